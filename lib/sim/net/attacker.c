@@ -209,19 +209,19 @@ static void forge_message(struct sim_attacker *attacker, unsigned side)
 
 /* ---- management datagrams of the two hosts, sent again ---------------------------------------- */
 
-enum way { AGAIN, SHORT, LONG, KEY, CLASS, SERVICE, REMOTE_ID, LOCAL_ID, CUT, WAYS };
+enum change { UNCHANGED, SHORT, LONG, KEY, CLASS, SERVICE, REMOTE_ID, LOCAL_ID, CUT, CHANGES };
 
-/* Returns whether no host can accept a message that was changed in this way. */
-static bool fits(enum way way, enum uro_cm_kind kind)
+/* Returns whether no host can accept a message with this change. */
+static bool is_refused(enum change change, enum uro_cm_kind kind)
 {
     bool asks = kind == URO_CM_REQ || kind == URO_CM_SIDR_REQ;
     /* The attacker also reads the DREP to a request with a changed ID. Another change could make
      * this DREP correct. */
     bool settled = kind == URO_CM_RTU || kind == URO_CM_DREQ;
 
-    if (way == AGAIN)
+    if (change == UNCHANGED)
         return !asks;
-    return settled || (way != REMOTE_ID && way != LOCAL_ID);
+    return settled || (change != REMOTE_ID && change != LOCAL_ID);
 }
 
 static void flip(struct sim_attacker *attacker, uint8_t *octet)
@@ -247,7 +247,8 @@ static uint64_t qpn_of(const struct sim_attacker *attacker, const struct sim_att
 }
 
 /* Writes a message whose acceptance a check would detect: a forged request, or a DREQ. */
-static void harm(struct sim_attacker *attacker, const struct sim_attacker_mad *kept, uint8_t *mad)
+static void change_content(struct sim_attacker *attacker, const struct sim_attacker_mad *kept,
+                           uint8_t *mad)
 {
     struct uro_cm_msg msg;
 
@@ -265,48 +266,48 @@ static void harm(struct sim_attacker *attacker, const struct sim_attacker_mad *k
     uro_cm_encode(mad, &msg);
 }
 
-static void spoil(struct sim_attacker *attacker, const struct sim_attacker_mad *kept, enum way way,
-                  uint8_t *mad)
+static void change_message(struct sim_attacker *attacker, const struct sim_attacker_mad *kept,
+                           enum change change, uint8_t *mad)
 {
     memcpy(mad, kept->octets, URO_MAD_LEN);
-    if (way == REMOTE_ID)
+    if (change == REMOTE_ID)
         flip(attacker, mad + AT_REMOTE + below(attacker, 4));
-    else if (way == LOCAL_ID)
+    else if (change == LOCAL_ID)
         flip(attacker, mad + AT_LOCAL + below(attacker, 4));
-    else if (way != AGAIN)
-        harm(attacker, kept, mad);
-    if (way == CLASS)
+    else if (change != UNCHANGED)
+        change_content(attacker, kept, mad);
+    if (change == CLASS)
         flip(attacker, mad + below(attacker, HEADER));
 }
 
-static uint32_t length_of(struct sim_attacker *attacker, enum way way)
+static uint32_t length_of(struct sim_attacker *attacker, enum change change)
 {
-    if (way == SHORT)
+    if (change == SHORT)
         return below(attacker, URO_MAD_LEN);
-    return way == LONG ? URO_MAD_LEN + 1 + below(attacker, LONGER_MAX) : URO_MAD_LEN;
+    return change == LONG ? URO_MAD_LEN + 1 + below(attacker, LONGER_MAX) : URO_MAD_LEN;
 }
 
-static bool say_again(struct sim_attacker *attacker)
+static bool repeat_message(struct sim_attacker *attacker)
 {
     const struct sim_attacker_mad *kept = &attacker->mads[below(attacker, SIM_ATTACKER_MADS)];
-    enum way way = (enum way)below(attacker, WAYS);
+    enum change change = (enum change)below(attacker, CHANGES);
     enum uro_service other = below(attacker, 2) == 0 ? URO_RC : URO_UC;
     struct sim_forged forged;
 
-    if (!kept->heard || !fits(way, kept->kind))
+    if (!kept->heard || !is_refused(change, kept->kind))
         return false;
     sim_forger_begin(&forged, attacker->hosts[!kept->side], attacker->hosts[kept->side],
                      kept->address);
-    put_headers(attacker, &forged, way == SERVICE ? other : URO_UD,
-                way == KEY ? URO_CM_QKEY ^ 1u << below(attacker, 32) : URO_CM_QKEY);
-    uint32_t length = length_of(attacker, way);
+    put_headers(attacker, &forged, change == SERVICE ? other : URO_UD,
+                change == KEY ? URO_CM_QKEY ^ 1u << below(attacker, 32) : URO_CM_QKEY);
+    uint32_t length = length_of(attacker, change);
     uint8_t *mad = forged.octets + forged.length;
     memset(mad, FILLER, URO_MAD_LEN + LONGER_MAX);
-    spoil(attacker, kept, way, mad);
+    change_message(attacker, kept, change, mad);
     forged.length += length;
     sim_forger_pad(&forged, length);
     sim_forger_seal(&forged, (uint16_t)below(attacker, UINT16_MAX));
-    if (way == CUT)
+    if (change == CUT)
         forged.length = 1 + below(attacker, (uint32_t)forged.length - 1);
     sim_forger_raw(attacker->hosts[kept->side], forged.octets, (uint32_t)forged.length);
     return true;
@@ -346,8 +347,8 @@ static void attacker_run(struct sim_node *node)
     struct sim_attacker *attacker = of_node(node);
     unsigned side = below(attacker, 2);
 
-    bool speaks = attacker->config->speaks && below(attacker, 2) == 0;
-    if (speaks && say_again(attacker))
+    bool repeats = attacker->config->repeats && below(attacker, 2) == 0;
+    if (repeats && repeat_message(attacker))
         ;
     else if (below(attacker, 2) == 0)
         forge_packet(attacker, side);

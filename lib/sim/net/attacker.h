@@ -25,7 +25,7 @@
 struct sim_attacker_config {
     uint64_t seed;
     uint32_t wait_max; /* longest time between frames, us; 0: no attacker */
-    bool speaks;       /* the attacker repeats management datagrams */
+    bool repeats;      /* the attacker repeats management datagrams */
 };
 
 struct sim_attacker {

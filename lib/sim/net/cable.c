@@ -177,10 +177,10 @@ static void cable_accept(struct sim_node *node, struct sim_world_frame *frame)
 {
     struct sim_cable *cable = cable_of(node);
 
-    unsigned habits = cable->config.quirks;
+    unsigned quirks = cable->config.quirks;
     if (cable->world->now < cable->config.faults_from)
-        habits &= ~SIM_QUIRK_LOSSY;
-    sim_quirks_rewrite(&cable->quirks, frame, habits, cable->entered++);
+        quirks &= ~SIM_QUIRK_LOSSY;
+    sim_quirks_rewrite(&cable->quirks, frame, quirks, cable->entered++);
     if (cable->down) {
         cable->counts.lost++;
         sim_world_free_frame(cable->world, frame);
@@ -256,19 +256,19 @@ void sim_cable_calm(struct sim_cable *cable)
 static void switch_accept(struct sim_node *node, struct sim_world_frame *frame)
 {
     struct sim_switch *sw = URO_CONTAINER_OF(node, struct sim_switch, node);
-    struct sim_node *last = sw->ways[sw->way_count - 1].to;
+    struct sim_node *last = sw->ports[sw->port_count - 1].to;
 
-    for (uint32_t i = 0; i < sw->way_count; i++) {
-        struct sim_switch_port *way = &sw->ways[i];
-        if (memcmp(frame->octets, way->mac.octets, sizeof way->mac.octets) == 0) {
-            way->to->accept(way->to, frame);
+    for (uint32_t i = 0; i < sw->port_count; i++) {
+        struct sim_switch_port *port = &sw->ports[i];
+        if (memcmp(frame->octets, port->mac.octets, sizeof port->mac.octets) == 0) {
+            port->to->accept(port->to, frame);
             return;
         }
     }
-    for (uint32_t i = 0; i + 1 < sw->way_count; i++) {
+    for (uint32_t i = 0; i + 1 < sw->port_count; i++) {
         struct sim_world_frame *copy = sim_world_make_frame(sw->world, frame->length);
         memcpy(copy->octets, frame->octets, frame->length);
-        sw->ways[i].to->accept(sw->ways[i].to, copy);
+        sw->ports[i].to->accept(sw->ports[i].to, copy);
     }
     last->accept(last, frame);
 }
@@ -280,8 +280,8 @@ void sim_switch_init(struct sim_switch *sw, struct sim_world *world)
 
 void sim_switch_add(struct sim_switch *sw, const struct uro_mac *mac, struct sim_node *to)
 {
-    URO_ASSERT(sw->way_count < SIM_SWITCH_PORTS_MAX);
-    sw->ways[sw->way_count++] = (struct sim_switch_port){ *mac, to };
+    URO_ASSERT(sw->port_count < SIM_SWITCH_PORTS_MAX);
+    sw->ports[sw->port_count++] = (struct sim_switch_port){ *mac, to };
 }
 
 /* ---- outages --------------------------------------------------------------------------------- */

@@ -79,11 +79,11 @@ void sim_cable_calm(struct sim_cable *cable);
 struct sim_switch {
     struct sim_node node; /* takes frames, and is no node of the world */
     struct sim_world *world;
-    uint32_t way_count;
+    uint32_t port_count;
     struct sim_switch_port {
         struct uro_mac mac; /* of the host at the other end */
         struct sim_node *to;
-    } ways[SIM_SWITCH_PORTS_MAX];
+    } ports[SIM_SWITCH_PORTS_MAX];
 };
 
 void sim_switch_init(struct sim_switch *sw, struct sim_world *world);

@@ -48,7 +48,7 @@ static bool has_looped(const struct sim_host *host)
     return kept > 0;
 }
 
-uro_time sim_host_due(const struct sim_host *host)
+static uro_time next_due(const struct sim_host *host)
 {
     uro_time next = has_looped(host) ? 0 : uro_engine_next(host->engine);
 
@@ -229,7 +229,7 @@ void sim_host_events(struct sim_host *host)
             host->event(host->user, &event);
 }
 
-uint32_t sim_host_round(struct sim_host *host, bool receives, uint32_t *moved)
+static uint32_t run_round(struct sim_host *host, bool receives, uint32_t *moved)
 {
     uint64_t sent = host->frames_sent;
 
@@ -251,7 +251,7 @@ static void host_run(struct sim_node *node)
         sim_threads_run(&host->threads);
     } else {
         host->wakeups++;
-        (void)sim_host_round(host, true, &moved);
+        (void)run_round(host, true, &moved);
     }
 }
 
@@ -265,10 +265,11 @@ void sim_host_init(struct sim_host *host, struct sim_world *world,
     uro_rng_init_number(&host->rng, uro_rng_u64(&world->rng));
 
     host->memory = sim_memory_unzeroed(uro_engine_size(&config->engine));
+    static const struct sim_threads_engine engine = { run_round, next_due };
     int result = uro_engine_init(host->memory, &config->engine, world->now, &host->engine);
     URO_ASSERT(result == 0);
     if (config->threads)
-        sim_threads_init(&host->threads, host, config->thread_seed, config->call_per_send);
+        sim_threads_init(&host->threads, host, &engine);
     sim_world_add(world, &host->node);
 }
 

@@ -60,14 +60,6 @@ void sim_host_init(struct sim_host *host, struct sim_world *world,
                    const struct sim_host_config *config);
 void sim_host_fini(struct sim_host *host);
 
-/* Receives frames if @receives, sends frames and passes on events. Returns the number of received
- * frames; writes the number of received and sent frames to @moved. */
-uint32_t sim_host_round(struct sim_host *host, bool receives, uint32_t *moved);
-
-/* Returns the time of the engine's next timer, or a past time when a round has work beside frames
- * and doorbells. */
-uro_time sim_host_due(const struct sim_host *host);
-
 /* Passes on the events of the engine. Called after every command and every round. */
 void sim_host_events(struct sim_host *host);
 

@@ -20,31 +20,31 @@
 #define READ_LAST      0x0fu
 #define ACKNOWLEDGE    0x11u
 
-static void put_acknowledge(const struct uro_frame *frame, uint8_t *body, unsigned habits,
+static void put_acknowledge(const struct uro_frame *frame, uint8_t *body, unsigned quirks,
                             uint32_t number)
 {
     struct uro_aeth aeth = frame->aeth;
 
     if (!(frame->op->ext & URO_EXT_AETH))
         return;
-    if (habits & SIM_QUIRK_CREDITS && aeth.kind == URO_AETH_ACK)
+    if (quirks & SIM_QUIRK_CREDITS && aeth.kind == URO_AETH_ACK)
         aeth.value = (uint8_t)(number % CREDITS_FINITE);
-    if (habits & SIM_QUIRK_OPERATIONAL && aeth.kind == URO_AETH_NAK &&
+    if (quirks & SIM_QUIRK_OPERATIONAL && aeth.kind == URO_AETH_NAK &&
         aeth.value == URO_NAK_INVALID_REQ)
         aeth.value = URO_NAK_OPERATIONAL;
     uro_aeth_encode(body + URO_BTH_LEN, &aeth);
 }
 
-static void put_transport(const struct uro_frame *frame, uint8_t *body, unsigned habits,
+static void put_transport(const struct uro_frame *frame, uint8_t *body, unsigned quirks,
                           uint32_t number)
 {
     struct uro_bth bth = frame->bth;
     bool may_ask = frame->op->service == URO_UD ||
                    (frame->op->role == URO_REQUEST && frame->op->service == URO_RC);
 
-    if (habits & SIM_QUIRK_ACK_REQ && may_ask && number % ACK_REQ_EVERY == 0)
+    if (quirks & SIM_QUIRK_ACK_REQ && may_ask && number % ACK_REQ_EVERY == 0)
         bth.ack_req = true;
-    if (habits & SIM_QUIRK_MIGREQ)
+    if (quirks & SIM_QUIRK_MIGREQ)
         bth.migrated = false;
     uro_bth_encode(body, &bth);
 }
@@ -56,7 +56,7 @@ static bool decode(const struct sim_world_frame *frame, struct uro_frame *decode
            decoded->udp.dest_port == ROCE_PORT && uro_frame_roce(decoded) == URO_FRAME_OK;
 }
 
-static void rewrite(struct sim_world_frame *frame, const struct uro_frame *decoded, unsigned habits,
+static void rewrite(struct sim_world_frame *frame, const struct uro_frame *decoded, unsigned quirks,
                     uint32_t number)
 {
     uint8_t *network = frame->octets + (decoded->network - frame->octets);
@@ -65,12 +65,12 @@ static void rewrite(struct sim_world_frame *frame, const struct uro_frame *decod
     const size_t length = (size_t)(end - network);
     struct uro_udp udp = decoded->udp;
 
-    put_transport(decoded, body, habits, number);
-    put_acknowledge(decoded, body, habits, number);
-    if (habits & SIM_QUIRK_PORT && udp.checksum == 0)
+    put_transport(decoded, body, quirks, number);
+    put_acknowledge(decoded, body, quirks, number);
+    if (quirks & SIM_QUIRK_PORT && udp.checksum == 0)
         udp.source_port = (uint16_t)(PORT_FIRST + number % PORT_COUNT);
     uro_udp_encode(body - URO_UDP_LEN, &udp);
-    bool as_rxe = habits & SIM_QUIRK_FLUSH && decoded->op->operation == URO_FLUSH;
+    bool as_rxe = quirks & SIM_QUIRK_FLUSH && decoded->op->operation == URO_FLUSH;
     uro_put_le32(end, as_rxe ? uro_icrc_rxe_flush(network, decoded->ip.v6, length)
                              : uro_icrc(network, decoded->ip.v6, length));
 }
@@ -107,12 +107,12 @@ static int32_t behind(const struct sim_quirks_read *read, const struct uro_bth *
 }
 
 /* Returns whether the response belongs to a READ that was answered in part before. */
-static bool is_tail(const struct sim_quirks *quirks, const struct uro_bth *bth)
+static bool is_tail(const struct sim_quirks *seen, const struct uro_bth *bth)
 {
     bool found = false;
 
     for (uint32_t i = 0; i < SIM_QUIRKS_READS; i++) {
-        const struct sim_quirks_read *read = &quirks->reads[i];
+        const struct sim_quirks_read *read = &seen->reads[i];
         int32_t distance = behind(read, bth);
         found |= read->count > 0 && read->qpn == bth->dest_qpn && distance > 0 &&
                  distance < (int32_t)read->count;
@@ -120,37 +120,37 @@ static bool is_tail(const struct sim_quirks *quirks, const struct uro_bth *bth)
     return found;
 }
 
-static void remember_read(struct sim_quirks *quirks, const struct uro_frame *frame)
+static void remember_read(struct sim_quirks *seen, const struct uro_frame *frame)
 {
     if (uro_place_begins(frame->op->place)) {
-        quirks->reads[quirks->next_read++ % SIM_QUIRKS_READS] = (struct sim_quirks_read){
+        seen->reads[seen->next_read++ % SIM_QUIRKS_READS] = (struct sim_quirks_read){
             .qpn = frame->bth.dest_qpn, .first = frame->bth.psn, .count = 1
         };
         return;
     }
     for (uint32_t i = 0; i < SIM_QUIRKS_READS; i++) {
-        struct sim_quirks_read *read = &quirks->reads[i];
+        struct sim_quirks_read *read = &seen->reads[i];
         if (read->count > 0 && read->qpn == frame->bth.dest_qpn &&
             behind(read, &frame->bth) == (int32_t)read->count)
             read->count++;
     }
 }
 
-static void answer_read(struct sim_quirks *quirks, struct sim_world_frame *frame,
-                        const struct uro_frame *decoded, unsigned habits, uint32_t number)
+static void answer_read(struct sim_quirks *seen, struct sim_world_frame *frame,
+                        const struct uro_frame *decoded, unsigned quirks, uint32_t number)
 {
     uint8_t *body = frame->octets + (decoded->body - frame->octets);
     uint8_t *aeth = body + URO_BTH_LEN;
 
-    if (habits & SIM_QUIRK_BARE_ACK && uro_place_ends(decoded->op->place) &&
+    if (quirks & SIM_QUIRK_BARE_ACK && uro_place_ends(decoded->op->place) &&
         number % BARE_ACK_EVERY == 0) {
         become(frame, decoded, ACKNOWLEDGE, URO_BTH_LEN + URO_AETH_LEN + URO_ICRC_LEN);
         return;
     }
-    bool tail = uro_place_begins(decoded->op->place) && is_tail(quirks, &decoded->bth);
+    bool tail = uro_place_begins(decoded->op->place) && is_tail(seen, &decoded->bth);
     if (!tail)
-        remember_read(quirks, decoded);
-    if (!tail || !(habits & SIM_QUIRK_TAIL))
+        remember_read(seen, decoded);
+    if (!tail || !(quirks & SIM_QUIRK_TAIL))
         return;
     if (uro_place_ends(decoded->op->place)) {
         become(frame, decoded, READ_LAST, decoded->body_length);
@@ -160,18 +160,18 @@ static void answer_read(struct sim_quirks *quirks, struct sim_world_frame *frame
     become(frame, decoded, READ_MIDDLE, decoded->body_length - URO_AETH_LEN);
 }
 
-void sim_quirks_rewrite(struct sim_quirks *quirks, struct sim_world_frame *frame, unsigned habits,
+void sim_quirks_rewrite(struct sim_quirks *seen, struct sim_world_frame *frame, unsigned quirks,
                         uint32_t number)
 {
     struct uro_frame decoded;
 
-    if (habits == 0 || !decode(frame, &decoded))
+    if (quirks == 0 || !decode(frame, &decoded))
         return;
     if (decoded.op->operation == URO_READ && decoded.op->role == URO_RESPONSE &&
         decoded.udp.checksum == 0) {
-        answer_read(quirks, frame, &decoded, habits, number);
+        answer_read(seen, frame, &decoded, quirks, number);
         if (!decode(frame, &decoded))
             return;
     }
-    rewrite(frame, &decoded, habits, number);
+    rewrite(frame, &decoded, quirks, number);
 }

@@ -36,5 +36,5 @@ struct sim_quirks {
 
 /* Rewrites a whole RoCE frame, which may become shorter; leaves other frames alone. @number differs
  * from frame to frame. */
-void sim_quirks_rewrite(struct sim_quirks *quirks, struct sim_world_frame *frame, unsigned habits,
+void sim_quirks_rewrite(struct sim_quirks *seen, struct sim_world_frame *frame, unsigned quirks,
                         uint32_t number);

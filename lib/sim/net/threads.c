@@ -90,7 +90,7 @@ static void change_program(struct sim_threads *threads)
 /* The next timer of the engine may be in the past: it counts from now on. */
 static void note_due(struct sim_threads *threads)
 {
-    threads->due = sim_host_due(threads->host);
+    threads->due = threads->engine->due(threads->host);
     threads->due_since = now_of(threads);
 }
 
@@ -98,7 +98,7 @@ static void note_due(struct sim_threads *threads)
 static uint32_t run_round(struct sim_threads *threads, bool receives, uint32_t *moved)
 {
     uint64_t completions = count_of(threads, URO_COUNT_COMPLETIONS);
-    uint32_t received = sim_host_round(threads->host, receives, moved);
+    uint32_t received = threads->engine->round(threads->host, receives, moved);
 
     if (threads->host->waiting == NULL)
         threads->frame_since = NEVER;
@@ -129,7 +129,7 @@ static void caller_round(struct sim_threads *threads, bool posted)
     round.received = run_round(threads, receives, &moved);
     threads->thread_has_lock = false;
     round.ended = threads->round_until;
-    round.next = sim_host_due(threads->host);
+    round.next = threads->engine->due(threads->host);
     if (!posted)
         words->empty_polls = round.received > 0 ? 0 : words->empty_polls + 1;
     if (uro_sched_on_caller_done(&threads->sched, words, &round).wake_thread ||
@@ -225,7 +225,7 @@ static void end_thread_round(struct sim_threads *threads)
     if (decision.action != URO_SCHED_SLEEP || rung || host->waiting != NULL)
         return;
     const struct uro_sched_idle idle = { .now = now_of(threads),
-                                         .next = sim_host_due(host),
+                                         .next = threads->engine->due(host),
                                          /* A simulated link needs no look. */
                                          .link_interval = NEVER - now_of(threads),
                                          .link_up = true,
@@ -274,7 +274,7 @@ static uro_time forgotten_at(const struct sim_threads *threads)
     const struct sim_host *host = threads->host;
     uro_time since = threads->frame_since < threads->doorbell_since ? threads->frame_since
                                                                     : threads->doorbell_since;
-    uro_time due = sim_host_due(host);
+    uro_time due = threads->engine->due(host);
     uro_time timer = due == threads->due ? later(due, threads->due_since) : NEVER;
 
     since = since < timer ? since : timer;
@@ -286,7 +286,7 @@ static uro_time forgotten_at(const struct sim_threads *threads)
 /* Returns whether a command has set a timer that is due before the service thread wakes. */
 static bool command_set_timer(const struct sim_threads *threads)
 {
-    uro_time due = sim_host_due(threads->host);
+    uro_time due = threads->engine->due(threads->host);
 
     return due != threads->due && due < threads->words.wake_at;
 }
@@ -316,7 +316,7 @@ void sim_threads_run(struct sim_threads *threads)
                        " timer %" PRIu64 " of %" PRIu64 ", program %d at %" PRIu64
                        ", thread at %" PRIu64 " armed %d wake_at %" PRIu64,
                        threads->host->config.name, threads->frame_since, threads->doorbell_since,
-                       sim_host_due(threads->host), world->now, (int)threads->program,
+                       threads->engine->due(threads->host), world->now, (int)threads->program,
                        threads->program_at, threads->thread_at, threads->armed,
                        threads->words.wake_at);
         return;
@@ -335,13 +335,16 @@ void sim_threads_run(struct sim_threads *threads)
         run_thread(threads);
 }
 
-void sim_threads_init(struct sim_threads *threads, struct sim_host *host, uint64_t seed,
-                      bool call_per_send)
+void sim_threads_init(struct sim_threads *threads, struct sim_host *host,
+                      const struct sim_threads_engine *engine)
 {
+    const struct sim_host_config *config = &host->config;
+
     memset(threads, 0, sizeof *threads);
     threads->host = host;
-    uro_rng_init_number(&threads->rng, seed);
-    threads->sched = uro_sched_init(URO_PROGRESS_HYBRID, call_per_send);
+    threads->engine = engine;
+    uro_rng_init_number(&threads->rng, config->thread_seed);
+    threads->sched = uro_sched_init(URO_PROGRESS_HYBRID, config->call_per_send);
     threads->words.silence = URO_SILENCE_MIN;
     threads->program_at = threads->thread_at = host->world->now;
     threads->due = NEVER;

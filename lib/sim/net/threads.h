@@ -25,8 +25,19 @@ enum sim_program {
     SIM_PROGRAMS
 };
 
+/* The engine of the host, as its threads run it. */
+struct sim_threads_engine {
+    /* Receives frames if @receives, sends frames and passes on events. Returns the number of
+     * received frames; writes the number of received and sent frames to @moved. */
+    uint32_t (*round)(struct sim_host *host, bool receives, uint32_t *moved);
+    /* Returns the time of the engine's next timer, or a past time when a round has work beside
+     * frames and doorbells. */
+    uro_time (*due)(const struct sim_host *host);
+};
+
 struct sim_threads {
     struct sim_host *host;
+    const struct sim_threads_engine *engine;
     struct uro_rng rng;
     struct uro_sched sched;
     struct uro_sched_words words;
@@ -49,8 +60,8 @@ struct sim_threads {
     struct uro_sched_thread_round round;
 };
 
-void sim_threads_init(struct sim_threads *threads, struct sim_host *host, uint64_t seed,
-                      bool call_per_send);
+void sim_threads_init(struct sim_threads *threads, struct sim_host *host,
+                      const struct sim_threads_engine *engine);
 
 /* Returns the time at which sim_threads_run() has work. */
 uro_time sim_threads_next(const struct sim_threads *threads);

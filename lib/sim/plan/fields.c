@@ -64,7 +64,7 @@ static const struct field link_fields[] = {
     { FIELD(doze_probability), 4, EVEN, 1, 10000, 0, PART(DOZE) },
     { FIELD(doze_max), 1, EVEN, 10, 5000, 0, 0 },
     { FIELD(attacker.wait_max), 4, EVEN, 20, 500, 0, PART(ATTACKER) },
-    { FIELD(attacker.speaks), 2, EVEN, 1, 1, 0, PART(ATTACKER) },
+    { FIELD(attacker.repeats), 2, EVEN, 1, 1, 0, PART(ATTACKER) },
     { FIELD(attacked.wait_max), 6, EVEN, 5, 400, 0, PART(ATTACKED) },
 };
 #undef OBJECT
