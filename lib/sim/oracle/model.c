@@ -81,6 +81,12 @@ bool sim_model_has_response(uint8_t opcode)
     return has(opcode, ANSWERED);
 }
 
+bool sim_model_carries_data(uint8_t opcode)
+{
+    return sim_model_takes_receive(opcode) || sim_model_is_write(opcode) ||
+           opcode == URO_WR_ATOMIC_WRITE;
+}
+
 bool sim_model_is_local(uint8_t opcode)
 {
     return has(opcode, LOCAL);

@@ -17,6 +17,8 @@ bool sim_model_is_write(uint8_t opcode);  /* RDMA_WRITE, with immediate data or 
 bool sim_model_is_atomic(uint8_t opcode); /* returns an original value */
 /* Returns whether the operation needs a response other than an ACK. */
 bool sim_model_has_response(uint8_t opcode);
+/* Returns whether its request packets have the bytes of its memory elements. */
+bool sim_model_carries_data(uint8_t opcode);
 /* Returns whether the operation sends no packet. */
 bool sim_model_is_local(uint8_t opcode);
 /* Returns the operation of its packets. */

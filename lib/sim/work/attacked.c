@@ -11,30 +11,24 @@
 #include "wire/bytes.h"
 #include "wire/frame.h"
 
-#define ADDRESS_SPACE UINT64_C(0xa00000000000)
-#define ADDRESS_STEP  UINT64_C(0x10000000000)
-#define LIFE_STEP     UINT64_C(0x10000000)
-#define PD            (SIM_WORKLOAD_PDS - 4u) /* two of the endpoints, and a third */
-#define ANSWER_MAX    URO_MS(100)
-#define TIME_MAX      URO_MS(12) /* of the whole attack: each frame costs time */
-#define LAST_SENDS    2u         /* of each end, in a life that begins after the attack */
-#define LAST_TIMEOUT  16u        /* longer than any frame is on its way */
-#define OPENED        0x11u      /* first content of memory that a peer may read */
-#define OPCODES       32u        /* of a service */
-#define AHEAD         5u         /* PSNs */
-#define BEHIND        4u
-#define ASIDE         24u /* bytes outside a range */
-#define FORGED_LOW    0x30u
-#define FORGED_ALL    0x40u /* forged bytes are never canary */
-#define PSN_MASK      0xffffffu
-#define LENGTH_HUGE   0x80000000u
-#define DATAGRAM      1500u /* bytes */
-#define DATAGRAM_MAX  4200u /* more than any path takes */
-#define BTH_FLAGS     4u    /* bytes of the BTH before the destination QPN */
-#define BTH_REST      8u    /* and after it */
-#define ACCESS_REMOTE                                                                              \
-    (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
-     URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
+#define PD           (SIM_WORKLOAD_PDS - 4u) /* two of the endpoints, and a third */
+#define ANSWER_MAX   URO_MS(100)
+#define TIME_MAX     URO_MS(12) /* of the whole attack: each frame costs time */
+#define LAST_SENDS   2u         /* of each end, in a life that begins after the attack */
+#define LAST_TIMEOUT 16u        /* longer than any frame is on its way */
+#define OPENED       0x11u      /* first content of memory that a peer may read */
+#define OPCODES      32u        /* of a service */
+#define AHEAD        5u         /* PSNs */
+#define BEHIND       4u
+#define ASIDE        24u /* bytes outside a range */
+#define FORGED_LOW   0x30u
+#define FORGED_ALL   0x40u /* forged bytes are never canary */
+#define PSN_MASK     0xffffffu
+#define LENGTH_HUGE  0x80000000u
+#define DATAGRAM     1500u /* bytes */
+#define DATAGRAM_MAX 4200u /* more than any path takes */
+#define BTH_FLAGS    4u    /* bytes of the BTH before the destination QPN */
+#define BTH_REST     8u    /* and after it */
 
 /* Returns whether no peer and no attacker can make the queue pair fail: UC and UD. */
 static bool is_robust(const struct sim_endpoint *end)
@@ -66,6 +60,12 @@ static void begin(struct sim_endpoint *end)
 
     end->wire_psn = uro_rng_below(&end->rng, URO_PSN_MASK + 1);
     end->life->may_fail = !last && !is_robust(end);
+    if (last) { /* its timeouts wait for slow frames */
+        attacked->last_plan = *end->plan;
+        attacked->last_plan.timeout = LAST_TIMEOUT;
+        attacked->last_plan.retry_count = 7;
+        end->plan = &attacked->last_plan;
+    }
     end->sends_left = end->type == URO_QPT_XRC_TGT ? 0 : last ? LAST_SENDS : sends;
     attacked->asked |= last;
     attacked->asked_at = end->load->world->now;
@@ -88,86 +88,39 @@ static void make_memory(struct sim_endpoint *end)
     static const uint32_t access[SIM_MEMORY_SECTIONS] = {
         [SIM_MEMORY_SENDS] = URO_ACCESS_LOCAL_WRITE,
         [SIM_MEMORY_RECVS] = URO_ACCESS_LOCAL_WRITE,
-        [SIM_MEMORY_WINDOWS] = URO_ACCESS_LOCAL_WRITE | ACCESS_REMOTE,
+        [SIM_MEMORY_WINDOWS] = URO_ACCESS_LOCAL_WRITE | SIM_ACCESS_REMOTE,
         [SIM_MEMORY_WORDS] = URO_ACCESS_REMOTE_READ,
         [SIM_MEMORY_FILLED] = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE,
-        [SIM_MEMORY_PRIVATE] = URO_ACCESS_LOCAL_WRITE | ACCESS_REMOTE,
+        [SIM_MEMORY_PRIVATE] = URO_ACCESS_LOCAL_WRITE | SIM_ACCESS_REMOTE,
     };
     struct sim_memory *memory = &end->memory;
 
-    sim_memory_init(memory, sizes,
-                    ADDRESS_SPACE + end->number * ADDRESS_STEP + end->life->life * LIFE_STEP,
-                    &end->rng);
+    sim_endpoint_make_memory(end, 5, sizes, access);
+    sim_memory_deregister(memory, sim_endpoint_shard(end), SIM_MEMORY_PRIVATE);
+    sim_memory_register(memory, sim_endpoint_shard(end), SIM_MEMORY_PRIVATE,
+                        end->load->pds + PD + 2, access[SIM_MEMORY_PRIVATE]);
     memset(sim_memory_slot(memory, SIM_MEMORY_WINDOWS, 0), OPENED, SIM_ATTACKED_RANGE);
     memset(sim_memory_slot(memory, SIM_MEMORY_WORDS, 0), OPENED, SIM_ATTACKED_RANGE);
     memset(sim_memory_slot(memory, SIM_MEMORY_FILLED, 0), SIM_MEMORY_UNZEROED, SIM_ATTACKED_RANGE);
-    for (unsigned i = 0; i < SIM_MEMORY_SECTIONS; i++) {
-        bool other = i == SIM_MEMORY_PRIVATE; /* all rights, but in another protection domain */
-        uint32_t pd = other ? end->load->pds + PD + 2 : end->pd;
-        sim_memory_register(memory, sim_endpoint_shard(end), i, pd, access[i]);
-    }
 }
 
 static void make(struct sim_endpoint *end)
 {
-    const struct sim_plan_end *plan = end->plan;
-    bool target = end->type == URO_QPT_XRC_TGT;
-    bool receives = !target && end->type != URO_QPT_XRC_INI;
-    struct uro_cq *cq = end->cq.cq;
-    const struct uro_qp_init init = {
-        .type = end->type,
-        .pd = target ? 0 : end->pd,
-        .xrcd = target ? sim_srq_domain(end->load, SIM_ATTACKED_SRQ) : 0,
-        .send_cq = target ? NULL : cq,
-        .recv_cq = receives ? cq : NULL,
-        .send_capacity = target ? 0 : plan->send_capacity,
-        .recv_capacity = receives ? plan->recv_capacity : 0,
-        .send_sge_max = target ? 0 : plan->send_sges,
-        .recv_sge_max = receives ? plan->recv_sges : 0,
-        .user = end,
-    };
-
     make_memory(end);
-    if (end->qp != NULL)
-        return;
-    end->send_cq = init.send_cq;
-    end->recv_cq = init.recv_cq;
-    sim_endpoint_create(end, &init);
+    sim_endpoint_create(end);
 }
 
 static void connect(struct sim_endpoint *end)
 {
-    const struct sim_plan_pair *plan = end->life->plan;
     struct sim_attacked_end *known = known_of(end);
-    struct sim_world *world = end->load->world;
-    const struct uro_qp_attr attr = { .access = ACCESS_REMOTE,
-                                      .qkey = SIM_ATTACKED_QKEY,
-                                      .path_mtu = plan->path_mtu,
-                                      .rq_psn = end->peer->wire_psn,
-                                      .dest_qpn = end->peer->qpn,
-                                      .max_dest_rd_atomic = end->plan->rd_atomic,
-                                      .min_rnr_timer = end->plan->min_rnr_timer,
-                                      .address = sim_endpoint_address(end->peer, plan->v6) };
+    const struct uro_address address = sim_endpoint_address(end->peer, end->life->plan->v6);
 
     known->heard[URO_REQUEST] = end->peer->wire_psn;
     known->heard[URO_RESPONSE] = end->wire_psn;
-    sim_endpoint_to_rtr(end, &attr);
     if (end->type == URO_QPT_UD && uro_engine_ah_create(end->host->engine, &known->ah, end->pd,
-                                                        &attr.address, world->now) != 0)
-        sim_world_fail(world, "an address handle of an attacked queue pair could not be made");
-}
-
-static void start(struct sim_endpoint *end)
-{
-    const struct sim_plan_end *plan = end->plan;
-    bool last = end->life->last_life;
-    const struct uro_qp_attr attr = { .timeout = last ? LAST_TIMEOUT : plan->timeout,
-                                      .retry_count = last ? 7 : plan->retry_count,
-                                      .rnr_retry = last ? 7 : plan->rnr_retry,
-                                      .sq_psn = end->wire_psn,
-                                      .max_rd_atomic = plan->rd_atomic };
-
-    sim_endpoint_to_rts(end, &attr);
+                                                        &address, end->load->world->now) != 0)
+        sim_world_fail(end->load->world,
+                       "an address handle of an attacked queue pair could not be made");
 }
 
 /* The completions of an XRC target stay in their CQ when the target is destroyed. */
@@ -203,11 +156,7 @@ static void bury(struct sim_endpoint *end)
 
 static bool worked(const struct sim_endpoint *end)
 {
-    const struct uro_wq *send = uro_qp_send_queue(end->qp);
-
-    return is_asked(end) && end->sends_left == 0 &&
-           end->messages_sent == end->peer->messages_taken && end->signalled <= end->confirmed &&
-           uro_wq_head(send) == uro_wq_tail(send);
+    return is_asked(end) && sim_endpoint_worked(end);
 }
 
 /* ---- requests ----------------------------------------------------------------------------------
@@ -294,11 +243,6 @@ static void on_error(struct sim_endpoint *end, const struct sim_request *request
     (void)request;
     (void)status;
     sim_life_on_failure(end->life);
-}
-
-static void on_progress(struct sim_endpoint *end)
-{
-    sim_life_on_progress(end->life);
 }
 
 /* Checks a message after the attack: the next message that the peer sent. */
@@ -671,15 +615,16 @@ static void init(struct sim_endpoint *end, unsigned index)
 
     end->type = type == URO_QPT_XRC_INI && index == 1 ? URO_QPT_XRC_TGT : type;
     end->number = index;
+    end->qkey = SIM_ATTACKED_QKEY;
     end->pd =
         end->type == URO_QPT_XRC_TGT ? load->srqs[1][SIM_ATTACKED_SRQ].pd : load->pds + PD + index;
 }
 
 #define OPS                                                                                        \
     .family = "attacked", .own_cq = true, .forged = true, .init = init, .begin = begin,            \
-    .make = make, .connect = connect, .start = start, .worked = worked, .stop = stop,              \
-    .stopped = stopped, .bury = bury, .can_send = can_send, .choose = choose, .fill = fill,        \
-    .on_error = on_error, .on_progress = on_progress, .recv_room = recv_room, .take = take
+    .make = make, .connect = connect, .worked = worked, .stop = stop, .stopped = stopped,          \
+    .bury = bury, .can_send = can_send, .choose = choose, .fill = fill, .on_error = on_error,      \
+    .on_progress = sim_life_on_progress, .recv_room = recv_room, .take = take
 
 static const struct sim_endpoint_ops ops[2] = { { OPS }, { OPS, .reliable = true } };
 

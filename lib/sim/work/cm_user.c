@@ -7,10 +7,7 @@
 #define NUMBER_FIRST 512u  /* of endpoints: the memory of all pairs is below */
 #define PD_FIRST     4000u /* of a workload */
 #define PORT         1u
-#define ACCESS_REMOTE                                                                              \
-    (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
-     URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
-#define TRY_WAIT URO_MS(200) /* more each time: others may keep the room for seconds */
+#define TRY_WAIT     URO_MS(200) /* more each time: others may keep the room for seconds */
 
 static int attempt_number(const struct sim_cm_user *user)
 {
@@ -63,7 +60,7 @@ void sim_cm_make_end(struct sim_cm_user *user)
     struct sim_cm_endpoint *own = calloc(1, sizeof *own);
     const struct uro_qp_attr attr = { .state = URO_QPS_INIT,
                                       .port = PORT,
-                                      .access = ACCESS_REMOTE };
+                                      .access = SIM_ACCESS_REMOTE };
 
     URO_ASSERT(own != NULL);
     user->own = own;

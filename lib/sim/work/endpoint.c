@@ -10,6 +10,12 @@
 
 #define HOP_LIMIT      64u
 #define PORT           1u
+#define PAGE           4096u
+#define FAMILY_STEP    UINT64_C(0x200000000000) /* between addresses of two families */
+#define ENDPOINT_STEP  UINT64_C(0x1000000000)
+#define LIFE_STEP      UINT64_C(0x10000000)
+#define LAST_TIMEOUT   16u /* after an attack: longer than any frame is on its way */
+#define RETRY_MAX      7u
 #define DRAINS_MAX     3u /* in a life */
 #define DRAIN_WAIT_MAX URO_MS(2)
 #define DRAIN_REST_MAX URO_US(300)
@@ -65,37 +71,77 @@ void sim_endpoint_fini(struct sim_endpoint *end)
     sim_cq_fini(&end->cq);
 }
 
-void sim_endpoint_create(struct sim_endpoint *end, const struct uro_qp_init *init)
+void sim_endpoint_make_memory(struct sim_endpoint *end, unsigned family,
+                              const struct sim_memory_section_size *sizes, const uint32_t *access)
 {
-    size_t size = uro_qp_size(init);
+    uint64_t base = family * FAMILY_STEP + end->number * ENDPOINT_STEP +
+                    end->life->life * LIFE_STEP + (uint64_t)uro_rng_below(&end->rng, 256) * PAGE;
+
+    sim_memory_init(&end->memory, sizes, base, &end->rng);
+    for (unsigned i = 0; i < SIM_MEMORY_SECTIONS; i++)
+        if (sizes[i].slots > 0)
+            sim_memory_register(&end->memory, sim_endpoint_shard(end), i, end->pd, access[i]);
+}
+
+static void choose_cqs(struct sim_endpoint *end)
+{
+    const struct sim_workload *load = end->load;
+    struct sim_cq *cqs = end->load->cqs[end->side];
+    bool tight = !end->ops->own_cq || load->plan->cq_tight_all;
+
+    end->send_cq = end->recv_cq = end->cq.cq;
+    if (!end->ops->own_cq) {
+        end->send_cq = cqs[uro_rng_below(&end->rng, load->plan->cq_count)].cq;
+        end->recv_cq = cqs[uro_rng_below(&end->rng, load->plan->cq_count)].cq;
+    }
+    if (!end->life->last_life && tight && !end->ops->forged)
+        sim_tight_choose(end, end->ops->own_cq || end->srq != NULL);
+    if (end->type == URO_QPT_XRC_TGT)
+        end->send_cq = NULL;
+    if (end->type == URO_QPT_XRC_TGT || end->type == URO_QPT_XRC_INI)
+        end->recv_cq = NULL;
+}
+
+void sim_endpoint_create(struct sim_endpoint *end)
+{
+    const struct sim_plan_end *plan = end->plan;
+    bool target = end->type == URO_QPT_XRC_TGT;
+    bool receives = !target && end->type != URO_QPT_XRC_INI;
+    bool own = receives && end->srq == NULL;
+    uint32_t queue = end->ops->forged ? SIM_PLAN_SRQS_MAX : 0;
+
+    if (end->qp != NULL)
+        return;
+    choose_cqs(end);
+    const struct uro_qp_init init = { .type = end->type,
+                                      .xrcd = target ? sim_srq_domain(end->load, queue) : 0,
+                                      .srq = end->srq != NULL ? end->srq->srq : NULL,
+                                      .pd = target ? 0 : end->pd,
+                                      .send_cq = end->send_cq,
+                                      .recv_cq = end->recv_cq,
+                                      .send_capacity = target ? 0 : plan->send_capacity,
+                                      .recv_capacity = own ? plan->recv_capacity : 0,
+                                      .send_sge_max = target ? 0 : plan->send_sges,
+                                      .recv_sge_max = own ? plan->recv_sges : 0,
+                                      .inline_max = target ? 0 : plan->inline_max,
+                                      .signal_all = plan->signal_all,
+                                      .user = end };
+    size_t size = uro_qp_size(&init);
 
     URO_ASSERT(size > 0);
     end->qp_memory = sim_memory_unzeroed(size);
-    end->qp = uro_qp_create(sim_endpoint_shard(end), init, end->qp_memory);
+    end->qp = uro_qp_create(sim_endpoint_shard(end), &init, end->qp_memory);
     end->qpn = uro_qp_number(end->qp);
 }
 
-void sim_endpoint_create_unreliable(struct sim_endpoint *end)
+bool sim_endpoint_worked(const struct sim_endpoint *end)
 {
-    const struct sim_plan_end *plan = end->plan;
-    bool shared = end->srq != NULL;
+    const struct uro_wq *send = end->qp != NULL ? uro_qp_send_queue(end->qp) : NULL;
 
-    end->send_cq = end->recv_cq = end->cq.cq;
-    if (!end->life->last_life && end->load->plan->cq_tight_all)
-        sim_tight_choose(end, true);
-    const struct uro_qp_init init = { .type = end->type,
-                                      .pd = end->pd,
-                                      .send_cq = end->send_cq,
-                                      .recv_cq = end->recv_cq,
-                                      .srq = shared ? end->srq->srq : NULL,
-                                      .send_capacity = plan->send_capacity,
-                                      .recv_capacity = shared ? 0 : plan->recv_capacity,
-                                      .send_sge_max = plan->send_sges,
-                                      .recv_sge_max = plan->recv_sges,
-                                      .inline_max = plan->inline_max,
-                                      .signal_all = plan->signal_all,
-                                      .user = end };
-    sim_endpoint_create(end, &init);
+    if (send != NULL && end->type != URO_QPT_XRC_TGT && uro_wq_head(send) != uro_wq_tail(send))
+        return false;
+    return end->sends_left == 0 && end->signalled <= end->confirmed &&
+           (end->peer == NULL || end->messages_sent == end->peer->messages_taken);
 }
 
 void sim_endpoint_modify(struct sim_endpoint *end, const struct uro_qp_attr *attr, unsigned mask)
@@ -111,35 +157,52 @@ void sim_endpoint_modify(struct sim_endpoint *end, const struct uro_qp_attr *att
                        end->qpn, (int)attr->state, result);
 }
 
-void sim_endpoint_to_rtr(struct sim_endpoint *end, const struct uro_qp_attr *attr)
+void sim_endpoint_to_rtr(struct sim_endpoint *end)
 {
+    const struct sim_plan_pair *plan = end->life->plan;
+    const struct sim_endpoint *peer = end->peer;
     bool datagrams = end->type == URO_QPT_UD;
     bool responds = end->type != URO_QPT_UC && end->type != URO_QPT_XRC_INI;
-    struct uro_qp_attr next = *attr;
+    struct uro_qp_attr attr = {
+        .state = URO_QPS_INIT, .port = PORT, .qkey = end->qkey, .access = SIM_ACCESS_REMOTE
+    };
 
-    next.state = URO_QPS_INIT;
-    next.port = PORT;
-    sim_endpoint_modify(end, &next,
+    sim_endpoint_modify(end, &attr,
                         URO_ATTR_PKEY_INDEX | URO_ATTR_PORT |
                             (datagrams ? URO_ATTR_QKEY : URO_ATTR_ACCESS));
-    next.state = URO_QPS_RTR;
-    sim_endpoint_modify(end, &next,
+    attr.state = URO_QPS_RTR;
+    if (!datagrams) {
+        attr.path_mtu = plan->path_mtu;
+        attr.rq_psn = peer->wire_psn;
+        attr.dest_qpn = peer->qpn;
+        attr.max_dest_rd_atomic = peer->plan->rd_atomic;
+        attr.min_rnr_timer = end->plan->min_rnr_timer;
+        attr.address = sim_endpoint_address(peer, plan->v6);
+        attr.address.flow_label = plan->v6 ? uro_rng_below(&end->rng, 1u << 20) : 0;
+    }
+    sim_endpoint_modify(end, &attr,
                         datagrams ? 0
                                   : URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN |
                                         URO_ATTR_RQ_PSN |
                                         (responds ? URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR : 0));
 }
 
-void sim_endpoint_to_rts(struct sim_endpoint *end, const struct uro_qp_attr *attr)
+void sim_endpoint_to_rts(struct sim_endpoint *end)
 {
-    bool reliable = end->type != URO_QPT_UC && end->type != URO_QPT_UD;
-    bool requests = reliable && end->type != URO_QPT_XRC_TGT;
-    struct uro_qp_attr next = *attr;
+    const struct sim_plan_end *plan = end->plan;
+    bool requests = end->ops->reliable && end->type != URO_QPT_XRC_TGT;
+    bool last = end->life->last_life;
+    bool patient = last && end->ops->forged;
+    const struct uro_qp_attr attr = { .state = URO_QPS_RTS,
+                                      .timeout = patient ? LAST_TIMEOUT : plan->timeout,
+                                      .retry_count = patient ? RETRY_MAX : plan->retry_count,
+                                      .rnr_retry = last ? RETRY_MAX : plan->rnr_retry,
+                                      .sq_psn = end->wire_psn,
+                                      .max_rd_atomic = plan->rd_atomic };
 
-    next.state = URO_QPS_RTS;
     sim_endpoint_modify(
-        end, &next,
-        URO_ATTR_SQ_PSN | (reliable ? URO_ATTR_TIMEOUT : 0) |
+        end, &attr,
+        URO_ATTR_SQ_PSN | (end->ops->reliable ? URO_ATTR_TIMEOUT : 0) |
             (requests ? URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_RD_ATOMIC : 0));
 }
 

@@ -19,6 +19,9 @@
 
 #define SIM_REQUESTS_MAX 64u /* outstanding requests of a queue */
 #define SIM_NO_WINDOW    UINT32_MAX
+#define SIM_ACCESS_REMOTE                                                                          \
+    (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
+     URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
 
 struct uro_frame;
 struct sim_endpoint;
@@ -115,9 +118,9 @@ struct sim_endpoint_ops {
     /* A life: called in this order. */
     void (*begin)(struct sim_endpoint *end);   /* draws what this life will do */
     void (*make)(struct sim_endpoint *end);    /* memory, and a queue pair unless it was kept */
-    void (*connect)(struct sim_endpoint *end); /* to INIT and RTR; all of the life are made */
-    void (*start)(struct sim_endpoint *end);   /* to RTS */
-    bool (*worked)(const struct sim_endpoint *end); /* has done all its work */
+    void (*connect)(struct sim_endpoint *end); /* in RTR; all of the life are made; NULL: nothing */
+    bool (*worked)(
+        const struct sim_endpoint *end);       /* has done all its work; sim_endpoint_worked() */
     void (*stop)(struct sim_endpoint *end);    /* before the queue pair is reset or destroyed */
     void (*stopped)(struct sim_endpoint *end); /* after that */
     void (*check_memory)(struct sim_endpoint *end); /* all of the life are stopped */
@@ -125,7 +128,7 @@ struct sim_endpoint_ops {
     void (*revoke)(struct sim_life *life);          /* deregisters memory in use; NULL: never */
 
     /* Sends. */
-    bool (*can_send)(const struct sim_endpoint *end); /* beyond room in the queue */
+    bool (*can_send)(const struct sim_endpoint *end); /* beyond room in the queue; NULL: always */
     bool (*choose)(struct sim_endpoint *end, struct sim_request *request); /* false: not now */
     void (*fill)(struct sim_endpoint *end, const struct sim_request *request,
                  struct uro_wqe *wqe); /* what only this type has */
@@ -136,7 +139,7 @@ struct sim_endpoint_ops {
     /* A completion in error; @request is NULL for a receive. */
     void (*on_error)(struct sim_endpoint *end, const struct sim_request *request, uint8_t status);
 
-    /* Called after a completion; NULL: not needed. */
+    /* Called after a completion; sim_life_on_progress(). */
     void (*on_progress)(struct sim_endpoint *end);
 
     /* Receives. */
@@ -187,6 +190,7 @@ struct sim_endpoint {
     uint32_t side;   /* of its host */
     uint32_t number; /* of its family */
     uint32_t pd;
+    uint32_t qkey; /* UD */
     struct uro_rng rng;
     struct sim_drain drain;
 
@@ -258,14 +262,18 @@ void sim_endpoint_init(struct sim_endpoint *end);
 /* Takes an endpoint without a queue pair off the list. */
 void sim_endpoint_unlist(struct sim_endpoint *end);
 void sim_endpoint_fini(struct sim_endpoint *end);
-/* Creates the queue pair; what @init does not say comes from the plan. */
-void sim_endpoint_create(struct sim_endpoint *end, const struct uro_qp_init *init);
-/* UC, UD: with the endpoint's own completion queue, or the tight one. */
-void sim_endpoint_create_unreliable(struct sim_endpoint *end);
+/* Creates the memory of a life, with sections of these sizes, and registers it with these rights. Family @family has addresses
+ * of its own. */
+void sim_endpoint_make_memory(struct sim_endpoint *end, unsigned family,
+                              const struct sim_memory_section_size *sizes, const uint32_t *access);
+/* Creates the queue pair as the plan says, unless the life before has kept it. */
+void sim_endpoint_create(struct sim_endpoint *end);
 void sim_endpoint_modify(struct sim_endpoint *end, const struct uro_qp_attr *attr, unsigned mask);
-/* Modify the queue pair to INIT and RTR, and to RTS, with the attributes of @attr that its type has. */
-void sim_endpoint_to_rtr(struct sim_endpoint *end, const struct uro_qp_attr *attr);
-void sim_endpoint_to_rts(struct sim_endpoint *end, const struct uro_qp_attr *attr);
+/* Modify the queue pair to INIT and RTR, and to RTS. */
+void sim_endpoint_to_rtr(struct sim_endpoint *end);
+void sim_endpoint_to_rts(struct sim_endpoint *end);
+/* Returns whether all sends are done, and the peer has taken all messages. */
+bool sim_endpoint_worked(const struct sim_endpoint *end);
 void sim_endpoint_destroy(struct sim_endpoint *end);
 void sim_endpoint_to_error(struct sim_endpoint *end);
 /* Resets or destroys the queue pair. */
@@ -291,8 +299,10 @@ uro_time sim_post_next(const struct sim_endpoint *end);
 void sim_post_run(struct sim_endpoint *end);
 /* Adds the endpoint's program to the world. */
 void sim_post_init(struct sim_endpoint *end);
-/* UC, UD: draws the flags of the request. */
+/* Draws the flags of the request. */
 void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request, bool may_inline);
+/* Draws the length of a message. Lengths where packets begin and end are more likely than others. */
+uint32_t sim_post_choose_length(struct sim_endpoint *end);
 
 /* judge.c */
 void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq, const struct uro_cqe *cqe);
@@ -300,6 +310,14 @@ void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq, const struct u
 void sim_judge_silent(struct sim_endpoint *end);
 /* Checks for completions that did not fit in their CQ. Called after a round. */
 void sim_judge_lost(const struct sim_endpoint *end);
+/* Returns what is wrong with a data packet of the request, or NULL. */
+const char *sim_judge_packet(const struct sim_request *request, uint32_t index, uint32_t mtu,
+                             const struct uro_frame *frame);
+/* Returns what is wrong with the completion of a receive that took the message, apart from its bytes; or NULL. */
+const char *sim_judge_message(const struct sim_request *message, const struct sim_place *place,
+                              const struct uro_cqe *cqe);
+/* Returns whether a slot of the endpoint's windows has the bytes of the request, and no other change. */
+bool sim_judge_window(struct sim_endpoint *end, const struct sim_request *request);
 /* Returns the status with which the request must fail. */
 uint8_t sim_judge_status(const struct sim_request *request);
 /* Returns whether the request stops its send queue before any packet is sent. */
@@ -338,7 +356,7 @@ void sim_life_begin_endpoint(struct sim_endpoint *end);
 /* Ends this life later, since a completion in error was seen. */
 void sim_life_on_failure(struct sim_life *life);
 /* Checks after a completion whether this life has done its work. */
-void sim_life_on_progress(struct sim_life *life);
+void sim_life_on_progress(struct sim_endpoint *end);
 /* Prepares for the end of faults. */
 void sim_life_calm(struct sim_life *life);
 /* Returns whether the last life has done all its work. */

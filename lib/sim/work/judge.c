@@ -208,6 +208,34 @@ bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_place *
     return status == URO_WC_LOC_PROT_ERR && place->recv->bad_lkey;
 }
 
+const char *sim_judge_message(const struct sim_request *message, const struct sim_place *place,
+                              const struct uro_cqe *cqe)
+{
+    bool write = sim_model_is_write(message->opcode);
+    bool has_imm = sim_model_has_imm(message->opcode);
+    bool has_inv = message->opcode == URO_WR_SEND_WITH_INV;
+
+    if (cqe->opcode != (write ? URO_WC_RECV_RDMA_WITH_IMM : URO_WC_RECV) ||
+        !(cqe->flags & URO_WC_WITH_IMM) != !has_imm || !(cqe->flags & URO_WC_WITH_INV) != !has_inv)
+        return "is of another kind than what was sent";
+    if ((has_imm && cqe->imm != message->imm) || (has_inv && cqe->imm != message->inv_rkey))
+        return "has another immediate value or key than was sent";
+    if (cqe->byte_len != message->length)
+        return "has another length than was sent";
+    return !write && message->length > place->recv->room ? "took a message longer than itself"
+                                                         : NULL;
+}
+
+bool sim_judge_window(struct sim_endpoint *end, const struct sim_request *request)
+{
+    const struct sim_memory_layout layout = { .count = 1,
+                                              .pieces = { { request->at, request->length } } };
+    uint32_t at;
+
+    return sim_memory_check(&end->memory, SIM_MEMORY_WINDOWS, request->window, &layout,
+                            request->length, request->seed, &at);
+}
+
 static void judge_message(struct sim_endpoint *end, const struct sim_place *place,
                           const struct uro_cqe *cqe)
 {
@@ -302,6 +330,37 @@ static bool judge_receive(struct sim_endpoint *end, const struct uro_cqe *cqe)
     if (!(cqe->wr_id & SIM_SRQ_BIT) != own)
         return sim_endpoint_fail(end, "receive", cqe->wr_id, "is from another kind of queue");
     return own ? judge_own(end, cqe) : judge_shared(end, cqe);
+}
+
+/* ---- frames ------------------------------------------------------------------------------------ */
+
+const char *sim_judge_packet(const struct sim_request *request, uint32_t index, uint32_t mtu,
+                             const struct uro_frame *frame)
+{
+    uint32_t count = sim_model_packets(request->length, mtu);
+    uint32_t from = index * mtu;
+    uint32_t left = request->length - from;
+    bool last = index + 1 == count;
+    bool imm = last && sim_model_has_imm(request->opcode);
+    bool inv = last && request->opcode == URO_WR_SEND_WITH_INV;
+    bool solicits =
+        last && sim_model_is_message(request->opcode) && (request->flags & URO_SEND_SOLICITED);
+
+    if (frame->op->operation != sim_model_operation(request->opcode))
+        return "another operation was asked for";
+    if (frame->op->place != sim_model_place(index, count))
+        return "another place in its message is due";
+    if (!(frame->op->ext & URO_EXT_IMM) != !imm || (imm && frame->imm != request->imm))
+        return "wrong immediate data, or none, or too early";
+    if (!(frame->op->ext & URO_EXT_INV) != !inv || (inv && frame->inv_rkey != request->inv_rkey))
+        return "invalidates another key, or none";
+    if (frame->op->ext & URO_EXT_RETH &&
+        (frame->reth.va != request->remote_address || frame->reth.rkey != request->rkey ||
+         frame->reth.length != request->length))
+        return "wrong RETH";
+    if (!sim_model_carries(frame, from, left < mtu ? left : mtu, request->seed))
+        return "wrong payload";
+    return frame->bth.solicited != solicits ? "wrong solicited event bit" : NULL;
 }
 
 /* ---- all --------------------------------------------------------------------------------------- */

@@ -55,9 +55,16 @@ void sim_life_begin_endpoint(struct sim_endpoint *end)
     end->ops->make(end);
 }
 
+static void connect_endpoint(struct sim_endpoint *end)
+{
+    sim_endpoint_to_rtr(end);
+    if (end->ops->connect != NULL)
+        end->ops->connect(end);
+}
+
 static void start_endpoint(struct sim_endpoint *end)
 {
-    end->ops->start(end);
+    sim_endpoint_to_rts(end);
     end->alive = true;
     if (end->type != URO_QPT_XRC_TGT)
         sim_drain_begin(end);
@@ -105,7 +112,7 @@ static void begin_life(struct sim_life *life)
     for (uint32_t i = 0; i < life->count; i++)
         sim_life_begin_endpoint(&life->ends[i]);
     for (uint32_t i = 0; i < life->count; i++)
-        life->ends[i].ops->connect(&life->ends[i]);
+        connect_endpoint(&life->ends[i]);
     for (uint32_t i = 0; i < life->count; i++)
         start_endpoint(&life->ends[i]);
     load->lives_begun++;
@@ -157,8 +164,6 @@ static void bury(struct sim_life *life)
 {
     struct sim_workload *load = life->load;
 
-    if (life->count == 1)
-        life->reuse = !life->peace && choose_reuse(life);
     for (uint32_t i = 0; i < life->count; i++)
         if (life->ends[i].alive)
             sim_endpoint_stop(&life->ends[i], life->reuse);
@@ -193,46 +198,21 @@ static void pause_pollers(struct sim_life *life)
                 load->world->now + uro_rng_below(life->rng, 2 * END_WAIT_MAX);
 }
 
-static void draw_late_posts(struct sim_life *life)
-{
-    for (uint32_t i = 0; i < life->count; i++)
-        life->ends[i].late_posts = uro_rng_below(life->rng, LATE_POSTS_MAX + 1);
-}
-
-/* Datagrams have no peer to wait for. */
-static void end_alone(struct sim_life *life)
-{
-    life->peace = life->last_life;
-    life->abrupt = !life->peace && uro_rng_below(life->rng, 2) == 0;
-    if (life->abrupt) {
-        bury(life);
-        return;
-    }
-    draw_late_posts(life);
-    sim_endpoint_to_error(&life->ends[0]);
-    life->state = SIM_LIFE_ENDING;
-    life->due = life->load->world->now + DRAIN_WAIT;
-}
-
 static void begin_ending(struct sim_life *life)
 {
-    bool peaceful = life->state == SIM_LIFE_QUIET;
-
-    if (life->count == 1) {
-        end_alone(life);
-        return;
-    }
+    life->peace |= life->count == 1 && life->last_life; /* datagrams are never QUIET */
     life->state = SIM_LIFE_ENDING;
     life->may_fail = true;
-    life->abrupt = !peaceful && uro_rng_below(life->rng, 2) == 0;
-    life->reuse = !peaceful && choose_reuse(life);
-    life->first = uro_rng_below(life->rng, 2);
+    life->abrupt = !life->peace && uro_rng_below(life->rng, 2) == 0;
+    life->reuse = !life->peace && choose_reuse(life);
+    life->first = uro_rng_below(life->rng, life->count);
     life->due = life->load->world->now;
     if (life->abrupt && is_reliable(life)) {
         pause_pollers(life);
         life->due += uro_rng_below(life->rng, END_WAIT_MAX);
     }
-    draw_late_posts(life);
+    for (uint32_t i = 0; i < life->count; i++)
+        life->ends[i].late_posts = uro_rng_below(life->rng, LATE_POSTS_MAX + 1);
 }
 
 /* Takes one step of the end of a life. */
@@ -332,8 +312,10 @@ void sim_life_on_failure(struct sim_life *life)
         life->due = due;
 }
 
-void sim_life_on_progress(struct sim_life *life)
+void sim_life_on_progress(struct sim_endpoint *end)
 {
+    struct sim_life *life = end->life;
+
     if (life->state != SIM_LIFE_RUNNING || life->count == 1)
         return;
     for (uint32_t i = 0; i < life->count; i++)

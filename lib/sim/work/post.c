@@ -135,13 +135,43 @@ void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request
     struct uro_rng *rng = &end->rng;
     uint64_t unsignalled = end->posted + 1 - end->signalled;
 
-    if (plan->signal_all || uro_rng_below(rng, 3) > 0 || end->sends_left == 1 ||
+    if (sim_world_chance(rng, plan->signal_probability) || end->sends_left <= 1 ||
         unsignalled >= (plan->send_capacity + 1) / 2 || sim_endpoint_in_error(end))
         request->flags |= URO_SEND_SIGNALED;
-    if (uro_rng_below(rng, 4) == 0)
+    if (sim_world_chance(rng, plan->fence_probability))
+        request->flags |= URO_SEND_FENCE;
+    if (sim_world_chance(rng, plan->solicit_probability))
         request->flags |= URO_SEND_SOLICITED;
-    if (request->length <= plan->inline_max && may_inline && uro_rng_below(rng, 2) == 0)
+    if (may_inline && request->length <= plan->inline_max &&
+        sim_world_chance(rng, plan->inline_probability))
         request->flags |= URO_SEND_INLINE;
+}
+
+uint32_t sim_post_choose_length(struct sim_endpoint *end)
+{
+    struct uro_rng *rng = &end->rng;
+    uint32_t mtu = end->life->plan->path_mtu;
+    uint32_t most = end->life->plan->message_max;
+    uint32_t length = 0;
+
+    switch (uro_rng_below(rng, 8)) {
+    case 0:
+        break;
+    case 1:
+    case 2:
+        length = 1 + uro_rng_below(rng, 64);
+        break;
+    case 3:
+        length = mtu * sim_world_between(rng, 1, 4);
+        break;
+    case 4:
+        length = mtu * sim_world_between(rng, 1, 4) + sim_world_between(rng, 0, 2) - 1;
+        break;
+    default:
+        length = uro_rng_below(rng, most + 1);
+        break;
+    }
+    return length < most ? length : most;
 }
 
 /* ---- receives ---------------------------------------------------------------------------------- */

@@ -10,15 +10,10 @@
 #include "sim/oracle/model.h"
 #include "sim/work/workload.h"
 
-#define LIFE_SPACE   UINT64_C(0x10000000) /* addresses between the memory of two lives */
 #define END_SPACE    UINT64_C(0x1000000000)
 #define WORDS_ROOM   64u
-#define PAGE         4096u
 #define REVOKED_MAX  URO_US(1000)
 #define NO_OPERATION 12u /* a value of no work request */
-#define ACCESS_REMOTE                                                                              \
-    (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
-     URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
 
 static bool receives_itself(const struct sim_endpoint *end)
 {
@@ -58,12 +53,8 @@ static void make_memory(struct sim_endpoint *end)
         [SIM_MEMORY_PRIVATE] = URO_ACCESS_LOCAL_WRITE,
     };
     struct uro_shard *shard = sim_endpoint_shard(end);
-    uint64_t base = (uint64_t)end->number * END_SPACE + life->life * LIFE_SPACE +
-                    (uint64_t)uro_rng_below(&end->rng, 256) * PAGE;
 
-    sim_memory_init(&end->memory, sizes, base, &end->rng);
-    for (unsigned i = 0; i < SIM_MEMORY_SECTIONS; i++)
-        sim_memory_register(&end->memory, shard, i, end->pd, access[i]);
+    sim_endpoint_make_memory(end, 0, sizes, access);
     sim_rc_window_begin(end);
 
     struct sim_shared_word *shared = &end->load->shared[end->side];
@@ -73,38 +64,6 @@ static void make_memory(struct sim_endpoint *end)
                                             .length = sizeof *shared->word,
                                             .memory = (uint8_t *)shared->word };
     uro_key_register(shard, &end->rc->shared_key);
-}
-
-static void make_qp(struct sim_endpoint *end)
-{
-    const struct sim_plan_end *plan = end->plan;
-    bool receives = receives_itself(end);
-    bool sends = end->type != URO_QPT_XRC_TGT;
-    uint32_t cq_count = end->load->plan->cq_count;
-    struct sim_cq *cqs = end->load->cqs[end->side];
-
-    end->send_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
-    end->recv_cq = cqs[uro_rng_below(&end->rng, cq_count)].cq;
-    if (!end->life->last_life)
-        sim_tight_choose(end, end->srq != NULL);
-    if (!sends)
-        end->send_cq = NULL;
-    if (end->type != URO_QPT_RC)
-        end->recv_cq = NULL;
-    const struct uro_qp_init init = { .type = end->type,
-                                      .xrcd = sends ? 0 : SIM_XRC_DOMAIN + end->load->number,
-                                      .srq = end->srq != NULL ? end->srq->srq : NULL,
-                                      .pd = sends ? end->pd : 0,
-                                      .send_cq = end->send_cq,
-                                      .recv_cq = end->recv_cq,
-                                      .send_capacity = sends ? plan->send_capacity : 0,
-                                      .recv_capacity = receives ? plan->recv_capacity : 0,
-                                      .send_sge_max = sends ? plan->send_sges : 0,
-                                      .recv_sge_max = receives ? plan->recv_sges : 0,
-                                      .inline_max = sends ? plan->inline_max : 0,
-                                      .signal_all = plan->signal_all,
-                                      .user = end };
-    sim_endpoint_create(end, &init);
 }
 
 static void begin(struct sim_endpoint *end)
@@ -123,14 +82,13 @@ static void begin(struct sim_endpoint *end)
 static void make(struct sim_endpoint *end)
 {
     make_memory(end);
-    if (end->qp == NULL)
-        make_qp(end);
+    sim_endpoint_create(end);
     end->wire_psn =
         end->life->life == 0 ? end->plan->first_psn : uro_rng_below(&end->rng, URO_PSN_MASK + 1);
     end->rc->psn = end->wire_psn;
 }
 
-static void init_word(struct sim_endpoint *end)
+static void connect(struct sim_endpoint *end)
 {
     end->rc->word = uro_rng_u64(&end->rng);
     if (end->peer->memory.memory != NULL)
@@ -141,36 +99,8 @@ void sim_rc_meet(struct sim_endpoint *a, struct sim_endpoint *b)
 {
     a->peer = b;
     b->peer = a;
-    init_word(a);
-    init_word(b);
-}
-
-static void connect(struct sim_endpoint *end)
-{
-    const struct sim_plan_pair *plan = end->life->plan;
-    struct uro_qp_attr attr = { .access = ACCESS_REMOTE,
-                                .path_mtu = plan->path_mtu,
-                                .rq_psn = end->peer->wire_psn,
-                                .dest_qpn = end->peer->qpn,
-                                .max_dest_rd_atomic = end->peer->plan->rd_atomic,
-                                .min_rnr_timer = end->plan->min_rnr_timer,
-                                .address = sim_endpoint_address(end->peer, plan->v6) };
-
-    init_word(end);
-    attr.address.flow_label = plan->v6 ? uro_rng_below(&end->rng, 1u << 20) : 0;
-    sim_endpoint_to_rtr(end, &attr);
-}
-
-static void start(struct sim_endpoint *end)
-{
-    const struct sim_plan_end *plan = end->plan;
-    const struct uro_qp_attr attr = { .timeout = plan->timeout,
-                                      .retry_count = plan->retry_count,
-                                      .rnr_retry = end->life->last_life ? 7 : plan->rnr_retry,
-                                      .sq_psn = end->wire_psn,
-                                      .max_rd_atomic = plan->rd_atomic };
-
-    sim_endpoint_to_rts(end, &attr);
+    connect(a);
+    connect(b);
 }
 
 static void fill(struct sim_endpoint *end, const struct sim_request *request, struct uro_wqe *wqe)
@@ -186,17 +116,6 @@ static void fill(struct sim_endpoint *end, const struct sim_request *request, st
 }
 
 /* ---- a life ends ------------------------------------------------------------------------------- */
-
-static bool worked(const struct sim_endpoint *end)
-{
-    return end->sends_left == 0 && end->confirmed == end->posted &&
-           end->messages_sent == end->peer->messages_taken;
-}
-
-static void on_progress(struct sim_endpoint *end)
-{
-    sim_life_on_progress(end->life);
-}
 
 /* Stops an XRC target. Its receives complete in a CQ of other queue pairs, and stay there when the target is destroyed. So
  * they are polled before. */
@@ -302,8 +221,7 @@ const struct sim_endpoint_ops sim_rc_ops = {
     .begin = begin,
     .make = make,
     .connect = connect,
-    .start = start,
-    .worked = worked,
+    .worked = sim_endpoint_worked,
     .stop = stop,
     .check_memory = check_word,
     .bury = bury,
@@ -313,7 +231,7 @@ const struct sim_endpoint_ops sim_rc_ops = {
     .confirm = sim_rc_confirm,
     .expected = sim_rc_expected,
     .on_error = sim_rc_on_error,
-    .on_progress = on_progress,
+    .on_progress = sim_life_on_progress,
     .take = sim_rc_take,
     .wire = sim_rc_wire,
     .recv_expected = sim_rc_recv_expected,

@@ -42,34 +42,6 @@ static enum sim_plan_kind choose_kind(struct sim_endpoint *end)
     return kind;
 }
 
-/* Lengths where packets begin and end are more likely than others. */
-static uint32_t choose_length(struct sim_endpoint *end)
-{
-    struct uro_rng *rng = &end->rng;
-    uint32_t mtu = end->life->plan->path_mtu;
-    uint32_t most = end->life->plan->message_max;
-    uint32_t length = 0;
-
-    switch (uro_rng_below(rng, 8)) {
-    case 0:
-        break;
-    case 1:
-    case 2:
-        length = 1 + uro_rng_below(rng, 64);
-        break;
-    case 3:
-        length = mtu * sim_world_between(rng, 1, 4);
-        break;
-    case 4:
-        length = mtu * sim_world_between(rng, 1, 4) + sim_world_between(rng, 0, 2) - 1;
-        break;
-    default:
-        length = uro_rng_below(rng, most + 1);
-        break;
-    }
-    return length < most ? length : most;
-}
-
 static const struct sim_request *previous(const struct sim_endpoint *end)
 {
     return end->posted > 0 ? sim_request_of(end, end->posted - 1) : NULL;
@@ -256,27 +228,6 @@ static void spoil(struct sim_endpoint *end, struct sim_request *request)
     end->life->may_fail = true;
 }
 
-static void choose_flags(struct sim_endpoint *end, struct sim_request *request)
-{
-    const struct sim_plan_end *plan = end->plan;
-    struct uro_rng *rng = &end->rng;
-    bool data = request->opcode == URO_WR_SEND || request->opcode == URO_WR_SEND_WITH_IMM ||
-                request->opcode == URO_WR_SEND_WITH_INV || request->opcode == URO_WR_ATOMIC_WRITE ||
-                request->opcode == URO_WR_RDMA_WRITE ||
-                request->opcode == URO_WR_RDMA_WRITE_WITH_IMM;
-
-    if (sim_world_chance(rng, plan->signal_probability) || end->sends_left <= 1 ||
-        end->posted + 1 - end->signalled >= (plan->send_capacity + 1) / 2)
-        request->flags |= URO_SEND_SIGNALED;
-    if (sim_world_chance(rng, plan->fence_probability))
-        request->flags |= URO_SEND_FENCE;
-    if (sim_world_chance(rng, plan->solicit_probability))
-        request->flags |= URO_SEND_SOLICITED;
-    if (data && request->length <= plan->inline_max &&
-        sim_world_chance(rng, plan->inline_probability))
-        request->flags |= URO_SEND_INLINE;
-}
-
 /* XRC: chooses one of the peer's shared receive queues in its domain. */
 static uint32_t choose_srq(struct sim_endpoint *end)
 {
@@ -327,7 +278,7 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
 
     request->opcode = opcodes[kind];
     request->shared_word = kind == SIM_PLAN_SHARED_ADD;
-    request->length = choose_length(end);
+    request->length = sim_post_choose_length(end);
     request->imm = has_imm ? uro_rng_u32(&end->rng) : 0;
     request->seed = uro_rng_u64(&end->rng);
     if (end->type == URO_QPT_XRC_INI) {
@@ -346,7 +297,7 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
         place_atomic(end, request);
     else if (!sends && !sim_model_is_local(request->opcode) && !place_remote(end, request, kind))
         return false;
-    choose_flags(end, request);
+    sim_post_choose_flags(end, request, sim_model_carries_data(request->opcode));
     if (!end->life->last_life && !end->load->calm &&
         sim_world_chance(&end->rng, end->life->plan->inject_probability *
                                         (request->mw != NULL ? MW_FACTOR : 1)))

@@ -45,17 +45,6 @@ static void check_atomic(struct sim_endpoint *end, const struct sim_request *req
         sim_endpoint_fail(end, "send", request->number, "beside the atomic's result changed");
 }
 
-/* Returns whether the slot at the peer has @length bytes of message @seed, and no other change. */
-static bool window_holds(struct sim_endpoint *owner, uint32_t window, uint32_t at, uint32_t length,
-                         uint64_t seed)
-{
-    const struct sim_memory_layout layout = { .count = 1, .pieces = { { at, length } } };
-    uint32_t wrong;
-
-    return sim_memory_check(&owner->memory, SIM_MEMORY_WINDOWS, window, &layout, length, seed,
-                            &wrong);
-}
-
 /* Checks the slot at the peer, unless a later request already writes to it. */
 static void check_window(struct sim_endpoint *end, const struct sim_request *request)
 {
@@ -63,7 +52,7 @@ static void check_window(struct sim_endpoint *end, const struct sim_request *req
 
     window->users--;
     if (window->writers == request->writers && end->peer->memory.memory != NULL &&
-        !window_holds(end->peer, request->window, request->at, request->length, request->seed))
+        !sim_judge_window(end->peer, request))
         sim_endpoint_fail(end, "send", request->number,
                           request->opcode == URO_WR_RDMA_READ
                               ? "of the window that was read changed"
@@ -220,26 +209,6 @@ static struct sim_request *next_message(const struct sim_endpoint *end,
     return NULL;
 }
 
-/* Returns false when the completion does not match the message. */
-static bool check_completion(const struct sim_endpoint *end, const struct sim_place *place,
-                             const struct sim_request *message, const struct uro_cqe *cqe)
-{
-    bool write = sim_model_is_write(message->opcode);
-    bool has_imm = sim_model_has_imm(message->opcode);
-    bool has_inv = message->opcode == URO_WR_SEND_WITH_INV;
-
-    if (cqe->opcode != (write ? URO_WC_RECV_RDMA_WITH_IMM : URO_WC_RECV) ||
-        !(cqe->flags & URO_WC_WITH_IMM) != !has_imm || !(cqe->flags & URO_WC_WITH_INV) != !has_inv)
-        return fail(end, place, "is of another kind than what was sent");
-    if ((has_imm && cqe->imm != message->imm) || (has_inv && cqe->imm != message->inv_rkey))
-        return fail(end, place, "has another immediate value or key than was sent");
-    if (cqe->byte_len != message->length)
-        return fail(end, place, "has another length than was sent");
-    if (!write && message->length > place->recv->room)
-        return fail(end, place, "took a message longer than itself");
-    return true;
-}
-
 void sim_rc_take(struct sim_endpoint *end, const struct sim_place *place, const struct uro_cqe *cqe)
 {
     struct sim_request *message = next_message(end, place);
@@ -251,8 +220,11 @@ void sim_rc_take(struct sim_endpoint *end, const struct sim_place *place, const 
     }
     message->taken++;
     end->messages_taken++;
-    if (!check_completion(end, place, message, cqe))
+    const char *problem = sim_judge_message(message, place, cqe);
+    if (problem != NULL) {
+        fail(end, place, problem);
         return;
+    }
     bool write = sim_model_is_write(message->opcode);
     if (message->opcode == URO_WR_SEND_WITH_INV)
         sim_rc_window_invalidated(end, message->inv_rkey);
@@ -261,7 +233,7 @@ void sim_rc_take(struct sim_endpoint *end, const struct sim_place *place, const 
         fail(end, place, "of the message is wrong");
     if (!write)
         return;
-    if (!window_holds(end, message->window, message->at, message->length, message->seed))
+    if (!sim_judge_window(end, message))
         fail(end, place, "of the window is not there yet, or wrong");
     end->peer->rc->windows[message->window].users--;
 }
@@ -314,34 +286,12 @@ static const struct sim_request *find_op(const struct sim_endpoint *end, uint64_
 static bool check_data_request(const struct sim_endpoint *end, const struct sim_request *request,
                                const struct uro_frame *frame, uint32_t index)
 {
-    uint32_t mtu = end->life->plan->path_mtu;
-    uint32_t from = index * mtu;
-    uint32_t left = request->length - from;
-    bool last = index + 1 == request->psns;
-    bool has_imm = sim_model_has_imm(request->opcode);
-    bool has_inv = request->opcode == URO_WR_SEND_WITH_INV;
-    bool solicits =
-        last && sim_model_is_message(request->opcode) && (request->flags & URO_SEND_SOLICITED);
+    const char *problem = sim_judge_packet(request, index, end->life->plan->path_mtu, frame);
 
-    if (frame->op->place != sim_model_place(index, request->psns))
-        return frame_fail(end, frame, "another place in its message is due");
-    if (!(frame->op->ext & URO_EXT_IMM) != !(last && has_imm))
-        return frame_fail(end, frame, "immediate data where there is none, or none where there is");
-    if (last && has_imm && frame->imm != request->imm)
-        return frame_fail(end, frame, "wrong immediate data");
-    if (!(frame->op->ext & URO_EXT_INV) != !(last && has_inv) ||
-        (last && has_inv && frame->inv_rkey != request->inv_rkey))
-        return frame_fail(end, frame, "invalidates another key, or none");
-    if (frame->op->ext & URO_EXT_RETH &&
-        (frame->reth.va != request->remote_address || frame->reth.rkey != request->rkey ||
-         frame->reth.length != request->length))
-        return frame_fail(end, frame, "wrong RETH");
-    if (!sim_model_carries(frame, from, left < mtu ? left : mtu, request->seed))
-        return frame_fail(end, frame, "wrong payload");
-    if (last && !frame->bth.ack_req)
+    if (problem != NULL)
+        return frame_fail(end, frame, problem);
+    if (index + 1 == request->psns && !frame->bth.ack_req)
         return frame_fail(end, frame, "ends its message without asking for an ACK");
-    if (frame->bth.solicited != solicits)
-        return frame_fail(end, frame, "wrong solicited event bit");
     if (is_revoked(end, SIM_MEMORY_SENDS, request) && frame->payload_length > 0 &&
         !(request->flags & URO_SEND_INLINE))
         return frame_fail(end, frame, "payload from memory that is not registered any more");

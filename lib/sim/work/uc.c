@@ -8,11 +8,8 @@
 #include "sim/oracle/model.h"
 #include "sim/work/workload.h"
 
-#define ADDRESS_SPACE UINT64_C(0x400000000000) /* beyond those of reliable connections */
-#define ADDRESS_STEP  UINT64_C(0x1000000000)
-#define LIFE_STEP     UINT64_C(0x10000000)
-#define PD_FIRST      2000u
-#define NAME_ROOM     8u /* bytes that identify a message */
+#define PD_FIRST  2000u
+#define NAME_ROOM 8u /* bytes that identify a message */
 
 static const struct sim_plan_pair *plan_of(const struct sim_endpoint *end)
 {
@@ -30,7 +27,7 @@ static void begin(struct sim_endpoint *end)
                                                : uro_rng_below(rng, URO_PSN_MASK + 1);
 }
 
-static void make_memory(struct sim_endpoint *end)
+static void make(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
     uint32_t message_max = plan_of(end)->message_max;
@@ -40,54 +37,13 @@ static void make_memory(struct sim_endpoint *end)
         [SIM_MEMORY_RECVS] = { plan->recv_capacity, sim_memory_room(message_max, plan->recv_sges) },
         [SIM_MEMORY_WINDOWS] = { SIM_REQUESTS_MAX, window },
     };
-    struct uro_shard *shard = sim_endpoint_shard(end);
+    static const uint32_t access[SIM_MEMORY_SECTIONS] = {
+        [SIM_MEMORY_RECVS] = URO_ACCESS_LOCAL_WRITE,
+        [SIM_MEMORY_WINDOWS] = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE,
+    };
 
-    sim_memory_init(&end->memory, sizes,
-                    ADDRESS_SPACE + end->number * ADDRESS_STEP + end->life->life * LIFE_STEP,
-                    &end->rng);
-    sim_memory_register(&end->memory, shard, SIM_MEMORY_SENDS, end->pd, 0);
-    sim_memory_register(&end->memory, shard, SIM_MEMORY_RECVS, end->pd, URO_ACCESS_LOCAL_WRITE);
-    sim_memory_register(&end->memory, shard, SIM_MEMORY_WINDOWS, end->pd,
-                        URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE);
-}
-
-static void make(struct sim_endpoint *end)
-{
-    make_memory(end);
-    if (end->qp == NULL)
-        sim_endpoint_create_unreliable(end);
-}
-
-static void connect(struct sim_endpoint *end)
-{
-    const struct uro_qp_attr attr = { .access = URO_ACCESS_REMOTE_WRITE,
-                                      .path_mtu = plan_of(end)->path_mtu,
-                                      .rq_psn = end->peer->wire_psn,
-                                      .dest_qpn = end->peer->qpn,
-                                      .address =
-                                          sim_endpoint_address(end->peer, plan_of(end)->v6) };
-
-    sim_endpoint_to_rtr(end, &attr);
-}
-
-static void start(struct sim_endpoint *end)
-{
-    const struct uro_qp_attr attr = { .sq_psn = end->wire_psn };
-
-    sim_endpoint_to_rts(end, &attr);
-}
-
-static bool worked(const struct sim_endpoint *end)
-{
-    const struct uro_wq *send = uro_qp_send_queue(end->qp);
-
-    return end->sends_left == 0 && end->messages_sent == end->peer->messages_taken &&
-           end->signalled <= end->confirmed && uro_wq_head(send) == uro_wq_tail(send);
-}
-
-static void on_progress(struct sim_endpoint *end)
-{
-    sim_life_on_progress(end->life);
+    sim_endpoint_make_memory(end, 2, sizes, access);
+    sim_endpoint_create(end);
 }
 
 /* ---- what to ask for --------------------------------------------------------------------------- */
@@ -130,12 +86,9 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     struct uro_rng *rng = &end->rng;
 
     request->opcode = opcodes[uro_rng_below(rng, 4)];
-    request->length = uro_rng_below(rng, plan->message_max + 1);
+    request->length = sim_post_choose_length(end);
     request->imm = uro_rng_u32(rng);
     request->seed = uro_rng_u64(rng);
-    if (uro_rng_below(rng, 4) == 0)
-        request->length =
-            plan->path_mtu * uro_rng_below(rng, plan->message_max / plan->path_mtu + 1);
     choose_fault(end, request);
     if (request->length < NAME_ROOM && request->opcode == URO_WR_SEND &&
         plan->inject_probability > 0)
@@ -157,25 +110,6 @@ static uint32_t packets_of(const struct sim_endpoint *end, const struct sim_requ
     return sim_model_packets(request->length, plan_of(end)->path_mtu);
 }
 
-/* Returns whether the frame is packet @index of the request. */
-static bool is_packet(const struct sim_endpoint *end, const struct sim_request *request,
-                      uint32_t index, const struct uro_frame *frame)
-{
-    uint32_t mtu = plan_of(end)->path_mtu;
-    uint32_t packets = packets_of(end, request);
-    uint32_t left = request->length - index * mtu;
-    bool imm = index + 1 == packets && sim_model_has_imm(request->opcode);
-
-    if (frame->op->operation != sim_model_operation(request->opcode) ||
-        frame->op->place != sim_model_place(index, packets) ||
-        !(frame->op->ext & URO_EXT_IMM) != !imm || (imm && frame->imm != request->imm))
-        return false;
-    if (frame->op->ext & URO_EXT_RETH &&
-        (frame->reth.length != request->length || frame->reth.va != request->remote_address))
-        return false;
-    return sim_model_carries(frame, index * mtu, left < mtu ? left : mtu, request->seed);
-}
-
 static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
 {
     if (sim_host_swallows(end->host))
@@ -190,13 +124,9 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
     end->wire_psn = (end->wire_psn + 1) & URO_PSN_MASK;
     for (; end->wire_next < end->posted; end->wire_next++) {
         struct sim_request *request = sim_request_of(end, end->wire_next);
-        if (!sim_judge_stops(request) && is_packet(end, request, request->sent, frame)) {
+        if (!sim_judge_stops(request) &&
+            sim_judge_packet(request, request->sent, plan_of(end)->path_mtu, frame) == NULL) {
             bool last = ++request->sent == packets_of(end, request);
-            bool solicits = last && sim_model_is_message(request->opcode) &&
-                            (request->flags & URO_SEND_SOLICITED);
-            if (frame->bth.solicited != solicits)
-                sim_endpoint_fail(end, "frame", frame->bth.psn,
-                                  "has the wrong solicited event bit");
             if (request->flushed)
                 sim_endpoint_fail(end, "send", request->number,
                                   "was flushed and is sent after that");
@@ -238,27 +168,11 @@ static uint32_t copies(const struct sim_endpoint *end)
 static bool could_be(const struct sim_endpoint *end, const struct sim_request *request,
                      const struct sim_place *place, const struct uro_cqe *cqe)
 {
-    bool writes = sim_model_is_write(request->opcode);
-    bool has_imm = sim_model_has_imm(request->opcode);
-
-    if (request->fault != SIM_FAULT_NONE || !sim_model_is_message(request->opcode) ||
-        request->taken >= copies(end) || cqe->byte_len != request->length ||
-        !(cqe->flags & URO_WC_WITH_IMM) != !has_imm ||
-        cqe->opcode != (writes ? URO_WC_RECV_RDMA_WITH_IMM : URO_WC_RECV) ||
-        (has_imm && cqe->imm != request->imm) || (!writes && place->recv->room < request->length))
-        return false;
-    return writes || sim_memory_holds(place->memory, SIM_MEMORY_RECVS, place->slot,
-                                      &place->recv->layout, request->length, request->seed);
-}
-
-static bool window_holds(struct sim_endpoint *end, const struct sim_request *request)
-{
-    const struct sim_memory_layout layout = { .count = 1,
-                                              .pieces = { { request->at, request->length } } };
-    uint32_t at;
-
-    return sim_memory_check(&end->memory, SIM_MEMORY_WINDOWS, request->window, &layout,
-                            request->length, request->seed, &at);
+    return request->fault == SIM_FAULT_NONE && sim_model_is_message(request->opcode) &&
+           request->taken < copies(end) && sim_judge_message(request, place, cqe) == NULL &&
+           (sim_model_is_write(request->opcode) ||
+            sim_memory_holds(place->memory, SIM_MEMORY_RECVS, place->slot, &place->recv->layout,
+                             request->length, request->seed));
 }
 
 static void take(struct sim_endpoint *end, const struct sim_place *place, const struct uro_cqe *cqe)
@@ -269,7 +183,7 @@ static void take(struct sim_endpoint *end, const struct sim_place *place, const 
         struct sim_request *request = sim_request_of(end->peer, i);
         if (!could_be(end, request, place, cqe))
             continue;
-        if (sim_model_is_write(request->opcode) && !window_holds(end, request))
+        if (sim_model_is_write(request->opcode) && !sim_judge_window(end, request))
             sim_endpoint_fail(end, "receive", place->number, "came before its octets");
         request->taken++;
         end->messages_taken++;
@@ -317,7 +231,7 @@ static void check_memory(struct sim_endpoint *end)
         bool whole = written && (end->life->last_life || request->taken > 0) && !request->flushed;
         if (written ? !is_mixture(end, request) : !is_untouched(end, i))
             sim_endpoint_fail(end, "window", i, "is not what was written, nor what was there");
-        else if (whole && !window_holds(end, request))
+        else if (whole && !sim_judge_window(end, request))
             sim_endpoint_fail(end, "window", i, "is not what was written");
     }
 }
@@ -338,16 +252,14 @@ const struct sim_endpoint_ops sim_uc_ops = {
     .init = init,
     .begin = begin,
     .make = make,
-    .connect = connect,
-    .start = start,
-    .worked = worked,
+    .worked = sim_endpoint_worked,
     .check_memory = check_memory,
     .can_send = can_send,
     .choose = choose,
     .confirm = confirm,
     .expected = expected,
     .on_error = sim_judge_stop_queue,
-    .on_progress = on_progress,
+    .on_progress = sim_life_on_progress,
     .take = take,
     .wire = check_frame,
     .recv_expected = sim_judge_bad_lkey,

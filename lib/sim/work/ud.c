@@ -16,15 +16,12 @@
 #include "sim/oracle/model.h"
 #include "sim/work/workload.h"
 
-#define ADDRESS_SPACE UINT64_C(0x600000000000)
-#define ADDRESS_STEP  UINT64_C(0x1000000000)
-#define LIFE_STEP     UINT64_C(0x10000000)
-#define PD_FIRST      3000u
-#define NAME_ROOM     8u /* bytes that identify a datagram */
-#define PRIVILEGED    0x80000000u
-#define QKEY_MASK     0x7fffffffu
-#define HOP_LIMIT     64u
-#define ROOM_MAX      (5u * URO_PATH_MTU_MAX) /* of a receive, shared ones included */
+#define PD_FIRST   3000u
+#define NAME_ROOM  8u /* bytes that identify a datagram */
+#define PRIVILEGED 0x80000000u
+#define QKEY_MASK  0x7fffffffu
+#define HOP_LIMIT  64u
+#define ROOM_MAX   (5u * URO_PATH_MTU_MAX) /* of a receive, shared ones included */
 
 struct sim_datagram {
     uint32_t from_qpn;
@@ -43,7 +40,6 @@ struct sim_datagram {
 };
 
 struct sim_ud_state {
-    uint32_t qkey;
     struct uro_ah handles[SIM_PLAN_PARTIES_MAX][2]; /* to each queue pair, IPv4 and IPv6 */
     struct uro_ah group_handles[2];
     struct uro_mcast memberships[2];
@@ -159,7 +155,8 @@ static void begin(struct sim_endpoint *end)
 static void make_memory(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
-    struct uro_shard *shard = sim_endpoint_shard(end);
+    static const uint32_t access[SIM_MEMORY_SECTIONS] = { [SIM_MEMORY_RECVS] =
+                                                              URO_ACCESS_LOCAL_WRITE };
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
         [SIM_MEMORY_SENDS] = { plan->send_capacity,
                                sim_memory_room(URO_PATH_MTU_MAX + 1, plan->send_sges) },
@@ -167,11 +164,7 @@ static void make_memory(struct sim_endpoint *end)
                                sim_memory_room(SIM_GRH + URO_PATH_MTU_MAX, plan->recv_sges) },
     };
 
-    sim_memory_init(&end->memory, sizes,
-                    ADDRESS_SPACE + end->number * ADDRESS_STEP + end->life->life * LIFE_STEP,
-                    &end->rng);
-    sim_memory_register(&end->memory, shard, SIM_MEMORY_SENDS, end->pd, 0);
-    sim_memory_register(&end->memory, shard, SIM_MEMORY_RECVS, end->pd, URO_ACCESS_LOCAL_WRITE);
+    sim_endpoint_make_memory(end, 3, sizes, access);
 }
 
 static void make(struct sim_endpoint *end)
@@ -180,8 +173,7 @@ static void make(struct sim_endpoint *end)
     /* Datagrams to the number it had may still arrive, but not when all must find their receive. */
     if (end->qp != NULL && end->life->last_life)
         sim_endpoint_destroy(end);
-    if (end->qp == NULL)
-        sim_endpoint_create_unreliable(end);
+    sim_endpoint_create(end);
     for (uint32_t i = 0; i < party_count(end); i++) {
         for (unsigned v6 = 0; v6 < 2; v6++) {
             const struct uro_address address = sim_endpoint_address(member(end, i), v6 != 0);
@@ -189,20 +181,6 @@ static void make(struct sim_endpoint *end)
         }
     }
     begin_groups(end);
-}
-
-static void connect(struct sim_endpoint *end)
-{
-    const struct uro_qp_attr attr = { .qkey = end->ud->qkey };
-
-    sim_endpoint_to_rtr(end, &attr);
-}
-
-static void start(struct sim_endpoint *end)
-{
-    const struct uro_qp_attr attr = { .sq_psn = end->wire_psn };
-
-    sim_endpoint_to_rts(end, &attr);
 }
 
 static void stopped(struct sim_endpoint *end)
@@ -214,10 +192,7 @@ static void stopped(struct sim_endpoint *end)
 
 static bool worked(const struct sim_endpoint *end)
 {
-    const struct uro_wq *send = uro_qp_send_queue(end->qp);
-
-    return end->sends_left == 0 && end->signalled <= end->confirmed &&
-           end->messages_taken >= end->ud->expected && uro_wq_head(send) == uro_wq_tail(send);
+    return sim_endpoint_worked(end) && end->messages_taken >= end->ud->expected;
 }
 
 /* ---- what to send ------------------------------------------------------------------------------ */
@@ -306,7 +281,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
         .to = to->number,
         .to_qpn = group ? URO_QPN_MULTICAST : to->qpn,
         .group = group,
-        .qkey = request->fault == SIM_FAULT_BAD_QKEY ? to->ud->qkey ^ 1 : to->ud->qkey,
+        .qkey = request->fault == SIM_FAULT_BAD_QKEY ? to->qkey ^ 1 : to->qkey,
         .v6 = v6,
         .deliverable = request->fault == SIM_FAULT_NONE,
     };
@@ -345,7 +320,7 @@ static void fill(struct sim_endpoint *end, const struct sim_request *request, st
 {
     const struct sim_datagram *datagram = &end->load->datagrams[request->message];
     struct sim_ud_state *ud = end->ud;
-    bool own = datagram->qkey == ud->qkey && uro_rng_below(&end->rng, 2) == 0;
+    bool own = datagram->qkey == end->qkey && uro_rng_below(&end->rng, 2) == 0;
 
     wqe->to.ah = uro_ah_number(datagram->group ? &ud->group_handles[datagram->v6]
                                                : &ud->handles[datagram->to][datagram->v6]);
@@ -503,9 +478,9 @@ static void init(struct sim_endpoint *end, unsigned index)
     end->ud = aligned_alloc(_Alignof(struct sim_ud_state), sizeof *end->ud);
     URO_ASSERT(end->ud != NULL);
     *end->ud = (struct sim_ud_state){ 0 };
-    end->ud->qkey = uro_rng_u32(&end->rng) & QKEY_MASK;
+    end->qkey = uro_rng_u32(&end->rng) & QKEY_MASK;
     if (load->plan->groups) /* or a group could not be sent to */
-        end->ud->qkey = (uint32_t)load->plan->seed & QKEY_MASK;
+        end->qkey = (uint32_t)load->plan->seed & QKEY_MASK;
 }
 
 const struct sim_endpoint_ops sim_ud_ops = {
@@ -516,8 +491,6 @@ const struct sim_endpoint_ops sim_ud_ops = {
     .init = init,
     .begin = begin,
     .make = make,
-    .connect = connect,
-    .start = start,
     .worked = worked,
     .stop = stop,
     .stopped = stopped,
@@ -527,6 +500,7 @@ const struct sim_endpoint_ops sim_ud_ops = {
     .confirm = confirm,
     .expected = expected,
     .on_error = sim_judge_stop_queue,
+    .on_progress = sim_life_on_progress,
     .take = take,
     .wire = check_frame,
     .recv_room = recv_room,
