@@ -31,13 +31,13 @@ uint64_t sim_cm_service(uint32_t load)
 /* ---- asking ------------------------------------------------------------------------------------ */
 
 /* Writes private data: a number and random bytes. */
-static void write_data(struct sim_cm_user *user, struct sim_cm_data *data, uint32_t number,
-                       uint32_t room)
+static void write_data(struct sim_cm_user *user, struct uro_conn_param *param, uint32_t number,
+                       enum uro_cm_kind kind)
 {
-    data->length = sim_world_between(&user->rng, sizeof number, room);
-    for (uint32_t i = 0; i < data->length; i++)
-        data->octets[i] = (uint8_t)uro_rng_below(&user->rng, 256);
-    memcpy(data->octets, &number, sizeof number);
+    param->data_length = sim_world_between(&user->rng, sizeof number, uro_cm_data_room(kind));
+    for (uint32_t i = 0; i < param->data_length; i++)
+        param->data[i] = (uint8_t)uro_rng_below(&user->rng, 256);
+    memcpy(param->data, &number, sizeof number);
 }
 
 static void draw_manner(struct sim_cm *cm, struct sim_cm_attempt *attempt)
@@ -67,7 +67,7 @@ static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
     URO_ASSERT(attempt != NULL && cm->attempts != NULL);
     attempt->number = cm->attempt_count;
     cm->attempts[cm->attempt_count++] = attempt;
-    attempt->from = attempt->to = user->side;
+    attempt->to = user->side;
     if (!sim_world_chance(&cm->rng, plan->self_probability))
         attempt->to = !user->side;
     attempt->dropped = sim_cm_dropped(cm, attempt->to);
@@ -78,8 +78,13 @@ static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
     draw_manner(cm, attempt);
     attempt->answer = SIM_CM_NONE;
     attempt->leavers = sim_world_between(&cm->rng, 1, 3);
-    attempt->responder_resources = (uint8_t)uro_rng_below(&cm->rng, READS_MAX + 1);
-    attempt->initiator_depth = (uint8_t)uro_rng_below(&cm->rng, READS_MAX + 1);
+    attempt->request.param =
+        (struct uro_conn_param){ .type = attempt->query ? URO_QPT_UD : URO_QPT_RC,
+                                 .responder_resources =
+                                     (uint8_t)uro_rng_below(&cm->rng, READS_MAX + 1),
+                                 .initiator_depth = (uint8_t)uro_rng_below(&cm->rng, READS_MAX + 1),
+                                 .retry_count = RETRY_COUNT,
+                                 .rnr_retry_count = RNR_FOREVER };
     for (unsigned side = 0; side < 2; side++)
         attempt->message_count[side] = uro_rng_below(&cm->rng, plan->message_count + 1);
     return attempt;
@@ -108,17 +113,8 @@ static int ask(struct sim_cm_user *user, struct uro_conn **conn)
         .retries = attempt->retries,
         .user = user,
     };
-    struct uro_conn_param param = { .type = attempt->query ? URO_QPT_UD : URO_QPT_RC,
-                                    .qpn = attempt->qpn,
-                                    .responder_resources = attempt->responder_resources,
-                                    .initiator_depth = attempt->initiator_depth,
-                                    .retry_count = RETRY_COUNT,
-                                    .rnr_retry_count = RNR_FOREVER };
-
-    param.data_length = attempt->data.length;
-    memcpy(param.data, attempt->data.octets, attempt->data.length);
-    return uro_conn_connect(sim_cm_manager(user->cm, user->side), &target, &param, sim_cm_now(user),
-                            conn);
+    return uro_conn_connect(sim_cm_manager(user->cm, user->side), &target, &attempt->request.param,
+                            sim_cm_now(user), conn);
 }
 
 /* Counts the connections of the user's host that are in use, for any workload; the others may be reused. */
@@ -150,33 +146,39 @@ static void call(struct sim_cm_user *user)
     sim_cm_begin(user, attempt, NULL);
     if (!attempt->query) {
         sim_cm_make_end(user);
-        attempt->qpn = sim_cm_end(user)->qpn;
+        attempt->request.param.qpn = sim_cm_end(user)->qpn;
     }
-    write_data(user, &attempt->data, attempt->number,
-               uro_cm_data_room(attempt->query ? URO_CM_SIDR_REQ : URO_CM_REQ));
+    write_data(user, &attempt->request.param, attempt->number,
+               attempt->query ? URO_CM_SIDR_REQ : URO_CM_REQ);
     bool full = owned(user) == sim_cm_manager(user->cm, user->side)->config.connections;
     int result = ask(user, &conn);
     sim_cm_note(user, result == 0 ? "asks" : "finds no room to ask");
     if (result != (full ? -ENOMEM : 0))
-        sim_cm_fail(user, "was told that there is room, or none, wrongly");
+        sim_cm_fail(user, "got the wrong answer whether there is room");
     if (result != 0) {
         sim_cm_release(user);
         return;
     }
     user->conn = conn;
     attempt->tid = conn->tid;
-    attempt->psn = conn->local_psn;
+    attempt->request.psn = conn->local_psn;
     sim_cm_enter(user, SIM_CM_ASKED);
 }
 
 /* ---- answering --------------------------------------------------------------------------------- */
 
+static uint8_t lower(uint32_t a, uint32_t b)
+{
+    return (uint8_t)(a < b ? a : b);
+}
+
 static void answer(struct sim_cm_user *user)
 {
     struct sim_cm_attempt *attempt = user->attempt;
     const struct uro_conn_param *asked = &user->conn->peer;
-    struct sim_cm_answer *said = &attempt->answers[attempt->answer_count];
+    struct sim_cm_message *sent = &attempt->answers[attempt->answer_count];
     const uint32_t reads = uro_rng_below(&user->rng, READS_MAX + 1);
+    enum uro_cm_kind kind = attempt->query ? URO_CM_SIDR_REP : URO_CM_REP;
     int result;
 
     if (attempt->answer_count == SIM_CM_ANSWERS_MAX) {
@@ -184,46 +186,35 @@ static void answer(struct sim_cm_user *user)
         return;
     }
     user->answer = attempt->answer_count++;
-    *said = (struct sim_cm_answer){
+    *sent = (struct sim_cm_message){
         .rejects =
             !attempt->patient && sim_world_chance(&user->rng, user->cm->plan->reject_probability),
-        .qpn = uro_rng_u32(&user->rng) & 0xffffff,
-        .qkey = attempt->query ? QUERY_QKEY + user->answer : 0,
         .psn = user->conn->local_psn,
-        .responder_resources =
-            (uint8_t)(reads < asked->initiator_depth ? reads : asked->initiator_depth),
-        .initiator_depth =
-            (uint8_t)(reads < asked->responder_resources ? reads : asked->responder_resources),
+        .param = { .type = user->conn->local.type,
+                   .qpn = uro_rng_u32(&user->rng) & 0xffffff,
+                   .qkey = attempt->query ? QUERY_QKEY + user->answer : 0,
+                   .responder_resources = lower(reads, asked->initiator_depth),
+                   .initiator_depth = lower(reads, asked->responder_resources),
+                   .rnr_retry_count = RNR_FOREVER },
     };
-    if (!said->rejects && !attempt->query) {
+    if (!attempt->query && !sent->rejects) {
         sim_cm_make_end(user);
-        said->end = sim_cm_end(user);
-        said->qpn = said->end->qpn;
-    }
-    enum uro_cm_kind kind = attempt->query ? URO_CM_SIDR_REP : URO_CM_REP;
-    if (said->rejects && !attempt->query)
+        sent->end = sim_cm_end(user);
+        sent->param.qpn = sent->end->qpn;
+        sim_cm_connect_end(user, &sent->param);
+    } else if (!attempt->query) {
         kind = URO_CM_REJ;
-    write_data(user, &said->data, user->answer, uro_cm_data_room(kind));
-    sim_cm_note(user, said->rejects ? "rejects" : "accepts");
-    if (said->rejects) {
-        result = uro_conn_reject(user->conn, URO_CONN_REJ_CONSUMER, said->data.octets,
-                                 said->data.length, sim_cm_now(user));
-    } else {
-        struct uro_conn_param param = { .type = user->conn->local.type,
-                                        .qpn = said->qpn,
-                                        .qkey = said->qkey,
-                                        .responder_resources = said->responder_resources,
-                                        .initiator_depth = said->initiator_depth,
-                                        .rnr_retry_count = RNR_FOREVER,
-                                        .data_length = said->data.length };
-        memcpy(param.data, said->data.octets, said->data.length);
-        if (!attempt->query)
-            sim_cm_connect_end(user, said);
-        result = uro_conn_accept(user->conn, &param, sim_cm_now(user));
     }
+    write_data(user, &sent->param, user->answer, kind);
+    sim_cm_note(user, sent->rejects ? "rejects" : "accepts");
+    if (sent->rejects)
+        result = uro_conn_reject(user->conn, URO_CONN_REJ_CONSUMER, sent->param.data,
+                                 sent->param.data_length, sim_cm_now(user));
+    else
+        result = uro_conn_accept(user->conn, &sent->param, sim_cm_now(user));
     if (result != 0)
         sim_cm_fail(user, "an answer that fits the state was refused");
-    sim_cm_enter(user, said->rejects || attempt->query ? SIM_CM_ENDED : SIM_CM_ANSWERED);
+    sim_cm_enter(user, sent->rejects || attempt->query ? SIM_CM_ENDED : SIM_CM_ANSWERED);
 }
 
 static void confirm(struct sim_cm_user *user)
@@ -536,7 +527,8 @@ void sim_cm_finish(struct sim_cm *cm)
         struct sim_cm_listeners *listener = &cm->listeners[side];
         for (unsigned i = 0; i < 2; i++)
             if (listener->services[i].waiting != 0)
-                sim_world_fail(cm->load->world, "a service of %c believes that somebody waits",
+                sim_world_fail(cm->load->world,
+                               "a service of %c counts requests that wait, and there are none",
                                cm->load->hosts[side]->config.name);
         if (listener->open)
             set_open(listener, false);

@@ -27,28 +27,17 @@
 struct sim_cm;
 struct sim_cm_user;
 
-/* Private data. The first four bytes are the number of the attempt, or of the answer. */
-struct sim_cm_data {
-    uint32_t length;
-    uint8_t octets[URO_CM_DATA_MAX];
-};
-
-/* The answer of a server to a request. */
-struct sim_cm_answer {
-    bool rejects;
-    uint32_t qpn;
-    uint32_t qkey;
-    uint32_t psn; /* the caller starts with it */
-    uint8_t responder_resources;
-    uint8_t initiator_depth;
-    struct sim_cm_data data;
-    struct sim_endpoint *end; /* NULL: none */
+/* A request or an answer. The first four bytes of its private data are the number of the attempt, or of the answer. */
+struct sim_cm_message {
+    struct uro_conn_param param;
+    uint32_t psn;             /* the other side starts with it */
+    bool rejects;             /* an answer */
+    struct sim_endpoint *end; /* of an answer; NULL: none */
 };
 
 struct sim_cm_attempt {
     uint32_t number;
-    unsigned from; /* side of the workload */
-    unsigned to;
+    unsigned to;  /* side of the workload */
     bool query;   /* for a datagram service */
     bool nobody;  /* for a service without a listener */
     bool absent;  /* to an address without a host */
@@ -65,13 +54,9 @@ struct sim_cm_attempt {
     uint32_t refusals; /* sent by an engine, or by a server that went */
     uint64_t tid;
     uint32_t extensions; /* MRAs that were sent */
-    uint32_t qpn;
-    uint32_t psn; /* the server starts with it */
-    uint8_t responder_resources;
-    uint8_t initiator_depth;
-    struct sim_cm_data data;
+    struct sim_cm_message request;
     uint32_t answer_count;
-    struct sim_cm_answer answers[SIM_CM_ANSWERS_MAX];
+    struct sim_cm_message answers[SIM_CM_ANSWERS_MAX];
     uint32_t answer;  /* that the caller confirmed, or NONE */
     unsigned leavers; /* who disconnects when all is done: 1 the caller, 2 the server, 3 both */
     uint32_t message_count[2]; /* of the caller, of the server */
@@ -173,8 +158,8 @@ void sim_cm_limit_stay(struct sim_cm_user *user);
 void sim_cm_release(struct sim_cm_user *user);
 /* Creates the user's queue pair in INIT. */
 void sim_cm_make_end(struct sim_cm_user *user);
-/* Moves it to RTS, as negotiated. @own_answer: a server's answer that is not sent yet; else NULL. */
-void sim_cm_connect_end(struct sim_cm_user *user, const struct sim_cm_answer *own_answer);
+/* Moves it to RTS, as negotiated. @own_answer: that a server has not sent yet; else NULL. */
+void sim_cm_connect_end(struct sim_cm_user *user, const struct uro_conn_param *own_answer);
 /* Returns whether the user's endpoint and the other side's have moved all data. */
 bool sim_cm_worked(const struct sim_cm_user *user);
 /* When all data has arrived, schedules who disconnects. */

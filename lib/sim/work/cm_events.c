@@ -11,17 +11,42 @@
 #define KIND(event) (1u << (event))
 #define ENDS        (KIND(URO_CONN_REJECTED) | KIND(URO_CONN_UNREACHABLE) | KIND(URO_CONN_DISCONNECTED))
 
-/* Returns whether the private data was sent so, with only zeroes behind it. */
-static bool same_data(const struct uro_conn *conn, const struct sim_cm_data *data)
+/* Returns whether the received private data are these bytes, with only zeroes behind them. */
+static bool has_data(const struct uro_conn *conn, const uint8_t *data, uint32_t length)
 {
     const struct uro_conn_param *peer = &conn->peer;
 
-    if (peer->data_length < data->length || memcmp(peer->data, data->octets, data->length) != 0)
+    if (peer->data_length < length || memcmp(peer->data, data, length) != 0)
         return false;
-    for (uint32_t i = data->length; i < peer->data_length; i++)
+    for (uint32_t i = length; i < peer->data_length; i++)
         if (peer->data[i] != 0)
             return false;
     return true;
+}
+
+static bool is_empty(const struct uro_conn *conn)
+{
+    return has_data(conn, conn->peer.data, 0);
+}
+
+/* Returns what differs between a request or answer and what arrived, or NULL. */
+static const char *message_problem(const struct uro_conn *conn, const struct sim_cm_message *sent)
+{
+    const struct uro_conn_param *peer = &conn->peer;
+    const struct uro_conn_param *param = &sent->param;
+
+    if (!has_data(conn, param->data, param->data_length))
+        return "got other private data than was sent";
+    if (param->type != peer->type)
+        return "got a message of another service";
+    if (peer->qpn != param->qpn || peer->qkey != param->qkey)
+        return "got another queue pair than was sent";
+    if (param->type == URO_QPT_UD)
+        return NULL;
+    if (conn->peer_psn != sent->psn || peer->responder_resources != param->responder_resources ||
+        peer->initiator_depth != param->initiator_depth)
+        return "got something else than was sent";
+    return NULL;
 }
 
 static uint32_t number_in(const struct uro_conn *conn)
@@ -52,7 +77,7 @@ static void check_time(const struct sim_cm_user *user)
     if (attempt->polite && !attempt->slow && !sim_cm_crowded(cm, attempt))
         most = 6 * sim_plan_flight_max(cm->load->plan) + cm->plan->turn_wait_max;
     if (waited > most + SLACK)
-        sim_cm_fail(user, "was told too late");
+        sim_cm_fail(user, "got its event too late");
 }
 
 /* ---- requests ---------------------------------------------------------------------------------- */
@@ -61,22 +86,11 @@ static const char *request_problem(const struct sim_cm *cm, unsigned side,
                                    const struct uro_conn *conn,
                                    const struct sim_cm_attempt *attempt)
 {
-    const struct uro_conn_param *peer = &conn->peer;
-
     if (attempt->to != side || attempt->nobody || attempt->absent)
-        return "came to somebody who was not asked";
-    if (!same_data(conn, &attempt->data))
-        return "has other private data than was sent";
-    if (attempt->query != (peer->type == URO_QPT_UD))
-        return "is of another service";
-    if (attempt->query)
-        return NULL;
-    if (peer->qpn != attempt->qpn || conn->peer_psn != attempt->psn ||
-        conn->path_mtu != uro_conn_mtu_code(cm->plan->path_mtu) ||
-        peer->responder_resources != attempt->responder_resources ||
-        peer->initiator_depth != attempt->initiator_depth)
-        return "says something else than was asked";
-    return NULL;
+        return "was not asked";
+    if (!attempt->query && conn->path_mtu != uro_conn_mtu_code(cm->plan->path_mtu))
+        return "got something else than was sent";
+    return message_problem(conn, &attempt->request);
 }
 
 static struct sim_cm_user *free_server(struct sim_cm *cm, unsigned side)
@@ -116,7 +130,7 @@ static void on_request(struct sim_cm *cm, unsigned side, struct uro_conn *conn)
     struct sim_world *world = cm->load->world;
     uint32_t number = number_in(conn);
     struct sim_cm_user *server = free_server(cm, side);
-    const char *problem = "has a number that nobody gave it";
+    const char *problem = "got a request that nobody sent";
 
     if (number == SIM_ATTACKER_NUMBER && cm->load->plan->attacker.wait_max > 0) {
         keep_forged(cm, side, conn);
@@ -125,7 +139,7 @@ static void on_request(struct sim_cm *cm, unsigned side, struct uro_conn *conn)
     if (number < cm->attempt_count)
         problem = request_problem(cm, side, conn, cm->attempts[number]);
     if (problem != NULL) {
-        sim_world_fail(world, "CM request %u to %c %s", number, cm->load->hosts[side]->config.name,
+        sim_world_fail(world, "CM request %u: %c %s", number, cm->load->hosts[side]->config.name,
                        problem);
         return;
     }
@@ -145,26 +159,6 @@ static void on_request(struct sim_cm *cm, unsigned side, struct uro_conn *conn)
 
 /* ---- answers ----------------------------------------------------------------------------------- */
 
-static const char *response_problem(const struct sim_cm_user *user,
-                                    const struct sim_cm_answer *answer)
-{
-    const struct uro_conn *conn = user->conn;
-
-    if (answer->rejects)
-        return "was told that a server accepted, which rejected";
-    if (!same_data(conn, &answer->data))
-        return "got other private data than was sent";
-    if (conn->peer.qpn != answer->qpn || conn->peer.qkey != answer->qkey)
-        return "got another queue pair than was sent";
-    if (user->attempt->query)
-        return NULL;
-    if (conn->peer_psn != answer->psn ||
-        conn->peer.responder_resources != answer->responder_resources ||
-        conn->peer.initiator_depth != answer->initiator_depth)
-        return "was told something else than was answered";
-    return NULL;
-}
-
 static void on_response(struct sim_cm_user *user)
 {
     struct sim_cm_attempt *attempt = user->attempt;
@@ -172,9 +166,11 @@ static void on_response(struct sim_cm_user *user)
     const char *problem = "got an answer that nobody gave";
 
     if (!user->calls || user->step != SIM_CM_ASKED)
-        problem = "was told of an answer and did not ask";
+        problem = "got an answer and did not ask";
+    else if (number < attempt->answer_count && attempt->answers[number].rejects)
+        problem = "got an acceptance of a server that rejected";
     else if (number < attempt->answer_count)
-        problem = response_problem(user, &attempt->answers[number]);
+        problem = message_problem(user->conn, &attempt->answers[number]);
     if (problem != NULL) {
         sim_cm_fail(user, problem);
         return;
@@ -191,7 +187,7 @@ static void on_response(struct sim_cm_user *user)
 static void on_confirmed(struct sim_cm_user *user)
 {
     if (user->calls || user->step != SIM_CM_ANSWERED || user->attempt->answer != user->answer) {
-        sim_cm_fail(user, "was told of a connection that was not made");
+        sim_cm_fail(user, "was connected by nobody");
         return;
     }
     sim_cm_enter(user, SIM_CM_CONNECTED);
@@ -200,26 +196,20 @@ static void on_confirmed(struct sim_cm_user *user)
 
 /* ---- ends -------------------------------------------------------------------------------------- */
 
-static bool is_empty(const struct uro_conn *conn)
-{
-    static const struct sim_cm_data nothing;
-
-    return same_data(conn, &nothing);
-}
-
 /* Returns whether the rejection has a cause: a server rejected, left, or had no room. */
 static bool may_reject(const struct sim_cm_user *user, int status)
 {
     const struct sim_cm_attempt *attempt = user->attempt;
-    bool said = false;
+    bool sent = is_empty(user->conn);
 
     for (uint32_t i = 0; i < attempt->answer_count; i++)
-        said |= attempt->answers[i].rejects && same_data(user->conn, &attempt->answers[i].data);
+        sent |= attempt->answers[i].rejects && has_data(user->conn, attempt->answers[i].param.data,
+                                                        attempt->answers[i].param.data_length);
     if (attempt->query)
-        return (status == (int)URO_CONN_SIDR_REJECTED && (said || is_empty(user->conn))) ||
-               status == SIDR_UNSUPPORTED || status == (int)URO_CONN_SIDR_NO_QP;
+        return (status == (int)URO_CONN_SIDR_REJECTED && sent) || status == SIDR_UNSUPPORTED ||
+               status == (int)URO_CONN_SIDR_NO_QP;
     if (status == (int)URO_CONN_REJ_CONSUMER)
-        return said || is_empty(user->conn);
+        return sent;
     if (!is_empty(user->conn))
         return false;
     if (status == (int)URO_CONN_REJ_NO_RESOURCES)
@@ -246,13 +236,13 @@ static void on_rejected(struct sim_cm_user *user, int status)
         sim_cm_fail(user, "was answered by nobody");
     if (user->attempt->nobody && status != (int)URO_CONN_REJ_BAD_SERVICE &&
         status != SIDR_UNSUPPORTED)
-        sim_cm_fail(user, "found somebody where nobody is");
+        sim_cm_fail(user, "found a server where there is none");
 }
 
 static void on_unreachable(const struct sim_cm_user *user)
 {
     if (user->step != SIM_CM_ASKED && user->step != SIM_CM_ANSWERED)
-        sim_cm_fail(user, "could not reach whom it did not ask");
+        sim_cm_fail(user, "could not reach a user that it did not ask");
     else if (sim_cm_sure(user->cm, user->attempt) && !user->attempt->absent)
         sim_cm_fail(user, "could not reach the other side, and both are patient");
 }
@@ -292,12 +282,12 @@ static void on_end(struct sim_cm_user *user, const struct uro_conn_event *event)
 static const char *order_problem(const struct sim_cm_user *user, enum uro_conn_event_kind kind)
 {
     if (user->seen & KIND(kind))
-        return "was told the same twice";
+        return "got the same event twice";
     if (KIND(kind) & ENDS && user->seen & ENDS)
-        return "was told of two ends";
+        return "got two ends";
     if (kind == URO_CONN_TIMEWAIT_EXIT)
         return user->seen & KIND(URO_CONN_DISCONNECTED) ? NULL : "left time-wait too early";
-    return user->seen & ENDS ? "was told something after the end" : NULL;
+    return user->seen & ENDS ? "got an event after the end" : NULL;
 }
 
 static void on_event(struct sim_cm_user *user, const struct uro_conn_event *event)
@@ -355,7 +345,7 @@ void sim_cm_events(const struct sim_host_work *at_host)
         if (user == NULL && was_forged(at_host, event.conn))
             continue;
         if (user == NULL || user->conn != event.conn)
-            sim_world_fail(world, "%c is told of a connection that nobody has",
+            sim_world_fail(world, "%c got an event of a connection that nobody has",
                            at_host->host->config.name);
         else
             on_event(user, &event);

@@ -94,7 +94,7 @@ void sim_cm_make_end(struct sim_cm_user *user)
 }
 
 /* Moves the queue pair to RTS with the attributes of the connection and the server's own depths, as librdmacm does. */
-void sim_cm_connect_end(struct sim_cm_user *user, const struct sim_cm_answer *own_answer)
+void sim_cm_connect_end(struct sim_cm_user *user, const struct uro_conn_param *own_answer)
 {
     struct sim_endpoint *end = sim_cm_end(user);
     struct uro_qp_attr attr = { .state = URO_QPS_RTR };

@@ -84,7 +84,7 @@ void sim_cq_poll(struct sim_cq *cq)
 static uro_time poller_next(const struct sim_node *node)
 {
     const struct sim_cq *cq = cq_of(node);
-    bool due = cq->events ? !cq->armed || cq->told : !sim_cq_empty(cq->cq);
+    bool due = cq->events ? !cq->armed || cq->reported : !sim_cq_empty(cq->cq);
 
     return due ? cq->poll_at : URO_TIME_NEVER;
 }
@@ -95,7 +95,7 @@ static void poller_run(struct sim_node *node)
     struct sim_cq *cq = cq_of(node);
     const struct sim_plan *plan = cq->load->plan;
 
-    cq->told = false;
+    cq->reported = false;
     cq->armed = false;
     if (sim_world_chance(&cq->rng, cq->load->plan->resize_probability))
         resize(cq);
@@ -116,7 +116,7 @@ static void create(struct sim_cq *cq, uint32_t capacity)
     cq->cq = uro_cq_init(cq->memory, capacity, cq);
     cq->least = capacity;
     cq->ring = NULL;
-    cq->armed = cq->told = cq->overflowed = false;
+    cq->armed = cq->reported = cq->overflowed = false;
 }
 
 void sim_cq_init(struct sim_cq *cq, struct sim_workload *load, struct sim_host *host,
@@ -235,7 +235,7 @@ void sim_tight_on_overflow(struct sim_cq *cq)
         return;
     }
     if (cq->overflowed)
-        sim_world_fail(load->world, "a completion queue told twice that it overflowed");
+        sim_world_fail(load->world, "a completion queue reported twice that it overflowed");
     cq->overflowed = true;
     cq->last = cq->cq->filled;
     sim_journal_note(load->world->journal, load->world->now, "the tight queue of %c overflows",

@@ -18,7 +18,7 @@ struct sim_cq {
     uro_time poll_at;
     bool events;     /* the poller waits for events; else it polls */
     bool armed;      /* waits for an event */
-    bool told;       /* the event was reported */
+    bool reported;   /* the event was reported */
     bool overflowed; /* that was reported */
     uint32_t last;   /* number of completions then: none may follow */
     struct sim_workload *load;

@@ -153,11 +153,11 @@ static void arm(struct sim_srq *srq)
 void sim_srq_on_limit(struct sim_srq *srq)
 {
     if (srq->limit == 0)
-        fail(srq, "tells of a limit that is not armed");
+        fail(srq, "reports a limit that is not armed");
     else if (sim_srq_oldest(srq) == srq->armed_at)
-        fail(srq, "tells of a limit although nothing was taken");
+        fail(srq, "reports a limit although nothing was taken");
     else if (waiting(srq) >= srq->limit)
-        fail(srq, "tells of a limit that it has not reached");
+        fail(srq, "reports a limit that it has not reached");
     srq->limit = 0;
 }
 

@@ -264,9 +264,9 @@ static void on_event(void *user, const struct uro_event *event)
 
     if (event->kind == URO_EVENT_COMPLETION) {
         struct sim_cq *cq = event->user;
-        if (!cq->armed || cq->told)
+        if (!cq->armed || cq->reported)
             sim_world_fail(world, "an event of a completion queue that was not armed");
-        cq->told = true;
+        cq->reported = true;
         return;
     }
     if (event->kind == URO_EVENT_CQ_ERR) {
@@ -315,9 +315,9 @@ static bool check_notice(const struct sim_workload *load, const struct sim_host 
                          const struct uro_frame *frame)
 {
     if (load->plan->clean || !frame->bth.becn || frame->bth.psn != 0 || frame->bth.ack_req)
-        sim_world_fail(load->world, "%c tells qp 0x%06x of congestion: %s", host->config.name,
+        sim_world_fail(load->world, "%c notifies qp 0x%06x of congestion: %s", host->config.name,
                        frame->bth.dest_qpn,
-                       load->plan->clean ? "nothing was marked" : "not as it is told");
+                       load->plan->clean ? "nothing was marked" : "not as a notification must be");
     return true;
 }
 
