@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm.c - the requests, answers and disconnects of programs that connect by messages, and their schedule; see cm.h. */
+/* cm.c - the requests, answers and disconnects of programs that connect by messages, and their
+ * schedule; see cm.h. */
 #include "sim/work/cm.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ uint64_t sim_cm_service(uint32_t load)
     return SERVICE + (uint64_t)load * SERVICES;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------ */
+/* ---- asking ---- */
 
 /* Writes private data: a number and random bytes. */
 static void write_data(struct sim_cm_user *user, struct uro_conn_param *param, uint32_t number,
@@ -117,7 +118,8 @@ static int ask(struct sim_cm_user *user, struct uro_conn **conn)
                             sim_cm_now(user), conn);
 }
 
-/* Counts the connections of the user's host that are in use, for any workload; the others may be reused. */
+/* Counts the connections of the user's host that are in use, for any workload; the others may be
+ * reused. */
 static uint32_t owned(const struct sim_cm_user *user)
 {
     const struct sim_host_work *at_host = user->cm->load->at_hosts[user->side];
@@ -165,7 +167,7 @@ static void call(struct sim_cm_user *user)
     sim_cm_enter(user, SIM_CM_ASKED);
 }
 
-/* ---- answering --------------------------------------------------------------------------------- */
+/* ---- answering ---- */
 
 static uint8_t lower(uint32_t a, uint32_t b)
 {
@@ -240,7 +242,7 @@ static void confirm(struct sim_cm_user *user)
         sim_cm_fail(user, "an answer that fits the state was refused");
 }
 
-/* ---- leaving ----------------------------------------------------------------------------------- */
+/* ---- leaving ---- */
 
 static void disconnect(struct sim_cm_user *user)
 {
@@ -286,7 +288,7 @@ static void act(struct sim_cm_user *user)
     }
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 static struct sim_cm_user *user_of(const struct sim_node *node)
 {
@@ -355,7 +357,7 @@ static void listener_run(struct sim_node *node)
             cm->load->world->now + URO_US(1 + uro_rng_below(&cm->rng, cm->plan->shut_wait_max));
 }
 
-/* ---- the endpoints ----------------------------------------------------------------------------- */
+/* ---- the endpoints ---- */
 
 static void on_progress(struct sim_endpoint *end)
 {
@@ -388,8 +390,8 @@ static bool expected(const struct sim_endpoint *end, const struct sim_request *r
     return status == URO_WC_RETRY_EXC_ERR && end->life->may_time_out;
 }
 
-/* Draws the plan of all connections: few messages of any kind, nothing wrong on purpose. A receive for each message is
- * posted at once, since the RNR timer of a connection is long. */
+/* Draws the plan of all connections: few messages of any kind, nothing wrong on purpose. A receive
+ * for each message is posted at once, since the RNR timer of a connection is long. */
 static void draw_pair(struct sim_cm *cm)
 {
     const struct sim_plan_cm *plan = cm->plan;
@@ -419,7 +421,7 @@ static void draw_pair(struct sim_cm *cm)
         cm->pair.ends[1].weights[kind] = 0;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 static void init_user(struct sim_cm *cm, unsigned side, uint32_t i)
 {

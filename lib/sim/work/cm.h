@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm.h - programs that connect to each other by messages of the connection manager, and the check of their events.
+/* cm.h - programs that connect to each other by messages of the connection manager, and the check
+ * of their events.
  *
  *   cm_user.c    the state of a program, and the endpoint of its connection
  *   cm_events.c  checks events and management datagrams against the requests and answers
  *   cm.c         requests, answers and disconnects; listeners; the schedule
  *
- * A user is a program with at most one connection: a caller sends requests, and a server answers requests. While there are
- * faults, users are impatient: they reject, disconnect early, or give up. After faults have stopped, the remaining
- * connections end in bounded time. Then each caller makes a last attempt. This attempt must lead to a connection on both
- * sides that carries all data. Its end must be reported once to both sides. The queue pairs are endpoints of rc.h, which
- * move the data and check it. Attempts and endpoints are kept until the end of the run: messages of an attempt may arrive
- * late, and the other side is checked against an endpoint that is gone.
+ * A user is a program with at most one connection: a caller sends requests, and a server answers
+ * requests. While there are faults, users are impatient: they reject, disconnect early, or give up.
+ * After faults have stopped, the remaining connections end in bounded time. Then each caller makes
+ * a last attempt. This attempt must lead to a connection on both sides that carries all data. Its
+ * end must be reported once to both sides. The queue pairs are endpoints of rc.h, which move the
+ * data and check it. Attempts and endpoints are kept until the end of the run: messages of an
+ * attempt may arrive late, and the other side is checked against an endpoint that is gone.
  */
 #pragma once
 
@@ -27,7 +29,8 @@
 struct sim_cm;
 struct sim_cm_user;
 
-/* A request or an answer. The first four bytes of its private data are the number of the attempt, or of the answer. */
+/* A request or an answer. The first four bytes of its private data are the number of the attempt,
+ * or of the answer. */
 struct sim_cm_message {
     struct uro_conn_param param;
     uint32_t psn;             /* the other side starts with it */
@@ -168,7 +171,8 @@ void sim_cm_fail(const struct sim_cm_user *user, const char *what);
 void sim_cm_note(const struct sim_cm_user *user, const char *what);
 /* Returns whether no side had a reason to end the attempt, in spite of network faults. */
 bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
-/* Requests that a side's host had no room for, so far; and whether there were any since the attempt began. */
+/* Requests that a side's host had no room for, so far; and whether there were any since the attempt
+ * began. */
 uint64_t sim_cm_dropped(const struct sim_cm *cm, unsigned side);
 bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
 /* Returns whether users do not leave early any more. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_events.c - checks events and management datagrams against the requests and answers; see cm.h. */
+/* cm_events.c - checks events and management datagrams against the requests and answers; see cm.h.
+ */
 #include <string.h>
 
 #include "sim/work/cm.h"
@@ -80,7 +81,7 @@ static void check_time(const struct sim_cm_user *user)
         sim_cm_fail(user, "got its event too late");
 }
 
-/* ---- requests ---------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 static const char *request_problem(const struct sim_cm *cm, unsigned side,
                                    const struct uro_conn *conn,
@@ -157,7 +158,7 @@ static void on_request(struct sim_cm *cm, unsigned side, struct uro_conn *conn)
     sim_cm_enter(server, SIM_CM_REQUESTED);
 }
 
-/* ---- answers ----------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 static void on_response(struct sim_cm_user *user)
 {
@@ -194,7 +195,7 @@ static void on_confirmed(struct sim_cm_user *user)
     sim_cm_on_progress(user);
 }
 
-/* ---- ends -------------------------------------------------------------------------------------- */
+/* ---- ends ---- */
 
 /* Returns whether the rejection has a cause: a server rejected, left, or had no room. */
 static bool may_reject(const struct sim_cm_user *user, int status)
@@ -277,7 +278,7 @@ static void on_end(struct sim_cm_user *user, const struct uro_conn_event *event)
     sim_cm_enter(user, SIM_CM_ENDED);
 }
 
-/* ---- all --------------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 static const char *order_problem(const struct sim_cm_user *user, enum uro_conn_event_kind kind)
 {
@@ -352,7 +353,7 @@ void sim_cm_events(const struct sim_host_work *at_host)
     }
 }
 
-/* ---- management datagrams ---------------------------------------------------------------------- */
+/* ---- management datagrams ---- */
 
 /* Decodes and encodes a management datagram, and counts MRAs and REJs of its attempt. */
 void sim_cm_check_mad(struct sim_cm *cm, const struct sim_host *host, const struct uro_frame *frame)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_user.c - a program that connects by messages: its steps, and the endpoint of its connection; see cm.h. */
+/* cm_user.c - a program that connects by messages: its steps, and the endpoint of its connection;
+ * see cm.h. */
 #include "sim/work/cm.h"
 
 #include <stdlib.h>
@@ -52,7 +53,7 @@ bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
     return attempt->patient && attempt->requests < 2 && attempt->refusals == 0 && !late;
 }
 
-/* ---- the endpoint ------------------------------------------------------------------------------ */
+/* ---- the endpoint ---- */
 
 void sim_cm_make_end(struct sim_cm_user *user)
 {
@@ -93,7 +94,8 @@ void sim_cm_make_end(struct sim_cm_user *user)
     sim_endpoint_modify(end, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS);
 }
 
-/* Moves the queue pair to RTS with the attributes of the connection and the server's own depths, as librdmacm does. */
+/* Moves the queue pair to RTS with the attributes of the connection and the server's own depths, as
+ * librdmacm does. */
 void sim_cm_connect_end(struct sim_cm_user *user, const struct uro_conn_param *own_answer)
 {
     struct sim_endpoint *end = sim_cm_end(user);
@@ -138,7 +140,7 @@ bool sim_cm_worked(const struct sim_cm_user *user)
     return end != NULL && end->peer != NULL && end->ops->worked(end) && end->ops->worked(end->peer);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 void sim_cm_rest(struct sim_cm_user *user)
 {
@@ -168,8 +170,8 @@ void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt, stru
         user->leave_at = sim_cm_now(user) + URO_US(uro_rng_below(&user->rng, plan->stay_max));
 }
 
-/* Limits the stay of a user. If the other side left silently or had a second answer, the user gets no event of the end. The
- * limit allows for sending all data. */
+/* Limits the stay of a user. If the other side left silently or had a second answer, the user gets
+ * no event of the end. The limit allows for sending all data. */
 void sim_cm_limit_stay(struct sim_cm_user *user)
 {
     const struct sim_plan_cm *plan = user->cm->plan;

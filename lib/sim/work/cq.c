@@ -89,7 +89,8 @@ static uro_time poller_next(const struct sim_node *node)
     return due ? cq->poll_at : URO_TIME_NEVER;
 }
 
-/* Polls as a program does that waits for events: poll all, arm, and poll again for completions in between. */
+/* Polls as a program does that waits for events: poll all, arm, and poll again for completions in
+ * between. */
 static void poller_run(struct sim_node *node)
 {
     struct sim_cq *cq = cq_of(node);
@@ -148,7 +149,7 @@ void sim_cq_renew(struct sim_cq *cq, uint32_t capacity)
     sim_cq_fini(&gone);
 }
 
-/* ---- tight queues ------------------------------------------------------------------------------ */
+/* ---- tight queues ---- */
 
 void sim_tight_init(struct sim_workload *load, unsigned side)
 {

@@ -42,14 +42,15 @@ void sim_cq_poll(struct sim_cq *cq);
 
 /* Tight completion queues are too small for their users, one at each host.
  *
- * Such a queue overflows, and reports one event. A queue pair whose completion does not fit ends with QP_FATAL. Completions
- * are missing only in this queue: earlier completions are right, no completion comes later, and queue pairs that complete
- * elsewhere go on. When no queue pair uses it any more, a new queue takes its place.
+ * Such a queue overflows, and reports one event. A queue pair whose completion does not fit ends
+ * with QP_FATAL. Completions are missing only in this queue: earlier completions are right, no
+ * completion comes later, and queue pairs that complete elsewhere go on. When no queue pair uses it
+ * any more, a new queue takes its place.
  */
 /* Adds the queue, if the plan has one. */
 void sim_tight_init(struct sim_workload *load, unsigned side);
-/* Draws which CQs of the endpoint are the tight CQ. Called before its queue pair is created, not in a last life. @shared:
- * the endpoint uses a shared receive queue. */
+/* Draws which CQs of the endpoint are the tight CQ. Called before its queue pair is created, not in
+ * a last life. @shared: the endpoint uses a shared receive queue. */
 void sim_tight_choose(struct sim_endpoint *end, bool shared);
 /* Returns the tight CQ for receives of an XRC shared queue, or NULL. The CQ may be replaced. */
 struct sim_cq *sim_tight_choose_srq(struct sim_workload *load, unsigned side, struct uro_rng *rng);

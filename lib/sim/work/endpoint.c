@@ -269,7 +269,7 @@ void sim_endpoint_bury(struct sim_endpoint *end)
     keep(end->load, &end->memory);
 }
 
-/* ---- draining ---------------------------------------------------------------------------------- */
+/* ---- draining ---- */
 
 static void drain_modify(struct sim_endpoint *end, enum uro_qp_state state)
 {

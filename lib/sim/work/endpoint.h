@@ -6,8 +6,8 @@
  *   judge.c     checks every completion against what was posted
  *   life.c      decides when a queue pair ends, and how
  *
- * struct sim_endpoint_ops has the functions that differ between the types: rc.c (RC and XRC; cm.c has variants of some), uc.c,
- * ud.c and attacked.c implement them.
+ * struct sim_endpoint_ops has the functions that differ between the types: rc.c (RC and XRC; cm.c
+ * has variants of some), uc.c, ud.c and attacked.c implement them.
  */
 #pragma once
 
@@ -262,8 +262,8 @@ void sim_endpoint_init(struct sim_endpoint *end);
 /* Takes an endpoint without a queue pair off the list. */
 void sim_endpoint_unlist(struct sim_endpoint *end);
 void sim_endpoint_fini(struct sim_endpoint *end);
-/* Creates the memory of a life, with sections of these sizes, and registers it with these rights. Family @family has addresses
- * of its own. */
+/* Creates the memory of a life, with sections of these sizes, and registers it with these rights.
+ * Family @family has addresses of its own. */
 void sim_endpoint_make_memory(struct sim_endpoint *end, unsigned family,
                               const struct sim_memory_section_size *sizes, const uint32_t *access);
 /* Creates the queue pair as the plan says, unless the life before has kept it. */
@@ -301,22 +301,26 @@ void sim_post_run(struct sim_endpoint *end);
 void sim_post_init(struct sim_endpoint *end);
 /* Draws the flags of the request. */
 void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request, bool may_inline);
-/* Draws the length of a message. Lengths where packets begin and end are more likely than others. */
+/* Draws the length of a message. Lengths where packets begin and end are more likely than others.
+ */
 uint32_t sim_post_choose_length(struct sim_endpoint *end);
 
 /* judge.c */
 void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq, const struct uro_cqe *cqe);
-/* Checks an empty send queue with an empty CQ: requests without completion must have succeeded unsignalled. */
+/* Checks an empty send queue with an empty CQ: requests without completion must have succeeded
+ * unsignalled. */
 void sim_judge_silent(struct sim_endpoint *end);
 /* Checks for completions that did not fit in their CQ. Called after a round. */
 void sim_judge_lost(const struct sim_endpoint *end);
 /* Returns what is wrong with a data packet of the request, or NULL. */
 const char *sim_judge_packet(const struct sim_request *request, uint32_t index, uint32_t mtu,
                              const struct uro_frame *frame);
-/* Returns what is wrong with the completion of a receive that took the message, apart from its bytes; or NULL. */
+/* Returns what is wrong with the completion of a receive that took the message, apart from its
+ * bytes; or NULL. */
 const char *sim_judge_message(const struct sim_request *message, const struct sim_place *place,
                               const struct uro_cqe *cqe);
-/* Returns whether a slot of the endpoint's windows has the bytes of the request, and no other change. */
+/* Returns whether a slot of the endpoint's windows has the bytes of the request, and no other
+ * change. */
 bool sim_judge_window(struct sim_endpoint *end, const struct sim_request *request);
 /* Returns the status with which the request must fail. */
 uint8_t sim_judge_status(const struct sim_request *request);

@@ -16,7 +16,7 @@ static void status_fail(const struct sim_endpoint *end, const char *kind, uint64
     sim_endpoint_fail(end, kind, number, what);
 }
 
-/* ---- sends ------------------------------------------------------------------------------------- */
+/* ---- sends ---- */
 
 bool sim_judge_stops(const struct sim_request *request)
 {
@@ -173,7 +173,7 @@ void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *re
     end->resume_at = now + uro_rng_below(&end->rng, end->plan->resume_wait_max + 1);
 }
 
-/* ---- receives ---------------------------------------------------------------------------------- */
+/* ---- receives ---- */
 
 static const char *kind_of(const struct sim_place *place)
 {
@@ -332,7 +332,7 @@ static bool judge_receive(struct sim_endpoint *end, const struct uro_cqe *cqe)
     return own ? judge_own(end, cqe) : judge_shared(end, cqe);
 }
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---- */
 
 const char *sim_judge_packet(const struct sim_request *request, uint32_t index, uint32_t mtu,
                              const struct uro_frame *frame)
@@ -363,7 +363,7 @@ const char *sim_judge_packet(const struct sim_request *request, uint32_t index, 
     return frame->bth.solicited != solicits ? "wrong solicited event bit" : NULL;
 }
 
-/* ---- all --------------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 /* Returns the completion queue of the completion. */
 static const struct uro_cq *cq_due(const struct sim_endpoint *end, const struct uro_cqe *cqe)

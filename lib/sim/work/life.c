@@ -2,13 +2,13 @@
 /* life.c - decides when the life of a connection, or of a datagram queue pair, ends, and how.
  *
  *   RUNNING  until its work is done, something failed, or its time is up (not in the last life)
- *   ENDING   one end after the other goes to ERR, and all its work must be flushed; or (abrupt) is destroyed or reset with work
- *            in flight
+ *   ENDING   one end after the other goes to ERR, and all its work must be flushed; or (abrupt) is
+ *            destroyed or reset with work in flight
  *   WAITING  until the next life, with new queue pairs or the same ones after RESET
  *   QUIET    the last life has done its work; then ENDING once more and OVER
  *
- * Earlier lives may be ended from outside or by requests that are wrong on purpose. The last one must do
- * all its work.
+ * Earlier lives may be ended from outside or by requests that are wrong on purpose. The last one
+ * must do all its work.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static bool is_reliable(const struct sim_life *life)
     return life->ends[0].ops->reliable;
 }
 
-/* ---- a life begins ----------------------------------------------------------------------------- */
+/* ---- a life begins ---- */
 
 static void clear(struct sim_endpoint *end)
 {
@@ -70,8 +70,9 @@ static void start_endpoint(struct sim_endpoint *end)
         sim_drain_begin(end);
 }
 
-/* Chooses a shared receive queue. A wild queue has receives that are wrong on purpose, so a life that must not fail does not
- * use it. Datagrams and unreliable connections share their queue with others, and so may find no receive. */
+/* Chooses a shared receive queue. A wild queue has receives that are wrong on purpose, so a life
+ * that must not fail does not use it. Datagrams and unreliable connections share their queue with
+ * others, and so may find no receive. */
 static void choose_srq(struct sim_endpoint *end)
 {
     struct sim_life *life = end->life;
@@ -124,9 +125,10 @@ static void begin_life(struct sim_life *life)
     life->life++;
 }
 
-/* ---- a life ends ------------------------------------------------------------------------------- */
+/* ---- a life ends ---- */
 
-/* Returns whether every posted request completed. Unsignalled requests that succeed have no completion. */
+/* Returns whether every posted request completed. Unsignalled requests that succeed have no
+ * completion. */
 static bool drained(struct sim_endpoint *end)
 {
     const struct uro_wq *send = uro_qp_send_queue(end->qp);
@@ -148,7 +150,8 @@ static bool all_drained(struct sim_life *life)
     return true;
 }
 
-/* Returns whether the next life may reuse the queue pairs. Two ends that share receives with other types are not reused. */
+/* Returns whether the next life may reuse the queue pairs. Two ends that share receives with other
+ * types are not reused. */
 static bool choose_reuse(const struct sim_life *life)
 {
     if (uro_rng_below(life->rng, 3) != 0)
@@ -186,8 +189,8 @@ static void bury(struct sim_life *life)
         life->due += sim_plan_flight_max(load->plan);
 }
 
-/* Pauses the pollers while a program destroys a queue pair abruptly. Completions that were not polled must disappear with
- * the queue pair. */
+/* Pauses the pollers while a program destroys a queue pair abruptly. Completions that were not
+ * polled must disappear with the queue pair. */
 static void pause_pollers(struct sim_life *life)
 {
     struct sim_workload *load = life->load;
@@ -235,7 +238,7 @@ static void end_on(struct sim_life *life)
         life->due = life->load->world->now + DRAIN_WAIT;
 }
 
-/* ---- control ----------------------------------------------------------------------------------- */
+/* ---- control ---- */
 
 static struct sim_life *life_of(const struct sim_node *node)
 {
@@ -255,9 +258,9 @@ static uro_time arrived_at(const struct sim_workload *load)
     return jumped_at == 0 ? 0 : jumped_at + sim_plan_flight_max(load->plan);
 }
 
-/* Returns the earliest start of the next life. An address that was not found is resolved again once a second, and retries
- * may run out earlier. A life that must not fail begins later. A reused queue pair waits until all frames to it have
- * arrived. */
+/* Returns the earliest start of the next life. An address that was not found is resolved again once
+ * a second, and retries may run out earlier. A life that must not fail begins later. A reused queue
+ * pair waits until all frames to it have arrived. */
 static uro_time not_before(const struct sim_life *life)
 {
     const struct sim_workload *load = life->load;

@@ -32,7 +32,7 @@ static bool can_receive(const struct sim_endpoint *end)
     return !sim_endpoint_in_error(end) || (end->late_posts > 0 && !end->life->abrupt);
 }
 
-/* ---- sends ------------------------------------------------------------------------------------- */
+/* ---- sends ---- */
 
 static void fill_wqe(struct sim_endpoint *end, const struct sim_request *request,
                      struct uro_wqe *wqe)
@@ -174,7 +174,7 @@ uint32_t sim_post_choose_length(struct sim_endpoint *end)
     return length < most ? length : most;
 }
 
-/* ---- receives ---------------------------------------------------------------------------------- */
+/* ---- receives ---- */
 
 /* A datagram needs room for its header: some receives have not even that. */
 static uint32_t short_room(struct sim_endpoint *end, uint32_t room)
@@ -227,7 +227,7 @@ static void post_receives(struct sim_endpoint *end)
     end->receive_at = world->now + uro_rng_below(&end->rng, end->plan->recv_wait_max + 1);
 }
 
-/* ---- the program ------------------------------------------------------------------------------- */
+/* ---- the program ---- */
 
 uro_time sim_post_next(const struct sim_endpoint *end)
 {

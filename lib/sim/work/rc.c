@@ -25,7 +25,7 @@ static uint64_t *word_of(const struct sim_endpoint *end)
     return (uint64_t *)(void *)sim_memory_slot(&end->memory, SIM_MEMORY_WORDS, 0);
 }
 
-/* ---- a life begins ----------------------------------------------------------------------------- */
+/* ---- a life begins ---- */
 
 static void make_memory(struct sim_endpoint *end)
 {
@@ -115,10 +115,10 @@ static void fill(struct sim_endpoint *end, const struct sim_request *request, st
         wqe->xrc_srqn = request->srqn;
 }
 
-/* ---- a life ends ------------------------------------------------------------------------------- */
+/* ---- a life ends ---- */
 
-/* Stops an XRC target. Its receives complete in a CQ of other queue pairs, and stay there when the target is destroyed. So
- * they are polled before. */
+/* Stops an XRC target. Its receives complete in a CQ of other queue pairs, and stay there when the
+ * target is destroyed. So they are polled before. */
 static void stop_target(struct sim_endpoint *end)
 {
     struct sim_workload *load = end->load;

@@ -78,7 +78,8 @@ static bool take_window(struct sim_endpoint *end, struct sim_request *request, b
     return true;
 }
 
-/* Uses the slot of the previous request: reads back its WRITE, or overwrites what its READ reads. */
+/* Uses the slot of the previous request: reads back its WRITE, or overwrites what its READ reads.
+ */
 static bool share_window(struct sim_endpoint *end, struct sim_request *request, bool read)
 {
     const struct sim_request *before = previous(end);
@@ -159,8 +160,8 @@ static void follow_word(struct sim_endpoint *end, const struct sim_request *requ
         end->rc->word = request->swap;
 }
 
-/* Returns a key that is registered at the peer's host, but for another protection domain; if possible, of another
- * workload. */
+/* Returns a key that is registered at the peer's host, but for another protection domain; if
+ * possible, of another workload. */
 static uint32_t other_pd_key(const struct sim_endpoint *end)
 {
     const struct sim_host_work *at_host = end->load->at_hosts[end->peer->side];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rc_judge.c - checks completions, memory and frames of reliable connections against the requests; see rc.h. */
+/* rc_judge.c - checks completions, memory and frames of reliable connections against the requests;
+ * see rc.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +10,10 @@
 #include "sim/work/rc.h"
 #include "sim/work/workload.h"
 
-/* ---- sends that succeeded ---------------------------------------------------------------------- */
+/* ---- sends that succeeded ---- */
 
-/* Records the value that an atomic on the shared word returned. Returns false when the value is too small. */
+/* Records the value that an atomic on the shared word returned. Returns false when the value is too
+ * small. */
 static bool add(struct sim_shared_word *shared, uint64_t original, uint64_t amount)
 {
     if (shared->count == shared->room) {
@@ -69,7 +71,7 @@ void sim_rc_confirm(struct sim_endpoint *end, const struct sim_request *request)
         sim_rc_window_done(end, request);
 }
 
-/* ---- sends that failed ------------------------------------------------------------------------- */
+/* ---- sends that failed ---- */
 
 void sim_rc_uncertain(struct sim_endpoint *end, const struct sim_request *request)
 {
@@ -170,7 +172,8 @@ static bool explained(const struct sim_endpoint *end, const struct sim_request *
     return request->fault != SIM_FAULT_NONE && status == sim_judge_status(request);
 }
 
-/* Returns whether the peer has a quirk that explains the status: it sends NAK 0x63 instead of 0x61. */
+/* Returns whether the peer has a quirk that explains the status: it sends NAK 0x63 instead of 0x61.
+ */
 static bool says_otherwise(const struct sim_endpoint *end, uint8_t status)
 {
     unsigned quirks = end->load->plan->cables[end->peer->side].quirks;
@@ -186,7 +189,7 @@ bool sim_rc_expected(const struct sim_endpoint *end, const struct sim_request *r
            (says_otherwise(end, status) && explained(end, request, URO_WC_REM_INV_REQ_ERR));
 }
 
-/* ---- receives ---------------------------------------------------------------------------------- */
+/* ---- receives ---- */
 
 static bool fail(const struct sim_endpoint *end, const struct sim_place *place, const char *what)
 {
@@ -194,7 +197,8 @@ static bool fail(const struct sim_endpoint *end, const struct sim_place *place, 
                              what);
 }
 
-/* Returns the oldest message of the peer that was not taken. XRC: only messages to this shared queue. */
+/* Returns the oldest message of the peer that was not taken. XRC: only messages to this shared
+ * queue. */
 static struct sim_request *next_message(const struct sim_endpoint *end,
                                         const struct sim_place *place)
 {
@@ -253,8 +257,9 @@ bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_place
 
 /* ---- frames ------------------------------------------------------------------------------------
  *
- * The checks are independent of lib/core. The PSN of a packet determines its work request and its place, and so its content.
- * A response must have the data of its request. The checks also detect frames that a receiver would drop silently.
+ * The checks are independent of lib/core. The PSN of a packet determines its work request and its
+ * place, and so its content. A response must have the data of its request. The checks also detect
+ * frames that a receiver would drop silently.
  */
 
 static bool frame_fail(const struct sim_endpoint *end, const struct uro_frame *frame,
@@ -337,8 +342,8 @@ static bool check_flush(const struct sim_endpoint *end, const struct sim_request
     return frame->bth.ack_req || frame_fail(end, frame, "does not ask for an answer");
 }
 
-/* Checks that no packet is sent again. On perfect cables nothing is lost or late, whatever happens on other links of
- * the same hosts. */
+/* Checks that no packet is sent again. On perfect cables nothing is lost or late, whatever happens
+ * on other links of the same hosts. */
 static bool check_once(struct sim_endpoint *end, const struct uro_frame *frame)
 {
     if (distance(frame->bth.psn, end->wire_psn) < 0)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rc_window.c - memory windows: bound by their owner, used and invalidated by either end; see rc.h.
  *
- * A memory window (MW) of type 2 opens a part of one slot of its owner's SIM_MEMORY_WINDOWS to the peer. The last slots of
- * that section are for memory windows. Owner and peer use each other's completions at once, as if they exchanged messages.
- * The same request binds a window of type 1, also while the window is bound. Instead of invalidation, a window of type 1 is
- * bound to zero bytes.
+ * A memory window (MW) of type 2 opens a part of one slot of its owner's SIM_MEMORY_WINDOWS to the
+ * peer. The last slots of that section are for memory windows. Owner and peer use each other's
+ * completions at once, as if they exchanged messages. The same request binds a window of type 1,
+ * also while the window is bound. Instead of invalidation, a window of type 1 is bound to zero
+ * bytes.
  */
 #include "sim/oracle/model.h"
 #include "sim/work/rc.h"

@@ -161,7 +161,8 @@ void sim_srq_on_limit(struct sim_srq *srq)
     srq->limit = 0;
 }
 
-/* Checks the limit after a round. Nobody posts during a round, so the queue is at its lowest afterwards. */
+/* Checks the limit after a round. Nobody posts during a round, so the queue is at its lowest
+ * afterwards. */
 void sim_srq_after_round(struct sim_srq *srq)
 {
     uint64_t oldest = sim_srq_oldest(srq);
@@ -217,8 +218,8 @@ static bool in_use(const struct sim_srq *srq)
     return end != NULL;
 }
 
-/* Replaces the queue by a new queue. An XRC queue is destroyed while peers send to it, a basic queue only when no queue pair
- * uses it. */
+/* Replaces the queue by a new queue. An XRC queue is destroyed while peers send to it, a basic
+ * queue only when no queue pair uses it. */
 static void replace(struct sim_srq *srq)
 {
     struct sim_workload *load = srq->load;
@@ -322,8 +323,8 @@ void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side,
     sim_world_add(load->world, &srq->poster);
 }
 
-/* Updates the counts for a queue pair that stops: its unpolled completions disappear, and a receive in use by a message is
- * lost. */
+/* Updates the counts for a queue pair that stops: its unpolled completions disappear, and a receive
+ * in use by a message is lost. */
 void sim_srq_on_stop(struct sim_srq *srq, const struct uro_cq *cq, uint32_t qpn)
 {
     srq->lost_max++;

@@ -74,7 +74,8 @@ uint64_t sim_srq_oldest(const struct sim_srq *srq);
 struct sim_srq_recv *sim_srq_find(struct sim_srq *srq, uint64_t number);
 /* Returns the XRC domain of the queue. */
 uint32_t sim_srq_domain(const struct sim_workload *load, uint32_t index);
-/* Frees the slots of receives that were taken by a queue pair that is gone, the only user of the queue. */
+/* Frees the slots of receives that were taken by a queue pair that is gone, the only user of the
+ * queue. */
 void sim_srq_forget(struct sim_srq *srq);
 /* Frees the slot of the receive. */
 void sim_srq_done(struct sim_srq *srq, struct sim_srq_recv *recv);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uc.c - unreliable connections; see endpoint.h. A message arrives whole or not at all. The last life begins when faults
- * have stopped: all of it must arrive.
+/* uc.c - unreliable connections; see endpoint.h. A message arrives whole or not at all. The last
+ * life begins when faults have stopped: all of it must arrive.
  */
 #include "sim/work/endpoint.h"
 
@@ -16,7 +16,7 @@ static const struct sim_plan_pair *plan_of(const struct sim_endpoint *end)
     return end->life->plan;
 }
 
-/* ---- lives ------------------------------------------------------------------------------------- */
+/* ---- lives ---- */
 
 static void begin(struct sim_endpoint *end)
 {
@@ -46,7 +46,7 @@ static void make(struct sim_endpoint *end)
     sim_endpoint_create(end);
 }
 
-/* ---- what to ask for --------------------------------------------------------------------------- */
+/* ---- what to ask for ---- */
 
 /* Returns whether the endpoint may send. In the last life every message must find a receive. */
 static bool can_send(const struct sim_endpoint *end)
@@ -103,7 +103,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     return true;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---- */
 
 static uint32_t packets_of(const struct sim_endpoint *end, const struct sim_request *request)
 {
@@ -139,7 +139,7 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
     sim_endpoint_fail(end, "frame", frame->bth.psn, "is not the next of what was asked for");
 }
 
-/* ---- completions ------------------------------------------------------------------------------- */
+/* ---- completions ---- */
 
 static void confirm(struct sim_endpoint *end, const struct sim_request *request)
 {
@@ -193,7 +193,7 @@ static void take(struct sim_endpoint *end, const struct sim_place *place, const 
     sim_endpoint_fail(end, "receive", place->number, "is none of what was sent and can come now");
 }
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 /* Bytes are as they were or as they were written; nothing beside them changed. */
 static bool is_mixture(struct sim_endpoint *end, const struct sim_request *request)

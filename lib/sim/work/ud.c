@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ud.c - queue pairs that send datagrams to each other and to groups; see endpoint.h.
  *
- * A datagram is kept until the end of the run, since it may arrive after both queue pairs are gone. The last life of all
- * queue pairs begins after faults have stopped. Datagrams that are sent then arrive exactly once.
+ * A datagram is kept until the end of the run, since it may arrive after both queue pairs are gone.
+ * The last life of all queue pairs begins after faults have stopped. Datagrams that are sent then
+ * arrive exactly once.
  */
 #include "sim/work/endpoint.h"
 
@@ -81,7 +82,7 @@ static struct uro_gid dest_of(const struct sim_endpoint *end, const struct sim_d
                            : sim_endpoint_address(member(end, datagram->to), datagram->v6).dest;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------ */
+/* ---- groups ---- */
 
 static void join(struct sim_endpoint *end, bool v6)
 {
@@ -143,7 +144,7 @@ static bool group_is_ready(const struct sim_endpoint *end, bool v6)
     return true;
 }
 
-/* ---- lives ------------------------------------------------------------------------------------- */
+/* ---- lives ---- */
 
 static void begin(struct sim_endpoint *end)
 {
@@ -195,9 +196,10 @@ static bool worked(const struct sim_endpoint *end)
     return sim_endpoint_worked(end) && end->messages_taken >= end->ud->expected;
 }
 
-/* ---- what to send ------------------------------------------------------------------------------ */
+/* ---- what to send ---- */
 
-/* Returns a queue pair to send to, or NULL. In the last life the queue pair must have a free receive. */
+/* Returns a queue pair to send to, or NULL. In the last life the queue pair must have a free
+ * receive. */
 static struct sim_endpoint *addressee(const struct sim_endpoint *end, uint32_t first)
 {
     for (uint32_t i = 0; i < party_count(end); i++) {
@@ -336,7 +338,7 @@ static uint32_t recv_room(struct sim_endpoint *end)
     return SIM_GRH + URO_PATH_MTU_MAX;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---- */
 
 static bool is_frame(const struct sim_endpoint *end, const struct sim_request *request,
                      const struct uro_frame *frame)
@@ -373,7 +375,7 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
     sim_endpoint_fail(end, "frame", frame->bth.psn, "is not the next of what was asked for");
 }
 
-/* ---- sends ------------------------------------------------------------------------------------- */
+/* ---- sends ---- */
 
 static void confirm(struct sim_endpoint *end, const struct sim_request *request)
 {
@@ -391,7 +393,7 @@ static bool expected(const struct sim_endpoint *end, const struct sim_request *r
     return sim_judge_stops(request) && status == sim_judge_status(request);
 }
 
-/* ---- receives ---------------------------------------------------------------------------------- */
+/* ---- receives ---- */
 
 /* How often a datagram may arrive: as often as the network makes copies of it. */
 static uint32_t copies(const struct sim_endpoint *to, const struct sim_datagram *datagram)
@@ -463,7 +465,7 @@ static void take(struct sim_endpoint *end, const struct sim_place *place, const 
                       "is none of what was written and can come now");
 }
 
-/* ---- the family -------------------------------------------------------------------------------- */
+/* ---- the family ---- */
 
 static void init(struct sim_endpoint *end, unsigned index)
 {

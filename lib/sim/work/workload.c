@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* workload.c - all work of two hosts together, what must hold at the end, and who an event or a frame of a host belongs to;
- * see workload.h.
+/* workload.c - all work of two hosts together, what must hold at the end, and who an event or a
+ * frame of a host belongs to; see workload.h.
  */
 #include "sim/work/workload.h"
 
@@ -167,8 +167,8 @@ static int by_original(const void *a, const void *b)
     return x->original < y->original ? -1 : x->original > y->original;
 }
 
-/* Checks a shared word. The adds are sorted by their original values. Each original value must be the sum of the adds before
- * it. Gaps are adds without a known result. */
+/* Checks a shared word. The adds are sorted by their original values. Each original value must be
+ * the sum of the adds before it. Gaps are adds without a known result. */
 static void check_shared(struct sim_workload *load, unsigned side)
 {
     struct sim_shared_word *shared = &load->shared[side];
@@ -225,7 +225,7 @@ void sim_workload_blame(const struct sim_workload *load, char *text, size_t room
     }
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---- */
 
 static void on_last_wqe(struct sim_endpoint *end)
 {
@@ -280,7 +280,7 @@ static void on_event(void *user, const struct uro_event *event)
     on_endpoint_event(event->user, event->kind);
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------ */
+/* ---- rounds ---- */
 
 static void check_workload(struct sim_workload *load, unsigned side)
 {
@@ -308,7 +308,7 @@ static void after_round(void *user, struct sim_host *host)
     sim_cm_events(at_host);
 }
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---- */
 
 /* Checks a CNP; ignores its queue pair. */
 static bool check_notice(const struct sim_workload *load, const struct sim_host *host,
@@ -348,7 +348,8 @@ static bool is_of(struct sim_workload *load, struct sim_host *host, const struct
     return sim_attacked_wire(load->attacked, host, frame);
 }
 
-/* Returns whether the frame is between hosts of the workload. A QPN is only unique within a host. */
+/* Returns whether the frame is between hosts of the workload. A QPN is only unique within a host.
+ */
 static bool concerns(const struct sim_workload *load, const struct uro_gid *dest)
 {
     for (unsigned side = 0; side < 2; side++) {
@@ -360,7 +361,8 @@ static bool concerns(const struct sim_workload *load, const struct uro_gid *dest
     return false;
 }
 
-/* Checks a frame: a workload must have asked for it. A management datagram is passed to every workload that it may belong to. */
+/* Checks a frame: a workload must have asked for it. A management datagram is passed to every
+ * workload that it may belong to. */
 static void sent(void *user, struct sim_host *host, const struct sim_world_frame *octets)
 {
     struct sim_host_work *at_host = user;

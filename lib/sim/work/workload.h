@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* workload.h - the work that programs of two hosts do with each other: queue pairs, their requests, and the check of every
- * completion and every byte.
+/* workload.h - the work that programs of two hosts do with each other: queue pairs, their requests,
+ * and the check of every completion and every byte.
  *
  *   endpoint.h  queue pairs of any type, their requests and their lives
  *   rc.h        reliable connections, also of XRC; uc.c and ud.c are the other types
@@ -28,7 +28,8 @@ struct sim_datagram;
 struct sim_endpoint;
 struct sim_life;
 
-/* A word that all connections add to: every original value must be the sum of some adds before it. */
+/* A word that all connections add to: every original value must be the sum of some adds before it.
+ */
 struct sim_shared_word {
     uint64_t *word; /* owned */
     uint64_t start;
@@ -50,8 +51,8 @@ struct sim_buried {
 
 #define SIM_HOST_WORK_TIES_MAX 8u
 
-/* A host and all workloads that use it: its queue pairs, keys, services and groups for different peers are in one
- * engine. */
+/* A host and all workloads that use it: its queue pairs, keys, services and groups for different
+ * peers are in one engine. */
 struct sim_host_work {
     struct sim_host *host;
     uint32_t tie_count;
@@ -111,6 +112,7 @@ void sim_workload_check(struct sim_workload *load);
 /* Writes the unfinished work, for the failure message. */
 void sim_workload_blame(const struct sim_workload *load, char *text, size_t room);
 
-/* Registers the callbacks of @host, which pass its events and frames to the workload that they belong to. */
+/* Registers the callbacks of @host, which pass its events and frames to the workload that they
+ * belong to. */
 void sim_host_work_init(struct sim_host_work *at_host, struct sim_host *host);
 void sim_host_work_tie(struct sim_host_work *at_host, struct sim_workload *load, unsigned side);
