@@ -248,6 +248,7 @@ static void draw_attacked(struct sim_plan_attacked *attacked, struct sim_plan_sr
     end->min_rnr_timer = 1;
     end->timeout = 8;
     end->retry_count = end->rnr_retry = 3;
+    end->signal_probability = end->solicit_probability = 32768;
     pair->ends[1] = *end;
     *srq = (struct sim_plan_srq){
         .xrc = true, .capacity = 8, .capacity_max = 8, .spare = 8, .sges = 4, .batch_max = 8

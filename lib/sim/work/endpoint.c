@@ -14,8 +14,6 @@
 #define FAMILY_STEP    UINT64_C(0x200000000000) /* between addresses of two families */
 #define ENDPOINT_STEP  UINT64_C(0x1000000000)
 #define LIFE_STEP      UINT64_C(0x10000000)
-#define LAST_TIMEOUT   16u /* after an attack: longer than any frame is on its way */
-#define RETRY_MAX      7u
 #define DRAINS_MAX     3u /* in a life */
 #define DRAIN_WAIT_MAX URO_MS(2)
 #define DRAIN_REST_MAX URO_US(300)
@@ -191,12 +189,10 @@ void sim_endpoint_to_rts(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
     bool requests = end->ops->reliable && end->type != URO_QPT_XRC_TGT;
-    bool last = end->life->last_life;
-    bool patient = last && end->ops->forged;
     const struct uro_qp_attr attr = { .state = URO_QPS_RTS,
-                                      .timeout = patient ? LAST_TIMEOUT : plan->timeout,
-                                      .retry_count = patient ? RETRY_MAX : plan->retry_count,
-                                      .rnr_retry = last ? RETRY_MAX : plan->rnr_retry,
+                                      .timeout = plan->timeout,
+                                      .retry_count = plan->retry_count,
+                                      .rnr_retry = end->life->last_life ? 7 : plan->rnr_retry,
                                       .sq_psn = end->wire_psn,
                                       .max_rd_atomic = plan->rd_atomic };
 

@@ -326,7 +326,9 @@ bool sim_judge_window(struct sim_endpoint *end, const struct sim_request *reques
 uint8_t sim_judge_status(const struct sim_request *request);
 /* Returns whether the request stops its send queue before any packet is sent. */
 bool sim_judge_stops(const struct sim_request *request);
-/* UC, UD: on_error() and recv_expected(). */
+/* UC, UD: expected(), on_error() and recv_expected(). */
+bool sim_judge_expected(const struct sim_endpoint *end, const struct sim_request *request,
+                        uint8_t status);
 void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *request,
                           uint8_t status);
 bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_place *place,

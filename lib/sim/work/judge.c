@@ -162,6 +162,13 @@ void sim_judge_silent(struct sim_endpoint *end)
     (void)confirm_before(end, end->posted, "never completed");
 }
 
+bool sim_judge_expected(const struct sim_endpoint *end, const struct sim_request *request,
+                        uint8_t status)
+{
+    (void)end;
+    return sim_judge_stops(request) && status == sim_judge_status(request);
+}
+
 void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *request,
                           uint8_t status)
 {

@@ -367,6 +367,9 @@ static void init_endpoint(struct sim_life *life, unsigned i)
     end->side = life->plan->sides[i];
     end->host = load->hosts[end->side];
     end->ops->init(end, i);
+    if (end->plan->srq !=
+        SIM_PLAN_NO_SRQ) /* a queue pair is of the protection domain of its receives */
+        end->pd = sim_srq_at(end, end->plan->srq)->pd;
     if (life->count == 2)
         uro_rng_init_number(&end->rng, uro_rng_u64(end->ops->own_cq ? life->rng : &load->rng));
     sim_endpoint_init(end);

@@ -206,8 +206,6 @@ static void init(struct sim_endpoint *end, unsigned index)
     end->pd = load->pds + end->number;
     if (life->plan->xrc)
         end->type = index == life->plan->xrc_target ? URO_QPT_XRC_TGT : URO_QPT_XRC_INI;
-    else if (end->plan->srq != SIM_PLAN_NO_SRQ)
-        end->pd = sim_srq_at(end, end->plan->srq)->pd;
     for (uint32_t j = 0; end->type == URO_QPT_XRC_TGT && j < load->plan->srq_count[end->side]; j++)
         if (sim_srq_at(end, j)->plan->xrc)
             end->pd = sim_srq_at(end, j)->pd;

@@ -147,13 +147,6 @@ static void confirm(struct sim_endpoint *end, const struct sim_request *request)
         sim_endpoint_fail(end, "send", request->number, "succeeded and was not sent");
 }
 
-static bool expected(const struct sim_endpoint *end, const struct sim_request *request,
-                     uint8_t status)
-{
-    (void)end;
-    return sim_judge_stops(request) && status == sim_judge_status(request);
-}
-
 static const struct sim_cable_config *cable_to(const struct sim_endpoint *end)
 {
     return end->host == end->peer->host ? NULL : &end->load->plan->cables[end->peer->side];
@@ -241,8 +234,6 @@ static void init(struct sim_endpoint *end, unsigned index)
     end->type = URO_QPT_UC;
     end->number = end->life->number * 2 + index;
     end->pd = end->load->pds + PD_FIRST + end->number;
-    if (end->plan->srq != SIM_PLAN_NO_SRQ)
-        end->pd = sim_srq_at(end, end->plan->srq)->pd;
 }
 
 const struct sim_endpoint_ops sim_uc_ops = {
@@ -257,7 +248,7 @@ const struct sim_endpoint_ops sim_uc_ops = {
     .can_send = can_send,
     .choose = choose,
     .confirm = confirm,
-    .expected = expected,
+    .expected = sim_judge_expected,
     .on_error = sim_judge_stop_queue,
     .on_progress = sim_life_on_progress,
     .take = take,

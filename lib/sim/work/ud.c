@@ -386,13 +386,6 @@ static void confirm(struct sim_endpoint *end, const struct sim_request *request)
         sim_endpoint_fail(end, "send", request->number, "succeeded and was not sent");
 }
 
-static bool expected(const struct sim_endpoint *end, const struct sim_request *request,
-                     uint8_t status)
-{
-    (void)end;
-    return sim_judge_stops(request) && status == sim_judge_status(request);
-}
-
 /* ---- receives ---- */
 
 /* How often a datagram may arrive: as often as the network makes copies of it. */
@@ -475,8 +468,6 @@ static void init(struct sim_endpoint *end, unsigned index)
     end->type = URO_QPT_UD;
     end->number = end->life->number;
     end->pd = load->pds + PD_FIRST + end->number;
-    if (end->plan->srq != SIM_PLAN_NO_SRQ)
-        end->pd = sim_srq_at(end, end->plan->srq)->pd;
     end->ud = aligned_alloc(_Alignof(struct sim_ud_state), sizeof *end->ud);
     URO_ASSERT(end->ud != NULL);
     *end->ud = (struct sim_ud_state){ 0 };
@@ -500,7 +491,7 @@ const struct sim_endpoint_ops sim_ud_ops = {
     .choose = choose,
     .fill = fill,
     .confirm = confirm,
-    .expected = expected,
+    .expected = sim_judge_expected,
     .on_error = sim_judge_stop_queue,
     .on_progress = sim_life_on_progress,
     .take = take,
