@@ -13,10 +13,18 @@
 
 static void help(FILE *out)
 {
-    (void)fprintf(out, "usage: uroce devices [--probe | --links]\n\n"
-                       "  -p, --probe   open each port, so that what is wrong with it shows\n"
-                       "  -l, --links   list the kinds of links and their options instead\n\n"
-                       "Exit status 1 when a device is not usable.\n");
+    (void)fprintf(
+        out,
+        "Usage: uroce devices [ --probe ]\n"
+        "       uroce devices --links\n"
+        "\n"
+        "Prints each configured device with its link, MAC address, MTU and GIDs.\n"
+        "\n"
+        "  -p, --probe   also open each link, and print its state or why it cannot be opened\n"
+        "  -l, --links   instead print the kinds of links with their options\n"
+        "  -h, --help    print this help\n"
+        "\n"
+        "Exit status: 0 every device can be used, 1 a device cannot be used, 2 wrong option.\n");
 }
 
 static void show_driver(const struct uro_port_driver *driver)
@@ -133,7 +141,7 @@ int uro_app_devices(int argc, char **argv)
     }
     is_lone_default = uro_run_choose_default();
     if (is_lone_default)
-        (void)printf("no device is configured; `uroce run` then makes this one:\n");
+        (void)printf("No device is configured. `uroce run` uses this default:\n");
     for (const struct uro_device_config *const *config = uro_host_config(); *config != NULL;
          config++)
         usable &= show(*config, probe);

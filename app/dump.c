@@ -13,12 +13,17 @@
 
 static int help(FILE *out)
 {
-    (void)fprintf(out,
-                  "usage: uroce dump FILE.pcap\n\n"
-                  "Prints one line for each frame of a capture: its number, seconds since the\n"
-                  "first frame, what it is, and after \"!\" the first thing wrong with it.\n"
-                  "FILE is pcap or pcapng, Ethernet; \"-\" is standard input.\n\n"
-                  "Exit status: 0, 1 when some frame has a problem, 2 when FILE cannot be read.\n");
+    (void)fprintf(
+        out,
+        "Usage: uroce dump FILE\n"
+        "\n"
+        "Prints one line for each frame of a capture: its number, the seconds since the first\n"
+        "frame, its contents, and after \"!\" the first error in it.\n"
+        "\n"
+        "  FILE         a pcap or pcapng file of Ethernet frames; \"-\" is standard input\n"
+        "  -h, --help   print this help\n"
+        "\n"
+        "Exit status: 0 no frame has an error, 1 a frame has an error, 2 FILE cannot be read.\n");
     return out == stdout ? 0 : 2;
 }
 
@@ -54,7 +59,7 @@ static void print_frame(const struct uro_pcap_read_frame *frame, struct totals *
     if (good && icrc_as_rxe(&frame->pkt))
         (void)printf(" (ICRC as Linux rxe sums it)");
     if (frame->length > frame->pkt.length) {
-        (void)printf(" !only %" PRIu32 " of %" PRIu32 " octets were captured", frame->pkt.length,
+        (void)printf(" !only %" PRIu32 " of %" PRIu32 " bytes were captured", frame->pkt.length,
                      frame->length);
         good = false;
     }
@@ -84,8 +89,8 @@ int uro_app_dump(int argc, char **argv)
         print_frame(&frame, &totals);
     }
     if (result != 0)
-        (void)fprintf(stderr, "uroce dump: %s: damaged after frame %" PRIu64 ": %s\n", argv[1],
-                      totals.frames, uro_pcap_read_problem(reader));
+        (void)fprintf(stderr, "uroce dump: %s: the file is damaged after frame %" PRIu64 ": %s\n",
+                      argv[1], totals.frames, uro_pcap_read_problem(reader));
     uro_pcap_read_close(reader);
     (void)printf("%" PRIu64 " frames, %" PRIu64 " with problems\n", totals.frames, totals.problems);
     if (fflush(stdout) != 0 || result != 0)

@@ -31,13 +31,18 @@ static void help(FILE *out)
 {
     (void)fprintf(
         out,
-        "usage: uroce hub --address ADDRESS [--idle SECONDS] [--background]\n\n"
-        "  -a, --address ADDRESS   of this machine, for links over UDP (udp,ip=ADDRESS)\n"
-        "  -i, --idle SECONDS      ends when no process has used it for so long, and no program\n"
-        "                          lives that `uroce run` started\n"
-        "  -b, --background        returns when it is ready\n\n"
-        "Lets up to %u processes of one user share the address. `uroce run` starts one\n"
-        "when it is needed.\n",
+        "Usage: uroce hub --address ADDRESS [ --idle SECONDS ] [ --background ]\n"
+        "\n"
+        "Lets up to %u processes of one user share an address of this machine over UDP.\n"
+        "`uroce run` starts a hub when it needs one.\n"
+        "\n"
+        "  -a, --address ADDRESS   the address to share, as in the link udp,ip=ADDRESS\n"
+        "  -i, --idle SECONDS      end when no process has used the address for this time and no\n"
+        "                          program of `uroce run` uses it\n"
+        "  -b, --background        continue in the background as soon as the hub is ready\n"
+        "  -h, --help              print this help\n"
+        "\n"
+        "Exit status: 0 success, or a hub serves the address already; 1 failure; 2 wrong option.\n",
         URO_BROKER_MEMBERS);
 }
 
@@ -146,14 +151,16 @@ int uro_app_hub(int argc, char **argv)
     raise_limit();
     const int opened = uro_broker_open(&broker, &options.address, clock_s, error);
     if (opened == 0 && !options.background)
-        (void)fprintf(stderr, "uroce hub: there is one for this address already\n");
+        (void)fprintf(stderr,
+                      "uroce hub: another hub serves this address already, so this one ends\n");
     if (opened < 0)
         (void)fprintf(stderr, "uroce hub: %s\n", error);
     pid_t child = opened == 1 && options.background ? go_to_background() : 0;
     if (child > 0)
         return 0;
     if (child < 0)
-        (void)fprintf(stderr, "uroce hub: fork: %s\n", strerror(errno));
+        (void)fprintf(stderr, "uroce hub: cannot continue in the background: fork: %s\n",
+                      strerror(errno));
     else if (opened == 1)
         uro_broker_serve(&broker, options.idle_ms);
     uro_broker_close(&broker);

@@ -10,22 +10,29 @@ static const struct subcommand {
     int (*run)(int argc, char **argv);
     const char *text;
 } subcommands[] = {
-    { "run", uro_app_run, "run a verbs program over uroce" },
-    { "devices", uro_app_devices, "what is configured, and why a device is not usable" },
-    { "hub", uro_app_hub, "lets several processes share an address over UDP" },
-    { "dump", uro_app_dump, "the frames of a capture, and what is wrong with them" },
-    { "peer", uro_app_peer, "scripts of packets against a RoCE endpoint, for who builds one" },
-    { "sim", uro_app_sim, "a simulated network with faults, repeatable from its seed" },
+    { "run", uro_app_run, "run an RDMA program over uroce" },
+    { "devices", uro_app_devices,
+      "list the configured devices, or all kinds of links and their options" },
+    { "hub", uro_app_hub, "share one UDP address between processes; `uroce run` starts it" },
+    { "dump", uro_app_dump, "print the packets of a capture file, one per line" },
+    { "peer", uro_app_peer, "run conformance packet scripts against a RoCEv2 endpoint" },
+    { "sim", uro_app_sim, "test the protocol engine in a simulated network with faults" },
 };
 
 static void help(FILE *out)
 {
-    (void)fprintf(out, "usage: uroce SUBCOMMAND [options]\n\n");
+    (void)fprintf(out, "Usage: uroce COMMAND [ OPTIONS ]\n"
+                       "       uroce COMMAND --help\n"
+                       "\n"
+                       "COMMAND is one of:\n");
     for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++)
         (void)fprintf(out, "  %-8s  %s\n", subcommands[i].name, subcommands[i].text);
-    (void)fprintf(out, "  %-8s  %s\n", "version", "the version of uroce");
-    (void)fprintf(out, "\n`uroce SUBCOMMAND --help` says more. Devices are configured with\n"
-                       "UROCE_DEVICES or UROCE_CONFIG: see docs/CONFIGURATION.md.\n");
+    (void)fprintf(out, "  %-8s  %s\n", "version", "print the version");
+    (void)fprintf(
+        out,
+        "\n"
+        "The device description after --device, and the variables UROCE_DEVICES and UROCE_CONFIG,\n"
+        "are explained in docs/CONFIGURATION.md.\n");
 }
 
 int main(int argc, char **argv)
@@ -44,7 +51,7 @@ int main(int argc, char **argv)
         if (strcmp(subcommands[i].name, name) == 0)
             return subcommands[i].run(argc - 1, argv + 1);
     if (name[0] != '\0')
-        (void)fprintf(stderr, "uroce: there is no subcommand \"%s\"\n", name);
+        (void)fprintf(stderr, "uroce: there is no command \"%s\"; see `uroce --help`\n", name);
     help(stderr);
     return 2;
 }

@@ -53,19 +53,27 @@ struct file {
 static int help(FILE *out)
 {
     (void)fprintf(
-        out, "usage: uroce peer [--device SPEC] --peer ADDRESS [options] SCRIPT...\n\n"
-             "Plays scripts of packets and expectations against the RoCE endpoint at ADDRESS.\n\n"
-             "  -d, --device SPEC    NAME:LINK[;key=value]..., as in `uroce run`\n"
-             "  -c, --config FILE    an ini file; its first device is used\n"
-             "  -a, --peer ADDRESS   IPv4 or IPv6 address of the endpoint\n"
-             "  -p, --port PORT      $port of the scripts (7471)\n"
-             "  -s, --set NAME=N     a variable of the scripts; may be given several times\n"
-             "      --pcap FILE      a capture of all frames\n"
-             "      --tap            results as TAP\n"
-             "  -q, --quiet          only the result of each script, and what was not held\n"
-             "      --check          reads the scripts, plays none\n\n"
-             "Exit status: 0 all scripts are held, 1 one is not, 2 wrong use or a wrong script,\n"
-             "77 the link did not come up or nobody has the address.\n");
+        out,
+        "Usage: uroce peer [ OPTIONS ] --peer ADDRESS SCRIPT...\n"
+        "       uroce peer --check SCRIPT...\n"
+        "\n"
+        "Sends the packets of each SCRIPT to the RoCEv2 endpoint at ADDRESS and checks its\n"
+        "answers. docs/PEER.md explains the script language.\n"
+        "\n"
+        "OPTIONS:\n"
+        "  -d, --device SPEC    device NAME:LINK[;KEY=VALUE]..., as for `uroce run`\n"
+        "  -c, --config FILE    use the first device of an ini file\n"
+        "  -a, --peer ADDRESS   IPv4 or IPv6 address of the endpoint\n"
+        "  -p, --port PORT      value of $port in the scripts; 7471 by default\n"
+        "  -s, --set NAME=N     set the variable $NAME of the scripts; repeat for more variables\n"
+        "      --pcap FILE      write all frames to a capture file\n"
+        "      --tap            print the results in TAP format\n"
+        "  -q, --quiet          print only the results and the deviations\n"
+        "      --check          check the syntax of the scripts, and send nothing\n"
+        "  -h, --help           print this help\n"
+        "\n"
+        "Exit status: 0 the endpoint met every script, 1 it deviated from one, 2 wrong option or\n"
+        "wrong script, 77 the link did not come up or no host has the address.\n");
     return out == stdout ? STATUS_HELD : STATUS_USAGE;
 }
 
@@ -148,13 +156,16 @@ static int parse(int argc, char **argv, struct settings *settings)
         if (option == '?')
             return help(stderr);
         if (!take_option(settings, option, optarg)) {
-            (void)fprintf(stderr, "uroce peer: \"%s\" cannot be used here\n", optarg);
+            (void)fprintf(stderr, "uroce peer: %s\n",
+                          option == 'p' ? "--port must be a number from 0 to 65535"
+                                        : "--set must be NAME=NUMBER, at most 32 times");
             return STATUS_USAGE;
         }
     }
     if (optind == argc || (settings->peer == NULL && !settings->check)) {
         (void)fprintf(stderr, "uroce peer: %s\n",
-                      optind == argc ? "no script given" : "--peer ADDRESS is needed");
+                      optind == argc ? "no script is given; name one or more SCRIPT files"
+                                     : "no endpoint is given; name it with --peer ADDRESS");
         return help(stderr);
     }
     return GO_ON;
@@ -177,7 +188,9 @@ static bool load(struct file *file)
     const size_t length = fread(file->text, 1, FILE_MAX, in);
     (void)fclose(in);
     if (length == FILE_MAX) {
-        (void)fprintf(stderr, "uroce peer: %s: is too long for a script\n", file->path);
+        (void)fprintf(stderr,
+                      "uroce peer: %s: the file is too long; a script has at most 256 KiB\n",
+                      file->path);
         return false;
     }
     if (uro_script_read(&file->script, file->text, length, &problem))
@@ -208,7 +221,7 @@ static bool load_all(struct settings *settings, struct file *files, uint32_t cou
     }
     for (uint32_t s = 0; good && s < settings->set_count; s++)
         if (!settings->sets[s].used) {
-            (void)fprintf(stderr, "uroce peer: --set %s: no script has $%.*s\n",
+            (void)fprintf(stderr, "uroce peer: --set %s: no script uses the variable $%.*s\n",
                           settings->sets[s].name, (int)settings->sets[s].length,
                           settings->sets[s].name);
             good = false;
@@ -223,7 +236,8 @@ static const struct uro_device_config *first_device(void)
     const struct uro_device_config *config = *uro_host_config();
 
     if (config == NULL)
-        (void)fprintf(stderr, "uroce peer: no device; give --device, see docs/CONFIGURATION.md\n");
+        (void)fprintf(stderr, "uroce peer: no device is configured; describe one with --device "
+                              "(docs/CONFIGURATION.md)\n");
     else if (config->problem[0] != '\0')
         (void)fprintf(stderr, "uroce peer: %s\n", config->problem);
     else
@@ -262,7 +276,7 @@ static void print_line(void *user, const char *line)
 static const char *const results[] = { [URO_PLAY_RUNNING] = "NOT PLAYED",
                                        [URO_PLAY_HELD] = "held",
                                        [URO_PLAY_DEVIATED] = "DEVIATED",
-                                       [URO_PLAY_UNREACHED] = "NOBODY HAS THE ADDRESS" };
+                                       [URO_PLAY_UNREACHED] = "NO HOST HAS THE ADDRESS" };
 
 static void print_result(const struct settings *settings, uint32_t number, const struct file *file,
                          enum uro_play_result result)
@@ -272,7 +286,7 @@ static void print_result(const struct settings *settings, uint32_t number, const
 
     if (settings->tap)
         (void)printf("%sok %" PRIu32 " - %s%s\n", result == URO_PLAY_HELD ? "" : "not ", number,
-                     name, result == URO_PLAY_UNREACHED ? " # nobody has the address" : "");
+                     name, result == URO_PLAY_UNREACHED ? " # no host has the address" : "");
     else
         (void)printf("%s: %s\n", name, results[result]);
     (void)fflush(stdout);
@@ -299,7 +313,10 @@ static enum uro_play_result play_one(struct uro_peer_link *link, const struct se
         result = play->result;
         uro_play_fini(play);
     } else {
-        (void)fprintf(stderr, "uroce peer: no way to %s: %s\n", settings->peer, strerror(-error));
+        (void)fprintf(stderr,
+                      "uroce peer: no route to %s: %s; give the device an address in its subnet, "
+                      "or a gateway=\n",
+                      settings->peer, strerror(-error));
     }
     free(play);
     return result;
@@ -342,21 +359,23 @@ static int play_on(struct settings *settings, const struct file *files, uint32_t
     if (device == NULL)
         return STATUS_USAGE;
     if (!uro_gid_parse(settings->peer, &config.peer) || !choose_address(device, &config)) {
-        (void)fprintf(stderr, "uroce peer: --peer %s: no address that %s has an address for\n",
+        (void)fprintf(stderr,
+                      "uroce peer: --peer %s: not an IP address, or %s has no address of the same "
+                      "kind; add one with ip=\n",
                       settings->peer, device->name);
         return STATUS_USAGE;
     }
     if (uro_port_driver_has(device->driver, URO_DRIVER_KERNEL_ADDRESSES)) {
-        (void)fprintf(stderr,
-                      "uroce peer: %s: scripts write whole frames, headers and ICRC; a link "
-                      "over UDP sockets carries none: use af_packet, tap, memif or a card\n",
-                      device->name);
+        (void)fprintf(
+            stderr,
+            "uroce peer: %s: a link over UDP cannot carry the frames of scripts, because the "
+            "kernel writes the headers; use net_af_packet, net_tap, net_memif or a network card\n",
+            device->name);
         return STATUS_USAGE;
     }
     if (device->vlan != 0) {
         (void)fprintf(stderr,
-                      "uroce peer: %s: scripts write frames without the tag of a VLAN: vlan=%u is "
-                      "not for them\n",
+                      "uroce peer: %s: the frames of scripts have no VLAN tag; leave out vlan=%u\n",
                       device->name, device->vlan);
         return STATUS_USAGE;
     }

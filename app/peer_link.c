@@ -79,7 +79,8 @@ bool uro_peer_link_open(struct uro_peer_link *link, const struct uro_device_conf
         failed = build_engine(link, config);
         if (failed == 0)
             return true;
-        (void)snprintf(error, URO_PORT_ERROR_MAX, "no engine: %s", strerror(-failed));
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "cannot create the protocol engine: %s",
+                       strerror(-failed));
     }
     uro_peer_link_close(link);
     return false;
@@ -157,7 +158,8 @@ static uint32_t receive(struct uro_peer_link *link, struct uro_play *play, uro_t
 
     for (uint32_t i = 0; i < count && link->capture != NULL; i++)
         if (uro_pcap_write_pkt(link->capture, &pkts[i], now) != 0)
-            (void)fprintf(stderr, "uroce peer: the capture is not complete\n");
+            (void)fprintf(stderr,
+                          "uroce peer: a frame could not be written to the file of --pcap\n");
     for (uint32_t i = 0; i < count; i++)
         input(play, &pkts[i], now);
     if (count > 0)
@@ -173,7 +175,8 @@ static uint32_t transmit(struct uro_peer_link *link, struct uro_play *play, uro_
 
     for (uint32_t i = 0; i < count && link->capture != NULL; i++)
         if (uro_pcap_write_tx(link->capture, &link->tx[i], now) != 0)
-            (void)fprintf(stderr, "uroce peer: the capture is not complete\n");
+            (void)fprintf(stderr,
+                          "uroce peer: a frame could not be written to the file of --pcap\n");
     if (count > 0)
         ops->transmit(link->port, link->tx, count);
     return count;

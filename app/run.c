@@ -30,16 +30,26 @@ static void help(FILE *out)
 {
     (void)fprintf(
         out,
-        "usage: uroce run [--device SPEC]... [--config FILE] [-q] [--] PROGRAM [ARGS...]\n\n"
-        "  -d, --device SPEC   NAME:LINK[;key=value]..., may be given several times\n"
-        "  -c, --config FILE   an ini file with a section for each device\n"
-        "  -q, --quiet         do not print the line on the device that is chosen when none is\n"
-        "                      configured; warnings stay\n"
-        "      --no-paths      show the program no files of the devices in /sys and /dev\n\n"
-        "Without options UROCE_DEVICES and UROCE_CONFIG are left as they are; without these\n"
-        "the device is uroce0 over UDP, at the address this machine sends from. Example:\n"
-        "  uroce run -d 'uroce0:net_memif0,role=server,socket=/tmp/a.sock;ip=10.0.0.1/24'"
-        " -- ibv_rc_pingpong -g 1\n");
+        "Usage: uroce run [ OPTIONS ] [--] PROGRAM [ ARGUMENTS ]\n"
+        "\n"
+        "Runs PROGRAM, which uses verbs or rdma_cm, over uroce instead of an RDMA network card.\n"
+        "\n"
+        "OPTIONS:\n"
+        "  -d, --device SPEC   device NAME:LINK[;KEY=VALUE]...; repeat for more devices\n"
+        "  -c, --config FILE   read the devices from an ini file\n"
+        "  -q, --quiet         do not print which device was chosen; warnings are still printed\n"
+        "      --no-paths      do not show the devices in /sys/class/infiniband and "
+        "/dev/infiniband\n"
+        "  -h, --help          print this help\n"
+        "\n"
+        "Without -d and -c, the variable UROCE_DEVICES or UROCE_CONFIG names the devices. Without\n"
+        "them the device is uroce0, over UDP, at the address that this machine sends from.\n"
+        "\n"
+        "Examples:\n"
+        "  uroce run ibv_rc_pingpong -g 0\n"
+        "  uroce run -d rxe_0:udp,iface=eth0 ib_write_bw -d rxe_0\n"
+        "\n"
+        "Exit status: that of PROGRAM; 126 it cannot be started, 127 not found, 2 wrong option.\n");
 }
 
 struct library {
@@ -79,13 +89,15 @@ static bool find_library(struct library *library)
 {
     if (!is_there(library)) {
         (void)fprintf(stderr,
-                      "uroce run: %s of uroce is neither in the build tree nor installed beside "
-                      "this program; build it first\n",
+                      "uroce run: cannot find %s of uroce, neither in the build tree nor where "
+                      "uroce is installed; build or install uroce again\n",
                       library->name);
         return false;
     }
     if (strpbrk(library->directory, " :") != NULL) {
-        (void)fprintf(stderr, "uroce run: LD_PRELOAD cannot name %s: it has a blank or a colon\n",
+        (void)fprintf(stderr,
+                      "uroce run: cannot use the directory %s, because LD_PRELOAD allows no blank "
+                      "and no colon in a path; move uroce to another directory\n",
                       library->directory);
         return false;
     }
@@ -163,7 +175,8 @@ static bool load_paths(void)
     int error = uro_tree_make(&tree);
     if (error != 0) {
         (void)fprintf(stderr,
-                      "uroce run: %s: %s; the program finds no devices in /sys/class/infiniband\n",
+                      "uroce run: %s: cannot write files of the devices: %s; the program finds no "
+                      "devices in /sys/class/infiniband. Set TMPDIR to a directory of your own\n",
                       tree.path, strerror(-error));
         return true;
     }
@@ -234,7 +247,7 @@ int uro_app_run(int argc, char **argv)
     int status = parse(argc, argv, &settings);
 
     if (status == GO_ON && optind == argc) {
-        (void)fprintf(stderr, "uroce run: no program given\n");
+        (void)fprintf(stderr, "uroce run: no program is given; name the PROGRAM to run\n");
         help(stderr);
         status = STATUS_USAGE;
     }

@@ -172,9 +172,8 @@ static void look_at_file(const char *path)
         else if (needs(&elf, "libasan.so") && !order_is_not_checked())
             (void)fprintf(
                 stderr,
-                "uroce run: WARNING: %s is built with AddressSanitizer, which wants to be "
-                "loaded before uroce and ends the program; set "
-                "ASAN_OPTIONS=verify_asan_link_order=0\n",
+                "uroce run: WARNING: %s is built with AddressSanitizer, which ends a program if "
+                "another library is loaded first; set ASAN_OPTIONS=verify_asan_link_order=0\n",
                 path);
     }
     (void)close(elf.fd);

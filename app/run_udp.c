@@ -57,8 +57,8 @@ bool uro_run_default_device(bool quiet)
     }
     if (!quiet)
         (void)fprintf(stderr,
-                      "uroce run: no device is configured: uroce0 is %s, over UDP. Choose others "
-                      "with --device; -q leaves this line out\n",
+                      "uroce run: no device is configured, so uroce0 is %s over UDP. Choose "
+                      "another device with --device; -q hides this line\n",
                       uro_gid_text(&config->gids[1], text));
     if (config->loopback) {
         (void)fprintf(stderr, "uroce run: %s\n", uro_host_loopback_text(config, warning));

@@ -28,21 +28,26 @@ struct settings {
 
 static int help(FILE *out)
 {
-    (void)fprintf(out,
-                  "usage: uroce sim --seed N [--count K] [--pcap FILE] [--trace] [--quiet]\n"
-                  "                 [--without PART,...] [--less N] [--parts]\n\n"
-                  "Runs 2 to 8 engines over a simulated network that loses, repeats, reorders and\n"
-                  "damages frames, and checks every completion, every byte and every frame.\n"
-                  "The same seed gives the same run, byte for byte.\n\n"
-                  "  --seed N     the first seed\n"
-                  "  --count K    number of seeds, run one after the other (default 1)\n"
-                  "  --pcap FILE  write a capture of all frames of the last run\n"
-                  "  --trace      print every event\n"
-                  "  --quiet      print only failures\n"
-                  "  --without PARTS  kinds of faults and work to leave out, separated by commas\n"
-                  "  --less N     halve the work N times\n"
-                  "  --parts      print the names of all parts\n\n"
-                  "Exit status: 0, 1 on a failure (the last lines are printed), 2 on wrong use.\n");
+    (void)fprintf(
+        out,
+        "Usage: uroce sim --seed N [ OPTIONS ]\n"
+        "       uroce sim --parts\n"
+        "\n"
+        "Runs 2 to 8 engines over a simulated network that loses, repeats, reorders and damages\n"
+        "frames, and checks every completion, byte and frame. A seed always gives the same run.\n"
+        "\n"
+        "OPTIONS:\n"
+        "  --seed N          the first seed\n"
+        "  --count K         run K seeds, one after the other; 1 by default\n"
+        "  --pcap FILE       write all frames of the last run to a capture file\n"
+        "  --trace           print every event\n"
+        "  --quiet           print only failures\n"
+        "  --without PARTS   leave out kinds of faults and work, separated by commas\n"
+        "  --less N          halve the work N times\n"
+        "  --parts           print the names of all parts\n"
+        "  -h, --help        print this help\n"
+        "\n"
+        "Exit status: 0 every run passed, 1 a run failed, 2 wrong option.\n");
     return out == stdout ? 0 : 2;
 }
 
@@ -107,7 +112,10 @@ static int parse(int argc, char **argv, struct settings *settings)
         else
             return help(option == 'h' ? stdout : stderr);
         if (!good) {
-            (void)fprintf(stderr, "uroce sim: \"%s\" is not right here\n", optarg);
+            (void)fprintf(stderr,
+                          "uroce sim: \"%s\" is not a valid value of this option; see `uroce sim "
+                          "--help`\n",
+                          optarg);
             return 2;
         }
     }

@@ -11,21 +11,21 @@
 #define URO_COUNTERS(X)                                                                            \
     X(RX_FRAMES, "rx_frames", "frames that arrived on the link")                                   \
     X(RX_ROCE, "rx_roce",                                                                          \
-      "RoCE packets, looped too, that passed every check and reached a queue pair")                \
+      "RoCE packets that passed every check and reached a queue pair, also from this device")      \
     X(TX_FRAMES, "tx_frames", "frames given to the link")                                          \
     X(TX_ROCE, "tx_roce", "RoCE packets sent, retransmitted and looped ones included")             \
-    X(LOOP_FRAMES, "loop_frames", "frames to ourselves, delivered without the link")               \
+    X(LOOP_FRAMES, "loop_frames", "frames from this device to itself, which do not use the link")  \
     X(RX_WEAK_ICRC, "rx_weak_icrc",                                                                \
-      "packets of foreign senders over IPv4 whose identification no raw socket saw")               \
+      "packets over IPv4 whose ICRC was checked without the IP identification")                    \
     X(DROP_SHORT, "drop_short", "frame shorter than its headers say")                              \
     X(DROP_ETHER_TYPE, "drop_ether_type", "neither IPv4, IPv6 nor ARP")                            \
     X(DROP_ETHER_DEST, "drop_ether_dest", "unicast frame for another MAC address")                 \
-    X(DROP_VLAN, "drop_vlan", "frame without the tag of our VLAN")                                 \
+    X(DROP_VLAN, "drop_vlan", "frame without the tag of the device's VLAN")                        \
     X(DROP_IP_HEADER, "drop_ip_header", "malformed IP header")                                     \
     X(DROP_IP_CHECKSUM, "drop_ip_checksum", "wrong IPv4 header checksum")                          \
     X(DROP_IP_OPTIONS, "drop_ip_options", "IPv4 options or IPv6 extension headers")                \
     X(DROP_IP_FRAGMENT, "drop_ip_fragment", "IP fragment")                                         \
-    X(DROP_IP_DEST, "drop_ip_dest", "IP address not ours")                                         \
+    X(DROP_IP_DEST, "drop_ip_dest", "destination is no IP address of the device")                  \
     X(DROP_IP_PROTOCOL, "drop_ip_protocol", "neither UDP nor ICMP")                                \
     X(DROP_UDP_PORT, "drop_udp_port", "UDP port other than 4791")                                  \
     X(DROP_UDP_LENGTH, "drop_udp_length", "UDP length disagrees with the IP length")               \
@@ -46,18 +46,19 @@
       "UC messages without a receive, or for the wrong memory")                                    \
     X(DROP_UD_RECEIVE, "drop_ud_receive", "datagrams that found no receive posted")                \
     X(DROP_UD_LENGTH, "drop_ud_length", "datagrams longer than the receive they would have used")  \
-    X(RX_MARKED, "np_ecn_marked_roce_packets", "packets that the network marked as congested")     \
+    X(RX_MARKED, "np_ecn_marked_roce_packets", "packets with a congestion mark (ECN CE)")          \
     X(CNP_SENT, "np_cnp_sent", "congestion notifications sent")                                    \
     X(CNP_RECEIVED, "rp_cnp_handled", "congestion notifications received")                         \
     X(DROP_GHOST_ACK, "drop_ghost_ack", "response to a packet that was never sent")                \
-    X(DROP_STALE_RESPONSE, "drop_stale_response", "response to something already answered")        \
+    X(DROP_STALE_RESPONSE, "drop_stale_response",                                                  \
+      "response to a request that was answered already")                                           \
     X(DROP_BAD_RESPONSE, "drop_bad_response", "response that does not fit its request")            \
     X(DROP_AFTER_NAK, "drop_after_nak", "request behind a gap that was already reported")          \
-    X(DROP_REPLAY, "drop_replay", "repeated request that is no longer remembered")                 \
+    X(DROP_REPLAY, "drop_replay", "repeated READ or atomic whose response is no longer kept")      \
     X(DROP_MALFORMED_ARP, "drop_arp", "malformed ARP, ND or ICMP message")                         \
     X(DROP_MEMBERSHIP, "drop_membership", "malformed IGMP or MLD message")                         \
     X(TX_NO_NEIGHBOR, "tx_no_neighbor", "frames dropped because the next hop did not answer")      \
-    X(TX_STUCK, "tx_stuck", "frames dropped because the link took none for 100 ms")                \
+    X(TX_STUCK, "tx_stuck", "frames dropped because the link accepted none for 100 ms")            \
     X(ARP_RX, "arp_rx", "ARP and ND messages received")                                            \
     X(ARP_TX, "arp_tx", "ARP and ND messages sent")                                                \
     X(ARP_DOUBTED, "arp_doubted",                                                                  \
@@ -65,36 +66,39 @@
     X(MEMBERSHIP_RX, "membership_rx", "IGMP and MLD queries received")                             \
     X(MEMBERSHIP_TX, "membership_tx", "IGMP and MLD reports sent")                                 \
     X(ICMP_ECHO, "icmp_echo", "echo requests answered")                                            \
-    X(RX_WRITES, "rx_write_requests", "RDMA WRITEs of peers carried out")                          \
-    X(RX_READS, "rx_read_requests", "RDMA READs of peers answered, again not counted")             \
-    X(RX_ATOMICS, "rx_atomic_requests", "atomics, ATOMIC_WRITEs and FLUSHes of peers carried out") \
+    X(RX_WRITES, "rx_write_requests", "RDMA WRITEs of peers executed")                             \
+    X(RX_READS, "rx_read_requests", "RDMA READs of peers answered, repetitions not counted")       \
+    X(RX_ATOMICS, "rx_atomic_requests", "atomics, ATOMIC_WRITEs and FLUSHes of peers executed")    \
     X(RX_DUPLICATE, "duplicate_request", "requests received again")                                \
-    X(RX_FAR, "far_request", "requests whose PSN is far from the expected one: late, or guessed")  \
-    X(RX_EARLY, "early_request", "requests kept because one before them was missing")              \
+    X(RX_FAR, "far_request", "requests whose PSN is far from the expected PSN: late, or guessed")  \
+    X(RX_EARLY, "early_request", "requests kept because an earlier request was missing")           \
     X(RX_OUT_OF_SEQ, "out_of_seq_request", "gaps in the request sequence reported by NAK")         \
     X(RNR_SENT, "send_rnr_err", "RNR NAKs sent: no receive was posted")                            \
     X(RNR_RECEIVED, "rcvd_rnr_err", "RNR NAKs received")                                           \
     X(SEQ_NAK_RECEIVED, "rcvd_seq_err", "NAK sequence errors received")                            \
     X(TIMEOUTS, "ack_timeouts", "local ACK timeouts")                                              \
-    X(PROBES, "probes", "packets sent again because an answer was late, before the ACK timeout")   \
-    X(RETRY_ROUNDS, "retry_rounds", "times a requester went back to send again")                   \
+    X(PROBES, "probes", "packets sent again before the ACK timeout, because a response was late")  \
+    X(RETRY_ROUNDS, "retry_rounds", "times a requester retransmitted from an earlier PSN")         \
     X(RETRY_EXCEEDED, "retry_exceeded_err", "queue pairs that failed with RETRY_EXC_ERR")          \
     X(RNR_EXCEEDED, "retry_rnr_exceeded_err", "queue pairs that failed with RNR_RETRY_EXC_ERR")    \
-    X(ACCESS_REFUSED, "access_refused", "requests refused for key, range or rights")               \
-    X(UNMAPPED, "unmapped_pages", "empty pages put where registered memory had been unmapped")     \
+    X(ACCESS_REFUSED, "access_refused", "requests of peers refused for key, range or rights")      \
+    X(UNMAPPED, "unmapped_pages", "empty pages mapped where registered memory had been unmapped")  \
     X(CM_RX, "cm_rx", "connection management messages received")                                   \
     X(CM_TX, "cm_tx", "connection management messages sent, repetitions included")                 \
     X(CM_RETRIES, "cm_retries", "connection management messages sent again")                       \
     X(CM_RX_DUPLICATE, "cm_duplicates", "connection requests received again")                      \
-    X(CM_REFUSED, "cm_refused", "connection requests answered with a REJ by ourselves")            \
-    X(CM_DROP_MALFORMED, "cm_drop_malformed", "management datagrams that are no such message")     \
-    X(CM_DROP_UNEXPECTED, "cm_drop_unexpected", "messages of no connection, or not in its state")  \
-    X(CM_DROP_BUSY, "cm_drop_busy", "messages dropped because others wait to be heard or sent")    \
-    X(CM_REUSED, "cm_reused", "connections that ended before their time-wait, to make new ones")   \
+    X(CM_REFUSED, "cm_refused", "connection requests that uroce itself rejected")                  \
+    X(CM_DROP_MALFORMED, "cm_drop_malformed",                                                      \
+      "management datagrams that are no connection message")                                       \
+    X(CM_DROP_UNEXPECTED, "cm_drop_unexpected",                                                    \
+      "connection messages that fit no connection or not its state")                               \
+    X(CM_DROP_BUSY, "cm_drop_busy", "connection messages dropped because too many others wait")    \
+    X(CM_REUSED, "cm_reused",                                                                      \
+      "connections whose time-wait was cut short to make room for new ones")                       \
     X(QP_FAILED, "qp_failed", "queue pairs moved to ERR by the transport")                         \
     X(COMPLETIONS, "completions", "completions given to the program")                              \
     X(CQ_OVERRUN, "cq_overrun", "completion queues that overflowed")                               \
-    X(CQ_LOST, "cq_lost", "completions that did not fit into a queue that ignores overruns")
+    X(CQ_LOST, "cq_lost", "completions lost in a full queue that ignores overruns")
 
 enum uro_counter {
 #define X(id, name, text) URO_COUNT_##id,

@@ -16,7 +16,8 @@ __attribute__((constructor)) static void begin(void)
 
 int uroce_cable_set(const char *device, const char *faults, char *error, size_t size)
 {
-    char text[URO_PORT_ERROR_MAX] = "uroce_cable_set: the device and the faults must be given";
+    char text[URO_PORT_ERROR_MAX] =
+        "uroce_cable_set: the device or the faults are missing; give both";
     const int result =
         device != NULL && faults != NULL ? uro_cable_port_set(device, faults, text) : -EINVAL;
 

@@ -40,7 +40,8 @@ static bool verbs_are_ours(char *error, size_t size)
 
 int uroce_device_add(const char *device, char *error, size_t size)
 {
-    char text[UROCE_ERROR_MAX] = "uroce_device_add: there is no description of a device";
+    char text[UROCE_ERROR_MAX] =
+        "uroce_device_add: the description is missing; give one such as uroce0:udp";
     int result = -EINVAL;
 
     static_assert(sizeof(((struct uro_device_config *)0)->problem) <= UROCE_ERROR_MAX,

@@ -70,7 +70,7 @@ static struct uro_entry *begin_entry(struct uro_config *config, const char *wher
     struct uro_entry *entry = &config->entries[config->count++];
     uro_entry_begin(entry, where, name);
     if (taken)
-        uro_entry_refuse(entry, where, "another device has this name");
+        uro_entry_refuse(entry, where, "another device has this name; choose a different one");
     return entry;
 }
 
@@ -87,7 +87,8 @@ static void read_word(struct uro_config *config, const char *where, char *word)
     if (entry == NULL)
         return;
     if (colon == NULL && !entry->process) {
-        uro_entry_refuse(entry, where, "must be NAME:LINK[;key=value]..., there is no :");
+        uro_entry_refuse(entry, where,
+                         "must be NAME:LINK[;key=value]...; the colon behind the name is missing");
         return;
     }
     if (colon != NULL)
@@ -196,7 +197,7 @@ static void begin_section(struct reader *reader, const char *where, const char *
     reader->entry = begin_entry(reader->config, where, uro_entry_trim(name));
     reader->no_section_reported = reader->entry == NULL; /* "too many" was reported */
     if (reader->entry != NULL && line[1 + length] != ']')
-        uro_entry_refuse(reader->entry, where, "\"%.40s\" lacks its ]", line);
+        uro_entry_refuse(reader->entry, where, "the section name \"%.40s\" has no closing ]", line);
 }
 
 static void check_line(struct reader *reader, const char *line)
@@ -317,11 +318,11 @@ void uro_config_read_one(struct uro_config *config, const char *where, char *tex
     config->count = 0;
     uro_entry_begin_process(&config->process);
     if (text[strcspn(text, BLANKS)] != '\0')
-        refuse(config, where, "%s: a device is one word, without blanks", where);
+        refuse(config, where, "%s: a description is one word; remove the blank", where);
     else
         read_word(config, where, text);
     if (config->count == 0)
-        refuse(config, where, "%s: \"*\" is no device", where);
+        refuse(config, where, "%s: \"*\" stands for all devices; name one device", where);
     finish_entry(&config->entries[0]);
 }
 

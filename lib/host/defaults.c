@@ -466,7 +466,7 @@ void uro_defaults_fill(struct uro_entry *entry)
     if (uro_defaults_interface(config, interface))
         fill_from_interface(entry, interface);
     else if (uro_port_driver_has(config->driver, URO_DRIVER_NEEDS_INTERFACE))
-        uro_entry_refuse(entry, entry->where, "link=%.60s: names no interface: write %s=NAME",
+        uro_entry_refuse(entry, entry->where, "link=%.60s: the interface is missing; add %s=NAME",
                          config->link, config->driver->interface);
     if (config->mtu == 0)
         config->mtu = config->driver->default_mtu;

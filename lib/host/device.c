@@ -237,8 +237,8 @@ static int bring_up(struct uro_device *device)
 {
     device->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (device->wake_fd < 0) {
-        (void)snprintf(device->problem, sizeof device->problem, "no file descriptor left: %s",
-                       strerror(errno));
+        (void)snprintf(device->problem, sizeof device->problem,
+                       "no file descriptor is left: %s; raise `ulimit -n`", strerror(errno));
         return -ENOMEM;
     }
     if (uro_round_open_capture(device) != 0)
@@ -252,8 +252,8 @@ static int bring_up(struct uro_device *device)
     device->link_up = device->link_was_up = device->port->ops->link_up(device->port);
     int error = build_engine(device);
     if (error != 0) {
-        (void)snprintf(device->problem, sizeof device->problem, "the engine could not be built: %s",
-                       strerror(-error));
+        (void)snprintf(device->problem, sizeof device->problem,
+                       "cannot create the protocol engine: %s", strerror(-error));
         return error;
     }
     uro_round_multicast(device);
@@ -270,7 +270,9 @@ static void pin(const struct uro_device *device)
     CPU_ZERO(&cpus);
     CPU_SET((unsigned)device->config.cpu, &cpus);
     if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0)
-        fprintf(stderr, "uroce: %s: cpu=%d is not available to this process; not pinned\n",
+        fprintf(stderr,
+                "uroce: %s: cpu=%d is not available to this process, so the service thread is not "
+                "pinned; see `taskset -cp $$`\n",
                 device->config.name, device->config.cpu);
 }
 
@@ -363,7 +365,8 @@ static void begin(struct uro_device *device)
     uro_unmapped_watch();
     if (create_thread(device) == 0)
         return;
-    (void)snprintf(device->problem, sizeof device->problem, "no thread could be created");
+    (void)snprintf(device->problem, sizeof device->problem,
+                   "cannot create the service thread; see `ulimit -u`");
     complain(device);
     device->start_error = -ENOMEM;
     atomic_store(&device->life, URO_DEVICE_FAILED);
@@ -530,7 +533,7 @@ void uro_device_check_path(struct uro_device *device, uint32_t from, const struc
         return;
     device->path_warned = true;
     fprintf(stderr,
-            "uroce: %s: the path to %s carries IP packets of %u octets only: set mtu=%u, or a "
-            "smaller path MTU in the program\n",
+            "uroce: %s: the path to %s carries IP packets of at most %u bytes; set mtu=%u, or "
+            "choose a smaller path MTU in the program\n",
             device->config.name, uro_gid_text(to, text), mtu, mtu);
 }

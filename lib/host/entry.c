@@ -496,8 +496,7 @@ static void find_driver(struct uro_entry *entry)
     char error[URO_PORT_ERROR_MAX];
 
     if (config->link[0] == '\0') {
-        uro_entry_refuse(entry, entry->where,
-                         "has no link=, such as link=net_af_packet0,iface=veth0");
+        uro_entry_refuse(entry, entry->where, "the link is missing; add one such as link=udp");
         return;
     }
     config->driver = uro_plugin_find(config->link, error);
@@ -516,23 +515,24 @@ void uro_entry_finish(struct uro_entry *entry)
     const bool of_kernel =
         config->driver != NULL && uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES);
     if (config->ip_auto && !of_kernel)
-        uro_entry_refuse(entry, entry->where, "ip=auto: only a link over UDP (link=udp) has it");
+        uro_entry_refuse(entry, entry->where,
+                         "ip=auto: works only with link=udp; write an address");
     if (config->vlan != 0 && of_kernel)
         uro_entry_refuse(entry, entry->where,
-                         "vlan=%u: a link over UDP has the tags of the kernel's interface: use an "
-                         "address of such a one",
+                         "vlan=%u: not for a link over UDP; use an address of the kernel's "
+                         "interface for that VLAN",
                          config->vlan);
     for (size_t i = 0; i < URO_ARRAY_LEN(gateways); i++)
         if (!uro_gid_is_zero(gateways[i]) && of_kernel)
-            uro_entry_refuse(
-                entry, entry->where,
-                "gateway%s=%s: the routes of a link over UDP are the kernel's: see `ip "
-                "route`",
-                i == 0 ? "" : "6", uro_gid_text(gateways[i], text));
+            uro_entry_refuse(entry, entry->where,
+                             "gateway%s=%s: not for a link over UDP, which uses the kernel's "
+                             "routes; see `ip route`",
+                             i == 0 ? "" : "6", uro_gid_text(gateways[i], text));
     if (config->vlan != 0 && config->gid_count < 2)
-        uro_entry_refuse(entry, entry->where,
-                         "vlan=%u: needs an ip=, for the interface's own addresses are not on it",
-                         config->vlan);
+        uro_entry_refuse(
+            entry, entry->where,
+            "vlan=%u: needs ip=, because the interface's own addresses are not in the VLAN",
+            config->vlan);
     for (size_t i = 0; i < URO_ARRAY_LEN(gateways); i++)
         if (config->gid_count > 1 && !in_a_subnet(config, gateways[i]))
             uro_entry_refuse(entry, entry->where,

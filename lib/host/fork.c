@@ -246,16 +246,16 @@ bool uro_host_cloned(void)
 static const char *death_reason(const struct uro_device *device)
 {
     if (uro_host_cloned())
-        return "this process was made by clone() or _Fork(), without the handlers of fork(): "
-               "it can use no device before it calls exec()";
+        return "this process was created by clone() or _Fork(), which run no fork handlers, so it "
+               "cannot use RDMA; create it with fork(), or call exec() first";
     if (uro_device_removed(device))
         return "the device was removed";
     for (struct uro_device **entry = watched; *entry != NULL; entry++)
         if (*entry == device)
-            return "a child of fork() cannot use DPDK when its parent did: fork before the device "
+            return "a child of fork() cannot use DPDK after its parent did; fork before the device "
                    "is used, or choose link udp, net_memif or net_af_packet";
-    return "objects that were made before fork() are the parent's: open the device again in the "
-           "child";
+    return "an object that was created before fork() belongs to the parent; open the device again "
+           "in the child";
 }
 
 int uro_device_refusal(const struct uro_device *device)

@@ -188,11 +188,14 @@ static int append(struct uro_device_config *entry, char *problem, size_t size)
     const uint32_t count = count_devices(uro_host_known());
 
     if (find(entry->name) != NULL) {
-        (void)snprintf(problem, size, "%s: another device has this name", entry->name);
+        (void)snprintf(problem, size, "%s: another device has this name; choose a different one",
+                       entry->name);
         return -EEXIST;
     }
     if (count == URO_CONFIG_DEVICES_MAX) {
-        (void)snprintf(problem, size, "%s: there are %u devices already", entry->name, count);
+        (void)snprintf(problem, size,
+                       "%s: the process has %u devices already, the most there can be; remove one",
+                       entry->name, count);
         return -ENOSPC;
     }
     choose_other_guid(entry);
@@ -285,12 +288,11 @@ char *uro_host_loopback_text(const struct uro_device_config *entry,
 {
     char address[URO_GID_TEXT_MAX];
 
-    (void)snprintf(
-        text, URO_HOST_LOOPBACK_MAX,
-        "WARNING: %s has the address %s and reaches nothing but this machine, because no "
-        "interface but lo has a usable address; give one an address, or write ip=%s to "
-        "mean it",
-        entry->name, uro_gid_text(&entry->gids[1], address), address);
+    (void)snprintf(text, URO_HOST_LOOPBACK_MAX,
+                   "WARNING: %s has the address %s and reaches only this machine, because only the "
+                   "interface lo has a usable address; give another interface an address, or write "
+                   "ip=%s to hide this warning",
+                   entry->name, uro_gid_text(&entry->gids[1], address), address);
     return text;
 }
 

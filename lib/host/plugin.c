@@ -291,7 +291,7 @@ static const struct uro_port_plugin *get(size_t i, char error[static URO_PORT_ER
     plugin = find_symbol(plugins[i].folder, plugins[i].name, URO_PORT_PLUGIN_SYMBOL, error);
     if (plugin != NULL && plugin->version != URO_PORT_PLUGIN_VERSION) {
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "liburoce-%s.so is of another version of uroce (interface %u, not %u): "
+                       "liburoce-%s.so is of another version of uroce (interface %u, not %u); "
                        "install the plug-ins and the library from one build",
                        plugins[i].name, plugin->version, URO_PORT_PLUGIN_VERSION);
         return NULL;
@@ -339,9 +339,12 @@ static void explain_unknown(const char *link, char error[static URO_PORT_ERROR_M
     (void)snprintf(error, URO_PORT_ERROR_MAX, "link=%.40s: ", link);
     for (size_t i = 0; i < URO_ARRAY_LEN(plugins); i++)
         if (atomic_load(&loaded[i]) == NULL)
-            append(error, "%sliburoce-%s.so", missing++ == 0 ? "no " : ", ", plugins[i].name);
+            append(error, "%sliburoce-%s.so", missing++ == 0 ? "" : ", ", plugins[i].name);
     if (missing > 0) {
-        append(error, " found beside the library: set UROCE_LIB_DIR to the plug-ins' directory");
+        append(error,
+               " %s not beside the library; install uroce as a whole, or set UROCE_LIB_DIR to the "
+               "directory of the plug-ins",
+               missing == 1 ? "is" : "are");
         return;
     }
     append(error, "there is no such kind of link; uroce knows");
@@ -381,10 +384,9 @@ uro_port_open_fn *uro_plugin_open(const struct uro_port_driver *driver,
     const void *symbol = find_symbol(driver->library, driver->library, URO_PORT_OPEN_SYMBOL, error);
     memcpy(&open, &symbol, sizeof open);
     if (symbol == NULL && error[0] == '\0')
-        (void)snprintf(
-            error, URO_PORT_ERROR_MAX,
-            "no liburoce-%s.so found beside the library: build with -D%s=enabled, or set "
-            "UROCE_LIB_DIR to its directory",
-            driver->library, driver->library);
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "liburoce-%s.so is not beside the library; build with -D%s=enabled, install "
+                       "uroce as a whole, or set UROCE_LIB_DIR to the directory that has it",
+                       driver->library, driver->library);
     return open;
 }

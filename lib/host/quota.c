@@ -48,8 +48,9 @@ static void warn(struct uro_quota_use *use, const char *name, uint64_t most, enu
     if (atomic_exchange(&use->warned[quota], true))
         return;
     fprintf(stderr,
-            "uroce: %s: more than %" PRIu64 " %s%s are refused (ENOMEM); the program has to give "
-            "some back, or %s= of %s must be larger\n",
+            "uroce: %s: the limit of %" PRIu64
+            " %s%s is reached, so requests for more fail (ENOMEM); destroy some in the program, or "
+            "raise %s= of %s\n",
             name, most, texts[quota], use == &process ? " of all devices together" : "",
             keys[quota], raise);
 }
@@ -165,22 +166,27 @@ static const struct {
     const char *description;
     const char *remedy;
 } kinds[] = {
-    { URO_COUNT_DROP_ADDRESS, "packets for queue pairs from addresses that are not their peers'",
-      "somebody forges packets or sends to the wrong queue pair" },
+    { URO_COUNT_DROP_ADDRESS,
+      "packets for queue pairs from addresses of other hosts than their peers",
+      "an attacker forges packets, or a program connected to a wrong queue pair number" },
     { URO_COUNT_DROP_QPN, "packets for queue pairs that do not exist",
-      "somebody tries numbers, or peers go on after the queue pair has ended" },
-    { URO_COUNT_DROP_GHOST_ACK, "answers to what was never asked", "somebody forges answers" },
-    { URO_COUNT_RX_FAR, "requests with PSNs far from the expected ones", "somebody tries PSNs" },
+      "peers still send to destroyed queue pairs, or an attacker guesses numbers" },
+    { URO_COUNT_DROP_GHOST_ACK, "responses to requests that were never sent",
+      "an attacker forges responses, or a peer is faulty" },
+    { URO_COUNT_RX_FAR, "requests with PSNs far from the expected PSN",
+      "a peer restarted, or an attacker guesses PSNs" },
     { URO_COUNT_ACCESS_REFUSED, "requests with wrong keys, addresses or rights",
-      "a peer tries keys, or is wrong about them" },
-    { URO_COUNT_DROP_PKEY, "packets of other partitions", "somebody is misconfigured or tries" },
-    { URO_COUNT_DROP_QKEY, "datagrams with wrong Q_Keys", "somebody tries Q_Keys" },
+      "a peer uses wrong keys, or an attacker guesses keys" },
+    { URO_COUNT_DROP_PKEY, "packets of other partitions",
+      "a host is misconfigured, or an attacker guesses partition keys" },
+    { URO_COUNT_DROP_QKEY, "datagrams with wrong Q_Keys",
+      "a peer is misconfigured, or an attacker guesses Q_Keys" },
     { URO_COUNT_CM_DROP_UNEXPECTED, "connection messages that fit no connection",
-      "somebody forges them" },
+      "peers restarted, or an attacker forges messages" },
     { URO_COUNT_CM_REFUSED, "connection requests that were refused",
-      "somebody asks for more than this program takes" },
-    { URO_COUNT_CM_DROP_BUSY, "connection messages that nobody has taken in time",
-      "more clients at once than this program takes, or a flood" },
+      "clients connect to a service that is not there, or there are too many" },
+    { URO_COUNT_CM_DROP_BUSY, "connection messages that this program did not accept in time",
+      "more clients at once than this program accepts, or a flood" },
 };
 static_assert(URO_ARRAY_LEN(kinds) == URO_GUESS_KINDS, "one description for each kind");
 

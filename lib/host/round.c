@@ -44,7 +44,8 @@ int uro_round_open_capture(struct uro_device *device)
 static void report_capture(const struct uro_device *device, int error)
 {
     if (error != 0)
-        fprintf(stderr, "uroce: %s: pcap=%s: %s; frames are missing from here on\n",
+        fprintf(stderr,
+                "uroce: %s: cannot write a frame to pcap=%s: %s; the capture is not complete\n",
                 device->config.name, device->config.pcap, strerror(-error));
 }
 
@@ -82,8 +83,9 @@ void uro_round_close_capture(struct uro_device *device)
         return;
     uint64_t lost = uro_pcap_write_lost(device->capture);
     if (lost != 0)
-        fprintf(stderr, "uroce: %s: pcap=%s: %llu frames are missing\n", device->config.name,
-                device->config.pcap, (unsigned long long)lost);
+        fprintf(stderr,
+                "uroce: %s: the capture pcap=%s lacks %llu frames, which could not be written\n",
+                device->config.name, device->config.pcap, (unsigned long long)lost);
     uro_pcap_write_close(device->capture);
     device->capture = NULL;
 }

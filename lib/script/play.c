@@ -67,7 +67,7 @@ static void keep(struct uro_play *play, struct uro_play_ring *ring, const struct
     if (to == NULL || pkt->length > sizeof to->octets) {
         if (to != NULL)
             ring->count--;
-        uro_play_deviate(play, "more came than the script looks at");
+        uro_play_deviate(play, "the endpoint sent packets that the script does not expect");
         return;
     }
     to->length = pkt->length;
@@ -137,7 +137,7 @@ static bool expect(struct uro_play *play, const struct uro_script_step *step)
         }
         const uro_time took = frame->at > play->step_began ? frame->at - play->step_began : 0;
         if (took < step->after)
-            uro_play_deviate(play, "%.*s: it came earlier, after %" PRIu64 " us",
+            uro_play_deviate(play, "%.*s: came too early, after %" PRIu64 " us",
                              (int)step->text.length, step->text.at, took / 1000);
         if (step->subject.what == URO_WHAT_MESSAGE && uro_play_decode_message(frame, &msg))
             uro_play_learn(play, &msg);
@@ -146,8 +146,9 @@ static bool expect(struct uro_play *play, const struct uro_script_step *step)
     }
     if (play->now < play->due)
         return false;
-    uro_play_deviate(play, "%.*s: nothing such came within %" PRIu64 " ms", (int)step->text.length,
-                     step->text.at, (play->due - play->step_began) / 1000000);
+    uro_play_deviate(play, "%.*s: no such packet came within %" PRIu64 " ms",
+                     (int)step->text.length, step->text.at,
+                     (play->due - play->step_began) / 1000000);
     return true;
 }
 

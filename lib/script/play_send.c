@@ -52,7 +52,7 @@ static bool put_fields(struct uro_play *play, const struct uro_script_step *step
         packet->value[URO_FIELD_DMALEN] = packet->length;
     if (packet->length <= URO_PACKET_OCTETS_MAX - 64)
         return true;
-    uro_play_deviate(play, "a packet cannot have more than %u octets of payload",
+    uro_play_deviate(play, "a packet cannot have more than %u bytes of payload",
                      URO_PACKET_OCTETS_MAX - 64);
     return false;
 }
@@ -67,7 +67,7 @@ static void send(struct uro_play *play, const struct uro_packet *packet)
     struct uro_play_frame *to = uro_play_push(&play->out);
 
     if (to == NULL) {
-        uro_play_say(play, "lost: more to send than the player holds");
+        uro_play_say(play, "not sent: too many packets wait to be sent");
         return;
     }
     to->length = uro_packet_write(packet, to->octets);

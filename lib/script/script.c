@@ -131,7 +131,7 @@ static bool read_field(struct reader *r, const struct uro_script_subject *subjec
     if (!has_field(subject, (enum uro_field)field))
         return uro_words_refuse(words, 0, "a field that this packet has");
     if (r->script->field_count == URO_SCRIPT_FIELDS_MAX)
-        return uro_words_refuse(words, 0, "an end: the script has too many fields");
+        return uro_words_refuse(words, 0, "fewer fields: the script has too many");
     struct uro_script_field *to = &r->script->fields[r->script->field_count++];
     *to = (struct uro_script_field){ .field = (enum uro_field)field };
     r->step->field_count++;
@@ -233,7 +233,7 @@ static bool read_qp(struct reader *r)
         if (i == URO_ARRAY_LEN(numbers))
             return uro_words_refuse(words, 0, "qpn=, myqpn=, psn= or peerpsn=");
         if (r->script->field_count == URO_SCRIPT_FIELDS_MAX)
-            return uro_words_refuse(words, 0, "an end: the script has too many fields");
+            return uro_words_refuse(words, 0, "fewer fields: the script has too many");
         struct uro_script_field *to = &r->script->fields[r->script->field_count++];
         *to = (struct uro_script_field){ .field = (enum uro_field)numbers[i].is };
         if (r->step->field_count++ == 0)
@@ -256,8 +256,8 @@ static bool read_set(struct reader *r)
     const int name = uro_script_name(r->script, words->word.at, length);
     if (name < URO_NAME_OWN_COUNT)
         return uro_words_refuse(words, 0,
-                                name < 0 ? "no more variables: there are too many"
-                                         : "another name: this one is the player's");
+                                name < 0 ? "fewer variables: the script has too many"
+                                         : "another name: `uroce peer` sets this variable itself");
     r->step->number = (uint64_t)name;
     return uro_words_value(words, length + 1, URO_FIELD_COUNT, &r->step->value);
 }
@@ -365,7 +365,7 @@ static bool read_step(struct reader *r)
     if (i == URO_ARRAY_LEN(verbs))
         return uro_words_refuse(words, 0, VERBS);
     if (script->step_count == URO_SCRIPT_STEPS_MAX)
-        return uro_words_refuse(words, 0, "an end: the script has more than 256 steps");
+        return uro_words_refuse(words, 0, "fewer steps: the script has more than 256");
     r->step = &script->steps[script->step_count++];
     *r->step = (struct uro_script_step){ .kind = verbs[i].kind,
                                          .line = words->number,

@@ -222,5 +222,5 @@ bool uro_words_text(struct uro_words *words, size_t from, struct uro_script_text
         text->length -= 2;
     }
     return text->length <= URO_SCRIPT_TEXT_MAX ||
-           uro_words_refuse(words, from, "a text of at most 200 octets");
+           uro_words_refuse(words, from, "a text of at most 200 bytes");
 }

@@ -214,7 +214,9 @@ static void complain(const char *library, int error)
 
     (void)pthread_mutex_lock(&once);
     if (!said)
-        fprintf(stderr, "uroce: %s cannot be led to us (%s): programs of rdma_cm will not work\n",
+        fprintf(stderr,
+                "uroce: cannot redirect the calls of %s to uroce (%s), so rdma_cm does not work in "
+                "this process\n",
                 library, strerror(-error));
     said = true;
     (void)pthread_mutex_unlock(&once);

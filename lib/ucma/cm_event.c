@@ -113,7 +113,8 @@ static uint8_t type_of(const struct uro_conn *conn)
 }
 
 /* Reads the addresses of a request to @listening. Returns false if the request has no addresses, or
- * a destination that is not ours. rule CM.IP.JUDGE */
+ * a destination that is not ours. */
+/* rule CM.IP.JUDGE */
 static bool read_addresses(const struct uro_id *listening, const struct uro_conn *conn,
                            struct uro_sock *source, struct uro_sock *dest)
 {

@@ -258,7 +258,7 @@ bool uro_text_line(const uint8_t *octets, uint32_t length, char line[static URO_
     line[0] = '\0';
     const enum uro_frame_result result = uro_frame_network(octets, length, &frame);
     if (result != URO_FRAME_OK) {
-        ADD(&out, "%" PRIu32 " octets !%s", length, uro_frame_result_text(result));
+        ADD(&out, "%" PRIu32 " bytes !%s", length, uro_frame_result_text(result));
         return false;
     }
     if (frame.ether.tagged)

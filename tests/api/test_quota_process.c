@@ -58,10 +58,10 @@ static void devices__together_at_their_bound__are_enomem_and_told_which_bound(vo
 
     struct ibv_pd *pds[2] = { ibv_alloc_pd(second), ibv_alloc_pd(api->context) };
     assert_true(pds[0] != NULL && pds[1] != NULL);
-    assert_string_equal(heard(fail_to_make_pd, second),
-                        "uroce: *: more than 3 protection domains of all devices together are "
-                        "refused (ENOMEM); the program "
-                        "has to give some back, or max_pd= of * must be larger\n");
+    assert_string_equal(
+        heard(fail_to_make_pd, second),
+        "uroce: *: the limit of 3 protection domains of all devices together is reached, so "
+        "requests for more fail (ENOMEM); destroy some in the program, or raise max_pd= of *\n");
     assert_string_equal(heard(fail_to_make_pd, api->context), ""); /* once */
 
     /* What one device gives back another may take. */
@@ -91,8 +91,8 @@ static void device__at_its_own_bound__is_told_that(void **state)
         assert_non_null(cqs[i] = ibv_create_cq(second, 4, NULL, NULL, 0));
     assert_string_equal(
         heard(fail_to_make_cq, second),
-        "uroce: uroce1: more than 2 completion queues are refused (ENOMEM); the program has "
-        "to give some back, or max_cq= of the device must be larger\n");
+        "uroce: uroce1: the limit of 2 completion queues is reached, so requests for more fail "
+        "(ENOMEM); destroy some in the program, or raise max_cq= of the device\n");
     for (unsigned i = 0; i < 5; i++)
         fail_to_make_cq(second);
     assert_non_null(cqs[2] = api_cq(api, 4));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an attack must come to, and what it came to: a row of the table in docs/SECURITY.md."""
+"""What an attack must come to, and what it came to: a row of the table that test_attack.py --table prints."""
 import re
 from dataclasses import dataclass, field
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Attacks on connections between two uroce processes, from a third station of their segment: what
-each does to the connection, and which counter tells of it. Writes TAP, or with --table the table of
-docs/SECURITY.md. Needs root and scapy.
+each does to the connection, and which counter tells of it. Writes TAP, or with --table a table of
+the outcomes. Needs root and scapy.
 
     test_attack.py build [--match REGEX] [--table]
 """
@@ -35,7 +35,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--match", default="")
-    parser.add_argument("--table", action="store_true", help="as in docs/SECURITY.md")
+    parser.add_argument("--table", action="store_true", help="print a table of the outcomes")
     options = parser.parse_args()
     why = why_not(options.build)
     if why:

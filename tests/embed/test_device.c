@@ -47,14 +47,14 @@ static void add__wrong_description__a_sentence_and_no_device(void **state)
 {
     (void)state;
     assert_int_equal(add(NULL), -EINVAL);
-    assert_non_null(strstr(error, "no description"));
+    assert_non_null(strstr(error, "description is missing"));
     assert_int_equal(add("uroce0"), -EINVAL);
     assert_non_null(strstr(error, "NAME:LINK"));
     assert_int_equal(add("uroce0:nothing;ip=10.0.0.1/24"), -EINVAL);
     assert_non_null(strstr(error, "no such kind of link"));
     assert_int_equal(add("*;max_qp=3"), -EINVAL);
     assert_int_equal(add("a:udp b:udp"), -EINVAL);
-    assert_non_null(strstr(error, "without blanks"));
+    assert_non_null(strstr(error, "remove the blank"));
     assert_int_equal(uroce_device_add("uroce0", NULL, 0), -EINVAL);
     assert_int_equal(listed(), 0);
 }

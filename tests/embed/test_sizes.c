@@ -11,7 +11,7 @@
 
 #include <uroce/objects.h>
 
-#define NEXT_HOPS 32768u /* docs/LIMITS.md */
+#define NEXT_HOPS 32768u /* docs/CONFIGURATION.md, limits */
 
 static struct uroce_engine_config config_of_engine(void)
 {

@@ -74,14 +74,14 @@ static void expect__nothing_comes__is_said_with_the_time(void **state)
 {
     (void)state;
     says("connect $port\nexpect ACKNOWLEDGE within 300ms\n",
-         "   0.300000  line 2: expect ACKNOWLEDGE within 300ms: nothing such came within 300 ms");
+         "   0.300000  line 2: expect ACKNOWLEDGE within 300ms: no such packet came within 300 ms");
 }
 
 static void expect__earlier_than_after__is_said(void **state)
 {
     (void)state;
     says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect ACKNOWLEDGE after 1ms\n",
-         "it came earlier, after 0 us");
+         "came too early, after 0 us");
 }
 
 static void expect__other_octets__are_said(void **state)

@@ -67,7 +67,7 @@ def auto__run_and_devices__agree(case: Case) -> None:
     needs_library(case)
     run = Machine(case, LO, ETH0).call("run", "--", *PROGRAM)
     equal(run.returncode, 0, run.stderr)
-    has(run.stderr, "uroce run: no device is configured: uroce0 is 10.44.0.7, over UDP.")
+    has(run.stderr, "uroce run: no device is configured, so uroce0 is 10.44.0.7 over UDP.")
     has(run.stdout, "uroce0")
     assert "WARNING" not in run.stderr, run.stderr
 
@@ -112,7 +112,7 @@ def auto__several__lists_them_and_runs_nothing(case: Case) -> None:
 
 def auto__only_loopback__is_said_loudly_and_once(case: Case) -> None:
     needs_library(case)
-    warning = "WARNING: uroce0 has the address 127.0.0.1 and reaches nothing but this machine"
+    warning = "WARNING: uroce0 has the address 127.0.0.1 and reaches only this machine"
     machine = Machine(case, LO)
     equal(machine.addresses(), ["127.0.0.1"])
     for words, device in (((), ""), (("-q",), ""), ((), "uroce0:udp"), ((), "uroce0:udp,ip=auto")):

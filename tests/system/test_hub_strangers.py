@@ -102,7 +102,7 @@ def address_that_another_users_hub_has__names_the_user(case: Case) -> None:
             said = pair.alone(["ibv_rc_pingpong", "-g", "1"])
         finally:
             hub.end()
-        has(said.text, f"uroce hub: UDP port 4791 of {SHARED_ADDRESS} is taken by a hub of user nobody; one user can share an address")
+        has(said.text, f"uroce hub: UDP port 4791 of {SHARED_ADDRESS} is taken by a hub of user nobody (one user can share an address)")
         assert said.status, f"ended with {said.status}"
 
 

@@ -85,7 +85,7 @@ def peer__nobody_has_the_address__status_77(case: Case) -> None:
         run = case.call("peer", "-d", device(case, "client"), "-a", "10.0.0.9",
                         SCRIPTS / "send.peer", SCRIPTS / "read.peer")
     equal(run.returncode, 77, run.stdout + run.stderr)
-    has(run.stdout, "send.peer: NOBODY HAS THE ADDRESS\n")
+    has(run.stdout, "send.peer: NO HOST HAS THE ADDRESS\n")
     assert "read.peer" not in run.stdout, run.stdout
 
 
@@ -107,16 +107,16 @@ def peer__check__reads_only(case: Case) -> None:
 def peer__wrong_use__is_said(case: Case) -> None:
     send = SCRIPTS / "send.peer"
     for words, say in (
-            ([], "no script given"),
-            ([send], "--peer ADDRESS is needed"),
+            ([], "no script is given; name one or more SCRIPT files"),
+            ([send], "no endpoint is given; name it with --peer ADDRESS"),
             (["-a", "10.0.0.1", "/no/such.peer"], "No such file or directory"),
-            (["-a", "10.0.0.1", "--set", "x", send], '"x" cannot be used here'),
-            (["-a", "10.0.0.1", "--set", "x=1", send], "--set x=1: no script has $x"),
-            (["-a", "10.0.0.1", "-p", "70000", send], '"70000" cannot be used here'),
+            (["-a", "10.0.0.1", "--set", "x", send], "--set must be NAME=NUMBER"),
+            (["-a", "10.0.0.1", "--set", "x=1", send], "--set x=1: no script uses the variable $x"),
+            (["-a", "10.0.0.1", "-p", "70000", send], "--port must be a number"),
             (["-a", "10.0.0.1", send], "no device"),
             (["-a", "here", "-d", "a:net_null0;ip=10.0.0.2/24", send], "--peer here"),
-            (["-a", "127.0.0.1", "-d", "a:udp,ip=127.0.0.2", send], "scripts write whole frames"),
-            (["-a", "10.0.0.1", "-d", "a:net_null0;ip=10.0.0.2/24;vlan=10", send], "vlan=10 is not for them"),
+            (["-a", "127.0.0.1", "-d", "a:udp,ip=127.0.0.2", send], "a link over UDP cannot carry the frames of scripts"),
+            (["-a", "10.0.0.1", "-d", "a:net_null0;ip=10.0.0.2/24;vlan=10", send], "leave out vlan=10"),
             (["-a", "fd00::1", "-d", "a:net_null0;ip=10.0.0.2/24", send], "--peer fd00::1")):
         run = case.call("peer", *words)
         equal(run.returncode, 2, run.stderr)

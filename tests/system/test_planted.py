@@ -113,7 +113,7 @@ def installed__without_a_plug_in__does_not_look_above_its_prefix(case: Case) -> 
     shutil.copy(case.uroce, program)
     run = case.call("devices", "--probe", uroce=program, UROCE_DEVICES=server(case))
     not_loaded(run, 1)
-    has(run.stdout, PLUGIN, " found beside the library: set UROCE_LIB_DIR")
+    has(run.stdout, PLUGIN, " not beside the library; install uroce as a whole, or set UROCE_LIB_DIR")
     not_loaded(case.call("run", "-d", server(case), "--", "true", uroce=program), 126)
 
 

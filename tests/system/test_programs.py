@@ -73,7 +73,7 @@ def no_configuration(uroce: pathlib.Path) -> str:
     with pairs.Pair(uroce) as pair:
         pair.command = lambda role, program: [str(uroce), "run", "--", *program]
         output = pair.alone(["ibv_devices"])
-    said = "no device is configured: uroce0 is" in output.text
+    said = "no device is configured, so uroce0 is" in output.text
     if output.status != 0 or "uroce0" not in output.text or not said:
         return f"{pairs.ending(output.status)}\n{output.tail()}"
     return ""

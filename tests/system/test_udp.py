@@ -369,7 +369,7 @@ def without_address__that_of_the_default_route(case: Case) -> None:
 
 
 def auto_on_another_link__is_refused(case: Case) -> None:
-    has(listed(case, "uroce0:net_ring0;ip=auto"), "ip=auto: only a link over UDP")
+    has(listed(case, "uroce0:net_ring0;ip=auto"), "ip=auto: works only with link=udp")
 
 
 OWN = [in_single_packets__octets_are_right, cut_by_one_side_joined_by_none__octets_are_right,

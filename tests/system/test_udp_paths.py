@@ -103,7 +103,7 @@ def narrow_route__is_told_and_a_smaller_mtu_helps(case: Case) -> None:
         for side in "ab":
             route(spaces, side, "10.9.0.0/24", "dev", "eth0", "mtu", "700")
         run = Run(case, spaces, PINGPONG, options=["-m", "1024"])
-        has(run.client.stderr.readline().decode(), "the path to 10.9.0.1 carries IP packets of 700 octets only: set mtu=700")
+        has(run.client.stderr.readline().decode(), "the path to 10.9.0.1 carries IP packets of at most 700 bytes; set mtu=700")
         for side in (run.client, run.server):
             side.kill()
             side.wait()

@@ -124,7 +124,7 @@ def run__file_that_is_no_program__status_126(case: Case) -> None:
 def run__nothing_to_run__usage(case: Case) -> None:
     run = case.call("run", "-d", LEFT)
     equal(run.returncode, 2)
-    has(run.stderr, "no program given", "usage: uroce run")
+    has(run.stderr, "no program is given", "Usage: uroce run")
 
 
 def run__away_from_its_libraries__says_so(case: Case) -> None:
@@ -143,7 +143,7 @@ def run__library_in_a_path_with_a_blank__says_so(case: Case) -> None:
     shutil.copy(case.uroce, tree / "app" / "uroce")
     run = case.call("run", "--", "true", uroce=tree / "app" / "uroce")
     equal(run.returncode, 126)
-    has(run.stderr, "it has a blank or a colon")
+    has(run.stderr, "allows no blank and no colon")
 
 
 def copy_of(case: Case, program: str, *changes: tuple[bytes, bytes]) -> pathlib.Path:
@@ -226,7 +226,7 @@ def run__ordinary_program_or_script__is_not_warned_of(case: Case) -> None:
 def devices__none__shows_the_one_that_run_makes(case: Case) -> None:
     run = case.call("devices")
     equal(run.stderr, "")
-    has(run.stdout, "no device is configured; `uroce run` then makes this one:\nuroce0  ")
+    has(run.stdout, "No device is configured. `uroce run` uses this default:\nuroce0  ")
     assert run.returncode == 0 or "uroce0  not usable: " in run.stdout, run.stdout
 
 
@@ -261,7 +261,7 @@ def devices__link_that_does_not_exist__is_refused_without_a_probe(case: Case) ->
         has(run.stdout, f"link={link}: there is no such kind of link; uroce knows udp, net_memif0, ")
     run = case.call("devices", UROCE_DEVICES="uroce0:net_af_packet0")
     equal(run.returncode, 1)
-    has(run.stdout, "names no interface: write iface=NAME")
+    has(run.stdout, "the interface is missing; add iface=NAME")
 
 
 def devices__option_that_the_link_does_not_have__names_those_that_it_has(case: Case) -> None:
@@ -307,7 +307,8 @@ def devices__probe_without_plug_in__says_what_to_do(case: Case) -> None:
     shutil.copy(case.uroce, lone)
     run = case.call("devices", "--probe", uroce=lone, UROCE_DEVICES="a:net_ring0")
     equal(run.returncode, 1)
-    has(run.stdout, f"no liburoce-udp.so, liburoce-memif.so, liburoce-packet.so, {LINKS} found", "UROCE_LIB_DIR")
+    has(run.stdout, f"liburoce-udp.so, liburoce-memif.so, liburoce-packet.so, {LINKS} are not beside the library; ",
+        "UROCE_LIB_DIR")
     here = case.scratch / "plug-ins"
     here.mkdir(mode=0o755)
     shutil.copy(case.build / "lib" / "io" / "dpdk" / LINKS, here)
@@ -325,13 +326,13 @@ def uroce__version_and_help__are_no_errors(case: Case) -> None:
     for words in (["help"], ["--help"], ["run", "--help"], ["devices", "--help"]):
         run = case.call(*words)
         equal((run.returncode, run.stderr), (0, ""), " ".join(words))
-        has(run.stdout, "usage: uroce")
+        has(run.stdout, "Usage: uroce")
 
 
 def uroce__unknown_word__usage(case: Case) -> None:
     run = case.call("devcies")
     equal((run.returncode, run.stdout), (2, ""))
-    has(run.stderr, 'no subcommand "devcies"')
+    has(run.stderr, 'no command "devcies"')
 
 
 def installed__under_a_prefix__finds_its_libraries(case: Case) -> None:

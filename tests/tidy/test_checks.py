@@ -44,6 +44,10 @@ CLEAN = {
 
 # (the check, {file: its bad text}, what the complaint must say)
 CASES = [
+    ("check_keys.py", {"lib/host/a.c": c('{ "window", set_window }\n')}, "key or option window of lib/host/a.c"),
+    ("check_keys.py", {"lib/io/udp/a.c": c('{ "iface", "name" },\n')}, "key or option iface of"),
+    ("check_keys.py", {"lib/core/a.h": c('/* vendor_err */\nX(NONE, "no reason")\nX(A, "a reason")\n')}, '"1 a reason"'),
+    ("check_messages.py", {"lib/host/a.c": c('const char *a = "somebody has " /* who */ "the port";\n')}, '"somebody" in a message'),
     ("check_layers.py", {"lib/base/a.c": c('#include "core/qp.h"\n')}, "layer base may not"),
     ("check_layers.py", {"lib/wire/a.c": c("#include <stdlib.h>\n")}, "layer wire may not"),
     ("check_layers.py", {"lib/host/a.c": c("#include <rte_mbuf.h>\n")}, "layer host may not"),
@@ -121,9 +125,6 @@ CASES = [
     ("check_scripts.py", {"tools/a.py": PY + "def f(:\n"}, "Python"),
     ("check_scripts.py", {"tools/a": "#!/bin/sh\nset -eu\nif true; then\n"}, "sh:"),
     ("check_scripts.py", {"tools/a": "#!/bin/sh\ntrue\n"}, "set -eu"),
-    ("check_attacks.py", {"tests/attack/a.py": PY + 'ATTACKS = [a("said nowhere")]\n'}, "no row for"),
-    ("check_attacks.py", {"docs/SECURITY.md": "| attack | b |\n|---|---|\n| never made | |\n"},
-     "no such attack"),
     ("check_glossary.py", {"lib/core/a_new.c": c("")}, 'lib/core/a_new.c: "new" is in neither docs/GLOSSARY.md nor'),
     ("check_glossary.py", {"docs/GLOSSARY.md": "- **a**: the letter.\n"}, "a: docs/GLOSSARY.md defines it, too"),
     ("format --check", {"lib/core/a.c": c("int  a ;\n")}, "not laid out"),

@@ -295,7 +295,8 @@ static struct end *make(const struct uro_port_config *config, char error[static 
     if (end->wake >= 0 && end->timer >= 0 &&
         uro_cable_queue_init(&end->queue, mtu + ETHER_OVERHEAD) == 0)
         return end;
-    (void)snprintf(error, URO_PORT_ERROR_MAX, "link cable: out of memory or file descriptors");
+    (void)snprintf(error, URO_PORT_ERROR_MAX,
+                   "link cable: no memory or no file descriptor is left");
     free_end(end);
     return NULL;
 }

@@ -152,16 +152,16 @@ int uro_eal_start(const struct uro_port_config *config, bool pci,
     if (state == FAILED) {
         uro_log_complaint(why, sizeof why);
         snprintf(error, URO_PORT_ERROR_MAX,
-                 "DPDK does not start: %s%s; mend this and start the program again: a process can "
-                 "start DPDK only once",
+                 "DPDK does not start: %s%s; fix that and start the program again: DPDK "
+                 "starts only once in a process",
                  why[0] != '\0' ? why : rte_strerror(rte_errno),
                  config->verbose ? "" : " (verbose=yes shows its log)");
         return -1;
     }
     if (pci && !has_pci) {
         snprintf(error, URO_PORT_ERROR_MAX,
-                 "DPDK was started for a virtual device and did not look at PCI; "
-                 "use the PCI device before the others");
+                 "DPDK was started for a virtual device, without PCI; use the PCI device first, "
+                 "before the others");
         return -1;
     }
     return 0;

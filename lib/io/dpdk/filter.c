@@ -84,18 +84,19 @@ void uro_filter_groups(struct uro_dpdk *dpdk, const struct uro_mac *macs, uint32
     if (filter->groups != URO_FILTER_LIST)
         return; /* all groups are let in */
     if (set_list(dpdk, macs, count)) {
-        say(dpdk, "the link has the list of groups", count);
+        say(dpdk, "the link filters by the list of groups", count);
         return;
     }
     if (all_groups(dpdk)) {
         filter->groups = URO_FILTER_ALL_GROUPS;
-        say(dpdk, "the link lets in all groups", count);
+        say(dpdk, "the link accepts all groups", count);
         return;
     }
     filter->groups = URO_FILTER_EVERYTHING;
     if (!filter->promiscuous)
         filter->promiscuous = rte_eth_promiscuous_enable(dpdk->id) == 0;
-    say(dpdk, filter->promiscuous ? "the link lets in everything" : "the link cannot be asked",
+    say(dpdk,
+        filter->promiscuous ? "the link accepts every frame" : "the link has no filter for groups",
         count);
 }
 

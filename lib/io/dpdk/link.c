@@ -49,8 +49,8 @@ static int read_iface(struct uro_link *link, char error[static URO_PORT_ERROR_MA
     struct uro_iface_state state;
 
     if (link->iface[0] == '\0') {
-        snprintf(error, URO_PORT_ERROR_MAX, "link %s names no interface: write %s,iface=NAME",
-                 link->name, link->name);
+        snprintf(error, URO_PORT_ERROR_MAX,
+                 "link %s: the interface is missing; write %s,iface=NAME", link->name, link->name);
         return -1;
     }
     if (uro_iface_read(-1, link->iface, &state) != 0) {

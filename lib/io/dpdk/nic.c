@@ -52,12 +52,12 @@ static int plug(struct uro_dpdk *dpdk, const struct uro_link *link,
     uro_log_forget();
     int status = rte_dev_probe(link->devargs);
     if (status != 0) {
-        complain(error, link->name, "DPDK does not take it", status);
+        complain(error, link->name, "DPDK cannot use this device", status);
         return -1;
     }
     if (find_port(link, &dpdk->id))
         return 0;
-    complain(error, link->name, "DPDK found no network port there", ENODEV);
+    complain(error, link->name, "DPDK found no network port at this address", ENODEV);
     return -1;
 }
 
@@ -135,7 +135,7 @@ int uro_nic_open(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_m
         return -1;
     int status = set_up(dpdk, link, memory_mib);
     if (status != 0) {
-        complain(error, link->name, "cannot be started", status);
+        complain(error, link->name, "DPDK cannot start the port", status);
         uro_nic_stop(dpdk);
         uro_nic_close(dpdk);
         return -1;

@@ -109,8 +109,8 @@ static bool is_welcome(struct uro_memif *memif, int fd)
         return true;
     if (!memif->warned)
         fprintf(stderr,
-                "uroce: memif: socket=%s: a process of another user listens there; it is told "
-                "nothing. Choose another socket=, or allow it with user=\n",
+                "uroce: memif: socket=%s: a process of another user listens there, so uroce does "
+                "not connect; choose another socket=, or allow that user with user=\n",
                 memif->options.path);
     memif->warned = true;
     return false;
@@ -147,12 +147,12 @@ static struct uro_memif_message init_message(const struct uro_memif *memif)
 static const char *hear_hello(struct uro_memif *memif, const struct uro_memif_message *hello)
 {
     if (uro_memif_type_of(hello) != URO_MEMIF_HELLO)
-        return "HELLO was to come first";
+        return "expected HELLO first";
     if (uro_memif_get16(hello, URO_MEMIF_HELLO_MIN_VERSION) > URO_MEMIF_VERSION ||
         uro_memif_get16(hello, URO_MEMIF_HELLO_MAX_VERSION) < URO_MEMIF_VERSION)
-        return "version 2.0 is spoken here";
+        return "this side supports version 2.0 only";
     if (uro_memif_get8(hello, URO_MEMIF_HELLO_MAX_SLOTS_LOG2) < memif->options.slots_log2)
-        return "the server takes no rings of this size: set a smaller rsize=";
+        return "the server does not accept rings of this size; set a smaller rsize=";
     return uro_memif_queue_make(memif) ? NULL : "out of memory";
 }
 
@@ -207,7 +207,7 @@ static const char *client_hears(struct uro_memif *memif, const struct uro_memif_
 
     if (memif->step == URO_MEMIF_AWAITS_CONNECTED) {
         if (uro_memif_type_of(message) != URO_MEMIF_CONNECTED)
-            return "CONNECTED was to come";
+            return "expected CONNECTED";
         come_up(memif, message->octets + URO_MEMIF_CONNECT_NAME);
         return NULL;
     }
@@ -216,7 +216,7 @@ static const char *client_hears(struct uro_memif *memif, const struct uro_memif_
         if (why != NULL)
             return why;
     } else if (uro_memif_type_of(message) != URO_MEMIF_ACK) {
-        return "ACK was to come";
+        return "expected ACK";
     }
     const struct uro_memif_message next = next_message(memif, memif->step, &fd);
     memif->step++;
@@ -240,7 +240,7 @@ static const char *add_region(struct uro_memif *memif, const struct uro_memif_me
 
     if (index >= URO_MEMIF_REGIONS || memif->regions[index].at != NULL)
         return "a region's number is too high, or was used before";
-    return fd < 0 ? "a region comes with a descriptor"
+    return fd < 0 ? "a region without a file descriptor"
                   : uro_memif_region_map(&memif->regions[index], fd,
                                          uro_memif_get64(message, URO_MEMIF_REGION_SIZE));
 }
@@ -252,9 +252,9 @@ static const char *add_ring(struct uro_memif *memif, const struct uro_memif_mess
     struct uro_memif_queue *queue = in ? &memif->in : &memif->out;
 
     if (uro_memif_get16(message, URO_MEMIF_RING_INDEX) != 0 || queue->ring != NULL)
-        return "there is one ring each way";
+        return "only one ring in each direction is supported";
     if (*fd >= 0 && !uro_memif_peer_fd_is_eventfd(&memif->peer_fd, *fd))
-        return "a ring is woken by an eventfd";
+        return "a ring without an eventfd";
     const char *why =
         uro_memif_queue_join(memif, queue, uro_memif_get16(message, URO_MEMIF_RING_REGION),
                              uro_memif_get32(message, URO_MEMIF_RING_OFFSET),
@@ -272,7 +272,7 @@ static const char *server_hears(struct uro_memif *memif, const struct uro_memif_
                                 int *fd)
 {
     const uint16_t type = uro_memif_type_of(message);
-    const char *why = "a client has nothing to say here";
+    const char *why = "unexpected message from the client";
 
     if (memif->step == URO_MEMIF_UP)
         return why;
@@ -298,14 +298,14 @@ static const char *hear(struct uro_memif *memif, const struct uro_memif_message 
 {
     if (uro_memif_type_of(message) == URO_MEMIF_DISCONNECT) {
         if (memif->verbose)
-            fprintf(stderr, "uroce: memif: socket=%s: the other side says: %.*s\n",
+            fprintf(stderr, "uroce: memif: socket=%s: the other side reports: %.*s\n",
                     memif->options.path, (int)URO_MEMIF_REASON,
                     (const char *)message->octets + URO_MEMIF_DISCONNECT_REASON);
-        return "the other side ended it";
+        return "the other side closed the connection";
     }
     if (memif->options.server)
         return server_hears(memif, message, fd);
-    return memif->step == URO_MEMIF_UP ? "a server has nothing to say here"
+    return memif->step == URO_MEMIF_UP ? "unexpected message from the server"
                                        : client_hears(memif, message);
 }
 

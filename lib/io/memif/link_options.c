@@ -87,7 +87,7 @@ static int check_ring(const struct uro_memif_options *with, uint32_t frame_max,
         return 0;
     (void)snprintf(error, URO_PORT_ERROR_MAX,
                    "link net_memif: bsize=%u and rsize=%u: a ring would not hold a frame of %u "
-                   "bytes: make one of them larger",
+                   "bytes; make one of them larger",
                    with->buffer, with->slots_log2, frame_max);
     return -1;
 }

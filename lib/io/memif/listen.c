@@ -175,8 +175,8 @@ static int join(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
         listeners = listener;
     } else if (find_user(listener, memif->options.id) != NULL) {
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "link net_memif: socket=%s has an interface with id=%u already: give this "
-                       "one another id= or another socket=",
+                       "link net_memif: socket=%s has an interface with id=%u already; choose a "
+                       "different id= or socket=",
                        memif->options.path, memif->options.id);
         return -1;
     }
@@ -308,7 +308,7 @@ static void turn_away(struct uro_memif_listener *listener)
         (void)close(listener->spare);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
-        uro_memif_say_end(fd, "no descriptor is left here: raise ulimit -n");
+        uro_memif_say_end(fd, "the server has no file descriptor left; raise its `ulimit -n`");
         (void)close(fd);
     }
     listener->spare = fcntl(listener->epoll, F_DUPFD_CLOEXEC, 0);
@@ -329,20 +329,20 @@ static const char *refuse(const struct uro_memif *memif, int fd,
                           const struct uro_memif_message *message)
 {
     if (uro_memif_type_of(message) != URO_MEMIF_INIT)
-        return "INIT was to come first";
+        return "expected INIT first";
     if (uro_memif_get16(message, URO_MEMIF_INIT_VERSION) != URO_MEMIF_VERSION)
-        return "version 2.0 is spoken here";
+        return "this side supports version 2.0 only";
     if (uro_memif_get8(message, URO_MEMIF_INIT_MODE) != URO_MEMIF_ETHERNET)
-        return "interfaces are Ethernet's here";
+        return "this side supports Ethernet interfaces only";
     if (memif == NULL)
-        return "no interface has this id";
+        return "the server has no interface with this id=";
     if (!uro_memif_is_from(fd, memif->options.user))
         return other_user;
     if (memcmp(message->octets + URO_MEMIF_INIT_SECRET, memif->options.secret, URO_MEMIF_SECRET) !=
         0)
-        return "the secret is another one";
+        return "wrong secret=";
     if (memif->taken)
-        return "the interface has a peer already";
+        return "the interface has another peer already";
     return NULL;
 }
 

@@ -51,7 +51,7 @@ const char *uro_memif_region_map(struct uro_memif_region *region, int fd, uint64
     if (fstatfs(fd, &system) != 0 || (unsigned long)system.f_type == HUGE_PAGES)
         return "memory must not be of huge pages";
     if (size > REGION_MAX)
-        return "a region is larger than descriptors can name";
+        return "a region is too large for descriptors";
     if (size == 0 || fstat(fd, &status) != 0 || status.st_size < 0 ||
         (uint64_t)status.st_size < size)
         return "a region is longer than its file";

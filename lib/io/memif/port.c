@@ -177,7 +177,8 @@ static int start_waiting(struct uro_memif *memif, char error[static URO_PORT_ERR
     }
     if (fine)
         return 0;
-    (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: no file descriptors are left");
+    (void)snprintf(error, URO_PORT_ERROR_MAX,
+                   "link net_memif: no file descriptor is left; raise `ulimit -n`");
     return -1;
 }
 

@@ -104,10 +104,10 @@ const char *uro_memif_queue_join(struct uro_memif *memif, struct uro_memif_queue
     uint8_t *at =
         uro_memif_region_find(memif->regions, region, offset, (uint32_t)ring_octets(slots));
     if (at == NULL || (uintptr_t)at % sizeof(uint64_t) != 0)
-        return "a ring lies outside of its region, or crooked";
+        return "a ring outside its region or misaligned";
     struct uro_memif_ring *ring = (void *)at;
     if (ring->cookie != URO_MEMIF_COOKIE)
-        return "a ring has not the cookie of one";
+        return "a ring with a wrong cookie";
     uint16_t tail = atomic_load(&ring->tail);
     *queue = (struct uro_memif_queue){
         .ring = ring, .slots = slots, .next = tail, .done = tail, .doorbell = -1
@@ -145,7 +145,7 @@ static struct piece piece_of(struct uro_memif *memif, uint16_t slot)
         piece.at = memif->regions[0].at + in->buffers[index];
     if (piece.at != NULL)
         return piece;
-    memif->complaint = "a descriptor names no memory";
+    memif->complaint = "a descriptor points outside the regions";
     return (struct piece){ .at = memif->longest };
 }
 
@@ -241,7 +241,7 @@ static uint32_t take_burst(struct uro_memif *memif, struct uro_pkt *pkts, uint32
         if (used == 0) {
             memif->partial = slots;
             if (slots == memif->in.slots)
-                memif->complaint = "a frame has no end";
+                memif->complaint = "a frame without an end";
             break;
         }
         pkt->owner = (void *)(uintptr_t)used;

@@ -54,12 +54,13 @@ static int check_together(const struct uro_packet_options *with,
 {
     if (with->iface[0] == '\0') {
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "link net_af_packet names no interface: write net_af_packet0,iface=NAME");
+                       "link net_af_packet: the interface is missing; write "
+                       "net_af_packet0,iface=NAME");
         return -1;
     }
     if (with->block != 0 && with->slot > with->block) {
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "link net_af_packet: framesz=%u does not fit into blocksz=%u: make blocksz= "
+                       "link net_af_packet: framesz=%u does not fit into blocksz=%u; make blocksz= "
                        "a multiple of framesz=",
                        with->slot, with->block);
         return -1;

@@ -39,8 +39,10 @@ static void look_for_drops(struct uro_packet *packet)
     const int status = uro_packet_ring_renew(ring, packet->fd);
     if (packet->verbose)
         (void)fprintf(
-            stderr, "uroce: %s: a frame that the kernel cannot describe stopped all others; %s\n",
-            packet->device, status == 0 ? "they pass again" : "there is no memory to begin again");
+            stderr,
+            "uroce: %s: the receive ring stopped at a frame that the kernel cannot describe; %s\n",
+            packet->device,
+            status == 0 ? "it works again with a new ring" : "there is no memory for a new ring");
 }
 
 static bool link_up(struct uro_port *port)
@@ -121,9 +123,9 @@ static void tell_drops(const struct uro_packet *packet)
     const struct {
         uint64_t count;
         const char *what;
-    } drops[] = { { packet->dropped, "received, by the kernel: the ring was full" },
-                  { packet->rx.dropped, "received, cut off or not to be read" },
-                  { packet->tx.dropped, "to be sent, not taken by the interface" } };
+    } drops[] = { { packet->dropped, "on receive, because the ring was full" },
+                  { packet->rx.dropped, "on receive, because they were cut off or not readable" },
+                  { packet->tx.dropped, "on transmit, because the interface refused them" } };
 
     for (size_t i = 0; packet->verbose && i < URO_ARRAY_LEN(drops); i++)
         if (drops[i].count > 0)
@@ -190,7 +192,7 @@ static int open_socket(struct uro_packet *packet, char error[static URO_PORT_ERR
                        packet->iface.name);
         return -1;
     }
-    return packet->fd >= 0 ? 0 : refuse(packet, "no packet socket", packet->fd, error);
+    return packet->fd >= 0 ? 0 : refuse(packet, "cannot open a packet socket", packet->fd, error);
 }
 
 static uint32_t slots_in(uint32_t mib, uint32_t slot)
@@ -209,11 +211,11 @@ static bool is_wrong(const struct uro_packet *packet, uint32_t slot, uint32_t sl
     if (slot < least)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "link net_af_packet: framesz=%u does not hold a frame of %s, whose MTU is "
-                       "%u: make it %u, or leave it out",
+                       "%u; make it %u, or leave it out",
                        slot, packet->iface.name, packet->mtu, (least + 15) / 16 * 16);
     else if ((uint64_t)slot * slots > MEMORY_MOST)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "link net_af_packet: framecnt=%u slots of %u octets are more than 1 GiB: "
+                       "link net_af_packet: framecnt=%u slots of %u bytes are more than 1 GiB; "
                        "make framecnt= or framesz= smaller",
                        slots, slot);
     else
@@ -245,8 +247,10 @@ static int open_ring(struct uro_packet *packet, const struct uro_packet_options 
         uro_packet_ring_open(&packet->ring, packet->fd, slot, slots, options->block, joins);
     return status == 0
                ? 0
-               : refuse(packet, "no ring for received frames (memory=, framecnt= make it smaller)",
-                        status, error);
+               : refuse(
+                     packet,
+                     "cannot create the receive ring (make it smaller with memory= or framecnt=)",
+                     status, error);
 }
 
 /* Has the kernel put virtio's header in front of frames, and take them with it. */
@@ -300,7 +304,7 @@ static int open_port(struct uro_packet *packet, const struct uro_port_config *co
                             memcmp(&packet->port.mac, &state.mac, sizeof state.mac) != 0, bypass);
     status = uro_packet_socket_bind(packet->fd, state.index);
     if (status != 0)
-        return refuse(packet, "it cannot be heard", status, error);
+        return refuse(packet, "cannot receive from the interface", status, error);
     if (!uro_packet_rx_open(&packet->rx, &packet->ring) ||
         !uro_packet_tx_open(&packet->tx, packet->fd, packet->mtu + URO_ETHER_LEN_MAX, joins,
                             sends_joined)) {

@@ -21,15 +21,17 @@ static pcap_t *open_file(const char *path, char error[static URO_PCAP_ERROR_MAX]
         pcap_open_offline_with_tstamp_precision(path, PCAP_TSTAMP_PRECISION_NANO, reason);
 
     if (file == NULL) {
-        snprintf(error, URO_PCAP_ERROR_MAX, "%s: not a capture that can be read: %s", path, reason);
+        snprintf(error, URO_PCAP_ERROR_MAX, "%s: the file cannot be read as a capture: %s", path,
+                 reason);
         return NULL;
     }
     int link = pcap_datalink(file);
     if (link == DLT_EN10MB)
         return file;
     const char *name = pcap_datalink_val_to_name(link);
-    snprintf(error, URO_PCAP_ERROR_MAX, "%s: link type %d (%s), only Ethernet is understood", path,
-             link, name != NULL ? name : "unknown");
+    snprintf(error, URO_PCAP_ERROR_MAX,
+             "%s: the capture has link type %d (%s), and only Ethernet can be read", path, link,
+             name != NULL ? name : "unknown");
     pcap_close(file);
     return NULL;
 }

@@ -64,8 +64,11 @@ bool uro_broker_open_socks(struct uro_broker *broker, char error[static URO_PORT
         if (broker->socks[share] < 0)
             return false;
         if (share == 0 && !attach_filter(broker->socks[0])) {
-            (void)snprintf(error, URO_PORT_ERROR_MAX,
-                           "this kernel cannot share a port by a filter: %s", strerror(errno));
+            (void)snprintf(
+                error, URO_PORT_ERROR_MAX,
+                "the kernel refuses the filter that shares a port between processes: %s; write "
+                "hub=no in the link to use the address from one process",
+                strerror(errno));
             return false;
         }
     }
@@ -155,16 +158,17 @@ static int explain_place(int why, const struct uro_hub_directory *directory,
 {
     if (why == -EPERM)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "%.100s belongs to another user, or others may write to it: set "
+                       "%.100s belongs to another user, or others may write to it; set "
                        "XDG_RUNTIME_DIR to a directory of your own",
                        directory->directory);
     else if (why == -ENOENT || why == -ENAMETOOLONG)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "there is no directory for its socket: set XDG_RUNTIME_DIR to one of your "
-                       "own, with a short name");
+                       "no directory can hold the hub's socket; set XDG_RUNTIME_DIR to a directory "
+                       "of your own with a short path");
     else if (why == -EWOULDBLOCK)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "another one of this address neither serves nor ends");
+                       "another hub has this address but does not answer; end it (pgrep -af 'uroce "
+                       "hub')");
     else
         (void)snprintf(error, URO_PORT_ERROR_MAX, "%s", strerror(-why));
     return -1;

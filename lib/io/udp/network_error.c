@@ -20,8 +20,8 @@ static void tell_narrow(struct uro_sock *sock, const struct uro_sock_report *rep
         return;
     sock->said_narrow = true;
     fprintf(stderr,
-            "uroce: %sthe path to %s carries IP packets of %u octets only: %sset mtu=%u, or a "
-            "smaller path MTU in the program\n",
+            "uroce: %sthe path to %s carries IP packets of at most %u bytes; %sset mtu=%u, or "
+            "choose a smaller path MTU in the program\n",
             report->network ? "a router reports that " : "", uro_gid_text(&gid, text), report->info,
             report->network ? "if long messages are lost, " : "", report->info);
 }

@@ -309,9 +309,8 @@ static int open_raw_tap(struct uro_sock *sock, enum uro_ip_id_rule rule,
     if (uro_raw_tap_open(sock, rule) || rule != URO_IP_ID_FULL)
         return 0;
     (void)snprintf(error, URO_PORT_ERROR_MAX,
-                   "link udp: ident=full: raw socket of %s: %s; it takes CAP_NET_RAW, which root "
-                   "has; ident=any does "
-                   "without, and checks foreign senders less",
+                   "link udp: ident=full needs a raw socket for %s: %s; give the process "
+                   "CAP_NET_RAW, or use ident=any, which checks packets of other senders less",
                    uro_gid_text(&sock->address, text), strerror(errno));
     return -1;
 }

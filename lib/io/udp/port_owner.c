@@ -135,7 +135,7 @@ void uro_port_owner_find(const struct uro_gid *address, uint16_t port,
                        "the kernel (an rxe device? see `rdma link`)");
     else if (found.count > 1 && found.user != geteuid())
         (void)snprintf(text, URO_PORT_OWNER_TEXT_MAX,
-                       "a hub of user %s; one user can share an address", user);
+                       "a hub of user %s (one user can share an address)", user);
     else if (!find_process(found.inode, text))
         (void)snprintf(text, URO_PORT_OWNER_TEXT_MAX, "a process of user %s", user);
 }

@@ -97,27 +97,26 @@ static void explain(const struct uro_gid *address, uint32_t kind, uint32_t wante
 
     uro_gid_text(address, text);
     if (kind == URO_HUB_FULL && wanted != 0)
-        (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "among the processes that share %s and the other addresses of this one "
-                       "there is no place that is free at all of them: end some, or give this one "
-                       "other addresses with ip=",
-                       text);
+        (void)snprintf(
+            error, URO_PORT_ERROR_MAX,
+            "no place is free at all addresses of this device (%s and others), which other "
+            "processes share; end some of them, or choose other addresses with ip=",
+            text);
     else if (kind == URO_HUB_FULL)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "%u processes share %s already, and more cannot: give this one another "
-                       "address with ip=",
+                       "%u processes share %s already, the most that can; give this process a "
+                       "different address with ip=",
                        URO_SHARES - 2, text);
     else if (kind == URO_HUB_NO_DESCRIPTOR)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "the broker of %s (uroce hub) has no file descriptor left (EMFILE): end it, "
-                       "and start another where `ulimit -Hn` is higher",
+                       "the broker of %s (uroce hub) has no file descriptor left (EMFILE); end it, "
+                       "and start it again where `ulimit -Hn` is higher",
                        text);
     else
-        (void)snprintf(
-            error, URO_PORT_ERROR_MAX,
-            "the broker of %s (uroce hub) did not answer as expected: end it, `uroce run` "
-            "starts another one",
-            text);
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "the broker of %s (uroce hub) did not answer as expected; end it, and "
+                       "`uroce run` starts a new one",
+                       text);
 }
 
 static void explain_call(const struct uro_gid *address, int why,
@@ -126,7 +125,7 @@ static void explain_call(const struct uro_gid *address, int why,
     char text[URO_GID_TEXT_MAX];
 
     (void)snprintf(error, URO_PORT_ERROR_MAX,
-                   "the broker of %s (uroce hub) cannot be asked for a share: %s%s",
+                   "the broker of %s (uroce hub) cannot be reached: %s%s",
                    uro_gid_text(address, text), strerror(why),
                    why == EMFILE ? " (EMFILE); raise `ulimit -n` for this process" : "");
 }

@@ -114,17 +114,17 @@ static void explain(const struct uro_gid *address, int why, char error[static UR
     case EADDRINUSE:
         uro_port_owner_find(address, URO_ROCE_PORT, owner);
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "UDP port %u of %s is taken by %s: give this process another address with "
-                       "ip=, or end the other one",
+                       "UDP port %u of %s is taken by %s; give this process a different address "
+                       "with ip=, or end the other process",
                        URO_ROCE_PORT, text, owner);
         break;
     case EADDRNOTAVAIL:
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "this machine has no address %s: see `ip address`, or use ip=auto", text);
+                       "this machine has no address %s; see `ip address`, or use ip=auto", text);
         break;
     case EMFILE:
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "UDP port %u of %s: no file descriptor is left (EMFILE): raise `ulimit -n`",
+                       "UDP port %u of %s: no file descriptor is left (EMFILE); raise `ulimit -n`",
                        URO_ROCE_PORT, text);
         break;
     default:
@@ -217,7 +217,8 @@ bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us, char error[static UR
     if (us == 0 || set(sock->fd, SOL_SOCKET, SO_BUSY_POLL, (int)us))
         return true;
     (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: busy-poll=%u: %s%s", us, strerror(errno),
-                   errno == EPERM ? "; it takes CAP_NET_ADMIN, or sysctl net.core.busy_read" : "");
+                   errno == EPERM ? "; give the process CAP_NET_ADMIN, or leave out busy-poll="
+                                  : "");
     return false;
 }
 

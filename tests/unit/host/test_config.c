@@ -135,8 +135,8 @@ static void line__address_without_length__subnet_of_24_or_64(void **state)
 static const struct {
     const char *line, *problem;
 } wrong[] = {
-    { "a", "must be NAME:LINK[;key=value]..., there is no :" },
-    { "a;mtu=1500", "must be NAME:LINK[;key=value]..., there is no :" },
+    { "a", "must be NAME:LINK[;key=value]...; the colon behind the name is missing" },
+    { "a;mtu=1500", "must be NAME:LINK[;key=value]...; the colon behind the name is missing" },
     { "a:", "link=: must not be empty" },
     { "a:,role=server", "link=,role=server: must begin with a driver, such as "
                         "net_memif0,role=server,socket=/run/a.sock" },
@@ -144,7 +144,7 @@ static const struct {
     { "a:net_null0;mtu=", "mtu=: must be a number from 576 to 9600" },
     { "a:net_null0;vlan=0", "vlan=0: must be a number from 1 to 4094" },
     { "a:net_null0;vlan=10",
-      "vlan=10: needs an ip=, for the interface's own addresses are not on it" },
+      "vlan=10: needs ip=, because the interface's own addresses are not in the VLAN" },
     { "a:net_null0;vlan=4095", "vlan=4095: must be a number from 1 to 4094" },
     { "a:upd", "link=upd: " NO_SUCH_LINK },
     { "a:udpx,ip=10.0.0.1", "link=udpx,ip=10.0.0.1: " NO_SUCH_LINK },
@@ -156,15 +156,15 @@ static const struct {
       "hub=, busy-poll=" },
     { "a:udp,gso=maybe", "link udp: gso=maybe: must be yes or no" },
     { "a:net_memif3,rsize=2", "link net_memif3: rsize=2: must be a number from 5 to 14" },
-    { "a:net_af_packet0", "link=net_af_packet0: names no interface: write iface=NAME" },
+    { "a:net_af_packet0", "link=net_af_packet0: the interface is missing; add iface=NAME" },
     { "a:net_af_xdp0,queue_count=1",
-      "link=net_af_xdp0,queue_count=1: names no interface: write iface=NAME" },
-    { "a:udp,ip=127.0.0.1;gateway=127.0.0.2",
-      "gateway=127.0.0.2: the routes of a link over UDP are the kernel's: see `ip route`" },
+      "link=net_af_xdp0,queue_count=1: the interface is missing; add iface=NAME" },
+    { "a:udp,ip=127.0.0.1;gateway=127.0.0.2", "gateway=127.0.0.2: not for a link over UDP, which "
+                                              "uses the kernel's routes; see `ip route`" },
     { "a:udp,ip=::1;gateway6=fe80::1",
-      "gateway6=fe80::1: the routes of a link over UDP are the kernel's: see `ip route`" },
-    { "a:udp,ip=127.0.0.1;vlan=10", "vlan=10: a link over UDP has the tags of the kernel's "
-                                    "interface: use an address of such a one" },
+      "gateway6=fe80::1: not for a link over UDP, which uses the kernel's routes; see `ip route`" },
+    { "a:udp,ip=127.0.0.1;vlan=10",
+      "vlan=10: not for a link over UDP; use an address of the kernel's interface for that VLAN" },
     { "a:net_null0;mtu=575", "mtu=575: must be a number from 576 to 9600" },
     { "a:net_null0;mtu=9601", "mtu=9601: must be a number from 576 to 9600" },
     { "a:net_null0;mtu=-1500", "mtu=-1500: must be a number from 576 to 9600" },
@@ -286,8 +286,9 @@ static void line__name_taken__the_first_one_keeps_it(void **state)
 
     assert_int_equal(config.count, 2);
     assert_string_equal(config.entries[0].config.problem, "");
-    assert_string_equal(config.entries[1].config.problem,
-                        "UROCE_DEVICES, device 2 (a): another device has this name");
+    assert_string_equal(
+        config.entries[1].config.problem,
+        "UROCE_DEVICES, device 2 (a): another device has this name; choose a different one");
 }
 
 static void line__star__has_the_bounds_of_all_devices_and_is_none(void **state)

@@ -96,8 +96,8 @@ static void file__section_without_link__has_the_line_of_the_section(void **state
     read_text("[a]\n[b]\nip=10.0.0.1/24\n");
 
     assert_int_equal(config.count, 2);
-    check_problem(0, 1, " (a): has no link=, such as link=net_af_packet0,iface=veth0");
-    check_problem(1, 2, " (b): has no link=, such as link=net_af_packet0,iface=veth0");
+    check_problem(0, 1, " (a): the link is missing; add one such as link=udp");
+    check_problem(1, 2, " (b): the link is missing; add one such as link=udp");
 }
 
 static void file__same_section_twice__the_first_one_counts(void **state)
@@ -108,7 +108,7 @@ static void file__same_section_twice__the_first_one_counts(void **state)
     assert_int_equal(config.count, 2);
     assert_string_equal(entry(0)->problem, "");
     assert_string_equal(entry(0)->link, "net_null0");
-    check_problem(1, 3, " (a): another device has this name");
+    check_problem(1, 3, " (a): another device has this name; choose a different one");
 }
 
 static void file__key_before_any_section__says_so_once(void **state)
@@ -128,7 +128,7 @@ static void file__neither_key_nor_section__is_refused(void **state)
 
     assert_int_equal(config.count, 2);
     check_problem(0, 3, " (a): \"verbose\" must be key = value");
-    check_problem(1, 4, " (b): \"[b\" lacks its ]");
+    check_problem(1, 4, " (b): the section name \"[b\" has no closing ]");
 }
 
 static void file__line_too_long__is_refused_and_the_next_one_is_read(void **state)

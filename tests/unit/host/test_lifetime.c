@@ -209,8 +209,8 @@ static void refuses_by_the_bound_of_all(void)
     uro_quota_check_bounds(device);
     uro_device_unlock(device);
     MUST(strcmp(said_words(said),
-                "uroce: one: more than 7 connections of rdma_cm are refused (ENOMEM); the program "
-                "has to give some back, or max_conn= of * must be larger\n") == 0);
+                "uroce: one: the limit of 7 connections of rdma_cm is reached, so requests for "
+                "more fail (ENOMEM); destroy some in the program, or raise max_conn= of *\n") == 0);
     said_end(said);
 }
 

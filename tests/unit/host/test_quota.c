@@ -39,9 +39,9 @@ static void guesses__many_in_an_interval__one_line_names_kind_and_count(void **s
     counters.value[URO_COUNT_DROP_ADDRESS] = 1234;
     assert_true(look(URO_MS(2)));
     assert_string_equal(text,
-                        "WARNING: 1234 packets for queue pairs from addresses that are not "
-                        "their peers' (drop_address): somebody forges packets or sends to the "
-                        "wrong queue pair; see docs/SECURITY.md");
+                        "WARNING: 1234 packets for queue pairs from addresses of other hosts than "
+                        "their peers (drop_address): an attacker forges packets, or a program "
+                        "connected to a wrong queue pair number; see docs/SECURITY.md");
     assert_false(look(URO_MS(2)));
 }
 

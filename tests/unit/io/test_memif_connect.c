@@ -159,7 +159,7 @@ static void socket__same_id_twice__is_refused(void **state)
     server = kit_open("role=server,id=7", 0);
     const char *said = kit_refused("id=7,role=server");
     assert_non_null(strstr(said, "id=7 already"));
-    assert_non_null(strstr(said, "another id= or another socket="));
+    assert_non_null(strstr(said, "a different id= or socket="));
     other = kit_open("role=server,id=8", 0);
 }
 
@@ -275,22 +275,22 @@ static void stranger__wrong_init__is_told_why(void **state)
     server = kit_open("role=server,id=5,secret=open sesame", 0);
     for (unsigned connected = 0; connected < 2; connected++) {
         wrong = memif_peer_region(0, 4096);
-        refused(wrong, "INIT was to come first");
+        refused(wrong, "expected INIT first");
         wrong = right;
         uro_memif_put16(&wrong, URO_MEMIF_INIT_VERSION, 0x0201);
-        refused(wrong, "version 2.0 is spoken here");
+        refused(wrong, "this side supports version 2.0 only");
         wrong = right;
         uro_memif_put8(&wrong, URO_MEMIF_INIT_MODE, 1);
-        refused(wrong, "interfaces are Ethernet's here");
-        refused(memif_peer_init(4, "open sesame"), "no interface has this id");
-        refused(memif_peer_init(5, "open sesam"), "the secret is another one");
-        refused(memif_peer_init(5, "open sesames"), "the secret is another one");
-        refused(memif_peer_init(5, ""), "the secret is another one");
+        refused(wrong, "this side supports Ethernet interfaces only");
+        refused(memif_peer_init(4, "open sesame"), "the server has no interface with this id=");
+        refused(memif_peer_init(5, "open sesam"), "wrong secret=");
+        refused(memif_peer_init(5, "open sesames"), "wrong secret=");
+        refused(memif_peer_init(5, ""), "wrong secret=");
         if (client == NULL)
             client = kit_open("role=client,id=5,secret=open sesame", 0);
         assert_true(kit_find(client, server));
         if (connected)
-            refused(right, "the interface has a peer already");
+            refused(right, "the interface has another peer already");
     }
 }
 

@@ -88,7 +88,7 @@ static void region__memory_that_may_vanish__is_refused(void **state)
 static void region__of_a_wrong_size__is_refused(void **state)
 {
     static const char longer[] = "a region is longer than its file",
-                      large[] = "a region is larger than descriptors can name";
+                      large[] = "a region is too large for descriptors";
     const uint64_t gib = 1u << 30;
 
     (void)state;
@@ -110,7 +110,7 @@ static void region__without_a_place__is_refused(void **state)
     struct memif_peer peer;
 
     (void)state;
-    region_is_wrong(memif_peer_region(0, 4096), -1, "a region comes with a descriptor");
+    region_is_wrong(memif_peer_region(0, 4096), -1, "a region without a file descriptor");
     region_is_wrong(memif_peer_region(16, 4096), memif_peer_file(4096, F_SEAL_SHRINK), number);
     region_is_wrong(memif_peer_region(65535, 4096), memif_peer_file(4096, F_SEAL_SHRINK), number);
     peer = kit_peer_known(server);
@@ -150,9 +150,9 @@ static void ring_is_wrong(unsigned at, uint64_t value, const char *reason)
 
 static void ring__where_none_can_be__is_refused(void **state)
 {
-    static const char outside[] = "a ring lies outside of its region, or crooked",
-                      cookie[] = "a ring has not the cookie of one",
-                      one[] = "there is one ring each way";
+    static const char outside[] = "a ring outside its region or misaligned",
+                      cookie[] = "a ring with a wrong cookie",
+                      one[] = "only one ring in each direction is supported";
     const uint32_t octets = 128 + 16 * PEER_SLOTS;
 
     (void)state;
@@ -182,7 +182,7 @@ static void ring__twice_or_missing__is_refused(void **state)
         struct memif_peer peer = with_region();
         assert_int_equal(kit_ask(server, peer.control, &ring, peer.wakes_server), URO_MEMIF_ACK);
         say(&peer, ring, peer.wakes_server);
-        ended(&peer, "there is one ring each way");
+        ended(&peer, "only one ring in each direction is supported");
         peer = with_region();
         assert_int_equal(kit_ask(server, peer.control, &ring, peer.wakes_server), URO_MEMIF_ACK);
         say(&peer, connect, -1);
@@ -193,7 +193,7 @@ static void ring__twice_or_missing__is_refused(void **state)
     ended(&peer, "a ring is missing");
     peer = kit_peer_known(server);
     say(&peer, memif_peer_ring(true, 0), peer.wakes_server);
-    ended(&peer, "a ring lies outside of its region, or crooked");
+    ended(&peer, "a ring outside its region or misaligned");
 }
 
 /* What is written or read when somebody is to be woken must not be a file of the other side's choice. */
@@ -209,7 +209,7 @@ static void ring__woken_by_what_is_no_eventfd__is_refused(void **state)
     for (unsigned i = 0; i < URO_ARRAY_LEN(wrong); i++) {
         struct memif_peer peer = with_region();
         say(&peer, memif_peer_ring(true, PEER_TO_SERVER), wrong[i]);
-        ended(&peer, "a ring is woken by an eventfd");
+        ended(&peer, "a ring without an eventfd");
     }
     (void)fclose(file);
     (void)close(both[0]);
@@ -306,15 +306,15 @@ static void message__out_of_place__ends_it(void **state)
         for (unsigned up = 0; up < 2; up++) {
             struct memif_peer peer = up ? kit_peer_up(server) : kit_peer_known(server);
             say(&peer, uro_memif_message(types[i]), peer.memory);
-            ended(&peer, "a client has nothing to say here");
+            ended(&peer, "unexpected message from the client");
         }
     }
     struct memif_peer peer = kit_peer_up(server);
     say(&peer, memif_peer_region(1, PEER_MEMORY), peer.memory);
-    ended(&peer, "a client has nothing to say here");
+    ended(&peer, "unexpected message from the client");
     peer = kit_peer_up(server);
     say(&peer, uro_memif_message(URO_MEMIF_DISCONNECT), peer.memory);
-    ended(&peer, "the other side ended it");
+    ended(&peer, "the other side closed the connection");
 }
 
 /* One descriptor is right. Others are closed, however many they are. */
@@ -390,16 +390,16 @@ static void server__wrong_hello__is_left_and_tried_again(void **state)
     struct uro_memif_message hello = memif_peer_hello();
 
     (void)state;
-    client_hears(uro_memif_message(URO_MEMIF_ACK), "HELLO was to come first");
+    client_hears(uro_memif_message(URO_MEMIF_ACK), "expected HELLO first");
     uro_memif_put16(&hello, URO_MEMIF_HELLO_MIN_VERSION, URO_MEMIF_VERSION + 1);
-    client_hears(hello, "version 2.0 is spoken here");
+    client_hears(hello, "this side supports version 2.0 only");
     hello = memif_peer_hello();
     uro_memif_put16(&hello, URO_MEMIF_HELLO_MAX_VERSION, URO_MEMIF_VERSION - 1);
-    client_hears(hello, "version 2.0 is spoken here");
+    client_hears(hello, "this side supports version 2.0 only");
     hello = memif_peer_hello();
     uro_memif_put8(&hello, URO_MEMIF_HELLO_MAX_SLOTS_LOG2, 9);
-    client_hears(hello, "the server takes no rings of this size: set a smaller rsize=");
-    client_hears(uro_memif_message(URO_MEMIF_DISCONNECT), "the other side ended it");
+    client_hears(hello, "the server does not accept rings of this size; set a smaller rsize=");
+    client_hears(uro_memif_message(URO_MEMIF_DISCONNECT), "the other side closed the connection");
 }
 
 static void server__says_more_when_up__is_left(void **state)
@@ -414,7 +414,7 @@ static void server__says_more_when_up__is_left(void **state)
     assert_true(memif_peer_say(peer.control, &ack, sizeof ack, NULL, 0));
     assert_false(client->ops->link_up(client));
     assert_true(memif_peer_ended(peer.control, said));
-    assert_string_equal(said, "a server has nothing to say here");
+    assert_string_equal(said, "unexpected message from the server");
     memif_peer_drop(&peer);
     (void)close(listener);
 }
@@ -434,7 +434,7 @@ static void server__skips_a_step__is_left(void **state)
     assert_true(memif_peer_say(control, &connected, sizeof connected, NULL, 0));
     assert_false(client->ops->link_up(client));
     assert_true(memif_peer_ended(control, said));
-    assert_string_equal(said, "ACK was to come");
+    assert_string_equal(said, "expected ACK");
     (void)close(control);
     (void)close(listener);
 }

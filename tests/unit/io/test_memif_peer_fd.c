@@ -72,7 +72,7 @@ static void doorbell__of_another_kind__is_refused(void **state)
         struct memif_peer peer = with_region();
         assert_true(wrong[i] >= 0);
         assert_true(memif_peer_say(peer.control, &ring, sizeof ring, &wrong[i], 1));
-        kit_ended(server, &peer, "a ring is woken by an eventfd");
+        kit_ended(server, &peer, "a ring without an eventfd");
         (void)close(wrong[i]);
     }
 }
@@ -177,7 +177,7 @@ static void descriptor__of_a_file_system_that_does_not_answer__nobody_waits_for_
         assert_true(memif_peer_say(peer.control, &messages[i], sizeof messages[i], both, 2));
         kit_ended(server, &peer,
                   i == 0 ? "memory must be a memfd that is sealed against shrinking"
-                         : "a ring is woken by an eventfd");
+                         : "a ring without an eventfd");
         assert_true(fuse_file_is_served(daemon));
     }
     client = kit_open("role=client", 0);

@@ -45,9 +45,9 @@ static void still_up(void)
 }
 
 static const char index_wrong[] = "a ring's index is wrong",
-                  no_memory[] = "a descriptor names no memory",
+                  no_memory[] = "a descriptor points outside the regions",
                   no_frame[] = "the buffers that are offered hold no frame",
-                  no_end[] = "a frame has no end";
+                  no_end[] = "a frame without an end";
 
 /* ---- a client that sends to a server ------------------------------------ */
 

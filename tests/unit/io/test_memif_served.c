@@ -46,7 +46,8 @@ static void ended(const char *reason)
 }
 
 static const char index_wrong[] = "a ring's index is wrong",
-                  no_memory[] = "a descriptor names no memory", no_end[] = "a frame has no end";
+                  no_memory[] = "a descriptor points outside the regions",
+                  no_end[] = "a frame without an end";
 
 static void to_client(unsigned slot, struct uro_memif_desc desc)
 {

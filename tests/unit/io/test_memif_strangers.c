@@ -69,7 +69,7 @@ static void stranger__no_descriptor_is_left__is_told_and_wakes_nobody(void **sta
         assert_true(armed);
         assert_false(kit_wakes(server, 0));
         assert_true(memif_peer_ended(control, said));
-        assert_string_equal(said, "no descriptor is left here: raise ulimit -n");
+        assert_string_equal(said, "the server has no file descriptor left; raise its `ulimit -n`");
         (void)close(control);
         assert_int_equal(kit_fds(), used);
     }

@@ -179,8 +179,8 @@ static void heard_that_the_path_is_narrow__is_told_once(void **state)
     hear(&ours, sizeof ours);
     assert_string_equal(said_words(said),
                         "uroce: a router reports that the path to 127.0.0.9 carries IP packets of "
-                        "1400 octets only: if long messages are lost, set mtu=1400, or a smaller "
-                        "path MTU in the program\n");
+                        "at most 1400 bytes; if long messages are lost, set mtu=1400, or choose a "
+                        "smaller path MTU in the program\n");
 }
 
 static void heard_and_wrong__is_nothing(void **state)

@@ -201,9 +201,9 @@ static void no_right_to_raw_sockets__ident_full_says_so(void **state)
     struct uro_port *full = open_port("udp,hub=no,ident=full", error);
     assert_null(full);
     assert_string_equal(
-        error, "link udp: ident=full: raw socket of 127.0.0.6: Operation not permitted; it "
-               "takes CAP_NET_RAW, which root has; ident=any does without, and checks "
-               "foreign senders less");
+        error,
+        "link udp: ident=full needs a raw socket for 127.0.0.6: Operation not permitted; give the "
+        "process CAP_NET_RAW, or use ident=any, which checks packets of other senders less");
     struct uro_port *any = open_port("udp,hub=no", error);
     set_right_to_raw_sockets(true);
     assert_non_null(any);

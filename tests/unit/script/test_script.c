@@ -160,7 +160,7 @@ static void repeat__without_its_end__is_said(void **state)
 static void variables__of_the_player__cannot_be_set(void **state)
 {
     (void)state;
-    bad("set psn=5", 1, 5, "another name: this one is the player's");
+    bad("set psn=5", 1, 5, "another name: `uroce peer` sets this variable itself");
     bad("set five", 1, 5, "expected NAME=VALUE");
     bad("qp foo=1", 1, 4, "qpn=, myqpn=, psn= or peerpsn=");
     bad("drop 3xd ACK", 1, 6, "a count");
@@ -173,7 +173,7 @@ static void script__too_long__is_said(void **state)
     (void)state;
     for (unsigned i = 0; i < 257; i++)
         memcpy(text + (size_t)i * 9, "wait 1ms\n", 9);
-    bad(text, 257, 1, "more than 256 steps");
+    bad(text, 257, 1, "more than 256");
 }
 
 int main(void)

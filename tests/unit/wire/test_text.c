@@ -92,10 +92,10 @@ static void text__frames_that_are_not_roce(void **state)
     assert_false(uro_text_line(octets, 41, line));
     assert_string_equal(line, "ARP !malformed");
     assert_false(uro_text_line(octets, 13, line));
-    assert_string_equal(line, "13 octets !shorter than its headers say");
+    assert_string_equal(line, "13 bytes !shorter than its headers say");
     octets[12] = 0x88;
     assert_false(uro_text_line(octets, sizeof octets, line));
-    assert_string_equal(line, "64 octets !neither IPv4, IPv6 nor ARP");
+    assert_string_equal(line, "64 bytes !neither IPv4, IPv6 nor ARP");
 }
 
 /* The line of an IP packet with @length octets of @protocol; checksums of ICMP and IGMP are made right,

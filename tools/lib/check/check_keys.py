@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fails unless docs/CONFIGURATION.md has every key and link option of the code, and docs/TROUBLESHOOTING.md every vendor_err."""
+import pathlib
+import re
+import sys
+
+import sources
+
+KEYS = "docs/CONFIGURATION.md"
+REASONS = "docs/TROUBLESHOOTING.md"
+KEY = re.compile(r'\{\s*"([a-z][a-z0-9_]*)",\s*set_\w+')
+QUOTA = re.compile(r'^\s*X\(\w+, "(max_\w+)"', re.M)
+OPTION = re.compile(r'\{\s*"([a-z][a-z0-9_-]*)",\s*["{]')
+NOT_OPTIONS = re.compile(r"net_")  # drivers
+REASON = re.compile(r'^\s*X\([A-Z_]+, "([^"]+)"\)', re.M)
+CODE_SPAN = re.compile(r"`([^`]+)`")
+
+
+def texts(root: pathlib.Path, *patterns: str) -> dict[str, str]:
+    return {p.relative_to(root).as_posix(): p.read_text() for p in sources.files(root, *patterns)}
+
+
+def keys(root: pathlib.Path) -> dict[str, str]:
+    """Each key and option, and the file that reads it."""
+    found = {}
+    for name, text in texts(root, "lib/host/*.[ch]").items():
+        found |= {key: name for key in KEY.findall(text) + QUOTA.findall(text)}
+    for name, text in texts(root, "lib/io/*.c").items():
+        found |= {key: name for key in OPTION.findall(text) if not NOT_OPTIONS.match(key)}
+    return found
+
+
+def reasons(root: pathlib.Path) -> list[str]:
+    """In the order of their numbers. The header is the one in lib/core that speaks of vendor_err."""
+    for text in texts(root, "lib/core/*.h").values():
+        if "vendor_err" in text[:400]:
+            return REASON.findall(text)
+    return []
+
+
+def main() -> int:
+    root = sources.root_argument()
+    report = sources.Report()
+    page = (root / KEYS).read_text() if (root / KEYS).exists() else ""
+    named = set(re.findall(r"[a-z][a-z0-9_-]*", " ".join(CODE_SPAN.findall(page))))
+    for key, name in sorted(keys(root).items()):
+        if key not in named:
+            report.add(KEYS, None, f"does not name the key or option {key} of {name}")
+    page = (root / REASONS).read_text() if (root / REASONS).exists() else ""
+    for number, reason in enumerate(reasons(root)):
+        if number > 0 and f"{number} {reason}" not in page:
+            report.add(REASONS, None, f'does not have vendor_err "{number} {reason}"')
+    return report.finish("keys, options and reasons of failures")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
