@@ -123,7 +123,7 @@ def peer__wrong_use__is_said(case: Case) -> None:
         has(run.stderr, say)
     run = case.call("peer", "--help")
     equal((run.returncode, run.stderr), (0, ""))
-    has(run.stdout, "usage: uroce peer")
+    has(run.stdout, "Usage: uroce peer")
 
 
 def peer__port_that_cannot_be__status_77(case: Case) -> None:
