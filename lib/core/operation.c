@@ -11,9 +11,9 @@ const struct uro_operation_traits uro_operation_traits[URO_OPERATION_COUNT] = {
     [URO_SEND]         = { URO_RESPOND_ACK,   URO_ACK,        .carries_payload = true },
     [URO_WRITE]        = { URO_RESPOND_ACK,   URO_ACK,        .carries_payload = true, .access = URO_ACCESS_REMOTE_WRITE },
     [URO_READ]         = { URO_RESPOND_READ,  URO_READ,       .fills_buffers = true,   .access = URO_ACCESS_REMOTE_READ },
-    [URO_CMP_SWAP]     = { URO_RESPOND_ATOMIC,  URO_ATOMIC_ACK, .fills_buffers = true,   .access = URO_ACCESS_REMOTE_ATOMIC },
-    [URO_FETCH_ADD]    = { URO_RESPOND_ATOMIC,  URO_ATOMIC_ACK, .fills_buffers = true,   .access = URO_ACCESS_REMOTE_ATOMIC },
-    [URO_FLUSH]        = { URO_RESPOND_EMPTY, URO_READ },
+    [URO_CMP_SWAP]     = { URO_RESPOND_ATOMIC, URO_ATOMIC_ACK, .fills_buffers = true,   .access = URO_ACCESS_REMOTE_ATOMIC },
+    [URO_FETCH_ADD]    = { URO_RESPOND_ATOMIC, URO_ATOMIC_ACK, .fills_buffers = true,   .access = URO_ACCESS_REMOTE_ATOMIC },
+    [URO_FLUSH]        = { URO_RESPOND_EMPTY, URO_READ,       .carries_payload = false },
     [URO_ATOMIC_WRITE] = { URO_RESPOND_EMPTY, URO_READ,       .carries_payload = true, .access = URO_ACCESS_REMOTE_WRITE },
 };
 
