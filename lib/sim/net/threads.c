@@ -8,15 +8,17 @@
 #include "host/limits.h"
 #include "sim/net/host.h"
 
-#define ROUND          300u      /* time of a round, ns */
+#define ROUND 300u /* time of a round, ns */
+#define EMPTY_ROUND                                                                                \
+    URO_US(5) /* of a round without frames: long, so that a thread that spins runs few of them */
 #define STEP           50u       /* time of a call without a round, ns */
 #define WAKE           URO_US(5) /* time until a woken thread runs */
 #define LOST_ONE_IN    256u      /* wake-ups that find no processor */
 #define LOST_MAX       URO_MS(1) /* time until the thread has a processor again */
-#define POLL_GAP_LOG   8u        /* 50 ns << 0 .. 7 between two calls of ibv_poll_cq */
-#define POLL_MAX_US    3000u     /* longest time in which the program polls */
+#define POLL_GAP_LOG   6u        /* 300 ns << 0 .. 5 between two calls of ibv_poll_cq */
+#define POLL_MAX_US    200u      /* longest time in which the program polls */
 #define COMPUTE_MAX_US 40000u    /* and computes */
-#define VAIN_MAX       64u       /* polls without work, before the program waits for an event */
+#define VAIN_MAX       16u       /* polls without work, before the program waits for an event */
 #define NEVER          URO_TIME_NEVER
 
 static uro_time now_of(const struct sim_threads *threads)
@@ -106,7 +108,7 @@ static uint32_t run_round(struct sim_threads *threads, bool receives, uint32_t *
         threads->frame_since = now_of(threads);
     threads->doorbell_since = uro_engine_rung(threads->host->engine) ? now_of(threads) : NEVER;
     threads->posted = threads->caller_again = false;
-    threads->round_until = now_of(threads) + ROUND;
+    threads->round_until = now_of(threads) + (*moved > 0 ? ROUND : EMPTY_ROUND);
     note_due(threads);
     threads->vain = *moved > 0 ? 0 : threads->vain;
     if (threads->program_at == NEVER && count_of(threads, URO_COUNT_COMPLETIONS) != completions) {
@@ -196,7 +198,7 @@ static void run_program(struct sim_threads *threads)
         return;
     }
     threads->program_at =
-        now + ((uro_time)STEP << uro_rng_below(&threads->rng, POLL_GAP_LOG)) + lost_time(threads);
+        now + ((uro_time)ROUND << uro_rng_below(&threads->rng, POLL_GAP_LOG)) + lost_time(threads);
 }
 
 /* ---- the service thread ------------------------------------------------------ */
