@@ -345,17 +345,10 @@ static struct uro_req_outcome receive_data(struct uro_qp *qp, uro_psn psn,
         return bad_response(qp); /* inside a SEND or WRITE */
     if (frame->op->operation != traits->response)
         return bad_response(qp);
-    switch (traits->form) {
-    case URO_RESPOND_READ:
-        return receive_read(qp, wqe, frame);
-    case URO_RESPOND_EMPTY:
-        return receive_done(qp, wqe, frame);
-    case URO_RESPOND_ATOMIC:
-        return receive_atomic(qp, wqe, frame);
-    case URO_RESPOND_ACK:
-        break;
-    }
-    return bad_response(qp);
+    /* A request that is answered by an ACK expects no other response. */
+    return traits->form == URO_RESPOND_READ    ? receive_read(qp, wqe, frame)
+           : traits->form == URO_RESPOND_EMPTY ? receive_done(qp, wqe, frame)
+                                               : receive_atomic(qp, wqe, frame);
 }
 
 void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame)

@@ -171,6 +171,28 @@ static void rc_write__window_closed_between_its_packets__stops_there(void **stat
     scene_close(s);
 }
 
+static void local_inv__finds_the_cq_full__the_queue_pair_ends(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .cq_capacity = 1);
+    struct uro_key window = open_window(s);
+    uro_key_register(uro_engine_shard(s->engine), &window);
+
+    bind(s, &window, uro_key_number(&window), 512);
+    scene_post_send(s, SEND(.id = 1, .text = "x"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "x"));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
+    scene_post_send(s, SEND(.id = 2, .op = URO_WR_LOCAL_INV, .imm = uro_key_number(&window)));
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_mark(s, "CQ.OVERRUN");
+    scene_expect_event(s, URO_EVENT_CQ_ERR);
+    scene_expect_event(s, URO_EVENT_QP_FATAL);
+    scene_expect_state(s, URO_QPS_ERR);
+    uro_key_deregister(uro_engine_shard(s->engine), &window);
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +202,7 @@ int main(void)
             rc_send_inv__of_a_key_that_cannot_be__nak_and_the_receive_is_flushed_untouched),
         cmocka_unit_test(rc_write__longer_than_the_window__is_refused_at_its_first_packet),
         cmocka_unit_test(rc_write__window_closed_between_its_packets__stops_there),
+        cmocka_unit_test(local_inv__finds_the_cq_full__the_queue_pair_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
