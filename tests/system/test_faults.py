@@ -393,7 +393,7 @@ def disk__full_for_a_capture__program_goes_on_and_it_is_said(case: Case) -> None
             run = Checked(case, pair, 2)
             run.all_right()
             said = pair.said("client") + pair.said("server")
-        has(said, "frames are missing")
+        has(said, "which could not be written")
         dump = subprocess.run([case.uroce, "dump", disk / "client.pcap"], capture_output=True,
                               text=True, check=False)
         assert dump.returncode == 0 and len(dump.stdout.splitlines()) > 100, dump.stderr

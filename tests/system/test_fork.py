@@ -266,7 +266,7 @@ def a_child_is_told_that_dpdk_cannot_be_used_again(case: Case) -> None:
     with Net() as net:
         ended = net.run(case, f"uroce0:net_null0,no-rx=1;ip={ADDRESS}/24", forker(case), "uses", "used")
         equal(ended.returncode, 1)
-        has(ended.stderr, "a child of fork() cannot use DPDK when its parent did")
+        has(ended.stderr, "a child of fork() cannot use DPDK after its parent did")
 
 
 if __name__ == "__main__":
