@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bells.h - "look at me": any thread rings an object's bell, the engine takes all that rang.
+/* bells.h - lock-free list of objects with new work. Any thread adds an object by ringing its bell;
+ * the engine takes the whole list.
  *
- * A lock-free stack that is only ever emptied whole, so it has no ABA problem. Ringing a bell
+ * The list is a stack that is only ever emptied whole, so it has no ABA problem. Ringing a bell
  * that already rings costs one exchange.
  */
 #pragma once
@@ -11,7 +12,7 @@
 #include "base/defs.h"
 
 struct uro_bell {
-    struct uro_bell *next; /* valid while rung and on the way to the engine */
+    struct uro_bell *next; /* next bell of the list; valid until uro_bell_hear() */
     atomic_bool rung;
 };
 
@@ -19,7 +20,8 @@ struct uro_bells {
     _Atomic(struct uro_bell *) first;
 };
 
-/* Thread: any. Everything that the ringing thread wrote before is visible to the engine after
+/* Adds the bell to the list unless it is there. Any thread may call this. All earlier writes of the
+ * calling thread are visible to the engine after
  * uro_bells_heard(). If the bell was still ringing, this follows from the exchange: on x86 and
  * ARMv8 no processor sees the exchange before earlier writes, and on other processors the compiler
  * adds a barrier. */
@@ -38,7 +40,7 @@ static inline bool uro_bells_silent(const struct uro_bells *bells)
     return atomic_load_explicit(&bells->first, memory_order_relaxed) == NULL;
 }
 
-/* Thread: the engine's. All bells that rang, linked by ->next, last rung first. */
+/* Takes and returns all bells that rang, linked by ->next, last rung first. Engine thread. */
 static inline struct uro_bell *uro_bells_take(struct uro_bells *bells)
 {
     if (uro_bells_silent(bells))
@@ -46,8 +48,7 @@ static inline struct uro_bell *uro_bells_take(struct uro_bells *bells)
     return atomic_exchange(&bells->first, NULL);
 }
 
-/* Returns the bell after @bell, which was taken and may ring again from now on. Thread: the
- * engine's. */
+/* Returns the bell after @bell. @bell was taken and may ring again from now on. Engine thread. */
 static inline struct uro_bell *uro_bell_hear(struct uro_bell *bell)
 {
     struct uro_bell *next = bell->next;
@@ -55,8 +56,8 @@ static inline struct uro_bell *uro_bell_hear(struct uro_bell *bell)
     return next;
 }
 
-/* Thread: the engine's, once between hearing bells and looking at their objects: who found one
- * still ringing is seen. */
+/* Orders memory: call once after the last uro_bell_hear() and before reading the objects. The
+ * engine then sees the writes of threads that found a bell still ringing. Engine thread. */
 static inline void uro_bells_heard(void)
 {
     atomic_thread_fence(memory_order_seq_cst);

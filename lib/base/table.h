@@ -2,35 +2,37 @@
 /* table.h - intrusive hash table from random 32-bit numbers (QPNs, keys) to objects.
  *
  * The numbers come from our own generator, so their low bits are the hash. Nodes live in their
- * objects; the table owns nothing but the bucket array, lent by the caller.
+ * objects. The caller lends the bucket array.
  *
- * A bucket is a cache line: the numbers of its first nodes stand beside them, so that nobody who is
- * not asked for is looked at. With thousands of queue pairs each such look is a wait for memory.
- * Those without a place are a list: there should be about as many places as nodes.
+ * A bucket is a cache line with a few slots. A slot holds a node's number beside the pointer, so a
+ * search does not read the memory of other nodes. With thousands of queue pairs each such read is a
+ * cache miss. Nodes that find no free slot are in the bucket's overflow list. The table should have
+ * about as many slots as nodes.
  */
 #pragma once
 
 #include "base/defs.h"
 
-#define URO_TABLE_PLACES 4u /* of a bucket */
+#define URO_TABLE_PLACES 4u /* slots of a bucket */
 
 struct uro_table_node {
-    struct uro_table_node *next; /* in `more` */
+    struct uro_table_node *next; /* next node in the overflow list `more` */
     uint32_t number;
 };
 
-/* A free place keeps the number of who left it. Nobody of that number is behind: who comes takes
- * the first free place, and while somebody has none, none is free. */
+/* A free slot keeps the number of the node that was removed, so check the pointer. An insert uses
+ * the first free slot, so a node with that number is never in a later slot. The overflow list is
+ * empty unless every slot is in use. */
 struct uro_table_bucket {
     _Alignas(64) uint32_t numbers[URO_TABLE_PLACES];
-    struct uro_table_node *nodes[URO_TABLE_PLACES]; /* NULL: this place is free */
-    struct uro_table_node *more;                    /* who found no place, newest first */
+    struct uro_table_node *nodes[URO_TABLE_PLACES]; /* NULL: this slot is free */
+    struct uro_table_node *more;                    /* overflow list, newest node first */
 };
 
 static_assert(sizeof(struct uro_table_bucket) == 64, "a bucket is a cache line");
 
 struct uro_table {
-    struct uro_table_bucket *buckets; /* mask + 1 of them, all zero at first */
+    struct uro_table_bucket *buckets; /* mask + 1 buckets, all zero at first */
     uint32_t mask;                    /* 2^n - 1 */
     uint32_t count;
 };
@@ -54,7 +56,7 @@ static inline struct uro_table_node *uro_table_find(const struct uro_table *tabl
     return node;
 }
 
-/* node->number is set and not in the table. */
+/* Adds a node. node->number is set, and no node in the table has this number. */
 static inline void uro_table_insert(struct uro_table *table, struct uro_table_node *node)
 {
     struct uro_table_bucket *bucket = uro_table_bucket_of(table, node->number);
@@ -70,7 +72,7 @@ static inline void uro_table_insert(struct uro_table *table, struct uro_table_no
     bucket->more = node;
 }
 
-/* The node is in the table. */
+/* Removes a node, which is in the table. */
 static inline void uro_table_remove(struct uro_table *table, struct uro_table_node *node)
 {
     struct uro_table_bucket *bucket = uro_table_bucket_of(table, node->number);
@@ -78,7 +80,7 @@ static inline void uro_table_remove(struct uro_table *table, struct uro_table_no
 
     table->count--;
     for (unsigned i = 0; i < URO_TABLE_PLACES; i++)
-        if (bucket->nodes[i] == node) { /* the newest of those without a place has it */
+        if (bucket->nodes[i] == node) { /* the newest overflow node gets the free slot */
             bucket->nodes[i] = next;
             if (next != NULL) {
                 bucket->numbers[i] = next->number;
@@ -105,8 +107,8 @@ static inline struct uro_table_node *uro_table_from(const struct uro_table *tabl
     return NULL;
 }
 
-/* The first of all nodes, and the one after @node; NULL when there is none. Nobody comes or goes
- * meanwhile. */
+/* Return the first node of the table, and the node after @node; NULL at the end. The table does not
+ * change during such a walk. */
 static inline struct uro_table_node *uro_table_first(const struct uro_table *table)
 {
     return uro_table_from(table, 0);
