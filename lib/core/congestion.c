@@ -10,11 +10,11 @@
 #include "core/ready.h"
 #include "core/shard.h"
 
-#define WHOLE        1024u      /* a share of 1 */
-#define GAIN         16u        /* the share goes this part of the way at each step */
-#define DECAY        URO_US(55) /* without a notification: one step down */
+#define WHOLE        1024u /* value of `share` that stands for the whole window */
+#define GAIN         16u   /* each step moves `share` by 1 / GAIN of the distance to its limit */
+#define DECAY        URO_US(55) /* time without a CNP after which `share` shrinks by one step */
 #define DECAY_MOST   64u
-#define ROUNDS_QUICK 5u /* half-way back each; then one packet more each */
+#define ROUNDS_QUICK 5u /* rounds before the target grows by one packet in each round */
 
 void uro_congestion_marked(struct uro_qp *qp)
 {

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* congestion.h - marks of the network, notifications of peers, and the window that they make
- * smaller.
+/* congestion.h - congestion control: ECN marks, CNPs, and the window of the requester.
  *
- * Switches mark packets (ECN CE, RFC 3168) when their queues grow. Who receives such a packet tells
- * its sender by a congestion notification packet (IBTA Annex A17), and who is told has fewer
- * packets in flight. How many fewer is not said by the spec; this is the way of DCQCN (Zhu et al.,
- * SIGCOMM 2015) with a window in place of a rate: a cut by a share that grows with each
- * notification and shrinks with time, then in steps of one full window each half-way back, then
- * beyond, packet by packet.
+ * Switches mark packets (ECN CE, RFC 3168) when their queues grow. The receiver of a marked packet
+ * sends a congestion notification packet (CNP, IBTA Annex A17) to the sender, which then has fewer
+ * packets in flight. The specification does not say how many fewer. We follow DCQCN (Zhu et al.,
+ * SIGCOMM 2015) with a window in place of a rate:
+ *   - A CNP cuts the window by half of a fraction (alpha in DCQCN). The fraction grows with each
+ *     CNP and shrinks with time.
+ *   - Each acknowledged full window then brings the window half-way back to its size before the
+ *     cut.
+ *   - After some such rounds, each round also raises this target by one packet.
  *
- * Marks are counted for all services. UD has no peer to tell; UC, UD and the answers of READs have
- * no window.
+ * Marks are counted for all services. UD has no peer that could get a CNP. UC, UD and READ
+ * responses have no window.
  */
 #pragma once
 
@@ -19,30 +21,30 @@
 struct uro_qp;
 struct uro_tx;
 
-/* Inside a queue pair; all zero: never told. */
+/* The congestion state of a queue pair. All zero: no CNP was received. */
 struct uro_congestion {
-    uro_time notify_from; /* no notification is sent before */
+    uro_time notify_from; /* earliest time of the next CNP */
     bool notify_due;
     uint8_t rounds; /* full windows acknowledged since the last cut */
-    uint16_t share; /* of the window that the next cut takes half of; of 1024, 0 before the first */
+    uint16_t share; /* the next cut is half of share / 1024 of the window; 0 before the first cut */
     uint32_t window; /* packets in flight; 0: as many as the device's window */
-    uint32_t target; /* where it was before the cut */
-    int32_t acked;   /* packets, of this round; below 0: those that were in flight at the cut */
+    uint32_t target; /* the window before the cut */
+    int32_t acked;   /* packets acknowledged in this round; below 0: packets sent before the cut */
     uro_time cut_at;
 };
 
-/* A packet from the peer had the mark. */
+/* Reports that a packet from the peer had the ECN CE mark. */
 void uro_congestion_marked(struct uro_qp *qp);
 
-/* A notification is due: describes it. */
+/* Describes the CNP that is due. */
 void uro_congestion_notify(struct uro_qp *qp, struct uro_tx *tx);
 
-/* A notification came from the peer. */
+/* Handles a CNP from the peer. */
 void uro_congestion_told(struct uro_qp *qp);
 
-/* Halves the window after an ACK timeout. A peer that is slower than this side loses most of a full window, and would lose it
- * again each time. Call before the cursor moves back. */
+/* Halves the window after an ACK timeout. A peer that is slower than this side loses most of a full
+ * window, and would lose it again each time. Call before the cursor moves back. */
 void uro_congestion_timed_out(struct uro_qp *qp);
 
-/* @count more packets are acknowledged. */
+/* Reports that @count more packets are acknowledged. */
 void uro_congestion_acked(struct uro_qp *qp, uint32_t count);

@@ -85,9 +85,10 @@ void uro_cq_deliver(struct uro_cq *cq)
     atomic_store_explicit(&cq->tail, cq->filled, memory_order_release);
 }
 
-/* The reader arms and then looks at the ring; we fill the ring and then look at `armed`. With a
- * full fence on both sides at least one of us sees the other. Ours takes as long as all else that a
- * completion costs: one is for all completions of a round. */
+/* The reader sets `armed` and then reads the ring. The engine fills the ring and then reads
+ * `armed`. With a full fence on both sides, at least one side sees the write of the other. The
+ * engine's fence takes as long as the rest of a completion, so one fence serves all completions of
+ * a round. */
 void uro_cq_look(struct uro_cq *cq)
 {
     const bool solicited = cq->fresh_solicited;
@@ -110,7 +111,7 @@ static bool overflow(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
     if (cq->ignore_overrun) {
         URO_MARK("CQ.OVERRUN.IGNORED");
         uro_count(&shard->counters, URO_COUNT_CQ_LOST);
-        wake(shard, cq, solicited); /* there is plenty to take */
+        wake(shard, cq, solicited); /* the CQ is full of completions to poll */
         return true;
     }
     cq->overrun = true;
@@ -169,8 +170,8 @@ void uro_cq_forget(struct uro_cq *cq, uint32_t qpn)
     uint32_t tail = cq->filled;
     uint32_t to = tail;
 
-    uro_cq_deliver(cq); /* the rest, whose indices move with it */
-    /* From the newest back, so that what stays keeps its order and the reader's end moves. */
+    uro_cq_deliver(cq); /* the other completions, whose indices change here */
+    /* Copy from the newest to the oldest: the others keep their order, and `head` moves. */
     for (uint32_t from = tail; from != head; from--) {
         const struct uro_cqe *cqe = &cq->ring[(from - 1) & cq->mask];
         if (cqe->qpn == qpn)

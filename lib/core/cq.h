@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cq.h - completion queues, the reasons of failed completions, and the events of all objects. The engine writes a CQ, one application
- * thread at a time reads it.
+/* cq.h - completion queues, the reasons of failed completions, and the events of all objects. The
+ * engine writes a CQ. One application thread at a time reads it.
  *
- * uro_cq_push() is the engine's; uro_cq_poll() and uro_cq_arm() belong to the reader, who holds
- * the CQ's lock in lib/verbs. No lock is shared between the two sides.
+ * Only the engine calls uro_cq_push(). Only the reader calls uro_cq_poll() and uro_cq_arm(); it
+ * holds the CQ's lock in lib/verbs. The two sides share no lock.
  *
- * The reader does not see a completion before uro_cq_deliver() or uro_cq_look(). The engine's
- * driver calls one of them after it has transmitted: by then the peer's ACK is on its way, whatever
- * the program does next.
+ * The reader does not see a completion before uro_cq_deliver() or uro_cq_look(). The driver of the
+ * engine calls one of them after it has transmitted. The ACK for the peer has then left, so the
+ * program may exit as soon as it sees the completion.
  */
 #pragma once
 
@@ -126,60 +126,65 @@ struct uro_cq {
     bool event_error;
     uint32_t filled;               /* engine: where the next completion goes; >= tail */
     bool overrun;                  /* engine: overflowed; every QP on it has failed */
-    bool ignore_overrun;           /* it never is: what does not fit is lost */
+    bool ignore_overrun;           /* a completion that does not fit is lost; no QP fails */
     atomic_uint armed;             /* enum uro_cq_arm */
     _Alignas(64) atomic_uint tail; /* moved by the engine: up to here the reader sees completions */
     _Alignas(64) atomic_uint head; /* moved by the reader */
 };
 
-/* Octets of memory for a CQ that holds @capacity completions (1 .. URO_CQ_CAPACITY_MAX). */
+/* Returns the bytes of memory for a CQ of @capacity completions (1 .. URO_CQ_CAPACITY_MAX). */
 size_t uro_cq_size(uint32_t capacity);
 
-/* Builds a CQ in @memory (uro_cq_size() octets, aligned to 64). */
+/* Builds a CQ in @memory (uro_cq_size() bytes, aligned to 64). */
 struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user);
 
-/* Before the first push: an overrun is counted and costs the completion, neither the CQ nor a QP.
- * For programs that asked for it (IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN). */
+/* Makes an overrun lose the completion, which is counted, without an error of the CQ or a QP. Call
+ * before the first push, for programs that set IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN. */
 void uro_cq_ignore_overrun(struct uro_cq *cq);
 
-/* Octets of memory for a ring of @capacity completions. */
+/* Returns the bytes of memory for a ring of @capacity completions. */
 size_t uro_cq_ring_size(uint32_t capacity);
 
-/* Engine locked, reader kept out. From now on the CQ holds @capacity completions, in @ring
- * (uro_cq_ring_size() octets, aligned to 64); a ring lent before is the caller's again, the first
- * one stays part of the CQ's memory. What waits keeps its order; arming, error and events stay.
- * False, with nothing changed, when more waits than @capacity. */
+/* Moves the CQ to @ring, which holds @capacity completions (uro_cq_ring_size() bytes, aligned to
+ * 64). A ring that was lent before belongs to the caller again. The first ring is part of the CQ's
+ * memory. Waiting completions keep their order. Arming, error and events stay. Returns false, with
+ * nothing changed, when more than @capacity completions wait. Engine locked, and no reader active.
+ */
 URO_NODISCARD bool uro_cq_move(struct uro_cq *cq, void *ring, uint32_t capacity);
 
-/* Engine locked. Afterwards no event refers to it; its memory is the caller's again. */
+/* Removes the CQ from the lists of events. Its memory then belongs to the caller again. Engine
+ * locked. */
 void uro_cq_fini(struct uro_cq *cq);
 
-/* Engine. Lets the reader see all completions. */
+/* Lets the reader see all completions. Engine. */
 void uro_cq_deliver(struct uro_cq *cq);
 
-/* Engine, for each of shard->cq_events. Delivers, and then notes an event if the reader armed the
- * CQ. */
+/* Delivers the completions, then notes an event if the reader armed the CQ. The engine calls this
+ * for each CQ of shard->cq_events. */
 void uro_cq_look(struct uro_cq *cq);
 
-/* Engine. Appends a completion; uro_shard_event() tells whoever armed the CQ. False when the CQ is
- * full: the CQ is then in error and the caller must fail the QP (nothing is silently lost: B10),
- * unless overruns are ignored. */
+/* Appends a completion. uro_shard_event() later returns the event of an armed CQ. Returns false
+ * when the CQ is full and overruns are not ignored. The CQ is then in error, and the caller must
+ * fail the QP, so that no completion is lost silently (B10). Engine. */
 URO_NODISCARD bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq,
                                const struct uro_cqe *cqe, bool solicited);
 
-/* Reader. Takes at most @room completions, oldest first; returns how many. */
+/* Takes at most @room completions, oldest first. Returns their number. Reader. */
 uint32_t uro_cq_poll(struct uro_cq *cq, struct uro_cqe *out, uint32_t room);
 
-/* Reader. One event for the next completion (or the next solicited one, or any in error). Arming
- * for "next" is not weakened by a later "solicited". */
+/* Requests one event: for the next completion, or with @solicited_only for the next completion that
+ * is solicited or in error. A later call with @solicited_only does not weaken an earlier call
+ * without it. Reader. */
 void uro_cq_arm(struct uro_cq *cq, bool solicited_only);
 
-/* Engine locked. Forgets completions of @qpn that were not polled yet, as ibv_destroy_qp asks. */
+/* Drops the completions of @qpn that were not polled yet, as ibv_destroy_qp requires. Engine
+ * locked.
+ */
 void uro_cq_forget(struct uro_cq *cq, uint32_t qpn);
 
 /* ---- events: notifications for the process, fetched after each round -----------
  *
- * Events are bits on their objects: none is lost, and none is repeated while it waits. */
+ * Events are bits of their objects. No event is lost. The same event of an object waits once. */
 
 enum uro_event_kind {
     URO_EVENT_COMPLETION, /* an armed CQ got a completion: wake its channel */
@@ -198,9 +203,9 @@ struct uro_event {
     void *user; /* of the CQ, QP or SRQ, as given at its creation */
 };
 
-/* Engine locked. Lets programs see the completions that were made since the last call of this or
- * uro_shard_event(). Their events stay. */
+/* Lets programs see all completions made so far. The events of the CQs stay. Engine locked. */
 void uro_shard_deliver(struct uro_shard *shard);
 
-/* Engine locked. Takes the next event; false when there is none. Delivers as well. */
+/* Takes the next event, and lets programs see the completions. Returns false when there is no
+ * event. Engine locked. */
 bool uro_shard_event(struct uro_shard *shard, struct uro_event *event);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* datagram.c - sends and receives of UD queue pairs.
  *
- * A datagram that cannot be delivered harms nobody: it is counted and dropped, and the receive it
- * would have used waits for the next one.
+ * A datagram that cannot be delivered is counted and dropped. The next datagram uses its receive.
  */
 #include "core/datagram.h"
 
@@ -18,14 +17,15 @@
 #include "core/shard.h"
 #include "wire/grh.h"
 
-/* What consumers of UCX and mlx5 look for in wc.sl: the low bits say which IP version the GRH area
- * holds, bit 3 that it is RoCE v2. */
+/* Values of wc.sl, as mlx5 gives them and UCX reads them: the low bits are the IP version of the
+ * header in the GRH area, and bit 3 stands for RoCE v2. */
 #define SL_IPV4 0x0au
 #define SL_IPV6 0x09u
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
-/* What is wrong with the request, and fail_reason; URO_WC_SUCCESS when nothing is. */
+/* Returns the status of a request that cannot be sent and sets its fail_reason, or returns
+ * URO_WC_SUCCESS. */
 static enum uro_wc_status examine(struct uro_wqe *wqe, const struct uro_ah *ah)
 {
     const struct uro_request_kind *kind = uro_request_kind(wqe);
@@ -95,7 +95,7 @@ bool uro_datagram_next(struct uro_qp *qp, struct uro_tx *tx)
         }
         if (wqe->status != URO_WC_SUCCESS) {
             if (req->cursor != uro_wq_head(&qp->send))
-                return false; /* its turn comes when those before it are complete */
+                return false; /* the requests before this request complete first */
             uro_qp_fail_send(qp, req->cursor, (enum uro_wc_status)wqe->status,
                              (enum uro_fail_reason)wqe->fail_reason);
             return false;
@@ -148,7 +148,8 @@ void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame)
         uro_count(counters, URO_COUNT_DROP_UD_RECEIVE);
         return;
     }
-    /* A link may bring more than any path MTU, which is all that a null region has room for. */
+    /* A frame of the link may have more payload than the largest path MTU, and a null region has
+     * only that much memory. */
     if (frame->payload_length > URO_PATH_MTU_MAX ||
         rqe->length < URO_GRH_LEN + frame->payload_length) {
         URO_MARK("UD.OVERSIZE");

@@ -56,7 +56,7 @@ static void unbind(struct uro_key *window)
     window->length = 0;
 }
 
-/* Whether it is a region that windows are bound to. */
+/* Returns whether the key is a region that windows are bound to. */
 static bool is_open(const struct uro_key *key)
 {
     return !is_window(key) && key->windows > 0;
@@ -76,7 +76,7 @@ int uro_key_deregister(struct uro_shard *shard, struct uro_key *key)
     return 0;
 }
 
-/* Regions are few that have windows, and seldom go before them. */
+/* Walks the whole table: few regions have windows, and windows are mostly removed first. */
 void uro_key_expel(struct uro_shard *shard, struct uro_key *key)
 {
     struct uro_table_node *node = uro_table_first(&shard->keys);
@@ -102,18 +102,20 @@ static bool inside(const struct uro_key *key, uint64_t address, uint64_t length)
     return false;
 }
 
-/* Where an address of the key is. As a number, since the region of all memory begins at NULL. */
+/* Returns the memory at an address of the key. It computes with integers, because the region of all
+ * memory begins at NULL. */
 static uint8_t *place_of(const struct uro_key *key, uint64_t address)
 {
     return (uint8_t *)((uintptr_t)key->memory + (uintptr_t)(address - key->base));
 }
 
-/* The octets, which lie inside the key and which it gives the right to. */
+/* Returns the memory of a range that lies inside the key and that the key gives the right to, or
+ * NULL when an on-demand region has no memory there. */
 static uint8_t *reach(const struct uro_key *key, uint64_t address, uint64_t length, bool write)
 {
     const struct uro_key *region = is_window(key) ? key->region : key;
 
-    /* What was written is never read: nothing leaks from one use to another. */
+    /* Reads use other bytes than writes, so no data leaks from one user to another. */
     if (key->kind == URO_KEY_NULL)
         return key->memory + (write ? URO_PATH_MTU_MAX : 0);
     uint8_t *at = place_of(key, address);
@@ -175,7 +177,7 @@ uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t 
     return reach(key, address, length, access & URO_ACCESS_LOCAL_WRITE);
 }
 
-/* Whether the peer may use the key so. */
+/* Returns whether the peer may use the key as @claim says. */
 static bool opens(const struct uro_key *key, const struct uro_key_claim *claim)
 {
     if (key == NULL || !allows(key, claim->pd, claim->access) || (is_window(key) && !key->bound))
@@ -203,7 +205,7 @@ uint8_t *uro_key_remote(const struct uro_shard *shard, const struct uro_key_clai
 
 /* ---- windows ------------------------------------------------------------------------------- */
 
-/* Whether @region may be opened through a window as @bind says. */
+/* Returns whether a window to @region may be bound as @bind says. */
 static bool may_open(const struct uro_key *region, const struct uro_key_bind *bind)
 {
     if (region->kind != URO_KEY_REGION || region->pd != bind->pd)
@@ -215,7 +217,7 @@ static bool may_open(const struct uro_key *region, const struct uro_key_bind *bi
     return inside(region, bind->address, bind->length);
 }
 
-/* Whether @window may be bound now, or unbound. */
+/* Returns whether @window may be bound or unbound now. */
 static bool may_bind(const struct uro_key *window, const struct uro_key_bind *bind)
 {
     if (!is_window(window) || window->pd != bind->pd || (bind->access & ~WINDOW_RIGHTS) != 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* key.h - registered memory: who may touch which octets by which 32-bit key.
+/* key.h - registered memory: the 32-bit keys and the access rights that each key gives.
  *
- * Regions (MR) are made by the control path. Windows (MW) are keys to a part of a region, bound
- * and invalidated by work requests; their low octet is the consumer's to choose, so the upper 24
- * bits alone name a key in the table and the low ones must then match.
+ * The control path creates regions (MR). Windows (MW) are keys to a part of a region, bound and
+ * invalidated by work requests. The consumer chooses the low byte of a window's key. The table
+ * therefore finds a key by its upper 24 bits, and the low byte must then match.
  */
 #pragma once
 
@@ -26,16 +26,16 @@ struct uro_shard;
 
 enum uro_key_kind {
     URO_KEY_REGION,
-    URO_KEY_NULL,     /* region without memory: reads as zero, what is written is gone */
+    URO_KEY_NULL,     /* region without memory: reads return zeros, writes are discarded */
     URO_KEY_WINDOW_1, /* used by any queue pair of its domain */
     URO_KEY_WINDOW_2, /* 2B: used by the queue pair that bound it; can be invalidated */
 };
 
 #define URO_KEY_LOW_BITS 8u /* the consumer's part of a key */
 
-/* Memory of the struct is the caller's (lib/verbs); valid from register to deregister. The lkey and
- * rkey of a region are the same number. Programs have many: what a region needs and what a window
- * needs are in the same place. */
+/* The caller (lib/verbs) owns the memory of the struct; it is valid from register to deregister.
+ * The lkey and rkey of a region are the same number. Programs have many keys, so unions keep the
+ * struct small: regions and windows use the same bytes. */
 struct uro_key {
     struct uro_table_node node; /* node.number is the key's upper 24 bits; key.c */
     uint32_t pd;
@@ -45,18 +45,19 @@ struct uro_key {
     bool registered; /* key.c */
     bool bound;      /* window; key.c */
     union {
-        uint32_t windows; /* region: those bound to it; key.c */
-        uint32_t qpn;     /* bound type 2 window: by whom; key.c */
+        uint32_t windows; /* region: number of windows bound to it; key.c */
+        uint32_t qpn;     /* bound type 2 window: QPN that bound it; key.c */
     };
-    uint64_t base;   /* first address as keys are used with: iova, 0 when ZERO_BASED */
-    uint64_t length; /* octets */
-    uint8_t *memory; /* where base is in this process; URO_KEY_NULL: URO_PATH_MTU_MAX zeros, then
-                        as many octets that nobody reads */
+    uint64_t base;   /* first address that users of the key name: iova, or 0 when ZERO_BASED */
+    uint64_t length; /* bytes */
+    uint8_t *memory; /* address of `base` here; URO_KEY_NULL: URO_PATH_MTU_MAX zeros, then as many
+                        bytes that are never read */
     union {
-        /* Region that may fault (ON_DEMAND): asked before octets are touched, of a longer range
-         * about the first URO_PATH_MTU_MAX, since no packet touches more; NULL: they are there. */
+        /* ON_DEMAND region, which may fault: returns whether the bytes can be accessed. Called
+         * before each access, with at most the first URO_PATH_MTU_MAX bytes of the range, because
+         * no packet touches more. NULL: the memory is always there. */
         bool (*reachable)(const uint8_t *at, uint64_t length, bool write);
-        struct uro_key *region; /* bound window: to what; key.c */
+        struct uro_key *region; /* bound window: the region; key.c */
     };
 };
 
@@ -67,49 +68,50 @@ static inline uint32_t uro_key_number(const struct uro_key *key)
     return key->node.number << URO_KEY_LOW_BITS | key->low;
 }
 
-/* Engine locked. Fills in a random unused key; a region is described by the caller, a window (kind
- * and pd set) is not bound yet. */
+/* Gives the struct a random unused key and adds it to the table. The caller has described a region,
+ * or set kind and pd of a window, which is not bound yet. Engine locked. */
 void uro_key_register(struct uro_shard *shard, struct uro_key *key);
 
-/* Engine locked. After this returns no packet touches the memory. Returns 0, or
+/* Removes a key. After this returns no packet touches the memory. Engine locked. Returns 0, or
  *   -EBUSY  a region that windows are bound to: nothing has changed */
 int uro_key_deregister(struct uro_shard *shard, struct uro_key *key);
 
-/* Likewise for a region whose owner goes away: its windows are unbound first. */
+/* Removes a region whose owner goes away, and unbinds its windows first. Engine locked. */
 void uro_key_expel(struct uro_shard *shard, struct uro_key *key);
 
-/* Engine locked. The key of that number, or NULL. */
+/* Returns the key with this number, or NULL. Engine locked. */
 struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number);
 
-/* Where @length octets at @address are, if @number is the key of a region of @pd with all rights
- * in @access and the range lies inside it (overflow-safe); NULL otherwise. The octets are there
- * to be read, and with URO_ACCESS_LOCAL_WRITE in @access to be written; of a URO_KEY_NULL, and of
- * one that may fault, only the first URO_PATH_MTU_MAX octets are. */
+/* Returns the memory of @length bytes at @address, if @number is the key of a region of @pd with
+ * all rights in @access and the range lies inside it (overflow-safe). Returns NULL otherwise. The
+ * memory can be read, and with URO_ACCESS_LOCAL_WRITE in @access written. If the region is a
+ * URO_KEY_NULL or may fault, this holds for the first URO_PATH_MTU_MAX bytes only. */
 uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
                        uint64_t address, uint64_t length);
 
-/* Engine locked. Whether one of these @length octets, at least one, of this process is in a region
- * that is trusted to be there: of its own memory, not on demand. Looks at all keys; takes no lock
- * and does nothing that a signal handler may not do. */
+/* Returns whether at least one of the @length bytes @at is in a region that never faults: it has
+ * memory of this process and is not on demand. Looks at all keys. Takes no lock, and is safe in a
+ * signal handler. Engine locked. */
 bool uro_key_trusts(const struct uro_shard *shard, uintptr_t at, uintptr_t length);
 
-/* Whether the memory of that key may vanish at any moment: an on-demand region, or a window into
- * one. */
+/* Returns whether the memory of the key may vanish at any moment: the key is an on-demand region,
+ * or a window into such a region. */
 bool uro_key_may_fault(const struct uro_shard *shard, uint32_t number);
 
-/* What a peer claims. */
+/* The key and rights that a peer's request names. */
 struct uro_key_claim {
     uint32_t number;
-    uint32_t pd;     /* that counts for its queue pair */
-    uint32_t qpn;    /* our queue pair, which it is connected with */
+    uint32_t pd;     /* protection domain of our queue pair, or of its XRC SRQ */
+    uint32_t qpn;    /* our queue pair, which the peer is connected with */
     uint32_t access; /* at least one of URO_ACCESS_REMOTE_*, URO_ACCESS_FLUSH_* */
 };
 
-/* Likewise for a peer: regions and bound windows. */
+/* Returns the memory of a range that a peer names, or NULL, as uro_key_local(). The key is a region
+ * or a bound window. */
 uint8_t *uro_key_remote(const struct uro_shard *shard, const struct uro_key_claim *claim,
                         uint64_t address, uint64_t length);
 
-/* Whether the key gives those rights to the peer, whatever the range. */
+/* Returns whether the key gives the claimed rights to the peer. Checks no range. */
 bool uro_key_grants(const struct uro_shard *shard, const struct uro_key_claim *claim);
 
 /* A BIND_MW work request. Sources: IBTA Vol. 1, "Bind Memory Window"; man ibv_bind_mw. */
@@ -117,20 +119,20 @@ struct uro_key_bind {
     uint32_t pd; /* of the queue pair */
     uint32_t qpn;
     uint32_t old_rkey;
-    uint32_t new_rkey; /* only its low octet counts */
+    uint32_t new_rkey; /* only its low byte counts */
     uint32_t lkey;     /* of the region */
     uint32_t access;
     uint64_t address; /* in the region */
     uint64_t length;  /* 0: unbinds a type 1 window */
 };
 
-/* False, and nothing has changed, when the binding is not allowed. */
+/* Binds a window. Returns false, with nothing changed, when the binding is not allowed. */
 URO_NODISCARD bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind);
 
-/* Whether LOCAL_INV on, or SEND_WITH_INV to, queue pair @qpn of @pd may invalidate the key: a type
- * 2 window that this queue pair bound. */
+/* Returns whether LOCAL_INV on, or SEND_WITH_INV to, queue pair @qpn of @pd may invalidate the key.
+ * It may if the key is a type 2 window that this queue pair bound. */
 bool uro_key_invalidatable(const struct uro_shard *shard, uint32_t number, uint32_t pd,
                            uint32_t qpn);
 
-/* The key, which is invalidatable, opens nothing any more until it is bound again. */
+/* Invalidates the key, which is invalidatable. It gives no access until it is bound again. */
 void uro_key_invalidate(struct uro_shard *shard, uint32_t number);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* limits.h - how many, how big, how long: every bound of the core on one page. */
+/* limits.h - all limits of the core: numbers, sizes and times. */
 #pragma once
 
 #include "base/defs.h"
@@ -13,17 +13,17 @@
 #define URO_MESSAGE_MAX     0x80000000u /* octets of a message: IBTA's 2^31 */
 #define URO_PATH_MTU_MIN    256u
 #define URO_PATH_MTU_MAX    4096u
-/* Octets around a full payload, IP header to ICRC: WRITE ONLY with immediate of XRC over IPv6 has
- * the most. */
+/* Bytes around a full payload, from the IP header to the ICRC. The largest case is an XRC WRITE
+ * ONLY with immediate over IPv6. */
 #define URO_ROCE_OVERHEAD 88u
 
 /* Multicast groups of a device, queue pairs in one group (as rxe). */
 #define URO_MCAST_GROUPS_MAX  8192u
 #define URO_MCAST_MEMBERS_MAX 56u
 
-/* Packets a requester sends beyond the oldest unacknowledged one when the device configuration
- * does not say otherwise. Enough for 64 KiB at MTU 256 or a bandwidth-delay product of 1 MiB at
- * 4096; small enough for the default receive ring of the ports (512 descriptors). */
+/* Default window: packets that a requester sends beyond the oldest unacknowledged packet. It is
+ * enough for 64 KiB at MTU 256, or for a bandwidth-delay product of 1 MiB at MTU 4096. It is small
+ * enough for the default receive ring of the ports (512 descriptors). */
 #define URO_WINDOW_DEFAULT 256u
 #define URO_WINDOW_MAX     65536u
 /* Inside a long message, one packet of this many requests an ACK, so that the window moves. */
@@ -31,8 +31,8 @@
 static_assert(URO_ACK_EVERY * 2 <= URO_WINDOW_DEFAULT, "the window must not close between ACKs");
 static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous");
 
-/* Distance from the expected PSN beyond which a request is counted as far: a peer seldom has so
- * much in flight. The PSNs of READs are added. */
+/* Distance from the expected PSN beyond which a request is counted as far. A peer seldom has so
+ * many packets in flight. The PSNs of READs are added. */
 #define URO_PSN_FAR URO_WINDOW_MAX
 
 /* Minimum interval between CNPs sent, and between reactions to CNPs; smallest window of a requester

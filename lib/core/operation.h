@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* operation.h - the traits of each operation on the wire, and of each kind of send work request.
  *
- * wire/opcode.c has the traits of single packets. Whoever adds an operation adds a row to both
- * tables of operation.c.
+ * wire/opcode.c has the traits of single packets. A new operation needs a row in both tables of
+ * operation.c.
  */
 #pragma once
 

@@ -90,7 +90,7 @@ void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
     }
 }
 
-/* The fields of the template that differ from packet to packet. */
+/* Writes the fields that differ from packet to packet: lengths, checksum and source port. */
 static void put_network(const struct uro_path *path, uint8_t *network, uint16_t source_port,
                         uint32_t udp_length)
 {
@@ -136,7 +136,8 @@ void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t sourc
     }
     tx->head_length = (uint16_t)(path->head_length + URO_BTH_LEN + ext_length);
 
-    /* Some octets of the BTH's place with it: a copy whose length is not known takes 10 ns. */
+    /* Copy a constant number of bytes, some of them beyond the template: a copy of unknown length
+     * takes 10 ns. */
     if (path->v6)
         memcpy(tx->head, path->head, URO_ETHER_LEN_MAX + URO_IPV6_LEN + URO_UDP_LEN);
     else
@@ -153,7 +154,7 @@ void uro_ah_create(struct uro_shard *shard, struct uro_ah *ah, uint32_t pd,
                    const struct uro_address *address)
 {
     ah->pd = pd;
-    /* The source port is the sending queue pair's: uro_path_seal_from(). */
+    /* Each sending queue pair gives its source port to uro_path_seal_from(). */
     uro_path_init(&ah->path, shard, address, uro_shard_path_mtu_ever(shard), 0);
     ah->node.number = uro_shard_unused(shard, &shard->ahs, 32, 1);
     uro_table_insert(&shard->ahs, &ah->node);

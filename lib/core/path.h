@@ -14,7 +14,7 @@ struct uro_shard;
 enum uro_hop_state {
     URO_HOP_ASKING, /* not known yet: frames wait */
     URO_HOP_KNOWN,
-    URO_HOP_LOST, /* did not answer: frames are dropped, and the retry budget decides */
+    URO_HOP_LOST, /* did not answer: frames are dropped, and requests fail after their retries */
 };
 
 /* The next hop of a path. Owned and changed by engine/neigh.c, shared by all paths that use it. */
@@ -22,9 +22,9 @@ struct uro_hop {
     enum uro_hop_state state;
     struct uro_mac mac;
     uint8_t
-        share; /* of our own address that other processes have, too: upper bits of our queue pair numbers */
+        share; /* hop to our own address, which other processes use too: upper bits of our QPNs */
     enum uro_tx_way way;
-    uint32_t version; /* changes with mac: templates are then made again */
+    uint32_t version; /* changes with mac: paths then update their templates */
 };
 
 /* The first fields are compared with each received packet; the order matters for the cache lines
@@ -37,43 +37,47 @@ struct uro_path {
     uint32_t mtu;         /* octets of payload of a full packet */
     uint32_t checksum;    /* IPv4: sum of the header with length and checksum 0 */
     uint16_t source_port; /* UDP */
-    bool port_fixed;      /* whoever sends */
+    bool port_fixed; /* every frame of this path has source_port, whatever the sender asks for */
     bool v6;
     uint8_t network_at; /* offset of the IP header in head */
     uint8_t head_length;
     uint8_t head[URO_ETHER_LEN_MAX + URO_IPV6_LEN + URO_UDP_LEN];
 };
 
-/* Makes the template from an address vector. A link that has one source port wins over
- * @source_port. */
+/* Makes the template from an address vector. If the link has one source port for all frames, the
+ * template has this port instead of @source_port. */
 void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
                    const struct uro_address *address, uint32_t mtu, uint16_t source_port);
 
-/* UDP source port of an RC or UC pair, so that both directions hash alike. @flow_label 0: made from
- * the QPNs. */
+/* Returns the UDP source port of an RC or UC connection. Both directions have the same port, so
+ * that they hash alike. The port is made from @flow_label, or from the QPNs if @flow_label is 0. */
 uint16_t uro_path_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn);
 
-/* Where the first extension header goes in @tx; then fill in the spans, then uro_path_seal(). */
+/* Returns the place of the first extension header in @tx. Afterwards fill in the spans, then call
+ * uro_path_seal(). */
 static inline uint8_t *uro_path_ext(struct uro_tx *tx, const struct uro_path *path)
 {
     return tx->head + path->head_length + URO_BTH_LEN;
 }
 
-/* UDP source port of datagrams, and of everything else a queue pair sends before it has a peer. */
+/* Returns the UDP source port of datagrams, and of every packet that a queue pair sends before it
+ * has a peer. */
 uint16_t uro_path_datagram_port(uint32_t local_qpn);
 
-/* Completes @tx: everything before the extension headers, padding, and the start of the ICRC.
- * bth->pad_count is set here; tx->payload_length and the spans are already there. */
+/* Completes @tx: the headers before the extension headers, the padding, and the data for the ICRC.
+ * Sets bth->pad_count. The caller has set tx->payload_length and the spans. */
 void uro_path_seal(struct uro_tx *tx, struct uro_path *path, struct uro_bth *bth,
                    uint32_t ext_length);
 
-/* Likewise, from another UDP port than the template's, unless the link has only one. */
+/* Completes @tx as uro_path_seal(), but with UDP source port @source_port, unless the link has one
+ * source port for all frames. */
 void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t source_port,
                         struct uro_bth *bth, uint32_t ext_length);
 
 /* ---- address handles: the path of a datagram, with a number ------------------
  *
- * Work requests carry the number. A handle that was destroyed too early causes an error completion, never a dangling pointer. */
+ * Work requests carry the number. A handle that was destroyed too early causes an error completion,
+ * never a dangling pointer. */
 
 /* The caller (lib/verbs) owns the memory of the struct. */
 struct uro_ah {

@@ -239,8 +239,8 @@ void uro_qp_drained(struct uro_qp *qp)
         uro_qp_raise_event(qp, URO_EVENT_SQ_DRAINED);
 }
 
-/* Changes the state. Posters on other threads publish work and then read the state: each sees the
- * change in time, or the engine sees the work. */
+/* Changes the state. Posters on other threads publish work and then read the state. Either the
+ * poster sees the change, or the engine sees the work. */
 static void set_state(struct uro_qp *qp, enum uro_qp_state state)
 {
     atomic_store(&qp->state, (int)state);
@@ -409,7 +409,8 @@ static bool is_path_mtu(const struct uro_shard *shard, uint32_t mtu)
     return false;
 }
 
-/* Returns whether every given value is in its range (man ibv_modify_qp; IBTA Vol. 1, "Modify QP"). */
+/* Returns whether every given value is in its range (man ibv_modify_qp; IBTA Vol. 1, "Modify
+ * QP"). */
 static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
                      const struct uro_qp_attr *attr, unsigned mask)
 {
@@ -512,7 +513,8 @@ static uint8_t timeout_of(const struct uro_qp *qp)
     return least;
 }
 
-/* Applies the retry budgets and depths. They take effect when the send side starts or was drained. */
+/* Applies the retry budgets and depths. They take effect when the send side starts or was
+ * drained. */
 static void configure(struct uro_qp *qp)
 {
     if (!uro_qp_reliable(qp))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp.h - a queue pair as its creator sees it: create, modify, query, destroy, post.
+/* qp.h - the public functions of a queue pair: create, modify, query, destroy, post.
  *
- * Everything here except uro_qp_state_now() and uro_qp_ring() runs with the engine locked.
+ * The caller holds the engine lock for every function except uro_qp_state_now() and uro_qp_ring().
  */
 #pragma once
 
@@ -16,18 +16,18 @@ struct uro_shard;
 
 struct uro_qp_init {
     enum uro_qp_type type;
-    uint32_t pd;            /* XRC_TGT: none, each packet's SRQ has one */
+    uint32_t pd;            /* XRC_TGT: unused, because the SRQ of each packet has a PD */
     uint32_t xrcd;          /* XRC_TGT */
     struct uro_cq *send_cq; /* XRC_TGT: NULL */
     struct uro_cq *recv_cq; /* XRC: NULL */
-    struct uro_srq *srq;    /* a basic one, or NULL; its PD may be another */
+    struct uro_srq *srq;    /* a basic SRQ, maybe of another PD; or NULL */
     uint32_t send_capacity; /* work requests, 0 .. URO_WR_MAX */
     uint32_t recv_capacity;
     uint32_t send_sge_max; /* 0 .. URO_SGE_MAX */
     uint32_t recv_sge_max;
     uint32_t inline_max; /* octets, 0 .. URO_INLINE_MAX */
     bool signal_all;
-    bool block_self_multicast; /* UD: its own multicasts do not come back to it */
+    bool block_self_multicast; /* UD: the queue pair does not receive its own multicasts */
     bool
         lends_resources; /* RC, XRC_TGT: the caller lends responder resources before it sets max_dest_rd_atomic */
     void *user; /* the owner's handle, for events */
@@ -44,10 +44,10 @@ struct uro_address {
     uint8_t traffic_class;
     uint8_t service_level;
     uint32_t flow_label; /* 20 bits */
-    struct uro_hop *hop; /* set by engine/: where frames to dest go next */
+    struct uro_hop *hop; /* next hop towards dest; set by engine/ */
 };
 
-/* As struct ibv_qp_attr; which fields count is said by a mask of URO_ATTR_* (core/qp_state.h). */
+/* As struct ibv_qp_attr. A mask of URO_ATTR_* names the valid fields (core/qp_state.h). */
 struct uro_qp_attr {
     uint32_t dest_qpn;
     uint32_t access; /* URO_ACCESS_REMOTE_* */
@@ -60,8 +60,8 @@ struct uro_qp_attr {
     struct uro_address address;
     uint16_t pkey_index;
     uint8_t port;
-    uint8_t max_rd_atomic;      /* READs and atomics we may have outstanding */
-    uint8_t max_dest_rd_atomic; /* the peer may have */
+    uint8_t max_rd_atomic;      /* most READs and atomics that we have outstanding */
+    uint8_t max_dest_rd_atomic; /* most READs and atomics that the peer has outstanding */
     uint8_t min_rnr_timer;
     uint8_t timeout;
     uint8_t retry_count;
@@ -71,7 +71,7 @@ struct uro_qp_attr {
     bool sqd_notify;
 };
 
-/* Octets of memory for a queue pair, aligned to 64; 0 when a limit is exceeded. */
+/* Returns the bytes of memory for a queue pair, aligned to 64, or 0 when a limit is exceeded. */
 size_t uro_qp_size(const struct uro_qp_init *init);
 
 /* Most queue pairs of an engine when other processes also use its address. The engine then has 2^18
@@ -102,15 +102,16 @@ size_t uro_qp_resources_needed(const struct uro_qp *qp, const struct uro_qp_attr
 void *uro_qp_lend_resources(struct uro_qp *qp, void *memory, size_t size);
 
 /* Returns 0, or
- *   -EINVAL  transition or attribute mask not in the table, or a value out of its range, or fewer responder
- *            resources are lent than it needs */
+ *   -EINVAL  transition or attribute mask not in the table, or a value out of its range, or fewer
+ *            responder resources are lent than it needs */
 URO_NODISCARD int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp,
                                 const struct uro_qp_attr *attr, unsigned mask, uro_time now);
 
-/* Everything that was set, as it was set. */
+/* Returns all attributes as the caller has set them. */
 void uro_qp_query(const struct uro_qp *qp, struct uro_qp_attr *attr);
 
-/* Afterwards no packet, timer or completion refers to it; its memory is the caller's again. */
+/* Destroys the queue pair. Afterwards no packet, timer or completion refers to it, and its memory
+ * belongs to the caller again. */
 void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp);
 
 enum uro_qp_type uro_qp_type(const struct uro_qp *qp);
@@ -120,12 +121,13 @@ uint32_t uro_qp_number(const struct uro_qp *qp);
 struct uro_wq *uro_qp_send_queue(struct uro_qp *qp);
 struct uro_wq *uro_qp_recv_queue(struct uro_qp *qp);
 
-/* Thread: any. A snapshot; a poster publishes first and rings always, so none is missed. */
+/* Returns the current state; it may change at once. A poster publishes first and then rings the
+ * doorbell, so a change is never missed. Any thread. */
 enum uro_qp_state uro_qp_state_now(const struct uro_qp *qp);
 
-/* What is wrong inside, for the simulator and failing tests; NULL when all invariants hold. */
+/* Returns a violated invariant, or NULL. For the simulator and tests. */
 const char *uro_qp_problem(const struct uro_qp *qp);
 
-/* Thread: any, after uro_wq_publish(). Sends always; receives only need it when
- * uro_qp_state_now() is ERR after publishing (they are then flushed). */
+/* Rings the doorbell. Call after uro_wq_publish(): always for sends, and for receives if
+ * uro_qp_state_now() is then ERR, so that they are flushed. Any thread. */
 void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_private.h - the inside of a queue pair: path, requester, responder. For core/ only.
+/* qp_private.h - the data of a queue pair: path, requester, responder. For core/ only.
  *
- * Each field names the one file that changes it (besides qp.c, which resets everything).
+ * The comment of a field names the file that changes it. In addition, qp.c resets all fields.
  */
 #pragma once
 
@@ -21,8 +21,8 @@
 
 #define URO_QP_LINE 64u /* octets of a cache line */
 
-/* The sending side. [una, next) is in flight; max is one past the newest PSN ever sent, so after
- * going back next may be anywhere in [una, max]. */
+/* The requester. [una, next) is in flight. max is the PSN behind the newest PSN ever sent. After a
+ * go-back-N, next is anywhere in [una, max]. */
 struct uro_req {
     uro_psn una;            /* oldest unacknowledged PSN; req_complete.c */
     uro_psn next;           /* PSN to send next; req_transmit.c, and recovery.c when going back */
@@ -62,7 +62,7 @@ struct uro_resource {
 #define URO_RESOURCE_BEGUN                                                                         \
     (1u << 25) /* a part of it was sent: the next packet is neither FIRST nor ONLY */
 #define URO_RESOURCE_REPEATED                                                                      \
-    (1u << 26) /* the request was repeated: the current response is not the first one */
+    (1u << 26) /* the request was repeated, and the current response is a repetition */
 #define URO_RESOURCE_OPERATION_SHIFT 28u
 
 static_assert(sizeof(struct uro_resource) == 32, "responder resources are most of a queue pair");
@@ -101,19 +101,19 @@ static inline uint32_t uro_resource_responses(const struct uro_resource *resourc
 
 #define URO_RESOURCE_REUSED (1u << 31) /* flag in rsp.resources_reused */
 
-/* The receiving side. */
+/* The responder. */
 struct uro_rsp {
     uro_psn expected;             /* rsp_execute.c */
     uint32_t msn;                 /* rsp_execute.c; 24 bits */
-    uint32_t offset;              /* octets received of the message in progress */
-    enum uro_operation operation; /* of it */
+    uint32_t offset;              /* bytes received of the message in progress */
+    enum uro_operation operation; /* operation of the message in progress */
     uint64_t va;                  /* WRITE in progress */
     uint32_t rkey;
     uint32_t length;
-    uint32_t pd;                /* whose keys the receive in use names; uro_rq_pd() */
+    uint32_t pd;                /* PD of the keys in the receive in use; uro_rq_pd() */
     const struct uro_rqe *recv; /* in use by a message; rq.c */
     struct uro_srq *srq;        /* that `recv` is from; NULL: the queue pair's own queue; rq.c */
-    struct uro_gap *gap;        /* requests that came before their turn; reorder.c */
+    struct uro_gap *gap;        /* requests that arrived before their turn; reorder.c */
     bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_execute.c */
     bool established;  /* COMM_EST was raised */
     bool ack_due;      /* rsp_ack.c, until it is sent */
@@ -139,12 +139,12 @@ struct uro_rsp {
     uint16_t resources_mask; /* ring size - 1 */
     uint16_t
         rd_atomic_max; /* requests that the peer may have outstanding: max_dest_rd_atomic, rounded up to 2^n */
-    struct uro_resource *resources; /* ring, lent; NULL before the queue pair needs one */
+    struct uro_resource *resources; /* lent ring; NULL while the queue pair needs no resources */
 };
 
-/* With thousands of queue pairs a message costs what it costs to fetch these lines of 64 octets:
- * what both sides need comes first, then what receiving requests needs, then what sending them
- * does. warm.h fetches them ahead. */
+/* With thousands of queue pairs, the cost of a message is the number of cache lines that it
+ * touches. The fields that both sides use come first, then the fields of the responder, then the
+ * fields of the requester. warm.h prefetches the lines. */
 struct uro_qp {
     struct uro_table_node node; /* node.number is the QPN */
     struct uro_shard *shard;
@@ -158,9 +158,9 @@ struct uro_qp {
     bool block_self_multicast;
     bool deferred_twice;     /* the deferred ACK will be sent twice; rxe.c */
     uint8_t fail_reason;     /* enum uro_fail_reason of the first failure since RESET */
-    struct uro_qp_attr attr; /* as set; the first two on the line above, the rest for queries */
+    struct uro_qp_attr attr; /* as set; the first two fields share the line above */
 
-    struct uro_link response_link; /* schedule.c; behind the last of the attributes on a line */
+    struct uro_link response_link; /* schedule.c; on the line of the last attributes */
     struct uro_cq *recv_cq;
     struct uro_rsp rsp;
     struct uro_congestion congestion; /* congestion.c */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_state.h - which queue pair transitions exist and which attributes each one takes. */
+/* qp_state.h - the transitions of queue pairs, and the attributes of each transition. */
 #pragma once
 
 #include "base/defs.h"
@@ -40,7 +40,7 @@ enum uro_qp_state {
 #define URO_ATTR_CAP        (1u << 19)
 #define URO_ATTR_DEST_QPN   (1u << 20)
 
-/* What a queue pair is; XRC has two ends that are no alike. */
+/* The type of a queue pair. XRC has a type for each end. */
 enum uro_qp_type {
     URO_QPT_RC,
     URO_QPT_UC,

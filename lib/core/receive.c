@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* receive.c - the checks between a valid packet and its queue pair, then requester or responder.
+/* receive.c - finds the queue pair of a valid packet, checks that the packet is from its peer, and
+ * gives the packet to the requester or the responder.
  *
- * A packet that could not have come from the queue pair's peer changes nothing and is counted
- * under the name of the first thing that is wrong with it.
+ * A packet that fails a check changes nothing. The counter of the first failed check is increased.
  */
 #include "core/shard.h"
 
@@ -15,7 +15,7 @@
 #define ECN_MASK 3u /* of the traffic class */
 #define ECN_CE   3u
 
-/* Whether a queue pair in @state looks at packets of @role (IBTA Vol. 1, QP states). */
+/* Returns whether a queue pair in @state accepts packets of @role (IBTA Vol. 1, QP states). */
 static bool listens(enum uro_qp_state state, enum uro_role role)
 {
     bool sending = state == URO_QPS_RTS || state == URO_QPS_SQD;
@@ -25,8 +25,8 @@ static bool listens(enum uro_qp_state state, enum uro_role role)
     return sending || state == URO_QPS_RTR || state == URO_QPS_SQE;
 }
 
-/* Whether packets like this are for queue pairs like this; the ends of XRC differ by
- * role. */
+/* Returns whether packets with opcode @op are for queue pairs of this type. The two ends of XRC
+ * accept different roles. */
 static bool speaks(const struct uro_qp *qp, const struct uro_opcode *op)
 {
     if (op->service == URO_CNP)

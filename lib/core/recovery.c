@@ -16,10 +16,12 @@
  *   ACK timeout, end of RNR  NONE, back        NONE, back        NONE, back         closes the gap
  *   RNR NAK                  NONE, back        NONE, back        NONE, back
  *
- *   back: the cursor moves to una, and nothing is in flight. rewind: to una, but READs and atomics stay in flight.
+ *   back: the cursor moves to una, and nothing is in flight. rewind: to una, but READs and atomics
+ *     stay in flight.
  *   resume: to the saved cursor. A transition from NONE saves the cursor, and so does (1).
  *   (1) the peer has a reorder buffer, and the conditions of one_closes_gap() hold
- *   (2) READs or atomics are in flight, and a request behind the last request probed by SINGLE was answered
+ *   (2) READs or atomics are in flight, and a request behind the last request probed by SINGLE was
+ *     answered
  *   (3) unless everything before the saved cursor is acknowledged
  *   (4) if more than the probed packet was acknowledged, the packets behind it were not lost
  *

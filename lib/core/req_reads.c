@@ -11,10 +11,12 @@
  * responder stop.
  *
  * A READ that is larger than the READ window is requested in parts. Two rules hold for parts:
- *   - A part is requested when no READ is outstanding: a responder answers only the newest part of a request.
- *   - A part ends at a multiple of the READ window, a power of two, from the first response of the READ. A responder drops a
- *     repeated request that goes beyond a request which it executed. It may have executed any of the earlier ones, but each of
- *     them that ends behind the first missing response ends at such a multiple, too.
+ *   - A part is requested when no READ is outstanding: a responder answers only the newest part of
+ *     a request.
+ *   - A part ends at a multiple of the READ window, a power of two, from the first response of the
+ *     READ. A responder drops a repeated request that goes beyond a request which it executed. It
+ *     may have executed any of the earlier ones, but each of them that ends behind the first
+ *     missing response ends at such a multiple, too.
  */
 #include "base/mark.h"
 #include "core/limits.h"

@@ -67,8 +67,8 @@ static inline uint32_t uro_srq_number(const struct uro_srq *srq)
 
 /* ---- the receive of a message; for core/ only -------------------------------
  *
- * @srq is the shared queue that the message uses; NULL: the queue pair's own queue. A receive in use by a message that is
- * dropped stays in use for the next message (UC). */
+ * @srq is the shared queue that the message uses; NULL: the queue pair's own queue. A receive in
+ * use by a message that is dropped stays in use for the next message (UC). */
 
 /* Returns the receive in use, or the one that would be taken next. Returns NULL when none is
  * posted. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rsp.h - the responder of RC, XRC and UC: the functions that its files offer to the rest of core.
  *
- *   rsp_judge.c    checks a request in the order of the specification and returns a verdict; changes nothing. It also has
- *                  the table of the consequences of each verdict: NAK, completion, event, failed queue pair
- *   rsp_execute.c  executes an accepted request, answers a repeated request again, refuses all others; RC, XRC and UC
+ *   rsp_judge.c    checks a request in the order of the specification and returns a verdict;
+ *                  changes nothing. It also has the table of the consequences of each verdict: NAK,
+ *                  completion, event, failed queue pair
+ *   rsp_execute.c  executes an accepted request, answers a repeated request again, refuses all
+ *                  others; RC, XRC and UC
  *   rsp_ack.c      sends the pending responses in PSN order
  *   rxe.c          special treatment of Linux rxe, and the deferred ACK
- *   reorder.c        the reorder buffer: keeps requests that arrive before their turn
+ *   reorder.c      the reorder buffer: keeps requests that arrive before their turn
  */
 #pragma once
 

@@ -2,10 +2,11 @@
 /* rsp_execute.c - executes accepted requests, answers repeated ones again, and refuses all others.
  *
  * A repeated request is never executed again:
- *   SEND, WRITE   The ACK has the PSN of the last executed request. But the ACK stays before a READ or atomic behind the
- *                 repeated packet, whose response may have been lost. A sender with wrong PSNs never sent the PSN of the
- *                 ACK, and so detects the error. No ACK is sent if a READ or atomic behind the packet no longer has a
- *                 responder resource: the sender has its response, which acknowledged the packet. Linux rxe gets other
+ *   SEND, WRITE   The ACK has the PSN of the last executed request. But the ACK stays before a READ
+ *                 or atomic behind the repeated packet, whose response may have been lost. A sender
+ *                 with wrong PSNs never sent the PSN of the ACK, and so detects the error. No ACK
+ *                 is sent if a READ or atomic behind the packet no longer has a responder resource:
+ *                 the sender has its response, which acknowledged the packet. Linux rxe gets other
  *                 ACKs (rxe.h).
  *   READ          The requested part is sent again from memory.
  *   atomic        The stored original value is sent again.

@@ -6,22 +6,27 @@
  *
  *   MigReq is 0 in every packet of rxe; other endpoints that we know of send 1.
  *       uro_rxe_sent() recognises requests of rxe by this bit.
- *   From 6.2 on, an ACK between two responses of a READ that rxe has acknowledged before ends that READ.
- *       uro_rxe_ack_repeated() defers the ACK of a repeated SEND or WRITE that has such a READ behind it. The READ
- *       is repeated, too, and its response acknowledges both.
- *   An ACK of more than rxe has sent again moves rxe's acknowledged PSN beyond its sent PSN, and rxe stalls or
- *   sends wrong PSNs.
+ *   From 6.2 on, an ACK between two responses of a READ that rxe has acknowledged before ends that
+ *   READ.
+ *       uro_rxe_ack_repeated() defers the ACK of a repeated SEND or WRITE that has such a READ
+ *       behind it. The READ is repeated, too, and its response acknowledges both.
+ *   An ACK of more than rxe has sent again moves rxe's acknowledged PSN beyond its sent PSN. Then
+ *   rxe stalls or sends wrong PSNs.
  *       uro_rxe_ack_repeated() acknowledges the repeated packet and no more.
- *       uro_rxe_goes_back() and uro_rxe_defer_kept() defer the ACK of packets from the reorder buffer.
- *       uro_rxe_ack_twice() sends the ACK for the last packet of a long message twice: the second one completes a
- *       message that rxe was sending again when the first one arrived.
- *       uro_rxe_response_acks() drops an ACK when a READ or atomic response behind it acknowledges the same packets.
+ *       uro_rxe_goes_back() and uro_rxe_defer_kept() defer the ACK of packets from the reorder
+ *       buffer.
+ *       uro_rxe_ack_twice() sends the ACK for the last packet of a long message twice. The second
+ *       ACK completes a message that rxe was sending again when the first ACK arrived.
+ *       uro_rxe_response_acks() drops an ACK when a READ or atomic response behind it acknowledges
+ *       the same packets.
  *   The ICRC of a FLUSH covers its headers twice, and rxe drops a FLUSH with the standard ICRC.
- *       uro_rxe_other_icrc() changes the ICRC of a FLUSH that timed out; uro_rxe_icrc_doubled() returns which ICRC is used.
+ *       uro_rxe_other_icrc() changes the ICRC of a FLUSH that timed out.
+ *       uro_rxe_icrc_doubled() returns which ICRC is used.
  *   6.12 repeats a FLUSH with address 0.
  *       uro_rxe_repeats_flush() accepts address 0 as the same FLUSH.
  *   rxe sends FLUSHes without regard to max_rd_atomic.
- *       uro_rxe_beyond_depth() lets a FLUSH pass the check of the depth; URO_RXE_FLUSHES is the most FLUSHes in flight.
+ *       uro_rxe_beyond_depth() lets a FLUSH pass the check of the depth.
+ *       URO_RXE_FLUSHES is the most FLUSHes in flight.
  *   With retry_cnt 7, rxe retries without limit.
  *       struct uro_req_retry_config has retry_7_forever for the same behaviour.
  */
@@ -89,7 +94,10 @@ static inline void uro_rxe_goes_back(struct uro_qp *qp, const struct uro_frame *
  * is deferred, and the ACK that was pending in @before is pending again. */
 void uro_rxe_defer_kept(struct uro_qp *qp, const struct uro_rsp *before);
 
-/* ---- the deferred ACK: one for each queue pair, sent after URO_ACK_DEFER unless a response says as much before ---- */
+/* ---- the deferred ACK ----------------------------------------------------------------------
+ *
+ * A queue pair has at most one. It is sent after URO_ACK_DEFER, unless a response acknowledges the
+ * same packets before. */
 
 /* Defers an ACK up to @psn. @twice: the ACK is later sent twice. */
 void uro_rxe_defer(struct uro_qp *qp, uro_psn psn, bool twice);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* schedule.c - one round of sending.
  *
- * A queue pair with responses to send is in `acks` or `responses`, a queue pair with requests is in
- * `requests`. It has its turn from the front of the list, URO_SCHEDULE_BUDGET packets long. A queue
- * pair that runs dry leaves the list. An ACK, a bell, a timer or a next hop puts it back.
+ * A queue pair with responses to send is in `acks` or `responses`. A queue pair with requests is in
+ * `requests`. The queue pair at the front of a list sends up to URO_SCHEDULE_BUDGET packets, then
+ * moves to the end. A queue pair without packets leaves the list. An ACK, a doorbell, a timer or a
+ * resolved next hop puts it back.
  *
- * `acks` has the queue pairs whose next response is an ACK or a NAK. These leave first: all
- * acknowledgements of what a round received are in its first burst, and none leaves behind a
- * request of its own queue pair.
+ * `acks` has the queue pairs whose next response is an ACK or a NAK. These packets are sent first,
+ * so the first burst of a round acknowledges all packets that the round received. An ACK never
+ * waits behind a request of its own queue pair.
  */
 #include "core/shard.h"
 
@@ -77,7 +78,8 @@ static void expire(struct uro_shard *shard)
 
 typedef bool next_packet(struct uro_qp *qp, struct uro_tx *tx);
 
-/* A next hop that does not answer swallows the packet: the retry budget decides what follows. */
+/* Returns whether the packet is dropped because its next hop does not answer. The requester then
+ * retries until its budget is used up. */
 static bool swallowed(struct uro_shard *shard, const struct uro_tx *tx)
 {
     if (tx->way != URO_TX_NOWHERE)
@@ -87,14 +89,14 @@ static bool swallowed(struct uro_shard *shard, const struct uro_tx *tx)
     return true;
 }
 
-/* rule LIVE.BOUND: what a round has to fill, and what of that is used up. */
+/* rule LIVE.BOUND: the output of a round and its limit. */
 struct round {
     struct uro_tx *tx;
     uint32_t count; /* packets in tx */
-    uint32_t left;  /* packets that may still be made, swallowed ones included */
+    uint32_t left;  /* packets that may still be described, including dropped packets */
 };
 
-/* Describes the next packet of @qp; false when it has none. */
+/* Describes the next packet of @qp. Returns false when it has no packet. */
 static bool describe(struct uro_qp *qp, next_packet *next, struct round *round)
 {
     struct uro_tx *tx = &round->tx[round->count];
@@ -107,8 +109,8 @@ static bool describe(struct uro_qp *qp, next_packet *next, struct round *round)
     return true;
 }
 
-/* One turn of whoever is first; false when there is nobody. The queue pair goes to the end of its
- * list unless dry. */
+/* Runs one turn of the first queue pair of the list. Returns false when the list is empty. The
+ * queue pair moves to the end of the list if it has more packets. */
 static bool turn(struct uro_list *list, size_t link_at, next_packet *next, struct round *round)
 {
     struct uro_link *link = uro_list_pop(list);
@@ -165,7 +167,7 @@ static bool ask(struct uro_shard *shard, struct round *round)
     return turn(&shard->requests, offsetof(struct uro_qp, request_link), next_request, round);
 }
 
-/* An ACK, unless it waits for the data of a READ; then requests. */
+/* Describes the due ACK, unless it waits for the data of a READ, or else the next request. */
 static bool next_behind_ack(struct uro_qp *qp, struct uro_tx *tx)
 {
     if (qp->rsp.ack_due && qp->rsp.resources_pending == 0 && next_answer(qp, tx)) {
@@ -175,7 +177,7 @@ static bool next_behind_ack(struct uro_qp *qp, struct uro_tx *tx)
     return next_request(qp, tx);
 }
 
-/* A turn of requests before the ACKs of other queue pairs. */
+/* Runs a turn of requests before the ACKs of other queue pairs. */
 static void ask_first(struct uro_shard *shard, struct round *round)
 {
     (void)turn(&shard->requests, offsetof(struct uro_qp, request_link), next_behind_ack, round);
@@ -189,7 +191,7 @@ uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_
     uro_schedule_hear(shard);
     expire(shard);
 
-    /* When responses used up all of the last round, requests come first in this one. */
+    /* If responses used up all of the last round, requests come first in this round. */
     bool busy = true;
     if (shard->requests_first && room > 0) {
         shard->requests_first = false;

@@ -102,8 +102,8 @@ uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table
 
 /* ---- for the engine, which drives the shard --------------------------------------- */
 
-/* Handles a RoCE packet for one of our addresses, which passed uro_frame_roce(). Every refusal is one
- * counter. receive.c */
+/* Handles a RoCE packet for one of our addresses, which passed uro_frame_roce(). Every refusal is
+ * one counter. receive.c */
 void uro_receive(struct uro_shard *shard, const struct uro_frame *frame);
 
 /* Takes the doorbells, runs due timers, then describes at most @room packets. The turns are fair
