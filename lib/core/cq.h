@@ -103,8 +103,7 @@ struct uro_cqe {
     uint8_t opcode; /* enum uro_wc_opcode */
     uint8_t flags;  /* set of URO_WC_* */
     uint8_t service_level;
-    uint32_t
-        vendor_error; /* fail_reason, when status is not success: enum uro_fail_reason (core/cq.h) */
+    uint32_t vendor_error; /* enum uro_fail_reason; valid when status is not success */
     uint32_t byte_len;
     uint32_t imm; /* octets as on the wire, or the invalidated rkey */
     uint32_t qpn;

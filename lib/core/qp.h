@@ -29,8 +29,8 @@ struct uro_qp_init {
     bool signal_all;
     bool block_self_multicast; /* UD: the queue pair does not receive its own multicasts */
     bool
-        lends_resources; /* RC, XRC_TGT: the caller lends responder resources before it sets max_dest_rd_atomic */
-    void *user; /* the owner's handle, for events */
+        lends_resources; /* RC, XRC_TGT: the caller lends responder resources; see uro_qp_lend_resources() */
+    void *user;          /* the owner's handle, for events */
 };
 
 struct uro_hop;

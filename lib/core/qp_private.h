@@ -132,13 +132,13 @@ struct uro_rsp {
     uro_psn dropped_psn;        /* PSN of the last dropped request */
     uint32_t resources_pending; /* responder resources with a response pending */
     uint32_t
-        resources_oldest; /* index of the oldest resource in use; not reduced modulo the ring size */
+        resources_oldest; /* index of the oldest resource in use; runs freely, beyond the ring size */
     uint32_t resources_newest; /* index behind the newest resource; as resources_oldest */
     uint32_t
         resources_reused; /* URO_RESOURCE_REUSED | PSN behind the last reused resource; 0: none */
     uint16_t resources_mask; /* ring size - 1 */
     uint16_t
-        rd_atomic_max; /* requests that the peer may have outstanding: max_dest_rd_atomic, rounded up to 2^n */
+        rd_atomic_max; /* most requests that the peer has outstanding: max_dest_rd_atomic, rounded up to 2^n */
     struct uro_resource *resources; /* lent ring; NULL while the queue pair needs no resources */
 };
 

@@ -242,7 +242,7 @@ struct uro_reorder_packet *uro_reorder_take(struct uro_qp *qp)
         else
             uro_reorder_release(
                 qp->shard,
-                packet); /* executed already: a copy arrived in order, or its PSN belongs to a READ */
+                packet); /* executed already, as a copy in order; or its PSN belongs to a READ */
         if (uro_list_empty(&gap->packets)) {
             close_gap(qp);
             break;

@@ -28,17 +28,18 @@ struct uro_req_plan {
     enum uro_req_plan_kind kind;
     bool starts;        /* the request gets its PSNs with this packet */
     uint32_t index;     /* packet of the message, in PSNs from its first */
-    uint32_t psn_count; /* of the whole message */
-    uint32_t psns;      /* that this packet uses up: responses of a READ, else 1 */
-    uint32_t offset;    /* octets of the message before this packet */
-    uint32_t length;    /* payload octets; of a READ: octets asked for */
+    uint32_t psn_count; /* PSNs of the whole message */
+    uint32_t psns;      /* PSNs that this packet uses: responses of a READ, else 1 */
+    uint32_t offset;    /* bytes of the message before this packet */
+    uint32_t length;    /* payload bytes; READ: requested bytes */
     enum uro_operation operation;
     enum uro_place place;
     int opcode; /* of the BTH; negative: the service has no such packet */
     bool ack_req;
 };
 
-/* Names octets of a request's buffers as payload; false when a local key does not allow it. */
+/* Describes a range of the request's buffers as the payload of @tx. Returns false when a local key
+ * does not allow it. */
 bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t offset,
                     uint32_t length, struct uro_tx *tx);
 
@@ -46,17 +47,18 @@ bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
  * when the CQ overflowed: the caller then fails the queue pair (uro_qp_overrun()). */
 URO_NODISCARD bool uro_req_complete_head(struct uro_qp *qp);
 
-/* UC and UD: a packet was described and will be in the port's buffer before the engine is called
- * again; what it completes is complete then, and not before: its memory is still being read. */
+/* Reports that a packet of a UC or UD queue pair was described. The request may complete when the
+ * engine is called again, not before: until then the port reads the payload from its memory. */
 void uro_req_sent(struct uro_qp *qp);
 
-/* The engine was called again. */
+/* Completes the UC and UD requests that were reported with uro_req_sent(). Call at the next call of
+ * the engine. */
 void uro_req_settle(struct uro_shard *shard);
 
-/* Describes the next packet; false when there is none now. May fail the queue pair. */
+/* Describes the next packet. Returns false when there is none now. May fail the queue pair. */
 bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx);
 
-/* A response for this queue pair that passed the checks of receive.c. */
+/* Handles a response that passed the checks of receive.c. */
 void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame);
 
 /* The outcome of a response or of the retry timer, besides acknowledgements. */
@@ -91,10 +93,10 @@ static inline struct uro_req_outcome uro_req_fail(uint32_t failed_wqe, enum uro_
  * response or a timeout. */
 void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome);
 
-/* Something before the newest response is missing: send again, once until there is progress, so
- * that a burst of late responses does not start a burst of retries. A responder may answer all it
- * was asked before it turns to what is asked again: while it does, and the @psn of its responses
- * grows, its time is not up. */
+/* Handles a gap: a response before the newest response is missing. Retransmits once until there is
+ * progress, so that a burst of late responses does not start a burst of retries. A responder may
+ * answer all earlier requests before it answers the retransmitted request. While the @psn of its
+ * responses grows, the ACK timeout starts again. */
 struct uro_req_outcome uro_req_gap(struct uro_qp *qp, uro_psn psn);
 
 /* Moves the cursor to its saved place after the packet of a single-packet retransmit was sent. */
@@ -107,7 +109,7 @@ struct uro_req_outcome uro_req_retry_outcome(struct uro_qp *qp, enum uro_req_ret
  * uro_recovery_active(). */
 void uro_req_recovered(struct uro_qp *qp, uro_psn before);
 
-/* The retry timer popped. */
+/* Handles the expiry of the retry timer. */
 void uro_req_on_timer(struct uro_qp *qp);
 
 /* Begins or halves the READ window if a READ response was lost. Call before the cursor moves
@@ -119,10 +121,10 @@ void uro_req_reads_lost(struct uro_qp *qp);
 bool uro_req_reads_fit(const struct uro_qp *qp, struct uro_req_plan *plan);
 
 /* Reports a response of the READ @wqe. @counted: uro_wqe.awaited was reduced for it. Returns
- * whether the response ends the answer to a request. Its opcode does not tell: a late response to
- * an earlier request can have another one. */
+ * whether the response is the last response to a request packet. Its opcode does not show this: a
+ * late response to an earlier request packet can have another opcode. */
 bool uro_req_reads_answered(struct uro_qp *qp, const struct uro_wqe *wqe, bool counted);
 
-/* PSNs in the longest piece of a READ that one request packet asks for: bounds the responses that
- * can be under way and keeps PSN distances unambiguous for messages of 2^31 octets. */
+/* Most responses that one READ request packet asks for. This limits the responses in flight, and
+ * keeps PSN distances unambiguous for messages of 2^31 bytes. */
 #define URO_REQ_READ_PIECE 16384u

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* req_complete.c - what responses mean for an RC requester (IBTA Vol. 1, "Requester behaviour").
  *
- * Responses come in PSN order or not at all, so each one is first an acknowledgement of everything
- * before it. What cannot be acknowledged that way, a READ or atomic whose data never came, means
- * that a response was lost: the cursor goes back to it.
+ * A responder sends responses in PSN order. Each response therefore acknowledges all requests
+ * before it, except a READ or atomic whose data did not arrive. Such a READ or atomic means that a
+ * response was lost, and the cursor goes back to this request.
  */
 #include "base/mark.h"
 #include "core/limits.h"
@@ -153,7 +153,8 @@ static struct uro_req_outcome bad_response(struct uro_qp *qp)
     return fail_head(qp, URO_WC_BAD_RESP_ERR, URO_FAIL_BAD_RESPONSE);
 }
 
-/* The index of the request that @psn belongs to; the oldest one if none does. */
+/* Returns the index of the request that @psn belongs to, or of the oldest request if there is none.
+ */
 static uint32_t owner_of(const struct uro_qp *qp, uro_psn psn)
 {
     for (uint32_t i = head_of(qp); i != qp->req.started; i++) {
@@ -242,7 +243,7 @@ static bool scatter(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
     return uro_sgl_scatter(qp->shard, &sgl, offset, from, length);
 }
 
-/* One more response of the oldest request is in place. */
+/* Handles progress: one more response of the oldest request was accepted. */
 static struct uro_req_outcome progress(struct uro_qp *qp, struct uro_wqe *wqe, bool last)
 {
     struct uro_req *req = &qp->req;
@@ -260,7 +261,7 @@ static struct uro_req_outcome progress(struct uro_qp *qp, struct uro_wqe *wqe, b
     uro_psn before = req->una;
     req->una = uro_psn_add(before, 1);
     if (wqe->opcode != URO_WR_RDMA_READ)
-        uro_congestion_acked(qp, 1); /* it had a place in the window */
+        uro_congestion_acked(qp, 1); /* the request counts in the window; a READ does not */
     if (uro_recovery_active(&req->recovery))
         uro_req_recovered(qp, before);
     if (answered && req->depth_used > 0)
@@ -271,7 +272,7 @@ static struct uro_req_outcome progress(struct uro_qp *qp, struct uro_wqe *wqe, b
     return none;
 }
 
-/* Whether a READ response looks as the response number @index of the request must. */
+/* Returns whether a READ response has the form of response number @index of the request. */
 static bool fits(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t index,
                  const struct uro_frame *frame)
 {
@@ -317,7 +318,7 @@ static struct uro_req_outcome receive_atomic(struct uro_qp *qp, struct uro_wqe *
     return progress(qp, wqe, true);
 }
 
-/* FLUSH and ATOMIC_WRITE are answered by a READ response without octets. */
+/* Handles the response to a FLUSH or ATOMIC_WRITE: a READ response without payload. */
 static struct uro_req_outcome receive_done(struct uro_qp *qp, struct uro_wqe *wqe,
                                            const struct uro_frame *frame)
 {
@@ -327,7 +328,8 @@ static struct uro_req_outcome receive_done(struct uro_qp *qp, struct uro_wqe *wq
     return progress(qp, wqe, true);
 }
 
-/* READ responses and atomic acknowledgements carry data for exactly one PSN. */
+/* Handles a response with data. READ responses and atomic acknowledgements carry the data of
+ * exactly one PSN. */
 static struct uro_req_outcome receive_data(struct uro_qp *qp, uro_psn psn,
                                            const struct uro_frame *frame)
 {

@@ -15,8 +15,8 @@
  *     a request.
  *   - A part ends at a multiple of the READ window, a power of two, from the first response of the
  *     READ. A responder drops a repeated request that goes beyond a request which it executed. It
- *     may have executed any of the earlier ones, but each of them that ends behind the first
- *     missing response ends at such a multiple, too.
+ *     may have executed any of the earlier requests. But each earlier request that ends behind the
+ *     first missing response ends at such a multiple, too.
  */
 #include "base/mark.h"
 #include "core/limits.h"

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* req_retry.c - every reason an RC requester waits.
+/* req_retry.c - the waits of an RC requester.
  *
  * A requester waits for at most one thing, so it has exactly one timer:
  *
  *   sent           start the ACK wait, unless one is already running
- *   progress       something was acknowledged: refill the budgets, restart or stop the wait
+ *   progress       a packet was acknowledged: refill the budgets, restart or stop the wait
  *   RNR NAK        wait as long as the responder asked, then send from that PSN again
- *   gap            the responder missed something: send again at once, retry_max times
- *   alive          more of what came after the gap: the responder works its way to it, restart
- *                  the wait, refill nothing
- *   probe expiry   long after an answer is usual: ask with one packet, without using up a retry
+ *   gap            the responder did not get a packet: send again at once, retry_max times
+ *   alive          responses to requests behind the gap arrive, so the responder is alive: restart
+ *                  the wait, but do not refill the budgets
+ *   probe expiry   an answer is much later than usual: send one packet again, which uses no retry
  *   ACK expiry     send everything outstanding again, retry_max times, then fail the QP
  *
- * A NAK that is lost, a packet that is lost again, and the last packet of a burst are told by
- * nobody; ACK timeouts are thousands of round trips long. So the time that answers take is
- * measured, and when one is late by far the oldest packet is sent again, at twice the interval each
- * time. An answer that was only late shows that nothing was lost (req_complete.c). Measured from
- * the first transmission whatever happened since: after trouble the estimate is too long, never too
- * short.
+ * No NAK reports a lost NAK, a packet that is lost a second time, or the loss of the last packet of
+ * a burst. An ACK timeout is thousands of round trips long. Therefore this file measures the round
+ * trip. When an answer is much later than usual, the requester sends the oldest packet again as a
+ * probe. The interval doubles with each probe. If the answer was only late, the next ACK shows that
+ * nothing was lost (recovery.c). A round trip is measured from the first transmission, even if the
+ * packet was sent again. After losses the estimate may be too long, but it is never too short.
  *
- * Progress is frequent and expiry is rare, so progress only moves `deadline`; a timer that pops
- * early is armed again. Of thousands the one that pops is in no cache any more, though, and neither
- * are its neighbors: then who waits for nothing takes its own away. No other file arms, cancels or
- * reads this timer.
+ * Progress is frequent and expiry is rare, so progress only moves `deadline`. A timer that fires
+ * too early is armed again. With thousands of armed timers, a timer that fires and its neighbours
+ * are no longer in the cache. Then a requester that stops waiting cancels its timer. No other file
+ * arms, cancels or reads this timer.
  */
 #include "core/req_retry.h"
 
 #include "base/mark.h"
 
-#define LEFT_ARMED    256u /* timers, whether somebody waits or not */
+#define LEFT_ARMED    256u /* with fewer armed timers, a timer stays armed after its wait ended */
 #define RNR_FOREVER   7
 #define RETRY_FOREVER 7
-#define PROBE_LEAST   URO_MS(2) /* who has the processor taken away for a time slice is not lost */
+#define PROBE_LEAST   URO_MS(2) /* a peer may lose the processor for a time slice */
 #define PROBES_MOST   16u
 
 /* IBTA Vol. 1, "Encoding for RNR NAK timer field"; in microseconds. */
@@ -48,7 +48,7 @@ uro_time uro_req_retry_rnr_delay(uint8_t rnr_code)
     return URO_US(rnr_delay_us[rnr_code]);
 }
 
-/* rule REQ.PROBE: when the next one is due, if before the deadline. */
+/* rule REQ.PROBE: Sets the time of the next probe, or NEVER if it would be after the deadline. */
 static void plan_probe(struct uro_req_retry *retry, uro_time now)
 {
     uro_time usual = (uro_time)retry->rtt + 4 * (uro_time)retry->rtt_var;
@@ -80,7 +80,7 @@ static void wait_for_ack(struct uro_req_retry *retry, struct uro_wheel *wheel, u
     arm_next(retry, wheel);
 }
 
-/* As TCP does (RFC 6298). */
+/* Updates rtt and rtt_var with a sample, as TCP does (RFC 6298). */
 static void measure(struct uro_req_retry *retry, uro_time taken)
 {
     uint32_t sample = taken == 0 ? 1 : taken > INT32_MAX ? INT32_MAX : (uint32_t)taken;
@@ -102,7 +102,7 @@ static void refill_budgets(struct uro_req_retry *retry)
     retry->rnr_retries_left = retry->config.rnr_retry_max;
 }
 
-/* False when the budget is used up. */
+/* Takes one retry from the budget. Returns false when the budget is used up. */
 static bool take_retry(struct uro_req_retry *retry)
 {
     if (retry->config.retry_7_forever && retry->config.retry_max == RETRY_FOREVER) {

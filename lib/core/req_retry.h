@@ -31,22 +31,22 @@ struct uro_req_retry {
     enum uro_req_wait wait;
     uint8_t retries_left;
     uint8_t rnr_retries_left;
-    bool timed;             /* an answer is timed: */
-    uro_psn timed_end;      /* of everything before this */
-    uro_time timed_at;      /* sent then */
-    uint32_t rtt;           /* ns, smoothed; 0: none was timed yet */
-    uint32_t rtt_var;       /* ns */
-    uint8_t probes;         /* since progress */
-    uro_time probe_at;      /* before deadline, or NEVER */
-    uro_time deadline;      /* of the wait; moved by progress without touching the timer */
-    struct uro_timer timer; /* armed at or before both while wait != NOTHING and finite */
+    bool timed;             /* a round trip is being measured */
+    uro_psn timed_end;      /* the measurement ends when all PSNs before this are acknowledged */
+    uro_time timed_at;      /* start of the measurement */
+    uint32_t rtt;           /* round-trip time, ns, smoothed; 0: not measured yet */
+    uint32_t rtt_var;       /* variation of rtt, ns */
+    uint8_t probes;         /* probes sent since progress */
+    uro_time probe_at;      /* time of the next probe, before deadline; or NEVER */
+    uro_time deadline;      /* end of the wait; progress moves it without touching the timer */
+    struct uro_timer timer; /* armed at or before probe_at and deadline, during a finite wait */
 };
 
-/* Full budgets, no wait. The timer must be idle. */
+/* Starts with full budgets and no wait. The timer must be idle. */
 void uro_req_retry_init(struct uro_req_retry *retry, const struct uro_req_retry_config *config);
 
-/* Events: call each one when it happens. @next is the PSN behind what was sent, @una the oldest
- * that is not acknowledged. */
+/* Report events. @next is the PSN behind the newest sent PSN. @una is the oldest PSN that is not
+ * acknowledged. */
 void uro_req_retry_on_sent(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now,
                            uro_psn next);
 void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now,
@@ -54,18 +54,19 @@ void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wh
 URO_NODISCARD enum uro_req_retry_action uro_req_retry_on_rnr_nak(struct uro_req_retry *retry,
                                                                  struct uro_wheel *wheel,
                                                                  uro_time now, uint8_t rnr_code);
-/* The peer is still answering, ahead of a gap that is being mended: the ACK wait starts again. */
+/* Reports that the peer answers requests behind a gap while the gap is retransmitted. The ACK wait
+ * starts again. */
 void uro_req_retry_on_alive(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now);
-/* A NAK sequence error, or a response that jumped over an unanswered READ or atomic. */
+/* Reports a NAK with a sequence error, or a response that skipped an unanswered READ or atomic. */
 URO_NODISCARD enum uro_req_retry_action uro_req_retry_on_gap(struct uro_req_retry *retry,
                                                              struct uro_wheel *wheel, uro_time now);
 
-/* The engine popped the timer of @retry. */
+/* Reports that the timer of @retry fired. */
 URO_NODISCARD enum uro_req_retry_action uro_req_retry_on_expiry(struct uro_req_retry *retry,
                                                                 struct uro_wheel *wheel,
                                                                 uro_time now);
 
 void uro_req_retry_stop(struct uro_req_retry *retry, struct uro_wheel *wheel);
 
-/* How long a 5-bit RNR NAK timer code asks to wait. */
+/* Returns the delay that a 5-bit RNR NAK timer code stands for. */
 uro_time uro_req_retry_rnr_delay(uint8_t rnr_code);

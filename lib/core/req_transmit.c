@@ -31,8 +31,8 @@
 
 /* ---- the plan: which packet is next ----------------------------------------- */
 
-/* Returns whether the message may have several PSNs. Of all other operations request and answer are
- * one packet. */
+/* Returns whether the message may have several PSNs. All other operations have one request packet
+ * and one response packet. */
 static bool has_segments(enum uro_operation operation)
 {
     return uro_operation_traits[operation].form == URO_RESPOND_ACK ||
@@ -42,7 +42,7 @@ static bool has_segments(enum uro_operation operation)
 static uint32_t psns_of(const struct uro_wqe *wqe, enum uro_operation operation, uint32_t mtu)
 {
     if (wqe->length <= mtu || !has_segments(operation))
-        return 1; /* without a division, which takes as long as all else here */
+        return 1; /* avoids the division, which takes as long as the rest of this function */
     if (operation == URO_READ)
         URO_MARK("REQ.READ.PSN");
     return (uint32_t)(((uint64_t)wqe->length + mtu - 1) / mtu);
@@ -71,13 +71,13 @@ static int32_t flight_of(const struct uro_qp *qp)
     return uro_psn_diff(qp->req.next, qp->req.una) - (int32_t)qp->req.read_psns;
 }
 
-/* Whether so many in flight are all that the peer's notifications leave. */
+/* Returns whether @flight packets fill the window that congestion control allows. */
 static bool congested(const struct uro_qp *qp, int32_t flight)
 {
     return qp->congestion.window != 0 && flight >= (int32_t)qp->congestion.window;
 }
 
-/* Whether the window has room. READ responses on their way do not count: the responder paces
+/* Returns whether the window is full. READ responses in flight do not count: the responder paces
  * them. */
 static bool window_full(const struct uro_qp *qp)
 {
@@ -89,15 +89,14 @@ static bool window_full(const struct uro_qp *qp)
         return uro_psn_diff(qp->req.next, qp->req.una) > 0;
     int32_t flight = flight_of(qp);
 
-    /* When the window became smaller there may be nobody in flight that asks for an ACK: one more
-     * does. */
+    /* After a cut of the window, maybe no packet in flight requests an ACK. Then one more packet is
+     * sent, which does. */
     return flight >= (int32_t)qp->shard->config.window ||
            (congested(qp, flight) && qp->req.since_ack_req == 0) ||
            uro_psn_diff(qp->req.next, qp->req.una) >= (int32_t)(1u << 22);
 }
 
-/* Of this many packets in a row one asks for an ACK, so that every full window has one that does.
- */
+/* Returns the distance between packets that request an ACK. Every full window has such a packet. */
 static uint32_t ack_interval(const struct uro_qp *qp)
 {
     uint32_t window = qp->shard->config.window;
@@ -137,7 +136,7 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
         URO_MARK("REQ.ACKREQ");
 }
 
-/* One packet, answered by one. */
+/* Plans an operation with one request packet and one response packet. */
 static void plan_word(const struct uro_wqe *wqe, struct uro_req_plan *plan)
 {
     plan->psns = 1;
@@ -151,7 +150,7 @@ static int opcode_of(const struct uro_qp *qp, const struct uro_wqe *wqe,
 {
     unsigned extra = uro_request_kind(wqe)->ext; /* of the last packet */
 
-    /* A message that could not be ended is not begun. */
+    /* Do not begin a message whose last packet has no opcode. */
     if (plan->place == URO_FIRST &&
         uro_opcode_find(qp->service, URO_REQUEST, plan->operation, URO_LAST, extra) < 0)
         return -1;
@@ -173,7 +172,7 @@ static void plan_next(const struct uro_qp *qp, struct uro_req_plan *plan)
     const struct uro_wqe *wqe = uro_qp_wqe(qp, req->cursor);
     plan->starts = req->cursor == req->started;
     if (!plan->starts && wqe->status != URO_WC_SUCCESS) {
-        /* Failed locally: completes when everything before it has. */
+        /* The request failed locally. It completes when all requests before it have completed. */
         if (req->cursor == uro_wq_head(&qp->send))
             plan->kind = URO_REQ_PLAN_FAIL;
         return;
@@ -225,7 +224,8 @@ static void plan_next(const struct uro_qp *qp, struct uro_req_plan *plan)
 
 /* ---- requests that send nothing: BIND_MW, LOCAL_INV ------------------------- */
 
-/* They act when it is their turn to be sent, and complete in their turn. They use no PSNs. */
+/* These requests are executed when the cursor reaches them. They complete in queue order and use no
+ * PSNs. */
 
 static enum uro_wc_status bind(struct uro_qp *qp, struct uro_wqe *wqe)
 {
@@ -291,7 +291,7 @@ static enum uro_wc_status fail_with(struct uro_wqe *wqe, enum uro_wc_status stat
     return status;
 }
 
-/* What is wrong with a request before its first packet; URO_WC_SUCCESS when nothing is. */
+/* Checks a request before its first packet. Returns URO_WC_SUCCESS or the status of the failure. */
 static enum uro_wc_status examine(const struct uro_qp *qp, struct uro_wqe *wqe,
                                   const struct uro_req_plan *plan)
 {
@@ -334,7 +334,7 @@ static void put_reth(const struct uro_wqe *wqe, const struct uro_req_plan *plan,
     uro_reth_encode(out, &reth);
 }
 
-/* The extension headers of the packet, in their order on the wire. */
+/* Writes the extension headers of the packet, in their order on the wire. */
 static void put_ext(const struct uro_wqe *wqe, const struct uro_req_plan *plan, unsigned ext,
                     uint8_t *out)
 {
@@ -425,7 +425,8 @@ static bool start(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req_p
     return wqe->status == URO_WC_SUCCESS;
 }
 
-/* A local request at the cursor; on the way back over it, it was carried out already. */
+/* Handles a local request at the cursor. After a go-back-N the request was executed before, and the
+ * cursor only passes it. */
 static void pass_local(struct uro_qp *qp, struct uro_wqe *wqe, const struct uro_req_plan *plan)
 {
     if (plan->starts && !start(qp, wqe, plan))
@@ -455,7 +456,7 @@ bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx)
             continue;
         }
         if (plan.starts && !start(qp, wqe, &plan))
-            continue; /* the plan is now to wait, or to fail */
+            continue; /* plan again: the result is now to wait or to fail */
 
         tx->payload_length = 0;
         tx->span_count = 0;

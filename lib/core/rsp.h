@@ -23,7 +23,7 @@ enum uro_rsp_verdict {
     URO_RSP_OVERRUN,      /* executed, but its completion found the CQ full: the queue pair fails */
     URO_RSP_DUPLICATE,    /* PSN already served: answer again, do not execute again */
     URO_RSP_PSN_GAP,      /* a packet before this one was lost */
-    URO_RSP_BAD_SEQUENCE, /* FIRST inside a message, or MIDDLE/LAST outside one */
+    URO_RSP_BAD_SEQUENCE, /* FIRST inside a message, or MIDDLE/LAST outside a message */
     URO_RSP_UNSUPPORTED,  /* an operation this queue pair does not offer */
     URO_RSP_NO_SRQ,       /* XRC: no such shared receive queue in the domain */
     URO_RSP_NO_RIGHT,     /* the queue pair's access flags do not allow it */
@@ -91,8 +91,8 @@ void uro_rsp_on_gaps(struct uro_shard *shard);
 
 /* ---- rsp_ack.c ------------------------------------------------------------ */
 
-/* Makes an ACK up to @psn due. A later call replaces an earlier one. @twice: the ACK is sent
- * twice. */
+/* Makes an ACK up to @psn due. If an ACK is due already, the ACK with the higher PSN is kept.
+ * @twice: the ACK is sent twice. */
 void uro_rsp_ack(struct uro_qp *qp, uro_psn psn, bool twice);
 
 /* Sends the deferred ACKs that waited long enough. Called when the timer of deferred ACKs fires. */

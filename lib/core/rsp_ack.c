@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsp_ack.c - the answers an RC responder owes, in PSN order.
+/* rsp_ack.c - sends the pending responses of an RC responder, in PSN order.
  *
- * Three kinds of debt: READ and atomic responses (entries of the rd ring with URO_RESOURCE_DUE),
- * one acknowledgement (the highest asked for; coalesced), one NAK. An acknowledgement or NAK never
- * overtakes the data of an earlier READ or atomic, since it would acknowledge it.
+ * Three kinds of responses may be pending: READ and atomic responses (responder resources with
+ * URO_RESOURCE_DUE), one coalesced ACK with the highest PSN, and one NAK. An ACK or NAK is never
+ * sent before the data of an earlier READ or atomic, because it would acknowledge that request.
  */
 #include "base/mark.h"
 #include "core/key.h"
@@ -91,7 +91,7 @@ static void sent_all(struct uro_rsp *rsp, struct uro_resource *resource)
     rsp->resources_pending--;
 }
 
-/* The key was good when the READ was accepted and is not any more: the READ fails instead. */
+/* Fails a READ whose key was valid when the READ was accepted, but is not valid any more. */
 static void lose_access(struct uro_qp *qp, struct uro_resource *resource)
 {
     struct uro_rsp *rsp = &qp->rsp;
@@ -109,9 +109,9 @@ static void lose_access(struct uro_qp *qp, struct uro_resource *resource)
     uro_qp_fail_recv(qp, URO_WC_WR_FLUSH_ERR, URO_FAIL_PEER_ACCESS);
 }
 
-/* Likewise of a READ that is answered again. Who asks may have the first answer, and the key may be
- * gone because of that: a copy that the network made late fails nobody. Who has no answer yet is
- * told. */
+/* Refuses a repeated READ whose key is not valid any more, without failing the queue pair. The
+ * request may be a late duplicate made by the network, after the peer got its data and the key was
+ * released. A peer that still waits for the data gets the NAK. */
 static void lose_repeated(struct uro_qp *qp, struct uro_resource *resource)
 {
     struct uro_rsp *rsp = &qp->rsp;
@@ -127,7 +127,7 @@ static void lose_repeated(struct uro_qp *qp, struct uro_resource *resource)
     sent_all(rsp, resource);
 }
 
-/* False when the memory may no longer be read. */
+/* Describes a READ response. Returns false when the memory may no longer be read. */
 static bool read_response(struct uro_qp *qp, struct uro_resource *resource, struct uro_tx *tx)
 {
     uint32_t offset = resource->next_response * qp->path.mtu;
@@ -179,7 +179,7 @@ static void atomic_response(struct uro_qp *qp, struct uro_resource *resource, st
     sent_all(&qp->rsp, resource);
 }
 
-/* FLUSH and ATOMIC_WRITE: a READ response without octets says that it is done. */
+/* Describes the response to a FLUSH or ATOMIC_WRITE: a READ response without payload. */
 static void done_response(struct uro_qp *qp, struct uro_resource *resource, struct uro_tx *tx)
 {
     const struct uro_aeth aeth = { .kind = URO_AETH_ACK,

@@ -12,9 +12,9 @@
  *   atomic        The stored original value is sent again.
  *
  * UC sends no responses and does not wait for missing packets. A message is delivered completely or
- * not at all. Every packet that begins a message begins one, whatever was received before (B19).
- * Any other packet must follow its predecessor, or the message is dropped. A refused UC packet is
- * counted, and the queue pair continues: a peer cannot fail it.
+ * not at all. A FIRST or ONLY packet always begins a new message, whatever was received before
+ * (B19). Any other packet must follow its predecessor, or the message is dropped. A refused UC
+ * packet is counted, and the queue pair continues: a peer cannot fail it.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -33,7 +33,7 @@
 
 /* ---- executing ------------------------------------------------------------ */
 
-/* The flags and the value of a packet's immediate or invalidate header. */
+/* Returns the completion flags for a packet's immediate or invalidate header, and its value. */
 static uint8_t extra(const struct uro_frame *frame, uint32_t *value)
 {
     *value = 0;
@@ -142,7 +142,8 @@ static enum uro_rsp_verdict execute_message(struct uro_qp *qp, const struct uro_
                                             : execute_write(qp, frame, target);
 }
 
-/* A place to remember a READ or atomic; the oldest one is forgotten when all are used. */
+/* Returns a responder resource for a new READ or atomic. Reuses the oldest resource when all are in
+ * use. */
 static struct uro_resource *remember(struct uro_qp *qp)
 {
     struct uro_rsp *rsp = &qp->rsp;
@@ -175,7 +176,8 @@ static uint32_t execute_read(struct uro_qp *qp, const struct uro_frame *frame, u
     return psns;
 }
 
-/* On the CPU's own atomics, so that the program's threads take part in the atomicity. */
+/* Executes an atomic with the CPU's atomic instructions, so that it is also atomic against threads
+ * of the program. Returns the value before. */
 static uint64_t modify_word(const struct uro_frame *frame, uint8_t *memory)
 {
     _Atomic uint64_t *operand = (_Atomic uint64_t *)(void *)memory;
@@ -191,11 +193,12 @@ static uint64_t modify_word(const struct uro_frame *frame, uint8_t *memory)
         return atomic_fetch_add(operand, frame->atomic.swap_add);
     if (frame->op->operation == URO_ATOMIC_WRITE) {
         URO_MARK("RSP.ATOMIC.WRITE");
-        memcpy(&value, frame->payload, sizeof value); /* octets, not a number: no order to mend */
+        memcpy(&value, frame->payload, sizeof value); /* bytes in wire order, not a number */
         atomic_store(operand, value);
         return 0;
     }
-    /* FLUSH: what was written is in the program's own memory; other threads see it. */
+    /* FLUSH: earlier WRITEs are in the program's memory. The fence makes them visible to other
+     * threads. */
     URO_MARK("RSP.FLUSH");
     atomic_thread_fence(memory_order_seq_cst);
     return 0;
@@ -214,7 +217,8 @@ static void modify(void *argument)
     word->original = modify_word(word->frame, word->memory);
 }
 
-/* Atomics, ATOMIC_WRITE and FLUSH: executed once, answered with one packet, remembered. */
+/* Executes an atomic, ATOMIC_WRITE or FLUSH once. Its response of one packet is kept in a responder
+ * resource. */
 static enum uro_rsp_verdict execute_word(struct uro_qp *qp, const struct uro_frame *frame,
                                          uint8_t *memory)
 {
@@ -222,7 +226,7 @@ static enum uro_rsp_verdict execute_word(struct uro_qp *qp, const struct uro_fra
     struct word word = { frame, memory, 0 };
 
     if (frame->op->operation == URO_FLUSH)
-        modify(&word); /* it touches nothing */
+        modify(&word); /* it touches no memory */
     else if (!uro_touch_word(qp->shard, atomic ? frame->atomic.rkey : frame->reth.rkey, modify,
                              &word, memory))
         return URO_RSP_BAD_ACCESS;
@@ -283,8 +287,8 @@ static void answer_again(struct uro_qp *qp, struct uro_resource *resource, uint3
     uro_ready_response(qp);
 }
 
-/* The part of a remembered READ that a repeated request asks for; false when it asks for
- * something else than was asked before. */
+/* Returns whether a repeated READ request asks for a part, from response @index on, of the READ in
+ * @resource. */
 static bool same_read(const struct uro_qp *qp, const struct uro_resource *resource, uint32_t index,
                       const struct uro_frame *frame)
 {
@@ -313,7 +317,8 @@ static bool same_other(const struct uro_resource *resource, const struct uro_fra
     return uro_rxe_repeats_flush(uro_resource_operation(resource), va) || resource->va == va;
 }
 
-/* True when @frame repeats the request that @resource remembers; it is then due again. */
+/* Makes the response of @resource due again if @frame repeats its request. Returns whether it does.
+ */
 static bool replay(struct uro_qp *qp, struct uro_resource *resource, const struct uro_frame *frame)
 {
     int32_t index = uro_psn_diff(uro_psn_make(frame->bth.psn), uro_resource_first_psn(resource));
@@ -352,7 +357,7 @@ static uro_psn acknowledged(const struct uro_qp *qp, uro_psn psn)
     for (uint32_t i = rsp->resources_newest; i != rsp->resources_oldest; i--) {
         uro_psn first = uro_resource_first_psn(&rsp->resources[(i - 1) & rsp->resources_mask]);
         if (uro_psn_diff(first, psn) <= 0 || uro_psn_diff(first, end) > 0)
-            break; /* before it, or so old that it is half the circle away */
+            break; /* before @psn, or so old that the PSNs have wrapped */
         end = first;
     }
     return uro_psn_make((end.value - 1) & URO_PSN_MASK);
@@ -399,7 +404,7 @@ static void answer_repeated(struct uro_qp *qp, const struct uro_frame *frame)
 
 /* ---- refusing ------------------------------------------------------------- */
 
-/* A NAK or RNR NAK with the expected PSN. */
+/* Makes a NAK or RNR NAK with the expected PSN due. */
 static void owe_nak(struct uro_qp *qp, enum uro_rsp_verdict verdict)
 {
     const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
@@ -467,8 +472,9 @@ static void raise_established(struct uro_qp *qp)
     uro_qp_raise_event(qp, URO_EVENT_COMM_EST);
 }
 
-/* Treated as any other, since it may be the peer's. A peer whose READs are long has as many PSNs in
- * flight, and asks for them again when an answer is late: that is not counted. */
+/* Counts a request whose PSN is far from the expected PSN. The request is then handled as any
+ * other, because it may be from the peer. A peer with long READs has many PSNs in flight and may
+ * repeat these READs, so the limit grows by their PSNs. */
 static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
 {
     const int64_t distance = uro_psn_diff(uro_psn_make(frame->bth.psn), qp->rsp.expected);
@@ -480,8 +486,8 @@ static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
     }
 }
 
-/* Whether a request beyond the expected one is kept. Behind one that was refused for another
- * reason, or when the peer was told already, all is sent again. */
+/* Keeps a request beyond the expected PSN in the reorder buffer. Returns false if it is not kept:
+ * if the expected request was refused, the peer sends it and all requests behind it again. */
 static bool waits(struct uro_qp *qp, const struct uro_frame *frame)
 {
     const struct uro_rsp *rsp = &qp->rsp;
@@ -509,9 +515,9 @@ static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame
     return verdict;
 }
 
-/* What was kept has its turn, as far as it goes. The peer may be sending all of it again, so it is
- * told at once how far; and what is missing next, when that came and had no place: it may not come
- * by itself. */
+/* Executes the requests in the reorder buffer whose turn has come. The peer may be sending them
+ * again, so they are acknowledged at once. If the next missing request was dropped because the
+ * buffer was full, the gap is reported at once: the peer may not send this request by itself. */
 static void catch_up(struct uro_qp *qp)
 {
     const struct uro_rsp before = qp->rsp;
@@ -528,12 +534,12 @@ static void catch_up(struct uro_qp *qp)
         uro_reorder_release(qp->shard, packet);
     }
     if (verdict != URO_RSP_ACCEPT)
-        uro_reorder_forget(qp); /* the peer sends again from there */
+        uro_reorder_forget(qp); /* the peer sends again from the expected PSN on */
     else if (qp->rsp.gap == NULL && uro_reorder_dropped(qp)) {
         URO_MARK("RSP.EARLY.NEXT");
         report_gap(qp);
     } else if (acknowledged)
-        uro_rsp_ack(qp, last, false); /* an end that asked is due already, twice */
+        uro_rsp_ack(qp, last, false); /* an ACK of `last` that is due stays as it is */
     if (!uro_rsp_verdict_fails(verdict))
         uro_rxe_defer_kept(qp, &before);
     if (qp->rsp.gap != NULL)
@@ -566,7 +572,8 @@ void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
 
 /* ---- UC ------------------------------------------------------------------- */
 
-/* Whether the packet may be looked at; when not, a message in progress has lost it. */
+/* Returns whether the packet begins a message or continues the current message. If not, the message
+ * in progress has lost a packet and is dropped. */
 static bool follows(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_rsp *rsp = &qp->rsp;

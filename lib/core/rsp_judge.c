@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsp_judge.c - is this request the next one, is it allowed, can it be carried out?
+/* rsp_judge.c - checks whether a request is the expected request, is allowed and can be executed.
  *
- * The questions come in the order of IBTA Vol. 1 "Validating inbound request packets": PSN,
- * opcode sequence, opcode, depth, length, receive, remote key. Changes nothing.
+ * The checks are in the order of IBTA Vol. 1 "Validating inbound request packets": PSN, opcode
+ * sequence, opcode, depth, length, receive, remote key. They change nothing.
  */
 #include "base/mark.h"
 #include "core/key.h"
@@ -19,7 +19,7 @@ bool uro_rsp_in_sequence(const struct uro_rsp *rsp, const struct uro_frame *fram
     return !uro_place_begins(frame->op->place) && frame->op->operation == rsp->operation;
 }
 
-/* The rights that a FLUSH asks for; none when it is malformed. */
+/* Returns the rights that a FLUSH requires, or 0 when it is malformed. */
 static uint32_t flush_rights(const struct uro_feth *feth)
 {
     static const uint32_t rights[] = { 0, URO_ACCESS_FLUSH_GLOBAL, URO_ACCESS_FLUSH_PERSISTENT,
@@ -30,14 +30,14 @@ static uint32_t flush_rights(const struct uro_feth *feth)
                : 0;
 }
 
-/* The right that the request needs, on the queue pair and on the memory. */
+/* Returns the right that the request requires of the queue pair and of the memory. */
 static uint32_t right_of(const struct uro_frame *frame)
 {
     return frame->op->ext & URO_EXT_FETH ? flush_rights(&frame->feth)
                                          : uro_operation_traits[frame->op->operation].access;
 }
 
-/* The length of a SEND or WRITE packet against its place in the message. */
+/* Returns whether the length of a SEND or WRITE packet fits its place in the message. */
 static bool length_fits_place(const struct uro_qp *qp, const struct uro_frame *frame)
 {
     uint32_t length = frame->payload_length;
@@ -54,7 +54,7 @@ static bool length_fits_place(const struct uro_qp *qp, const struct uro_frame *f
     return false;
 }
 
-/* A WRITE packet against the length its RETH announced. */
+/* Returns whether the length of a WRITE packet fits the length in the RETH of its message. */
 static bool write_fits(const struct uro_qp *qp, const struct uro_frame *frame)
 {
     const struct uro_rsp *rsp = &qp->rsp;
@@ -110,10 +110,10 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
     if (frame->op->takes_recv && uro_rq_look(qp, target->srq) == NULL)
         return URO_RSP_NO_RECEIVE;
     if (whole == 0) {
-        URO_MARK("KEY.ZERO"); /* neither address nor key is looked at */
+        URO_MARK("KEY.ZERO"); /* neither the address nor the key is checked */
         return URO_RSP_ACCEPT;
     }
-    /* The rest of the message, so that FIRST finds out about all of it. */
+    /* Check the rest of the message, so that FIRST checks all of it. */
     target->memory = reach(qp, target, rkey, URO_ACCESS_REMOTE_WRITE, va + offset, whole - offset);
     if (target->memory != NULL)
         return URO_RSP_ACCEPT;
@@ -122,8 +122,8 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
     return URO_RSP_BAD_ACCESS;
 }
 
-/* The peer may have one more READ or atomic outstanding. Those that are answered again do not
- * count: the peer may have got the first answer meanwhile. */
+/* Returns whether the peer may have one more READ or atomic outstanding. Repeated responses do not
+ * count: the peer may have the first response by now. */
 static bool has_depth(const struct uro_rsp *rsp)
 {
     uint32_t fresh = 0;
@@ -139,7 +139,8 @@ static bool has_depth(const struct uro_rsp *rsp)
     return fresh < rsp->rd_atomic_max;
 }
 
-/* One more answer can be remembered without forgetting one that was never given. */
+/* Returns whether a responder resource is free, or can be reused because its first response was
+ * sent. */
 static bool has_room(const struct uro_rsp *rsp)
 {
     if (rsp->resources_newest - rsp->resources_oldest <= rsp->resources_mask)
@@ -171,7 +172,7 @@ static enum uro_rsp_verdict judge_read(const struct uro_qp *qp, const struct uro
     return URO_RSP_ACCEPT;
 }
 
-/* Eight octets that are read or written at once. */
+/* Checks an access to eight bytes at once. */
 static enum uro_rsp_verdict judge_word(const struct uro_qp *qp, uint32_t rkey, uint64_t va,
                                        uint32_t access, struct uro_rsp_target *target)
 {
@@ -180,7 +181,7 @@ static enum uro_rsp_verdict judge_word(const struct uro_qp *qp, uint32_t rkey, u
     target->memory = reach(qp, target, rkey, access, va, 8);
     if (target->memory == NULL)
         return URO_RSP_BAD_ACCESS;
-    /* A region whose iova and memory differ in their low bits: the CPU could not do it. */
+    /* The low bits of iova and memory may differ. The CPU has no atomics on misaligned memory. */
     return ((uintptr_t)target->memory & 7) == 0 ? URO_RSP_ACCEPT : URO_RSP_MISALIGNED;
 }
 
@@ -208,7 +209,8 @@ static enum uro_rsp_verdict judge_flush(const struct uro_qp *qp, const struct ur
     return good ? URO_RSP_ACCEPT : URO_RSP_BAD_ACCESS;
 }
 
-/* Where receives come from, and whose keys count. False when there is no such SRQ. */
+/* Finds the receive queue of the message, and the PD of its keys. Returns false when the XRC SRQ
+ * does not exist. */
 static bool find_srq(const struct uro_qp *qp, const struct uro_frame *frame,
                      struct uro_rsp_target *target)
 {

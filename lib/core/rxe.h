@@ -96,8 +96,8 @@ void uro_rxe_defer_kept(struct uro_qp *qp, const struct uro_rsp *before);
 
 /* ---- the deferred ACK ----------------------------------------------------------------------
  *
- * A queue pair has at most one. It is sent after URO_ACK_DEFER, unless a response acknowledges the
- * same packets before. */
+ * A queue pair defers at most one ACK. The ACK is sent after URO_ACK_DEFER, unless a response
+ * acknowledges the same packets before. */
 
 /* Defers an ACK up to @psn. @twice: the ACK is later sent twice. */
 void uro_rxe_defer(struct uro_qp *qp, uro_psn psn, bool twice);

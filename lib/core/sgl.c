@@ -17,7 +17,7 @@ struct piece {
     uint32_t length;
 };
 
-/* Moves to the next piece; false when @left is 0. */
+/* Moves to the next piece. Returns false when @left is 0. */
 static bool next_piece(const struct uro_sgl *sgl, struct piece *piece, uint32_t *offset,
                        uint32_t *left)
 {
@@ -112,7 +112,7 @@ static void copy_in_order(void *argument)
     uro_copy_in_order(copy->to, copy->from, copy->length);
 }
 
-/* Whether the attempt to touch @at was cut short. */
+/* Runs @touch on memory that may be missing. Returns false when the attempt was cut short. */
 static bool attempt(const struct uro_shard *shard, void (*touch)(void *argument), void *argument,
                     const uint8_t *at, uint32_t length)
 {
@@ -133,7 +133,8 @@ bool uro_touch_write(const struct uro_shard *shard, uint32_t number, uint8_t *to
     return true;
 }
 
-/* A ring: what was lent by the last output was sent. */
+/* Returns memory for a copy of @length bytes. The memory is a ring: the copies of the last output
+ * were sent. */
 static uint8_t *place_for(struct uro_shard *shard, uint32_t length)
 {
     if (length > uro_touch_size() - shard->copied)

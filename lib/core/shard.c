@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shard.c - puts a shard together. */
+/* shard.c - initialises a shard. */
 #include "core/shard.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static size_t buckets_of(uint32_t place_bits)
     return places > URO_TABLE_PLACES ? places / URO_TABLE_PLACES : 1;
 }
 
-/* Buckets of a table that has so many objects as there may be handles, or keys. */
+/* Returns the number of buckets of a table for few objects. */
 static size_t few(const struct uro_shard_config *config)
 {
     return buckets_of(config->table_bits > SMALLER ? config->table_bits - SMALLER : 0);

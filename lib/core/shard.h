@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shard.h - all mutable state of one engine's transport; one thread at a time. */
+/* shard.h - all mutable state of one engine's transport. One thread at a time uses it. */
 #pragma once
 
 #include "base/bells.h"
@@ -12,9 +12,9 @@
 #include "core/sgl.h"
 #include "wire/gid.h"
 
-/* Of an address that several processes use: the upper bits of a number that peers send to say whose
- * it is. 0 is nobody's, for queue pair 1 begins so; neither is the last, for that of multicast
- * does. */
+/* When several processes share an address, the upper bits of each QPN and communication ID name the
+ * process. The value 0 is unused because QPN 1 begins with it. The last value is unused because the
+ * multicast QPN begins with it. */
 #define URO_SHARE_BITS 6u
 #define URO_SHARES     (1u << URO_SHARE_BITS)
 
@@ -23,11 +23,11 @@
 
 struct uro_shard_config {
     struct uro_mac mac;
-    uint32_t mtu;    /* largest IP packet of the link, ever */
+    uint32_t mtu;    /* largest IP packet that the link ever carries */
     uint32_t window; /* packets in flight per queue pair */
-    uint16_t vlan;   /* whose tag all frames have; 0: none has one */
+    uint16_t vlan;   /* VLAN ID in the tag of all frames; 0: no tag */
     bool retry_7_forever;
-    uint8_t timeout_least; /* shorter ACK timeouts of queue pairs are this long; 0: any is obeyed */
+    uint8_t timeout_least; /* shortest ACK timeout, as an exponent; 0: no limit */
     uint16_t
         source_port; /* UDP port that every frame leaves from; 0: from the flow label or QPNs */
     uint8_t table_bits;
@@ -40,7 +40,7 @@ struct uro_shard_config {
 /* Lists of queue pairs with a deferred ACK; rxe.c. */
 struct uro_deferred {
     struct uro_list waiting[2];
-    uint32_t young; /* which of them came since the timer was armed */
+    uint32_t young; /* index of the list with the ACKs deferred since the timer was armed */
     struct uro_timer timer;
 };
 
@@ -64,46 +64,45 @@ struct uro_shard {
     struct uro_list cq_events;  /* completion queues with an event to fetch, or fresh completions */
     struct uro_list qp_events;  /* queue pairs with an event to fetch */
     struct uro_list srq_events; /* shared receive queues with an event to fetch */
-    bool requests_first;        /* in the next round: the last one was all responses */
+    bool requests_first;        /* in the next round, because this round sent only responses */
     uint32_t on_demand;         /* regions in keys that may fault */
     uint8_t *copies;            /* uro_touch_size() octets */
-    size_t copied;              /* octets of them that are lent */
-    uro_touch_attempt *attempt; /* how memory that may fault is touched; NULL: it does not */
-    uro_time now;               /* of the round in progress */
-    atomic_uint mtu;            /* of the link now, at most config.mtu; uro_engine_set_mtu() */
+    size_t copied;              /* bytes of `copies` in use by the current output */
+    uro_touch_attempt *attempt; /* touches memory that may fault; NULL: no memory faults */
+    uro_time now;               /* time of the round in progress */
+    atomic_uint mtu;            /* current MTU of the link, <= config.mtu; uro_engine_set_mtu() */
     _Alignas(64) struct uro_bells bells; /* rung by posting threads */
 };
 
-/* Octets of bucket memory the tables need. */
+/* Returns the bytes of memory for the buckets of the tables. */
 size_t uro_shard_table_size(const struct uro_shard_config *config);
 
-/* @tables: uro_shard_table_size() octets, aligned to 64. */
+/* Initialises a shard. @tables: uro_shard_table_size() bytes, aligned to 64. */
 void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *config, void *tables,
                     uro_time now);
 
-/* Whether the address is one of ours. */
+/* Returns whether the address belongs to this engine. */
 bool uro_shard_owns(const struct uro_shard *shard, const struct uro_gid *address);
 
-/* The largest IP packet that the link carries now; any thread. */
+/* Returns the largest IP packet that the link carries now. Any thread. */
 uint32_t uro_shard_mtu(const struct uro_shard *shard);
 
-/* Octets of the largest payload of one packet that fits into an IP packet of @packet, or the least
- * there is. */
+/* Returns the largest path MTU whose packets fit into an IP packet of @packet bytes, or the
+ * smallest path MTU if none fits. */
 uint32_t uro_shard_payload_of(uint32_t packet);
 
-/* Octets of the largest payload of one packet that the link carries now, any thread, and that it
- * ever will. */
+/* Return the largest path MTU that the link carries now (any thread), and that it ever carries. */
 uint32_t uro_shard_path_mtu(const struct uro_shard *shard);
 uint32_t uro_shard_path_mtu_ever(const struct uro_shard *shard);
 
-/* A number of @bits bits, not below @least and not in @table. */
+/* Returns a random number of @bits bits that is not below @least and not in @table. */
 uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table, unsigned bits,
                           uint32_t least);
 
 /* ---- for the engine, which drives the shard --------------------------------------- */
 
-/* Handles a RoCE packet for one of our addresses, which passed uro_frame_roce(). Every refusal is
- * one counter. receive.c */
+/* Handles a RoCE packet for one of our addresses that passed uro_frame_roce(). Every reason to drop
+ * it has a counter. receive.c */
 void uro_receive(struct uro_shard *shard, const struct uro_frame *frame);
 
 /* Takes the doorbells, runs due timers, then describes at most @room packets. The turns are fair

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tx.c - turns the description of a frame into its octets. */
+/* tx.c - writes the bytes of a described frame. */
 #include "core/tx.h"
 
 #include <string.h>
@@ -23,7 +23,8 @@ static void write_plain(const struct uro_tx *tx, uint8_t *out)
     memset(out, 0, tx->pad_count);
 }
 
-/* Payload, padding and ICRC behind the header that @head is, which was written already. */
+/* Writes the payload, the padding and the ICRC behind the headers @head, which are written already.
+ */
 static void write_summed(const struct uro_tx *tx, const uint8_t *head, uint8_t *out)
 {
     const struct uro_span none = { zeros, 0 }, *first = tx->span_count > 0 ? &tx->spans[0] : &none;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* warm.h - thousands of queue pairs do not fit into a cache: what the next ones need is asked of
- * memory while others have their turn. Changes nothing but time. */
+/* warm.h - prefetches the cache lines of the next queue pairs while others have their turn:
+ * thousands of queue pairs do not fit into a cache. It only saves time. */
 #pragma once
 
 #include "core/qp_private.h"
@@ -19,14 +19,14 @@ static inline void uro_warm_lines(const void *from, const void *to)
         __builtin_prefetch(at, 1);
 }
 
-/* What sending requests and receiving answers looks at. */
+/* Prefetches the cache lines for sending requests and receiving responses. */
 static inline void uro_warm_requester(const struct uro_qp *qp)
 {
     uro_warm_lines(qp, &qp->attr);
     uro_warm_lines(&qp->congestion, &qp->recv);
 }
 
-/* What receiving requests and sending answers looks at. */
+/* Prefetches the cache lines for receiving requests and sending responses. */
 static inline void uro_warm_responder(const struct uro_qp *qp)
 {
     uro_warm_lines(qp, &qp->attr);

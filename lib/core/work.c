@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* work.c - how large the slots of a work queue are. */
+/* work.c - the sizes of work queues. */
 #include "core/work.h"
 
 #include "core/limits.h"

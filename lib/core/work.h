@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* work.h - work requests and the rings they wait in.
+/* work.h - work requests and their rings.
  *
  * A ring has one producer (the posting thread, under its queue's lock in lib/verbs) and one
  * consumer (the engine). Indices run freely; index & mask is the slot. The producer owns a slot
@@ -43,7 +43,7 @@ struct uro_sge {
 /* A send work request in its slot. The poster fills the first part; the engine owns the second. */
 struct uro_wqe {
     uint64_t wr_id;
-    uint64_t remote_address; /* BIND_MW: where the window begins */
+    uint64_t remote_address; /* BIND_MW: start address of the window */
     union {
         uint64_t compare_add;
         uint64_t window_length; /* BIND_MW: octets; 0 unbinds a type 1 window */
@@ -53,7 +53,7 @@ struct uro_wqe {
         } to; /* UD */
         struct uro_flush_kind {
             uint8_t placement;   /* as struct uro_feth */
-            uint8_t selectivity; /* likewise */
+            uint8_t selectivity; /* as struct uro_feth */
         } flush;
     };
     union {
@@ -76,8 +76,8 @@ struct uro_wqe {
     uint32_t first_psn;    /* valid from the first transmission on */
     uint32_t psn_count;    /* PSNs the message uses; 0 = not started, or a local operation */
     uint16_t status;       /* enum uro_wc_status found before its turn to complete came */
-    uint16_t fail_reason;  /* enum uro_fail_reason of that */
-    uint32_t awaited;      /* READ: responses asked for and not there yet */
+    uint16_t fail_reason;  /* enum uro_fail_reason of `status` */
+    uint32_t awaited;      /* READ: responses that were requested and did not arrive yet */
     struct uro_sge sges[]; /* or the inline octets */
 };
 
@@ -97,20 +97,21 @@ struct uro_wq_slots {
     uint32_t mask;   /* slots - 1 */
 };
 
-/* A cache line for each side: the poster looks at the engine's when the queue seems full, the
- * engine at the poster's for `tail` only. Who has one aligns it to a line; the engine's may be used
- * to its end by what is the engine's, too. */
+/* A work queue. The poster and the engine each have a cache line. The poster reads the engine's
+ * line only when the queue seems full. The engine reads only `tail` of the poster's line. A struct
+ * with a uro_wq aligns it to a cache line. More fields of the engine may follow on the engine's
+ * line. */
 struct uro_wq {
     struct uro_wq_slots to_fill;
-    uint32_t capacity; /* requests accepted at once, at most the slots there are */
+    uint32_t capacity; /* most requests in the queue; at most the number of slots */
     uint32_t sge_max;
     uint32_t inline_max;
-    atomic_uint tail;   /* next free; moved by the poster */
-    uint32_t head_seen; /* by the poster */
+    atomic_uint tail;   /* index of the next free slot; moved by the poster */
+    uint32_t head_seen; /* value of `head` that the poster read last */
     uint32_t apart[7];
 
-    struct uro_wq_slots slots; /* the same */
-    atomic_uint head;          /* oldest not finished; moved by the engine */
+    struct uro_wq_slots slots; /* copy of to_fill, on the engine's line */
+    atomic_uint head;          /* index of the oldest unfinished request; moved by the engine */
 };
 
 static_assert(offsetof(struct uro_wq, slots) == 64, "the engine's line");
@@ -120,20 +121,21 @@ static inline void *uro_wq_slot_of(const struct uro_wq_slots *slots, uint32_t in
     return slots->at + (size_t)(index & slots->mask) * slots->stride;
 }
 
-/* Engine: the slot. */
+/* Returns the slot at @index. Engine. */
 static inline void *uro_wq_slot(const struct uro_wq *wq, uint32_t index)
 {
     return uro_wq_slot_of(&wq->slots, index);
 }
 
-/* False: @ahead slots after the next one there is none free. */
+/* Returns whether the slot @ahead slots behind the next slot is free, as far as head_seen shows. */
 static inline bool uro_wq_has_room(const struct uro_wq *wq, uint32_t ahead)
 {
     return atomic_load_explicit(&wq->tail, memory_order_relaxed) + ahead - wq->head_seen <
            wq->capacity;
 }
 
-/* The slot to fill, @ahead slots after the next one, or NULL when the queue is full. */
+/* Returns the slot @ahead slots behind the next slot, to be filled, or NULL when the queue is
+ * full. */
 static inline void *uro_wq_reserve(struct uro_wq *wq, uint32_t ahead)
 {
     if (!uro_wq_has_room(wq, ahead)) {
@@ -145,20 +147,20 @@ static inline void *uro_wq_reserve(struct uro_wq *wq, uint32_t ahead)
                           atomic_load_explicit(&wq->tail, memory_order_relaxed) + ahead);
 }
 
-/* The next @count reserved slots are filled: the engine may take them. */
+/* Publishes the next @count reserved slots, which are filled: the engine may take them. */
 static inline void uro_wq_publish(struct uro_wq *wq, uint32_t count)
 {
     uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed);
     atomic_store_explicit(&wq->tail, tail + count, memory_order_release);
 }
 
-/* Engine: one past the newest published request. */
+/* Returns the index behind the newest published request. Engine. */
 static inline uint32_t uro_wq_tail(const struct uro_wq *wq)
 {
     return atomic_load_explicit(&wq->tail, memory_order_acquire);
 }
 
-/* Engine: oldest request not finished. */
+/* Returns the index of the oldest unfinished request. Engine. */
 static inline uint32_t uro_wq_head(const struct uro_wq *wq)
 {
     return atomic_load_explicit(&wq->head, memory_order_relaxed);
@@ -169,19 +171,22 @@ static inline void uro_wq_finish(struct uro_wq *wq, uint32_t head)
     atomic_store_explicit(&wq->head, head, memory_order_release);
 }
 
-/* Octets of slot memory for a queue; fills in everything but where it is. Limits: core/limits.h. */
-/* The slots of a queue that takes @wanted requests, at most URO_WR_MAX: a power of two. 0 for 0. */
+/* Returns the number of slots of a queue for @wanted requests, at most URO_WR_MAX: a power of two,
+ * or 0 for 0. */
 static inline uint32_t uro_wq_slot_count(uint32_t wanted)
 {
     return wanted == 0 ? 0 : uro_pow2_at_least(wanted);
 }
 
+/* Return the bytes of slot memory for a queue, and initialise @wq except for the address of the
+ * slots. Limits: core/limits.h. */
 size_t uro_wq_layout_send(struct uro_wq *wq, uint32_t capacity, uint32_t sge_max,
                           uint32_t inline_max);
 size_t uro_wq_layout_recv(struct uro_wq *wq, uint32_t capacity, uint32_t sge_max);
 
-/* The slots are at @memory, aligned to 64; nobody posts meanwhile. */
+/* Gives the queue its slot memory, aligned to 64. No poster is active. */
 void uro_wq_lend(struct uro_wq *wq, void *memory);
 
-/* Other slots, which @waiting requests are in from the first one on; likewise. */
+/* Replaces the slots by those of @by, whose first @waiting slots hold the waiting requests. No
+ * poster is active. */
 void uro_wq_replace(struct uro_wq *wq, const struct uro_wq *by, uint32_t waiting);
