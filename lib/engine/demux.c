@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* demux.c - sorts received frames. Every refusal has a counter of its own. */
+/* demux.c - sorts received frames. Every reason to drop a frame has a counter. */
 #include "engine/demux.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ static void roce(const struct uro_demux *to, struct uro_frame *frame, uro_time n
         uro_receive(shard, frame);
 }
 
-/* True when a next hop became known or changed. */
+/* Handles an ICMP frame. Returns whether a next hop became known or changed. */
 static bool icmp(const struct uro_demux *to, const struct uro_frame *frame, uro_time now)
 {
     uro_gsi_icmp(to->gsi, frame, now);
@@ -111,7 +111,7 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
         uro_schedule_all(shard);
 }
 
-/* Where the number of the queue pair is in a frame without IP options. Others are not warmed. */
+/* Offset of the QPN in the BTH. The memory for a frame with IP options is not prefetched. */
 #define QPN_IN_BTH 5u
 
 struct uro_demux_aim uro_demux_aim(const struct uro_pkt *pkt)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* demux.h - a received frame goes to the transport, to the connection manager, to the neighbours, to
- * group membership, or is counted. */
+/* demux.h - gives a received frame to the transport, the connection manager, the neighbours or
+ * group membership, or counts and drops it. */
 #pragma once
 
 #include "core/shard.h"
@@ -18,7 +18,7 @@ struct uro_demux {
 
 void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time now);
 
-/* Whose a frame that comes soon is, as far as can be told at a glance; number 0: not known. */
+/* A quick guess of the queue pair that a frame is for. number 0: not known. */
 struct uro_demux_aim {
     uint32_t number;
     bool response;

@@ -46,8 +46,9 @@ static uint8_t table_bits(const struct uro_engine_config *config)
     return config->table_bits != 0 ? config->table_bits : TABLE_BITS_DEFAULT;
 }
 
-/* By it and a queue pair's number a REQ ends the connection that had this queue pair before. Everybody knows the
- * GUID that a MAC address makes. */
+/* Returns a random CA GUID. A REQ with a GUID and QPN that are in use ends the connection of that
+ * queue pair, so an attacker must not know the GUID. It is not made from the MAC address, which
+ * everybody knows. */
 static uint64_t draw_guid(const uint8_t seed[static URO_RNG_SEED_OCTETS])
 {
     uint8_t other[URO_RNG_SEED_OCTETS];
@@ -55,7 +56,7 @@ static uint64_t draw_guid(const uint8_t seed[static URO_RNG_SEED_OCTETS])
 
     URO_MARK("CM.GUID");
     memcpy(other, seed, sizeof other);
-    other[0] ^= 2; /* other numbers than the connections' */
+    other[0] ^= 2; /* gives other random numbers than the seed of the connection manager */
     uro_rng_init(&rng, other);
     return uro_rng_u64(&rng);
 }
@@ -69,12 +70,12 @@ static struct uro_cm_config cm_config(const struct uro_engine_config *config)
     if (cm.connections == 0)
         cm.connections = CONNECTIONS;
     memcpy(cm.seed, config->seed, sizeof cm.seed);
-    cm.seed[0] ^= 1; /* other numbers than the transport's */
+    cm.seed[0] ^= 1; /* gives other random numbers than the seed of the transport */
     cm.guid = draw_guid(cm.seed);
     return cm;
 }
 
-/* Where the parts of an engine's memory begin. */
+/* The offsets of the parts of an engine's memory. */
 struct layout {
     size_t tables;
     size_t loop;
@@ -160,7 +161,8 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
     return 0;
 }
 
-/* Where each packet is for another of many queue pairs. */
+/* Handles packets that are for different queue pairs, of which there are many. Prefetches their
+ * memory. */
 static void input_many(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
                        uro_time now)
 {
@@ -182,7 +184,7 @@ static void input_many(struct uro_engine *engine, const struct uro_pkt *pkts, ui
     }
 }
 
-/* Whether it is likely that they are for several queue pairs, and that these are not in the cache. */
+/* Returns whether the packets are likely for several queue pairs that are not in the cache. */
 static bool warm_pays(const struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count)
 {
     return uro_warm_pays(&engine->shard) && count > 1 &&
@@ -191,7 +193,7 @@ static bool warm_pays(const struct uro_engine *engine, const struct uro_pkt *pkt
 
 #define LINE 64u
 
-/* Payload that another processor wrote: its lines are on their way here while the frame before is looked at. */
+/* Prefetches payload that another processor wrote, while the frame before is handled. */
 static void fetch_payload(const struct uro_pkt *pkt)
 {
     for (uint32_t at = LINE; at < pkt->length; at += LINE)
@@ -215,8 +217,8 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
     }
 }
 
-/* Delivers the frames to ourselves of the last output: they are written by now, and so is everything
- * described beside them. */
+/* Delivers the frames to our own addresses of the last output. These frames and all other frames of
+ * that output are written by now. */
 static void deliver(struct uro_engine *engine, uro_time now)
 {
     struct uro_loop *loop = &engine->loop;
@@ -227,8 +229,8 @@ static void deliver(struct uro_engine *engine, uro_time now)
     loop->count = 0;
 }
 
-/* Describes at most @room frames of connections and queue pairs. Returns the number that leaves by the
- * port. */
+/* Describes at most @room frames of connections and queue pairs. Returns the number that leaves by
+ * the port. */
 static uint32_t speak(struct uro_engine *engine, struct uro_tx *tx, uint32_t room)
 {
     uint32_t most = room < URO_LOOP_FRAMES ? room : URO_LOOP_FRAMES;

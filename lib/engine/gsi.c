@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gsi.c - see gsi.h. A datagram waits while its next hop is asked for, and is lost with it: the
- * connection manager repeats what matters. When all places are taken the oldest that waits so is lost:
- * who asks in the names of hosts that do not exist must not keep us from answering those that do.
+/* gsi.c - see gsi.h. A datagram waits until its next hop is known. If the next hop does not answer,
+ * the datagram is dropped; the connection manager repeats important messages. When all slots are in
+ * use, the oldest datagram that waits for a next hop is dropped. Otherwise requests with forged
+ * source addresses could fill all slots, and real hosts would get no answer.
  */
 #include "engine/gsi.h"
 
@@ -114,7 +115,8 @@ static void describe(struct uro_gsi *gsi, struct uro_gsi_slot *slot, struct uro_
     gsi->psn = (gsi->psn + 1) & URO_PSN_MASK;
 }
 
-/* False: every datagram that waits can be sent. */
+/* Makes sure that a slot is free, if need be by dropping a datagram. Returns false when no slot is
+ * free and every waiting datagram can be sent. */
 static bool make_room(struct uro_gsi *gsi)
 {
     if (!uro_list_empty(&gsi->unused))
@@ -131,7 +133,7 @@ static bool make_room(struct uro_gsi *gsi)
     return false;
 }
 
-/* Takes over what the connection manager has to say, as far as there is room. */
+/* Takes messages from the connection manager while slots are free. */
 static void collect(struct uro_gsi *gsi, uro_time now)
 {
     while (uro_cm_next(gsi->cm) <= now && make_room(gsi)) {

@@ -9,8 +9,8 @@
 #include "core/shard.h"
 #include "engine/neigh.h"
 
-/* Datagrams whose next hop is asked for, or that are being written: a host that nobody sent to yet may
- * ask for as many connections at once, and have all its answers when its MAC address is known. */
+/* Most datagrams that wait for their next hop or are being written. A new host may send this many
+ * connection requests at once. It gets all answers as soon as its MAC address is known. */
 #define URO_GSI_WAITING 256u
 
 struct uro_gsi_slot {
@@ -25,26 +25,26 @@ struct uro_gsi {
     struct uro_cm *cm;
     uint32_t psn;
     struct uro_list unused;
-    struct uro_list waiting; /* for their next hop, oldest first */
-    struct uro_list written; /* described in the last output */
+    struct uro_list waiting; /* datagrams that wait for their next hop, oldest first */
+    struct uro_list written; /* datagrams described in the last output */
     struct uro_gsi_slot slots[URO_GSI_WAITING];
 };
 
 void uro_gsi_init(struct uro_gsi *gsi, struct uro_shard *shard, struct uro_neigh *neigh,
                   struct uro_cm *cm);
 
-/* A packet for QPN 1. */
+/* Handles a packet for QPN 1. */
 void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time now);
 
-/* A frame of ICMP or ICMPv6. When it says that nobody has the port that a connection manager's datagram went to, the
- * connection manager hears of it. */
+/* Handles a frame of ICMP or ICMPv6. If it is a port-unreachable error for a datagram of the
+ * connection manager, the connection manager is informed. */
 void uro_gsi_icmp(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time now);
 
-/* Describes at most @room datagrams; their octets are ours until the next call. */
+/* Describes at most @room datagrams. Their spans are memory of @gsi, valid until the next call. */
 URO_NODISCARD uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t room,
                                       uro_time now);
 
-/* Nothing that was collected is still to be sent. */
+/* Returns whether all datagrams taken from the connection manager are sent. */
 bool uro_gsi_idle(const struct uro_gsi *gsi);
 
 uro_time uro_gsi_next(const struct uro_gsi *gsi);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loop.h - frames to ourselves: written like any other, kept here instead of leaving, delivered by
- * the next output.
+/* loop.h - frames to our own addresses. They are written like other frames, kept here, and
+ * delivered by the next output.
  *
- * Delivering them any earlier would let an answer finish requests while frames that were described
- * beside them, and not written yet, still point into what a finished request gives back.
+ * An earlier delivery could complete a request while other described frames are not written yet.
+ * Their spans point into the memory of the request, which the application may change after the
+ * completion.
  */
 #pragma once
 
 #include "core/pkt.h"
 #include "core/tx.h"
 
-/* Frames that wait at once: a burst of any port, so that a round is as long with them as without. */
+/* Most frames that wait at once: the burst size of the ports, so that loopback does not make a
+ * round longer. */
 #define URO_LOOP_FRAMES 32u
 
 struct uro_loop {
@@ -20,13 +22,14 @@ struct uro_loop {
     struct uro_pkt frames[URO_LOOP_FRAMES];
 };
 
-/* Octets of buffer memory for a link whose largest IP packet has @mtu octets. */
+/* Returns the bytes of buffer memory for a link whose largest IP packet has @mtu bytes. */
 size_t uro_loop_size(uint32_t mtu);
 
-/* @memory: uro_loop_size() octets, aligned to 64. It is not touched before a frame is kept. */
+/* Initialises a loop. @memory: uro_loop_size() bytes, aligned to 64. The memory is not touched
+ * before a frame is kept. */
 void uro_loop_init(struct uro_loop *loop, uint32_t mtu, void *memory);
 
-/* Takes what goes to ourselves out of @count described frames and copies what goes both ways; at
- * most URO_LOOP_FRAMES - loop->count of them. Returns how many are left for the port; their order
- * stays. */
+/* Takes the frames with URO_TX_LOCAL out of @count described frames, and copies the frames with
+ * URO_TX_BOTH. These are at most URO_LOOP_FRAMES - loop->count frames. Returns the number of frames
+ * left for the port, in their order. */
 URO_NODISCARD uint32_t uro_loop_take(struct uro_loop *loop, struct uro_tx *tx, uint32_t count);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* member.c - which groups, and when each is reported.
+/* member.c - the table of groups, and the times of their reports.
  *
- *   change   joined, left, or the link came up: said at once and, because a report may be lost, once
- *            more within a second
- *   answer   a query: within the time it names, at a moment of our own, all that was asked for in one
- *            report
+ *   change   a group was joined or left, or the link came up: reported at once and, because a
+ *            report may be lost, again within a second
+ *   answer   a query arrived: all requested groups are reported at a random time within the time
+ *            that the query names
  *
- * All records that are due at one time go into one report for each IP version, which takes as many
- * frames as it needs. While a router asks in an older version, each group has a message of that
- * version. A query that names sources is answered as if it named none: we want all of them.
+ * All records that are due at the same time go into one report for each IP version. A report has as
+ * many frames as it needs. While a router queries in an older version, each group has a message of
+ * that version. A query that names sources is answered as a query without sources, because we
+ * receive from all sources.
  */
 #include "engine/member.h"
 
@@ -21,9 +22,9 @@
 #include "wire/igmp.h"
 #include "wire/mld.h"
 
-#define ROBUSTNESS         2u /* times that a change is said */
+#define ROBUSTNESS         2u /* number of reports of a change */
 #define CHANGE_INTERVAL_MS 1000u
-#define OLDER_FOR          URO_MS(260000) /* two queries of 125 s and their 10 s, as is usual */
+#define OLDER_FOR          URO_MS(260000) /* the usual two query intervals of 125 s, plus 10 s */
 
 #define NONE UINT16_MAX
 static_assert(URO_ENGINE_MACS_MAX < NONE, "the number of a group must fit");
@@ -43,8 +44,8 @@ static struct uro_member_reports *reports_of(struct uro_member *member, const st
     return &member->reports[uro_gid_is_ipv4(group) ? 0 : 1];
 }
 
-/* Nobody asks for all nodes, and what stays in the machine concerns
- * nobody else. */
+/* Returns whether the group is reported. The all-nodes group and groups that stay inside the
+ * machine are not. */
 static bool is_reported(const struct uro_gid *group)
 {
     if (uro_gid_is_ipv4(group) ? !uro_gid_equal(group, &all_hosts)
@@ -85,8 +86,8 @@ static void unlink_group(struct uro_member *member, uint16_t index)
     *at = member->groups[index].next;
 }
 
-/* There is always room for one more that is in use: one that was left makes way, if need be
- * unreported. */
+/* Returns a free entry. If there is none, it takes the entry of a group that was left, even if the
+ * leave was not reported yet. The table is larger than the number of groups in use. */
 static uint16_t take(struct uro_member *member)
 {
     uint16_t index = NONE;
@@ -212,7 +213,7 @@ static uint8_t newest(bool v6)
     return v6 ? URO_MEMBERSHIP_MLD : URO_MEMBERSHIP_IGMP;
 }
 
-/* The oldest that somebody asks in. */
+/* Returns the oldest version in which a router queries. */
 static uint8_t version_at(const struct uro_member_reports *reports, bool v6, uro_time now)
 {
     uint8_t version = 1;
@@ -308,7 +309,7 @@ void uro_member_run(struct uro_member *member, uro_time now)
             begin_report(member, v6, now);
 }
 
-/* One frame of the report under way; false when nothing is left to be said. */
+/* Writes the next frame of the current report. Returns false when no record is left. */
 static bool next_frame(struct uro_member *member, bool v6, uint8_t *octets, struct uro_tx *tx)
 {
     struct uro_member_reports *reports = &member->reports[v6];
@@ -373,7 +374,7 @@ uint32_t uro_member_macs(const struct uro_member *member, struct uro_mac *macs, 
 
     URO_MARK("MCAST.MAC");
     for (uint32_t i = 0; i < URO_MEMBER_BUCKETS; i++) {
-        const uint32_t from = count; /* the same address is only in the same bucket */
+        const uint32_t from = count; /* groups with the same MAC address share a bucket */
         for (uint16_t at = member->buckets[i]; at != NONE; at = member->groups[at].next) {
             const struct uro_mac mac = uro_mac_multicast(&member->groups[at].gid);
             if (in_use(&member->groups[at]) && count < room)

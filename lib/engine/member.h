@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* member.h - the multicast groups this engine belongs to, and who is told of them: routers and
- * switches by IGMP and MLD, the link's filter by a list of MAC addresses.
+/* member.h - the multicast groups of this engine. It reports them to routers and switches by IGMP
+ * and MLD, and to the filter of the link by a list of MAC addresses.
  *
- * Besides what programs join, an engine is a member of what it needs itself: all nodes, and the
+ * An engine is a member of the groups that programs join, of the all-nodes group, and of the
  * solicited-node group of each of its IPv6 addresses.
  */
 #pragma once
@@ -17,17 +17,17 @@
 #include "wire/membership.h"
 
 #define URO_MEMBER_BUCKETS      1024u
-#define URO_MEMBER_FRAMES_MAX   4u    /* described by one output */
-#define URO_MEMBER_FRAME_OCTETS 1514u /* a link may carry more; a report needs not */
+#define URO_MEMBER_FRAMES_MAX   4u    /* most frames described by one output */
+#define URO_MEMBER_FRAME_OCTETS 1514u /* largest frame of a report */
 
 struct uro_member_group {
     struct uro_gid gid;
-    uint16_t next;   /* in its bucket */
+    uint16_t next;   /* index of the next group in the bucket */
     bool joined;     /* by a program */
     bool own;        /* needed by the engine itself */
     bool asked;      /* a query named it */
-    uint8_t changes; /* reports of joining or leaving that are still to be made */
-    uint8_t record;  /* what the report being sent says of it, an enum uro_membership; 0: nothing */
+    uint8_t changes; /* reports of joining or leaving that must still be sent */
+    uint8_t record;  /* record in the report being sent, an enum uro_membership; 0: no record */
 };
 
 /* Reports of one IP version. */
@@ -45,16 +45,17 @@ struct uro_member {
     const struct uro_engine_config *config;
     struct uro_counters *counters;
     struct uro_rng *rng;
-    uint32_t joined;  /* groups */
+    uint32_t joined;  /* number of groups that programs joined */
     uint32_t version; /* changes with the list of MAC addresses */
-    uint32_t used;    /* groups[0 .. used) are in buckets; those that were left stay until needed */
+    uint32_t used;    /* groups[0 .. used) are in buckets, also groups that were left */
     struct uro_member_reports reports[2]; /* IPv4, IPv6 */
-    uint16_t buckets[URO_MEMBER_BUCKETS]; /* by what makes the MAC address */
+    uint16_t buckets[URO_MEMBER_BUCKETS]; /* hash of the bits that make the MAC address */
     uint8_t frames[URO_MEMBER_FRAMES_MAX][URO_MEMBER_FRAME_OCTETS];
     struct uro_member_group groups[URO_ENGINE_MACS_MAX];
 };
 
-/* Nothing is sent before somebody joins or the link is said to be up. @rng is the shard's. */
+/* Initialises the groups. No report is sent before a program joins a group or the link is reported
+ * up. @rng is the generator of the shard. */
 void uro_member_init(struct uro_member *member, const struct uro_engine_config *config,
                      struct uro_counters *counters, struct uro_rng *rng);
 
@@ -66,24 +67,25 @@ URO_NODISCARD int uro_member_join(struct uro_member *member, const struct uro_gi
 /* Leaves a group, when its last member leaves. */
 void uro_member_leave(struct uro_member *member, const struct uro_gid *group, uro_time now);
 
-/* Whether a program joined it. */
+/* Returns whether a program joined @group. */
 bool uro_member_of(const struct uro_member *member, const struct uro_gid *group);
 
-/* A received IGMP or MLD message. */
+/* Handles a received IGMP or MLD message. */
 void uro_member_input(struct uro_member *member, const struct uro_frame *frame, uro_time now);
 
-/* The link came up: whoever is there has not heard of us. */
+/* Reports all groups again after the link came up: routers there may not know of them. */
 void uro_member_tell_all(struct uro_member *member, uro_time now);
 
 /* Puts the records that are due into reports. */
 void uro_member_run(struct uro_member *member, uro_time now);
-/* Describes at most @room frames; their spans are memory of ours, written again by the next call. */
+/* Describes at most @room frames. Their spans are memory of @member, which the next call
+ * overwrites. */
 URO_NODISCARD uint32_t uro_member_output(struct uro_member *member, struct uro_tx *tx,
                                          uint32_t room);
 uro_time uro_member_next(const struct uro_member *member, uro_time now);
 
-/* The groups that programs joined, at most @room; returns how many. */
+/* Writes at most @room groups that programs joined, and returns their number. */
 uint32_t uro_member_groups(const struct uro_member *member, struct uro_gid *groups, uint32_t room);
 
-/* The MAC addresses of all groups, each once, at most @room; returns how many. */
+/* Writes at most @room MAC addresses of all groups, each once, and returns their number. */
 uint32_t uro_member_macs(const struct uro_member *member, struct uro_mac *macs, uint32_t room);

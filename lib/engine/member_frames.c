@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* member_frames.c - reports of IGMP and MLD as frames.
  *
- * Those of IGMPv3 and MLDv2 are sent to one group of all who listen for reports, older ones to the
- * group they are about; all with a TTL of 1. IPv4 says it in its TOS too: internetwork control.
+ * Reports of IGMPv3 and MLDv2 are sent to the group of all report listeners. Older reports are sent
+ * to the group that they report. All reports have a TTL of 1. IPv4 reports have the TOS of
+ * internetwork control.
  */
 #include "engine/member_frames.h"
 
@@ -94,7 +95,7 @@ bool uro_member_writer_add(struct uro_member_writer *writer, enum uro_membership
     return true;
 }
 
-/* The first of our addresses that is of the right kind, or none: zero, which both protocols take. */
+/* Returns our first address of the right kind, or zero, which both protocols accept. */
 static struct uro_gid source(const struct uro_engine_config *config, bool v6)
 {
     static const struct uro_gid unspecified;
@@ -108,8 +109,8 @@ static struct uro_gid source(const struct uro_engine_config *config, bool v6)
     return v6 ? unspecified : uro_gid_from_ipv4(none);
 }
 
-/* Returns the destination of a report: the address of all report listeners. In older versions it is the
- * group, or all routers for a leave. */
+/* Returns the destination of a report: the address of all report listeners. In older versions it is
+ * the group, or all routers for a leave. */
 static struct uro_gid dest(const struct uro_member_writer *writer)
 {
     if (!is_old(writer))

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* neigh.c - the next hops in use and when each is asked about.
+/* neigh.c - the next hops in use, and the times of their ARP and ND requests.
  *
- *   ASKING  a request after 5, 10, 20 ... ms; after nine without answer, 1.3 s, LOST. Frames wait.
- *           Impatient at first: a virtual link may come up just after we asked.
- *   KNOWN   asked again, by unicast, 30 s after the last answer; three unanswered: ASKING.
- *   LOST    a request every second for as long as somebody uses it. Frames are dropped, so that
- *           the retry budget of a queue pair ends as its attributes say.
+ *   ASKING  Requests are sent after 5, 10, 20 ... ms. After nine requests without answer, 1.3 s,
+ *           the next hop is LOST. Frames wait. The first intervals are short because a virtual link
+ *           may come up just after the first request.
+ *   KNOWN   A unicast request is sent 30 s after the last answer. After three requests without
+ *           answer the next hop is ASKING.
+ *   LOST    A request is sent every second as long as the next hop is in use. Frames are dropped,
+ *           so that queue pairs fail after their retry budget.
  *
- * An answer, or any ARP or ND message that names the address, makes it KNOWN. When it is that already, with
- * another MAC address, it is doubted: ASKING, but by unicast, so that only the one that was known can answer.
- * Five unanswered, 155 ms, and everybody is asked. Who claims again is looked into once a second. An
- * address of our own and a multicast group are KNOWN for ever.
+ * An answer, or any ARP or ND message with the address, makes a next hop KNOWN. If the message has
+ * another MAC address than a KNOWN next hop, the next hop is doubted. It is then ASKING, but by
+ * unicast, so that only the host with the known MAC address can answer. After five requests without
+ * answer, 155 ms, requests go to everybody. Doubts of one next hop are checked at most once a
+ * second. Our own addresses and multicast groups are KNOWN for ever.
  */
 #include "engine/neigh.h"
 
@@ -20,7 +23,7 @@
 #include "base/mark.h"
 #include "engine/neigh_frames.h"
 
-#define ASK_INTERVAL     URO_MS(5) /* doubled each time */
+#define ASK_INTERVAL     URO_MS(5) /* doubled after each request */
 #define ASK_MAX          9u
 #define LOST_INTERVAL    URO_MS(1000)
 #define KNOWN_FOR        URO_MS(30000)
@@ -29,7 +32,7 @@
 #define DOUBT_MAX        5u
 #define SURE_FOR         URO_MS(1000)
 
-/* The next hop of everything where the link finds the way; nobody sees it. */
+/* The MAC address of all next hops where the link finds them itself. It is not sent. */
 static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
 
 static uint32_t hops_of(const struct uro_engine_config *config)
@@ -68,7 +71,7 @@ static bool ours(const struct uro_neigh *neigh, const struct uro_gid *address)
     return false;
 }
 
-/* The address to ask for: the destination itself, or the gateway. */
+/* Finds the next hop's address: the destination itself, or the gateway. */
 static int route(const struct uro_neigh *neigh, uint8_t sgid_index, const struct uro_gid *dest,
                  struct uro_gid *next)
 {
@@ -108,7 +111,7 @@ static struct uro_neigh_entry *find(struct uro_neigh *neigh, const struct uro_gi
     return entry;
 }
 
-/* An entry for @address, in its bucket; NULL when all are in use. */
+/* Adds an entry for @address. Returns NULL when all entries are in use. */
 static struct uro_neigh_entry *add(struct uro_neigh *neigh, const struct uro_gid *address)
 {
     struct uro_neigh_entry **head = bucket(neigh, address);
@@ -136,8 +139,8 @@ static void drop(struct uro_neigh *neigh, struct uro_neigh_entry *entry)
     neigh->free = entry;
 }
 
-/* An address of our own, unless others have it too, and a group's, are nobody's to tell: known at once, never asked about, never
- * lost. So is every other where the link finds the way. */
+/* An address of our own, unless others have it too, and a group's, are nobody's to tell: known at
+ * once, never asked about, never lost. So is every other where the link finds the way. */
 static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *entry)
 {
     entry->hop.share = 0;
@@ -149,7 +152,7 @@ static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *
         entry->hop.mac = neigh->config->mac;
         entry->hop.way = URO_TX_LOCAL;
     } else if (neigh->config->link_routes) {
-        const bool own = ours(neigh, &entry->address); /* and of other processes */
+        const bool own = ours(neigh, &entry->address); /* other processes may share it */
         entry->hop.mac = own ? neigh->config->mac : link_mac;
         entry->hop.way = URO_TX_WIRE;
         entry->hop.share = own ? neigh->config->share : 0;
@@ -199,7 +202,8 @@ void uro_neigh_put(struct uro_neigh *neigh, struct uro_hop *hop)
         drop(neigh, entry);
 }
 
-/* Nobody can take a neighbour in use away by saying so. */
+/* Plans a check of the known MAC address, because a host claims another MAC address. The known
+ * address stays in use until then. */
 static void doubt(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_time now)
 {
     uro_count(neigh->counters, URO_COUNT_ARP_DOUBTED);
@@ -209,7 +213,7 @@ static void doubt(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_ti
     due_at(neigh, entry, now < entry->sure ? entry->sure : now);
 }
 
-/* Somebody said that @address is at @mac. */
+/* Handles a message with the MAC address of @address. Returns whether a next hop changed. */
 static bool learn(struct uro_neigh *neigh, const struct uro_gid *address, const struct uro_mac *mac,
                   uro_time now)
 {
@@ -217,7 +221,7 @@ static bool learn(struct uro_neigh *neigh, const struct uro_gid *address, const 
 
     if (entry == NULL || is_fixed(neigh, entry))
         return false;
-    if (mac->octets[0] & 1) /* a group address is nobody's */
+    if (mac->octets[0] & 1) /* a multicast MAC address belongs to no host */
         return false;
     bool same = memcmp(&entry->hop.mac, mac, sizeof *mac) == 0;
     if (!same && (entry->hop.state == URO_HOP_KNOWN || entry->doubted)) {
@@ -285,7 +289,8 @@ bool uro_neigh_icmp(struct uro_neigh *neigh, const struct uro_frame *frame, uro_
     return false;
 }
 
-/* The one that was known is asked a few times, then everybody. */
+/* Begins the check of a doubted next hop by unicast requests, or ends it after some requests
+ * without answer: then requests go to everybody. */
 static void look_into(struct uro_neigh_entry *entry)
 {
     bool begins = entry->hop.state == URO_HOP_KNOWN;
@@ -301,7 +306,7 @@ static void look_into(struct uro_neigh_entry *entry)
     entry->doubted = begins;
 }
 
-/* One due entry: ask, or change its state. True when the state changed. */
+/* Handles a due entry: sends a request, or changes its state. Returns whether the state changed. */
 static bool act(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_time now)
 {
     enum uro_hop_state before = entry->hop.state;
@@ -314,7 +319,7 @@ static bool act(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_time
         entry->asked = 0;
     }
     if (neigh->reply_count == URO_NEIGH_REPLIES_MAX)
-        return entry->hop.state != before; /* no room to ask: stays due, and it was not asked */
+        return entry->hop.state != before; /* no free slot for a request: the entry stays due */
     entry->asked++;
     uro_neigh_ask(neigh, entry);
     switch (entry->hop.state) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* neigh.h - who has which MAC address: ARP and ND, asked, answered, retried, expired; and echo.
+/* neigh.h - next hops and their MAC addresses by ARP and ND; answers to echo requests.
  *
- * Also the owner of the few frames the engine sends that are not RoCE.
+ * It also has the queue of these frames, which are not RoCE.
  *
- * ARP and ND prove nothing. If a host claims another MAC address for a next hop in use, the known MAC address is asked first,
- * up to five times in 155 ms. Otherwise one frame of any host on the segment would take the peer of every connection away.
+ * ARP and ND prove nothing. If a host claims another MAC address for a next hop in use, the known
+ * MAC address is asked first, up to five times in 155 ms. Otherwise one frame of any host on the
+ * segment would take the peer of every connection away.
  */
 #pragma once
 
@@ -14,21 +15,21 @@
 #include "engine/engine.h"
 #include "wire/frame.h"
 
-#define URO_NEIGH_HOPS_MAX     32768u /* next hops in use at once; rxe has as many address handles */
+#define URO_NEIGH_HOPS_MAX     32768u /* next hops in use at once; rxe: address handles */
 #define URO_NEIGH_BUCKETS      4096u
 #define URO_NEIGH_REPLIES_MAX  16u /* frames waiting for the next output */
 #define URO_NEIGH_REPLY_OCTETS 2048u
 
 struct uro_neigh_entry {
-    struct uro_neigh_entry *next; /* in its bucket, or among the free ones */
+    struct uro_neigh_entry *next; /* next entry in the bucket or in the list of free entries */
     struct uro_hop hop;
-    struct uro_gid address; /* whose MAC address is wanted */
-    struct uro_gid source;  /* one of ours, for asking */
-    uint32_t users;         /* paths that hold it; 0 = free */
-    uint32_t asked;         /* times since the last answer */
-    bool doubted;  /* somebody says that it has another MAC address; frames wait once it is asked */
-    uro_time due;  /* when to ask next */
-    uro_time sure; /* it has answered a doubt: no other before that */
+    struct uro_gid address; /* IP address of the next hop */
+    struct uro_gid source;  /* our address for requests */
+    uint32_t users;         /* paths that hold the entry; 0 = free */
+    uint32_t asked;         /* requests since the last answer */
+    bool doubted;  /* a host claims another MAC address; frames wait once a request is sent */
+    uro_time due;  /* time of the next request */
+    uro_time sure; /* the address was confirmed: no new doubt is checked before this time */
 };
 
 struct uro_neigh_reply {
@@ -48,37 +49,42 @@ struct uro_neigh {
     struct uro_neigh_reply replies[URO_NEIGH_REPLIES_MAX];
     uint32_t hops;                   /* next hops in use at once */
     bool refused;                    /* a next hop was refused because all are in use */
-    struct uro_neigh_entry *entries; /* as many, lent; none is touched before it is used */
+    struct uro_neigh_entry *entries; /* `hops` entries, lent; not touched before they are used */
 };
 
-/* Octets of memory for the next hops that a configuration asks for. */
+/* Returns the bytes of memory for the next hops of a configuration. */
 size_t uro_neigh_size(const struct uro_engine_config *config);
 
-/* @memory: uro_neigh_size() octets, aligned to 64. */
+/* Initialises the table. @memory: uro_neigh_size() bytes, aligned to 64. */
 void uro_neigh_init(struct uro_neigh *neigh, const struct uro_engine_config *config,
                     struct uro_counters *counters, void *memory);
 
-/* The next hop towards @dest from address number @sgid_index, held until uro_neigh_put(); asking
- * starts at once. To one of our own addresses: ourselves, by URO_TX_LOCAL. To a multicast group: its
- * MAC address, by URO_TX_BOTH. Returns 0, -EINVAL (no such source address, or of the other IP version),
- * -ENETUNREACH (another subnet and no gateway) or -ENOMEM (as many as there may be are in use). */
+/* Finds the next hop towards @dest from our address number @sgid_index, and holds it until
+ * uro_neigh_put(). Requests for its MAC address begin at once. The next hop of our own addresses
+ * has URO_TX_LOCAL. The next hop of a multicast group has the group's MAC address and URO_TX_BOTH.
+ * Returns 0, or
+ *   -EINVAL       no such source address, or it is of the other IP version
+ *   -ENETUNREACH  another subnet, and no gateway is configured
+ *   -ENOMEM       all next hops are in use */
 URO_NODISCARD int uro_neigh_get(struct uro_neigh *neigh, uint8_t sgid_index,
                                 const struct uro_gid *dest, uro_time now, struct uro_hop **hop);
 void uro_neigh_put(struct uro_neigh *neigh, struct uro_hop *hop);
 
-/* Frames that are not RoCE: ARP, ICMP, ICMPv6. True when a next hop became known or changed. */
+/* Handle frames that are not RoCE: ARP, ICMP, ICMPv6. Return whether a next hop became known or
+ * changed. */
 URO_NODISCARD bool uro_neigh_arp(struct uro_neigh *neigh, const struct uro_frame *frame,
                                  uro_time now);
 URO_NODISCARD bool uro_neigh_icmp(struct uro_neigh *neigh, const struct uro_frame *frame,
                                   uro_time now);
 
-/* Asks, gives up, asks again, as due. True when a next hop changed its state. */
+/* Sends the due requests, and changes the state of next hops that do not answer. Returns whether a
+ * state changed. */
 URO_NODISCARD bool uro_neigh_run(struct uro_neigh *neigh, uro_time now);
 
-/* Describes at most @room frames; their spans are the neighbour's own memory. */
+/* Describes at most @room frames. Their spans are memory of @neigh. */
 URO_NODISCARD uint32_t uro_neigh_output(struct uro_neigh *neigh, struct uro_tx *tx, uint32_t room);
 
-/* The link came back: everything known may have changed. */
+/* Asks for all next hops again after the link came back. */
 void uro_neigh_forget(struct uro_neigh *neigh, uro_time now);
 
 uro_time uro_neigh_next(const struct uro_neigh *neigh, uro_time now);

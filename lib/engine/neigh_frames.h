@@ -6,7 +6,8 @@
 #include "wire/arp.h"
 #include "wire/icmp.h"
 
-/* ARP request or neighbour solicitation: by multicast while asking, else to the known MAC. */
+/* Sends an ARP request or neighbour solicitation: to everybody while no MAC address is known,
+ * otherwise to the known MAC address. */
 void uro_neigh_ask(struct uro_neigh *neigh, const struct uro_neigh_entry *entry);
 
 void uro_neigh_send_arp_reply(struct uro_neigh *neigh, const struct uro_arp *request);
