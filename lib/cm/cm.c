@@ -9,7 +9,7 @@
 #include "core/shard.h"
 
 #define LINE        64u
-#define LONGEST     24u /* a minute: a peer may name hours, which would hold our connections */
+#define LONGEST     24u /* a minute: longer times of a peer would block our connections */
 #define MIX         UINT64_C(0x9e3779b97f4a7c15) /* 2^64 divided by the golden ratio, odd */
 #define MOST_EVENTS (1u << URO_CONN_REQUEST | 1u << URO_CONN_RESPONSE | 1u << URO_CONN_REJECTED)
 
@@ -29,7 +29,7 @@ size_t uro_cm_size(const struct uro_cm_config *config)
            config->connections * sizeof(struct uro_conn);
 }
 
-/* Returns where the memory of the table ends. */
+/* Initialises a table. Returns the end of its memory. */
 static uint8_t *start_hash(struct uro_cm *cm, struct uro_hash *hash, uint8_t *memory)
 {
     uro_hash_init(hash, memory, cm->config.connections);
@@ -70,7 +70,7 @@ void uro_cm_set_path_mtu(struct uro_cm *cm, uint8_t code)
 
 /* ---- the pool ------------------------------------------------------------------------------ */
 
-/* No list, table or timer refers to it any more. */
+/* Removes the connection from all lists, tables and timers. */
 static void forget(struct uro_conn *conn)
 {
     uro_listen_done(conn);
@@ -81,7 +81,8 @@ static void forget(struct uro_conn *conn)
     uro_hash_remove(&conn->cm->by_id, &conn->node);
 }
 
-/* The one that has waited longest: first those for which everything was said. */
+/* Takes the oldest connection without owner: first from `over`, where no message is pending, then
+ * from `leaving`. Returns NULL when there is none. */
 static struct uro_conn *reuse(struct uro_cm *cm)
 {
     struct uro_list *list = uro_list_empty(&cm->over) ? &cm->leaving : &cm->over;
@@ -375,11 +376,11 @@ bool uro_cm_end_all(struct uro_cm *cm, uro_time now)
     cm->now = now;
     for (uint32_t i = 0; i < cm->pool_used; i++) {
         struct uro_conn *conn = &cm->pool[i];
-        if (uro_link_used(&conn->link)) /* nobody's already */
+        if (uro_link_used(&conn->link)) /* has no owner already */
             continue;
         if (cm->reply_count == URO_CM_REPLIES)
             return false;
-        if (!conn->owned) { /* a request that nobody fetched */
+        if (!conn->owned) { /* a request whose event was not fetched */
             uro_conn_close(conn, now);
             continue;
         }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cm.h - the connection manager of one engine: connections by messages on QP1 (IBTA Vol. 1,
- * "Communication Management"). Sans-IO like the transport; messages come and go as plain values
- * with the addresses they are from and for, engine/gsi.c carries them.
+ * "Communication Management"). It does no I/O. Messages are plain values with their source and
+ * destination addresses; engine/gsi.c sends and receives them.
  *
  *   cm.c          the pool of connections, the queue of messages, timers
- *   conn.c        what the owner asks for: connect, accept, reject, disconnect, close
- *   conn_state.c  what each message means in each state
- *   listen.c      who waits for requests
- *   sidr.c        the same for datagrams
- *   conn_qp.c     what a connection means for its queue pair
+ *   conn.c        the calls of the owner: connect, accept, reject, disconnect, close
+ *   conn_state.c  the effect of each message in each state
+ *   listen.c      listeners
+ *   sidr.c        service ID resolution for datagrams
+ *   conn_qp.c     the queue pair attributes of a connection
  *   ip_cm.c       the addresses that rdma_cm puts into the private data
  *
- * Everything runs with the engine locked.
+ * The caller of each function holds the engine lock.
  */
 #pragma once
 
@@ -22,34 +22,34 @@
 #include "base/wheel.h"
 #include "wire/cm_msg.h"
 
-/* A request that nobody took is sent so many times, so far apart: about three seconds for a server
- * that is starting. */
+/* Number of copies of a request that is reported as undelivered, and the time between two copies:
+ * about three seconds, in which a server may start. */
 #define URO_CM_UNDELIVERED_MAX   12u
 #define URO_CM_UNDELIVERED_AGAIN URO_MS(250)
-#define URO_CM_REPLIES           64u /* messages that are sent once; more are lost, as on any wire */
+#define URO_CM_REPLIES           64u /* queue of messages that are sent once; a full queue drops */
 
 struct uro_conn;
 
 struct uro_cm_config {
-    uint64_t guid;        /* CA GUID, unlike that of any other stack on the network */
-    uint32_t connections; /* that may exist at once, those in time-wait included */
+    uint64_t guid;        /* CA GUID, unique on the network */
+    uint32_t connections; /* most connections at once, including connections in TIMEWAIT */
     uint32_t services;    /* most services with a listener at one address; 0: no limit */
     uint8_t share;        /* upper URO_SHARE_BITS of all IDs; 0: any */
-    uint8_t path_mtu;     /* the largest of our link now: 1 = 256 .. 5 = 4096 octets */
+    uint8_t path_mtu;     /* largest path MTU of our link now: 1 = 256 .. 5 = 4096 bytes */
     uint8_t seed[URO_RNG_SEED_OCTETS];
 };
 
-/* Where a message is from and for. */
+/* The addresses of a message. */
 struct uro_cm_route {
     struct uro_gid local;
     struct uro_gid remote;
-    uint8_t sgid_index; /* of local */
+    uint8_t sgid_index; /* GID index of `local` */
     uint8_t traffic_class;
     uint8_t hop_limit;
     uint32_t flow_label;
 };
 
-/* A message on its way out. */
+/* A message to send. */
 struct uro_cm_out {
     struct uro_cm_route route;
     uint8_t mad[URO_MAD_LEN];
@@ -61,11 +61,11 @@ struct uro_cm {
     struct uro_rng rng;
     uro_time now;
     struct uro_wheel wheel;
-    struct uro_conn *pool; /* config.connections of them */
-    bool full;             /* a connection was refused, since all have an owner */
-    uint32_t pool_used;    /* the first so many were used at least once */
+    struct uro_conn *pool; /* config.connections connections */
+    bool full;             /* a connection was refused, because all have an owner */
+    uint32_t pool_used;    /* pool[0 .. pool_used) were used at least once */
     struct uro_list unused;
-    struct uro_list leaving; /* nobody's, their DREQ not answered yet, oldest first */
+    struct uro_list leaving; /* without owner, their DREQ not answered yet, oldest first */
     struct uro_list over;    /* without owner, kept for a while for late messages, oldest first */
     struct uro_hash by_id;   /* by local communication ID */
     uint64_t hash_key;       /* secret: no peer can choose the buckets of its connections */
@@ -74,7 +74,7 @@ struct uro_cm {
     struct uro_list listeners;
     uint32_t listener_count;
     bool services_full; /* a listener was refused: its address has config.services services */
-    uint32_t listeners_version; /* another one whenever they may have changed */
+    uint32_t listeners_version; /* changes whenever the listeners may have changed */
     struct uro_list to_send;    /* connections whose message is due */
     struct uro_list events;     /* connections with events to fetch */
     uint32_t reply_first;
@@ -82,32 +82,33 @@ struct uro_cm {
     struct uro_cm_out replies[URO_CM_REPLIES];
 };
 
-/* Octets of memory, aligned to 64, for the manager and its pool. */
+/* Returns the bytes of memory for the manager and its pool, aligned to 64. */
 size_t uro_cm_size(const struct uro_cm_config *config);
 struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
                            struct uro_counters *counters, uro_time now);
 
-/* The largest that requests may ask for from now on. */
+/* Sets the largest path MTU that requests may ask for from now on. */
 void uro_cm_set_path_mtu(struct uro_cm *cm, uint8_t code);
 
-/* A management datagram of ours arrived on QP1. */
+/* Handles a management datagram that arrived on QP1. */
 void uro_cm_receive(struct uro_cm *cm, const struct uro_cm_route *route,
                     const uint8_t mad[static URO_MAD_LEN], uro_time now);
 
-/* Nobody has the port at @remote that a datagram of ours went to, somebody says. @quoted is what he
- * shows of it, from the MAD on. If @quoted is the newest copy of a request of ours, the request is
- * sent again after URO_CM_UNDELIVERED_AGAIN: its server may be starting. After
- * URO_CM_UNDELIVERED_MAX such reports the request fails. */
+/* Handles an ICMP error: no process at @remote has the port that our datagram was sent to. @quoted
+ * is the part of our datagram in the error, from the MAD on. If @quoted is the newest copy of a
+ * request, the request is sent again after URO_CM_UNDELIVERED_AGAIN: its server may be starting.
+ * After URO_CM_UNDELIVERED_MAX such reports the request fails. */
 void uro_cm_undelivered(struct uro_cm *cm, const struct uro_gid *remote, const uint8_t *quoted,
                         uint32_t length, uro_time now);
 
-/* Lets due timers act, then gives the next message to send; false when there is none. */
+/* Runs the due timers, then returns the next message to send. Returns false when there is none. */
 bool uro_cm_output(struct uro_cm *cm, struct uro_cm_out *out, uro_time now);
 
-/* The process ends: the peer of every connection is told, as far as there is room for that. To be
- * called again after input and output until it says that all have answered, or for as long as the
- * process may be held up. Owners still have to close what they own, should they come to it. */
+/* Ends all connections when the process ends: informs the peer of each connection, as far as there
+ * is room for messages. Call it again after input and output, until it returns true because all
+ * peers have answered, or until the process cannot wait longer. Owners may still close their
+ * connections. */
 URO_NODISCARD bool uro_cm_end_all(struct uro_cm *cm, uro_time now);
 
-/* When output must be called even if nothing arrives. */
+/* Returns the time at which output must be called even if no packet arrives. */
 uro_time uro_cm_next(const struct uro_cm *cm);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conn.c - what the owner of a connection asks for, and the messages that follow from it. */
+/* conn.c - the calls of the owner of a connection, and the messages that they send. */
 #include "cm/conn.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #define TRANSPORT_UC    1u
 #define TRANSPORT_OTHER 3u
 #define EXTENDED_XRC    1u
-#define ACK_DELAY       15u /* ours, as the device attributes say */
-#define MRA_SERVICE     24u /* 4.096 us * 2^24, 69 s: the application takes its time */
+#define ACK_DELAY       15u /* our local_ca_ack_delay, as in the device attributes */
+#define MRA_SERVICE     24u /* 4.096 us * 2^24, 69 s: time for the application to answer */
 #define TWO_WAYS        2u
 
 static bool is_xrc(const struct uro_conn *conn)
@@ -23,7 +23,7 @@ static bool is_xrc(const struct uro_conn *conn)
     return conn->local.type == URO_QPT_XRC_INI || conn->local.type == URO_QPT_XRC_TGT;
 }
 
-/* All messages of one exchange have that of its first. */
+/* Builds a message. All messages of one exchange have the transaction ID of the first message. */
 void uro_conn_message(const struct uro_conn *conn, enum uro_cm_kind kind, struct uro_cm_msg *msg)
 {
     memset(msg, 0, sizeof *msg);
@@ -347,7 +347,7 @@ void uro_conn_part(struct uro_conn *conn)
     case URO_CONN_DREQ_SENT:
     case URO_CONN_TIMEWAIT:
     case URO_CONN_SIDR_ANSWERED:
-        uro_conn_linger(conn); /* until its timer ends it */
+        uro_conn_linger(conn); /* its timer ends the connection */
         break;
     case URO_CONN_SIDR_REQ_RECEIVED:
         uro_listen_done(conn);

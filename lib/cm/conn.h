@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conn.h - one connection, or one datagram service, as its owner sees it.
+/* conn.h - the functions of the owner of a connection, or of a datagram service.
  *
  *             active                                passive
  *   connect   REQ_SENT   ------- REQ ------->   REQ_RECEIVED   event REQUEST
@@ -8,8 +8,8 @@
  *   either:   disconnect  DREQ_SENT ---- DREQ ---->            event DISCONNECTED
  *             event DISCONNECTED  <----- DREP -----  TIMEWAIT
  *
- * A connection is its owner's from uro_conn_connect(), or the REQUEST event, until
- * uro_conn_close(); what still has to be said to the peer is said after that.
+ * The owner has a connection from uro_conn_connect(), or from the REQUEST event, until
+ * uro_conn_close(). Messages that the peer still needs are sent after that.
  */
 #pragma once
 
@@ -32,14 +32,14 @@ enum uro_conn_state {
     URO_CONN_STATE_COUNT
 };
 
-/* In the order in which one connection can see them. */
+/* The events of a connection, in the order in which they can happen. */
 enum uro_conn_event_kind {
-    URO_CONN_REQUEST,      /* to the listener: somebody wants to connect */
+    URO_CONN_REQUEST,      /* to the listener: a peer wants to connect */
     URO_CONN_RESPONSE,     /* the peer accepted */
-    URO_CONN_CONFIRMED,    /* the peer knows that we accepted: ESTABLISHED */
+    URO_CONN_CONFIRMED,    /* the peer received our acceptance: ESTABLISHED */
     URO_CONN_REJECTED,     /* status: reason of the REJ, or status of the SIDR_REP */
     URO_CONN_UNREACHABLE,  /* the peer did not answer in time */
-    URO_CONN_DISCONNECTED, /* the peer left, or knows that we did */
+    URO_CONN_DISCONNECTED, /* the peer disconnected, or acknowledged that we did */
     URO_CONN_TIMEWAIT_EXIT,
     URO_CONN_EVENT_COUNT
 };
@@ -64,17 +64,17 @@ struct uro_listener {
     uint64_t service_id;
     bool any_address;
     struct uro_gid address; /* unless any_address */
-    uint32_t backlog;       /* requests that wait to be accepted or rejected */
-    uint32_t waiting;       /* such requests; listen.c */
-    uint32_t unanswered;    /* requests beyond them since one of them was taken; listen.c */
+    uint32_t backlog;       /* most requests that wait for the owner */
+    uint32_t waiting;       /* requests that wait now; listen.c */
+    uint32_t unanswered;    /* requests beyond the backlog since the owner took one; listen.c */
     void *user;
 };
 
 struct uro_conn {
     struct uro_hash_node node;      /* node.number: local communication ID; SIDR: request ID */
-    struct uro_link link;           /* cm->unused, leaving or over: nobody's */
-    struct uro_hash_node peer_node; /* cm->by_peer, when the peer is known */
-    struct uro_hash_node qpn_node;  /* cm->by_peer_qpn, when the peer is known */
+    struct uro_link link;           /* cm->unused, leaving or over: without owner */
+    struct uro_hash_node peer_node; /* cm->by_peer, once the peer is known */
+    struct uro_hash_node qpn_node;  /* cm->by_peer_qpn, once the peer is known */
     struct uro_link send_link;      /* cm->to_send */
     struct uro_link event_link;     /* cm->events */
     struct uro_cm *cm;
@@ -89,20 +89,20 @@ struct uro_conn {
     uint64_t peer_guid;
     uint32_t peer_id;
     uint32_t peer_qpn;
-    uint32_t peer_psn;             /* we start sending with it */
-    uint32_t local_psn;            /* the peer starts sending with it */
-    uint8_t path_mtu;              /* 1 = 256 .. 5 = 4096 octets */
-    uint8_t ack_timeout;           /* of the queue pair */
-    uint8_t peer_response_timeout; /* how long the peer may take for an answer */
-    uint8_t retries;               /* of a message of ours, at most */
-    struct uro_conn_param local;   /* what we said; data not kept */
-    struct uro_conn_param peer;    /* what the peer said, and its newest private data */
+    uint32_t peer_psn;             /* first PSN that we send */
+    uint32_t local_psn;            /* first PSN that the peer sends */
+    uint8_t path_mtu;              /* 1 = 256 .. 5 = 4096 bytes */
+    uint8_t ack_timeout;           /* ACK timeout of the queue pair */
+    uint8_t peer_response_timeout; /* longest time that the peer takes for an answer */
+    uint8_t retries;               /* most retransmissions of a message of ours */
+    struct uro_conn_param local;   /* our parameters; private data is not kept */
+    struct uro_conn_param peer;    /* parameters of the peer, and its newest private data */
     unsigned events;               /* set of 1 << enum uro_conn_event_kind */
-    int status;                    /* of the newest event */
+    int status;                    /* status of the newest event */
     uint32_t retries_left;
     bool extended;             /* an MRA came for the newest copy of our message */
     bool undelivered;          /* the newest copy was reported as undelivered; conn_state.c */
-    uint8_t undelivered_count; /* copies that were */
+    uint8_t undelivered_count; /* number of copies reported as undelivered */
     uro_time interval;
     struct uro_timer timer;
     uint8_t mad[URO_MAD_LEN]; /* repeated until answered */
@@ -110,13 +110,13 @@ struct uro_conn {
 
 /* ---- listening ----------------------------------------------------------------------------- */
 
-/* Returns 0, or
+/* Adds a listener. Returns 0, or
  *   -EADDRINUSE  another listener has the service at that address
  *   -ENOMEM      the address has config.services services */
 URO_NODISCARD int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener);
-/* The owner has heard of the REQUEST: it does not count as waiting any more. */
+/* Reports that the owner took the REQUEST event: the request does not count as waiting any more. */
 void uro_conn_noticed(struct uro_conn *conn);
-/* Requests that wait are rejected. */
+/* Removes a listener, and rejects the requests that wait. */
 void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener);
 
 /* ---- connecting ---------------------------------------------------------------------------- */
@@ -125,8 +125,8 @@ struct uro_conn_target {
     struct uro_cm_route route;
     uint64_t service_id;
     uint8_t path_mtu;         /* 1 = 256 .. 5 = 4096 octets */
-    uint8_t ack_timeout;      /* that the peer's queue pair shall use */
-    uint8_t response_timeout; /* 4.096 us * 2^n: how long each side may take for an answer */
+    uint8_t ack_timeout;      /* ACK timeout for the peer's queue pair */
+    uint8_t response_timeout; /* longest time for an answer of either side, 4.096 us * 2^n */
     uint8_t retries;          /* 0 .. 15 */
     void *user;
 };
@@ -138,24 +138,27 @@ URO_NODISCARD int uro_conn_connect(struct uro_cm *cm, const struct uro_conn_targ
                                    const struct uro_conn_param *param, uro_time now,
                                    struct uro_conn **conn);
 
-/* Answers a REQUEST. Returns 0, -EINVAL (private data, or not waiting for it). */
+/* Accepts a REQUEST. Returns 0, or
+ *   -EINVAL  too much private data, or the connection is not in REQ_RECEIVED */
 URO_NODISCARD int uro_conn_accept(struct uro_conn *conn, const struct uro_conn_param *param,
                                   uro_time now);
 
-/* Answers a RESPONSE: the queue pair is ready. Returns 0 or -EINVAL. */
+/* Confirms a RESPONSE: the queue pair is ready. Returns 0 or -EINVAL. */
 URO_NODISCARD int uro_conn_confirm(struct uro_conn *conn, uro_time now);
 
-/* Answers a REQUEST or a RESPONSE with "no". Returns 0 or -EINVAL. */
+/* Rejects a REQUEST or a RESPONSE. Returns 0 or -EINVAL. */
 URO_NODISCARD int uro_conn_reject(struct uro_conn *conn, unsigned reason, const void *data,
                                   uint32_t length, uro_time now);
 
-/* Data came before the peer's confirmation: as good as that. Returns 0 or -EINVAL. */
+/* Establishes a connection whose data arrived before the confirmation of the peer: the data proves
+ * that the peer is ready. Returns 0 or -EINVAL. */
 URO_NODISCARD int uro_conn_heard(struct uro_conn *conn, uro_time now);
 
-/* Returns 0, also when the peer was quicker, or -EINVAL when there is no connection. */
+/* Disconnects. Returns 0, also when the peer has disconnected already, or -EINVAL when there is no
+ * connection. */
 URO_NODISCARD int uro_conn_disconnect(struct uro_conn *conn, uro_time now);
 
-/* The owner has forgotten it. */
+/* Closes the connection: the owner does not use it any more. */
 void uro_conn_close(struct uro_conn *conn, uro_time now);
 
 /* ---- events -------------------------------------------------------------------------------- */
@@ -163,24 +166,24 @@ void uro_conn_close(struct uro_conn *conn, uro_time now);
 struct uro_conn_event {
     enum uro_conn_event_kind kind;
     struct uro_conn *conn;
-    void *user; /* of the connection; of a REQUEST: of the listener */
+    void *user; /* handle of the connection's owner; REQUEST: handle of the listener */
     int status;
 };
 
-/* Takes the next event; false when there is none. conn->peer has what the peer said, until the
- * engine is called again. */
+/* Takes the next event. Returns false when there is none. conn->peer has the parameters and private
+ * data of the peer, until the engine is called again. */
 bool uro_conn_event(struct uro_cm *cm, struct uro_conn_event *event);
 
-/* The code of a path MTU of @octets: 1 = 256 .. 5 = 4096. */
+/* Returns the code of a path MTU of @octets bytes: 1 = 256 .. 5 = 4096. */
 static inline uint8_t uro_conn_mtu_code(uint32_t octets)
 {
     return (uint8_t)(__builtin_ctz(octets) - 7);
 }
 
-/* ---- what it means for the queue pair ------------------------------------------------------ */
+/* ---- attributes of the queue pair ---------------------------------------------------------- */
 
-/* The attributes, and their mask, that take the queue pair to @attr->state (INIT, RTR or RTS).
- * Returns 0, or -EINVAL when the connection is not that far. */
+/* Returns the attributes, and their mask, that move the queue pair to @attr->state (INIT, RTR or
+ * RTS). Returns 0, or -EINVAL when the connection is not ready for that state. */
 URO_NODISCARD int uro_conn_qp_attr(const struct uro_conn *conn, struct uro_qp_attr *attr,
                                    unsigned *mask);
 

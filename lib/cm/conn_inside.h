@@ -1,46 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conn_inside.h - what the files of lib/cm offer to each other. */
+/* conn_inside.h - the functions that the files of lib/cm offer to each other. */
 #pragma once
 
 #include "cm/conn.h"
 
 /* cm.c */
 
-/* A connection from the pool with a random ID; when all are in use, one that nobody owns any more.
- * NULL when all are owned. */
+/* Returns a connection from the pool, with a random ID. When all are in use, takes a connection
+ * without owner. Returns NULL when all have an owner. */
 struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *route);
-/* Back to the pool: nobody refers to it. */
+/* Returns a connection to the pool. No other object refers to it. */
 void uro_conn_free(struct uro_conn *conn);
-/* Its state changed, or its owner went: if it is nobody's now, it may be reused before its time. */
+/* Updates the lists after the state changed or the owner closed the connection. A connection
+ * without owner may be reused before its timer ends it. */
 void uro_conn_linger(struct uro_conn *conn);
-/* The peer is known now. */
+/* Sets the peer: messages of the peer now find the connection. */
 void uro_conn_set_peer(struct uro_conn *conn, uint64_t guid, uint32_t id, uint32_t qpn);
-/* Messages of the peer's do not find it by the peer any more. */
+/* Removes the connection from the tables by peer: messages of the peer do not find it there any
+ * more. */
 void uro_conn_unset_peer(struct uro_conn *conn);
 struct uro_conn *uro_conn_by_id(const struct uro_cm *cm, uint32_t id);
-/* The connection with the peer's communication ID, or with its queue pair; NULL if none. */
+/* Return the connection with the peer's communication ID, or with the peer's QPN; NULL if none. */
 struct uro_conn *uro_conn_by_peer(struct uro_cm *cm, uint64_t guid, uint32_t peer_id);
 struct uro_conn *uro_conn_by_peer_qpn(struct uro_cm *cm, uint64_t guid, uint32_t qpn);
 
-/* Sends conn->mad now and again every @interval until answered, @retries times more. */
+/* Sends conn->mad now, and again every @interval until it is answered, at most @retries times. */
 void uro_conn_send(struct uro_conn *conn, uro_time interval, uint32_t retries);
-/* Once more now, out of turn: how long we wait for an answer stays as it is. */
+/* Sends conn->mad once more now. The timer of the retransmission does not change. */
 void uro_conn_send_again(struct uro_conn *conn);
+/* Stops the retransmission. */
 void uro_conn_quiet(struct uro_conn *conn);
 /* Sends a message once. */
 void uro_conn_reply(struct uro_cm *cm, const struct uro_cm_route *route,
                     const struct uro_cm_msg *msg);
 
 void uro_conn_raise(struct uro_conn *conn, enum uro_conn_event_kind kind, int status);
-/* False: an event with private data was not fetched yet, so the message must come again. */
+/* Returns whether a message with private data can be accepted. False: an earlier event was not
+ * fetched yet, so the peer must send the message again. */
 bool uro_conn_can_hear(const struct uro_conn *conn);
 
-/* 4.096 us * 2^n, as Linux counts it: 2^(n-8) ms, at least 1 ms and at most a minute. */
+/* Returns the time 4.096 us * 2^n as Linux computes it: 2^(n-8) ms, from 1 ms to a minute. */
 uro_time uro_conn_time(uint8_t exponent);
 
 /* conn.c */
 
-/* A message of this connection with its IDs filled in. */
+/* Builds a message of this connection with its IDs. */
 void uro_conn_message(const struct uro_conn *conn, enum uro_cm_kind kind, struct uro_cm_msg *msg);
 struct uro_conn_rej {
     uint64_t tid;
@@ -55,10 +59,11 @@ void uro_conn_send_rej(struct uro_cm *cm, const struct uro_cm_route *route,
                        const struct uro_conn_rej *rej);
 void uro_conn_send_simple(struct uro_conn *conn, enum uro_cm_kind kind);
 void uro_conn_send_mra(struct uro_conn *conn, unsigned message);
-/* Tells the peer what it must know when nobody is interested any more. */
+/* Ends a connection towards the peer when its owner is gone: sends a REJ or a DREQ if the state
+ * requires it. */
 void uro_conn_part(struct uro_conn *conn);
 void uro_conn_enter_timewait(struct uro_conn *conn);
-/* Nothing more will happen: the owner, if any, closes it. */
+/* Ends a connection: no more messages and events follow. The owner, if any, closes it. */
 void uro_conn_end(struct uro_conn *conn);
 
 /* conn_state.c */
@@ -69,10 +74,11 @@ void uro_conn_on_timer(struct uro_conn *conn);
 /* listen.c */
 struct uro_listener *uro_listen_find(struct uro_cm *cm, uint64_t service_id,
                                      const struct uro_gid *address);
-/* A request waits with the listener, or does not any more. */
+/* Adds a waiting request to the listener. Returns false when the backlog is full.
+ * uro_listen_done() removes the request. */
 bool uro_listen_take(struct uro_listener *listener, struct uro_conn *conn);
-/* Counts a request that found no room. Returns false to leave it unanswered, true if there were so
- * many that it is a flood. */
+/* Counts a request beyond the backlog. Returns false if it is left unanswered, or true if there
+ * were so many that it is a flood. */
 bool uro_listen_overrun(struct uro_listener *listener);
 void uro_listen_done(struct uro_conn *conn);
 

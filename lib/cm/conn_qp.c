@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conn_qp.c - what a connection means for the attributes of its queue pair. */
+/* conn_qp.c - the queue pair attributes of a connection. */
 #include <errno.h>
 
 #include "base/mark.h"
@@ -59,7 +59,7 @@ static void to_rts(const struct uro_conn *conn, struct uro_qp_attr *attr, unsign
     *mask |= URO_ATTR_TIMEOUT;
     if (conn->local.type == URO_QPT_XRC_TGT)
         return;
-    /* The active side chose how often to try again; RNR is each receiver's choice for the other. */
+    /* The active side chooses retry_cnt. Each side chooses the rnr_retry of its peer. */
     attr->retry_count = conn->active ? conn->local.retry_count : heard->retry_count;
     attr->rnr_retry = heard->rnr_retry_count;
     attr->max_rd_atomic = heard->responder_resources;

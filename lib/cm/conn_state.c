@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conn_state.c - what each message means in each state.
+/* conn_state.c - the effect of each message in each state.
  *
- * A message that fits no state changes nothing and is counted. Repeated messages are answered as
- * the first was, because the answer may have been lost.
+ * A message that does not fit the state changes nothing and is counted. A repeated message gets the
+ * same answer as the first copy, because that answer may have been lost.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #define APR_UNSUPPORTED 2u
 #define HALF_OPEN_MOST                                                                             \
     URO_MS(70000)            /* rdma_cm's own sixteen times 4 s, and the longest time once */
-#define PKEY_DEFAULT 0x7fffu /* without the bit that says how much of a member one is */
+#define PKEY_DEFAULT 0x7fffu /* without the membership bit */
 
 static void unexpected(struct uro_cm *cm)
 {
@@ -34,7 +34,7 @@ static void keep_data(struct uro_conn *conn, const struct uro_cm_msg *msg)
 
 /* ---- REQ ----------------------------------------------------------------------------------- */
 
-/* False when it is none of ours. */
+/* Finds the queue pair type of a REQ. Returns false when we do not support it. */
 static bool type_of(const struct uro_cm_msg *msg, enum uro_qp_type *type)
 {
     uint64_t transport = msg->value[URO_CM_TRANSPORT];
@@ -57,7 +57,7 @@ static void refuse(struct uro_cm *cm, const struct uro_cm_route *route,
     uro_conn_send_rej(cm, route, &rej);
 }
 
-/* A request that we know already. */
+/* Handles a repeated request. */
 static void repeat(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     URO_MARK("CM.REQ.AGAIN");
@@ -70,8 +70,8 @@ static void repeat(struct uro_conn *conn, const struct uro_cm_msg *msg)
         refuse(conn->cm, &conn->route, msg, URO_CONN_REJ_STALE);
 }
 
-/* How often an answer of ours is sent again. A REQ may have come in a stranger's name: what it
- * takes of ours is given back soon, whatever it says. */
+/* Returns the number of retransmissions of our answer, at most those in HALF_OPEN_MOST. A REQ may
+ * have a forged source address, so it must not hold a connection of the pool for long. */
 static uint8_t patience(uint64_t retries, uint8_t response_timeout)
 {
     uint64_t most = HALF_OPEN_MOST / uro_conn_time(response_timeout) - 1;
@@ -108,8 +108,8 @@ static void read_req(struct uro_conn *conn, const struct uro_cm_msg *msg)
     keep_data(conn, msg);
 }
 
-/* True if the peer reuses a queue pair that we have as connected: the peer lost that connection, so
- * it ends. A request from another address proves nothing. */
+/* Returns whether the peer reuses a queue pair that is connected here. The peer has then lost that
+ * connection, so it ends. A request from another address is no proof. */
 static bool is_stale(struct uro_cm *cm, const struct uro_cm_route *route,
                      const struct uro_cm_msg *msg)
 {
@@ -133,7 +133,7 @@ static unsigned judge_req(struct uro_cm *cm, const struct uro_cm_route *route,
     if (!type_of(msg, type))
         return URO_CONN_REJ_BAD_TRANSPORT;
     if (!uro_gid_equal(&msg->remote_gid, &route->local) ||
-        (msg->value[URO_CM_PKEY] & PKEY_DEFAULT) != PKEY_DEFAULT) /* as Linux says it, too */
+        (msg->value[URO_CM_PKEY] & PKEY_DEFAULT) != PKEY_DEFAULT) /* same reason as Linux */
         return URO_CONN_REJ_BAD_GID;
     if (mtu == 0 || mtu > MTU_MOST || mtu > cm->config.path_mtu)
         return URO_CONN_REJ_BAD_MTU;
@@ -162,7 +162,7 @@ static void receive_req(struct uro_cm *cm, const struct uro_cm_route *route,
     if (reason == 0 && !uro_listen_take(listener, conn)) {
         uro_conn_free(conn);
         if (!uro_listen_overrun(listener)) {
-            /* Silence, as Linux: who asked will ask again, and there may be room then. */
+            /* No answer, as Linux does: the peer repeats the request, and may then find room. */
             uro_count(cm->counters, URO_COUNT_CM_DROP_BUSY);
             return;
         }
@@ -230,8 +230,8 @@ static void receive_rtu(struct uro_conn *conn, const struct uro_cm_msg *msg)
     uro_conn_raise(conn, URO_CONN_CONFIRMED, 0);
 }
 
-/* The peer needs time: the next repetition waits for it. Once for each, so that nobody who has time
- * is waited for for ever. */
+/* Handles an MRA: the peer needs time, so the next retransmission is delayed. Only one MRA counts
+ * for each copy of our message, so that a peer cannot delay it for ever. */
 static void receive_mra(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     uint8_t service = (uint8_t)msg->value[URO_CM_SERVICE_TIMEOUT];
@@ -267,7 +267,7 @@ static void receive_rej(struct uro_conn *conn, const struct uro_cm_msg *msg)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/* Also for a connection that we know nothing of, so that the peer is done. */
+/* Answers a DREQ for an unknown connection, so that the peer can finish. */
 static void send_stray_drep(struct uro_cm *cm, const struct uro_cm_route *route,
                             const struct uro_cm_msg *dreq)
 {
@@ -287,7 +287,7 @@ static void receive_dreq(struct uro_conn *conn, const struct uro_cm_msg *msg)
         unexpected(conn->cm);
         return;
     }
-    if (conn->state == URO_CONN_REQ_SENT) { /* it accepted and left, and the REP was lost */
+    if (conn->state == URO_CONN_REQ_SENT) { /* the peer accepted, then left; its REP was lost */
         URO_MARK("CM.DREQ.EARLY");
         send_stray_drep(conn->cm, &conn->route, msg);
         return;
@@ -320,7 +320,7 @@ static void receive_drep(struct uro_conn *conn, const struct uro_cm_msg *msg)
     uro_conn_raise(conn, URO_CONN_DISCONNECTED, 0);
 }
 
-/* Alternate paths do not exist on RoCE. */
+/* Refuses a LAP, because RoCE has no alternate paths. */
 static void receive_lap(struct uro_conn *conn, const struct uro_cm_msg *lap)
 {
     struct uro_cm_msg msg;
@@ -334,7 +334,7 @@ static void receive_lap(struct uro_conn *conn, const struct uro_cm_msg *lap)
 
 /* ---- which connection ---------------------------------------------------------------------- */
 
-/* The addresses of the connection, and once known the peer's ID. */
+/* Returns whether a message has the addresses of the connection and, once known, the peer's ID. */
 static bool from_peer(const struct uro_conn *conn, const struct uro_cm_route *route,
                       const struct uro_cm_msg *msg)
 {
@@ -358,7 +358,7 @@ static uint64_t guid_of(const struct uro_cm_msg *rej)
 }
 
 /* Finds the connection of a message. A peer that gave up its REQ never received our ID, so its REJ
- * names its own. */
+ * has only the peer's own ID. */
 static struct uro_conn *find(struct uro_cm *cm, const struct uro_cm_route *route,
                              const struct uro_cm_msg *msg)
 {
@@ -421,11 +421,11 @@ void uro_conn_receive(struct uro_cm *cm, const struct uro_cm_route *route,
 
 /* ---- time ---------------------------------------------------------------------------------- */
 
-/* Asked as often as was agreed, and never answered. */
+/* Fails a connection after all retransmissions were unanswered. */
 static void give_up(struct uro_conn *conn)
 {
     URO_MARK("CM.TIMEOUT");
-    if (conn->state == URO_CONN_DREQ_SENT) { /* the peer is gone, which is what we wanted */
+    if (conn->state == URO_CONN_DREQ_SENT) { /* the connection has ended anyway */
         uro_conn_enter_timewait(conn);
         uro_conn_raise(conn, URO_CONN_DISCONNECTED, 0);
         return;
@@ -447,7 +447,7 @@ void uro_cm_undelivered(struct uro_cm *cm, const struct uro_gid *remote, const u
 {
     const uint32_t compared = length < URO_MAD_LEN ? length : URO_MAD_LEN;
 
-    if (length < URO_CM_OWN_ID_END) /* transaction and ID must be shown: they cannot be guessed */
+    if (length < URO_CM_OWN_ID_END) /* must quote transaction and ID, which cannot be guessed */
         return;
     struct uro_conn *conn = uro_conn_by_id(cm, uro_cm_own_id(quoted));
     if (conn == NULL ||

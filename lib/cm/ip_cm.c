@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ip_cm.c - the header that names the addresses: version, port, source, destination. */
+/* ip_cm.c - the header with the addresses: version, port, source, destination. */
 #include "cm/ip_cm.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #define AT_DEST       20u
 #define IPV4          0x40u
 #define IPV6          0x60u
-#define AT_IPV4       12u /* in an address of 16 octets */
+#define AT_IPV4       12u /* offset of an IPv4 address in an address of 16 bytes */
 
 static void put_address(uint8_t *out, const struct uro_gid *address, bool v4)
 {

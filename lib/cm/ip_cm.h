@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ip_cm.h - IP addresses and ports in connection management, as rdma_cm has them (IBTA Annex A11,
+/* ip_cm.h - IP addresses and ports in connection management, as rdma_cm sends them (IBTA Annex A11,
  * "RDMA IP CM Service").
  */
 #pragma once
@@ -21,7 +21,7 @@ struct uro_ip_cm {
 
 void uro_ip_cm_encode(uint8_t out[static URO_IP_CM_LEN], const struct uro_ip_cm *header);
 
-/* False when it is no such header. */
+/* Parses the header. Returns false when it is malformed. */
 URO_NODISCARD bool uro_ip_cm_decode(const uint8_t in[static URO_IP_CM_LEN],
                                     struct uro_ip_cm *header);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* listen.c - who waits for requests, and how many may wait with whom. */
+/* listen.c - listeners and their backlogs. */
 #include <errno.h>
 
 #include "base/mark.h"
 #include "cm/conn_inside.h"
 
-/* Requests beyond the backlog come again, which some do while the application takes those before
- * them. When it has taken none of them and so many times as many have come, it is a flood, or
- * nobody reads. */
+/* Requests beyond the backlog are not answered, so their peers repeat them while the application
+ * takes earlier requests. If the application takes no request while PATIENCE times the backlog
+ * arrives, this is a flood, or the application does not read its requests. */
 #define PATIENCE 16u
 
 static bool hears(const struct uro_listener *listener, uint64_t service_id,

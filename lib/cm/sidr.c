@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sidr.c - datagram services: which queue pair and Q_Key answer to a service ID.
+/* sidr.c - service ID resolution (SIDR): finds the QPN and Q_Key of a datagram service.
  *
- * One question, one answer. The answer is kept a while for the same question asked again.
+ * A SIDR_REQ gets a SIDR_REP. The answer is kept for some time, for repetitions of the request.
  */
 #include <string.h>
 
@@ -9,8 +9,8 @@
 #include "cm/conn_inside.h"
 
 #define PKEY               0xffffu
-#define STATUS_UNSUPPORTED 1u /* service ID */
-#define ANSWER_KEPT        21u /* 4.096 us * 2^21: twice as long as Linux waits before it asks again */
+#define STATUS_UNSUPPORTED 1u  /* the service ID is not supported */
+#define ANSWER_KEPT        21u /* 4.096 us * 2^21: twice the retransmission interval of Linux */
 
 void uro_sidr_connect(struct uro_conn *conn, const struct uro_conn_param *param)
 {
@@ -28,7 +28,7 @@ void uro_sidr_connect(struct uro_conn *conn, const struct uro_conn_param *param)
     uro_conn_send(conn, uro_conn_time(conn->peer_response_timeout), conn->retries);
 }
 
-/* The part of a request that the answer repeats. */
+/* The fields of a request that the answer copies. */
 struct question {
     uint64_t tid;
     uint64_t service_id;
@@ -51,7 +51,7 @@ static void send_answer(struct uro_cm *cm, const struct uro_cm_route *route,
     uro_conn_reply(cm, route, &msg);
 }
 
-/* For the same question, from when it was asked last. */
+/* Keeps the answer for repetitions of the request, from the newest request on. */
 static void keep(struct uro_conn *conn)
 {
     uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + uro_conn_time(ANSWER_KEPT));
@@ -76,7 +76,7 @@ static void receive_request(struct uro_cm *cm, const struct uro_cm_route *route,
     uint32_t request_id = (uint32_t)msg->value[URO_CM_REQUEST_ID];
     uint64_t service_id = msg->value[URO_CM_SERVICE_ID];
     const struct question question = { msg->tid, service_id, request_id };
-    /* There is no CA GUID in it: the address tells the askers apart. */
+    /* A SIDR_REQ has no CA GUID, so the source address identifies the peer. */
     uint64_t guid = uro_gid_hash(&route->remote);
     struct uro_conn *conn = uro_conn_by_peer(cm, guid, request_id);
 
