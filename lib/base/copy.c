@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* copy.c - see copy.h: octets up to the first aligned unit, units, and the octets that are left.
+/* copy.c - see copy.h. Copies bytes up to the first aligned unit, then units, then the other bytes.
  *
- * A unit is stored by one instruction. x86 keeps the order of stores, so that there only the
- * compiler must be kept from changing it; elsewhere each store is a release.
+ * One instruction stores a unit. x86 keeps the order of stores, so there only the compiler must not
+ * change the order. On other processors each store is a release.
  */
 #include "base/copy.h"
 
@@ -44,7 +44,8 @@ static void store(uint8_t *to, unit value)
 
 #define LINE (4 * UNIT)
 
-/* Loads go before stores: one that follows a store to an address with the same low bits waits. */
+/* Copies a line. All loads come before the stores, because a load behind a store to an address with
+ * the same low bits has to wait. */
 static void store_line(uint8_t *to, const uint8_t *from)
 {
     unit a = load(from), b = load(from + UNIT), c = load(from + 2 * UNIT),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* copy.h - copying into memory that somebody looks at meanwhile. */
+/* copy.h - copies into memory that another thread reads meanwhile. */
 #pragma once
 
 #include "base/defs.h"
 
-/* Copies @length octets from @from to @to, which do not overlap, in ascending order: another thread
- * that sees an octet sees all before it (when it looks in descending order, as from a flag at the
- * end to the data). memcpy() promises nothing of that and, for one, writes the first octets of a
- * long range last. An aligned word of 8 octets is seen whole. */
+/* Copies @length bytes from @from to @to, which do not overlap, in ascending order. Another thread
+ * that sees a byte then also sees all bytes before it, if it reads in descending order, as from a
+ * flag at the end to the data. memcpy() does not promise this: it may write the first bytes of a
+ * long range last. Another thread never sees a part of an aligned word of 8 bytes. */
 void uro_copy_in_order(void *restrict to, const void *restrict from, size_t length);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* counters.h - every frame that is refused, and every event worth counting, by name.
+/* counters.h - the counters of an engine, with their names and meanings.
  *
- * To add one: a line below, in its group, and the name is in `uroce` and in the tests.
+ * To add a counter, add a line to its group below. `uroce` and the tests then know its name.
  */
 #pragma once
 
 #include "base/defs.h"
 
-/* X(enumerator, "name", "what it means to a person") */
+/* X(enumerator, "name", "meaning for the user") */
 #define URO_COUNTERS(X)                                                                            \
     X(RX_FRAMES, "rx_frames", "frames that arrived on the link")                                   \
     X(RX_ROCE, "rx_roce",                                                                          \

@@ -157,7 +157,8 @@ static uint32_t table_masked_copy(const struct uro_crc32_mask *mask, const uint8
 const struct uro_crc32_method uro_crc32_table = { "table", table_feed, table_copy, table_masked,
                                                   table_masked_copy };
 
-/* The nth best method here, the table last; NULL when there are no more. */
+/* Returns the @nth best method of this CPU; the table method is the last. NULL when there are no
+ * more. */
 static const struct uro_crc32_method *method_at(unsigned nth)
 {
     unsigned folding = 0;
@@ -179,7 +180,8 @@ static uint32_t choose_and_mask_copy(const struct uro_crc32_mask *mask, const ui
                                      size_t head_length, uint8_t *restrict to,
                                      const uint8_t *restrict from, size_t length);
 
-/* The first call through this one replaces it by the best; every thread chooses the same. */
+/* The initial method. Its first call replaces it by the best method. Every thread chooses the same
+ * method. */
 static const struct uro_crc32_method undecided = { "", choose_and_feed, choose_and_copy,
                                                    choose_and_mask, choose_and_mask_copy };
 static _Atomic(const struct uro_crc32_method *) in_use = &undecided;

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* To move a block by n bits: its low half times x^(n+63), its high half times x^(n-1). */
+/* Factors that move a block by n bits: x^(n+63) for its low half, x^(n-1) for its high half. */
 #define URO_CRC32_X127  0x9ba54c6fu
 #define URO_CRC32_X191  0x65673b46u
 #define URO_CRC32_X255  0x01b5fd1du
@@ -25,10 +25,11 @@
 #define URO_CRC32_X2047 0x03f9f863u
 #define URO_CRC32_X2111 0x7cc8e1e7u
 
-/* To bring 128 bits down to 64. */
+/* Factors that reduce 128 bits to 64. */
 #define URO_CRC32_X95 0xccaa009eu
 #define URO_CRC32_X63 0xb8bc6765u
 
-/* To bring 64 bits down to 32: the whole part of x^64 / P, and P; 33 bits, bit i is x^(32-i). */
+/* Factors that reduce 64 bits to 32: the whole part of x^64 / P, and P. They have 33 bits; bit i is
+ * the coefficient of x^(32-i). */
 #define URO_CRC32_QUOTIENT   UINT64_C(0x1f7011641)
 #define URO_CRC32_POLYNOMIAL UINT64_C(0x1db710641)

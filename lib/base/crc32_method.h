@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* crc32_method.h - one way to compute the CRC; private to crc32.c and crc32_x86.c.
+/* crc32_method.h - the interface of a method to compute the CRC. For the files crc32*.c only.
  *
  * Arithmetic, for all methods. A register or an octet string stands for a polynomial over GF(2);
  * "reflected" means that bit 0 of the first octet is the coefficient of the highest power. In the
@@ -24,19 +24,19 @@ struct uro_crc32_method {
                             size_t length);
 };
 
-/* Feeds the first octets of a string, or copies and feeds them, at least LEAST; returns how
- * many. */
-#define URO_CRC32_SPARSE_LEAST 80u /* shorter ones are not worth the call */
+/* Feed, or copy and feed, the first bytes of a string that has at least LEAST bytes. Return the
+ * number of these bytes. */
+#define URO_CRC32_SPARSE_LEAST 80u /* a call for a shorter string is not worthwhile */
 size_t uro_crc32_sparse(uint32_t *reg, const uint8_t *from, size_t length);
 size_t uro_crc32_sparse_copy(uint32_t *reg, uint8_t *restrict to, const uint8_t *restrict from,
                              size_t length);
 
-/* Slicing by eight, after the above; serves every CPU, and the other methods for less than 16
- * octets. */
+/* The table method: uro_crc32_sparse(), then slicing by eight. It runs on every CPU. The other
+ * methods use it for less than 16 bytes. */
 extern const struct uro_crc32_method uro_crc32_table;
 
-/* Octets from memory that another thread may be writing. The empty statement keeps the value in a
- * register: the compiler may not read the memory a second time. */
+/* Loads bytes from memory that another thread may be writing. The empty statement keeps the value
+ * in a register: the compiler may not read the memory a second time. */
 static inline uint64_t uro_crc32_load_8(const uint8_t *from)
 {
     uint64_t value;
@@ -46,7 +46,8 @@ static inline uint64_t uro_crc32_load_8(const uint8_t *from)
     return value;
 }
 
-/* Loaded octets with the first one lowest, whatever the byte order of the machine. */
+/* Returns loaded bytes in an order where the first byte is the lowest, for any byte order of the
+ * machine. */
 static inline uint32_t uro_crc32_first_lowest_4(uint32_t v)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -64,5 +65,5 @@ static inline uint64_t uro_crc32_first_lowest_8(uint64_t v)
     return v;
 }
 
-/* The @nth best folding method of this CPU, from 0; NULL when there are no more. */
+/* Returns the @nth best folding method of this CPU, from 0. NULL when there are no more. */
 const struct uro_crc32_method *uro_crc32_x86_method(unsigned nth);

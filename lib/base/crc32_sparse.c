@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* crc32_sparse.c - strings made short without any table, for CPUs that cannot multiply polynomials.
+/* crc32_sparse.c - shortens strings without a table, for CPUs that cannot multiply polynomials.
  *
- * P divides Q = x^300 + x^155 + x^117 + x^89 + 1, the only polynomial of five terms, 1 among them,
- * and degree below 420 that it divides. Modulo Q a bit equals the sum of itself put 145, 183, 211
- * and 300 bits later. Each bit, from the first to the last, is moved there, until only the last 300
- * (here 320) are left. Their CRC is that of the whole. None of the four places is within two words
- * of 64 bits, so that whole words move at once, by shifts of registers: no load depends on another,
- * which is three times as fast as a table, on real and on emulated processors. Moving by a sparse
- * multiple is the idea of Chorba (K. Kadatch, S. Russell: arXiv 2412.16398).
+ * P divides Q = x^300 + x^155 + x^117 + x^89 + 1. Q is the only multiple of P with five terms, a
+ * term 1 and a degree below 420. Modulo Q, a bit equals the sum of itself moved 145, 183, 211 and
+ * 300 bits towards the end. This file moves each bit in this way, from the first bit on, until only
+ * the last 300 bits (here 320) are left. Their CRC is the CRC of the whole string.
+ *
+ * All four distances are longer than two words of 64 bits, so whole words move at once, by shifts
+ * of registers. No load depends on another load. This is three times as fast as a table, on real
+ * and on emulated processors. Moving by a sparse multiple is the idea of Chorba (K. Kadatch, S.
+ * Russell: arXiv 2412.16398).
  */
 #include <string.h>
 
@@ -42,7 +44,7 @@ static inline uint64_t comes(uint64_t five, uint64_t four, uint64_t three, uint6
            four << 44 ^ five >> 20;
 }
 
-/* Returns how many octets it took, a multiple of STEP. */
+/* Feeds, and copies unless @to is NULL. Returns the number of bytes, a multiple of STEP. */
 __attribute__((always_inline)) static inline size_t move_words(uint32_t *reg, uint8_t *restrict to,
                                                                const uint8_t *restrict from,
                                                                size_t length)
@@ -71,7 +73,7 @@ __attribute__((always_inline)) static inline size_t move_words(uint32_t *reg, ui
     return end + STEP;
 }
 
-/* Each of them is compiled without asking for every word whether there is a copy. */
+/* Two functions, so that the compiler removes the check for a copy from each loop. */
 size_t uro_crc32_sparse(uint32_t *reg, const uint8_t *from, size_t length)
 {
     return move_words(reg, NULL, from, length);

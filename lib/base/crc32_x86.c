@@ -212,7 +212,7 @@ INLINE_128 __m128i masked_head(const struct uro_crc32_mask *mask, const uint8_t 
     return sum;
 }
 
-/* After @sum fewer than 16 octets, before which no others can be read. */
+/* Feeds and copies fewer than 16 bytes after @sum. The bytes before them cannot be read. */
 INLINE_128 uint32_t copy_few(__m128i sum, uint8_t *to, const uint8_t *from, size_t length)
 {
     uint8_t last[32] = { 0 };
@@ -259,7 +259,7 @@ INLINE_512 __m512i take_64(struct cursor *c)
     return block;
 }
 
-/* Four blocks at once: moved, and added to @add. */
+/* Moves four blocks at once, and adds them to @add. */
 INLINE_512 __m512i move_add(__m512i blocks, __m512i factors, __m512i add)
 {
     return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(blocks, factors, 0x00),
@@ -271,7 +271,7 @@ INLINE_512 __m512i factors_512(__m128i factors)
     return _mm512_broadcast_i32x4(factors);
 }
 
-/* Four blocks to one: the first three move to the place of the fourth. */
+/* Reduces four blocks to one: the first three move to the place of the fourth. */
 INLINE_512 __m128i narrow(__m512i blocks)
 {
     const __m512i factors = _mm512_inserti32x4(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* list.h - intrusive doubly linked list with a head; zero-initialised links are "in no list". */
+/* list.h - intrusive doubly linked list with a head. A zero-initialised link is in no list. */
 #pragma once
 
 #include "base/defs.h"
@@ -37,7 +37,7 @@ static inline void uro_list_append(struct uro_list *list, struct uro_link *link)
     list->head.prev = link;
 }
 
-/* Harmless on a link that is in no list. */
+/* Removes a link from its list. Has no effect on a link that is in no list. */
 static inline void uro_list_remove(struct uro_link *link)
 {
     if (!uro_link_used(link))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mark.c - which rules of docs/PROTOCOL.md ran since the last clear; see mark.h. */
+/* mark.c - records the rules of docs/PROTOCOL.md that ran since the last clear; see mark.h. */
 #include "base/mark.h"
 
 #ifdef URO_MARKS

@@ -16,6 +16,7 @@ void uro_mark(const char *rule);
 #define URO_MARK(rule) ((void)0)
 #endif
 
-/* True when URO_MARK(@rule) ran since the last uro_mark_clear(); always false without marks. */
+/* Returns whether URO_MARK(@rule) ran since the last uro_mark_clear(). Always false without
+ * marks. */
 bool uro_mark_hit(const char *rule);
 void uro_mark_clear(void);

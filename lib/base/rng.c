@@ -76,8 +76,8 @@ uint64_t uro_rng_u64(struct uro_rng *rng)
     return (uint64_t)uro_rng_u32(rng) << 32 | low;
 }
 
-/* The high word of random * bound is uniform once the 2^32 mod bound lowest products are left
- * out: every result then has the same number of random words that lead to it. */
+/* Returns the high word of random * bound. It rejects the 2^32 mod bound lowest products, so that
+ * the same number of random words leads to every result. */
 uint32_t uro_rng_below(struct uro_rng *rng, uint32_t bound)
 {
     URO_ASSERT(bound != 0);

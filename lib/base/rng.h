@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rng.h - seeded randomness: the same seed gives the same numbers.
+/* rng.h - random numbers from a seed: the same seed gives the same numbers.
  *
- * ChaCha20 in counter mode: numbers seen on the wire (QPNs, keys, PSNs) do not reveal the next.
+ * The generator is ChaCha20 in counter mode. Numbers that a peer has seen (QPNs, keys, PSNs) do not
+ * reveal the next numbers.
  */
 #pragma once
 
@@ -18,11 +19,11 @@ struct uro_rng {
 
 void uro_rng_init(struct uro_rng *rng, const uint8_t seed[static URO_RNG_SEED_OCTETS]);
 
-/* For simulators and tests: the seed is one number. */
+/* Seeds the generator with a number. For simulators and tests. */
 void uro_rng_init_number(struct uro_rng *rng, uint64_t seed);
 
 uint32_t uro_rng_u32(struct uro_rng *rng);
 uint64_t uro_rng_u64(struct uro_rng *rng);
 
-/* 0 .. bound - 1, without bias. @bound is not 0. */
+/* Returns a random number 0 .. bound - 1, without bias. @bound is not 0. */
 uint32_t uro_rng_below(struct uro_rng *rng, uint32_t bound);

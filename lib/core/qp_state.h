@@ -31,11 +31,11 @@ enum uro_qp_state {
 #define URO_ATTR_RETRY_CNT  (1u << 10)
 #define URO_ATTR_RNR_RETRY  (1u << 11)
 #define URO_ATTR_RQ_PSN     (1u << 12)
-#define URO_ATTR_RD_ATOMIC  (1u << 13) /* max_rd_atomic: ours outstanding */
+#define URO_ATTR_RD_ATOMIC  (1u << 13) /* max_rd_atomic: outstanding requests of ours */
 #define URO_ATTR_ALT_PATH   (1u << 14)
 #define URO_ATTR_MIN_RNR    (1u << 15)
 #define URO_ATTR_SQ_PSN     (1u << 16)
-#define URO_ATTR_DEST_RD    (1u << 17) /* max_dest_rd_atomic: the peer's outstanding */
+#define URO_ATTR_DEST_RD    (1u << 17) /* max_dest_rd_atomic: outstanding requests of the peer */
 #define URO_ATTR_MIG_STATE  (1u << 18)
 #define URO_ATTR_CAP        (1u << 19)
 #define URO_ATTR_DEST_QPN   (1u << 20)

@@ -54,7 +54,7 @@ static void receive_for(struct uro_qp *qp, const struct uro_frame *frame)
         uro_count(counters, URO_COUNT_DROP_SERVICE);
         return;
     }
-    bool notice = frame->op->service == URO_CNP; /* is about what we send */
+    bool notice = frame->op->service == URO_CNP; /* a CNP is about packets that we sent */
     if (!listens(uro_qp_state_of(qp), notice ? URO_RESPONSE : frame->op->role)) {
         URO_MARK("RX.STATE");
         uro_count(counters, URO_COUNT_DROP_STATE);
