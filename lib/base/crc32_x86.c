@@ -156,7 +156,8 @@ INLINE_128 __m128i placed_128(uint32_t reg)
     return _mm_cvtsi32_si128((int)reg);
 }
 
-/* @before: what is added to the first block, the register or the block before it, moved. */
+/* Feeds blocks of 128 bits. @before is added to the first block: the register, or the moved block
+ * before it. */
 INLINE_128 uint32_t run_128(__m128i before, struct cursor *c)
 {
     __m128i a = _mm_xor_si128(take_16(c), before);
@@ -285,7 +286,7 @@ INLINE_512 __m128i narrow(__m512i blocks)
     return _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-/* @before: what is added to the first four blocks, as above. */
+/* Feeds four blocks at once. @before is added to the first four blocks, as in run_128(). */
 INLINE_512 uint32_t run_512(__m512i before, struct cursor *c)
 {
     const __m512i by_512 = factors_512(MOVE_512);

@@ -124,7 +124,7 @@ void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener);
 struct uro_conn_target {
     struct uro_cm_route route;
     uint64_t service_id;
-    uint8_t path_mtu;         /* 1 = 256 .. 5 = 4096 octets */
+    uint8_t path_mtu;         /* 1 = 256 .. 5 = 4096 bytes */
     uint8_t ack_timeout;      /* ACK timeout for the peer's queue pair */
     uint8_t response_timeout; /* longest time for an answer of either side, 4.096 us * 2^n */
     uint8_t retries;          /* 0 .. 15 */

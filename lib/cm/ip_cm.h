@@ -6,7 +6,7 @@
 
 #include "wire/gid.h"
 
-#define URO_IP_CM_LEN 36u /* octets at the start of the private data of REQ and SIDR_REQ */
+#define URO_IP_CM_LEN 36u /* bytes at the start of the private data of REQ and SIDR_REQ */
 
 #define URO_IP_CM_TCP   0x0106u
 #define URO_IP_CM_UDP   0x0111u

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cq.c - the completion ring, and the queue of events; see cq.h for who may call what. */
+/* cq.c - the completion ring, and the queue of events; see cq.h for the callers of each
+ * function. */
 #include "core/cq.h"
 
 #include <string.h>

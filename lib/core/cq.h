@@ -105,7 +105,7 @@ struct uro_cqe {
     uint8_t service_level;
     uint32_t vendor_error; /* enum uro_fail_reason; valid when status is not success */
     uint32_t byte_len;
-    uint32_t imm; /* octets as on the wire, or the invalidated rkey */
+    uint32_t imm; /* bytes as on the wire, or the invalidated rkey */
     uint32_t qpn;
     uint32_t source_qpn;
     uint64_t timestamp; /* ns, the round that completed it */

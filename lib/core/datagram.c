@@ -171,7 +171,7 @@ void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame)
     complete(qp, frame);
 }
 
-/* ---- multicast groups: buckets by the last octet of the group ----------------- */
+/* ---- multicast groups: buckets by the last byte of the group ----------------- */
 
 static struct uro_list *bucket(struct uro_shard *shard, const struct uro_gid *group)
 {

@@ -8,7 +8,7 @@
 #include "core/limits.h"
 #include "core/shard.h"
 
-#define LEAST 1u /* keys below 0x100 are what programs pass by mistake */
+#define LEAST 1u /* programs pass numbers below 0x100 as keys by mistake */
 
 #define REMOTE_WRITES (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC)
 /* Programs ask for LOCAL_WRITE too; a window is never a local key, so it means nothing. */

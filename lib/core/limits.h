@@ -7,10 +7,10 @@
 
 #define URO_WR_MAX          1048576u /* work requests of a queue; rings are indexed with a mask */
 #define URO_SGE_MAX         32u      /* elements of a request; uro_tx has a span for each */
-#define URO_INLINE_MAX      1024u    /* octets of an inline send */
+#define URO_INLINE_MAX      1024u    /* bytes of an inline send */
 #define URO_CQ_CAPACITY_MAX 4194303u /* completions a CQ can hold */
 #define URO_RD_ATOMIC_MAX   128u /* READs and atomics outstanding, either direction (rxe: 128) */
-#define URO_MESSAGE_MAX     0x80000000u /* octets of a message: IBTA's 2^31 */
+#define URO_MESSAGE_MAX     0x80000000u /* bytes of a message: IBTA's 2^31 */
 #define URO_PATH_MTU_MIN    256u
 #define URO_PATH_MTU_MAX    4096u
 /* Bytes around a full payload, from the IP header to the ICRC. The largest case is an XRC WRITE
@@ -55,7 +55,7 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous")
 #define URO_REORDER_KEPT    URO_MS(20)
 
 /* Shortest time that the ACK for Linux rxe is deferred; the longest is twice as long. Longer than a
- * host takes to send again what it went back to (an emulated host takes 4 ms between two packets).
+ * host takes to send the packets of a go-back-N (an emulated host takes 4 ms between two packets).
  * Shorter than the host waits before that (67 ms by default). */
 #define URO_ACK_DEFER URO_MS(16)
 

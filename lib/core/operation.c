@@ -5,7 +5,7 @@
 #include "core/cq.h"
 #include "core/key.h"
 
-/* Responses and CNPs are no requests: they have no row. */
+/* Responses and CNPs have no row, because they are not requests. */
 /* clang-format off */
 const struct uro_operation_traits uro_operation_traits[URO_OPERATION_COUNT] = {
     [URO_SEND]         = { URO_RESPOND_ACK,   URO_ACK,        .carries_payload = true },

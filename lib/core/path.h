@@ -34,7 +34,7 @@ struct uro_path {
     struct uro_gid dest;
     struct uro_hop *hop; /* NULL until an address vector was given */
     uint32_t hop_version;
-    uint32_t mtu;         /* octets of payload of a full packet */
+    uint32_t mtu;         /* bytes of payload of a full packet */
     uint32_t checksum;    /* IPv4: sum of the header with length and checksum 0 */
     uint16_t source_port; /* UDP */
     bool port_fixed; /* every frame of this path has source_port, whatever the sender asks for */

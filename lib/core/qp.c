@@ -18,7 +18,7 @@
 
 #define QPN_BITS  24u
 #define QPN_LEAST 16u /* 0 and 1 are special; people type other small numbers by mistake */
-/* Programs set the flags of regions on a queue pair, too. Only those of remote rights matter. */
+/* Programs also set the access flags of regions on a queue pair. Only the remote rights matter. */
 #define ACCESS_KNOWN                                                                               \
     (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
      URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_MW_BIND | URO_ACCESS_ZERO_BASED |                       \
@@ -223,7 +223,7 @@ void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp)
     uro_bell_ring(&shard->bells, &qp->bell);
 }
 
-/* ---- failure: how a queue pair goes to ERR, and what happens to the posted work  */
+/* ---- failure: the transition to ERR or SQE, and the flush of the posted work  ---- */
 
 void uro_qp_raise_event(struct uro_qp *qp, unsigned event_kind)
 {

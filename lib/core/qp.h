@@ -25,12 +25,11 @@ struct uro_qp_init {
     uint32_t recv_capacity;
     uint32_t send_sge_max; /* 0 .. URO_SGE_MAX */
     uint32_t recv_sge_max;
-    uint32_t inline_max; /* octets, 0 .. URO_INLINE_MAX */
+    uint32_t inline_max; /* bytes, 0 .. URO_INLINE_MAX */
     bool signal_all;
     bool block_self_multicast; /* UD: the queue pair does not receive its own multicasts */
-    bool
-        lends_resources; /* RC, XRC_TGT: the caller lends responder resources; see uro_qp_lend_resources() */
-    void *user;          /* the owner's handle, for events */
+    bool lends_resources;      /* RC, XRC_TGT: the caller uses uro_qp_lend_resources() */
+    void *user;                /* the owner's handle, for events */
 };
 
 struct uro_hop;
@@ -53,7 +52,7 @@ struct uro_qp_attr {
     uint32_t access; /* URO_ACCESS_REMOTE_* */
     enum uro_qp_state state;
     enum uro_qp_state current_state;
-    uint32_t path_mtu; /* octets: 256, 512, 1024, 2048, 4096 */
+    uint32_t path_mtu; /* bytes: 256, 512, 1024, 2048, 4096 */
     uint32_t qkey;
     uint32_t rq_psn;
     uint32_t sq_psn;

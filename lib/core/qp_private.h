@@ -19,7 +19,7 @@
 #include "wire/ext.h"
 #include "wire/frame.h"
 
-#define URO_QP_LINE 64u /* octets of a cache line */
+#define URO_QP_LINE 64u /* bytes of a cache line */
 
 /* The requester. [una, next) is in flight. max is the PSN behind the newest PSN ever sent. After a
  * go-back-N, next is anywhere in [una, max]. */
@@ -131,14 +131,12 @@ struct uro_rsp {
     bool ack_twice;    /* the ACK that is due is sent twice; rsp_ack.c */
     uro_psn dropped_psn;        /* PSN of the last dropped request */
     uint32_t resources_pending; /* responder resources with a response pending */
-    uint32_t
-        resources_oldest; /* index of the oldest resource in use; runs freely, beyond the ring size */
-    uint32_t resources_newest; /* index behind the newest resource; as resources_oldest */
+    uint32_t resources_oldest;  /* index of the oldest resource in use; not modulo the ring size */
+    uint32_t resources_newest;  /* index behind the newest resource; as resources_oldest */
     uint32_t
         resources_reused; /* URO_RESOURCE_REUSED | PSN behind the last reused resource; 0: none */
     uint16_t resources_mask; /* ring size - 1 */
-    uint16_t
-        rd_atomic_max; /* most requests that the peer has outstanding: max_dest_rd_atomic, rounded up to 2^n */
+    uint16_t rd_atomic_max;  /* most outstanding requests of the peer: max_dest_rd_atomic, as 2^n */
     struct uro_resource *resources; /* lent ring; NULL while the queue pair needs no resources */
 };
 
@@ -246,7 +244,7 @@ void uro_qp_fail_send(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status
 void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status,
                       enum uro_fail_reason fail_reason);
 
-/* Flushes what was posted since the queue pair went to ERR, or the sends of a queue pair in SQE. */
+/* Flushes the work posted since the queue pair went to ERR, or the sends of a queue pair in SQE. */
 void uro_qp_flush(struct uro_qp *qp);
 
 /* Fails the queue pair because a completion of it did not fit in its CQ. */

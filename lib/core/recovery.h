@@ -10,8 +10,8 @@
 #include "core/psn.h"
 
 enum uro_recovery_mode {
-    URO_RECOVERY_NONE, /* the cursor moves forward, also during go-back-N */
-    URO_RECOVERY_SINGLE, /* the packet at una is sent again, then the cursor returns to its saved place */
+    URO_RECOVERY_NONE,   /* the cursor moves forward, also during go-back-N */
+    URO_RECOVERY_SINGLE, /* the packet at una is sent again, then the cursor goes to `saved` */
     URO_RECOVERY_PROBE, /* the packet at una is sent again, then nothing until it is acknowledged */
 };
 
@@ -25,7 +25,7 @@ enum uro_recovery_step {
 
 /* The meaning of a gap that the peer reports. */
 enum uro_recovery_report {
-    URO_RECOVERY_NEW, /* first report since progress: see req_retry.h, then uro_recovery_on_resend() */
+    URO_RECOVERY_NEW,   /* first report since progress: call uro_recovery_on_resend() */
     URO_RECOVERY_KNOWN, /* known gap; nothing to do */
     URO_RECOVERY_AHEAD, /* known gap, but the peer answered a higher PSN than before: it is alive */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* req_complete.c - what responses mean for an RC requester (IBTA Vol. 1, "Requester behaviour").
+/* req_complete.c - handles the responses to an RC requester (IBTA Vol. 1, "Requester behaviour").
  *
  * A responder sends responses in PSN order. Each response therefore acknowledges all requests
  * before it, except a READ or atomic whose data did not arrive. Such a READ or atomic means that a
@@ -39,7 +39,7 @@ static bool complete_one(struct uro_qp *qp)
     return !signal || uro_cq_push(qp->shard, qp->send_cq, &cqe, false);
 }
 
-/* A local request that was carried out waits only for those before it. */
+/* Returns whether the oldest request is a local request that was executed: it can complete now. */
 static bool done_in_turn(const struct uro_qp *qp)
 {
     const struct uro_wqe *wqe = uro_qp_wqe(qp, head_of(qp));

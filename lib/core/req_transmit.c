@@ -2,7 +2,8 @@
 /* req_transmit.c - the sending side of RC, XRC and UC: chooses the next packet, describes it, and
  * moves the cursor.
  *
- * Reasons to send nothing, in the order in which plan_next() checks them, and what ends them:
+ * Reasons to send nothing, in the order in which plan_next() checks them, and the event that ends
+ * each:
  *   the queue pair is not in RTS (or in SQD with a started message)     -> modify
  *   an RNR wait runs                                                    -> timer
  *   the next hop is not known yet                                       -> engine/neigh.c
@@ -11,7 +12,7 @@
  *   fence or depth: earlier READs or atomics are in flight              -> response
  *   the READ window is full (req_reads.c)                               -> response
  *
- * UC has no window and no depth: it sends what is posted. A UC or UD request is done when its last
+ * UC has no window and no depth: it sends all posted work. A UC or UD request is done when its last
  * packet is in the port's buffer. The engine describes packets, and the port copies their payload
  * afterwards. If a request completed while the engine describes it, the application could change
  * the payload before the port copies it. The engine is called again only after the copying: the
@@ -472,7 +473,7 @@ bool uro_req_next(struct uro_qp *qp, struct uro_tx *tx)
     }
 }
 
-/* ---- UC and UD: completing what was sent ------------------------------------ */
+/* ---- UC and UD: completing the sent requests -------------------------------- */
 
 void uro_req_sent(struct uro_qp *qp)
 {

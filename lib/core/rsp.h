@@ -60,7 +60,7 @@ struct uro_rsp_target {
 enum uro_rsp_verdict uro_rsp_judge(const struct uro_qp *qp, const struct uro_frame *frame,
                                    struct uro_rsp_target *target);
 
-/* Checks what follows the sequence check: rights, length, receive, memory. */
+/* Runs the checks that follow the sequence check: rights, length, receive, memory. */
 enum uro_rsp_verdict uro_rsp_judge_content(const struct uro_qp *qp, const struct uro_frame *frame,
                                            struct uro_rsp_target *target);
 

@@ -66,7 +66,7 @@ struct uro_shard {
     struct uro_list srq_events; /* shared receive queues with an event to fetch */
     bool requests_first;        /* in the next round, because this round sent only responses */
     uint32_t on_demand;         /* regions in keys that may fault */
-    uint8_t *copies;            /* uro_touch_size() octets */
+    uint8_t *copies;            /* uro_touch_size() bytes */
     size_t copied;              /* bytes of `copies` in use by the current output */
     uro_touch_attempt *attempt; /* touches memory that may fault; NULL: no memory faults */
     uro_time now;               /* time of the round in progress */

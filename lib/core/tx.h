@@ -30,7 +30,7 @@ struct uro_span {
 struct uro_tx {
     enum uro_tx_way way;
     uint16_t head_length;    /* Ethernet header up to the last extension header */
-    uint8_t pad_count;       /* zero octets after the payload, 0..3 */
+    uint8_t pad_count;       /* zero bytes after the payload, 0..3 */
     bool icrc;               /* an ICRC follows; false for ARP, ND and ICMP */
     bool icrc_v6;            /* the ICRC is of a packet over IPv6 */
     bool icrc_doubled;       /* the ICRC covers the bytes behind the UDP header twice; no payload */

@@ -46,7 +46,7 @@ struct uro_wqe {
     uint64_t remote_address; /* BIND_MW: start address of the window */
     union {
         uint64_t compare_add;
-        uint64_t window_length; /* BIND_MW: octets; 0 unbinds a type 1 window */
+        uint64_t window_length; /* BIND_MW: bytes; 0 unbinds a type 1 window */
         struct {
             uint32_t ah; /* uro_ah_number() */
             uint32_t qpn;
@@ -65,12 +65,12 @@ struct uro_wqe {
         } bind;              /* BIND_MW */
     };
     uint32_t rkey;      /* BIND_MW: the window's key from now on */
-    uint32_t imm;       /* four octets as the application gave them; SEND_WITH_INV and LOCAL_INV:
+    uint32_t imm;       /* four bytes as the application gave them; SEND_WITH_INV and LOCAL_INV:
                            the rkey; BIND_MW: the window's key until now */
-    uint32_t length;    /* sum of the elements, or the inline octets; FLUSH: octets to flush */
+    uint32_t length;    /* sum of the elements, or the inline bytes; FLUSH: bytes to flush */
     uint8_t opcode;     /* enum uro_wr_opcode */
     uint8_t flags;      /* set of URO_SEND_* */
-    uint16_t sge_count; /* 0 with URO_SEND_INLINE: the octets follow instead */
+    uint16_t sge_count; /* 0 with URO_SEND_INLINE: the bytes follow instead */
     uint32_t xrc_srqn;  /* XRC: number of the peer's shared receive queue */
 
     uint32_t first_psn;    /* valid from the first transmission on */
@@ -78,7 +78,7 @@ struct uro_wqe {
     uint16_t status;       /* enum uro_wc_status found before its turn to complete came */
     uint16_t fail_reason;  /* enum uro_fail_reason of `status` */
     uint32_t awaited;      /* READ: responses that were requested and did not arrive yet */
-    struct uro_sge sges[]; /* or the inline octets */
+    struct uro_sge sges[]; /* or the inline bytes */
 };
 
 static_assert(sizeof(struct uro_wqe) % 8 == 0, "elements are aligned as their addresses");
@@ -93,7 +93,7 @@ struct uro_rqe {
 
 struct uro_wq_slots {
     uint8_t *at;
-    uint32_t stride; /* octets of a slot */
+    uint32_t stride; /* bytes of a slot */
     uint32_t mask;   /* slots - 1 */
 };
 

@@ -39,7 +39,7 @@ struct uro_engine_address {
 
 struct uro_engine_config {
     struct uro_mac mac;
-    uint32_t mtu; /* largest IP packet of the link, 576..9600 octets */
+    uint32_t mtu; /* largest IP packet of the link, 576..9600 bytes */
     struct uro_engine_address addresses[URO_ENGINE_ADDRESSES_MAX];
     uint32_t address_count;
     struct uro_gid gateway4; /* zero: none */

@@ -17,7 +17,7 @@
 
 struct uro_loop {
     uint8_t *octets; /* URO_LOOP_FRAMES buffers; lent by the engine's driver */
-    uint32_t stride; /* octets of a buffer */
+    uint32_t stride; /* bytes of a buffer */
     uint32_t count;
     struct uro_pkt frames[URO_LOOP_FRAMES];
 };

@@ -23,7 +23,7 @@
 struct uro_member_group {
     struct uro_gid gid;
     uint16_t next;   /* index of the next group in the bucket */
-    bool joined;     /* by a program */
+    bool joined;     /* a program joined the group */
     bool own;        /* needed by the engine itself */
     bool asked;      /* a query named it */
     uint8_t changes; /* reports of joining or leaving that must still be sent */
@@ -32,11 +32,11 @@ struct uro_member_group {
 
 /* Reports of one IP version. */
 struct uro_member_reports {
-    uro_time change_due; /* groups with changes are reported */
-    uro_time answer_due; /* a query is answered: of all groups or of those asked for */
+    uro_time change_due; /* time of the report of groups with changes */
+    uro_time answer_due; /* time of the answer to a query for all groups or for `asked` groups */
     bool all_asked;
-    uro_time older_until[2]; /* a querier of version 1, of IGMP also 2, is there; by version - 1 */
-    uint8_t version;         /* of the report being sent */
+    uro_time older_until[2]; /* end of the time with an older querier; index: version - 1 */
+    uint8_t version;         /* version of the report being sent */
     bool pending;            /* groups have a record: a report is being sent */
     uint32_t cursor;         /* groups before it are in it already */
 };

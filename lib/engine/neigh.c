@@ -139,8 +139,9 @@ static void drop(struct uro_neigh *neigh, struct uro_neigh_entry *entry)
     neigh->free = entry;
 }
 
-/* An address of our own, unless others have it too, and a group's, are nobody's to tell: known at
- * once, never asked about, never lost. So is every other where the link finds the way. */
+/* Returns whether a next hop needs no ARP or ND, and sets it to KNOWN for ever. This holds for
+ * multicast groups, for our own addresses that no other process shares, and for all addresses if
+ * the link finds the next hops itself. */
 static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *entry)
 {
     entry->hop.share = 0;

@@ -215,7 +215,7 @@ enum uro_option_kind {
  * with a table of this struct. */
 struct uro_link_option {
     const char *name;
-    const char *text; /* what the option sets, for a list of options */
+    const char *text; /* description of the option, for a list of options */
     enum uro_option_kind kind;
     uint32_t min, max;
     uint32_t grain;                              /* 0: any number from min to max */
