@@ -50,7 +50,7 @@ static const uint32_t slice[SLICES][256] = {
 };
 /* clang-format on */
 
-/* As uro_crc32_load_8(). */
+/* Loads four bytes as uro_crc32_load_8() loads eight. */
 static inline uint32_t load_4(const uint8_t *from)
 {
     uint32_t value;

@@ -73,7 +73,8 @@ __attribute__((always_inline)) static inline size_t move_words(uint32_t *reg, ui
     return end + STEP;
 }
 
-/* Two functions, so that the compiler removes the check for a copy from each loop. */
+/* Feeds without a copy. There are two functions so that the compiler removes the check for a copy
+ * from each loop. */
 size_t uro_crc32_sparse(uint32_t *reg, const uint8_t *from, size_t length)
 {
     return move_words(reg, NULL, from, length);

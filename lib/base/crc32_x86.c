@@ -120,7 +120,7 @@ INLINE_128 __m128i feed_tail(__m128i sum, const struct cursor *c)
     return _mm_xor_si128(move(first, MOVE_128), second);
 }
 
-/* 128 bits times x^32, modulo P: the register.
+/* Returns the register: 128 bits times x^32, modulo P.
  *
  * First L*x^96 is brought under x^96 (one product), then what is left above x^64 under x^64. The
  * upper 32 of those 64 bits in the high half, called A, are removed as division does: A*x^32 / P
@@ -193,8 +193,8 @@ TARGET_128 static uint32_t copy_128(uint32_t reg, uint8_t *restrict to,
     return length < 16 ? uro_crc32_table.copy(reg, to, from, length) : run_128(placed_128(reg), &c);
 }
 
-/* A masked head, cut so that its last octet ends a block: zeros before the first one change nothing
- * when the register starts from zero. */
+/* Feeds a masked head, cut so that its last byte ends a block. Zeros before its first byte change
+ * nothing, because the register starts from zero. */
 INLINE_128 __m128i masked_head(const struct uro_crc32_mask *mask, const uint8_t *head,
                                size_t length)
 {
@@ -358,7 +358,7 @@ INLINE_512 __m512i moved_512(__m512i blocks)
     return move_add(blocks, factors_512(MOVE_512), _mm512_setzero_si512());
 }
 
-/* The whole string is cut so that its last octet ends a block. */
+/* Feeds a masked string. The whole string is cut so that its last byte ends a block. */
 TARGET_512 static uint32_t masked_512(const struct uro_crc32_mask *mask, const uint8_t *head,
                                       size_t head_length, size_t length)
 {

@@ -10,7 +10,7 @@
 #include "core/qp_private.h"
 #include "core/shard.h"
 
-/* The first ring follows the struct in the same memory. */
+/* Returns the offset of the first ring, which follows the struct in the same memory. */
 static size_t ring_offset(void)
 {
     return (sizeof(struct uro_cq) + 63) & ~(size_t)63;

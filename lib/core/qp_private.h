@@ -60,7 +60,7 @@ struct uro_resource {
 
 #define URO_RESOURCE_DUE (1u << 24) /* the current response is not sent completely */
 #define URO_RESOURCE_BEGUN                                                                         \
-    (1u << 25) /* a part of it was sent: the next packet is neither FIRST nor ONLY */
+    (1u << 25) /* the response was sent in part: the next packet is neither FIRST nor ONLY */
 #define URO_RESOURCE_REPEATED                                                                      \
     (1u << 26) /* the request was repeated, and the current response is a repetition */
 #define URO_RESOURCE_OPERATION_SHIFT 28u
@@ -116,7 +116,7 @@ struct uro_rsp {
     struct uro_gap *gap;        /* requests that arrived before their turn; reorder.c */
     bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_execute.c */
     bool established;  /* COMM_EST was raised */
-    bool ack_due;      /* rsp_ack.c, until it is sent */
+    bool ack_due;      /* an ACK is due; rsp_ack.c */
     bool nak_due;
     uro_psn ack_psn;
     uro_psn nak_psn;

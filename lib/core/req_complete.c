@@ -60,7 +60,7 @@ bool uro_req_complete_head(struct uro_qp *qp)
     return fits;
 }
 
-/* After una moved past the cursor (a late ACK while sending again) the cursor follows. */
+/* Moves the cursor to una if una moved past the cursor: a late ACK arrived during a go-back-N. */
 static void follow(struct uro_qp *qp)
 {
     struct uro_req *req = &qp->req;

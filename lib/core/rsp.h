@@ -71,7 +71,8 @@ bool uro_rsp_in_sequence(const struct uro_rsp *rsp, const struct uro_frame *fram
 /* Marks the rule of docs/PROTOCOL.md that a refusal with @verdict follows. */
 void uro_rsp_verdict_mark(enum uro_rsp_verdict verdict);
 
-/* For RC. @verdict is neither ACCEPT, OVERRUN nor DUPLICATE. */
+/* Returns the consequence of a refusal on an RC queue pair. @verdict is neither ACCEPT, OVERRUN nor
+ * DUPLICATE. */
 const struct uro_rsp_consequence *uro_rsp_consequence(enum uro_rsp_verdict verdict);
 
 /* Returns whether the queue pair goes to ERR; any verdict. */

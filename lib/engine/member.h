@@ -38,7 +38,7 @@ struct uro_member_reports {
     uro_time older_until[2]; /* end of the time with an older querier; index: version - 1 */
     uint8_t version;         /* version of the report being sent */
     bool pending;            /* groups have a record: a report is being sent */
-    uint32_t cursor;         /* groups before it are in it already */
+    uint32_t cursor;         /* groups[0 .. cursor) are in the current report already */
 };
 
 struct uro_member {
