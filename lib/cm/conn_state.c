@@ -70,7 +70,7 @@ static void repeat(struct uro_conn *conn, const struct uro_cm_msg *msg)
         refuse(conn->cm, &conn->route, msg, URO_CONN_REJ_STALE);
 }
 
-/* Returns the number of retransmissions of our answer, at most those in HALF_OPEN_MOST. A REQ may
+/* Returns the number of retransmissions of our answer. They end within HALF_OPEN_MOST: a REQ may
  * have a forged source address, so it must not hold a connection of the pool for long. */
 static uint8_t patience(uint64_t retries, uint8_t response_timeout)
 {

@@ -135,8 +135,8 @@ struct uro_rsp {
     uint32_t resources_newest;  /* index behind the newest resource; as resources_oldest */
     uint32_t
         resources_reused; /* URO_RESOURCE_REUSED | PSN behind the last reused resource; 0: none */
-    uint16_t resources_mask; /* ring size - 1 */
-    uint16_t rd_atomic_max;  /* most outstanding requests of the peer: max_dest_rd_atomic, as 2^n */
+    uint16_t resources_mask;        /* ring size - 1 */
+    uint16_t rd_atomic_max;         /* max_dest_rd_atomic, rounded up to a power of two */
     struct uro_resource *resources; /* lent ring; NULL while the queue pair needs no resources */
 };
 

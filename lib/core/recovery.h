@@ -25,7 +25,9 @@ enum uro_recovery_step {
 
 /* The meaning of a gap that the peer reports. */
 enum uro_recovery_report {
-    URO_RECOVERY_NEW,   /* first report since progress: call uro_recovery_on_resend() */
+    /* First report since progress: call uro_req_retry_on_gap(). If it returns RESEND, call
+     * uro_recovery_on_resend(). */
+    URO_RECOVERY_NEW,
     URO_RECOVERY_KNOWN, /* known gap; nothing to do */
     URO_RECOVERY_AHEAD, /* known gap, but the peer answered a higher PSN than before: it is alive */
 };
