@@ -14,7 +14,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-#define NOTICES_MAX 64 /* taken at once; more of them change no more */
+#define NOTICES_MAX 64 /* read in one call; the rest wait */
 
 void uro_addresses_open(struct uro_addresses *addresses)
 {
@@ -35,7 +35,8 @@ void uro_addresses_close(struct uro_addresses *addresses)
     addresses->fd = -1;
 }
 
-/* What changed is not read: it may be less than what was lost when there was too much. */
+/* Reads announcements and sets `changed`. Their content is ignored, because the kernel drops
+ * announcements when the buffer is full. */
 static void hear(struct uro_addresses *addresses)
 {
     uint8_t notice[64];
@@ -52,7 +53,7 @@ static bool can_bind(const struct uro_sock *sock)
     const union uro_sock_address name = uro_sock_address_of(&sock->address, 0);
     int fd = uro_sock_make(sock->v6);
 
-    if (fd < 0) /* which says nothing about the address */
+    if (fd < 0) /* without a socket the address cannot be tested */
         return true;
     bool can = bind(fd, &name.any, uro_sock_address_length(&name)) == 0;
     (void)close(fd);
@@ -69,7 +70,7 @@ static bool has(const struct ifaddrs *at, const struct uro_gid *address)
     return uro_gid_equal(&gid, address);
 }
 
-/* Of several interfaces that have the address one that is up. */
+/* Returns the interface that has the address of @sock, preferably one that is up. NULL: none. */
 static const struct ifaddrs *find(const struct uro_sock *sock, const struct ifaddrs *all)
 {
     const struct ifaddrs *found = NULL;
@@ -100,7 +101,7 @@ static uint32_t mtu_of(int fd, const char *interface)
     return ioctl(fd, SIOCGIFMTU, &ask) == 0 && ask.ifr_mtu > 0 ? (uint32_t)ask.ifr_mtu : UINT32_MAX;
 }
 
-/* True when it came back, maybe from where it had not been missed yet. */
+/* Returns whether the address came back, or moved to another interface. */
 static bool look(struct uro_addresses *addresses, struct uro_sock *sock, const struct ifaddrs *all)
 {
     const struct ifaddrs *at = find(sock, all);

@@ -86,8 +86,8 @@ uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, u
 /* The kernel does not look into the packet that an ICMP message quotes: it gives the report to any
  * of the sockets. So every member gets it. A member knows its own destinations. */
 
-#define AT_ONCE     64u  /* from one socket, before others are looked at */
-#define SECOND_MOST 100u /* passed on in a second: anybody can write ICMP */
+#define AT_ONCE     64u  /* reports read from one socket in a row */
+#define SECOND_MOST 100u /* reports a second: ICMP is easy to forge */
 
 static bool may_pass(struct uro_broker *broker)
 {
@@ -167,7 +167,7 @@ static void pass(const struct uro_broker *broker, struct uro_hub_header *header,
         const struct uro_gid peer = uro_sock_gid_of(&header->from);
         uro_broker_disconnect_note(broker->disconnect, share, &peer, &msg);
     }
-    if (share != 0) /* who is slow loses it, like any datagram */
+    if (share != 0) /* a slow member loses the datagram */
         (void)sendmsg(broker->members[share].fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -32,12 +32,12 @@ struct uro_broker {
     char users_path[URO_HUB_DIRECTORY_PATH_MAX]; /* of the lock that each `uroce run` shares */
     int listener;
     int spare; /* a descriptor to close when no other is left for a new process; -1: none */
-    int socks[URO_SHARES]; /* by share; [0] is the broker's; the last one is unused */
+    int socks[URO_SHARES]; /* by share; [0] is the broker's; the last is -1 */
     struct uro_broker_member members[URO_SHARES];
     uint32_t member_count;
     struct uro_broker_disconnect *disconnect; /* the connections of members */
     int64_t reports_since;                    /* s */
-    uint32_t reports;                         /* passed on since then */
+    uint32_t reports;                         /* reports passed on in that second */
     int64_t (*clock_s)(void);                 /* monotonic, in seconds */
 };
 
@@ -57,7 +57,7 @@ void uro_broker_serve(struct uro_broker *broker, int idle_ms);
 
 /* Makes the socket where processes ask for a share. Returns as uro_broker_open(). */
 int uro_broker_open_listener(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX]);
-/* Returns false with a sentence in @error when the port cannot be had. */
+/* Opens the sockets of all shares. Returns false with a sentence in @error on failure. */
 bool uro_broker_open_socks(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX]);
 /* Returns whether a program that `uroce run` started is alive. */
 bool uro_broker_has_users(const struct uro_broker *broker);
@@ -69,22 +69,23 @@ void uro_broker_dismiss(struct uro_broker *broker, uint32_t share);
 /* broker.c */
 
 /* Returns the share that the datagram at @bth is for, or 0. The member that gets the datagram
- * checks all of it; the broker trusts nothing. Writes the message of connection management to @msg;
- * its kind is URO_CM_KIND_COUNT when the datagram has none. */
+ * checks all of it; the broker relies on no field. Writes the message of connection management to
+ * @msg. Its kind is URO_CM_KIND_COUNT when the datagram has none. */
 uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, uint32_t length,
                           struct uro_cm_msg *msg);
 
 /* broker_disconnect.c */
 
-/* Returns NULL when there is no memory. */
+/* Allocates the state. Returns NULL when there is no memory. */
 struct uro_broker_disconnect *uro_broker_disconnect_open(void);
 void uro_broker_disconnect_close(struct uro_broker_disconnect *disconnect);
-/* Learns from a message of @peer that the broker passes on to member @share; 0: to none. */
+/* Records the connection or request in a message of @peer that the broker passes on to member
+ * @share. 0: no member gets the message. */
 void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32_t share,
                                 const struct uro_gid *peer, const struct uro_cm_msg *msg);
 /* Disconnects the peers of member @share, which is dead. */
 void uro_broker_disconnect_begin(const struct uro_broker *broker, uint32_t share);
-/* Sends DREQ again to the peers that have not answered, when it is time. */
+/* Sends DREQ again, when it is due, to the peers that have not answered. */
 void uro_broker_disconnect_repeat(const struct uro_broker *broker);
-/* Returns the time to that, in ms; -1: never. */
+/* Returns the time until the next DREQ is due, in ms; -1: never. */
 int uro_broker_disconnect_wait_ms(const struct uro_broker *broker);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub_goodbye.c - tells the peers of a process that died that its connections are over, as a kernel
- * does.
+/* broker_disconnect.c - disconnects the peers of a process that died, as a kernel does.
  *
  * The broker passes on the messages of connection management that peers send, so it learns the
- * connections without asking the processes: a peer that accepts sends REP, a peer that was accepted
- * sends RTU after its REQ, and DREQ, DREP and REJ end a connection. A peer can forge these
+ * connections without asking the processes. A peer that accepts a connection sends REP. A peer that
+ * was accepted sends RTU after its REQ. DREQ, DREP and REJ end a connection. A peer can forge these
  * messages. A DREQ for a connection that does not exist changes nothing at the peer, and the broker
  * sends at most TIMES of them for each message of the peer.
  */
@@ -21,13 +20,13 @@
 
 #define BUCKETS         4096u
 #define CONNECTIONS_MAX 100000u /* of all members */
-#define REQUESTS        1024u   /* of those that came last */
-#define TIMES           3u      /* that a DREQ is sent, unless it is answered */
+#define REQUESTS        1024u   /* the latest requests; a newer one may overwrite an older one */
+#define TIMES           3u      /* DREQs sent to a peer that does not answer */
 #define INTERVAL_S      1
 #define AT_BTH          (URO_IPV6_LEN + URO_UDP_LEN)
 #define PACKET_MAX      (AT_BTH + URO_BTH_LEN + URO_DETH_LEN + URO_MAD_LEN + URO_ICRC_LEN)
 
-/* Somebody asked for a connection with an RTU to come. */
+/* A REQ from a peer whose RTU has not arrived yet. */
 struct request {
     struct uro_gid peer;
     uint32_t peer_id;
@@ -36,19 +35,19 @@ struct request {
 
 struct connection {
     struct uro_table_node node; /* the member's communication ID */
-    struct uro_link link;       /* of its member's, or of those whose member is dead */
+    struct uro_link link;       /* in the list of its member, or in `over` */
     struct uro_gid peer;
     uint32_t peer_id;
     uint32_t peer_qpn;
-    uint32_t sent; /* DREQs */
+    uint32_t sent; /* DREQs sent so far */
 };
 
 struct uro_broker_disconnect {
     struct uro_table_bucket buckets[BUCKETS];
     struct uro_table table;
     struct uro_list of[URO_SHARES]; /* by member */
-    struct uro_list over;           /* their member is dead, and the peer has not answered */
-    int64_t next;                   /* s; when these are told again */
+    struct uro_list over;           /* connections of dead members whose peer has not answered */
+    int64_t next;                   /* s; when the next DREQs for `over` are due */
     struct request requests[REQUESTS];
 };
 
@@ -91,7 +90,7 @@ void uro_broker_disconnect_close(struct uro_broker_disconnect *disconnect)
     free(disconnect);
 }
 
-/* ---- what connections there are ----------------------------------------- */
+/* ---- the connections --------------------------------------------------- */
 
 static struct request *request_of(struct uro_broker_disconnect *disconnect,
                                   const struct uro_gid *peer, uint32_t peer_id)
@@ -172,10 +171,10 @@ void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32
     }
 }
 
-/* ---- telling ------------------------------------------------------------ */
+/* ---- DREQ ---------------------------------------------------------------- */
 
-/* Writes what comes behind the UDP header, and before it what the ICRC goes over. Returns the
- * octets from the BTH on. */
+/* Writes the UDP payload of a DREQ at AT_BTH. Writes the IP and UDP headers that the ICRC covers in
+ * front of it. Returns the number of octets from the BTH on. */
 static uint32_t write_dreq(const struct uro_broker *broker, const struct connection *connection,
                            uint8_t packet[static PACKET_MAX])
 {
@@ -227,7 +226,8 @@ static void tell(const struct uro_broker *broker, struct connection *connection)
     if (sendto(broker->socks[0], packet + AT_BTH, length, MSG_DONTWAIT, &to.any,
                uro_sock_address_length(&to)) < 0)
         (void)sendto(broker->socks[0], packet + AT_BTH, length, MSG_DONTWAIT, &to.any,
-                     uro_sock_address_length(&to)); /* that may have been an earlier one's error */
+                     /* the error may have been that of an earlier packet */
+                     uro_sock_address_length(&to));
 }
 
 static void tell_again(const struct uro_broker *broker)

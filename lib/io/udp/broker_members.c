@@ -14,13 +14,13 @@
 #include "io/udp/broker.h"
 
 #define BACKLOG   64
-#define TRIES     2000u  /* of a millisecond: that another one takes to go */
-#define HELD_MOST 65536u /* packets and reports that a socket's buffer has room for */
+#define TRIES     2000u  /* 1 ms apart, while the previous broker ends */
+#define HELD_MOST 65536u /* more packets and reports than a socket's buffer holds */
 
 /* ---- sockets ------------------------------------------------------------ */
 
-/* Which of the sockets a packet is for: the share in its destination QPN; what has none, or one
- * that is nobody's, is ours. */
+/* Attaches the filter that chooses the socket of a packet by the share in its destination QPN.
+ * Packets without a destination QPN, and those whose share has no socket, go to the broker. */
 static bool attach_filter(int sock)
 {
     struct sock_filter code[] = {
@@ -75,9 +75,10 @@ bool uro_broker_open_socks(struct uro_broker *broker, char error[static URO_PORT
     return true;
 }
 
-/* Another broker has the lock. One that serves finds this connection ended already, counts its idle
- * seconds anew, and ends the connection; one that is going, or not yet there, refuses or resets it.
- * One that says nothing for long has the address, still. */
+/* Returns whether the other broker, which has the lock, serves. A broker that serves accepts this
+ * connection, finds it ended, restarts its idle time, and closes it. A broker that is starting or
+ * ending refuses or resets the connection. A broker that does not react within the timeout still
+ * has the address. */
 static bool other_serves(const struct sockaddr_un *name)
 {
     const struct timeval patience = { .tv_sec = 2 };
@@ -96,8 +97,8 @@ static bool other_serves(const struct sockaddr_un *name)
 }
 
 /* Takes the lock of the address in that directory. Returns 1 with the lock, 0 when another broker
- * has it and serves, or -errno: -ENAMETOOLONG, -EWOULDBLOCK when the other one neither serves nor
- * goes. */
+ * has it and serves, or -errno: -ENAMETOOLONG, or -EWOULDBLOCK when the other broker neither serves
+ * nor ends. */
 static int lock_there(struct uro_broker *broker, const struct uro_hub_directory *directory)
 {
     const struct timespec nap = { .tv_nsec = 1000000 };
@@ -183,12 +184,12 @@ int uro_broker_open_listener(struct uro_broker *broker, char error[static URO_PO
         return 0;
     if (result < 0)
         return explain_place(result, &directory, error);
-    if (other_serves(&broker->name)) { /* though somebody removed the file of its lock */
+    if (other_serves(&broker->name)) { /* somebody removed the lock file of a running broker */
         uro_hub_directory_unlock(broker->lock, broker->lock_path);
         broker->lock = -1;
         return 0;
     }
-    (void)unlink(broker->name.sun_path); /* of one that was killed */
+    (void)unlink(broker->name.sun_path); /* left by a broker that was killed */
     broker->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (broker->listener >= 0 &&
         bind(broker->listener, (const struct sockaddr *)&broker->name, sizeof broker->name) == 0 &&
@@ -267,7 +268,8 @@ static bool answer(int fd, enum uro_hub_kind kind, uint32_t share, int sock)
     return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof header;
 }
 
-/* A process that has connected says HELLO at once; one that does not is sent away. */
+/* Receives HELLO from a process that has connected. Returns false when HELLO does not come within a
+ * second or is not valid. */
 static bool hear_hello(int fd, struct uro_hub_header *hello)
 {
     const struct timeval patience = { .tv_sec = 1 };
@@ -277,8 +279,8 @@ static bool hear_hello(int fd, struct uro_hub_header *hello)
            hello->version == URO_HUB_VERSION && hello->kind == URO_HUB_HELLO;
 }
 
-/* No descriptor is left for who asks. The listener would stay readable, so the spare one is used to
- * tell him. */
+/* Refuses a connection when no file descriptor is left. The listener would stay readable, so the
+ * spare descriptor is closed to accept the connection and send the refusal. */
 static void send_away(struct uro_broker *broker)
 {
     const struct timespec nap = { .tv_nsec = 50000000 };
@@ -288,7 +290,7 @@ static void send_away(struct uro_broker *broker)
         (void)close(broker->spare);
     int fd = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
-        (void)nanosleep(&nap, NULL); /* the whole system has none */
+        (void)nanosleep(&nap, NULL); /* no descriptor is left in the whole system */
     else if (hear_hello(fd, &hello))
         (void)answer(fd, URO_HUB_NO_DESCRIPTOR, 0, -1);
     if (fd >= 0)

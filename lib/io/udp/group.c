@@ -12,7 +12,7 @@
 #include "io/udp/raw_tap.h"
 #include "io/udp/share.h"
 
-#define OPTION_V6_MULTICAST_ALL 29 /* which some C libraries have not */
+#define OPTION_V6_MULTICAST_ALL 29 /* missing in some C libraries */
 #define AT_SOURCE_QPN           (URO_BTH_LEN + 5u)
 
 static bool set(int fd, int level, int option, int value)
@@ -20,7 +20,7 @@ static bool set(int fd, int level, int option, int value)
     return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-/* Of the interface that has @own. Two addresses of one interface are one membership. */
+/* Joins @group on the interface of @own. Two addresses of one interface are one membership. */
 static bool join(int fd, const struct uro_gid *group, const struct uro_sock *own)
 {
     int done;
@@ -38,8 +38,9 @@ static bool join(int fd, const struct uro_gid *group, const struct uro_sock *own
     return done == 0 || errno == EADDRINUSE;
 }
 
-/* Only what its own memberships let in, not what others on this machine have joined. And no reports
- * of what could not be delivered: it sends nothing, so they are not true, and nobody takes them. */
+/* Limits the socket to packets of the groups that it has joined itself, not of groups joined
+ * elsewhere on this machine. Error reports are off, because the socket sends nothing: reports there
+ * would be forged, and nothing reads them. */
 static bool set_options(int fd, bool v6)
 {
     return set(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
@@ -48,7 +49,8 @@ static bool set_options(int fd, bool v6)
                : set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0) && set(fd, IPPROTO_IP, IP_RECVERR, 0));
 }
 
-/* Returns a socket that hears @group on the interfaces of all addresses of its kind, or -1. */
+/* Returns a socket that receives @group on the interfaces of all addresses of its IP version, or
+ * -1. */
 static int open_group(const struct uro_gid *group, const struct uro_sock *own, uint32_t own_count)
 {
     union uro_sock_address name = uro_sock_address_of(group, URO_ROCE_PORT);
@@ -61,7 +63,7 @@ static int open_group(const struct uro_gid *group, const struct uro_sock *own, u
     for (uint32_t i = 0; i < own_count && fine; i++) {
         if (own[i].v6 != v6)
             continue;
-        if (v6) /* the scope of groups that have one */
+        if (v6) /* for link-local groups */
             name.v6.sin6_scope_id = uro_sock_interface(&own[i].address);
         fine = join(fd, group, &own[i]);
         joined = true;

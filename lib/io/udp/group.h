@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* group.h - the multicast groups of a port: a socket for each, because one that is bound to an
- * address of ours hears nothing else. Any number of processes may have a group; the kernel gives
- * each of them every packet, and tells routers and switches. */
+/* group.h - the multicast groups of a port. Each group has its own socket, because a socket bound
+ * to a unicast address receives no multicast. Any number of processes may join a group: the kernel
+ * delivers each packet to all of them, and announces the membership to routers and switches. */
 #pragma once
 
 #include "io/udp/sock.h"
 
 struct uro_group {
-    struct uro_sock sock; /* its address is the group's */
+    struct uro_sock sock; /* bound to the group's address */
     bool wanted;
 };
 
 struct uro_groups {
     struct uro_group all[URO_PORT_GROUPS_MAX];
     uint32_t count;
-    uint32_t turn; /* whose socket is looked at next */
-    int epoll;     /* of all of them: the port waits for it */
+    uint32_t turn; /* index of the group to read next, modulo count */
+    int epoll;     /* epoll descriptor with all sockets; the port waits for it */
     bool complained;
 };
 
-/* The groups are @gids from now on, on the interfaces of the @own sockets' addresses. One that
- * cannot be had is told on stderr, once. */
+/* Sets the groups to @gids, on the interfaces of the @own sockets' addresses. Prints the first
+ * failure to stderr. */
 void uro_groups_set(struct uro_groups *groups, const struct uro_gid *gids, uint32_t count,
                     const struct uro_sock *own, uint32_t own_count,
                     const struct uro_sock_options *options);
-/* The same groups anew: the interface of an address is another than it was. */
+/* Joins the same groups again, after an address has moved to another interface. */
 void uro_groups_renew(struct uro_groups *groups, const struct uro_sock *own, uint32_t own_count,
                       const struct uro_sock_options *options);
 void uro_groups_close(struct uro_groups *groups);
 
-/* Each in turn; NULL when there is none. */
+/* Returns the sockets in turn; NULL when there is no group. */
 const struct uro_sock *uro_groups_next(struct uro_groups *groups);
 
-/* Whether a packet of a group is one of ours that comes back: the engine gave it to our members
- * already. */
+/* Returns whether a multicast packet is the loopback copy of a packet that this process sent. The
+ * engine has delivered that packet to local members already. */
 bool uro_group_is_echo(const struct uro_sock *own, uint32_t own_count, const struct uro_gid *from,
                        const uint8_t *bth, uint32_t length);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* udp.h - the inside of a port over UDP sockets, for lib/io/udp only.
+/* udp.h - internal interfaces of a port over UDP sockets, for lib/io/udp only.
  *
- * RoCEv2 is UDP from and to port 4791, so a socket for each address carries it, and the kernel does
- * what the engine's neighbours do elsewhere. The engine's frames keep their shape: what a socket
- * does not give (Ethernet, IP and UDP headers) is made here.
+ * RoCEv2 is UDP from and to port 4791, so one socket for each address carries the packets, and the
+ * kernel does the work of ARP and neighbour discovery. The engine still reads and writes whole
+ * frames. A socket does not deliver Ethernet, IP and UDP headers, so this port makes them.
  *
- *   port.c    opens and closes
+ *   port.c    opens and closes the port
  *   link_options.c  name and options of a link
- *   sock.c    one socket: options, errors that the network reports
- *   network_error.c  to whom these are told; recent_peers.h, who sent there
- *   addresses.c  whether they are still there
+ *   sock.c    one socket: its options, and the errors that the network reports
+ *   network_error.c  passes these errors on; recent_peers.h: recent destinations
+ *   addresses.c  whether the addresses of the port are usable
  *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
  *   hub_directory.c   the directory where these processes find each other
- *   service_lock.c  what a process listens for there, and no other
- *   route.c   how long packets may be on the way to a peer
- *   rx.c      datagrams -> frames
- *   tx.c      frames -> datagrams, those of one message in one call
+ *   service_lock.c  makes each service ID the property of one process of an address
+ *   route.c   the MTU of the route to a peer
+ *   rx.c      converts datagrams to frames
+ *   tx.c      converts frames to datagrams, those of one message in one call
  *   group.c   multicast: a socket for each group
- *   raw_tap.c a raw socket that sees it, when there may be one
- *   ip_id.c  the identification of IPv4, which the ICRC covers
- *   port_owner.c  which process has the port
+ *   raw_tap.c a raw socket that reads IPv4 headers, if the process may have one
+ *   ip_id.c   the IPv4 identification, which the ICRC covers
+ *   port_owner.c  finds the process that has bound a UDP port
  */
 #pragma once
 
@@ -47,15 +47,16 @@ struct uro_udp_port {
     struct uro_port port;
     struct uro_sock socks[URO_UDP_SOCKS_MAX];
     uint32_t sock_count;
-    struct uro_share shares[URO_UDP_SOCKS_MAX]; /* of socks[i], when that has one */
+    /* shares[i] is for socks[i], if its address is shared */
+    struct uro_share shares[URO_UDP_SOCKS_MAX];
     struct uro_service_locks service_locks;
     struct uro_sock_options options;
-    struct uro_addresses addresses; /* of socks */
-    uint32_t mtu;                   /* as configured */
-    uint32_t mtu_then; /* the least of the interfaces when it was opened; 0: not known */
+    struct uro_addresses addresses; /* of all in socks */
+    uint32_t mtu;                   /* MTU from the configuration */
+    uint32_t mtu_then;              /* least MTU of the interfaces at opening; 0: unknown */
     struct uro_groups groups;
     struct uro_undelivered undelivered;
-    uint32_t rounds; /* brokers are listened to in some of them */
+    uint32_t rounds; /* counts receive(); a few rounds also read from the brokers */
     struct uro_rx rx;
     struct uro_udp_tx tx;
 };
