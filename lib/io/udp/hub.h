@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub.h - what the processes that share an address and its broker, `uroce hub`, say to each other.
+/* hub.h - the protocol between the processes that share an address and its broker, `uroce hub`.
  *
- * The broker makes a socket for each share, all on port 4791 of the address (SO_REUSEPORT), with a
- * filter of the kernel's that picks one by the upper bits of the destination QPN, and gives each
- * process one. So it is in nobody's way but that of queue pair 1 (share 0): connection management,
- * which it passes on by service ID or by communication ID, and that of datagrams that the kernel
- * joined and gave to the wrong process.
+ * The broker makes a socket for each share, all on port 4791 of the address (SO_REUSEPORT). A
+ * kernel filter chooses the socket of a packet by the upper bits of its destination QPN, the share.
+ * The broker gives each process the socket of one share. So packets of most queue pairs do not pass
+ * through the broker. Only two kinds do: those to queue pair 1 (share 0), which the broker passes
+ * on by service ID or communication ID, and datagrams that the kernel coalesced and gave to the
+ * wrong process.
  *
- * What the network reports of packets that it could not deliver comes to any of the sockets. Who
- * reads one, a process or for what nobody has the broker, has all the others told.
+ * The kernel gives a report of the network about an undelivered packet to any of the sockets. The
+ * process that reads the report passes it on to the broker, which sends it to all other processes.
+ * The broker itself reads the sockets that no process has.
  *
- * They meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user's (hub_directory.h), and
- * each makes sure that the other is of the same user. A record is a header and what follows it.
+ * Process and broker meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user
+ * (hub_directory.h). Each checks that the other runs as the same user. A record is a header and a
+ * body.
  */
 #pragma once
 
@@ -28,19 +31,19 @@
 #include "wire/bytes.h"
 
 #define URO_HUB_VERSION 2u
-#define URO_HUB_RECORD  66000u /* octets, at most */
-#define URO_HUB_AT_QPN  5u     /* in the BTH */
+#define URO_HUB_RECORD  66000u /* largest body, in octets */
+#define URO_HUB_AT_QPN  5u     /* octet of the BTH with the upper 8 bits of the QPN */
 static_assert(URO_PORT_SERVICES_MAX * sizeof(struct uro_listened) <= URO_HUB_RECORD,
               "all services of an address are one record");
 
 enum uro_hub_kind {
-    URO_HUB_HELLO,         /* process: may I have `share` (0: any)? */
-    URO_HUB_WELCOME,       /* broker: `share` is yours, and here is its socket */
-    URO_HUB_FULL,          /* broker: all, or that one, are taken */
-    URO_HUB_NO_DESCRIPTOR, /* broker: it can open no more files */
-    URO_HUB_SERVICES,      /* process: struct uro_listened[], what is listened for from now on */
-    URO_HUB_DATAGRAM,      /* either way: from `from`, for whoever it names */
-    URO_HUB_REPORT, /* either way: struct uro_hub_report, of something that was sent to `from` */
+    URO_HUB_HELLO,         /* process: requests `share` (0: any) */
+    URO_HUB_WELCOME,       /* broker: grants `share`, with its socket attached */
+    URO_HUB_FULL,          /* broker: no share is free, or the requested share is taken */
+    URO_HUB_NO_DESCRIPTOR, /* broker: it has no file descriptor left */
+    URO_HUB_SERVICES,      /* process: struct uro_listened[], all services it listens for */
+    URO_HUB_DATAGRAM,      /* either way: a datagram from address `from` */
+    URO_HUB_REPORT,        /* either way: struct uro_hub_report of a packet sent to `from` */
 };
 
 struct uro_hub_header {
@@ -51,7 +54,8 @@ struct uro_hub_header {
     union uro_sock_address from;
 };
 
-/* Of the network's. Which process it is for is not known: the broker passes it on to all others. */
+/* A report of the network. The process that sent the packet is unknown, so the broker passes the
+ * report on to all other processes. */
 struct uro_hub_report {
     uint32_t error; /* as in struct uro_sock_report */
     uint32_t info;
@@ -69,14 +73,14 @@ static inline struct uro_hub_report uro_hub_report_of(const struct uro_sock_repo
     return out;
 }
 
-/* Whose the packet is. */
+/* Returns the share that a packet is for. */
 static inline uint32_t uro_hub_share_of(const uint8_t *bth)
 {
     return bth[URO_HUB_AT_QPN] >> (8 - URO_SHARE_BITS);
 }
 
-/* Where the broker of @address is met in that directory. Returns false when the name is too
- * long. */
+/* Writes the name of the Unix socket of @address's broker in that directory. Returns false when the
+ * name is too long. */
 static inline bool uro_hub_address(const struct uro_hub_directory *directory,
                                    const struct uro_gid *address, struct sockaddr_un *out)
 {

@@ -19,7 +19,7 @@
 
 /* ---- the directory ------------------------------------------------------ */
 
-/* Whether nobody else can rename or remove what is ours in @path. */
+/* Returns whether no other user can rename or remove our files in @path. */
 static bool keeps_ours(const char *path)
 {
     struct stat is;
@@ -37,8 +37,8 @@ static bool is_ours_alone(const char *path)
            (is.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
-/* The directory that is to have ours, and the name of ours in it. Returns false when there is
- * none. */
+/* Writes the parent directory of our directory at place @number, and the name of ours in it.
+ * Returns false when there is no such parent. */
 static bool name_place(unsigned number, char parent[static 64], char name[static 32])
 {
     const unsigned user = (unsigned)geteuid();
@@ -62,7 +62,7 @@ static bool name_place(unsigned number, char parent[static 64], char name[static
     return length > 0 && length < 64;
 }
 
-/* The number of the network namespace that the calling thread is in. */
+/* Returns the inode number of the calling thread's network namespace, or 0. */
 static uint64_t net_number(void)
 {
     struct stat is;
@@ -107,7 +107,8 @@ bool uro_hub_directory_path(const struct uro_hub_directory *directory, const cha
 
 /* ---- locks -------------------------------------------------------------- */
 
-/* Whether @path still leads to @fd: who lets go of a lock removes its file before. */
+/* Returns whether @path still leads to @fd. A process removes the file of its lock before it
+ * releases the lock. */
 static bool is_same(int fd, const char *path)
 {
     struct stat here, there;
@@ -141,9 +142,9 @@ void uro_hub_directory_unlock(int fd, const char *path)
     (void)close(fd);
 }
 
-/* ---- what is left over -------------------------------------------------- */
+/* ---- leftover files ------------------------------------------------------- */
 
-/* @name without @end; "": it does not end so. */
+/* Writes @name without its suffix @end to @out, or "" when @name does not end in @end. */
 static void cut_off(const char *name, const char *end, char out[static NAME_MAX + 1])
 {
     size_t length = strlen(name), tail = strlen(end);
@@ -153,7 +154,8 @@ static void cut_off(const char *name, const char *end, char out[static NAME_MAX 
         (void)snprintf(out, NAME_MAX + 1, "%.*s", (int)(length - tail), name);
 }
 
-/* A lock that nobody holds is of no use. With that of a broker goes its socket. */
+/* Removes a lock file that nobody has locked. With the lock file of a broker it also removes the
+ * broker's socket. */
 static void sweep_file(int directory, const char *parent, const char *name)
 {
     char path[URO_HUB_DIRECTORY_PATH_MAX + NAME_MAX], socket[NAME_MAX + 1];

@@ -19,30 +19,30 @@
 
 struct uro_hub_directory {
     char directory[64]; /* "": none */
-    uint64_t net;       /* the network namespace of the thread that looked */
+    uint64_t net;       /* inode number of the calling thread's network namespace */
 };
 
-/* Looks at place @number of URO_HUB_DIRECTORY_PLACES: below XDG_RUNTIME_DIR, below /run/user, in
- * /tmp and in /var/tmp. @make: creates it when it is missing. Returns 0, or
- *   -ENOENT  there is none, or its name is too long
- *   -EPERM   it exists, and somebody else owns it or may write to it; @directory names it
- *   another -errno of the kernel's */
+/* Examines place @number of URO_HUB_DIRECTORY_PLACES: below XDG_RUNTIME_DIR, below /run/user, in
+ * /tmp and in /var/tmp. @make: creates the directory when it is missing. Returns 0, or
+ *   -ENOENT  there is no directory, or its name is too long
+ *   -EPERM   another user owns the directory or may write to it; @directory names it
+ *   another -errno of the kernel */
 URO_NODISCARD int uro_hub_directory_find(struct uro_hub_directory *directory, unsigned number,
                                          bool make);
 
-/* Writes the path of the file @kind for @address. @suffix: "" or what makes it different from
- * others. Returns false when it is too long. */
+/* Writes the path of the file @kind for @address. @suffix: "", or a suffix that makes the name
+ * unique. Returns false when the path is too long. */
 URO_NODISCARD bool uro_hub_directory_path(const struct uro_hub_directory *directory,
                                           const char *kind, const struct uro_gid *address,
                                           const char *suffix,
                                           char path[static URO_HUB_DIRECTORY_PATH_MAX]);
 
-/* Locks the file, which it creates, until the descriptor is closed everywhere. Never waits. Returns
- * the descriptor, or -EWOULDBLOCK when another process has it, or another -errno. */
+/* Creates the file and locks it until the descriptor is closed in all processes. Never waits.
+ * Returns the descriptor, -EWOULDBLOCK when another process has the lock, or another -errno. */
 URO_NODISCARD int uro_hub_directory_lock(const char *path, bool shared);
 
-/* Removes the file of a lock that nobody shares, and lets go of the lock. */
+/* Removes the file of a lock that no other process shares, and releases the lock. */
 void uro_hub_directory_unlock(int fd, const char *path);
 
-/* Removes the files that processes left which were killed. */
+/* Removes the files of processes that were killed. */
 void uro_hub_directory_sweep(const struct uro_hub_directory *directory);

@@ -7,12 +7,13 @@
 #include "base/crc32.h"
 
 #define POWERS 17u /* distances below 2^17 octets */
-/* One that counts its packets is like us for a batch whenever its counter wraps. */
+/* packets in our pattern before a sender is held to it; more than one batch, because a counting
+ * sender also shows the pattern for one batch whenever its counter wraps */
 #define PLAIN_ENOUGH   (4 * URO_IP_ID_BATCH)
-#define FOREIGN_ENOUGH 64u   /* refused: our like has become another */
-#define FLAG_DF        0x40u /* in the octet behind the identification */
+#define FOREIGN_ENOUGH 64u   /* packets rejected before a sender counts as changed */
+#define FLAG_DF        0x40u /* in the octet after the identification */
 
-/* A linear map of registers: what becomes of each bit. */
+/* A linear map of CRC registers: the image of each bit. */
 struct map {
     uint32_t of[32];
 };
@@ -26,7 +27,7 @@ static uint32_t apply(const struct map *map, uint32_t reg)
     return out;
 }
 
-/* back[k] undoes 2^k octets of zeros. */
+/* Returns maps: back[k] undoes feeding 2^k octets of zeros. */
 static const struct map *backwards(void)
 {
     static struct map back[POWERS];
@@ -37,7 +38,7 @@ static const struct map *backwards(void)
     if (back[0].of[0] != 0)
         return back;
     for (uint32_t i = 0; i < 256; i++) {
-        table[i] = uro_crc32(i, &zero, 1); /* nothing but what the low octet turns into */
+        table[i] = uro_crc32(i, &zero, 1); /* the contribution of the low octet */
         index_of[table[i] >> 24] = (uint8_t)i;
     }
     for (unsigned bit = 0; bit < 32; bit++) {
@@ -67,13 +68,13 @@ uint32_t uro_ip_id_change(uint16_t id, uint32_t behind)
 bool uro_ip_id_solve(uint32_t difference, uint32_t behind, uint16_t *id, bool *fragmentable)
 {
     const struct map *back = backwards();
-    uint32_t octets = behind + 2; /* before the identification was fed */
+    uint32_t octets = behind + 2; /* fed since just before the identification */
 
     URO_ASSERT(octets < UINT32_C(1) << POWERS);
     for (unsigned k = 0; k < POWERS; k++)
         if (octets >> k & 1u)
             difference = apply(&back[k], difference);
-    /* The first octet fed is the lowest of the register. */
+    /* The first octet fed is the lowest octet of the register. */
     uint8_t flags = (uint8_t)(difference >> 16);
     if (difference >> 24 != 0 || (flags & ~FLAG_DF) != 0)
         return false;

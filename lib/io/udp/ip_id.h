@@ -1,41 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ip_id.h - the one field of the IP header that a UDP socket neither sets nor sees, and that the
- * ICRC covers: identification, with the DF bit beside it, of IPv4.
+/* ip_id.h - the IPv4 identification and the DF bit next to it. The ICRC covers them, but a UDP
+ * socket can neither set nor read them.
  *
- * A CRC is linear: when octets of a packet differ by @delta, its register differs by what @delta
- * alone makes of an empty one. So a register can be moved from one identification to another, and
- * what a foreign sender wrote into the field can be read off the difference of two ICRCs.
+ * A CRC is linear: when octets of a packet change by @delta, the CRC register changes by the CRC of
+ * @delta alone. So a register can be moved from one identification to another. And the difference
+ * of two ICRCs gives the identification that another sender used.
  */
 #pragma once
 
 #include "base/defs.h"
 
-/* What the packets of a sender have been like. All zero at first. */
+/* Identification pattern of a sender. All zero at first. */
 struct uro_ip_id_history {
-    uint32_t plain;   /* in a row whose identification is one of ours */
-    uint32_t foreign; /* refused in a row, because they were not */
+    uint32_t plain;   /* consecutive packets that followed our pattern */
+    uint32_t foreign; /* consecutive packets rejected, as they did not follow it */
 };
 
-/* From whom packets over IPv4 are taken. */
+/* IPv4 packets that are accepted, by their identification. */
 enum uro_ip_id_rule {
     URO_IP_ID_ANY,
-    URO_IP_ID_PLAIN, /* our like */
-    URO_IP_ID_FULL,  /* anybody, when all of the ICRC can be checked */
+    URO_IP_ID_PLAIN, /* only packets in our pattern: DF set, identification below URO_IP_ID_BATCH */
+    URO_IP_ID_FULL,  /* any, if a raw tap allows all of the ICRC to be checked */
 };
 
 #define URO_IP_ID_BATCH 64u /* identifications 0 .. 63: the packets of one segmented send */
 
-/* By how much the register differs after @behind octets that follow the identification, when that
- * is @id instead of 0. */
+/* Returns the change of the register, @behind octets after the identification, when the
+ * identification is @id instead of 0. */
 uint32_t uro_ip_id_change(uint16_t id, uint32_t behind);
 
-/* The identification, and whether DF differs, that explain why two registers differ by @difference
- * after @behind octets that follow the identification, the flags among them. False when none does:
- * the packet was damaged. Of damaged packets, one in 32768 has an explanation. */
+/* Finds the change of the identification, and whether DF changed, that explain a register
+ * difference of @difference. @behind is the number of octets after the identification, the flags
+ * among them. Returns false when no change explains the difference: the packet was damaged. One in
+ * 32768 damaged packets has an explanation by accident. */
 URO_NODISCARD bool uro_ip_id_solve(uint32_t difference, uint32_t behind, uint16_t *id,
                                    bool *fragmentable);
 
-/* One more packet of a sender, @plain: with DF and an identification below URO_IP_ID_BATCH. A
- * sender that was like us all the time is held to it until it is plain that it is another now.
- * False: refuse it. */
+/* Records one more packet of a sender. @plain: the packet has DF and an identification below
+ * URO_IP_ID_BATCH. Once a sender has followed this pattern, deviating packets are rejected until it
+ * has clearly changed. Returns false to reject the packet. */
 URO_NODISCARD bool uro_ip_id_accept(struct uro_ip_id_history *habit, bool plain);

@@ -9,8 +9,9 @@
 #include "io/udp/recent_peers.h"
 #include "io/udp/share.h"
 
-/* Says once that a path is too narrow, also when nobody watches: nothing else would explain why
- * nothing arrives. What the network says of it may be forged, and changes nothing but this line. */
+/* Prints once that the MTU of a path is too small, even when not verbose: nothing else would
+ * explain the lost packets. The report of a router may be forged, so it changes nothing but this
+ * line. */
 static void tell_narrow(struct uro_sock *sock, const struct uro_sock_report *report)
 {
     char text[URO_GID_TEXT_MAX];
@@ -31,7 +32,7 @@ static void tell(struct uro_sock *sock, const struct uro_sock_report *report)
     char text[URO_GID_TEXT_MAX];
     const struct uro_gid gid = uro_sock_gid_of(&report->to);
 
-    /* It may be of any process' packet. */
+    /* The report may be about a packet of another process. */
     if (report->network && sock->share != NULL && sock->recent_peers != NULL &&
         !uro_recent_peers_has(sock->recent_peers, &gid))
         return;
@@ -41,8 +42,7 @@ static void tell(struct uro_sock *sock, const struct uro_sock_report *report)
         fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text), strerror((int)report->error));
 }
 
-/* Keeps what the connection manager is to hear of. Whether the datagram was ours it finds out
- * itself. */
+/* Keeps a report for the connection manager, which itself checks whether the datagram was ours. */
 static void keep(struct uro_sock *sock, const struct uro_sock_report *report)
 {
     struct uro_undelivered *kept = sock->undelivered;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port_owner.c - looks the socket up in /proc/net, and its inode among everybody's descriptors. */
+/* port_owner.c - looks the socket up in /proc/net, then searches all processes for a descriptor
+ * with its inode. */
 #define _GNU_SOURCE /* readlinkat, dirfd, strsep */
 #include "io/udp/port_owner.h"
 
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The address as /proc/net/udp and udp6 write it: words of the host's order. */
+/* Writes the address in the format of /proc/net/udp and udp6: 32-bit words in host byte order. */
 static void proc_text(const struct uro_gid *address, bool v6, char out[static 33])
 {
     uint32_t words[4];
@@ -22,10 +23,10 @@ static void proc_text(const struct uro_gid *address, bool v6, char out[static 33
         (void)snprintf(out, 33, "%08X", words[3]);
 }
 
-/* The sockets that have the port, of this address or of all. */
+/* The sockets bound to the port, at this address or at the wildcard address. */
 struct sockets {
     uint32_t count; /* a hub has several */
-    unsigned user;  /* of the first */
+    unsigned user;  /* user ID of the first socket */
     unsigned long inode;
 };
 
@@ -53,7 +54,7 @@ static struct sockets find_sockets(const char *file, const char *address, uint16
     return found;
 }
 
-/* By /etc/passwd alone: a directory service may take long. */
+/* Finds the name of @user in /etc/passwd only, because a directory service may take long. */
 static void name_user(unsigned user, char name[static 33])
 {
     FILE *in = fopen("/etc/passwd", "r");
@@ -125,7 +126,7 @@ void uro_port_owner_find(const struct uro_gid *address, uint16_t port,
 
     proc_text(address, v6, local);
     struct sockets found = find_sockets(v6 ? "/proc/net/udp6" : "/proc/net/udp", local, port);
-    if (!v6 && found.count == 0) /* a socket of both versions */
+    if (!v6 && found.count == 0) /* maybe an IPv6 socket that also receives IPv4 */
         found = find_sockets("/proc/net/udp6", "", port);
     name_user(found.user, user);
     if (found.count == 0)

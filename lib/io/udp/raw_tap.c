@@ -14,7 +14,7 @@
 #include "io/udp/share.h"
 #include "wire/ip.h"
 
-#define IPV4_MOST     60u /* octets of a header with options */
+#define IPV4_MOST     60u /* octets of an IPv4 header with options */
 #define KEPT          (IPV4_MOST + URO_UDP_LEN + URO_BTH_LEN)
 #define AT_IDENT      4u
 #define AT_FLAGS      6u
@@ -22,9 +22,9 @@
 #define AT_DEST_PORT  2u /* in the UDP header */
 #define FLAG_DF       0x4000u
 #define BATCH         32u
-#define SEEN          65536u     /* one for each identification */
-#define REST_AFTER    256u       /* packets like ours, and none that is not */
-#define NOWHERE       0xe0000000 /* 224.0.0.0, which no packet is for */
+#define SEEN          65536u     /* entries, as many as identifications */
+#define REST_AFTER    256u       /* packets in our pattern in a row */
+#define NOWHERE       0xe0000000 /* 224.0.0.0, the destination of no packet */
 #define BUFFER_OCTETS (8 * 1024 * 1024)
 
 struct uro_raw_tap {
@@ -32,9 +32,9 @@ struct uro_raw_tap {
     struct uro_gid address;
     bool rests;
     bool never_rests;
-    bool proven;    /* since it woke, it saw a packet that was asked for: it sees all that follow */
-    uint32_t plain; /* packets since it woke, while it saw none */
-    uint32_t *seen; /* SEEN hashes of headers, the last of each identification; 0: none */
+    bool proven;    /* it saw a requested packet since it woke, so it sees all later packets */
+    uint32_t plain; /* packets in our pattern since it woke; it rests at REST_AFTER */
+    uint32_t *seen; /* SEEN hashes of headers, the last for each slot; 0: none */
     struct mmsghdr messages[BATCH];
     struct iovec octets[BATCH];
     uint8_t packets[BATCH][KEPT];
@@ -42,15 +42,15 @@ struct uro_raw_tap {
 
 /* ---- the socket --------------------------------------------------------- */
 
-/* Only the headers are kept, of packets to the RoCE port that are not like ours: with another
- * identification than those of a batch, or without DF. On a shared address those of @share, and of
- * share 0, which the broker passes on. */
+/* Attaches a filter that keeps only the headers of packets to the RoCE port that are not in our
+ * pattern: the identification is too high, or DF is clear. On a shared address it keeps packets to
+ * @share and to share 0, which the broker passes on. */
 static bool attach_filter(int fd, const struct uro_share *share)
 {
     const uint32_t own = share != NULL ? share->number : 0;
     const uint32_t mask = share != NULL ? URO_SHARES - 1 : 0;
     struct sock_filter code[] = {
-        BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0), /* x: where the UDP header is */
+        BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0), /* x: offset of the UDP header */
         BPF_STMT(BPF_LD | BPF_H | BPF_IND, AT_DEST_PORT),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, URO_ROCE_PORT, 0, 9),
         BPF_STMT(BPF_LD | BPF_B | BPF_IND, URO_UDP_LEN + URO_HUB_AT_QPN),
@@ -70,7 +70,7 @@ static bool attach_filter(int fd, const struct uro_share *share)
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
-/* A raw socket may be bound again. */
+/* Binds to our address, or @nowhere to stop receiving. A raw socket may be bound again. */
 static bool listen_at(const struct uro_raw_tap *raw_tap, bool nowhere)
 {
     uint8_t address[4];
@@ -81,8 +81,8 @@ static bool listen_at(const struct uro_raw_tap *raw_tap, bool nowhere)
     return bind(raw_tap->fd, &name.any, uro_sock_address_length(&name)) == 0;
 }
 
-/* A raw socket hears everything from the moment it is made. What came before it had a filter and an
- * address is harmless: nobody asks for it. */
+/* Opens the raw socket. It receives all UDP packets until its filter and address are set. These
+ * early packets are harmless: nobody asks for them. */
 static bool start(struct uro_raw_tap *raw_tap, const struct uro_share *share)
 {
     const int octets = BUFFER_OCTETS;
@@ -129,16 +129,17 @@ void uro_raw_tap_close(struct uro_raw_tap *raw_tap)
     free(raw_tap);
 }
 
-/* ---- what it saw -------------------------------------------------------- */
+/* ---- packets seen --------------------------------------------------------- */
 
-/* Packets of one sender have an entry each until its counter comes round. */
+/* Returns the slot of a header. Packets of one sender use different slots until its counter
+ * wraps. */
 static uint32_t *entry_of(const struct uro_raw_tap *raw_tap,
                           const struct uro_raw_tap_header *header)
 {
     return &raw_tap->seen[(header->source * 2654435761u >> 16 ^ header->identification) % SEEN];
 }
 
-/* Never 0. */
+/* Returns a hash of the header that is never 0. */
 static uint32_t hash_of(const struct uro_raw_tap_header *header)
 {
     uint64_t hash = (uint64_t)header->source << 32 | (uint32_t)header->source_port << 16 |
@@ -169,7 +170,7 @@ static void note(struct uro_raw_tap *raw_tap, const uint8_t *packet, uint32_t le
     *entry_of(raw_tap, &header) = hash_of(&header);
 }
 
-/* Notes what waits; no more than the table holds, should it come as fast. */
+/* Reads waiting packets and notes their headers, at most as many as the table holds. */
 static void look(struct uro_raw_tap *raw_tap)
 {
     int got = BATCH;

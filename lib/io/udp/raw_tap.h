@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* raw_tap.h - a raw socket beside a UDP socket of IPv4, which sees the header that the other hides.
+/* raw_tap.h - a raw socket beside an IPv4 UDP socket, to read the IPv4 headers that the UDP socket
+ * hides.
  *
- * The kernel gives a raw socket its copy of a packet before the UDP socket gets the datagram: when
- * that is read, the copy waits already. So whether a packet of a foreign sender came with the
- * identification that explains its ICRC is known, and all of the ICRC is checked. It takes
- * CAP_NET_RAW.
+ * The kernel gives a raw socket its copy of a packet before the UDP socket gets the datagram. So
+ * when the datagram is read, the copy is there already. It shows whether the packet of another
+ * sender came with the identification that explains its ICRC, so that all of the ICRC is checked.
+ * The raw socket needs CAP_NET_RAW.
  *
- * A filter keeps out what is like our own packets (ip_id.h), but the kernel makes the copy before
- * it asks the filter: 0.1 us for each packet, for each process at the address. A raw tap that has
- * met nothing but our like therefore rests until it is woken.
+ * A filter drops packets that follow our own identification pattern (ip_id.h). But the kernel makes
+ * the copy before it runs the filter: that costs 0.1 us for each packet and each process at the
+ * address. A raw tap that has met only packets in our pattern therefore rests until it is woken.
  */
 #pragma once
 
@@ -16,7 +17,7 @@
 
 struct uro_raw_tap;
 
-/* Of a packet, what its ICRC stands for. */
+/* The header fields of a packet that its ICRC proves. */
 struct uro_raw_tap_header {
     uint32_t source; /* address */
     uint16_t source_port;
@@ -27,21 +28,24 @@ struct uro_raw_tap_header {
 
 enum uro_raw_tap_answer {
     URO_RAW_TAP_SAW,
-    URO_RAW_TAP_DID_NOT_SEE, /* it would have */
-    URO_RAW_TAP_UNKNOWN,     /* there is none, it rests, or it was not there when the packet came */
+    URO_RAW_TAP_DID_NOT_SEE, /* the tap received packets then, and would have seen it */
+    URO_RAW_TAP_UNKNOWN,     /* there is no tap, or it may have rested when the packet came */
 };
 
-/* Gives @sock one, when that is of IPv4 and packets of foreign senders are wanted: of all that
- * comes, or of what comes to the share of a shared address. False, with errno, when it cannot be
- * had, and all is as without. uro_sock_close() ends it. */
+/* Opens a raw tap for an IPv4 @sock, if @rule accepts packets of other senders. It sees all packets
+ * to the address, or those to the share of a shared address. Returns false, with errno, when there
+ * can be no raw socket; @sock works without it. uro_sock_close() closes the tap. */
 bool uro_raw_tap_open(struct uro_sock *sock, enum uro_ip_id_rule rule);
 void uro_raw_tap_close(struct uro_raw_tap *raw_tap);
 
-/* @raw_tap may be NULL. What it saw it says again, of a packet that the network repeats. */
+/* Returns whether the tap saw a packet with that header. Answers the same for a packet that the
+ * network duplicates. @raw_tap may be NULL. */
 enum uro_raw_tap_answer uro_raw_tap_ask(struct uro_raw_tap *raw_tap,
                                         const struct uro_raw_tap_header *header);
 
-/* One more packet came that is like ours: of this many in a row, and none seen, it goes to rest. */
+/* Counts one more packet in our pattern. The tap rests after REST_AFTER of them in a row, if it has
+ * not seen a requested packet. */
 void uro_raw_tap_count_plain(struct uro_raw_tap *raw_tap);
-/* One came that is not. What waits in the UDP socket by now it has not seen. */
+/* Wakes the tap, after a packet that is not in our pattern. The tap has not seen packets that are
+ * already in the UDP socket. */
 void uro_raw_tap_wake(struct uro_raw_tap *raw_tap);

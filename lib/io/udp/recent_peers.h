@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* recent_peers.h - where a process sent to lately: of a shared address the network's reports come
- * to all of its processes. */
+/* recent_peers.h - recent destinations of a process. On a shared address a process gets reports
+ * about the packets of all processes, and ignores those about other destinations. */
 #pragma once
 
 #include "wire/gid.h"
 
-#define URO_RECENT_PEERS_MAX 256u /* of two in one place the later one is known */
+#define URO_RECENT_PEERS_MAX 256u /* slots; a newer destination replaces an older one in its slot */
 
 struct uro_recent_peers {
     struct uro_gid to[URO_RECENT_PEERS_MAX];

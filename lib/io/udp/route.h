@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* route.h - what the kernel's route to a peer carries. */
+/* route.h - the MTU of the kernel's route to a peer. */
 #pragma once
 
 #include "engine/port.h"
 
-/* What struct uro_port_ops has it for: asks the routing table of the kernel. What the network
- * reported of the way has no part in it, for anybody can write ICMP. */
+/* Implements route_mtu of struct uro_port_ops: returns the MTU from the kernel's routing table.
+ * Ignores path MTUs from ICMP messages, because these are easy to forge. */
 uint32_t uro_route_mtu(struct uro_port *port, const struct uro_gid *from, const struct uro_gid *to);
