@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.c - the plug-in's one symbol: a port over UDP sockets. */
+/* port.c - a port over UDP sockets: its operations, and how it is opened. */
 #define _GNU_SOURCE /* struct mmsghdr, of udp.h */
 #include <errno.h>
 #include <poll.h>
@@ -15,14 +15,15 @@
 #include "io/udp/udp.h"
 
 #define WINDOW_LEAST    8u
-#define PACKET_OVERHEAD 512u /* of the kernel, for each */
-#define SHARE_ROUNDS    16u  /* brokers pass on what is not in a hurry */
-#define ANSWER_MS       2000 /* at most, for a broker that has nothing else to do */
+#define PACKET_OVERHEAD 512u /* bytes that the kernel charges for each packet's records */
+#define SHARE_ROUNDS    16u  /* read from brokers and groups first once in so many rounds */
+#define ANSWER_MS       2000 /* longest wait for an answer of the broker */
 
 /* ---- shared addresses --------------------------------------------------- */
 
-/* Asks the broker of @sock's address, if there is one, for the port's share, and waits so long for
- * the answer; 0: takes it when it is there, and else returns ASKED. */
+/* Joins the shared address of @sock, if it has a broker: requests the port's share, and waits for
+ * the answer for @wait_ms at most. With 0 it does not wait, and returns ASKED while there is no
+ * answer. */
 static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *sock, int wait_ms,
                                   char error[static URO_PORT_ERROR_MAX])
 {
@@ -42,7 +43,8 @@ static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *soc
     return URO_SHARE_JOINED;
 }
 
-/* The broker is gone: another one makes the sockets anew, so this one must go as well. */
+/* Closes @sock after its broker has gone. The next broker makes new sockets, so this socket must be
+ * closed as well. */
 static void lose(struct uro_sock *sock)
 {
     uro_share_lose(sock->share);
@@ -57,14 +59,14 @@ static void hear_broker(struct uro_udp_port *udp, struct uro_sock *sock)
 
 /* ---- frames ------------------------------------------------------------- */
 
-/* One of the groups, each in turn. */
+/* Receives from one group, each group in turn. */
 static uint32_t receive_group(struct uro_udp_port *udp, struct uro_pkt *pkts, uint32_t room)
 {
     const struct uro_sock *group = uro_groups_next(&udp->groups);
 
     if (group == NULL)
         return 0;
-    (void)uro_rx_take(&udp->rx, group); /* nothing is reported there: group.c */
+    (void)uro_rx_take(&udp->rx, group); /* group sockets report no errors: group.c */
     return uro_rx_lend(&udp->rx, pkts, room);
 }
 
@@ -78,7 +80,8 @@ static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t ro
         uro_rx_take_undelivered(&udp->rx, &udp->undelivered);
         return uro_rx_lend(&udp->rx, pkts, room);
     }
-    if (listens && count == 0) /* other traffic must not keep them from being heard */
+    /* now and then groups come first, so that other traffic cannot starve them */
+    if (listens && count == 0)
         count = receive_group(udp, pkts, room);
     for (uint32_t i = 0; i < udp->sock_count && count == 0; i++) {
         struct uro_sock *sock = &udp->socks[i];
@@ -101,15 +104,15 @@ static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t co
     uro_udp_tx_send(&uro_udp_of(port)->tx, tx, count);
 }
 
-/* Sockets before all others, each where it stands in socks. One that is in an epoll instance all
- * the time costs who sends to it a call for each packet. */
+/* Returns the descriptors to wait for: first the sockets, in the order of socks. They are not in an
+ * epoll instance, because that would cost the kernel a call for each packet sent to them. */
 static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
     const struct uro_udp_port *udp = uro_udp_of(port);
     uint32_t count = udp->sock_count;
 
     for (uint32_t i = 0; i < udp->sock_count; i++) {
-        fds[i] = udp->socks[i].fd; /* -1, without a broker: poll() leaves it out */
+        fds[i] = udp->socks[i].fd; /* -1 while its broker is gone: poll() ignores it */
         if (udp->socks[i].share != NULL)
             fds[count++] = udp->socks[i].share->fd;
     }
@@ -120,7 +123,8 @@ static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]
 
 _Static_assert(2 * URO_UDP_SOCKS_MAX + 1 <= URO_PORT_FDS_MAX, "sockets, their brokers, and groups");
 
-/* What the network reported as errors wakes, too, and is to be taken before. */
+/* Returns whether the port can sleep. A pending error report would end a poll() at once, so the
+ * reports are taken first. */
 static bool arm(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -139,8 +143,8 @@ static bool arm(struct uro_port *port)
     return ready <= 0;
 }
 
-/* What was configured or found when it was opened, unless an interface carries less than it did
- * then. rule PORT.MTU */
+/* Sets the MTU of the port: the configured MTU, or that of the interfaces if theirs has dropped
+ * below it since opening. rule PORT.MTU */
 static void keep_mtu(struct uro_udp_port *udp)
 {
     uint32_t now = udp->addresses.mtu;
@@ -150,7 +154,7 @@ static void keep_mtu(struct uro_udp_port *udp)
     udp->port.mtu = now != 0 && now < udp->mtu_then && now < udp->mtu ? now : udp->mtu;
 }
 
-/* Whether one of the addresses can be reached, on whichever interface it is now. */
+/* Returns whether one of the addresses is present, on whichever interface. */
 static bool is_there(struct uro_udp_port *udp)
 {
     uint32_t absent = 0;
@@ -165,8 +169,9 @@ static bool is_there(struct uro_udp_port *udp)
     return absent < udp->sock_count;
 }
 
-/* Down while a broker is gone, and once at least, so that everybody is told: what was on its way is
- * lost, also when another broker is there at once. It is looked for each time somebody asks. */
+/* Returns whether the link is up. The link is down while a broker is gone. It is down for at least
+ * one call, so that the engine learns that packets in flight are lost, even if another broker is
+ * there at once. Each later call looks for a new broker. */
 static bool link_up(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -188,7 +193,7 @@ static bool link_up(struct uro_port *port)
             up = false;
             continue;
         }
-        /* The right to these may be gone by now. */
+        /* These may fail if the process has lost the privilege since. */
         (void)uro_sock_busy_poll(sock, udp->options.busy_poll, error);
         (void)uro_raw_tap_open(sock, udp->options.idents);
         uro_share_services(sock->share, sock->share->services, sock->share->service_count);
@@ -202,7 +207,7 @@ static void services(struct uro_port *port, const struct uro_listened *all, uint
     struct uro_listened *some = malloc((count + 1) * sizeof *some);
 
     if (some == NULL)
-        return; /* as without memory for the copy that is kept */
+        return; /* uro_share_services() without memory does the same */
     for (uint32_t i = 0; i < udp->sock_count; i++) {
         const struct uro_sock *sock = &udp->socks[i];
         uint32_t here = 0;
@@ -233,9 +238,9 @@ static void close_socks(struct uro_udp_port *udp)
     udp->sock_count = 0;
 }
 
-/* Sends nothing and changes no socket: a forked child closes its copies, and the parent goes on
- * with the sockets. When the parent is dead, others may listen, have the share, and start another
- * broker. */
+/* Closes all descriptors without sending anything or changing a socket: a forked child closes its
+ * copies, and the parent continues to use the sockets. After the parent has died, other processes
+ * may listen, take its share, and start another broker. */
 static void close_descriptors(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -276,9 +281,9 @@ static const struct uro_port_ops ops = {
     .forked = close_descriptors,
 };
 
-/* How many packets fit into the least of our sockets' buffers. The peer's is taken to be like ours:
- * a window that it cannot hold is lost whenever its process is not running. The kernel charges
- * memory, not octets: up to twice the packet, and its own records. */
+/* Returns the number of packets that fit in the smallest of our receive buffers. The peer's buffer
+ * is assumed to be as large: it overflows when the window is larger and the peer's process is not
+ * running. The kernel charges memory, not payload: up to twice the packet, and its own records. */
 static uint32_t window_of(const struct uro_udp_port *udp)
 {
     uint32_t least = URO_WINDOW_DEFAULT;
@@ -300,7 +305,8 @@ static bool has_address(const struct uro_udp_port *udp, const struct uro_gid *gi
     return false;
 }
 
-/* Foreign senders are checked in full where that can be had; with ident=full it must. */
+/* Opens a raw tap, which allows the full ICRC check of packets from other senders. Fails only with
+ * ident=full. */
 static int open_raw_tap(struct uro_sock *sock, enum uro_ip_id_rule rule,
                         char error[static URO_PORT_ERROR_MAX])
 {
@@ -315,7 +321,8 @@ static int open_raw_tap(struct uro_sock *sock, enum uro_ip_id_rule rule,
     return -1;
 }
 
-/* Shared when there is a broker of the address, else for us alone. */
+/* Opens a socket: a shared socket when the address has a broker and @alone is false, else one for
+ * this process alone. */
 static enum uro_share_result open_sock(struct uro_udp_port *udp, struct uro_sock *sock, bool alone,
                                        char error[static URO_PORT_ERROR_MAX])
 {
@@ -355,9 +362,9 @@ static enum uro_share_result open_each(struct uro_udp_port *udp,
     return result;
 }
 
-/* Queue pairs have numbers of one share, whichever address they use. The first broker gives the
- * lowest that is free: when another process has it elsewhere, one of those above may be free at all
- * of them. */
+/* Opens all sockets with the same share, because a QPN contains the share and a queue pair may use
+ * any of the addresses. The first broker grants its lowest free share. When another process has
+ * this share at another address, tries the next higher share at all addresses. */
 static int open_socks(struct uro_udp_port *udp, const struct uro_port_config *config, bool alone,
                       char error[static URO_PORT_ERROR_MAX])
 {

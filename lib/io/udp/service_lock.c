@@ -11,7 +11,7 @@
 
 #include "io/udp/udp.h"
 
-/* The share of the address, or NULL when it is not shared. */
+/* Returns the share of the address, or NULL when it is not shared. */
 static const struct uro_share *share_of(const struct uro_udp_port *udp,
                                         const struct uro_gid *address)
 {

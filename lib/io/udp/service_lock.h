@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* service_lock.h - at an address that several processes share, one of them at most listens for a
+/* service_lock.h - ensures that at most one of the processes that share an address listens for a
  * service.
  *
  * The process that listens holds a lock on a file whose name contains network namespace, address
- * and service, in a directory of the user's (hub_directory.h). The kernel frees the lock when the
- * process dies. The broker has no part in it, so that a claim holds while there is none.
+ * and service, in a directory of the user (hub_directory.h). The kernel releases the lock when the
+ * process dies. The broker is not involved, so a lock holds even while there is no broker.
  */
 #pragma once
 
@@ -16,16 +16,17 @@ struct uro_service_lock {
     struct uro_listened what;
 };
 
-/* Of one port; zero: none. */
+/* The locks of one port. Zero-initialised: none. */
 struct uro_service_locks {
     struct uro_service_lock *all;
     uint32_t count;
 };
 
-/* What struct uro_port_ops has them for. At an address that is the process' own nothing is
- * claimed. */
+/* Implement claim and unclaim of struct uro_port_ops. They do nothing at an address that is not
+ * shared. */
 URO_NODISCARD int uro_service_lock_take(struct uro_port *port, const struct uro_listened *what);
 void uro_service_lock_release(struct uro_port *port, const struct uro_listened *what);
 
-/* Gives all of them back; in a forked child it has them no longer, and its parent still does. */
+/* Closes all descriptors. This releases the locks, except in a forked child, whose parent keeps
+ * them. */
 void uro_service_lock_close(struct uro_service_locks *claims);

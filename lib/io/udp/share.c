@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NAP_MS 5 /* before a broker that is asked by too many is asked again */
+#define NAP_MS 5 /* wait before the next try to connect to a busy broker */
 
 static struct uro_hub_header header_of(enum uro_hub_kind kind, uint32_t share)
 {
@@ -27,8 +27,8 @@ static bool is_ours(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
-/* The broker that is met there. Returns a connection to it, or -errno: -EAGAIN when too many wait
- * for it. */
+/* Connects to the broker in that directory. Returns the connection, or -errno: -EAGAIN when too
+ * many processes wait for the broker. */
 static int call_there(const struct uro_hub_directory *directory, const struct uro_gid *address)
 {
     struct sockaddr_un name;
@@ -45,7 +45,8 @@ static int call_there(const struct uro_hub_directory *directory, const struct ur
     return why != 0 ? -why : -ECONNREFUSED;
 }
 
-/* Returns a connection, or -errno; -ENOENT: there is no broker. */
+/* Connects to the broker in whichever directory it is. Returns the connection, or -errno; -ENOENT:
+ * there is no broker. */
 static int call_broker(struct uro_share *share, const struct uro_gid *address)
 {
     for (unsigned number = 0; number < URO_HUB_DIRECTORY_PLACES; number++) {
@@ -61,9 +62,9 @@ static int call_broker(struct uro_share *share, const struct uro_gid *address)
     return -ENOENT;
 }
 
-/* The answer to HELLO; the socket that came with it in @sock, or -1. Returns 0, or -errno: -EAGAIN
- * when there is none yet, -EMFILE when this process has no descriptor for the socket, -EPROTO when
- * it is no answer. */
+/* Receives the answer to HELLO, and in @sock the socket that came with it, or -1. Returns 0, or
+ * -errno: -EAGAIN when there is no answer yet, -EMFILE when this process has no descriptor for the
+ * socket, -EPROTO when the record is no answer. */
 static int hear_answer(int fd, struct uro_hub_header *answer, int wait_ms, int *sock)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -89,7 +90,7 @@ static int hear_answer(int fd, struct uro_hub_header *answer, int wait_ms, int *
     return 0;
 }
 
-/* Why the broker gave no share, by the kind of its answer. */
+/* Writes the reason why the broker granted no share, by the kind of its answer. */
 static void explain(const struct uro_gid *address, uint32_t kind, uint32_t wanted,
                     char error[static URO_PORT_ERROR_MAX])
 {
@@ -150,7 +151,7 @@ enum uro_share_result uro_share_ask(struct uro_share *share, const struct uro_gi
     }
     if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) {
         (void)close(fd);
-        return URO_SHARE_NO_BROKER; /* it went */
+        return URO_SHARE_NO_BROKER; /* the broker ended meanwhile */
     }
     share->fd = fd;
     share->address = *address;
@@ -174,7 +175,8 @@ enum uro_share_result uro_share_answer(struct uro_share *share, int wait_ms, int
         share->number = answer.share;
         return URO_SHARE_JOINED;
     }
-    const uint32_t kind = result == 0 ? answer.kind : URO_HUB_HELLO; /* which is no answer */
+    /* HELLO stands for an invalid answer */
+    const uint32_t kind = result == 0 ? answer.kind : URO_HUB_HELLO;
     if (result == -EMFILE)
         explain_call(&share->address, EMFILE, error);
     else
@@ -262,7 +264,7 @@ void uro_share_pass(const struct uro_share *share, const union uro_sock_address 
     header.from = *from;
     header.traffic_class = traffic_class;
     if (share->fd >= 0)
-        (void)say(share, &header, octets, length); /* lost like any datagram */
+        (void)say(share, &header, octets, length); /* a slow broker loses it, like any datagram */
 }
 
 void uro_share_report(const struct uro_share *share, const struct uro_sock_report *report)
