@@ -21,13 +21,13 @@
 
 #define UDP_OPTION_GRO 104
 #define DATAGRAM_MAX   65536u
-#define HEADROOM       64u /* before each slot: Ethernet, IPv6 and UDP headers */
+#define HEADROOM       64u /* before each slot, for Ethernet, IPv6 and UDP headers */
 #define REGION         (DATAGRAM_MAX + URO_RX_SEGMENTS * HEADROOM)
-#define SLOT_WHOLE     DATAGRAM_MAX /* one for a whole message: the kernel reads less of ours */
-#define UNJOINED_MANY  256u /* calls in a row that found nothing joined: it will not be soon */
+#define SLOT_WHOLE     DATAGRAM_MAX /* one slot for a whole message: fewer for the kernel to read */
+#define UNJOINED_MANY  256u         /* calls in a row without coalesced packets */
 #define FITTED_MOST                                                                                \
-    (128u << 10)             /* octets, as many as have to be moved before slots are made anew */
-#define SLOT_LEAST     1024u /* so that URO_RX_SEGMENTS of them hold a datagram */
+    (128u << 10)             /* octets, at most, that are moved before the slots get another size */
+#define SLOT_LEAST     1024u /* so that URO_RX_SEGMENTS slots hold a datagram */
 #define AT_IPV4_IDENT  4u
 #define AT_IPV4_SOURCE 12u
 #define AT_IPV4_BTH    (URO_IPV4_LEN + URO_UDP_LEN)
@@ -83,15 +83,15 @@ void uro_rx_close(struct uro_rx *rx)
     rx->memory = rx->spare = NULL;
 }
 
-/* ---- what the kernel says of a message ---------------------------------- */
+/* ---- control messages of the kernel -------------------------------------- */
 
 struct note {
     const union uro_sock_address *from;
-    uint32_t segment; /* octets of its packets, the last may have fewer; 0: it is one packet */
+    uint32_t segment; /* octets of each packet, the last may have fewer; 0: one packet */
     uint8_t traffic_class;
     uint8_t hop_limit;
-    struct uro_raw_tap *raw_tap; /* of the first of its packets, or NULL */
-    bool first_known; /* what the first one came with, which was all that it should be: */
+    struct uro_raw_tap *raw_tap; /* sees the first of its packets, or NULL */
+    bool first_known;            /* the first packet passed the full check; it had: */
     bool first_fragmentable;
     uint16_t first_ident;
 };
@@ -131,10 +131,11 @@ static struct uro_rx_source *source_of(struct uro_rx *rx, const struct uro_gid *
     return source;
 }
 
-/* What the identification that explains the ICRC of a packet is worth. */
+/* Protection of a packet by an identification that explains its ICRC. */
 enum trust { REFUSED, WEAK, FULL };
 
-/* The kernel joins what is numbered one up, or all alike; older ones, anything. */
+/* Returns whether the identification of packet @index fits that of the first. The kernel coalesces
+ * packets whose identifications are equal or count up by one; older kernels coalesce any. */
 static bool follows(const struct note *note, const struct uro_raw_tap_header *header,
                     uint32_t index)
 {
@@ -143,7 +144,7 @@ static bool follows(const struct note *note, const struct uro_raw_tap_header *he
             header->identification == note->first_ident);
 }
 
-/* Of packet @index of a message; @like: it is like ours. */
+/* Rates the identification of packet @index of a message. @like: it is in our own pattern. */
 static enum trust judge(struct uro_rx *rx, const struct note *note, uint32_t index, bool like,
                         const struct uro_raw_tap_header *header)
 {
@@ -170,9 +171,9 @@ static enum trust judge(struct uro_rx *rx, const struct note *note, uint32_t ind
     return WEAK;
 }
 
-/* Whether there is an identification that explains the ICRC of the packet at @network, @header with
- * it; @doubled: the one that rxe computes for FLUSH, which goes over what follows the UDP header
- * twice. */
+/* Finds the identification that explains the ICRC of the packet at @network, and writes it to
+ * @header. @doubled: the ICRC is the one that rxe computes for FLUSH, which covers the octets after
+ * the UDP header twice. Returns false when there is no such identification. */
 static bool explain(const uint8_t *network, uint32_t covered, bool doubled,
                     struct uro_raw_tap_header *header)
 {
@@ -194,8 +195,8 @@ static bool explain(const uint8_t *network, uint32_t covered, bool doubled,
     return true;
 }
 
-/* Puts the identification into the IPv4 header at @network that makes the ICRC of @pkt right, if
- * there is one that the sender used, as far as can be said. */
+/* Writes the identification that makes the ICRC of @pkt right to the IPv4 header at @network, if
+ * there is one and the sender is likely to have used it. */
 static void find_ident(struct uro_rx *rx, struct note *note, uint8_t *network, uint32_t length,
                        struct uro_ip *ip, struct uro_pkt *pkt)
 {
@@ -229,7 +230,8 @@ static void find_ident(struct uro_rx *rx, struct note *note, uint8_t *network, u
 
 /* ---- frames ------------------------------------------------------------- */
 
-/* The headers before @payload, and the frame, @index packets behind the first of its message. */
+/* Writes the headers before @payload, and adds the frame. @index: the position of the packet in its
+ * message. */
 static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, struct note *note,
                       uint8_t *payload, uint32_t length, uint32_t index)
 {
@@ -254,8 +256,7 @@ static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, struct not
     struct uro_pkt pkt = { .octets = network - URO_ETHER_LEN,
                            .length = URO_ETHER_LEN + network_length + URO_UDP_LEN + length };
 
-    if (length >
-        DATAGRAM_MAX - HEADROOM) /* no packet of ours; the length field has no room for it */
+    if (length > DATAGRAM_MAX - HEADROOM) /* not RoCE, and too long for the length field */
         return;
     if (sock->group && uro_group_is_echo(rx->own, rx->own_count, &ip.source, payload, length))
         return;
@@ -267,7 +268,7 @@ static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, struct not
     rx->frames[rx->count++] = pkt;
 }
 
-/* A packet longer than a slot: its octets are brought together. */
+/* Joins the octets of a packet that is longer than a slot. */
 static void close_gaps(struct uro_rx *rx, uint32_t which, uint32_t total)
 {
     uint8_t *payload = slot_at(rx, which, 0);
@@ -280,7 +281,8 @@ static void close_gaps(struct uro_rx *rx, uint32_t which, uint32_t total)
     }
 }
 
-/* The packets of message @which do not lie at the beginnings of slots: they are moved there. */
+/* Moves the packets of message @which to places with room for headers, if they do not begin at
+ * slots. */
 static void move_packets(struct uro_rx *rx, uint32_t which, uint32_t total, uint32_t segment,
                          uint32_t *stride)
 {
@@ -301,16 +303,17 @@ static void move_packets(struct uro_rx *rx, uint32_t which, uint32_t total, uint
     }
 }
 
-/* The kernel looks at the first of the packets that it joined. */
+/* Returns whether this process owns the packet's share. The kernel's filter examines only the first
+ * of the packets that it coalesced. */
 static bool is_ours(const struct uro_sock *sock, const uint8_t *payload, uint32_t length)
 {
     return sock->share == NULL || length < URO_BTH_LEN ||
            uro_hub_share_of(payload) == sock->share->number;
 }
 
-/* A message of @total octets did not fit. Whether slots as long as its packets would do better than
- * the present ones did: those between the first and the last packet of messages are most of what
- * comes. */
+/* Returns whether slots of the size of this message's packets would be better than the present
+ * slots. The message of @total octets did not fit, but it counts less than the messages that did.
+ * Messages between the first and the last packet of an RDMA message are most of the traffic. */
 static bool is_better(struct uro_rx *rx, uint32_t total)
 {
     bool better = rx->fitted < total && total > 4 * SLOT_LEAST;
@@ -319,7 +322,7 @@ static bool is_better(struct uro_rx *rx, uint32_t total)
     return better;
 }
 
-/* Returns the slot size that would have been right, or 0. */
+/* Converts message @which to frames. Returns the slot size that would have been better, or 0. */
 static uint32_t cut(struct uro_rx *rx, const struct uro_sock *sock, uint32_t which)
 {
     struct mmsghdr *message = &rx->messages[which];
@@ -355,7 +358,8 @@ static uint32_t cut(struct uro_rx *rx, const struct uro_sock *sock, uint32_t whi
     return better;
 }
 
-/* A call for many costs 50 ns more than a call for one, and half as much when there is none. */
+/* Receives messages. recvmmsg() costs 50 ns more than recvmsg(), or 25 ns more when nothing is
+ * there. */
 static int take_from(int fd, struct mmsghdr *messages, uint32_t count)
 {
     if (count > 1)
@@ -372,7 +376,8 @@ bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
     if (rx->first < rx->count)
         return true;
     rx->first = rx->count = 0;
-    /* The second look that finds nothing is left out where packets come one by one. */
+    /* Where packets come one at a time, only one message is requested. That saves the second kernel
+     * lookup, which would find nothing. */
     uint32_t asked = rx->many ? URO_RX_MESSAGES : 1;
     for (uint32_t i = 0; i < asked; i++) {
         rx->messages[i].msg_hdr.msg_namelen = sizeof rx->from[i];
@@ -388,7 +393,7 @@ bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
     }
     if (got > 0 && rx->slot != SLOT_WHOLE && ++rx->unjoined == UNJOINED_MANY)
         better = SLOT_WHOLE;
-    /* What was taken stays where it is: only the next messages go to the new slots. */
+    /* The received packets stay where they are: only the next messages go to the new slots. */
     if (better != 0)
         lay_out(rx, better);
     return fine;
@@ -416,8 +421,8 @@ bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock)
                              .traffic_class = (uint8_t)header.traffic_class };
         if (length <= DATAGRAM_MAX) {
             memcpy(payload, sock->share->record, length);
-            /* Others stood behind the first of a message, of which alone there is a header to
-             * see. */
+            /* The tap sees the headers of packets to share 0. A packet that another process passed
+             * on was not the first of its coalesced message, so no header of it is known. */
             if (length >= URO_BTH_LEN && uro_hub_share_of(payload) == 0)
                 note.raw_tap = sock->raw_tap;
             add_frame(rx, sock, &note, payload, length, 0);
@@ -426,7 +431,7 @@ bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock)
     return true;
 }
 
-/* As the host there would have sent it to us. */
+/* Adds the ICMP frame that the peer's host would have sent us. */
 static void add_undelivered(struct uro_rx *rx, const struct uro_sock *sock,
                             const struct uro_sock_report *report, uint8_t *octets)
 {

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rx.h - datagrams become the frames that an engine reads.
+/* rx.h - converts received datagrams to the frames that an engine reads.
  *
- * The kernel may join packets of one size that came one after the other; they are scattered into
- * slots of the size that most of them have, with room for headers before each, so that these are
- * not copied twice. The first and the last packet of a message have other sizes and come alone, or
- * the last with the next first. While nothing is joined, a message is one slot.
+ * The kernel may coalesce consecutive packets of one size (UDP GRO). Such a message is scattered
+ * into slots of the size of most packets. Each slot has room for headers before it, so most payload
+ * is not copied again. The first and the last packet of an RDMA message have other sizes: they come
+ * alone, or the last comes with the next first. While nothing is coalesced, a datagram has one
+ * slot.
  *
- * IPv4: a socket does not see the identification, which the ICRC covers. Ours is known (ip_id.h); a
- * foreign sender's is worked out, and a raw tap asked whether it came with that. Without one 15 of
- * the 32 bits of protection are left, and a sender that never needed it is not granted it any more.
+ * IPv4: a socket does not show the identification, which the ICRC covers. Our own pattern is known
+ * (ip_id.h). For another sender the identification is computed from the ICRC, and the raw tap is
+ * asked whether the packet came with it. Without a raw tap only 15 of the 32 bits of protection
+ * remain, and a sender that has always followed our pattern must keep to it.
  */
 #pragma once
 
@@ -19,11 +21,11 @@
 #include "io/udp/ip_id.h"
 #include "io/udp/sock.h"
 
-#define URO_RX_MESSAGES 8u  /* taken by one call */
-#define URO_RX_SEGMENTS 64u /* packets in one of them, at most */
+#define URO_RX_MESSAGES 8u  /* most messages that one call receives */
+#define URO_RX_SEGMENTS 64u /* most packets in a message */
 #define URO_RX_SOURCES  256u
 
-/* What the ICRCs of a sender have been like. */
+/* The identification history of a sender. */
 struct uro_rx_source {
     struct uro_gid address;
     struct uro_ip_id_history habit;
@@ -32,18 +34,17 @@ struct uro_rx_source {
 struct uro_undelivered;
 
 struct uro_rx {
-    struct uro_mac mac; /* ours: where frames go */
+    struct uro_mac mac; /* our address: the destination of frames */
     const struct uro_sock *own;
     uint32_t own_count;
     enum uro_ip_id_rule idents;
-    bool many;     /* the last call brought all that it could */
-    uint32_t slot; /* octets of payload a slot holds */
-    uint32_t
-        fitted; /* octets of several packets in slots of their size, less those that were not */
-    uint32_t unjoined; /* calls since a message was of several packets */
+    bool many;         /* the last call filled all messages */
+    uint32_t slot;     /* payload of a slot, in octets */
+    uint32_t fitted;   /* octets received in slots of the right size, less octets that were not */
+    uint32_t unjoined; /* calls since a message with several packets */
     uint8_t *memory;   /* a region for each message */
-    uint8_t *spare;    /* to lay out a region anew */
-    uint64_t moved;    /* octets that did not come to lie where they belong; tests look at it */
+    uint8_t *spare;    /* buffer to rearrange a region */
+    uint64_t moved;    /* octets that had to be moved, for tests */
     struct mmsghdr messages[URO_RX_MESSAGES];
     struct iovec slots[URO_RX_MESSAGES][URO_RX_SEGMENTS];
     union uro_sock_address from[URO_RX_MESSAGES];
@@ -54,23 +55,24 @@ struct uro_rx {
     struct uro_rx_source sources[URO_RX_SOURCES];
 };
 
-/* The sockets of our addresses, @own, stay the caller's. False when there is no memory. */
+/* Allocates the buffers. The sockets of our addresses, @own, remain property of the caller. Returns
+ * false when there is no memory. */
 URO_NODISCARD bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac,
                                const struct uro_sock *own, uint32_t own_count,
                                enum uro_ip_id_rule idents);
 void uro_rx_close(struct uro_rx *rx);
 
-/* Takes what waits at @sock when everything taken earlier was lent. False when the network reported
- * errors: the kernel says so once, to whoever calls it next, and keeps the reports
- * (uro_network_error_take()). */
+/* Receives from @sock, if all earlier frames have been lent. Returns false when the network
+ * reported errors: the kernel returns such an error from the next call on the socket, and keeps the
+ * reports (uro_network_error_take()). */
 bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
 
-/* Likewise what the broker of a shared address passes on; reports among it are told. False when the
- * broker is gone. */
+/* Receives the datagrams that the broker of a shared address passes on, if all earlier frames have
+ * been lent. Handles the reports among them. Returns false when the broker is gone. */
 URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock);
 
-/* Makes frames of ICMP of these, when everything taken earlier was lent. */
+/* Makes ICMP frames from these reports, if all earlier frames have been lent. */
 void uro_rx_take_undelivered(struct uro_rx *rx, struct uro_undelivered *undelivered);
 
-/* At most @room frames; they are lent until the next uro_rx_take(). */
+/* Lends at most @room frames until the next uro_rx_take(). Returns their number. */
 uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t room);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sock.c - see sock.h. */
-#define _GNU_SOURCE /* IPV6_MTU_DISCOVER and the like */
+#define _GNU_SOURCE /* and similar options */
 #include "io/udp/sock.h"
 
 #include <errno.h>
@@ -16,13 +16,13 @@
 #include "io/udp/raw_tap.h"
 #include "wire/ip.h"
 
-/* Of <netinet/udp.h> and <linux/udp.h>, which some C libraries have without them. */
+/* From <netinet/udp.h> and <linux/udp.h>, which lack them in some C libraries. */
 #define UDP_OPTION_NO_CHECK6_RX 102
 #define UDP_OPTION_SEGMENT      103
 #define UDP_OPTION_GRO          104
 
-/* A receiver's buffer is what a whole window must fit in. More than the administrator allows is not
- * given, unless we are the administrator. */
+/* A whole window must fit in the receive buffer. The kernel limits the size to net.core.rmem_max,
+ * unless the process has CAP_NET_ADMIN. */
 #define BUFFER_OCTETS (8 * 1024 * 1024)
 
 union uro_sock_address uro_sock_address_of(const struct uro_gid *gid, uint16_t port)
@@ -77,10 +77,10 @@ static int get(int fd, int level, int option)
     return getsockopt(fd, level, option, &value, &length) == 0 ? value : 0;
 }
 
-/* PROBE sets DF and sends as much as the interface carries, whatever ICMP "fragmentation needed"
- * said of the peer: any host can write such a message. With DF and without a peer the
- * identification is 0, or for segments 0, 1, 2 ... Over IPv6, too, most senders of RoCE leave the
- * UDP checksum out, because the ICRC is there. */
+/* Sets the IP options. PROBE sets DF and sends as much as the interface carries, regardless of ICMP
+ * "fragmentation needed" messages, which any host can forge. With DF on an unconnected socket the
+ * identification is 0, or for segments 0, 1, 2 ... Over IPv6, too, most RoCE senders leave the UDP
+ * checksum out, because the ICRC protects the packet. */
 static bool set_network_options(int fd, bool v6)
 {
     if (v6)
@@ -152,7 +152,8 @@ uint32_t uro_sock_interface(const struct uro_gid *address)
     return index;
 }
 
-/* Groups are sent to where the address is; without multicast there, sending says so. */
+/* Selects the interface of @address for multicast. If that interface has no multicast, sending
+ * returns the error. */
 void uro_sock_set_multicast(int fd, const struct uro_gid *address)
 {
     if (uro_gid_is_ipv4(address)) {
@@ -184,7 +185,7 @@ int uro_sock_bind(const struct uro_gid *address, bool shared, char error[static 
     int fd = uro_sock_make(own.any.sa_family == AF_INET6);
 
     if (uro_gid_is_link_local(
-            address)) /* which every link has: the kernel must know of which one */
+            address)) /* every link has such addresses, so the kernel needs the interface */
         own.v6.sin6_scope_id = uro_sock_interface(address);
 
     if (fd >= 0 && (!shared || set(fd, SOL_SOCKET, SO_REUSEPORT, 1)) &&
@@ -205,9 +206,9 @@ void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address
     sock->address = *address;
     sock->v6 = !uro_gid_is_ipv4(address);
     set_buffers(sock);
-    /* Asking for segments of no size asks whether there are any. */
+    /* Setting segment size 0 changes nothing, and fails if the kernel has no segmentation. */
     sock->segments = options->segments && set(fd, IPPROTO_UDP, UDP_OPTION_SEGMENT, 0);
-    /* The socket of a share may have been somebody else's, who wanted it otherwise. */
+    /* The socket of a share may have belonged to another process, with another setting. */
     sock->coalesces =
         set(fd, IPPROTO_UDP, UDP_OPTION_GRO, options->coalesces) && options->coalesces;
 }
@@ -231,7 +232,7 @@ void uro_sock_close(struct uro_sock *sock)
     sock->raw_tap = NULL;
 }
 
-/* Whether @at says why a packet is in the queue of errors. */
+/* Reads the reason of an error report from @at. Returns whether @at contains one. */
 static bool read_reason(const struct cmsghdr *at, struct uro_sock_report *report)
 {
     struct sock_extended_err reason;
@@ -263,7 +264,7 @@ bool uro_sock_take_report(int fd, struct uro_sock_report *report)
         if (length < 0)
             return false;
         report->quoted_length = (uint32_t)length;
-        if (message.msg_namelen == 0) /* of what the kernel refused itself */
+        if (message.msg_namelen == 0) /* the kernel itself refused the packet */
             report->to.any.sa_family = AF_UNSPEC;
         for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at != NULL;
              at = CMSG_NXTHDR(&message, at))

@@ -36,7 +36,7 @@ void uro_udp_tx_close(struct uro_udp_tx *tx)
     tx->memory = NULL;
 }
 
-/* ---- what a frame says of its way --------------------------------------- */
+/* ---- the route of a frame ------------------------------------------------- */
 
 struct way {
     struct uro_sock *by;
@@ -55,7 +55,8 @@ static struct uro_sock *sock_of(const struct uro_udp_tx *tx, const struct uro_gi
     return NULL;
 }
 
-/* The engine's own frames: their headers are right. */
+/* Reads the addresses of a frame. The headers need no check, because the engine made them. Returns
+ * false when no socket can send the frame. */
 static bool read_way(const struct uro_udp_tx *tx, const struct uro_tx *frame, struct way *way)
 {
     const uint8_t *network = frame->head + URO_ETHER_LEN;
@@ -83,7 +84,7 @@ static bool read_way(const struct uro_udp_tx *tx, const struct uro_tx *frame, st
 
 /* ---- datagrams ---------------------------------------------------------- */
 
-/* Whether a packet of @length octets can follow those in the last datagram. */
+/* Returns whether a packet of @length octets can be appended to the last datagram. */
 static bool joins(const struct uro_udp_tx *tx, const struct way *way, uint32_t length)
 {
     if (tx->count == 0)
@@ -133,7 +134,8 @@ static struct cmsghdr *add_control(struct msghdr *header, uint8_t *control, int 
     return at;
 }
 
-/* What the packets of a datagram are to be marked with, as far as its socket does not do that. */
+/* Adds the traffic class and hop limit of a datagram, where they differ from those of its
+ * socket. */
 static void add_marks(struct uro_udp_tx *tx, uint32_t i, struct msghdr *header)
 {
     const struct uro_sock *by = tx->by[i];
@@ -176,7 +178,7 @@ void uro_udp_tx_send(struct uro_udp_tx *tx, const struct uro_tx *frames, uint32_
         if (!joins(tx, &way, length))
             begin(tx, &way, at, length);
         uint32_t last = tx->count - 1;
-        /* The kernel counts the identification of the packets of a datagram up. */
+        /* The kernel increments the identification for each packet of a datagram. */
         uint16_t ident = way.by->v6 ? 0 : (uint16_t)tx->packets[last];
         uro_tx_write_from(&frames[i], way.head, ident, at);
         tx->octets[last].iov_len += length;
@@ -196,14 +198,13 @@ static void drop_first(struct uro_udp_tx *tx)
     tx->first++;
 }
 
-/* What was tried since the last datagram left, or in the whole flush. */
+/* Retries since the last datagram left (`again`), or in the whole flush (`reports`). */
 struct trials {
-    uint32_t
-        reports; /* times that something was tried again because the network had reported errors */
-    bool again;  /* the first one was tried again although it had not */
+    uint32_t reports; /* retries after error reports of the network */
+    bool again;       /* the first datagram was retried without a report */
 };
 
-/* One packet by itself. False when the kernel does not take it. */
+/* Sends one packet by itself. Returns false when the kernel refuses it. */
 static bool send_part(struct uro_udp_tx *tx, const struct msghdr *header, struct trials *trials)
 {
     struct uro_sock *by = tx->by[tx->first];
@@ -215,8 +216,9 @@ static bool send_part(struct uro_udp_tx *tx, const struct msghdr *header, struct
     return true;
 }
 
-/* The kernel does not cut this datagram. The packets leave one by one, which gives all of them
- * identification 0; what is said of each of them is told. True when all have left. */
+/* Sends the packets of a datagram one by one, because the kernel does not segment it. Each packet
+ * then has identification 0, so its ICRC is adjusted. Handles the error of each packet. Returns
+ * true when all have left. */
 static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
 {
     uint32_t i = tx->first, lost = 0;
@@ -226,7 +228,7 @@ static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
     struct iovec part;
 
     header.msg_iov = &part;
-    header.msg_control = NULL; /* all but the length of a packet is said again */
+    header.msg_control = NULL; /* without the segment size; add_marks() adds the rest again */
     header.msg_controllen = 0;
     add_marks(tx, i, &header);
     for (uint32_t k = 0; left > 0; k++) {
@@ -247,7 +249,8 @@ static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
     return lost == 0;
 }
 
-/* Once for each reason, when somebody watches: there may be one for every packet. */
+/* Prints the reason of a failed send when verbose, and only when it differs from the last reason:
+ * each packet may fail. */
 static void tell_why(const struct uro_udp_tx *tx, int why)
 {
     struct uro_sock *by = tx->by[tx->first];
@@ -259,7 +262,8 @@ static void tell_why(const struct uro_udp_tx *tx, int why)
     by->said_why = why;
 }
 
-/* @why the kernel does not take the first one, and the network has nothing to do with it. */
+/* Handles an error that is about the first datagram itself: sends its packets one by one, or drops
+ * it. */
 static void do_without(struct uro_udp_tx *tx, int why, struct trials *trials)
 {
     struct uro_sock *by = tx->by[tx->first];
@@ -269,19 +273,21 @@ static void do_without(struct uro_udp_tx *tx, int why, struct trials *trials)
         drop_first(tx);
         return;
     }
-    /* EMSGSIZE: the path is too narrow, which each packet is told. EIO, EINVAL: it cannot cut, for
-     * example because the link makes no checksums. Kernels before 6.14 say EINVAL of a narrow path,
-     * too; they do not take the packets by themselves either, then. */
+    /* EMSGSIZE: the MTU of the path is too small, and each packet gets its own error. EIO, EINVAL:
+     * the kernel cannot segment, for example because the link has no checksum offload. Kernels
+     * before 6.14 also return EINVAL for a small path MTU; they then refuse the single packets as
+     * well. */
     if (send_apart(tx, trials) && why != EMSGSIZE)
         by->segments = false;
 }
 
-/* The kernel did not take the first one, it said @why. True when it may take the next, or the same
- * again.
+/* Handles error @why of the first datagram. Returns true when the next datagram, or the same
+ * datagram again, may be sent.
  *
- * What the network says of an earlier packet is the error of whatever is sent next, and anybody can
- * write ICMP. So the same is tried again when there are reports, and once when there are none, for
- * a report that finds no room is lost. Only an error that stays is about this datagram. */
+ * A report about an earlier packet becomes the error of the next send, whatever its destination,
+ * and ICMP is easy to forge. So the same datagram is sent again when there are reports. It is also
+ * sent again once when there are none, because a report that finds no room is lost. Only an error
+ * that stays is about this datagram. */
 static bool recover(struct uro_udp_tx *tx, int why, struct trials *trials)
 {
     switch (why) {
@@ -291,7 +297,7 @@ static bool recover(struct uro_udp_tx *tx, int why, struct trials *trials)
         return false;
     case EINTR:
         return true;
-    case EBADF: /* its broker went meanwhile */
+    case EBADF: /* its broker has gone meanwhile */
         drop_first(tx);
         return true;
     default:
@@ -310,7 +316,7 @@ static bool recover(struct uro_udp_tx *tx, int why, struct trials *trials)
     return true;
 }
 
-/* A call for many costs 50 ns more than a call for one. */
+/* Sends datagrams. sendmmsg() costs 50 ns more than sendmsg(). */
 static int hand_over(int fd, struct mmsghdr *messages, uint32_t count)
 {
     if (count > 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tx.h - the frames of an engine leave as datagrams; those that follow each other to one peer and
- * are of one length leave in one, which the kernel, or the card, cuts into packets. */
+/* tx.h - sends the frames of an engine as datagrams. Consecutive frames of one length to one peer
+ * leave in one send, which the kernel, or the NIC, segments into packets. */
 #pragma once
 
 #include <sys/socket.h>
@@ -10,7 +10,7 @@
 #include "io/udp/recent_peers.h"
 #include "io/udp/sock.h"
 
-/* Frames handed over and not taken by the kernel yet, as one or more datagrams. */
+/* Frames that the kernel has not accepted yet, as one or more datagrams. */
 struct uro_udp_tx {
     struct uro_sock *socks;
     uint32_t sock_count;
@@ -20,25 +20,26 @@ struct uro_udp_tx {
     union uro_sock_address to[URO_PORT_BURST];
     _Alignas(size_t) uint8_t control[URO_PORT_BURST][96];
     struct uro_sock *by[URO_PORT_BURST];
-    uint32_t packets[URO_PORT_BURST]; /* in the datagram */
-    uint32_t segment[URO_PORT_BURST]; /* octets of each but the last */
+    uint32_t packets[URO_PORT_BURST]; /* number of packets in the datagram */
+    uint32_t segment[URO_PORT_BURST]; /* octets of each packet but the last */
     uint8_t traffic_class[URO_PORT_BURST];
     uint8_t hop_limit[URO_PORT_BURST];
-    uint8_t share[URO_PORT_BURST]; /* whose it may be, if the peer shares its address; see hub.h */
+    uint8_t share[URO_PORT_BURST]; /* destination share, if the peer shares its address; hub.h */
     uint32_t first;
     uint32_t count;
     uint64_t dropped;
-    struct uro_recent_peers recent_peers; /* by sockets of shared addresses */
+    struct uro_recent_peers recent_peers; /* recent destinations of shared addresses */
 };
 
-/* @socks stays the caller's. False when there is no memory. */
+/* Allocates the buffers. @socks remains property of the caller. Returns false when there is no
+ * memory. */
 URO_NODISCARD bool uro_udp_tx_open(struct uro_udp_tx *tx, struct uro_sock *socks,
                                    uint32_t sock_count, uint32_t mtu);
 void uro_udp_tx_close(struct uro_udp_tx *tx);
 
-/* True when everything has left, so that a burst may follow. */
+/* Sends the pending datagrams. Returns true when all have left, so that a burst may follow. */
 bool uro_udp_tx_flush(struct uro_udp_tx *tx);
 
-/* At most URO_PORT_BURST frames, after uro_udp_tx_flush() was true. What is not RoCE is the
- * kernel's business and does not leave. */
+/* Sends at most URO_PORT_BURST frames, after uro_udp_tx_flush() returned true. Drops frames that
+ * are not RoCE, because the kernel itself sends all other protocols. */
 void uro_udp_tx_send(struct uro_udp_tx *tx, const struct uro_tx *frames, uint32_t count);
