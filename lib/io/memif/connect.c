@@ -19,8 +19,8 @@
 #include "io/memif/listen.h"
 #include "io/memif/queue.h"
 
-#define RETRY_MS     20   /* between attempts to reach a server */
-#define HANDSHAKE_MS 1000 /* the other side has so long for each of its steps */
+#define RETRY_MS     20   /* between connection attempts of a client */
+#define HANDSHAKE_MS 1000 /* timeout for each step of the other side */
 
 int64_t uro_memif_now_ms(void)
 {
@@ -30,8 +30,8 @@ int64_t uro_memif_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Closing is not enough: children and the other side may have the same descriptor, which would wake
- * us for ever. */
+/* Removes @fd from the epoll set. Closing @fd is not enough: child processes and the other side may
+ * have the same descriptor, which would then wake this process for ever. */
 static void unwatch(const struct uro_memif *memif, int fd)
 {
     if (fd >= 0)
@@ -81,7 +81,7 @@ void uro_memif_leave_forked(struct uro_memif *memif)
         uro_memif_region_drop(&memif->regions[i]);
 }
 
-/* From now on frames may move. */
+/* Completes the connection: from now on frames can be sent and received. */
 static void come_up(struct uro_memif *memif, const uint8_t *name)
 {
     if (memif->verbose)
@@ -102,7 +102,7 @@ static bool is_own_process(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &length) == 0 && server.pid == getpid();
 }
 
-/* Whether it is worth telling the secret. */
+/* Returns whether the server runs as an allowed user, so that it may be sent the secret. */
 static bool is_welcome(struct uro_memif *memif, int fd)
 {
     if (uro_memif_is_from(fd, memif->options.user))
@@ -143,7 +143,7 @@ static struct uro_memif_message init_message(const struct uro_memif *memif)
     return message;
 }
 
-/* NULL, or why the server is none for us. */
+/* Checks HELLO, and makes the rings. Returns NULL, or the reason why this server cannot be used. */
 static const char *hear_hello(struct uro_memif *memif, const struct uro_memif_message *hello)
 {
     if (uro_memif_type_of(hello) != URO_MEMIF_HELLO)
@@ -176,7 +176,7 @@ static struct uro_memif_message ring_message(const struct uro_memif *memif,
     return message;
 }
 
-/* What follows @step, and the descriptor that goes with it. */
+/* Returns the message that ends @step, and in @fd the descriptor to send with it, or -1. */
 static struct uro_memif_message next_message(const struct uro_memif *memif,
                                              enum uro_memif_step step, int *fd)
 {
@@ -200,7 +200,7 @@ static struct uro_memif_message next_message(const struct uro_memif *memif,
     return message;
 }
 
-/* NULL, or why the connection cannot be. */
+/* Handles a message to the client. Returns NULL, or the reason to end the connection. */
 static const char *client_hears(struct uro_memif *memif, const struct uro_memif_message *message)
 {
     int fd;
@@ -309,7 +309,7 @@ static const char *hear(struct uro_memif *memif, const struct uro_memif_message 
                                        : client_hears(memif, message);
 }
 
-/* Only who tells a server the parts has a descriptor to give. */
+/* Receives a message. Only a client that sends regions and rings may send descriptors. */
 static enum uro_memif_heard hear_next(const struct uro_memif *memif,
                                       struct uro_memif_message *message, int *fd)
 {
@@ -362,7 +362,7 @@ void uro_memif_tend(struct uro_memif *memif)
     if (memif->control >= 0 && memif->step != URO_MEMIF_UP &&
         uro_memif_now_ms() - memif->since >= HANDSHAKE_MS)
         uro_memif_leave(memif, "no answer for a second");
-    /* A server's socket is looked at in any case: who comes second is told so. */
+    /* A connected server also accepts connections, so that a second client gets an error. */
     look_for_peer(memif);
     hear_all(memif);
 }

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FDS_MAX 4u /* that somebody may send beside a message; one is right */
+#define FDS_MAX 4u /* descriptors that fit beside a message; more than the protocol sends */
 #define WATCHED_MAX                                                                                \
     8 /* descriptors in the epoll of a port: listener, called or timer, control, doorbell */
 
@@ -36,7 +36,7 @@ bool uro_memif_say(int control, const struct uro_memif_message *message, int fd)
     return sendmsg(control, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof *message;
 }
 
-/* The first descriptor that came; -1 when there is none. Others are closed. */
+/* Returns the first descriptor that came, or -1 when there is none. Closes all others. */
 static int take_fd(struct msghdr *header, const struct uro_memif_peer_fd *peer_fd)
 {
     int first = -1;
@@ -135,5 +135,5 @@ void uro_memif_say_end(int control, const char *reason)
     (void)snprintf((char *)message.octets + URO_MEMIF_DISCONNECT_REASON, URO_MEMIF_REASON, "%s",
                    reason);
     bool told = uro_memif_say(control, &message, -1);
-    (void)told; /* or it ended itself */
+    (void)told; /* fails if the other side has gone */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* control.h - messages between the two sides of a memif, with a descriptor beside some of them. */
+/* control.h - messages between the two sides of a memif, some of them with a file descriptor. */
 #pragma once
 
 #include "io/memif/peer_fd.h"
@@ -9,29 +9,31 @@
 
 enum uro_memif_heard { URO_MEMIF_NOTHING, URO_MEMIF_HEARD, URO_MEMIF_GONE };
 
-/* Sends @message, and @fd with it unless that is -1. False when the other side is gone. */
+/* Sends @message, and @fd with it unless that is -1. Returns false when the other side has gone. */
 URO_NODISCARD bool uro_memif_say(int control, const struct uro_memif_message *message, int fd);
 
-/* Whether the other side is a process of @user or of root; URO_MEMIF_ANY_USER: true. */
+/* Returns whether the other side is a process of @user or of root. Always true for
+ * URO_MEMIF_ANY_USER. */
 URO_NODISCARD bool uro_memif_is_from(int control, uint32_t user);
 
-/* The next message. The kernel drops descriptors that came with it. What is not a message counts as
- * the other side's end. */
+/* Receives the next message. The kernel drops descriptors that came with it. A record of another
+ * length counts as a disconnection. */
 URO_NODISCARD enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *message);
-/* The same with a descriptor, which the caller owns: -1 when none came. */
+/* Receives the next message and its descriptor, which the caller owns; -1: no descriptor came. */
 URO_NODISCARD enum uro_memif_heard uro_memif_hear_with_fd(int control,
                                                           struct uro_memif_message *message,
                                                           const struct uro_memif_peer_fd *peer_fd,
                                                           int *fd);
 
-/* Has @epoll wake for what there is to be read from @fd. False when it cannot, or @fd is none: then
- * it is found when the port is looked at next. */
+/* Adds @fd to @epoll, to wake when it is readable. Returns false on failure or when @fd is -1; the
+ * descriptor is then found readable at the next poll of the port. */
 bool uro_memif_watch(int epoll, int fd);
 
-/* Has @epoll wake each time an eventfd is rung; nobody reads it. */
+/* Adds an eventfd to @epoll, to wake each time it is signalled (edge-triggered). Nobody reads
+ * it. */
 bool uro_memif_watch_doorbell(int epoll, int doorbell);
-/* Whether it was rung since the last call; it wakes for the next time. Never waits. */
+/* Returns whether the doorbell was signalled since the last call, and re-arms it. Never waits. */
 bool uro_memif_was_rung(int epoll, int doorbell);
 
-/* Tells the other side why it ends here, if it can be told. */
+/* Sends the other side the reason for the disconnection, if possible. */
 void uro_memif_say_end(int control, const char *reason);

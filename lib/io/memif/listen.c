@@ -20,23 +20,23 @@
 #include "io/memif/control.h"
 
 #define STRANGERS                                                                                  \
-    16u /* that have connected and not said for whom; the oldest makes room for another */
+    16u /* connections that have not sent INIT yet; a further connection replaces the oldest */
 
-#define AGAIN_MS 500 /* between attempts to have a name that another process has */
+#define AGAIN_MS 500 /* between attempts to bind a name that another process has */
 
 struct uro_memif_listener {
     struct uro_memif_listener *next;
     struct uro_memif *users;
     int fd;
-    int epoll; /* fd and strangers */
-    int spare; /* descriptor, given up to turn away who comes when the process has no other; -1: not even that */
+    int epoll; /* contains fd and strangers */
+    int spare; /* descriptor to close when the process has no other, to send a refusal; -1: none */
     int strangers[STRANGERS];
     uint32_t newest;
     struct sockaddr_un address;
     uint32_t length;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all listeners */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all listeners */
 static struct uro_memif_listener *listeners;
 
 uint32_t uro_memif_address(const struct uro_memif_options *options, struct sockaddr_un *address)
@@ -51,7 +51,8 @@ uint32_t uro_memif_address(const struct uro_memif_options *options, struct socka
 
 /* ---- the socket --------------------------------------------------------- */
 
-/* A name in the file system stays when its process is gone; nobody answers there then. */
+/* Returns whether no process listens at the name. A name in the file system remains when its
+ * process has gone. */
 static bool is_left_over(const struct sockaddr_un *address, uint32_t length)
 {
     struct stat status;
@@ -84,7 +85,7 @@ static int bind_socket(const struct sockaddr_un *address, uint32_t length)
     return -1;
 }
 
-/* Frees the listener; its name in the file system stays. */
+/* Frees the listener. Its name in the file system remains. */
 static void drop_listener(struct uro_memif_listener *listener)
 {
     for (uint32_t i = 0; i < STRANGERS; i++)
@@ -147,7 +148,7 @@ static void explain(const struct uro_memif_options *options, char error[static U
                                      : "");
 }
 
-/* ---- who listens -------------------------------------------------------- */
+/* ---- listeners -------------------------------------------------------------- */
 
 static struct uro_memif *find_user(const struct uro_memif_listener *listener, uint32_t id)
 {
@@ -157,7 +158,7 @@ static struct uro_memif *find_user(const struct uro_memif_listener *listener, ui
     return NULL;
 }
 
-/* Lock held. Joins the listener of that name, or makes it. */
+/* Adds @memif to the listener of its socket name, or makes that listener. Lock held. */
 static int join(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
 {
     struct sockaddr_un address;
@@ -239,12 +240,13 @@ void uro_memif_unlisten(struct uro_memif *memif)
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* Each interface of the process calls this: the first call drops the listeners of all of them. */
+/* Closes the copies in a forked child. Each interface of the process calls this: the first call
+ * drops the listeners of all of them. */
 void uro_memif_listen_forked(struct uro_memif *memif)
 {
     struct uro_memif_listener *listener;
 
-    (void)pthread_mutex_init(&lock, NULL); /* a thread that is not here may have it */
+    (void)pthread_mutex_init(&lock, NULL); /* a thread of the parent may have held it */
     while ((listener = listeners) != NULL) {
         listeners = listener->next;
         drop_listener(listener);
@@ -260,7 +262,7 @@ int uro_memif_listen_fd(const struct uro_memif *memif)
     return memif->listener != NULL ? memif->listener->epoll : -1;
 }
 
-/* ---- strangers ---------------------------------------------------------- */
+/* ---- connections without INIT --------------------------------------------------- */
 
 static void forget(struct uro_memif_listener *listener, uint32_t i)
 {
@@ -270,8 +272,8 @@ static void forget(struct uro_memif_listener *listener, uint32_t i)
 
 static const char other_user[] = "only processes of the server's user may connect: see user=";
 
-/* Whether any interface wants a client of this user: others would only take places of those who may
- * connect. */
+/* Returns whether any interface accepts a client of this user. Other clients would only take the
+ * places of permitted clients. */
 static bool is_welcome(const struct uro_memif_listener *listener, int fd)
 {
     for (const struct uro_memif *at = listener->users; at != NULL; at = at->sibling)
@@ -301,7 +303,8 @@ static void greet(struct uro_memif_listener *listener, int fd)
         (void)close(fd);
 }
 
-/* Who is not let in would wake us again and again. */
+/* Refuses a connection when no descriptor is left. A connection that is not accepted would wake
+ * this process again and again. */
 static void turn_away(struct uro_memif_listener *listener)
 {
     if (listener->spare >= 0)
@@ -314,7 +317,7 @@ static void turn_away(struct uro_memif_listener *listener)
     listener->spare = fcntl(listener->epoll, F_DUPFD_CLOEXEC, 0);
 }
 
-/* The next one who comes, or -1. */
+/* Accepts the next connection. Returns its descriptor, or -1. */
 static int let_in(struct uro_memif_listener *listener)
 {
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -324,7 +327,7 @@ static int let_in(struct uro_memif_listener *listener)
     return fd;
 }
 
-/* NULL, or why not. */
+/* Checks INIT. Returns NULL, or the reason to refuse the client. */
 static const char *refuse(const struct uro_memif *memif, int fd,
                           const struct uro_memif_message *message)
 {
@@ -379,7 +382,8 @@ int uro_memif_accept(struct uro_memif *memif)
     int fd;
 
     (void)pthread_mutex_lock(&lock);
-    for (uint32_t i = 0; i < STRANGERS; i++) { /* and not as many as would like to come */
+    /* limited, so that connecting clients cannot keep this thread here */
+    for (uint32_t i = 0; i < STRANGERS; i++) {
         fd = let_in(listener);
         if (fd < 0)
             break;

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* listen.h - sockets where servers listen; the interfaces of a process may share one, each with an
- * id of its own. Each of them may be driven by another thread. */
+/* listen.h - sockets where servers listen. The interfaces of a process may share a socket, each
+ * with its own id. Different threads may run these interfaces. */
 #pragma once
 
 #include "io/memif/memif.h"
 
-/* Has @memif listen. Returns 0 or -1 with a sentence in @error. When another process listens there
- * and @memif waits for the name, that is no error: uro_memif_listen_again() will do it. */
+/* Starts listening for @memif. Returns 0, or -1 with a sentence in @error. Also returns 0 when
+ * another process listens there and @memif waits for the name: call uro_memif_listen_again()
+ * later. */
 URO_NODISCARD int uro_memif_listen(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX]);
-/* Tries it once more, at most twice a second; true when @memif listens. */
+/* Tries to listen again, at most twice a second. Returns true when @memif listens. */
 bool uro_memif_listen_again(struct uro_memif *memif);
 void uro_memif_unlisten(struct uro_memif *memif);
-/* In a forked child: closes the copies of the sockets. The parent goes on listening. */
+/* Closes the copies of the sockets in a forked child. The parent continues to listen. */
 void uro_memif_listen_forked(struct uro_memif *memif);
 
-/* Looks at who is at the socket; the descriptor of a client that wants @memif, or -1. It has sent
- * INIT, which was right, and is to be acknowledged. From now on others are refused, until
+/* Handles the clients at the socket. Returns the descriptor of a client for @memif, or -1. This
+ * client has sent a valid INIT, which the caller must acknowledge. Other clients are refused until
  * uro_memif_free(). */
 int uro_memif_accept(struct uro_memif *memif);
 void uro_memif_free(struct uro_memif *memif);
 
-/* Readable when there is something for uro_memif_accept(). -1 while it waits for the name. */
+/* Returns a descriptor that is readable when uro_memif_accept() has work. -1 while @memif waits for
+ * the name. */
 int uro_memif_listen_fd(const struct uro_memif *memif);
 
-/* The address of a memif's socket; returns its length. */
+/* Writes the address of a memif's socket. Returns its length. */
 struct sockaddr_un;
 uint32_t uro_memif_address(const struct uro_memif_options *options, struct sockaddr_un *address);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memif.h - the inside of a port over shared memory, for lib/io/memif only.
+/* memif.h - internal interfaces of a port over shared memory, for lib/io/memif only.
  *
- * Two processes of one machine share rings of buffers. A frame is written into its buffer by
- * whoever sends it, with the ICRC summed in the same pass, and read from there by whoever receives
- * it; nothing between.
+ * Two processes of one machine share rings of buffers. The sender writes a frame into its buffer
+ * and computes the ICRC in the same pass. The receiver reads the frame from that buffer. There is
+ * no copy in between.
  *
- *   port.c     opens and closes; sleeping
+ *   port.c     opens and closes the port; sleeping
  *   link_options.c  name and options of a link
  *   proto.h    the protocol's messages and rings
  *   control.c  messages between the two sides
- *   peer_fd.c   descriptors that the other side gave
- *   listen.c   servers' sockets, each of which several interfaces of the process may have
- *   connect.c  how two sides find each other, and part
- *   memory.c   the memory that both have
- *   queue.c    frames in, frames out
+ *   peer_fd.c  descriptors that the other side sent
+ *   listen.c   server sockets, which several interfaces of a process may share
+ *   connect.c  how the two sides connect and disconnect
+ *   memory.c   the shared memory
+ *   queue.c    receives and sends frames
  */
 #pragma once
 
@@ -23,7 +23,7 @@
 #include "io/memif/peer_fd.h"
 #include "io/memif/proto.h"
 
-#define URO_MEMIF_PATH_MAX 108u /* of a UNIX socket */
+#define URO_MEMIF_PATH_MAX 108u /* longest path of a UNIX socket */
 
 /* Options of a link. */
 struct uro_memif_options {
@@ -33,7 +33,7 @@ struct uro_memif_options {
     uint32_t id;         /* number of the interface among those of one socket */
     uint32_t buffer;     /* size of a buffer, in bytes */
     uint32_t slots_log2; /* of each ring */
-    uint32_t user;       /* of the other side, besides root; URO_MEMIF_ANY_USER */
+    uint32_t user;       /* allowed user ID of the peer, besides root; or URO_MEMIF_ANY_USER */
     bool has_user;       /* the link has user= */
     bool has_mac;
     struct uro_mac mac;
@@ -49,25 +49,27 @@ enum uro_memif_step {
     URO_MEMIF_AWAITS_OUT_ACK,
     URO_MEMIF_AWAITS_IN_ACK,
     URO_MEMIF_AWAITS_CONNECTED,
-    URO_MEMIF_LEARNS, /* a server that is told the parts */
+    URO_MEMIF_LEARNS, /* server: receives the regions and rings */
     URO_MEMIF_UP,
 };
 
-/* One ring. All that is not in shared memory is ours alone. */
+/* One ring. The other side can write only what is in shared memory. */
 struct uro_memif_queue {
-    struct uro_memif_ring *ring; /* NULL: not there yet */
+    struct uro_memif_ring *ring; /* NULL: no ring yet */
     uint32_t slots;              /* a power of two */
-    uint16_t next;               /* slot to be filled, or read */
-    uint16_t done;               /* slots up to it were given back */
-    int doorbell;                /* eventfd of who receives, or -1 */
-    uint32_t *buffers;           /* client: where the buffer of each slot is */
+    uint16_t next;               /* next slot to fill, or to read */
+    uint16_t done;               /* slots before it were returned */
+    int doorbell;                /* eventfd of the receiving side, or -1 */
+    uint32_t *buffers;           /* client: offset of each slot's buffer */
     uint32_t
-        *spare; /* client, out: buffers in no slot, the one used last on top: the caches have it */
+        /* client, out: unused buffers; the last used buffer is on top, as it is still in the
+         * cache */
+        *spare;
     uint32_t spare_count;
 };
 
-#define URO_MEMIF_WHOLE   512u /* octets of frames that are copied, whatever they are */
-#define URO_MEMIF_LONGEST (URO_PORT_MTU_MAX + 18u) /* of all frames: longer ones are cut off */
+#define URO_MEMIF_WHOLE   512u                     /* shorter frames are always copied */
+#define URO_MEMIF_LONGEST (URO_PORT_MTU_MAX + 18u) /* longer frames are cut off */
 
 struct uro_memif {
     struct uro_port port;
@@ -75,37 +77,37 @@ struct uro_memif {
     uint32_t frame_max; /* longest frame sent */
     bool verbose;
 
-    int epoll; /* what a sleeper waits for: what is in it comes and goes */
-    int timer; /* a client's, to try again */
+    int epoll; /* the sleeping thread waits for it; its contents change */
+    int timer; /* client: to retry the connection; else -1 */
     bool timer_runs;
     bool rung; /* a frame ended the last sleep */
 
-    int control;      /* to the other side, or -1 */
-    bool warned;      /* that the server is somebody else's */
-    bool own_process; /* where the server is: this very thread may be the one that drives it */
+    int control;      /* connection to the other side, or -1 */
+    bool warned;      /* the warning about a server of another user was printed */
+    bool own_process; /* the server is in this process, maybe run by this thread */
     enum uro_memif_step step;
-    int64_t since;         /* ms: when the client last tried, or began to connect */
-    const char *complaint; /* the other side broke a rule: to be told and left */
+    int64_t since;         /* ms: time of the last attempt or handshake step */
+    const char *complaint; /* error of the other side: the connection must end; or NULL */
 
     struct uro_memif_listener
-        *listener;             /* server; NULL while it waits for the name of its socket */
-    bool waits;                /* for the name, if another process has it: listen.c */
-    struct uro_memif *sibling; /* another one there */
-    bool taken;                /* it has a client; the listener's lock */
-    int offered; /* a client that was found by a sibling, or -1; the listener's lock */
-    int called; /* eventfd of a server: rung when there is one, for it may have slept since before */
+        *listener;             /* server; NULL while another process has its socket name */
+    bool waits;                /* waits for a socket name that another process has: listen.c */
+    struct uro_memif *sibling; /* next interface at the same listener */
+    bool taken;                /* has a client; under the listener's lock */
+    int offered;               /* a client that a sibling accepted, or -1; listener's lock */
+    int called; /* server: eventfd, signalled when `offered` is set, to end a sleep */
 
     struct uro_memif_peer_fd peer_fd;
     struct uro_memif_region regions[URO_MEMIF_REGIONS];
     struct uro_memif_queue in;
     struct uro_memif_queue out;
-    uint8_t *heads;       /* URO_MEMIF_WHOLE octets for each frame that is lent */
-    uint8_t *longest;     /* a frame in several buffers, received, in one piece */
-    uint8_t *longest_out; /* likewise sent: the other one may be lent */
-    uint32_t lent;        /* frames: as long as there are any, the memory stays */
-    uint32_t partial;     /* slots that wait, of a frame whose end is not there yet */
-    uint32_t idle;        /* looks for frames while there is no peer */
-    uint64_t tx_dropped;  /* there was no peer, or it took nothing so long */
+    uint8_t *heads;       /* URO_MEMIF_WHOLE octets for each lent frame */
+    uint8_t *longest;     /* a received frame of several buffers, reassembled */
+    uint8_t *longest_out; /* a frame to be split; `longest` may be lent */
+    uint32_t lent;        /* number of lent frames; keeps the memory mapped */
+    uint32_t partial;     /* slots of a frame that is not complete yet */
+    uint32_t idle;        /* receive() calls that found no frame */
+    uint64_t tx_dropped;  /* frames dropped: no peer, or its ring was full */
 };
 
 static inline struct uro_memif *uro_memif_of(struct uro_port *port)
@@ -118,7 +120,7 @@ static inline bool uro_memif_is_up(const struct uro_memif *memif)
     return memif->step == URO_MEMIF_UP;
 }
 
-/* Reads the options of @link, whose frames have at most @frame_max bytes. Returns 0 or -1 with a
+/* Reads the options of @link. @frame_max: the longest frame in bytes. Returns 0, or -1 with a
  * sentence in @error. */
 URO_NODISCARD int uro_memif_options_read(const char *link, uint32_t frame_max,
                                          struct uro_memif_options *into,

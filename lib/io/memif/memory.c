@@ -9,11 +9,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Offsets have 32 bits. More would only take addresses away from the process. */
+/* Offsets have 32 bits, so a larger region would only waste address space. */
 #define REGION_MAX ((uint64_t)1 << 32)
 
-/* Its maker can take huge pages back from the file at any time. Without others in their pool an
- * access ends the process, whatever was populated before. */
+/* The client can free huge pages of the file at any time. If the pool of huge pages is then empty,
+ * an access ends the process with SIGBUS, even after populating the mapping. */
 #define HUGE_PAGES 0x958458f6ul /* HUGETLBFS_MAGIC */
 
 static bool map(struct uro_memif_region *region, int fd, size_t size)
@@ -58,12 +58,13 @@ const char *uro_memif_region_map(struct uro_memif_region *region, int fd, uint64
     return map(region, fd, (size_t)size) ? NULL : "a region could not be mapped";
 }
 
-/* What a link with usual rings needs, many times over. */
+/* Many times the memory of a link with default rings. */
 #define POPULATED_MAX ((size_t)32 << 20)
 
 void uro_memif_region_populate(const struct uro_memif_region *region)
 {
-    if (region->size <= POPULATED_MAX) /* since Linux 5.14; without it only slower at first */
+    /* since Linux 5.14; on failure only the first frames are slower */
+    if (region->size <= POPULATED_MAX)
         (void)madvise(region->at, region->size, MADV_POPULATE_WRITE);
 }
 

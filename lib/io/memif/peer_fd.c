@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define CLOSERS_MAX   16u         /* threads that wait for a close() */
-#define UNKNOWN_FLAGS 0x40000000u /* of a read: no kernel knows them */
+#define UNKNOWN_FLAGS 0x40000000u /* flags of a read that no kernel supports */
 
 void uro_memif_peer_fd_start(struct uro_memif_peer_fd *peer_fd)
 {
@@ -41,8 +41,8 @@ bool uro_memif_peer_fd_waits(const struct uro_memif_peer_fd *peer_fd)
     return peer_fd->requests == 0;
 }
 
-/* Reads nothing from our own file, which completes at once and then signals @eventfd. Returns 0 or
- * errno. */
+/* Submits an empty read of our own file, which completes at once and then signals @eventfd. Returns
+ * 0 or errno. */
 static int submit(const struct uro_memif_peer_fd *peer_fd, int eventfd, __kernel_rwf_t flags)
 {
     struct iocb request = { .aio_lio_opcode = IOCB_CMD_PREAD,
@@ -56,7 +56,7 @@ static int submit(const struct uro_memif_peer_fd *peer_fd, int eventfd, __kernel
     return syscall(SYS_io_submit, peer_fd->requests, 1, &list) == 1 ? 0 : errno;
 }
 
-/* Takes away the results of earlier requests; does not wait for more. */
+/* Removes the results of earlier requests. Does not wait. */
 static void reap(const struct uro_memif_peer_fd *peer_fd)
 {
     struct io_event results[64];
@@ -76,8 +76,8 @@ static bool is_named_eventfd(int fd)
            memcmp(name, right, sizeof right - 1) == 0;
 }
 
-/* The kernel looks at the descriptor to be signalled before it looks at the flags of the read, and
- * refuses each with an error of its own. */
+/* Returns whether @fd is an eventfd, by a request with invalid flags. The kernel checks the
+ * descriptor to be signalled before the flags of the read, and has a different error for each. */
 bool uro_memif_peer_fd_is_eventfd(const struct uro_memif_peer_fd *peer_fd, int fd)
 {
     int error;
@@ -98,7 +98,7 @@ void uro_memif_peer_fd_ring(const struct uro_memif_peer_fd *peer_fd, int eventfd
 
     if (peer_fd->requests == 0) {
         (void)!write(eventfd, &one, sizeof one);
-    } else if (submit(peer_fd, eventfd, 0) == EAGAIN) { /* its results fill their ring */
+    } else if (submit(peer_fd, eventfd, 0) == EAGAIN) { /* the ring of results is full */
         reap(peer_fd);
         (void)submit(peer_fd, eventfd, 0);
     }
@@ -116,7 +116,7 @@ static void *close_it(void *fd)
     return NULL;
 }
 
-/* False when there is no thread for it. */
+/* Closes @fd in a new thread. Returns false when there can be no thread. */
 static bool close_by_thread(int fd)
 {
     pthread_attr_t attributes;
@@ -137,8 +137,8 @@ static bool close_by_thread(int fd)
     return made;
 }
 
-/* A file in memory is the only kind that has seals. One that no thread could be made for stays
- * open. */
+/* Closes at once a memory file, which is the only kind with seals, or an eventfd. A thread closes
+ * other descriptors. If there can be no thread, the descriptor stays open. */
 void uro_memif_peer_fd_close(const struct uro_memif_peer_fd *peer_fd, int fd)
 {
     if (fcntl(fd, F_GET_SEALS) >= 0 || uro_memif_peer_fd_is_eventfd(peer_fd, fd))

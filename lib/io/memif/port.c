@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.c - the plug-in's one symbol: a port over shared memory. */
+/* port.c - a port over shared memory: its operations, sleeping, and how it is opened. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@
 
 #define ETHER_OVERHEAD 18u /* header and one VLAN tag */
 #define RETRY_NS       20000000
-#define MEET_MS        100 /* for the six steps of a server that may have to be scheduled for each */
-#define LOOKS          8   /* with the pauses between, a few microseconds */
+#define MEET_MS        100 /* longest wait for the handshake of six steps when opening */
+#define LOOKS          8   /* a few microseconds in total, with the pauses */
 #define LOOK_PAUSES    16
 
 static bool link_up(struct uro_port *port)
@@ -38,7 +38,7 @@ static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]
     return 1;
 }
 
-/* Setting it takes away what it has counted. */
+/* Starts or stops the retry timer. Setting the timer also clears an expiration. */
 static void set_timer(struct uro_memif *memif, bool on)
 {
     const struct itimerspec when = { .it_value = { .tv_nsec = on ? RETRY_NS : 0 } };
@@ -58,8 +58,9 @@ static void relax(void)
 #endif
 }
 
-/* A sender that has no fence between what it publishes and its look at our wish may have missed the
- * wish, and its frame be invisible yet; a moment later it is not. */
+/* Looks for frames once more before sleeping. A sender without a fence between publishing a frame
+ * and checking our request to be woken may have missed the request. Its frame may not be visible
+ * yet, but becomes visible in a moment. */
 static bool look_again(const struct uro_memif *memif)
 {
     for (unsigned i = 0; i < LOOKS; i++) {
@@ -71,15 +72,15 @@ static bool look_again(const struct uro_memif *memif)
     return false;
 }
 
-/* Before a sleep nothing must be left that would end it at once, but after one that a frame ended
- * nothing else is looked for: system calls that find nothing would keep who waits for the frame
- * from the processor. */
+/* Prepares for sleep. Returns false if there is work. After a sleep that a frame ended, the control
+ * connection is not examined: system calls without result would keep the thread that waits for the
+ * frame from the processor. */
 static bool arm(struct uro_port *port)
 {
     struct uro_memif *memif = uro_memif_of(port);
     const bool was_up = uro_memif_is_up(memif);
 
-    /* What else came ends the next sleep at once. */
+    /* If a control event is pending, it ends the next sleep at once. */
     if (!memif->rung || !was_up || memif->complaint != NULL)
         uro_memif_tend(memif);
     if (uro_memif_is_up(memif) != was_up)
@@ -151,7 +152,7 @@ static const struct uro_port_ops ops = {
     .forked = forked,
 };
 
-/* Of two that nobody gave one, each has another. */
+/* Returns the MAC address: configured, or a default that differs between server and client. */
 static struct uro_mac choose_mac(const struct uro_memif *memif,
                                  const struct uro_port_config *config)
 {
@@ -212,8 +213,8 @@ static int open_port(struct uro_memif *memif, const struct uro_port_config *conf
     return start_waiting(memif, error);
 }
 
-/* A server that is there is connected with before the program sends anything: datagrams would be
- * lost. */
+/* Connects to a server that is running before the program sends anything, because datagrams would
+ * be lost. */
 static void meet(struct uro_memif *memif)
 {
     uro_memif_tend(memif);

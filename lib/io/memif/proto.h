@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* proto.h - the memif protocol, version 2.0, as FD.io VPP and DPDK speak it: messages and rings.
+/* proto.h - the memif protocol, version 2.0, as FD.io VPP and DPDK implement it: messages and
+ * rings.
  *
- * A server listens at a UNIX socket (SOCK_SEQPACKET). A client connects, makes the shared memory
- * and names its parts, message by message, each of which the server acknowledges:
+ * A server listens at a UNIX socket (SOCK_SEQPACKET). A client connects and makes the shared
+ * memory. It describes the parts of the memory in messages, and the server acknowledges each
+ * message:
  *
  *     client                          server
- *                                     HELLO       what it can do
+ *                                     HELLO       supported versions and limits
  *     INIT        which interface     ACK
  *     ADD_REGION  a file's memory     ACK
- *     ADD_RING    two, one each way   ACK         with the eventfd that wakes who receives from it
- *     CONNECT                         CONNECTED   frames may move
- *     DISCONNECT  either side, at the end
+ *     ADD_RING    two, one each way   ACK         with the eventfd that wakes its receiver
+ *     CONNECT                         CONNECTED   frames can be sent
+ *     DISCONNECT  from either side, at the end
  *
- * The client owns all buffers. To the server: it fills slots and moves `head`; the server empties
- * them and moves `tail`. To the client: it offers empty buffers up to `head`; the server fills them
- * and moves `tail`. Numbers are in the machine's order and the indices run freely.
+ * The client owns all buffers. In the ring to the server, the client fills slots and advances
+ * `head`, and the server empties them and advances `tail`. In the ring to the client, the client
+ * offers empty buffers up to `head`, and the server fills them and advances `tail`. Numbers are in
+ * host byte order. Indices wrap at 16 bits.
  */
 #pragma once
 
@@ -28,7 +31,7 @@
 #define URO_MEMIF_NAME       32u
 #define URO_MEMIF_SECRET     24u
 #define URO_MEMIF_REASON     96u
-#define URO_MEMIF_SLOTS_LOG2 14u /* of the largest ring */
+#define URO_MEMIF_SLOTS_LOG2 14u /* limit of a ring */
 
 enum uro_memif_type {
     URO_MEMIF_ACK = 1,
@@ -44,14 +47,14 @@ enum uro_memif_type {
 #define URO_MEMIF_ETHERNET  0u /* mode of an interface */
 #define URO_MEMIF_TO_SERVER 1u /* flag of a ring in ADD_RING */
 
-/* What stands where in a message; all are as long. */
+/* Offsets of fields in a message. All messages have the same length. */
 enum {
     URO_MEMIF_AT_TYPE = 0, /* 2 octets */
 
     URO_MEMIF_HELLO_NAME = 2,
     URO_MEMIF_HELLO_MIN_VERSION = 34, /* 2 */
     URO_MEMIF_HELLO_MAX_VERSION = 36, /* 2 */
-    URO_MEMIF_HELLO_MAX_REGION = 38,  /* 2: the highest number, and so on */
+    URO_MEMIF_HELLO_MAX_REGION = 38,  /* 2: the highest region index; the next two: rings */
     URO_MEMIF_HELLO_MAX_TO_CLIENT = 40,
     URO_MEMIF_HELLO_MAX_TO_SERVER = 42,
     URO_MEMIF_HELLO_MAX_SLOTS_LOG2 = 44, /* 1 */
@@ -71,7 +74,7 @@ enum {
     URO_MEMIF_RING_OFFSET = 8,      /* 4 */
     URO_MEMIF_RING_SLOTS_LOG2 = 12, /* 1 */
 
-    URO_MEMIF_CONNECT_NAME = 2, /* also of CONNECTED: the interface's */
+    URO_MEMIF_CONNECT_NAME = 2, /* also in CONNECTED: name of the interface */
 
     URO_MEMIF_DISCONNECT_CODE = 2, /* 4 */
     URO_MEMIF_DISCONNECT_REASON = 6,
@@ -83,7 +86,7 @@ struct uro_memif_message {
     uint8_t octets[URO_MEMIF_MESSAGE_LEN];
 };
 
-/* Numbers in the machine's order. */
+/* Reads and writes numbers in host byte order. */
 #define URO_MEMIF_FIELD(bits)                                                                      \
     static inline uint##bits##_t uro_memif_get##bits(const struct uro_memif_message *message,      \
                                                      unsigned at)                                  \
@@ -116,13 +119,13 @@ static inline uint16_t uro_memif_type_of(const struct uro_memif_message *message
     return uro_memif_get16(message, URO_MEMIF_AT_TYPE);
 }
 
-/* A name of ours. */
+/* Writes our name. */
 static inline void uro_memif_put_name(struct uro_memif_message *message, unsigned at)
 {
     memcpy(message->octets + at, "uroce", sizeof "uroce");
 }
 
-#define URO_MEMIF_NEXT 1u /* flag of a descriptor: the frame goes on in the next one */
+#define URO_MEMIF_NEXT 1u /* flag of a descriptor: the frame continues in the next slot */
 
 struct uro_memif_desc {
     uint16_t flags;
@@ -132,7 +135,7 @@ struct uro_memif_desc {
     uint32_t metadata;
 };
 
-/* The same where both sides read and write it: in two words, each of which is whole. */
+/* A descriptor in shared memory, as two words, each of which is read and written atomically. */
 struct uro_memif_slot {
     _Atomic uint64_t words[2];
 };
@@ -159,7 +162,7 @@ static inline void uro_memif_slot_put(struct uro_memif_slot *slot, struct uro_me
         atomic_store_explicit(&slot->words[i], words[i], memory_order_relaxed);
 }
 
-#define URO_MEMIF_NO_INTERRUPT 1u /* flag of a ring: whoever receives from it does not sleep */
+#define URO_MEMIF_NO_INTERRUPT 1u /* flag of a ring: its receiver does not sleep */
 
 struct uro_memif_ring {
     uint32_t cookie;

@@ -10,14 +10,14 @@
 #include "io/memif/connect.h"
 #include "wire/frame.h"
 
-/* Looks for frames that find none, of which one looks at the other side, which takes system
- * calls. */
+/* The control connection is examined once in so many receive() calls that find no frame, because
+ * that takes system calls. */
 #define ALONE_LOOKS 16u
 #define IDLE_LOOKS  4096u
 #define HEAD_USUAL  (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN)
 #define MUCH        512u
 #define LINE        64u
-#define SHORTEST    60u /* of an Ethernet frame without its checksum */
+#define SHORTEST    60u /* shortest Ethernet frame without FCS */
 
 /* ---- making and joining ------------------------------------------------- */
 
@@ -26,9 +26,9 @@ static size_t ring_octets(uint32_t slots)
     return sizeof(struct uro_memif_ring) + slots * sizeof(struct uro_memif_desc);
 }
 
-/* Much payload is written and read faster by a third when it begins with a cache line. So a buffer
- * has a line more than its octets, and such a frame begins in it where its headers end with a
- * line. */
+/* Returns the distance of buffers. Reading and writing a large payload takes a third less time when
+ * it begins at a cache line. So a buffer has one extra line, and a large frame is placed so that
+ * its headers end with a line. */
 static uint32_t stride(const struct uro_memif *memif)
 {
     return memif->options.buffer + LINE;
@@ -60,7 +60,7 @@ static bool make_queue(struct uro_memif *memif, struct uro_memif_queue *queue, s
     return true;
 }
 
-/* Of a client's ring to itself: the buffer of a slot is offered, empty. */
+/* Offers the empty buffer of a slot in the ring to the client. */
 static void offer(const struct uro_memif *memif, uint32_t slot)
 {
     const struct uro_memif_queue *in = &memif->in;
@@ -82,12 +82,13 @@ bool uro_memif_queue_make(struct uro_memif *memif)
            make_queue(memif, &memif->in, ring, 2 * ring + buffers + before_head(HEAD_USUAL, MUCH));
 }
 
-/* A server may set the indices to 0 when it has heard of everything. */
+/* Starts the rings when both sides are connected. The client offers its buffers only now, because a
+ * server may set the indices to 0 until it has received all messages. */
 void uro_memif_queue_start(struct uro_memif *memif)
 {
     struct uro_memif_queue *in = &memif->in;
 
-    uro_memif_region_populate(&memif->regions[0]); /* of more a peer could have any number */
+    uro_memif_region_populate(&memif->regions[0]); /* only one: a peer could add many regions */
     if (memif->options.server)
         return;
     for (uint32_t i = 0; i < in->slots; i++)
@@ -157,7 +158,7 @@ static uint16_t filled(const struct uro_memif *memif)
                                  : atomic_load_explicit(&ring->tail, memory_order_acquire);
 }
 
-/* Slots with frames; 0 also when the other side counts wrong. */
+/* Returns the number of slots with frames; 0 also when the index of the other side is wrong. */
 static uint32_t waiting(struct uro_memif *memif)
 {
     uint16_t count = (uint16_t)(filled(memif) - memif->in.next);
@@ -168,8 +169,8 @@ static uint32_t waiting(struct uro_memif *memif)
     return 0;
 }
 
-/* A frame in several buffers, made one. Returns how many it had, 0 when the last is not there
- * yet. */
+/* Copies a frame from several buffers into memif->longest. Returns the number of its slots, 0 when
+ * its end is not there yet. */
 static uint32_t join_pieces(struct uro_memif *memif, uint32_t slots, struct uro_pkt *pkt)
 {
     uint32_t length = 0;
@@ -188,7 +189,8 @@ static uint32_t join_pieces(struct uro_memif *memif, uint32_t slots, struct uro_
     return 0;
 }
 
-/* The frame in one buffer: @head has room for what is copied of it, if that is not much. */
+/* Returns the frame of one buffer. A short frame, or the headers of a data packet, are copied to
+ * @head; other frames are copied as a whole. */
 static struct uro_pkt lend(const struct uro_memif *memif, const struct piece *piece, uint8_t *head)
 {
     struct uro_pkt pkt = { .octets = head, .length = piece->length };
@@ -208,7 +210,8 @@ static struct uro_pkt lend(const struct uro_memif *memif, const struct piece *pi
     return pkt;
 }
 
-/* The next frame of those in @slots; returns how many it had, 0 when there is no whole one. */
+/* Takes the next frame of those in @slots. Returns the number of its slots, 0 when it is not
+ * complete. */
 static uint32_t take(struct uro_memif *memif, uint32_t slots, uint8_t *head, struct uro_pkt *pkt)
 {
     struct piece piece = piece_of(memif, memif->in.next);
@@ -228,7 +231,8 @@ static void warm(struct uro_memif *memif, uint32_t count)
     }
 }
 
-/* A burst ends with a frame that had to be copied as a whole: there is one place for it. */
+/* Takes up to @room frames. A burst ends after a frame in memif->longest, because there is only one
+ * such buffer. */
 static uint32_t take_burst(struct uro_memif *memif, struct uro_pkt *pkts, uint32_t room)
 {
     uint32_t slots = waiting(memif), count = 0;
@@ -296,7 +300,7 @@ bool uro_memif_peek(const struct uro_memif *memif)
 
 /* ---- frames out --------------------------------------------------------- */
 
-/* Of a client: the buffers that the server has emptied. */
+/* Takes back the buffers of a client that the server has emptied. */
 static void take_back(struct uro_memif *memif)
 {
     struct uro_memif_queue *out = &memif->out;
@@ -326,8 +330,8 @@ static uint32_t free_slots(struct uro_memif *memif)
     return 0;
 }
 
-/* An empty buffer, the next slot's, whose descriptor is @desc; the frame begins @before octets
- * behind its first. */
+/* Returns the next slot's empty buffer, and its descriptor in @desc. The frame begins @before
+ * octets after its start. NULL: the buffer is not in a region. */
 static uint8_t *buffer_for(struct uro_memif *memif, uint32_t before, struct uro_memif_desc *desc)
 {
     struct uro_memif_queue *out = &memif->out;
@@ -367,7 +371,8 @@ static uint32_t slots_for(uint32_t length, uint32_t buffer)
     return length <= buffer ? 1 : (length + buffer - 1) / buffer;
 }
 
-/* memif->longest_out, @length octets, into the buffer @at and those that follow. */
+/* Splits the @length octets of memif->longest_out over the buffer @at and the buffers of the next
+ * slots. Returns false when these do not hold the frame. */
 static bool cut_up(struct uro_memif *memif, uint8_t *at, struct uro_memif_desc desc,
                    uint32_t length, uint32_t slots)
 {
@@ -390,7 +395,7 @@ static bool cut_up(struct uro_memif *memif, uint8_t *at, struct uro_memif_desc d
     return true;
 }
 
-/* False when there is no room for it. */
+/* Writes a frame to the ring. Returns false when there is no room. */
 static bool send(struct uro_memif *memif, const struct uro_tx *frame, uint32_t slots)
 {
     struct uro_memif_queue *out = &memif->out;
@@ -421,7 +426,7 @@ uint32_t uro_memif_room(struct uro_port *port)
     struct uro_memif_desc desc = { .length = memif->options.buffer };
 
     if (!uro_memif_is_up(memif) || memif->complaint != NULL)
-        return URO_PORT_BURST; /* they go nowhere */
+        return URO_PORT_BURST; /* frames are dropped */
     uint32_t slots = free_slots(memif);
     if (memif->options.server && slots > 0)
         desc =
@@ -434,8 +439,9 @@ uint32_t uro_memif_room(struct uro_port *port)
     return slots < URO_PORT_BURST ? slots : URO_PORT_BURST;
 }
 
-/* The fence is between what we published and the other side's wish to be woken, which it expresses
- * before it looks for the last time. */
+/* Publishes the frames written, and wakes the receiver if it sleeps. The fence orders our index
+ * before our read of its wish to be woken. The receiver sets that flag before it checks the ring
+ * for the last time. */
 static void publish(struct uro_memif *memif)
 {
     struct uro_memif_queue *out = &memif->out;
@@ -472,5 +478,5 @@ void uro_memif_ask(struct uro_memif *memif, bool wanted)
     if (memif->in.ring == NULL)
         return;
     atomic_store(&memif->in.ring->flags, (uint16_t)(wanted ? 0 : URO_MEMIF_NO_INTERRUPT));
-    atomic_thread_fence(memory_order_seq_cst); /* who is asked has the other one: publish() */
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with the fence in publish() */
 }

@@ -20,7 +20,7 @@
 
 #define BUCKETS         4096u
 #define CONNECTIONS_MAX 100000u /* of all members */
-#define REQUESTS        1024u   /* the latest requests; a newer one may overwrite an older one */
+#define REQUESTS        1024u   /* size of the table of pending requests */
 #define TIMES           3u      /* DREQs sent to a peer that does not answer */
 #define INTERVAL_S      1
 #define AT_BTH          (URO_IPV6_LEN + URO_UDP_LEN)

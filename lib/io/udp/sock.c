@@ -232,7 +232,7 @@ void uro_sock_close(struct uro_sock *sock)
     sock->raw_tap = NULL;
 }
 
-/* Reads the reason of an error report from @at. Returns whether @at contains one. */
+/* Reads the reason of an error report from @at. Returns false when @at has none. */
 static bool read_reason(const struct cmsghdr *at, struct uro_sock_report *report)
 {
     struct sock_extended_err reason;
