@@ -10,7 +10,7 @@
 
 #define SLOT_MAX    (1u << 20)
 #define BLOCK_MAX   (4u << 20)
-#define SLOT_GRAIN  16u /* of the kernel, TPACKET_ALIGNMENT */
+#define SLOT_GRAIN  16u /* TPACKET_ALIGNMENT of the kernel */
 #define BLOCK_GRAIN 4096u
 
 enum { IFACE, GSO, BYPASS, SLOT, SLOTS, BLOCK, PAIRS };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* packet.h - the inside of a port over a packet socket of the kernel's, for lib/io/packet only.
+/* packet.h - internal interfaces of a port over a packet socket of the kernel, for lib/io/packet
+ * only.
  *
- *   port.c    opens and closes; sleeping
+ *   port.c    opens and closes the port; sleeping
  *   link_options.c  name and options of a link
- *   socket.c  the socket: what it lets in
- *   ring.c    the memory in which the kernel leaves frames
- *   rx.c      frames in
- *   tx.c      frames out
+ *   socket.c  the socket and its filter
+ *   ring.c    the memory in which the kernel stores received frames
+ *   rx.c      receives frames
+ *   tx.c      sends frames
  */
 #pragma once
 
@@ -32,13 +33,13 @@ struct uro_packet {
     struct uro_port port;
     struct uro_iface iface;
     struct uro_icmp_suppress icmp_suppress;
-    uint32_t mtu; /* when it was opened */
-    bool up;      /* as last seen */
+    uint32_t mtu; /* MTU of the port at opening */
+    bool up;      /* whether the link was up at the last check */
     bool verbose;
-    char device[16]; /* as far as it fits */
+    char device[16]; /* name of the device, maybe cut off */
     int fd;
-    uint32_t idle;    /* looks that found no frame */
-    uint64_t dropped; /* by the kernel */
+    uint32_t idle;    /* receive() calls that found no frame */
+    uint64_t dropped; /* frames that the kernel dropped */
     struct uro_packet_ring ring;
     struct uro_packet_rx rx;
     struct uro_packet_tx tx;
@@ -49,7 +50,7 @@ static inline struct uro_packet *uro_packet_of(struct uro_port *port)
     return URO_CONTAINER_OF(port, struct uro_packet, port);
 }
 
-/* Reads the options of @link. Returns 0 or -1 with a sentence in @error. */
+/* Reads the options of @link. Returns 0, or -1 with a sentence in @error. */
 URO_NODISCARD int uro_packet_options_read(const char *link, struct uro_packet_options *into,
                                           char error[static URO_PORT_ERROR_MAX]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.c - the plug-in's one symbol: a port over a packet socket. */
+/* port.c - a port over a packet socket: its operations, and how it is opened. */
 #define _GNU_SOURCE /* Linux's socket options */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,16 +16,17 @@
 #include "wire/ether.h"
 #include "wire/gso.h"
 
-#define LOOK_EVERY  1024u /* receives without a frame between looks at the interface */
-#define KERNELS     128u  /* octets in a slot before the frame */
+#define LOOK_EVERY  1024u /* receive() calls without a frame between checks of the interface */
+#define KERNELS     128u  /* octets of the kernel in a slot before the frame */
 #define SLOTS       1024u
-#define SLOTS_LONG  512u /* where each has room for as many packets as can be in one frame */
+#define SLOTS_LONG  512u /* number of slots if each has room for coalesced packets */
 #define SLOT_LEAST  2048u
 #define SLOTS_LEAST 64u
 #define SLOTS_MOST  16384u
 #define MEMORY_MOST (1u << 30)
 
-/* Nothing came, nothing waits, and yet the kernel drops frames: see uro_packet_ring_renew(). */
+/* Replaces the ring if it has stopped: no frame came, none waits, and yet the kernel drops frames.
+ * See uro_packet_ring_renew(). */
 static void look_for_drops(struct uro_packet *packet)
 {
     struct uro_packet_ring *ring = &packet->ring;
@@ -117,7 +118,7 @@ static bool arm(struct uro_port *port)
 
 /* ---- opening and closing --------------------------------------------------- */
 
-/* As counters of the device are: what is not 0. */
+/* Prints the drop counters that are not 0, when verbose. */
 static void tell_drops(const struct uro_packet *packet)
 {
     const struct {
@@ -133,8 +134,8 @@ static void tell_drops(const struct uro_packet *packet)
                           drops[i].count, drops[i].what);
 }
 
-/* Sends nothing and changes no socket: a forked child closes its copies. The socket lives as long
- * as its ring is mapped anywhere. */
+/* Closes all descriptors without sending anything or changing the socket: a forked child closes its
+ * copies. The socket lives while its ring is mapped in any process. */
 static void close_descriptors(struct uro_port *port)
 {
     struct uro_packet *packet = uro_packet_of(port);
@@ -202,7 +203,7 @@ static uint32_t slots_in(uint32_t mib, uint32_t slot)
     return slots < SLOTS_LEAST ? SLOTS_LEAST : slots > SLOTS_MOST ? SLOTS_MOST : (uint32_t)slots;
 }
 
-/* Whether that is no ring for the interface; @error says why. */
+/* Returns whether the ring does not suit the interface, with a sentence in @error. */
 static bool is_wrong(const struct uro_packet *packet, uint32_t slot, uint32_t slots,
                      char error[static URO_PORT_ERROR_MAX])
 {
@@ -223,7 +224,7 @@ static bool is_wrong(const struct uro_packet *packet, uint32_t slot, uint32_t sl
     return true;
 }
 
-/* Before the socket is bound: no frame comes in between. */
+/* Opens the ring. The socket is not bound yet, so no frame arrives before there is a ring. */
 static int open_ring(struct uro_packet *packet, const struct uro_packet_options *options,
                      bool joins, uint32_t memory_mib, char error[static URO_PORT_ERROR_MAX])
 {
@@ -253,7 +254,8 @@ static int open_ring(struct uro_packet *packet, const struct uro_packet_options 
                      status, error);
 }
 
-/* Has the kernel put virtio's header in front of frames, and take them with it. */
+/* Enables virtio headers in front of received and sent frames. Returns whether the kernel supports
+ * them. */
 static bool describes(const struct uro_packet *packet)
 {
     const int one = 1;
@@ -262,7 +264,7 @@ static bool describes(const struct uro_packet *packet)
            setsockopt(packet->fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one) == 0;
 }
 
-/* What there is to know of the interface before anything is opened. */
+/* Reads the properties of the interface before anything is opened. */
 static int read_iface(struct uro_packet *packet, const struct uro_port_config *config,
                       const struct uro_packet_options *options, struct uro_iface_state *state,
                       char error[static URO_PORT_ERROR_MAX])
@@ -295,7 +297,8 @@ static int open_port(struct uro_packet *packet, const struct uro_port_config *co
         return -1;
     const bool joins = describes(packet);
     const bool sends_joined = joins && options->gso && options->qdisc_bypass == 0;
-    /* Without the queueing discipline the kernel cuts nothing up, and waits for nobody. */
+    /* Without the queueing discipline, the kernel does not segment frames, and a send does not
+     * queue. */
     const bool bypass = options->qdisc_given ? options->qdisc_bypass == 1 : !sends_joined;
     packet->port.flags = URO_PORT_CALL_PER_SEND;
     if (open_ring(packet, options, joins, config->memory_mib, error) != 0)

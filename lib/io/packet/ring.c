@@ -76,7 +76,7 @@ int uro_packet_ring_renew(struct uro_packet_ring *ring, int fd)
         status = -errno;
     else
         status = uro_packet_ring_open(ring, fd, like.slot, like.slots, like.block, like.described);
-    if (status != 0) /* it may be tried again */
+    if (status != 0) /* keeps the sizes, to try again later */
         *ring = (struct uro_packet_ring){
             .slot = like.slot, .slots = like.slots, .block = like.block, .described = like.described
         };
@@ -98,7 +98,7 @@ bool uro_packet_ring_waits(const struct uro_packet_ring *ring)
     return ring->memory != NULL && ring->held < ring->slots && is_ours(header_at(ring, ring->next));
 }
 
-/* What virtio's header, in front of @frame, says of it. */
+/* Reads the virtio header in front of the frame. */
 static void read_description(struct uro_packet_slot *slot)
 {
     struct virtio_net_hdr said;
@@ -112,7 +112,8 @@ static void read_description(struct uro_packet_slot *slot)
     slot->odd |= said.gso_type != VIRTIO_NET_HDR_GSO_UDP_L4 || said.gso_size == 0;
 }
 
-/* Room for it is in front of the frame, where the description was. */
+/* Inserts the VLAN tag into the frame again. The virtio header in front of the frame left room for
+ * it. */
 static void put_tag_back(struct uro_packet_slot *slot)
 {
     slot->frame = uro_ether_insert_tag(slot->frame, slot->tag);

@@ -25,7 +25,8 @@ void uro_packet_rx_close(struct uro_packet_rx *rx)
 
 /* ---- several packets ----------------------------------------------------- */
 
-/* Headers for a packet with @payload octets of UDP; returns how many octets. */
+/* Writes the headers of a packet with @payload octets of UDP payload. Returns their length in
+ * octets. */
 static uint32_t put_headers(const struct uro_packet_several *from, uint32_t payload, uint8_t *out)
 {
     if (!from->tagged) {
@@ -37,12 +38,14 @@ static uint32_t put_headers(const struct uro_packet_several *from, uint32_t payl
     return from->head + URO_VLAN_LEN;
 }
 
-/* Its octets in one piece behind made headers, unless it is long and for a queue pair's memory.
- * True when it had to be put together in the one place that there is for that. */
+/* Makes the next packet of coalesced packets, with new headers. A long data packet keeps its
+ * payload where it is; other packets are copied as a whole. Returns true when rx->whole was used,
+ * of which there is only one. */
 static bool cut(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
 {
     const struct uro_packet_several *const from = &rx->several;
-    const uint8_t *const at = from->at + from->index * from->segment; /* as if headers were there */
+    /* where the frame would begin if its headers preceded this payload */
+    const uint8_t *const at = from->at + from->index * from->segment;
     const uint32_t left = from->length - from->head - from->index * from->segment;
     const uint32_t payload = left < from->segment ? left : from->segment;
     const uint32_t headers = put_headers(from, payload, head);
@@ -61,7 +64,8 @@ static bool cut(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
     return is_long;
 }
 
-/* The next of them. Where they are is let go when the last one is released. */
+/* Lends the next of the coalesced packets. Their slot is returned when the last packet is
+ * released. */
 static bool lend_next(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
 {
     struct uro_packet_several *const from = &rx->several;
@@ -73,8 +77,8 @@ static bool lend_next(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *p
     return alone;
 }
 
-/* False when these are no packets of UDP, or there is no whole one. Those that do not fit into the
- * slot are lost. */
+/* Starts lending coalesced packets. Drops packets that are not completely in the slot. Returns
+ * false when the packets are not UDP or none is complete. */
 static bool begin_several(struct uro_packet_rx *rx, const struct uro_packet_slot *slot)
 {
     const uint32_t head = uro_gso_head(slot->frame, slot->here);
@@ -93,7 +97,8 @@ static bool begin_several(struct uro_packet_rx *rx, const struct uro_packet_slot
 
 /* ---- frames --------------------------------------------------------------- */
 
-/* A frame, lent as it is, or the first of several. False: neither. */
+/* Lends the frame of a slot, or the first of its coalesced packets. Returns false when it has
+ * neither. */
 static bool lend_slot(struct uro_packet_rx *rx, const struct uro_packet_slot *slot, uint8_t *head,
                       struct uro_pkt *pkt, bool *alone)
 {
@@ -110,8 +115,8 @@ static bool lend_slot(struct uro_packet_rx *rx, const struct uro_packet_slot *sl
     return false;
 }
 
-/* Nothing is lent: the kernel may have all slots again but one of which packets were not lent
- * yet. */
+/* Returns all slots to the kernel when nothing is lent, except a slot with packets that were not
+ * lent yet. */
 static void give_back(struct uro_packet_rx *rx)
 {
     uro_packet_ring_give(rx->ring, rx->ring->held - (rx->several.at != NULL));
@@ -124,7 +129,7 @@ uint32_t uro_packet_rx_lend(struct uro_packet_rx *rx, struct uro_pkt *pkts, uint
     uint32_t count = 0;
     bool alone = false;
 
-    URO_ASSERT(rx->lent == 0); /* there is one place for each that is made */
+    URO_ASSERT(rx->lent == 0); /* heads has one buffer for each lent packet */
     while (count < limit && !alone) {
         uint8_t *const head = rx->heads + (size_t)count * URO_PACKET_WHOLE;
         if (rx->several.at != NULL) {

@@ -15,7 +15,7 @@
 
 #include "wire/ip.h"
 
-#define SEND_BUFFER   (4 << 20) /* no more than that stands in queues below */
+#define SEND_BUFFER   (4 << 20) /* limit of data in the kernel's queues */
 #define JOINS_VERSION 6u
 #define JOINS_LEVEL   2u
 
@@ -35,9 +35,9 @@ bool uro_packet_socket_can_join(void)
            (version > JOINS_VERSION || (version == JOINS_VERSION && level >= JOINS_LEVEL));
 }
 
-/* Of IPv4 and IPv6 only RoCE, ICMP, IGMP and MLD pass: whatever else the machine does over this
- * interface is not copied to us. Offsets are those of a frame without VLAN tag, which the kernel
- * takes out. */
+/* Attaches a filter that passes only RoCE, ICMP, IGMP and MLD of IPv4 and IPv6, so that the kernel
+ * does not copy other traffic of the interface to us. Offsets are those of a frame without a VLAN
+ * tag, which the kernel removes. */
 static void filter(int fd)
 {
     /* clang-format off */
@@ -45,7 +45,7 @@ static void filter(int fd)
         /*  0 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
         /*  1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 2, 0),
         /*  2 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 10, 0),
-        /*  3 */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), /* ARP, and what is no IP at all */
+        /*  3 */ BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), /* ARP, and all other protocols but IP */
 
         /*  4 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23), /* protocol */
         /*  5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMP, 15, 0),
@@ -61,7 +61,7 @@ static void filter(int fd)
         /* 14 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, 6, 0),
         /* 15 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 3, 0),
         /* 16 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_HOPOPTS, 0, 5),
-        /* 17 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 54), /* the header behind the options */
+        /* 17 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 54), /* the header after the options */
         /* 18 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, 2, 3),
         /* 19 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 56), /* destination port */
         /* 20 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, URO_ROCE_PORT, 0, 1),
@@ -78,11 +78,12 @@ void uro_packet_socket_teach(int fd, int interface, bool alien, bool qdisc_bypas
 {
     const int one = 1, bypass = qdisc_bypass;
     const int size = SEND_BUFFER;
-    /* Multicast, and another address than the interface's own, until the socket is closed. */
+    /* Receives multicast, and packets to an address that is not the interface's own, until the
+     * socket is closed. */
     const struct packet_mreq want = { .mr_ifindex = interface,
                                       .mr_type = alien ? PACKET_MR_PROMISC : PACKET_MR_ALLMULTI };
 
-    /* What other sockets send out here is not for us. */
+    /* Packets that other sockets send over the interface are not for us. */
     (void)setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one);
     (void)setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &bypass, sizeof bypass);
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) != 0)

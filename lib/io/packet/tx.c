@@ -11,21 +11,21 @@
 #include "wire/gso.h"
 
 #define SHORTEST                                                                                   \
-    60u /* of an Ethernet frame without its checksum; cards fill up, who knows with what */
+    60u /* shortest Ethernet frame without FCS; NICs may pad shorter frames with leftover data */
 #define DESCRIPTION sizeof(struct virtio_net_hdr)
-#define BEFORE      16u /* octets for it, so that frames stay aligned */
-#define AT_CHECKSUM 6u  /* in the UDP header */
+#define BEFORE      16u /* octets for the virtio header, so that frames stay aligned */
+#define AT_CHECKSUM 6u  /* offset in the UDP header */
 #define EACH_MORE   (BEFORE + SHORTEST)
 
 static_assert(DESCRIPTION <= BEFORE, "it stands in front of a frame");
 static_assert(URO_PORT_BURST <= URO_GSO_PACKETS_MAX, "a burst may be one frame");
 
-/* One that is sent: a packet, or several. */
+/* A frame to send: one packet, or several to be segmented. */
 struct uro_packet_tx_frame {
-    uint8_t *at; /* the Ethernet header; what the kernel is told is in front of it */
+    uint8_t *at; /* the Ethernet header, after the virtio header */
     uint32_t length;
-    uint32_t head;    /* octets up to the UDP payload; 0: nothing can follow */
-    uint32_t segment; /* octets of the UDP payload of the first packet */
+    uint32_t head;    /* octets before the UDP payload; 0: no packet can be appended */
+    uint32_t segment; /* UDP payload of the first packet, octets */
     uint32_t packets;
     struct iovec octets;
 };
@@ -52,7 +52,8 @@ void uro_packet_tx_close(struct uro_packet_tx *tx)
 
 /* ---- frames ---------------------------------------------------------------- */
 
-/* Whether @frame, with @payload octets of UDP, can follow what is in the last one. */
+/* Returns whether @frame, with @payload octets of UDP payload, can be appended to the last
+ * frame. */
 static bool follows(const struct uro_packet_tx *tx, const struct uro_tx *frame, uint32_t payload)
 {
     if (!tx->joins || tx->count == 0 || !frame->icrc)
@@ -81,8 +82,8 @@ static void begin(struct uro_packet_tx *tx, const struct uro_tx *frame, uint8_t 
     };
 }
 
-/* The kernel counts the identification of the packets up; that of the first is 0, as the engine's
- * all are. */
+/* Appends a packet. The kernel increments the identification for each packet, starting from 0,
+ * which the engine writes into all its packets. */
 static void append(struct uro_packet_tx_frame *to, const struct uro_tx *frame, uint32_t payload)
 {
     const bool v6 = to->head == URO_GSO_HEAD_MAX;
@@ -92,7 +93,7 @@ static void append(struct uro_packet_tx_frame *to, const struct uro_tx *frame, u
     to->packets++;
 }
 
-/* What the kernel is told of it. */
+/* Writes the virtio header in front of the frame. */
 static void describe(const struct uro_packet_tx_frame *frame)
 {
     struct virtio_net_hdr say = { .hdr_len = (uint16_t)frame->head };
@@ -158,7 +159,8 @@ static bool send_one(const struct uro_packet_tx *tx, struct msghdr *header)
     return sendmsg(tx->fd, header, MSG_DONTWAIT) >= 0;
 }
 
-/* The kernel, or the interface, does not take several in one: they leave one by one. */
+/* Sends the packets of a frame one by one, because the kernel or the interface does not segment
+ * it. */
 static void send_apart(struct uro_packet_tx *tx)
 {
     const struct uro_packet_tx_frame *frame = &tx->frames[tx->first];
@@ -188,8 +190,8 @@ static void drop_first(struct uro_packet_tx *tx)
     tx->first++;
 }
 
-/* The kernel did not take the first one, it said @why. True when it may take the next, or the same
- * again. */
+/* Handles error @why of the first frame. Returns true when the next frame, or the same frame again,
+ * may be sent. */
 static bool recover(struct uro_packet_tx *tx, int why)
 {
     switch (why) {
@@ -205,13 +207,13 @@ static bool recover(struct uro_packet_tx *tx, int why)
         }
         drop_first(tx);
         return true;
-    default: /* no link (ENETDOWN, ENXIO), too long by now (EMSGSIZE), a queue below is full (ENOBUFS) */
+    default: /* ENETDOWN, ENXIO: no link; EMSGSIZE: too long; ENOBUFS: queue full */
         drop_first(tx);
         return true;
     }
 }
 
-/* A call for many costs more than a call for one. */
+/* Sends frames. sendmmsg() costs more than sendmsg(). */
 static int hand_over(struct uro_packet_tx *tx)
 {
     struct mmsghdr *first = &tx->messages[tx->first];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tx.h - the engine's frames, to a packet socket: packets of one flow that follow each other leave
- * as one (wire/gso.h).
+/* tx.h - sends the engine's frames to a packet socket. Consecutive packets of one flow leave as one
+ * frame (wire/gso.h).
  *
- * They are written into memory of ours, from which the kernel copies them; what it does not take
- * now is tried again.
+ * Frames are written to our own buffer, from which the kernel copies them. Frames that the kernel
+ * does not accept now are sent later.
  */
 #pragma once
 
@@ -15,26 +15,27 @@
 
 struct uro_packet_tx {
     int fd;
-    bool described; /* the kernel wants virtio's header in front of each frame */
-    bool joins;     /* and takes several packets in one */
+    bool described; /* the kernel expects a virtio header in front of each frame */
+    bool joins;     /* the kernel accepts several packets in a frame */
     uint32_t frame_max;
     uint8_t *memory;
-    uint32_t first, count; /* frames that are to be sent yet: first .. count - 1 */
+    uint32_t first, count; /* pending frames: first .. count - 1 */
     struct mmsghdr *messages;
     struct uro_packet_tx_frame *frames;
-    uint64_t dropped; /* packets that nobody took: no link, too long, a full queue below */
+    uint64_t dropped; /* packets not sent: no link, too long, or a full queue */
 };
 
-/* False when there is no memory. */
+/* Allocates the buffers. Returns false when there is no memory. */
 URO_NODISCARD bool uro_packet_tx_open(struct uro_packet_tx *tx, int fd, uint32_t frame_max,
                                       bool described, bool joins);
 void uro_packet_tx_close(struct uro_packet_tx *tx);
 
-/* Nothing is left from before. Packets of more than @longest octets are dropped. */
+/* Sends frames. No frame may be pending. Drops packets longer than @longest octets. */
 void uro_packet_tx_send(struct uro_packet_tx *tx, const struct uro_tx *frames, uint32_t count,
                         uint32_t longest);
 
-/* Tries to send what is left; true when nothing is. */
+/* Sends the pending frames. Returns true when none is left. */
 bool uro_packet_tx_flush(struct uro_packet_tx *tx);
-/* The interface is down: what is left is not kept until it is out of date. */
+/* Drops the pending frames, because the interface is down and they would be outdated when it is up
+ * again. */
 void uro_packet_tx_drop(struct uro_packet_tx *tx);
