@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kernel_socket.c - a port's sockets are the kernel's, in whatever program it is: the plug-ins are
- * linked so that their calls of socket(), DPDK's too, come here. librspreload makes a program's
- * sockets rsockets, and would make ours such, which need the very port that asks for them.
+/* kernel_socket.c - makes all sockets of a port kernel sockets. The plug-ins are linked so that
+ * their calls of socket(), DPDK's too, come here. librspreload replaces a program's sockets by
+ * rsockets. It would also replace ours, but rsockets need the port that is just opening them.
  */
 #define _GNU_SOURCE /* syscall */
 #include <sys/syscall.h>

@@ -183,7 +183,7 @@ static const struct uro_link_option *find(const struct uro_port_driver *driver, 
     return NULL;
 }
 
-/* Reads one value. It is checked, too, when nobody keeps it. */
+/* Reads one value. Checks the value even if it is not stored. */
 static bool take(const struct uro_link_option *option, const char *value, void *into)
 {
     union {

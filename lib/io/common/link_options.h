@@ -7,13 +7,13 @@
 
 #define URO_LINK_OPTIONS_EXPECTS 96u
 
-/* Returns whether @driver serves the link: its name, up to the first comma, is the driver's. */
+/* Returns whether @driver serves the link: the link's name, up to the first comma, is the driver's
+ * name. */
 bool uro_link_options_serve(const struct uro_port_driver *driver, const char *link);
 
 /* Reads each option of @link by the table of @driver. Stores the values in the struct at @into,
  * unless @into is NULL. Sets bit i of @given when option i of the table is given, unless @given is
- * NULL. Returns 0, or -1 with a sentence in @error that names the option and says what it must
- * be. */
+ * NULL. Returns 0, or -1 with a sentence in @error that names the option and its allowed values. */
 URO_NODISCARD int uro_link_options_read(const struct uro_port_driver *driver, const char *link,
                                         void *into, uint32_t *given,
                                         char error[static URO_PORT_ERROR_MAX]);
@@ -22,7 +22,7 @@ URO_NODISCARD int uro_link_options_read(const struct uro_port_driver *driver, co
  * or when the value is empty or does not fit into @size bytes. */
 bool uro_link_options_value(const char *link, const char *name, char *out, size_t size);
 
-/* Writes what the option takes, as part of a sentence: "yes or no". Returns @text. */
+/* Writes the allowed values of the option, as part of a sentence: "yes or no". Returns @text. */
 char *uro_link_options_expects(const struct uro_link_option *option,
                                char text[static URO_LINK_OPTIONS_EXPECTS]);
 

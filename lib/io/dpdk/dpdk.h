@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dpdk.h - one open DPDK port: what the files of this driver share.
+/* dpdk.h - one open DPDK port: definitions that the files of this driver share.
  *
- *   port.c   open, close, link                  eal.c    DPDK itself, once per process
- *   link.c   options and limits of a link       log.c    what DPDK has to say
- *   drivers.c  the kinds of links, for the host
- *   nic.c    DPDK's device behind the port      pool.c   packet buffers
- *   queue.c  frames in, frames out              wait.c   sleeping until a frame arrives
- *   source.c what the driver reads from         filter.c which frames are let in
- *   xdp.c    what af_xdp takes from the kernel   control.c what both get
- *   xdp_socket.c  the driver's socket gets it
+ *   port.c   opens and closes the port      eal.c    starts DPDK, once per process
+ *   link.c   options and limits of a link   log.c    DPDK's log
+ *   drivers.c  the kinds of links           nic.c    DPDK's device of the port
+ *   pool.c   packet buffers                 queue.c  receives and sends frames
+ *   wait.c   sleeps until a frame arrives   source.c finds the descriptor of the driver
+ *   filter.c chooses the frames received    xdp.c    the XDP program of af_xdp
+ *   control.c copies of ARP, ICMP, ND, IGMP and MLD, for af_xdp
+ *   xdp_socket.c  connects the driver's socket to the XDP program
  */
 #pragma once
 
@@ -28,33 +28,33 @@
 #define URO_DPDK_BACKLOG_MAX URO_PORT_BURST
 
 struct uro_dpdk_counters {
-    uint64_t rx_dropped; /* in several pieces and too long to be made one */
-    uint64_t tx_dropped; /* no link, no buffer, or longer than the link takes */
+    uint64_t rx_dropped; /* frames in several segments that cannot be linearized */
+    uint64_t tx_dropped; /* no link, no buffer, or longer than the link allows */
 };
 
 struct uro_dpdk {
     struct uro_port port; /* first: the host holds a pointer to it */
     enum uro_dpdk_kind kind;
-    uint16_t id;     /* DPDK's number of it */
-    bool started;    /* frames may move */
-    bool up;         /* as last seen */
-    bool interrupts; /* DPDK can wake us */
+    uint16_t id;     /* port number in DPDK */
+    bool started;    /* the device is started */
+    bool up;         /* whether the link was up at the last check */
+    bool interrupts; /* receive interrupts are enabled */
 
     struct uro_wait wait;
-    struct uro_iface iface; /* ports over an interface of the kernel's */
+    struct uro_iface iface; /* the kernel interface, for af_xdp and tap */
     struct uro_source source;
     struct uro_icmp_suppress icmp_suppress;
     struct uro_filter filter;
-    struct uro_xdp xdp;         /* af_xdp: what it takes from the kernel */
-    struct uro_control control; /* and what both get */
+    struct uro_xdp xdp;         /* af_xdp: the program that takes RoCE packets */
+    struct uro_control control; /* af_xdp: copies of packets that the kernel needs, too */
     struct rte_mempool *pool;
     uint32_t frame_max; /* longest frame sent */
-    uint32_t mtu;       /* when it was opened */
-    uint32_t idle;      /* receives without a frame */
+    uint32_t mtu;       /* MTU of the port at opening */
+    uint32_t idle;      /* receive() calls that found no frame */
 
-    uint32_t backlog_count; /* frames the link had no room for, oldest first */
+    uint32_t backlog_count; /* frames to send that the link had no room for, oldest first */
     struct rte_mbuf *backlog[URO_DPDK_BACKLOG_MAX];
-    uint32_t stash_count; /* frames arm() found */
+    uint32_t stash_count; /* received frames that arm() found */
     struct rte_mbuf *stash[URO_PORT_BURST];
 
     struct uro_dpdk_counters counters;

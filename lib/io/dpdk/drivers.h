@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* drivers.h - the links that DPDK carries. */
+/* drivers.h - the kinds of links that DPDK supports. */
 #pragma once
 
 #include "engine/port.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* eal.c - DPDK itself: started at most once per process, hidden from the program around it.
+/* eal.c - starts DPDK at most once per process, without side effects on the program.
  *
- * DPDK wants a machine of its own: it pins its caller, takes signals in threads of its own,
- * reserves hugepages, leaves files for other processes and logs to syslog. Here it gets none of
- * that, so that any verbs program, run by any user, keeps working the way it did.
+ * By default DPDK pins its caller, handles signals in its own threads, reserves hugepages, leaves
+ * files for other processes, and logs to syslog. The arguments here turn all of that off, so that
+ * any verbs program, run by any user, works as before.
  */
 #define _GNU_SOURCE
 #include "io/dpdk/eal.h"
@@ -25,9 +25,10 @@
 #define ARGS_MAX       16
 #define HUGEPAGE_BYTES (2u << 20)
 
-/* Memory without hugepages is reserved, not touched: only what packets use becomes real. */
+/* Memory without hugepages is reserved, but not touched: only pages that packets use are
+ * allocated. */
 #define MEMORY_MIB_DEFAULT 256u
-#define MEMORY_MIB_SPARE   64u /* for DPDK's own structures */
+#define MEMORY_MIB_SPARE   64u /* memory for DPDK's own structures */
 #define MEMORY_MIB_MAX     65536u
 
 struct arguments {
@@ -46,7 +47,8 @@ static void add(struct arguments *args, const char *word)
     args->list[args->count++] = slot;
 }
 
-/* One logical core that may run on every CPU we may run on: nothing is pinned. */
+/* Adds one logical core that may run on every CPU of this thread's affinity, so nothing is
+ * pinned. */
 static void add_lcores(struct arguments *args, const cpu_set_t *cpus)
 {
     size_t used = (size_t)snprintf(args->lcores, sizeof args->lcores, "0@(");
@@ -68,7 +70,8 @@ static uint32_t memory_mib(const struct uro_port_config *config)
     return (mib < MEMORY_MIB_MAX ? mib : MEMORY_MIB_MAX) + MEMORY_MIB_SPARE;
 }
 
-/* DPDK cannot be started a second time after a failure, so the pages are asked for beforehand. */
+/* Returns whether @mib of hugepages are free. This is tested first, because DPDK cannot be started
+ * again after a failure. */
 static bool hugepages_free(uint32_t mib)
 {
     size_t bytes = (size_t)mib << 20;
@@ -93,8 +96,8 @@ static void fill(struct arguments *args, const struct uro_port_config *config,
     add(args, word);
     add(args, "--no-telemetry");
     add(args, config->verbose ? "--log-level=*:info" : "--log-level=*:error");
-    /* No shared files: nothing outlives the process. --in-memory says the same for hugepages,
-     * and DPDK refuses it together with --no-huge. */
+    /* Use no shared files, so that nothing remains after the process. --in-memory means that for
+     * hugepages, and DPDK refuses it together with --no-huge. */
     if (hugepages_free(mib)) {
         add(args, "--in-memory");
     } else {
@@ -121,7 +124,8 @@ static int start(const struct uro_port_config *config, bool pci)
     }
     fill(args, config, &cpus, pci);
 
-    /* DPDK's threads inherit the mask: the program's signals must not end up in them. */
+    /* DPDK's threads inherit the signal mask, so that they receive none of the program's
+     * signals. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int status = rte_eal_init(args->count, args->list);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* filter.c - which frames a link lets in.
+/* filter.c - chooses the frames that a link receives.
  *
- * Cards have a list of group addresses. Where the driver has none, or too short a one, the card is
- * asked for all groups, and where it cannot do that either, for everything: what is too much is
- * dropped by the engine. An interface of the kernel's that af_xdp reads is asked by a packet socket
- * of ours, so that what was asked for ends with the process.
+ * NICs have a list of group addresses. If the driver has no such list, or it is too short, the port
+ * enables all groups. If the driver cannot do that either, the port enables promiscuous mode, and
+ * the engine drops the frames that are not wanted. For a kernel interface that af_xdp uses, a
+ * packet socket requests the groups, so that the request ends with the process.
  */
 #include "io/dpdk/filter.h"
 
@@ -53,13 +53,12 @@ static bool set_list(const struct uro_dpdk *dpdk, const struct uro_mac *macs, ui
     return status == 0;
 }
 
-/* Of the kernel, for an interface that DPDK reads without it. */
+/* Requests all groups from the kernel, for an interface that DPDK reads directly. */
 static bool ask_kernel(struct uro_dpdk *dpdk)
 {
     const struct packet_mreq all = { .mr_ifindex = (int)if_nametoindex(dpdk->iface.name),
                                      .mr_type = PACKET_MR_ALLMULTI };
-    const int fd =
-        socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* of no protocol: hears nothing */
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* protocol 0: receives nothing */
 
     if (fd >= 0 && setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) == 0) {
         dpdk->filter.socket = fd;
@@ -82,7 +81,7 @@ void uro_filter_groups(struct uro_dpdk *dpdk, const struct uro_mac *macs, uint32
     struct uro_filter *filter = &dpdk->filter;
 
     if (filter->groups != URO_FILTER_LIST)
-        return; /* all groups are let in */
+        return; /* all groups are received already */
     if (set_list(dpdk, macs, count)) {
         say(dpdk, "the link filters by the list of groups", count);
         return;

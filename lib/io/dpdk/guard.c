@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* guard.c - DPDK's drivers call the C library, whose calls are cancellation points:
- * cancel/cancel.h. Drivers that only touch memory, net_ring and net_null, need no guard and have
- * none.
+/* guard.c - disables thread cancellation around DPDK's drivers, because they call functions of the
+ * C library that are cancellation points: cancel/cancel.h. The drivers net_ring and net_null only
+ * access memory, so they need no guard.
  */
 #include "io/dpdk/guard.h"
 

@@ -5,6 +5,6 @@
 
 #include "engine/port.h"
 
-/* Port operations that call those of @ops, which lives as long as the port. One table for all ports
- * of the process: @ops is the same each time. */
+/* Returns port operations that call those of @ops, which must live as long as the port. All ports
+ * of the process share one table, so @ops must be the same each time. */
 const struct uro_port_ops *uro_guard_ops(const struct uro_port_ops *ops);

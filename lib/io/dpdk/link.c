@@ -11,8 +11,8 @@
 #define ETHER_OVERHEAD 18u /* header and one VLAN tag */
 #define ALIGNMENT      64u
 
-/* A buffer is a chunk of the kernel's: with DPDK's headers it fills a page, whatever the frames.
- * Smaller ones are not sent. Its first octets stay the kernel's. */
+/* A buffer is a chunk of AF_XDP's memory: with DPDK's headers it fills a page, whatever the MTU is.
+ * The kernel reserves its first octets. */
 #define AF_XDP_MTU  3400u
 #define AF_XDP_ROOM 3712u
 
@@ -68,7 +68,7 @@ void uro_link_set_mtu(struct uro_link *link, uint32_t mtu)
 {
     link->mtu = mtu < URO_PORT_MTU_MAX ? mtu : URO_PORT_MTU_MAX;
     link->frame_max = link->mtu + ETHER_OVERHEAD;
-    /* Some cards count a buffer's length in kibioctets. */
+    /* Some NICs count the length of a buffer in KiB. */
     link->room = round_up(link->frame_max, link->kind == URO_DPDK_PCI ? 1024 : ALIGNMENT);
     if (link->kind == URO_DPDK_AF_XDP)
         link->room = AF_XDP_ROOM;
@@ -109,7 +109,7 @@ int uro_link_parse(const struct uro_port_config *config, struct uro_link *link,
     if (link->traits->mtu_max != 0 && link->mtu > link->traits->mtu_max)
         link->mtu = link->traits->mtu_max;
     uro_link_set_mtu(link, link->mtu);
-    /* The tap driver keeps a buffer ready for each, and uses one at a time. */
+    /* The tap driver keeps a buffer for each descriptor, but uses one at a time. */
     link->descriptors = link->kind == URO_DPDK_TAP ? 64 : 1u << URO_LINK_RING_LOG2;
     return 0;
 }

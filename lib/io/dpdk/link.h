@@ -5,16 +5,16 @@
 #include "io/dpdk/dpdk.h"
 
 #define URO_LINK_DEVARGS_MAX 512u
-#define URO_LINK_RING_LOG2   10u /* descriptors of rings whose size is ours to choose */
+#define URO_LINK_RING_LOG2   10u /* log2 of the descriptors of a ring, if we choose its size */
 
-/* What is known of a kind of link before DPDK is asked. */
+/* Properties of a kind of link that do not depend on the device. */
 struct uro_link_kind {
-    bool kernel;        /* a network interface of the kernel's: "iface=" names it */
-    bool own_limit;     /* DPDK knows its longest frame, and may be told a shorter one */
-    bool interrupts;    /* can wake us through DPDK */
+    bool kernel;        /* uses a kernel interface, named by "iface=" */
+    bool own_limit;     /* DPDK reports its maximum MTU, and accepts a smaller MTU */
+    bool interrupts;    /* may support DPDK's receive interrupts */
     bool memory_only;   /* the driver makes no system call */
-    bool call_per_send; /* each send is one: URO_PORT_CALL_PER_SEND */
-    uint32_t mtu_max;   /* when DPDK would not say; 0: none */
+    bool call_per_send; /* each send is a system call: URO_PORT_CALL_PER_SEND */
+    uint32_t mtu_max;   /* limit that DPDK does not report; 0: none */
 };
 
 struct uro_link {
@@ -25,11 +25,11 @@ struct uro_link {
     uint32_t mtu;                       /* largest IP packet */
     uint32_t frame_max;                 /* longest frame sent */
     uint32_t room;                      /* octets a receive buffer needs */
-    uint16_t descriptors;               /* wanted of each ring */
+    uint16_t descriptors;               /* number requested for each ring */
     char devargs[URO_LINK_DEVARGS_MAX]; /* the link as the user wrote it, for DPDK */
 };
 
-/* Returns 0 or -1 with a sentence in @error. */
+/* Parses the link of @config. Returns 0, or -1 with a sentence in @error. */
 URO_NODISCARD int uro_link_parse(const struct uro_port_config *config, struct uro_link *link,
                                  char error[static URO_PORT_ERROR_MAX]);
 

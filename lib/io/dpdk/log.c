@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.c - what DPDK has to say: kept for our own error sentences, shown when asked for. */
+/* log.c - captures DPDK's log: keeps errors for our own messages, and prints the log when
+ * verbose. */
 #define _GNU_SOURCE
 #include "io/dpdk/log.h"
 
@@ -22,7 +23,7 @@ static struct {
 static void keep_complaint(const char *line, size_t length)
 {
     if (log_state.complaint[0] != '\0')
-        return; /* the first one is the cause, later ones are its consequences */
+        return; /* the first error is the cause; later errors are its consequences */
     while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == ' '))
         length--;
     if (length >= sizeof log_state.complaint)

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.h - what DPDK has to say: kept for our own error sentences, shown when asked for. */
+/* log.h - captures DPDK's log: keeps errors for our own messages, and prints the log when
+ * verbose. */
 #pragma once
 
 #include "base/defs.h"
 
-/* Takes DPDK's log over, away from stderr and syslog. Before rte_eal_init(). */
+/* Captures DPDK's log, which then no longer goes to stderr and syslog. Call this before
+ * rte_eal_init(). */
 void uro_log_capture(void);
 
-/* Lets the log through to stderr, from now on. */
+/* Prints the log to stderr from now on. */
 void uro_log_show(void);
 
-/* Forgets the last complaint, so that a later one belongs to what is done next. */
+/* Clears the stored error, so that the next stored error belongs to the next operation. */
 void uro_log_forget(void);
 
-/* The first complaint since then, one line without a line end; "" when there was none. */
+/* Copies the first error since then to @out: one line without a line end, "" when there was
+ * none. */
 void uro_log_complaint(char *out, size_t size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nic.c - DPDK's side of a port: found, set up, started, removed. */
+/* nic.c - finds, configures, starts and removes DPDK's device of a port. */
 #include "io/dpdk/nic.h"
 
 #include <stdio.h>
@@ -20,7 +20,8 @@ static void complain(char error[static URO_PORT_ERROR_MAX], const char *name, co
              why[0] != '\0' ? why : rte_strerror(status < 0 ? -status : status));
 }
 
-/* Virtual devices are called what the user calls them; on PCI DPDK writes addresses its own way. */
+/* Finds the DPDK port of the link. A virtual device has the user's name. DPDK writes PCI addresses
+ * in its own format, so they are matched by DPDK. */
 static bool find_port(const struct uro_link *link, uint16_t *id)
 {
     struct rte_dev_iterator iterator;
@@ -37,7 +38,7 @@ static bool find_port(const struct uro_link *link, uint16_t *id)
     return false;
 }
 
-/* Makes DPDK find the device; its port number goes to dpdk->id. */
+/* Adds the device to DPDK, and sets dpdk->id to its port number. */
 static int plug(struct uro_dpdk *dpdk, const struct uro_link *link,
                 char error[static URO_PORT_ERROR_MAX])
 {
@@ -121,7 +122,7 @@ static int set_up(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_
                                  memory_mib);
     if (dpdk->pool == NULL)
         return -ENOMEM;
-    /* A card may have no interrupt to give; then it is polled. */
+    /* A NIC without a free interrupt is polled. */
     if (link->traits->interrupts && configure(dpdk, link, &info, true) == 0)
         return 0;
     uro_log_forget();

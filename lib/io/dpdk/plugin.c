@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin.c - the one symbol of liburoce-dpdk-links.so, which consists of this file and drivers.c: a
- * list of devices does not load DPDK, which is in liburoce-dpdk.so.
+/* plugin.c - the symbol of liburoce-dpdk-links.so, which consists of this file and drivers.c. It
+ * allows devices to be listed without loading DPDK, which is in liburoce-dpdk.so.
  */
 #include "io/dpdk/drivers.h"
 

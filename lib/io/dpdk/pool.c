@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pool.c - packet buffers: every frame of a port fits into one, in one piece. */
+/* pool.c - packet buffers, each of which holds the longest frame of a port. */
 #include "io/dpdk/pool.h"
 
 #include <stdio.h>
@@ -8,7 +8,8 @@
 
 #define CACHE 256u
 
-/* Buffers beyond those the link holds: lent to the engine, waiting for room, cached. */
+/* Buffers in addition to those that the link holds: lent to the engine, waiting to be sent,
+ * cached. */
 #define SPARE 1024u
 
 struct rte_mempool *uro_pool_create(const char *name, uint32_t room, uint32_t held,

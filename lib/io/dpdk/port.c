@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.c - the plug-in's one symbol: opens a port, starts it, closes it again. */
+/* port.c - opens, starts and closes a port. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 __attribute__((visibility("default"))) struct uro_port *uro_port_open(
     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
 
-/* DPDK's device list and our use of it are one at a time. */
+/* Protects DPDK's list of devices. */
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool look(struct uro_dpdk *dpdk)
@@ -72,7 +72,7 @@ static void close_port(struct uro_port *port)
     pthread_mutex_lock(&ports_lock);
     uro_icmp_suppress_stop(&dpdk->icmp_suppress);
     uro_queue_drop_all(dpdk);
-    uro_xdp_close(&dpdk->xdp); /* before the driver looks for a program of libxdp's to remove */
+    uro_xdp_close(&dpdk->xdp); /* before the driver tries to remove a program of libxdp */
     uro_nic_stop(dpdk);
     uro_wait_stop(dpdk);
     uro_filter_close(dpdk);
@@ -83,8 +83,8 @@ static void close_port(struct uro_port *port)
     free(dpdk);
 }
 
-/* DPDK's own descriptors, but for the one that frames of an interface are read from, are not known
- * to us. */
+/* Closes our descriptors in a forked child, and the source descriptor of DPDK's driver. DPDK's
+ * other descriptors are unknown here. */
 static void forked(struct uro_port *port)
 {
     struct uro_dpdk *dpdk = uro_dpdk_of(port);
@@ -135,8 +135,8 @@ static void name_iface(struct uro_dpdk *dpdk, const struct uro_link *link)
         name[0] = '\0';
 }
 
-/* The address frames are sent from. A tap's other end is the kernel's, which has the address of
- * the interface: ours must be another one. */
+/* Chooses the MAC address of the device. The kernel uses the address of a tap interface at the
+ * other end of the tap, so ours must differ. */
 static void choose_mac(struct uro_dpdk *dpdk, const struct uro_port_config *config,
                        const struct uro_mac *iface)
 {
@@ -155,8 +155,8 @@ static void choose_mac(struct uro_dpdk *dpdk, const struct uro_port_config *conf
     }
 }
 
-/* Opens DPDK's device. An interface that af_xdp shares with the kernel gets our filter, and a
- * socket for what both need. */
+/* Opens DPDK's device. For af_xdp it also installs our XDP program on the interface, and opens a
+ * socket for packets that both the kernel and this port need. */
 static int open_nic(struct uro_dpdk *dpdk, struct uro_link *link,
                     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX])
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* queue.c - frames in, frames out: the port operations of the data path.
+/* queue.c - receives and sends frames: the port operations of the data path.
  *
  * DPDK keeps a cache of free buffers for each of its logical cores, last in first out, so that a
- * buffer is used again while the CPU's caches still hold it. The threads that drive us are the
- * program's and no cores of DPDK: they would take every buffer from a ring that goes through the
- * whole pool (measured: 3 times slower at 64 octets, 2 times at 4096). So whoever drives a port
- * is, for the call, the logical core of that port; that is one thread at a time.
+ * buffer is used again while it is still in the CPU's caches. The threads that call this port
+ * belong to the program and are not logical cores of DPDK. Without a logical core, a thread would
+ * take every buffer from a ring that cycles through the whole pool (measured: 3 times slower at 64
+ * octets, 2 times at 4096). So the thread that calls a port becomes the logical core of that port
+ * for the duration of the call. Only one thread calls a port at a time.
  */
 #include "io/dpdk/queue.h"
 
@@ -13,10 +14,11 @@
 
 #include <rte_lcore.h>
 
-/* Receives without a frame between looks at the link, which may want to be connected again. */
+/* Number of receive() calls without a frame between checks of the link, which may need to
+ * reconnect. */
 #define LOOK_EVERY 1024u
 
-/* Of an Ethernet frame without its checksum. Cards fill up what is shorter, who knows with what. */
+/* Shortest Ethernet frame without FCS. NICs may pad shorter frames with leftover data. */
 #define SHORTEST 60u
 
 static_assert(1 + RTE_MAX_ETHPORTS < RTE_MAX_LCORE, "every port has a logical core of its own");
@@ -25,7 +27,7 @@ static unsigned enter(const struct uro_dpdk *dpdk)
 {
     unsigned before = RTE_PER_LCORE(_lcore_id);
 
-    RTE_PER_LCORE(_lcore_id) = 1u + dpdk->id; /* 0 is the thread that started DPDK */
+    RTE_PER_LCORE(_lcore_id) = 1u + dpdk->id; /* logical core 0 is the thread that started DPDK */
     return before;
 }
 
@@ -34,7 +36,8 @@ static void leave(unsigned before)
     RTE_PER_LCORE(_lcore_id) = before;
 }
 
-/* Cuts out what the engine must never see: frames that do not lie in one piece. */
+/* Linearizes frames of several segments, because the engine only reads contiguous frames. Drops
+ * frames that are too long for that. */
 static uint16_t keep_whole(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint16_t count)
 {
     uint16_t kept = 0;
@@ -184,7 +187,8 @@ void uro_queue_transmit(struct uro_port *port, const struct uro_tx *frames, uint
 {
     struct uro_dpdk *dpdk = uro_dpdk_of(port);
 
-    /* Some drivers would keep them, and send what is long out of date when the link is back. */
+    /* Without a link, some drivers would keep the frames, and send them when they are long out of
+     * date. */
     if (!dpdk->up && !port->ops->link_up(port)) {
         dpdk->counters.tx_dropped += count;
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* source.c - see source.h. DPDK's drivers do not tell which descriptor they read from: it is found
- * out beside them. */
+/* source.c - see source.h. DPDK has no function that returns the descriptor of a driver, so this
+ * file compares the process's descriptors before and after the driver opens its device. */
 #include "io/dpdk/source.h"
 
 #include <dirent.h>
@@ -31,7 +31,7 @@ static bool tap_of(int fd, const char *name)
     struct ifreq ask;
 
     memset(&ask, 0, sizeof ask);
-    /* The driver has a detached one, too, which only keeps the interface alive. */
+    /* The driver also has a detached queue, which only keeps the interface alive. */
     return ioctl(fd, TUNGETIFF, &ask) == 0 && strcmp(ask.ifr_name, name) == 0 &&
            (ask.ifr_flags & IFF_DETACH_QUEUE) == 0;
 }

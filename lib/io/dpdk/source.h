@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* source.h - the descriptor that DPDK's driver reads frames of an interface of the kernel's from
+/* source.h - the descriptor from which DPDK's driver reads the frames of a kernel interface
  * (af_xdp, tap). */
 #pragma once
 
 #include "base/defs.h"
 
 struct uro_source {
-    int fd;               /* the driver's own, or -1 */
+    int fd;               /* the driver's descriptor, or -1 */
     void (*trigger)(int); /* net_tap: see source_tap.h */
 };
 
@@ -16,7 +16,7 @@ struct uro_source {
         .fd = -1                                                                                   \
     }
 
-/* Descriptors of the process that DPDK may have opened for the interface. */
+/* Descriptors of this process that DPDK may have opened for the interface. */
 #define URO_SOURCE_FDS_MAX 32u
 struct uro_source_fds {
     uint32_t count;
@@ -24,6 +24,6 @@ struct uro_source_fds {
 };
 void uro_source_fds(struct uro_source_fds *fds, const char *name);
 
-/* Finds the one that is new since @before, and teaches it manners. */
+/* Finds the descriptor that is new since @before. Turns off the signals of a tap. */
 void uro_source_find(struct uro_source *source, const char *name,
                      const struct uro_source_fds *before);

@@ -19,7 +19,7 @@ void (*uro_source_tap_calm(int fd))(int)
     if (sigaction(number, NULL, &action) != 0)
         return NULL;
     fcntl(fd, F_SETFL, flags & ~O_ASYNC);
-    /* Ignoring throws away a signal that is on its way; its default would end the process. */
+    /* Ignoring the signal discards a pending one; the default action would end the process. */
     sigaction(number, &none, NULL);
     none.sa_handler = SIG_DFL;
     sigaction(number, &none, NULL);

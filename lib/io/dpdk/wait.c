@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wait.c - sleeping until a frame arrives: one descriptor per port, whatever wakes it inside.
+/* wait.c - sleeps until a frame arrives: one epoll descriptor for each port.
  *
- * What the host waits on is an epoll descriptor, which never changes, while the descriptors inside
- * come and go with peers. A descriptor is inside only while the port is armed, so that the
- * kernel does not report every frame of a busy port to nobody.
+ * The host waits on an epoll descriptor, which never changes, while the descriptors inside it
+ * change with peers. A descriptor is inside only while the port is armed, so that the kernel does
+ * not report every frame of a busy port.
  *
  *   af_xdp, tap              the socket or the character device itself; af_xdp: also control.h's
  *   vhost, network cards     DPDK's receive interrupts
@@ -41,7 +41,7 @@ static bool add(const struct uro_wait *wait, int fd, uint32_t events)
     return fd >= 0 && epoll_ctl(wait->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* Events that are reported once are taken out. */
+/* Removes edge-triggered events that are pending. */
 static void drain(const struct uro_wait *wait)
 {
     struct epoll_event events[4];
@@ -51,7 +51,7 @@ static void drain(const struct uro_wait *wait)
     (void)epoll_wait(wait->epoll, events, URO_ARRAY_LEN(events), 0);
 }
 
-/* In DPDK's own thread. */
+/* Signals a change of the link or of a queue. Called in DPDK's own thread. */
 static int hear(uint16_t id, enum rte_eth_event_type event, void *context, void *unused)
 {
     const struct uro_dpdk *dpdk = context;
@@ -74,7 +74,8 @@ static bool start_source(struct uro_dpdk *dpdk)
     case URO_WAIT_LEVEL:
         return true;
     case URO_WAIT_INTERRUPT:
-        /* They come only when asked for. Nobody resets their counters: each is one edge. */
+        /* Interrupts come only on request. Nobody reads their counters: each interrupt is one
+         * edge. */
         return add(wait, wait->fd, EPOLLIN | EPOLLET) &&
                rte_eth_dev_callback_register(dpdk->id, RTE_ETH_EVENT_INTR_LSC, hear, dpdk) == 0 &&
                rte_eth_dev_callback_register(dpdk->id, RTE_ETH_EVENT_QUEUE_STATE, hear, dpdk) == 0;

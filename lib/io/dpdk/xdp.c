@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xdp.c - see xdp.h. The program is assembled here: it depends on the addresses, and a machine that
- * runs uroce need not have a compiler for BPF. */
+/* xdp.c - see xdp.h. The program is assembled at run time, because it depends on the addresses, and
+ * because a machine that runs uroce may have no compiler for BPF. */
 #define _GNU_SOURCE /* syscall */
 #include "io/dpdk/xdp.h"
 
@@ -18,7 +18,7 @@
 #include "engine/engine.h"
 #include "wire/ip.h"
 
-#define QUEUES      64u /* of an interface, at most */
+#define QUEUES      64u /* most queues of an interface */
 #define CODE_MAX    256u
 #define FIXED_CODE  48u /* instructions that do not depend on the addresses */
 #define PER_ADDRESS 8u
@@ -30,12 +30,12 @@ enum { TYPE = 12, IPV4 = 14, IPV4_FRAGMENT = 20, IPV4_PROTOCOL = 23, IPV4_TO = 3
 enum { IPV6_NEXT = 20, IPV6_TO = 38, IPV6_PORT = 56 };
 enum { TAG = 4, IPV4_LEAST = 42, IPV6_LEAST = 62 };
 
-/* A jump to a label that comes later is completed when the label is set. */
+/* The offset of a jump to a label is filled in when the label is set. */
 enum label { NO_LABEL, PASS, TAKE, PLAIN, FOUR, NEXT, LABELS };
 
 struct code {
     struct bpf_insn list[CODE_MAX];
-    uint8_t target[CODE_MAX]; /* enum label, of a jump that is not complete */
+    uint8_t target[CODE_MAX]; /* enum label of a jump whose offset is not filled in */
     uint32_t count;
 };
 
@@ -64,7 +64,7 @@ static void set_label(struct code *code, enum label label)
         }
 }
 
-/* Of the octets as they lie in memory, since the program loads them so. */
+/* Returns the word in the byte order of memory, because the program loads words in that order. */
 static int32_t word_of(const uint8_t octets[static 4])
 {
     int32_t word;
@@ -82,15 +82,15 @@ static int32_t half_of(unsigned value)
     return half;
 }
 
-/* r2: where the frame begins, behind its tag as if there was none; r3: its end; r4, r5: scratch;
- * r6: the context. */
+/* Loads a field into r5. r2: start of the frame, or 4 octets later if it has a tag; r3: its end;
+ * r4, r5: scratch; r6: the context. */
 
 static void load(struct code *code, uint8_t size, int16_t offset)
 {
     put(code, BPF_LDX | BPF_MEM | size, BPF_REG_5, BPF_REG_2, offset, 0);
 }
 
-/* Some fields of an instruction are 0, and are named all the same.
+/* Some fields of an instruction are 0 and named for clarity.
  * NOLINTBEGIN(misc-redundant-expression) */
 
 static void pass_unless(struct code *code, int32_t value)
@@ -170,7 +170,7 @@ static void end(struct code *code, int map)
 {
     set_label(code, TAKE);
     put(code, BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, map);
-    put(code, 0, 0, 0, 0, 0); /* its upper half */
+    put(code, 0, 0, 0, 0, 0); /* second half of the instruction */
     put(code, BPF_LDX | BPF_MEM | BPF_W, BPF_REG_2, BPF_REG_6,
         offsetof(struct xdp_md, rx_queue_index), 0);
     put(code, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_3, 0, 0, XDP_PASS); /* no socket at this queue */
@@ -218,7 +218,8 @@ static int load_program(const struct uro_port_config *config, int map)
     return call(BPF_PROG_LOAD, &attr);
 }
 
-/* By the driver of the interface, or where that cannot, by the kernel in front of it. */
+/* Attaches the program to the driver of the interface, or to the kernel in front of it if the
+ * driver has no support. */
 static int attach(int program, uint32_t interface)
 {
     union bpf_attr attr = { .link_create = { .prog_fd = (uint32_t)program,
@@ -244,7 +245,7 @@ int uro_xdp_open(struct uro_xdp *xdp, const struct uro_port_config *config, uint
     if (result >= 0)
         result = xdp->link = attach(program, interface);
     if (program >= 0)
-        (void)close(program); /* the link keeps it */
+        (void)close(program); /* the link keeps the program */
     if (result >= 0)
         return 0;
     uro_xdp_close(xdp);

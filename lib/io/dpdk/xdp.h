@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xdp.h - what an af_xdp link takes from its interface: RoCE for our addresses. The kernel keeps
- * everything else.
+/* xdp.h - the XDP program of an af_xdp link. It takes RoCE packets to our addresses. The kernel
+ * keeps all other packets.
  *
- * libxdp's own program hands every frame to the socket, and the kernel loses the interface. Ours is
- * made of the addresses of the device, and tied to a BPF link: the kernel removes it when the
- * process ends, however it ends.
+ * libxdp's own program passes every frame to the socket, so the kernel can no longer use the
+ * interface. Our program contains the addresses of the device, and belongs to a BPF link: the
+ * kernel removes it when the process ends, for whatever reason.
  */
 #pragma once
 
 #include "engine/port.h"
 
 struct uro_xdp {
-    int link; /* keeps the program on the interface; -1: it is not there */
-    int map; /* of the sockets that the program hands frames to, by number of the queue; -1: none */
+    int link; /* keeps the program attached; -1: not attached */
+    int map;  /* map of the XDP sockets by queue number; -1: none */
 };
 
 #define URO_XDP_INIT                                                                               \
@@ -21,14 +21,14 @@ struct uro_xdp {
         .link = -1, .map = -1                                                                      \
     }
 
-/* Loads the program for the addresses of @config and puts it on the interface. Returns 0, or
- * -errno: without the right to, on kernels before 5.9, or when the interface has an XDP program
+/* Loads the program for the addresses of @config and attaches it to the interface. Returns 0, or
+ * -errno: without permission, on kernels before 5.9, or when the interface has an XDP program
  * already (-EBUSY). */
 URO_NODISCARD int uro_xdp_open(struct uro_xdp *xdp, const struct uro_port_config *config,
                                uint32_t interface);
 
-/* Frames of @queue go to the XDP socket @fd. Returns 0 or -errno. */
+/* Directs frames of @queue to the XDP socket @fd. Returns 0 or -errno. */
 URO_NODISCARD int uro_xdp_add(const struct uro_xdp *xdp, uint32_t queue, int fd);
 
-/* Takes the program off the interface. */
+/* Detaches the program from the interface. */
 void uro_xdp_close(struct uro_xdp *xdp);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xdp_none.c - in the place of xdp_socket.c where libxdp is missing, and DPDK's driver with it. */
+/* xdp_none.c - replaces xdp_socket.c in builds without libxdp, in which DPDK has no af_xdp
+ * driver. */
 #include "io/dpdk/xdp_socket.h"
 
 void uro_xdp_socket_prepare(struct uro_xdp *xdp, const struct uro_port_config *config,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xdp_socket.c - see xdp_socket.h. DPDK's driver has no way to be told a program that is not in a
- * file, so the call by which it makes its socket is led here (ld's --wrap). */
+/* xdp_socket.c - see xdp_socket.h. DPDK's driver can load a program only from a file. So the linker
+ * redirects the call that makes its socket to this file (ld's --wrap). */
 #include "io/dpdk/xdp_socket.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <xdp/libxdp.h>
 #include <xdp/xsk.h>
 
-static struct uro_xdp *current; /* of the port that is being opened; NULL: libxdp's program */
+static struct uro_xdp *current; /* of the port that is being opened; NULL: use libxdp's program */
 
 static struct {
     libbpf_print_fn_t bpf;
@@ -46,8 +46,8 @@ static struct xsk_socket_config without_program(const struct xsk_socket_config *
     return own;
 }
 
-/* Adds a socket that was made to the map. One that would get no frames is none: the driver is told
- * so. */
+/* Adds a new socket to the map. On failure deletes the socket, because it would receive nothing,
+ * and returns the error to the driver. */
 static int add(int result, struct xsk_socket **socket, uint32_t queue)
 {
     if (result != 0 || current == NULL)

@@ -75,7 +75,7 @@ static void lower(uint32_t *least, uint32_t mtu)
         *least = mtu;
 }
 
-/* Returns what routers advertised as the MTU of IPv6 on the interface; 0: not known. */
+/* Returns the IPv6 MTU that routers advertised on the interface; 0: unknown. */
 static uint32_t advertised(const char *name)
 {
     char path[64 + IFNAMSIZ], text[NUMBER_TEXT] = "";
@@ -170,7 +170,7 @@ uint32_t uro_fib_mtu(const struct uro_gid *from, const struct uro_gid *to, uint3
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0)
         return 0;
-    /* The kernel has answered when send() returns. */
+    /* The answer is available when send() returns. */
     ssize_t length = ask(fd, from, to, interface) ? recv(fd, answer, sizeof answer, 0) : -1;
     if (length > 0 && NLMSG_OK(header, (size_t)length) && header->nlmsg_type == RTM_NEWROUTE &&
         header->nlmsg_len >= NLMSG_LENGTH(sizeof(struct rtmsg)))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* icmp_suppress.c - keeps the kernel from answering what is sent to us. */
+/* icmp_suppress.c - stops the kernel from answering RoCE packets with ICMP errors. */
 #define _GNU_SOURCE /* Linux's socket options */
 #include "io/kernel/icmp_suppress.h"
 
@@ -46,7 +46,7 @@ static socklen_t fill(union address *to, const struct uro_gid *gid, uint32_t int
     return sizeof to->six;
 }
 
-/* A socket that takes nothing: a filter drops every packet before it is queued. */
+/* Opens a socket that receives nothing: a filter drops every packet before it is queued. */
 static int deaf_socket(const union address *address, socklen_t length)
 {
     struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -75,7 +75,8 @@ void uro_icmp_suppress_start(struct uro_icmp_suppress *quiet, const struct uro_p
         socklen_t length = fill(&address, &config->addresses[i], interface);
         int fd = deaf_socket(&address, length);
 
-        /* Not the kernel's address, or somebody else listens: it is silent already. */
+        /* Failure is harmless: the kernel does not have the address, or another process listens
+         * there. In both cases the kernel sends no ICMP errors. */
         if (fd >= 0)
             quiet->sockets[quiet->count++] = fd;
     }

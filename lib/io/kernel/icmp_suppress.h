@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* icmp_suppress.h - keeps the kernel from answering what is sent to us.
+/* icmp_suppress.h - stops the kernel from answering RoCE packets with ICMP errors.
  *
- * Where our address is the kernel's too, the kernel sees every RoCE packet as well, finds nobody
- * on UDP port 4791 and tells the peer so: ICMP port unreachable. A socket on that port that takes
- * nothing keeps it silent. The kernel goes on answering ARP, neighbour solicitations and pings
- * for the address, as we do: the peer gets two equal answers, which is harmless.
+ * If the kernel has our address, too, it also receives every RoCE packet. It finds no socket at UDP
+ * port 4791 and sends the peer ICMP port unreachable. A socket on that port that receives nothing
+ * prevents this. The kernel still answers ARP, neighbour solicitations and pings for the address,
+ * as uroce does. The peer gets two equal answers, which is harmless.
  */
 #pragma once
 
@@ -17,7 +17,8 @@ struct uro_icmp_suppress {
     int sockets[URO_ICMP_SUPPRESS_MAX];
 };
 
-/* In the present network namespace. @interface: its index, for link-local addresses. */
+/* Opens the sockets in the current network namespace. @interface: index of the interface, for
+ * link-local addresses. */
 void uro_icmp_suppress_start(struct uro_icmp_suppress *quiet, const struct uro_port_config *config,
                              uint32_t interface);
 void uro_icmp_suppress_stop(struct uro_icmp_suppress *quiet);

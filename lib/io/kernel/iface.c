@@ -14,8 +14,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-/* Looks at an interface without a carrier, each of which asks its driver, and then one of so many
- * does. */
+/* Checks of an interface without a carrier that all ask its driver. After them, one check in
+ * ASKED_LATER does. */
 #define ASKED_FIRST 32u
 #define ASKED_LATER 16u
 
@@ -30,7 +30,7 @@ int uro_iface_read(int control, const char *name, struct uro_iface_state *state)
     *state = (struct uro_iface_state){ 0 };
     memset(&ask, 0, sizeof ask);
     if (snprintf(ask.ifr_name, sizeof ask.ifr_name, "%s", name) >= (int)sizeof ask.ifr_name)
-        goto out; /* no interface has so long a name; a shorter one would be another */
+        goto out; /* too long for an interface; cut off, it could name another interface */
     if (ioctl(fd, SIOCGIFINDEX, &ask) != 0)
         goto out;
     state->index = ask.ifr_ifindex;
@@ -65,7 +65,8 @@ void uro_iface_close(struct uro_iface *iface)
     iface->control = -1;
 }
 
-/* The name that the interface has now; false when it is gone, from here at least. */
+/* Reads the current name of the interface. Returns false when the interface has gone from this
+ * network namespace. */
 static bool find_name(struct uro_iface *iface)
 {
     struct ifreq ask;
@@ -83,9 +84,10 @@ static bool is_there(const struct uro_iface *iface, struct uro_iface_state *stat
     return uro_iface_read(iface->control, iface->name, state) == 0 && state->index == iface->index;
 }
 
-/* Linux notes a change of the carrier when it comes to it, up to a second after frames pass, unless
- * a driver is asked for its link. Some wake their card for it, and all others who change interfaces
- * wait meanwhile. */
+/* Returns whether the driver reports a carrier that the kernel has not noticed yet. Linux may
+ * notice a change up to a second late, unless the driver is asked for its link. This is not done
+ * each time: some drivers wake their NIC for it, and other configuration of interfaces waits
+ * meanwhile. */
 static bool driver_knows_better(struct uro_iface *iface, const struct uro_iface_state *state)
 {
     struct ethtool_value link = { .cmd = ETHTOOL_GLINK };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* iface.h - an interface of the kernel's that a port is over: its state, under whatever name it has
- * by now. */
+/* iface.h - the state of the kernel interface of a port. Follows the interface when it is
+ * renamed. */
 #pragma once
 
 #include "base/defs.h"
@@ -8,23 +8,23 @@
 
 #define URO_IFACE_NAME_MAX 32u
 
-/* State of an interface in the present network namespace. */
+/* State of an interface in the current network namespace. */
 struct uro_iface_state {
     int index;
     uint32_t mtu;
-    bool up; /* set so */
+    bool up; /* administratively up */
     bool running;
-    bool ethernet; /* its frames are; those of a tunnel of IP packets are not */
+    bool ethernet; /* its frames are Ethernet frames; those of an IP tunnel are not */
     struct uro_mac mac;
 };
 
 struct uro_iface {
-    char name[URO_IFACE_NAME_MAX]; /* its present one; "": the port is not over an interface */
-    int index;                     /* which does not change with the name */
-    bool gone;                     /* there is no such interface any more */
-    uint32_t mtu;                  /* its present one; 0: not asked yet */
-    uint32_t looks;                /* in a row that found it up and without a carrier */
-    int control;                   /* of the network namespace the port was opened in, or -1 */
+    char name[URO_IFACE_NAME_MAX]; /* current name; "": the port has no interface */
+    int index;                     /* index, which a change of the name does not affect */
+    bool gone;                     /* the interface no longer exists */
+    uint32_t mtu;                  /* current MTU; 0: not read yet */
+    uint32_t looks;                /* consecutive checks: up, but without a carrier */
+    int control;                   /* socket in the port's network namespace, or -1 */
 };
 
 #define URO_IFACE_INIT                                                                             \
@@ -33,12 +33,13 @@ struct uro_iface {
         .control = -1                                                                              \
     }
 
-/* Returns 0, or -1 when there is none of that name. @control may be -1. */
+/* Reads the state of an interface. Returns 0, or -1 when no interface has that name. @control may
+ * be -1. */
 URO_NODISCARD int uro_iface_read(int control, const char *name, struct uro_iface_state *state);
 
-/* iface->name and iface->index are set: remembers the network namespace. */
+/* Opens a socket in the current network namespace. iface->name and iface->index must be set. */
 void uro_iface_open(struct uro_iface *iface);
 void uro_iface_close(struct uro_iface *iface);
 
-/* Whether frames pass now. Follows an interface that is renamed. */
+/* Returns whether the interface can pass frames now. Follows an interface that is renamed. */
 bool uro_iface_running(struct uro_iface *iface);

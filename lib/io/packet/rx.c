@@ -39,8 +39,8 @@ static uint32_t put_headers(const struct uro_packet_several *from, uint32_t payl
 }
 
 /* Makes the next packet of coalesced packets, with new headers. A long data packet keeps its
- * payload where it is; other packets are copied as a whole. Returns true when rx->whole was used,
- * of which there is only one. */
+ * payload where it is; other packets are copied as a whole. Returns true when the packet is in
+ * rx->whole, which holds a single packet. */
 static bool cut(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
 {
     const struct uro_packet_several *const from = &rx->several;

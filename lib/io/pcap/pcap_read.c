@@ -13,7 +13,8 @@ struct uro_pcap_read {
     pcap_t *file;
 };
 
-/* libpcap's own sentences name the file only when it cannot be opened. */
+/* Opens the file, and adds its name to libpcap's message, which has the name only when the file
+ * cannot be opened. */
 static pcap_t *open_file(const char *path, char error[static URO_PCAP_ERROR_MAX])
 {
     char reason[PCAP_ERRBUF_SIZE];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pcap_read.h - reads the frames of a capture file: whatever libpcap reads, Ethernet only. */
+/* pcap_read.h - reads the frames of a capture file in any format of libpcap, with link type
+ * Ethernet. */
 #pragma once
 
 #include "base/time.h"
@@ -9,12 +10,13 @@
 
 struct uro_pcap_read;
 
-/* Opens @path ("-" is standard input); NULL with a sentence in @error that names the file. */
+/* Opens @path ("-" is standard input). Returns NULL with a sentence in @error that names the
+ * file. */
 struct uro_pcap_read *uro_pcap_read_open(const char *path, char error[static URO_PCAP_ERROR_MAX]);
 
 struct uro_pcap_read_frame {
-    struct uro_pkt pkt; /* what was stored; valid until the next call */
-    uint32_t length;    /* on the wire: more than pkt.length when the capture cut it */
+    struct uro_pkt pkt; /* stored octets; valid until the next call */
+    uint32_t length;    /* length on the wire: more than pkt.length if the capture cut the frame */
     uint64_t time;      /* ns since 1970 */
 };
 
@@ -23,8 +25,8 @@ struct uro_pcap_read_frame {
 URO_NODISCARD int uro_pcap_read_next(struct uro_pcap_read *reader,
                                      struct uro_pcap_read_frame *frame);
 
-/* What the last -EBADMSG was about. */
+/* Returns the reason for the last -EBADMSG. */
 const char *uro_pcap_read_problem(struct uro_pcap_read *reader);
 
-/* NULL does nothing. */
+/* Closes @reader. NULL does nothing. */
 void uro_pcap_read_close(struct uro_pcap_read *reader);

@@ -3,7 +3,7 @@
 #include "io/pcap/pcap_replay.h"
 
 #define BURST                  8u
-#define ROUNDS_PER_INSTANT_MAX 100000u /* more: the engine never runs out of work */
+#define ROUNDS_PER_INSTANT_MAX 100000u /* more rounds mean an endless loop of the engine */
 #define SILENCE_MAX            (3 * 3600 * URO_MS(1000)) /* no ACK timeout is longer */
 
 /* Lets the engine send until it has nothing to do at replay->now. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pcap_write.c - see pcap_write.h for the contract.
  *
- * Only whole frames are buffered and the buffer is written as a whole; `stored` is the length of
- * the file up to which it is good. A write that fails half way is cut off again.
+ * Only whole frames are buffered, and the buffer is written as a whole. `stored` is the length of
+ * the valid part of the file. A write that fails half way is truncated again.
  */
 #include "io/pcap/pcap_write.h"
 
@@ -20,7 +20,7 @@
 #define BUFFER_SIZE   131072u
 #define NS_PER_SECOND 1000000000u
 
-/* Both headers are in the byte order of the writing machine; the magic says which. */
+/* Both headers are in the byte order of the writing machine, as the magic number shows. */
 struct file_header {
     uint32_t magic;
     uint16_t version_major;
@@ -45,7 +45,7 @@ static_assert(BUFFER_SIZE >= sizeof(struct frame_header) + URO_PCAP_FRAME_MAX,
 struct uro_pcap_write {
     int fd;
     bool told;     /* the first error was returned */
-    off_t stored;  /* octets of the file that are good */
+    off_t stored;  /* octets of the valid part of the file */
     uint64_t lost; /* frames left out */
     uint64_t origin;
     uint32_t used;   /* octets in the buffer */
@@ -67,8 +67,8 @@ static int write_all(int fd, const uint8_t *at, size_t length)
     return 0;
 }
 
-/* Leaves the file as it was before the write that failed; if even that does not work the next
- * write overwrites the rest. */
+/* Restores the file as it was before the write that failed. If that fails, the next write
+ * overwrites the rest. */
 static void take_back(struct uro_pcap_write *writer)
 {
     if (lseek(writer->fd, writer->stored, SEEK_SET) == writer->stored)
@@ -131,7 +131,8 @@ uint64_t uro_pcap_write_lost(const struct uro_pcap_write *writer)
     return writer->lost;
 }
 
-/* Opens without waiting (a FIFO would) and without emptying what turns out to be no file. */
+/* Opens the file without waiting, as a FIFO would, and without truncating what is not a regular
+ * file. */
 static int open_file(const char *path)
 {
     struct stat status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pcap_write_tx.c - captures a frame on its way out; the only part of the writer that needs
- * core. */
+/* pcap_write_tx.c - captures frames that are sent. This is the only part of the writer that needs
+ * lib/core. */
 #include "io/pcap/pcap_write.h"
 
 int uro_pcap_write_tx(struct uro_pcap_write *writer, const struct uro_tx *tx, uro_time now)
