@@ -170,7 +170,8 @@ const char *uro_field_word_of(enum uro_field field, uint64_t number)
     return NULL;
 }
 
-/* IBTA writes RDMA WRITE and ACKNOWLEDGE where the table is shorter. */
+/* Returns whether @name is the row's name. IBTA writes RDMA WRITE and ACKNOWLEDGE for shorter names
+ * of the table. */
 static bool called(const char *row, const char *name, size_t length, bool any_end)
 {
     if (strncmp(row, "RC_", 3) == 0 && strncmp(name, "RC_", length < 3 ? length : 3) != 0)

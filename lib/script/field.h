@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* field.h - the names by which a script calls the fields of packets and of CM messages.
+/* field.h - the names that a script uses for the fields of packets and of CM messages.
  *
- * All fields are numbers in one table, so that sending, expecting and saying what differs need no
- * code of their own for each. Octets and addresses are texts.
+ * All fields are numbers in one table, so that sending, matching and reporting differences need no
+ * code for each field. Octets and addresses are texts.
  */
 #pragma once
 
@@ -44,8 +44,8 @@ enum uro_field {
     URO_FIELD_LENGTH,
     URO_FIELD_FILL,
     URO_FIELD_PAYLOAD, /* text */
-    URO_FIELD_OCTETS,  /* text, of RAW: all after the UDP header */
-    /* IP and UDP, and what is wrong with the whole */
+    URO_FIELD_OCTETS,  /* text, of a RAW packet: all octets after the UDP header */
+    /* IP and UDP, and faults of the packet */
     URO_FIELD_FROM, /* text */
     URO_FIELD_TO,   /* text */
     URO_FIELD_TTL,
@@ -58,10 +58,10 @@ enum uro_field {
     URO_FIELD_ICRC,
     URO_FIELD_PACKET_END,
 
-    /* of CM messages, by their number in wire/cm_msg.h */
+    /* fields of CM messages, numbered as in wire/cm_msg.h */
     URO_FIELD_CM = URO_FIELD_PACKET_END,
     URO_FIELD_TID = URO_FIELD_CM + URO_CM_FIELD_COUNT,
-    URO_FIELD_PORT,       /* of the service */
+    URO_FIELD_PORT,       /* port of the service */
     URO_FIELD_PRIVATE,    /* text: the application's part of the private data */
     URO_FIELD_LOCAL_GID,  /* text */
     URO_FIELD_REMOTE_GID, /* text */
@@ -72,7 +72,7 @@ struct uro_field_row {
     const char *name;
     uint8_t bits;
     bool text;
-    unsigned ext; /* the extension header it stands in; 0: in any packet */
+    unsigned ext; /* the extension header with the field; 0: in any packet */
 };
 
 extern const struct uro_field_row uro_field_rows[URO_FIELD_COUNT];
@@ -82,14 +82,15 @@ static inline bool uro_field_is_cm(enum uro_field field)
     return field >= URO_FIELD_CM;
 }
 
-/* The largest number the field holds. */
+/* Returns the largest number that the field holds. */
 uint64_t uro_field_max(enum uro_field field);
 
-/* By name; -1 when there is none. Some names are in packets and in messages: @cm chooses. */
+/* Returns the field with that name; -1: none. Packets and messages share some names: @cm chooses
+ * messages. */
 int uro_field_find(const char *name, size_t length, bool cm);
 
-/* A word that stands for numbers, such as "nak_psn". To be sent it is @send; expected, it is
- * anything from @low to @high. */
+/* A word that stands for numbers, such as "nak_psn". A sent packet gets @send. A received number
+ * matches from @low to @high. */
 struct uro_field_word {
     const char *name;
     uint8_t field;
@@ -97,12 +98,13 @@ struct uro_field_word {
 };
 const struct uro_field_word *uro_field_word(enum uro_field field, const char *name, size_t length);
 
-/* The word for a number that came, or NULL. */
+/* Returns the word for a received number, or NULL. */
 const char *uro_field_word_of(enum uro_field field, uint64_t number);
 
-/* The opcodes that a script calls @name, a name of the table without RC_; "*" at its end stands for
- * any end, ANY for every opcode. One bit each. False: none. */
+/* Finds the opcodes that @name means: a name of the table without RC_. "*" at its end matches any
+ * ending, and ANY matches every opcode. Sets one bit for each opcode. Returns false when there is
+ * none. */
 #define URO_OPCODE_WORDS 4u
 bool uro_field_opcodes(const char *name, size_t length, uint64_t set[static URO_OPCODE_WORDS]);
-/* The kind of CM message of that name; -1: none. */
+/* Returns the kind of CM message with that name; -1: none. */
 int uro_field_message(const char *name, size_t length);

@@ -8,7 +8,7 @@
 
 #define HOP_LIMIT    64u
 #define SOURCE_PORT  0xc000u
-#define AT_RESERVED6 4u /* in the BTH */
+#define AT_RESERVED6 4u /* offset in the BTH */
 #define AT_RESERVED7 8u
 
 void uro_packet_init(struct uro_packet *packet, uint8_t opcode)
@@ -20,7 +20,7 @@ void uro_packet_init(struct uro_packet *packet, uint8_t opcode)
     packet->value[URO_FIELD_SYNDROME] = URO_CREDITS_UNLIMITED;
     packet->value[URO_FIELD_TTL] = HOP_LIMIT;
     packet->value[URO_FIELD_SPORT] = SOURCE_PORT;
-    packet->value[URO_FIELD_PAD] = UINT64_MAX; /* as many as there are */
+    packet->value[URO_FIELD_PAD] = UINT64_MAX; /* the actual number of pad octets */
 }
 
 static uint8_t *write_bth(const struct uro_packet *packet, uint8_t *at, uint32_t pad)
@@ -91,7 +91,7 @@ static uint8_t *write_ext(const struct uro_packet *packet, uint8_t *at)
         uro_aeth_encode(at, &(struct uro_aeth){ .kind = (enum uro_aeth_kind)(syndrome >> 5 & 3),
                                                 .value = (uint8_t)(syndrome & 31),
                                                 .msn = (uint32_t)v[URO_FIELD_MSN] });
-        at[0] = (uint8_t)syndrome; /* its top bit too */
+        at[0] = (uint8_t)syndrome; /* the reserved top bit, too */
         at += URO_AETH_LEN;
     }
     if (ext & URO_EXT_ATOMIC_ACK) {
@@ -121,7 +121,7 @@ static uint8_t *write_octets(const struct uro_packet *packet, uint8_t *at)
     return at + packet->length;
 }
 
-/* IP and UDP for @length octets after the UDP header. */
+/* Writes the IP and UDP headers for @length octets after the UDP header. */
 static void write_network(const struct uro_packet *packet, uint8_t *network, uint32_t length)
 {
     const uint64_t *v = packet->value;
@@ -178,7 +178,7 @@ uint32_t uro_packet_write(const struct uro_packet *packet, uint8_t out[static UR
     at += pad;
     const uint64_t cut = packet->value[URO_FIELD_CUT];
     at -= cut < (uint64_t)(at - body) ? (ptrdiff_t)cut : at - body;
-    /* The sum covers IP and UDP, whose lengths count it. */
+    /* The ICRC covers the IP and UDP headers, whose lengths include the ICRC. */
     const bool summed = packet->value[URO_FIELD_ICRC] != URO_PACKET_ICRC_NONE &&
                         at - body >= (ptrdiff_t)URO_BTH_LEN;
     write_network(packet, network, (uint32_t)(at - body) + (summed ? URO_ICRC_LEN : 0));

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* packet.h - a RoCE packet as the numbers of field.h: made, with what is to be wrong with it, and
- * taken apart.
- */
+/* packet.h - converts a RoCE packet to the numbers of field.h, and back, with deliberate faults. */
 #pragma once
 
 #include "script/field.h"
 
-#define URO_PACKET_OCTETS_MAX 8192u /* of payload, or after the UDP header */
+#define URO_PACKET_OCTETS_MAX 8192u /* octets of payload, or after the UDP header */
 #define URO_PACKET_FRAME_MAX  (URO_PACKET_OCTETS_MAX + 128u)
 
 enum uro_packet_icrc { URO_PACKET_ICRC_GOOD, URO_PACKET_ICRC_BAD, URO_PACKET_ICRC_NONE };
 
 struct uro_packet {
-    const struct uro_opcode *op; /* whose headers there are; NULL: only octets */
+    const struct uro_opcode *op; /* decides the headers; NULL: octets only */
     uint64_t value[URO_FIELD_PACKET_END];
     struct uro_mac from_mac, to_mac;
     struct uro_gid from, to;
-    const uint8_t *octets; /* payload, or all after the UDP header; NULL: the pattern */
-    uint32_t length;       /* of them */
+    const uint8_t *octets; /* payload, or all after the UDP header; NULL: test pattern */
+    uint32_t length;       /* length of `octets`, or of the pattern */
 };
 
-/* The octet of the test pattern at a position. */
+/* Returns the octet of the test pattern at a position. */
 static inline uint8_t uro_packet_pattern(uint64_t position)
 {
     return (uint8_t)(position * 31 + position / 256);
@@ -29,9 +27,9 @@ static inline uint8_t uro_packet_pattern(uint64_t position)
 /* Fills in a valid packet of that opcode, without numbers of a connection. */
 void uro_packet_init(struct uro_packet *packet, uint8_t opcode);
 
-/* Writes the frame; returns its octets. */
+/* Writes the frame. Returns its length in octets. */
 uint32_t uro_packet_write(const struct uro_packet *packet,
                           uint8_t out[static URO_PACKET_FRAME_MAX]);
 
-/* The numbers of a received packet; of extension headers those that it has. */
+/* Reads the numbers of a received packet, with the extension headers that it has. */
 void uro_packet_read(struct uro_packet *packet, const struct uro_frame *frame);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* play.c - see play.h. The steps in their order, and frames on their way to them. */
+/* play.c - see play.h. Runs the steps in order, and passes received frames to them. */
 #include "script/play.h"
 
 #include <inttypes.h>
@@ -7,9 +7,9 @@
 
 #include "script/play_inside.h"
 
-#define MEET_WAIT   URO_MS(10000) /* for the endpoint's MAC address */
-#define EXPECT_WAIT URO_MS(3000)  /* unless the step says otherwise */
-#define STEPS_ONCE  64u           /* in one call: a round is bounded */
+#define MEET_WAIT   URO_MS(10000) /* longest wait for the endpoint's MAC address */
+#define EXPECT_WAIT URO_MS(3000)  /* timeout of an expectation that has none */
+#define STEPS_ONCE  64u           /* most steps in one call */
 
 int uro_play_init(struct uro_play *play, const struct uro_script *script,
                   const struct uro_play_config *config, uro_time now)
@@ -35,9 +35,9 @@ void uro_play_fini(struct uro_play *play)
     uro_engine_resolve_end(play->config.engine, &play->resolve);
 }
 
-/* ---- what comes ------------------------------------------------------------------------------ */
+/* ---- received frames ------------------------------------------------------------------------- */
 
-/* The packet is answered, or not to be seen: true. */
+/* Applies the rules to a packet. Returns true when a rule has answered or dropped the packet. */
 static bool meets_rule(struct uro_play *play, const struct uro_play_frame *frame, uint32_t psn)
 {
     for (uint32_t i = 0; i < play->rule_count; i++) {
@@ -80,7 +80,7 @@ static void keep(struct uro_play *play, struct uro_play_ring *ring, const struct
         ring->count--;
 }
 
-/* A packet of port 4791 to us. */
+/* Handles a packet to port 4791 of our address. */
 static void receive(struct uro_play *play, const struct uro_pkt *pkt, struct uro_frame *frame)
 {
     const enum uro_frame_result result = uro_frame_roce(frame);
@@ -205,7 +205,7 @@ static bool repeat_end(struct uro_play *play, const struct uro_script_step *step
     play->repeats++;
     uro_play_put(play, URO_NAME_I, play->repeats);
     if (play->repeats < repeat->number) {
-        play->step = (uint32_t)step->number; /* and on to the one after it */
+        play->step = (uint32_t)step->number; /* next_step() continues after REPEAT */
     } else {
         play->repeats = 0;
         uro_play_put(play, URO_NAME_I, 0);
@@ -268,7 +268,7 @@ static void next_step(struct uro_play *play)
     play->due = URO_TIME_NEVER;
 }
 
-/* All steps are done, or one of them was not held. */
+/* Begins closing, after all steps or the first deviation. */
 static void begin_end(struct uro_play *play)
 {
     if (!play->deviated && play->packets.count > 0) {
@@ -303,7 +303,7 @@ static void run(struct uro_play *play)
         play->result = play->deviated ? URO_PLAY_DEVIATED : URO_PLAY_HELD;
 }
 
-/* Until the endpoint's MAC address is known. */
+/* Waits until the endpoint's MAC address is known. */
 static void meet(struct uro_play *play)
 {
     const enum uro_hop_state state = play->resolve.hop->state;

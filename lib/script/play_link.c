@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* play_link.c - a connection as the script's end of it: what messages mean, and the steps that take
- * several of them.
+/* play_link.c - the script's end of a connection: handles its messages, and runs the steps that
+ * exchange several messages.
  */
 #include <string.h>
 
 #include "cm/ip_cm.h"
 #include "script/play_inside.h"
 
-#define CONNECT_WAIT  URO_MS(2000) /* for an answer, before it is asked again */
+#define CONNECT_WAIT  URO_MS(2000) /* wait for an answer before sending again */
 #define CONNECT_TRIES 5u
 #define END_WAIT      URO_MS(500)
 #define END_TRIES     3u
@@ -36,7 +36,7 @@ bool uro_play_decode_message(const struct uro_play_frame *frame, struct uro_cm_m
            uro_cm_decode(decoded.payload, msg) == URO_CM_OK;
 }
 
-/* Does the script ask for such a message anywhere? */
+/* Returns whether the script expects such a message anywhere. */
 static bool asks_for(const struct uro_play *play, enum uro_cm_kind kind)
 {
     for (uint32_t i = 0; i < play->script->step_count; i++) {
@@ -48,15 +48,15 @@ static bool asks_for(const struct uro_play *play, enum uro_cm_kind kind)
     return false;
 }
 
-/* Is a DREP waited for? */
+/* Returns whether a DREP is expected. */
 static bool ends(const struct uro_play *play)
 {
     return play->closing || (play->step < play->script->step_count &&
                              play->script->steps[play->step].kind == URO_STEP_DISCONNECT);
 }
 
-/* True for a message of a connection of an earlier script, or of a connection that the script gave
- * up by "fresh". */
+/* Returns whether the message belongs to a connection of an earlier script, or to a connection that
+ * the script gave up by "fresh". */
 static bool is_foreign(const struct uro_play *play, const struct uro_cm_msg *msg)
 {
     const uint64_t id =
@@ -134,7 +134,7 @@ static bool take(struct uro_play *play, enum uro_cm_kind kind)
     return false;
 }
 
-/* The endpoint did not answer: what was said is said again, a few times. */
+/* Sends the message again, a few times, because the endpoint did not answer. */
 static void again(struct uro_play *play, enum uro_cm_kind kind, const struct uro_script_step *step)
 {
     if (play->tries++ < CONNECT_TRIES) {
@@ -167,7 +167,7 @@ bool uro_play_connect(struct uro_play *play, const struct uro_script_step *step)
     return play->deviated;
 }
 
-/* The port of the service is that of the REQ, whichever it is asked for. */
+/* Runs an ACCEPT step. The service port is taken from the REQ, whatever it is. */
 bool uro_play_accept(struct uro_play *play, const struct uro_script_step *step)
 {
     if (play->part == 0) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* play_match.c - what came against what a step expects, field by field. */
+/* play_match.c - compares received packets and messages with what a step expects, field by
+ * field. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 /* The differences, as text. */
 struct differences {
     struct uro_play *play;
-    uint64_t base; /* of PSNs */
+    uint64_t base; /* base of relative PSNs */
     uint32_t count;
     size_t used;
     char text[600];

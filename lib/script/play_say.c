@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* play_say.c - the lines that a play tells: when, what, and what was wrong. */
+/* play_say.c - the lines that a play prints: the time, the packet, and deviations. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ void uro_play_deviate(struct uro_play *play, const char *format, ...)
     va_end(arguments);
 }
 
-/* Some of what a message says: that which tells one from another. */
+/* Appends the fields that distinguish one message from another. */
 static void add_message(const struct uro_cm_msg *msg, char *text, size_t room)
 {
     static const enum uro_cm_field shown[] = { URO_CM_LOCAL_ID,     URO_CM_REMOTE_ID,

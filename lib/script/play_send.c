@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* play_send.c - frames from steps: what the step says, and everything it leaves out as the protocol
- * has it.
+/* play_send.c - makes frames from steps. Fields that a step leaves out get the protocol's default
+ * values.
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "script/play_inside.h"
 #include "wire/icmp.h"
 
-#define QKEY_RDMA_CM     0x01234567u /* of datagram services made by rdma_cm */
+#define QKEY_RDMA_CM     0x01234567u /* Q_Key of rdma_cm's datagram services */
 #define RESPONSE_TIMEOUT 20u         /* 4.3 s */
 #define ACK_TIMEOUT      14u         /* 67 ms */
 #define PATH_MTU_1024    3u
@@ -193,7 +193,8 @@ static bool change(struct uro_play *play, const struct uro_script_step *step,
     return true;
 }
 
-/* The addresses that rdma_cm wants before the application's octets, then these. */
+/* Writes the private data: the addresses that rdma_cm puts before the application's octets, then
+ * @text. */
 static void put_private(const struct uro_play *play, const struct uro_script_text *text,
                         struct uro_cm_msg *msg)
 {
@@ -226,7 +227,7 @@ static void note(struct uro_play *play, enum uro_cm_kind kind, const struct uro_
     }
     link->said_id = msg->value[kind == URO_CM_SIDR_REQ ? URO_CM_REQUEST_ID : URO_CM_LOCAL_ID];
     if (link->said_id != uro_play_get(play, URO_NAME_LOCAL_ID))
-        return; /* of another connection, made up by the script */
+        return; /* message of a connection that the script invented */
     link->confirmed |= kind == URO_CM_RTU;
     link->ended |= kind == URO_CM_DREP || kind == URO_CM_REJ;
 }

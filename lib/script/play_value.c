@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* play_value.c - sums, variables and texts of a script while it is played. */
+/* play_value.c - evaluates sums, variables and texts while a script is played. */
 #include <string.h>
 
 #include "script/play_inside.h"
@@ -69,7 +69,7 @@ static int digit(uint8_t c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
 }
 
-/* Numbers are decimal or 0x; false: it is something else. */
+/* Reads a number, decimal or 0x. Returns false when the text is not a number. */
 static bool read_number(const uint8_t *at, const uint8_t *end, uint64_t *number)
 {
     const bool hex = end - at > 2 && at[0] == '0' && at[1] == 'x';

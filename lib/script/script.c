@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* script.c - reads a script, a line each step; docs/PEER.md has the language. */
+/* script.c - parses a script, in which each line is a step. docs/PEER.md describes the language. */
 #include "script/script.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ struct reader {
     struct uro_words words;
     struct uro_script *script;
     struct uro_script_step *step;
-    uint32_t repeat; /* the one that is open, or NO_STEP */
+    uint32_t repeat; /* step of the open repeat, or NO_STEP */
 };
 
 static const char *const own_names[URO_NAME_OWN_COUNT] = {
@@ -86,7 +86,7 @@ static bool read_subject(struct reader *r, bool send, struct uro_script_subject 
     return true;
 }
 
-/* A field that the packet has not could not be sent, and never be met. */
+/* Returns whether the packet has the field. A missing field cannot be sent and never matches. */
 static bool has_field(const struct uro_script_subject *subject, enum uro_field field)
 {
     const unsigned ext = uro_field_rows[field].ext;
@@ -190,7 +190,7 @@ static bool read_time(struct reader *r)
            uro_words_time(&r->words, 0, &r->step->time);
 }
 
-/* connect and accept: a port, then fields of what we say. */
+/* Reads connect and accept: a port, then fields of our message. */
 static bool read_connect(struct reader *r)
 {
     struct uro_words *words = &r->words;
@@ -213,7 +213,7 @@ static bool begins(const struct uro_script_text *word, const char *with)
     return word->length >= length && memcmp(word->at, with, length) == 0;
 }
 
-/* qp qpn=.. psn=.. mypsn=.. myqpn=.. : sets the variables of a connection. */
+/* Reads "qp qpn=.. psn=.. mypsn=.. myqpn=..", which sets the variables of a connection. */
 static bool read_qp(struct reader *r)
 {
     static const struct {
@@ -286,7 +286,7 @@ static bool is_packet(struct reader *r, const struct uro_script_subject *subject
            uro_words_refuse(&r->words, 0, "a packet, not a message");
 }
 
-/* on PACKET [COUNT times] send PACKET fields */
+/* Reads "on PACKET [COUNT times] send PACKET fields". */
 static bool read_on(struct reader *r)
 {
     struct uro_words *words = &r->words;
@@ -308,7 +308,7 @@ static bool read_on(struct reader *r)
            read_fields(r, &step->answer, false);
 }
 
-/* drop [3rd] PACKET */
+/* Reads "drop [3rd] PACKET". */
 static bool read_drop(struct reader *r)
 {
     struct uro_words ahead = r->words;
@@ -400,7 +400,7 @@ static bool read_line(struct reader *r)
     return true;
 }
 
-/* Where the line ends that starts at @at: before a comment, blanks and the newline. */
+/* Returns the end of the line that starts at @at, without comment, blanks and newline. */
 static const char *line_end(const char *at, const char *newline)
 {
     const char *end = at;

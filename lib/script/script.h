@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* script.h - a script of packets and expectations, read. docs/PEER.md has the language.
+/* script.h - a parsed script of packets and expectations. docs/PEER.md describes the language.
  *
- * The text is kept by the caller for as long as the script is used: names and texts point into it.
+ * The caller keeps the text while the script is in use: names and texts point into it.
  */
 #pragma once
 
@@ -9,32 +9,32 @@
 #include "script/field.h"
 
 #define URO_SCRIPT_STEPS_MAX  256u
-#define URO_SCRIPT_FIELDS_MAX 1024u /* of all steps */
-#define URO_SCRIPT_NAMES_MAX  48u   /* variables */
-#define URO_SCRIPT_TERMS_MAX  3u    /* of a sum */
-#define URO_SCRIPT_TEXT_MAX   200u  /* octets of one text; private data is no longer */
+#define URO_SCRIPT_FIELDS_MAX 1024u /* fields of all steps together */
+#define URO_SCRIPT_NAMES_MAX  48u   /* names of variables */
+#define URO_SCRIPT_TERMS_MAX  3u    /* terms of a sum */
+#define URO_SCRIPT_TEXT_MAX   200u  /* octets of one text; private data is not longer */
 
 struct uro_script_text {
     const char *at;
     uint32_t length;
 };
 
-/* Variables that are always there; those of the script follow. */
+/* Predefined variables. The variables of the script follow them. */
 enum uro_script_name {
-    URO_NAME_PORT,    /* of the service that a connection asks for */
-    URO_NAME_I,       /* times that the innermost repeat was done before */
-    URO_NAME_QPN,     /* the endpoint's */
-    URO_NAME_MYQPN,   /* the script's */
-    URO_NAME_PSN,     /* our first */
-    URO_NAME_PEERPSN, /* the endpoint's first */
+    URO_NAME_PORT,    /* port of the service of a connection */
+    URO_NAME_I,       /* number of earlier rounds of the innermost repeat */
+    URO_NAME_QPN,     /* QPN of the endpoint */
+    URO_NAME_MYQPN,   /* QPN of the script */
+    URO_NAME_PSN,     /* our first PSN */
+    URO_NAME_PEERPSN, /* the endpoint's first PSN */
     URO_NAME_LOCAL_ID,
     URO_NAME_REMOTE_ID,
-    URO_NAME_ITS, /* in an answer: the PSN of what is answered */
+    URO_NAME_ITS, /* in an answer: PSN of the answered packet */
     URO_NAME_OWN_COUNT
 };
 
-/* A sum of numbers and variables; @relative: to the first PSN of the direction. Expected, it may be
- * anything from the sum up to sum + @span. */
+/* A sum of numbers and variables. @relative: relative to the first PSN of the direction. An
+ * expected number matches from the sum up to sum + @span. */
 struct uro_script_value {
     bool relative;
     uint8_t count;
@@ -42,32 +42,32 @@ struct uro_script_value {
     struct uro_script_term {
         bool minus;
         bool is_name;
-        uint64_t number; /* or index of the name */
+        uint64_t number; /* number, or index of a name */
     } terms[URO_SCRIPT_TERMS_MAX];
 };
 
 struct uro_script_field {
     enum uro_field field;
-    struct uro_script_value value; /* a number field's */
-    struct uro_script_text text;   /* a text field's */
+    struct uro_script_value value; /* of a number field */
+    struct uro_script_text text;   /* of a text field */
 };
 
 enum uro_script_kind {
-    URO_STEP_QP,      /* numbers by hand instead of a connection */
-    URO_STEP_SET,     /* a variable */
-    URO_STEP_SEND,    /* a packet or a message */
-    URO_STEP_EXPECT,  /* the next one that comes */
-    URO_STEP_AWAIT,   /* the next such one; others before it are passed over */
-    URO_STEP_NOTHING, /* comes for so long */
+    URO_STEP_QP,      /* sets the numbers of a connection by hand */
+    URO_STEP_SET,     /* sets a variable */
+    URO_STEP_SEND,    /* sends a packet or a message */
+    URO_STEP_EXPECT,  /* expects a certain packet next */
+    URO_STEP_AWAIT,   /* expects such a packet; skips others before it */
+    URO_STEP_NOTHING, /* expects no packet for some time */
     URO_STEP_WAIT,
-    URO_STEP_CONNECT, /* REQ, REP, RTU */
-    URO_STEP_ACCEPT,  /* the same from the other end */
+    URO_STEP_CONNECT, /* active connect: REQ, REP, RTU */
+    URO_STEP_ACCEPT,  /* passive side of the same exchange */
     URO_STEP_DISCONNECT,
-    URO_STEP_FRESH, /* a new connection: other numbers */
+    URO_STEP_FRESH, /* chooses new numbers for a new connection */
     URO_STEP_REPEAT,
     URO_STEP_END,
-    URO_STEP_ON,   /* from now on such packets are answered at once, and not shown */
-    URO_STEP_DROP, /* from now on the Nth such packet is not shown */
+    URO_STEP_ON,   /* answers such packets at once from now on; steps do not see them */
+    URO_STEP_DROP, /* drops the Nth such packet from now on; steps do not see it */
 };
 
 enum uro_script_what { URO_WHAT_PACKET, URO_WHAT_MESSAGE, URO_WHAT_RAW };
@@ -75,8 +75,8 @@ enum uro_script_what { URO_WHAT_PACKET, URO_WHAT_MESSAGE, URO_WHAT_RAW };
 /* A packet or message that is sent or expected. */
 struct uro_script_subject {
     enum uro_script_what what;
-    uint64_t opcodes[URO_OPCODE_WORDS]; /* of a packet; a single opcode if it is sent */
-    uint8_t opcode;                     /* the lowest of them */
+    uint64_t opcodes[URO_OPCODE_WORDS]; /* opcodes of a packet; a single opcode if it is sent */
+    uint8_t opcode;                     /* the lowest of these opcodes */
     enum uro_cm_kind message;
     struct uro_script_text name;
 };
@@ -87,19 +87,19 @@ struct uro_script_step {
     struct uro_script_text text; /* the whole line */
     struct uro_script_subject subject;
     struct uro_script_subject answer; /* ON */
-    uint32_t field_first;             /* in script->fields */
+    uint32_t field_first;             /* index in script->fields */
     uint32_t field_count;
     uint64_t
         number;    /* REPEAT, ON: times; DROP: which one; SET: index of the name; END: its REPEAT */
-    uro_time time; /* EXPECT, AWAIT: within; 0: as usual. NOTHING, WAIT: for how long */
-    uro_time after;                /* EXPECT, AWAIT: not before */
+    uro_time time; /* EXPECT, AWAIT: timeout; 0: default. NOTHING, WAIT: duration */
+    uro_time after;                /* EXPECT, AWAIT: earliest time */
     struct uro_script_value value; /* SET */
 };
 
 struct uro_script {
     struct uro_script_text title;
-    struct uro_script_text rules; /* the ids of docs/PROTOCOL.md, as they are written */
-    bool open;                    /* the architecture leaves it open */
+    struct uro_script_text rules; /* IDs of rules in docs/PROTOCOL.md */
+    bool open;                    /* the specification allows other behaviour, too */
     struct uro_script_step steps[URO_SCRIPT_STEPS_MAX];
     uint32_t step_count;
     struct uro_script_field fields[URO_SCRIPT_FIELDS_MAX];
@@ -110,17 +110,17 @@ struct uro_script {
 
 #define URO_SCRIPT_PROBLEM_MAX 240u
 struct uro_script_problem {
-    uint32_t line; /* both from 1 */
+    uint32_t line; /* line and column, from 1 */
     uint32_t column;
-    char text[URO_SCRIPT_PROBLEM_MAX]; /* the word, and what was expected in its place */
+    char text[URO_SCRIPT_PROBLEM_MAX]; /* the wrong word, and what was expected */
 };
 
-/* False, with the first thing that is wrong, when @text is no script. */
+/* Parses @text. Returns false, with the first error in @problem, when it is not a valid script. */
 URO_NODISCARD bool uro_script_read(struct uro_script *script, const char *text, size_t length,
                                    struct uro_script_problem *problem);
 
-/* The index of a variable, new if need be; -1: there are too many. */
+/* Returns the index of a variable, which is added if it is new; -1: there are too many. */
 int uro_script_name(struct uro_script *script, const char *name, size_t length);
 
-/* False when it is no address. */
+/* Parses an address. Returns false when the text is not an address. */
 bool uro_script_address(const struct uro_script_text *text, struct uro_gid *gid);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SHOWN_MAX 40 /* octets of a word in a message */
+#define SHOWN_MAX 40 /* octets of a word shown in a message */
 
 static bool is_blank(char c)
 {
@@ -66,7 +66,7 @@ static int digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
 }
 
-/* Takes a number, decimal or 0x; false: none is there, or it is too large. */
+/* Takes a number, decimal or 0x. Returns false when there is no number or it is too large. */
 static bool take_number(const char **at, const char *end, uint64_t *number)
 {
     const bool hex = end - *at > 2 && (*at)[0] == '0' && (*at)[1] == 'x';
@@ -113,7 +113,7 @@ static bool take_term(struct uro_words *words, const char **at, enum uro_field f
     if (word == NULL)
         return take_number(at, end, &term->number);
     term->number = word->send;
-    if (word_end == end && value->count == 0) { /* alone: any of them */
+    if (word_end == end && value->count == 0) { /* a word alone matches its whole range */
         term->number = word->low;
         value->span = (uint64_t)(word->high - word->low);
     }
@@ -121,7 +121,7 @@ static bool take_term(struct uro_words *words, const char **at, enum uro_field f
     return true;
 }
 
-/* A number to be sent is within its field; that of a sum with names is known later. */
+/* Returns whether the number fits the field. A sum with variables is checked later. */
 static bool fits(const struct uro_script_value *value, enum uro_field field)
 {
     return field == URO_FIELD_COUNT || value->relative || value->count > 1 ||
@@ -130,7 +130,7 @@ static bool fits(const struct uro_script_value *value, enum uro_field field)
             value->span <= uro_field_max(field) - value->terms[0].number);
 }
 
-/* The upper end of a range, if there is one: "..9", or after a relative number "..+9". */
+/* Takes the upper end of a range, if there is one: "..9", or after a relative number "..+9". */
 static bool take_range(struct uro_words *words, size_t from, const char **at,
                        struct uro_script_value *value)
 {
