@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* devices.c - `uroce devices`: what is configured, with GIDs and state, and what is wrong with it.
+/* devices.c - `uroce devices`: lists the configured devices, with GIDs, state and configuration
+ * errors.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -92,9 +93,9 @@ static struct uro_device *device_named(const char *name)
     return NULL;
 }
 
-static bool is_lone_default; /* nothing is configured: the one device is that of `uroce run` */
+static bool is_lone_default; /* no device is configured: show the default device of `uroce run` */
 
-/* Returns whether the device is usable. */
+/* Prints the device. Returns whether it is usable. */
 static bool show(const struct uro_device_config *config, bool probe)
 {
     if (config->problem[0] != '\0') {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dump.c - `uroce dump FILE.pcap`: one line a frame, what is wrong with it, a summary. */
+/* dump.c - `uroce dump FILE.pcap`: prints a line for each frame, with its errors, and a summary. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,8 @@ struct totals {
     uint64_t first; /* time of the first frame */
 };
 
-/* Linux rxe sums the headers of FLUSH twice; both ways are accepted, but one wants to know. */
+/* Returns whether the frame has the ICRC of Linux rxe, which covers the headers of FLUSH twice.
+ * Both forms are accepted, but the difference is shown. */
 static bool icrc_as_rxe(const struct uro_pkt *pkt)
 {
     struct uro_frame frame;

@@ -24,7 +24,7 @@ struct options {
     struct uro_gid address;
     bool has_address;
     bool background;
-    int idle_ms; /* without members; -1: for ever */
+    int idle_ms; /* longest time without members; -1: no limit */
 };
 
 static void help(FILE *out)
@@ -88,7 +88,7 @@ static int parse(int argc, char **argv, struct options *options)
     return STATUS_USAGE;
 }
 
-/* Everything is ready. Returns what fork() does; all of the broker is the child's. */
+/* Forks when everything is ready. Returns like fork(). The child runs the broker. */
 static pid_t go_to_background(void)
 {
     pid_t child = fork();
@@ -103,7 +103,8 @@ static pid_t go_to_background(void)
     return 0;
 }
 
-/* It needs a descriptor for each share, each process and a few more. */
+/* Raises the limit of file descriptors: the broker needs a descriptor for each share, for each
+ * process, and a few more. */
 static void raise_limit(void)
 {
     struct rlimit limit;
@@ -114,8 +115,8 @@ static void raise_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* A broker lives longer than who started it: what that one had open must not stay open for so
- * long. */
+/* Closes inherited descriptors. A broker lives longer than the process that started it, so it must
+ * not keep that process's files open. */
 static void close_inherited(void)
 {
     enum { FIRST = 3, MOST = 65536 };
@@ -124,7 +125,7 @@ static void close_inherited(void)
     if (syscall(SYS_close_range, FIRST, ~0u, 0u) == 0)
         return;
 #endif
-    for (int fd = FIRST; fd < MOST; fd++) /* before Linux 5.9 */
+    for (int fd = FIRST; fd < MOST; fd++) /* fallback for Linux before 5.9 */
         (void)close(fd);
 }
 
@@ -147,7 +148,7 @@ int uro_app_hub(int argc, char **argv)
         return status;
     if (options.background)
         close_inherited();
-    (void)prctl(PR_SET_NAME, "uroce-hub"); /* messages about a taken port name the process */
+    (void)prctl(PR_SET_NAME, "uroce-hub"); /* messages about a port in use show this name */
     raise_limit();
     const int opened = uro_broker_open(&broker, &options.address, clock_s, error);
     if (opened == 0 && !options.background)

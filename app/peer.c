@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* peer.c - `uroce peer SCRIPT...`: plays scripts of packets against a RoCE endpoint, and says
- * whether it did what they expect. docs/PEER.md is the manual.
+/* peer.c - `uroce peer SCRIPT...`: runs packet scripts against a RoCE endpoint, and reports whether
+ * it did what they expect. docs/PEER.md is the manual.
  */
 #define _GNU_SOURCE /* getopt_long, getrandom */
 #include <errno.h>
@@ -209,7 +209,7 @@ static bool has_name(const struct uro_script *script, const struct set *set)
     return false;
 }
 
-/* All of them, before any is played. */
+/* Loads all scripts before any of them is played. */
 static bool load_all(struct settings *settings, struct file *files, uint32_t count)
 {
     bool good = true;
@@ -245,7 +245,8 @@ static const struct uro_device_config *first_device(void)
     return NULL;
 }
 
-/* Our address for the endpoint: the first of its kind that is in its subnet, else the first. */
+/* Chooses our address among those of the endpoint's kind (IP version, link-local or not): the first
+ * address in its subnet, else the last address. */
 static bool choose_address(const struct uro_device_config *device, struct uro_play_config *play)
 {
     bool found = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* peer_link.c - see peer_link.h. One thread: the player is the only one that waits for frames. */
+/* peer_link.c - see peer_link.h. There is one thread: only the player waits for frames. */
 #define _GNU_SOURCE /* ppoll */
 #include "peer_link.h"
 
@@ -15,7 +15,7 @@
 #include "io/pcap/pcap_write.h"
 
 #define CACHE_LINE 64u
-#define NAP        URO_MS(1) /* at most, where the port cannot wake us, and for a link to come up */
+#define NAP        URO_MS(1) /* longest sleep if the port cannot wake us, or the link is down */
 
 static struct uro_port *open_port(const struct uro_device_config *config,
                                   char error[static URO_PORT_ERROR_MAX])
@@ -101,7 +101,7 @@ static struct timespec timespec_of(uro_time time)
                               .tv_nsec = (long)(time % 1000000000u) };
 }
 
-/* Until a frame comes, or @most passed. */
+/* Sleeps until a frame arrives, for @most at most. */
 static void rest(struct uro_peer_link *link, uro_time most)
 {
     struct uro_port *port = link->port;
@@ -136,7 +136,7 @@ bool uro_peer_link_wait(struct uro_peer_link *link, uro_time patience)
 
 #define FRAME_MAX 9618u
 
-/* A script sees frames in one piece. */
+/* Passes a frame to the script in contiguous memory. */
 static void input(struct uro_play *play, const struct uro_pkt *pkt, uro_time now)
 {
     static uint8_t octets[FRAME_MAX];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.c - `uroce run`: the environment an unmodified verbs program needs, then the program.
+/* run.c - `uroce run`: sets up the environment that an unmodified verbs program needs, then starts
+ * the program.
  *
  * Both variables are needed: LD_LIBRARY_PATH for programs that dlopen libibverbs by name,
- * LD_PRELOAD for those whose own RPATH would win. A second library is preloaded for programs that
- * look for devices in /sys and /dev, and UROCE_TREE tells it where the files are.
+ * LD_PRELOAD for programs whose own RPATH would have priority. A second library is preloaded for
+ * programs that search for devices in /sys and /dev. UROCE_TREE has the path of its files.
  */
 #define _GNU_SOURCE /* readlink, execvp */
 #include <errno.h>
@@ -54,12 +55,13 @@ static void help(FILE *out)
 
 struct library {
     const char *name;
-    const char *in_build; /* from the directory of this program in the build tree */
+    const char *in_build; /* path from this program's directory in the build tree */
     char directory[PATH_MAX];
     char path[PATH_MAX + 64];
 };
 
-/* Beside this program as installed, or in the build tree, where this program's directory is app. */
+/* Finds the library relative to this program, as installed or in the build tree, where the
+ * directory of this program is app. */
 static bool is_there(struct library *library)
 {
     const char *const places[] = { URO_LIBRARY_DIR_FROM_BIN, library->in_build };
@@ -84,7 +86,7 @@ static bool is_there(struct library *library)
     return false;
 }
 
-/* Says why when it cannot be. */
+/* Finds the library, or prints the reason for failure. */
 static bool find_library(struct library *library)
 {
     if (!is_there(library)) {
@@ -104,7 +106,7 @@ static bool find_library(struct library *library)
     return true;
 }
 
-/* Sets @name to @value in front of what it was. */
+/* Puts @value in front of the present value of @name. */
 static void prepend(const char *name, const char *value, char separator)
 {
     const char *before = getenv(name);
@@ -120,7 +122,7 @@ static void prepend(const char *name, const char *value, char separator)
 }
 
 struct settings {
-    char *devices; /* the texts of --device, or NULL */
+    char *devices; /* arguments of --device, or NULL */
     bool paths, quiet;
 };
 
@@ -136,8 +138,8 @@ static bool add_device(char **devices, const char *spec)
     return true;
 }
 
-/* The file's whole name, for a program that goes elsewhere. A link at its end stays one, and is
- * refused by who reads it. */
+/* Sets UROCE_CONFIG to the absolute path, because the program may change its directory. A symbolic
+ * link as the last component is not resolved: the reader of the file refuses it. */
 static bool use_config(const char *file)
 {
     char directory[PATH_MAX], path[2 * PATH_MAX];
@@ -162,7 +164,8 @@ static void load_verbs(const struct library *library)
     prepend("LD_PRELOAD", library->path, ' ');
 }
 
-/* Most programs do without: when there can be no tree they run all the same. */
+/* Loads the library that shows devices in /sys and /dev. Failure is not fatal, because most
+ * programs do not need it. */
 static bool load_paths(void)
 {
     struct library library = { .name = PATHS, .in_build = "../lib/paths" };
@@ -189,8 +192,8 @@ static int execute(char **argv, const struct settings *settings)
 {
     struct library verbs = { .name = LIBRARY, .in_build = "../lib/abi" };
 
-    (void)unsetenv("UROCE_TREE"); /* that of a `uroce run` around this one */
-    if (!find_library(&verbs))    /* before the devices: their plug-ins are beside it */
+    (void)unsetenv("UROCE_TREE"); /* set by an outer `uroce run` */
+    if (!find_library(&verbs))    /* before the devices, whose plug-ins are next to this library */
         return STATUS_NO_EXEC;
     if (!uro_run_default_device(settings->quiet))
         return STATUS_USAGE;

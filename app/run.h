@@ -6,23 +6,23 @@
 
 #include "host/host.h"
 
-/* Sets UROCE_DEVICES to the default device, uroce0:udp,ip=auto. False when devices are configured
- * already. */
+/* Sets UROCE_DEVICES to the default device, uroce0:udp,ip=auto. Returns false when devices are
+ * configured already. */
 bool uro_run_choose_default(void);
 
-/* Why the default device is not usable, without the place that the configuration names: it is not
- * the user's. */
+/* Returns the reason why the default device is not usable. Leaves out the place in the
+ * configuration, because the user did not write it. */
 const char *uro_run_default_problem(const struct uro_device_config *config);
 
-/* When the environment names no device: chooses the default one and says so, unless @quiet. Warns
- * when it is a loopback address, in any case. False when there is no such device; stderr says
- * why. */
+/* Chooses the default device if the environment names no device, and prints that, unless @quiet.
+ * Always warns about a loopback address. Returns false when the default device is not usable, and
+ * prints the reason to stderr. */
 bool uro_run_default_device(bool quiet);
 
-/* Starts the brokers of the addresses that devices over UDP have, and keeps them until this
- * process, which is the program soon, and all of its children have ended. */
+/* Starts the brokers for the addresses of UDP devices. Keeps them running until this process, which
+ * becomes the program, and all of its children have ended. */
 void uro_run_brokers(void);
 
-/* Warns on stderr when uroce cannot be loaded into @program, as execvp() would find it: when it is
- * static, has more rights than its caller, or is built with AddressSanitizer. */
+/* Warns on stderr when uroce cannot be loaded into @program, which is searched as by execvp(): the
+ * program is static, has more privileges than its caller, or is built with AddressSanitizer. */
 void uro_run_look_at(const char *program);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_hub.c - what `uroce run` does so that more than one process can have an address over UDP: it
- * starts the broker of each address, and keeps it.
+/* run_hub.c - lets several processes share an address over UDP: starts the broker of each address
+ * for `uroce run`, and keeps it running.
  *
- * A descriptor with a shared lock goes through exec into the program and its children; the kernel
- * lets go of the lock when the last of them ends. A broker does not end while somebody has the
+ * The program and its children inherit a descriptor with a shared lock through exec. The kernel
+ * releases the lock when the last of them ends. A broker does not end while any process has the
  * lock.
  */
 #define _GNU_SOURCE /* posix_spawn, struct ucred */
@@ -21,19 +21,19 @@
 #include "run.h"
 
 #define IDLE_SECONDS "10" /* longer than it takes to start the second process of a test */
-#define FD_FROM      100  /* out of the way of programs that count on small numbers */
+#define FD_FROM      100  /* high, because some programs assume small numbers of their own */
 #define HELD_MAX     64u
 
 extern char **environ;
 
-/* Locks; they are closed by exec until all brokers have been started, which must not inherit
- * them. */
+/* Locks. They are close-on-exec until all brokers have been started, because a broker must not
+ * inherit them. */
 struct held {
     int fds[HELD_MAX];
     unsigned count;
 };
 
-/* Whether the link says hub=no. */
+/* Returns whether the link has hub=no. */
 static bool is_alone(const char *link)
 {
     for (const char *word = strchr(link, ','); word != NULL; word = strchr(word + 1, ','))
@@ -42,7 +42,8 @@ static bool is_alone(const char *link)
     return false;
 }
 
-/* The broker says why when it cannot be; the program is then alone, or says why it cannot be. */
+/* Starts the broker of @address. On failure the broker prints the reason, and the program tries to
+ * use the address alone. */
 static void start_broker(const struct uro_gid *address)
 {
     char text[URO_GID_TEXT_MAX];
@@ -56,7 +57,7 @@ static void start_broker(const struct uro_gid *address)
         (void)waitpid(child, NULL, 0);
 }
 
-/* Keeps the broker that was found in @directory. */
+/* Keeps the broker in @directory running. */
 static void hold_there(const struct uro_hub_directory *directory, const struct uro_gid *address,
                        struct held *held)
 {

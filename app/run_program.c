@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_program.c - looks at the program that `uroce run` is to start: a library cannot be loaded
- * into each. */
+/* run_program.c - checks the program that `uroce run` starts, because a library cannot be preloaded
+ * into every program. */
 #define _GNU_SOURCE /* strchrnul */
 #include <elf.h>
 #include <fcntl.h>
@@ -17,9 +17,9 @@
 
 #include "run.h"
 
-#define HEADERS_MAX 64u   /* program headers looked at */
-#define DYNAMIC_MAX 1024u /* entries of the dynamic section looked at */
-#define NAME_SIZE   16u   /* of a library's name, only its beginning matters */
+#define HEADERS_MAX 64u   /* program headers that are read */
+#define DYNAMIC_MAX 1024u /* entries of the dynamic section that are read */
+#define NAME_SIZE   16u   /* octets of a library's name; only its beginning matters */
 
 /* ---- finding it ------------------------------------------------------------------------------ */
 
@@ -30,7 +30,7 @@ static bool is_program(const char *path)
     return stat(path, &is) == 0 && S_ISREG(is.st_mode) && access(path, X_OK) == 0;
 }
 
-/* The file that execvp() would start. */
+/* Finds the file that execvp() would start. */
 static bool find_program(const char *name, char path[static PATH_MAX])
 {
     const char *at = getenv("PATH");
@@ -54,10 +54,10 @@ static bool find_program(const char *name, char path[static PATH_MAX])
     }
 }
 
-/* ---- rights ---------------------------------------------------------------------------------- */
+/* ---- privileges ------------------------------------------------------------------------------ */
 
-/* Returns the reason why the program has more rights than its caller, or NULL. The loader then
- * ignores LD_PRELOAD. */
+/* Returns the reason why the program has more privileges than its caller, or NULL. The dynamic
+ * loader ignores LD_PRELOAD for such a program. */
 static const char *more_rights(const char *path)
 {
     struct stat is;
@@ -88,7 +88,7 @@ static bool read_at(const struct elf *elf, void *out, size_t size, uint64_t offs
     return offset <= INT64_MAX && pread(elf->fd, out, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* False for what is no program of this machine's word size: scripts above all. */
+/* Reads the ELF headers. Returns false for scripts, and for programs of another word size. */
 static bool read_headers(struct elf *elf)
 {
     const uint16_t one = 1;
@@ -111,7 +111,7 @@ static const Elf64_Phdr *header_of(const struct elf *elf, uint32_t type)
     return NULL;
 }
 
-/* The place in the file of what is loaded to @address, 0 when nothing is. */
+/* Returns the file offset of the data that is loaded to @address; 0: none. */
 static uint64_t offset_of(const struct elf *elf, uint64_t address)
 {
     for (uint32_t i = 0; i < elf->count; i++) {
@@ -122,7 +122,7 @@ static uint64_t offset_of(const struct elf *elf, uint64_t address)
     return 0;
 }
 
-/* Whether the program wants a library whose name begins with @begin. */
+/* Returns whether the program needs a library whose name begins with @begin. */
 static bool needs(const struct elf *elf, const char *begin)
 {
     static Elf64_Dyn entries[DYNAMIC_MAX];
@@ -145,7 +145,7 @@ static bool needs(const struct elf *elf, const char *begin)
     return false;
 }
 
-/* ---- what is said ---------------------------------------------------------------------------- */
+/* ---- warnings -------------------------------------------------------------------------------- */
 
 static bool order_is_not_checked(void)
 {
@@ -184,7 +184,7 @@ void uro_run_look_at(const char *program)
     char path[PATH_MAX];
 
     if (!find_program(program, path))
-        return; /* execvp() says why */
+        return; /* the caller reports the error of execvp() */
     const char *rights = more_rights(path);
     if (rights == NULL) {
         look_at_file(path);

@@ -23,8 +23,8 @@ bool uro_run_choose_default(void)
     return true;
 }
 
-/* The program reads the configuration again: the warning has been printed, so the address is now
- * meant. */
+/* Makes the loopback address explicit. The program reads the configuration again, and must not warn
+ * a second time. */
 static void settle_loopback(const struct uro_device_config *config)
 {
     char text[URO_GID_TEXT_MAX], devices[URO_GID_TEXT_MAX + sizeof "uroce0:udp,ip="];

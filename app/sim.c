@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sim.c - `uroce sim --seed N`: a simulated network with faults, repeatable from its seed. */
+/* sim.c - `uroce sim --seed N`: runs a simulated network with faults, reproducible from its
+ * seed. */
 #define _GNU_SOURCE /* getopt_long */
 #include <errno.h>
 #include <getopt.h>
@@ -13,7 +14,7 @@
 #include "app.h"
 #include "sim/sim.h"
 
-#define KEPT (1 << 30) /* octets: what free() keeps for the next seed */
+#define KEPT (1 << 30) /* octets that free() keeps for the next seed */
 
 struct settings {
     uint64_t seed;
@@ -78,7 +79,7 @@ static int print_parts(void)
     return 0;
 }
 
-/* Returns -1 to go on, or the exit status. */
+/* Reads the options. Returns -1 to continue, or the exit status. */
 static int parse(int argc, char **argv, struct settings *settings)
 {
     static const struct option options[] = {
@@ -127,7 +128,7 @@ static void print_line(const char *line)
     (void)printf("%s\n", line);
 }
 
-/* An assertion failed: what led to it is told before the program dies of it. */
+/* Settings that are printed when an assertion fails, so that the run can be repeated. */
 static uint64_t seed_running;
 static const struct settings *settings_running;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tree.c - where the tree is, how it is made, and how long it stays.
+/* tree.c - chooses the place of the tree, makes it, and removes old trees.
  *
- * A descriptor with a shared lock goes through exec into the program and its children; the kernel
- * lets go of the lock when the last of them ends, however it ends. A process that makes a tree
+ * The program and its children inherit a descriptor with a shared lock through exec. The kernel
+ * releases the lock when the last of them ends, for whatever reason. A process that makes a tree
  * first removes the trees without a lock.
  */
 #define _GNU_SOURCE /* nftw, secure_getenv, vdprintf */
@@ -25,8 +25,8 @@
 #include "paths/map.h"
 
 #define PREFIX_LENGTH (sizeof URO_TREE_IN_RUNTIME - sizeof "XXXXXX")
-#define ATTEMPTS      8   /* a tree may be taken for a forgotten one before it is locked */
-#define FD_FROM       100 /* out of the way of programs that count on small numbers */
+#define ATTEMPTS      8   /* another process may remove a new tree before it is locked */
+#define FD_FROM       100 /* high, because some programs assume small numbers of their own */
 #define DEPTH         8
 
 /* ---- filling -------------------------------------------------------------------------------- */
@@ -38,7 +38,7 @@ static void fail(struct uro_tree *tree, const char *path)
     (void)snprintf(tree->path + length, sizeof tree->path - length, "/%s", path);
 }
 
-/* The directories of @path up to its last slash. */
+/* Makes the directories of @path up to its last slash. */
 static void make_parents(struct uro_tree *tree, const char *path)
 {
     char parent[PATH_MAX];
@@ -84,8 +84,8 @@ void uro_tree_link(struct uro_tree *tree, const char *path, const char *target)
         fail(tree, path);
 }
 
-/* Links to what the kernel has in @directory, which need not exist. By system call: this program
- * may itself have been started by `uroce run`, and be shown a tree. */
+/* Makes links to the kernel's entries of @directory, which need not exist. Uses system calls,
+ * because this program may itself run under `uroce run` and be redirected to a tree. */
 static void link_to_kernels(struct uro_tree *tree, const char *directory, const char *path)
 {
     char name[PATH_MAX], target[PATH_MAX];
@@ -120,8 +120,7 @@ static void fill(struct uro_tree *tree)
 
 /* ---- place and life ------------------------------------------------------------------------- */
 
-/* A directory in which nobody else can take away or replace what is ours, and that nobody else can
- * replace. */
+/* Returns whether no other user can replace the directory, or remove or replace our files in it. */
 static bool is_safe(const char *path)
 {
     char inside[URO_PATHS_TREE_MAX + PATH_MAX], problem[192];
@@ -136,7 +135,7 @@ static bool is_safe(const char *path)
     return uro_config_check_path(inside, problem, sizeof problem) == NULL;
 }
 
-/* Returns NULL if there is no safe directory. */
+/* Returns the directory for the tree, or NULL if there is no safe directory. */
 static const char *runtime_directory(void)
 {
     const char *places[] = { secure_getenv("XDG_RUNTIME_DIR"), secure_getenv("TMPDIR"), "/tmp" };
@@ -147,7 +146,7 @@ static const char *runtime_directory(void)
     return NULL;
 }
 
-/* Our own directory at @path, or -1. */
+/* Opens our own directory at @path. Returns its descriptor, or -1. */
 static int open_own(const char *path)
 {
     struct stat is;
@@ -202,7 +201,7 @@ static int make_locked(struct uro_tree *tree, const char *directory)
         return -EAGAIN;
     }
     tree->fd = fcntl(fd, F_DUPFD, FD_FROM);
-    if (tree->fd < 0) /* the limit of open files is low */
+    if (tree->fd < 0) /* the limit of open files is below FD_FROM */
         tree->fd = fcntl(fd, F_DUPFD, 0);
     (void)close(fd);
     return tree->fd < 0 ? -errno : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tree_device.c - what the kernel's files would say of a device. Says the same as the queries of
- * lib/verbs/query.c: tests/system/test_uroce.py compares them.
+/* tree_device.c - writes the files that the kernel would have for a device. Their values are those
+ * of the queries of lib/verbs/query.c: tests/system/test_uroce.py compares them.
  *
- * Nothing is said of counters: files do not change when the device's counters do.
+ * There are no counters, because the files do not change when the device's counters do.
  */
 #include <net/if.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define CPUS_MAX 1024
 #define PATH     256
 
-/* Paths of one device all begin alike. */
+/* A device, whose paths all have the same beginning. */
 struct device {
     struct uro_tree *tree;
     const struct uro_device_config *config;
@@ -60,7 +60,7 @@ static void say_gid(const struct device *device, unsigned int index)
     say(device, name, text);
 }
 
-/* Writes the type of a GID and its interface. For an empty slot both files are unreadable, as in
+/* Writes the type of a GID and its interface. For an empty entry both files are unreadable, as in
  * the kernel. */
 static void say_gid_attributes(const struct device *device, unsigned int index)
 {
@@ -97,7 +97,7 @@ static void say_port(const struct device *device)
     uro_tree_directory(device->tree, path_of(device, path, "ports/1/hw_counters"));
 }
 
-/* Every CPU is as near as any other: masks of 32, the highest first. */
+/* Writes the local CPUs, which are all CPUs, as masks of 32 with the highest first. */
 static void say_cpus(const struct device *device)
 {
     long count = sysconf(_SC_NPROCESSORS_CONF);
@@ -113,7 +113,8 @@ static void say_cpus(const struct device *device)
     say(device, "device/local_cpus", text);
 }
 
-/* Each interface once, however many addresses it has: a link that is there already stays. */
+/* Writes a link for each interface. An interface with several addresses has one link: an existing
+ * link stays. */
 static void say_interfaces(const struct device *device)
 {
     char interface[IF_NAMESIZE], name[64], path[PATH], target[64];
@@ -127,7 +128,7 @@ static void say_interfaces(const struct device *device)
     }
 }
 
-/* The other two places know a device by its number. */
+/* Writes the entries in the other two directories, which use the number of the device. */
 static void say_verbs(const struct device *device, unsigned int index)
 {
     char path[PATH];
@@ -137,7 +138,8 @@ static void say_verbs(const struct device *device, unsigned int index)
     (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/abi_version", index);
     uro_tree_file(device->tree, path, "1\n");
     (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/dev", index);
-    uro_tree_file(device->tree, path, "1:3\n"); /* /dev/null, as the node below */
+    /* device number of /dev/null, to which the node below is a link */
+    uro_tree_file(device->tree, path, "1:3\n");
     (void)snprintf(path, sizeof path, "dev/infiniband/uverbs%u", index);
     uro_tree_link(device->tree, path, "/dev/null");
 }
