@@ -109,7 +109,8 @@ void uro_play_fini(struct uro_play *play);
  * the variable. */
 bool uro_play_set(struct uro_play *play, const char *name, size_t length, uint64_t value);
 
-/* The functions work like those of an engine. */
+/* Take input, and return output and the next time, like uro_engine_input(), uro_engine_output() and
+ * uro_engine_next(). */
 void uro_play_input(struct uro_play *play, const struct uro_pkt *pkts, uint32_t count,
                     uro_time now);
 URO_NODISCARD uint32_t uro_play_output(struct uro_play *play, struct uro_tx *tx, uint32_t room,

@@ -145,7 +145,7 @@ static bool read_field(struct reader *r, const struct uro_script_subject *subjec
     return uro_words_value(words, name + 1, to->field, &to->value);
 }
 
-/* Reads an option that may stand between the fields of an expectation. */
+/* Reads an option of an expectation, which may be given between its fields. */
 static bool read_patience(struct reader *r, bool *taken)
 {
     struct uro_words *words = &r->words;

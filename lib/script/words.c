@@ -94,7 +94,7 @@ static const char *name_end(const char *at, const char *end)
     return at;
 }
 
-/* Takes a number, a $name, or a word that the field knows. */
+/* Takes a number, a $name, or a word that is defined for the field. */
 static bool take_term(struct uro_words *words, const char **at, enum uro_field field,
                       struct uro_script_value *value)
 {

@@ -16,7 +16,7 @@ struct uro_cable_entry {
     bool held; /* waits for the next frame to overtake it */
 };
 
-/* Each slot is in exactly one entry of the ring. Entries behind the frames have the free slots. */
+/* Each slot is in exactly one entry of the ring. Entries after the frames have the free slots. */
 struct uro_cable_queue {
     uint8_t *memory;    /* URO_CABLE_SLOTS slots */
     uint32_t slot_size; /* size of a slot: the longest frame, bytes */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link_options.c - the plug-in's driver: what a memif is called, and its options, which are those
+/* link_options.c - the driver of memif links: their name, and their options, which are the options
  * of DPDK's driver and user=. */
 #include "io/common/link_options.h"
 
@@ -79,7 +79,7 @@ static const struct uro_port_driver driver = {
 
 const struct uro_port_plugin uro_port_plugin = { URO_PORT_PLUGIN_VERSION, 1, &driver };
 
-/* A ring without room for the longest frame would be full for ever. */
+/* Refuses a ring that cannot hold the longest frame, because it would stay full for ever. */
 static int check_ring(const struct uro_memif_options *with, uint32_t frame_max,
                       char error[static URO_PORT_ERROR_MAX])
 {
@@ -108,7 +108,8 @@ int uro_memif_options_read(const char *link, uint32_t frame_max, struct uro_memi
     into->has_mac = (given >> MAC & 1) != 0;
     into->has_user = (given >> USER & 1) != 0;
     into->buffer = into->buffer / LINE * LINE;
-    /* The permissions of a socket with a file decide who may connect to it. */
+    /* Without user=, the file permissions of a socket decide which users may connect. An abstract
+     * socket has no file. */
     if (!into->has_user)
         into->user = into->server && !into->abstract ? URO_MEMIF_ANY_USER : geteuid();
     return check_ring(into, frame_max, error);

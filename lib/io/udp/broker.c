@@ -83,8 +83,9 @@ uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, u
 
 /* ---- reports of the network ------------------------------------------------ */
 
-/* The kernel does not look into the packet that an ICMP message quotes: it gives the report to any
- * of the sockets. So every member gets it. A member knows its own destinations. */
+/* The kernel does not examine the packet that an ICMP message quotes: it gives the report to any of
+ * the sockets. So every member gets the report, and ignores reports about other destinations than
+ * its own. */
 
 #define AT_ONCE     64u  /* reports read from one socket in a row */
 #define SECOND_MOST 100u /* reports a second: ICMP is easy to forge */

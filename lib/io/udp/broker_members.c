@@ -120,9 +120,9 @@ static int lock_there(struct uro_broker *broker, const struct uro_hub_directory 
     return -EWOULDBLOCK;
 }
 
-/* Takes the lock in the first place there is, unless another broker has it in any of them. Returns
- * as lock_there(); -ENOENT: there is no place; -EPERM: nor that, and somebody else has
- * @directory. */
+/* Takes the lock in the first usable directory, unless another broker has the lock in any
+ * directory. Returns as lock_there(). -ENOENT: there is no directory. -EPERM: another user owns or
+ * may write to the only directory, which is copied to @directory. */
 static int lock_anywhere(struct uro_broker *broker, struct uro_hub_directory *directory)
 {
     int result = -ENOENT;
@@ -184,7 +184,7 @@ int uro_broker_open_listener(struct uro_broker *broker, char error[static URO_PO
         return 0;
     if (result < 0)
         return explain_place(result, &directory, error);
-    if (other_serves(&broker->name)) { /* somebody removed the lock file of a running broker */
+    if (other_serves(&broker->name)) { /* the lock file of a running broker was removed */
         uro_hub_directory_unlock(broker->lock, broker->lock_path);
         broker->lock = -1;
         return 0;

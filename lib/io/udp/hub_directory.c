@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REPLACED_MOST 16 /* times that a lock's file was removed between opening and locking it */
+#define REPLACED_MOST 16 /* times that the lock file was removed between open and lock */
 
 /* ---- the directory ------------------------------------------------------ */
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link_options.c - the plug-in's driver: what a link over UDP sockets is called, and its
- * options. */
+/* link_options.c - the driver of links over UDP sockets: their name and options. */
 #define _GNU_SOURCE /* struct mmsghdr */
 #include "io/common/link_options.h"
 

@@ -25,11 +25,10 @@ struct uro_undelivered;
 struct uro_raw_tap;
 
 struct uro_sock {
-    int fd;                      /* -1: the broker of the address is gone */
-    struct uro_share *share;     /* if other processes share the address, or NULL */
-    struct uro_raw_tap *raw_tap; /* sees the IP headers that the socket hides, or NULL */
-    struct uro_undelivered
-        *undelivered; /* takes what the connection manager must hear of, or NULL */
+    int fd;                              /* -1: the broker of the address is gone */
+    struct uro_share *share;             /* if other processes share the address, or NULL */
+    struct uro_raw_tap *raw_tap;         /* sees the IP headers that the socket hides, or NULL */
+    struct uro_undelivered *undelivered; /* collects reports for the connection manager, or NULL */
     const struct uro_recent_peers *recent_peers; /* recent destinations; NULL: unknown */
     bool verbose;                                /* print all errors */
     bool group;                                  /* the address is a multicast group */
