@@ -20,7 +20,7 @@
 #include "io/udp/hub_directory.h"
 #include "run.h"
 
-#define IDLE_SECONDS "10" /* longer than it takes to start the second process of a test */
+#define IDLE_SECONDS "10" /* longer than a test needs to start its second process */
 #define FD_FROM      100  /* high, because some programs assume small numbers of their own */
 #define HELD_MAX     64u
 

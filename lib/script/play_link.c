@@ -109,7 +109,7 @@ void uro_play_learn(struct uro_play *play, const struct uro_cm_msg *msg)
     link->ended |= msg->kind == URO_CM_DREQ || msg->kind == URO_CM_DREP || msg->kind == URO_CM_REJ;
 }
 
-/* Takes the next message if it is of that kind. Another kind is a deviation. */
+/* Takes the next message if it has that kind. Records a deviation for another kind. */
 static bool take(struct uro_play *play, enum uro_cm_kind kind)
 {
     struct uro_cm_msg msg;

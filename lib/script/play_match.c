@@ -8,7 +8,7 @@
 #include "cm/ip_cm.h"
 #include "script/play_inside.h"
 
-/* The differences, as text. */
+/* The differences between a frame and a step, as text. */
 struct differences {
     struct uro_play *play;
     uint64_t base; /* base of relative PSNs */

@@ -26,6 +26,6 @@ bool uro_link_options_value(const char *link, const char *name, char *out, size_
 char *uro_link_options_expects(const struct uro_link_option *option,
                                char text[static URO_LINK_OPTIONS_EXPECTS]);
 
-/* Readers of numbers and addresses for URO_OPTION_OTHER. */
+/* Read numbers and addresses, for URO_OPTION_OTHER. */
 bool uro_link_options_number(const char *value, uint32_t min, uint32_t max, uint32_t grain,
                              uint32_t *out);

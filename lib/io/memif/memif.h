@@ -30,7 +30,7 @@ struct uro_memif_options {
     uint32_t role; /* index of the choice */
     bool server;
     bool abstract;       /* the socket has a name, but no file */
-    uint32_t id;         /* number of the interface among those of one socket */
+    uint32_t id;         /* number of the interface at its socket */
     uint32_t buffer;     /* size of a buffer, in bytes */
     uint32_t slots_log2; /* of each ring */
     uint32_t user;       /* allowed user ID of the peer, besides root; or URO_MEMIF_ANY_USER */
@@ -43,7 +43,7 @@ struct uro_memif_options {
 
 enum uro_memif_step {
     URO_MEMIF_ALONE,
-    URO_MEMIF_AWAITS_HELLO, /* a client's steps: */
+    URO_MEMIF_AWAITS_HELLO, /* the steps of a client: */
     URO_MEMIF_AWAITS_INIT_ACK,
     URO_MEMIF_AWAITS_REGION_ACK,
     URO_MEMIF_AWAITS_OUT_ACK,

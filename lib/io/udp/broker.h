@@ -26,10 +26,10 @@ struct uro_broker_member {
 
 struct uro_broker {
     struct uro_gid address;
-    struct sockaddr_un name; /* of its listener */
-    int lock;                /* on the file beside the listener; -1: another broker has it */
+    struct sockaddr_un name; /* address of the listener */
+    int lock;                /* lock on the file next to the listener; -1: another broker has it */
     char lock_path[URO_HUB_DIRECTORY_PATH_MAX];
-    char users_path[URO_HUB_DIRECTORY_PATH_MAX]; /* of the lock that each `uroce run` shares */
+    char users_path[URO_HUB_DIRECTORY_PATH_MAX]; /* path of the lock that each `uroce run` shares */
     int listener;
     int spare; /* a descriptor to close when no other is left for a new process; -1: none */
     int socks[URO_SHARES]; /* by share; [0] is the broker's; the last is -1 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ip_id.c - moving CRC registers over octets of zeros, forwards and backwards. */
+/* ip_id.c - moves CRC registers over octets of zeros, forwards and backwards. */
 #include "io/udp/ip_id.h"
 
 #include <string.h>
