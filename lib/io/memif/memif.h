@@ -61,10 +61,8 @@ struct uro_memif_queue {
     uint16_t done;               /* slots before it were returned */
     int doorbell;                /* eventfd of the receiving side, or -1 */
     uint32_t *buffers;           /* client: offset of each slot's buffer */
-    uint32_t
-        /* client, out: unused buffers; the last used buffer is on top, as it is still in the
-         * cache */
-        *spare;
+    /* client, out: unused buffers; the last used buffer is on top, as it is still in the cache */
+    uint32_t *spare;
     uint32_t spare_count;
 };
 
