@@ -11,7 +11,7 @@
 #include "wire/frame.h"
 
 /* The control connection is examined once in so many receive() calls that find no frame, because
- * that takes system calls. */
+ * each examination takes system calls. */
 #define ALONE_LOOKS 16u
 #define IDLE_LOOKS  4096u
 #define HEAD_USUAL  (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN)
@@ -83,7 +83,7 @@ bool uro_memif_queue_make(struct uro_memif *memif)
 }
 
 /* Starts the rings when both sides are connected. The client offers its buffers only now, because a
- * server may set the indices to 0 until it has received all messages. */
+ * server may reset the indices to 0 once it has received all messages. */
 void uro_memif_queue_start(struct uro_memif *memif)
 {
     struct uro_memif_queue *in = &memif->in;

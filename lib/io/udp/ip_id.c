@@ -7,8 +7,8 @@
 #include "base/crc32.h"
 
 #define POWERS 17u /* distances below 2^17 octets */
-/* packets in our pattern before a sender is held to it; more than one batch, because a counting
- * sender also shows the pattern for one batch whenever its counter wraps */
+/* Number of packets in our pattern before a sender must keep to it. It is more than a batch: a
+ * sender that counts its packets follows our pattern for a batch whenever its counter wraps. */
 #define PLAIN_ENOUGH   (4 * URO_IP_ID_BATCH)
 #define FOREIGN_ENOUGH 64u   /* packets rejected before a sender counts as changed */
 #define FLAG_DF        0x40u /* in the octet after the identification */

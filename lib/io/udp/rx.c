@@ -312,8 +312,8 @@ static bool is_ours(const struct uro_sock *sock, const uint8_t *payload, uint32_
 }
 
 /* Returns whether slots of the size of this message's packets would be better than the present
- * slots. The message of @total octets did not fit, but it counts less than the messages that did.
- * Messages between the first and the last packet of an RDMA message are most of the traffic. */
+ * slots. The message of @total octets did not fit, but it counts less than the messages that did
+ * fit. The middle packets of RDMA messages are most of the traffic. */
 static bool is_better(struct uro_rx *rx, uint32_t total)
 {
     bool better = rx->fitted < total && total > 4 * SLOT_LEAST;
