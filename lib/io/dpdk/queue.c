@@ -36,7 +36,7 @@ static void leave(unsigned before)
     RTE_PER_LCORE(_lcore_id) = before;
 }
 
-/* Linearizes frames of several segments, because the engine only reads contiguous frames. Drops
+/* Linearizes frames of several segments, because the engine needs each frame in one segment. Drops
  * frames that are too long for that. */
 static uint16_t keep_whole(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint16_t count)
 {
