@@ -9,8 +9,10 @@
  *
  *     uroce_engine_input()    takes frames that arrived
  *     uroce_engine_output()   runs the timers that are due, and returns the frames to send
- *     uroce_engine_event()    returns an event; the first call, after the frames were sent, makes completions visible
- *     uroce_engine_next()     returns the time at which output() must be called even if nothing arrives
+ *     uroce_engine_event()    returns an event; the first call, after the frames were sent, makes
+ *                             completions visible
+ *     uroce_engine_next()     returns the time at which output() must be called even if nothing
+ *                             arrives
  *
  * The same calls with the same seed have the same results. Objects (memory, queues) are in
  * uroce/objects.h.
@@ -72,7 +74,8 @@ struct uroce_engine_config {
 
 /* Creates an engine. Returns 0 or
  *   -EINVAL  an argument is NULL, @config->size is too small, or a value is out of its range
- *   -E2BIG   @config->size is larger than in this version, and a member that this version does not have is not zero
+ *   -E2BIG   @config->size is larger than in this version, and a member that this version does not
+ *            have is not zero
  *   -ENOMEM  out of memory */
 int uroce_engine_create(const struct uroce_engine_config *config, uint64_t now,
                         struct uroce_engine **engine);

@@ -48,9 +48,11 @@ int uroce_pd_destroy(struct uroce_pd *pd);
 #define UROCE_ACCESS_REMOTE_READ   (1u << 2)
 #define UROCE_ACCESS_REMOTE_ATOMIC (1u << 3)
 
-/* Registers @length bytes at @memory. The memory must stay valid until the region is destroyed. Work requests and peers
- * address the bytes by their virtual addresses in this process. Returns 0 or
- *   -EINVAL  @length is 0 or exceeds the address space, or @access has an unknown bit or lacks LOCAL_WRITE
+/* Registers @length bytes at @memory. The memory must stay valid until the region is destroyed.
+ * Work requests and peers address the bytes by their virtual addresses in this process. Returns 0
+ * or
+ *   -EINVAL  @length is 0 or exceeds the address space, or @access has an unknown bit or lacks
+ *            LOCAL_WRITE
  *   -ENOMEM  out of memory */
 int uroce_mr_create(struct uroce_pd *pd, void *memory, size_t length, unsigned access,
                     struct uroce_mr **mr);
@@ -210,7 +212,8 @@ struct uroce_qp_attr {
 };
 
 /* Changes the attributes that @mask names (UROCE_ATTR_*). Returns 0 or
- *   -EINVAL       no such transition, an attribute is missing or one too many, a value out of its range, or @now earlier than before
+ *   -EINVAL       no such transition, an attribute is missing or one too many, a value out of its
+ *                 range, or @now earlier than before
  *   -ENETUNREACH  as uroce_ah_create()
  *   -ENOMEM       all 32768 next hops of the engine are in use */
 int uroce_qp_modify(struct uroce_qp *qp, const struct uroce_qp_attr *attr, unsigned mask,
@@ -267,12 +270,14 @@ struct uroce_send {
 };
 
 /* Posts a request to the send queue. The next uroce_engine_output() takes the request. Returns 0 or
- *   -EINVAL  the state does not allow sends, the queue pair type does not support the opcode, there are too many elements or
- *            bytes, an atomic is not 8 bytes long, or a datagram has no address handle of the same protection domain
+ *   -EINVAL  the state does not allow sends, the queue pair type does not support the opcode, there
+ *            are too many elements or bytes, an atomic is not 8 bytes long, or a datagram has no
+ *            address handle of the same protection domain
  *   -ENOMEM  the queue is full */
 int uroce_qp_send(struct uroce_qp *qp, const struct uroce_send *request);
 
-/* Posts a receive for one message. On a UD queue pair the first 40 bytes receive the GRH. Returns 0 or
+/* Posts a receive for one message. On a UD queue pair the first 40 bytes receive the GRH. Returns 0
+ * or
  *   -EINVAL  the queue pair is in RESET, or there are too many elements or bytes
  *   -ENOMEM  the queue is full */
 int uroce_qp_receive(struct uroce_qp *qp, uint64_t wr_id, const struct uroce_sge *sges,

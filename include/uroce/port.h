@@ -72,11 +72,12 @@ struct uroce_port_ops {
     int (*link_up)(void *port);
 };
 
-/* Registers the driver @name for links such as "toy" or "toy,lane=3". @ops is copied. A driver cannot be removed.
- * Returns 0 or
- *   -EINVAL  an argument except @user is NULL, @name is not 1 to 15 lowercase letters, digits or _, @ops->size is too small,
- *            or open, close, receive or transmit is NULL
- *   -E2BIG   @ops->size is larger than in this version, and a member that this version does not have is not NULL
+/* Registers the driver @name for links such as "toy" or "toy,lane=3". @ops is copied. A driver
+ * cannot be removed. Returns 0 or
+ *   -EINVAL  an argument except @user is NULL, @name is not 1 to 15 lowercase letters, digits or _,
+ *            @ops->size is too small, or open, close, receive or transmit is NULL
+ *   -E2BIG   @ops->size is larger than in this version, and a member that this version does not
+ *            have is not NULL
  *   -EEXIST  another driver has this name
  *   -ENOSPC  there are 8 drivers already */
 int uroce_port_add(const char *name, const struct uroce_port_ops *ops, void *user);

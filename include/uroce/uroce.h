@@ -8,17 +8,20 @@
  *     cc program.c $(pkg-config --cflags --libs uroce)
  *
  * How liburoce takes the place of libibverbs
- *   - liburoce.so exports every ibv_*() symbol of libibverbs.so.1, with the same symbol versions. The dynamic loader searches
- *     libraries in the order of the link command: liburoce must be in front of libibverbs. pkg-config prints the right
- *     order: `-luroce -lrdmacm`, or `-luroce -libverbs -lrdmacm`. uroce_device_add() returns -ELIBACC when libibverbs is in
- *     front; ldd shows the order.
- *   - The program uses the librdmacm of the system. Its calls of ibv_*() reach liburoce for the same reason, and liburoce
- *     handles its commands to the kernel. The loader may also load the system's libibverbs.so.1, on which librdmacm depends.
- *     The program calls none of its functions and sees no real RDMA devices.
- *   - Add a device before the first rdma_*() call: rdma_create_event_channel() fails with ENODEV while there is no device.
+ *   - liburoce.so exports every ibv_*() symbol of libibverbs.so.1, with the same symbol versions.
+ *     The dynamic loader searches libraries in the order of the link command: liburoce must be in
+ *     front of libibverbs. pkg-config prints the right order: `-luroce -lrdmacm`, or `-luroce
+ *     -libverbs -lrdmacm`. uroce_device_add() returns -ELIBACC when libibverbs is in front; ldd
+ *     shows the order.
+ *   - The program uses the librdmacm of the system. Its calls of ibv_*() reach liburoce for the
+ *     same reason, and liburoce handles its commands to the kernel. The loader may also load the
+ *     system's libibverbs.so.1, on which librdmacm depends. The program calls none of its functions
+ *     and sees no real RDMA devices.
+ *   - Add a device before the first rdma_*() call: rdma_create_event_channel() fails with ENODEV
+ *     while there is no device.
  *   - A program that loads liburoce with dlopen() uses RTLD_GLOBAL and loads it before librdmacm.
- *   - Links over UDP, memif, packet sockets and DPDK are plug-ins in the directory uroce/ beside liburoce.so.
- *     UROCE_LIB_DIR names another directory. The link `cable` is built in.
+ *   - Links over UDP, memif, packet sockets and DPDK are plug-ins in the directory uroce/ beside
+ *     liburoce.so. UROCE_LIB_DIR names another directory. The link `cable` is built in.
  *   - UROCE_DEVICES and UROCE_CONFIG, when set, add devices to those of uroce_device_add().
  *
  * Threads: each function may be called from any thread, unless its comment restricts that.
@@ -45,8 +48,8 @@ const char *uroce_version(void);
 /* Adds a device. @device describes it as UROCE_DEVICES does (docs/CONFIGURATION.md):
  * NAME:LINK[;key=value]..., for example
  *
- *     uroce0:udp,ip=auto                       over UDP sockets, at the address this machine sends from
- *     left:cable,name=c0;ip=10.0.0.1/24        one end of a cable between two devices of this process
+ *     uroce0:udp,ip=auto                  over UDP sockets, at the address this machine sends from
+ *     left:cable,name=c0;ip=10.0.0.1/24   one end of a cable between two devices of this process
  *
  * ibv_get_device_list() lists the device from now on. liburoce opens the link when the program
  * creates the first CQ, queue pair or memory region, or binds an rdma_cm identifier. If the link
@@ -73,7 +76,8 @@ int uroce_device_add(const char *device, char *error, size_t size);
  * Returns 0 or
  *   -EINVAL  @name is NULL
  *   -ENODEV  no device has this name
- *   -EBUSY   a queue pair, CQ, SRQ, memory region, memory window or address handle of the device exists
+ *   -EBUSY   a queue pair, CQ, SRQ, memory region, memory window or address handle of the device
+ *            exists
  *   -ENOMEM  out of memory */
 int uroce_device_remove(const char *name);
 
@@ -87,7 +91,8 @@ int uroce_device_remove(const char *name);
  *
  *   loss       probability that a frame is lost, a decimal fraction from 0 to 1 such as 0.01
  *   duplicate  probability that a frame arrives twice
- *   reorder    probability that the next frame overtakes a frame, which waits at most 1 ms for the next frame
+ *   reorder    probability that the next frame overtakes a frame, which waits at most 1 ms for the
+ *              next frame
  *   delay_us   one-way delay of every frame in microseconds, 0 to 10000000
  *   seed       seed of the faults, 32 bits; 1 by default
  *   plugged    no: the link is down, and every frame is lost
@@ -98,10 +103,9 @@ int uroce_device_remove(const char *name);
  * while it is full. Its counters are cable_sent, cable_lost, cable_duplicated, cable_reordered and
  * cable_nowhere. */
 
-/* Changes the faults of the frames that @device sends from now on. @faults has options as above without "cable" and name=,
- * such as "loss=0.5,seed=7". Other options keep their values. With seed= the count of frames restarts at 0. @error, @size:
- * as for uroce_device_add().
- * Returns 0 or
+/* Changes the faults of the frames that @device sends from now on. @faults has options as above
+ * without "cable" and name=, such as "loss=0.5,seed=7". Other options keep their values. With seed=
+ * the count of frames restarts at 0. @error, @size: as for uroce_device_add(). Returns 0 or
  *   -EINVAL  @device or @faults is NULL, or an option is wrong
  *   -ENODEV  the device does not exist, its link is not open yet, or its link is not a cable */
 int uroce_cable_set(const char *device, const char *faults, char *error, size_t size);
@@ -118,9 +122,8 @@ const char *uroce_counter_name(unsigned index);
 /* Returns a description of counter number @index, or NULL when there are no more. */
 const char *uroce_counter_text(unsigned index);
 
-/* Writes the counter @counter of the device @device to @value. The counter is 0 until the device starts. Waits for the
- * engine lock of the device.
- * Returns 0 or
+/* Writes the counter @counter of the device @device to @value. The counter is 0 until the device
+ * starts. Waits for the engine lock of the device. Returns 0 or
  *   -EINVAL  an argument is NULL
  *   -ENODEV  no device has this name
  *   -ENOENT  no counter has this name */
