@@ -51,7 +51,8 @@ void managers_close_both(struct managers *s)
     }
 }
 
-/* Whatever a test leaves behind, nothing stays for ever: no half-open connection. */
+/* Closes both managers. Fails when a manager still holds a connection or a timer after 1000 s, such
+ * as a half-open connection. */
 int managers_close(void **state)
 {
     struct managers *s = *state;
@@ -137,7 +138,7 @@ static void hand_over(struct managers *s, struct manager *to, const struct uro_c
     uro_cm_receive(to->cm, &seen, mad, s->now);
 }
 
-/* One message; false when there was none. */
+/* Carries one message from @from to @to. Returns false when there was no message. */
 static bool carry(struct managers *s, struct manager *from, struct manager *to)
 {
     struct uro_cm_out out;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rxe.c - the model: sending, going back, and judging answers. */
+/* rxe.c - the model: sends packets, goes back, and processes responses. */
 #include "rxe.h"
 
 #include <string.h>
@@ -55,8 +55,8 @@ bool rxe_is_done(const struct rxe *rxe)
 
 /* ---- going back ---------------------------------------------------------- */
 
-/* To the oldest PSN that is not acknowledged. When that is the one behind the oldest message, the model does not notice
- * that nothing is left of the message. */
+/* Goes back to the oldest PSN that is not acknowledged. If this PSN is behind the end of the oldest
+ * message, the model does not notice that nothing is left of the message. */
 static void go_back(struct rxe *rxe)
 {
     rxe->going_back = false;
@@ -79,7 +79,7 @@ static void go_back(struct rxe *rxe)
     }
 }
 
-/* Something has to be sent again. @timeout: the timer says so. */
+/* Requests that the model goes back and retransmits. @timeout: the reason is the timer. */
 static void want_back(struct rxe *rxe, bool timeout)
 {
     if (rxe_is_done(rxe) || rxe->messages[rxe->head].state == RXE_WAITS)
@@ -193,7 +193,8 @@ static void advance(struct rxe *rxe, const struct uro_frame *frame)
         rxe->done_psn = psn_add(frame->bth.psn, 1);
 }
 
-/* The answer to the last packet of the message. Even one that is being sent again is complete then. */
+/* Processes the response to the last packet of the message. The message is then complete, even
+ * while rxe retransmits it. */
 static void answered(struct rxe *rxe, struct rxe_message *message, const struct uro_frame *frame)
 {
     complete(rxe, message);
@@ -276,7 +277,8 @@ static void judge(struct rxe *rxe, struct rxe_message *message, const struct uro
     }
 }
 
-/* An answer to a later request. True when the message is complete by that, and the next one has to be looked at. */
+/* Processes a response to a later request. Returns true when this response completes the message,
+ * so that the caller must check the next message. */
 static bool answers_later(struct rxe *rxe, struct rxe_message *message)
 {
     if (message->state != RXE_SENT)

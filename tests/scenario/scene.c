@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scene.c - what happens on the stage: posted, arrived, sent, completed. */
+/* scene.c - actions and checks of a scene: posts, arrivals, sends and completions. */
 #include "scene.h"
 
 #include <stdlib.h>
@@ -264,7 +264,8 @@ uint64_t scene_counter(const struct scene *scene, enum uro_counter counter)
     return uro_engine_counters(scene->engine)->value[counter];
 }
 
-/* All of it described by one call: what is before the bad one has not been copied yet. */
+/* Posts and sends the burst in one call. Packets in front of the bad request are described but not
+ * copied yet. */
 void scene_play_bad_one_in_a_burst(struct scene *s)
 {
     struct uro_tx tx[8];

@@ -30,10 +30,10 @@ struct scene {
     void *engine_memory;
     struct uro_engine *engine;
     uro_time now;
-    uro_time zero; /* of the times in the test */
+    uro_time zero; /* engine time that the test calls 0 */
     struct uro_cq *send_cq;
     struct uro_cq *recv_cq;
-    struct uro_qp *qp; /* the one in use */
+    struct uro_qp *qp; /* queue pair that the functions below use */
     struct {
         void *memory;
         struct uro_qp *qp; /* NULL: destroyed */
@@ -41,7 +41,7 @@ struct scene {
     uint32_t qp_count;
     struct uro_srq srq; /* with options.srq */
     void *srq_slots;
-    struct uro_ah ah; /* of UD: to 10.0.0.2 */
+    struct uro_ah ah; /* UD: address handle for 10.0.0.2 */
     bool has_ah;
     uint8_t *local;  /* for sends, receives and READ sinks */
     uint8_t *remote; /* what the peer reads and writes */
@@ -94,11 +94,11 @@ struct scene *scene_open(const struct scene_options *options);
                                               __VA_ARGS__ })
 #define scene_uc(...) scene_rc(.type = URO_QPT_UC, __VA_ARGS__)
 #define scene_ud(...) scene_rc(.type = URO_QPT_UD, __VA_ARGS__)
-/* The receiving end: 16 receives in a shared queue of domain SCENE_XRCD. */
+/* Opens the target side of XRC: 16 receives in an SRQ of domain SCENE_XRCD. */
 #define scene_xrc_tgt(...) scene_rc(.type = URO_QPT_XRC_TGT, .srq = 16, __VA_ARGS__)
 #define scene_xrc_ini(...) scene_rc(.type = URO_QPT_XRC_INI, __VA_ARGS__)
 
-/* One more queue pair, with the same CQs and shared queue; scene->qp stays what it was. */
+/* Adds a queue pair with the same CQs and SRQ. Does not change scene->qp. */
 struct uro_qp *scene_add_qp(struct scene *scene, const struct scene_options *options);
 #define scene_add(scene, ...)                                                                      \
     scene_add_qp(scene, &(const struct scene_options){ .mtu = 1024,                                \
@@ -173,7 +173,7 @@ struct scene_send {
 };
 #define SEND(...) (&(const struct scene_send){ .op = URO_WR_SEND, __VA_ARGS__ })
 
-/* The octet of the test pattern at a position. */
+/* Returns the byte of the test pattern at a position. */
 static inline uint8_t scene_octet(uint32_t position)
 {
     return (uint8_t)(position * 31 + position / 256);
@@ -181,7 +181,7 @@ static inline uint8_t scene_octet(uint32_t position)
 void scene_fill(uint8_t *at, uint32_t fill, uint32_t length);
 void scene_assert_filled(const uint8_t *at, uint32_t fill, uint32_t length);
 
-/* Posted to the shared queue when there is one. */
+/* Posts a receive, to the SRQ if the scene has an SRQ. */
 void scene_post_recv(struct scene *scene, uint64_t id, uint32_t length);
 /* The memory of the receive that was posted as number @number (0 first) with @length each. */
 const uint8_t *scene_recv_memory(const struct scene *scene, uint32_t offset);
@@ -189,41 +189,42 @@ void scene_post_send(struct scene *scene, const struct scene_send *send);
 
 void scene_rx(struct scene *scene, uro_time at, const struct scene_packet *packet);
 void scene_expect_tx(struct scene *scene, uro_time at, const struct scene_packet *packet);
-/* The octets of the next frame, at most 9000; returns how many, 0 for silence. */
+/* Writes the next frame, at most 9000 bytes. Returns its length, or 0 when there is no frame. */
 uint32_t scene_output(struct scene *scene, uro_time at, uint8_t *octets);
 void scene_expect_silence(struct scene *scene, uro_time at);
 void scene_expect_sent(struct scene *scene, uint64_t id, enum uro_wc_status status);
 void scene_expect_recv(struct scene *scene, uint64_t id, enum uro_wc_status status,
                        uint32_t length);
-/* Neither queue has a completion. */
+/* Checks that neither CQ has a completion. */
 void scene_expect_no_completion(const struct scene *scene);
-/* The last completion. */
+/* Returns the last completion that a check took. */
 const struct uro_cqe *scene_last(void);
 void scene_expect_mark(struct scene *scene, const char *rule);
 void scene_expect_state(struct scene *scene, enum uro_qp_state state);
 void scene_expect_event(struct scene *scene, enum uro_event_kind kind);
 uint64_t scene_counter(const struct scene *scene, enum uro_counter counter);
-/* Modifies to @to with no attributes; must succeed. */
+/* Modifies the queue pair to @to without attributes. Fails the test if that fails. */
 void scene_to_state(struct scene *scene, enum uro_qp_state to);
-/* An address handle, in domain 1, towards @dest whose MAC address is not asked for yet. */
+/* Makes an address handle in domain 1 for @dest, whose MAC address is not resolved yet. */
 void scene_make_ah(struct scene *scene, struct uro_ah *ah, const char *dest);
-/* The engine asks for the MAC address of @who and is told. */
+/* Answers the neighbour request of the engine for @who. */
 void scene_meet(struct scene *scene, const char *who);
-/* scene->qp joins a group; what routers are told of it is over afterwards. */
+/* Attaches scene->qp to a group and consumes the membership reports to routers. */
 void scene_attach(struct scene *scene, struct uro_mcast *member, const char *group);
 void scene_detach(struct scene *scene, struct uro_mcast *member);
-/* For a queue pair that went to RESET. */
+/* Connects a queue pair again that went to RESET. */
 void scene_connect(struct scene *scene, const struct scene_options *options);
-/* scene->qp; otherwise scene_close() does it. */
+/* Destroys scene->qp now; otherwise scene_close() destroys it. */
 void scene_destroy_qp(struct scene *scene);
 void scene_close(struct scene *scene);
 
-/* Builds the frame of @packet into @out; returns its octets. For arriving packets. */
+/* Builds the frame of the arriving packet @packet in @out. Returns its length in bytes. */
 uint32_t scene_frame(const struct scene *scene, const struct scene_packet *packet, uint8_t *out);
-/* Gives any octets to the engine. */
+/* Passes any bytes to the engine as a received frame. */
 void scene_input(struct scene *scene, uro_time at, const uint8_t *octets, uint32_t length);
-/* The same without the tag of scene->vlan. */
+/* Does the same without adding the VLAN tag of scene->vlan. */
 void scene_input_raw(struct scene *scene, const uint8_t *octets, uint32_t length);
 
-/* Four sends, the third with a bad key: what is the same for all that complete when sent. */
+/* Posts four sends, the third with a bad key. Plays the part that is the same for all types whose
+ * sends complete when they are sent. */
 void scene_play_bad_one_in_a_burst(struct scene *s);

@@ -60,7 +60,7 @@ static void open_memory(struct scene *scene)
     uro_key_register(shard, &scene->remote_key);
 }
 
-/* What the transitions of each type take, as far as scenes set it. */
+/* Returns the attribute mask of a transition to @to, without attributes that no scene sets. */
 static unsigned mask_of(enum uro_qp_type type, enum uro_qp_state to)
 {
     const unsigned path = URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN;
@@ -93,7 +93,7 @@ void scene_to_state(struct scene *scene, enum uro_qp_state to)
     assert_int_equal(uro_engine_qp_modify(scene->engine, scene->qp, &attr, mask, scene->now), 0);
 }
 
-/* Not of a queue pair: its tag has no priority. */
+/* Checks a frame that no queue pair sent: its VLAN tag has priority 0. */
 static void check_control(const struct scene *scene, const struct uro_tx *tx)
 {
     uint8_t octets[SCENE_FRAME_MAX];
@@ -149,7 +149,8 @@ void scene_connect(struct scene *scene, const struct scene_options *options)
     modify(scene, &attr, URO_QPS_RTS);
 }
 
-/* The sending end of XRC has no receives, the receiving end nothing of its own. */
+/* Adds a queue pair. An XRC initiator has no receives, and an XRC target has neither sends nor
+ * receives of its own. */
 struct uro_qp *scene_add_qp(struct scene *scene, const struct scene_options *options)
 {
     const bool ini = options->type == URO_QPT_XRC_INI;
@@ -230,7 +231,7 @@ void scene_make_ah(struct scene *scene, struct uro_ah *ah, const char *dest)
     assert_int_equal(uro_engine_ah_create(scene->engine, ah, 1, &address, scene->now), 0);
 }
 
-/* Membership is reported at once and again within a second. */
+/* Consumes the membership reports: the first at once, the second within a second. */
 static void report(struct scene *scene)
 {
     struct uro_tx tx;
@@ -269,7 +270,7 @@ void scene_destroy_qp(struct scene *scene)
     for (uint32_t i = 0; i < scene->qp_count; i++) {
         if (scene->qps[i].qp != scene->qp)
             continue;
-        free(scene->qps[i].memory); /* a sanitizer sees who still looks */
+        free(scene->qps[i].memory); /* a sanitizer then reports any later access */
         scene->qps[i].qp = NULL;
     }
     scene->qp = NULL;

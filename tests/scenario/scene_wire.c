@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scene_wire.c - encodes what a test says the peer sends, decodes what the engine sends. */
+/* scene_wire.c - encodes the packets of the peer, and decodes those of the engine. */
 #include "scene_wire.h"
 
 #include <stdio.h>

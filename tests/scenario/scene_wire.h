@@ -12,7 +12,7 @@ extern const struct uro_mac scene_peer_mac;
 uint32_t scene_arp_reply(const struct uro_mac *to, const struct uro_mac *from, const char *who,
                          uint8_t *out);
 
-/* Everything in @packet is filled in. Returns the octets. */
+/* Builds the frame of @packet, in which every field is set. Returns its length in bytes. */
 uint32_t scene_wire_build(const struct scene_packet *packet, const struct uro_mac *to,
                           const struct uro_mac *from, uint8_t *out);
 

@@ -102,7 +102,7 @@ static void move_all(struct talk *talk, struct uro_conn *conn, struct end *end)
         move(talk, conn, end, state);
 }
 
-/* Both sides ESTABLISHED, the events taken. */
+/* Makes both sides ESTABLISHED and takes the events. */
 static void establish(struct talk *talk)
 {
     const struct uro_conn_param answer = param(&talk->twins->b, "welcome");
@@ -172,7 +172,8 @@ static void connect__accept__talk__disconnect(void **state)
     finish(&talk);
 }
 
-/* The passive queue pair is in RTR, the active one in RTS; its RTU was lost and its data came. */
+/* Loses the RTU and delivers data. The passive queue pair is in RTR, the active queue pair in
+ * RTS. */
 static void data_before_the_rtu(struct talk *talk)
 {
     struct twins *s = talk->twins;
@@ -295,7 +296,7 @@ static void connect__no_route__unreachable(void **state)
     finish(&talk);
 }
 
-/* What Linux put before the application's own octets: see wire/test_cm_msg.c. */
+/* Compares with the header that Linux put in front of the private data: see wire/test_cm_msg.c. */
 /* rule CM.SERVICE */
 static void addresses_in_private_data__as_linux_has_them(void **state)
 {
@@ -355,7 +356,7 @@ static void listen__twice__address_in_use(void **state)
     finish(&talk);
 }
 
-/* Ends the requests that wait; how many there were. */
+/* Closes all waiting requests. Returns their number. */
 static unsigned end_requests(struct talk *talk)
 {
     unsigned requests = 0;
@@ -372,7 +373,7 @@ static unsigned end_requests(struct talk *talk)
     return requests;
 }
 
-/* As Linux has it: nothing is said, and who asked asks again. */
+/* As in Linux, a full backlog drops requests without a reply; the client retransmits. */
 static void connect__more_than_the_backlog__comes_again(void **state)
 {
     struct talk talk = talk_open(*state);

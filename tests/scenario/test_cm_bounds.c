@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_bounds.c - how long a peer can make us wait, and what is left of who has gone. */
+/* test_cm_bounds.c - bounds on how long a peer can make uroce wait, and on the state that remains
+ * of peers that have gone. */
 #include <errno.h>
 
 #include "base/mark.h"
@@ -9,7 +10,8 @@
 
 #define MINUTE URO_MS(69000) /* 4.096 us * 2^24 */
 
-/* The largest times that a REQ can name are hours, sixteen times; nobody holds a connection of ours that long. */
+/* The timeouts in a REQ can be hours, with up to 16 attempts. uroce limits how long such a REQ
+ * holds a connection. */
 static void cm_req__that_names_hours__holds_a_connection_for_a_minute_at_most(void **state)
 {
     struct managers *s = *state;
@@ -33,7 +35,7 @@ static void cm_req__that_names_hours__holds_a_connection_for_a_minute_at_most(vo
     assert_true(uro_mark_hit("CM.PATIENCE"));
 }
 
-/* A request that was not sent yet is not sent after its REJ. */
+/* A REQ that was not sent yet is not sent after its REJ. */
 static void cm_req__closed_before_it_is_sent__only_the_rej_goes(void **state)
 {
     struct managers *s = *state;
@@ -46,7 +48,7 @@ static void cm_req__closed_before_it_is_sent__only_the_rej_goes(void **state)
     assert_int_equal(s->a.sent[URO_CM_REJ], 1);
 }
 
-/* A listener at one address is not there for those who ask at another. */
+/* A listener at one address gets no requests for another address. */
 static void cm_listener__at_one_address__hears_nothing_of_others(void **state)
 {
     struct managers *s = *state;
@@ -68,7 +70,7 @@ static void cm_listener__at_one_address__hears_nothing_of_others(void **state)
     s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
 }
 
-/* The side that asked chose how often to try again, for both. */
+/* The retry count in the REQ applies to both sides. */
 static void cm_qp__of_either_side__tries_again_as_often_as_the_active_side_asked(void **state)
 {
     struct managers *s = *state;
@@ -97,7 +99,8 @@ static void cm_qp__of_either_side__tries_again_as_often_as_the_active_side_asked
     assert_int_equal(attr.retry_count, 3);
 }
 
-/* The service is there, and its process has all the connections it may have: the client is not told that nobody listens. */
+/* The service exists, but its process uses all its connections. The REJ must not say that the
+ * service ID is unknown. */
 static void cm_service__all_connections_in_use__is_not_called_unsupported(void **state)
 {
     struct managers *s = *state;

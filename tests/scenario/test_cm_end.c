@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_end.c - what remains of connections after their owners, for how long, and what peers are
- * told when a process ends.
+/* test_cm_end.c - what remains of connections whose owners closed them, for how long, and which
+ * messages peers get when a process ends.
  */
 #include <errno.h>
 
@@ -9,7 +9,8 @@
 
 /* ---- time-wait ----------------------------------------------------------- */
 
-/* Until nobody owns it and it is in time-wait on both sides. Returns its number at a. */
+/* Opens and closes a connection: both owners have freed it, and both sides are in TIMEWAIT. Returns
+ * its communication ID at a. */
 static uint32_t come_and_go(struct managers *s)
 {
     managers_establish(s);
@@ -54,7 +55,7 @@ static void connections__made_faster_than_timewait_ends__never_run_out(void **st
     assert_int_equal(s->b.cm->by_id.count, MANAGERS_CONNECTIONS);
 }
 
-/* The application may still ask about it, or waits for TIMEWAIT_EXIT. */
+/* The application may still query the connection, or wait for TIMEWAIT_EXIT. */
 static void timewait__owned__is_not_reused(void **state)
 {
     struct managers *s = *state;
@@ -80,7 +81,7 @@ static void timewait__owned__is_not_reused(void **state)
             uro_conn_close(mine[i], s->now);
 }
 
-/* Both go at once and neither hears of it. Returns its number at a. */
+/* Closes both sides at once and loses their messages. Returns the communication ID at a. */
 static uint32_t vanish(struct managers *s)
 {
     managers_establish(s);
@@ -91,7 +92,7 @@ static uint32_t vanish(struct managers *s)
     return number;
 }
 
-/* A DREQ that nobody answers and nobody waits for is worth less than a new connection. */
+/* A new connection takes the place of a pending DREQ without reply and without owner. */
 static void leaving__reused_when_nothing_is_in_timewait(void **state)
 {
     struct managers *s = *state;
@@ -147,7 +148,7 @@ static void service_answered__owner_gone__the_same_question_is_answered_again(vo
 
 /* ---- the process ends ---------------------------------------------------- */
 
-/* The process of one side ends. */
+/* Ends the process of one side. */
 static void end(struct managers *s, struct manager *m)
 {
     assert_false(uro_cm_end_all(m->cm, s->now));
@@ -249,7 +250,7 @@ static void process_ends__nothing_to_say__said_at_once(void **state)
     assert_true(uro_cm_end_all(s->a.cm, s->now));
 }
 
-/* More answers than there is room for: the rest is said once the first have left. */
+/* There are more REJs than room to send. The rest leaves after the first have left. */
 static void process_ends__more_refusals_than_room__all_are_said(void **state)
 {
     struct managers *s = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_fields.c - what each message says, field by field, and what its receiver makes of it. */
+/* test_cm_fields.c - the fields of each message, and how its receiver uses them. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ struct field {
     uint64_t value;
 };
 
-/* These, and no others. */
+/* Checks that @msg has exactly these fields. */
 static void expect_fields(const struct uro_cm_msg *msg, enum uro_cm_kind kind,
                           const struct field *fields, size_t count)
 {
@@ -27,7 +27,7 @@ static void expect_fields(const struct uro_cm_msg *msg, enum uro_cm_kind kind,
 }
 #define EXPECT(msg, kind, fields) expect_fields(msg, kind, fields, URO_ARRAY_LEN(fields))
 
-/* No two numbers alike. */
+/* Returns parameters in which all numbers differ. */
 static struct uro_conn_param full(enum uro_qp_type type)
 {
     return (struct uro_conn_param){ .type = type,
@@ -106,7 +106,7 @@ static void req__to_the_same_subnet__names_no_lids(void **state)
     assert_int_equal(req->value[URO_CM_HOP_LIMIT], 1);
 }
 
-/* On the wire, and as the passive side sees it. */
+/* Checks the type on the wire and on the passive side. */
 static void req__of_each_type__is_of_that_type(void **state)
 {
     static const struct {
@@ -357,7 +357,7 @@ static void passive__knows_what_the_req_said(void **state)
     assert_true(uro_mark_hit("CM.DATA.WHOLE"));
 }
 
-/* The request says how long a REP waits for its answer, and how often it is repeated. */
+/* The REQ sets the timeout of the REP and the number of its repetitions. */
 static void passive__repeats_as_the_req_said(void **state)
 {
     struct managers *s = *state;

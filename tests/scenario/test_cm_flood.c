@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_flood.c - more management datagrams than anybody means well with: what is right goes on. */
+/* test_cm_flood.c - floods of management datagrams do not stop valid traffic. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static struct uro_cm_msg request(uint32_t number)
     return req;
 }
 
-/* What the engine says now, each frame in turn: how many messages of each kind, and other packets. */
+/* Frames that the engine sent: the number of each CM message, and of other packets. */
 struct said {
     uint32_t messages[URO_CM_KIND_COUNT];
     uint32_t packets;
@@ -71,7 +71,7 @@ static void hear(struct said *said, const struct uro_tx *tx)
     }
 }
 
-/* One call with room for a burst. */
+/* Calls the engine once with room for a burst. */
 static uint32_t burst(struct scene *s, struct said *said)
 {
     struct uro_tx tx[URO_PORT_BURST];
@@ -88,7 +88,7 @@ static void listen_to(struct scene *s, struct said *said)
         ;
 }
 
-/* Nobody there answers when the engine asks for a MAC address. */
+/* Sends requests from hosts that do not answer neighbour requests. */
 static void strangers_ask(struct scene *s, struct said *said)
 {
     char from[16];
@@ -117,7 +117,7 @@ static void strangers_that_do_not_exist__others_are_answered(void **state)
     scene_close(s);
 }
 
-/* Our own repetitions come in time, too. */
+/* Our own retransmissions leave in time, too. */
 static void strangers_that_do_not_exist__a_request_of_ours_is_repeated(void **state)
 {
     struct scene *s = scene_rc();
@@ -148,7 +148,7 @@ static void strangers_that_do_not_exist__a_request_of_ours_is_repeated(void **st
     scene_close(s);
 }
 
-/* As cmtime does: nobody here has sent anything to that host, so its MAC address is not known. */
+/* As cmtime does: this side has sent nothing to that host before, so its MAC address is unknown. */
 static void requests_of_an_unknown_host__all_answered_when_it_is_known(void **state)
 {
     struct scene *s = scene_rc();
@@ -168,7 +168,8 @@ static void requests_of_an_unknown_host__all_answered_when_it_is_known(void **st
     scene_close(s);
 }
 
-/* As many messages as a port gives us at once, each with an answer; a round has several bursts. */
+/* The port delivers a full burst of messages in each call, and each needs a reply. A round has
+ * several bursts. */
 static void messages_without_end__data_goes_on(void **state)
 {
     struct scene *s = scene_rc();
@@ -190,8 +191,8 @@ static void messages_without_end__data_goes_on(void **state)
     scene_close(s);
 }
 
-/* A listener whose application is slow: what waits is bounded, the rest is not answered, or refused once
- * it is a flood, and nothing of it stays. */
+/* The application of a listener is slow. The backlog bounds the waiting requests. Others get no
+ * reply, or a REJ once uroce detects a flood, and leave no state. */
 static void requests_without_end__bounded_by_the_backlog(void **state)
 {
     struct scene *s = scene_rc();

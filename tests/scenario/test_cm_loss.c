@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_loss.c - each message of a connection lost, repeated, or not meant for anybody. */
+/* test_cm_loss.c - each CM message lost, repeated, or addressed to no connection. */
 #include <errno.h>
 #include <string.h>
 
@@ -281,7 +281,7 @@ static void messages_of_nobody__answered_or_counted(void **state)
     assert_true(uro_mark_hit("CM.STRAY"));
 }
 
-/* Right numbers from the wrong address change nothing. */
+/* Messages with the right communication IDs from the wrong address change nothing. */
 static void messages_of_somebody_else__change_nothing(void **state)
 {
     struct managers *s = *state;
@@ -376,7 +376,7 @@ static void sidr__application_rejects(void **state)
     assert_memory_equal(s->a.conn->peer.data, "no", 3);
 }
 
-/* Who guesses the ID of a question gets no datagrams by answering it. */
+/* A host that guesses the ID of a SIDR_REQ and replies to it gets no datagrams. */
 static void sidr__answered_by_somebody_else__not_heard(void **state)
 {
     struct managers *s = *state;

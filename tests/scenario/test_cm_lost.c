@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_lost.c - every message of a connection's life lost once, often and always, and every message
- * twice: both sides are told the same, each event once.
+/* test_cm_lost.c - each CM message of a connection lost once, several times and always, and each
+ * message duplicated: both sides get the same events, each once.
  */
 #include <errno.h>
 
@@ -10,7 +10,7 @@
 #define COPIES  16u /* of a message: the first and 15 repetitions */
 #define FOREVER URO_MS(400000)
 
-/* What an application that does everything at once was told. */
+/* Events that an application got which reacts at once. */
 struct told {
     uint32_t count[URO_CONN_EVENT_COUNT];
     int status[URO_CONN_EVENT_COUNT];
@@ -56,7 +56,7 @@ static bool hear(struct life *life, struct manager *m, struct told *told)
     return true;
 }
 
-/* Until nothing happens any more, for as long as any repetition can take. */
+/* Runs both sides until the longest possible retransmission has passed. */
 static void live(struct life *life)
 {
     struct managers *s = life->s;
@@ -92,7 +92,7 @@ static void fresh(void **state)
     assert_int_equal(managers_open(state), 0);
 }
 
-/* Who says it, and what makes him say it again. */
+/* The sender of a message, and the message whose repetition makes it repeat this one. */
 struct message {
     enum uro_cm_kind kind;
     bool by_b;
@@ -153,7 +153,7 @@ static void req_always_lost__unreachable_after_16(void **state)
     assert_int_equal(s->a.last.info[7], 1); /* its CA GUID */
 }
 
-/* The passive side gives up first and says so, which is heard. */
+/* The passive side gives up first and sends a REJ, which the active side accepts. */
 static void rep_always_lost__both_are_told(void **state)
 {
     struct managers *s = *state;
@@ -195,7 +195,7 @@ static void drep_always_lost__both_are_told(void **state)
     assert_int_equal(s->b.sent[URO_CM_DREP], COPIES);
 }
 
-/* The listener's application is asked again, and says no again. */
+/* The listener's application gets the request again, and rejects it again. */
 static void rej_lost__said_again_to_the_next_request(void **state)
 {
     for (uint32_t lost = 0; lost < COPIES; lost++) {
@@ -228,7 +228,7 @@ static void service__each_message_lost_up_to_15_times__comes_again(void **state)
     }
 }
 
-/* Nobody waits for a REJ that says that one waits no more: the other side finds out by itself. */
+/* The side that gives up waits for no reply to its REJ. If the REJ is lost, the peer times out. */
 static void mra_lost__next_request_is_answered_by_another(void **state)
 {
     struct managers *s = *state;
@@ -243,7 +243,7 @@ static void mra_lost__next_request_is_answered_by_another(void **state)
     assert_int_equal(s->b.sent[URO_CM_MRA], 4);
 }
 
-/* The peer accepted and left: DREQ comes to somebody who never heard of the REP. */
+/* The peer accepted and left: its DREQ reaches a side that never got the REP. */
 static void rep_lost__peer_leaves__told_in_time(void **state)
 {
     struct managers *s = *state;

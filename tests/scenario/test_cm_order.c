@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_order.c - messages that arrive late, early or without end. */
+/* test_cm_order.c - CM messages that arrive late, early, or again and again. */
 #include <errno.h>
 
 #include "base/mark.h"
@@ -13,7 +13,7 @@ static void accept_at(struct managers *s)
     assert_int_equal(uro_conn_accept(s->b.conn, &param, s->now), 0);
 }
 
-/* Counted, and answered by nobody. */
+/* Checks that @at counted the message and sent no reply. */
 static void expect_ignored(struct managers *s, struct manager *at)
 {
     managers_expect_nothing(s, at);
@@ -208,7 +208,8 @@ static void sidr_rep__after_it_was_given_up__changes_nothing(void **state)
 
 /* ---- early --------------------------------------------------------------- */
 
-/* REJ and DREQ of a connection whose request has not been fetched wait for their repetition. */
+/* A REJ or DREQ for a request that the application has not fetched is dropped. Its retransmission
+ * takes effect. */
 static void dreq__before_the_response_was_fetched__comes_again(void **state)
 {
     struct managers *s = *state;
@@ -251,7 +252,7 @@ static void apr_and_lap__at_any_time__change_nothing(void **state)
     assert_int_equal(s->b.conn->state, URO_CONN_REP_SENT);
 }
 
-/* It takes effect though the repetition was due already and only waited for its turn. */
+/* An MRA takes effect even if a retransmission was due already and waited only to be sent. */
 static void mra__overtakes_a_repetition__which_waits_then(void **state)
 {
     struct managers *s = *state;
@@ -286,7 +287,7 @@ static void mra__overtakes_a_repetition__which_waits_then(void **state)
 
 /* ---- without end --------------------------------------------------------- */
 
-/* A peer that repeats its request and never confirms is not waited for longer. */
+/* Repeating the REQ without an RTU does not extend the timeout. */
 static void req__repeated_for_ever__unreachable_in_time(void **state)
 {
     struct managers *s = *state;
@@ -306,7 +307,7 @@ static void req__repeated_for_ever__unreachable_in_time(void **state)
     managers_expect(s, &s->b, URO_CONN_UNREACHABLE, -ETIMEDOUT);
 }
 
-/* A peer that always needs more time gets it once for each repetition. */
+/* A peer that always sends an MRA gets one extension for each retransmission. */
 static void mra__repeated_for_ever__unreachable_in_time(void **state)
 {
     struct managers *s = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_qp.c - what a connection means for the attributes of its queue pair, on both sides and for
+/* test_cm_qp.c - the attributes that a connection sets on its queue pair, on both sides and for
  * each type.
  */
 #include <errno.h>
@@ -14,7 +14,7 @@
 #define RTS_DEEP                                                                                   \
     (RTS | URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_RD_ATOMIC)
 
-/* No two numbers alike. */
+/* Parameters in which all numbers differ. */
 static const struct uro_conn_param asked = { .qpn = 0x111,
                                              .responder_resources = 4,
                                              .initiator_depth = 3,
@@ -137,7 +137,7 @@ static void other_types__have_what_they_need(void **state)
     }
 }
 
-/* Reading is for those who said that they would, or would let. */
+/* READ is allowed only if a side announced that it would initiate or accept READs. */
 static void access__reads_only_when_somebody_asked_for_them(void **state)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_undelivered.c - the network says that nobody has the port that a request went to. Anybody can say so; only who
- * saw the request can show it. */
+/* test_cm_undelivered.c - ICMP errors that say that the port of a request is unreachable. Anybody
+ * can forge such an error, but only a host that saw the request can quote it. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,13 +8,13 @@
 
 #define LEAST 28u /* octets that must be shown: up to our communication ID */
 
-/* What was sent to b did not arrive, says somebody who shows @length octets of @mad. */
+/* Reports that a packet to b was undeliverable; the report quotes @length bytes of @mad. */
 static void undelivered(struct managers *s, const uint8_t *mad, uint32_t length)
 {
     uro_cm_undelivered(s->a.cm, &s->b.address, mad, length, s->now);
 }
 
-/* Reports each copy of the request that waits, until it has failed. */
+/* Reports each copy of the pending request, until the request has failed. */
 static void undelivered_always(struct managers *s, uint32_t length)
 {
     const enum uro_cm_kind kind = s->a.sent[URO_CM_REQ] > 0 ? URO_CM_REQ : URO_CM_SIDR_REQ;
@@ -36,7 +36,7 @@ static void ask_in_vain(struct managers *s)
     assert_int_equal(s->a.sent[URO_CM_REQ], 1);
 }
 
-/* No report counted: the request is not sent again early. */
+/* Checks that no report counted: the request is not sent again early. */
 static void expect_unreported(struct managers *s)
 {
     managers_pass_time(s, s->now + URO_CM_UNDELIVERED_AGAIN + URO_MS(50));
@@ -120,7 +120,7 @@ static void req__to_somebody_else__waits_on(void **state)
     expect_unreported(s);
 }
 
-/* Late, or forged by who reads along. */
+/* A late report, or one forged by a host that reads the traffic, changes nothing. */
 static void req__that_was_answered__is_what_it_is(void **state)
 {
     struct managers *s = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_whom.c - whose message it is, which listener hears it, and what an owner may not do. */
+/* test_cm_whom.c - which connection and which listener a message reaches, and calls that an owner
+ * must not make. */
 #include <errno.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ static struct uro_cm_msg message(const struct managers *s, enum uro_cm_kind kind
     return msg;
 }
 
-/* A request as a would send it, caught on its way. */
+/* Returns a REQ of a that was caught on the wire. */
 static struct uro_cm_msg caught_request(struct managers *s)
 {
     s->a.lose[URO_CM_REQ] = UINT32_MAX;
@@ -44,7 +45,7 @@ static void accept_b(struct managers *s)
 
 /* ---- whose --------------------------------------------------------------- */
 
-/* Our number, the right address, and another number of the peer's: of an older connection. */
+/* The message has our ID and the right address, but the peer's ID of an older connection. */
 static void message__with_another_number_of_the_peer__is_nobodys(void **state)
 {
     static const enum uro_cm_kind kinds[] = { URO_CM_DREQ, URO_CM_REJ, URO_CM_RTU, URO_CM_LAP };
@@ -77,7 +78,7 @@ static void message__to_another_address_of_ours__is_nobodys(void **state)
     assert_int_equal(s->b.conn->state, URO_CONN_ESTABLISHED);
 }
 
-/* CA GUID and number tell requests apart, and CA GUID and queue pair. */
+/* A REQ is identified by CA GUID and communication ID, and by CA GUID and QPN. */
 static void req__same_number_and_queue_pair_of_another_node__is_another(void **state)
 {
     struct managers *s = *state;
@@ -120,7 +121,7 @@ static void req__from_a_queue_pair_whose_connection_has_ended__is_new(void **sta
     uro_conn_close(expect_request(s), s->now);
 }
 
-/* Nobody ends what is only being made by asking again from the same queue pair. */
+/* A second REQ from the same queue pair does not end a connection that is still being set up. */
 static void req__from_a_queue_pair_that_waits_for_our_answer__stale_and_no_more(void **state)
 {
     struct managers *s = *state;
@@ -139,7 +140,7 @@ static void req__from_a_queue_pair_that_waits_for_our_answer__stale_and_no_more(
     assert_int_equal(s->b.conn->state, URO_CONN_REP_SENT);
 }
 
-/* The active side knows its peer's queue pair, too. */
+/* The active side detects a REQ from its peer's queue pair, too. */
 static void req__from_the_queue_pair_that_we_connected_to__stale(void **state)
 {
     struct managers *s = *state;
@@ -179,7 +180,7 @@ static void req_twice__answered_by_the_same_rep_at_once(void **state)
     assert_int_equal(s->b.last.value[URO_CM_STARTING_PSN], psn);
 }
 
-/* Two askers that chose the same number. */
+/* Two hosts chose the same request ID. */
 static void sidr__same_question_from_another_address__is_another(void **state)
 {
     struct managers *s = *state;
@@ -194,7 +195,7 @@ static void sidr__same_question_from_another_address__is_another(void **state)
     uro_conn_close(expect_request(s), s->now);
 }
 
-/* Without a queue pair there is none to name. */
+/* A connection without a queue pair has no QPN to name in the DREQ. */
 static void dreq__to_a_connection_without_queue_pair__is_heard(void **state)
 {
     struct managers *s = *state;
@@ -258,7 +259,7 @@ static void unlisten__requests_that_wait__refused(void **state)
     assert_int_equal(s->b.cm->by_id.count, 0);
 }
 
-/* Whoever has fetched a request keeps it; the listener's memory may be gone. */
+/* An application keeps a request that it fetched, even after the listener's memory is freed. */
 static void unlisten__requests_that_were_fetched__can_be_accepted(void **state)
 {
     struct managers *s = *state;
@@ -284,7 +285,7 @@ static void listen_again__nobody_waits_yet(void **state)
     s->b.conn = expect_request(s);
 }
 
-/* A request that was taken back leaves its place to others, whenever its owner looks. */
+/* Sends a request and withdraws it. Its place in the backlog is free whenever its owner looks. */
 static void ask_and_take_back(struct managers *s)
 {
     managers_ask(s);
@@ -306,7 +307,8 @@ static void backlog__request_taken_back_and_closed__makes_room(void **state)
     uro_conn_close(expect_request(s), s->now);
 }
 
-/* Who asks and takes it back, over and over, would hold one of our connections each time. */
+/* Otherwise a client that sends and withdraws requests repeatedly would hold one connection each
+ * time. */
 static void backlog__request_taken_back_and_nobody_has_looked__makes_no_room(void **state)
 {
     struct managers *s = *state;
@@ -403,7 +405,7 @@ static void calls__out_of_order__einval(void **state)
     assert_int_equal(uro_conn_reject(s->b.conn, 28, NULL, 0, s->now), -EINVAL);
 }
 
-/* Closed before anything left: the request is never made, only taken back. */
+/* The connection is closed before its REQ left: the REQ is never built. */
 static void close__before_the_request_left__it_never_leaves(void **state)
 {
     struct managers *s = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_congestion.c - who gets packets that the network marked says so, and who is told sends less. */
+/* test_congestion.c - the receiver of ECN-marked packets sends CNPs, and a sender that receives
+ * CNPs reduces its window. */
 #include "core/limits.h"
 #include "scene.h"
 
@@ -33,7 +34,7 @@ static void congestion__marked_request__sender_is_told_once_in_a_while(void **st
     scene_close(s);
 }
 
-/* Its data comes to us: the responder is the one to slow down. */
+/* The data of a READ flows to this side, so the responder is the sender to slow down. */
 static void congestion__marked_answer_of_a_read__responder_is_told(void **state)
 {
     (void)state;
@@ -63,7 +64,7 @@ static void congestion__marked_packet_of_uc__sender_is_told(void **state)
     scene_close(s);
 }
 
-/* A datagram's sender may be anybody. */
+/* A datagram may come from any sender, so its mark is only counted. */
 static void congestion__marked_datagram__is_counted_only(void **state)
 {
     (void)state;
@@ -77,7 +78,7 @@ static void congestion__marked_datagram__is_counted_only(void **state)
     scene_close(s);
 }
 
-/* Packets that might have been marked, and a notification that was, are told to nobody. */
+/* Packets marked ECT, and CNPs that are marked, cause no CNP. */
 static void congestion__could_be_marked_or_is_a_notification__nobody_is_told(void **state)
 {
     (void)state;
@@ -144,7 +145,7 @@ static void congestion__told__half_as_much_is_in_flight_and_slowly_more_again(vo
 
 /* ---- an ACK timeout --------------------------------------------------------- */
 
-/* A peer that is slower than this side would lose most of a full window each time. */
+/* Otherwise a peer slower than this side would lose most of a full window each time. */
 static void congestion__ack_timeouts__half_as_much_is_sent_again_each_time(void **state)
 {
     (void)state;
@@ -176,7 +177,7 @@ static void congestion__ack_timeouts__half_as_much_is_sent_again_each_time(void 
 
 /* ---- told by the peer, again ------------------------------------------------- */
 
-/* Copies, or forged ones, do not add up. */
+/* CNPs that arrive together, copies or forged, count as one CNP. */
 static void congestion__told_many_times_at_once__counts_as_once(void **state)
 {
     (void)state;
@@ -202,7 +203,7 @@ static void congestion__told_again_and_again__a_few_packets_remain(void **state)
     scene_close(s);
 }
 
-/* A cut long after the last one is small, and grows when told again. */
+/* A reduction long after the previous one is small, and grows with the next CNP. */
 static void congestion__told_after_a_long_time__starts_with_a_small_cut(void **state)
 {
     (void)state;
@@ -224,7 +225,7 @@ static void congestion__told_after_a_long_time__starts_with_a_small_cut(void **s
     scene_close(s);
 }
 
-/* Half-way back to where the last cut was, and then beyond. */
+/* The window first grows half-way back to its size before the last reduction, and then beyond. */
 static void congestion__told_twice__all_may_be_in_flight_again_in_the_end(void **state)
 {
     (void)state;
@@ -243,7 +244,8 @@ static void congestion__told_twice__all_may_be_in_flight_again_in_the_end(void *
     scene_close(s);
 }
 
-/* Inside a message few packets ask for an ACK: the last one that may be sent must, or nothing would move. */
+/* Few packets inside a message ask for an ACK. The last packet that fits into the window must ask,
+ * or the transfer would stop. */
 static void congestion__window_shrinks_inside_a_message__one_more_packet_asks(void **state)
 {
     (void)state;
@@ -271,7 +273,7 @@ static void congestion__window_shrinks_inside_a_message__one_more_packet_asks(vo
     scene_close(s);
 }
 
-/* 40 packets of a message, the 32nd asks for an ACK and gets it. */
+/* Sends 40 packets of a message. The 32nd asks for an ACK and gets it. */
 static struct scene *open_inside_a_message(uro_time answered)
 {
     struct scene *s = scene_rc(.sq_psn = 0, .window = 256, .mtu = 256);
@@ -292,7 +294,8 @@ static void expect_part(struct scene *s, uro_time now, uint32_t psn)
                            .fill = psn * 256));
 }
 
-/* Of the packets behind the one that was sent again nobody asks for an ACK, and the last of them are lost. */
+/* No packet behind the retransmitted packet asks for an ACK, and the last of these packets are
+ * lost. */
 static void congestion__goes_on_behind_a_probe__one_more_packet_asks(void **state)
 {
     (void)state;
@@ -310,7 +313,7 @@ static void congestion__goes_on_behind_a_probe__one_more_packet_asks(void **stat
     scene_close(s);
 }
 
-/* Likewise when the peer keeps what is behind a gap. */
+/* The same case with a peer that keeps the packets behind a gap. */
 static void congestion__goes_on_behind_a_patch__one_more_packet_asks(void **state)
 {
     (void)state;
@@ -344,7 +347,7 @@ static const struct scene_send *add(uint64_t id)
     return &send;
 }
 
-/* Their answers acknowledge them as an ACK does. */
+/* The responses of atomics acknowledge them as an ACK does. */
 static void congestion__nothing_but_atomics__recovers_as_well(void **state)
 {
     (void)state;
@@ -365,7 +368,8 @@ static void congestion__nothing_but_atomics__recovers_as_well(void **state)
     scene_close(s);
 }
 
-/* Answers of a READ that are on their way have no window, and are nobody's that must be acknowledged first. */
+/* READ responses in flight do not count against the window, and the window does not wait for their
+ * acknowledgement. */
 static void congestion__told_during_a_long_read__recovers_with_what_is_sent(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_loop.c - queue pairs of one engine that talk to each other: no frame of theirs leaves. */
+/* test_loop.c - queue pairs of one engine connected to each other: none of their frames leaves. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -121,7 +121,8 @@ static void send__no_receive_posted__waits_and_arrives_when_there_is_one(void **
     twins_expect(&s->a, 1, URO_WC_SUCCESS);
 }
 
-/* More frames and more room than the loop holds: it is filled, never overrun, and nothing is lost. */
+/* There are more frames and more room than the loop queue holds. The queue fills up but never
+ * overflows, and nothing is lost. */
 static void send__more_than_the_loop_holds__all_arrive_in_order(void **state)
 {
     struct twins *s = *state;
@@ -220,8 +221,8 @@ static void learn_peer(struct twins *s, const char *address)
     uro_engine_input(s->engine, &pkt, 1, s->now);
 }
 
-/* b talks to itself and a to a peer: what a's frames point to must not be given back before they
- * are written, so b's frames are delivered by the next call. */
+/* b sends to itself and a sends to a peer. The memory of a's frames must stay until they are
+ * written, so the next call delivers b's frames. */
 static void mixed__frames_of_both_kinds__ours_wait_until_the_others_are_written(void **state)
 {
     struct twins *s = *state;
@@ -245,10 +246,10 @@ static void mixed__frames_of_both_kinds__ours_wait_until_the_others_are_written(
     assert_int_equal(twins_settle(s), 0);
     twins_expect(&s->b, 0, URO_WC_SUCCESS);
     assert_int_equal(twins_counter(s, URO_COUNT_TX_FRAMES) - before, 3);
-    assert_int_equal(twins_counter(s, URO_COUNT_LOOP_FRAMES), 4); /* the ACKs became one */
+    assert_int_equal(twins_counter(s, URO_COUNT_LOOP_FRAMES), 4); /* the ACKs were coalesced */
 }
 
-/* What multicast will ask for: the hop says so. */
+/* The hop requests both ways, as multicast will. */
 static void both_ways__a_frame_to_a_group__leaves_and_arrives(void **state)
 {
     struct twins *s = *state;

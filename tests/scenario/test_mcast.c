@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_mcast.c - datagrams to groups: who gets a copy and who does not. */
+/* test_mcast.c - datagrams to groups: which queue pairs get a copy. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +110,7 @@ static void mcast__member_with_another_q_key_or_without_a_receive__only_that_one
     scene_close(s);
 }
 
-/* Groups with the same last octet share a list inside. */
+/* Groups with the same last byte share a hash bucket. */
 static void mcast__groups_that_look_alike__are_kept_apart(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_paid.c - bugs that other stacks paid for, where no scenario of an operation plays them.
+/* test_paid.c - known bugs of other stacks that no scenario of an operation covers.
  *
  * docs/PROTOCOL.md, section 4, lists them. The comment above a test names its bug.
  */
@@ -13,7 +13,7 @@
 
 #define AT_BTH (14u + 20u + 8u) /* in a frame over IPv4 */
 
-/* The sum of a frame over IPv4 whose octets were changed. */
+/* Recomputes the ICRC of a frame over IPv4 whose bytes were changed. */
 static void sum_again(uint8_t *frame, uint32_t length)
 {
     const uint8_t *network = frame + 14;
@@ -21,7 +21,7 @@ static void sum_again(uint8_t *frame, uint32_t length)
     uro_put_le32(frame + length - 4, uro_icrc(network, false, length - 14 - 4));
 }
 
-/* bug B02: the headers of the opcode or the pad octets are more than what came. */
+/* bug B02: the headers of the opcode, or the pad bytes, are longer than the packet. */
 static void b02__headers_or_pad_longer_than_the_packet__counted_and_dropped(void **state)
 {
     (void)state;
@@ -61,7 +61,8 @@ static void b02__headers_or_pad_longer_than_the_packet__counted_and_dropped(void
     scene_close(s);
 }
 
-/* bug B05: a repeated READ whose address and length wrap, or reach past what was asked before. */
+/* bug B05: a repeated READ whose address plus length wraps, or that exceeds the range of the first
+ * request. */
 static void b05__repeated_read_that_wraps__not_answered(void **state)
 {
     (void)state;
@@ -92,7 +93,8 @@ static void b05__repeated_read_that_wraps__not_answered(void **state)
     scene_close(s);
 }
 
-/* bug B07: the answer of an atomic is lost, the atomic is sent again and its second answer counts. */
+/* bug B07: the response of an atomic is lost. The atomic is sent again, and its second response
+ * completes it. */
 static void b07__atomic_answer_lost__asked_again_and_completes_once(void **state)
 {
     (void)state;
@@ -123,7 +125,7 @@ static void b07__atomic_answer_lost__asked_again_and_completes_once(void **state
     scene_close(s);
 }
 
-/* bug B11: the pad octets belong to the sum. Every size, sent and received. */
+/* bug B11: the ICRC covers the pad bytes. Every size, sent and received. */
 static void b11__every_length_up_to_the_mtu__is_summed_with_its_pad(void **state)
 {
     (void)state;
@@ -146,7 +148,7 @@ static void b11__every_length_up_to_the_mtu__is_summed_with_its_pad(void **state
     scene_close(s);
 }
 
-/* bug B12: stacks disagree about the bit; both are right for us, and 1 is what adapters send. */
+/* bug B12: stacks disagree about MigReq. uroce accepts both values, and sends 1 as adapters do. */
 static void b12__mig_req_either_way__accepted_and_sent_as_one(void **state)
 {
     (void)state;
@@ -170,7 +172,8 @@ static void b12__mig_req_either_way__accepted_and_sent_as_one(void **state)
     scene_close(s);
 }
 
-/* bug B15: the requester fails and says so; "success" on a dead queue pair is what others said. */
+/* bug B15: the requester fails with an error completion. Other stacks reported success on a dead
+ * queue pair. */
 static void b15__reserved_syndrome_or_last_without_first__error_completion(void **state)
 {
     (void)state;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_ack_first.c - an ACK leaves before the requests of its queue pair, and all ACKs of a round in its first burst.
+/* test_rc_ack_first.c - an ACK leaves before the requests of its queue pair, and all ACKs of a
+ * round in its first burst.
  *
- * Programs reuse a request when its answer has come: the completion of the request must be there before.
+ * Programs reuse a request when its answer has come: the completion of the request must be there
+ * before.
  */
 #include "core/shard.h"
 #include "scene.h"
@@ -70,7 +72,8 @@ static void rc_acks__several_queue_pairs_have_requests__leave_before_all_of_them
     destroy_all(s);
 }
 
-/* The peer has so little room that ACKs alone fill it: requests must have their turn, but none before its own ACK. */
+/* The peer has so little room that ACKs alone fill it: requests must have their turn, but none
+ * before its own ACK. */
 static void rc_acks__fill_the_link__requests_leave_behind_their_own_ack(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_behind.c - a SEND whose PSN is behind the expected one: up to where it is acknowledged; and ACK timeouts that
- * are too short.
+/* test_rc_behind.c - a SEND whose PSN is behind the expected one: up to where it is acknowledged;
+ * and ACK timeouts that are too short.
  *
  * A sender whose rq_psn and sq_psn do not fit must not take such an ACK for its own.
  */
@@ -93,8 +93,9 @@ static void rc_send__repeated_before_reads_and_atomics__ack_does_not_pass_them(v
     }
 }
 
-/* A READ that is no longer remembered was answered before the ones that are: its sender, and so that of the SEND before
- * it, needs no ACK. One with the PSN before the oldest READ that is remembered would be an ACK for a READ response. */
+/* A READ that is no longer remembered was answered before the ones that are: its sender, and so
+ * that of the SEND before it, needs no ACK. One with the PSN before the oldest READ that is
+ * remembered would be an ACK for a READ response. */
 static void rc_send__repeated_before_a_read_that_is_forgotten__is_not_acked(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_edges.c - answers that fit nothing, requests beyond every bound, and completion queues that
- * are full in the middle of something.
+/* test_rc_edges.c - answers that fit nothing, requests beyond every bound, and completion queues
+ * that are full in the middle of something.
  */
 #include "core/cq.h"
 #include "scene.h"
 
-/* ---- beyond bounds ------------------------------------------------------------------------------ */
+/* ---- beyond bounds ------------------------------------------------------- */
 
 static void rc_read__posted_where_none_may_be_outstanding__fails_by_itself(void **state)
 {
@@ -48,7 +48,7 @@ static void post_and_read(struct scene *s, uint32_t id, uint32_t psn)
                            .rkey = 0x77, .dma = 8));
 }
 
-/* ---- answers that fit nothing ------------------------------------------------------------------- */
+/* ---- answers that fit nothing -------------------------------------------- */
 
 static void rc_atomic__answered_with_the_syndrome_of_a_nak__bad_response(void **state)
 {
@@ -107,7 +107,7 @@ static void rc_read__answer_beyond_it_while_the_peer_is_not_ready__waits_on(void
     scene_close(s);
 }
 
-/* ---- the buffer is gone when the answer comes ---------------------------------------------------- */
+/* ---- the buffer is gone when the answer comes ---------------------------- */
 
 static void rc_read__its_buffer_is_no_longer_registered__protection_error(void **state)
 {
@@ -143,7 +143,7 @@ static void rc_atomic__its_buffer_is_no_longer_registered__protection_error(void
     scene_close(s);
 }
 
-/* ---- a completion queue with one place ----------------------------------------------------------- */
+/* ---- a completion queue with one place ----------------------------------- */
 
 /* What follows when the second completion finds no place. */
 static void expect_overrun(struct scene *s)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_flush_req.c - the requester of FLUSH and ATOMIC_WRITE: what it sends, and what it takes for
- * an answer. */
+/* test_rc_flush_req.c - the requester of FLUSH and ATOMIC_WRITE: what it sends, and what it takes
+ * for an answer. */
 #include <string.h>
 
 #include "scene.h"

@@ -107,7 +107,8 @@ static void rc_patch__peer_keeps_nothing_after_all__all_is_sent_again(void **sta
     scene_close(s);
 }
 
-/* A late packet, and an ACK before anything was sent again: that is no sign of a peer who keeps packets. */
+/* A late packet, and an ACK before anything was sent again: that is no sign of a peer who keeps
+ * packets. */
 static void rc_patch__the_missing_one_was_only_late__nothing_is_learned(void **state)
 {
     (void)state;
@@ -169,7 +170,8 @@ static void rc_patch__read_is_under_way__all_is_sent_again(void **state)
     scene_close(s);
 }
 
-/* It went back already and has not sent the READ again: there is nothing behind it. The simulator's seed 216. */
+/* It went back already and has not sent the READ again: there is nothing behind it. The simulator's
+ * seed 216. */
 static void rc_patch__nothing_was_sent_behind__is_sent_once(void **state)
 {
     (void)state;
@@ -220,8 +222,8 @@ static void post_bind(struct scene *s, const struct uro_key *window, uint64_t id
     uro_qp_ring(uro_engine_shard(s->engine), s->qp);
 }
 
-/* It was going back over a bind that was carried out: that is complete with what was before it, and not where to go
- * on. */
+/* It was going back over a bind that was carried out: that is complete with what was before it, and
+ * not where to go on. */
 static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(void **state)
 {
     (void)state;
@@ -254,7 +256,8 @@ static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(v
     scene_close(s);
 }
 
-/* Before the packet was sent the peer says that it has no receive, and then keeps nothing of what is behind. */
+/* Before the packet was sent the peer says that it has no receive, and then keeps nothing of what
+ * is behind. */
 static void rc_patch__peer_has_no_receive_meanwhile__all_is_sent_again(void **state)
 {
     (void)state;

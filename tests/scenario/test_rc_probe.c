@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_probe.c - an answer that is late by far: asked for long before the ACK timeout, with one packet, and without
- * using up a retry. */
+/* test_rc_probe.c - an answer that is late by far: asked for long before the ACK timeout, with one
+ * packet, and without using up a retry. */
 #include "scene.h"
 
 #define RTT     URO_US(20)
 #define TIMEOUT (UINT64_C(4096) << 14)
 #define ASKED   (RTT + URO_MS(2) + URO_US(2)) /* after what was sent at RTT */
 
-/* A queue pair that knows how long answers take, and has sent the four packets 11 .. 14 of a message. It may try
- * again @retries times. */
+/* A queue pair that knows how long answers take, and has sent the four packets 11 .. 14 of a
+ * message. It may try again @retries times. */
 static struct scene *open_under_way(uint8_t retries)
 {
     struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14, .retry_count = retries);
@@ -157,7 +157,8 @@ static void answer(struct scene *s, uro_time now, uint32_t psn)
              PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = psn + 1, .msn = 1, .length = 1024));
 }
 
-/* As many READs as may be in flight, 12, 14 and 16, and one more, after one told how long answers take. */
+/* As many READs as may be in flight, 12, 14 and 16, and one more, after one told how long answers
+ * take. */
 static struct scene *open_reads(void)
 {
     struct scene *s = scene_rc(.sq_psn = 10, .rq_psn = 100, .timeout = 14, .depth = 3);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_read_window.c - after a READ response was lost, a bounded number of READ responses is in flight.
+/* test_rc_read_window.c - after a READ response was lost, a bounded number of READ responses is in
+ * flight.
  *
  * The path MTU is 256, and the window of the device is 8 packets.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_reorder.c - requests that come before their turn are kept, carried out in their turn, and forgotten. */
+/* test_rc_reorder.c - requests that come before their turn are kept, carried out in their turn, and
+ * forgotten. */
 #include "core/limits.h"
 #include "scene.h"
 
@@ -151,8 +152,8 @@ static void rc_early__several_without_a_place__are_asked_for_when_no_gap_is_befo
     }
 }
 
-/* Linux rxe goes back to a gap that it was told of. If it hears of the end of the message that it is sending again, and
- * that end is lost, it waits for ever. */
+/* Linux rxe goes back to a gap that it was told of. If it hears of the end of the message that it
+ * is sending again, and that end is lost, it waits for ever. */
 #define BY_RXE(...) PACKET(.op = "RC_SEND_ONLY", .rxe = true, .text = "a", .psn = __VA_ARGS__)
 
 /* 101 and 102 are kept, and the peer is told of 100. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_rc_repeat.c - what Linux rxe sends again: which ACKs wait, for what, and for how long.
  *
- * From 6.2 on it loses a queue pair to an ACK that comes again between the responses of a READ, and when it
- * repeats a request it repeats those behind it, too.
+ * From 6.2 on it loses a queue pair to an ACK that comes again between the responses of a READ, and
+ * when it repeats a request it repeats those behind it, too.
  */
 #include <string.h>
 
@@ -11,7 +11,8 @@
 #include "core/shard.h"
 #include "scene.h"
 
-/* Somebody looks at what waits every TURN: an ACK that waits from 0 on is looked at once, and then sent. */
+/* Somebody looks at what waits every TURN: an ACK that waits from 0 on is looked at once, and then
+ * sent. */
 #define TURN (URO_ACK_DEFER + URO_US(2))
 
 #define SEND_BY_RXE(...)                                                                           \
@@ -59,7 +60,8 @@ static void take_fetch_adds(struct scene *s, uint32_t psn, uint32_t count)
     }
 }
 
-/* On the queue pair of @s, whose first PSN this is: a SEND, and behind it a READ of two responses; both are answered. */
+/* On the queue pair of @s, whose first PSN this is: a SEND, and behind it a READ of two responses;
+ * both are answered. */
 static void take_send_and_read(struct scene *s, uint32_t psn)
 {
     take_send(s, psn, 1);
@@ -134,7 +136,8 @@ static void rc_repeat__send_while_the_read_is_answered__no_ack_between_the_respo
     scene_close(s);
 }
 
-/* Nothing comes between the responses of what has one. The READ is before the SEND, and another one is older. */
+/* Nothing comes between the responses of what has one. The READ is before the SEND, and another one
+ * is older. */
 static void rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once(void **state)
 {
     (void)state;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_rxe.c - Linux rxe asks: on a network that loses, repeats and reorders packets, and with a timer that fires early.
+/* test_rc_rxe.c - Linux rxe asks: on a network that loses, repeats and reorders packets, and with a
+ * timer that fires early.
  *
- * The model of rxe.h makes rxe's mistakes. Each run draws messages, losses and the order of events from a number. A run
- * fails when rxe's queue pair ends in error, waits for ever, or when content or an atomic is wrong. The environment
- * variable RXE_RUNS asks for another number of runs.
+ * The model of rxe.h makes rxe's mistakes. Each run draws messages, losses and the order of events
+ * from a number. A run fails when rxe's queue pair ends in error, waits for ever, or when content
+ * or an atomic is wrong. The environment variable RXE_RUNS asks for another number of runs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -315,7 +316,8 @@ static void rc_rxe__bad_network__all_is_well(void **state)
     expect_all_well(RXE_6_12, (struct weather){ .loss = 10000, .repeat = 10000 });
 }
 
-/* An ACK that arrives while rxe sends the same message again moves rxe beyond the end of that message. */
+/* An ACK that arrives while rxe sends the same message again moves rxe beyond the end of that
+ * message. */
 static void rc_rxe__timer_fires_early__all_is_well(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_twice.c - the ACK for the end of a message of several packets goes to Linux rxe twice (decision 38).
+/* test_rc_twice.c - the ACK for the end of a message of several packets goes to Linux rxe twice
+ * (decision 38).
  *
- * rxe may be sending the message again when that ACK arrives. One ACK moves rxe beyond the end of the message and does
- * not complete it; the second one completes it.
+ * rxe may be sending the message again when that ACK arrives. One ACK moves rxe beyond the end of
+ * the message and does not complete it; the second one completes it.
  */
 #include <string.h>
 
@@ -62,7 +63,8 @@ static void rc_twice__message_of_several_packets_comes_again__its_end_is_acknowl
     scene_close(s);
 }
 
-/* What is behind it is acknowledged with it, by one ACK, which does not end a message of several packets. */
+/* What is behind it is acknowledged with it, by one ACK, which does not end a message of several
+ * packets. */
 static void rc_twice__more_behind_the_end_of_a_message__one_ack(void **state)
 {
     (void)state;
@@ -126,7 +128,8 @@ static void rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged
     }
 }
 
-/* The ACK of the message that the gap was in is due already when the ACK of what was kept is put off. */
+/* The ACK of the message that the gap was in is due already when the ACK of what was kept is put
+ * off. */
 static void rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowledged_twice(
     void **state)
 {
@@ -148,7 +151,8 @@ static void rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowle
     scene_close(s);
 }
 
-/* The answer to a READ or an atomic acknowledges what is before it, and rxe can bear that at any time. */
+/* The answer to a READ or an atomic acknowledges what is before it, and rxe can bear that at any
+ * time. */
 static void rc_twice__answer_is_due_behind_it__rxe_is_sent_no_ack(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_vanish.c - on-demand memory that is there when a packet asks for it and gone when its octets are copied:
- * refused like memory that was not there, and the engine goes on. Rule KEY.VANISHED. */
+/* test_rc_vanish.c - on-demand memory that is there when a packet asks for it and gone when its
+ * octets are copied: refused like memory that was not there, and the engine goes on. Rule
+ * KEY.VANISHED. */
 #include "core/sgl.h"
 #include "core/shard.h"
 #include "scene.h"

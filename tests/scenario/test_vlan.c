@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_vlan.c - a device on a VLAN: all it sends has the tag, and what has another one or none is not for it. */
+/* test_vlan.c - a device on a VLAN: all it sends has the tag, and what has another one or none is
+ * not for it. */
 #include "engine/neigh.h"
 #include "scene.h"
 #include "scene_wire.h"

@@ -27,7 +27,7 @@ static enum uro_wc_status use(struct twins *s, enum uro_wr_opcode opcode, uint32
     return cqe.status;
 }
 
-/* ---- what a binding opens --------------------------------------------------------------------- */
+/* ---- what a binding opens ------------------------------------------------ */
 
 static const struct {
     int64_t from; /* of the window's beginning */
@@ -189,7 +189,7 @@ static void window_1__bound_again__moves_and_the_old_key_is_dead(void **state)
     uro_key_deregister(windows_shard(s), &window);
 }
 
-/* ---- the end of a binding --------------------------------------------------------------------- */
+/* ---- the end of a binding ------------------------------------------------ */
 
 static void region__with_a_window_bound__is_not_deregistered(void **state)
 {
@@ -293,7 +293,7 @@ static void local_inv__of_what_is_not_ours_to_invalidate__is_an_error(void **sta
     assert_true(uro_mark_hit("MW.INVALIDATE"));
 }
 
-/* ---- SEND with invalidate --------------------------------------------------------------------- */
+/* ---- SEND with invalidate ------------------------------------------------ */
 
 static void send_with_inv(struct twins *s, uint32_t rkey, uint32_t length)
 {

@@ -9,7 +9,7 @@
 #include "base/mark.h"
 #include "windows.h"
 
-/* ---- what may not be bound -------------------------------------------------------------------- */
+/* ---- what may not be bound ----------------------------------------------- */
 
 struct attempt {
     struct uro_key *region;
@@ -172,9 +172,10 @@ static void window_2__bound_while_bound__is_an_error(void **state)
     uro_key_deregister(windows_shard(s), &window);
 }
 
-/* ---- turns ------------------------------------------------------------------------------------ */
+/* ---- turns --------------------------------------------------------------- */
 
-/* A bind behind a READ is done at once, or with a fence when the READ is; it completes behind it. */
+/* A bind behind a READ is done at once, or with a fence when the READ is; it completes behind
+ * it. */
 static void local_requests__complete_in_their_turn(void **state)
 {
     struct twins *s = *state;

@@ -64,7 +64,8 @@ static void rc_send_inv__its_last_packet_has_the_key(void **state)
     scene_close(s);
 }
 
-/* The first copy closed the window; it was bound anew, with the same key, before the second came. */
+/* The first copy closed the window; it was bound anew, with the same key, before the second
+ * came. */
 static void rc_send_inv__repeated__does_not_close_what_was_bound_since(void **state)
 {
     (void)state;
