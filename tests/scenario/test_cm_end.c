@@ -92,7 +92,8 @@ static uint32_t vanish(struct managers *s)
     return number;
 }
 
-/* A new connection takes the place of a pending DREQ without reply and without owner. */
+/* A new connection takes the place of a pending DREQ without reply and without owner, if no
+ * connection is in TIMEWAIT. */
 static void leaving__reused_when_nothing_is_in_timewait(void **state)
 {
     struct managers *s = *state;

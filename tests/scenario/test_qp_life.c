@@ -25,7 +25,7 @@ static void qp__moved_to_error__everything_posted_is_flushed_in_order(void **sta
     scene_expect_sent(s, 1, URO_WC_WR_FLUSH_ERR);
     scene_expect_sent(s, 2, URO_WC_WR_FLUSH_ERR);
     scene_expect_recv(s, 3, URO_WC_WR_FLUSH_ERR, 0);
-    /* Posted afterwards: flushed as well, without anything else happening. */
+    /* A request that is posted later is flushed at once. */
     scene_post_send(s, SEND(.id = 4, .text = "c", .at = 16));
     scene_post_recv(s, 5, 8);
     scene_expect_silence(s, 0);
@@ -80,7 +80,7 @@ static void qp__drained__started_messages_finish_and_no_new_one_starts(void **st
     scene_close(s);
 }
 
-/* Modifies to SQD, and says @notify if @given. */
+/* Modifies to SQD. Passes @notify as the attribute for SQD notification if @given. */
 static void drain(struct scene *s, bool given, bool notify)
 {
     const struct uro_qp_attr attr = { .state = URO_QPS_SQD, .sqd_notify = notify };
@@ -159,7 +159,7 @@ static void cq__full__overrun_is_an_event_and_the_queue_pair_fails(void **state)
     scene_close(s);
 }
 
-/* The first reason stays: what follows is its consequence. */
+/* The first failure reason is kept: later failures are its consequences. */
 static void qp__failed__says_why_until_reset(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void qp__failed__says_why_until_reset(void **state)
     scene_close(s);
 }
 
-/* A responder that fails completes nothing: the queue pair alone says why. */
+/* A responder that fails completes no request. Only the queue pair has the failure reason. */
 static void qp__failed_without_a_completion__says_why(void **state)
 {
     (void)state;
@@ -218,7 +218,8 @@ static void cq__armed_for_solicited__only_a_solicited_or_failed_completion_wakes
     scene_close(s);
 }
 
-/* Packets that cannot be the peer's, or are malformed: one counter each, and nothing changes. */
+/* Packets that the peer cannot have sent, or malformed packets. Each increments one counter and
+ * changes nothing else. */
 static const struct {
     struct scene_packet packet;
     enum uro_counter counter;
@@ -315,7 +316,7 @@ static void modify__value_out_of_range__einval_and_nothing_changes(void **state)
     assert_true(uro_mark_hit("QP.ALT.PATH"));
 }
 
-/* The host brings the memory when it knows how deep the peer may ask. */
+/* The caller provides the memory of the responder resources when max_dest_rd_atomic is known. */
 static void modify__more_answers_than_were_lent__einval_until_they_are(void **state)
 {
     (void)state;
@@ -356,7 +357,8 @@ static void modify__more_answers_than_were_lent__einval_until_they_are(void **st
     scene_close(s);
 }
 
-/* It gives no right to anything that is answered by more than an acknowledgement, then does. */
+/* The queue pair first grants only rights that are answered by an ACK, and then others, which need
+ * responder resources. */
 static void modify__rights_to_what_is_remembered__einval_until_answers_are_lent(void **state)
 {
     (void)state;
@@ -411,7 +413,7 @@ static void modify__rights_to_what_is_remembered__einval_until_answers_are_lent(
     scene_close(s);
 }
 
-/* Of FLUSHes rxe has more in flight than it was promised. */
+/* rxe may have more FLUSHes in flight than max_dest_rd_atomic allows. */
 static void modify__few_answers__as_many_are_needed_unless_the_peer_may_flush(void **state)
 {
     (void)state;

@@ -13,8 +13,8 @@ static int to_state(struct scene *s, enum uro_qp_state to)
 
 /* ---- fails -------------------------------------------------------------- */
 
-/* The application never hears of a message whose completion found no place, so neither does the
- * peer; the one before it is acknowledged with its own MSN. */
+/* The application never gets a message whose completion found no free entry, so the peer gets no
+ * ACK for it. The message before it is acknowledged with its own MSN. */
 static void cq__full_for_a_receive__the_message_is_not_acknowledged(void **state)
 {
     static const char *const ops[] = { "RC_SEND_ONLY", "RC_WRITE_ONLY_IMM" };
@@ -36,7 +36,7 @@ static void cq__full_for_a_receive__the_message_is_not_acknowledged(void **state
     }
 }
 
-/* Somebody says that the peer has another MAC address: it is asked. */
+/* Sends an ARP packet that claims another MAC address for the peer. The engine checks the claim. */
 static void doubt_peer(struct scene *s)
 {
     const struct uro_mac other = { { 2, 0, 0, 0, 0, 3 } };
@@ -55,7 +55,8 @@ static void meet_again(struct scene *s)
     scene_input(s, 0, frame, scene_arp_reply(&scene_mac, &scene_peer_mac, "10.0.0.2", frame));
 }
 
-/* ERR by the application's wish: what was owed is forgotten, whatever happens later. */
+/* The application moves the queue pair to ERR. Pending responses are dropped, whatever happens
+ * later. */
 static void qp__moved_to_error_while_answering__answers_nothing_more(void **state)
 {
     (void)state;
@@ -167,7 +168,7 @@ static const struct {
     { "half a message has come", half_a_message },
 };
 
-/* After the queue pair went: no frame, no completion, no event of it, and nothing to wait for. */
+/* Checks that a destroyed queue pair causes no frame, no completion, no event and no timer. */
 static void expect_gone(struct scene *s, uint32_t qpn)
 {
     struct uro_event event;

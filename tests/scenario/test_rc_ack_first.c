@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_rc_ack_first.c - an ACK leaves before the requests of its queue pair, and all ACKs of a
- * round in its first burst.
+ * round leave in its first burst.
  *
- * Programs reuse a request when its answer has come: the completion of the request must be there
- * before.
+ * Programs reuse a request when they get the reply to it. The completion of the request must be
+ * there before that reply.
  */
 #include "core/shard.h"
 #include "scene.h"
@@ -30,7 +30,7 @@ static void post_requests(struct scene *s, uint32_t count)
         scene_post_send(s, SEND(.id = i, .text = "x", .quiet = true));
 }
 
-/* A message for each queue pair of the scene, all of which have requests of their own. */
+/* Delivers a message to each queue pair of the scene, all of which have requests of their own. */
 static void receive_for_all(struct scene *s)
 {
     for (uint32_t i = 0; i < s->qp_count; i++) {
@@ -72,8 +72,8 @@ static void rc_acks__several_queue_pairs_have_requests__leave_before_all_of_them
     destroy_all(s);
 }
 
-/* The peer has so little room that ACKs alone fill it: requests must have their turn, but none
- * before its own ACK. */
+/* The link has so little room that ACKs alone fill it. Requests must still leave in turn, but none
+ * before the ACK of its own queue pair. */
 static void rc_acks__fill_the_link__requests_leave_behind_their_own_ack(void **state)
 {
     (void)state;
@@ -98,7 +98,8 @@ static void rc_acks__fill_the_link__requests_leave_behind_their_own_ack(void **s
     destroy_all(s);
 }
 
-/* It acknowledges the READ as well. Requests do not wait for the data. */
+/* The ACK covers the READ as well, so it waits for the READ data. Requests do not wait for the
+ * data. */
 static void rc_ack__behind_a_long_read__waits_for_the_data_as_before(void **state)
 {
     (void)state;
@@ -116,7 +117,8 @@ static void rc_ack__behind_a_long_read__waits_for_the_data_as_before(void **stat
     destroy_all(s);
 }
 
-/* Programs see it when the driver has transmitted, not when it was received. */
+/* A program sees a receive completion after the driver has sent the ACK, not when the message
+ * arrives. */
 static void rc_receive__before_the_ack_left__has_no_completion(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_behind.c - a SEND whose PSN is behind the expected one: up to where it is acknowledged;
- * and ACK timeouts that are too short.
+/* test_rc_behind.c - a SEND with a PSN behind the expected PSN, and the PSN of the ACK for it; and
+ * ACK timeouts that are too short.
  *
- * A sender whose rq_psn and sq_psn do not fit must not take such an ACK for its own.
+ * A sender whose rq_psn and sq_psn do not match must not take such an ACK for an ACK of its own
+ * request.
  */
 #include "scene.h"
 
@@ -16,7 +17,7 @@ static void take(struct scene *s, uint32_t psn, uint32_t msn)
     scene_expect_recv(s, psn, URO_WC_SUCCESS, 1);
 }
 
-/* Whoever sends it: nothing of it was received. */
+/* The responder has received nothing yet, so any such SEND has a wrong PSN. */
 static void rc_send__psn_before_the_first_expected_one__is_acked_with_a_psn_never_sent(void **state)
 {
     (void)state;
@@ -32,7 +33,8 @@ static void rc_send__psn_before_the_first_expected_one__is_acked_with_a_psn_neve
     }
 }
 
-/* As that of a program that starts again and meets the queue pair of its former self. */
+/* For example, a restarted program sends to the queue pair that was connected to its former
+ * instance. */
 static void rc_send__psn_far_behind__is_acked_with_the_last_one_received(void **state)
 {
     (void)state;
@@ -50,7 +52,7 @@ static void rc_send__psn_far_behind__is_acked_with_the_last_one_received(void **
     scene_close(s);
 }
 
-/* It would lose count when acknowledged further than it has sent again. */
+/* rxe loses track of its requests when an ACK covers more than it has retransmitted. */
 static void rc_send__repeated_by_rxe__is_acked_with_its_psn(void **state)
 {
     (void)state;
@@ -65,7 +67,8 @@ static void rc_send__repeated_by_rxe__is_acked_with_its_psn(void **state)
     scene_close(s);
 }
 
-/* Its answer may be lost, too: an ACK behind it would complete it. */
+/* The response of a READ or atomic may be lost, too. An ACK beyond it would complete that
+ * request. */
 static void rc_send__repeated_before_reads_and_atomics__ack_does_not_pass_them(void **state)
 {
     (void)state;
@@ -93,9 +96,9 @@ static void rc_send__repeated_before_reads_and_atomics__ack_does_not_pass_them(v
     }
 }
 
-/* A READ that is no longer remembered was answered before the ones that are: its sender, and so
- * that of the SEND before it, needs no ACK. One with the PSN before the oldest READ that is
- * remembered would be an ACK for a READ response. */
+/* The responder forgot a READ that it answered before those in its responder resources. Its sender
+ * has therefore received that response, and needs no ACK for the SEND before it. An ACK with the
+ * PSN before the oldest remembered READ would acknowledge a READ response. */
 static void rc_send__repeated_before_a_read_that_is_forgotten__is_not_acked(void **state)
 {
     (void)state;
@@ -115,7 +118,7 @@ static void rc_send__repeated_before_a_read_that_is_forgotten__is_not_acked(void
     scene_close(s);
 }
 
-/* The sender's half: what the other one says of its own PSNs completes nothing. */
+/* The requester: an ACK with a PSN that it never sent completes nothing. */
 static void rc_send__acked_with_a_psn_never_sent__fails_when_its_time_is_up(void **state)
 {
     (void)state;
@@ -156,7 +159,7 @@ static void rc_timeout__shorter_than_the_engines_least__is_the_least(void **stat
     scene_close(s);
 }
 
-/* 0 is for ever, and a longer one is as it was set. */
+/* A timeout of 0 stays infinite, and a timeout longer than the minimum stays as it was set. */
 static void rc_timeout__none_or_longer_than_the_least__is_as_it_was_set(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_edges.c - answers that fit nothing, requests beyond every bound, and completion queues
- * that are full in the middle of something.
+/* test_rc_edges.c - responses that match no request, requests out of bounds, and completion queues
+ * that fill up in the middle of an operation.
  */
 #include "core/cq.h"
 #include "scene.h"
@@ -85,7 +85,8 @@ static void rc_send__a_read_response_in_its_middle__bad_response(void **state)
     scene_close(s);
 }
 
-/* Not what a peer does that keeps to the rules: the wait that it asked for stays nevertheless. */
+/* A peer that keeps to the rules does not send this. The RNR wait that the peer requested stays
+ * nevertheless. */
 static void rc_read__answer_beyond_it_while_the_peer_is_not_ready__waits_on(void **state)
 {
     (void)state;
@@ -145,7 +146,7 @@ static void rc_atomic__its_buffer_is_no_longer_registered__protection_error(void
 
 /* ---- a completion queue with one place ----------------------------------- */
 
-/* What follows when the second completion finds no place. */
+/* Checks the effects of a second completion that finds no free entry. */
 static void expect_overrun(struct scene *s)
 {
     scene_expect_sent(s, 1, URO_WC_SUCCESS);

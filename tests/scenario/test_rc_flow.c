@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_flow.c - how much is sent, how often, and what budgets and windows do when used up. */
+/* test_rc_flow.c - how much is sent, how often, and what happens when budgets and windows are used
+ * up. */
 #include <errno.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static void rc_window__full__the_ack_of_a_part_lets_as_many_go(void **state)
     scene_close(s);
 }
 
-/* Every packet behind a lost one may bring the same NAK once more. */
+/* Each packet behind a lost packet may cause the same NAK again. */
 static void rc_gap__reported_three_times__is_sent_again_once(void **state)
 {
     (void)state;
@@ -86,7 +87,8 @@ static void rc_gap__answers_beyond_it_go_on__the_wait_starts_again(void **state)
     scene_close(s);
 }
 
-/* What says the same again is no sign that the responder works its way to what it was asked. */
+/* A repeated NAK does not show that the responder makes progress toward the retransmitted
+ * packet. */
 static void rc_gap__told_of_the_same_one_for_ever__fails_when_its_time_is_up(void **state)
 {
     (void)state;
@@ -104,7 +106,7 @@ static void rc_gap__told_of_the_same_one_for_ever__fails_when_its_time_is_up(voi
     scene_close(s);
 }
 
-/* After a timeout a NAK is news again. */
+/* After a timeout, a NAK of the same gap causes a retransmission again. */
 static void rc_gap__told_again_after_a_timeout__is_sent_at_once(void **state)
 {
     (void)state;
@@ -225,7 +227,7 @@ static void rc_send__receive_may_not_be_written__operational_nak_and_protection_
     scene_close(s);
 }
 
-/* The repeated request must not reach further than the first one did. */
+/* A repeated READ must not exceed the range of the first READ. */
 static void rc_read__repeated_with_a_greater_range__is_not_answered(void **state)
 {
     static const struct {
@@ -265,7 +267,7 @@ static void cq__full_while_flushing__the_error_is_told_once_and_stays(void **sta
     scene_expect_event(s, URO_EVENT_CQ_ERR);
     assert_false(uro_engine_event(s->engine, &event));
     scene_expect_mark(s, "CQ.OVERRUN.FLUSH");
-    /* There is room again, but what was lost stays lost: the CQ says nothing more. */
+    /* The CQ has room again, but lost completions stay lost, and there is no second event. */
     scene_post_recv(s, 4, 8);
     scene_expect_silence(s, 0);
     scene_close(s);
@@ -315,7 +317,7 @@ static void modify__link_carries_less_for_a_while__path_mtu_is_bound_by_that(voi
     assert_true(uro_mark_hit("PORT.MTU"));
 }
 
-/* SE is for requests that make a completion over there. */
+/* SE is valid only in requests that cause a receive completion at the peer. */
 static void rc_send__solicited_flag_where_it_means_nothing__is_not_sent(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_flush.c - the responder of FLUSH and ATOMIC_WRITE: both are answered by a READ response
- * without octets, and by nothing else. */
+/* test_rc_flush.c - the responder of FLUSH and ATOMIC_WRITE: the only response to both is a READ
+ * response without payload. */
 #include <string.h>
 
 #include "scene.h"
@@ -8,14 +8,14 @@
 #define GLOBAL 1u
 #define RIGHTS (0xeu | URO_ACCESS_FLUSH_GLOBAL)
 
-/* A request as the peer sends it, as the tests below need it. */
+/* Requests of the peer, with the values that most tests below use. */
 #define FLUSH_PACKET(...)                                                                          \
     PACKET(.op = "RC_FLUSH", .ack_req = true, .placement = GLOBAL, __VA_ARGS__)
 #define AWRITE_PACKET(...)                                                                         \
     PACKET(.op = "RC_ATOMIC_WRITE", .ack_req = true, .dma = 8, .text = "12345678", __VA_ARGS__)
 #define DONE(...) PACKET(.op = "RC_READ_RESPONSE_ONLY", __VA_ARGS__)
 
-/* A region and a queue pair that may be flushed. */
+/* Opens a scene with a region and a queue pair that allow FLUSH. */
 static struct scene *open_flushable(uint8_t dest_depth)
 {
     struct scene *s = scene_rc(.rq_psn = 100, .access = RIGHTS, .dest_depth = dest_depth);
@@ -44,7 +44,7 @@ static void rc_flush__range__is_answered_behind_the_write(void **state)
     scene_close(s);
 }
 
-/* Selectivity "region": where it begins and how long it is does not matter. */
+/* With selectivity "region", address and length are ignored. */
 static void rc_flush__whole_region__looks_at_the_key_only(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void rc_flush__repeated_for_another_address__is_dropped(void **state)
     scene_close(s);
 }
 
-/* So Linux rxe 6.12 repeats it. */
+/* Linux rxe 6.12 repeats a FLUSH without its address. */
 static void rc_flush__repeated_without_its_address__is_answered_again(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void rc_flush__repeated_without_its_address__is_answered_again(void **sta
     scene_close(s);
 }
 
-/* The answer of the SEND would acknowledge the FLUSH. */
+/* The ACK of the SEND would also acknowledge the FLUSH. */
 static void rc_flush__send_behind_it__its_ack_waits(void **state)
 {
     (void)state;
@@ -137,7 +137,8 @@ static void rc_flush__more_than_the_depth_and_a_read__all_are_answered(void **st
     scene_close(s);
 }
 
-/* A READ that was not answered yet is not forgotten for a FLUSH: the peer sends that again. */
+/* A READ without response keeps its responder resource when a FLUSH arrives. The peer retransmits
+ * the FLUSH. */
 static void rc_flush__more_than_can_be_remembered__sent_again_and_nothing_is_forgotten(void **state)
 {
     (void)state;
@@ -173,7 +174,8 @@ static void rc_atomic_write__eight_octets__are_written_as_they_came(void **state
     scene_close(s);
 }
 
-/* The program wrote to the same place meanwhile: a repetition must not undo that. */
+/* The program has written to the same address meanwhile, and a repeated ATOMIC_WRITE must not
+ * overwrite that. */
 static void rc_atomic_write__repeated__same_answer_executed_once(void **state)
 {
     (void)state;
@@ -190,7 +192,7 @@ static void rc_atomic_write__repeated__same_answer_executed_once(void **state)
     scene_close(s);
 }
 
-/* A PSN that comes again with another verb is not the request that was answered. */
+/* A request with the PSN of an earlier request but another operation is not a repetition of it. */
 static void rc_atomic_write__repeated_as_another_verb__is_not_answered(void **state)
 {
     static const struct scene_packet others[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_flush_req.c - the requester of FLUSH and ATOMIC_WRITE: what it sends, and what it takes
- * for an answer. */
+/* test_rc_flush_req.c - the requester of FLUSH and ATOMIC_WRITE: which packets it sends, and which
+ * responses it accepts. */
 #include <string.h>
 
 #include "scene.h"
@@ -12,7 +12,7 @@
     PACKET(.op = "RC_ATOMIC_WRITE", .ack_req = true, .dma = 8, .text = "12345678", __VA_ARGS__)
 #define DONE(...) PACKET(.op = "RC_READ_RESPONSE_ONLY", __VA_ARGS__)
 
-/* What is posted, and how it looks on the wire. */
+/* Requests to post, and their packets. */
 #define FLUSH(...)                                                                                 \
     SEND(.op = URO_WR_FLUSH, .placement = 1, .length = 64, .remote_address = 0x1000, .rkey = 0x77, \
          __VA_ARGS__)
@@ -62,7 +62,8 @@ static void rc_atomic_write__response_lost__is_sent_again(void **state)
     scene_close(s);
 }
 
-/* Nobody answers to the standard sum, so rxe's is tried; who answered to that gets it at once. */
+/* If the peer does not answer the standard ICRC, the requester tries rxe's ICRC. It uses that ICRC
+ * at once after the peer has answered it. */
 static void rc_flush__unanswered__is_sent_again_with_the_other_icrc(void **state)
 {
     (void)state;
@@ -95,7 +96,7 @@ static void rc_flush__never_answered__alternates_and_fails(void **state)
     scene_close(s);
 }
 
-/* What is lost is the WRITE before it: the sum of the FLUSH is not to blame. */
+/* The WRITE before the FLUSH was lost, so the ICRC of the FLUSH is not the reason. */
 static void rc_flush__write_before_it_unanswered__keeps_its_icrc(void **state)
 {
     (void)state;
@@ -121,7 +122,7 @@ static void rc_flush__write_before_it_unanswered__keeps_its_icrc(void **state)
     scene_close(s);
 }
 
-/* An acknowledgement does not say that the octets are where they should be. */
+/* An ACK does not confirm that the data was flushed or written. */
 static void rc_flush__bare_ack_in_its_place__is_a_gap_not_a_completion(void **state)
 {
     (void)state;
@@ -192,7 +193,7 @@ static void rc_requester__nak__fails_it_as_the_peer_says(void **state)
     }
 }
 
-/* A responder remembers a limited number of answers, and these are among them. */
+/* FLUSH and ATOMIC_WRITE use responder resources, whose number is limited. */
 static void rc_requester__depth_used_up__the_next_one_waits(void **state)
 {
     (void)state;

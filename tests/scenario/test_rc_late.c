@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_late.c - answers that come late, out of order, or beyond something unanswered. */
+/* test_rc_late.c - responses that arrive late, out of order, or beyond an unanswered request. */
 #include <string.h>
 
 #include "scene.h"
@@ -18,7 +18,7 @@ static void expect_read(struct scene *s, uint32_t psn)
                            .rkey = 0x77, .dma = 8));
 }
 
-/* A READ at 10 and a SEND at 11, both sent. */
+/* Sends a READ with PSN 10 and a SEND with PSN 11. */
 static struct scene *read_then_send(void)
 {
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -71,7 +71,7 @@ static void rc_gap__reported_again_after_the_timer_tried__is_heard(void **state)
     scene_close(s);
 }
 
-/* The NAK names the SEND: it is guilty, the READ before it only never got its answer. */
+/* The NAK has the PSN of the SEND, so the SEND fails. The READ before it only lost its response. */
 static void rc_nak__beyond_an_unanswered_read__blames_the_one_it_names(void **state)
 {
     static const struct {
@@ -90,7 +90,8 @@ static void rc_nak__beyond_an_unanswered_read__blames_the_one_it_names(void **st
     }
 }
 
-/* The READ's answer was lost: it is asked for at once, whatever the RNR NAK behind it says. */
+/* The READ response was lost. The READ is sent again at once, even if an RNR NAK of a later request
+ * arrives. */
 static void rc_rnr__beyond_an_unanswered_read__the_read_is_asked_again_at_once(void **state)
 {
     (void)state;

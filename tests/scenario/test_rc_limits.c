@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_limits.c - window, turns and rounds: what bounds the work of a queue pair. */
+/* test_rc_limits.c - window, turns and rounds, which bound the work of a queue pair. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void post_sends(struct scene *s, uint64_t first_id, uint32_t count)
 
 /* ---- window ------------------------------------------------------------- */
 
-/* Responses that came are not on their way any more: they make no room for requests. */
+/* READ responses that arrived are no longer in flight, but they make no room for requests. */
 static void rc_window__half_of_a_read_answered__nothing_more_is_sent(void **state)
 {
     (void)state;
@@ -48,7 +48,7 @@ static void rc_window__half_of_a_read_answered__nothing_more_is_sent(void **stat
     scene_close(s);
 }
 
-/* Nobody would ever acknowledge a window that closed before a packet asked for it. */
+/* A window that fills up before a packet asks for an ACK would never be acknowledged. */
 static void rc_window__smaller_than_the_ack_interval__its_last_packet_asks(void **state)
 {
     (void)state;
@@ -73,7 +73,8 @@ static void rc_window__smaller_than_the_ack_interval__its_last_packet_asks(void 
 
 #define PIECE 16384u /* PSNs; core/req.h */
 
-/* Responses [first, end) of a READ in packets of 256 octets that began at psn 10. */
+/* Delivers the responses [first, end) of a READ in packets of 256 bytes. The first PSN of the READ
+ * is 10. */
 static void answer_read(struct scene *s, uint32_t first, uint32_t end, bool whole)
 {
     for (uint32_t i = first; i < end; i++) {
@@ -86,8 +87,8 @@ static void answer_read(struct scene *s, uint32_t first, uint32_t end, bool whol
     }
 }
 
-/* A READ of more packets than a piece is asked for in pieces; each one counts as outstanding, and
- * one that was lost is asked for up to its own end. */
+/* A READ of more packets than a piece is sent as several READ requests. Each request counts as
+ * outstanding. After a loss a request is repeated up to its own end. */
 static void rc_read__longer_than_a_piece__is_asked_for_piece_by_piece(void **state)
 {
     (void)state;
@@ -135,7 +136,7 @@ static void rc_read__longer_than_a_piece__is_asked_for_piece_by_piece(void **sta
 
 /* ---- turns -------------------------------------------------------------- */
 
-/* A link that takes one frame at a time: a long answer must not keep requests from going. */
+/* The link takes one frame at a time. A long READ response must not block requests. */
 static void schedule__long_answer_on_a_narrow_link__requests_have_their_turn(void **state)
 {
     (void)state;
@@ -159,7 +160,7 @@ static void schedule__long_answer_on_a_narrow_link__requests_have_their_turn(voi
     scene_close(s);
 }
 
-/* Time passes and the peer's MAC address is confirmed no more. */
+/* Lets time pass until the MAC address of the peer is no longer confirmed. */
 static void lose_the_peer(struct scene *s)
 {
     struct uro_tx tx;
@@ -171,7 +172,7 @@ static void lose_the_peer(struct scene *s)
     }
 }
 
-/* What a lost next hop swallows is work too: a round does a bounded amount of it. */
+/* Dropping packets for a lost next hop is work, too. A round drops a bounded number of them. */
 /* bug B09 */
 static void schedule__long_answer_to_a_lost_peer__is_swallowed_in_bounded_rounds(void **state)
 {

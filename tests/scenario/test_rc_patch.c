@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_patch.c - a gap of a peer who keeps what is behind it is closed by one packet. */
+/* test_rc_patch.c - if the peer keeps packets behind a gap, the requester retransmits only the
+ * missing packet. */
 #include "scene.h"
 
 #define ONLY(number) PACKET(.op = "RC_SEND_ONLY", .psn = (number), .ack_req = true, .text = "a")
@@ -20,7 +21,8 @@ static void expect_sent(struct scene *s, uint32_t from, uint32_t to)
         scene_expect_sent(s, psn, URO_WC_SUCCESS);
 }
 
-/* 10 .. 13 were sent, 10 was lost, and when it came all were acknowledged. */
+/* Sends 10 .. 13 and loses 10. When 10 arrives, the peer acknowledges all: it keeps packets behind
+ * a gap. */
 static void learn(struct scene *s)
 {
     send_many(s, 10, 13);
@@ -58,7 +60,7 @@ static void rc_patch__peer_keeps_what_is_behind__one_packet_and_on_it_goes(void 
     scene_close(s);
 }
 
-/* Inside a message nobody asks for an ACK but the packet that closes the gap. */
+/* Inside a message, only the retransmitted packet asks for an ACK. */
 static void rc_patch__inside_a_message__asks_for_an_ack(void **state)
 {
     (void)state;
@@ -107,8 +109,8 @@ static void rc_patch__peer_keeps_nothing_after_all__all_is_sent_again(void **sta
     scene_close(s);
 }
 
-/* A late packet, and an ACK before anything was sent again: that is no sign of a peer who keeps
- * packets. */
+/* A packet was late, and the ACK arrives before anything was retransmitted. This does not show that
+ * the peer keeps packets. */
 static void rc_patch__the_missing_one_was_only_late__nothing_is_learned(void **state)
 {
     (void)state;
@@ -170,8 +172,8 @@ static void rc_patch__read_is_under_way__all_is_sent_again(void **state)
     scene_close(s);
 }
 
-/* It went back already and has not sent the READ again: there is nothing behind it. The simulator's
- * seed 216. */
+/* The requester went back already and has not sent the READ again: nothing is in flight behind the
+ * gap. Seed 216 of the simulator. */
 static void rc_patch__nothing_was_sent_behind__is_sent_once(void **state)
 {
     (void)state;
@@ -187,7 +189,8 @@ static void rc_patch__nothing_was_sent_behind__is_sent_once(void **state)
     scene_close(s);
 }
 
-/* The packet is lost again, and nobody says so: asked for as what is late is (test_rc_probe.c). */
+/* The retransmitted packet is lost again without a NAK. It is retransmitted like any late packet
+ * (test_rc_probe.c). */
 static void rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was(void **state)
 {
     (void)state;
@@ -222,8 +225,8 @@ static void post_bind(struct scene *s, const struct uro_key *window, uint64_t id
     uro_qp_ring(uro_engine_shard(s->engine), s->qp);
 }
 
-/* It was going back over a bind that was carried out: that is complete with what was before it, and
- * not where to go on. */
+/* The requester was going back over a bind that was executed. The bind completes with the requests
+ * before it, and the requester does not continue from it. */
 static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(void **state)
 {
     (void)state;
@@ -256,8 +259,8 @@ static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(v
     scene_close(s);
 }
 
-/* Before the packet was sent the peer says that it has no receive, and then keeps nothing of what
- * is behind. */
+/* The peer sends an RNR NAK before the missing packet is retransmitted, and keeps no packets behind
+ * the RNR NAK. */
 static void rc_patch__peer_has_no_receive_meanwhile__all_is_sent_again(void **state)
 {
     (void)state;
@@ -276,7 +279,7 @@ static void rc_patch__peer_has_no_receive_meanwhile__all_is_sent_again(void **st
     scene_close(s);
 }
 
-/* Nobody asks what became of the rest when there are no timeouts. */
+/* Without an ACK timeout, no probe asks for the remaining packets. */
 static void rc_patch__there_are_no_timeouts__all_is_sent_again(void **state)
 {
     (void)state;

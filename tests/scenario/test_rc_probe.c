@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_probe.c - an answer that is late by far: asked for long before the ACK timeout, with one
- * packet, and without using up a retry. */
+/* test_rc_probe.c - a response that is very late: the requester probes for it with one packet, long
+ * before the ACK timeout, and without using up a retry. */
 #include "scene.h"
 
 #define RTT     URO_US(20)
 #define TIMEOUT (UINT64_C(4096) << 14)
 #define ASKED   (RTT + URO_MS(2) + URO_US(2)) /* after what was sent at RTT */
 
-/* A queue pair that knows how long answers take, and has sent the four packets 11 .. 14 of a
- * message. It may try again @retries times. */
+/* Opens a queue pair that has measured the response time, and sends the four packets 11 .. 14 of a
+ * message. Its retry count is @retries. */
 static struct scene *open_under_way(uint8_t retries)
 {
     struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14, .retry_count = retries);
@@ -25,7 +25,7 @@ static struct scene *open_under_way(uint8_t retries)
 static const char *const names[] = { "RC_SEND_FIRST", "RC_SEND_MIDDLE", "RC_SEND_MIDDLE",
                                      "RC_SEND_LAST" };
 
-/* Packets from @from on, 0 being the first of the message. */
+/* Expects the packets of the message from index @from on. */
 static void expect_packets(struct scene *s, uro_time now, uint32_t from)
 {
     for (uint32_t i = from; i < 4; i++)
@@ -58,7 +58,7 @@ static void rc_probe__last_packet_lost__is_sent_again(void **state)
     scene_close(s);
 }
 
-/* The responder says only once that it misses something. */
+/* The responder sends only one NAK for a gap. */
 static void rc_probe__lost_again__the_rest_follows_the_answer(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void rc_probe__lost_again__the_rest_follows_the_answer(void **state)
     scene_close(s);
 }
 
-/* The peer had no processor: it has everything, and a second copy of one packet. */
+/* The peer was not scheduled. It has received all packets, and gets a second copy of one packet. */
 static void rc_probe__answer_was_only_late__nothing_is_sent_again(void **state)
 {
     (void)state;
@@ -157,8 +157,8 @@ static void answer(struct scene *s, uro_time now, uint32_t psn)
              PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = psn + 1, .msn = 1, .length = 1024));
 }
 
-/* As many READs as may be in flight, 12, 14 and 16, and one more, after one told how long answers
- * take. */
+/* Measures the response time, then posts the READs 12, 14 and 16, which are as many as may be in
+ * flight, and one more. */
 static struct scene *open_reads(void)
 {
     struct scene *s = scene_rc(.sq_psn = 10, .rq_psn = 100, .timeout = 14, .depth = 3);
@@ -205,7 +205,7 @@ static void rc_probe__reads_were_only_late__no_other_is_asked_for_again(void **s
     scene_close(s);
 }
 
-/* The port has room for one packet, which is an answer of ours. */
+/* The port has room for one packet, and sends a response of this side in it. */
 static void rc_probe__read_is_answered_before_it_asked__it_does_not(void **state)
 {
     (void)state;
@@ -252,7 +252,7 @@ static void rc_probe__all_reads_lost__the_rest_is_asked_for_after_the_second(voi
     scene_close(s);
 }
 
-/* The one before it is asked about; what it waits for is still counted right. */
+/* The WRITE before the READ is probed. The READ stays outstanding and is counted correctly. */
 static void rc_probe__write_before_a_read__both_go_on(void **state)
 {
     (void)state;

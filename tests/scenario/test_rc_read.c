@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_read.c - RDMA READ and atomics: answers that carry data, lost and repeated. */
+/* test_rc_read.c - RDMA READ and atomics: responses that carry data, lost and repeated. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static void rc_read__asked_again_from_its_middle__only_the_rest_is_sent(void **s
     scene_expect_tx(
         s, 0,
         PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
-    /* And from the start again: the memory of the first request did not shrink. */
+    /* Repeats the whole READ: the range of the first request is unchanged. */
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2500));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
@@ -75,7 +75,7 @@ static void rc_read__asked_again_from_its_middle__only_the_rest_is_sent(void **s
     scene_close(s);
 }
 
-/* What is answered is what is asked for now, not what was asked for first. */
+/* The response covers the range of the repeated request, not of the first request. */
 /* bug B17 */
 static void rc_read__asked_again_for_less__gets_that_much_and_later_all(void **state)
 {
@@ -110,7 +110,7 @@ static void rc_read__asked_again_for_less__gets_that_much_and_later_all(void **s
     scene_close(s);
 }
 
-/* The acknowledgement of the SEND would acknowledge the READ as well, so the data goes first. */
+/* The ACK of the SEND would acknowledge the READ as well, so the READ data goes first. */
 static void rc_read__send_behind_it__its_ack_waits_for_the_data(void **state)
 {
     (void)state;
@@ -143,8 +143,8 @@ static void rc_read__zero_octets_twice__is_answered_twice(void **state)
     scene_close(s);
 }
 
-/* The peer asks for the first READ again, gets its first answer after all, and so may start the
- * next READ, which arrives while the second answer to the first one is still due. */
+/* The peer repeats the first READ, gets its first response after all, and so may start the next
+ * READ. That READ arrives while the second response to the first READ is still pending. */
 static void rc_read__next_one_behind_a_repeated_one__is_not_too_deep(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void rc_read__next_one_behind_a_repeated_one__is_not_too_deep(void **stat
     scene_close(s);
 }
 
-/* Sixteen are remembered; the peer that starts one more has no use for the oldest any longer. */
+/* The responder keeps sixteen requests. A peer that starts one more no longer needs the oldest. */
 static void rc_read__memory_full_and_oldest_asked_for_again__oldest_is_forgotten(void **state)
 {
     (void)state;
@@ -253,7 +253,7 @@ static void *add_locally(void *argument)
     return NULL;
 }
 
-/* The program counts with the peer, and no addition is lost. */
+/* The program adds to the same word as the peer, and no addition is lost. */
 static void rc_atomic__thread_adds_to_the_same_word__nothing_is_lost(void **state)
 {
     (void)state;
@@ -385,7 +385,7 @@ static void rc_atomic__compare_and_swap__operands_and_result_in_place(void **sta
     assert_true(uro_mark_hit("REQ.ATOMIC.ORDER"));
 }
 
-/* Linux rxe 6.12 ends its queue pair there. */
+/* Linux rxe 6.12 sends such an ACK, and its queue pair fails there. */
 static void rc_read__old_ack_between_its_responses__changes_nothing(void **state)
 {
     (void)state;

@@ -38,7 +38,7 @@ static void respond(struct scene *s, uro_time now, const char *op, uint32_t inde
              PACKET(.op = op, .psn = FIRST + index, .msn = 1, .length = MTU, .fill = index * MTU));
 }
 
-/* The peer answers a request for the responses [first, first + count), more than one. */
+/* Delivers the responses [first, first + count) to one request; @count is more than 1. */
 static void answer(struct scene *s, uro_time now, uint32_t first, uint32_t count)
 {
     respond(s, now, "RC_READ_RESPONSE_FIRST", first);
@@ -47,7 +47,7 @@ static void answer(struct scene *s, uro_time now, uint32_t first, uint32_t count
     respond(s, now, "RC_READ_RESPONSE_LAST", first + count - 1);
 }
 
-/* The response @index is lost; the response behind it arrives. */
+/* Loses the response @index and delivers the response behind it. */
 static void lose(struct scene *s, uro_time now, uint32_t index)
 {
     respond(s, now, "RC_READ_RESPONSE_MIDDLE", index + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_reorder.c - requests that come before their turn are kept, carried out in their turn, and
- * forgotten. */
+/* test_rc_reorder.c - requests that arrive out of order are kept, executed in order, and
+ * dropped. */
 #include "core/limits.h"
 #include "scene.h"
 
@@ -39,7 +39,8 @@ static void rc_early__one_was_overtaken__nobody_is_told_and_all_have_their_turn(
     scene_close(s);
 }
 
-/* The octets are those of the packet, also when its memory holds another one meanwhile. */
+/* Each part writes the bytes of its packet, even if the receive buffer of the packet was reused
+ * meanwhile. */
 static void rc_early__parts_of_a_write__reach_memory_when_their_turn_comes(void **state)
 {
     (void)state;
@@ -113,7 +114,7 @@ static void rc_early__no_place__peer_is_told_at_once_and_again_when_its_turn_com
     scene_expect_mark(s, "RSP.EARLY.NEXT");
     expect_received(s, 0, 2);
     assert_int_equal(scene_counter(s, URO_COUNT_RX_EARLY), 2);
-    /* closed without a gap behind it: all is acknowledged as ever */
+    /* the gap closes and no gap is behind it: all is acknowledged as usual */
     scene_rx(s, URO_MS(1), ONLY(103));
     scene_expect_silence(s, URO_MS(1));
     scene_rx(s, URO_MS(1), ONLY(104, .ack_req = true));
@@ -122,7 +123,7 @@ static void rc_early__no_place__peer_is_told_at_once_and_again_when_its_turn_com
     scene_close(s);
 }
 
-/* In whichever order they came. */
+/* The packets may have arrived in any order. */
 static void rc_early__several_without_a_place__are_asked_for_when_no_gap_is_before_them(
     void **state)
 {
@@ -152,11 +153,11 @@ static void rc_early__several_without_a_place__are_asked_for_when_no_gap_is_befo
     }
 }
 
-/* Linux rxe goes back to a gap that it was told of. If it hears of the end of the message that it
- * is sending again, and that end is lost, it waits for ever. */
+/* Linux rxe goes back when it gets a NAK of a gap. If an ACK then covers the end of the message
+ * that rxe retransmits, and that end is lost, rxe waits for ever. */
 #define BY_RXE(...) PACKET(.op = "RC_SEND_ONLY", .rxe = true, .text = "a", .psn = __VA_ARGS__)
 
-/* 101 and 102 are kept, and the peer is told of 100. */
+/* Delivers 101 and 102, which are kept. Expects a NAK of 100. */
 static struct scene *rxe_was_told(uro_time told)
 {
     struct scene *s = open_with(8, 6);
@@ -203,7 +204,8 @@ static void rc_early__rxe_closes_a_gap_and_does_not_come_back__is_told_later(voi
     scene_close(s);
 }
 
-/* The second gap is young when it closes: it was told of the first, and comes back to all. */
+/* The second gap closes before a NAK of it leaves. rxe got a NAK of the first gap, and retransmits
+ * all packets. */
 static void rc_early__rxe_closes_two_gaps__acknowledged_no_further_than_it_came_back(void **state)
 {
     (void)state;
@@ -221,7 +223,7 @@ static void rc_early__rxe_closes_two_gaps__acknowledged_no_further_than_it_came_
             scene_expect_silence(s, told);
     }
     expect_received(s, 0, 3);
-    /* The next one is of its own: nobody was told of it. */
+    /* The next gap is a new gap, of which no NAK was sent. */
     scene_rx(s, told, BY_RXE(105, .ack_req = true));
     scene_rx(s, told, BY_RXE(104));
     scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 105, .msn = 6));
@@ -231,7 +233,7 @@ static void rc_early__rxe_closes_two_gaps__acknowledged_no_further_than_it_came_
     scene_close(s);
 }
 
-/* The port took nothing: the NAK never left, and is not needed any more. */
+/* The port took no frame, so the NAK never left and is no longer needed. */
 static void rc_early__rxe_closes_a_gap_before_it_is_told__all_are_acknowledged(void **state)
 {
     (void)state;
@@ -246,7 +248,7 @@ static void rc_early__rxe_closes_a_gap_before_it_is_told__all_are_acknowledged(v
     scene_close(s);
 }
 
-/* It does not go back when it was not told. */
+/* rxe does not go back if it got no NAK. */
 static void rc_early__one_of_rxe_was_overtaken__all_are_acknowledged(void **state)
 {
     (void)state;
@@ -313,7 +315,7 @@ static void rc_early__gap_never_closes__what_was_kept_is_forgotten(void **state)
     scene_close(s);
 }
 
-/* A READ takes the PSNs of its answers: what came with one of them was nobody's. */
+/* A READ uses the PSNs of its responses. A kept packet with such a PSN was invalid. */
 static void rc_early__read_and_what_is_behind_it__are_answered_in_order(void **state)
 {
     (void)state;
@@ -354,7 +356,7 @@ static void rc_early__what_came_inside_a_read__leaves_its_place(void **state)
     scene_close(s);
 }
 
-/* Its completion finds no place: nothing says that it was received. */
+/* The completion finds no free entry, so the message is not acknowledged. */
 static void rc_early__kept_one_overflows_the_completion_queue__is_not_acknowledged(void **state)
 {
     (void)state;
@@ -409,7 +411,7 @@ static void rc_early__kept_one_has_a_wrong_key__fails_in_its_turn(void **state)
     scene_close(s);
 }
 
-/* One place: a packet that finds none is told of at once. */
+/* The buffer has one entry. A packet that finds no free entry causes a NAK at once. */
 static void expect_kept(struct scene *s, struct uro_qp *qp)
 {
     s->qp = qp;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_repeat.c - what Linux rxe sends again: which ACKs wait, for what, and for how long.
+/* test_rc_repeat.c - requests that Linux rxe retransmits: which ACKs wait, for which responses, and
+ * for how long.
  *
- * From 6.2 on it loses a queue pair to an ACK that comes again between the responses of a READ, and
- * when it repeats a request it repeats those behind it, too.
+ * From 6.2 on, the queue pair of rxe fails when it gets a duplicate ACK between the responses of a
+ * READ. When rxe repeats a request, it repeats those behind it, too.
  */
 #include <string.h>
 
@@ -11,8 +12,8 @@
 #include "core/shard.h"
 #include "scene.h"
 
-/* Somebody looks at what waits every TURN: an ACK that waits from 0 on is looked at once, and then
- * sent. */
+/* Interval of the checks of waiting ACKs. An ACK that waits from 0 on passes one check, and is sent
+ * at the next. */
 #define TURN (URO_ACK_DEFER + URO_US(2))
 
 #define SEND_BY_RXE(...)                                                                           \
@@ -41,7 +42,7 @@ static void expect_last(struct scene *s, uro_time at, uint32_t psn, uint32_t msn
         PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = psn, .msn = msn, .length = 976, .fill = 1024));
 }
 
-/* It is answered. */
+/* Delivers a READ and expects its responses. */
 static void take_read(struct scene *s, uro_time at, uint32_t psn, uint32_t msn)
 {
     scene_rx(s, at, READ_BEHIND(psn));
@@ -49,7 +50,7 @@ static void take_read(struct scene *s, uro_time at, uint32_t psn, uint32_t msn)
     expect_last(s, at, (psn + 1) & 0xffffff, msn);
 }
 
-/* So many of them, from @psn on. */
+/* Delivers @count FETCH_ADDs from @psn on. */
 static void take_fetch_adds(struct scene *s, uint32_t psn, uint32_t count)
 {
     struct uro_tx tx;
@@ -60,8 +61,8 @@ static void take_fetch_adds(struct scene *s, uint32_t psn, uint32_t count)
     }
 }
 
-/* On the queue pair of @s, whose first PSN this is: a SEND, and behind it a READ of two responses;
- * both are answered. */
+/* Delivers a SEND with the first PSN @psn, and behind it a READ of two responses. Expects the
+ * responses to both. */
 static void take_send_and_read(struct scene *s, uint32_t psn)
 {
     take_send(s, psn, 1);
@@ -136,8 +137,8 @@ static void rc_repeat__send_while_the_read_is_answered__no_ack_between_the_respo
     scene_close(s);
 }
 
-/* Nothing comes between the responses of what has one. The READ is before the SEND, and another one
- * is older. */
+/* A READ with a single response leaves no room for an ACK between its responses. The READ of two
+ * responses is before the SEND. */
 static void rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once(void **state)
 {
     (void)state;
@@ -153,7 +154,7 @@ static void rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once
     scene_close(s);
 }
 
-/* All but one of the places of answers are used before the READ. */
+/* All responder resources but one are used in addition to the READ. */
 static void rc_repeat__send_with_a_read_behind_others__is_acknowledged_later(void **state)
 {
     (void)state;
@@ -166,7 +167,7 @@ static void rc_repeat__send_with_a_read_behind_others__is_acknowledged_later(voi
     scene_close(s);
 }
 
-/* That half the circle of PSNs is between them says nothing of what is behind what. */
+/* A distance of half the PSN space does not tell which PSN is behind the other. */
 static void rc_repeat__send_long_after_a_read__is_acknowledged_at_once(void **state)
 {
     (void)state;
@@ -192,7 +193,7 @@ static void rc_repeat__more_answers_than_are_remembered__the_newest_counts(void 
     scene_close(s);
 }
 
-/* The answer to another READ, which is before it, says nothing of it. */
+/* The response to a READ before the SEND does not acknowledge the SEND. */
 static void rc_repeat__send_between_two_reads__the_first_does_not_answer_it(void **state)
 {
     (void)state;
@@ -207,7 +208,8 @@ static void rc_repeat__send_between_two_reads__the_first_does_not_answer_it(void
     scene_close(s);
 }
 
-/* One that is further back does not matter, one further on does, and waits as long as any. */
+/* A repeated SEND with an earlier PSN does not delay the ACK. A SEND with a later PSN does, by the
+ * usual time. */
 static void rc_repeat__several_sends__one_ack_for_all_after_the_last(void **state)
 {
     (void)state;
@@ -232,7 +234,7 @@ static void rc_repeat__several_sends__one_ack_for_all_after_the_last(void **stat
     scene_close(s);
 }
 
-/* Whatever says as much takes its place. */
+/* Any response that also acknowledges the SEND replaces the waiting ACK. */
 static void rc_repeat__ack_waits__any_later_answer_takes_its_place(void **state)
 {
     (void)state;
@@ -253,7 +255,8 @@ static void rc_repeat__ack_waits__any_later_answer_takes_its_place(void **state)
     }
 }
 
-/* Who waited when the timer was armed, and who came since; one of them is no more. */
+/* One queue pair waits when the timer is armed, others start to wait later, and one of them is
+ * destroyed. */
 static void rc_repeat__three_queue_pairs__each_waits_for_itself(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_rxe.c - Linux rxe asks: on a network that loses, repeats and reorders packets, and with a
- * timer that fires early.
+/* test_rc_rxe.c - Linux rxe as requester, on a network that loses, repeats and reorders packets,
+ * and with a timer that fires early.
  *
  * The model of rxe.h makes rxe's mistakes. Each run draws messages, losses and the order of events
- * from a number. A run fails when rxe's queue pair ends in error, waits for ever, or when content
- * or an atomic is wrong. The environment variable RXE_RUNS asks for another number of runs.
+ * from a seed. A run fails when rxe's queue pair fails, when it waits for ever, or when data or an
+ * atomic is wrong. The environment variable RXE_RUNS sets another number of runs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@
 #define RUNS          500u
 #define PER_MILLION   1000000u
 
-/* Of a million packets, or events. */
+/* Rates of network faults per million packets, and of early timers per million events. */
 struct weather {
     uint32_t loss, repeat, overtake;
     uint32_t early; /* the timer fires */
@@ -69,7 +69,8 @@ static uint32_t under_way(const struct way *way)
     return way->end - way->first;
 }
 
-/* An ACK that is sent twice: both copies arrive, or none. */
+/* Decides whether a packet is lost. If an ACK is sent twice, both copies arrive or both are
+ * lost. */
 static bool is_lost(struct run *run, struct way *way, const uint8_t *octets, uint32_t length)
 {
     bool copy = length == ACK_LENGTH && way->newest.length == length &&
@@ -150,7 +151,7 @@ static bool we_receive(struct run *run, uint32_t most)
     return i > 0;
 }
 
-/* In a long run we ask once more who has rxe's address. */
+/* Answers the ARP request for rxe's address that uroce sends again in a long run. */
 static bool answered_arp(struct run *run, const uint8_t *octets)
 {
     uint8_t frame[SCENE_FRAME_MAX];
@@ -162,7 +163,7 @@ static bool answered_arp(struct run *run, const uint8_t *octets)
     return true;
 }
 
-/* Both copies of an ACK leave at once. */
+/* Sends packets of uroce. Both copies of an ACK leave at once. */
 static bool we_send(struct run *run, uint32_t most)
 {
     uint32_t i = 0, length = 0;
@@ -179,7 +180,7 @@ static bool we_send(struct run *run, uint32_t most)
     return i > 0;
 }
 
-/* And both arrive at once. */
+/* Delivers packets to rxe. Both copies of an ACK arrive at once. */
 static bool rxe_receives(struct run *run, uint32_t most)
 {
     uint32_t i = 0, length = 0;
@@ -197,7 +198,7 @@ static bool rxe_receives(struct run *run, uint32_t most)
     return i > 0;
 }
 
-/* Nothing is under way: time passes, until our timers or rxe's have something sent. */
+/* Advances the time until a timer of uroce or of rxe causes a packet. Nothing is in flight. */
 static bool wait(struct run *run)
 {
     for (uint32_t ms = 0; ms < STUCK; ms++) {
@@ -266,7 +267,7 @@ static const char *play(struct run *run)
     return run->rxe.failed != NULL ? run->rxe.failed : wrong(run);
 }
 
-/* What is left over when a run failed. */
+/* Drops all packets and completions that are left when a run failed. */
 static void drain(struct run *run)
 {
     struct uro_cqe cqe;
@@ -308,7 +309,8 @@ static void expect_all_well(enum rxe_kernel kernel, struct weather weather)
         fail_msg("%u of %u runs failed", failures, runs);
 }
 
-/* Kernel 6.12 loses its queue pair when a READ response overtakes an ACK, whoever answers. */
+/* Kernel 6.12 is tested without overtaking: its queue pair fails with any responder when a READ
+ * response overtakes an ACK. */
 static void rc_rxe__bad_network__all_is_well(void **state)
 {
     (void)state;

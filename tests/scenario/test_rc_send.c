@@ -69,7 +69,7 @@ static void rc_send__no_receive_posted__rnr_nak_with_our_timer_and_then_served(v
 
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "hi"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x2c));
-    /* What follows belongs behind it: dropped without another answer. */
+    /* The next request is behind the rejected request: it is dropped without another response. */
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .ack_req = true, .text = "ho"));
     scene_expect_silence(s, 0);
     scene_post_recv(s, 1, 64);

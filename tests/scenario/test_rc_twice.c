@@ -2,8 +2,8 @@
 /* test_rc_twice.c - the ACK for the end of a message of several packets goes to Linux rxe twice
  * (decision 38).
  *
- * rxe may be sending the message again when that ACK arrives. One ACK moves rxe beyond the end of
- * the message and does not complete it; the second one completes it.
+ * rxe may be retransmitting the message when that ACK arrives. One ACK moves rxe beyond the end of
+ * the message without completing it; the second ACK completes it.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
     PACKET(.op = "RC_SEND_ONLY", .rxe = true, .ack_req = true, .text = "hi", .psn = __VA_ARGS__)
 #define TURN (URO_ACK_DEFER + URO_US(2))
 
-/* A message of rxe that has two packets; its LAST asks for an ACK. */
+/* Delivers a message of rxe that has two packets; its LAST asks for an ACK. */
 static void rx_two(struct scene *s, const char *first, const char *last, uint32_t psn, bool rxe)
 {
     scene_rx(s, 0, PACKET(.op = first, .rxe = rxe, .dma = 1034, .length = 1024, .psn = psn));
@@ -46,7 +46,7 @@ static void rc_twice__message_of_several_packets__rxe_is_sent_its_ack_twice(void
     }
 }
 
-/* FIRST is acknowledged once: rxe can bear that. */
+/* FIRST is acknowledged once, which does rxe no harm. */
 static void rc_twice__message_of_several_packets_comes_again__its_end_is_acknowledged_twice(
     void **state)
 {
@@ -63,8 +63,8 @@ static void rc_twice__message_of_several_packets_comes_again__its_end_is_acknowl
     scene_close(s);
 }
 
-/* What is behind it is acknowledged with it, by one ACK, which does not end a message of several
- * packets. */
+/* One ACK covers the message and the request behind it. It does not end a message of several
+ * packets, so it is sent once. */
 static void rc_twice__more_behind_the_end_of_a_message__one_ack(void **state)
 {
     (void)state;
@@ -101,7 +101,8 @@ static void rc_twice__end_of_a_message_with_a_read_behind_it__is_acknowledged_tw
     scene_close(s);
 }
 
-/* The message ends with what was kept: its ACK is sent twice, at once or later. */
+/* The message ends with a packet from the reorder buffer. Its ACK is sent twice, at once or
+ * later. */
 static void rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged_twice(void **state)
 {
     (void)state;
@@ -128,8 +129,8 @@ static void rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged
     }
 }
 
-/* The ACK of the message that the gap was in is due already when the ACK of what was kept is put
- * off. */
+/* The ACK of the message with the gap is due already when the ACK of the kept packets is
+ * deferred. */
 static void rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowledged_twice(
     void **state)
 {
@@ -151,8 +152,8 @@ static void rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowle
     scene_close(s);
 }
 
-/* The answer to a READ or an atomic acknowledges what is before it, and rxe can bear that at any
- * time. */
+/* The response to a READ or an atomic acknowledges the requests before it, and does rxe no harm at
+ * any time. */
 static void rc_twice__answer_is_due_behind_it__rxe_is_sent_no_ack(void **state)
 {
     (void)state;

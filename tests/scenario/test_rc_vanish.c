@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_vanish.c - on-demand memory that is there when a packet asks for it and gone when its
- * octets are copied: refused like memory that was not there, and the engine goes on. Rule
+/* test_rc_vanish.c - on-demand memory that is mapped when a request arrives, and unmapped when its
+ * bytes are copied. The request is refused as for unmapped memory, and the engine continues. Rule
  * KEY.VANISHED. */
 #include "core/sgl.h"
 #include "core/shard.h"
@@ -17,7 +17,7 @@ static bool there(const uint8_t *at, uint64_t length, bool write)
     return true;
 }
 
-/* Like the host's: false when the memory went. */
+/* Calls @touch. Like the function of the host, returns false when the memory was unmapped. */
 static bool try_to(void (*touch)(void *argument), void *argument, const uint8_t *at, size_t length)
 {
     (void)at;
@@ -40,7 +40,8 @@ static void make_on_demand(struct scene *s, struct uro_key *key)
     attempts = 0;
 }
 
-/* A connection whose memory, that of the peer or our own, is on demand. */
+/* Opens a connection with on-demand memory: the local memory, or the memory that the peer
+ * accesses. */
 static struct scene *open_on_demand(bool local)
 {
     struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
@@ -88,7 +89,7 @@ static void rc_read__memory_vanishes__access_nak(void **state)
     scene_close(s);
 }
 
-/* What is sent is what was copied then, whatever becomes of the memory. */
+/* The frame contains the bytes at the time of the copy, even if the memory is unmapped later. */
 static void rc_read__on_demand__sends_a_copy(void **state)
 {
     (void)state;
@@ -108,7 +109,7 @@ static void rc_read__on_demand__sends_a_copy(void **state)
     scene_close(s);
 }
 
-/* The copies of one round have room; later ones take the place of earlier ones. */
+/* There is room for the copies of one round. The copies of later rounds overwrite them. */
 static void rc_read__more_than_there_is_room_for_copies__begins_again(void **state)
 {
     (void)state;

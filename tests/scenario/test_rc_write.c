@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_write.c - RDMA WRITE: what may be written, and what a refusal looks like at both ends. */
+/* test_rc_write.c - RDMA WRITE: which memory a peer may write, and a refusal at both ends. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -49,7 +49,7 @@ static void rc_write__with_immediate__takes_a_receive_at_its_last_packet(void **
     scene_close(s);
 }
 
-/* What the peer asks for, and the syndrome it must get. */
+/* Requests that are refused, and the syndrome of the NAK. */
 static const struct {
     const char *name;
     struct scene_packet packet;
@@ -149,7 +149,7 @@ static void rc_responder__request_not_allowed__nak_and_nothing_is_written(void *
         scene_expect_state(s, URO_QPS_ERR);
         assert_memory_equal(s->remote, before, sizeof before);
         scene_expect_mark(s, refusals[i].mark);
-        /* The queue pair is in error: it answers nothing more. */
+        /* The queue pair is in ERR and sends no more responses. */
         scene_rx(s, 0, &packet);
         scene_expect_silence(s, 0);
         scene_close(s);

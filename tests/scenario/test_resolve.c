@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_resolve.c - whether a next hop answers, and how long that is waited for. */
+/* test_resolve.c - whether a next hop responds, and how long a caller waits for that. */
 #include <errno.h>
 
 #include "base/mark.h"
@@ -32,7 +32,8 @@ static void own_address__is_known_at_once(void **state)
     uro_engine_resolve_end(s->engine, &resolve);
 }
 
-/* The neighbour gives up after 1.3 s and goes on asking: only the deadline counts. */
+/* The neighbour entry fails after 1.3 s and sends requests again: only the caller's deadline
+ * counts. */
 static void nobody_answers__times_out_when_it_was_said(void **state)
 {
     struct twins *s = *state;

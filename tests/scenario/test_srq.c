@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_srq.c - several queue pairs that take their receives from one queue. */
+/* test_srq.c - several queue pairs that share one receive queue. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static const struct scene_options more = { .mtu = 1024,
                                            .rq_psn = 100,
                                            .stop_at = URO_QPS_RTS };
 
-/* A packet of a SEND, for @qp, that asks for nothing. */
+/* Delivers a packet of a SEND for @qp that asks for no ACK. */
 static void part(struct scene *s, struct uro_qp *qp, const char *op, uint32_t psn, uint32_t fill,
                  uint32_t length)
 {
@@ -47,7 +47,8 @@ static void expect_no_event(struct scene *s)
 
 /* ---- taking ------------------------------------------------------------- */
 
-/* Receives are given out in the order messages begin, and their slots are free from then on. */
+/* Messages take receives in the order in which they begin. The slots of these receives are free
+ * from then on. */
 static void srq__messages_end_in_another_order_than_they_began__each_has_its_receive(void **state)
 {
     (void)state;
@@ -126,7 +127,7 @@ static void srq__empty__rnr_nak_to_whoever_asks_and_then_served(void **state)
     scene_close(s);
 }
 
-/* UC: what a lost message had taken is used by the next one of the same queue pair. */
+/* UC: the next message of the same queue pair uses the receive that a lost message had taken. */
 static void srq__uc_message_lost__its_receive_is_used_next_and_never_lost(void **state)
 {
     (void)state;
@@ -255,7 +256,8 @@ static void srq__queue_pair_reset_or_destroyed_inside_a_message__others_go_on(vo
     scene_close(s);
 }
 
-/* The answer that a failed queue pair still owes fails too: there is no second end. */
+/* The queue pair failed with a response pending. The response fails, too, but causes no second
+ * LAST_WQE_REACHED. */
 static void srq__queue_pair_fails_again_while_answering__its_end_is_told_once(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_strangers.c - packets that somebody else than the peer made: every opcode, with a guess that
- * is wrong. They change nothing but a counter. */
+/* test_strangers.c - packets from a host that is not the peer: every opcode, with one wrong guess.
+ * They change nothing but a counter. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #define SQ_PSN  5000u
 #define GUESSES 200u /* of each opcode */
 
-/* What a wrong guess is about. */
+/* The field that a stranger guessed wrong, and the counter that increases. */
 struct guess {
     const char *from;
     uint32_t qpn;
@@ -22,7 +22,7 @@ struct guess {
     enum uro_counter counter;
 };
 
-/* A queue pair with a receive posted and a SEND and a READ under way. */
+/* Opens a queue pair with a receive posted, and a SEND and a READ in flight. */
 static struct scene *busy(enum uro_qp_type type)
 {
     struct scene *s = scene_rc(.type = type, .rq_psn = RQ_PSN, .sq_psn = SQ_PSN);
@@ -41,7 +41,7 @@ static struct scene *busy(enum uro_qp_type type)
     return s;
 }
 
-/* The peer goes on as if nothing had been. */
+/* Continues the conversation with the peer, which must not have changed. */
 static void goes_on(struct scene *s)
 {
     scene_expect_silence(s, 0);
@@ -63,7 +63,8 @@ static bool has_octets(const struct uro_opcode *op)
            (op->operation == URO_READ && op->role == URO_RESPONSE);
 }
 
-/* All else is right, even the PSN that is due and the key. */
+/* Delivers every opcode with one wrong field. All other fields are right, even the expected PSN and
+ * the key. */
 static uint32_t throw_all(struct scene *s, enum uro_service service, const struct guess *guess)
 {
     uint32_t thrown = 0;
@@ -134,7 +135,7 @@ static void stranger__another_service__every_opcode_is_dropped(void **state)
     }
 }
 
-/* With the peer's address: answers count only for what is in flight. */
+/* The forged packets have the peer's address. Responses count only for requests in flight. */
 static void stranger__forged_answers_with_other_psns__change_nothing(void **state)
 {
     static const uint8_t syndromes[] = { 0x1f, 0x20, 0x2e, 0x60, 0x61, 0x62, 0x63, 0x40 };
@@ -155,8 +156,8 @@ static void stranger__forged_answers_with_other_psns__change_nothing(void **stat
     goes_on(s);
 }
 
-/* Requests that are not due are answered as the architecture says, one NAK or one ACK of what was
- * received, and otherwise change nothing; they are counted as far ones. */
+/* Forged requests with unexpected PSNs get the response that the specification demands: one NAK, or
+ * one ACK of what was received. They change nothing else, and count as far requests. */
 static void stranger__forged_requests_with_other_psns__write_nothing(void **state)
 {
     uint8_t before[SCENE_MEMORY / 64];
@@ -178,7 +179,8 @@ static void stranger__forged_requests_with_other_psns__write_nothing(void **stat
         scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = psn, .dma = 8));
     }
     scene_expect_silence(s, 0);
-    /* Far behind: nothing is remembered that could be read or added to again. */
+    /* Far behind the expected PSN: no request there is kept that could be read or added to
+     * again. */
     for (uint32_t i = 0; i < GUESSES; i++) {
         uint32_t psn = (RQ_PSN - 70000 - uro_rng_below(&rng, 1u << 22)) & 0xffffff;
         scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = psn, .swap_add = 1));
@@ -214,7 +216,8 @@ static uint64_t guid_of_requests(uint8_t seed)
     return guid;
 }
 
-/* Who knows the MAC address and a queue pair's number cannot ask in its name. */
+/* A host that knows the MAC address and the QPN cannot send connection requests in the name of this
+ * side. */
 static void stranger__with_our_mac_address__does_not_know_our_guid(void **state)
 {
     (void)state;
@@ -224,7 +227,8 @@ static void stranger__with_our_mac_address__does_not_know_our_guid(void **state)
     assert_true(uro_mark_hit("CM.GUID"));
 }
 
-/* As long as the peer's READs are; it asks again for those whose answers are late. */
+/* A repeated READ may be as far behind as all READs of the peer are long: the peer repeats READs
+ * whose responses are late. */
 static void far_request__of_a_peer_with_long_reads__is_not_counted(void **state)
 {
     (void)state;

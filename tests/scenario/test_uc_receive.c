@@ -36,7 +36,7 @@ static void uc_send__three_packets__are_one_message_and_nothing_is_answered(void
     assert_true(uro_mark_hit("UC.SILENT"));
 }
 
-/* A table of what is lost from FIRST MIDDLE LAST; the message after it always arrives. */
+/* Loses each subset of FIRST, MIDDLE and LAST. The message after it always arrives. */
 static void uc_send__any_packet_lost__that_message_only_and_its_receive_is_used_next(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void uc_send__middle_twice__the_message_is_lost_not_longer(void **state)
     scene_close(s);
 }
 
-/* One message behind a gap of any size, across the wrap of PSNs. */
+/* Delivers one message behind a gap of any size, across the wrap of PSNs. */
 static void uc_send__any_gap_before_a_message__it_is_delivered(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void uc_send__receive_that_may_not_be_written__fails_the_queue_pair(void 
 
 /* ---- WRITE -------------------------------------------------------------- */
 
-/* bug B19: a receiver that waits for the LAST that was lost waits for ever. */
+/* bug B19: a receiver that waits for the lost LAST waits for ever. */
 static void uc_write__last_lost__the_next_message_of_any_kind_is_taken(void **state)
 {
     (void)state;

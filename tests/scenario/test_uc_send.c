@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_uc_send.c - UC as requester: how messages are cut and when they are done. */
+/* test_uc_send.c - UC as requester: how messages are segmented and when they complete. */
 #include <string.h>
 
 #include "scene.h"
@@ -118,7 +118,8 @@ static void uc_send__inline__the_octets_of_the_request_are_sent(void **state)
 
 /* ---- when it is done ---------------------------------------------------- */
 
-/* The port copies what was described; until the engine is called again it may not have done so. */
+/* The port copies the payload after output(). Until the engine is called again, the copy may not be
+ * done. */
 static void uc_send__described__completes_with_the_next_call_and_not_before(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_uc_stop.c - UC as requester: what stops the send queue, and the states of the queue pair. */
+/* test_uc_stop.c - UC as requester: errors that stop the send queue, and the states of the queue
+ * pair. */
 #include "base/mark.h"
 #include "core/cq.h"
 #include "scene.h"
@@ -31,7 +32,7 @@ static void uc_send__bad_local_key__only_the_send_queue_stops(void **state)
     scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 100, .text = "hi"));
     scene_expect_recv(s, 9, URO_WC_SUCCESS, 2);
 
-    /* From here on as if nothing had been posted meanwhile. */
+    /* The state is now as if nothing had been posted meanwhile. */
     scene_to_state(s, URO_QPS_RTS);
     scene_expect_mark(s, "QP.SQE.RESUME");
     scene_expect_silence(s, 0);
@@ -83,7 +84,7 @@ static void uc_send__key_gone_inside_a_message__the_message_fails(void **state)
     scene_close(s);
 }
 
-/* Receives do not go on when completions are lost: that would be SQE without a word of it. */
+/* If a completion is lost, receives must stop, too. SQE would hide the loss. */
 static void uc_send__bad_local_key_and_the_cq_full__fails_altogether(void **state)
 {
     (void)state;
@@ -124,7 +125,7 @@ static void uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes(vo
     assert_true(uro_mark_hit("POST.SERVICE"));
 }
 
-/* Only its last packet would carry the key: not even the first is sent. */
+/* Only the last packet would carry the key: even the first packet is not sent. */
 static void uc__long_message_that_could_not_be_ended__is_not_begun(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_ud_receive.c - datagrams that arrive: what is delivered, and what is dropped alone. */
+/* test_ud_receive.c - datagrams that arrive: which are delivered, and which are dropped without
+ * other effects. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,7 +177,7 @@ static void ud_receive__no_receive_posted__dropped(void **state)
     scene_close(s);
 }
 
-/* bug B20: it killed or blocked the queue pair. */
+/* bug B20: other stacks lost or blocked the queue pair. */
 static void ud_receive__one_octet_too_long__dropped_and_the_next_one_fits(void **state)
 {
     (void)state;
@@ -204,7 +205,8 @@ static void ud_receive__one_octet_too_long__dropped_and_the_next_one_fits(void *
     }
 }
 
-/* A link of 9000 octets brings more than any path MTU; a null region has room for no more. */
+/* A link with a 9000-byte MTU delivers more than any path MTU. A null region has no room for
+ * more. */
 static void ud_receive__longer_than_any_path_mtu__dropped(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_ud_send.c - datagrams that leave: to whom, from which port, when they are done. */
+/* test_ud_send.c - datagrams to send: destination, source port, and time of completion. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -35,7 +35,7 @@ static void ud_send__one_datagram__names_queue_pair_and_key_and_asks_for_nothing
     scene_close(s);
 }
 
-/* bug B22: the top bit of a request's Q_Key says that the queue pair's own is meant. */
+/* bug B22: the top bit of a request's Q_Key selects the Q_Key of the queue pair. */
 static void ud_send__privileged_q_key__the_queue_pairs_own_is_sent(void **state)
 {
     (void)state;
@@ -54,7 +54,7 @@ static void ud_send__privileged_q_key__the_queue_pairs_own_is_sent(void **state)
     assert_true(uro_mark_hit("UD.QKEY.PRIVILEGED"));
 }
 
-/* 0xc000 and the upper 14 bits of QPN * 0x61c88647. */
+/* The source port is 0xc000 plus the upper 14 bits of QPN * 0x61c88647. */
 static void ud_send__source_port__is_made_of_the_sending_queue_pair(void **state)
 {
     (void)state;
@@ -69,7 +69,7 @@ static void ud_send__source_port__is_made_of_the_sending_queue_pair(void **state
     assert_int_equal(frame.udp.checksum, 0);
     assert_int_equal(frame.ip.hop_limit, 64);
     assert_true(frame.ip.dont_fragment);
-    /* As Linux rxe, which was seen to send from these. */
+    /* Linux rxe was observed to send from these ports. */
     assert_int_equal(uro_path_datagram_port(1), 55410);
     assert_int_equal(uro_path_datagram_port(17), 0xc000 + (uint16_t)((17 * 0x61c88647u) >> 18));
     scene_expect_silence(s, 0);

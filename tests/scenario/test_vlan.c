@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_vlan.c - a device on a VLAN: all it sends has the tag, and what has another one or none is
- * not for it. */
+/* test_vlan.c - a device on a VLAN: all its frames have the VLAN tag. It drops frames without a
+ * tag, or with another VLAN ID. */
 #include "engine/neigh.h"
 #include "scene.h"
 #include "scene_wire.h"
@@ -34,7 +34,7 @@ static void vlan__requests_and_answers__have_its_tag_and_the_service_level_as_pr
     scene_close(s);
 }
 
-/* IGMP and MLD; what is asked of neighbours is looked at each time a scene opens. */
+/* IGMP and MLD. Each scene checks the neighbour requests when it opens. */
 static void vlan__reports_of_groups__have_its_tag(void **state)
 {
     (void)state;
@@ -77,7 +77,7 @@ static void vlan__frames_of_another_one_or_of_none__change_nothing_and_are_count
     scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
     scene_close(s);
 
-    /* without a VLAN of its own it takes any */
+    /* a device without a VLAN accepts any tag */
     scene_post_recv(plain, 1, 8);
     (void)scene_frame(plain, ONLY, frame);
     memcpy(tagged + 16, frame + 12, length - 12);
@@ -112,7 +112,7 @@ static void vlan__datagram_to_ourselves__arrives(void **state)
     }
 }
 
-/* Room is kept for the longest headers, also where they are shorter. */
+/* Room is reserved for the longest headers, even where the headers are shorter. */
 static void vlan__echo_request__is_answered_with_its_tag_when_the_answer_has_room(void **state)
 {
     (void)state;

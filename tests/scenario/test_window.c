@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_window.c - memory windows: what a binding opens, and how it ends.
+/* test_window.c - memory windows: which accesses a binding allows, and how the binding ends.
  *
- * b binds a window into its memory, a uses it.
+ * b binds a window to its memory, and a accesses the window.
  */
 #include <errno.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static const struct {
     { 0, 0x7fffffff, false },
 };
 
-/* Each on queue pairs of its own, since a refusal ends them. */
+/* Tries each access on new queue pairs, because a refusal ends them. */
 static void try_edge(size_t index, enum uro_key_kind kind, bool zero_based)
 {
     void *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_window_bind.c - binding memory windows: what may be bound, and when it is done.
+/* test_window_bind.c - binding memory windows: what may be bound, and when a bind completes.
  *
- * b binds a window into its memory.
+ * b binds a window to its memory.
  */
 #include <errno.h>
 #include <string.h>
@@ -174,8 +174,8 @@ static void window_2__bound_while_bound__is_an_error(void **state)
 
 /* ---- turns --------------------------------------------------------------- */
 
-/* A bind behind a READ is done at once, or with a fence when the READ is; it completes behind
- * it. */
+/* A bind behind a READ is executed at once, or with a fence after the READ. It completes behind the
+ * READ. */
 static void local_requests__complete_in_their_turn(void **state)
 {
     struct twins *s = *state;
@@ -224,7 +224,8 @@ static void local_requests__of_a_queue_pair_in_error__are_flushed_and_not_done(v
     uro_key_deregister(windows_shard(s), &window);
 }
 
-/* Its answer was lost: what was done between what is sent again is not done again. */
+/* The response was lost. Local requests between the retransmitted requests are not executed
+ * again. */
 static void local_requests__passed_again_on_the_way_back__are_not_repeated(void **state)
 {
     struct twins *s = *state;

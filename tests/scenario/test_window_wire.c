@@ -6,7 +6,7 @@
 #include "scene.h"
 #include "wire/bytes.h"
 
-/* A key as IETH has it, for PACKET's imm. */
+/* Returns a key in the byte order of IETH, for the imm of PACKET. */
 static uint32_t ieth(uint32_t rkey)
 {
     uint32_t octets;
@@ -21,7 +21,8 @@ static struct uro_key open_window(struct scene *s)
     return (struct uro_key){ .kind = URO_KEY_WINDOW_2, .pd = 1 };
 }
 
-/* To the first octets of what the peer may see, under the key @rkey. */
+/* Binds @window to the first @length bytes of the memory that the peer may access, under the key
+ * @rkey. */
 static void bind(struct scene *s, const struct uro_key *window, uint32_t rkey, uint32_t length)
 {
     struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(s->qp), 0);
@@ -64,8 +65,8 @@ static void rc_send_inv__its_last_packet_has_the_key(void **state)
     scene_close(s);
 }
 
-/* The first copy closed the window; it was bound anew, with the same key, before the second
- * came. */
+/* The first copy invalidated the window. The window was bound again, with the same key, before the
+ * second copy arrived. */
 static void rc_send_inv__repeated__does_not_close_what_was_bound_since(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_xrc.c - the receiving end of XRC: each packet names the shared queue that serves it. */
+/* test_xrc.c - the target side of XRC: each packet names its SRQ. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "core/cq.h"
 #include "scene.h"
 
-/* A second shared queue beside the scene's, with a CQ and a receive of its own. */
+/* A second SRQ beside the scene's SRQ, with a CQ and a receive of its own. */
 struct second {
     struct uro_srq srq;
     struct uro_cq *cq;
@@ -218,7 +218,7 @@ static void xrc__two_queues_of_the_domain__each_packet_says_which(void **state)
     assert_memory_equal(s->remote, "there", 5);
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 101, .text = "here"));
     scene_expect_recv(s, 1, URO_WC_SUCCESS, 4);
-    /* A key of the second queue's domain: good through that one only. */
+    /* A key of the second SRQ's protection domain: valid through that SRQ only. */
     scene_rx(s, 0,
              PACKET(.op = "XRC_WRITE_ONLY", .psn = 102, .srqn = number, .dma = 4, .length = 4,
                     .fill = 9, .rkey = uro_key_number(&key), .va = key.base + 4096));
@@ -271,7 +271,7 @@ static void xrc__queue_of_another_domain__invalid_request(void **state)
     scene_close(s);
 }
 
-/* The rest of the message may name the queue that is gone or, wrongly, one that is there. */
+/* The rest of the message may name the destroyed SRQ or, wrongly, an SRQ that exists. */
 static void xrc__queue_destroyed_inside_a_message__invalid_request_and_no_trace(void **state)
 {
     (void)state;
@@ -303,7 +303,7 @@ static void xrc__queue_destroyed_inside_a_message__invalid_request_and_no_trace(
     }
 }
 
-/* A WRITE holds no receive, so its queue may go while it is under way. */
+/* A WRITE takes no receive, so its SRQ may be destroyed during the WRITE. */
 static void xrc__queue_destroyed_inside_a_write__invalid_request(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_xrc_ini.c - the sending end of XRC: every request names the shared queue it is for. */
+/* test_xrc_ini.c - the initiator side of XRC: every request names its SRQ. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -34,7 +34,7 @@ static void xrc_send__every_packet_names_the_queue(void **state)
     scene_close(s);
 }
 
-/* The first octet of the header is reserved, whatever the program gave. */
+/* The first byte of the header is reserved and stays 0, whatever the program sets. */
 static void xrc_send__number_beyond_24_bits__reserved_octet_stays_zero(void **state)
 {
     (void)state;

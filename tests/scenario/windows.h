@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* windows.h - memory windows between twins: b binds one into its memory. */
+/* windows.h - memory windows of connected twins: b binds a window to its memory. */
 #pragma once
 
 #include "twins.h"
@@ -10,13 +10,13 @@
 
 struct uro_shard *windows_shard(struct twins *s);
 
-/* Not yet registered; b's memory may be bound to from now on. */
+/* Returns a key that is not yet registered. From now on windows may be bound to b's memory. */
 struct uro_key windows_make(struct twins *s, enum uro_key_kind kind);
 
-/* The request that binds @window to the span above, with the key after the present one. */
+/* Returns the request that binds @window to the span above, with the key after the present key. */
 struct uro_wqe windows_request(struct twins *s, const struct uro_key *window);
 
-/* b binds, and it is expected to be so. */
+/* Posts the bind at b and expects its success. */
 void windows_bind(struct twins *s, const struct uro_wqe *request);
 
 void windows_invalidate(struct twins *s, struct end *end, uint32_t rkey, enum uro_wc_status status);
