@@ -68,7 +68,8 @@ struct ibv_qp_attr api_attr(const struct api *api, uint32_t peer);
     (IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |         \
      IBV_QP_MAX_QP_RD_ATOMIC)
 
-/* Modifies to @state with exactly what that transition of the type needs; returns ibv_modify_qp's result. */
+/* Modifies to @state with exactly what that transition of the type needs; returns ibv_modify_qp's
+ * result. */
 int api_go(const struct api *api, struct ibv_qp *qp, enum ibv_qp_state state, uint32_t peer);
 /* INIT, RTR and RTS; asserts. */
 void api_connect(const struct api *api, struct ibv_qp *qp, uint32_t peer);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cancel.h - what the parts of test_cancel.c share: threads that are cancelled, and in which calls they may be. */
+/* cancel.h - what the parts of test_cancel.c share: threads that are cancelled, and in which calls
+ * they may be. */
 #pragma once
 
 #include "api/api.h"
@@ -40,12 +41,14 @@ struct cancel_victim {
     atomic_uint turns;
 };
 
-/* Starts a thread that takes turns until it is cancelled, with a cancellation point of its own after each. */
+/* Starts a thread that takes turns until it is cancelled, with a cancellation point of its own
+ * after each. */
 void cancel_start(struct cancel_victim *victim, void (*turn)(void));
 /* Cancels it, and checks where it was ended. */
 void cancel_end(struct cancel_victim *victim);
 
-/* Identifiers of rdma_cm on channels of their own: made, bound, listened for, resolved, and destroyed. */
+/* Identifiers of rdma_cm on channels of their own: made, bound, listened for, resolved, and
+ * destroyed. */
 void cancel_cm_open(void);
 void cancel_cm_turn(void);
 /* Events of one channel: made, waited for, and those that no cancelled thread took. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_address.c - over UDP the interface and the address below a device are the kernel's, who takes them
- * away and gives them back. Both sides are in this process; the interfaces are in a network namespace of
- * its own, and one is a cable to itself: "one" has the address that goes, "other" that of the peer.
+/* test_address.c - over UDP the interface and the address below a device are the kernel's, who
+ * takes them away and gives them back. Both sides are in this process; the interfaces are in a
+ * network namespace of its own, and one is a cable to itself: "one" has the address that goes,
+ * "other" that of the peer.
  */
 #include "api/api.h"
 
@@ -30,7 +31,7 @@ static void run(const char *command)
     assert_int_equal(system(command), 0);
 }
 
-/* ---- two devices -------------------------------------------------------------------------------- */
+/* ---- two devices --------------------------------------------------------- */
 
 static void open_side(struct api *api, struct ibv_device *device)
 {
@@ -119,7 +120,7 @@ static void talk(struct stage *stage)
     }
 }
 
-/* ---- what the program is told ------------------------------------------------------------------- */
+/* ---- what the program is told -------------------------------------------- */
 
 static enum ibv_port_state port_state(const struct api *api)
 {
@@ -142,7 +143,7 @@ static void expect_port(const struct stage *stage, enum ibv_event_type type)
                      type == IBV_EVENT_PORT_ACTIVE ? IBV_PORT_ACTIVE : IBV_PORT_DOWN);
 }
 
-/* ---- the cases ---------------------------------------------------------------------------------- */
+/* ---- the cases ----------------------------------------------------------- */
 
 static void address__removed__requests_fail_and_the_next_connection_works_when_it_is_back(
     void **state)
@@ -205,7 +206,7 @@ static void interface__renamed__is_followed(void **state)
     talk(stage);
 }
 
-/* ---- a group ------------------------------------------------------------------------------------ */
+/* ---- a group ------------------------------------------------------------- */
 
 static const union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 9, 8, 7 } };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_bounds.c - what a program is told when a bound is reached that no key of the configuration sets: the errno, and one
- * line on stderr.
+/* test_bounds.c - what a program is told when a bound is reached that no key of the configuration
+ * sets: the errno, and one line on stderr.
  */
 #include "api/api.h"
 

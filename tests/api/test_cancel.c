@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cancel.c - pthread_cancel() of threads that call verbs while messages flow between two devices of this process.
+/* test_cancel.c - pthread_cancel() of threads that call verbs while messages flow between two
+ * devices of this process.
  *
- * The first argument names the link between the devices. A thread that is cancelled must be ended at a cancellation
- * point of its own, or in one of the waits for events, but in no other call; and everything goes on afterwards. In
- * a build where this fails, it usually hangs.
+ * The first argument names the link between the devices. A thread that is cancelled must be ended
+ * at a cancellation point of its own, or in one of the waits for events, but in no other call; and
+ * everything goes on afterwards. In a build where this fails, it usually hangs.
  */
 #include "api/cancel.h"
 
@@ -309,7 +310,8 @@ static void cancel__of_a_thread_that_waits_for_trouble__all_goes_on(void **state
     exchange();
 }
 
-/* Nobody else takes the events, and no thread arms again before it had one: one that is lost would be missed. */
+/* Nobody else takes the events, and no thread arms again before it had one: one that is lost would
+ * be missed. */
 static void cancel__of_a_thread_that_waits_for_completions__loses_no_event(void **state)
 {
     struct cancel_victim victim;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* errno after verbs that failed: the number that the verb returned, or the reason when it returned -1 or NULL. */
+/* errno after verbs that failed: the number that the verb returned, or the reason when it returned
+ * -1 or NULL. */
 #include "api/api.h"
 
 #include <fcntl.h>
@@ -80,7 +81,7 @@ static void close_stage(struct stage *stage)
     assert_int_equal(ibv_destroy_comp_channel(stage->channel), 0);
 }
 
-/* ---- what is in use --------------------------------------------------------------------------- */
+/* ---- what is in use ------------------------------------------------------ */
 
 static void window_keeps_region(struct stage *stage)
 {
@@ -176,7 +177,7 @@ static void fail_in_use(struct stage *stage)
     parent_keeps_thread_domain(stage);
 }
 
-/* ---- wrong arguments -------------------------------------------------------------------------- */
+/* ---- wrong arguments ----------------------------------------------------- */
 
 static void fail_posts(struct stage *stage)
 {
@@ -285,7 +286,7 @@ static void refuse_new_objects(struct stage *stage)
     REFUSES("ibv_read_sysfs_file", ibv_read_sysfs_file("/nowhere", "at_all", text, 8) == -1);
 }
 
-/* ---- what fails in a forked child only --------------------------------------------------------- */
+/* ---- what fails in a forked child only ----------------------------------- */
 
 #define MUST(condition)                                                                            \
     do {                                                                                           \
@@ -344,7 +345,7 @@ static void fail_in_child(struct stage *stage)
     note("ibv_create_comp_channel");
 }
 
-/* ---- every exported verb ----------------------------------------------------------------------- */
+/* ---- every exported verb ------------------------------------------------- */
 
 /* They return no error, or only one of memory or descriptors. */
 static const char *const never_fail[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_exhaustion.c - memory runs out in a running program: its address space ends a little above what it
- * has when the device is open, and objects of each kind are made until one is refused.
+/* test_exhaustion.c - memory runs out in a running program: its address space ends a little above
+ * what it has when the device is open, and objects of each kind are made until one is refused.
  */
 #include "api/api.h"
 
@@ -21,7 +21,7 @@ static struct ibv_cq *cq; /* of the queue pairs */
 static uint8_t octets[64];
 static void *objects[OBJECTS];
 
-/* ---- the kinds ---------------------------------------------------------------------------------- */
+/* ---- the kinds ----------------------------------------------------------- */
 
 static void *make_cq(const struct api *api)
 {
@@ -107,7 +107,7 @@ static const struct kind {
     { make_mw, end_mw }, { make_pd, end_pd }, { make_ah, end_ah },
 };
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* The most that the address space may be: @room octets above what it is. */
 static void leave(size_t room)
@@ -137,7 +137,7 @@ static size_t in_use(void)
     return info.uordblks + info.hblkhd;
 }
 
-/* ---- the rounds --------------------------------------------------------------------------------- */
+/* ---- the rounds ---------------------------------------------------------- */
 
 /* NULL is ENOMEM, whatever is asked for. */
 static void *attempt(const struct kind *kind, const struct api *api)

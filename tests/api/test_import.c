@@ -226,7 +226,7 @@ static void unimport_pd__that_is_used__stays(void **state)
     assert_int_equal(ibv_close_device(context), 0);
 }
 
-/* ---- parent and thread domains ---------------------------------------------------------------- */
+/* ---- parent and thread domains ------------------------------------------- */
 
 static void td__asked_wrongly__is_einval(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Verbs that <infiniband/verbs.h> of older rdma-core releases does not declare, imported as programs that were built
- * with rdma-core 65 import them. */
+/* Verbs that <infiniband/verbs.h> of older rdma-core releases does not declare, imported as
+ * programs that were built with rdma-core 65 import them. */
 #include "api/api.h"
 
 #include <stddef.h>
@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Under names of our own, because newer headers declare the verbs with types that older ones lack. */
+/* Under names of our own, because newer headers declare the verbs with types that older ones
+ * lack. */
 #define IMPORT(name) __asm__(#name)
 void *alloc_buf(struct ibv_pd *pd, size_t size, void **buf) IMPORT(ibv_alloc_buf);
 void free_buf(void *buf) IMPORT(ibv_free_buf);
@@ -63,7 +64,7 @@ static uint8_t memory[4096];
         assert_int_equal(errno, error);                                                            \
     } while (0)
 
-/* ---- buffers ---------------------------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------- */
 
 static void buffer__is_zeroed_pages_of_ones_own(void **state)
 {
@@ -162,7 +163,7 @@ static void buffer__exported__is_no_dmabuf(void **state)
     free_buf(buf);
 }
 
-/* ---- regions by attributes -------------------------------------------------------------------- */
+/* ---- regions by attributes ----------------------------------------------- */
 
 static void attributes__address__as_reg_mr(void **state)
 {
@@ -268,7 +269,7 @@ static void attributes__of_an_older_program__end_earlier(void **state)
     assert_int_equal(munmap(pages, 2 * page), 0);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------ */
 
 static void port_speed__is_that_of_the_port(void **state)
 {

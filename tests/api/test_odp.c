@@ -246,7 +246,8 @@ static void *flicker(void *at)
     return at;
 }
 
-/* Uses memory that flickers, a connection each. Returns the number of requests that ended otherwise than they may. */
+/* Uses memory that flickers, a connection each. Returns the number of requests that ended otherwise
+ * than they may. */
 static unsigned use_flickering(const struct api *api, uint8_t *at, const struct ibv_mr *mr)
 {
     static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_quota_process.c - two devices, which may have three of everything and a mebibyte between them; the
- * second one, two.
+/* test_quota_process.c - two devices, which may have three of everything and a mebibyte between
+ * them; the second one, two.
  */
 #include "api/api.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm.c - the system's librdmacm over our library: the tutorial's connection, both sides in
- * one process, each with its own event channel.
+/* test_rdma_cm.c - the system's librdmacm over our library: the tutorial's connection, both sides
+ * in one process, each with its own event channel.
  */
 #include "api/api.h"
 

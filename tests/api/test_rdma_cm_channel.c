@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_channel.c - event channels: how programs wait for events, in which order they come, and
- * who waits until they are acknowledged.
+/* test_rdma_cm_channel.c - event channels: how programs wait for events, in which order they come,
+ * and who waits until they are acknowledged.
  */
 #include "api/api.h"
 
@@ -76,7 +76,7 @@ static void set_nonblocking(const struct rdma_event_channel *of)
     assert_int_equal(fcntl(of->fd, F_SETFL, fcntl(of->fd, F_GETFL) | O_NONBLOCK), 0);
 }
 
-/* ---- waiting for events ----------------------------------------------------------------------- */
+/* ---- waiting for events -------------------------------------------------- */
 
 static bool selected(void)
 {
@@ -152,7 +152,7 @@ static void signal__interrupts_who_waits_for_an_event(void **state)
     assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
 }
 
-/* ---- events that are not acknowledged ---------------------------------------------------------- */
+/* ---- events that are not acknowledged ------------------------------------ */
 
 static atomic_bool acknowledged;
 
@@ -212,7 +212,7 @@ static void migrate__waits_for_what_was_fetched__and_takes_the_rest_along(void *
     assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-/* ---- order ------------------------------------------------------------------------------------- */
+/* ---- order --------------------------------------------------------------- */
 
 /* Both sides in one channel: nobody hears of the end before the beginning. */
 static void connection__events_come_in_order__and_none_after_destruction(void **state)

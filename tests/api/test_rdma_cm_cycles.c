@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_cycles.c - two processes connect, transfer and disconnect again and again, and have no
- * more descriptors and no more memory afterwards. UROCE_CM_CYCLES says how often; both sides print
- * what they found.
+/* test_rdma_cm_cycles.c - two processes connect, transfer and disconnect again and again, and have
+ * no more descriptors and no more memory afterwards. UROCE_CM_CYCLES says how often; both sides
+ * print what they found.
  */
 #include "support/check.h"
 #include "support/patience.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_end.c - two processes with a connection between them, and one that ends without a word:
- * the other is told, as by a kernel.
+/* test_rdma_cm_end.c - two processes with a connection between them, and one that ends without a
+ * word: the other is told, as by a kernel.
  */
 #include "support/check.h"
 #include "support/must.h"
@@ -23,7 +23,8 @@
 #define PATIENT 30    /* seconds until a side that was not told gives up */
 #define QPN     77    /* no queue pair is needed to say that there is a connection */
 
-/* One process. What it says through the pipe the other can wait for; it is closed when it has gone. */
+/* One process. What it says through the pipe the other can wait for; it is closed when it has
+ * gone. */
 struct side {
     struct rdma_event_channel *channel;
     struct rdma_cm_id *listener;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_ports.c - addresses and ports of rdma_cm: who may share one, which are chosen, and who
- * hears what.
+/* test_rdma_cm_ports.c - addresses and ports of rdma_cm: who may share one, which are chosen, and
+ * who hears what.
  */
 #include "api/api.h"
 

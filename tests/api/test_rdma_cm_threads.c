@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_rdma_cm_threads.c - many threads use rdma_cm at once: channels that several threads read,
- * identifiers that move to another channel while things happen to them, and that are destroyed while
- * another thread has not acknowledged their last event. The device is over UDP, on an address that no
- * other process has; tools/check runs it with the thread sanitizer as well. UROCE_CM_ROUNDS says how
- * long.
+ * identifiers that move to another channel while things happen to them, and that are destroyed
+ * while another thread has not acknowledged their last event. The device is over UDP, on an address
+ * that no other process has; tools/check runs it with the thread sanitizer as well. UROCE_CM_ROUNDS
+ * says how long.
  */
 #include "api/api.h"
 

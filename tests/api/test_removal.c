@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_removal.c - the interface under a device goes away while a program is connected over it. Both
- * sides are in this process; the interfaces are in a network namespace of its own.
+/* test_removal.c - the interface under a device goes away while a program is connected over it.
+ * Both sides are in this process; the interfaces are in a network namespace of its own.
  */
 #include "api/api.h"
 

@@ -154,7 +154,8 @@ static void receives__are_used_in_order_by_whoever_needs_one(void **state)
     }
 }
 
-/* rule SRQ.PD: a shared receive is written by the rights of the queue's PD, not of the queue pair that uses it. */
+/* rule SRQ.PD: a shared receive is written by the rights of the queue's PD, not of the queue pair
+ * that uses it. */
 static void receive__of_another_pd_than_the_queue_pairs__arrives(void **state)
 {
     const struct api *api = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a shared receive queue tells: that it runs low, and that a queue pair takes no more of it. */
+/* What a shared receive queue tells: that it runs low, and that a queue pair takes no more of
+ * it. */
 #include "api/srq.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Words and rates of enumerators: scripts match them and people search for them, so they are those of the system's
- * libibverbs, which is loaded beside ours and asked for the same numbers. */
+/* Words and rates of enumerators: scripts match them and people search for them, so they are those
+ * of the system's libibverbs, which is loaded beside ours and asked for the same numbers. */
 #include "support/check.h"
 
 #include <dlfcn.h>

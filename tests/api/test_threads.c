@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_threads.c - everything at once, from many threads: posting to shared queue pairs, polling shared
- * completion queues, waiting for their events, resizing them, registering, creating, flushing and
- * destroying, taking memory away that a peer writes to, and forking. Two devices of this process talk over UDP on loopback addresses that no
- * other process has. tools/check runs it with the thread sanitizer as well.
+/* test_threads.c - everything at once, from many threads: posting to shared queue pairs, polling
+ * shared completion queues, waiting for their events, resizing them, registering, creating,
+ * flushing and destroying, taking memory away that a peer writes to, and forking. Two devices of
+ * this process talk over UDP on loopback addresses that no other process has. tools/check runs it
+ * with the thread sanitizer as well.
  */
 #include "api/api.h"
 
@@ -66,7 +67,7 @@ static void must(bool condition, int line)
 }
 #define MUST(condition) must((condition), __LINE__)
 
-/* ---- the conversation --------------------------------------------------------------------------- */
+/* ---- the conversation ---------------------------------------------------- */
 
 static void note(const struct ibv_wc *wc)
 {
@@ -133,7 +134,7 @@ static void *post(void *argument)
     return NULL;
 }
 
-/* ---- meanwhile ---------------------------------------------------------------------------------- */
+/* ---- meanwhile ----------------------------------------------------------- */
 
 static void *resize(void *argument)
 {
@@ -208,7 +209,7 @@ static void *fork_often(void *argument)
     return NULL;
 }
 
-/* ---- a target that moves ------------------------------------------------------------------------ */
+/* ---- a target that moves ------------------------------------------------- */
 
 static void enter(int i, enum ibv_qp_state state, int mask)
 {
@@ -320,7 +321,7 @@ static void *move_target(void *argument)
     return NULL;
 }
 
-/* ---- the stage ---------------------------------------------------------------------------------- */
+/* ---- the stage ----------------------------------------------------------- */
 
 static void name_devices(void)
 {

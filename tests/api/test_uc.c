@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unreliable connections: what arrives, what is refused, and the send queue that stops by itself. */
+/* Unreliable connections: what arrives, what is refused, and the send queue that stops by
+ * itself. */
 #include "api/api.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that the program unmaps while it is registered: a card would go on with the pages that it has
- * pinned. A peer, uroce0, talks to two victims: nobody but its service thread drives uroce1, since the program does not
- * poll, and nobody but the program uroce2. The process dies if this is not noticed.
+/* Memory that the program unmaps while it is registered: a card would go on with the pages that it
+ * has pinned. A peer, uroce0, talks to two victims: nobody but its service thread drives uroce1,
+ * since the program does not poll, and nobody but the program uroce2. The process dies if this is
+ * not noticed.
  */
 #include "api/api.h"
 
@@ -93,7 +94,8 @@ static void poll_victim(struct talk *talk)
     talk->receives += count;
 }
 
-/* What became of the peer's request. The victim's program polls, or lets its service thread do it all. */
+/* What became of the peer's request. The victim's program polls, or lets its service thread do it
+ * all. */
 static enum ibv_wc_status ending(struct talk *talk)
 {
     struct ibv_wc wc;
@@ -137,7 +139,7 @@ static void all_are(const uint8_t *at, size_t length, uint8_t value)
         assert_int_equal(at[i], value);
 }
 
-/* ---- what a peer does ------------------------------------------------------------------------------------ */
+/* ---- what a peer does ---------------------------------------------------- */
 
 static void send_finds_it_gone(int victim)
 {
@@ -264,7 +266,7 @@ static void atomic__on_unmapped_memory__finds_zero(void **state)
     close_talk(&talk);
 }
 
-/* ---- what the program does itself ------------------------------------------------------------------------- */
+/* ---- what the program does itself ---------------------------------------- */
 
 /* To itself, without a link: the engine copies from page to page. */
 static void send__from_unmapped_to_unmapped_memory__carries_zeros(void **state)
@@ -308,7 +310,7 @@ static void memory__mapped_again_before_it_is_used__is_the_new_one(void **state)
     close_talk(&talk);
 }
 
-/* ---- the stage -------------------------------------------------------------------------------------------- */
+/* ---- the stage ----------------------------------------------------------- */
 
 static void open_all(void)
 {
@@ -349,8 +351,8 @@ static void whole(void **state)
     close_all();
 }
 
-/* A process for each: cmocka has a handler of SIGSEGV while a test runs, which a device that started in a test before
- * would not know of. */
+/* A process for each: cmocka has a handler of SIGSEGV while a test runs, which a device that
+ * started in a test before would not know of. */
 static void in_child(void **state)
 {
     const struct CMUnitTest *test = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* XRC: domains, queues with numbers, both ends of a connection, and handles of one that is there. */
+/* XRC: domains, queues with numbers, both ends of a connection, and handles of one that is
+ * there. */
 #include "api/api.h"
 
 #include <fcntl.h>
@@ -416,8 +417,8 @@ static void open_qp__of_what_is_not_there__is_einval(void **state)
     stand_close(&stand);
 }
 
-/* rule XRC.HANDLES: who opened the domain through its inode, in another context, has the queue pair until it gives
- * it back; both are told of its events. */
+/* rule XRC.HANDLES: who opened the domain through its inode, in another context, has the queue pair
+ * until it gives it back; both are told of its events. */
 static void open_qp__in_another_context__is_the_same_queue_pair(void **state)
 {
     const struct api *api = *state;

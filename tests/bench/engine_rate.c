@@ -4,9 +4,10 @@
  *   engine_rate [rc|uc|ud|xrc|write [octets [active [idle [messages [each]]]]]]
  *
  * Two engines in one thread hand their frames to each other, every octet copied and summed as a
- * port would. Prints nanoseconds per message: SENDs with receives, or WRITEs by RC. Queue pairs have one
- * message in turn, SIDES_WINDOW outstanding in all; or every one has @each outstanding (at most SIDES_WINDOW), and has
- * its next where one completed. How many frames that takes is counted too.
+ * port would. Prints nanoseconds per message: SENDs with receives, or WRITEs by RC. Queue pairs
+ * have one message in turn, SIDES_WINDOW outstanding in all; or every one has @each outstanding (at
+ * most SIDES_WINDOW), and has its next where one completed. How many frames that takes is counted
+ * too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,8 @@ static uint32_t receive_again(struct side *side, const struct plan *plan)
     return count;
 }
 
-/* Every queue pair has plan->each outstanding, and receives for them at the other side: before, and when this ends. */
+/* Every queue pair has plan->each outstanding, and receives for them at the other side: before, and
+ * when this ends. */
 static void windows(struct side sides[2], const struct plan *plan, uint32_t messages)
 {
     struct uro_cqe cqes[SIDES_BURST];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* one.h - the first device, by the verbs that programs use, and RC queue pairs of it; for programs that
- * measure. What fails ends the program, which says where.
+/* one.h - the first device, by the verbs that programs use, and RC queue pairs of it; for programs
+ * that measure. What fails ends the program, which says where.
  */
 #pragma once
 

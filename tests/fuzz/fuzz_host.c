@@ -54,7 +54,7 @@ uint64_t uro_host_wall_time(uro_time at, uint64_t *offset)
     return at;
 }
 
-/* ---- in place of progress.c and service.c ----------------------------------------------------------------- */
+/* ---- in place of progress.c and service.c -------------------------------- */
 
 void uro_device_lock(struct uro_device *device)
 {

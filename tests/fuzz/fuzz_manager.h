@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_manager.h - connections of the stage's engine: messages of the peer come as packets to QP1, an
- * application listens and does what the script says.
+/* fuzz_manager.h - connections of the stage's engine: messages of the peer come as packets to QP1,
+ * an application listens and does what the script says.
  */
 #pragma once
 
@@ -20,8 +20,8 @@ void fuzz_manager_close(struct managed *managed, struct stage *stage);
 /* Events are heard. */
 void fuzz_manager_listen(struct managed *managed, struct stage *stage);
 
-/* Octet 0: the kind; 1: which connection it is about, of those that the application has; then pairs:
- * a field and what it is instead of what fits. */
+/* Octet 0: the kind; 1: which connection it is about, of those that the application has; then
+ * pairs: a field and what it is instead of what fits. */
 void fuzz_manager_message(struct managed *managed, struct stage *stage, const uint8_t *octets,
                           uint32_t length);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_memif.c - an input is what the other side of a memif does: the messages it says, with descriptors or without,
- * and what it writes into the rings and buffers that both have, while the port is driven in between. The first octet
- * says whether it is a client or a server, and whether it begins with a connection that is up.
+/* fuzz_memif.c - an input is what the other side of a memif does: the messages it says, with
+ * descriptors or without, and what it writes into the rings and buffers that both have, while the
+ * port is driven in between. The first octet says whether it is a client or a server, and whether
+ * it begins with a connection that is up.
  *
- * Nothing that is lent lies outside of memory, a payload is shared only where only a payload is, no descriptor is left,
- * and a peer that keeps the rules is served afterwards.
+ * Nothing that is lent lies outside of memory, a payload is shared only where only a payload is, no
+ * descriptor is left, and a peer that keeps the rules is served afterwards.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_memory.c - regions that become others, device memory, domains of domains, and that nothing is left of it;
- * see fuzz_objects.h. */
+/* fuzz_memory.c - regions that become others, device memory, domains of domains, and that nothing
+ * is left of it; see fuzz_objects.h. */
 #include "fuzz_objects.h"
 
 #include <errno.h>
@@ -118,7 +118,8 @@ void fuzz_copy_dm(void)
     fuzz_demand(memcmp(back, all, FUZZ_DM) == 0);
 }
 
-/* A protection domain on top of another one, with a thread domain or not: both of the same context. */
+/* A protection domain on top of another one, with a thread domain or not: both of the same
+ * context. */
 void fuzz_make_domain(void)
 {
     struct object *pd = fuzz_pick(PD);

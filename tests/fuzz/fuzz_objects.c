@@ -46,7 +46,7 @@ struct ibv_context *fuzz_context(uint8_t side)
     return contexts[side % FUZZ_DEVICES];
 }
 
-/* ---- the secret ------------------------------------------------------------------------------- */
+/* ---- the secret ---------------------------------------------------------- */
 
 static void look_for_secret(const uint8_t *octets, uint32_t length)
 {
@@ -76,7 +76,7 @@ uint8_t *fuzz_choose_range(uint32_t *length)
     return arena + first * UNIT;
 }
 
-/* ---- making ----------------------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------- */
 
 static uint32_t count_of(enum kind kind)
 {
@@ -316,7 +316,7 @@ void fuzz_make(void)
         fuzz_demand(errno != 0 || kind == MR);
 }
 
-/* ---- destroying ------------------------------------------------------------------------------- */
+/* ---- destroying ---------------------------------------------------------- */
 
 static int destroy(const struct object *object)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_script.c - any text as a script of `uroce peer`: it is one, with every part inside the text, or
- * the first mistake has a line, a column and a sentence.
+/* fuzz_script.c - any text as a script of `uroce peer`: it is one, with every part inside the text,
+ * or the first mistake has a line, a column and a sentence.
  */
 #include <stdlib.h>
 #include <string.h>

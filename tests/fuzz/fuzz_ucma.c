@@ -41,7 +41,7 @@ static uint8_t next(void)
     return at < end ? *at++ : 0;
 }
 
-/* ---- what commands look like ------------------------------------------------------------------ */
+/* ---- what commands look like --------------------------------------------- */
 
 #define NONE         UINT16_MAX
 #define OF(of, what) offsetof(struct rdma_ucm_##of, what)
@@ -304,7 +304,7 @@ static void run_raw(struct uro_channel *channel)
     free(octets);
 }
 
-/* ---- channels --------------------------------------------------------------------------------- */
+/* ---- channels ------------------------------------------------------------ */
 
 static void open_channel(uint32_t which)
 {
@@ -335,7 +335,7 @@ static void close_channel(uint32_t which)
     channels[which] = NULL;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------ */
+/* ---- steps --------------------------------------------------------------- */
 
 static void change_link(uint8_t what)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fuzz_verbs.c - any calls of the verbs API, by a program with two devices that reach each other.
  *
- * The input is a row of calls, each an octet of kind and what that takes; objects are named by their
- * place among those that exist. What must hold: no call waits or reads what it was not given, nothing
- * but registered memory changes or leaves, and at the end everything can be destroyed, before or
- * after its context.
+ * The input is a row of calls, each an octet of kind and what that takes; objects are named by
+ * their place among those that exist. What must hold: no call waits or reads what it was not given,
+ * nothing but registered memory changes or leaves, and at the end everything can be destroyed,
+ * before or after its context.
  */
 #include "fuzz_objects.h"
 

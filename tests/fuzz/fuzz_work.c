@@ -26,7 +26,7 @@ static struct ibv_qp *pick_qp(void)
     return object != NULL ? object->qp : NULL;
 }
 
-/* ---- modifying -------------------------------------------------------------------------------- */
+/* ---- modifying ----------------------------------------------------------- */
 
 static struct ibv_qp_attr attributes(const struct ibv_qp *peer)
 {
@@ -125,7 +125,7 @@ void fuzz_modify(void)
     fuzz_demand(error >= 0);
 }
 
-/* ---- posting ---------------------------------------------------------------------------------- */
+/* ---- posting ------------------------------------------------------------- */
 
 /* Somewhere in a region, or a little beyond it. */
 static struct ibv_sge element(bool inline_data)
@@ -280,7 +280,7 @@ void fuzz_bind(void)
         (void)ibv_bind_mw(qp, mw->mw, &bind);
 }
 
-/* ---- ibv_wr_*() ------------------------------------------------------------------------------- */
+/* ---- ibv_wr_*() ---------------------------------------------------------- */
 
 static void set_buffer(struct ibv_qp_ex *ex, uint8_t how)
 {
@@ -364,7 +364,7 @@ void fuzz_post_ex(void)
         fuzz_demand(ibv_wr_complete(ex) >= 0);
 }
 
-/* ---- completions and events ------------------------------------------------------------------- */
+/* ---- completions and events ---------------------------------------------- */
 
 void fuzz_poll(void)
 {
@@ -431,7 +431,7 @@ void fuzz_events(void)
         fuzz_demand(ibv_req_notify_cq(cq, fuzz_next() & 1) == 0);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------ */
 
 void fuzz_query(void)
 {

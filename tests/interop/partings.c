@@ -112,7 +112,7 @@ static void end(struct rdma_cm_id *id)
     meet_must(rdma_destroy_id(id), "rdma_destroy_id");
 }
 
-/* ---- who serves ------------------------------------------------------------------------------- */
+/* ---- who serves ---------------------------------------------------------- */
 
 static void accept_request(struct rdma_cm_id *id, int parting)
 {
@@ -179,7 +179,7 @@ static void serve(const char *host, uint16_t port)
     }
 }
 
-/* ---- who asks --------------------------------------------------------------------------------- */
+/* ---- who asks ------------------------------------------------------------ */
 
 static void accepted(struct rdma_cm_id *id, int parting)
 {

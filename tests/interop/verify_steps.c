@@ -161,8 +161,8 @@ static void take_receive(struct progress *progress, const struct ibv_wc *wc)
     progress->next_receive = next_received(step, message + 1);
 }
 
-/* No completion yet. Who asks has to be told by the queue pair that nobody answers; who only answers cannot
- * be. */
+/* No completion yet. Who asks has to be told by the queue pair that nobody answers; who only
+ * answers cannot be. */
 static void wait(const struct verify_end *end, const struct progress *progress, time_t *looked,
                  time_t until)
 {

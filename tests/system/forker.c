@@ -292,7 +292,8 @@ static void note_descriptors(void)
     }
 }
 
-/* One line for each descriptor that was not there before, and each mapping of a file of nobody's. */
+/* One line for each descriptor that was not there before, and each mapping of a file of
+ * nobody's. */
 static void say_what_there_is(void)
 {
     char what[256], fd[16];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* forker_cm.c - a process that is connected with itself by rdma_cm, and a child of it that connects anew. */
+/* forker_cm.c - a process that is connected with itself by rdma_cm, and a child of it that connects
+ * anew. */
 #include <arpa/inet.h>
 #include <stdint.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port_kit.c - opens ports of the plug-in and moves frames that say themselves if they are whole. */
+/* port_kit.c - opens ports of the plug-in and moves frames that say themselves if they are
+ * whole. */
 #define _GNU_SOURCE
 #include "system/port_kit.h"
 #include "support/patience.h"

@@ -13,7 +13,8 @@
 #define KIT_FRAME_MIN 60u
 #define KIT_FRAME_MAX 9018u
 
-/* Loads the plug-in (UROCE_DPDK_PLUGIN, UROCE_MEMIF_PLUGIN, UROCE_PACKET_PLUGIN) on first use; fails the process when that fails. */
+/* Loads the plug-in (UROCE_DPDK_PLUGIN, UROCE_MEMIF_PLUGIN, UROCE_PACKET_PLUGIN) on first use;
+ * fails the process when that fails. */
 struct uro_port *kit_try_open(const struct uro_port_config *config,
                               char error[static URO_PORT_ERROR_MAX]);
 /* Opens @link or ends the process with the port's own words. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stranger.c - the library that test_planted.py puts in a program's way; it says when it was loaded. */
+/* stranger.c - the library that test_planted.py puts in a program's way; it says when it was
+ * loaded. */
 #include <unistd.h>
 
 __attribute__((constructor)) static void say(void)

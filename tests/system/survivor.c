@@ -58,10 +58,10 @@ static void on_stop(int number)
     stop = 1;
 }
 
-/* ---- events ------------------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
-/* The next event within @ms, or -1; @id is whose. A request that comes while there is a session is for
- * later: its sender asks again. */
+/* The next event within @ms, or -1; @id is whose. A request that comes while there is a session is
+ * for later: its sender asks again. */
 static int next_event(int ms, struct rdma_cm_id **id)
 {
     struct pollfd ready = { .fd = channel->fd, .events = POLLIN };
@@ -88,7 +88,7 @@ static bool gone(void)
     return type == RDMA_CM_EVENT_DISCONNECTED || type == RDMA_CM_EVENT_DEVICE_REMOVAL;
 }
 
-/* ---- sessions ----------------------------------------------------------------------------------- */
+/* ---- sessions ------------------------------------------------------------ */
 
 static void post_receive(uint32_t i)
 {
@@ -204,7 +204,7 @@ static struct sockaddr_in address_of(const char *host, const char *port)
     return address;
 }
 
-/* ---- server ------------------------------------------------------------------------------------- */
+/* ---- server -------------------------------------------------------------- */
 
 /* False: the client said goodbye. */
 static bool serve(struct rdma_cm_id *id)
@@ -242,7 +242,7 @@ static void be_server(const char *port)
     MUST(rdma_destroy_id(listener) == 0);
 }
 
-/* ---- client ------------------------------------------------------------------------------------- */
+/* ---- client -------------------------------------------------------------- */
 
 static bool wait_for(int wanted)
 {

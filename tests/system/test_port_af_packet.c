@@ -234,7 +234,8 @@ static bool goes_on(struct uro_port *port, int tap)
     return false;
 }
 
-/* A datagram that is to be cut into fragments is one; the kernel's ring does not move on from it. */
+/* A datagram that is to be cut into fragments is one; the kernel's ring does not move on from
+ * it. */
 static void af_packet__frame_that_virtio_cannot_describe__others_come_after_it(void **state)
 {
     (void)state;

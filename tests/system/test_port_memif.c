@@ -160,8 +160,8 @@ static void memif__server_is_there_and_asleep__the_first_frame_arrives(void **st
     kit_kill(peer);
 }
 
-/* DPDK's own driver. It takes for granted that buffers are as long as its own, 2048 octets: longer frames are cut up by
- * both sides. */
+/* DPDK's own driver. It takes for granted that buffers are as long as its own, 2048 octets: longer
+ * frames are cut up by both sides. */
 static void with_dpdk(const char *link, const char *peer, const char *role)
 {
     char words[256];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_bells.c - who found a bell still ringing is heard all the same: two threads, some bells, and what each is about. */
+/* test_bells.c - who found a bell still ringing is heard all the same: two threads, some bells, and
+ * what each is about. */
 #include <pthread.h>
 #include <sched.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_tx.c - the octets of a frame, and what is left of them when the kernel writes the IP and UDP headers. */
+/* test_tx.c - the octets of a frame, and what is left of them when the kernel writes the IP and UDP
+ * headers. */
 #include "base/mark.h"
 #include "core/tx.h"
 

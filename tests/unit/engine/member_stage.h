@@ -42,8 +42,8 @@ void ask(struct stage *s, bool v6, const char *group, uint8_t code, uro_time now
 void ask_in(struct stage *s, bool v6, uint32_t length, const char *group, uint8_t code,
             uro_time now);
 
-/* All frames that leave at @now must be reports: s->heard has their records, and no others, an older
- * version's with the type of the message; the last frame is in s->frame. Returns how many. */
+/* All frames that leave at @now must be reports: s->heard has their records, and no others, an
+ * older version's with the type of the message; the last frame is in s->frame. Returns how many. */
 uint32_t listen_to(struct stage *s, uro_time now);
 bool heard(const struct stage *s, unsigned what, const char *group);
 void expect_frame(const struct stage *s, const char *hex);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_demux.c - looking ahead at frames: nothing behind their end is read. What becomes of them: tests/scenario. */
+/* test_demux.c - looking ahead at frames: nothing behind their end is read. What becomes of them:
+ * tests/scenario. */
 #include "engine/demux.h"
 
 #include <stdlib.h>

@@ -54,7 +54,8 @@ static void member__mac_addresses__of_every_group_and_our_own_each_once(void **s
     assert_true(uro_mark_hit("MCAST.MAC"));
 }
 
-/* For a link that the kernel has: what it is a member of by itself is not among them, unless joined. */
+/* For a link that the kernel has: what it is a member of by itself is not among them, unless
+ * joined. */
 static void member__groups__are_those_that_programs_joined(void **state)
 {
     struct stage *s = open_stage();

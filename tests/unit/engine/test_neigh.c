@@ -314,7 +314,8 @@ static void fill_and_empty(uint32_t most)
         assert_ptr_equal(hop, hops[i]);
         uro_neigh_put(&neigh, hop);
     }
-    /* Given back in an order that empties the buckets from the middle; each is somebody else's then. */
+    /* Given back in an order that empties the buckets from the middle; each is somebody else's
+     * then. */
     for (uint32_t i = 1; i < most; i += 2)
         uro_neigh_put(&neigh, hops[i]);
     for (uint32_t i = 1; i < most; i += 2)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_neigh_doubt.c - somebody says that a neighbour in use has another MAC address: true, or not? */
+/* test_neigh_doubt.c - somebody says that a neighbour in use has another MAC address: true, or
+ * not? */
 #include <string.h>
 
 #include "base/mark.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_defaults.c - what happens when a driver leaves an operation of struct uro_port_ops out. */
+/* test_port_defaults.c - what happens when a driver leaves an operation of struct uro_port_ops
+ * out. */
 #include "engine/port.h"
 #include "support/check.h"
 

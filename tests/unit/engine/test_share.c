@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_share.c - an address that other processes have too: whose a number is shows in its upper bits. */
+/* test_share.c - an address that other processes have too: whose a number is shows in its upper
+ * bits. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault.h - children that fault, in a round of a device over the fake port or by themselves. The port's look for
- * frames is where a round touches what a test wants.
+/* fault.h - children that fault, in a round of a device over the fake port or by themselves. The
+ * port's look for frames is where a round touches what a test wants.
  */
 #pragma once
 
@@ -26,7 +26,8 @@ extern uint8_t
     *fault_there; /* where the region of two pages begins, of which the second is unmapped */
 extern size_t fault_page; /* octets */
 
-/* How a child that runs @body ends: 128 + signal, as shells say it. SIGSEGV has its default action at first. */
+/* How a child that runs @body ends: 128 + signal, as shells say it. SIGSEGV has its default action
+ * at first. */
 int fault_ending(void (*body)(void));
 
 /* Starts the first device of UROCE_DEVICES=@devices, with the region. */

@@ -53,7 +53,8 @@ static void await_asleep(void)
         (void)sched_yield();
 }
 
-/* The device as if nothing had ever been sent: how long that took, and when it was, the real clock said. */
+/* The device as if nothing had ever been sent: how long that took, and when it was, the real clock
+ * said. */
 static void forget_start(void)
 {
     uro_device_lock(device);

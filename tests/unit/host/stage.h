@@ -16,12 +16,13 @@ void stage_start(const char *devices);
 /* Whether the service thread, which is the one that opened the port, sent the last frame. */
 bool stage_sent_by_service(void);
 
-/* From here on the device's clock stands, and moves only as told: what happens within a time then does so on a
- * busy machine, too. Service threads still sleep in real time. */
+/* From here on the device's clock stands, and moves only as told: what happens within a time then
+ * does so on a busy machine, too. Service threads still sleep in real time. */
 void stage_stop_clock(void);
 void stage_pass(uro_time ns);
 
-/* A program that polls, at a time that passes as the test says, and a service thread that stands back for it. */
+/* A program that polls, at a time that passes as the test says, and a service thread that stands
+ * back for it. */
 void stage_start_polling(bool call_per_send);
 
 /* A frame comes, the program polls, and so many were sent by then. */

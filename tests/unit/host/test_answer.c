@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_answer.c - the round that receives a message sends the ACK, and delivers the completion afterwards. Then a poll
- * may look for what the peer writes next. */
+/* test_answer.c - the round that receives a message sends the ACK, and delivers the completion
+ * afterwards. Then a poll may look for what the peer writes next. */
 #include <stdlib.h>
 
 #include "core/cq.h"
@@ -133,7 +133,8 @@ static void look_takes_300_ns(void)
             ->value[URO_COUNT_RX_WRITES]++;
 }
 
-/* A poll finds an ACK; the peer's WRITE comes with look @write_in. Returns how often the poll looked. */
+/* A poll finds an ACK; the peer's WRITE comes with look @write_in. Returns how often the poll
+ * looked. */
 static uint32_t poll_finds_ack(int score, uint32_t write_in)
 {
     static const struct uro_mac others = { { 2, 0, 0, 0, 0, 99 } };

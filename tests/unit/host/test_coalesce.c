@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_coalesce.c - which posts wait for the next call of the program, mainly on links where each send is a system call, and
- * that the service thread sends them in time. */
+/* test_coalesce.c - which posts wait for the next call of the program, mainly on links where each
+ * send is a system call, and that the service thread sends them in time. */
 #include <sched.h>
 
 #include "host/device.h"
@@ -29,7 +29,8 @@ static void call_per_send__post_follows_a_post__leaves_with_the_next_poll(void *
     }
 }
 
-/* What was sent just now was the acknowledgement: the program may post its answer, and nothing else for long. */
+/* What was sent just now was the acknowledgement: the program may post its answer, and nothing else
+ * for long. */
 static void answer_leaves_at_once(bool call_per_send)
 {
     stage_start_polling(call_per_send);
@@ -61,8 +62,8 @@ static void take_1_ms(void)
     stage_pass(URO_MS(1));
 }
 
-/* The program polls, which brings and answers @frames, posts, and posts again @after so long. Whether that waits
- * for more. */
+/* The program polls, which brings and answers @frames, posts, and posts again @after so long.
+ * Whether that waits for more. */
 static bool waits_after(uint32_t frames, uro_time after)
 {
     stage_pass(URO_US(15)); /* the last send is long ago, but the program is not away */
@@ -91,7 +92,8 @@ static void start_completing(void)
     stage_each_frame_completes_something();
 }
 
-/* Where a send takes long, so do the program's own steps: what it posts meanwhile leaves together. */
+/* Where a send takes long, so do the program's own steps: what it posts meanwhile leaves
+ * together. */
 static void call_per_send__send_takes_long__posts_of_a_burst_wait_as_long(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Interfaces and machines with more addresses than a device can have: the addresses of lo are made up. */
+/* Interfaces and machines with more addresses than a device can have: the addresses of lo are made
+ * up. */
 #include "support/check.h"
 
 #include <ifaddrs.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a file of configuration means, with the line of each mistake, and which files are trusted. */
+/* What a file of configuration means, with the line of each mistake, and which files are
+ * trusted. */
 #include "support/check.h"
 
 #include <stdbool.h>

@@ -96,7 +96,8 @@ static void program_posts_while_the_thread_drives__the_thread_goes_on(void **sta
 
 static struct uro_qp *rings;
 
-/* The thread tells of a completion after it sent: a bell that rings now is not heard in this round. */
+/* The thread tells of a completion after it sent: a bell that rings now is not heard in this
+ * round. */
 static void poll_and_post(struct uro_device *of, const struct uro_event *event)
 {
     (void)event;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* SIGSEGV that is not ours: faults of the program itself, and signals that somebody sent, are as if no device were
- * there. */
+/* SIGSEGV that is not ours: faults of the program itself, and signals that somebody sent, are as if
+ * no device were there. */
 #include <errno.h>
 #include <setjmp.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 
 #include "fault.h"
 
-/* ---- without a handler ------------------------------------------------------------------------------ */
+/* ---- without a handler --------------------------------------------------- */
 
 static void null_pointer(void)
 {
@@ -75,7 +75,7 @@ static void program__bus_error_of_its_own__is_its_own(void **state)
     assert_int_equal(fault_ending(beyond_a_file_with_a_handler), CAUGHT);
 }
 
-/* ---- with one --------------------------------------------------------------------------------------- */
+/* ---- with one ------------------------------------------------------------ */
 
 static void *expected;
 static sigset_t blocked; /* in the handler */
@@ -245,7 +245,7 @@ static void handler_from_after__is_the_only_one(void **state)
     assert_int_equal(fault_ending(handler_from_after), CAUGHT);
 }
 
-/* ---- sent ------------------------------------------------------------------------------------------- */
+/* ---- sent ---------------------------------------------------------------- */
 
 static void sent(void)
 {

@@ -25,7 +25,8 @@
 #define DEVICE "one:fake0;ip=10.0.0.1/24"
 #define SLOW   "one:slow0;ip=10.0.0.1/24"
 
-/* A child that a thread forked has no stack of its parent's main thread: what only that stack points to counts as leaked there. */
+/* A child that a thread forked has no stack of its parent's main thread: what only that stack
+ * points to counts as leaked there. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

@@ -54,8 +54,8 @@ static void hybrid__program_silent__service_thread_answers(void **state)
     }
 }
 
-/* The thread may come first until the policy has seen that the program polls, and whenever the program has
- * its processor taken away: goes on until it does not for long. */
+/* The thread may come first until the policy has seen that the program polls, and whenever the
+ * program has its processor taken away: goes on until it does not for long. */
 static void hybrid__program_polls__it_answers_itself(void **state)
 {
     uint32_t in_a_row = 0;
@@ -115,7 +115,8 @@ static void hybrid__program_announces_to_wait__service_thread_answers(void **sta
     }
 }
 
-/* What its thread does for a program that waits costs a processor, which the program may need when it is woken. */
+/* What its thread does for a program that waits costs a processor, which the program may need when
+ * it is woken. */
 static void hybrid__program_announces_while_frames_are_heard__nobody_is_woken(void **state)
 {
     (void)state;
@@ -365,7 +366,8 @@ static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
     assert_false(uro_device_link_up(device));
 }
 
-/* A descriptor may be readable for ever once the link is down, unless the port says what it is good for. */
+/* A descriptor may be readable for ever once the link is down, unless the port says what it is good
+ * for. */
 static uint32_t arms_after_link_went_down(bool wakes)
 {
     fake.link_up = false;

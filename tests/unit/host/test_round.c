@@ -16,7 +16,8 @@
 
 static char capture[] = "/tmp/uroce_test_round_XXXXXX";
 
-/* The engine's own memory is mapped, where a leak checker does not look for pointers to what was lent. */
+/* The engine's own memory is mapped, where a leak checker does not look for pointers to what was
+ * lent. */
 static void *taken[16];
 static uint32_t taken_count;
 

@@ -23,7 +23,8 @@ static enum uro_sched_action post(uro_time now)
     return uro_sched_on_post(&sched, &words, now).action;
 }
 
-/* A round of the thread that received @received frames, and in which peers accessed memory @served times. */
+/* A round of the thread that received @received frames, and in which peers accessed memory @served
+ * times. */
 static enum uro_sched_action thread_round(uint32_t received, uint64_t served, uro_time now)
 {
     const struct uro_sched_thread_round round = { .began = now,

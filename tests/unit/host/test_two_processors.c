@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_two_processors.c - two hosts that share two processors, in virtual time: does the scheduler give each kind of program
- * its packets without a thread switch, and without taking its processor?
+/* test_two_processors.c - two hosts that share two processors, in virtual time: does the scheduler
+ * give each kind of program its packets without a thread switch, and without taking its processor?
  *
- * Each host has a program and a service thread over host/sched.h. A processor runs one thread, step by step; the processor
- * that is behind is next. A woken service thread preempts a program, as on Linux. A frame takes WIRE to the peer. There is
- * no loss: what is tested is who runs, and when. The engine lock belongs to whoever is in a round: a caller that finds it taken
- * goes on without a round.
+ * Each host has a program and a service thread over host/sched.h. A processor runs one thread, step
+ * by step; the processor that is behind is next. A woken service thread preempts a program, as on
+ * Linux. A frame takes WIRE to the peer. There is no loss: what is tested is who runs, and when.
+ * The engine lock belongs to whoever is in a round: a caller that finds it taken goes on without a
+ * round.
  *
- * What calls host/sched.h here is written again after progress.c and service.c, whose own tests are test_progress.c,
- * test_contend.c and test_silence.c. Not modelled: atomic variables and their order, what a cache line costs that two processors
- * write, timers of the engine, a link that goes down, and posts of several threads.
+ * What calls host/sched.h here is written again after progress.c and service.c, whose own tests are
+ * test_progress.c, test_contend.c and test_silence.c. Not modelled: atomic variables and their
+ * order, what a cache line costs that two processors write, timers of the engine, a link that goes
+ * down, and posts of several threads.
  */
 #include "host/sched.h"
 
@@ -380,8 +382,8 @@ static void step(void)
     clocks[processor] += uro_rng_below(&rng, JITTER);
 }
 
-/* Runs @kind from @seed until the client had @turns turns; returns the time of the second half, when the scheduler knows the
- * program. */
+/* Runs @kind from @seed until the client had @turns turns; returns the time of the second half,
+ * when the scheduler knows the program. */
 static uro_time run(enum program kind, uint32_t turns, uint64_t seed)
 {
     uro_time half = 0;

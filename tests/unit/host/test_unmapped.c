@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A round meets memory that the program unmapped, and memory that is not there for other reasons. */
+/* A round meets memory that the program unmapped, and memory that is not there for other
+ * reasons. */
 #include "host/device.h"
 
 #include <string.h>

@@ -30,8 +30,8 @@ bool kit_sleep_until(struct uro_port *port, bool up);
 /* Whether a sleep on what the port names would end within @ms. */
 bool kit_wakes(struct uro_port *port, int ms);
 
-/* Frame @number of @length octets of a type of its own; and a RoCE packet with @payload octets. They stay until the
- * next of them. */
+/* Frame @number of @length octets of a type of its own; and a RoCE packet with @payload octets.
+ * They stay until the next of them. */
 const struct uro_tx *kit_plain(uint32_t number, uint32_t length);
 const struct uro_tx *kit_data(uint32_t number, uint32_t payload);
 
@@ -53,7 +53,8 @@ void kit_works(struct uro_port *a, struct uro_port *b);
 unsigned kit_fds(void);
 unsigned kit_maps(void);
 
-/* A peer written by hand that has said INIT and heard HELLO and ACK of @server; and one that is connected. */
+/* A peer written by hand that has said INIT and heard HELLO and ACK of @server; and one that is
+ * connected. */
 struct memif_peer kit_peer_known(struct uro_port *server);
 struct memif_peer kit_peer_up(struct uro_port *server);
 /* Says it, drives @port, hears the answer's type; 0: none. */

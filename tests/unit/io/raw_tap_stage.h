@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* raw_tap_stage.h - a UDP socket with a raw tap on loopback, packets of a foreign sender to it, and what is thought of
- * each. For the tests of io/udp/raw_tap.c, in a namespace of their own. */
+/* raw_tap_stage.h - a UDP socket with a raw tap on loopback, packets of a foreign sender to it, and
+ * what is thought of each. For the tests of io/udp/raw_tap.c, in a namespace of their own. */
 #pragma once
 
 #include "support/check.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cable_port.c - two ends of a cable in one process: what is sent at one end arrives at the other, or what the words
- * say instead. */
+/* test_cable_port.c - two ends of a cable in one process: what is sent at one end arrives at the
+ * other, or what the words say instead. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -58,7 +58,8 @@ static void send_frame(struct uro_port *port, uint8_t number)
     port->ops->transmit(port, &tx, 1);
 }
 
-/* The first bytes of the frames that arrive, in their order: "abc". At least @least are waited for. */
+/* The first bytes of the frames that arrive, in their order: "abc". At least @least are waited
+ * for. */
 static const char *arrived(struct uro_port *port, uint32_t least)
 {
     static char text[64];

@@ -58,7 +58,8 @@ static int cached(void)
     return mtu;
 }
 
-/* Whether a packet of @octets, headers included, leaves the socket once errors of earlier ones are out of the way. */
+/* Whether a packet of @octets, headers included, leaves the socket once errors of earlier ones are
+ * out of the way. */
 static bool leaves(uint32_t octets)
 {
     static uint8_t payload[2 * WIDE];

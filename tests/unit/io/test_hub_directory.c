@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the processes of a user that share an address meet: nobody else can be there first, and nobody waits there. */
+/* Where the processes of a user that share an address meet: nobody else can be there first, and
+ * nobody waits there. */
 #define _GNU_SOURCE /* unshare */
 #include "support/check.h"
 

@@ -65,7 +65,8 @@ static void connect__frames_are_looked_for__is_enough(void **state)
     assert_false(uro_memif_is_up(uro_memif_of(server)));
 }
 
-/* Payload for a queue pair stays where it is; whatever is judged by more than its head is copied. */
+/* Payload for a queue pair stays where it is; whatever is judged by more than its head is
+ * copied. */
 static void frame__data_is_shared__everything_else_is_copied(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_connect.c - what a user writes for a memif, the sockets of servers, and who may connect there. */
+/* test_memif_connect.c - what a user writes for a memif, the sockets of servers, and who may
+ * connect there. */
 #define _GNU_SOURCE /* accept4 */
 #include "support/check.h"
 
@@ -368,7 +369,8 @@ static void two_interfaces__one_closes_before_it_took_its_client__it_is_told(voi
 
 /* ---- what wakes in vain ------------------------------------------------- */
 
-/* Descriptors of a connection that is over stay open in children, or at the other side: they wake nobody. */
+/* Descriptors of a connection that is over stay open in children, or at the other side: they wake
+ * nobody. */
 static void connection__is_over__its_descriptors_wake_nobody(void **state)
 {
     static const char *const roles[] = { "role=server", "role=client" };

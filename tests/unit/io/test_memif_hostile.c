@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_hostile.c - what somebody may say over a memif's socket: it ends that connection with a reason, leaves no
- * descriptor behind, and the next one who comes connects. */
+/* test_memif_hostile.c - what somebody may say over a memif's socket: it ends that connection with
+ * a reason, leaves no descriptor behind, and the next one who comes connects. */
 #define _GNU_SOURCE /* F_ADD_SEALS */
 #include "support/check.h"
 
@@ -196,7 +196,8 @@ static void ring__twice_or_missing__is_refused(void **state)
     ended(&peer, "a ring outside its region or misaligned");
 }
 
-/* What is written or read when somebody is to be woken must not be a file of the other side's choice. */
+/* What is written or read when somebody is to be woken must not be a file of the other side's
+ * choice. */
 static void ring__woken_by_what_is_no_eventfd__is_refused(void **state)
 {
     (void)state;

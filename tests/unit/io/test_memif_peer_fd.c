@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_peer_fd.c - descriptors that the other side of a memif gives, whatever they are and whatever it does to them
- * later, keep nobody waiting; and processes of other users give none. */
+/* test_memif_peer_fd.c - descriptors that the other side of a memif gives, whatever they are and
+ * whatever it does to them later, keep nobody waiting; and processes of other users give none. */
 #define _GNU_SOURCE /* memfd_create, F_ADD_SEALS, setresuid */
 #include "support/check.h"
 
@@ -161,7 +161,8 @@ static void memory__of_huge_pages__is_refused(void **state)
 
 /* ---- file systems that do not answer ------------------------------------ */
 
-/* Asking such a file anything waits, as closing it does. Whoever serves it lives on all the while. */
+/* Asking such a file anything waits, as closing it does. Whoever serves it lives on all the
+ * while. */
 static void descriptor__of_a_file_system_that_does_not_answer__nobody_waits_for_it(void **state)
 {
     (void)state;
@@ -209,7 +210,8 @@ static int status_of(pid_t child)
     return status;
 }
 
-/* Has a stranger connect. Its status is 0 when it is told that it is one, and 1 when it is welcome. */
+/* Has a stranger connect. Its status is 0 when it is told that it is one, and 1 when it is
+ * welcome. */
 static int call_as_stranger(const char *words)
 {
     int go[2];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_rings.c - what a client may write into shared memory, at any time: the frame is dropped or the connection
- * ends with a reason, and the next one finds us. What a server may: test_memif_served.c. */
+/* test_memif_rings.c - what a client may write into shared memory, at any time: the frame is
+ * dropped or the connection ends with a reason, and the next one finds us. What a server may:
+ * test_memif_served.c. */
 #include "support/check.h"
 
 #include <unistd.h>
@@ -339,7 +340,8 @@ static void offered__too_few__others_are_not_used(void **state)
     ended(no_frame);
 }
 
-/* The shortest frame has 60 octets: those are not written where there is room for what was to be sent only. */
+/* The shortest frame has 60 octets: those are not written where there is room for what was to be
+ * sent only. */
 static void offered__a_buffer_shorter_than_a_frame__is_not_written_beyond(void **state)
 {
     (void)state;

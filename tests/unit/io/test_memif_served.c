@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_served.c - what a server may write into the memory that its client made: the connection ends with a
- * reason, and the client finds the next one. */
+/* test_memif_served.c - what a server may write into the memory that its client made: the
+ * connection ends with a reason, and the client finds the next one. */
 #include "support/check.h"
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_strangers.c - who connects to a server's socket and says nothing, or cannot be let in, costs others
- * nothing. */
+/* test_memif_strangers.c - who connects to a server's socket and says nothing, or cannot be let in,
+ * costs others nothing. */
 #include "support/check.h"
 
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_threads.c - interfaces that share a socket, each driven by a thread of its own, while clients of both and
- * strangers come and go. */
+/* test_memif_threads.c - interfaces that share a socket, each driven by a thread of its own, while
+ * clients of both and strangers come and go. */
 #include "support/check.h"
 
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the network reports at one of the sockets of a shared address: it may be of any process' packet. A process tells
- * what is of its own, and passes on all that it gets; what the broker passes on is not believed. */
+/* What the network reports at one of the sockets of a shared address: it may be of any process'
+ * packet. A process tells what is of its own, and passes on all that it gets; what the broker
+ * passes on is not believed. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "support/check.h"
 

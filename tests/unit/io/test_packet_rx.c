@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_packet_rx.c - frames from a ring that the test fills as the kernel does (packet(7), TPACKET_V2). */
+/* test_packet_rx.c - frames from a ring that the test fills as the kernel does (packet(7),
+ * TPACKET_V2). */
 #include "support/check.h"
 
 #include <errno.h>

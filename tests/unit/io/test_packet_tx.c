@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_packet_tx.c - what a packet socket is given to send, and what is done when it does not take it. */
+/* test_packet_tx.c - what a packet socket is given to send, and what is done when it does not take
+ * it. */
 #define _GNU_SOURCE /* struct mmsghdr */
 #include "support/check.h"
 

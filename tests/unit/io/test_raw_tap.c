@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets of foreign senders, which choose the identification as they like: those of which a raw socket saw the header are
- * checked in full; damage that an identification explains is not taken for one. */
+/* Packets of foreign senders, which choose the identification as they like: those of which a raw
+ * socket saw the header are checked in full; damage that an identification explains is not taken
+ * for one. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "raw_tap_stage.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where packets of foreign senders come from besides a socket of one's own: joined by the kernel, at a shared address, from its
- * broker, in a group. And what opening says that may have no raw socket. */
+/* Where packets of foreign senders come from besides a socket of one's own: joined by the kernel,
+ * at a shared address, from its broker, in a group. And what opening says that may have no raw
+ * socket. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare, syscall */
 #include "raw_tap_stage.h"
 
@@ -115,8 +116,8 @@ static enum verdict passed_verdict(int broker)
     return !pkt.summed ? REFUSED : pkt.weak ? WEAK : FULL;
 }
 
-/* Queue pair 1, connection management, is the broker's, who passes it on. What else it passes on the kernel had joined
- * behind a packet for somebody else. */
+/* Queue pair 1, connection management, is the broker's, who passes it on. What else it passes on
+ * the kernel had joined behind a packet for somebody else. */
 static void passed_on_by_the_broker__that_of_queue_pair_1_is_checked_in_full(void **state)
 {
     struct sent sent;

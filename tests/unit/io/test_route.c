@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel's routing table says of the way to a peer. Narrow routes are in system/test_udp_paths.py, forged
- * reports in test_fib.c. */
+/* What the kernel's routing table says of the way to a peer. Narrow routes are in
+ * system/test_udp_paths.py, forged reports in test_fib.c. */
 #define _GNU_SOURCE /* struct ifreq, and struct mmsghdr of udp.h */
 #include "support/check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The port over UDP sockets: what wakes who sleeps on it. Where nobody listens, what the kernel reports of it is told,
- * whoever of the port's functions meets it, and nothing is left that would keep a device from sleeping or fill the
- * socket's buffer. */
+/* The port over UDP sockets: what wakes who sleeps on it. Where nobody listens, what the kernel
+ * reports of it is told, whoever of the port's functions meets it, and nothing is left that would
+ * keep a device from sleeping or fill the socket's buffer. */
 #define _GNU_SOURCE /* struct mmsghdr */
 #include "support/check.h"
 
@@ -257,7 +257,8 @@ static void groups__packets_wait_at_each__are_looked_at_in_turn(void **state)
     assert_ptr_equal(uro_groups_next(groups), first);
 }
 
-/* Two processes of one machine may join a group. Neither receives what only another interface joined. */
+/* Two processes of one machine may join a group. Neither receives what only another interface
+ * joined. */
 static void group_that_another_process_has__is_joined(void **state)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -351,7 +352,8 @@ static bool keeps_reports(const char *name, const struct uro_sock *own, int leve
     return keeps != 0;
 }
 
-/* Anybody who can send ICMP can say that a group could not be reached: nothing may wait to be taken. */
+/* Anybody who can send ICMP can say that a group could not be reached: nothing may wait to be
+ * taken. */
 static void group__reports_of_errors__are_not_kept(void **state)
 {
     (void)state;

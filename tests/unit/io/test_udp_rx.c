@@ -53,7 +53,8 @@ static int stop(void **state)
     return 0;
 }
 
-/* @count packets of @length octets, in one datagram for the kernel to cut. Each octet tells where it stands. */
+/* @count packets of @length octets, in one datagram for the kernel to cut. Each octet tells where
+ * it stands. */
 static void send_packets(uint32_t count, uint32_t length)
 {
     struct iovec octets = { packets, (size_t)count * length };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends that the kernel refuses. A packet of ICMP, which anybody can write, is an error of the next send; nothing
- * that it says is taken for something that the kernel cannot do, and it costs no packet. */
+/* Sends that the kernel refuses. A packet of ICMP, which anybody can write, is an error of the next
+ * send; nothing that it says is taken for something that the kernel cannot do, and it costs no
+ * packet. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "support/check.h"
 
@@ -186,7 +187,8 @@ static void too_narrow_for_others__costs_no_packet(void **state)
     all_are_sent(FEW);
 }
 
-/* Any host can write such a message of a path of ours: the packets that do not fit it leave all the same. */
+/* Any host can write such a message of a path of ours: the packets that do not fit it leave all the
+ * same. */
 static void narrower_than_a_packet_says_a_stranger__costs_no_packet(void **state)
 {
     (void)state;
@@ -267,8 +269,8 @@ static void kernel_cannot_cut_ipv6__traffic_class_and_hop_limit_stay(void **stat
     kernel_cannot_cut__traffic_class_and_hop_limit_stay(state);
 }
 
-/* Longer than loopback carries here: of a long datagram the kernel says what it says of a kernel that cannot cut, on
- * some versions. */
+/* Longer than loopback carries here: of a long datagram the kernel says what it says of a kernel
+ * that cannot cut, on some versions. */
 static void path_too_narrow__segments_stay(void **state)
 {
     (void)state;

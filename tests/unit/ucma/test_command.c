@@ -389,7 +389,8 @@ static uint16_t port_of(uint32_t number)
     return uro_sock_port(&source);
 }
 
-/* Found by the fuzzer: it was bound each time, and what it left when it went was still looked at. */
+/* Found by the fuzzer: it was bound each time, and what it left when it went was still looked
+ * at. */
 static void resolving_fails__bound_once__and_its_port_is_free_when_it_goes(void **state)
 {
     const struct sockaddr_in here = { .sin_family = AF_INET,

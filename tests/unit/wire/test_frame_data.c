@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_frame_data.c - frames whose payload another process may still write: which they are, and that they are read
- * from two places as from one. */
+/* test_frame_data.c - frames whose payload another process may still write: which they are, and
+ * that they are read from two places as from one. */
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -30,7 +30,8 @@ static uint32_t network_length(bool v6)
 
 /* ---- which they are ----------------------------------------------------- */
 
-/* What makes a frame another one, each change alone; @at counts from the Ethernet header, the IP header, UDP or BTH. */
+/* What makes a frame another one, each change alone; @at counts from the Ethernet header, the IP
+ * header, UDP or BTH. */
 enum from { ETHER, IP, UDP, BTH };
 
 struct change {
@@ -186,7 +187,8 @@ static void is_data__too_short_for_its_headers__is_not(void **state)
 
 /* ---- read from two places ----------------------------------------------- */
 
-/* Two pieces of memory, each of exactly its size. What is to be read in the one is spoiled in the other. */
+/* Two pieces of memory, each of exactly its size. What is to be read in the one is spoiled in the
+ * other. */
 struct apart {
     uint8_t *head;
     uint8_t *whole;

@@ -36,7 +36,8 @@ static void repair_sum(uint8_t *octets)
     uro_put_be16(octets + 10, uro_ip_sum_finish(uro_ip_sum(0, octets, URO_IPV4_LEN)));
 }
 
-/* What the thorough reading makes of it; false when it is not a good packet with UDP and the checksum 0. */
+/* What the thorough reading makes of it; false when it is not a good packet with UDP and the
+ * checksum 0. */
 static bool take_thoroughly(struct uro_reader *reader, struct uro_ip *ip, struct uro_udp *udp)
 {
     if (uro_ip_take(reader, false, ip) != URO_IP_OK || ip->protocol != URO_IPPROTO_UDP)

@@ -98,8 +98,8 @@ static void text__frames_that_are_not_roce(void **state)
     assert_string_equal(line, "64 bytes !neither IPv4, IPv6 nor ARP");
 }
 
-/* The line of an IP packet with @length octets of @protocol; checksums of ICMP and IGMP are made right,
- * ICMPv6's is with its pseudo header. */
+/* The line of an IP packet with @length octets of @protocol; checksums of ICMP and IGMP are made
+ * right, ICMPv6's is with its pseudo header. */
 static void expect_ip(const char *from, uint8_t protocol, const uint8_t *octets, uint32_t length,
                       const char *expected)
 {
