@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_bells.c - who found a bell still ringing is heard all the same: two threads, some bells, and
- * what each is about. */
+/* test_bells.c - a queue pair that was already in the list of new work is not missed: two threads,
+ * some queue pairs, and the work that each has. */
 #include <pthread.h>
 #include <sched.h>
 
@@ -42,7 +42,7 @@ static void *ringer(void *unused)
     return NULL;
 }
 
-/* One that is missed is waited for until the test runner's patience ends. */
+/* A missed entry makes the test wait until the test runner's timeout. */
 static void bells__rung_while_they_are_heard__nothing_is_missed(void **state)
 {
     pthread_t thread;

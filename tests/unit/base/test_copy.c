@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_copy.c - what arrives, and in which order somebody else sees it. */
+/* test_copy.c - which bytes arrive, and in which order another thread sees them. */
 #include "base/copy.h"
 
 #include <pthread.h>

@@ -17,7 +17,7 @@
 static uint8_t source[LENGTH_MAX + 2 * MARGIN];
 static uint8_t target[LENGTH_MAX + 2 * MARGIN];
 
-/* A method this CPU lacks cannot be tested here: the test says so and is skipped. */
+/* Selects a CRC method. Skips the test, with a message, if this CPU lacks the method. */
 static void use_or_skip(void **state)
 {
     const char *method = *state;
@@ -110,7 +110,7 @@ static void crc32__fed_in_pieces__is_the_crc_of_the_whole(void **state)
     }
 }
 
-/* Random, with all ones before the head and nothing behind it. */
+/* Makes a random mask, with all ones in front of the head and nothing behind it. */
 static void make_mask(struct uro_crc32_mask *mask, size_t head_length)
 {
     struct uro_rng rng;
@@ -139,7 +139,7 @@ static uint32_t expected_masked(const struct uro_crc32_mask *mask, const uint8_t
 
 #define PAGE 4096u
 
-/* Two pages, before and behind which there is one that nobody may touch. */
+/* Returns two pages between two inaccessible pages. */
 static uint8_t *guarded(void)
 {
     uint8_t *pages = mmap(NULL, 4 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -182,7 +182,7 @@ static void crc32_masked__every_length__is_that_of_the_masked_octets(void **stat
     unguard(pages);
 }
 
-/* Nothing but what is copied can be read: it begins and ends at a page nobody may touch. */
+/* Only the bytes to copy are readable: they begin and end at an inaccessible page. */
 static void crc32_masked_copy__every_length__touches_nothing_else(void **state)
 {
     struct uro_crc32_mask mask;
@@ -220,7 +220,8 @@ static void *scribble(void *arg)
     return NULL;
 }
 
-/* Until the source changed under 200 copies; false when one of them was summed wrong. */
+/* Copies until the source changed during 200 copies. Returns false when a CRC did not match its
+ * copy. */
 static bool copies_agree(size_t shortest, size_t longest)
 {
     int changed = 0;
@@ -236,7 +237,7 @@ static bool copies_agree(size_t shortest, size_t longest)
     return true;
 }
 
-/* The application may write into memory that is being read: the CRC is that of what was sent. */
+/* The application may write to memory that is being copied. The CRC must match the copied bytes. */
 /* rule TX.COPY */
 static void crc32_copy__source_changes_meanwhile__sums_what_it_wrote(void **state)
 {
@@ -258,7 +259,7 @@ static void crc32_copy__source_changes_meanwhile__sums_what_it_wrote(void **stat
     assert_true(right);
 }
 
-/* x^(n+1) from x^n: shift, and subtract P when x^32 appears. */
+/* Computes x^(n+1) from x^n: shifts, and subtracts P when x^32 appears. */
 static uint32_t times_x(uint32_t power)
 {
     return power >> 1 ^ ((power & 1) != 0 ? 0xedb88320u : 0);

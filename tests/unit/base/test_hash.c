@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The growing hash table against a plain list of which nodes are in it. */
+/* The growing hash table, compared with a plain list of its nodes. */
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -45,7 +45,8 @@ static void toggle(struct fixture *f, uint32_t i)
     f->inside[i] = !f->inside[i];
 }
 
-/* Whether a look-up by the number of node @i finds node @i, among those of the same number. */
+/* Returns whether a look-up by the number of node @i finds node @i among the nodes of the same
+ * number. */
 static bool found(const struct fixture *f, uint32_t i)
 {
     const struct uro_hash_node *node = uro_hash_find(&f->hash, f->nodes[i].number);

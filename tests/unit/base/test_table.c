@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hash table against a plain list of who is in it. */
+/* The hash table, compared with a plain list of its entries. */
 #include "support/check.h"
 
 #include "base/rng.h"
@@ -66,7 +66,7 @@ static void table__who_comes_and_goes_in_any_order__is_found_as_long_as_there(vo
     }
 }
 
-/* A free place has the number 0. */
+/* A free slot has the number 0. */
 static void table__number_0__is_there_only_when_somebody_has_it(void **state)
 {
     struct fixture *f = make(1);
@@ -80,7 +80,7 @@ static void table__number_0__is_there_only_when_somebody_has_it(void **state)
     same(f);
 }
 
-/* Who left leaves the number behind, and nobody is found by it. */
+/* A removed entry leaves its number in the slot, but a look-up does not find the entry. */
 static void table__number_of_one_who_left__finds_nobody(void **state)
 {
     struct fixture *f = make(1);

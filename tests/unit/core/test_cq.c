@@ -46,7 +46,7 @@ static bool push(struct uro_cq *cq, uint64_t id, uint32_t qpn)
     return uro_cq_push(&shard, cq, &cqe, false);
 }
 
-/* As a program does after the round. */
+/* Makes the completions visible and takes them, as a program does after the round. */
 static uint32_t take(struct uro_cq *cq, struct uro_cqe *out, uint32_t room)
 {
     uro_cq_deliver(cq);
@@ -220,7 +220,7 @@ static void cq__armed__one_event_and_not_for_what_was_there_before(void **state)
     drop(cq);
 }
 
-/* The reader may not have seen the completion, so it is told rather than left waiting. */
+/* The reader may not have seen the completion, so it gets an event. */
 static void cq__armed_within_a_round__what_the_round_completed_counts(void **state)
 {
     struct uro_cq *cq = make(8);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_key.c - which octets a key opens: the range check, the rights, the numbers. */
+/* test_key.c - which bytes a key gives access to: range, rights, and numbers. */
 #include "base/mark.h"
 #include "core/key.h"
 
@@ -102,7 +102,7 @@ static void key_resolve__other_pd_missing_right_or_gone__is_refused(void **state
     assert_true(uro_mark_hit("KEY.PD"));
 }
 
-/* Keys differ in their high and in their low bits, and freed ones do not come back at once. */
+/* Keys differ in their high and low bits, and a freed key is not reused at once. */
 static void key_register__numbers_are_spread_over_32_bits(void **state)
 {
     struct uro_key keys[64];

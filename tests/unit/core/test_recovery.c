@@ -18,7 +18,7 @@ static enum uro_recovery_report report(struct uro_recovery *recovery, uint32_t p
     return uro_recovery_on_gap(recovery, uro_psn_make(psn), false);
 }
 
-/* una moves from 10 to @una while the cursor is at @next. */
+/* Acknowledges up to @una, which was 10, while the cursor is at @next. */
 static enum uro_recovery_step acknowledge(struct uro_recovery *recovery, uint32_t una,
                                           uint32_t next)
 {
@@ -65,7 +65,7 @@ static void gap__peer_has_no_reorder_buffer__goes_back(void **state)
     assert_int_equal(recovery.mode, URO_RECOVERY_NONE);
 }
 
-/* The peer acknowledged more than was sent again. */
+/* Returns a state in which the peer has acknowledged more than was sent again. */
 static struct uro_recovery learned(void)
 {
     struct uro_recovery recovery = { 0 };

@@ -20,7 +20,7 @@ static struct uro_req_retry make(uint8_t retry_max, uint8_t rnr_retry_max)
     return retry;
 }
 
-/* The table was typed in by hand; this rule was not used to type it. */
+/* The table was entered by hand, without this rule. */
 /* bug B27 */
 static void rnr_delay__doubles_every_second_code(void **state)
 {
@@ -90,7 +90,8 @@ static void progress__nothing_outstanding__a_late_timer_means_nothing(void **sta
     assert_int_equal(uro_wheel_next(&wheel), URO_TIME_NEVER);
 }
 
-/* It would be taken in hand twice more before it is due, long after everybody forgot it. */
+/* The timer would otherwise be processed twice more before its deadline, long after it became
+ * useless. */
 static void progress__nothing_outstanding_among_hundreds__takes_its_timer_away(void **state)
 {
     static struct uro_timer others[256];
@@ -156,7 +157,7 @@ static void rnr__longer_than_the_ack_wait__the_ack_wait_does_not_cut_it_short(vo
     uro_req_retry_stop(&retry, &wheel);
 }
 
-/* Nobody is asked, and the timer of what came before is nobody's. */
+/* No response is pending, and the timer of the earlier request must not fire. */
 static void timeout__exponent_zero_behind_an_rnr_wait__waits_for_ever(void **state)
 {
     const struct uro_req_retry_config config = { .rnr_retry_max = 7 };
@@ -196,7 +197,7 @@ static void probe__is_due_when_an_answer_is_late_by_far(void **state)
     }
 }
 
-/* Answers that vary by little make it come sooner, one that was late later. */
+/* If response times vary little, the probe comes sooner. A late response delays it. */
 static void probe__follows_the_time_that_answers_take(void **state)
 {
     struct uro_req_retry retry = make(0, 0);

@@ -66,7 +66,7 @@ static void qp_state__rc_path__needs_each_required_attribute(void **state)
     assert_true(uro_mark_hit("QP.STATE.TABLE"));
 }
 
-/* Which transitions exist at all, as a picture: row from, column to, in the order of the enum. */
+/* The transitions that exist: row from, column to, in the order of the enum. */
 static void qp_state__transitions_of_rc__are_these(void **state)
 {
     static const char *const picture[URO_QPS_COUNT] = {
@@ -140,8 +140,8 @@ static void verdicts__each_one_answers_and_only_two_leave_the_pair_alive(void **
 static struct uro_shard shard;
 static uint8_t memory[512];
 
-/* A list of elements cut at random; what is gathered and scattered piecewise must be what one
- * array would give. */
+/* Cuts a list of elements at random. Gather and scatter in pieces must give the same bytes as one
+ * array. */
 /* bug B26 */
 static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **state)
 {

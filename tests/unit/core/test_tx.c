@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_tx.c - the octets of a frame, and what is left of them when the kernel writes the IP and UDP
+/* test_tx.c - the bytes of a frame, and the bytes that remain when the kernel writes the IP and UDP
  * headers. */
 #include "base/mark.h"
 #include "core/tx.h"
@@ -24,7 +24,7 @@ static uint32_t headers_of(bool v6)
     return ETHERNET + (v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN;
 }
 
-/* A frame of any octets, its payload in up to three spans. */
+/* Returns a frame of random bytes, its payload in up to three spans. */
 static struct uro_tx any_tx(bool v6, bool doubled)
 {
     struct uro_tx tx = {
@@ -46,7 +46,8 @@ static struct uro_tx any_tx(bool v6, bool doubled)
     return tx;
 }
 
-/* What the specification says the frame is, with @ident in its IPv4 header when that is not 0. */
+/* Writes the frame as the specification defines it. @ident goes to the IPv4 header when it is not
+ * 0. */
 static void write_plainly(const struct uro_tx *tx, uint16_t ident, uint8_t *out)
 {
     uint32_t length = uro_tx_length(tx) - 4;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_work.c - rings of work requests: how many fit, where their slots are. */
+/* test_work.c - rings of work requests: their capacity, and the positions of their slots. */
 #include "core/work.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ static void reserve__several_ahead__only_as_far_as_there_is_room(void **state)
     assert_ptr_equal(uro_wq_reserve(&wq, 2), uro_wq_slot(&wq, 3));
 }
 
-/* Indices run over 2^32. */
+/* Indices wrap at 2^32. */
 static void reserve__after_very_many__goes_on(void **state)
 {
     struct uro_wq wq;

@@ -87,8 +87,8 @@ static void hear_records(struct heard *heard, const struct uro_frame *frame)
         note(heard, frame->body[8 + i * size], v6, frame->body + 8 + i * size + 4);
 }
 
-/* The records of the report in s->frame, or its one group in an older version, with the type of the
- * message; everything around them must be right. */
+/* Parses the report in s->frame. For an older version, records its one group with the message type.
+ * Checks all other bytes. */
 static void hear(struct stage *s)
 {
     struct heard *heard = &s->heard;

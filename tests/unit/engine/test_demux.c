@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_demux.c - looking ahead at frames: nothing behind their end is read. What becomes of them:
- * tests/scenario. */
+/* test_demux.c - prefetch of frames reads nothing behind their end. tests/scenario covers the
+ * processing of frames. */
 #include "engine/demux.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define LONGEST 100u
 
-/* Frames stand in memory of their size: a sanitizer sees what is behind. */
+/* Each frame is in a block of its exact size: a sanitizer detects reads behind it. */
 static void warm__frames_of_every_length__are_not_read_beyond_their_end(void **state)
 {
     static const uint16_t types[][2] = {

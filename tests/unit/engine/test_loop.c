@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_loop.c - what is taken out of described frames, what stays, and in which order. */
+/* test_loop.c - which frames the loop takes out of the described frames, which stay, and in which
+ * order. */
 #include "engine/loop.h"
 
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static int close_loop(void **state)
     return 0;
 }
 
-/* A frame of one letter, ten times. */
+/* Describes a frame that contains a letter ten times. */
 static void describe(struct uro_tx *tx, char letter, enum uro_tx_way way)
 {
     memset(tx, 0, sizeof *tx);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_member.c - what is reported of group membership, when, and to whom asks. */
+/* test_member.c - membership reports: contents, times, and replies to queries. */
 #include <errno.h>
 #include <string.h>
 
@@ -286,7 +286,7 @@ static void member__as_many_groups_as_there_can_be__each_once_in_frames_the_link
     assert_true(uro_mark_hit("MCAST.REPORT.SPLIT"));
 }
 
-/* Reports that nobody had time to send do not keep places from who joins. */
+/* Groups whose leave reports are still pending do not keep slots from new groups. */
 static void member__groups_left_but_unreported__make_way(void **state)
 {
     struct stage *s = open_stage();
@@ -313,7 +313,8 @@ static void member__groups_left_but_unreported__make_way(void **state)
     close_stage(s);
 }
 
-/* Of those that were left, those go first of which everything was said; our own never. */
+/* When the table is full, groups that were left and fully reported are dropped first. Groups that
+ * are joined are never dropped. */
 static void member__table_full__reported_groups_make_way_first(void **state)
 {
     struct stage *s = open_stage();

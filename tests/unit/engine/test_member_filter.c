@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_member_filter.c - what is let through for the groups that are joined. */
+/* test_member_filter.c - which frames to groups pass the filter. */
 #include <errno.h>
 #include <string.h>
 
@@ -54,8 +54,8 @@ static void member__mac_addresses__of_every_group_and_our_own_each_once(void **s
     assert_true(uro_mark_hit("MCAST.MAC"));
 }
 
-/* For a link that the kernel has: what it is a member of by itself is not among them, unless
- * joined. */
+/* For a kernel link, the list contains only groups that programs joined, not the groups of the port
+ * itself. */
 static void member__groups__are_those_that_programs_joined(void **state)
 {
     struct stage *s = open_stage();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_member_older.c - where somebody asks in an older version, reports are of that version. */
+/* test_member_older.c - after a query of an older version, reports have that version. */
 #include "base/mark.h"
 #include "support/check.h"
 #include "unit/engine/member_stage.h"

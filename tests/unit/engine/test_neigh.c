@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_neigh.c - ARP, ND and echo as seen from the wire: asked, answered, given up, asked again. */
+/* test_neigh.c - ARP, ND and echo as seen on the wire: requests, replies, failures and new
+ * attempts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +103,7 @@ static int connect_to(struct stage *s, uint8_t sgid_index, const char *dest)
                                 0);
 }
 
-/* The next frame that leaves at @now is in s->frame; false when none does. */
+/* Writes the next frame that leaves at @now to s->frame. Returns false when there is none. */
 static bool output(struct stage *s, uro_time now)
 {
     if (uro_engine_output(s->engine, &s->tx, 1, now) == 0)
@@ -207,7 +208,7 @@ static void neigh__other_subnet__the_gateway_is_asked_or_there_is_no_route(void 
     close_stage(s);
 }
 
-/* A message of neighbour discovery, from fd00::2. */
+/* Delivers a neighbour discovery message from fd00::2. */
 static void send_nd(struct stage *s, uro_time now, const struct uro_icmp *icmp)
 {
     const struct uro_ether ether = { .dest = our_mac,
@@ -254,7 +255,8 @@ static void neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert
     close_stage(s);
 }
 
-/* More peers than there are places for questions: each is asked at once, none is forgotten. */
+/* There are more new peers than slots for pending requests. Each request is sent at once, and no
+ * peer is forgotten. */
 static void neigh__hundred_new_peers_at_once__every_one_is_asked(void **state)
 {
     static struct uro_neigh neigh;
@@ -314,8 +316,8 @@ static void fill_and_empty(uint32_t most)
         assert_ptr_equal(hop, hops[i]);
         uro_neigh_put(&neigh, hop);
     }
-    /* Given back in an order that empties the buckets from the middle; each is somebody else's
-     * then. */
+    /* Frees the entries in an order that empties buckets from the middle. Later entries reuse each
+     * slot. */
     for (uint32_t i = 1; i < most; i += 2)
         uro_neigh_put(&neigh, hops[i]);
     for (uint32_t i = 1; i < most; i += 2)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_neigh_doubt.c - somebody says that a neighbour in use has another MAC address: true, or
- * not? */
+/* test_neigh_doubt.c - a packet claims another MAC address for a neighbour in use: the engine
+ * checks the claim. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -27,7 +27,7 @@ struct stage {
 
 static struct uro_neigh neigh;
 
-/* Who answers or claims is the peer, at @mac. */
+/* Delivers an ARP or ND packet in the name of the peer, with the MAC address @mac. */
 static bool say(struct stage *s, const struct uro_mac *mac, uro_time now)
 {
     uint8_t out[URO_ARP_LEN];
@@ -41,7 +41,7 @@ static bool say(struct stage *s, const struct uro_mac *mac, uro_time now)
     return uro_neigh_arp(&neigh, &frame, now);
 }
 
-/* Whether a question leaves at @now; it goes to @mac. */
+/* Returns whether a neighbour request to @mac leaves at @now. */
 static bool asks(uro_time now, const struct uro_mac *mac)
 {
     struct uro_tx tx[4];
@@ -61,7 +61,7 @@ static void expect_hop(const struct stage *s, enum uro_hop_state state, const st
     assert_memory_equal(&s->hop->mac, mac, sizeof *mac);
 }
 
-/* The peer is known at time 0. */
+/* Opens a stage whose peer is resolved at time 0. */
 static int open_stage(void **state)
 {
     static struct stage stage;
@@ -124,7 +124,7 @@ static void claim__the_known_one_is_gone__who_answers_all_is_believed(void **sta
     expect_hop(s, URO_HOP_KNOWN, &other_mac);
 }
 
-/* Nobody can keep frames waiting by claiming all the time. */
+/* Repeated claims must not delay frames all the time. */
 static void claims__again_and_again__looked_into_once_a_second(void **state)
 {
     struct stage *s = *state;

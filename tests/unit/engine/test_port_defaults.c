@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_defaults.c - what happens when a driver leaves an operation of struct uro_port_ops
- * out. */
+/* test_port_defaults.c - the defaults for operations that a driver omits from struct
+ * uro_port_ops. */
 #include "engine/port.h"
 #include "support/check.h"
 
@@ -15,7 +15,7 @@ static void wait__no_descriptors__only_polling(void **state)
     assert_int_equal(uro_port_wait_fds(&port, fds), 0);
 }
 
-/* False would mean that frames are there, and the service thread would never sleep. */
+/* False would mean that frames wait, and the service thread would never sleep. */
 static void arm__no_operation__sleep_is_allowed(void **state)
 {
     (void)state;

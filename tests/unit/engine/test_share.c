@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_share.c - an address that other processes have too: whose a number is shows in its upper
- * bits. */
+/* test_share.c - an address that processes share: the upper bits of a QPN identify the process. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +82,7 @@ static void share__of_an_engine__begins_its_queue_pair_numbers(void **state)
     free(engine);
 }
 
-/* A process on a shared address has a 64th of the QPNs. */
+/* A process on a shared address can use a 64th of the QPNs. */
 static void share__of_an_engine__bounds_its_queue_pairs(void **state)
 {
     (void)state;
@@ -126,7 +125,7 @@ static void share__zero_is_none_and_the_last_is_multicasts__refused_or_free(void
     free(memory);
 }
 
-/* Its own address may be another process': the link decides. */
+/* A frame to the engine's own address may be for another process: the link decides. */
 static void share__own_address__goes_by_the_link(void **state)
 {
     (void)state;
@@ -172,7 +171,7 @@ static void services__are_what_is_listened_for__and_changes_show(void **state)
     free(engine);
 }
 
-/* The link has one source port, and no next hop is asked for. */
+/* The link uses one source port, and no next hop is resolved. */
 static void link_routes__any_destination__is_known_at_once(void **state)
 {
     (void)state;

@@ -85,7 +85,8 @@ static uint32_t fake_room(struct uro_port *port)
     return fake_read(&fake.room);
 }
 
-/* A device says by itself which groups it is in, when it starts and once more within a second. */
+/* Returns whether the frame is a membership report. A device sends one when it starts, and one more
+ * within a second. */
 static bool is_report(const uint8_t *frame)
 {
     static const uint8_t routers[6] = { 0x33, 0x33, 0, 0, 0, 0x16 };

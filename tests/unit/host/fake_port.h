@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fake_port.h - a plug-in whose ports the test holds by both ends; loaded as liburoce-udp.so.
+/* fake_port.h - a plug-in whose ports a test controls; loaded as liburoce-udp.so.
  *
- * Frames that the test injects are received by the device, frames that it sends are counted and the
- * last one is kept. fake_wait() waits for what a thread of the device will do, without sleeping.
+ * The device receives the frames that a test injects. The port counts the frames that the device
+ * sends, and keeps the last frame. fake_wait() waits for an action of a device thread without
+ * sleeping.
  */
 #pragma once
 
@@ -39,9 +40,9 @@ struct fake_port {
     uint32_t room;           /* of each room() */
     uint64_t *completes;     /* fake_count_in(), or NULL */
     void (*sends)(void);     /* called for each burst, or NULL */
-    void (*receiving)(void); /* likewise for each look */
+    void (*receiving)(void); /* called for each receive(), or NULL */
 
-    /* What the device did so far. */
+    /* Actions of the device so far. */
     bool let_open;
     uint32_t begins; /* opens that began */
     uint32_t opens, closes, receives, arms, link_looks, sent;
@@ -60,30 +61,32 @@ struct fake_port {
     int close_pipe; /* gets an octet when the port is closed; -1: none */
 };
 
-/* The one port of this process, open or not. Links that say "broken" do not open; those that say
- * "polled" have no descriptor to wait for; those that say "slow" wait for fake_let_open(). */
+/* The only port of this process, open or not. Links with "broken" in their options do not open.
+ * Links with "polled" have no descriptor. Links with "slow" wait for fake_let_open(). */
 extern struct fake_port fake;
 extern struct uro_port_driver fake_drivers[]; /* the first has the links fake0, fake1, ... */
 
-/* Between the tests of one process: counters to zero, queue empty, link up, room for a burst. */
+/* Resets the port between tests of one process: counters 0, queue empty, link up, room for a
+ * burst. */
 void fake_reset(void);
 
-/* An echo request from 10.0.0.2 to 10.0.0.1: the engine answers it with one frame, at once. */
+/* Injects an echo request from 10.0.0.2 to 10.0.0.1. The engine replies with one frame at once. */
 void fake_inject_echo(const struct uro_mac *to);
 
-/* From now on *@counter grows by each frame that is taken, as if it completed something. */
+/* Increments *@counter for each frame that is received from now on, as if the frame completed
+ * something. */
 void fake_count_in(const uint64_t *counter);
 
-/* Sets .receiving while the device may be looking. */
+/* Sets .receiving, even while the device may be in receive(). */
 void fake_call_receiving(void (*receiving)(void));
 
-/* Whether the device asked for a wake-up. */
+/* Returns whether the device has armed the port. */
 bool fake_is_armed(void);
 
-/* Sets the state and makes the device look. */
+/* Sets the link state and wakes the device to read it. */
 void fake_set_link(bool up);
 
-/* From now on links that say "slow" open. */
+/* Lets links with "slow" open from now on. */
 void fake_let_open(void);
 
 /* Waits until *@counter, one of the numbers above, is at least @value. */

@@ -67,7 +67,7 @@ void fault_touch_second(void)
     fault_touch(fault_there + fault_page);
 }
 
-/* Not NULL itself, which a sanitizer would see before the processor. */
+/* Uses an address near NULL: a sanitizer would detect NULL itself before the processor. */
 void fault_touch_null(void)
 {
     volatile uintptr_t nothing = 16;
@@ -102,7 +102,7 @@ static void touch_by_service(void)
     }
 }
 
-/* Nobody calls. */
+/* The program makes no call, so the service thread runs the round. */
 void fault_in_service(size_t offset)
 {
     where = offset;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault.h - children that fault, in a round of a device over the fake port or by themselves. The
- * port's look for frames is where a round touches what a test wants.
+/* fault.h - child processes that fault, in a round of a device over the fake port or by themselves.
+ * A round touches the test's memory in receive() of the port.
  */
 #pragma once
 
@@ -26,14 +26,14 @@ extern uint8_t
     *fault_there; /* where the region of two pages begins, of which the second is unmapped */
 extern size_t fault_page; /* octets */
 
-/* How a child that runs @body ends: 128 + signal, as shells say it. SIGSEGV has its default action
- * at first. */
+/* Runs @body in a child and returns its exit status, or 128 + signal as a shell does. SIGSEGV has
+ * its default action at first. */
 int fault_ending(void (*body)(void));
 
 /* Starts the first device of UROCE_DEVICES=@devices, with the region. */
 void fault_start(const char *devices);
 
-/* Writes one octet, into the first page, the second, or that of NULL. */
+/* Writes one byte to the first page, the second page, or the page of NULL. */
 void fault_touch(uint8_t *at);
 void fault_touch_first(void);
 void fault_touch_second(void);
@@ -42,8 +42,9 @@ void fault_touch_null(void);
 /* Runs @body in a round that the caller drives. */
 void fault_in_round(void (*body)(void));
 
-/* Touches the octet at @offset in a round of the service thread, and returns when that went on. */
+/* Touches the byte at @offset in a round of the service thread. Returns when that round has
+ * continued. */
 void fault_in_service(size_t offset);
 
-/* How many pages were put. */
+/* Returns the number of pages that were mapped in place of missing pages. */
 uint64_t fault_pages(void);

@@ -23,7 +23,7 @@ void stage_start(const char *devices)
     fake_reset();
 }
 
-/* In place of uro_device_now(), by the linker. */
+/* Replaces uro_device_now() through the linker. */
 uro_time __wrap_uro_device_now(void);
 uro_time __real_uro_device_now(void);
 
@@ -39,7 +39,7 @@ uro_time __wrap_uro_device_now(void)
 void stage_stop_clock(void)
 {
     atomic_store(&stopped_at,
-                 __real_uro_device_now() + URO_MS(1)); /* who is just reading it does not pass it */
+                 __real_uro_device_now() + URO_MS(1)); /* later than any read in progress */
 }
 
 void stage_pass(uro_time ns)
@@ -53,8 +53,7 @@ static void await_asleep(void)
         (void)sched_yield();
 }
 
-/* The device as if nothing had ever been sent: how long that took, and when it was, the real clock
- * said. */
+/* Resets the send statistics of the device: they come from the real clock. */
 static void forget_start(void)
 {
     uro_device_lock(device);
@@ -111,7 +110,7 @@ bool stage_sent_by_service(void)
     return fake.sender == fake.opener;
 }
 
-/* cmocka's assertions jump, so each test is a child. */
+/* Runs the test in a child, because cmocka's assertions use longjmp(). */
 static void in_child(void **state)
 {
     const struct CMUnitTest *test = *state;

@@ -55,7 +55,7 @@ static void note_answered(void)
     answered_in = fake_read(&fake.receives);
 }
 
-/* The program has just posted, and may be about to post its answer. */
+/* The program has just posted, and may be about to post its reply. */
 static void service__finds_something__it_is_answered_in_the_same_round(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void any_link__round_completes_something__program_sees_it_when_the_answer
     assert_int_equal(uro_cq_poll(cq, &cqe, 1), 1);
 }
 
-/* Flushed ones: nobody polls while the engine is locked. */
+/* A command flushes requests. The program cannot poll while the engine is locked. */
 static void command__completes_something__program_sees_it_afterwards(void **state)
 {
     const struct uro_cqe flushed = { .status = URO_WC_WR_FLUSH_ERR };
@@ -177,7 +177,7 @@ static void poll_finds_ack__no_write_comes__looks_for_2_us_and_less_often_later(
     assert_int_equal(device->sched.reply_score, -3);
 }
 
-/* The peer sends its ACK first, and then has to send its WRITE. */
+/* The peer sends its ACK first and its WRITE second. */
 static void call_per_send__no_write_comes__looks_as_long_as_two_sends_take_besides(void **state)
 {
     (void)state;

@@ -29,7 +29,7 @@ static void wall_time__of_moments_in_order__keeps_order(void **state)
     }
 }
 
-/* As after somebody set the clock, forward or back. */
+/* The state after a user set the clock, forward or back. */
 static void wall_time__with_an_offset_that_cannot_be__finds_the_right_one(void **state)
 {
     uint64_t offset = 0;

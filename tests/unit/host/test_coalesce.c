@@ -29,8 +29,7 @@ static void call_per_send__post_follows_a_post__leaves_with_the_next_poll(void *
     }
 }
 
-/* What was sent just now was the acknowledgement: the program may post its answer, and nothing else
- * for long. */
+/* The last frame was the ACK: the program may post its reply, and nothing else for long. */
 static void answer_leaves_at_once(bool call_per_send)
 {
     stage_start_polling(call_per_send);
@@ -62,8 +61,8 @@ static void take_1_ms(void)
     stage_pass(URO_MS(1));
 }
 
-/* The program polls, which brings and answers @frames, posts, and posts again @after so long.
- * Whether that waits for more. */
+/* Polls, which receives and acknowledges @frames, posts, and posts again after @after. Returns
+ * whether the second post waits for more posts. */
 static bool waits_after(uint32_t frames, uro_time after)
 {
     stage_pass(URO_US(15)); /* the last send is long ago, but the program is not away */
@@ -92,8 +91,7 @@ static void start_completing(void)
     stage_each_frame_completes_something();
 }
 
-/* Where a send takes long, so do the program's own steps: what it posts meanwhile leaves
- * together. */
+/* If a send takes long, so do the program's own steps. Its posts meanwhile leave together. */
 static void call_per_send__send_takes_long__posts_of_a_burst_wait_as_long(void **state)
 {
     (void)state;
@@ -119,7 +117,7 @@ static void call_per_send__send_takes_long__a_post_alone_does_not_wait(void **st
     }
 }
 
-/* What else the round does takes long only there. */
+/* Only the receive part of the round takes long. */
 static void call_per_send__receiving_takes_long__posts_do_not_wait(void **state)
 {
     (void)state;
@@ -133,7 +131,7 @@ static void call_per_send__receiving_takes_long__posts_do_not_wait(void **state)
     assert_int_equal(atomic_load(&device->shared.held_posts), 0);
 }
 
-/* One that was interrupted says nothing. */
+/* The duration of an interrupted send does not count. */
 static void call_per_send__send_is_interrupted__posts_do_not_wait(void **state)
 {
     (void)state;
@@ -142,7 +140,7 @@ static void call_per_send__send_is_interrupted__posts_do_not_wait(void **state)
     assert_false(waits(URO_US(10)));
 }
 
-/* A send of many packets may take long anywhere. */
+/* A send of many packets may take long on any link. */
 static void call_per_send__send_of_more_takes_long__posts_do_not_wait(void **state)
 {
     (void)state;
@@ -156,7 +154,7 @@ static void call_per_send__send_of_more_takes_long__posts_do_not_wait(void **sta
     assert_false(waits_after(3, URO_US(10)));
 }
 
-/* What a program answers, and the acknowledgement, are what most sends are. */
+/* Most sends consist of two frames: the ACK and the program's reply. */
 static void call_per_send__send_of_two_takes_long__posts_of_a_burst_wait_as_long(void **state)
 {
     (void)state;
@@ -166,7 +164,7 @@ static void call_per_send__send_of_two_takes_long__posts_of_a_burst_wait_as_long
         assert_true(waits_after(2, URO_US(10)));
 }
 
-/* A program that posts many has not polled for long. */
+/* A program that posts many requests has not polled for a long time. */
 static void call_per_send__many_posts__wait_as_long_as_the_program_polls_soon(void **state)
 {
     (void)state;
@@ -183,7 +181,7 @@ static void call_per_send__many_posts__wait_as_long_as_the_program_polls_soon(vo
     }
 }
 
-/* One every 10 us, which is too seldom to wait for a send. */
+/* Posts every 10 us, which is too seldom to wait for more posts. */
 static void post_for(uint32_t posts)
 {
     for (uint32_t i = 0; i < posts; i++) {
@@ -192,7 +190,7 @@ static void post_for(uint32_t posts)
     }
 }
 
-/* Whether the second of two posts waits; then the program polls. */
+/* Returns whether the second of two posts waits. Polls afterwards. */
 static bool next_waits(void)
 {
     stage_pass(URO_US(10));
@@ -203,7 +201,7 @@ static bool next_waits(void)
     return so;
 }
 
-/* One that goes on posting, for many queue pairs: each would leave alone. */
+/* The program keeps posting to many queue pairs, whose frames would each leave alone. */
 static void any_link__very_many_posts__wait_for_each_other_however_long_it_takes(void **state)
 {
     (void)state;
@@ -218,7 +216,7 @@ static void any_link__very_many_posts__wait_for_each_other_however_long_it_takes
     assert_true(next_waits());
 }
 
-/* Two every now and then, without a poll: nobody else comes soon. */
+/* The program posts twice now and then and does not poll: no further post comes soon. */
 static void any_link__very_many_posts_and_a_pause__the_next_leave_at_once(void **state)
 {
     (void)state;
@@ -256,7 +254,8 @@ static void any_link__very_many_posts_and_a_poll__the_next_leave_at_once(void **
     assert_false(next_waits());
 }
 
-/* A program that posts one message after the other takes longer for each than a frame does. */
+/* A program that posts one message after another needs more time for each post than a frame
+ * takes. */
 static void any_link__posts_of_a_burst__wait_for_each_other(void **state)
 {
     (void)state;
@@ -279,7 +278,8 @@ static void call_per_send__caller_alone_drives__every_post_leaves_at_once(void *
     }
 }
 
-/* What was posted before a command was posted to the queue pair as it was then. */
+/* A request that was posted before a command uses the state of the queue pair before the
+ * command. */
 static void posted__and_a_command_follows__the_engine_hears_it_before(void **state)
 {
     (void)state;

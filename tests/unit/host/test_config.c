@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a line of configuration means, or exactly what is said about it. */
+/* Parsing of a configuration line: the resulting device, or the exact error message. */
 #include "support/check.h"
 
 #include <stdbool.h>
@@ -303,7 +303,7 @@ static void line__star__has_the_bounds_of_all_devices_and_is_none(void **state)
     assert_true(config.process.config.most[URO_QUOTA_QP] == UINT64_MAX);
 }
 
-/* Who bounded all devices does not get one without a bound. */
+/* A mistake in the limits of "*" adds no device: no device may run without these limits. */
 static void line__star_with_a_mistake__there_is_no_device(void **state)
 {
     static const struct {
@@ -384,7 +384,7 @@ static void expand__variables__are_replaced_in_values(void **state)
     assert_string_equal(read_right("a:net_null0,100%")->link, "net_null0,100%");
 }
 
-/* A value from outside cannot become a key or a device. */
+/* A value from the environment cannot add a key or a device. */
 static void expand__separators_in_a_variable__stay_in_the_value(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a file of configuration means, with the line of each mistake, and which files are
+/* Parsing of a configuration file: its devices, the line of each mistake, and which files are
  * trusted. */
 #include "support/check.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_contend.c - the program and the service thread want to drive at the same time. */
+/* test_contend.c - the program and the service thread try to drive the engine at the same time. */
 #include <sched.h>
 #include <unistd.h>
 
@@ -19,7 +19,8 @@ static void detain_thread(void)
         (void)sched_yield();
 }
 
-/* The clock stands, and the thread is in a round since 300 us after the program last called. */
+/* Stops the clock. The service thread is inside a round that began 300 us after the program's last
+ * call. */
 static struct uro_qp *start_detained(void)
 {
     stage_start("a:fake0" IP);
@@ -39,7 +40,8 @@ static struct uro_qp *start_detained(void)
     return qp;
 }
 
-/* @later its round ends, and it waits for frames: it does not believe that the program drives. */
+/* Ends the round after @later. Expects that the thread waits for frames: it does not assume that
+ * the program drives the engine. */
 static void expect_it_listens(uro_time later)
 {
     uint32_t arms = fake_read(&fake.arms);
@@ -70,7 +72,7 @@ static void program_polls_while_the_thread_drives__the_thread_stands_back(void *
     assert_int_equal(fake_read(&fake.arms), arms);
 }
 
-/* It came back after 300 us, not when it got the engine. */
+/* The program called again after 300 us, even if it got the engine lock later. */
 static void program_polls_while_the_thread_drives__its_silence_ended_then(void **state)
 {
     (void)state;
@@ -85,7 +87,7 @@ static void program_polls_while_the_thread_drives__its_silence_ended_then(void *
     uro_device_unlock(device);
 }
 
-/* Who posts looks for nothing, and may have gone. */
+/* A program that posts does not look for frames, and may not come back. */
 static void program_posts_while_the_thread_drives__the_thread_goes_on(void **state)
 {
     (void)state;
@@ -96,7 +98,7 @@ static void program_posts_while_the_thread_drives__the_thread_goes_on(void **sta
 
 static struct uro_qp *rings;
 
-/* The thread tells of a completion after it sent: a bell that rings now is not heard in this
+/* The thread delivers a completion after it has sent. Work that is posted now is not seen in this
  * round. */
 static void poll_and_post(struct uro_device *of, const struct uro_event *event)
 {
@@ -134,7 +136,7 @@ static void program_polls_and_posts_while_the_thread_drives__the_post_is_sent(vo
     uro_device_unlock(device);
 }
 
-/* What was said before the round is old. */
+/* A poll before the round does not count. */
 static void program_polled_before_the_round__the_thread_goes_on(void **state)
 {
     (void)state;
@@ -150,7 +152,7 @@ static void program_polled_before_the_round__the_thread_goes_on(void **state)
     expect_it_listens(0);
 }
 
-/* It spins on its memory, and polls in between. */
+/* The program spins on memory and polls in between. */
 static void thread_in_charge_and_program_polls__the_thread_waits_for_frames(void **state)
 {
     (void)state;
@@ -204,7 +206,8 @@ static void take_until_thread_stands_back(void)
     atomic_store(&stood_back, true);
 }
 
-/* A round of many long packets: who waits for its end would drive as soon as it does. */
+/* A round of many long packets: a thread that waits for its end would drive the engine right
+ * afterwards. */
 static void program_drives_for_long__the_thread_does_not_wait_for_the_engine(void **state)
 {
     (void)state;
@@ -216,7 +219,7 @@ static void program_drives_for_long__the_thread_does_not_wait_for_the_engine(voi
     assert_int_equal(atomic_load(&device->waiters), 0);
 }
 
-/* A frame wakes the thread, which waits for frames. */
+/* A frame wakes the thread, which waits in receive(). */
 static void take_until_awake_thread_stands_back(void)
 {
     if (gettid() == fake.opener)
@@ -243,7 +246,7 @@ static void take_5_ms(void)
     stage_pass(URO_MS(5));
 }
 
-/* A round that only receives says when it ended where it was of many frames. */
+/* After a round that received many frames and sent none, its end time is recorded. */
 static void program_receives_for_long__its_call_ends_then(void **state)
 {
     (void)state;
@@ -258,7 +261,8 @@ static void program_receives_for_long__its_call_ends_then(void **state)
     assert_int_equal(atomic_load(&device->shared.polled_at), uro_device_now());
 }
 
-/* It polled, did not get the lock, and said so only when it had driven since. */
+/* The program polled without getting the lock. It recorded this only after it had driven a
+ * round. */
 static void program_drove_since_it_polled__the_thread_goes_on(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* SIGSEGV that is not ours: faults of the program itself, and signals that somebody sent, are as if
- * no device were there. */
+/* SIGSEGV for other reasons: faults of the program itself, and signals sent by a process, act as if
+ * there were no device. */
 #include <errno.h>
 #include <setjmp.h>
 #include <sys/mman.h>
@@ -47,7 +47,7 @@ static void program__faults_itself__dies_as_ever(void **state)
     assert_int_equal(fault_ending(while_commanding), DIED);
 }
 
-/* Of memory behind the end of its file. */
+/* Touches memory behind the end of its file. */
 static void beyond_a_file(void)
 {
     fault_start(HYBRID);
@@ -283,7 +283,7 @@ static void sent_to_a_handler(void)
     (void)raise(SIGSEGV);
 }
 
-/* What only a fault may do is not done for a number that looks like one. */
+/* A SIGSEGV that a process sends with a fault-like address has no effect on registered memory. */
 static void send_to_itself(void)
 {
     siginfo_t info = { .si_signo = SIGSEGV, .si_code = SI_QUEUE };

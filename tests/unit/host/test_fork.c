@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What becomes of devices in a forked child.
+/* Devices in a forked child.
  *
  * A process has one list of devices, read once: each case runs in a child of its own.
  */
@@ -25,8 +25,8 @@
 #define DEVICE "one:fake0;ip=10.0.0.1/24"
 #define SLOW   "one:slow0;ip=10.0.0.1/24"
 
-/* A child that a thread forked has no stack of its parent's main thread: what only that stack
- * points to counts as leaked there. */
+/* A child that a thread forked lacks the stack of its parent's main thread. Memory that only that
+ * stack points to counts as leaked in the child. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -40,7 +40,7 @@ static struct uro_device *first(const char *devices)
     return uro_host_devices()[0];
 }
 
-/* Runs @body in a child, which must come to its end. */
+/* Runs @body in a child, which must end normally. */
 static void in_child(void (*body)(void))
 {
     int status;
@@ -251,7 +251,7 @@ static int open_descriptors(void)
 
 static int descriptors_before;
 
-/* The fake port closes nothing: its one descriptor is the test's. */
+/* The fake port closes no descriptor: its only descriptor belongs to the test. */
 static void has_no_descriptor_more(void)
 {
     MUST(open_descriptors() == descriptors_before + 1);
@@ -283,7 +283,7 @@ static void counts_from_zero(void)
     struct uro_device *own = uro_host_devices()[0];
 
     uro_quota_give(parents, URO_QUOTA_PD,
-                   2); /* what the parent has is freed, and counts for nobody */
+                   2); /* frees an object of the parent, which changes no count of the child */
     MUST(uro_quota_take(own, URO_QUOTA_PD, 2));
     MUST(!uro_quota_take(own, URO_QUOTA_PD, 1));
     uro_quota_give(own, URO_QUOTA_PD, 1);
@@ -368,7 +368,7 @@ static void fork__after_dpdk_was_started__the_child_is_refused_and_the_parent_go
     assert_int_equal(must_status(forks_with_dpdk), 0);
 }
 
-/* By a system call, so that no handler runs. */
+/* Forks by a system call, so that no fork handler runs. */
 static void clones(void)
 {
     int status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a device starts, and how it ends with the process.
+/* How a device starts, and how it stops when the process ends.
  *
  * A process has one list of devices, read once: each case runs in a child of its own.
  */
@@ -271,7 +271,7 @@ static void listeners__as_many_as_a_port_can_tell__are_told_and_more_are_refused
 
 /* ---- the end ------------------------------------------------------------ */
 
-/* Octets that the port's close left in the pipe once the child is gone. */
+/* Returns the number of bytes that the port's close() left in the pipe when the child has ended. */
 static int closes_of(void (*body)(void), int *status)
 {
     int ends[2], closes = 0;
@@ -343,7 +343,7 @@ static void leave(int number)
     exit(3);
 }
 
-/* As perftest ends on SIGINT or SIGALRM, wherever it happens to be. */
+/* Exits inside the lock, as perftest does on SIGINT or SIGALRM. */
 static void exits_inside_the_lock(void)
 {
     struct uro_device *device = first(DEVICE);
@@ -365,7 +365,8 @@ static void exit__in_a_signal_handler_inside_the_lock__does_not_hang(void **stat
 
 static struct uro_device *left;
 
-/* A program's own handler, registered before the device started, comes after ours. */
+/* A program's own exit handler, registered before the device started, runs after the library's
+ * handler. */
 static void clean_up_late(void)
 {
     uro_device_lock(left);

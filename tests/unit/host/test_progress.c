@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who drives the engine: frames are answered whatever the program does, the lock is never starved,
- * and nobody runs when nothing happens. One process, one device a mode.
+/* Which thread drives the engine. Frames are answered whatever the program does, the lock is never
+ * starved, and no thread runs when nothing happens. One process, and one device for each mode.
  */
 #include "support/check.h"
 
@@ -14,7 +14,7 @@
 #include "host/device.h"
 #include "stage.h"
 
-/* What a program would be told. */
+/* Events that a program would get. */
 static atomic_uint downs, ups, gones, removals;
 
 static void ignore(struct uro_device *of, const struct uro_event *event)
@@ -54,8 +54,9 @@ static void hybrid__program_silent__service_thread_answers(void **state)
     }
 }
 
-/* The thread may come first until the policy has seen that the program polls, and whenever the
- * program has its processor taken away: goes on until it does not for long. */
+/* The service thread may be first until the policy has detected that the program polls, and
+ * whenever the program loses its processor. The test repeats until the thread does not come first
+ * for a while. */
 static void hybrid__program_polls__it_answers_itself(void **state)
 {
     uint32_t in_a_row = 0;
@@ -71,7 +72,8 @@ static void hybrid__program_polls__it_answers_itself(void **state)
     assert_int_equal(in_a_row, 200);
 }
 
-/* Peers pay for a wake-up that is asked for; who polls, or posts all the time, needs none. */
+/* A peer needs a system call to wake this side. A program that polls or posts all the time needs no
+ * wake-up. */
 static void hybrid__program_drives__no_wake_up_is_asked_for(void **state)
 {
     uint32_t sent = 0;
@@ -115,8 +117,8 @@ static void hybrid__program_announces_to_wait__service_thread_answers(void **sta
     }
 }
 
-/* What its thread does for a program that waits costs a processor, which the program may need when
- * it is woken. */
+/* Work of the service thread for a waiting program uses a processor that the program may need when
+ * it wakes. */
 static void hybrid__program_announces_while_frames_are_heard__nobody_is_woken(void **state)
 {
     (void)state;
@@ -153,7 +155,7 @@ static void hybrid__program_announces_with_a_send_left__it_is_sent(void **state)
     assert_true(fake_read(&fake.link_looks) - looks < 25); /* by which it wakes anyway */
 }
 
-/* With the clock stopped the thread would look for the next frame for ever. */
+/* With a stopped clock the thread would look for the next frame for ever. */
 static void hybrid__program_is_woken__service_thread_sleeps(void **state)
 {
     static _Alignas(64) uint8_t memory[4096];
@@ -272,7 +274,7 @@ static void *poll_until_enough(void *argument)
     return NULL;
 }
 
-/* A command must come through while threads poll without a pause: the test ends at all. */
+/* A command must get the lock while threads poll without a pause. Otherwise the test never ends. */
 static void lock__threads_poll_without_pause__commands_come_through(void **state)
 {
     pthread_t threads[4];
@@ -294,8 +296,9 @@ static void lock__threads_poll_without_pause__commands_come_through(void **state
 
 /* ---- idle --------------------------------------------------------------- */
 
-/* The link is looked at ten times a second; a wake-up for anything else would show as rounds
- * without a look. Counted, not timed: a slow machine changes neither number. */
+/* The device reads the link state ten times a second. A wake-up for another reason would show as a
+ * round without that read. The test counts and does not measure time, so a slow machine changes
+ * neither number. */
 static void idle__nothing_happens__only_the_link_is_looked_at(void **state)
 {
     (void)state;
@@ -309,7 +312,7 @@ static void idle__nothing_happens__only_the_link_is_looked_at(void **state)
     assert_true(fake_read(&fake.receives) - rounds <= 8);
 }
 
-/* A port that can only be polled is looked at now and then, ever more seldom. */
+/* A port without a descriptor is polled less and less often. */
 static void idle__port_without_descriptor__is_polled_seldom(void **state)
 {
     (void)state;
@@ -347,7 +350,7 @@ static void link__goes_and_comes__is_told_once_each(void **state)
     assert_int_equal(atomic_load(&ups), 1);
 }
 
-/* Of a shared-memory link: whoever comes first is not told that there is no link. */
+/* A shared-memory link counts as up until its first peer has come and gone. */
 static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
 {
     (void)state;
@@ -366,8 +369,8 @@ static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
     assert_false(uro_device_link_up(device));
 }
 
-/* A descriptor may be readable for ever once the link is down, unless the port says what it is good
- * for. */
+/* A descriptor may stay readable for ever once the link is down, unless the port states which
+ * events it reports. */
 static uint32_t arms_after_link_went_down(bool wakes)
 {
     fake.link_up = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_quota.c - when the user is warned of guesses, and how often. */
+/* test_quota.c - when and how often the user gets a warning about guessed packets. */
 #include "host/quota.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ static void guesses__of_two_kinds__each_has_its_line(void **state)
     assert_false(look(URO_MS(1)));
 }
 
-/* Before a listener's flood is refused so many requests are dropped: sixteen times the backlog. */
+/* uroce drops sixteen times the backlog of a listener before it rejects a flood. */
 static void requests__more_than_a_program_takes__said(void **state)
 {
     (void)state;
@@ -76,7 +76,7 @@ static void requests__more_than_a_program_takes__said(void **state)
     assert_non_null(strstr(text, "(cm_drop_busy)"));
 }
 
-/* What loss and reordering do must not look like an attack. */
+/* Counters that increase through loss and reordering must not look like an attack. */
 static void losses__however_many__are_no_guesses(void **state)
 {
     static const enum uro_counter honest[] = {

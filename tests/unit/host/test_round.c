@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One round of a device: a queue pair talks to itself and the port sees nothing of it; a group is
- * joined and the port is told. */
+/* One round of a device: frames of a queue pair to itself do not reach the port, and the port gets
+ * the groups that are joined. */
 #include "support/check.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@
 
 static char capture[] = "/tmp/uroce_test_round_XXXXXX";
 
-/* The engine's own memory is mapped, where a leak checker does not look for pointers to what was
- * lent. */
+/* The engine's memory is mapped, and a leak checker does not search it for pointers to lent
+ * memory. */
 static void *taken[16];
 static uint32_t taken_count;
 
@@ -66,7 +66,7 @@ static struct uro_qp *connect_to_itself(struct uro_device *device, struct uro_cq
     return qp;
 }
 
-/* Locked; a queue pair has SENDS for itself, and a completion queue for them. */
+/* Returns a locked device whose queue pair has SENDs to itself. *@cq is their CQ. */
 static struct uro_device *with_sends_to_itself(const char *devices, struct uro_cq **cq)
 {
     fake.link_up = false; /* so that there is no report of our groups */
@@ -194,7 +194,7 @@ static void link_takes_nothing(void)
     fake_wait(&fake.reports, 1);
     uro_device_lock(device);
     const uint64_t *lost = &uro_engine_counters(device->engine)->value[URO_COUNT_TX_STUCK];
-    /* What the engine says of its groups it has said twice by then. */
+    /* By then the engine has sent both of its membership reports. */
     uro_time now = uro_device_now() + URO_MS(60000);
     (void)uro_round_run(device, true, now, &received);
     fake.room = 0;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_silence.c - after how long a silence of the program the service thread takes over. */
+/* test_silence.c - the time without a call of the program after which the service thread takes
+ * over. */
 #include <sched.h>
 
 #include "host/device.h"
 #include "stage.h"
 
-/* At a time that passes only as told; what the thread does meanwhile takes none. */
+/* Calls after @gap of the stopped clock. Work of the thread meanwhile takes no time on this
+ * clock. */
 static void call_again_after(uro_time gap)
 {
     do
@@ -25,7 +27,7 @@ static void wait_until_it_takes_over(void)
         fake_wait(&fake.arms, fake_read(&fake.arms) + 1);
 }
 
-/* On a slow machine each call takes long; a thread that drives, too, makes it slower. */
+/* On a slow machine each call takes long. A service thread that drives as well makes it slower. */
 static void hybrid__program_is_slow__service_thread_waits_longer(void **state)
 {
     (void)state;
@@ -50,7 +52,8 @@ static void hybrid__program_is_slow__service_thread_waits_longer(void **state)
     wait_until_it_takes_over();
 }
 
-/* A program that waits for what a peer writes is not slow: nobody else would tell it. */
+/* A program that waits for a peer's WRITE is not slow: it needs the service thread to receive the
+ * WRITE. */
 static void hybrid__peer_writes_to_a_silent_program__service_thread_waits_no_longer(void **state)
 {
     (void)state;

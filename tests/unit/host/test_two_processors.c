@@ -4,14 +4,14 @@
  *
  * Each host has a program and a service thread over host/sched.h. A processor runs one thread, step
  * by step; the processor that is behind is next. A woken service thread preempts a program, as on
- * Linux. A frame takes WIRE to the peer. There is no loss: what is tested is who runs, and when.
- * The engine lock belongs to whoever is in a round: a caller that finds it taken goes on without a
- * round.
+ * Linux. A frame takes WIRE to the peer. There is no loss: the test is about which thread runs, and
+ * when. The thread in a round holds the engine lock. A caller that finds the lock taken continues
+ * without a round.
  *
- * What calls host/sched.h here is written again after progress.c and service.c, whose own tests are
- * test_progress.c, test_contend.c and test_silence.c. Not modelled: atomic variables and their
- * order, what a cache line costs that two processors write, timers of the engine, a link that goes
- * down, and posts of several threads.
+ * The callers of host/sched.h in this file repeat the logic of progress.c and service.c, which have
+ * their own tests: test_progress.c, test_contend.c and test_silence.c. The model leaves out atomic
+ * variables and memory order, the cost of a cache line that two processors write, timers of the
+ * engine, a link that goes down, and posts of several threads.
  */
 #include "host/sched.h"
 
@@ -174,7 +174,8 @@ static uro_time await_step(struct host *host, uro_time now)
     return end_call(host, now);
 }
 
-/* The lock is taken: the service thread sees what was posted when its round ends. */
+/* Makes a call that finds the lock taken. The service thread sees the posted requests when its
+ * round ends. */
 static uro_time call_in_vain(struct uro_sched_words *words, bool posted, uro_time now)
 {
     if (!posted) {
@@ -184,7 +185,7 @@ static uro_time call_in_vain(struct uro_sched_words *words, bool posted, uro_tim
     return LOOK;
 }
 
-/* As progress.c does. Returns the time it took. */
+/* Makes a call as progress.c does. Returns the time that it took. */
 static uro_time call(struct host *host, bool posted, uro_time now)
 {
     struct uro_sched_words *words = &host->words;
@@ -302,7 +303,7 @@ static uro_time end_thread_round(struct host *host, uro_time now)
     return LOOK;
 }
 
-/* As service.c does. */
+/* Runs a step of the service thread as service.c does. */
 static uro_time service_step(struct host *host, uro_time now)
 {
     struct uro_sched_words *words = &host->words;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A round meets memory that the program unmapped, and memory that is not there for other
+/* A round that accesses memory which the program unmapped, or which is missing for other
  * reasons. */
 #include "host/device.h"
 
@@ -109,7 +109,7 @@ static bool attempt(uint8_t *at, size_t length)
     return uro_unmapped_attempt(touch_octets, at, at, length);
 }
 
-/* Unmapped, protected, and cut off its file. */
+/* Tries memory that is unmapped, protected, or behind the end of its file. */
 static void attempts(void)
 {
     fault_start(CALLER);

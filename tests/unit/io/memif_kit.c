@@ -297,7 +297,7 @@ struct memif_peer kit_peer_up(struct uro_port *server)
     return peer;
 }
 
-/* What the client says next; its descriptor is in @fd. */
+/* Returns the next message of the client; its descriptor is in @fd. */
 static struct uro_memif_message expect(struct uro_port *client, int control, unsigned type, int *fd)
 {
     struct uro_memif_message message;

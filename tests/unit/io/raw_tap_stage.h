@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* raw_tap_stage.h - a UDP socket with a raw tap on loopback, packets of a foreign sender to it, and
- * what is thought of each. For the tests of io/udp/raw_tap.c, in a namespace of their own. */
+ * the verdict on each. For the tests of io/udp/raw_tap.c, in a namespace of their own. */
 #pragma once
 
 #include "support/check.h"
@@ -31,7 +31,7 @@ struct sent {
     uint8_t *packet; /* from the IP header on */
 };
 
-/* A packet of the foreign sender to @dest. */
+/* Makes a packet of the foreign sender to @dest. */
 static inline void make(struct sent *sent, const struct uro_gid *dest, uint16_t ident,
                         bool fragmentable, uint32_t psn)
 {
@@ -54,7 +54,8 @@ static inline void make(struct sent *sent, const struct uro_gid *dest, uint16_t 
     sent->packet = sent->room + URO_ETHER_LEN;
 }
 
-/* As damage would, of which one in 65536 is like that. */
+/* Changes the packet as damage would that an IPv4 identification explains, which is the case for
+ * one in 65536. */
 static inline void damage(struct sent *sent)
 {
     uint8_t *icrc = sent->packet + COVERED;
@@ -111,7 +112,7 @@ static inline enum verdict verdict(void)
     return verdict_by(&sock);
 }
 
-/* From now on the raw tap is known to see what comes. */
+/* Proves to the raw tap that it sees arriving packets. */
 static inline void prove(void)
 {
     send_one(999, false);
@@ -155,7 +156,7 @@ static inline void start_again(enum uro_ip_id_rule idents, bool raw_tap)
     open_rx(idents, raw_tap);
 }
 
-/* What the raw tap says of the packet that send_one() sends. */
+/* Returns the verdict of the raw tap on the packet that send_one() sends. */
 static inline enum uro_raw_tap_answer asked_of(uint16_t ident)
 {
     struct sent sent;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_broker.c - which member gets a datagram, and how often the peers of a dead one are told. */
+/* test_broker.c - which member gets a datagram, and how often the peers of an ended member get a
+ * reject. */
 #include "support/check.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@ static int64_t clock_s(void)
     return now;
 }
 
-/* Members 2 and 5; member 5 listens for a service. */
+/* Sets up members 2 and 5; member 5 listens for a service. */
 static int set_up(void **state)
 {
     (void)state;

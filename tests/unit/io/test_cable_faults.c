@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cable_faults.c - the words of a cable, and the verdicts on its frames. */
+/* test_cable_faults.c - the link options of a cable, and the fate of its frames. */
 #include "support/check.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ static void faults_judge__same_seed__same_verdicts(void **state)
     assert_in_range(differences, 300, 800);
 }
 
-/* 100000 frames: five standard deviations of the number of lost ones are 475. */
+/* Judges 100000 frames. Five standard deviations of the number of lost frames are 475. */
 static void faults_judge__probability__about_as_many(void **state)
 {
     unsigned lost = 0, duplicated = 0, overtaken = 0;

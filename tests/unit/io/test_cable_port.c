@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cable_port.c - two ends of a cable in one process: what is sent at one end arrives at the
- * other, or what the words say instead. */
+/* test_cable_port.c - two ends of a cable in one process: a frame that one end sends arrives at the
+ * other end, or suffers the configured fault. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ struct pair {
     struct uro_port *one, *two;
 };
 
-/* @words are those of the first end. */
+/* Opens both ends; @words are the options of the first end. */
 static struct pair open_pair(const char *words)
 {
     char link[128];
@@ -50,7 +50,7 @@ static void close_pair(const struct pair *pair)
     pair->two->ops->close(pair->two);
 }
 
-/* A frame of 60 bytes that begins with @number. */
+/* Sends a frame of 60 bytes that begins with @number. */
 static void send_frame(struct uro_port *port, uint8_t number)
 {
     struct uro_tx tx = { .way = URO_TX_WIRE, .head_length = 60, .head = { number } };
@@ -58,8 +58,8 @@ static void send_frame(struct uro_port *port, uint8_t number)
     port->ops->transmit(port, &tx, 1);
 }
 
-/* The first bytes of the frames that arrive, in their order: "abc". At least @least are waited
- * for. */
+/* Returns the first bytes of the arriving frames in order: "abc". Waits for at least @least
+ * frames. */
 static const char *arrived(struct uro_port *port, uint32_t least)
 {
     static char text[64];

@@ -63,7 +63,7 @@ static void held__nothing_follows__arrives_after_the_hold_time(void **state)
     assert_string_equal(arrived(DUE + URO_CABLE_HOLD_TIME), "a");
 }
 
-/* The receiver reads the frame; it must stay where it is. */
+/* The receiver has borrowed the frame, so the frame must keep its slot. */
 static void held__the_receiver_has_it__is_not_overtaken(void **state)
 {
     struct uro_pkt pkt;

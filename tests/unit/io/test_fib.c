@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the routing table says of a way is not what somebody reported of it by ICMP. */
+/* The MTU of a path comes from the routing table, not from ICMP reports. */
 #define _GNU_SOURCE /* unshare, IP_MTU */
 #include "support/check.h"
 
@@ -43,7 +43,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* The kernel's cached route, which it makes of both. */
+/* Returns the MTU of the kernel's cached route, which combines routing table and reports. */
 static int cached(void)
 {
     const union uro_sock_address to = uro_sock_address_of(&peer, URO_ROCE_PORT);
@@ -58,8 +58,8 @@ static int cached(void)
     return mtu;
 }
 
-/* Whether a packet of @octets, headers included, leaves the socket once errors of earlier ones are
- * out of the way. */
+/* Returns whether a packet of @octets, headers included, can be sent once errors of earlier packets
+ * are cleared. */
 static bool leaves(uint32_t octets)
 {
     static uint8_t payload[2 * WIDE];

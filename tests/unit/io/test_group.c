@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast over UDP sockets: what comes back of what the process sent itself. */
+/* Multicast over UDP sockets: packets of this process that the kernel returns to it. */
 #include "support/check.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static struct uro_gid address(const char *text)
     return gid;
 }
 
-/* Alone, everything that bears our address is ours. */
+/* If no process shares the address, each packet from our address is an echo. */
 static void address_alone__from_it__is_an_echo(void **state)
 {
     const struct uro_sock own[2] = { { .address = address("10.0.0.1") },
@@ -32,7 +32,7 @@ static void address_alone__from_it__is_an_echo(void **state)
     assert_false(uro_group_is_echo(own, 2, &no, packet, sizeof packet));
 }
 
-/* The queue pair that sent it says which of the processes it was. */
+/* The source QPN identifies the process that sent the packet. */
 static void address_shared__from_another_process__is_heard(void **state)
 {
     struct uro_share share = { .number = 5 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the processes of a user that share an address meet: nobody else can be there first, and
- * nobody waits there. */
+/* The directory in which the processes of a user meet that share an address. No other user can
+ * create it first, and no process blocks there. */
 #define _GNU_SOURCE /* unshare */
 #include "support/check.h"
 
@@ -133,7 +133,7 @@ static void lock__of_another__is_refused_at_once_until_it_is_given_back(void **s
     uro_hub_directory_unlock(second, path);
 }
 
-/* Who had it may remove the file of its successor: only if it is the same. */
+/* The former owner of a lock may remove the lock file only if it is still the same file. */
 static void lock__whose_file_is_another_by_now__leaves_that(void **state)
 {
     char path[URO_HUB_DIRECTORY_PATH_MAX];
@@ -151,7 +151,7 @@ static void lock__whose_file_is_another_by_now__leaves_that(void **state)
 
 /* ---- a broker that does not answer -------------------------------------- */
 
-/* Listens where a broker does. */
+/* Listens at the broker's address. */
 static int listen_there(void)
 {
     struct sockaddr_un name;

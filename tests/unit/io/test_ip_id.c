@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_ip_id.c - what an IPv4 identification does to an ICRC, against ICRCs of whole packets. */
+/* test_ip_id.c - the effect of an IPv4 identification on the ICRC, compared with ICRCs of whole
+ * packets. */
 #include <string.h>
 
 #include "io/udp/ip_id.h"
@@ -9,7 +10,7 @@
 
 #define PACKET_MAX 4200u
 
-/* A packet of @length octets from the IPv4 header on, without ICRC; returns its ICRC. */
+/* Makes a packet of @length bytes from the IPv4 header on, without ICRC. Returns its ICRC. */
 static uint32_t icrc_of(uint8_t *packet, uint32_t length, uint16_t ident, bool fragmentable)
 {
     const struct uro_ip ip = {
@@ -65,7 +66,7 @@ static void solve__any_ident__is_found_with_df_or_without(void **state)
         }
 }
 
-/* Of 2^32 differences 2^17 are an identification's. */
+/* An identification explains 2^17 of the 2^32 possible ICRC differences. */
 static void solve__damage__is_not_taken_for_an_ident(void **state)
 {
     uint8_t room[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = room + URO_ETHER_LEN;

@@ -48,7 +48,7 @@ static void connect__client_first__finds_it_when_it_comes(void **state)
     kit_works(client, server);
 }
 
-/* Who only looks for frames finds its peer, too, and that it is gone. */
+/* A program that only polls for frames also detects that its peer connects and leaves. */
 static void connect__frames_are_looked_for__is_enough(void **state)
 {
     static struct kit_frame frame;
@@ -65,7 +65,7 @@ static void connect__frames_are_looked_for__is_enough(void **state)
     assert_false(uro_memif_is_up(uro_memif_of(server)));
 }
 
-/* Payload for a queue pair stays where it is; whatever is judged by more than its head is
+/* Payload for a queue pair stays in shared memory. A frame of which more than the head is parsed is
  * copied. */
 static void frame__data_is_shared__everything_else_is_copied(void **state)
 {
@@ -90,7 +90,7 @@ static void frame__data_is_shared__everything_else_is_copied(void **state)
     }
 }
 
-/* Buffers of one side that are smaller than frames: either side cuts them up, and joins them. */
+/* The buffers of one side are smaller than frames: either side splits frames and joins them. */
 static void frame__longer_than_buffers__arrives_whole(void **state)
 {
     static const char *const words[] = { "role=client,bsize=128", "role=client,bsize=192,rsize=7",
@@ -117,7 +117,7 @@ static void frame__longer_than_buffers__arrives_whole(void **state)
     }
 }
 
-/* Lent frames stay as they are until they are given back, also while others are sent. */
+/* Lent frames do not change until they are released, even while other frames are sent. */
 static void frame__sent_on_while_it_is_lent__is_whole(void **state)
 {
     (void)state;
@@ -199,7 +199,7 @@ static uint32_t fill(struct uro_port *port, uint32_t first)
     return sent;
 }
 
-/* Also frames that are lent take their room until they are given back. */
+/* Lent frames occupy their slots until they are released. */
 static void ring__full__has_no_room_until_frames_are_given_back(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void ring__full__has_no_room_until_frames_are_given_back(void **state)
     }
 }
 
-/* Who transmits more than there was room for loses it, and only that. */
+/* A transmit of more frames than there is room for loses only the excess frames. */
 static void ring__sent_beyond_its_room__is_counted(void **state)
 {
     (void)state;
@@ -274,7 +274,8 @@ static void peer__leaves__link_is_down_and_comes_back(void **state)
     }
 }
 
-/* A frame that comes while we sleep wakes us; one that came before keeps us awake. */
+/* A frame that arrives during a sleep ends the sleep. A frame that arrived before prevents the
+ * sleep. */
 static void asleep__frame_comes__wakes(void **state)
 {
     (void)state;
@@ -300,7 +301,8 @@ static void asleep__frame_comes__wakes(void **state)
     }
 }
 
-/* After a frame nothing but frames is looked for: the rest is found by a sleep that it ends. */
+/* After a frame the port polls only for frames. The next sleep ends at once and handles the
+ * rest. */
 static void asleep__frame_comes_with_a_goodbye__next_sleep_ends_at_once(void **state)
 {
     (void)state;

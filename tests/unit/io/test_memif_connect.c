@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_connect.c - what a user writes for a memif, the sockets of servers, and who may
- * connect there. */
+/* test_memif_connect.c - the link options of memif, the sockets of servers, and which clients may
+ * connect. */
 #define _GNU_SOURCE /* accept4 */
 #include "support/check.h"
 
@@ -214,7 +214,7 @@ static void socket_file__left_over__is_replaced_and_removed_at_the_end(void **st
     assert_non_null(strstr(kit_refused(words), "No such file"));
 }
 
-/* Every failure says what it is and leaves nothing behind. */
+/* Each failure has a message and leaves no descriptor behind. */
 static void open__without_descriptors__says_so(void **state)
 {
     struct rlimit before, less;
@@ -245,7 +245,7 @@ static void open__without_descriptors__says_so(void **state)
 
 /* ---- who may connect ---------------------------------------------------- */
 
-/* @init is refused with @reason, and who is connected stays so. */
+/* Checks that @init is refused with @reason, and that the connected client stays connected. */
 static void refused(struct uro_memif_message init, const char *reason)
 {
     char said[URO_MEMIF_REASON + 1];
@@ -323,7 +323,8 @@ static void two_interfaces__one_socket__each_has_its_peer(void **state)
     kit_close(&second);
 }
 
-/* Whoever looks first at the socket takes messages for all: the other one must be woken. */
+/* The first interface that reads the socket takes the messages for all interfaces: the other
+ * interface must be woken. */
 static void two_interfaces__one_sleeps__its_client_wakes_it(void **state)
 {
     const struct uro_memif_message init = memif_peer_init(2, "");
@@ -369,8 +370,8 @@ static void two_interfaces__one_closes_before_it_took_its_client__it_is_told(voi
 
 /* ---- what wakes in vain ------------------------------------------------- */
 
-/* Descriptors of a connection that is over stay open in children, or at the other side: they wake
- * nobody. */
+/* Descriptors of an ended connection may stay open in children or at the peer. They wake no
+ * thread. */
 static void connection__is_over__its_descriptors_wake_nobody(void **state)
 {
     static const char *const roles[] = { "role=server", "role=client" };
@@ -409,7 +410,7 @@ static long faults(void)
     return usage.ru_minflt;
 }
 
-/* A sanitizer's own memory for it is not there yet. */
+/* A sanitizer has no shadow memory for this yet. */
 __attribute__((noinline, no_sanitize_address, no_sanitize_thread)) static void touch(
     volatile uint8_t *octet)
 {

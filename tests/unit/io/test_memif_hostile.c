@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_hostile.c - what somebody may say over a memif's socket: it ends that connection with
- * a reason, leaves no descriptor behind, and the next one who comes connects. */
+/* test_memif_hostile.c - invalid messages over a memif socket. Each ends its connection with a
+ * reason, leaves no descriptor behind, and the next client connects. */
 #define _GNU_SOURCE /* F_ADD_SEALS */
 #include "support/check.h"
 
@@ -35,7 +35,8 @@ static int stop(void **state)
     return 0;
 }
 
-/* The connection has ended with @reason, nothing is left of it, and a good client connects. */
+/* Checks that the connection ended with @reason, that nothing remains of it, and that a good client
+ * connects. */
 static void ended(struct memif_peer *peer, const char *reason)
 {
     kit_ended(server, peer, reason);
@@ -97,7 +98,7 @@ static void region__of_a_wrong_size__is_refused(void **state)
     region_is_wrong(memif_peer_region(0, 8192), memif_peer_file(0, F_SEAL_SHRINK), longer);
     region_is_wrong(memif_peer_region(0, 4 * gib), memif_peer_file(4096, F_SEAL_SHRINK), longer);
     region_is_wrong(memif_peer_region(0, UINT64_MAX), memif_peer_file(4096, F_SEAL_SHRINK), large);
-    /* It costs its maker nothing, and us the addresses that others need. */
+    /* It costs the sender nothing, but takes address space that this process needs. */
     region_is_wrong(memif_peer_region(0, 4096 * gib),
                     memif_peer_file((size_t)(4096 * gib), F_SEAL_SHRINK), large);
     region_is_wrong(memif_peer_region(0, 4096), memif_peer_file(4096, F_SEAL_SHRINK | F_SEAL_WRITE),
@@ -196,8 +197,7 @@ static void ring__twice_or_missing__is_refused(void **state)
     ended(&peer, "a ring outside its region or misaligned");
 }
 
-/* What is written or read when somebody is to be woken must not be a file of the other side's
- * choice. */
+/* The peer must not choose a file that this process writes or reads for a wake-up. */
 static void ring__woken_by_what_is_no_eventfd__is_refused(void **state)
 {
     (void)state;
@@ -217,7 +217,7 @@ static void ring__woken_by_what_is_no_eventfd__is_refused(void **state)
     (void)close(both[1]);
 }
 
-/* Whoever has the same eventfd may make it one that blocks, at any time. */
+/* A process with the same eventfd can make the eventfd blocking at any time. */
 static void ring__its_eventfd_blocks__nobody_waits_for_it(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void ring__its_eventfd_blocks__nobody_waits_for_it(void **state)
     memif_peer_drop(&peer);
 }
 
-/* One that blocked from the beginning, and counts no further. */
+/* The eventfd was blocking from the start, and its counter is full. */
 static void ring__its_eventfd_is_full__nobody_waits_for_it(void **state)
 {
     const uint64_t most = UINT64_MAX - 1;
@@ -249,7 +249,7 @@ static void ring__its_eventfd_is_full__nobody_waits_for_it(void **state)
     memif_peer_drop(&peer);
 }
 
-/* What a look before a sleep finds is told before it. */
+/* A link change that is found before a sleep is reported before the sleep. */
 static void link__changes_before_a_sleep__there_is_none(void **state)
 {
     const struct uro_memif_message out = memif_peer_ring(true, PEER_TO_SERVER),
@@ -318,7 +318,7 @@ static void message__out_of_place__ends_it(void **state)
     ended(&peer, "the other side closed the connection");
 }
 
-/* One descriptor is right. Others are closed, however many they are. */
+/* One descriptor is valid. All others are closed, whatever their number. */
 static void message__with_many_descriptors__leaves_none_behind(void **state)
 {
     (void)state;
@@ -356,7 +356,8 @@ static void client__goes_at_any_step__leaves_nothing_behind(void **state)
 
 /* ---- servers ------------------------------------------------------------ */
 
-/* A client hears this and is gone; it tries again later. */
+/* Sends an invalid message to a client. Checks that the client disconnects and tries again
+ * later. */
 static void client_hears(struct uro_memif_message message, const char *reason)
 {
     char said[URO_MEMIF_REASON + 1];
@@ -420,7 +421,7 @@ static void server__says_more_when_up__is_left(void **state)
     (void)close(listener);
 }
 
-/* CONNECTED in place of an ACK: nothing moves before its time. */
+/* The server sends CONNECTED in place of an ACK: a step before its turn ends the connection. */
 static void server__skips_a_step__is_left(void **state)
 {
     const struct uro_memif_message hello = memif_peer_hello(),
@@ -440,7 +441,8 @@ static void server__skips_a_step__is_left(void **state)
     (void)close(listener);
 }
 
-/* Both roles: who is silent between two steps is left, and others come instead. */
+/* In both roles: a peer that stays silent between two steps is dropped, and others connect
+ * instead. */
 static void peer__silent__is_left_after_a_second(void **state)
 {
     char said[URO_MEMIF_REASON + 1];

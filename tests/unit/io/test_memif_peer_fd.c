@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_peer_fd.c - descriptors that the other side of a memif gives, whatever they are and
- * whatever it does to them later, keep nobody waiting; and processes of other users give none. */
+/* test_memif_peer_fd.c - no descriptor from a memif peer can block this process, whatever its kind
+ * and whatever the peer does to it later. Processes of other users cannot pass descriptors. */
 #define _GNU_SOURCE /* memfd_create, F_ADD_SEALS, setresuid */
 #include "support/check.h"
 
@@ -54,7 +54,8 @@ static struct memif_peer with_region(void)
     return peer;
 }
 
-/* An epoll that is always readable would keep the server awake; an inotify is read with a wait. */
+/* An epoll descriptor that is always readable would keep the server awake, and reading an inotify
+ * descriptor blocks. */
 static void doorbell__of_another_kind__is_refused(void **state)
 {
     sigset_t none;
@@ -141,7 +142,7 @@ static void doorbell__rung__wakes_each_time(void **state)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* Its maker could punch a hole into it later, and take the pages. */
+/* Its creator could punch a hole into it later and take the pages away. */
 static void memory__of_huge_pages__is_refused(void **state)
 {
     const uint64_t size = 1u << 21;
@@ -161,8 +162,7 @@ static void memory__of_huge_pages__is_refused(void **state)
 
 /* ---- file systems that do not answer ------------------------------------ */
 
-/* Asking such a file anything waits, as closing it does. Whoever serves it lives on all the
- * while. */
+/* Any call on such a file blocks, even close(). The process that serves the file keeps running. */
 static void descriptor__of_a_file_system_that_does_not_answer__nobody_waits_for_it(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void descriptor__of_a_file_system_that_does_not_answer__nobody_waits_for_
 
 /* ---- other users -------------------------------------------------------- */
 
-/* A child of another user; false in the child. */
+/* Forks a child of another user. Returns false in the child. */
 static bool is_parent(pid_t *child)
 {
     *child = fork();
@@ -210,8 +210,8 @@ static int status_of(pid_t child)
     return status;
 }
 
-/* Has a stranger connect. Its status is 0 when it is told that it is one, and 1 when it is
- * welcome. */
+/* Lets a process of another user connect. Its status is 0 when it is rejected as another user's
+ * process, and 1 when it is accepted. */
 static int call_as_stranger(const char *words)
 {
     int go[2];
@@ -258,7 +258,7 @@ static void server__user_is_named__may_connect(void **state)
     assert_int_equal(WEXITSTATUS(call_as_stranger("role=server,user=any")), 1);
 }
 
-/* It is the name's first owner: the client says nothing, least of all its secret. */
+/* The stranger bound the name first. The client sends it nothing, least of all its secret. */
 static void client__stranger_listens__is_told_nothing(void **state)
 {
     int ready[2], done[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_rings.c - what a client may write into shared memory, at any time: the frame is
- * dropped or the connection ends with a reason, and the next one finds us. What a server may:
- * test_memif_served.c. */
+/* test_memif_rings.c - invalid writes of a client to shared memory, at any time. The frame is
+ * dropped, or the connection ends with a reason and the next client connects. test_memif_served.c
+ * tests the writes of a server. */
 #include "support/check.h"
 
 #include <unistd.h>
@@ -72,7 +72,7 @@ static void write_body(unsigned slot, const uint8_t *octets, uint32_t length)
 
 static struct kit_frame frame;
 
-/* This peer is one that works, so that what follows is refused for what it says. */
+/* Checks that this peer works, so that the frames below are refused for their contents. */
 static void by_hand__right__goes_both_ways(void **state)
 {
     uint8_t octets[200];
@@ -157,7 +157,8 @@ static void descriptor__at_the_end_of_memory__is_read(void **state)
     still_up();
 }
 
-/* Longer than any frame: the engine is given as much as there can be, and refuses it. */
+/* The frame is longer than any valid frame. The engine gets the maximum length, and refuses the
+ * frame. */
 static void frame__too_long__is_cut(void **state)
 {
     (void)state;
@@ -172,7 +173,7 @@ static void frame__too_long__is_cut(void **state)
     assert_int_equal(atomic_load(&peer.to_server->tail), PEER_SLOTS);
 }
 
-/* Even when it looks like a packet that fills it. */
+/* The same holds for a frame that looks like a packet which fills it. */
 static void frame__packet_that_is_too_long__is_cut_and_copied(void **state)
 {
     const uint16_t length = URO_MEMIF_LONGEST + 4;
@@ -191,7 +192,7 @@ static void frame__packet_that_is_too_long__is_cut_and_copied(void **state)
     still_up();
 }
 
-/* The head is judged once: whatever it becomes, the frame that was lent stays what it was. */
+/* The head is checked once. A lent frame keeps its head, even if the peer rewrites it. */
 static void frame__rewritten_while_lent__keeps_its_head(void **state)
 {
     (void)state;
@@ -213,7 +214,7 @@ static void frame__rewritten_while_lent__keeps_its_head(void **state)
     still_up();
 }
 
-/* Those that are lent stay where they are, whoever looks at the link meanwhile. */
+/* Lent frames stay valid when the peer leaves, even if the link state is read meanwhile. */
 static void frame__lent_when_the_peer_leaves__stays_until_given_back(void **state)
 {
     (void)state;
@@ -233,7 +234,7 @@ static void frame__lent_when_the_peer_leaves__stays_until_given_back(void **stat
     assert_false(server->ops->link_up(server));
 }
 
-/* Its end may come later; until then nobody waits for it awake. */
+/* The rest of the chain may arrive later. Until then the port sleeps. */
 static void chain__without_its_end__is_waited_for_asleep(void **state)
 {
     (void)state;
@@ -256,7 +257,7 @@ static void chain__without_its_end__is_waited_for_asleep(void **state)
     still_up();
 }
 
-/* What is awaited of one peer is not awaited of the next. */
+/* A chain that one peer left incomplete does not affect the next peer. */
 static void chain__its_sender_is_gone__the_next_ones_frame_wakes(void **state)
 {
     (void)state;
@@ -312,7 +313,7 @@ static void offered__nothing__ends_it(void **state)
     }
 }
 
-/* The first is right and those behind it are not: nothing of the frame is published. */
+/* The first buffer is valid and the others are not: no part of the frame is published. */
 static void offered__a_buffer_and_then_none__ends_it(void **state)
 {
     (void)state;
@@ -340,8 +341,7 @@ static void offered__too_few__others_are_not_used(void **state)
     ended(no_frame);
 }
 
-/* The shortest frame has 60 octets: those are not written where there is room for what was to be
- * sent only. */
+/* The shortest frame has 60 bytes. Padding must not be written where only the payload has room. */
 static void offered__a_buffer_shorter_than_a_frame__is_not_written_beyond(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_served.c - what a server may write into the memory that its client made: the
- * connection ends with a reason, and the client finds the next one. */
+/* test_memif_served.c - invalid writes of a server to the memory that its client created. The
+ * connection ends with a reason, and the client finds the next server. */
 #include "support/check.h"
 
 #include <unistd.h>
@@ -13,7 +13,7 @@ static int listener = -1;
 static struct memif_peer peer;
 static struct kit_frame frame;
 
-/* Small buffers, so that a ring has fewer octets than a burst of frames. */
+/* Starts a client with small buffers: a ring has fewer bytes than a burst of frames. */
 static int start_client(void **state)
 {
     (void)state;
@@ -55,7 +55,7 @@ static void to_client(unsigned slot, struct uro_memif_desc desc)
     atomic_store(&peer.to_client->tail, (uint16_t)(slot + 1));
 }
 
-/* A client knows where its buffers are; only the length is the server's to say. */
+/* A client knows the addresses of its buffers. The server sets only the length. */
 static void filled__says_another_place__is_read_where_it_is(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_strangers.c - who connects to a server's socket and says nothing, or cannot be let in,
- * costs others nothing. */
+/* test_memif_strangers.c - clients that connect to a server's socket and stay silent, or cannot be
+ * accepted, do not affect others. */
 #include "support/check.h"
 
 #include <sys/resource.h>
@@ -19,7 +19,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* Those that say nothing make room for others, and hold no more descriptors than 16. */
+/* Silent clients are dropped for new clients, and hold at most 16 descriptors. */
 static void strangers__many_and_silent__others_connect(void **state)
 {
     int silent[40];
@@ -45,7 +45,7 @@ static void strangers__many_and_silent__others_connect(void **state)
     assert_int_equal(kit_fds(), before - 6); /* those of the server */
 }
 
-/* What would wake the server again and again is ended by it. */
+/* The server ends a connection attempt that would wake it again and again. */
 static void stranger__no_descriptor_is_left__is_told_and_wakes_nobody(void **state)
 {
     char said[URO_MEMIF_REASON + 1];

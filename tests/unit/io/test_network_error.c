@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the network reports at one of the sockets of a shared address: it may be of any process'
- * packet. A process tells what is of its own, and passes on all that it gets; what the broker
- * passes on is not believed. */
+/* ICMP errors at one of the sockets of a shared address may be about a packet of any process. A
+ * process handles errors of its own packets and forwards all errors. It does not act on errors that
+ * the broker forwarded. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "support/check.h"
 
@@ -67,7 +67,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* One like what a broker sends. */
+/* Returns a record as a broker sends it. */
 static struct record record_of(const struct uro_gid *to, uint32_t error, uint32_t info)
 {
     return (struct record){ .header = { .version = URO_HUB_VERSION,
@@ -76,7 +76,7 @@ static struct record record_of(const struct uro_gid *to, uint32_t error, uint32_
                             .body = { .error = error, .info = info } };
 }
 
-/* The process hears the first @length octets of @record. */
+/* Delivers the first @length bytes of @record to the process. */
 static void hear(const struct record *record, size_t length)
 {
     struct uro_hub_header header;
@@ -104,7 +104,7 @@ static void own_packet__is_told_and_the_others_hear_of_it(void **state)
     assert_int_equal(got.body.error, ECONNREFUSED);
 }
 
-/* It may have been the error of a packet that is tried again then, so it counts. */
+/* The error may belong to a packet that is retransmitted then, so it counts. */
 static void anothers_packet__counts_and_is_passed_on_and_not_told(void **state)
 {
     struct record got;
@@ -121,7 +121,7 @@ static void anothers_packet__counts_and_is_passed_on_and_not_told(void **state)
     assert_int_equal(got.body.error, ECONNREFUSED);
 }
 
-/* The network has nothing to do with it, and it is nobody else's. */
+/* The error comes from the kernel, not from the network, and concerns no other process. */
 static void refused_by_the_kernel__stays_here(void **state)
 {
     static const uint8_t packet[2000];
@@ -217,7 +217,7 @@ static void heard_and_too_long__is_nothing(void **state)
     assert_string_equal(said_words(said), "");
 }
 
-/* Each of many, or the later ones of those that have one place. */
+/* Sends to many peers: to each, or only to the later peers whose entries share a slot. */
 static void sent_to_many__most_are_known(void **state)
 {
     struct uro_gid to = peer;

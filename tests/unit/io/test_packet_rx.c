@@ -56,7 +56,7 @@ static struct tpacket2_hdr *header_of(uint32_t slot)
     return (struct tpacket2_hdr *)(void *)(ring.memory + (size_t)slot * SLOT);
 }
 
-/* The kernel puts a frame into the next slot, as much of it as fits. */
+/* Writes a frame to the next slot as the kernel does, as much of it as fits. */
 static struct tpacket2_hdr *arrive(const uint8_t *frame, uint32_t length,
                                    struct virtio_net_hdr said)
 {
@@ -74,7 +74,8 @@ static struct tpacket2_hdr *arrive(const uint8_t *frame, uint32_t length,
     return header;
 }
 
-/* @count packets of @payload octets each in one frame, the last one @less octets shorter. */
+/* Delivers @count packets of @payload bytes each in one frame; the last packet is @less bytes
+ * shorter. */
 static struct tpacket2_hdr *arrive_joined(bool v6, uint8_t opcode, uint32_t count, uint32_t payload,
                                           uint32_t less)
 {
@@ -103,7 +104,7 @@ static struct tpacket2_hdr *arrive_joined(bool v6, uint8_t opcode, uint32_t coun
                                            .gso_size = (uint16_t)segment });
 }
 
-/* It is packet @i of arrive_joined(), as it was sent; returns its octets of payload. */
+/* Checks that @pkt is packet @i of arrive_joined(). Returns its payload length in bytes. */
 static uint32_t is_packet(const struct uro_pkt *pkt, uint32_t i)
 {
     struct uro_frame frame;
@@ -245,7 +246,7 @@ static void packet_rx__long_packets_in_one_frame__are_read_from_where_they_are(v
     each_is_lent(true, 3, 2048, 4, true);
 }
 
-/* A burst ends with each, for it had to be copied. */
+/* Each datagram had to be copied, so it ends the burst. */
 static void packet_rx__long_datagrams_to_qp1_in_one_frame__come_one_by_one(void **state)
 {
     (void)state;
@@ -354,7 +355,7 @@ static void packet_rx__several_and_frames__come_in_their_order(void **state)
     assert_int_equal(header_of(2)->tp_status, TP_STATUS_USER);
 }
 
-/* The kernel may have no memory for it. */
+/* The kernel may lack memory for a new ring. */
 static void packet_rx__ring_cannot_be_made_anew__nothing_comes_and_it_is_tried_again(void **state)
 {
     (void)state;

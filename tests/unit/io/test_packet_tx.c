@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_packet_tx.c - what a packet socket is given to send, and what is done when it does not take
- * it. */
+/* test_packet_tx.c - the calls by which a packet socket sends, and the reaction when the socket
+ * refuses. */
 #define _GNU_SOURCE /* struct mmsghdr */
 #include "support/check.h"
 
@@ -19,7 +19,7 @@
 #define UDP_L4       5
 #define SENT_MAX     64u
 
-/* What the kernel was given, and what it says. */
+/* Frames that the kernel got, and its result. */
 static struct sent {
     uint8_t octets[70000];
     uint32_t length;
@@ -104,7 +104,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* Frame @i: a packet with @payload octets, of another flow for another @port. */
+/* Describes frame @i: a packet with @payload bytes. Another @port makes another flow. */
 static void describe_frame(uint32_t i, bool v6, uint32_t payload, uint16_t port)
 {
     uint8_t octets[MADE_FRAME_MAX];
@@ -126,7 +126,7 @@ static void describe_frame(uint32_t i, bool v6, uint32_t payload, uint16_t port)
     memcpy(frames[i].head, octets, frames[i].head_length);
 }
 
-/* Packet @k of what was sent as number @i is frame @frame, and right. */
+/* Checks that packet @k of send number @i is frame @frame. */
 static void is_frame(uint32_t i, uint32_t k, uint32_t frame)
 {
     const uint8_t *octets = sent[i].octets;
@@ -196,7 +196,7 @@ static void packet_tx__another_flow_or_a_longer_packet__begins_another(void **st
     (void)state;
     describe_frame(0, false, 64, 5000);
     describe_frame(1, false, 64, 5001);
-    describe_frame(2, false, 60, 5001); /* shorter: the last one */
+    describe_frame(2, false, 60, 5001); /* shorter: the last packet */
     describe_frame(3, false, 60, 5001);
     describe_frame(4, false, 64, 5001);
     describe_frame(5, true, 64, 5001);
@@ -212,7 +212,7 @@ static void packet_tx__another_flow_or_a_longer_packet__begins_another(void **st
     is_frame(4, 1, 6);
 }
 
-/* As many as IP's length fields have room for. */
+/* A joined frame holds as many packets as the IP length field allows. */
 static void packet_tx__more_than_a_frame_holds__begins_another(void **state)
 {
     (void)state;

@@ -16,7 +16,7 @@ static char folder[] = "/tmp/uroce-pcap-XXXXXX";
 static char path[64];
 static char error[URO_PCAP_ERROR_MAX];
 
-/* Three frames of 60, 61 and 62 octets, 1 ns apart. */
+/* Writes three frames of 60, 61 and 62 bytes, 1 ns apart. */
 static void write_three(void)
 {
     uint8_t octets[100];

@@ -35,7 +35,7 @@ static int append(struct uro_pcap_write *writer, uint32_t length, uro_time now)
     return uro_pcap_write_pkt(writer, &pkt, now);
 }
 
-/* The whole file; returns its length. */
+/* Reads the whole file. Returns its length. */
 static size_t content(uint8_t *at, size_t room)
 {
     FILE *file = fopen(path, "rb");
@@ -119,7 +119,7 @@ static void limit_file_size(rlim_t octets_max)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* A file size limit behaves like a full disk: the write is cut short, then fails. */
+/* A file size limit acts like a full disk: the first write is short, and the next fails. */
 static void disk_full__is_told_once_and_the_capture_goes_on(void **state)
 {
     (void)state;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets of foreign senders, which choose the identification as they like: those of which a raw
- * socket saw the header are checked in full; damage that an identification explains is not taken
- * for one. */
+/* Packets of foreign senders, which choose any identification. If a raw socket saw the header, the
+ * ICRC is checked in full. Damage that looks like an identification is then detected. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "raw_tap_stage.h"
 
@@ -23,7 +22,7 @@ static void any_identification__is_checked_in_full(void **state)
     }
 }
 
-/* Not one after the other: the copies of those that wait are read along. */
+/* Several packets wait at once: the copies of all of them are read. */
 static void many_that_wait__are_checked_in_full(void **state)
 {
     (void)state;
@@ -68,7 +67,8 @@ static void damage_to_df__is_refused(void **state)
     assert_int_equal(verdict(), REFUSED);
 }
 
-/* The identification is explained, but it is that of a packet with another BTH or port. */
+/* The identification explains the ICRC, but the header copy belongs to a packet with another BTH or
+ * port. */
 static void header_of_another_packet__does_not_speak_for_it(void **state)
 {
     struct sent sent;
@@ -104,7 +104,8 @@ static void repeated_by_the_network__is_checked_in_full(void **state)
     }
 }
 
-/* What the UDP socket does not take fills the raw socket's buffer: the next one has no copy. */
+/* Packets that the UDP socket does not take fill the buffer of the raw socket: the next packet has
+ * no copy. */
 static void raw_buffer_is_full__one_is_refused_and_the_next_is_not(void **state)
 {
     struct sent sent;
@@ -163,7 +164,7 @@ static void foreign_one_was_seen__it_does_not_rest_any_more(void **state)
     assert_int_equal(verdict(), FULL);
 }
 
-/* Those of our own kind cost nothing but the kernel's look at them. */
+/* Packets of uroce senders are not stored. They cost only the filter in the kernel. */
 static void like_ours__is_not_kept(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void ident_full__what_no_raw_socket_saw_is_refused(void **state)
     assert_int_equal(verdict(), REFUSED);
 }
 
-/* With the ICRC that rxe gives it, and @wrong in that. */
+/* Sends a FLUSH with the ICRC of rxe, changed by @wrong. */
 static void send_flush_as_rxe(uint16_t ident, bool fragmentable, uint32_t wrong)
 {
     const struct uro_frame frame = {

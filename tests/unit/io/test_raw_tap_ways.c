@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where packets of foreign senders come from besides a socket of one's own: joined by the kernel,
- * at a shared address, from its broker, in a group. And what opening says that may have no raw
- * socket. */
+/* The other ways by which packets of foreign senders arrive: joined by the kernel, at a shared
+ * address, through its broker, and to a group. Also the message when a raw socket is not
+ * permitted. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare, syscall */
 #include "raw_tap_stage.h"
 
@@ -21,7 +21,7 @@ static struct uro_share share;
 
 /* ---- joined by the kernel ----------------------------------------------- */
 
-/* One message of packets with the ICRCs of @idents, whatever their headers say. */
+/* Sends one message of packets with the ICRCs of @idents, whatever their headers contain. */
 static void send_joined(const uint16_t *idents, uint32_t count)
 {
     static uint8_t octets[8 * UDP_OCTETS];
@@ -45,7 +45,8 @@ static void send_joined(const uint16_t *idents, uint32_t count)
     (void)close(fd);
 }
 
-/* Of the first one alone there is a header. Those that count on from it are as good. */
+/* Only the first packet has a header copy. The packets that count on from its identification are
+ * checked in full, too. */
 static void joined__those_that_follow_the_first_are_full(void **state)
 {
     static const uint16_t idents[] = { 62, 63, 64, 70, 66, 62 };
@@ -100,7 +101,7 @@ static void shared_address__those_of_the_share_are_seen(void **state)
     sock.share = NULL;
 }
 
-/* The broker's end of a shared address gets what is not ours, and gives it back. */
+/* Receives packets of other members at the broker's end of a shared address, and returns them. */
 static enum verdict passed_verdict(int broker)
 {
     static uint8_t record[URO_HUB_RECORD];
@@ -116,8 +117,8 @@ static enum verdict passed_verdict(int broker)
     return !pkt.summed ? REFUSED : pkt.weak ? WEAK : FULL;
 }
 
-/* Queue pair 1, connection management, is the broker's, who passes it on. What else it passes on
- * the kernel had joined behind a packet for somebody else. */
+/* The broker forwards packets to QP 1. The kernel had joined the other packets behind a packet for
+ * another member. */
 static void passed_on_by_the_broker__that_of_queue_pair_1_is_checked_in_full(void **state)
 {
     struct sent sent;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel's routing table says of the way to a peer. Narrow routes are in
- * system/test_udp_paths.py, forged reports in test_fib.c. */
+/* The path to a peer according to the kernel's routing table. system/test_udp_paths.py tests narrow
+ * paths, and test_fib.c forged reports. */
 #define _GNU_SOURCE /* struct ifreq, and struct mmsghdr of udp.h */
 #include "support/check.h"
 
@@ -38,7 +38,7 @@ static void route__from_an_address_that_is_not_there__is_not_known(void **state)
     assert_int_equal(carried("192.0.2.1", "127.77.0.2"), 0);
 }
 
-/* Nor is any way between the two versions of IP. */
+/* There is no route between IPv4 and IPv6 either. */
 static void route__to_a_group__is_not_known(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The port over UDP sockets: what wakes who sleeps on it. Where nobody listens, what the kernel
- * reports of it is told, whoever of the port's functions meets it, and nothing is left that would
- * keep a device from sleeping or fill the socket's buffer. */
+/* The port over UDP sockets and its wake-ups. If no process listens at the peer, each function of
+ * the port that meets the kernel's error reports it. No error remains that would prevent sleep or
+ * fill the socket buffer. */
 #define _GNU_SOURCE /* struct mmsghdr */
 #include "support/check.h"
 
@@ -69,7 +69,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* Whether a sleep on what the port names would end at once. */
+/* Returns whether a sleep on the port's descriptors would end at once. */
 static bool wakes(void)
 {
     int fds[URO_PORT_FDS_MAX];
@@ -81,7 +81,8 @@ static bool wakes(void)
     return poll(looks, count, 0) > 0;
 }
 
-/* Loopback answers before the call that sends returns; should it not, a second is enough. */
+/* Sends a packet. Loopback returns the error before the call ends; otherwise, waits up to a
+ * second. */
 static void send_a_packet(void)
 {
     const struct uro_frame frame = {
@@ -126,7 +127,7 @@ static void receive_nothing(void)
     assert_false(wakes());
 }
 
-/* A program that polls: the receiver meets it first, and the kernel says it once. */
+/* The program polls: the receive path meets the error first, and the kernel reports it once. */
 static void port_unreachable__met_by_the_receiver__is_told_and_gone(void **state)
 {
     (void)state;
@@ -144,7 +145,7 @@ static void port_unreachable__nobody_wants_to_know__is_gone(void **state)
     assert_string_equal(said_words(said), "");
 }
 
-/* A program that sleeps. */
+/* The program sleeps. */
 static void port_unreachable__met_before_a_sleep__is_told_and_gone(void **state)
 {
     (void)state;
@@ -164,7 +165,8 @@ static void port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent(
     receive_nothing();
 }
 
-/* No route, a firewall: the network has nothing to do with it, and says nothing. */
+/* The kernel refuses the packet, because of no route or a firewall. The network is not involved and
+ * sends no report. */
 static void kernel_refuses_the_packet__is_told_once(void **state)
 {
     (void)state;
@@ -175,7 +177,7 @@ static void kernel_refuses_the_packet__is_told_once(void **state)
     assert_false(wakes());
 }
 
-/* From this machine, which has the group on the interface of OWN. */
+/* Sends to the group from this machine, which has joined it on the interface of OWN. */
 static void send_to_group(const char *name)
 {
     const uint8_t octets[URO_BTH_LEN + URO_ICRC_LEN] = { RC_ACK };
@@ -280,7 +282,7 @@ static void group_that_another_process_has__is_joined(void **state)
     test_free(other);
 }
 
-/* An IPv6 group needs an IPv6 address, and the other way round. */
+/* An IPv6 group needs an IPv6 address, and an IPv4 group an IPv4 address. */
 static void group__no_address_of_its_kind__is_said_once_and_costs_no_descriptor(void **state)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -311,7 +313,7 @@ static void group__no_address_of_its_kind__is_said_once_and_costs_no_descriptor(
     assert_int_equal(now, unused);
 }
 
-/* All places are taken: the new group has that of the one that goes. */
+/* All slots are in use: the new group takes the slot of a group that leaves. */
 static void group_in_the_place_of_another__is_joined(void **state)
 {
     struct uro_groups *groups = &uro_udp_of(port)->groups;
@@ -352,8 +354,8 @@ static bool keeps_reports(const char *name, const struct uro_sock *own, int leve
     return keeps != 0;
 }
 
-/* Anybody who can send ICMP can say that a group could not be reached: nothing may wait to be
- * taken. */
+/* Any host that can send ICMP can report that a group is unreachable. The socket must not queue
+ * such reports. */
 static void group__reports_of_errors__are_not_kept(void **state)
 {
     (void)state;
@@ -369,7 +371,7 @@ static void group_of_ipv6__reports_of_errors__are_not_kept(void **state)
     assert_false(keeps_reports("ff02::77:1", &own, IPPROTO_IPV6, IPV6_RECVERR));
 }
 
-/* The socket of a share was another process's before, whose wishes are still set. */
+/* The socket of a shared address belonged to another process before, and still has its options. */
 static void gro_no__of_a_socket_that_joined_before__joins_no_more(void **state)
 {
     struct uro_sock *sock = &uro_udp_of(port)->socks[0];

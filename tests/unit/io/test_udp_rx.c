@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams of messages as the kernel hands them over: every octet is there, and few are moved. */
+/* Datagrams of messages as the kernel delivers them: every byte is there, and few bytes are
+ * moved. */
 #define _GNU_SOURCE /* struct mmsghdr */
 #include "support/check.h"
 
@@ -53,8 +54,8 @@ static int stop(void **state)
     return 0;
 }
 
-/* @count packets of @length octets, in one datagram for the kernel to cut. Each octet tells where
- * it stands. */
+/* Sends @count packets of @length bytes, in one datagram that the kernel splits. Each byte encodes
+ * its position. */
 static void send_packets(uint32_t count, uint32_t length)
 {
     struct iovec octets = { packets, (size_t)count * length };
@@ -75,7 +76,7 @@ static void send_packets(uint32_t count, uint32_t length)
     assert_int_equal(sendmsg(sender, &message, 0), octets.iov_len);
 }
 
-/* Takes @count packets of @length octets, all of them right. */
+/* Takes @count packets of @length bytes and checks them. */
 static void take_packets(uint32_t count, uint32_t length)
 {
     struct uro_pkt pkt;
@@ -86,7 +87,8 @@ static void take_packets(uint32_t count, uint32_t length)
             assert_int_equal(uro_rx_lend(&rx, &pkt, 1), 1);
         }
         assert_int_equal(pkt.length, HEADERS + length);
-        /* The last four may have been changed by nobody, the headers are not the sender's. */
+        /* All bytes must be unchanged, even the last four. The headers are not those of the
+         * sender. */
         assert_memory_equal(pkt.octets + HEADERS, packets + (size_t)i * length, length);
     }
 }
@@ -106,7 +108,7 @@ static uint64_t moved_by(uint32_t first, uint32_t last)
     return rx.moved;
 }
 
-/* The first packet has a RETH, or like the last one an AETH. */
+/* The first packet has a RETH or AETH, the last an AETH. */
 static void longer_ones_between__most_octets_stay_where_they_came(void **state)
 {
     uint64_t whole = (uint64_t)MESSAGES / 2 * MIDDLES * MIDDLE;

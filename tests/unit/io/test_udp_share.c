@@ -34,7 +34,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* Returns the kind of the next record, and how many services it names; -1 when there is none. */
+/* Returns the kind of the next record and its number of services; -1 when there is none. */
 static int next_record(uint32_t *services)
 {
     struct uro_hub_header header;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends that the kernel refuses. A packet of ICMP, which anybody can write, is an error of the next
- * send; nothing that it says is taken for something that the kernel cannot do, and it costs no
- * packet. */
+/* Sends that the kernel refuses. Any host can send an ICMP packet that becomes an error of the next
+ * send. Such an error must not look like a missing kernel feature, and costs no packet. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "support/check.h"
 
@@ -26,7 +25,7 @@ static int receiver;
 static uint8_t payload[2000];
 static uint8_t traffic_class, hop_limit; /* of what is sent */
 
-/* Loopback has one address of IPv6: @to may be @from. */
+/* Starts a port. @to may equal @from, because loopback has only one IPv6 address. */
 static int start_with(const char *from, const char *to)
 {
     const struct uro_sock_options options = { .segments = true };
@@ -66,7 +65,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* @count packets to the peer, which leave as one datagram. */
+/* Sends @count packets to the peer, which leave as one datagram. */
 static void send_packets(uint32_t count, uint32_t length)
 {
     const struct uro_frame frame = {
@@ -97,7 +96,7 @@ static void send_packets(uint32_t count, uint32_t length)
     assert_int_equal(tx.first, tx.count);
 }
 
-/* It is marked as what was sent. */
+/* Checks that traffic class and hop limit of the message are those of the socket. */
 static void is_marked(struct msghdr *message)
 {
     for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
@@ -113,7 +112,7 @@ static void is_marked(struct msghdr *message)
     }
 }
 
-/* The packets that the peer has, each of @length octets of payload. */
+/* Returns the number of packets that the peer got, each with @length bytes of payload. */
 static uint32_t arrived(uint32_t length)
 {
     static uint8_t octets[4096];
@@ -140,7 +139,7 @@ static void forge(uint8_t code, uint16_t mtu)
     assert_true(own_net_report(&own, &peer, code, mtu));
 }
 
-/* The error that the next call with the socket would be told, and is not after this. */
+/* Returns the pending error of the socket, and clears it. */
 static int pending(void)
 {
     int error = 0;
@@ -187,7 +186,7 @@ static void too_narrow_for_others__costs_no_packet(void **state)
     all_are_sent(FEW);
 }
 
-/* Any host can write such a message of a path of ours: the packets that do not fit it leave all the
+/* Any host can send such a message about a path. Packets that exceed the reported MTU leave all the
  * same. */
 static void narrower_than_a_packet_says_a_stranger__costs_no_packet(void **state)
 {
@@ -200,7 +199,7 @@ static void narrower_than_a_packet_says_a_stranger__costs_no_packet(void **state
     assert_true(sock.segments);
 }
 
-/* A report that the socket's buffer has no room for is lost, the error is not. */
+/* A report that does not fit into the socket buffer is lost, but its error is not. */
 static void report_without_room__costs_no_packet(void **state)
 {
     const int least = 1;
@@ -218,7 +217,7 @@ static void report_without_room__costs_no_packet(void **state)
     all_are_sent(1);
 }
 
-/* Each of many is answered by one more; the socket is not held up by them. */
+/* Each packet causes one more error, but the errors do not block the socket. */
 static void nobody_listens__every_packet_is_sent(void **state)
 {
     (void)state;
@@ -230,7 +229,7 @@ static void nobody_listens__every_packet_is_sent(void **state)
     receiver = -1;
 }
 
-/* The kernel does not cut what has no checksum. */
+/* The kernel does not segment datagrams without a checksum. */
 static void make_without_checksum(void)
 {
     const int no = 1;
@@ -252,7 +251,7 @@ static void kernel_cannot_cut__packets_leave_one_by_one_from_then_on(void **stat
     assert_int_equal(tx.dropped, 0);
 }
 
-/* DSCP 10 and congestion experienced, and 7 routers. */
+/* Traffic class with DSCP 10 and congestion experienced, and hop limit 7. */
 static void kernel_cannot_cut__traffic_class_and_hop_limit_stay(void **state)
 {
     (void)state;
@@ -269,8 +268,8 @@ static void kernel_cannot_cut_ipv6__traffic_class_and_hop_limit_stay(void **stat
     kernel_cannot_cut__traffic_class_and_hop_limit_stay(state);
 }
 
-/* Longer than loopback carries here: of a long datagram the kernel says what it says of a kernel
- * that cannot cut, on some versions. */
+/* The datagram exceeds the loopback MTU. Some kernels return the same error as a kernel that cannot
+ * segment. */
 static void path_too_narrow__segments_stay(void **state)
 {
     (void)state;

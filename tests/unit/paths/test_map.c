@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which names lead into the tree that UROCE_TREE (meson.build) names, and which stay. */
+/* Which names are mapped to the tree of UROCE_TREE (meson.build), and which are not changed. */
 #include "paths/map.h"
 
 #include "support/check.h"
@@ -49,7 +49,7 @@ static int tree_make(void **state)
     return 0;
 }
 
-/* @name leads to @wanted below the tree. */
+/* Checks that @name is mapped to @wanted below the tree. */
 static void expect_in_tree(const char *name, const char *wanted)
 {
     struct uro_paths_room room;
@@ -142,7 +142,7 @@ static void map__way_out_of_the_tree__is_that_of_the_machine(void **state)
     expect_as_it_is("/sys/class/infiniband/nothing/../..");
 }
 
-/* Programs that list a directory look at these two, as well. */
+/* Programs that list a directory open these two entries, as well. */
 static void map__dots_inside__are_in_the_tree(void **state)
 {
     (void)state;

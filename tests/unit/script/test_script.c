@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_script.c - what a script may say, and what is said when it may not. */
+/* test_script.c - the syntax of scripts, and the messages for errors in them. */
 #include <string.h>
 
 #include "script/script.h"

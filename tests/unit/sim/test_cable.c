@@ -7,7 +7,7 @@
 
 #define FRAMES 2000u
 
-/* Where a cable ends: remembers the number in each frame and when it came. */
+/* End of a cable: records the number in each frame and its arrival time. */
 static struct sink {
     struct sim_node node;
     struct sim_world *world;
@@ -114,7 +114,7 @@ static void cable__late_frames__are_overtaken(void **state)
     close_cable();
 }
 
-/* 1 ns an octet: 100 octets every 100 ns; the queue holds three frames. */
+/* The rate is 1 ns a byte, so a frame of 100 bytes takes 100 ns. The queue holds three frames. */
 static void cable__bottleneck__queues_then_drops_the_newest(void **state)
 {
     (void)state;

@@ -86,7 +86,7 @@ static void plan__clean_link__has_no_fault(void **state)
     assert_true(clean > SEEDS / 20);
 }
 
-/* Whoever makes a failing run small must be able to leave one fault out. */
+/* To reduce a failing run, a user must be able to omit a single fault. */
 static void plan__part_left_out__leaves_all_other_fields_as_they_were(void **state)
 {
     (void)state;

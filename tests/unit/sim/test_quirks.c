@@ -38,7 +38,7 @@ static int close_world(void **state)
     return 0;
 }
 
-/* A frame of that name and PSN with that AETH, as a cable rewrites it. */
+/* Returns a frame with this opcode, PSN and AETH, as a cable rewrites it. */
 static struct uro_frame rewrite_one(const char *name, uint32_t psn, struct uro_aeth aeth,
                                     unsigned habits, uint32_t number)
 {

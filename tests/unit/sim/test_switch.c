@@ -5,7 +5,7 @@
 
 #define WAYS 3u
 
-/* Where the ways end: counts and frees what comes. */
+/* End of the paths: counts and frees the arriving frames. */
 static struct way_end {
     struct sim_node node;
     uint32_t count;

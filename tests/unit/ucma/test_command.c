@@ -10,7 +10,7 @@
 #include "ucma/cm_event.h"
 #include "ucma/newer.h"
 
-/* A header, the command, and what a newer librdmacm might add. */
+/* A header, the command, and room for fields of a newer librdmacm. */
 struct packet {
     struct rdma_ucm_cmd_hdr header;
     uint8_t body[512];
@@ -43,7 +43,7 @@ static int close_channel(void **state)
     return 0;
 }
 
-/* 0 or the errno of a command with @in octets of body and @out octets of room. */
+/* Runs a command with @in bytes of body and @out bytes of room. Returns 0 or the errno. */
 static int run(uint32_t command, const void *body, uint16_t in, uint16_t out)
 {
     struct packet packet = { .header = { .cmd = command, .in = in, .out = out } };
@@ -89,8 +89,8 @@ static void malformed__is_einval__not_there__enosys(void **state)
     assert_int_equal(run(RDMA_USER_CM_CMD_GET_OPTION, nothing, 64, 64), ENOSYS);
 }
 
-/* Every command that names an identifier: its size, where the number stands, and what makes the
- * rest of it right. */
+/* Each command that contains an identifier: its size, the offset of the identifier, and valid
+ * values for the other fields. */
 struct form {
     uint32_t command;
     uint16_t size;
@@ -160,7 +160,7 @@ static void unknown_identifier__is_enoent(void **state)
     }
 }
 
-/* As many octets as there are, at least: of none of them anything is done. */
+/* A command that is shorter than its fields must have no effect. */
 static void cut_command__is_einval__and_nothing_is_done(void **state)
 {
     uint8_t body[512];
@@ -306,7 +306,7 @@ static void reuse__is_taken_back_only_before_there_is_a_port(void **state)
     assert_int_equal(share(in.id, 0), EINVAL);
 }
 
-/* What could not be resolved leaves no address behind. */
+/* A failed resolution leaves no address in the identifier. */
 static void resolve__from_an_address_of_nobody__leaves_the_identifier_as_it_was(void **state)
 {
     struct rdma_ucm_query_addr_resp out;
@@ -343,7 +343,7 @@ static void no_room_for_the_answer__is_enospc__and_makes_nothing(void **state)
     assert_int_equal(run(RDMA_USER_CM_CMD_GET_EVENT, &wait, sizeof wait, 512), EAGAIN);
 }
 
-/* librdmacm keeps a table of 65536 by them. */
+/* librdmacm has a table of 65536 entries that these numbers index. */
 static void numbers__are_the_lowest_that_are_free(void **state)
 {
     uint32_t number, other;
@@ -389,8 +389,8 @@ static uint16_t port_of(uint32_t number)
     return uro_sock_port(&source);
 }
 
-/* Found by the fuzzer: it was bound each time, and what it left when it went was still looked
- * at. */
+/* Found by the fuzzer: each failure bound the identifier again. The leftover binding was used after
+ * the identifier was freed. */
 static void resolving_fails__bound_once__and_its_port_is_free_when_it_goes(void **state)
 {
     const struct sockaddr_in here = { .sin_family = AF_INET,

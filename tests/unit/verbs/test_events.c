@@ -187,8 +187,8 @@ static void *take_for_ever(void *argument)
     return NULL;
 }
 
-/* The descriptor counts what is left, whenever the thread was cancelled: before, in or after its
- * read. */
+/* The descriptor counts the remaining events, whether the thread was cancelled before, in or after
+ * its read. */
 static void take__cancelled_while_events_come__loses_none(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ static uint8_t *map(size_t pages, int rights, int flags, int fd)
     return at;
 }
 
-/* errno says why not. */
+/* Checks whether the memory is usable. errno has the reason if not. */
 static void expect_usable(const void *at, size_t length, bool write, bool usable)
 {
     errno = 0;

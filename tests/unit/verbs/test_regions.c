@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_regions.c - where the structs of memory regions lie. */
+/* test_regions.c - the addresses of the structs of memory regions. */
 #include "support/check.h"
 
 #include <malloc.h>
@@ -112,7 +112,7 @@ static void region__attached__is_detached_once(void **state)
     close_context(context);
 }
 
-/* An imported handle may need it longer than its context is open. */
+/* An imported handle may need the region after its context was closed. */
 static void region__of_a_context_that_was_closed__stays(void **state)
 {
     struct uro_ibv_context *context = new_context();

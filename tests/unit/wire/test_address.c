@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_address.c - GIDs and MAC addresses: what they are, how they are written and read. */
+/* test_address.c - GIDs and MAC addresses: kinds, formatting and parsing. */
 #include "support/check.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_codecs.c - every header: known octets, and random values there and back. */
+/* test_codecs.c - every header: known octets, and random values encoded and decoded again. */
 #include "base/mark.h"
 #include "support/check.h"
 

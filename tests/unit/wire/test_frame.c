@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_frame.c - frames of other implementations, and what is refused and under which name. */
+/* test_frame.c - frames of other implementations, and the error for each invalid frame. */
 #include "base/mark.h"
 #include "support/check.h"
 
@@ -10,7 +10,8 @@
 #include "unit/wire/vectors.h"
 #include "wire/frame.h"
 
-/* Both steps, as the receive path takes them, on memory that ends where the frame does. */
+/* Reads a frame in both steps, as the receive path does, from memory that ends where the frame
+ * ends. */
 static enum uro_frame_result read_frame(const uint8_t *octets, uint32_t length,
                                         struct uro_frame *frame)
 {
@@ -406,7 +407,7 @@ static void frame__flush__has_either_icrc_and_nothing_else_has(void **state)
     assert_true(uro_mark_hit("ICRC.FLUSH"));
 }
 
-/* Nobody pays twice: a link that had to compute it says so. */
+/* A link that had to compute the ICRC reports that, and the ICRC is not computed again. */
 static void frame__found_right_before__is_not_summed_again(void **state)
 {
     const struct uro_frame in = plain(false);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_frame_data.c - frames whose payload another process may still write: which they are, and
- * that they are read from two places as from one. */
+/* test_frame_data.c - frames whose payload another process may still write: which frames these are.
+ * Reading such a frame from two places gives the same result as from one place. */
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -30,8 +30,8 @@ static uint32_t network_length(bool v6)
 
 /* ---- which they are ----------------------------------------------------- */
 
-/* What makes a frame another one, each change alone; @at counts from the Ethernet header, the IP
- * header, UDP or BTH. */
+/* Changes, each alone, that make the frame one that is_data() rejects; @at counts from the Ethernet
+ * header, the IP header, UDP or BTH. */
 enum from { ETHER, IP, UDP, BTH };
 
 struct change {
@@ -141,7 +141,7 @@ static void is_data__vlan_tag__is_not(void **state)
     }
 }
 
-/* Connection managers look into what comes to QP1, whatever it claims to be. */
+/* Connection managers parse all packets to QP1, whatever opcode they have. */
 static void is_data__any_opcode_to_qp1__is_not(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void is_data__any_opcode_to_qp1__is_not(void **state)
     }
 }
 
-/* The shortest that has its headers, its padding and an ICRC; whoever calls has longer ones. */
+/* The shortest frame with its headers, its padding and an ICRC. Callers pass longer frames. */
 static void is_data__too_short_for_its_headers__is_not(void **state)
 {
     (void)state;
@@ -187,8 +187,8 @@ static void is_data__too_short_for_its_headers__is_not(void **state)
 
 /* ---- read from two places ----------------------------------------------- */
 
-/* Two pieces of memory, each of exactly its size. What is to be read in the one is spoiled in the
- * other. */
+/* Two blocks of memory, each of exactly its size. The part that must be read in one block is
+ * spoiled in the other. */
 struct apart {
     uint8_t *head;
     uint8_t *whole;
@@ -229,7 +229,7 @@ static enum uro_frame_result read_apart(const struct apart *apart, struct uro_fr
     return uro_frame_roce(out);
 }
 
-/* Any value of any header, and a payload. False for an opcode that has none. */
+/* Chooses random header values and a payload. Returns false for an opcode without payload. */
 static bool choose(struct uro_frame *in, unsigned opcode, struct uro_rng *rng)
 {
     *in = plain(uro_rng_below(rng, 2));
@@ -275,7 +275,7 @@ static void apart__every_opcode_with_payload__reads_as_in_one_piece(void **state
     assert_true(opcodes > 8 * 40);
 }
 
-/* In the head whatever the ICRC covers, behind it everything. */
+/* Changes one bit: in the head any bit that the ICRC covers, behind the head any bit. */
 static void apart__one_bit_changed__is_refused(void **state)
 {
     struct uro_rng rng;
@@ -303,7 +303,7 @@ static void apart__one_bit_changed__is_refused(void **state)
     }
 }
 
-/* Whatever a head says that is_data() believes, reading on finds nothing wrong but the ICRC. */
+/* If is_data() accepts a head, parsing the frame finds no error but a wrong ICRC. */
 static void apart__any_head__is_refused_before_or_read(void **state)
 {
     struct uro_rng rng;

@@ -53,7 +53,7 @@ static void grh__of_an_ipv6_header__is_the_header(void **state)
     expect(&grh, "fe80::1", "fd00::2");
 }
 
-/* rule UD.GRH. Who leaves the first octets as they were may leave a 6 there. */
+/* rule UD.GRH. A sender that does not write the first octets may leave a 6 there. */
 static void grh__that_looks_like_both__is_ipv4_when_its_checksum_is_right(void **state)
 {
     uint8_t area[URO_GRH_LEN];

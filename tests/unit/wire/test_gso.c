@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_gso.c - packets of one flow in one frame: joined and cut again they are what they were. */
+/* test_gso.c - packets of one flow in one frame: joined and segmented again, they are unchanged. */
 #include "support/check.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static uint8_t packets[PACKETS][MADE_FRAME_MAX];
 static uint32_t lengths[PACKETS];
 static uint8_t joined[PACKETS * MADE_FRAME_MAX];
 
-/* A flow of packets, the last one shorter; returns the octets of their headers. */
+/* Makes a flow of packets, the last one shorter. Returns the length of their headers. */
 static uint32_t make_flow(bool v6)
 {
     for (uint32_t i = 0; i < PACKETS; i++) {
@@ -29,7 +29,7 @@ static uint32_t make_flow(bool v6)
     return uro_gso_head(packets[0], lengths[0]);
 }
 
-/* Their payloads behind the first one's headers; returns the frame's length. */
+/* Joins the payloads behind the headers of the first packet. Returns the frame's length. */
 static uint32_t join_flow(uint32_t head)
 {
     uint32_t length = head;
@@ -72,7 +72,8 @@ static void gso__packets_over_ipv6__joined_and_cut_are_the_same(void **state)
     each_comes_back(true);
 }
 
-/* What is added to it when the rest is summed gives a checksum that is right. */
+/* Checks that the checksum field holds the pseudo header sum: adding the sum of the rest gives the
+ * right checksum. */
 static void checksum_is_the_pseudo_headers(bool v6)
 {
     const uint32_t head = make_flow(v6);

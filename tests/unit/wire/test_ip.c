@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_ip.c - the quick reading of plain IPv4 packets says what the thorough one says. */
+/* test_ip.c - the fast parser of plain IPv4 packets agrees with the complete parser. */
 #include "support/check.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static void repair_sum(uint8_t *octets)
     uro_put_be16(octets + 10, uro_ip_sum_finish(uro_ip_sum(0, octets, URO_IPV4_LEN)));
 }
 
-/* What the thorough reading makes of it; false when it is not a good packet with UDP and the
+/* Parses the packet with the complete parser. Returns false when it is not a valid UDP packet with
  * checksum 0. */
 static bool take_thoroughly(struct uro_reader *reader, struct uro_ip *ip, struct uro_udp *udp)
 {
@@ -50,7 +50,7 @@ static bool take_thoroughly(struct uro_reader *reader, struct uro_ip *ip, struct
     return udp->length >= URO_UDP_LEN && udp->length <= ip->payload_length && udp->checksum == 0;
 }
 
-/* Returns whether both take it. */
+/* Checks that both parsers agree. Returns whether they accept the packet. */
 static bool assert_both_agree(const uint8_t *octets, uint32_t length)
 {
     struct uro_reader quick = { octets, octets + length }, thorough = quick;

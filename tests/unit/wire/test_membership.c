@@ -253,7 +253,8 @@ static void membership__malformed_queries__are_refused(void **state)
     assert_int_equal(uro_frame_network(octets, 14 + 76, &frame), URO_FRAME_OK);
     assert_int_equal(decode(&frame, &query), URO_MEMBERSHIP_BAD);
 
-    /* Of the length of neither version: all zero behind the sum, which it does not change. */
+    /* The length fits neither version. All octets behind the checksum are 0 and do not change
+     * it. */
     static const uint8_t igmp[11] = { 0x11, 100, 0xee, 0x9b };
     assert_int_equal(uro_igmp_decode(igmp, 8, &query), URO_MEMBERSHIP_QUERY);
     for (uint32_t length = 9; length < 12; length++)

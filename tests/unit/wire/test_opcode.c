@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_opcode.c - the table, held against rules that were not used to type it. */
+/* test_opcode.c - the opcode table, compared with rules that were not used to write it. */
 #include "support/check.h"
 
 #include <string.h>

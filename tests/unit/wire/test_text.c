@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_text.c - the line of each kind of frame, and of frames with something wrong. */
+/* test_text.c - the text line of each kind of frame, and of invalid frames. */
 #include "support/check.h"
 
 #include <string.h>
@@ -52,7 +52,7 @@ static void text__wrong_icrc__shows_both(void **state)
                               "pay 16 !ICRC is 8d8592d6, should be 9d8592d6");
 }
 
-/* The whole priority, and a tag that says only that. */
+/* The tag with all bits of its priority, and a tag with priority only. */
 static void text__tag_of_a_vlan__stands_before_the_addresses(void **state)
 {
     static const struct {
@@ -98,8 +98,8 @@ static void text__frames_that_are_not_roce(void **state)
     assert_string_equal(line, "64 bytes !neither IPv4, IPv6 nor ARP");
 }
 
-/* The line of an IP packet with @length octets of @protocol; checksums of ICMP and IGMP are made
- * right, ICMPv6's is with its pseudo header. */
+/* Checks the text line of an IP packet with @length octets of @protocol. Corrects the checksums of
+ * ICMP and IGMP; that of ICMPv6 must be right with its pseudo header. */
 static void expect_ip(const char *from, uint8_t protocol, const uint8_t *octets, uint32_t length,
                       const char *expected)
 {
