@@ -38,7 +38,7 @@ int api_run(const char *name, const struct CMUnitTest *tests, size_t count)
     return _cmocka_run_group_tests(name, tests, count, NULL, NULL);
 }
 
-/* Of 127.0.0.0/8, by our process number. */
+/* Writes an address of 127.0.0.0/8 that is derived from the process ID. */
 const char *api_own_address(unsigned which, char text[API_ADDRESS])
 {
     const unsigned pid = (unsigned)getpid();
@@ -155,7 +155,7 @@ struct ibv_qp_attr api_attr(const struct api *api, uint32_t peer)
     return attr;
 }
 
-/* What a transition needs, by type: RC and XRC have one form, UC and UD ask for less. */
+/* Returns the mask of a transition by type: RC and XRC need one set, UC and UD a smaller set. */
 static int needed(enum ibv_qp_type type, enum ibv_qp_state state)
 {
     bool ud = type == IBV_QPT_UD;

@@ -19,14 +19,15 @@
 #define API_SKIPPED 77
 #define API_QKEY    0x11111111u
 
-/* Empty when an engine can be started, else why not. */
+/* Returns "" when an engine can be started, else the reason why not. */
 const char *api_start_problem(void);
 
-/* Runs @tests, each with an opened device and a PD in *state; 77 when no engine can be started. */
+/* Runs @tests, each with an opened device and a PD in *state. Returns 77 when no engine can be
+ * started. */
 int api_run(const char *name, const struct CMUnitTest *tests, size_t count);
 #define API_RUN(tests) api_run(__FILE__, tests, sizeof(tests) / sizeof((tests)[0]))
 
-/* An address of the loopback interface, of two that no other process has. Returns @text. */
+/* Writes one of two loopback addresses that no other process uses. Returns @text. */
 #define API_ADDRESS 16
 const char *api_own_address(unsigned which, char text[API_ADDRESS]);
 
@@ -36,29 +37,31 @@ struct api {
     struct ibv_pd *pd;
 };
 
-/* Fixtures of API_TEST: open and close the above. The closing asserts that nothing is left. */
+/* Fixtures of API_TEST: open and close the objects above. api_close() asserts that no object is
+ * left. */
 int api_open(void **state);
 int api_close(void **state);
 #define API_TEST(name) cmocka_unit_test_setup_teardown(name, api_open, api_close)
 
-/* A CQ without channel. */
+/* Creates a CQ without a channel. */
 struct ibv_cq *api_cq(const struct api *api, int cqe);
 
-/* An extended CQ with every reader we have; @flags of enum ibv_create_cq_attr_flags. */
+/* Creates an extended CQ with every reader that uroce has; @flags of enum
+ * ibv_create_cq_attr_flags. */
 #define API_READERS                                                                                \
     (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                                 \
      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 struct ibv_cq_ex *api_cq_ex(const struct api *api, uint32_t cqe, uint32_t flags);
 void api_destroy_cq_ex(struct ibv_cq_ex *cq);
 extern struct ibv_poll_cq_attr api_poll_attr; /* none */
-/* ibv_start_poll, again until there is a completion. */
+/* Calls ibv_start_poll() until there is a completion. */
 void api_start_poll(struct ibv_cq_ex *cq);
 
-/* RC, 16 requests of 4 elements each way; the caller's changes come after. */
+/* Returns attributes for RC with 16 requests of 4 elements each way. The caller may change them. */
 struct ibv_qp_init_attr api_qp_attr(struct ibv_cq *cq);
 struct ibv_qp *api_qp(const struct api *api, struct ibv_cq *cq);
 
-/* The attributes of the way to RTS towards @peer; both PSNs are 0x123456. */
+/* Returns the attributes for the transitions to RTS, connected to @peer; both PSNs are 0x123456. */
 struct ibv_qp_attr api_attr(const struct api *api, uint32_t peer);
 #define API_TO_INIT (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
 #define API_TO_RTR                                                                                 \
@@ -68,10 +71,10 @@ struct ibv_qp_attr api_attr(const struct api *api, uint32_t peer);
     (IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |         \
      IBV_QP_MAX_QP_RD_ATOMIC)
 
-/* Modifies to @state with exactly what that transition of the type needs; returns ibv_modify_qp's
- * result. */
+/* Modifies to @state with exactly the attributes that the transition of the type needs. Returns the
+ * result of ibv_modify_qp(). */
 int api_go(const struct api *api, struct ibv_qp *qp, enum ibv_qp_state state, uint32_t peer);
-/* INIT, RTR and RTS; asserts. */
+/* Modifies to INIT, RTR and RTS. Asserts success. */
 void api_connect(const struct api *api, struct ibv_qp *qp, uint32_t peer);
 
 #define API_BUFFER 8192
@@ -85,34 +88,34 @@ struct pair {
         uint8_t buffer[API_BUFFER];
     } a, b;
 };
-/* A side that is not connected yet, of any type that ibv_create_qp() makes. */
+/* Opens a side that is not connected yet, of any type that ibv_create_qp() supports. */
 void api_side_open(const struct api *api, struct side *side, struct ibv_comp_channel *channel,
                    enum ibv_qp_type type, struct ibv_srq *srq);
 void api_side_close(struct side *side);
-/* To RTS, each towards the other. */
+/* Moves both sides to RTS, connected to each other. */
 void api_pair_join(const struct api *api, struct pair *pair);
-/* Both of that, RC. */
+/* Opens both sides as RC and connects them. */
 void api_pair_open(const struct api *api, struct pair *pair, struct ibv_comp_channel *channel);
 void api_pair_close(struct pair *pair);
 
-/* Elements and requests over a side's buffer. */
+/* Return elements and requests over a side's buffer. */
 struct ibv_sge api_sge(const struct side *side, size_t offset, uint32_t length);
 struct ibv_send_wr api_send(enum ibv_wr_opcode opcode, struct ibv_sge *sge);
-/* Asserts that *bad_wr is at a request that is refused. */
+/* Posts a send request. Asserts that *bad_wr is the refused request, if one is refused. */
 int api_post_send(struct side *side, struct ibv_send_wr *wr);
 int api_post_srq(struct ibv_srq *srq, uint64_t id, struct ibv_sge *sge);
 int api_post_recv(struct side *side, uint64_t id, struct ibv_sge *sge);
 
-/* Polls until there is a completion; a meson timeout is what a missing one looks like. */
+/* Polls until there is a completion. Without one, the test ends by meson's timeout. */
 struct ibv_wc api_wait(struct ibv_cq *cq);
 void api_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status);
 
 /* Waits for the next asynchronous event and acknowledges it. */
 void api_expect_async(const struct api *api, enum ibv_event_type type, const void *element);
 
-/* A queue pair in error: what is posted to it completes at once, flushed. */
+/* Returns a queue pair in ERR: a request that is posted to it is flushed at once. */
 struct ibv_qp *api_flushing_qp(const struct api *api, struct ibv_cq *cq);
 int api_post_id(struct ibv_qp *qp, uint64_t id);
-/* Completions @first to @first + @count - 1 wait in the CQ of @qp afterwards, whoever drives the
+/* Adds the completions @first to @first + @count - 1 to the CQ of @qp, whatever thread drives the
  * engine. */
 void api_flush(const struct api *api, struct ibv_qp *qp, uint64_t first, uint64_t count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cancel.h - what the parts of test_cancel.c share: threads that are cancelled, and in which calls
- * they may be. */
+/* cancel.h - the shared parts of test_cancel.c: threads that are cancelled, and the calls in which
+ * they may be cancelled. */
 #pragma once
 
 #include "api/api.h"
@@ -26,7 +26,7 @@ extern _Thread_local const char *volatile cancel_inside;
     })
 #define CANCEL_WAIT(call) (call)
 
-/* In any thread; cmocka's asserts belong to one. */
+/* An assertion for any thread: cmocka's assertions work in one thread only. */
 #define CANCEL_MUST(condition)                                                                     \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -41,17 +41,16 @@ struct cancel_victim {
     atomic_uint turns;
 };
 
-/* Starts a thread that takes turns until it is cancelled, with a cancellation point of its own
- * after each. */
+/* Starts a thread that calls @turn repeatedly until it is cancelled. After each call there is a
+ * cancellation point. */
 void cancel_start(struct cancel_victim *victim, void (*turn)(void));
-/* Cancels it, and checks where it was ended. */
+/* Cancels the thread, and checks in which call the thread ended. */
 void cancel_end(struct cancel_victim *victim);
 
-/* Identifiers of rdma_cm on channels of their own: made, bound, listened for, resolved, and
- * destroyed. */
+/* Create, bind, listen on, resolve and destroy identifiers of rdma_cm on channels of their own. */
 void cancel_cm_open(void);
 void cancel_cm_turn(void);
-/* Events of one channel: made, waited for, and those that no cancelled thread took. */
+/* Raise and wait for events of one channel, and count the events that no cancelled thread took. */
 void cancel_cm_raise(void);
 void cancel_cm_wait(void);
 void cancel_cm_take_rest(void);

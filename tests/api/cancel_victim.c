@@ -92,7 +92,7 @@ void cancel_cm_turn(void)
     CANCEL_MUST(CANCEL_CALL(rdma_destroy_id(id)) == 0);
     CANCEL_MUST(CANCEL_CALL(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP)) == 0);
     CANCEL_MUST(CANCEL_CALL(rdma_resolve_addr(id, NULL, (struct sockaddr *)&second, WAIT_MS)) == 0);
-    /* Cancelled here, the identifier and its channel are left behind, as in any program. */
+    /* If the thread is cancelled here, its identifier and channel leak, as in any program. */
     CANCEL_MUST(CANCEL_WAIT(rdma_get_cm_event(channel, &event)) == 0);
     CANCEL_MUST(event->event == RDMA_CM_EVENT_ADDR_RESOLVED);
     CANCEL_MUST(CANCEL_CALL(rdma_ack_cm_event(event)) == 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* srq.h - what the tests of shared receive queues share. */
+/* srq.h - shared parts of the tests of shared receive queues. */
 #pragma once
 
 #include "api/api.h"
 
 struct ibv_srq *srq_create(const struct api *api, uint32_t max_wr);
 
-/* Two pairs; both receiving ends share one queue of four receives. */
+/* Two connections whose receiving ends share one SRQ of four receives. */
 struct srq_stand {
     struct ibv_srq *srq;
     struct pair one, two;
@@ -14,5 +14,5 @@ struct srq_stand {
 void srq_stand_open(struct srq_stand *stand, const struct api *api, enum ibv_qp_type type);
 void srq_stand_close(struct srq_stand *stand);
 
-/* 16 octets from a to b. */
+/* Sends 16 bytes from a to b. */
 void srq_send(struct pair *pair);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_address.c - over UDP the interface and the address below a device are the kernel's, who
- * takes them away and gives them back. Both sides are in this process; the interfaces are in a
- * network namespace of its own, and one is a cable to itself: "one" has the address that goes,
- * "other" that of the peer.
+/* test_address.c - over UDP, the kernel owns the interface and the address of a device, and may
+ * remove and restore them. Both sides are in this process. The interfaces are in a network
+ * namespace of its own, and form one cable: "one" has the address that is removed, "other" has the
+ * peer's address.
  */
 #include "api/api.h"
 
@@ -87,7 +87,7 @@ static void enter(const struct api *peer, struct ibv_qp *qp, uint32_t number, ui
     assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_RTS), 0);
 }
 
-/* From the beginning, whatever was before. */
+/* Resets and connects both queue pairs, whatever their state. */
 static void join(struct stage *stage, uint8_t timeout)
 {
     struct ibv_qp *a = stage->pair.a.qp, *b = stage->pair.b.qp;
@@ -217,7 +217,7 @@ static struct ibv_qp *datagram_qp(const struct api *api, struct side *side)
     return side->qp;
 }
 
-/* Again and again: nobody says whether a datagram arrived. */
+/* Sends datagrams until one arrives, because lost datagrams are not reported. */
 static void send_until_heard(const struct api *api, struct side *from, struct side *to)
 {
     struct ibv_ah_attr way = { .is_global = 1,

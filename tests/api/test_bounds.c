@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_bounds.c - what a program is told when a bound is reached that no key of the configuration
- * sets: the errno, and one line on stderr.
+/* test_bounds.c - limits that no configuration key sets: the errno that the program gets, and one
+ * line on stderr.
  */
 #include "api/api.h"
 
@@ -26,7 +26,8 @@ static uint32_t count_of(const char *words, const char *what)
     return count;
 }
 
-/* @what, once. The kernel may have refused a group as well, which is said at another time. */
+/* Expects the line @what once. stderr may also contain a line about a group that the kernel
+ * refused. */
 static void expect_line(struct said said, const char *what)
 {
     const char *words = said_words(said);
@@ -80,7 +81,7 @@ static void group__one_queue_pair_too_many__is_enomem_and_one_line(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-/* Joins as many groups as there may be, which is @most, and twice one more. */
+/* Joins the maximum number of groups, @most, and then tries one more group twice. */
 static void join_too_many(const struct api *api, uint32_t most, const char *line)
 {
     struct ibv_cq *cq = api_cq(api, 4);
@@ -111,7 +112,7 @@ static void group__one_too_many__is_enomem_and_one_line(void **state)
     join_too_many(*state, GROUPS, "uroce0: 8192 multicast groups are joined");
 }
 
-/* Its port has a socket for each. */
+/* A UDP port has a socket for each group. */
 static void group__one_too_many_over_udp__is_enomem_and_one_line(void **state)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);

@@ -93,7 +93,8 @@ static void poll_both(void)
     take(1);
 }
 
-/* By this thread: one more message from end to end, and nothing left of those before. */
+/* Sends one more message from end to end in this thread, and checks that no earlier message is
+ * pending. */
 static void exchange(void)
 {
     for (unsigned before = talk.posted; talk.posted == before; poll_both())
@@ -310,8 +311,8 @@ static void cancel__of_a_thread_that_waits_for_trouble__all_goes_on(void **state
     exchange();
 }
 
-/* Nobody else takes the events, and no thread arms again before it had one: one that is lost would
- * be missed. */
+/* No other thread takes the events, and a thread arms the CQ only after it got an event. A lost
+ * event would therefore be missed. */
 static void cancel__of_a_thread_that_waits_for_completions__loses_no_event(void **state)
 {
     struct cancel_victim victim;
@@ -424,7 +425,7 @@ static bool own_net(unsigned mtu)
     return false;
 }
 
-/* False: it cannot be had here. */
+/* Sets the devices. Returns false if this machine does not support the link. */
 static bool name_devices(const char *link)
 {
     char line[512], one[API_ADDRESS], other[API_ADDRESS];

@@ -5,7 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A batch of exactly the completions @first to @first + @count - 1, all there already. */
+/* Reads a batch of exactly the completions @first to @first + @count - 1, which have all
+ * arrived. */
 static void expect_batch(struct ibv_cq_ex *cq, uint64_t first, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -59,7 +60,7 @@ static void cq_ex__asked_wrongly__is_einval(void **state)
     }
 }
 
-/* With this errno, and with no other, programs make a plain one instead. */
+/* Programs create a plain CQ instead only after this errno. */
 static void cq_ex__asked_for_what_we_do_not_have__is_eopnotsupp(void **state)
 {
     const struct api *api = *state;
@@ -191,7 +192,7 @@ static void failed_completion__says_which_and_why(void **state)
     api_destroy_cq_ex(cq);
 }
 
-/* The program is ours to call in a batch, and none of it may wait for the batch. */
+/* A program may make any call inside a batch, and no call may wait for the end of the batch. */
 static void batch__in_it_any_other_call__does_not_wait(void **state)
 {
     const struct api *api = *state;
@@ -233,7 +234,7 @@ struct shared {
     atomic_uchar times[SHARED];
 };
 
-/* Posts in the batch, too, as programs do that keep their receive queues full. */
+/* Posts inside the batch, too, as programs do that refill their receive queues. */
 static void *run_batches(void *argument)
 {
     struct shared *shared = argument;
@@ -305,7 +306,7 @@ static void cq_ex__armed__wakes_once_and_is_destroyed_when_that_is_acknowledged(
 
     api_flush(api, qp, 0, 1);
     assert_false(readable(channel->fd));
-    assert_int_equal(ibv_req_notify_cq(cq, 1), 0); /* an error is as good as a solicited one */
+    assert_int_equal(ibv_req_notify_cq(cq, 1), 0); /* an error counts as a solicited completion */
     api_flush(api, qp, 1, 2);
     assert_int_equal(ibv_get_cq_event(channel, &told, &context), 0);
     assert_false(readable(channel->fd));

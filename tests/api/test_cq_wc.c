@@ -37,7 +37,7 @@ static void close_talk(struct talk *talk)
 #define SENT     1
 #define RECEIVED 2
 
-/* 20 octets, with 0x11223344 beside them. */
+/* Sends 20 bytes with the immediate data 0x11223344. */
 static void say(struct talk *talk)
 {
     struct ibv_sge from = { (uintptr_t)talk->buffer, 20, talk->mr->lkey };
@@ -81,7 +81,7 @@ static void completion__of_a_receive__has_what_its_readers_say(void **state)
     close_talk(&talk);
 }
 
-/* 1 MiB from one queue pair to the other: far more packets than posting sends by itself. */
+/* Sends 1 MiB from one queue pair to the other: far more packets than a post sends. */
 struct transfer {
     struct talk talk;
     struct ibv_mr *from_mr, *to_mr;
@@ -138,7 +138,7 @@ static void start_poll__of_a_long_message__drives_it_to_its_end(void **state)
     close_transfer(&transfer);
 }
 
-/* As rdma-core's own tests do. */
+/* Calls ibv_next_poll() repeatedly, as the tests of rdma-core do. */
 static void next_poll__again_and_again__drives_too(void **state)
 {
     struct transfer transfer;
@@ -242,7 +242,7 @@ int main(void)
         API_TEST(wall_clock_timestamps__lie_between_posting_and_reading),
         API_TEST(rt_values__of_an_unknown_kind__are_einval),
     };
-    /* Nobody else drives the engine: ibv_start_poll must. */
+    /* No other thread drives the engine: ibv_start_poll() must. */
     setenv("UROCE_DEVICES", "uroce0:net_ring0;ip=10.0.0.1/24;progress=caller", 1);
     return API_RUN(tests);
 }

@@ -80,7 +80,7 @@ static void query_device__says_what_works_and_zero_for_what_does_not(void **stat
     assert_true(attr.sys_image_guid == attr.node_guid);
 }
 
-/* The struct grew over the years: only what the caller knows of is written. */
+/* The struct grew over the years: only the members that the caller's version has are written. */
 static void query_device_ex__struct_of_another_release__is_filled_as_far_as_it_goes(void **state)
 {
     const struct api *api = *state;
@@ -155,7 +155,7 @@ static void query_port__no_such_port__is_einval(void **state)
     assert_int_equal(ibv_query_port(api->context, 2, &attr), EINVAL);
 }
 
-/* Programs built before the struct grew its last field have memory up to there only. */
+/* Programs that were built before the struct got its last member provide a smaller struct. */
 #undef ibv_query_port
 static void query_port__from_an_old_program__does_not_write_past_its_struct(void **state)
 {
@@ -265,7 +265,8 @@ static void async_events__none_waits__are_eagain_and_not_readable(void **state)
     assert_int_equal(errno, EAGAIN);
 }
 
-/* libmlx5 and libefa read the word behind struct ibv_device to see whether a device is theirs. */
+/* libmlx5 and libefa read the word behind struct ibv_device to decide whether a device is
+ * theirs. */
 static void device__word_behind_the_public_struct__can_be_read(void **state)
 {
     const struct api *api = *state;

@@ -56,7 +56,7 @@ static void dm__all_of_it_at_once__and_not_an_octet_more(void **state)
     const struct api *api = *state;
     struct ibv_alloc_dm_attr one = { .length = 1 };
 
-    for (int i = 0; i < 2; i++) { /* what was freed can be had again */
+    for (int i = 0; i < 2; i++) { /* freed memory can be allocated again */
         struct ibv_dm *all = alloc(api, most(api));
         errno = 0;
         assert_null(ibv_alloc_dm(api->context, &one));
@@ -94,7 +94,7 @@ static void dm__copies_within_its_bounds(void **state)
     assert_int_equal(ibv_free_dm(dm), 0);
 }
 
-/* What one user of the memory left there, the next one does not see. */
+/* Memory that one user wrote must not be visible to the next user. */
 static void dm__freed_and_allocated_again__reads_zero(void **state)
 {
     static const size_t lengths[] = { 64, LENGTH, 65536, 1 << 20 };
@@ -175,7 +175,7 @@ static enum ibv_wc_status transfer(struct pair *pair, enum ibv_wr_opcode opcode,
     return api_wait(pair->a.cq).status;
 }
 
-/* An MR in the middle of the memory: offsets are its own. */
+/* An MR in the middle of the memory has offsets from its own start. */
 static void dm_mr__is_reached_by_offsets__and_only_its_part(void **state)
 {
     const struct api *api = *state;

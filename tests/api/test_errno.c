@@ -15,7 +15,7 @@
 /* Exported for rdma-core's own libraries, hence not in verbs.h. */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
-/* Exported verbs that were seen failing. */
+/* Exported verbs whose failure a test has seen. */
 static const char *seen[NAMES_MAX];
 static unsigned seen_count;
 
@@ -25,7 +25,7 @@ static void note(const char *name)
     seen[seen_count++] = name;
 }
 
-/* @call returns an error number, or its negative. */
+/* Asserts that @call returns an error number, or its negative. */
 #define FAILS(name, call)                                                                          \
     do {                                                                                           \
         errno = 0;                                                                                 \
@@ -36,7 +36,7 @@ static void note(const char *name)
         note(name);                                                                                \
     } while (0)
 
-/* @call returns -1 or NULL, that is, makes @failed true. */
+/* Asserts that @call returns -1 or NULL, that is, makes @failed true. */
 #define REFUSES(name, failed)                                                                      \
     do {                                                                                           \
         errno = 0;                                                                                 \
@@ -347,7 +347,7 @@ static void fail_in_child(struct stage *stage)
 
 /* ---- every exported verb ------------------------------------------------- */
 
-/* They return no error, or only one of memory or descriptors. */
+/* Verbs that return no error, or only errors about memory or descriptors. */
 static const char *const never_fail[] = {
     "ibv_copy_path_rec_from_kern",
     "ibv_copy_path_rec_to_kern",

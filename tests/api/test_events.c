@@ -25,7 +25,7 @@ static void send_to(struct pair *pair, unsigned flags)
     assert_int_equal(ibv_post_send(pair->a.qp, &wr, &bad), 0);
 }
 
-/* Blocks in ibv_get_cq_event: somebody else must drive the engine. */
+/* Blocks on the descriptor: another thread must drive the engine. */
 static void await_readable(int fd)
 {
     struct pollfd wait = { .fd = fd, .events = POLLIN };
@@ -143,7 +143,7 @@ static void *acknowledge(void *argument)
     return NULL;
 }
 
-/* The other thread may still look at the CQ until it acknowledges. */
+/* The other thread may still access the CQ until it acknowledges the event. */
 static void destroy_cq__with_an_event_not_acknowledged__waits_for_it(void **state)
 {
     const struct api *api = *state;
@@ -198,7 +198,7 @@ static void drained_send_queue__is_told_of_on_the_async_descriptor(void **state)
     api_pair_close(&pair);
 }
 
-/* A drained send queue of the other queue pair, which is asked for later, comes first. */
+/* SQ_DRAINED of the other queue pair, which is requested later, comes first. */
 static void drained_send_queue__that_was_not_asked_for__is_not_told_of(void **state)
 {
     const struct api *api = *state;
@@ -234,7 +234,7 @@ static void refused_access__is_an_event_of_the_responders_qp(void **state)
     api_pair_close(&pair);
 }
 
-/* B10: what a full CQ cannot take is never lost in silence. */
+/* B10: a completion that a full CQ cannot take is always reported. */
 static void full_cq__is_an_event_and_keeps_what_it_has(void **state)
 {
     const struct api *api = *state;

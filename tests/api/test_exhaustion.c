@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_exhaustion.c - memory runs out in a running program: its address space ends a little above
- * what it has when the device is open, and objects of each kind are made until one is refused.
+/* test_exhaustion.c - a running program runs out of memory: its address space is limited to a
+ * little more than it uses when the device is open. The test creates objects of each kind until one
+ * is refused.
  */
 #include "api/api.h"
 
@@ -109,7 +110,7 @@ static const struct kind {
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* The most that the address space may be: @room octets above what it is. */
+/* Limits the address space to @room bytes more than its present size. */
 static void leave(size_t room)
 {
     FILE *statm = fopen("/proc/self/statm", "re");
@@ -129,7 +130,8 @@ static void lift(void)
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
 }
 
-/* GLIBC_TUNABLES in meson.build: what a thread keeps for itself would count as in use. */
+/* Returns the allocated memory. GLIBC_TUNABLES in meson.build disables thread caches, which would
+ * count as in use. */
 static size_t in_use(void)
 {
     struct mallinfo2 info = mallinfo2();
@@ -139,7 +141,7 @@ static size_t in_use(void)
 
 /* ---- the rounds ---------------------------------------------------------- */
 
-/* NULL is ENOMEM, whatever is asked for. */
+/* Creates an object. Asserts that a failure is ENOMEM, whatever the kind. */
 static void *attempt(const struct kind *kind, const struct api *api)
 {
     errno = 0;
@@ -149,7 +151,7 @@ static void *attempt(const struct kind *kind, const struct api *api)
     return object;
 }
 
-/* With nothing left, the other kinds are made or refused as well. */
+/* Uses up all memory, and then creates objects of the other kinds, which may fail. */
 static void exhaust(const struct kind *kind, const struct api *api)
 {
     size_t count = 0;
@@ -185,7 +187,7 @@ static void talk(const struct api *api)
     api_pair_close(&pair);
 }
 
-/* The first round leaves behind what is made once, such as the room of tables. */
+/* Repeats rounds. The first round leaves memory that is allocated once, such as tables. */
 static void wear_out(const struct kind *kind, const struct api *api)
 {
     size_t before = 0;

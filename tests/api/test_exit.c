@@ -68,7 +68,7 @@ static void leave_in_the_middle(void)
     exit(0);
 }
 
-/* Not in a child: valgrind watches this process. */
+/* The test does not fork, because valgrind watches only this process. */
 int main(void)
 {
     char line[256], one[API_ADDRESS], other[API_ADDRESS];

@@ -5,14 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* In the child a failed condition is its exit status; cmocka belongs to the parent. */
+/* Ends the child with an exit status if the condition fails: cmocka belongs to the parent. */
 #define MUST(condition)                                                                            \
     do {                                                                                           \
         if (!(condition))                                                                          \
             _exit(__LINE__ % 250 + 1);                                                             \
     } while (0)
 
-/* Forks; the child runs @body and must come to its end. */
+/* Forks a child that runs @body and must end normally. */
 static void in_child(void (*body)(void *argument), void *argument)
 {
     int status = 0;
@@ -296,7 +296,7 @@ static void every_call_of_memory(void *argument)
          errno == EIO);
 }
 
-/* Every object, and its PD and context. */
+/* Frees each object, its PD and its context. */
 static void free_memory(void *argument)
 {
     struct memory *memory = argument;

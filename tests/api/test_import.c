@@ -84,7 +84,7 @@ static void import_mr__that_is_not_of_the_pd__is_enoent(void **state)
     assert_int_equal(ibv_close_device(context), 0);
 }
 
-/* A region registered here is used by a queue pair made of the imported PD there. */
+/* A queue pair of the imported PD uses a region that was registered in the first context. */
 static void imported_pd_and_mr__are_the_same_domain_and_region(void **state)
 {
     const struct api *api = *state;
@@ -125,7 +125,7 @@ static void imported_pd_and_mr__are_the_same_domain_and_region(void **state)
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* Whichever handle is deregistered, the region ends; the others are only let go. */
+/* Deregistering any handle ends the region; the other handles are only freed. */
 static void dereg_mr__of_an_imported_one__ends_the_region(void **state)
 {
     const struct api *api = *state;
@@ -168,7 +168,8 @@ static void unimport_mr__of_the_first_handle__leaves_the_region_to_the_second(vo
     assert_int_equal(ibv_close_device(context), 0);
 }
 
-/* The context that it was registered with is closed, and another region has come since. */
+/* The context in which the region was registered is closed, and another region was registered
+ * since. */
 static void region__used_by_an_imported_handle__outlives_its_context(void **state)
 {
     const struct api *api = *state;
@@ -293,7 +294,7 @@ static void parent_domain__holds_what_it_is_made_of(void **state)
     assert_int_equal(ibv_dealloc_pd(base), 0);
 }
 
-/* Queue pairs of the parent domain with regions of its base, and the other way round. */
+/* Queue pairs of the parent domain use regions of its base PD, and vice versa. */
 static void parent_domain__is_its_base_to_keys_and_queue_pairs(void **state)
 {
     const struct api *api = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two queue pairs of one device over a link that never brings a frame: whatever arrives went no
- * further than the engine, and nobody is woken by the link. */
+/* Two queue pairs of one device over a link that never delivers a frame: all frames stay inside the
+ * engine, and the link wakes no thread. */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -178,7 +178,7 @@ static void send__waited_for_by_event__arrives(void **state)
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* The sender's wait for a receive ends by its timer, and the program makes no call meanwhile. */
+/* The RNR timer ends the sender's wait while the program makes no call. */
 static void send__receive_posted_later__arrives_while_the_program_sleeps(void **state)
 {
     const struct api *api = *state;
@@ -198,7 +198,7 @@ static void send__receive_posted_later__arrives_while_the_program_sleeps(void **
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* The post moves what fits into a round; the rest is nobody's but the service thread's. */
+/* The post sends only the packets of one round. The service thread must send the rest. */
 static void write__big_and_its_last_octet_watched__arrives_without_another_call(void **state)
 {
     struct big here = open_big(*state), there = open_big(*state);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast groups as a program joins and leaves them. The link never brings a frame: what arrives
- * came from the device itself. */
+/* Multicast groups: attach and detach. The link never delivers a frame: all datagrams come from the
+ * device itself. */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -129,7 +129,7 @@ static void attach__as_often_as_the_device_says__and_no_more(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-/* As when a program closes its device and forgets the rest: nothing of it stays in the group. */
+/* A program closes its device without detaching: no membership remains in the group. */
 static void close_device__still_attached__leaves_the_group(void **state)
 {
     const struct api *api = *state;
@@ -235,7 +235,7 @@ static void expect_recv(struct member *m, uint64_t id, uint32_t from, uint8_t fi
         assert_int_equal(m->buffer[1024 * id + GRH + i], fill);
 }
 
-/* The sender is a member as well: it hears itself, and completes its send. */
+/* Expects the datagram at both members and the send completion. The sender is a member as well. */
 static void expect_both(struct member *m, uint64_t id, uint8_t fill)
 {
     struct ibv_wc wc[2];

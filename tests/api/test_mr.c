@@ -68,7 +68,7 @@ static void access_bits__unknown__are_einval_and_optional_ones_ignored(void **st
 }
 
 /* rule KEY.PERSISTENT */
-/* Newer headers' IBV_ACCESS_FLUSH_*. Nothing here outlives a power failure. */
+/* IBV_ACCESS_FLUSH_* of newer headers. No memory is persistent here. */
 static void flush_rights__global_is_given_and_persistent_refused(void **state)
 {
     const struct api *api = *state;
@@ -130,7 +130,8 @@ static void nothing__can_be_registered(void **state)
 }
 
 /* rule KEY.REREG */
-/* Whoever has the key of the same range goes on with it: peers are not told of new rights. */
+/* If the range stays the same, so does the key: peers do not get the new access rights in a
+ * message. */
 static void rereg_mr__of_each_part__only_another_range_has_another_key(void **state)
 {
     const struct api *api = *state;
@@ -300,7 +301,7 @@ static void null_mr__sends_zeros_and_swallows_what_comes(void **state)
     assert_int_equal(null->length, SIZE_MAX);
     api_pair_open(api, &pair, NULL);
     for (int i = 0; i < 3; i++) {
-        /* 100 octets, 6000 of nothing, 100 octets: out of a, and into b. */
+        /* 100 bytes, 6000 bytes of a null region, 100 bytes: out of a, and into b. */
         struct ibv_sge from[3] = { api_sge(&pair.a, 0, 100),
                                    { 0x1234, 6000, null->lkey },
                                    api_sge(&pair.a, 100, 100) };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory windows: b's memory is opened to a through them. */
+/* Memory windows: a accesses b's memory through windows. */
 #include "api/api.h"
 
 #include <string.h>
@@ -48,7 +48,7 @@ static struct ibv_mw_bind bind_of(const struct stage *stage)
                                  .bind_info = info_of(stage) };
 }
 
-/* b binds a window of type 1. */
+/* Binds a window of type 1 at b. */
 static struct ibv_mw *bound_1(struct stage *stage)
 {
     struct ibv_mw *mw = ibv_alloc_mw(stage->api->pd, IBV_MW_TYPE_1);
@@ -74,7 +74,7 @@ static int post_bind_2(struct side *side, struct ibv_mw *mw, uint32_t rkey,
     return ibv_post_send(side->qp, &wr, &bad);
 }
 
-/* b binds a window of type 2. */
+/* Binds a window of type 2 at b. */
 static struct ibv_mw *bound_2(struct stage *stage)
 {
     struct ibv_mw *mw = ibv_alloc_mw(stage->api->pd, IBV_MW_TYPE_2);
@@ -106,7 +106,7 @@ static void expect_written(const struct stage *stage, uint32_t from, uint32_t le
         assert_int_equal(stage->memory[i], i - from < length ? 0x77 : CANARY);
 }
 
-/* The other octets of the wanted key do not count, as on a NIC. */
+/* Only the low byte of the wanted key counts, as on a NIC. */
 static void bind_mw_2__to_a_key_of_other_high_octets__takes_the_low_one(void **state)
 {
     struct stage stage;
@@ -169,7 +169,7 @@ static void bind_mw__opens_the_range_and_no_more(void **state)
     close_stage(&stage);
 }
 
-/* What does not fit the window is dropped without a word: the next one that does arrives. */
+/* A packet that exceeds the window is dropped silently. The next packet inside it is accepted. */
 static void bind_mw__on_an_unreliable_connection__opens_the_range(void **state)
 {
     struct stage stage;
@@ -268,7 +268,7 @@ static void bind_mw__to_a_full_queue__is_enomem_and_the_key_stays(void **state)
     open_stage(&stage, *state);
     struct ibv_mw *mw = ibv_alloc_mw(stage.api->pd, IBV_MW_TYPE_1);
     struct ibv_mw_bind bind = bind_of(&stage);
-    /* Nothing is done in SQD: the queue fills. */
+    /* No request is executed in SQD: the queue fills up. */
     assert_int_equal(api_go(stage.api, stage.pair.b.qp, IBV_QPS_SQD, 0), 0);
     while ((error = ibv_bind_mw(stage.pair.b.qp, mw, &bind)) == 0)
         posted++;
@@ -429,8 +429,8 @@ static void mw__deallocated_while_bound__leaves_a_key_that_opens_nothing(void **
     close_stage(&stage);
 }
 
-/* A context goes with a region and a window into it, whichever is the younger; queue pairs of the
- * same domain in another context live on, and their peers find nothing. */
+/* A context is closed with a region and a window bound to it, in either order of creation. Queue
+ * pairs of the same PD in another context stay, and their peers have no access. */
 static void close_device__with_a_window_bound__ends_both(void **state)
 {
     const struct api *api = *state;

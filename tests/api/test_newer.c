@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Under names of our own, because newer headers declare the verbs with types that older ones
+/* Imported under other names, because newer headers declare the verbs with types that older headers
  * lack. */
 #define IMPORT(name) __asm__(#name)
 void *alloc_buf(struct ibv_pd *pd, size_t size, void **buf) IMPORT(ibv_alloc_buf);
@@ -85,7 +85,7 @@ static void buffer__is_zeroed_pages_of_ones_own(void **state)
     REFUSED(alloc_buf(api->pd, SIZE_MAX, &one), ENOMEM);
 }
 
-/* What a queue pair writes with the region of a buffer is in the buffer. */
+/* Data that a queue pair writes through the region of a buffer is in the buffer. */
 static void buffer__registered__carries_data(void **state)
 {
     const struct api *api = *state;
@@ -180,7 +180,7 @@ static void attributes__address__as_reg_mr(void **state)
     REFUSED(reg_mr_ex(api->pd, &attr), EINVAL);
 }
 
-/* A peer names the memory by the IOVA. */
+/* A peer addresses the memory by the IOVA. */
 static void attributes__iova__is_the_address_for_peers(void **state)
 {
     const struct api *api = *state;
@@ -251,7 +251,7 @@ static void attributes__what_no_device_of_ours_has__is_refused(void **state)
     }
 }
 
-/* Programs of rdma-core 59 have no field for a buffer: what lies behind is not read. */
+/* In programs of rdma-core 59 the struct ends earlier: the memory behind it must not be read. */
 static void attributes__of_an_older_program__end_earlier(void **state)
 {
     const struct api *api = *state;

@@ -177,7 +177,8 @@ static void fork_support__is_not_needed(void **state)
     assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 }
 
-/* As a kernel does: what the program forgot is out of reach, and destroying it late is harmless. */
+/* Objects that the program did not destroy become inaccessible, as with a kernel. Destroying them
+ * later is harmless. */
 static void close_device__with_objects_left__leaves_them_to_be_destroyed(void **state)
 {
     const struct api *api = *state;

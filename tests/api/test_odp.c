@@ -29,7 +29,7 @@ static size_t page_size(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Whether the kernel has the page now. */
+/* Returns whether the page is resident. */
 static bool resident(uint8_t *at)
 {
     unsigned char there;
@@ -55,7 +55,7 @@ static void device__says_what_faults_it_takes(void **state)
 
 /* ---- data ----------------------------------------------------------------------------------- */
 
-/* a sends @from to what b received into @to; how a's and b's requests ended. */
+/* Sends @from of a to a receive @to of b. Checks the status of both completions. */
 static void send(struct pair *pair, struct ibv_sge from, struct ibv_sge to, enum ibv_wc_status sent,
                  enum ibv_wc_status received)
 {
@@ -145,7 +145,7 @@ static void make_trouble(uint8_t *at, size_t length, enum trouble trouble)
         assert_int_equal(mprotect(at, length, trouble == READ_ONLY ? PROT_READ : PROT_NONE), 0);
 }
 
-/* The target of a peer: its first page is there, the second is not. */
+/* The first page of a peer's target is mapped, the second is not. */
 static void memory__gone_when_a_peer_uses_it__is_refused_and_nothing_dies(void **state)
 {
     static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
@@ -234,7 +234,7 @@ static void prefetch__brings_pages_in(void **state)
 
 static atomic_bool enough;
 
-/* Comes and goes as fast as a thread can. */
+/* Maps and unmaps the memory as fast as a thread can. */
 static void *flicker(void *at)
 {
     while (!atomic_load(&enough)) {
@@ -246,8 +246,8 @@ static void *flicker(void *at)
     return at;
 }
 
-/* Uses memory that flickers, a connection each. Returns the number of requests that ended otherwise
- * than they may. */
+/* Uses memory that is mapped and unmapped all the time, with a new connection each time. Returns
+ * the number of requests with an invalid status. */
 static unsigned use_flickering(const struct api *api, uint8_t *at, const struct ibv_mr *mr)
 {
     static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
@@ -272,7 +272,7 @@ static unsigned use_flickering(const struct api *api, uint8_t *at, const struct 
     return wrong;
 }
 
-/* A process of its own: the test library has handlers for faults, which take the place of ours. */
+/* Runs in its own process: the test library installs fault handlers in place of those of uroce. */
 static int flickering_process(void)
 {
     void *state, *result;

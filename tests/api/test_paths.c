@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every call of liburoce-paths.so, as a program makes it: a name of ours is found in the tree that
- * UROCE_TREE (meson.build) names, any other name where it always was. */
+/* Each function of liburoce-paths.so, as a program calls it. A device name of uroce is found in the
+ * tree of UROCE_TREE (meson.build), any other name at its usual place. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 
@@ -181,7 +181,7 @@ static void fopen__both_forms(void **state)
     }
 }
 
-/* Of a name that was a file of ours, of a node, of something else. */
+/* Checks stat() of a file of uroce, of a device node, of another file, and of a missing file. */
 #define EXPECT_STAT(kind, is, ours, node, other, absent)                                           \
     do {                                                                                           \
         struct kind is;                                                                            \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What needs no device: words, rates, files, and listing nothing. */
+/* Functions that need no device: texts, rates, files, and an empty device list. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -55,8 +55,8 @@ static void words__of_every_enumerator__are_there_and_differ(void **state)
     assert_string_equal(ibv_port_state_str((enum ibv_port_state)99), "unknown");
 }
 
-/* A rate and its number convert back; where both numbers exist they agree within rounding, but for
- * the multiples, which count nominal and not real rates. */
+/* A rate and its number convert back. Where both numbers exist they agree within rounding.
+ * Multiples are an exception: they count nominal rates. */
 static void rates__convert_back(void **state)
 {
     int known = 0;

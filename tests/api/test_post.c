@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* One queue pair with a registered buffer; who it talks to is the test's affair. */
+/* One queue pair with a registered buffer. The test chooses its peer. */
 struct stand {
     const struct api *api;
     struct side side;
@@ -43,7 +43,8 @@ static void expect_refusal(struct stand *stand, int error)
     assert_ptr_equal(bad, &stand->wr);
 }
 
-/* In SQD requests are queued and not started: the ring can be looked at. */
+/* Moves the connected queue pair to SQD: requests are queued and not started, so the test can read
+ * the ring. */
 static void connect_and_drain(struct stand *stand)
 {
     api_connect(stand->api, stand->side.qp, 0x654321);

@@ -344,7 +344,7 @@ static void modify_qp__attributes_missing_or_too_many__is_einval(void **state)
     ibv_destroy_cq(cq);
 }
 
-/* Each value alone is wrong; the same step with the right ones then works. */
+/* Each wrong value alone fails. The same transition with valid values then succeeds. */
 static void modify_qp__values_out_of_range__are_einval(void **state)
 {
     const struct api *api = *state;
@@ -427,7 +427,7 @@ static void extended_verbs__on_a_plain_qp__say_that_they_are_not_there(void **st
     errno = 0;
     assert_null(ibv_create_qp_ex(api->context, &init));
     assert_int_equal(errno, EOPNOTSUPP);
-    /* With nothing but a PD it is ibv_create_qp in another form. */
+    /* With only a PD in the mask, the call equals ibv_create_qp(). */
     init.comp_mask = IBV_QP_INIT_ATTR_PD;
     struct ibv_qp *plain = ibv_create_qp_ex(api->context, &init);
     assert_non_null(plain);

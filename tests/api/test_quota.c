@@ -8,7 +8,7 @@
 
 static uint8_t memory[2 * MEBIBYTE];
 
-/* What a kind of object is made and ended by; each closes over the PD and CQ of the test. */
+/* Functions that create and destroy each kind of object. All use the PD and CQ of the test. */
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 
@@ -92,7 +92,8 @@ static int end_ah(void *object)
     return ibv_destroy_ah(object);
 }
 
-/* @there of the kind exist already. The third is refused; when one goes, another may come. */
+/* Checks that the limit is two objects: @there exist already, the third is refused, and after a
+ * destroy another can be created. */
 static void two_and_no_more(const struct api *api, void *(*make)(const struct api *api),
                             int (*end)(void *object), unsigned there)
 {
@@ -148,7 +149,7 @@ static void memory__more_than_may_be_registered__is_enomem(void **state)
     assert_null(ibv_reg_mr(api->pd, memory, 1, 0));
     assert_int_equal(errno, ENOMEM);
 
-    /* On-demand memory is not kept: it counts for nothing. */
+    /* On-demand memory is not pinned, so it does not count. */
     struct ibv_mr *loose =
         ibv_reg_mr(api->pd, memory, sizeof memory, IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE);
     assert_non_null(loose);
@@ -176,7 +177,7 @@ static void memory__of_a_region_that_changes__is_counted_as_it_is(void **state)
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* Objects that a closed context leaves behind do not count any more. */
+/* Objects of a closed context no longer count. */
 static void context__closed_with_objects__gives_them_back(void **state)
 {
     const struct api *api = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_quota_process.c - two devices, which may have three of everything and a mebibyte between
- * them; the second one, two.
+/* test_quota_process.c - two devices that share a limit of three objects of each kind and one
+ * mebibyte. The second device has its own limit of two.
  */
 #include "api/api.h"
 
@@ -14,7 +14,7 @@
 static uint8_t memory[MEBIBYTE];
 static char said[1024];
 
-/* The other device, without anything of the fixture's. */
+/* Opens the second device, which has no objects of the fixture. */
 static struct ibv_context *open_second(void)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
@@ -27,7 +27,7 @@ static struct ibv_context *open_second(void)
     return context;
 }
 
-/* What stderr gets while @act does something. */
+/* Returns the text that @act writes to stderr. */
 static const char *heard(void (*act)(struct ibv_context *context), struct ibv_context *context)
 {
     int ends[2], before = dup(STDERR_FILENO);
@@ -64,7 +64,7 @@ static void devices__together_at_their_bound__are_enomem_and_told_which_bound(vo
         "requests for more fail (ENOMEM); destroy some in the program, or raise max_pd= of *\n");
     assert_string_equal(heard(fail_to_make_pd, api->context), ""); /* once */
 
-    /* What one device gives back another may take. */
+    /* The other device may create an object after one device has freed an object. */
     assert_int_equal(ibv_dealloc_pd(pds[0]), 0);
     assert_non_null(pds[0] = ibv_alloc_pd(api->context));
     fail_to_make_pd(second);
@@ -80,7 +80,7 @@ static void fail_to_make_cq(struct ibv_context *context)
     assert_int_equal(errno, ENOMEM);
 }
 
-/* And what it was refused is not counted for the others. */
+/* A refused creation does not count against the other devices. */
 static void device__at_its_own_bound__is_told_that(void **state)
 {
     const struct api *api = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm.c - the system's librdmacm over our library: the tutorial's connection, both sides
- * in one process, each with its own event channel.
+/* test_rdma_cm.c - the system's librdmacm over liburoce: the connection of the rdma_cm tutorial,
+ * both sides in one process, each with its own event channel.
  */
 #include "api/api.h"
 
@@ -40,7 +40,7 @@ struct talk {
     struct sockaddr_in address;
 };
 
-/* The next event, which must be @type; @id is what it is about. */
+/* Returns the next event, which must be @type for the identifier @id. */
 static struct rdma_cm_event expect(struct half *half, enum rdma_cm_event_type type, int status)
 {
     struct rdma_cm_event *event, copy;
@@ -227,7 +227,7 @@ static uint8_t timeout_with(uint8_t wanted)
     return attr.timeout;
 }
 
-/* It is the queue pair's own, and what the peer is told. */
+/* The option sets the timeout of the queue pair and the timeout in the REQ. */
 static void ack_timeout__is_that_of_the_queue_pair(void **state)
 {
     (void)state;
@@ -289,7 +289,7 @@ static void many_connections__leave_no_descriptor_and_no_memory(void **state)
     for (unsigned i = 0; i < CYCLES; i++)
         cycle();
     assert_int_equal(descriptors(), before);
-    /* Less than one small object for each: what is left is the heap's own. */
+    /* The growth is less than one small object for each cycle: the rest is overhead of the heap. */
     assert_in_range(mallinfo2().uordblks, 0, used + CYCLES * 8);
 }
 
@@ -411,7 +411,7 @@ static void datagrams__service_rejects__its_data_arrives(void **state)
     finish(&talk);
 }
 
-/* Both descriptors are ready when, and only when, an event waits. */
+/* Both descriptors are readable when, and only when, an event waits. */
 static void channel__is_polled_like_a_descriptor__and_may_be_nonblocking(void **state)
 {
     struct talk talk = { 0 };
@@ -436,7 +436,7 @@ static void channel__is_polled_like_a_descriptor__and_may_be_nonblocking(void **
     finish(&talk);
 }
 
-/* What waits in the old channel is fetched from the new one. */
+/* Events that wait in the old channel move to the new channel. */
 static void migrate__waiting_events_come_along(void **state)
 {
     struct talk talk = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_addr.c - which of our addresses leads where. Two devices, whose neighbour on both links
- * is the kernel, all in a network namespace of its own:
+/* test_rdma_cm_addr.c - which local address rdma_cm chooses for a destination. Two devices;
+ * on both links their neighbour is the kernel. All is in a network namespace of its own:
  *
  *     uroce0, one   10.1.0.1/16 10.1.0.2/16 fd01::1/64   <->   other    10.1.0.9  fd01::9  fe80::9
  *     uroce1, two   10.1.7.1/24, gateway 10.1.7.9        <->   another  10.1.7.9           fe80::9
@@ -28,7 +28,7 @@ union address {
 
 static struct rdma_event_channel *channel;
 
-/* "" is no address; "fe80::9%one" has a scope. */
+/* Parses an address. "" is no address; "fe80::9%one" has a scope. */
 static union address address_of(const char *text)
 {
     const char *scope = strchr(text, '%');
@@ -73,7 +73,7 @@ static int bind_to(struct rdma_cm_id *id, const char *text)
     return rdma_bind_addr(id, &address.any);
 }
 
-/* 0 or the errno; an answer follows as an event. */
+/* Starts an address resolution. Returns 0 or the errno; the result follows as an event. */
 static int resolve(struct rdma_cm_id *id, const char *from, const char *to, int timeout)
 {
     union address source = address_of(from), dest = address_of(to);
@@ -100,7 +100,8 @@ static void is_at(struct rdma_cm_id *id, const char *device, const char *address
     assert_string_equal(text_of(rdma_get_local_addr(id)), address);
 }
 
-/* From an identifier that is bound to @own, or to nothing. */
+/* Resolves from an identifier that is bound to @own, or not bound. Checks the device and
+ * addresses. */
 static void leads(const char *own, const char *from, const char *to, const char *device,
                   const char *source)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_channel.c - event channels: how programs wait for events, in which order they come,
- * and who waits until they are acknowledged.
+/* test_rdma_cm_channel.c - event channels: how programs wait for events, the order of events, and
+ * which calls wait for acknowledgements.
  */
 #include "api/api.h"
 
@@ -44,7 +44,7 @@ static int bind_to(struct rdma_cm_id *id, uint16_t port)
     return rdma_bind_addr(id, (struct sockaddr *)&address);
 }
 
-/* An event of @id will wait in its channel. */
+/* Causes an event of @id in its channel. */
 static void cause(struct rdma_cm_id *id)
 {
     struct sockaddr_in address = address_of(htons(1));
@@ -189,7 +189,8 @@ static void *migrate(void *id)
     return NULL;
 }
 
-/* The one that was fetched is waited for; the one that was not goes along. */
+/* The call waits until a fetched event is acknowledged. An event that was not fetched moves
+ * along. */
 static void migrate__waits_for_what_was_fetched__and_takes_the_rest_along(void **state)
 {
     struct rdma_cm_id *id = create();
@@ -214,7 +215,7 @@ static void migrate__waits_for_what_was_fetched__and_takes_the_rest_along(void *
 
 /* ---- order --------------------------------------------------------------- */
 
-/* Both sides in one channel: nobody hears of the end before the beginning. */
+/* Both sides use one channel: DISCONNECTED never precedes ESTABLISHED. */
 static void connection__events_come_in_order__and_none_after_destruction(void **state)
 {
     struct rdma_conn_param param = { .qp_num = 0x101, .retry_count = 7 };

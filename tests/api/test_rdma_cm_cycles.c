@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_cycles.c - two processes connect, transfer and disconnect again and again, and have
- * no more descriptors and no more memory afterwards. UROCE_CM_CYCLES says how often; both sides
- * print what they found.
+/* test_rdma_cm_cycles.c - two processes connect, transfer and disconnect again and again, without
+ * leaking descriptors or memory. UROCE_CM_CYCLES sets the number of cycles. Both sides print their
+ * measurements.
  */
 #include "support/check.h"
 #include "support/patience.h"
@@ -27,7 +27,7 @@
 #define PATIENT 60    /* seconds, and one for each hundred cycles */
 #define WORD    "a word"
 
-/* In a child a failed condition is its exit status; cmocka belongs to the parent. */
+/* Ends a child with an exit status if the condition fails: cmocka belongs to the parent. */
 #define MUST(condition)                                                                            \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

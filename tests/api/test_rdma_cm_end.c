@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_end.c - two processes with a connection between them, and one that ends without a
- * word: the other is told, as by a kernel.
+/* test_rdma_cm_end.c - one of two connected processes ends without a disconnect: the other process
+ * gets an event, as from a kernel.
  */
 #include "support/check.h"
 #include "support/must.h"
@@ -23,8 +23,8 @@
 #define PATIENT 30    /* seconds until a side that was not told gives up */
 #define QPN     77    /* no queue pair is needed to say that there is a connection */
 
-/* One process. What it says through the pipe the other can wait for; it is closed when it has
- * gone. */
+/* One process. The other process can wait for its messages in the pipe, which is closed when the
+ * process ends. */
 struct side {
     struct rdma_event_channel *channel;
     struct rdma_cm_id *listener;
@@ -39,7 +39,7 @@ static void say(const struct side *side)
     MUST(write(side->say, "x", 1) == 1);
 }
 
-/* False: the other side has gone. */
+/* Waits for a message. Returns false when the other process has ended. */
 static bool hear(const struct side *side)
 {
     char octet;
@@ -148,7 +148,7 @@ static pid_t start(const char *role, const char *socket, const char *address, pa
     return child;
 }
 
-/* Both must come to their end. */
+/* Runs both processes, which must end normally. */
 static void meet(part *server, part *client)
 {
     char where[] = "/tmp/uroce-end-XXXXXX", socket[64];
@@ -202,7 +202,8 @@ static void cleans_up(void)
     rdma_destroy_event_channel(to_clean_up->channel);
 }
 
-/* As a destructor of a program does that was made before the device was. */
+/* Cleans up in an exit handler that was registered before the device started, as a program's
+ * destructor does. */
 static void connects_and_cleans_up_at_exit(struct side *side)
 {
     to_clean_up = side;
@@ -238,7 +239,7 @@ static void asks_and_leaves(struct side *side)
     MUST(hear(side)); /* the request was seen */
 }
 
-/* The request may be taken back before or after it is accepted. */
+/* The request may be withdrawn before or after it is accepted. */
 static void accepts_who_has_gone(struct side *side)
 {
     struct rdma_conn_param param = { .qp_num = QPN };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_error.c - what rdma_cm answers to what cannot be. */
+/* test_rdma_cm_error.c - the errors of rdma_cm for impossible requests. */
 #include "api/api.h"
 
 #include <arpa/inet.h>
@@ -126,7 +126,7 @@ static void port__in_use__is_refused_unless_all_share_it(void **state)
     rdma_destroy_id(same);
 }
 
-/* Who listens shares its port with nobody any more. */
+/* The port of a listener cannot be shared any more. */
 static void port__of_who_listens__is_not_shared(void **state)
 {
     struct stage *stage = *state;
@@ -186,7 +186,7 @@ static void private_data__longer_than_the_request_has_room__is_refused(void **st
     expect(stage, RDMA_CM_EVENT_REJECTED, 8);
 }
 
-/* rule CM.IP.JUDGE: who asks by GID names no addresses in the private data. */
+/* rule CM.IP.JUDGE: a client that connects by GID sends no addresses in the private data. */
 static void request__without_addresses__is_rejected_as_by_the_consumer(void **state)
 {
     struct stage *stage = *state;
@@ -265,7 +265,7 @@ static void join__what_is_no_group_or_without_a_device__fails(void **state)
     rdma_destroy_id(datagrams);
 }
 
-/* An identifier that is destroyed takes its waiting events along, and librdmacm waits for none. */
+/* Destroying an identifier drops its waiting events, and librdmacm waits for none of them. */
 static void destroyed__with_events_that_nobody_fetched(void **state)
 {
     struct stage *stage = *state;

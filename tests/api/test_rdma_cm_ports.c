@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_ports.c - addresses and ports of rdma_cm: who may share one, which are chosen, and
- * who hears what.
+/* test_rdma_cm_ports.c - addresses and ports of rdma_cm: which identifiers may share a port, which
+ * ports are chosen, and which listener gets a request.
  */
 #include "api/api.h"
 
@@ -80,7 +80,7 @@ static struct rdma_cm_event expect(const struct stage *stage, enum rdma_cm_event
     return copy;
 }
 
-/* Asks at an address; what comes of it: a request for @listener, or NULL when nobody heard it. */
+/* Connects to an address. Expects a request at @listener, or no request when @listener is NULL. */
 static void ask(const struct stage *stage, enum rdma_port_space space, const char *text,
                 uint16_t port, const struct rdma_cm_id *listener)
 {
@@ -139,7 +139,8 @@ static void wildcard__hears_its_family__ipv6_both_unless_told(void **state)
     rdma_destroy_id(six);
 }
 
-/* Each family has the port to itself only when both keep to themselves, as IPv4 does by itself. */
+/* IPv4 and IPv6 can use the same port only if both are restricted to their family, which IPv4
+ * always is. */
 static void families__share_a_port_when_both_keep_to_themselves(void **state)
 {
     struct stage *stage = *state;
@@ -176,7 +177,7 @@ static void ipv4__told_not_to_keep_to_itself__shares_no_port(void **state)
     rdma_destroy_id(six);
 }
 
-/* Writes net.ipv6.bindv6only of this network namespace; false when that is not ours to write. */
+/* Writes net.ipv6.bindv6only of this network namespace. Returns false without permission. */
 static bool set_bindv6only(char to)
 {
     int fd = open("/proc/sys/net/ipv6/bindv6only", O_WRONLY | O_CLOEXEC);
@@ -187,7 +188,7 @@ static bool set_bindv6only(char to)
     return written;
 }
 
-/* As sockets. */
+/* The system setting applies as to sockets. */
 static void ipv6__keeps_to_itself_if_the_system_says_so(void **state)
 {
     struct stage *stage = *state;
@@ -218,7 +219,7 @@ static void specific__hears_its_own_address_only(void **state)
     rdma_destroy_id(six);
 }
 
-/* The same port, four services. */
+/* The same port number means four services. */
 static void port_spaces__do_not_hear_each_other(void **state)
 {
     static const enum rdma_port_space spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB,
@@ -266,8 +267,7 @@ int main(void)
         TEST(port_spaces__do_not_hear_each_other),
         TEST(port_0__each_gets_one_of_its_own),
         TEST(ipv4__told_not_to_keep_to_itself__shares_no_port),
-        TEST(
-            ipv6__keeps_to_itself_if_the_system_says_so), /* the last one: it leaves the namespace */
+        TEST(ipv6__keeps_to_itself_if_the_system_says_so), /* last: it leaves the namespace */
     };
     return API_RUN(tests);
 }

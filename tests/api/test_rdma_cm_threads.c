@@ -41,7 +41,8 @@ static unsigned rounds(void)
     return text != NULL ? (unsigned)strtoul(text, NULL, 10) : ROUNDS;
 }
 
-/* Of nobody; each number is new, because one that was used lately names a connection of before. */
+/* Returns a QPN that no queue pair has. Each is new, because a recent QPN may belong to an earlier
+ * connection. */
 static uint32_t next_queue_pair(void)
 {
     static atomic_uint last = 0x10000;
@@ -51,8 +52,8 @@ static uint32_t next_queue_pair(void)
 
 /* ---- servers -------------------------------------------------------------------------------- */
 
-/* librdmacm looks at an identifier once more when it is accepted already. Who is told meanwhile, in
- * another thread, that it ended must not destroy it yet. */
+/* librdmacm accesses an identifier once more after it was accepted. Another thread that gets its
+ * DISCONNECTED meanwhile must not destroy it yet. */
 static pthread_rwlock_t accepting = PTHREAD_RWLOCK_INITIALIZER;
 
 static void wait_for_accepts(void)
@@ -71,7 +72,7 @@ static void answer(struct rdma_cm_id *id)
         assert_int_equal(rdma_destroy_id(id), 0);
         return;
     }
-    /* The peer may have gone: then there is nothing to accept, and nothing will come. */
+    /* The peer may have gone: then the accept fails and no event follows. */
     assert_int_equal(pthread_rwlock_rdlock(&accepting), 0);
     int error = rdma_accept(id, &param);
     assert_int_equal(pthread_rwlock_unlock(&accepting), 0);
@@ -79,7 +80,7 @@ static void answer(struct rdma_cm_id *id)
         assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-/* False: time to go. */
+/* Handles an event. Returns false when the thread must end. */
 static bool serve_event(struct rdma_cm_event *event)
 {
     struct rdma_cm_id *id = event->id;
@@ -163,7 +164,7 @@ static void *talk(void *unused)
     return NULL;
 }
 
-/* Reads, through epoll and without blocking, what happens to identifiers that came here. */
+/* Reads events of identifiers that moved to this channel, through epoll and without blocking. */
 static void *reap(void *unused)
 {
     struct epoll_event which = { .events = EPOLLIN, .data.fd = reaped->fd };
@@ -185,7 +186,7 @@ static void *reap(void *unused)
     return NULL;
 }
 
-/* Listens and resolves, and goes away in the middle of it, with its channel. */
+/* Listens and resolves, and destroys identifier and channel meanwhile. */
 static void *come_and_go(void *unused)
 {
     const unsigned count = rounds();
@@ -275,7 +276,7 @@ static void threads__share_channels_and_identifiers__everything_ends(void **stat
     close_all();
 }
 
-/* Nobody stays who asks to be connected. */
+/* Rejects all connection requests of the channel. */
 static void refuse_all(struct rdma_event_channel *channel)
 {
     struct rdma_cm_event *event;
@@ -290,8 +291,8 @@ static void refuse_all(struct rdma_event_channel *channel)
     assert_int_equal(errno, EAGAIN);
 }
 
-/* The thread that moves it reads it: librdmacm asks the channel where the listener is now about a
- * request that came on the channel before. */
+/* The thread that moves the listener also reads it: librdmacm uses the present channel of a
+ * listener for a request that came on the previous channel. */
 static void *refuse_on_the_move(void *channels)
 {
     struct rdma_event_channel **both = channels;
@@ -318,8 +319,8 @@ static void *ask(void *unused)
     return NULL;
 }
 
-/* The engine tells of requests while the channel changes; a listener of every address has no device
- * of its own, but listens on all. */
+/* The engine reports requests while the channel changes. A listener on all addresses has no device
+ * of its own, but listens on all devices. */
 static void threads__listener_of_every_address_moves__all_who_ask_are_answered(void **state)
 {
     struct rdma_event_channel *both[2];

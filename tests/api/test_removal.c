@@ -47,7 +47,7 @@ static struct rdma_cm_id *listen_at(const struct stage *stage, const char *text)
     return id;
 }
 
-/* The next event, which must be of @type; the identifier that it is about. */
+/* Returns the identifier of the next event, which must be of @type. */
 static struct rdma_cm_id *expect(const struct stage *stage, enum rdma_cm_event_type type)
 {
     struct rdma_cm_event *event;
@@ -72,7 +72,7 @@ static struct rdma_cm_id *resolve(const struct stage *stage, const char *text, u
     return id;
 }
 
-/* A connection through the listener at @text. */
+/* Connects through the listener at @text. */
 static void connect_to(struct stage *stage, struct rdma_cm_id *listener, const char *text,
                        struct rdma_cm_id **client, struct rdma_cm_id **server)
 {
@@ -105,7 +105,8 @@ static bool is_one_of(const struct rdma_cm_id *id, struct rdma_cm_id *const *ids
     return false;
 }
 
-/* Everyone bound to the device is told, nobody else; what waits for an answer has no owner yet. */
+/* Each identifier bound to the device gets the event, and no other does. A request that was not
+ * fetched has no owner yet. */
 static void interface__is_removed__all_bound_to_it_are_told_and_the_other_device_goes_on(
     void **state)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_scale.c - 64 Ki queue pairs on one device: they are made, two of them talk, all go. */
+/* test_scale.c - 65536 queue pairs on one device: creates them, sends between two of them, destroys
+ * all. */
 #include "api/api.h"
 
 #include <stdio.h>

@@ -249,7 +249,7 @@ struct poster {
     atomic_bool stop;
 };
 
-/* Receive after receive, as many as go; their ids count up. */
+/* Posts receives without end, as many as there is room for, with increasing wr_id. */
 static void *post_for_ever(void *argument)
 {
     struct poster *poster = argument;

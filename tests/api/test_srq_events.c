@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a shared receive queue tells: that it runs low, and that a queue pair takes no more of
- * it. */
+/* Events of a shared receive queue: SRQ_LIMIT_REACHED and LAST_WQE_REACHED. */
 #include "api/srq.h"
 
 #include <fcntl.h>
@@ -48,7 +47,7 @@ static void limit__reached__is_told_once_until_it_is_armed_again(void **state)
     srq_stand_close(&stand);
 }
 
-/* Nobody polls and nobody blocks in the library: the descriptor alone says that there is news. */
+/* No thread polls or blocks in the library: only the descriptor reports the event. */
 static void limit__reached__wakes_who_waits_in_epoll(void **state)
 {
     const struct api *api = *state;

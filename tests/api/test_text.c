@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Words and rates of enumerators: scripts match them and people search for them, so they are those
- * of the system's libibverbs, which is loaded beside ours and asked for the same numbers. */
+/* Texts and rates of enumerators. Scripts match them and people search for them, so they equal
+ * those of the system's libibverbs, which the test loads and calls with the same numbers. */
 #include "support/check.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@
 
 static void *theirs;
 
-/* The function @name of the system's library. */
+/* Looks up the function @name of the system's library. */
 static void find(const char *name, void *function)
 {
     void *found = dlsym(theirs, name);
@@ -46,7 +46,7 @@ static void assert_same_numbers(const char *name, int (*ours)(int), int least, i
             fail_msg("%s(%d) is %d, the system's %d", name, i, ours(i), system(i));
 }
 
-/* The same call of both libraries, with a number that need not be an enumerator. */
+/* Calls the function of both libraries with numbers that need not be enumerators. */
 #define WORDS(name, type)                                                                          \
     static const char *our_##name(int number)                                                      \
     {                                                                                              \

@@ -45,7 +45,7 @@ static struct {
 } pairs[PAIRS];
 static atomic_bool over;
 
-/* A pair that ends whenever its target is not registered, and begins again. */
+/* A connection that fails whenever its target is not registered, and is made again. */
 static struct {
     struct ibv_cq *cqs[DEVICES];
     struct ibv_qp *qps[DEVICES];
@@ -57,7 +57,7 @@ static struct {
     atomic_bool over;
 } moving;
 
-/* In any thread; cmocka's belong to one. */
+/* Asserts @condition in any thread: cmocka's assertions work in one thread only. */
 static void must(bool condition, int line)
 {
     if (condition)
@@ -107,7 +107,7 @@ static void post_message(unsigned pair)
     MUST(ibv_post_send(pairs[pair].qps[0], &send, &bad_send) == 0);
 }
 
-/* False when all have been posted. */
+/* Posts one request. Returns false when all have been posted. */
 static bool post_one(unsigned pair)
 {
     (void)pthread_mutex_lock(&pairs[pair].posting);
@@ -162,7 +162,7 @@ static void *wait_for_events(void *argument)
     return NULL;
 }
 
-/* A queue pair that is flushed, polled to the end, and gone. */
+/* Creates a queue pair, flushes it, polls all its completions, and destroys it. */
 static void live_and_die(unsigned device)
 {
     uint8_t octets[64];
@@ -195,7 +195,7 @@ static void *make_and_destroy(void *argument)
     return NULL;
 }
 
-/* The child has the memory in one piece, and may not use it. */
+/* Forks repeatedly. The child has a consistent copy of the memory, and may not use the device. */
 static void *fork_often(void *argument)
 {
     (void)argument;
@@ -217,7 +217,7 @@ static void enter(int i, enum ibv_qp_state state, int mask)
     MUST(ibv_modify_qp(moving.qps[i], &moving.ways[i], mask) == 0);
 }
 
-/* Late packets of @life before are too old for this one. */
+/* Connects for round @life. Late packets of earlier rounds must be too old to be accepted. */
 static void begin_moving(uint32_t life)
 {
     for (int i = DEVICES; i-- > 0;) { /* the responder first */
@@ -268,7 +268,7 @@ static void *write_often(void *argument)
     return NULL;
 }
 
-/* Memory that is not registered any more is this thread's: nobody else touches it. */
+/* Writes to deregistered memory: only this thread accesses it. */
 static void own_target(unsigned which)
 {
     memset(moving.target[which], 0xcc, OCTETS);
@@ -292,7 +292,8 @@ static struct ibv_mr *register_target(void)
     return mr;
 }
 
-/* Until @count more requests have begun: what follows meets the last of them. */
+/* Waits until @count more requests have started: the next action then overlaps with the last
+ * request. */
 static void let_write(unsigned count)
 {
     unsigned before = atomic_load(&moving.begun);

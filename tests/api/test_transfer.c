@@ -70,7 +70,7 @@ static void send__gathered_and_scattered__arrives_in_order(void **state)
     api_pair_close(&pair);
 }
 
-/* The buffer is the program's again when ibv_post_send returns, registered or not. */
+/* When ibv_post_send() returns, the program may reuse the buffer, registered or not. */
 static void send_inline__buffer_changed_after_posting__sends_what_it_was(void **state)
 {
     struct pair pair;
@@ -123,7 +123,7 @@ static void rdma_write__then_read_back__is_what_was_written(void **state)
     api_pair_close(&pair);
 }
 
-/* Until then nothing is remembered for it, and there is no memory to remember it in. */
+/* Before the right is granted, the queue pair has no responder resources. */
 static void rdma_read__of_a_peer_that_gave_the_right_late__is_answered(void **state)
 {
     const struct api *api = *state;
@@ -245,7 +245,7 @@ static void write__to_a_deregistered_region__is_refused_and_writes_nothing(void 
     api_pair_close(&pair);
 }
 
-/* As when a kernel closes the descriptor of a program that forgot to clean up. */
+/* The context is closed without cleanup, as when a kernel closes a program's descriptor. */
 static void closed_context__with_objects_left__is_out_of_the_peers_reach(void **state)
 {
     const struct api *api = *state;
@@ -306,7 +306,7 @@ static void keys__of_another_domain__open_nothing(void **state)
     api_pair_close(&pair);
 }
 
-/* Whether an address may be used is the peer's to say, here as on a NIC. */
+/* The peer checks the alignment of the address, as on a NIC. */
 static void atomics__at_a_misaligned_address__are_refused_by_the_peer(void **state)
 {
     static const enum ibv_wr_opcode opcodes[] = { IBV_WR_ATOMIC_CMP_AND_SWP,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unreliable connections: what arrives, what is refused, and the send queue that stops by
- * itself. */
+/* Unreliable connections: delivery, refusals, and the send queue that stops after an error. */
 #include "api/api.h"
 
 #include <string.h>
@@ -50,7 +49,8 @@ static void sends__with_and_without_immediate__arrive(void **state)
     api_pair_close(&pair);
 }
 
-/* The immediate of the second WRITE tells that the first one, which went before it, is there. */
+/* The immediate data of the second WRITE shows that the first WRITE, which was sent before, has
+ * arrived. */
 static void writes__arrive(void **state)
 {
     struct pair pair;
@@ -93,7 +93,7 @@ static void operations_that_uc_has_not__are_einval_when_posted(void **state)
     api_pair_close(&pair);
 }
 
-/* Nothing the peer did: only sending stops, and what is posted then is flushed. */
+/* A local error: only the send queue stops, and requests that are posted then are flushed. */
 static void own_fault__stops_the_send_queue_until_it_is_resumed(void **state)
 {
     const struct api *api = *state;

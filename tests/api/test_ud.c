@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams: address handles, the area before the message, Q_Keys, and what cannot be delivered. */
+/* Datagrams: address handles, the 40 bytes before the message, Q_Keys, and datagrams that cannot be
+ * delivered. */
 #include "api/api.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 #define IPV6   2 /* index of the IPv6 address */
 #define LENGTH 100u
 
-/* Two UD queue pairs, and an address handle that leads from anywhere to this device. */
+/* Two UD queue pairs, and an address handle whose destination is this device. */
 struct stand {
     const struct api *api;
     struct pair pair;
@@ -283,7 +284,7 @@ static void datagram__longer_than_the_active_mtu__is_einval_when_posted(void **s
     stand_close(&stand);
 }
 
-/* B20: nobody is harmed, and the receive waits for the next one. */
+/* B20: only the datagram is dropped, and the receive waits for the next datagram. */
 static void datagram__longer_than_the_receive_or_of_another_key__is_dropped_alone(void **state)
 {
     struct stand stand;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that the program unmaps while it is registered: a card would go on with the pages that it
- * has pinned. A peer, uroce0, talks to two victims: nobody but its service thread drives uroce1,
- * since the program does not poll, and nobody but the program uroce2. The process dies if this is
- * not noticed.
+/* Memory that the program unmaps while it is registered; a network card would keep using the pinned
+ * pages. A peer, uroce0, sends to two targets. Only the service thread drives uroce1, because the
+ * program does not poll; only the program drives uroce2. If uroce does not handle the fault, the
+ * process dies.
  */
 #include "api/api.h"
 
@@ -24,7 +24,7 @@ enum { PEER, SERVED, POLLED }; /* devices */
 
 static struct api apis[DEVICES];
 
-/* A conversation of the peer, a, and a victim, b; the memory is the victim's. */
+/* A connection of the peer, a, and a target, b. The memory belongs to the target. */
 struct talk {
     struct pair pair;
     bool polls;
@@ -73,7 +73,7 @@ static void unmap(const struct talk *talk)
     assert_false(mapped(talk->at));
 }
 
-/* Whatever was unmapped is free to be mapped, as it would be without us. */
+/* Unmapped addresses can be mapped again, as without uroce. */
 static void close_talk(struct talk *talk)
 {
     api_pair_close(&talk->pair);
@@ -94,8 +94,8 @@ static void poll_victim(struct talk *talk)
     talk->receives += count;
 }
 
-/* What became of the peer's request. The victim's program polls, or lets its service thread do it
- * all. */
+/* Returns the status of the peer's request. The target's program polls, or leaves all work to its
+ * service thread. */
 static enum ibv_wc_status ending(struct talk *talk)
 {
     struct ibv_wc wc;
@@ -170,7 +170,7 @@ static void receive__of_unmapped_memory__completes_for_who_polls(void **state)
     send_finds_it_gone(POLLED);
 }
 
-/* As UCX leaves them at its end. */
+/* UCX leaves such receives posted when it ends. */
 static void datagram__for_unmapped_memory__completes(void **state)
 {
     struct talk talk;
@@ -193,7 +193,7 @@ static void datagram__for_unmapped_memory__completes(void **state)
     close_talk(&talk);
 }
 
-/* Three pages, of which the middle one is not there. */
+/* Writes to three pages, of which the middle page is unmapped. */
 static void write_finds_a_hole(int victim)
 {
     struct talk talk;
@@ -268,7 +268,7 @@ static void atomic__on_unmapped_memory__finds_zero(void **state)
 
 /* ---- what the program does itself ---------------------------------------- */
 
-/* To itself, without a link: the engine copies from page to page. */
+/* Sends within one device, without a link: the engine copies from page to page. */
 static void send__from_unmapped_to_unmapped_memory__carries_zeros(void **state)
 {
     struct talk talk;
@@ -351,8 +351,8 @@ static void whole(void **state)
     close_all();
 }
 
-/* A process for each: cmocka has a handler of SIGSEGV while a test runs, which a device that
- * started in a test before would not know of. */
+/* Runs each test in its own process: cmocka installs a SIGSEGV handler during a test, and a device
+ * that started in an earlier test would not know it. */
 static void in_child(void **state)
 {
     const struct CMUnitTest *test = *state;

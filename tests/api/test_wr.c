@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_wr_*(): what every builder and setter does. Errors are in test_wr_error.c. */
+/* ibv_wr_*(): the effect of each builder and setter. test_wr_error.c tests errors. */
 #include "api/wr.h"
 
 #include <pthread.h>
@@ -98,7 +98,7 @@ static void send__list_of_elements__is_one_message(void **state)
     wr_close(&wr);
 }
 
-/* From memory that is not registered, and that changes before anything was posted. */
+/* Sends from memory that is not registered, and that changes before the post. */
 static void send__inline__octets_are_those_of_the_setter(void **state)
 {
     uint8_t octets[WR_INLINE];
@@ -271,7 +271,7 @@ static void flush__of_a_region_that_does_not_allow_it__is_a_remote_access_error(
 
 /* ---- batches ------------------------------------------------------------ */
 
-/* Id and flags are those of the moment of the builder. */
+/* A builder uses the wr_id and flags at the time of its call. */
 static void builder__id_and_flags_changed_later__keeps_its_own(void **state)
 {
     struct wr wr;
@@ -384,7 +384,7 @@ static void *post_batches(void *argument)
     return NULL;
 }
 
-/* Two requests of one batch follow each other, whoever else posts. */
+/* The two requests of a batch stay adjacent, even if other threads post. */
 static void batches__of_several_threads__do_not_mix(void **state)
 {
     struct poster posters[THREADS];
@@ -429,7 +429,7 @@ static void *modify_until_stopped(void *argument)
     return NULL;
 }
 
-/* What a batch needs may have to be made first, while another thread looks after the queue pair. */
+/* A batch may first have to register memory, while another thread modifies the queue pair. */
 static void batch__that_registers_memory_while_another_thread_modifies__goes_on(void **state)
 {
     const struct api *api = *state;

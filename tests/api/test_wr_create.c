@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_create_qp_ex() for ibv_wr_*(): which queue pairs have which operation. */
+/* ibv_create_qp_ex() for ibv_wr_*(): which types of queue pairs support which operations. */
 #include "api/wr.h"
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static const struct {
     { IBV_QPT_UD, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM },
 };
 
-/* Of the thirteen operations there are, in the order of their bits. */
+/* Returns the mask of the builders that exist, of thirteen, in the order of their bits. */
 static uint64_t found(struct ibv_qp_ex *ex)
 {
     const bool there[] = {
@@ -86,7 +86,7 @@ static void create__operations_asked_for__are_the_ones_there(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-/* It sends nothing. */
+/* An XRC target sends no requests. */
 static void create__xrc_recv_with_an_operation__is_eopnotsupp(void **state)
 {
     const struct api *api = *state;
@@ -136,7 +136,7 @@ static void to_qp_ex__created_without_operations__is_null(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-/* What was granted is said, as by ibv_create_qp(). */
+/* The granted capabilities are written back, as by ibv_create_qp(). */
 static void create__capabilities__are_written_back(void **state)
 {
     const struct api *api = *state;

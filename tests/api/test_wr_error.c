@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_wr_*(): what is refused, and when. */
+/* ibv_wr_*(): which calls are refused, and when. */
 #include "api/wr.h"
 
 #include <string.h>
@@ -228,7 +228,7 @@ static void complete__one_mistake__nothing_is_posted(void **state)
         }
         assert_int_equal(ibv_wr_complete(wr.qp), mistakes[i].error);
     }
-    /* Had anything been posted, it would be done by the time this is. */
+    /* A request that was posted by mistake would complete before this request. */
     ibv_wr_start(wr.qp);
     wr_name(&wr, 3);
     ibv_wr_rdma_write(wr.qp, wr.rkey, wr.remote + 64);
@@ -257,7 +257,7 @@ static void complete__several_mistakes__the_first_counts(void **state)
     wr_close(&wr);
 }
 
-/* The whole queue in one batch, and not one more. */
+/* One batch fills the whole queue; one more request fails. */
 static void complete__exactly_full__is_posted(void **state)
 {
     struct wr wr;
@@ -308,7 +308,7 @@ static void complete__in_error__is_flushed(void **state)
     wr_close(&wr);
 }
 
-/* A list has no place for what FLUSH asks; ATOMIC_WRITE it can carry. */
+/* struct ibv_send_wr has no members for the arguments of FLUSH; it can carry an ATOMIC_WRITE. */
 static void post_send__flush__is_einval(void **state)
 {
     struct wr wr;
@@ -332,7 +332,7 @@ static int post_in_child(struct wr *wr)
     return 0;
 }
 
-/* Forked inside a batch: the lock is held by nobody that the child has. */
+/* The process forks inside a batch: the child has no thread that holds the lock. */
 static void complete__in_a_forked_child__is_eio(void **state)
 {
     struct wr wr;
@@ -350,7 +350,7 @@ static void complete__in_a_forked_child__is_eio(void **state)
     wr_close(&wr);
 }
 
-/* A program whose own code failed half way does not finish its batch. */
+/* A program that fails during a batch does not finish the batch. */
 static void destroy__inside_a_batch__is_done(void **state)
 {
     struct wr wr;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_wr_*() of datagrams, unreliable connections and XRC: what they must be told besides. */
+/* ibv_wr_*() for datagrams, unreliable connections and XRC, with the setters that these types
+ * need. */
 #include "api/wr.h"
 
 #include <fcntl.h>
@@ -16,7 +17,7 @@ static struct ibv_ah *to_ourselves(const struct api *api, struct ibv_pd *pd)
     return ah;
 }
 
-/* Both sides of @type; a is posted to with ibv_wr_*(), for @operations. */
+/* Opens two connected queue pairs of @type. a is posted to with ibv_wr_*() for @operations. */
 static void open_pair(struct wr *wr, const struct api *api, enum ibv_qp_type type,
                       uint64_t operations)
 {
@@ -42,7 +43,7 @@ static void open_datagrams(struct wr *wr, const struct api *api)
     open_pair(wr, api, IBV_QPT_UD, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM);
 }
 
-/* The setters come in any order, and each datagram goes its own way. */
+/* The setters can be called in any order, and each datagram has its own destination. */
 static void datagrams__each_with_an_address__arrive(void **state)
 {
     const struct api *api = *state;
@@ -171,7 +172,7 @@ static void unreliable__write_with_immediate__arrives(void **state)
 
 /* ---- XRC ---------------------------------------------------------------- */
 
-/* a sends; what it sends lands in a shared queue of the domain. */
+/* An initiator a that sends to an SRQ of the domain. */
 struct xrc {
     struct wr wr; /* only a, and the buffer of b */
     struct ibv_xrcd *xrcd;

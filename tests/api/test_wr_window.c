@@ -50,7 +50,7 @@ static void bind(struct stage *stage, uint64_t id)
     ibv_wr_bind_mw(stage->wr.qp, stage->mw, stage->rkey, &info);
 }
 
-/* b writes through the window; how that ends. */
+/* Writes through the window from b. Returns the status. */
 static enum ibv_wc_status use(struct stage *stage)
 {
     struct side *b = &stage->wr.pair.b;
@@ -64,7 +64,7 @@ static enum ibv_wc_status use(struct stage *stage)
     return api_wait(b->cq).status;
 }
 
-/* The key is told to the peer in the same batch. */
+/* A SEND in the same batch carries the key to the peer. */
 static void bind_mw__of_type_2__opens_the_memory(void **state)
 {
     struct stage stage;
@@ -111,7 +111,7 @@ static void local_inv__of_a_bound_window__closes_it(void **state)
     close_stage(&stage);
 }
 
-/* The window is b's, and a has no use for it any more. */
+/* The window belongs to b, and a no longer needs it. */
 static void send_inv__to_the_peer_that_bound_it__closes_it(void **state)
 {
     const struct api *api = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* XRC: domains, queues with numbers, both ends of a connection, and handles of one that is
- * there. */
+/* XRC: domains, SRQs with numbers, both ends of a connection, and further handles of a queue
+ * pair. */
 #include "api/api.h"
 
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static void expect_not_open(struct ibv_context *context, struct ibv_qp_open_attr
     assert_int_equal(errno, error);
 }
 
-/* A sending end, and what it reaches: a domain with two queues, whose receives complete in cq. */
+/* An initiator and its target: a domain with two SRQs, whose receives complete in cq. */
 struct stand {
     const struct api *api;
     struct side a;
@@ -417,8 +417,8 @@ static void open_qp__of_what_is_not_there__is_einval(void **state)
     stand_close(&stand);
 }
 
-/* rule XRC.HANDLES: who opened the domain through its inode, in another context, has the queue pair
- * until it gives it back; both are told of its events. */
+/* rule XRC.HANDLES: a process that opened the domain through its inode, in another context, keeps
+ * the queue pair until it frees its handle. Both handles get its events. */
 static void open_qp__in_another_context__is_the_same_queue_pair(void **state)
 {
     const struct api *api = *state;

@@ -18,7 +18,7 @@ struct ibv_qp_init_attr_ex wr_init(const struct api *api, struct ibv_cq *cq, uin
     };
 }
 
-/* As api_connect(), and the peer may flush. */
+/* Connects as api_connect(), and allows the peer to flush. */
 static void connect_flushable(const struct api *api, struct ibv_qp *qp, uint32_t peer)
 {
     struct ibv_qp_attr attr = api_attr(api, peer);

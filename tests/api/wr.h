@@ -9,7 +9,8 @@
 #define WR_CAPACITY 16u
 #define WR_INLINE   1024u
 
-/* Of <infiniband/verbs.h> since rdma-core 45, where struct ibv_qp_ex has one operation more. */
+/* Names from <infiniband/verbs.h> since rdma-core 45, where struct ibv_qp_ex has one more
+ * operation. */
 #define WR_WITH_FLUSH          (1u << 11)
 #define WR_ACCESS_FLUSH_GLOBAL (1u << 8)
 #define WR_FLUSH_GLOBAL        1u
@@ -26,7 +27,7 @@ static_assert(offsetof(struct wr_newer_qp_ex, wr_flush) == 352, "as programs wer
 #endif
 #define wr_flush_of(qp) (((struct wr_newer_qp_ex *)(qp))->wr_flush)
 
-/* Everything that an RC queue pair does to the peer's memory or to the peer. */
+/* All operations of an RC queue pair that involve the peer. */
 #define WR_OPERATIONS                                                                              \
     (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |        \
      IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
@@ -44,10 +45,10 @@ struct wr {
 void wr_open(struct wr *wr, const struct api *api);
 void wr_close(struct wr *wr);
 
-/* What ibv_create_qp_ex() wants for a queue pair that has @operations. */
+/* Returns the attributes of ibv_create_qp_ex() for a queue pair with @operations. */
 struct ibv_qp_init_attr_ex wr_init(const struct api *api, struct ibv_cq *cq, uint64_t operations);
 
-/* The id of the next request, which is signalled. */
+/* Sets the wr_id of the next request, which is signalled. */
 void wr_name(struct wr *wr, uint64_t id);
-/* ibv_wr_set_sge() on a's buffer. */
+/* Calls ibv_wr_set_sge() for a's buffer. */
 void wr_set(struct wr *wr, size_t offset, uint32_t length);
