@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* copy_limit.c - what two cores can do that move a stream and do nothing else.
+/* copy_limit.c - the rate at which two cores can copy a stream, and do nothing else.
  *
  *   copy_limit OCTETS SECONDS
  *
- * The one copies packets of 4096 octets of a message into a ring while it sums them, the other sums
- * what is in the ring and copies it into its own memory: what RoCEv2 over shared memory cannot do
- * without. The ring holds as many packets as a queue pair has in flight. Prints one line of JSON.
+ * One core copies packets of 4096 bytes of a message into a ring while it computes their CRC. The
+ * other core computes the CRC of the packets in the ring and copies them to its own memory. RoCEv2
+ * over shared memory needs at least this work. The ring holds as many packets as a queue pair has
+ * in flight. Prints one line of JSON.
  */
 #include <pthread.h>
 #include <sched.h>

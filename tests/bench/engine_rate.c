@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_rate.c - what one message costs both engines together, without any port.
+/* engine_rate.c - the time that one message takes in both engines together, without any port.
  *
  *   engine_rate [rc|uc|ud|xrc|write [octets [active [idle [messages [each]]]]]]
  *
- * Two engines in one thread hand their frames to each other, every octet copied and summed as a
- * port would. Prints nanoseconds per message: SENDs with receives, or WRITEs by RC. Queue pairs
- * have one message in turn, SIDES_WINDOW outstanding in all; or every one has @each outstanding (at
- * most SIDES_WINDOW), and has its next where one completed. How many frames that takes is counted
- * too.
+ * Two engines in one thread pass their frames to each other. Every byte is copied and covered by a
+ * CRC, as a port would do. Prints nanoseconds per message and the number of frames: SENDs with
+ * receives, or WRITEs over RC. The queue pairs send one message in turn, with SIDES_WINDOW
+ * outstanding in all. With "each", every queue pair keeps that many outstanding (at most
+ * SIDES_WINDOW), and posts the next message when one completes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 static uint8_t frames[SIDES_BURST][SIDES_FRAME];
 static uint64_t carried;
 
-/* Frames of one engine into the other. */
+/* Passes frames of one engine to the other. */
 static void carry(struct side *from, struct side *to)
 {
     static struct uro_tx tx[SIDES_BURST];
@@ -34,7 +34,7 @@ static void carry(struct side *from, struct side *to)
     carried += count;
 }
 
-/* Every queue pair in turn, round and round until all messages were sent and received. */
+/* Sends from each queue pair in turn until all messages were sent and received. */
 static void in_turn(struct side sides[2], const struct plan *plan, uint32_t messages)
 {
     bool receives = plan->opcode == URO_WR_SEND;
@@ -52,7 +52,7 @@ static void in_turn(struct side sides[2], const struct plan *plan, uint32_t mess
     }
 }
 
-/* A receive again where one was used. */
+/* Posts a receive for each receive that completed. */
 static uint32_t receive_again(struct side *side, const struct plan *plan)
 {
     struct uro_cqe cqes[SIDES_BURST];
@@ -63,8 +63,8 @@ static uint32_t receive_again(struct side *side, const struct plan *plan)
     return count;
 }
 
-/* Every queue pair has plan->each outstanding, and receives for them at the other side: before, and
- * when this ends. */
+/* Keeps plan->each messages outstanding at every queue pair, with as many receives posted at the
+ * other side before and after. */
 static void windows(struct side sides[2], const struct plan *plan, uint32_t messages)
 {
     struct uro_cqe cqes[SIDES_BURST];
@@ -81,7 +81,7 @@ static void windows(struct side sides[2], const struct plan *plan, uint32_t mess
     }
 }
 
-/* Returns nanoseconds. */
+/* Runs the plan. Returns nanoseconds. */
 static uro_time run(struct side sides[2], const struct plan *plan, uint32_t messages)
 {
     uro_time start = sides_now();
@@ -93,7 +93,7 @@ static uro_time run(struct side sides[2], const struct plan *plan, uint32_t mess
     return sides_now() - start;
 }
 
-/* Neighbours are asked, memory is touched. */
+/* Resolves the neighbours and touches the memory, so that both are ready. */
 static void get_ready(struct side sides[2], const struct plan *plan)
 {
     uint32_t before = plan->messages / 10 + 1;

@@ -3,10 +3,12 @@
  *
  *   idle_wake DEVICE PEER SECONDS MESSAGES    entries of UROCE_DEVICES
  *
- * Prints one line of JSON: the share of a processor that the busier process uses while both wait for
- * an event, and the same while both sleep without having asked for one; the time from the post of a SEND
- * in the one to its completion in the other, which waited for it, median and 99 %; and the median of the
- * same through a pipe.
+ * Prints one line of JSON:
+ *   - the share of a processor that the busier process uses while both wait for an event
+ *   - the same share while both sleep without having requested an event
+ *   - the time from the post of a SEND in one process to its completion in the other process, which
+ *     waits for it: median and 99 %
+ *   - the median of the same time through a pipe
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -80,7 +82,7 @@ static void connect_to_peer(struct end *end)
     one_connect(end->qp, &said.gid, said.qpn);
 }
 
-/* With the CQ armed, empty, and no event waiting. */
+/* Waits for one event, with the CQ armed and empty and no event pending. */
 static void wait_one(const struct end *end)
 {
     struct ibv_cq *cq;
@@ -130,12 +132,13 @@ static void sleep_for(double seconds)
     (void)nanosleep(&time, NULL);
 }
 
-/* Both sides measure themselves; the one that is told answers for both. */
+/* Measures the processor share of both sides. The side that receives the other's value returns the
+ * larger. */
 static double share(const struct end *end, bool asks)
 {
     double mine, other;
 
-    sleep_for(0.5); /* what was going on has ended */
+    sleep_for(0.5); /* earlier work has ended */
     meet(end);
     double before = used(), start = (double)one_now_ns();
     sleep_for(end->seconds);
@@ -160,7 +163,7 @@ static double nth_us(int64_t *took, unsigned count, unsigned per_cent)
     return (double)took[(uint64_t)(count - 1) * per_cent / 100] * 1e-3;
 }
 
-/* What a message takes that goes through the kernel's pipe: nobody wakes sooner. */
+/* Measures the time of a message through a kernel pipe, the lower limit of a wake-up. */
 static void wake_by_pipe(const struct end *end, bool asks, int64_t *took)
 {
     int64_t sent;
@@ -238,7 +241,7 @@ int main(int argc, char **argv)
                        .seconds = strtod(argv[3], NULL),
                        .messages = (unsigned)strtoul(argv[4], NULL, 0) };
     ONE_MUST(end.messages > 0);
-    (void)close(asks ? there[0] : back[0]); /* who has gone is heard */
+    (void)close(asks ? there[0] : back[0]); /* lets each side detect that the other has gone */
     (void)close(asks ? back[1] : there[1]);
     ONE_MUST(setenv("UROCE_DEVICES", argv[asks ? 1 : 2], 1) == 0);
     play(&end, asks);

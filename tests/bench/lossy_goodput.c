@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lossy_goodput.c - what a stream of WRITEs keeps of a link that loses or reorders, in virtual time.
+/* lossy_goodput.c - the goodput of a stream of WRITEs on a link that loses or reorders frames, in
+ * virtual time.
  *
  *   lossy_goodput LOSE LATE OCTETS MESSAGES SEED [QUEUE MARK]
  *
  *   LOSE, LATE   frames in 65536 that are lost, or overtaken
- *   QUEUE, MARK  a switch on the way has 10 Gb/s, a queue of so many octets, and marks what comes when it holds
- *                more than MARK (0: marks nothing)
+ *   QUEUE, MARK  a switch on the path has 10 Gb/s and a queue of QUEUE bytes. It marks frames that
+ *                arrive while the queue holds more than MARK bytes (0: marks no frame)
  *
- * 25 Gb/s, half of 50 us each way, and a transmit ring of a few frames, as a card has one: the engine
- * does not send into a queue without an end. Processors take no time. Prints one line of JSON.
+ * The link has 25 Gb/s, a delay of 25 us each way, and a transmit ring of a few frames, as a card
+ * has: the engine does not send into an endless queue. Processors take no time. Prints one line of
+ * JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>

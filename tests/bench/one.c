@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* one.c - the first device and RC queue pairs of it, for programs that measure. */
+/* one.c - the first device and RC queue pairs on it, for benchmark programs. */
 #include "one.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* one.h - the first device, by the verbs that programs use, and RC queue pairs of it; for programs
- * that measure. What fails ends the program, which says where.
+/* one.h - the first device and RC queue pairs on it, with plain verbs, for benchmark programs. A
+ * failure ends the program with the line of the failed call.
  */
 #pragma once
 
@@ -15,9 +15,10 @@
 void one_must(int holds, const char *what, const char *file, int line);
 
 struct ibv_context *one_open(void);
-/* RC, @depth requests of one element each way. */
+/* Creates an RC queue pair with @depth requests of one element each way. */
 struct ibv_qp *one_qp(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t depth);
-/* To RTS, first PSN 0 both ways, one READ or atomic outstanding; the peer may write and read. */
+/* Moves the queue pair to RTS with first PSN 0 both ways and one READ or atomic outstanding. The
+ * peer may write and read. */
 void one_connect(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qpn);
-/* Of CLOCK_MONOTONIC, which all processes share. */
+/* Returns the time of CLOCK_MONOTONIC, which all processes share. */
 int64_t one_now_ns(void);

@@ -6,9 +6,9 @@
  *   port_rate LINK PEER LENGTH SECONDS inside      both ports in one thread: the cost of both
  *   port_rate LINK PEER LENGTH SECONDS pingpong    one frame to and fro
  *
- * LENGTH in octets of a frame, which has the headers of a RoCE packet that a link does not lend; A+B, of pingpong, is two
- * that leave together, with an ICRC.
- * Prints one line of JSON. Needs UROCE_DPDK_PLUGIN and UROCE_MEMIF_PLUGIN where the plug-ins are not installed.
+ * LENGTH is the length of a frame in bytes. The frame has the headers of a RoCE packet that a link
+ * does not lend. With pingpong, A+B sends two frames together, with an ICRC. Prints one line of
+ * JSON. Needs UROCE_DPDK_PLUGIN and UROCE_MEMIF_PLUGIN where the plug-ins are not installed.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -90,7 +90,7 @@ static uint32_t receive(struct uro_port *port, uint32_t *length)
     return count;
 }
 
-/* What goes to and fro. */
+/* Frames of one ping-pong exchange. */
 struct trip {
     struct uro_tx tx[2];
     uint32_t count;
@@ -111,7 +111,8 @@ static void give(struct uro_port *port, const struct trip *trip)
     port->ops->transmit(port, trip->tx, trip->count);
 }
 
-/* False when the whole of it does not come in time: what came of it is forgotten. */
+/* Takes all frames of an exchange. Returns false, and drops the frames, when some are missing after
+ * the time limit. */
 static bool take(struct uro_port *port, const struct trip *trip)
 {
     double until = 0;
@@ -139,14 +140,14 @@ static uint32_t send(struct uro_port *port, const struct uro_tx *tx)
     return room;
 }
 
-/* A link that has no peer yet may find one while it is asked for. */
+/* Polls a link, which may then find its peer. */
 static void look_for_peer(struct uro_port *port)
 {
     if (port != NULL)
         (void)port->ops->link_up(port);
 }
 
-/* The other process: sends for ever, or answers for ever. */
+/* Runs the other process: sends, or returns frames, for ever. */
 static void serve(const struct options *options)
 {
     static struct uro_tx tx[URO_PORT_BURST];
@@ -166,7 +167,7 @@ static void serve(const struct options *options)
     }
 }
 
-/* From @out, when this process sends at all, to @port. */
+/* Counts the frames that arrive at @port. Sends them from @out, if this process sends. */
 static void count_frames(struct uro_port *port, struct uro_port *out, const struct options *options)
 {
     static struct uro_tx tx[URO_PORT_BURST];
@@ -253,7 +254,7 @@ int main(int argc, char **argv)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         serve(&options);
     }
-    /* In one process a memif server must be there before its client. */
+    /* In one process a memif server must be opened before its client. */
     bool peer_first = options.inside && strstr(options.peer, "server") != NULL;
     struct uro_port *out = peer_first ? kit_open(options.peer, 0) : NULL;
     struct uro_port *port = kit_open(options.link, 0);

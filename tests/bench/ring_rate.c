@@ -18,13 +18,13 @@
 #define RING      256u
 #define FRAME_MAX 256u /* room for 64 octets and every header */
 
-/* A frame and the word that says whether there is one share a line of memory. */
+/* A slot: a frame, and in the same cache line the word that shows whether the slot is full. */
 struct slot {
     _Alignas(64) atomic_uint length; /* 0: free */
     uint8_t octets[FRAME_MAX];
 };
 
-/* One producer, one consumer. Neighbours in memory would slow each other. */
+/* A ring with one producer and one consumer. Their variables are in different cache lines. */
 struct ring {
     _Alignas(128) uint32_t tail; /* the producer's */
     uint32_t free;               /* so far it knows slots to be */
@@ -49,7 +49,7 @@ static struct slot *slot_of(struct ring *ring, uint32_t number)
     return &ring->slots[number % RING];
 }
 
-/* They become free in turn. */
+/* Returns the number of free slots. Slots become free in order. */
 static uint32_t ring_room(struct ring *ring)
 {
     uint32_t room = ring->free - ring->tail;
@@ -62,7 +62,7 @@ static uint32_t ring_room(struct ring *ring)
     return room < SIDES_BURST ? room : SIDES_BURST;
 }
 
-/* The last first: the consumer looks at the first one meanwhile. */
+/* Writes the frames, the last first, because the consumer polls the first slot meanwhile. */
 static void ring_put(struct ring *ring, const struct uro_tx *tx, uint32_t count)
 {
     for (uint32_t i = count; i-- > 0;) {
@@ -75,7 +75,7 @@ static void ring_put(struct ring *ring, const struct uro_tx *tx, uint32_t count)
     ring->tail += count;
 }
 
-/* Lent until ring_release(). */
+/* Lends the received frames until ring_release(). */
 static uint32_t ring_get(struct ring *ring, struct uro_pkt *pkts)
 {
     uint32_t count = 0;
@@ -140,8 +140,8 @@ static void receive_all(const struct end *end)
 
 /* ---- to and fro ---------------------------------------------------------- */
 
-/* Returns when the peer's message @number is here, or false when there will be none. The last octet
- * of a WRITE says its number; a SEND has its completion. */
+/* Waits for the peer's message @number. Returns false when no more messages come. The last byte of
+ * a WRITE is its number; a SEND has a completion. */
 static bool wait_message(const struct end *end, uint32_t number, uint32_t *received)
 {
     const _Atomic uint8_t *last =

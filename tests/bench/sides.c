@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sides.c - two engines with connected queue pairs, for programs that measure. */
+/* sides.c - two engines with connected queue pairs, for benchmark programs. */
 #include "sides.h"
 
 #include <stdio.h>
@@ -65,7 +65,7 @@ struct uro_engine_config sides_config(unsigned number)
                                        .seed = { (uint8_t)number } };
 }
 
-/* What is sent, and where it is written, lie one behind the other. */
+/* Returns the offset of the second half of the memory: the source. The first half is the target. */
 static uint32_t half(const struct plan *plan)
 {
     return plan->octets > SIDES_FRAME ? plan->octets : SIDES_FRAME;
@@ -221,7 +221,7 @@ void sides_post(struct side sides[static 2], unsigned from, uint32_t qp, const s
         wqe->to.qpn = uro_qp_number(peer->qps[qp]);
         wqe->qkey = 7;
     }
-    /* The second half: a WRITE goes to the first. */
+    /* The source is the second half: a WRITE goes to the first half. */
     wqe->sges[0] = (struct uro_sge){ (uintptr_t)side->memory + half(plan), plan->octets,
                                      uro_key_number(&side->key) };
     uro_wq_publish(wq, 1);

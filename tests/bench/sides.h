@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sides.h - two engines with connected queue pairs, for programs that measure.
+/* sides.h - two engines with connected queue pairs, for benchmark programs.
  *
- * A side is used by one thread at a time. Memory is never given back: the program ends soon.
+ * One thread at a time uses a side. Memory is never freed, because the program ends soon.
  */
 #pragma once
 
@@ -37,26 +37,28 @@ struct plan {
     uro_time now;                  /* for these */
 };
 
-/* Ends the program when it knows no such kind: rc, uc, ud, xrc, or write (by RC). */
+/* Parses the kind: rc, uc, ud, xrc, or write (by RC). Ends the program for any other name. */
 void sides_kind(struct plan *plan, const char *name);
 
-/* Of engine 1 and 2, whose address is 10.0.0.@number. */
+/* Returns the configuration of engine 1 or 2, whose address is 10.0.0.@number. */
 struct uro_engine_config sides_config(unsigned number);
 
-/* Both engines, unless there are, and plan->active + plan->idle queue pairs between them. */
+/* Creates both engines if they do not exist yet, and connects plan->active + plan->idle queue pairs
+ * between them. */
 void sides_connect(struct side sides[static 2], const struct plan *plan);
 
-/* Of the clock that engines made here are driven by. */
+/* Returns the time of the clock of these engines. */
 uro_time sides_now(void);
 
-/* Whoever runs out of receives, or of room for requests, has a mistake. */
+/* Post requests. A full queue ends the program: the caller has a bug. */
 void sides_post_receive(struct side *side, uint32_t qp, const struct plan *plan);
 void sides_post(struct side sides[static 2], unsigned from, uint32_t qp, const struct plan *plan);
 
-/* What @side completed, all of it well; wr_id is the number of the queue pair. */
+/* Takes the completions of @side, which must be successful; wr_id is the number of the queue
+ * pair. */
 uint32_t sides_completed(struct side *side, struct uro_cqe cqes[static SIDES_BURST]);
 
-/* Counts what @side completed, @received apart. */
+/* Counts the completions of @side; counts those of receives in @received. */
 uint32_t sides_poll(struct side *side, uint32_t *received);
 
 void *sides_take(size_t size);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* udp_trips.c - what the kernel's UDP alone takes to and fro between two programs that never sleep.
+/* udp_trips.c - the round trip of the kernel's UDP alone, between two programs that never sleep.
  *
  *     udp_trips LENGTH PORT              answers until nothing comes for a second
  *     udp_trips LENGTH PORT HOST TRIPS   asks; prints the median and 99.9 % of half a round trip
  *
- * LENGTH in octets of payload; A+B is two packets that leave by one call, cut by the kernel, to a receiver who asks for
- * what RoCE has to know of packets.
+ * LENGTH is the length of the payload in bytes. A+B sends two packets by one call, which the kernel
+ * segments. The receiver requests the header fields that RoCE needs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 #define OCTETS_MAX 65000u
 #define SILENCE    1000000000u
-/* Of <linux/udp.h>. */
+/* Names from <linux/udp.h>. */
 #define UDP_OPTION_SEGMENT 103
 #define UDP_OPTION_GRO     104
 #define WARM               1000u
@@ -60,7 +60,7 @@ static ssize_t try_take(int fd, struct sockaddr_in *from, bool told)
     return recvmsg(fd, &message, MSG_DONTWAIT);
 }
 
-/* False when nothing comes. */
+/* Receives a message. Returns false when nothing arrives. */
 static bool take(int fd, struct sockaddr_in *from, const struct length *length, uint64_t patience)
 {
     uint64_t until = now() + patience;
@@ -102,7 +102,7 @@ static void ask_for(int fd, int level, int option)
         die("setsockopt");
 }
 
-/* As lib/io/udp/sock.c. */
+/* Opens a socket with the options that lib/io/udp/sock.c sets. */
 static int open_socket(const struct length *length)
 {
     int fd = socket(AF_INET, SOCK_DGRAM, 0);

@@ -62,7 +62,7 @@ static void keep(struct stage *s, struct uro_conn *conn)
         uro_conn_close(conn, s->now);
 }
 
-/* What the manager says is read, what it tells is heard. */
+/* Takes the messages and events of the manager. */
 static void listen_to(struct stage *s)
 {
     struct uro_conn_event event;
@@ -87,7 +87,7 @@ static void raw(struct stage *s)
     uro_cm_receive(s->cm, &route, mad, s->now);
 }
 
-/* A message with fields that fit what is going on, some of them changed. */
+/* Delivers a message whose fields fit the present state, some of them changed. */
 static void message(struct stage *s)
 {
     const struct uro_cm_route route = route_from(2 + next(s) % 2);

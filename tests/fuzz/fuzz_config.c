@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static char folder[64];
 static char path[96];
 
-/* Not assert(): it must hold in every build. */
+/* Aborts unless @condition. Unlike assert(), it works in every build. */
 static void demand(bool condition)
 {
     if (!condition)
@@ -32,7 +32,7 @@ static void clean_up(void)
     (void)rmdir(folder);
 }
 
-/* What a configuration can name. */
+/* Creates the files and variables that a configuration can name. */
 static void prepare(void)
 {
     if (folder[0] != '\0')
@@ -49,7 +49,8 @@ static bool ends(const char *text, size_t size)
     return memchr(text, '\0', size) != NULL;
 }
 
-/* Over UDP sockets the kernel routes: everyone is on the link. */
+/* Returns whether the prefix length is valid. Over UDP sockets the kernel routes, so all hosts are
+ * on the link. */
 static bool is_prefix(const struct uro_device_config *config, uint8_t bits)
 {
     return uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES)

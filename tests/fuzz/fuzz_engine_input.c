@@ -29,14 +29,14 @@
 
 #define BODY  1100u
 #define KINDS 12u
-/* What a fuzzer cannot guess stands for the real one when its first octet is this. */
+/* A first byte with this value stands for a real value that a fuzzer cannot guess. */
 #define REAL        0xfeu /* R_Key of the region, Q_Key, XRC SRQ */
 #define REAL_WINDOW 0xfdu
 #define REAL_BOUND  0xfcu /* the window of type 2 */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The queue pair that a packet is for. */
+/* Returns the queue pair that a packet is for. */
 static const struct uro_qp *addressee(const struct stage *stage, const struct uro_opcode *op)
 {
     if (op->name == NULL)
@@ -87,7 +87,7 @@ static void mend_ext(const struct stage *stage, unsigned ext, uint8_t *at)
     }
 }
 
-/* True when it goes to the group. */
+/* Corrects the fields of a packet. Returns true when the packet goes to the group. */
 static bool mend(const struct stage *stage, uint8_t *bth, uint32_t length)
 {
     const struct uro_opcode *op = &uro_opcodes[bth[0]];
@@ -189,7 +189,7 @@ static void post_more(struct stage *stage, uint8_t argument)
 
 static struct managed managed;
 
-/* Carries out one step; returns the octets it took. */
+/* Runs one step. Returns the number of input bytes that it used. */
 static size_t step(struct stage *stage, uint8_t kind, uint8_t argument, const uint8_t *rest,
                    size_t left)
 {

@@ -231,7 +231,7 @@ void fuzz_host_pass(uro_time how_long)
     now += how_long;
 }
 
-/* True while there is more to do now. */
+/* Runs each engine once. Returns whether more work is due now. */
 static bool run_all(void)
 {
     bool more = false;

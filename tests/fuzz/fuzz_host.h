@@ -11,7 +11,7 @@
 
 #define FUZZ_DEVICES 2u
 
-/* The devices; the first call configures them. */
+/* Returns the devices. The first call configures them. */
 struct uro_device *const *fuzz_host_devices(void);
 
 /* Aborts unless @condition: it must hold in every build. */
@@ -19,19 +19,20 @@ void fuzz_demand(bool condition);
 
 void fuzz_host_pass(uro_time how_long);
 
-/* Runs the engines until nothing moves, within a bound. */
+/* Runs the engines until no frame is left to send, within a bound. */
 void fuzz_host_settle(void);
 
-/* Lets time pass, timer by timer, until no connection is left. Fails when that does not happen. */
+/* Advances the time, timer by timer, until no connection is left. Fails when a connection
+ * remains. */
 void fuzz_host_forget_connections(void);
 
-/* Bit n: the n-th frame of each 32 is lost. */
+/* Sets which frames are lost. Bit n: the n-th frame of each 32. */
 void fuzz_host_lose(uint32_t mask);
 void fuzz_host_link(bool up);
 
-/* The device is gone, until fuzz_host_restore() brings all of them back. */
+/* Removes the device until fuzz_host_restore() restores all devices. */
 void fuzz_host_remove(uint32_t which);
 void fuzz_host_restore(void);
 
-/* Is shown every frame before it is sent; NULL: nobody is. */
+/* Sets the function that gets every frame before it is sent, or NULL. */
 void fuzz_host_watch(void (*seen)(const uint8_t *octets, uint32_t length));

@@ -46,7 +46,7 @@ void fuzz_manager_listen(struct managed *managed, struct stage *stage)
             keep(managed, stage, event.conn);
 }
 
-/* Fields that fit a connection of the application's, or a new one. */
+/* Fills in fields that fit a connection of the application, or a new connection. */
 static void describe(struct uro_cm_msg *msg, const struct uro_conn *conn)
 {
     msg->value[URO_CM_LOCAL_ID] = conn != NULL && conn->peer_id != 0 ? conn->peer_id : 7;
@@ -106,7 +106,7 @@ static void connect_out(struct managed *managed, struct stage *stage, uint8_t ho
         keep(managed, stage, conn);
 }
 
-/* The queue pair becomes what the connection says. */
+/* Modifies the queue pair as the connection demands. */
 static void apply(const struct uro_conn *conn, struct stage *stage, uint8_t which)
 {
     static const enum uro_qp_state states[3] = { URO_QPS_INIT, URO_QPS_RTR, URO_QPS_RTS };

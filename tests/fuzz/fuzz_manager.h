@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_manager.h - connections of the stage's engine: messages of the peer come as packets to QP1,
- * an application listens and does what the script says.
+/* fuzz_manager.h - connections of the stage's engine: messages of the peer arrive as packets to
+ * QP1. An application listens and acts as the script demands.
  */
 #pragma once
 
@@ -17,13 +17,14 @@ struct managed {
 void fuzz_manager_open(struct managed *managed, struct stage *stage);
 void fuzz_manager_close(struct managed *managed, struct stage *stage);
 
-/* Events are heard. */
+/* Takes the events of the connection manager, and keeps the connection requests. */
 void fuzz_manager_listen(struct managed *managed, struct stage *stage);
 
-/* Octet 0: the kind; 1: which connection it is about, of those that the application has; then
- * pairs: a field and what it is instead of what fits. */
+/* Delivers a message. Byte 0: the kind; byte 1: index of the application's connection that the
+ * message is for; then pairs: a field and its value in place of the fitting value. */
 void fuzz_manager_message(struct managed *managed, struct stage *stage, const uint8_t *octets,
                           uint32_t length);
 
-/* Low 3 bits: what; the others: to which connection, and for connecting how. */
+/* Runs an action of the application. Low 3 bits of @argument: the action; the others: the
+ * connection, and the kind of a connect. */
 void fuzz_manager_act(struct managed *managed, struct stage *stage, uint8_t argument);

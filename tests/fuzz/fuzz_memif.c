@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_memif.c - an input is what the other side of a memif does: the messages it says, with
- * descriptors or without, and what it writes into the rings and buffers that both have, while the
- * port is driven in between. The first octet says whether it is a client or a server, and whether
- * it begins with a connection that is up.
+/* fuzz_memif.c - the input controls the peer of a memif: its messages, with descriptors or without,
+ * and its writes to the shared rings and buffers. The port runs in between. The first byte selects
+ * client or server, and whether the peer begins with an established connection.
  *
- * Nothing that is lent lies outside of memory, a payload is shared only where only a payload is, no
- * descriptor is left, and a peer that keeps the rules is served afterwards.
+ * Invariants: lent frames lie inside memory, only payload is shared, no descriptor leaks, and a
+ * valid peer is served afterwards.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -53,7 +52,7 @@ static uint16_t next16(void)
     return (uint16_t)(high << 8 | next());
 }
 
-/* Mostly near what has a meaning, seldom anything. */
+/* Returns a value that is mostly near a meaningful value, and seldom random. */
 static uint32_t next32(void)
 {
     const uint8_t kind = next();
@@ -123,7 +122,7 @@ static void go(void)
     keep(&peer.control, -1);
 }
 
-/* A server is told where things are. */
+/* Stores the region and the ring addresses that the client sent to the server. */
 static void learn(const struct uro_memif_message *message, int fd)
 {
     const uint32_t offset = uro_memif_get32(message, URO_MEMIF_RING_OFFSET);
@@ -156,7 +155,7 @@ static bool say(const struct uro_memif_message *message, int fd)
            memif_peer_say(peer.control, message, sizeof *message, &fd, fd >= 0);
 }
 
-/* What a server that keeps the rules says next. */
+/* Sends the next message of a valid server. */
 static void answer(void)
 {
     struct uro_memif_message message;
@@ -177,7 +176,7 @@ static void answer(void)
     (void)say(&message, -1);
 }
 
-/* Likewise a client: by what it said so far. */
+/* Sends the next message of a valid client, depending on its messages so far. */
 static void say_next(unsigned step)
 {
     struct uro_memif_message message = memif_peer_init(0, "");
@@ -221,7 +220,7 @@ static bool in_memory(const uint8_t *from, uint32_t length)
     return false;
 }
 
-/* As the engine does, in memory of exactly its size. */
+/* Reads the packet as the engine does, in memory of exactly its size. */
 static void look_at(const struct uro_pkt *pkt)
 {
     const uint32_t head_length = pkt->shared != NULL ? URO_FRAME_HEAD : pkt->length;
@@ -274,7 +273,7 @@ static void transmit(uint32_t length)
         port->ops->transmit(port, &tx, 1);
 }
 
-/* Nobody who sleeps is woken by nothing. */
+/* Arms the port once. An armed port that is up must have a ring whose frames wake it. */
 static void sleep_once(void)
 {
     if (uro_port_arm(port))
@@ -344,7 +343,7 @@ static void write_desc(void)
     memif_peer_put(ring, which >> 3, desc);
 }
 
-/* A frame that is right, and then changed. */
+/* Writes a valid frame, and then changes it. */
 static void write_frame(void)
 {
     static uint8_t made[MADE_FRAME_MAX], payload[4096];
@@ -431,7 +430,7 @@ static void step(void)
     }
 }
 
-/* Whatever was, one that keeps the rules is served. */
+/* Checks that a valid peer is served, whatever happened before. */
 static void serve_a_good_one(void)
 {
     give_back();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_memory.c - regions that become others, device memory, domains of domains, and that nothing
- * is left of it; see fuzz_objects.h. */
+/* fuzz_memory.c - reregisters regions, copies device memory, and makes parent domains; checks that
+ * no object remains; see fuzz_objects.h. */
 #include "fuzz_objects.h"
 
 #include <errno.h>
@@ -25,7 +25,8 @@ struct change {
     size_t length;
 };
 
-/* Device memory and the null region, which have no address, stay what they are. */
+/* Returns whether the region may be changed. Device memory and the null region, which have no
+ * address, may not. */
 static bool may_change(const struct ibv_mr *mr, const struct change *change)
 {
     if (mr->addr == NULL || change->flags == 0 || (change->flags & ~FLAGS_KNOWN) != 0)
@@ -40,7 +41,7 @@ static bool may_change(const struct ibv_mr *mr, const struct change *change)
            (change->access & IBV_ACCESS_LOCAL_WRITE);
 }
 
-/* A new range has a new key, and what was not asked for is as before. */
+/* Checks that a new range has a new key, and that all other attributes are unchanged. */
 static void check_changed(const struct ibv_mr *now, const struct ibv_mr *before,
                           const struct change *change)
 {
@@ -53,7 +54,7 @@ static void check_changed(const struct ibv_mr *now, const struct ibv_mr *before,
     fuzz_demand((now->rkey != before->rkey) == moved && now->lkey == now->rkey);
 }
 
-/* The range is not secret from now on, whether it is taken or not. */
+/* Reregisters a region. The new range is not secret from now on, even if the call fails. */
 void fuzz_change_mr(void)
 {
     struct object *mr = fuzz_pick(MR);
@@ -82,14 +83,15 @@ void fuzz_change_mr(void)
     fuzz_demand(memcmp(mr->mr, &before, sizeof before) == 0);
 }
 
-/* Its context was closed, and took the key away. */
+/* Reregisters a region whose context was closed, which must fail: its key is invalid. */
 void fuzz_change_nothing(struct ibv_mr *mr)
 {
     fuzz_demand(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
                              IBV_ACCESS_LOCAL_WRITE) == IBV_REREG_MR_ERR_INPUT);
 }
 
-/* What is written inside is there, and nowhere else; what is not in units of four is refused. */
+/* Copies to and from device memory. The bytes must be where they were written and nowhere else.
+ * Offsets and lengths that are not multiples of four are refused. */
 void fuzz_copy_dm(void)
 {
     static uint8_t turn;
@@ -118,7 +120,7 @@ void fuzz_copy_dm(void)
     fuzz_demand(memcmp(back, all, FUZZ_DM) == 0);
 }
 
-/* A protection domain on top of another one, with a thread domain or not: both of the same
+/* Makes a parent domain of another domain, with or without a thread domain, all of the same
  * context. */
 void fuzz_make_domain(void)
 {
@@ -151,7 +153,7 @@ void fuzz_make_domain(void)
     }
 }
 
-/* Nothing is left, so nothing is counted. */
+/* Checks that no object remains in the counters. */
 void fuzz_check_unused(void)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fuzz_objects.c - see fuzz_objects.h. Memory that was not registered holds a secret, which must
- * neither change nor leave; registered ranges are set to zero first.
+ * neither change nor be sent; registered ranges are set to zero first.
  */
 #include "fuzz_objects.h"
 
@@ -238,7 +238,7 @@ static void *open_again(struct ibv_context *context)
     return ibv_open_qp(context, &attr);
 }
 
-/* Nobody sees what others left there. */
+/* Allocates device memory. It must not contain data of earlier users. */
 static struct ibv_dm *make_dm(struct ibv_context *context)
 {
     struct ibv_alloc_dm_attr attr = { .length = FUZZ_DM };
@@ -368,7 +368,7 @@ void fuzz_destroy(void)
         (void)destroy_at(number % object_count);
 }
 
-/* What is in use goes after what uses it. */
+/* Destroys all objects; those that another object uses are destroyed after it. */
 static void destroy_all(void)
 {
     bool moved = true;
@@ -399,7 +399,8 @@ static void close_contexts(void)
         fuzz_demand(ibv_close_device(contexts[i]) == 0);
 }
 
-/* Objects of closed contexts are destroyed late, and can do nothing. */
+/* Closes all contexts and destroys their objects, which have no effect any more. Opens the contexts
+ * again. */
 void fuzz_reopen(void)
 {
     close_contexts();

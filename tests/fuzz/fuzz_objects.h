@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_objects.h - what fuzz_verbs.c has made: two opened devices, objects of every kind, and memory
- * some of which is registered.
+/* fuzz_objects.h - the objects of fuzz_verbs.c: two opened devices, objects of every kind, and
+ * memory, part of which is registered.
  *
  *   fuzz_objects.c  makes and destroys
  *   fuzz_memory.c   changes regions, fills device memory, makes domains of domains
  *   fuzz_work.c     posts, polls, modifies
- *   fuzz_verbs.c    which of that an input asks for
+ *   fuzz_verbs.c    reads from the input which of these actions to run
  */
 #pragma once
 
@@ -28,7 +28,7 @@ enum kind {
     KIND_COUNT,
 };
 
-/* Octets of the input; 0 when there are none left. */
+/* Returns the next byte of the input; 0 at its end. */
 uint8_t fuzz_next(void);
 bool fuzz_more(void);
 void fuzz_feed(const uint8_t *data, size_t size);
@@ -53,24 +53,24 @@ struct object {
 };
 
 void fuzz_objects_open(void);
-/* Destroys everything, the contexts first when @contexts_first. Fails when something stays, or when
- * memory has changed that was never registered. */
+/* Destroys everything, the contexts first when @contexts_first. Fails when an object remains, or
+ * when memory has changed that was never registered. */
 void fuzz_objects_close(bool contexts_first);
 
 struct ibv_context *fuzz_context(uint8_t side);
 
-/* One of that kind, or NULL; the next octet of the input chooses. */
+/* Returns an object of this kind, or NULL; the next byte of the input selects it. */
 struct object *fuzz_pick(enum kind kind);
-/* A CQ of either kind, or NULL. */
+/* Returns a CQ of either kind, or NULL. */
 struct ibv_cq *fuzz_pick_cq(void);
 
-/* It goes with the others; false when there are too many. */
+/* Adds the object to the list. Returns false when there are too many. */
 bool fuzz_keep(struct object object);
 
-/* A range as the input says, not secret from now on. */
+/* Returns a range that the input selects. It is not secret from now on. */
 uint8_t *fuzz_choose_range(uint32_t *length);
 
-/* As the input says. */
+/* Creates the object that the input selects. */
 void fuzz_make(void);
 void fuzz_destroy(void);
 void fuzz_reopen(void);
@@ -79,7 +79,7 @@ void fuzz_change_mr(void);
 void fuzz_change_nothing(struct ibv_mr *mr);
 void fuzz_copy_dm(void);
 void fuzz_make_domain(void);
-/* Of everything destroyed. */
+/* Checks the counters after all objects were destroyed. */
 void fuzz_check_unused(void);
 
 #define FUZZ_DM 1024u /* octets of device memory */
@@ -88,7 +88,7 @@ void fuzz_check_unused(void);
 #define FUZZ_INLINE 1100u
 extern uint8_t fuzz_inline[FUZZ_INLINE];
 
-/* Work; each as the input says. */
+/* Work; the input selects the details of each. */
 void fuzz_connect(void);
 void fuzz_modify(void);
 void fuzz_post_send(void);

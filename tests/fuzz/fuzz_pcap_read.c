@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_pcap_read.c - any octets as a capture: each of its frames is described, and all of them are
- * given to an engine in the time that the file says.
+/* fuzz_pcap_read.c - any bytes as a capture: each of its frames is described, and all frames are
+ * passed to an engine at the times in the file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define LINGER URO_MS(10000)
 
-/* A file that holds the input. */
+/* Returns a file that contains the input. */
 static int hold(const uint8_t *data, size_t size)
 {
     int fd = memfd_create("capture", MFD_CLOEXEC);
@@ -25,7 +25,7 @@ static int hold(const uint8_t *data, size_t size)
     return fd;
 }
 
-/* NULL when it is no capture; then the error says so. */
+/* Opens a reader. Returns NULL with an error message when the file is not a capture. */
 static struct uro_pcap_read *open_reader(int fd)
 {
     char path[64];
@@ -38,7 +38,7 @@ static struct uro_pcap_read *open_reader(int fd)
     return reader;
 }
 
-/* Every octet of what is lent is looked at, in a copy of exactly its size. */
+/* Reads every byte of a lent frame, in a copy of exactly its size. */
 static void describe(const struct uro_pcap_read_frame *frame)
 {
     char line[URO_TEXT_LINE_MAX];

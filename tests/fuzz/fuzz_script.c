@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_script.c - any text as a script of `uroce peer`: it is one, with every part inside the text,
- * or the first mistake has a line, a column and a sentence.
+/* fuzz_script.c - any text as a script of `uroce peer`. Either it parses, with every part inside
+ * the text, or the first mistake has a line, a column and a message.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Not assert(): it must hold in every build. */
+/* Aborts unless @condition. Unlike assert(), it works in every build. */
 static void demand(bool condition)
 {
     if (!condition)

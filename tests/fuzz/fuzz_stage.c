@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_stage.c - builds the stage, drives its engine, looks for damage. */
+/* fuzz_stage.c - builds the stage, runs its engine, and checks for damage. */
 #include "fuzz_stage.h"
 
 #include <errno.h>
@@ -176,7 +176,7 @@ static void open_engine(struct stage *stage)
     stage_check(uro_gid_parse("10.0.0.2", &stage_peer_gid));
     stage_check(uro_gid_parse("239.1.2.3", &stage_group));
     config.addresses[0] = (struct uro_engine_address){ stage_gid, 24 };
-    /* Used again by the next script: fresh pages are most of what a script costs. */
+    /* The next script uses the memory again: fresh pages are most of the cost of a script. */
     static void *memory;
     if (memory == NULL)
         memory = take(uro_engine_size(&config));

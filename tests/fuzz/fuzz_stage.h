@@ -40,15 +40,15 @@ extern struct uro_gid stage_group;
 
 void stage_check(bool good);
 
-/* All queue pairs in RTS, the peer's MAC address known. */
+/* Opens a stage with all queue pairs in RTS. The peer's MAC address is resolved. */
 void stage_open(struct stage *stage);
 /* Fails when something outside the registered memory has changed. */
 void stage_close(struct stage *stage);
 
 void stage_modify(struct stage *stage, enum stage_qp which, enum uro_qp_state to);
 void stage_input(struct stage *stage, const uint8_t *octets, uint32_t length);
-/* A packet of the peer: @body is what follows UDP, all else is made right. */
+/* Delivers a packet of the peer. @body follows the UDP header; all else is made valid. */
 void stage_packet(struct stage *stage, const uint8_t *body, uint32_t length,
                   const struct uro_gid *to);
-/* Everything that is due is sent; then what must hold inside is looked at. */
+/* Sends everything that is due, and then checks the invariants of the engine. */
 void stage_output(struct stage *stage);

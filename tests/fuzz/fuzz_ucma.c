@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_ucma.c - any commands, as a program could write them to the rdma_cm device, with two devices
- * that reach each other and time that passes. At the end everybody goes, and nothing may be left.
+/* fuzz_ucma.c - any commands that a program can write to the rdma_cm device, with two devices that
+ * reach each other and time that passes. At the end all identifiers are destroyed, and no object
+ * may remain.
  *
- * The input is a row of steps, each an octet of kind and what that takes. A command is filled in
- * with what fits, then octets of it are changed. Where it points to memory of the program there is
- * memory, of exactly the size that the command says: whatever goes beyond is seen.
+ * The input is a sequence of steps, each a byte of kind and its arguments. A command is filled in
+ * with fitting values, then some bytes are changed. Its pointers lead to memory of exactly the size
+ * in the command, so accesses beyond it are detected.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static uint8_t next(void)
 #define NONE         UINT16_MAX
 #define OF(of, what) offsetof(struct rdma_ucm_##of, what)
 
-/* Where commands have what a fuzzer cannot guess. */
+/* The positions of values in commands that a fuzzer cannot guess. */
 static const struct shape {
     uint16_t size;
     uint16_t id;
@@ -167,7 +168,7 @@ static void fill_option(struct command *command, uint8_t choice)
     put(command, 0, &in, sizeof in);
 }
 
-/* What else fits, by command. */
+/* Fills in fitting values for the other fields of each command. */
 static void fill(struct command *command, uint8_t choice)
 {
     const uint32_t user = URO_CM_EVENT_USER;
@@ -214,7 +215,7 @@ static void fill(struct command *command, uint8_t choice)
     }
 }
 
-/* After the changes: where the command points to there is memory. */
+/* Makes the pointers of the changed command lead to memory. */
 static void point(struct command *command)
 {
     const struct shape *shape = command->shape;
@@ -286,7 +287,7 @@ static void run_command(struct uro_channel *channel)
     send_to(channel, &command);
 }
 
-/* Octets as they are: too short, or of a command that points nowhere. */
+/* Runs a command of raw bytes: too short, or a command without pointers. */
 static void run_raw(struct uro_channel *channel)
 {
     static const uint8_t harmless[] = { RDMA_USER_CM_CMD_LISTEN, RDMA_USER_CM_CMD_RESOLVE_ROUTE,
@@ -316,7 +317,7 @@ static void open_channel(uint32_t which)
     uro_channel_put(channels[which]); /* of the two counts one is left, which is the opener's */
 }
 
-/* As attach.c does it. */
+/* Closes a channel as attach.c does. */
 static void close_channel(uint32_t which)
 {
     struct uro_channel *channel = channels[which];

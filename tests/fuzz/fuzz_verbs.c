@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fuzz_verbs.c - any calls of the verbs API, by a program with two devices that reach each other.
  *
- * The input is a row of calls, each an octet of kind and what that takes; objects are named by
- * their place among those that exist. What must hold: no call waits or reads what it was not given,
- * nothing but registered memory changes or leaves, and at the end everything can be destroyed,
- * before or after its context.
+ * The input is a sequence of calls, each a byte of kind and its arguments. An argument selects an
+ * object by its index among the existing objects. Invariants: no call blocks or reads beyond its
+ * arguments, only registered memory is changed or sent, and at the end all objects can be
+ * destroyed, before or after their context.
  */
 #include "fuzz_objects.h"
 
@@ -36,7 +36,7 @@ static void (*const calls[])(void) = {
     lose,           link,           fuzz_reopen,
 };
 
-/* The last kinds, so that older inputs keep their meaning. */
+/* The newest kinds come last, so that older inputs keep their meaning. */
 static void (*const more_calls[])(void) = { fuzz_change_mr, fuzz_copy_dm, fuzz_make_domain };
 
 static void call(uint8_t kind)

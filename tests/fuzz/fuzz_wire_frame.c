@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_wire_frame.c - any octets as a frame: nothing is read outside them, and what is accepted
- * says the same octets again when it is encoded.
+/* fuzz_wire_frame.c - any bytes as a frame: the parser reads nothing outside them, and an accepted
+ * frame has the same bytes when it is encoded again.
  *
- * A fuzzer does not find checksums, so each input is also read with its IPv4 checksum and its
- * ICRC put right.
+ * A fuzzer does not find checksums, so each input is also parsed with a corrected IPv4 checksum and
+ * ICRC.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *octets, size_t length);
 
 #define INPUT_MAX 4300u /* make_frame() has room for a payload of 4096 octets */
 
-/* Not assert(): it must hold in every build. */
+/* Aborts unless @condition. Unlike assert(), it works in every build. */
 static void demand(bool condition)
 {
     if (!condition)
@@ -26,7 +26,7 @@ static bool within(const uint8_t *at, size_t count, const uint8_t *octets, size_
     return at >= octets && at <= octets + length && count <= (size_t)(octets + length - at);
 }
 
-/* Sets what our encoders send as zero and our decoders do not look at. */
+/* Clears the fields that encoders send as zero and decoders ignore. */
 static void clear_reserved(uint8_t *bth, const struct uro_frame *frame)
 {
     uint8_t *at = bth + URO_BTH_LEN;
@@ -75,7 +75,7 @@ static void check_accepted(const struct uro_frame *frame)
     demand(uro_gid_equal(&again.ip.dest, &frame->ip.dest));
 }
 
-/* Both steps; when the ICRC is all that is wrong it is put right and tried again. */
+/* Parses a frame in both steps. When only the ICRC is wrong, corrects it and tries again. */
 static void read_frame(uint8_t *octets, uint32_t length)
 {
     struct uro_frame frame;

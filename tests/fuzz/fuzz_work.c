@@ -83,7 +83,7 @@ static void go(struct ibv_qp *qp, struct ibv_qp_attr attr)
         fuzz_demand(ibv_modify_qp(qp, &attr, mask_to_rts(qp->qp_type)) == 0);
 }
 
-/* Both to RTS, each towards the other. */
+/* Moves two queue pairs to RTS, connected to each other. */
 void fuzz_connect(void)
 {
     struct ibv_qp *qp = pick_qp();
@@ -127,7 +127,7 @@ void fuzz_modify(void)
 
 /* ---- posting ------------------------------------------------------------- */
 
-/* Somewhere in a region, or a little beyond it. */
+/* Returns an element in a region, or a little beyond it. */
 static struct ibv_sge element(bool inline_data)
 {
     struct object *object = fuzz_pick(MR);
@@ -298,7 +298,7 @@ static void set_buffer(struct ibv_qp_ex *ex, uint8_t how)
         ibv_wr_set_sge(ex, at.lkey, at.addr, at.length);
 }
 
-/* One request, as far as the queue pair has its builder. */
+/* Builds one request, if the queue pair has its builder. */
 static void build(struct ibv_qp_ex *ex, uint8_t what)
 {
     const struct ibv_sge there = element(false);
@@ -409,7 +409,7 @@ static bool readable(int fd)
     return poll(&now, 1, 0) == 1;
 }
 
-/* Whatever is there is taken and acknowledged: destroying waits for that. */
+/* Takes and acknowledges all waiting events, because destroying an object waits for that. */
 void fuzz_events(void)
 {
     struct object *channel = fuzz_pick(CHANNEL);

@@ -16,7 +16,8 @@ static int is_input(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* From memory of exactly its size, so that a sanitizer sees the end of it. */
+/* Runs one file from memory of exactly its size, so that a sanitizer detects reads beyond its
+ * end. */
 static int run(const char *folder, const char *name)
 {
     static uint8_t octets[INPUT_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* meet.c - how the two ends of a test find each other, and their devices. */
+/* meet.c - connects the two ends of a test, and opens their devices. */
 #include "meet.h"
 
 #include <arpa/inet.h>

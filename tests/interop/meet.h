@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* meet.h - how the two ends of a test find each other, and their devices. */
+/* meet.h - connects the two ends of a test, and opens their devices. */
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What both ends of every test are told on their command lines. */
+/* Options of both ends of every test, from the command line. */
 struct meet_options {
     const char *host;   /* the argument behind the options; NULL: this end listens */
     const char *device; /* -d; NULL: the first */
@@ -22,32 +22,33 @@ struct meet_options {
         .port = 18515, .gid_index = 1, .mtu = 1024                                                 \
     }
 
-/* Takes what getopt() found, @option with @value; false: it is not one of MEET_OPTIONS. */
+/* Parses @option of getopt() with @value. Returns false if the option is not one of
+ * MEET_OPTIONS. */
 bool meet_option(struct meet_options *options, int option, const char *value);
 
 /* Prints @format and ends the program with status 1. */
 _Noreturn void meet_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Likewise, with errno, when @result is not 0 and @what did not succeed. */
+/* Prints @what with the text of errno and ends the program with status 1, when @result is not 0. */
 void meet_must(int result, const char *what);
 
 struct addrinfo;
-/* The address that @host is written as, for freeaddrinfo(). */
+/* Parses the address @host. Free the result with freeaddrinfo(). */
 struct addrinfo *meet_address(const char *host, uint16_t port);
 
-/* A TCP connection: to @host, or when that is NULL from whoever calls @port. */
+/* Returns a TCP connection to @host. When @host is NULL, waits for a peer at @port. */
 int meet_peer(const char *host, uint16_t port);
 void meet_tell(int peer, const void *data, size_t length);
 void meet_hear(int peer, void *data, size_t length);
-/* Whether the other end's process still has the connection. */
+/* Returns whether the other end's process still has the connection open. */
 bool meet_is_there(int peer);
 /* Returns when both ends have called it. */
 void meet_barrier(int peer);
 
-/* The device of that name, or the first one. */
+/* Opens the device with that name, or the first device when @name is NULL. */
 struct ibv_context *meet_open_device(const char *name);
 
 enum ibv_mtu meet_mtu(uint32_t octets);
 
-/* A number on the command line, 0 to @most. */
+/* Parses a number on the command line, 0 to @most. */
 uint32_t meet_number(const char *text, uint32_t most);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* partings.c - the ways in which two ends of rdma_cm part, each tried once, in an order that both know:
+/* partings.c - the ways in which two ends of rdma_cm end a connection, each tried once, in an order
+ * that both know:
  *
  *     partings -a OWN-ADDRESS [-p PORT]     serves
  *     partings -p PORT PEER-ADDRESS         asks
  *
- * What each end is told: events, their status, depths, and private data.
+ * The program checks what each end gets: events, their status, depths, and private data.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +24,7 @@
 #define TEXT      16u /* octets of each end's private data */
 #define REJ_OTHER 28  /* "consumer reject" */
 
-/* What the end that asks can be asked for, and what it asks for; both as the peer is told. */
+/* Depths of the client: what it accepts and what it requests; the values that the peer gets. */
 #define ASKER_SERVES 3u
 #define ASKER_WANTS  2u
 #define OTHER_SERVES 2u
@@ -41,7 +42,7 @@ enum parting {
 
 static struct rdma_event_channel *channel;
 
-/* The next event, which must be @kind; the caller acknowledges it. */
+/* Returns the next event, which must be @kind. The caller acknowledges it. */
 static struct rdma_cm_event *expect(enum rdma_cm_event_type kind, int status, int parting)
 {
     struct pollfd readable = { .fd = channel->fd, .events = POLLIN };
@@ -61,7 +62,7 @@ static void await(enum rdma_cm_event_type kind, int parting)
     meet_must(rdma_ack_cm_event(expect(kind, 0, parting)), "rdma_ack_cm_event");
 }
 
-/* Private data arrives with zeros behind it, up to what the message can hold. */
+/* Compares private data, which arrives padded with zeros to the size of its message field. */
 static void compare_text(const struct rdma_cm_event *event, const char *who, int parting)
 {
     const struct rdma_conn_param *param = &event->param.conn;

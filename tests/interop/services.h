@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services.h - what verify has not: unreliable connections, datagrams, groups, shared receive
- * queues, windows. One message after the other, every octet compared, on a link that loses nothing.
+/* services.h - tests that verify does not contain: unreliable connections, datagrams, groups,
+ * shared receive queues, windows. Sends one message after the other over a link without loss, and
+ * compares every byte.
  */
 #pragma once
 
@@ -14,7 +15,7 @@
 #define SERVICES_QKEY  0x11111111u
 #define SERVICES_QPS   3u
 
-/* Of <infiniband/verbs.h> since rdma-core 45 */
+/* Names from <infiniband/verbs.h> since rdma-core 45 */
 #define SERVICES_WITH_FLUSH          (1u << 11)
 #define SERVICES_ACCESS_FLUSH_GLOBAL (1u << 8)
 
@@ -58,12 +59,12 @@ void services_post_recv(struct services_end *end, uint32_t qp, uint64_t id, uint
                         uint32_t length);
 void services_post_send(struct services_end *end, uint32_t qp, struct ibv_send_wr *wr, uint32_t at,
                         uint32_t length);
-/* The next completion; a minute without one is a failure. */
+/* Returns the next completion. Fails after a minute without one completion. */
 void services_wait(struct services_end *end, struct ibv_wc *wc);
-/* The next one, which must be a success of @id. */
+/* Returns the next completion, which must be a success of @id. */
 void services_expect(struct services_end *end, uint64_t id, struct ibv_wc *wc);
 
-/* The octets of message @number. */
+/* Fills the memory with the bytes of message @number. */
 void services_fill(uint8_t *at, uint32_t length, uint32_t number);
 void services_compare(const uint8_t *at, uint32_t length, uint32_t number);
 

@@ -25,7 +25,7 @@ static void *made(void *object, const char *what)
     return object;
 }
 
-/* One that is posted to by ibv_wr_*(). */
+/* Creates a queue pair for ibv_wr_*(). */
 static struct ibv_qp *create_ex(struct services_end *end, const struct ibv_qp_init_attr *plain)
 {
     struct ibv_qp_init_attr_ex init = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services_kinds.c - what is tried: each kind is one conversation that both ends know. */
+/* services_kinds.c - the test cases: each kind is one conversation that both ends know. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ static const uint32_t sizes[] = { 0, 1, 3, 255, 1023, 1024, 1025, 4095, 4096, 40
 
 /* ---- messages over connections ------------------------------------------ */
 
-/* Each size as SEND, SEND with immediate, WRITE with immediate, in turns of both ends. */
+/* Sends each size as SEND, SEND with immediate, and WRITE with immediate; both ends take turns. */
 static void send_all(struct services_end *end)
 {
     struct ibv_wc wc;
@@ -119,7 +119,7 @@ static void send_datagrams(struct services_end *end, struct ibv_ah *ah, uint32_t
     }
 }
 
-/* The IP header in the first 40 octets names the sender. */
+/* Checks that the IP header in the first 40 bytes names the sender. */
 static void compare_grh(const struct services_end *end, const uint8_t *grh)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -179,7 +179,7 @@ static union ibv_gid group_gid(const struct services_options *options)
     return gid;
 }
 
-/* The server listens, the client speaks. */
+/* The server joins the group, the client sends. */
 static void run_group(struct services_end *end)
 {
     union ibv_gid gid = group_gid(end->options);
@@ -208,7 +208,7 @@ static void run_group(struct services_end *end)
 #define WINDOW_AT     4096u
 #define WINDOW_LENGTH 10000u
 
-/* The server opens a part of its memory, the client uses it and takes the key away. */
+/* The server binds a window to a part of its memory. The client uses it and invalidates its key. */
 static void offer_window(struct services_end *end)
 {
     struct ibv_mw *mw = ibv_alloc_mw(end->pd, IBV_MW_TYPE_2);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services_newer.c - ATOMIC_WRITE and FLUSH, asked for by either end.
+/* services_newer.c - ATOMIC_WRITE and FLUSH, requested by either end.
  *
- * Linux rxe of 6.12 has both, but Debian 12's library for it knows no FLUSH. There the request is
- * written as a WRITE and made a FLUSH in the queue that library and kernel share, before the kernel
- * hears of it.
+ * Linux rxe of 6.12 has both, but its user library in Debian 12 does not support FLUSH. There the
+ * test posts a WRITE and turns it into a FLUSH in the queue that library and kernel share, before
+ * the doorbell.
  */
 #include <inttypes.h>
 #include <rdma/rdma_user_rxe.h>
@@ -28,7 +28,7 @@ struct newer_qp_ex {
                      uint8_t type, uint8_t level);
 };
 
-/* What the kernel takes since 6.2 where older ones have the address and key of a WRITE. */
+/* Layout that kernels since 6.2 use for FLUSH, in place of the address and key of a WRITE. */
 struct rxe_flush {
     uint64_t remote_addr;
     uint32_t length;
@@ -55,7 +55,7 @@ static void complete(struct ibv_qp_ex *qp)
         meet_die("ibv_wr_complete: %s", strerror(error));
 }
 
-/* The last request of this end fails so. */
+/* Expects that the last request of this end fails with @status. */
 static void expect_failure(struct services_end *end, uint64_t id, enum ibv_wc_status status)
 {
     struct ibv_wc wc;
@@ -73,7 +73,7 @@ static uint64_t word(uint32_t number)
     return 0x0102030405060708u * (number + 1);
 }
 
-/* Every other word of the target; then one by a key that is none. */
+/* Writes every other word of the target, and then one word with an invalid key. */
 static void write_words(struct services_end *end)
 {
     struct ibv_wc wc;
@@ -120,7 +120,7 @@ void services_run_atomic_write(struct services_end *end)
 
 /* ---- FLUSH --------------------------------------------------------------- */
 
-/* The request with @id in the send queue of rxe, which is mapped from its device. */
+/* Returns the request with @id in the send queue of rxe, which is mapped from its device. */
 static struct rxe_send_wqe *shared_request(uint64_t id)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -164,7 +164,7 @@ static void flush(struct services_end *end, struct ibv_qp_ex *qp, uint64_t id, u
 static const uint32_t lengths[] = { 1, 8, 1000, 5000, 65536 };
 #define LENGTHS (sizeof lengths / sizeof lengths[0])
 
-/* A WRITE and a FLUSH behind it, of what was written or of the whole region. */
+/* Posts a WRITE and a FLUSH behind it, of the written range or of the whole region. */
 static void write_and_flush(struct services_end *end)
 {
     struct ibv_wc wc;

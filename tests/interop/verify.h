@@ -51,5 +51,5 @@ void verify_end_close(struct verify_end *end);
 /* Returns when both ends have called it. */
 void verify_end_barrier(struct verify_end *end);
 
-/* All steps once, in all three directions: client asks, server asks, both ask. */
+/* Runs all steps once, in all three directions: client requests, server requests, both request. */
 void verify_steps_run(struct verify_end *end, const struct verify_options *options, uint32_t round);

@@ -9,13 +9,13 @@
 #include "meet.h"
 #include "verify.h"
 
-/* First PSNs: each direction soon passes a place where the arithmetic can go wrong. */
+/* First PSNs: each direction soon passes a value at which PSN arithmetic can fail. */
 #define CLIENT_PSN 0xfffff0u
 #define SERVER_PSN 0x7ffff0u
 
 #define OPERATION_NAME_MAX 32
 
-/* What the ends tell each other, in this machine's octet order: both are the same kind. */
+/* Message that the ends exchange, in this machine's byte order: both ends have the same order. */
 struct hello {
     uint8_t gid[16];
     uint64_t target;
@@ -179,7 +179,7 @@ void verify_end_open(struct verify_end *end, struct verify_options *options)
 
 void verify_end_close(struct verify_end *end)
 {
-    /* Both are done: nobody takes down what the other still needs. */
+    /* Both ends are done: no end destroys objects that the other end still needs. */
     verify_end_barrier(end);
     if (ibv_destroy_qp(end->qp) != 0 || ibv_destroy_cq(end->cq) != 0 ||
         ibv_dereg_mr(end->local_mr) != 0 || ibv_dereg_mr(end->target_mr) != 0 ||

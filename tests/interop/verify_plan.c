@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verify_plan.c - the table of verify's steps, and the pictures of each. */
+/* verify_plan.c - the table of verify's steps, and the expected memory contents of each. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ uint32_t verify_plan_size(const struct step *step, uint32_t message)
     return verify_plan_kind(step, message)->atomic ? 8 : step->size;
 }
 
-/* Slots begin at any alignment but where atomics are done. */
+/* Returns the offset of a slot, which has any alignment, except for atomics. */
 size_t verify_plan_slot(const struct step *step, uint32_t message)
 {
     size_t stride = (step->size + 2 * GUARD + 7) & ~(size_t)7;
@@ -104,7 +104,7 @@ size_t verify_plan_remote_slot(const struct step *step, uint32_t message)
                             verify_plan_verb(step, message) == READ_BACK ? message - 1 : message);
 }
 
-/* What message @message does to @value. */
+/* Returns the compare operand of message @message for a word of value @value. */
 uint64_t verify_plan_compare(const struct step *step, uint32_t message, uint64_t value)
 {
     return value + (message / step->operation->verb_count) % 2;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verify_plan.h - the steps of verify: messages of one operation and size, and what both areas
- * must hold before and after, down to the last octet.
+/* verify_plan.h - the steps of verify: messages of one operation and size, and the contents of both
+ * areas before and after, down to the last byte.
  *
- * Both ends know every step, and work out the same four pictures of it: the asking end's local
- * area and the answering end's target area, before and after. Each message has a slot of its own
- * with canaries around it. Before a step the areas are set to the first picture, after it they are
- * compared with the second one.
+ * Both ends know every step, and compute the same four pictures of it: the requester's local area
+ * and the responder's target area, before and after. Each message has a slot of its own with
+ * canaries around it. Before a step the areas are set to the first picture. After the step they are
+ * compared with the second picture.
  */
 #pragma once
 
@@ -64,8 +64,8 @@ struct step {
 struct step *verify_plan_new(void);
 void verify_plan_free(struct step *step);
 
-/* Makes @step the one of operation number @operation with its size number @which. Its content
- * follows from those and @salt. */
+/* Makes @step for operation number @operation with its size number @which. Its content depends on
+ * both numbers and on @salt. */
 void verify_plan(struct step *step, uint32_t operation, uint32_t which, uint64_t salt);
 
 enum verb verify_plan_verb(const struct step *step, uint32_t message);
@@ -73,10 +73,11 @@ const struct verb_kind *verify_plan_kind(const struct step *step, uint32_t messa
 uint32_t verify_plan_size(const struct step *step, uint32_t message);
 uint32_t verify_plan_immediate(const struct step *step, uint32_t message);
 
-/* Where the message is in the local area, and what it addresses in the target area. */
+/* Return the offset of the message in the local area, and the offset that it addresses in the
+ * target area. */
 size_t verify_plan_slot(const struct step *step, uint32_t message);
 size_t verify_plan_remote_slot(const struct step *step, uint32_t message);
 
-/* Operands of an atomic, @value being the word it finds. */
+/* Return the operands of an atomic that finds the word @value. */
 uint64_t verify_plan_compare(const struct step *step, uint32_t message, uint64_t value);
 uint64_t verify_plan_operand(const struct step *step, uint32_t message);

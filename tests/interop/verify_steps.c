@@ -14,7 +14,7 @@ enum direction { CLIENT_ASKS, SERVER_ASKS, BOTH_ASK, DIRECTION_COUNT };
 
 /* ---- posting ---- */
 
-/* One piece, or for every third message two. */
+/* Fills in one element, or two for every third message. Returns their number. */
 static int pieces(uint32_t message, const uint8_t *at, uint32_t size, uint32_t lkey,
                   struct ibv_sge sges[2])
 {
@@ -45,13 +45,13 @@ static void post_receives(const struct verify_end *end, const struct step *step)
     }
 }
 
-/* Some messages ask for no completion, the last one always does. */
+/* Returns whether the message is signalled. Some messages are not; the last message always is. */
 static bool signaled(const struct step *step, uint32_t message)
 {
     return message % 5 != 2 || message == step->count - 1;
 }
 
-/* @value: the word before this message. */
+/* Posts a message. @value: the word in the target before this message. */
 static void post_message(const struct verify_end *end, const struct step *step, uint32_t message,
                          uint64_t value)
 {
@@ -161,8 +161,8 @@ static void take_receive(struct progress *progress, const struct ibv_wc *wc)
     progress->next_receive = next_received(step, message + 1);
 }
 
-/* No completion yet. Who asks has to be told by the queue pair that nobody answers; who only
- * answers cannot be. */
+/* Waits while there is no completion. The queue pair of the requester reports a peer that does not
+ * respond; the responder gets no such report. */
 static void wait(const struct verify_end *end, const struct progress *progress, time_t *looked,
                  time_t until)
 {
@@ -225,7 +225,7 @@ static void compare(const struct step *step, const uint8_t *is, const uint8_t *s
              verify_plan_size(step, message));
 }
 
-/* @asked, @answered: what this end does in the step; either may be NULL. */
+/* Runs a step. @asked, @answered: the requests and responses of this end; either may be NULL. */
 static void run(struct verify_end *end, const struct step *asked, const struct step *answered)
 {
     struct progress progress = { .asked = asked, .answered = answered };
@@ -261,7 +261,7 @@ static bool wanted(const struct operation *operation, uint32_t which,
     return options->only == NULL || strcmp(options->only, operation->name) == 0;
 }
 
-/* What is too large, and READs of no octets unless asked for. */
+/* Returns whether a size is left out: too large, or a READ of 0 bytes unless requested. */
 static bool left_out(const struct operation *operation, uint32_t which,
                      const struct verify_options *options)
 {

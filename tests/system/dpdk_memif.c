@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dpdk_memif.c - the other end of a memif as DPDK's own driver speaks it: every frame is returned.
+/* dpdk_memif.c - the other end of a memif, with DPDK's own driver: it returns every frame.
  *
  *   dpdk_memif DEVARGS server|client      such as net_memif0,role=server,socket=/name
  *
- * It ends with whoever started it.
+ * It ends when its parent process ends.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -31,11 +31,11 @@ static void start(struct rte_mempool *pool)
         rte_eth_rx_queue_setup(0, 0, SLOTS, 0, NULL, pool) != 0 ||
         rte_eth_tx_queue_setup(0, 0, SLOTS, 0, NULL) != 0)
         end("the port cannot be set up");
-    /* A client's fails until its server is there. */
+    /* The start of a client fails until its server runs. */
     (void)rte_eth_dev_start(0);
 }
 
-/* DPDK connects a client once, when it starts. */
+/* Restarts a client that is not connected: DPDK connects a client only once, when it starts. */
 static void look_after(bool client)
 {
     struct rte_eth_link link;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* forker.c - a program that forks while it uses RDMA; test_fork.py runs it over each link.
  *
- *     forker keeps MS        its child does nothing for so long; it says first what the child has of the device
+ *     forker keeps MS        the child prints what it has of the device, and sleeps for MS
  *     forker hands-over      the child kills its parent, then uses the device
- *     forker outlives      likewise, and goes on for ever
- *     forker uses WHEN       the child uses the device; WHEN the parent forks: first, listed, opened, used, closed, thread
- *     forker twice           so do two children, one after the other, and a child of a child
- *     forker cm              the child connects with itself by rdma_cm, after its parent did
+ *     forker outlives        the child does the same, and then continues for ever
+ *     forker uses WHEN       the child uses the device; WHEN the parent forks: first, listed,
+ *                            opened, used, closed, thread
+ *     forker twice           two children, one after the other, and a child of a child use it
+ *     forker cm              the child connects to itself by rdma_cm, after its parent did
  *     forker clone           a child that was made without the handlers of fork() is refused
  *
- * The device's first address is its own; what a process sends there it receives itself.
+ * Only this device has its first address: a process receives all that it sends there.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -121,7 +122,7 @@ static void expect_done(struct ibv_cq *cq, int count)
     }
 }
 
-/* A message from the first queue pair to the second. */
+/* Sends a message from the first queue pair to the second. */
 static void move(struct user *user)
 {
     struct ibv_sge to = { (uintptr_t)user->octets + OCTETS, OCTETS, user->mr->lkey };
@@ -151,7 +152,7 @@ static void end(struct user *user)
     free(user);
 }
 
-/* What the parent made is an error in every call but those that free it. */
+/* Checks that each call with an object of the parent fails, except for the calls that free it. */
 static void expect_dead(struct user *user)
 {
     struct ibv_sge sge = { (uintptr_t)user->octets, OCTETS, user->mr->lkey };
@@ -185,7 +186,7 @@ static void uses(void)
     end(own);
 }
 
-/* Starts @body in a child that must come to its end. */
+/* Starts @body in a child that must end normally. */
 pid_t forker_start(void (*body)(void))
 {
     pid_t child;
@@ -292,8 +293,8 @@ static void note_descriptors(void)
     }
 }
 
-/* One line for each descriptor that was not there before, and each mapping of a file of
- * nobody's. */
+/* Prints a line for each descriptor that was not open before, and for each mapping of a file of
+ * uroce. */
 static void say_what_there_is(void)
 {
     char what[256], fd[16];
@@ -324,7 +325,7 @@ static void keeps_nothing(void)
     (void)usleep((useconds_t)idle_ms * 1000);
 }
 
-/* The program's own are the context's two descriptors. */
+/* The two descriptors of the context belong to the program. */
 static void fork_and_stay(unsigned long ms)
 {
     idle_ms = ms;

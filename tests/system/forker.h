@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* forker.h - what the files of the program forker share. */
+/* forker.h - shared parts of the program forker. */
 #pragma once
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 extern const char *forker_role; /* of this process */
 extern const char *forker_address;
 
-/* Starts @body in a child that must come to its end. */
+/* Starts @body in a child that must end normally. */
 pid_t forker_start(void (*body)(void));
 void forker_expect_end(pid_t child);
 

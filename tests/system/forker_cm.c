@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* forker_cm.c - a process that is connected with itself by rdma_cm, and a child of it that connects
- * anew. */
+/* forker_cm.c - a process that connects to itself by rdma_cm, and a child that does so again. */
 #include <arpa/inet.h>
 #include <stdint.h>
 
@@ -40,7 +39,7 @@ struct call {
     struct rdma_cm_id *listener, *caller, *called;
 };
 
-/* With librdmacm's own PD and its CQs. */
+/* Creates a queue pair with librdmacm's own PD and CQs. */
 static void make_qp(struct rdma_cm_id *id)
 {
     struct ibv_qp_init_attr init = {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* leaver.c - a program that leaves as soon as it has polled its last message, and its peer, which wants to know that
- * every message arrived. Then two that ask and answer, where the answer must not overtake the ACK of the question.
+/* leaver.c - a program that ends as soon as it has polled its last message, and its peer, which
+ * checks that every message is acknowledged. Also a client and a server with requests and answers,
+ * where an answer must not overtake the ACK of its request.
  *
  *     leaver server PORT HOW      takes MESSAGES and leaves: _exit, exec, abort, kill, destroy
- *     leaver client PORT HOW      sends them one by one; status 1 when one was not acknowledged
- *     leaver server PORT answer   answers TRIPS questions
- *     leaver client PORT answer   status 1 when an answer came before the completion of its question
+ *     leaver client PORT HOW      sends them one by one; status 1 when a message has no ACK
+ *     leaver server PORT answer   answers TRIPS requests
+ *     leaver client PORT answer   status 1 when an answer arrived before its request completed
  */
 #include <arpa/inet.h>
 #include <signal.h>
@@ -163,7 +164,7 @@ static struct ibv_wc next(void)
     return wc;
 }
 
-/* None of these calls the library again; destroying the queue pair does. */
+/* Ends the process. Only destroying the queue pair calls the library again. */
 static void leave(const char *how)
 {
     if (strcmp(how, "_exit") == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpi_pingpong.c - the MPI program that test_mpi.py compiles and runs: everybody says hello, rank 0
- * sends messages to and fro with each of the others, and all exchange with all. Every octet that
- * arrives is compared; a wrong one ends the job with status 1.
+/* mpi_pingpong.c - the MPI program that test_mpi.py compiles and runs. All ranks send a hello, rank
+ * 0 exchanges messages with each other rank, and then all ranks exchange data with all. Every byte
+ * that arrives is compared; a wrong byte ends the job with status 1.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -10,13 +10,13 @@
 
 #define LARGEST (1 << 20)
 #define ROUNDS  20
-#define SHARE   50000 /* octets from each rank to each other one */
+#define SHARE   50000 /* bytes from each rank to each other rank */
 
 static const int sizes[] = { 0, 1, 33, 1000, 4096, 4097, 65536, LARGEST };
 
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
-/* What is at @place of message @number from @rank. */
+/* Returns the byte at @place of message @number from @rank. */
 static uint8_t octet_of(int rank, int number, int place)
 {
     uint32_t word = (uint32_t)place * 2654435761u + (uint32_t)number * 40503u + (uint32_t)rank;
@@ -61,7 +61,7 @@ static void receive_from(int peer, uint8_t *memory, int size, int number)
     compare(memory, size, peer, number);
 }
 
-/* One end of the messages to and fro between rank 0 and another. */
+/* Runs one end of the exchange between rank 0 and another rank. */
 static void ping_pong(int me, int peer, uint8_t *memory)
 {
     int number = 0;
@@ -79,7 +79,7 @@ static void ping_pong(int me, int peer, uint8_t *memory)
         printf("ping-pong with rank %d: %d messages each way, every octet right\n", peer, number);
 }
 
-/* Each rank's share for each other one; the number of a share is whom it is for. */
+/* Exchanges data between all ranks. The number of a message is the rank that it is for. */
 static void all_to_all(int me, int ranks)
 {
     uint8_t *out = malloc((size_t)ranks * SHARE), *in = calloc((size_t)ranks, SHARE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port_echo.c - the other end of a link: opens it and returns every frame of the kit. */
+/* port_echo.c - the other end of a link: opens the link and returns every frame of the kit. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port_kit.c - opens ports of the plug-in and moves frames that say themselves if they are
- * whole. */
+/* port_kit.c - opens ports of the plug-in and sends frames whose contents can be verified. */
 #define _GNU_SOURCE
 #include "system/port_kit.h"
 #include "support/patience.h"
@@ -185,7 +184,7 @@ void kit_meet(struct uro_port *port)
     time_t end = now() + 30;
     uint32_t sequence = 0;
 
-    /* Echoes come in order: behind that of the last frame there are no others. */
+    /* Echoes arrive in order: no more echoes follow the echo of the last frame. */
     do {
         if (now() > end)
             die("the peer does not answer");

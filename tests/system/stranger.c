@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stranger.c - the library that test_planted.py puts in a program's way; it says when it was
- * loaded. */
+/* stranger.c - the library that test_planted.py plants in a program's search path; it prints a line
+ * when it is loaded. */
 #include <unistd.h>
 
 __attribute__((constructor)) static void say(void)

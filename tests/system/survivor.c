@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* survivor.c - a program of rdma_cm that outlives its peers. The server serves one client after the other,
- * the client connects again and again; who notices that the peer is gone (an error completion, or
- * DISCONNECTED) gives everything back and goes on. Every octet is checked.
+/* survivor.c - a program of rdma_cm that outlives its peers. The server serves one client after the
+ * other; the client connects again and again. A side that detects that its peer has gone (by an
+ * error completion or DISCONNECTED) frees all its objects and continues. Every byte is checked.
  *
- *     survivor server PORT           until a client says goodbye
- *     survivor client ADDRESS PORT   until SIGTERM: then it says goodbye
+ *     survivor server PORT           until a client sends goodbye
+ *     survivor client ADDRESS PORT   until SIGTERM: then it sends goodbye
  *
- * Who only waits would not notice a peer that dies between two messages: after a silence it writes no octets,
- * which somebody has to acknowledge.
+ * A side that only waits would not detect a peer that dies between two messages. After a silence it
+ * therefore sends a WRITE of 0 bytes, which the peer must acknowledge.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -60,8 +60,8 @@ static void on_stop(int number)
 
 /* ---- events -------------------------------------------------------------- */
 
-/* The next event within @ms, or -1; @id is whose. A request that comes while there is a session is
- * for later: its sender asks again. */
+/* Returns the next event within @ms, or -1; @id is its identifier. Leaves a request during a
+ * session unanswered: the client retransmits it. */
 static int next_event(int ms, struct rdma_cm_id **id)
 {
     struct pollfd ready = { .fd = channel->fd, .events = POLLIN };
@@ -118,7 +118,7 @@ static void open_session(struct rdma_cm_id *id)
         post_receive(i);
 }
 
-/* Everything, or the program fails. */
+/* Destroys all objects of the session. The program fails if one cannot be destroyed. */
 static void close_session(void)
 {
     rdma_destroy_qp(session.id);
@@ -142,7 +142,7 @@ static void post(uint64_t id, enum ibv_wr_opcode opcode, uint32_t length)
     MUST(ibv_post_send(session.id->qp, &send, &bad) == 0);
 }
 
-/* A message is a number and octets that follow from it. */
+/* Sends a message: a number and bytes that depend on it. */
 static void send_message(uint32_t number)
 {
     memcpy(session.out, &number, sizeof number);
@@ -161,7 +161,8 @@ static uint32_t read_message(uint32_t slot)
     return number;
 }
 
-/* Until a message is there: true, and its @number. False when the peer is gone, and @why. */
+/* Waits for a message. Returns true and its @number, or false and the reason in @why when the peer
+ * has gone. */
 static bool receive_message(uint32_t *number, const char **why)
 {
     bool asked = false;
@@ -206,7 +207,7 @@ static struct sockaddr_in address_of(const char *host, const char *port)
 
 /* ---- server -------------------------------------------------------------- */
 
-/* False: the client said goodbye. */
+/* Serves a client. Returns false when the client sent goodbye. */
 static bool serve(struct rdma_cm_id *id)
 {
     struct rdma_conn_param param = { .rnr_retry_count = 7, .retry_count = 7 };
@@ -251,7 +252,7 @@ static bool wait_for(int wanted)
     return next_event(ANSWER_MS, &id) == wanted;
 }
 
-/* With a session, or with none. */
+/* Connects. Returns whether there is a session. */
 static bool connect_to(struct sockaddr_in *address)
 {
     struct rdma_conn_param param = { .rnr_retry_count = 7, .retry_count = 7 };
@@ -271,7 +272,7 @@ static bool connect_to(struct sockaddr_in *address)
     return false;
 }
 
-/* False: goodbye was said and answered. */
+/* Sends messages. Returns false when goodbye was sent and answered. */
 static bool talk(void)
 {
     const char *why;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_multicast.c - groups on links of the kernel's: what it lets through to us, and a bridge that
- * watches what we report. */
+/* test_multicast.c - groups on kernel interfaces: which frames the kernel delivers, and a bridge
+ * that snoops the membership reports. */
 #define _GNU_SOURCE
 #include "support/check.h"
 
@@ -45,7 +45,7 @@ static struct uro_gid gid(const char *text)
 static const struct uro_mac group4 = { { 0x01, 0x00, 0x5e, 0x01, 0x02, 0x03 } };
 static const struct uro_mac group6 = { { 0x33, 0x33, 0x00, 0x01, 0x00, 0x02 } };
 
-/* A socket that sends frames out of @interface of @netns. */
+/* Returns a socket that sends frames from @interface of @netns. */
 static int sender(int netns, const char *interface)
 {
     struct sockaddr_ll to = { .sll_family = AF_PACKET };
@@ -93,7 +93,7 @@ static void hear_groups(const char *link, int netns, const char *interface)
     port->ops->close(port);
 }
 
-/* Unlike a veth, a macvlan lets in only those groups that somebody asked the kernel for. */
+/* Unlike a veth, a macvlan delivers only groups that a process joined. */
 static void af_packet__interface_that_filters__lets_the_groups_in(void **state)
 {
     (void)state;
@@ -166,7 +166,8 @@ static uint64_t counted(const struct station *s, enum uro_counter counter)
     return uro_engine_counters(s->engine)->value[counter];
 }
 
-/* True once the bridge does, or does not, know @group as wanted at the port to us. */
+/* Waits until the bridge has, or does not have, @group as a member at the port to this side.
+ * Returns true then. */
 static bool bridge_knows(struct station *s, const char *group, bool knows)
 {
     const uro_time until = now() + URO_MS(1000) * patience(PATIENCE);
@@ -198,7 +199,7 @@ static void bridge(const char *versions)
                    "ip addr add 10.0.0.9/24 dev br0; ip addr add fe80::9/64 dev br0 nodad");
 }
 
-/* A socket that the bridge's own machine sends to groups with. */
+/* Returns a socket for sending to groups from the bridge's machine. */
 static int group_sender(void)
 {
     const struct in_addr from = { htonl(0x0a000009) };
@@ -222,7 +223,7 @@ static void send_to(int from, const char *group)
     assert_int_equal(sendto(from, "RoCE", 4, 0, (struct sockaddr *)&to, sizeof to), 4);
 }
 
-/* It takes a bridge a moment to believe that it knows all members. */
+/* A bridge needs some time before it considers its member list complete. */
 static void bridge__packets_to_groups__come_for_those_that_were_joined(void **state)
 {
     const struct uro_gid group = gid("239.1.2.3");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_af_packet.c - a pair of the kernel's interfaces between two network namespaces. */
+/* test_port_af_packet.c - a pair of kernel interfaces between two network namespaces. */
 #define _GNU_SOURCE
 #include "support/check.h"
 
@@ -43,7 +43,8 @@ static void af_packet__frames_of_every_length__come_back(void **state)
     kit_kill(peer);
 }
 
-/* Not where the kernel cuts several packets up; which one does is not for this test to know. */
+/* The kernel may segment joined packets on this interface. The test does not assume which method it
+ * uses. */
 static void af_packet__packets_leave_one_by_one__they_are_said_to_come_so(void **state)
 {
     (void)state;
@@ -120,7 +121,7 @@ static void af_packet__link_goes_down_and_up__traffic_goes_on(void **state)
     kit_kill(peer);
 }
 
-/* The kernel itself may say so only a second later (IFF_RUNNING, by its link watch). */
+/* The kernel may set IFF_RUNNING only a second later, by its link watch. */
 static void af_packet__interface_is_set_up__link_is_up_at_once(void **state)
 {
     (void)state;
@@ -137,7 +138,7 @@ static void af_packet__interface_is_set_up__link_is_up_at_once(void **state)
     port->ops->close(port);
 }
 
-/* What is too long for the interface now is lost, and nothing behind it. */
+/* A frame that is too long for the interface now is lost. Frames behind it are not. */
 static void af_packet__interface_carries_less_for_a_while__mtu_follows_and_traffic_goes_on(
     void **state)
 {
@@ -193,7 +194,7 @@ static void af_packet__interface_is_renamed__traffic_goes_on__and_removed__link_
     kit_kill(peer);
 }
 
-/* A tap, by which octets of ours come in: as frames, after what virtio says of them. */
+/* Opens a tap, through which the test injects frames with a virtio header. */
 static int open_tap(void)
 {
     const int header = sizeof(struct virtio_net_hdr);
@@ -234,8 +235,8 @@ static bool goes_on(struct uro_port *port, int tap)
     return false;
 }
 
-/* A datagram that is to be cut into fragments is one; the kernel's ring does not move on from
- * it. */
+/* A datagram that must be fragmented has no virtio description. The kernel's ring does not move on
+ * from it. */
 static void af_packet__frame_that_virtio_cannot_describe__others_come_after_it(void **state)
 {
     (void)state;
@@ -269,7 +270,7 @@ static void af_packet__frame_that_virtio_cannot_describe__others_come_after_it(v
     close(tap);
 }
 
-/* It left an error in the socket, which would end every sleep at once. */
+/* The interface left an error in the socket, which would end every sleep at once. */
 static void af_packet__interface_was_down_for_a_moment__a_sleeper_sleeps(void **state)
 {
     (void)state;
@@ -289,7 +290,8 @@ static void af_packet__interface_was_down_for_a_moment__a_sleeper_sleeps(void **
     kit_run(other, "sysctl -qw net.ipv6.conf.vb.disable_ipv6=0");
 }
 
-/* Who listens to an interface is shown what leaves by it, too, in the call that sends it. */
+/* A packet socket also gets the frames that other sockets send from the interface, during the
+ * sending call. */
 static void af_packet__another_socket_sends_over_the_interface__we_do_not_hear_it(void **state)
 {
     (void)state;
@@ -330,9 +332,9 @@ static void af_packet__ring_that_is_none_for_the_interface__is_refused(void **st
     }
 }
 
-/* What a UDP socket in the other namespace hears after sending to 4791 at @address: the error an
- * ICMP message brought, or 0. A second socket, to a port where surely nobody is, tells when the
- * kernel has dealt with both. */
+/* Sends to 4791 at @address from a UDP socket in the other namespace. Returns the error from an
+ * ICMP message, or 0. A second socket sends to a closed port: its error shows that the kernel has
+ * processed both packets. */
 static int answer_of_kernel(int family, const struct sockaddr *address, socklen_t length)
 {
     struct sockaddr_storage closed;

@@ -7,7 +7,7 @@
 
 static int other; /* the other namespace */
 
-/* Opened once: DPDK 22.11 does not give the interface's queue back before the process ends. */
+/* Opened once: DPDK 22.11 releases the interface's queue only when the process ends. */
 static struct uro_port *port;
 
 static void af_xdp__frames_of_every_length__come_back(void **state)
@@ -51,7 +51,8 @@ static void af_xdp__both_sleep__every_frame_wakes(void **state)
     kit_kill(peer);
 }
 
-/* A veth filters nothing, so what the kernel was asked for is looked at instead. */
+/* A veth does not filter multicast. The test therefore checks the kernel's list of joined
+ * groups. */
 static void af_xdp__groups_wanted__the_kernel_is_asked_for_all(void **state)
 {
     (void)state;

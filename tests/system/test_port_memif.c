@@ -108,7 +108,8 @@ static void memif__both_sleep__every_frame_wakes(void **state)
     }
 }
 
-/* Asleep between the steps of the other side; each of them wakes. */
+/* Sleeps between the steps of the other side; each step must wake it. Returns whether the link
+ * state became @up. */
 static bool sleep_until(struct uro_port *port, bool up)
 {
     for (unsigned steps = 0; steps < 100 && port->ops->link_up(port) != up; steps++) {
@@ -141,7 +142,8 @@ static void memif__asleep_without_a_peer__its_coming_wakes(void **state)
     port->ops->close(port);
 }
 
-/* Datagrams are sent once: a program whose peer is there must not lose the first ones. */
+/* Datagrams are not retransmitted: a program with a running peer must not lose the first
+ * datagrams. */
 static void memif__server_is_there_and_asleep__the_first_frame_arrives(void **state)
 {
     (void)state;
@@ -160,8 +162,8 @@ static void memif__server_is_there_and_asleep__the_first_frame_arrives(void **st
     kit_kill(peer);
 }
 
-/* DPDK's own driver. It takes for granted that buffers are as long as its own, 2048 octets: longer
- * frames are cut up by both sides. */
+/* Connects to DPDK's own driver, which assumes that all buffers are as long as its own, 2048 bytes.
+ * Both sides split longer frames. */
 static void with_dpdk(const char *link, const char *peer, const char *role)
 {
     char words[256];

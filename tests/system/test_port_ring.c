@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_ring.c - ports without a wire: a frame comes back, and wrong words are explained. */
+/* test_port_ring.c - ports without a wire: a frame comes back, and invalid options have an error
+ * message. */
 #define _GNU_SOURCE
 #include "support/check.h"
 
@@ -27,7 +28,8 @@ static void ring__frames_of_every_length__come_back(void **state)
     port->ops->close(port);
 }
 
-/* What a buffer held before, a card might send behind a short frame. */
+/* If a driver did not pad with zeros, a card could send old bytes of the buffer behind a short
+ * frame. */
 static void ring__shorter_than_ethernet_allows__is_filled_up_with_zeros(void **state)
 {
     (void)state;
@@ -98,7 +100,7 @@ static void ring__arm_with_frames_there__does_not_sleep(void **state)
     port->ops->close(port);
 }
 
-/* DPDK as shared libraries loads every driver it finds in its folder; ours must not. */
+/* DPDK with shared libraries loads every driver in its folder; the plug-in must not. */
 static void open__any_port__loads_no_driver_from_outside(void **state)
 {
     (void)state;
@@ -113,7 +115,7 @@ static void open__any_port__loads_no_driver_from_outside(void **state)
     port->ops->close(port);
 }
 
-/* DPDK pins its caller to one CPU, and everything the caller starts later. */
+/* DPDK pins its caller, and all threads that the caller starts later, to one CPU. */
 static void open__any_port__leaves_affinity_and_signals_alone(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_tap.c - an interface of the kernel's that the port itself makes. */
+/* test_port_tap.c - a kernel interface that the port creates. */
 #define _GNU_SOURCE
 #include "support/check.h"
 

@@ -9,7 +9,7 @@
 
 #define BELLS    3u
 #define NEWS     1000000u
-#define WAITS    4u /* each so many, until the engine knows the last; shares no divisor with BELLS */
+#define WAITS    4u    /* wait for the engine after this number; coprime to BELLS */
 #define PATIENCE 1000u /* looks in vain, then the other one may need this processor */
 
 struct subject {

@@ -32,10 +32,10 @@
 #define SEEDS 8u
 
 enum program {
-    SEND_AND_POLL, /* ib_send_lat: both poll for the peer's message */
-    WRITE_AND_LOOK, /* ib_write_lat: polls for the ACK, then looks at the memory that the peer writes */
+    SEND_AND_POLL,  /* ib_send_lat: both poll for the peer's message */
+    WRITE_AND_LOOK, /* ib_write_lat: polls for the ACK, then spins on memory that the peer writes */
     SLEEP,          /* ib_send_lat -e: waits for an event */
-    BURSTS, /* the client posts 32 at a time and polls for their completions; the server only polls */
+    BURSTS,         /* the client posts 32 at a time and polls for them; the server only polls */
 };
 
 enum kind { DATA, ACK };
