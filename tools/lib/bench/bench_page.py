@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rows of tools/bench as text, as BENCHMARKS.md and as bench.svg."""
+"""Writes the rows of tools/bench as text, as BENCHMARKS.md and as bench.svg."""
 import pathlib
 from html import escape
 
@@ -77,7 +77,7 @@ def as_markdown(machine: str, found: dict[str, tuple[str, list[Figure]]]) -> str
 
 
 def share(row: Figure) -> float | None:
-    """Of its aim: 1 is reached. The smaller one when it has two."""
+    """Returns the share of the aim that is reached, at most of two aims the smaller; 1: reached."""
     pairs = [(row.median, row.aim), (row.ratio, row.aim_ratio)]
     shares = [(wanted / is_ if row.less else is_ / wanted)
               for is_, wanted in pairs if wanted and is_]
@@ -85,7 +85,7 @@ def share(row: Figure) -> float | None:
 
 
 def as_svg(machine: str, found: dict[str, tuple[str, list[Figure]]]) -> str:
-    """A bar for each row that has an aim; twice the aim is the end of the scale."""
+    """Draws a bar for each row that has an aim; the scale ends at twice the aim."""
     bars = [(f"{key} {row.name}", share(row)) for key, (_, rows) in found.items() for row in rows
             if share(row) is not None]
     height = TOP + LINE * len(bars) + 12

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs what tools/bench shows: each row beside a limit of the machine, or a peer, of the same run."""
+"""Runs the rows of tools/bench, each next to a limit of the machine, or a peer, of the same run."""
 import argparse
 import datetime
 import os
@@ -39,14 +39,14 @@ OTHERS = 0.1  # of a core, that other programs may use when figures are to be pu
 
 
 def busy_seconds() -> float:
-    """Processor time spent on this machine by anybody."""
+    """Returns the processor time of all programs on this machine."""
     words = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     user, nice, system, _idle, _wait, irq, softirq, steal = (int(word) for word in words[:8])
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def others(seconds: float) -> float:
-    """How many cores other programs use."""
+    """Returns how many cores other programs use."""
     before, start = busy_seconds(), time.monotonic()
     time.sleep(seconds)
     return (busy_seconds() - before) / (time.monotonic() - start)

@@ -65,7 +65,7 @@ def findings(text: str) -> list[tuple[int, str, str]]:
 
 
 def folder_of(rel: pathlib.PurePath) -> str:
-    """The limits are those of lib/core, lib/io, tests/unit, ..., app."""
+    """Returns the folder whose limits apply: lib/core, lib/io, tests/unit, ..., app."""
     return "/".join(rel.parts[:2]) if len(rel.parts) > 2 else rel.parts[0]
 
 

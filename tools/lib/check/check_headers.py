@@ -15,7 +15,7 @@ SKIPPED = 77
 
 
 def dpdk_flags() -> list[str] | None:
-    """What <rte_...> needs, or None when DPDK's headers are not installed."""
+    """Returns the flags that <rte_...> needs, or None when DPDK's headers are not installed."""
     try:
         out = subprocess.run(["pkg-config", "--cflags", "libdpdk"], capture_output=True, text=True,
                              check=True).stdout
@@ -25,7 +25,8 @@ def dpdk_flags() -> list[str] | None:
 
 
 def compile_alone(compiler: list[str], root: pathlib.Path, include: str, extra: list[str]) -> str:
-    """The compiler's complaint about a file that only includes the header; empty when fine."""
+    """Returns the compiler's error for a file that only includes the header; empty when there is
+    none."""
     command = [*compiler, *FLAGS, f"-I{root / 'lib'}", f"-I{root / 'include'}",
                f"-I{root / 'tests'}", *extra, "-"]
     run = subprocess.run(command, input=f'#include "{include}"\n', capture_output=True, text=True,

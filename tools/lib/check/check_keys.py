@@ -22,7 +22,7 @@ def texts(root: pathlib.Path, *patterns: str) -> dict[str, str]:
 
 
 def keys(root: pathlib.Path) -> dict[str, str]:
-    """Each key and option, and the file that reads it."""
+    """Returns each key and option, and the file that reads it."""
     found = {}
     for name, text in texts(root, "lib/host/*.[ch]").items():
         found |= {key: name for key in KEY.findall(text) + QUOTA.findall(text)}
@@ -32,7 +32,8 @@ def keys(root: pathlib.Path) -> dict[str, str]:
 
 
 def reasons(root: pathlib.Path) -> list[str]:
-    """In the order of their numbers. The header is the one in lib/core that speaks of vendor_err."""
+    """Returns the reasons in the order of their numbers, from the header in lib/core that mentions
+    vendor_err."""
     for text in texts(root, "lib/core/*.h").values():
         if "vendor_err" in text[:400]:
             return REASON.findall(text)

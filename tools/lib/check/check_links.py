@@ -15,7 +15,8 @@ PATTERN = re.compile(r"[*<>{}$]|\.\.\.|NAME|NNNN")
 
 
 def anchor(heading: str) -> str:
-    """As GitHub makes it: lower case, punctuation gone, blanks to hyphens."""
+    """Returns the anchor of a heading, as GitHub does: lower case, no punctuation, hyphens for
+    blanks."""
     plain = re.sub(r"[`*]", "", heading).lower()
     return re.sub(r" ", "-", re.sub(r"[^\w\- ]", "", plain))
 

@@ -38,7 +38,8 @@ def without_comments(text: str) -> str:
 
 
 def messages(text: str) -> list[tuple[int, str]]:
-    """Line and text of each message; neighbouring literals are one, a macro between them is "..."."""
+    """Returns line and text of each message. Adjacent literals are joined; a macro between them is
+    "..."."""
     code = without_comments(text)
     found: list[tuple[int, int, str]] = []
     for part in PART.finditer(code):

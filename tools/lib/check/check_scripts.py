@@ -28,7 +28,7 @@ def check_shell(report: sources.Report, rel: pathlib.PurePath, path: pathlib.Pat
 
 
 def check_commands(report: sources.Report, root: pathlib.Path) -> None:
-    """Each file directly in tools/ is a command and has a row in the README."""
+    """Checks that each file directly in tools/ is a command and has a row in the README."""
     readme = root / "tools" / "README.md"
     if not readme.exists():
         return

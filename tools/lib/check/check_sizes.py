@@ -23,7 +23,8 @@ def is_script(path: pathlib.Path) -> bool:
 
 
 def check_functions(report: sources.Report, rel: pathlib.PurePath, text: str) -> None:
-    """clang-format puts a function's braces, and only those, alone at the left margin."""
+    """Checks the length of each function: clang-format puts only the braces of functions at the
+    left margin."""
     code = sources.code_only(text)
     for opening in OPENING.finditer(code):
         closing = CLOSING.search(code, opening.end())

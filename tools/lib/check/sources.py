@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tree as the checks see it: which files there are, and C text without its comments."""
+"""The tree for the checks: its files, and C text without comments."""
 import fnmatch
 import pathlib
 import re
@@ -10,7 +10,8 @@ SKIP_DIRS = re.compile(r"^(build[^/]*|\.git|__pycache__|corpus)$")
 
 
 def files(root: pathlib.Path, *patterns: str) -> list[pathlib.Path]:
-    """Files below root whose path from root matches a pattern (* crosses slashes), sorted.
+    """Returns the files below root whose path from root matches a pattern (* crosses slashes),
+    sorted.
 
     In a git work tree what git ignores is left out, so that nobody's scratch file is judged.
     """
@@ -51,7 +52,7 @@ def _blank(match: re.Match) -> str:
 
 
 def code_only(text: str) -> str:
-    """C text with comments and the insides of strings blanked; positions stay."""
+    """Returns C text with comments and the insides of strings blanked; positions stay."""
     return TOKEN.sub(_blank, text)
 
 
@@ -79,6 +80,6 @@ class Report:
 
 
 def root_argument() -> pathlib.Path:
-    """The first argument that is no option, or the tree this file stands in."""
+    """Returns the first argument that is not an option, or the tree that contains this file."""
     names = [a for a in sys.argv[1:] if not a.startswith("-")]
     return pathlib.Path(names[0]) if names else pathlib.Path(__file__).resolve().parents[3]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds and runs every suite and says in one table what passed, failed and was skipped.
+"""Builds and runs every suite and prints a table of cases that passed, failed and were skipped.
 
 Called by tools/check. Counts single cases, read from meson's testlog.json and the TAP each test
 wrote: an exit status alone would hide a case that was skipped or never ran.
@@ -48,7 +48,8 @@ QUICK = ("gcc", ("tidy", "unit", "scenario", "sim"), {"UROCE_SIM_COUNT": "5"})
 
 
 def build(stage: str, compiler: str, options: list[str]) -> pathlib.Path | None:
-    """The build directory, up to date; None when it does not build (what failed is printed)."""
+    """Returns the build directory, up to date, or None when the build fails (the error is
+    printed)."""
     where = ROOT / f"build-{stage}"
     log = where / "build.log"
     env = {**os.environ, "CC": compiler}
@@ -67,7 +68,8 @@ def build(stage: str, compiler: str, options: list[str]) -> pathlib.Path | None:
 
 
 def build_ahead(stages: list[str]) -> None:
-    """While a suite leaves half of the machine idle. What fails is said when the stage has its turn."""
+    """Builds the next stage while a suite leaves half of the machine idle. An error is printed in
+    the turn of that stage."""
     for stage in stages:
         where = ROOT / f"build-{stage}"
         compiler, options, _, _ = STAGES[stage]
@@ -80,7 +82,7 @@ def build_ahead(stages: list[str]) -> None:
 
 
 def run_tests(where: pathlib.Path, suites: tuple[str, ...], extra: dict[str, str]) -> None:
-    """meson's own exit status is not looked at: tally reads what each test did."""
+    """Runs the tests. Ignores meson's exit status, because tally reads the result of each test."""
     log = where / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
     command = ["meson", "test", "-C", str(where), "--no-rebuild", "--print-errorlogs", "-t", str(patience.factor())]
@@ -113,7 +115,7 @@ def run_stage(stage: str, suites: tuple[str, ...], env: dict[str, str],
 
 def some(stage: str, where: pathlib.Path, tests: tuple[str, ...], extra: list[str],
          env: dict[str, str]) -> tally.Row:
-    """A few tests by name; meson builds what they need and nothing else."""
+    """Runs a few tests by name; meson builds only what they need."""
     row = tally.Row(stage, "some")
     print(f"=== {stage}: {' '.join(tests)}", flush=True)
     limit = str(SLOWER * patience.factor())
@@ -134,7 +136,7 @@ def some(stage: str, where: pathlib.Path, tests: tuple[str, ...], extra: list[st
 
 
 def threads() -> tally.Row:
-    """Under the thread sanitizer. gcc's, because its library can be linked into plug-ins."""
+    """Runs tests under gcc's thread sanitizer, whose library can be linked into plug-ins."""
     where = ROOT / "build-tsan"
     if not (where / "build.ninja").exists():
         subprocess.run(["meson", "setup", str(where), str(ROOT), *TSAN], check=False,
@@ -143,7 +145,7 @@ def threads() -> tally.Row:
 
 
 def memory() -> tally.Row:
-    """Under valgrind, with the build of the first stage."""
+    """Runs tests under valgrind, with the build of the first stage."""
     if shutil.which("valgrind") is None:
         return tally.Row("valgrind", "some", skipped=["valgrind is not installed"])
     where = build("gcc", "gcc", [])

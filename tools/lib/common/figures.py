@@ -51,14 +51,14 @@ def latencies(text: str) -> list[Latency]:
 
 
 def ucx_columns(text: str) -> list[float]:
-    """Of the last line: median, average, overall us; average, overall MB/s; the same messages/s. Of
-    several threads only us, MB/s and messages/s overall."""
+    """Returns the columns of the last line: median, average, overall us; average, overall MB/s; the
+    same messages/s. With several threads, only us, MB/s and messages/s overall."""
     lines = UCX.findall(text)
     return [float(value) for value in lines[-1][1].split()] if lines else []
 
 
 def ucx(text: str) -> tuple[int, float] | None:
-    """Iterations, and microseconds for each, of the last line."""
+    """Returns the iterations of the last line, and the microseconds for each."""
     values = ucx_columns(text)
     if not values:
         return None
@@ -66,6 +66,6 @@ def ucx(text: str) -> tuple[int, float] | None:
 
 
 def pingpong(text: str) -> float | None:
-    """us for each iteration."""
+    """Returns the microseconds for each iteration."""
     m = PINGPONG.search(text)
     return float(m[3]) if m else None

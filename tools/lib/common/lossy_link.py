@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Carries every frame between two interfaces, but loses some, and lets others be overtaken: for machines
-without netem.
+"""Forwards frames between two interfaces, but loses some and delays others behind the next frame,
+for machines without netem.
 
     lossy_link.py IF1 IF2 LOST SEED [LATE]      both per mille
 """

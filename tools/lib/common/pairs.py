@@ -27,7 +27,7 @@ STREAM = ("ib_write_bw", "-F", "-x", "1", "-u", "17", "--run_infinitely", "-D", 
 
 @dataclass
 class Output:
-    """What one side printed and how it ended."""
+    """Output and exit status of one side."""
     command: list[str]
     status: int | None = None  # None: had to be ended; negative: by a signal
     text: str = ""
@@ -43,7 +43,7 @@ class Run:
     seconds: float = 0.0
 
     def problem(self) -> str:
-        """Empty when both sides ended well; else the cause and the last words of both."""
+        """Returns "" when both sides ended well; else the cause and the last lines of both."""
         bad = [name for name in ("client", "server") if getattr(self, name).status != 0]
         if not bad:
             return ""
@@ -53,7 +53,8 @@ class Run:
 
 
 def fails_by_itself(status: int | None) -> bool:
-    """The program ended with an error. perftest divides by zero when a stream fails in a second without a packet."""
+    """Returns whether the program ended with an error of its own: perftest divides by zero when a
+    stream gets no packet in a second."""
     return status is not None and (status > 0 or status == -signal.SIGFPE)
 
 
@@ -81,12 +82,12 @@ def listens(port: int) -> bool:
 
 
 def wait_for(holds, seconds: float) -> bool:
-    """Whether holds() became true in @seconds of an idle machine."""
+    """Waits until holds() is true. Returns false after @seconds of an idle machine."""
     return wait_exactly(holds, patience.seconds(seconds))
 
 
 def wait_exactly(holds, seconds: float) -> bool:
-    """The same where running out of time is what usually happens."""
+    """Does the same where the time limit is usually reached."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -96,12 +97,12 @@ def wait_exactly(holds, seconds: float) -> bool:
 
 
 def end_politely(_number: int, _frame: object) -> None:
-    """Leaves through __exit__, which ends what was started."""
+    """Exits through __exit__, which ends the started programs."""
     raise SystemExit(128 + signal.SIGTERM)
 
 
 def plain_user(uroce: pathlib.Path) -> list[str]:
-    """The command that drops root, when there is root to drop and nobody can run uroce."""
+    """Returns the command that drops root, if the user is root and another user can run uroce."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         return []
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
@@ -145,7 +146,8 @@ class Pair:
         return [str(self.uroce), "run", "--device", self.configuration(role), "--", *program]
 
     def start(self, role: str, program: list[str]) -> tuple[subprocess.Popen, Output]:
-        """Output goes to files, so that a full pipe never stops a program."""
+        """Starts a program with its output in files, so that a full pipe never blocks the
+        program."""
         command = self.command(role, program)
         with (self.where / f"{role}.out").open("wb") as out, \
                 (self.where / f"{role}.err").open("wb") as err:
@@ -156,7 +158,7 @@ class Pair:
         return process, Output(command)
 
     def said(self, role: str) -> str:
-        """Errors last: that is where one looks for the cause."""
+        """Returns the output with stderr at the end, where a reader looks for the cause."""
         return "".join((self.where / f"{role}.{kind}").read_text(errors="replace")
                        for kind in ("out", "err"))
 
@@ -185,7 +187,7 @@ class Pair:
         return process, output
 
     def run(self, program: list[str], seconds: float = 60) -> Run:
-        """The same program on both sides; the client is told where the server is."""
+        """Runs the same program on both sides; the client gets the server's address."""
         port = free_port()
         begin = time.monotonic()
         server, run = self.serve(program, port), Run(Output([]), Output([]))
@@ -197,7 +199,7 @@ class Pair:
         return run
 
     def alone(self, program: list[str], seconds: float = 30) -> Output:
-        """One program that needs no peer."""
+        """Runs one program that needs no peer."""
         process, output = self.start("server", program)
         self.finish("server", process, output, seconds)
         return output

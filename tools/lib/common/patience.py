@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a test waits before it takes something for hung, on this machine at this moment.
+"""Time limits of tests: how long a test waits before it assumes that a program hangs, on this
+machine at this moment.
 
 A time limit of a test guards against hanging and measures nothing. Limits are written as what an idle
 machine could need in the worst case; factor() stretches them. tests/support/patience.h is the same in C.
@@ -12,7 +13,7 @@ FLOOR = 5.0  # load can begin right after it was looked at
 
 
 def factor() -> float:
-    """At least FLOOR, and twice the number of processes that want each processor."""
+    """Returns the factor: at least FLOOR, and twice the number of processes per processor."""
     try:
         return max(1.0, float(os.environ[VARIABLE]))
     except (KeyError, ValueError):
@@ -20,5 +21,5 @@ def factor() -> float:
 
 
 def seconds(limit: float) -> float:
-    """@limit seconds of an idle machine, stretched."""
+    """Returns @limit seconds of an idle machine, multiplied by the factor."""
     return limit * factor()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts what tests did, case by case, from meson's testlog.json and the TAP inside it."""
+"""Counts the results of tests, case by case, from meson's testlog.json and the TAP inside it."""
 import json
 import pathlib
 import re
@@ -29,7 +29,7 @@ def last_words(entry: dict) -> str:
 
 
 def reason(said: str) -> str:
-    """The comment right behind a case, as lines of their own."""
+    """Returns the lines of the comment right behind a case."""
     lines = []
     for line in said.lstrip("\n").splitlines():
         if not line.startswith("#") or len(lines) == REASON_LINES:
@@ -62,7 +62,7 @@ def count_tap(row: Row, name: str, entry: dict) -> None:
 
 
 def count(row: Row, name: str, entry: dict) -> None:
-    """Adds one test program to its row."""
+    """Adds the results of one test program to its row."""
     row.noted += [f"{name}: {text}" for text in NOTE.findall(entry.get("stdout", ""))]
     if PLAN.search(entry.get("stdout", "")) and CASE.search(entry["stdout"]):
         count_tap(row, name, entry)
@@ -80,7 +80,7 @@ def suite_of(test: dict) -> str:
 
 
 def read(stage: str, suites: tuple[str, ...], listed: list[dict], log: pathlib.Path) -> list[Row]:
-    """A row for each suite; a test that is listed but left no result has failed."""
+    """Returns a row for each suite. A listed test without a result has failed."""
     rows = {suite: Row(stage, suite) for suite in suites}
     entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     results = {}

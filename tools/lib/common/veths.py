@@ -19,7 +19,7 @@ UDP = "udp,ip={plain},hub=no"
 
 
 def why_not() -> str:
-    """Empty when namespaces can be made here."""
+    """Returns "" when namespaces can be created here, else the reason."""
     if os.geteuid() != 0:
         return "not root: no namespaces"
     if shutil.which("ip") is None:
@@ -34,7 +34,8 @@ def ip(*words: str) -> None:
 
 @dataclass
 class Veths(pairs.Pair):
-    """The kernel has the addresses too, so that programs find each other by its TCP."""
+    """A pair of interfaces whose addresses the kernel has too, so that programs find each other by
+    its TCP."""
     device_text: str = AF_PACKET
     mtu: int = 1500
     carried: bool = False  # by a process that loses frames, per mille, and lets others overtake

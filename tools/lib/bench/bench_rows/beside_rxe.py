@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P4: uroce beside Linux rxe by turns, in one virtual machine, over one pair of interfaces; with two kernels, of which
-the newer one lets packets of a packet socket share a frame, and has rxe work in a thread of its own."""
+"""P4: uroce and Linux rxe in turn, in one virtual machine, over one pair of interfaces, with two
+kernels. In the newer kernel, packets of a packet socket share a frame, and rxe works in a thread of
+its own."""
 import contextlib
 import json
 import os
@@ -114,7 +115,7 @@ LINKS = {"af_packet": ("net_af_packet0,iface=veth{n};ip=10.90.0.{own}/24", MTU),
 
 @dataclass
 class Kind:
-    """What is measured; the aim is a ratio to rxe's."""
+    """A measurement; the aim is a ratio to rxe's value."""
     name: str
     unit: str
     program: str
@@ -129,7 +130,7 @@ class Kind:
 
 @dataclass
 class Alone:
-    """What a link does without engines, beside what uroce does with it."""
+    """The rate of a link without engines, next to the rate of uroce over it."""
     name: str
     frames: str  # port_rate's: LENGTH SECONDS MODE
     read: object
@@ -150,7 +151,7 @@ KINDS = (
 
 
 def alone_of(kind: Kind, link: str) -> Alone | None:
-    """Frames as long as those that carry the same; READs are carried as WRITEs are."""
+    """Returns the measurement with frames as long as those with the payload, a READ as a WRITE."""
     payload = IB_MTU[LINKS[link][1]] if kind.long else 64
     octets = payload + limits.HEADERS
     if "read" in kind.program or link == "UDP":
@@ -170,7 +171,7 @@ def xdp_programs() -> list[pathlib.Path]:
 
 
 def libraries(build: pathlib.Path) -> list[pathlib.Path]:
-    """Those of the DPDK plug-in too."""
+    """Returns the libraries, with those of the DPDK plug-in."""
     plugin = build / "lib" / "io" / "dpdk" / "liburoce-dpdk.so"
     if not plugin.exists():
         raise NotRun("the DPDK plug-in is not built")
@@ -181,7 +182,7 @@ def libraries(build: pathlib.Path) -> list[pathlib.Path]:
 
 @contextlib.contextmanager
 def guest(build: pathlib.Path, kernel: str):
-    """A virtual machine of two processors without rxe, and with uroce's libraries."""
+    """Starts a virtual machine of two processors, with the libraries of uroce and without rxe."""
     if os.geteuid() != 0:
         raise sides.Unavailable("not root: cannot make a network namespace")
     sides.must(sides.RXE_PEER.parent / "build-image", "-k", kernel)
@@ -244,7 +245,7 @@ def by_uroce(bench: Bench, made: sides.Rxe, kind: Kind, link: str) -> float:
 
 
 def by_udp(bench: Bench, made: sides.Rxe) -> float:
-    """What the kernel's UDP takes alone, between programs that never sleep."""
+    """Measures the kernel's UDP alone, between programs that never sleep."""
     trips = bench.build / "tests" / "bench" / "udp_trips"
     sides.must(sides.RXE_PEER, "put", "-n", made.name, trips, f"{THERE}/{trips.name}")
     made.run(WITH_UROCE.replace("{mtu}", str(MTU)))
@@ -271,8 +272,8 @@ def by_port(bench: Bench, made: sides.Rxe, link: str, alone: Alone) -> float:
 
 
 def sure(measure):
-    """A guest that ends costs the values that it was to give, not those that it gave. Now and then perftest says 0 of
-    a run that ended in time."""
+    """Returns @measure with retries. A guest that ends loses only the values that were still missing.
+    Sometimes perftest prints 0 for a run that ended in time."""
     def measured_so() -> float:
         try:
             for _ in range(TRIES):

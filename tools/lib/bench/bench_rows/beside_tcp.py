@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P5: uroce beside the kernel's TCP, by iperf3 and by UCX: on a pair of interfaces between two
-namespaces, and memif beside loopback."""
+"""P5: uroce and the kernel's TCP, by iperf3 and by UCX: on a pair of interfaces between two
+namespaces, and memif next to loopback."""
 import contextlib
 import json
 import shutil
@@ -21,7 +21,7 @@ ALONE = {"af_packet": (MTU, 4096), "af_xdp": (XDP_MTU, 2048)}  # what a frame ca
 
 @dataclass
 class Place:
-    """Where programs meet."""
+    """The place where the two programs run."""
     name: str
     make: Callable[..., contextlib.AbstractContextManager[pairs.Pair]]
     interface: str  # what UCX calls it
@@ -38,7 +38,7 @@ PLACES = (
 
 
 def iperf_gb(text: str) -> float:
-    """GB/s."""
+    """Returns the rate in GB/s."""
     said = json.loads(text)
     if "error" in said:
         raise NotRun(said["error"])
@@ -46,7 +46,7 @@ def iperf_gb(text: str) -> float:
 
 
 def both(pair: pairs.Pair, server: list[str], client: list[str]) -> str:
-    """What the client prints; @client lacks the server's port."""
+    """Returns the output of the client; @client lacks the server's port."""
     for program in (server, client):
         if shutil.which(program[0]) is None:
             raise NotRun(f"{program[0]} is not installed")
@@ -73,7 +73,7 @@ def bare_mtu(place: Place) -> dict:
 
 
 def ucx(bench: Bench, place: Place, kind: str, size: int, count: int) -> list[float]:
-    """Its last line's columns."""
+    """Returns the columns of the last line of ucx_perftest."""
     program = ["env", "UCX_TLS=tcp", f"UCX_NET_DEVICES={place.interface}", "ucx_perftest", "-f"]
     if shutil.which("ucx_perftest") is None:
         raise NotRun("ucx_perftest (ucx-utils) is not installed")
@@ -109,7 +109,8 @@ def half_trip(bench: Bench, place: Place, settings: dict) -> float:
 
 
 def alone(bench: Bench, place: Place, link: str, mtu: int, payload: int) -> tuple[Figure, Callable[[], float]]:
-    """One packet a frame, which kernels that let packets share one make more of."""
+    """Returns a figure and its measurement with one packet per frame. Kernels that join packets
+    are faster."""
     return (Figure(f"{place.name}, {link} alone, frames of {payload + limits.HEADERS} octets", "GB/s"),
             lambda: limits.interfaces(bench, link, mtu, payload))
 
@@ -156,9 +157,9 @@ def bare_udp(bench: Bench, length: str) -> float:
 
 
 def beside_udp(bench: Bench, place: Place) -> list[Figure]:
-    """The UDP link beside what it is made of. A packet of a SEND of 8 has 24 octets behind its UDP header. Its answer
-    takes an ACK of 20 along, without which ib_send_lat does not go on; the kernel's price for both is what
-    remains where a program takes no time at all."""
+    """Compares the UDP link with its parts. A packet of a SEND of 8 bytes has 24 bytes behind its
+    UDP header. The reply carries an ACK of 20 bytes, for which ib_send_lat waits. The kernel's time
+    for both is the lower limit, with programs that take no time."""
     settings = dict(place.links)["UDP"]
     what = f"{place.name}, UDP, 8 octets, ib_send_lat, median"
     alone = Figure("UDP alone, 24 octets, median", "us", less=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connections per second, as cmtime counts them: uroce on this machine, and uroce and Linux rxe by
-turns in the same two virtual machines."""
+"""Connections per second, as cmtime counts them: uroce on this machine, and uroce and Linux rxe in
+turn in the same two virtual machines."""
 import contextlib
 import os
 import pathlib
@@ -34,7 +34,7 @@ UROCE_LISTENS = "grep -q :12B7 /proc/net/udp"
 
 
 def rates(text: str) -> tuple[float, float]:
-    """Connections per second: while connecting, and while disconnecting."""
+    """Returns connections per second: while connecting, and while disconnecting."""
     spent = {step: float(ms) / 1000 for step, ms in STEP.findall(text)}
     if len(spent) != 2:
         raise NotRun((text.strip().splitlines() or ["cmtime said nothing"])[-1])
@@ -69,7 +69,7 @@ def here(uroce: pathlib.Path, runs: int) -> list[Figure]:
 
 
 def libraries(build: pathlib.Path) -> list[pathlib.Path]:
-    """What of uroce and for it a guest has not."""
+    """Returns the files of uroce, and those it needs, that a guest lacks."""
     library = build / "lib" / "abi" / "libibverbs.so.1"
     needed = re.findall(r"=> (/\S+)", sides.must("ldd", library))
     return [library, build / "lib" / "io" / "udp" / "liburoce-udp.so",
@@ -78,7 +78,7 @@ def libraries(build: pathlib.Path) -> list[pathlib.Path]:
 
 @contextlib.contextmanager
 def guests(build: pathlib.Path):
-    """(server, client) with rxe, and uroce's libraries beside it."""
+    """Returns the guests (server, client) with rxe and with the libraries of uroce."""
     if os.geteuid() != 0:
         raise sides.Unavailable("not root: cannot make a network namespace")
     sides.must(sides.RXE_PEER.parent / "build-image", "-k", KERNEL)
@@ -101,7 +101,7 @@ def guests(build: pathlib.Path):
 
 
 def once(server: sides.Rxe, client: sides.Rxe, prepare: str, listens: str) -> str:
-    """What cmtime said; @prepare goes before its command."""
+    """Returns the output of cmtime; @prepare runs before its command."""
     own, peer = (f"10.77.0.{side.number}" for side in (client, server))
     served = prepare.format(own=peer) + SERVE.format(own=peer)
     server.run(f"({served}) >/dev/null 2>&1 & {UNTIL.format(listens=listens)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One row of what tools/bench shows: its values, what it aims at, and the limit or peer beside it."""
+"""One row of tools/bench: its values, its aim, and the limit or peer that it is compared with."""
 from __future__ import annotations
 
 import pathlib
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 
 class NotRun(Exception):
-    """Why a row has no figure."""
+    """The reason why a row has no figure."""
 
 
 @dataclass
 class Bench:
-    """What all rows are told."""
+    """Parameters of all rows."""
     build: pathlib.Path
     runs: int
     quick: bool = False  # short runs: a look whether it works
@@ -32,7 +32,7 @@ class Bench:
 
 @dataclass
 class Figure:
-    """Values of all runs, or why there are none."""
+    """Values of all runs, or the reason why there are none."""
     name: str
     unit: str
     aim: float | None = None        # of the value
@@ -53,7 +53,7 @@ class Figure:
         return self.median / self.beside.median
 
     def reached(self) -> bool | None:
-        """Whether all that it aims at is there; None when it aims at nothing, or was not run."""
+        """Returns whether all aims are reached; None when there is no aim or no run."""
         pairs = [(self.median if self.values else None, self.aim), (self.ratio, self.aim_ratio)]
         known = [(is_, aim) for is_, aim in pairs if aim is not None]
         if not known or any(is_ is None for is_, _ in known):
@@ -65,8 +65,8 @@ Measure = Callable[[], "float | list[float]"]
 
 
 def by_turns(runs: int, *measures: tuple[Figure | list[Figure], Measure]) -> None:
-    """Each measure gives the value of its figure, or a value for each of several. They take turns, so
-    that a busy spell of the machine meets all of them."""
+    """Runs the measures in turn, so that a busy time of the machine affects all of them. Each
+    measure returns one value, or a value for each of several figures."""
     for _ in range(runs):
         for figures, measure in measures:
             rows = figures if isinstance(figures, list) else [figures]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P10: two connected processes with nothing to do, and how soon one is awake when something comes."""
+"""P10: two connected processes without work, and how soon one wakes when a message arrives."""
 import tempfile
 
 from bench_rows import limits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What this machine can do at all: the programs of tests/bench."""
+"""The limits of this machine: the programs of tests/bench."""
 import json
 import os
 import pathlib
@@ -28,7 +28,7 @@ exec "$0" "$@"
 
 def said(build: pathlib.Path, program: str, *arguments: str, prefix: tuple[str, ...] = (),
          **environment: str) -> str:
-    """What a program of tests/bench prints; @prefix stands before its command."""
+    """Returns the output of a program of tests/bench; @prefix stands in front of its command."""
     path = build / "tests" / "bench" / program
     if not path.exists():
         raise NotRun(f"tests/bench/{program} is not built")
@@ -47,7 +47,7 @@ def said(build: pathlib.Path, program: str, *arguments: str, prefix: tuple[str, 
 
 
 def fields(bench: Bench, program: str, *arguments: str, prefix: tuple[str, ...] = ()) -> dict:
-    """Of the line of JSON that it prints."""
+    """Returns the fields of the line of JSON that the program prints."""
     return json.loads(said(bench.build, program, *arguments, prefix=prefix).splitlines()[-1])
 
 
@@ -56,7 +56,7 @@ def memcpy(bench: Bench, which: str) -> float:
 
 
 def crc(bench: Bench, kind: str) -> float:
-    """The fastest method's figure for the longest length: the last of its line."""
+    """Returns the rate of the fastest method for the longest length: the last of its line."""
     lines = re.findall(rf"^\w+ +{kind} (.*)$", said(bench.build, "bench_crc32"), re.M)
     return max(float(line.split()[-1]) for line in lines)
 
@@ -69,7 +69,7 @@ def port(bench: Bench, key: str, length: int, *kind: str) -> float:
 
 
 def interfaces(bench: Bench, driver: str, mtu: int, payload: int) -> float:
-    """GB/s of @payload octets a frame, between two interfaces."""
+    """Returns the GB/s of frames with @payload bytes between two interfaces."""
     octets = payload + HEADERS
     found = fields(bench, "port_rate", *(f"net_{driver}{n},iface=link{n}" for n in range(2)), str(octets), "1", "icrc",
                    prefix=("unshare", "--net", "sh", "-c", BETWEEN_INTERFACES.format(mtu=mtu)))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P8: what a stream of WRITEs keeps of a link that loses or reorders: in the simulator's virtual time,
-25 Gb/s and 50 us there and back, and on interfaces of this machine."""
+"""P8: the goodput of a stream of WRITEs on a link that loses or reorders: in the simulator's
+virtual time, with 25 Gb/s and 50 us round trip, and on interfaces of this machine."""
 import itertools
 
 import figures

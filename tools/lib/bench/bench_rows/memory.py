@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P9: what queue pairs and memory regions take of a process's memory, by the verbs that make them."""
+"""P9: the memory of queue pairs and memory regions in a process, created by verbs."""
 import json
 
 from bench_rows import limits

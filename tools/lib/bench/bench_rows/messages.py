@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P1: messages of 64 octets, one queue pair, a window of 128, a processor for each side."""
+"""P1: messages of 64 bytes, one queue pair, a window of 128, a processor for each side."""
 import re
 
 from bench_rows import limits, stock
@@ -13,7 +13,8 @@ LIST = ("-l", "32")
 
 
 def engine_ns(bench: Bench, *arguments: str, messages: int = 1_000_000, each: int = 0) -> float:
-    """Of both engines together, for one message; with @each outstanding of every queue pair."""
+    """Returns the time of both engines together for one message; every queue pair has @each
+    outstanding."""
     words = [*arguments, *("1", "0")[len(arguments) - 2:], str(bench.count(messages)), str(each)]
     return float(re.match(r"([\d.]+) ns", limits.said(bench.build, "engine_rate", *words))[1])
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P6: what a message of 64 octets costs both engines together, part by part: instructions as
-callgrind counts them, which repeat exactly, and time, which perf's samples share out."""
+"""P6: the cost of a message of 64 bytes in both engines together, by part: instructions as
+callgrind counts them, which repeat exactly, and time by the samples of perf."""
 import pathlib
 import re
 import shutil
@@ -43,7 +43,7 @@ def part_of(function: str, where: dict[str, str]) -> str:
 
 
 def static_functions(sources: dict[str, str]) -> dict[str, str]:
-    """The stem of the file that each is in; @sources has the text of each stem."""
+    """Returns the file stem of each static function; @sources has the text of each stem."""
     found: dict[str, str] = {}
     # Two may have the same name: that of the packets' path is meant.
     for stem in sorted(sources, key=lambda stem: (not stem.startswith(("req_", "rsp_")), stem)):
@@ -58,7 +58,7 @@ def files() -> dict[str, str]:
 
 
 def callgrind(text: str) -> dict[str, int]:
-    """Instructions of each function itself, of callgrind's file."""
+    """Reads the instructions of each function itself from callgrind's file."""
     names: dict[str, str] = {}
     counted: dict[str, int] = {}
     current, called = "", False
@@ -95,8 +95,8 @@ def counted(bench: Bench, kind: str, messages: int) -> dict[str, int]:
 
 
 def instructions(bench: Bench, kind: str) -> list[float]:
-    """Of the whole path, and of each part, for one message: the difference of two runs, since one
-    would hold the beginning and the end too."""
+    """Returns the instructions of the whole path and of each part for one message. Takes the
+    difference of two runs, because one run contains start and end too."""
     few, many = (by_part(counted(bench, kind, n * MESSAGES), files()) for n in (1, 2))
     # engine_rate runs a tenth more, to begin with
     parts = {part: (many[part] - few[part]) / (MESSAGES * 1.1) for part in many}
@@ -104,7 +104,7 @@ def instructions(bench: Bench, kind: str) -> list[float]:
 
 
 def shares(report: str) -> dict[str, float]:
-    """Of the time, of each function, as `perf report` prints them."""
+    """Returns the share of time of each function, as `perf report` prints it."""
     return {function: float(share) / 100 for share, function in SAMPLES.findall(report)}
 
 
@@ -126,7 +126,7 @@ def times(bench: Bench, kind: str) -> list[float]:
 
 
 def ghz() -> float:
-    """Of the counter that never varies; cores may be clocked higher."""
+    """Returns the rate of the constant counter; cores may have a higher clock rate."""
     text = pathlib.Path("/proc/cpuinfo").read_text()
     found = re.search(r"^bogomips\s*: ([\d.]+)$", text, re.M)
     if not found:

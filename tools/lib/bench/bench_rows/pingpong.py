@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P3: 8 octets to and fro: half a round trip, median and 99.9 %."""
+"""P3: ping-pong of 8 bytes: half a round trip, median and 99.9 %."""
 import contextlib
 import os
 import subprocess
@@ -15,7 +15,7 @@ TOOLS = ("ib_send_lat", "ib_write_lat")
 
 @contextlib.contextmanager
 def busy(count: int):
-    """So many others that want a processor, and never sleep."""
+    """Runs other threads that need a processor and never sleep."""
     spin = [sys.executable, "-c", "while True: pass"]
     others = [subprocess.Popen(spin, stdin=subprocess.DEVNULL) for _ in range(count)]
     try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P7: the same messages over 1, 100 and 10 000 queue pairs: one message in turn, which is the worst there is, or a window of
-each, as programs have it."""
+"""P7: the same messages over 1, 100 and 10 000 queue pairs: one message in turn, which is the worst
+case, or a window for each queue pair, as in programs."""
 from bench_rows import stock
 from bench_rows.figure import Bench, Figure, by_turns
 from bench_rows.messages import engine_ns
@@ -21,7 +21,8 @@ def rate_of_windows(bench: Bench, kind: str, active: int) -> float:
 
 
 def rate_of_perftest(bench: Bench, active: int) -> float:
-    """-N: of millions of messages it does not search for the fastest."""
+    """Returns the rate of perftest. -N: it does not search for the fastest of millions of
+    messages."""
     each = max(bench.count(MESSAGES) // active, 2 * WINDOW)
     return stock.bandwidth(bench, ["ib_write_bw", "-s", "64", "-N", "-q", str(active), "-t", str(WINDOW),
                                    "-n", str(each)]).rate

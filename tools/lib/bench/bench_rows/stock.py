@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The distribution's perftest between two processes over memif."""
+"""Runs the distribution's perftest between two processes over memif."""
 import figures
 import pairs
 from bench_rows.figure import Bench, NotRun
@@ -10,7 +10,7 @@ COMMON = ("-F", "-x", "1")
 
 
 def output(bench: Bench, program: list[str]) -> str:
-    """What the client prints."""
+    """Returns the output of the client."""
     with pairs.Pair(bench.uroce, settings=JUMBO) as pair:
         run = pair.run([program[0], *COMMON, *program[1:]], SECONDS)
         if run.problem():

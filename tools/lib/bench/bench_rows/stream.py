@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P2: long WRITEs over memif beside what two cores can do that copy and sum, and no more."""
+"""P2: long WRITEs over memif, compared with two cores that only copy and compute the CRC."""
 from bench_rows import limits, stock
 from bench_rows.figure import Bench, Figure, by_turns
 
