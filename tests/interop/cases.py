@@ -130,7 +130,8 @@ class Case:
 
 
 def plain(full):
-    """Every tool meets every size in both roles, and every link; with @full, all combinations."""
+    """Returns cases of every tool with every size in both roles, and every link; with @full, all
+    combinations."""
     for i, (command, tool, extra, sizes) in enumerate(TOOLS):
         for j, size in enumerate(sizes):
             for k, role in enumerate(ROLES):
@@ -167,7 +168,7 @@ def by_libraries(full, kernel):
 
 
 def jobs():
-    """What mpirun and its daemon have to say to each other goes over the link as well."""
+    """Returns the MPI cases. The traffic between mpirun and its daemon uses the link as well."""
     for transport in ("rc_v", "ud_v"):
         for role in ROLES:
             yield Case("", "Open MPI", transport, 0, *LINKS[1], role, link="udp", job=True)
@@ -187,7 +188,7 @@ ALL_SEEN = r"(?s)^(?!.*(rx_weak_icrc|drop_icrc)).*rx_frames +[1-9]"
 
 
 def over_udp(kernel):
-    """In any run: the kernel's interface, and a UDP socket."""
+    """Returns the cases of every run over the kernel's interface and a UDP socket."""
     verbose = ";retry_7=forever;verbose=yes"
     yield Case(PINGPONG, "ibv_rc_pingpong", "-c", 33, *LINKS[0], "server", link="udp", settings=verbose,
                says=ALL_SEEN)
@@ -216,7 +217,8 @@ def on_a_vlan():
 
 
 def compact():
-    """What a second kernel is asked: all operations once, in both roles, and often what it cannot bear (decision 38)."""
+    """Returns the cases for a second kernel: all operations once, in both roles, and several runs
+    of the patterns that rxe handles badly (decision 38)."""
     for link, role in zip(LINKS[:2], ROLES):
         yield Case(VERIFY, "verify", "-z", 0, *link, role)
     for extra in ("-l 4096", "-l 4096 -o mixed -r 20"):
@@ -224,7 +226,7 @@ def compact():
 
 
 def plan(full=False, kernel=FIRST_KERNEL):
-    """All cases, those that need the same link next to each other."""
+    """Returns all cases. Cases with the same link are adjacent."""
     cases = list(conversations(full, kernel)) + list(by_rdma_cm(full, kernel)) + list(over_udp(kernel))
     cases += list(on_a_vlan())
     cases += list(by_libraries(full, kernel)) + list(jobs() if full else ())

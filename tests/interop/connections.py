@@ -60,7 +60,7 @@ class Meeting:
 
     @property
     def name(self):
-        """With the options that tell rows of one tool apart."""
+        """Returns the name of a row, with the options that distinguish rows of one tool."""
         if self.refused:
             return f"{self.asker} refused"
         return " ".join(filter(None, (self.tool, self.named, self.more)))
@@ -114,13 +114,14 @@ REFUSALS = (
 
 
 def rows(links, first_kernel):
-    """(row, link), where the row has the link's IP version"""
+    """Returns (row, link) where the row has the link's IP version."""
     return [(row, link) for row in MEETINGS + REFUSALS for link in links
             if link[1] in row.families and (first_kernel or not row.first)]
 
 
 def finish_meeting(side, process, tool, seconds, meeting):
-    """As finish(); what it excuses is the status alone: not a signal, and not that it does not end."""
+    """Does the same as finish(), but excuses a bad exit status that is a known quirk of the tool.
+    A signal or a timeout is still a failure."""
     out, bad = finish(side, process, tool, seconds)
     return out, "" if bad == QUIRK_ENDS and meeting.quirk and meeting.quirk in out else bad
 
@@ -134,7 +135,7 @@ def ends(process, seconds):
 
 
 def then(server, case, client_out):
-    """What is wrong although both ended well, or nothing."""
+    """Returns an error that remains although both sides ended well, or nothing."""
     if case.meeting.says not in client_out:
         return f"does not say {case.meeting.says}"
     try:
@@ -146,7 +147,7 @@ def then(server, case, client_out):
 
 
 def wait(server, serving, meeting):
-    """Returns when it listens, or has ended, where that can be seen."""
+    """Waits until the server listens, or has ended, where that is visible."""
     if meeting.listens:
         server.wait_listening(serving, meeting.listens)
     elif not meeting.unheard:
@@ -154,8 +155,9 @@ def wait(server, serving, meeting):
 
 
 def run(server, client, host, case, seconds):
-    """None, or what went wrong. The client asks again until the server listens, where nothing shows
-    that; @host is where the server's TCP port is. Where the server cannot take another client then, it starts anew."""
+    """Runs a row. Returns None, or the error. The client tries again until the server listens, if
+    that is not visible; @host has the server's TCP port. If the server cannot accept another client
+    then, it is started again."""
     meeting = case.meeting
     serve = case.text(meeting.serve, **server.where(case))
     ask = case.text(meeting.ask, **client.where(case, host, server))

@@ -45,7 +45,7 @@ HEAD = """\
 
 
 def observed(lines):
-    """What a script that is not held saw, in words that are the same in every run."""
+    """Returns what a failed script observed, in words that are the same in every run."""
     if not lines:
         return "does not hold"
     text = re.sub(r"^#\s+[\d.]+\s+", "", lines[-1])
@@ -62,7 +62,7 @@ def observed(lines):
 
 
 def read_tap(text):
-    """script -> holds, or what was seen."""
+    """Returns script -> holds, or its observation."""
     results, lines = {}, []
     for line in text.splitlines():
         match = RESULT.match(line)
@@ -75,7 +75,7 @@ def read_tap(text):
 
 
 class Guest:
-    """Linux rxe with the server that scripts are played against."""
+    """Linux rxe with the server for the scripts."""
 
     def __init__(self, namespace, kernel, build):
         self.name = f"d{kernel.replace('.', '')}"
@@ -115,8 +115,8 @@ def play_once(options, namespace, guest, names):
 
 
 def play_rxe(options, kernel, names):
-    """In a namespace and a guest of its own. What is not held is played again: the clock of an
-    emulated machine may stand still for a while, and then run."""
+    """Plays the scripts against rxe in a namespace and a guest of its own. A failed script is
+    played again, because the clock of an emulated machine may stop for a while and then jump."""
     namespace = Namespace(f"uroce-deviations-{os.getpid()}")
     guest, results, left = None, {}, names
     try:

@@ -18,7 +18,7 @@ def qperf(test):
 
 
 def fi_pingpong(kind):
-    """Its ends tell each other by TCP where they listen."""
+    """Returns a row of fi_pingpong, whose ends exchange their addresses by TCP."""
     return Meeting("fi_pingpong", "-p verbs -c -I 20", "-B {port}", "-P {port} {host}",
                    more=f"-e {kind}", before=FEW if kind == "rdm" else "", listens="tcp", says="=20")
 

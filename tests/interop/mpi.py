@@ -20,7 +20,7 @@ exec {peer} exec -n {name} -T {seconds} "$*"
 
 
 def program(pair):
-    """Compiled once, and brought to the guest, which may be another one."""
+    """Compiles the program once, and copies it to the guest, which may be a new guest."""
     path = pathlib.Path(pair.scratch) / "mpi_pingpong"
     if not path.exists():
         must("mpicc", "-O2", "-o", path, SOURCE)
@@ -38,7 +38,7 @@ def agent(pair, seconds):
 
 
 def run(pair, case, seconds):
-    """None, or what went wrong. uroce is rank 0 as the server, else rank 1."""
+    """Runs a job. Returns None, or the error. uroce is rank 0 as the server, else rank 1."""
     ours, _ = pair.sides
     own = ["-np", "1", "-x", f"UCX_TLS={case.extra}", "-x", f"UCX_IB_GID_INDEX={GID}", "-host"]
     ranks = [[*own, "localhost", str(ours.program), "run", "--device", ours.description(), "--",

@@ -35,7 +35,7 @@ UDP = "udp"
 
 
 class Pair:
-    """Two sides on one link, and how each finds the other's TCP port."""
+    """Two sides on one link, and the address of the other's TCP port for each."""
 
     def __init__(self, options, namespace, scratch):
         self.options, self.namespace = options, namespace
@@ -69,7 +69,8 @@ class Pair:
         self.sides[0].take()
 
     def over_vhost(self, socket):
-        """The guest starts only when somebody serves its socket; later it comes back by itself."""
+        """Starts a guest over vhost. It starts only when a process serves its socket; later it
+        reconnects by itself."""
         ours = self.uroce(VHOST.format(socket))
         ours.socket = socket
         holder = ours.spawn(f"{self.ours}/verify -p {ours.port}", SECONDS)
@@ -96,7 +97,7 @@ class Pair:
         self.hosts = ("127.0.0.1", "127.0.0.1")
 
     def revive(self):
-        """Who lost its machine gets another one, in the state of the first."""
+        """Starts a new machine for a side that lost its machine, in the state of the first."""
         dead = [side for side in self.sides if side.dead()]
         self.deaths += len(dead)
         if self.deaths > DEATHS_MAX or self.options.link == "vhost":
@@ -108,7 +109,8 @@ class Pair:
         self.set_up = None
 
     def use(self, link):
-        """The guest must not send to who had the address before."""
+        """Switches to another link. The guest must not send to the previous owner of the
+        address."""
         if link == self.link:
             return
         self.sides[0].leave()
@@ -140,13 +142,13 @@ class Pair:
 
 
 def stop_guests(scratch):
-    """Those that run, and what one that did not start left behind."""
+    """Stops running guests, and the processes of a guest that failed to start."""
     for state in pathlib.Path(scratch).glob("*/config"):
         subprocess.run([RXE_PEER, "stop", "-n", state.parent.name], check=False)
 
 
 def consoles(scratch):
-    """The last that the guests' kernels said: one may have crashed."""
+    """Returns the last kernel messages of the guests, because one may have crashed."""
     lines = []
     for console in pathlib.Path(scratch).glob("*/console.log"):
         lines += [f"{console.parent.name}'s console:", *console.read_text(errors="replace").splitlines()[-60:]]
@@ -159,7 +161,7 @@ def comment(lines):
 
 
 def run_case(pair, case):
-    """None, or what went wrong."""
+    """Runs a case. Returns None, or the error."""
     pair.prepare(case)
     at = case.role == "client"  # the server's number
     server, client = pair.sides[at], pair.sides[1 - at]
@@ -227,7 +229,8 @@ def recorded(pair, case, directory):
 
 
 def attempt(pair, case, record):
-    """(None, or what went wrong; what the consoles said of a guest that ended meanwhile: another one is there now)"""
+    """Returns (None or the error; the console output of a guest that ended meanwhile and was
+    replaced)."""
     why = None
     try:
         why = recorded(pair, case, record) if record else run_case(pair, case)
@@ -245,7 +248,8 @@ def attempt(pair, case, record):
 
 
 def attempts(pair, case, options):
-    """Likewise. A guest that ends under a case of ours is not uroce's fault the first time; it is told."""
+    """Runs a case, and once more if a guest ends during it: the first end of a guest is not a
+    failure of uroce. Returns the error and notes."""
     record = options.pcap if options.record else None
     why, said = attempt(pair, case, record)
     if said:

@@ -82,7 +82,7 @@ GIDS = "cd /sys/class/infiniband/rxe0/ports/1/gids; for i in $(seq 0 15); do ech
 
 
 class Unavailable(Exception):
-    """What a case needs cannot be had: the reason."""
+    """A requirement of a case is missing: the reason."""
 
 
 def done_well(argv):
@@ -97,13 +97,13 @@ def must(*argv):
 
 
 def noted(*argv):
-    """As must(); what it calls a NOTE is one of ours."""
+    """Runs a command as must() does, and passes on its lines that begin with NOTE."""
     for note in re.findall(r"^[\w-]+: (NOTE: .*)$", done_well(argv).stderr, re.M):
         print(f"# {note}", flush=True)
 
 
 def listens(tables, port, kind="tcp"):
-    """Whether the text of /proc/net/@kind shows a listener on @port."""
+    """Returns whether the text of /proc/net/@kind shows a listener on @port."""
     state = "0A" if kind == "tcp" else "07"
     for line in tables.splitlines():
         words = line.split()
@@ -113,7 +113,7 @@ def listens(tables, port, kind="tcp"):
 
 
 def finish(side, process, tool, seconds):
-    """Its output, and whether it ended well in time."""
+    """Returns the output of a process, and whether it ended well in time."""
     try:
         out, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -151,7 +151,8 @@ class Namespace:
 
 
 class Side:
-    """One end. spawn() runs a shell command there; its process is this machine's to wait for."""
+    """One end of a test. spawn() runs a shell command there, whose process this machine waits
+    for."""
 
     port = 0
     device = ""
@@ -160,7 +161,7 @@ class Side:
     scratch = ""  # a directory
 
     def where(self, case, host="", other=None):
-        """What a command is told; its port is the server's, whoever that is."""
+        """Returns the parameters of a command; the port is that of the server, on either side."""
         port = (other or self).port
         return {"dev": self.device, "gid": self.gid(case), "ours": self.ours,
                 "host": host, "own": self.rdma_address(case), "port": port, "closed": port + CLOSED,
@@ -179,24 +180,24 @@ class Side:
         raise NotImplementedError
 
     def reach(self, other, case):
-        """Returns when @other's device answers, where that can be asked from here. Who listens by TCP
-        first makes the device for its client only."""
+        """Waits until @other's device answers, where that can be checked. A server that listens by
+        TCP first opens its device only for its client."""
 
     def wait_meeting(self, process):
-        """Returns when @process listens by rdma_cm, or has ended, where that can be seen."""
+        """Waits until @process listens by rdma_cm, or has ended, where that is visible."""
 
     def take(self):
-        """The link is this side's from now on."""
+        """Takes over the link."""
 
     def leave(self):
-        """It is another one's."""
+        """Gives the link up for another side."""
 
     def dead(self):
-        """Whether the machine it runs on is no more."""
+        """Returns whether the machine of this side has ended."""
         return False
 
     def end_all(self):
-        """Ends what a case left running."""
+        """Ends the processes that a case left running."""
 
     def wait_listening(self, process, kind="tcp"):
         until = time.monotonic() + patience.seconds(LISTEN_SECONDS)
@@ -222,7 +223,7 @@ class Rxe(Side):
         self.start()
 
     def start(self):
-        """Also again, when it died."""
+        """Starts the guest, also after it has ended."""
         noted(RXE_PEER, "start", "-n", self.name, "-k", self.kernel, "-N", self.namespace.name, "-M", 4200,
               "-l", GUEST_LIFE,
               "-4", f"10.77.0.{self.number}/24", "-6", f"fd77::{self.number}/64",
@@ -231,7 +232,7 @@ class Rxe(Side):
             must(RXE_PEER, "put", "-n", self.name, self.programs / program, f"{self.ours}/{program}")
 
     def dead(self):
-        """Its emulator ends when its kernel does."""
+        """Returns whether the guest has ended: its emulator ends with its kernel."""
         try:
             pid = (pathlib.Path(os.environ["UROCE_RXE_DIR"]) / self.name / "pid").read_text().strip()
             return f"rxe-{self.name}".encode() not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()

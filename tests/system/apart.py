@@ -18,7 +18,7 @@ def ip(*words: str) -> None:
 
 
 def why_not() -> str:
-    """Empty when namespaces can be made here."""
+    """Returns "" when namespaces can be created here, else the reason."""
     if os.geteuid() != 0:
         return "namespaces need root"
     if shutil.which("ip") is None:
@@ -59,7 +59,7 @@ class Pair(pairs.Pair):
         return ["ip", "netns", "exec", self.name(role), *super().command(role, program)]
 
     def listens(self) -> bool:
-        """The server has a socket of the kernel's."""
+        """Returns whether the server listens on a kernel socket."""
         tables = [f"/proc/net/{kind}" for kind in ("udp", "udp6", "tcp", "tcp6")]
         text = subprocess.run(["ip", "netns", "exec", self.name("server"), "cat", *tables],
                               capture_output=True, text=True, check=True).stdout
@@ -67,6 +67,6 @@ class Pair(pairs.Pair):
 
 
 def cases(uroce: pathlib.Path, rows, run) -> list[tuple[str, list[str], object]]:
-    """(name, programs it needs, what runs it)"""
+    """Returns the cases: (name, programs it needs, function that runs it)."""
     return [(row.name, [row.server[0]], lambda row=row: run(uroce, row, Pair))
             for row in rows(uroce, SECTION)]

@@ -35,18 +35,19 @@ class Connection:
 
 
 class Pair(pairs.Pair):
-    """With an IPv6 address too."""
+    """A pair of processes with IPv6 addresses, too."""
 
     def configuration(self, role: str) -> str:
         return f"{super().configuration(role)};ip={IPV6[role]}"
 
     def listens(self) -> bool:
-        """The socket where the sides of a memif meet has a name, but none in the file system."""
+        """Returns whether the server listens. The socket at which the sides of a memif meet has an
+        abstract name."""
         return f"{self.where}/link.sock" in pathlib.Path("/proc/net/unix").read_text()
 
 
 def built(uroce, command: str) -> list[str]:
-    """The words of a command; a sample, ./NAME, is in the build directory."""
+    """Returns the words of a command; a sample, ./NAME, is in the build directory."""
     samples = uroce.parent.parent / "docs" / "samples"
     return [str(samples / word) if word.startswith("./") else word for word in command.split()]
 
@@ -58,21 +59,22 @@ def rows(uroce, section: str = "rdma_cm") -> list[Connection]:
 
 
 def wrong_copy(pair: Pair) -> str:
-    """Empty when there is nothing copied, or what was sent."""
+    """Returns "" when the row copies no file, or when the copy is right."""
     sent, copied = pair.where / "sent", pair.where / "copied"
     same = not copied.exists() or sent.read_bytes() == copied.read_bytes()
     return "" if same else f"{copied.stat().st_size} octets copied are not those sent"
 
 
 def serve(pair: Pair, row: Connection) -> tuple[subprocess.Popen, pairs.Output]:
-    """Its end of the link is there: it listens now, or in a moment. Some make it only when asked."""
+    """Starts the server and waits for its end of the link: it listens now, or soon. Some servers
+    open it only for the first client."""
     server, served = pair.start("server", row.server)
     pairs.wait_for(lambda: pair.listens() or server.poll() is not None, APPEARS)
     return server, served
 
 
 def run(uroce, row: Connection, kind=Pair) -> str:
-    """Empty when the row holds, else why not."""
+    """Runs a row. Returns "" when the row passes, else the reason."""
     until = time.monotonic() + patience.seconds(SECONDS)
     with kind(uroce) as pair:
         if "sent" in row.client:

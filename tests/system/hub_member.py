@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A process that shares an address, made by hand: what it says to the broker (lib/io/udp/hub.h), and its socket."""
+"""A hand-written process that shares an address: its messages to the broker (lib/io/udp/hub.h), and
+its socket."""
 import contextlib
 import ctypes
 import errno
@@ -25,7 +26,7 @@ CLONE_NEWNET = 0x40000000
 
 @contextlib.contextmanager
 def within(space: str):
-    """Sockets that are made meanwhile are of this network namespace."""
+    """Creates sockets inside the block in this network namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/self/ns/net") as own, open(f"/run/netns/{space}") as other:
         if libc.setns(other.fileno(), CLONE_NEWNET) != 0:
@@ -37,7 +38,8 @@ def within(space: str):
 
 
 def places() -> list[pathlib.Path]:
-    """Where processes that share an address may meet (lib/io/udp/hub_directory.h), of us and of a plain user."""
+    """Returns the directories in which processes that share an address may meet
+    (lib/io/udp/hub_directory.h), of this user and of a plain user."""
     runtime = [os.environ["XDG_RUNTIME_DIR"]] if "XDG_RUNTIME_DIR" in os.environ else []
     users = {os.geteuid(), pairs.NOBODY}
     names = [f"{place}/uroce" for place in (*runtime, *(f"/run/user/{user}" for user in users))]
@@ -58,14 +60,14 @@ def address_of(name: bytes) -> str:
 
 
 def bth(share: int) -> bytes:
-    """Of a packet that is for this share."""
+    """Returns the BTH of a packet for this process's share of QPNs."""
     octets = bytearray(BTH)
     octets[AT_QPN] = share << 2
     return bytes(octets)
 
 
 class Member:
-    """Of the broker of the address."""
+    """A member of the broker of the address."""
 
     def __init__(self, address: str):
         self.link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -78,7 +80,7 @@ class Member:
         self.sock = socket.socket(fileno=descriptors[0])
 
     def connect(self, name: str) -> None:
-        """In the first place that has a broker of ours."""
+        """Connects in the first directory that has a broker of this user."""
         for place in places():
             with contextlib.suppress(FileNotFoundError, ConnectionRefusedError, PermissionError):
                 self.link.connect(str(place / name))
@@ -99,18 +101,18 @@ class Member:
         self.say(REPORT, address, REPORT_BODY.pack(error, 0, 0, b""))
 
     def pass_to(self, share: int) -> None:
-        """A datagram that is another process'."""
+        """Passes on a datagram that belongs to another process."""
         self.say(DATAGRAM, "192.0.2.1", bth(share))
 
     def hear(self) -> tuple[int, str, int]:
-        """Kind, address and error of what the broker passes on next."""
+        """Returns kind, address and error of the next record from the broker."""
         record = self.link.recv(66000)
         _, kind, _, _, name = HEADER.unpack_from(record)
         body = record[HEADER.size:]
         return kind, address_of(name), REPORT_BODY.unpack(body)[0] if kind == REPORT else 0
 
     def passed_on(self) -> set[str]:
-        """Addresses that could not be reached, the broker says; what it has said until now."""
+        """Returns the unreachable addresses that the broker has reported so far."""
         found = set()
         self.link.setblocking(False)
         with contextlib.suppress(BlockingIOError):
@@ -122,7 +124,7 @@ class Member:
         return found
 
     def taken(self) -> set[str]:
-        """The same, of its own socket."""
+        """Returns the same for its own socket."""
         found = set()
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -132,7 +134,7 @@ class Member:
         return found
 
     def send(self, address: str) -> None:
-        """What is reported of an earlier packet is the error of the next one."""
+        """Sends a datagram. A report about an earlier packet is the error of the next send."""
         try:
             self.sock.sendto(bth(0), (address, PORT))
         except ConnectionRefusedError:

@@ -16,7 +16,7 @@ ALL_SIZES = 23  # perftest -a: 2 octets to 8 MiB; for atomics there is one size
 
 
 def file_of(words: list[str]) -> str:
-    """What is run, behind `env NAME=VALUE`."""
+    """Returns the program to run, behind `env NAME=VALUE`."""
     return next(word for word in words if word != "env" and "=" not in word)
 
 
@@ -68,7 +68,7 @@ def lines_wanted(row: Row) -> int:
 
 
 def sane(row: Row, text: str) -> str:
-    """Empty when the client's table has the right lines, each with figures above zero."""
+    """Returns "" when the client's table has the right lines, each with figures above zero."""
     if row.file == "ibv_xsrq_pingpong":
         return "" if "success" in text else "no success"
     if row.file == "ucx_perftest":

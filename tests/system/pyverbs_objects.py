@@ -32,7 +32,7 @@ TEXT = "there, and back."  # device memory is copied by whole words
 
 
 class Verbs:
-    """What the others are made from."""
+    """The objects from which the others are created."""
 
     def __init__(self) -> None:
         self.context = Context(name=get_device_list()[0].name.decode())
@@ -52,7 +52,7 @@ class Verbs:
         return QPInitAttr(qp_type=kind, scq=self.cq, rcq=self.cq, cap=QPCap(8, 8, 2, 2, 64))
 
     def poll(self, wanted: int) -> list:
-        """That many completions, all of them successes."""
+        """Polls that many completions, which must be successes."""
         done = []
         while len(done) < wanted:
             done += self.cq.poll(wanted - len(done))[1]
@@ -72,7 +72,7 @@ def connected(verbs: Verbs, peer: int) -> QPAttr:
 
 
 def send_to_ourselves(verbs: Verbs, qp: QP, receiver: object = None, to: AH = None) -> None:
-    """The second half of the MR gets what is in the first; with to, as a datagram."""
+    """Sends the first half of the MR to the second; with @to, as a datagram."""
     mr, half = verbs.mr, verbs.mr.length // 2
     mr.write(TEXT, len(TEXT), 0)
     (receiver or qp).post_recv(RecvWR(sg=[SGE(mr.buf + half, half, mr.lkey)], num_sge=1))
@@ -153,7 +153,7 @@ def shared_receive_queue(verbs: Verbs) -> None:
 
 
 def xrc_objects(verbs: Verbs) -> None:
-    """A domain, a queue of it, and the two halves of a connection."""
+    """Creates a domain, an SRQ of it, and the two halves of a connection."""
     flags = e.IBV_XRCD_INIT_ATTR_FD | e.IBV_XRCD_INIT_ATTR_OFLAGS
     domain = XRCD(verbs.context, XRCDInitAttr(flags, os.O_CREAT, -1))
     attributes = SrqInitAttrEx(max_wr=8, max_sge=1)
@@ -215,7 +215,7 @@ def parent_domain(verbs: Verbs) -> None:
 
 
 def imported_objects(verbs: Verbs) -> None:
-    """The same context, domain and region, had a second time by number."""
+    """Imports the same context, domain and region by number."""
     context = Context(cmd_fd=os.dup(verbs.context.cmd_fd))
     pd = PD(context, handle=verbs.pd.handle)
     mr = MR(pd, handle=verbs.mr.handle)

@@ -25,7 +25,7 @@ Meeting.register("queue")
 
 
 class Stuck(BaseException):
-    """No Exception: the tests' own handlers must not take it."""
+    """Not a subclass of Exception, so that the tests' own handlers do not catch it."""
 
 
 def give_up(_number: int, _frame: object) -> None:
@@ -33,7 +33,7 @@ def give_up(_number: int, _frame: object) -> None:
 
 
 def divide(test_case: type, role: str, own: str, passive: str) -> None:
-    """Each test of the class runs one side's half."""
+    """Makes each test of the class run the half of one side."""
     meeting = Meeting(address="meeting", authkey=b"uroce")
     meeting.connect()
     from tests import base_rdmacm
@@ -41,7 +41,7 @@ def divide(test_case: type, role: str, own: str, passive: str) -> None:
     address_info = base_rdmacm.AddrInfo
 
     def address_of_peer(dst=None, **others) -> object:
-        """The active side goes to the other, not to itself."""
+        """Makes the active side connect to the other side, not to itself."""
         return address_info(dst=None if dst is None else passive, **others)
 
     def set_up(self) -> None:

@@ -39,7 +39,8 @@ class Machine:
                               uroce=shutil.which("unshare"), **environment)
 
     def addresses(self, device: str = "") -> list[str]:
-        """Of the device, as `uroce devices` shows them; without GID 0, which repeats GID 1."""
+        """Returns the addresses of the device, as `uroce devices` prints them; without GID 0, which
+        repeats GID 1."""
         run = self.call("devices", device=device)
         equal((run.returncode, run.stderr), (0, ""), run.stdout)
         return re.findall(r"gid [1-9]\d? +(\S+)/0\n", run.stdout)
@@ -216,7 +217,7 @@ def net__given_twice__is_refused(case: Case) -> None:
 # ---- two machines -----------------------------------------------------------
 
 class Unnamed(test_udp.Apart):
-    """Two machines on a net without a router, which are told nothing, or the same."""
+    """Two machines on a network without a router, with no options, or the same options."""
     options: tuple[str, ...] = ()
 
     def command(self, role: str, program: list[str]) -> list[str]:

@@ -37,7 +37,7 @@ FLOWS = re.compile(r"octets, \d+ messages")  # what the program that checks ever
 
 
 class Checked:
-    """The program that checks every octet, on both sides of a pair."""
+    """The program that checks every byte, on both sides of a pair."""
 
     def __init__(self, case: Case, pair: pairs.Pair, rounds: int, host: str = "localhost",
                  patience: list[str] = PATIENT):
@@ -56,7 +56,7 @@ class Checked:
         self.sides["client"] = pair.start("client", [*program, *more])
 
     def listens(self) -> bool:
-        """In the server's network namespace, whichever that is."""
+        """Returns whether the server listens, in its network namespace."""
         table = pathlib.Path(f"/proc/{self.process('server').pid}/net/tcp").read_text()
         table += pathlib.Path(f"/proc/{self.process('server').pid}/net/tcp6").read_text()
         return f":{self.port:04X} " in table or self.process("server").poll() is not None
@@ -68,7 +68,7 @@ class Checked:
         return len(FLOWS.findall(self.pair.said("client")))
 
     def flow(self, messages: int = 1) -> None:
-        """Until so many steps are done: then packets are on their way, now and later."""
+        """Waits until so many steps are done: packets are then in flight, now and later."""
         assert pairs.wait_for(lambda: self.flowed() >= messages, 30), self.pair.said("client")
 
     def end(self, *sides: str) -> list[pairs.Output]:
@@ -86,7 +86,7 @@ class Checked:
 
 
 class Survivors:
-    """The program that outlives its peer, on both sides of a pair; its client ends when it is told to."""
+    """The program that outlives its peer, on both sides of a pair; its client ends on SIGTERM."""
 
     def __init__(self, case: Case, pair: pairs.Pair, address: str):
         program = case.build / "tests" / "system" / "survivor"
@@ -106,7 +106,7 @@ class Survivors:
         self.sides[side] = self.pair.start(side, self.commands[side])
 
     def flow(self, more: int) -> None:
-        """Until so many more messages, sixteen at a time, came back."""
+        """Waits until so many more messages, sixteen at a time, came back."""
         wanted = self.pair.said("client").count("echoed") + more
         assert pairs.wait_for(lambda: self.pair.said("client").count("echoed") >= wanted, 30), \
             f"client: {self.pair.said('client')[-1000:]}\nserver: {self.pair.said('server')[-1000:]}"
@@ -125,7 +125,7 @@ class Survivors:
 
 
 class Stream(Checked):
-    """A program that writes to its peer without end, and tells each second how much."""
+    """A program that writes to its peer without end, and prints its rate each second."""
 
     def __init__(self, case: Case, pair: pairs.Pair, host: str = "localhost"):
         case.plugin()
@@ -145,7 +145,8 @@ class Stream(Checked):
 
 
 def ended_badly(output: pairs.Output) -> None:
-    """By itself, with a reason: not by a signal, and not by us."""
+    """Returns whether the program ended by itself with an error, not by a signal and not by the
+    test."""
     assert output.status is not None, f"it goes on without its peer\n{output.tail()}"
     assert pairs.fails_by_itself(output.status), f"{pairs.ending(output.status)}\n{output.tail()}"
 
@@ -153,8 +154,9 @@ def ended_badly(output: pairs.Output) -> None:
 # ---- peers ------------------------------------------------------------------
 
 def killed(case: Case, victim: str) -> None:
-    """Both come again over the same link, time after time. The server, which only answers, cannot
-    know that nobody asks any more: it is ended; the client has to fail by itself."""
+    """Kills one side, and starts both again over the same link, repeatedly. The server only
+    answers, and cannot detect that the client is gone: the test ends it. The client must fail by
+    itself."""
     survivor = "client" if victim == "server" else "server"
     rng = random.Random(1)
     with pairs.Pair(case.uroce) as pair:
@@ -180,7 +182,8 @@ def peer__client_killed_at_any_moment__both_come_again(case: Case) -> None:
 
 
 def outlived(case: Case, pair: pairs.Pair, address: str, victim: str) -> str:
-    """The victim comes again and again, its peer stays. Returns what the peer said."""
+    """Kills and restarts one side repeatedly, while its peer stays. Returns the output of the
+    peer."""
     survivor = "client" if victim == "server" else "server"
     rng = random.Random(SEED)
     with pair:
@@ -243,7 +246,7 @@ def peer__stopped_for_seconds__all_goes_on(case: Case) -> None:
 
 
 def peer__gone_before_a_stopped_server_answers__next_one_is_served(case: Case) -> None:
-    """Over memif, when the server runs again, connections wait for it whose other end is closed."""
+    """Over memif: when the server continues, connections wait for it whose other end is closed."""
     with pairs.Pair(case.uroce) as pair:
         case.plugin()
         port = pairs.free_port()
@@ -279,7 +282,7 @@ def segment(case: Case) -> apart.Pair:
 
 
 def change(pair: apart.Pair, *lines: str) -> None:
-    """All at once: half a second later the peer would give up."""
+    """Changes the interface at once: half a second later the peer would give up."""
     subprocess.run(["ip", "-n", pair.name("client"), "-batch", "-"], check=True, text=True,
                    input="\n".join(f"link {line}" for line in lines))
 
@@ -402,7 +405,7 @@ def disk__full_for_a_capture__program_goes_on_and_it_is_said(case: Case) -> None
 
 
 def capture__of_a_program_that_is_killed__has_what_came_before(case: Case) -> None:
-    """A program that hangs is killed, and the capture is to tell why it hung."""
+    """A program that hangs is killed, and the capture must show why it hung."""
     capture = case.scratch / "killed.pcap"
     device = f"a:net_null0,no-rx=1;ip=10.0.0.1/24,fd00::1/64;pcap={capture}"
     command = [case.uroce, "run", "--device", device, "--", "ibv_rc_pingpong", "-g", "1", "-p", str(pairs.free_port())]

@@ -33,7 +33,8 @@ def memif(case: Case, role: str, address: str = ADDRESS) -> str:
 
 
 class Net:
-    """A network namespace, which a process of this test keeps: loopback, and an interface with an address."""
+    """A network namespace that a process of this test holds: loopback, and an interface with an
+    address."""
 
     def __init__(self) -> None:
         if os.geteuid() != 0:
@@ -75,7 +76,7 @@ def links(case: Case) -> dict[str, str]:
 
 
 def each_link(case: Case, *words: str) -> None:
-    """The program ends well over each link."""
+    """Checks that the program ends well over each link."""
     program = forker(case)
     with Net() as net:
         for name, device in links(case).items():
@@ -99,7 +100,8 @@ class Stays:
                 self.child = int(found[1])
 
     def has(self, who: str) -> list[str]:
-        """What that one has of the device. What the program opened is not counted."""
+        """Returns the descriptors and mappings that the process has of the device, without those
+        that the program opened."""
         programs = re.findall(r"program has (\d+)", self.said)
         found = re.findall(rf"^{who} has (.*)$", self.said, re.MULTILINE)
         return [what for what in found if not re.match(rf"descriptor ({'|'.join(programs)}) ", what)]
@@ -184,7 +186,7 @@ def a_child_connects_by_rdma_cm_after_its_parent_did(case: Case) -> None:
 
 
 def a_child_takes_over_from_a_parent_that_it_kills(case: Case) -> None:
-    """As a program that uses RDMA before it goes to the background."""
+    """A program may use RDMA before it moves to the background."""
     with Net() as net:
         for name, device in links(case).items():
             ended = net.run(case, device, forker(case), "hands-over")
@@ -202,7 +204,7 @@ def a_child_of_a_memif_server_listens_when_its_parent_has_ended(case: Case) -> N
 
 
 def is_greeted(case: Case) -> bool:
-    """Whether a server of memif says HELLO."""
+    """Returns whether a memif server sends HELLO."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
         client.settimeout(patience.seconds(2))
         try:
@@ -240,7 +242,7 @@ def a_broker_has_no_descriptor_of_who_started_it(case: Case) -> None:
 
 
 def brokers(net: Net) -> list[pathlib.Path]:
-    """Of the namespace."""
+    """Returns the brokers of the namespace."""
     found = []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

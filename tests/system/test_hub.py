@@ -40,7 +40,7 @@ EVENTS = pathlib.Path(__file__).resolve().parent / "link_events.py"
 
 
 class Broker:
-    """Of the shared address, not one that `uroce run` started."""
+    """The broker of the shared address, not a broker that `uroce run` started."""
 
     def __init__(self, uroce: pathlib.Path, drop: list[str], address: str = SHARED_ADDRESS,
                  more: list[str] | None = None):
@@ -49,7 +49,7 @@ class Broker:
         assert self.process.poll() is None, self.process.stderr.read()
 
     def serves(self) -> bool:
-        """It has opened all its sockets, and waits."""
+        """Returns whether the broker has opened all its sockets, and waits."""
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return len(self.descriptors()) > 63 and "State:\tS" in status
 
@@ -57,7 +57,7 @@ class Broker:
         return os.listdir(f"/proc/{self.process.pid}/fd")
 
     def memory(self) -> int:
-        """KiB of its own: pages of libraries come and go."""
+        """Returns the private memory in KiB, because pages of libraries vary."""
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"RssAnon:\s+(\d+)", text)[1])
 
@@ -69,7 +69,7 @@ class Broker:
 
 @contextlib.contextmanager
 def broker(pair: Shared):
-    """The one of an earlier case is idle, and goes first."""
+    """Starts a broker. The broker of an earlier case is idle, and ends first."""
     for pid in brokers():
         os.kill(pid, signal.SIGKILL)
     assert pairs.wait_for(lambda: not is_bound(SHARED_ADDRESS), 10), f"{SHARED_ADDRESS} stays taken"
@@ -81,14 +81,16 @@ def broker(pair: Shared):
 
 
 def brokers() -> list[int]:
-    """Of the shared address, ours to end: nobody else is in this range."""
+    """Returns the brokers of the shared address, which this test may end: no other test uses this
+    range."""
     found = subprocess.run(["pgrep", "-f", f"uroce hub .*--address {SHARED_ADDRESS}"], capture_output=True, text=True,
                            check=False)
     return [int(pid) for pid in found.stdout.split()]
 
 
 class Crowd:
-    """At most so many processes at once, each ended after its time, unless it has ended by itself."""
+    """At most so many processes at once. Each is ended after its time, unless it has ended by
+    itself."""
     KINDS = (["ibv_rc_pingpong", "-g", "1", "-p", "{port}"], ["rping", "-s", "-a", SHARED_ADDRESS, "-p", "{port}"],
              ["rping", "-c", "-C", "1", "-a", SHARED_ADDRESS, "-p", "{port}"])  # rejected: nobody listens there
 
@@ -121,7 +123,7 @@ class Crowd:
 
 
 def crowd(pair: Shared, rng: random.Random, lives: int) -> int:
-    """How many of them had to be killed."""
+    """Runs a crowd of processes. Returns how many of them had to be killed."""
     made = Crowd(pair, rng)
     try:
         for number in range(lives):
@@ -197,7 +199,7 @@ def start_broker(case: Case, spaces: Namespaces, address: str) -> subprocess.Pop
 
 
 def raw_socket__goes_and_comes_with_the_socket_of_the_broker(case: Case) -> None:
-    """By which packets of foreign senders are checked in full, as root."""
+    """As root, the raw socket lets packets of foreign senders be checked in full."""
     with spaces_or_skip() as spaces:
         def table(name: str) -> str:
             return inside(spaces, "a", "cat", f"/proc/net/{name}")
@@ -217,7 +219,7 @@ def raw_socket__goes_and_comes_with_the_socket_of_the_broker(case: Case) -> None
 
 
 def a_broker_goes_while_another_is_asked_for__there_is_one_afterwards(case: Case) -> None:
-    """Who is asked for says that there is one only of one that is there and stays."""
+    """A broker that ends does not report that it serves; only a broker that stays does."""
     with Shared(case.uroce) as pair, broker(pair) as going:
         os.kill(going.process.pid, signal.SIGSTOP)
         asked = subprocess.Popen([*pair.drop, case.uroce, "hub", "--address", SHARED_ADDRESS, "--idle", "2", "--background"])
@@ -246,7 +248,7 @@ def hub_no__while_there_is_a_broker__the_port_is_taken(case: Case) -> None:
 
 
 def udp_sockets(pid: int) -> list[socket.socket]:
-    """Those of IPv4 of a process, ours now, too."""
+    """Returns the IPv4 UDP sockets of a process, now of this process, too."""
     found = []
     libc = ctypes.CDLL(None, use_errno=True)
     with open(os.pidfd_open(pid)) as process:
@@ -267,7 +269,7 @@ def udp_sockets(pid: int) -> list[socket.socket]:
 
 
 def busy_polls(pid: int) -> set[int]:
-    """What these are told by SO_BUSY_POLL."""
+    """Returns the SO_BUSY_POLL value of these sockets."""
     found = set()
     for sock in udp_sockets(pid):
         with sock:
@@ -276,7 +278,7 @@ def busy_polls(pid: int) -> set[int]:
 
 
 def busy_poll__on_a_shared_address__is_that_of_the_process(case: Case) -> None:
-    """And not of the next one that has its socket."""
+    """The next process with the socket does not inherit the value."""
     if os.geteuid() != 0:
         raise Skip("needs root, to look at sockets of others")
     with Shared(case.uroce) as pair, broker(pair):
@@ -293,7 +295,7 @@ def busy_poll__on_a_shared_address__is_that_of_the_process(case: Case) -> None:
 
 
 class Listener:
-    """A process that listens by rdma_cm where it is told to: listener.py."""
+    """A process that listens by rdma_cm on command: listener.py."""
 
     def __init__(self, pair: Shared):
         self.process = subprocess.Popen([*pair.drop, *pair.command("server", ["/usr/bin/python3", str(LISTENER)])],
@@ -308,7 +310,7 @@ class Listener:
         return self("listen", name, address, port, space)
 
     def kill(self) -> None:
-        """Itself, and not what it forked; nor does `pair` then."""
+        """Kills the process itself, not its children; then `pair` does not kill them either."""
         self.process.kill()
         self.process.wait()
 
@@ -323,12 +325,12 @@ def is_locked(file: pathlib.Path) -> bool:
 
 
 def listened_for() -> int:
-    """Services at our addresses that some process has for itself."""
+    """Returns the services at these addresses that a process has locked."""
     return sum(is_locked(file) for place in hub_member.places() for file in place.glob(f"listen-*-{SUBNET}.*"))
 
 
 def lock_of_a_broker_that_serves__is_removed__it_goes_on_alone(case: Case) -> None:
-    """As something that clears old files out of /tmp does."""
+    """A program that removes old files from /tmp does this."""
     with Shared(case.uroce) as pair, broker(pair):
         for place in hub_member.places():
             for file in place.glob(f"hub-*-{SHARED_ADDRESS}.lock"):
@@ -378,7 +380,7 @@ def rping_where_another_listens__says_so(case: Case) -> None:
 
 
 class Two(Shared):
-    """Its processes have two addresses."""
+    """A pair whose processes have two addresses."""
     def configuration(self, role: str) -> str:
         return f"{self.device}:udp;ip={SHARED_ADDRESS},{OTHER_ADDRESS}"
 

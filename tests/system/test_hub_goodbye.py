@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A process that shares an address over UDP dies without a word: its broker ends its connections. Writes TAP.
+"""A process that shares an address over UDP is killed: its broker ends its connections. Writes TAP.
 
     test_hub_goodbye.py BUILD [--match REGEX]
 """
@@ -28,7 +28,7 @@ QPN = 0x123456
 
 
 class Peer:
-    """Somebody who says by hand what a connection manager would."""
+    """A hand-written peer that sends the messages of a connection manager."""
 
     def __init__(self) -> None:
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -49,7 +49,7 @@ class Peer:
         self.sock.sendto(HEAD + MAD.pack(1, 7, 2, 3, 0, 0, 1, kind, 0, 0) + bytes(body) + bytes(4), (ADDRESS, PORT))
 
     def hear(self) -> tuple[int, int]:
-        """IDs of the next DREQ: the sender's and ours."""
+        """Returns the IDs of the next DREQ: those of sender and receiver."""
         octets, source = self.sock.recvfrom(2000)
         equal((source, len(octets), octets[:2]), ((ADDRESS, PORT), 280, HEAD[:2]))
         *_, kind, _, _ = MAD.unpack_from(octets, len(HEAD))
@@ -60,7 +60,7 @@ class Peer:
 
 @contextlib.contextmanager
 def scene(case: Case):
-    """The broker of ADDRESS, a peer, and a function that makes members."""
+    """Returns the broker of ADDRESS, a peer, and a function that makes members."""
     made = test_hub.Broker(case.uroce, [], ADDRESS)
     with contextlib.ExitStack() as stack:
         stack.callback(made.end)
@@ -72,7 +72,7 @@ def id_of(member: hub_member.Member, number: int) -> int:
 
 
 def passed_on(member: hub_member.Member, count: int) -> None:
-    """The broker has seen as many of the peer's datagrams that are for the member."""
+    """Checks that the broker passes on so many of the peer's datagrams to the member."""
     for _ in range(count):
         equal(member.hear()[0], hub_member.DATAGRAM)
 
@@ -118,7 +118,8 @@ def connections_that_ended_before__are_not_ended_again(case: Case) -> None:
 
 
 def connected(pair: Shared, words: list[str]) -> subprocess.Popen:
-    """A client that the server has answered. One that comes before the server listens is rejected, and comes again."""
+    """Returns a client that the server has accepted. A client that connects before the server
+    listens is rejected, and tries again."""
     clients = [pair.start("client", words)[0]]
 
     def is_answered() -> bool:

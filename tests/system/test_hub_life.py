@@ -20,14 +20,14 @@ from uroce_case import Case, equal, has, main
 
 
 def looks(hub: Broker) -> int:
-    """How often it stopped waiting for something."""
+    """Returns how often the broker was woken."""
     text = pathlib.Path(f"/proc/{hub.process.pid}/status").read_text()
     return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.M)[1])
 
 
 @contextlib.contextmanager
 def program(pair: Shared, *words: str):
-    """Of `uroce run`; it ends when its stdin does."""
+    """A program under `uroce run`; it ends when its stdin closes."""
     started = subprocess.Popen([*pair.drop, str(pair.uroce), "run", "-q", "--device", pair.configuration("server"), "--",
                                 *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
@@ -41,7 +41,7 @@ def program(pair: Shared, *words: str):
 
 
 def idle(case: Case, pair: Shared) -> Broker:
-    """One that ends after a second without anybody."""
+    """Starts a broker that ends after a second without members."""
     return Broker(case.uroce, pair.drop, more=["--idle", "1"])
 
 
@@ -64,7 +64,7 @@ def program_of_uroce_run_that_does_nothing__keeps_the_broker(case: Case) -> None
 
 
 def child_of_a_program_of_uroce_run__keeps_the_broker(case: Case) -> None:
-    """After the program has ended, as of a shell that starts something in the background."""
+    """The child outlives the program, such as a background process of a shell."""
     with Shared(case.uroce) as pair:
         hub = idle(case, pair)
         try:

@@ -82,7 +82,7 @@ def read_rules(root: pathlib.Path, report: sources.Report) -> dict[str, Rule]:
 
 def find_marks(root: pathlib.Path, paths: list[pathlib.Path],
                pattern: re.Pattern) -> tuple[dict[str, list[str]], set[str]]:
-    """Returns id -> the places that name it, and the ids that have a mark, not only a comment."""
+    """Returns id -> its places, and the ids that have a mark, not only a comment."""
     named: dict[str, list[str]] = {}
     marks: set[str] = set()
     for path in paths:
@@ -97,7 +97,8 @@ def find_marks(root: pathlib.Path, paths: list[pathlib.Path],
 
 
 def find_scripts(root: pathlib.Path) -> dict[str, list[str]]:
-    """id -> the scripts of tests/peer that name it, when tests/peer/test_engine.c asserts its mark."""
+    """Returns id -> the scripts of tests/peer that name the id, when tests/peer/test_engine.c
+    asserts its mark."""
     engine = root / "tests" / "peer" / "test_engine.c"
     listed = UNMARKED.search(engine.read_text()) if engine.is_file() else None
     named: dict[str, list[str]] = {}

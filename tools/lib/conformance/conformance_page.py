@@ -53,7 +53,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def family_of(rule: str) -> str:
-    """Empty when nobody has said."""
+    """Returns the family of a rule; empty when none is set."""
     return next((name for name, words in FAMILIES if rule.split(".")[0] in words), "")
 
 
@@ -85,7 +85,7 @@ def certainty(rxe: rxe_facts.Rxe) -> str:
 
 
 def shown(rules: dict, rxe: rxe_facts.Rxe) -> str:
-    """How sure one may be of those that hold."""
+    """Returns how well the rules that hold are verified."""
     named = [name for name, rule in rules.items() if rule.done and not rule.marked]
     held = sum(rule.done for rule in rules.values())
     played = sum(name in rxe.scripts for name in named)
@@ -131,7 +131,7 @@ def every(rules: dict, rxe: rxe_facts.Rxe) -> str:
 
 
 def oracle(root: pathlib.Path) -> str:
-    """Which mutants broke what the simulator demands."""
+    """Returns which mutants broke an invariant of the simulator."""
     rules, results = mutants_results.read_rules(root), mutants_results.read(root)
     known = mutants_results.names(root)
     noticed = [r for r in results.values() if r.mutant in known]

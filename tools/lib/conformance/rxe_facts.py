@@ -67,7 +67,7 @@ def read_lines(root: pathlib.Path, rxe: Rxe, report: sources.Report) -> None:
 
 
 def read_scripts(root: pathlib.Path) -> dict[str, list[str]]:
-    """script -> the rules that it names."""
+    """Returns script -> the rules that it names."""
     rules = {}
     for path in sorted((root / SCRIPTS).glob("*.peer")):
         said = re.search(r"^rule (.*)$", path.read_text(), re.M)
@@ -96,7 +96,8 @@ def summary(rxe: Rxe) -> str:
 
 def check_scripts(rxe: Rxe, scripts: dict[str, list[str]], measured: dict[str, list[str]],
                   report: sources.Report) -> None:
-    """Who differs in a script differs in a rule of it; who holds in all of a rule's is known."""
+    """Checks that a line explains each script in which rxe differs, and that no rule has a line
+    that is outdated or unnecessary after its scripts were played."""
     for name, rules in scripts.items():
         if name not in measured:
             continue  # not played yet
@@ -117,7 +118,7 @@ def check_scripts(rxe: Rxe, scripts: dict[str, list[str]], measured: dict[str, l
 
 
 def read(root: pathlib.Path, rules: list[str], report: sources.Report) -> Rxe:
-    """What is known of each rule."""
+    """Returns what is known about rxe for each rule."""
     rxe = Rxe()
     rxe.kernels, measured = read_measured(root)
     rxe.measured = measured

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts which lines the tests reach (gcov) and holds those they do not against tests/coverage.txt.
+"""Counts which lines the tests reach (gcov) and compares the unreached lines with
+tests/coverage.txt.
 
 That file has, for each function with such lines, its place, the lines, and one reason for all of them:
 
@@ -41,7 +42,7 @@ def ran(command: list[str], log: pathlib.Path, **env: str) -> bool:
 
 
 def run_tests() -> str:
-    """Empty, or what went wrong."""
+    """Runs the tests. Returns "", or the error."""
     WHERE.mkdir(exist_ok=True)
     log = WHERE / "log.txt"
     log.write_text("")
@@ -62,7 +63,7 @@ Line = collections.namedtuple("Line", "file function text")
 
 
 def measure() -> tuple[dict[str, dict[int, int]], dict[tuple[str, int], str]]:
-    """How often each line ran, over all objects that its file was compiled to; and its function."""
+    """Returns how often each line ran, over all objects of its file, and its function."""
     counts: dict[str, dict[int, int]] = collections.defaultdict(lambda: collections.defaultdict(int))
     functions: dict[tuple[str, int], str] = {}
     notes = sorted(str(path) for path in WHERE.rglob("*.gcno"))
@@ -96,7 +97,7 @@ def unreached(counts: dict[str, dict[int, int]],
 
 
 def read_reasons() -> tuple[collections.Counter, list[str]]:
-    """The lines that are explained, and what is wrong with the file."""
+    """Returns the lines with a reason, and the errors in the file."""
     explained: collections.Counter = collections.Counter()
     problems = []
     if not REASONS.exists():
@@ -154,7 +155,7 @@ def write(found: list[tuple[Line, int]]) -> None:
 
 
 def stage() -> Row:
-    """For tools/check."""
+    """Runs the check as a stage of tools/check."""
     row = Row("gcc", "coverage")
     print("=== coverage", flush=True)
     problem = run_tests()

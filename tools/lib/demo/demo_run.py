@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs of tools/demo: runs each between two processes and shows both sides."""
+"""Runs the programs of tools/demo, each between two processes, and prints the output of both
+sides."""
 import argparse
 import os
 import pathlib
@@ -24,12 +25,12 @@ WORTH_SHOWING = re.compile(r"\s*(local address|#bytes|\d+ +\d|\d+ (bytes|iters) 
 
 
 def worth_showing(line: str) -> bool:
-    """Whose addresses, and the results; not perftest's page of settings."""
+    """Returns the addresses and the results, without perftest's list of settings."""
     return WORTH_SHOWING.match(line) is not None
 
 
 class OverUdp(pairs.Pair):
-    """Both processes at one address, as two `uroce run` without a device would be."""
+    """Both processes share one address, as two `uroce run` without a device would do."""
 
     def configuration(self, role: str) -> str:
         return f"{self.device}:udp,ip=127.0.0.1"

@@ -30,7 +30,7 @@ INPUT_MAX = 4096  # octets: longer inputs cost more than they find
 
 
 def missing(engine: str) -> str:
-    """Empty, or why the engine cannot be used here."""
+    """Returns "", or the reason why the engine cannot be used here."""
     if engine == "afl":
         if shutil.which("afl-clang-fast") and shutil.which("afl-fuzz"):
             return ""
@@ -49,7 +49,7 @@ def missing(engine: str) -> str:
 
 
 def ran(command: list[str], **env: str) -> str:
-    """Empty, or the end of what the command said when it failed."""
+    """Runs a command. Returns "", or the end of its output when it failed."""
     run = subprocess.run(command, capture_output=True, text=True, check=False,
                          env={**os.environ, **env})
     return "\n".join((run.stdout + run.stderr).splitlines()[-20:]) if run.returncode else ""
@@ -63,8 +63,8 @@ def listed_targets(where: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def build(where: pathlib.Path, engine: str, wanted: str = "") -> dict[str, pathlib.Path] | str:
-    """The targets by name, or only the one that is wanted; or the end of the log when they do not
-    build. Only they and what they link are built."""
+    """Builds all targets, or only one, and what they link. Returns them by name, or the end of the
+    log when the build fails."""
     compiler = {"CC": COMPILERS[engine]}
     if not (where / "build.ninja").exists():
         problem = ran(["meson", "setup", str(where), str(ROOT), f"-Dfuzz={engine}",
@@ -86,7 +86,8 @@ def corpus_of(name: str) -> pathlib.Path:
 
 def run_libfuzzer(name: str, program: pathlib.Path, seconds: int, learnt: pathlib.Path,
                   found: pathlib.Path) -> str:
-    """Empty when nothing was found, else the last words; new inputs do not enter the tree."""
+    """Runs libFuzzer. Returns "" when it found nothing, else its last lines; new inputs do not
+    enter the tree."""
     command = [str(program), f"-max_total_time={seconds}", f"-timeout={patience.seconds(10):.0f}", "-rss_limit_mb=1024",
                f"-max_len={INPUT_MAX}", f"-artifact_prefix={found}/", str(learnt)]
     run = subprocess.run([*command, str(corpus_of(name))], capture_output=True, text=True,
@@ -97,8 +98,9 @@ def run_libfuzzer(name: str, program: pathlib.Path, seconds: int, learnt: pathli
 
 
 def report_of(stderr: str) -> str:
-    """One line: what happened, in which calls of ours, and the input in base64, with which it happens again on
-    another machine (base64 -d, then the target with that file)."""
+    """Returns one line: the error, the functions of uroce on the stack, and the input in base64. To
+    repeat the failure on another machine, decode it (base64 -d) and run the target with that
+    file."""
     lines = stderr.splitlines()
     said = [line for line in lines if "ERROR" in line or "runtime error" in line]
     stack = lines[lines.index(said[0]):] if said else []
@@ -110,7 +112,8 @@ def report_of(stderr: str) -> str:
 
 def run_afl(name: str, program: pathlib.Path, seconds: int, learnt: pathlib.Path,
             found: pathlib.Path) -> str:
-    """Likewise. afl-fuzz starts afresh or goes on where it was."""
+    """Runs afl-fuzz, from the start or where it stopped. Returns "" when it found nothing, else the
+    report."""
     start = "-" if (learnt / "default" / "queue").is_dir() else str(corpus_of(name))
     command = ["afl-fuzz", "-i", start, "-o", str(learnt), "-V", str(seconds), "-t", "10000",
                "-m", "none", "-G", str(INPUT_MAX), "--", str(program)]
@@ -134,7 +137,7 @@ def run_target(engine: str, where: pathlib.Path, name: str, program: pathlib.Pat
 
 
 def smoke_afl(root: pathlib.Path, row: Row) -> None:
-    """Nothing is looked for: that AFL++'s build works is seen by building one target."""
+    """Builds one target for AFL++, without running it, to check that the build works."""
     problem = missing("afl")
     if problem:
         row.skipped.append(problem)
@@ -149,7 +152,7 @@ def smoke_afl(root: pathlib.Path, row: Row) -> None:
 
 
 def smoke(root: pathlib.Path, seconds: int) -> Row:
-    """@seconds for all targets together."""
+    """Runs all targets for @seconds in total."""
     row, where = Row("fuzz", "fuzz"), root / "build-libfuzzer"
     problem = missing("libfuzzer")
     if problem:

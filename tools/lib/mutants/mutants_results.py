@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who noticed which mutant, kept from run to run in tests/mutants/oracle.results."""
+"""Which check detected which mutant, kept from run to run in tests/mutants/oracle.results."""
 import pathlib
 import re
 from dataclasses import dataclass
@@ -32,13 +32,13 @@ class Result:
 
 
 def names(root: pathlib.Path) -> list[str]:
-    """All mutants there are."""
+    """Returns the names of all mutants."""
     return [name.strip() for path in sorted((root / TABLES).glob("*.txt"))
             for name in re.findall(r"^mutant +(.*)$", path.read_text(), re.M)]
 
 
 def read_rules(root: pathlib.Path) -> dict[str, str]:
-    """What the oracle demands, by the words in which it complains."""
+    """Returns the rules of the oracle, by the text of their complaints."""
     path = root / TABLES / "oracle.rules"
     lines = path.read_text().splitlines() if path.is_file() else []
     return {words: rule.strip() for line in lines if line and not line.startswith("#")
@@ -54,7 +54,8 @@ def read(root: pathlib.Path) -> dict[str, Result]:
 
 
 def record(root: pathlib.Path, noticed: dict[str, tuple[str, str]]) -> None:
-    """mutant -> who, and what it said. Others keep what they had; those that are gone go."""
+    """Records mutant -> the check that detected it, and its message. Keeps other mutants, and drops
+    those that no longer exist."""
     date, commit = revision.today(root)
     results = read(root)
     for mutant, (who, said) in noticed.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the simulator may complain of, held against the rules of tests/mutants/oracle.rules.
+"""Compares the complaints of the simulator with the rules of tests/mutants/oracle.rules.
 
 A complaint is a text given to sim_world_fail(), or to a function around it: its name ends in fail or
 fail_memory, and it says where before it says what. Or it is one that a function returns as the problem it
@@ -24,7 +24,7 @@ OPEN = " %s"  # ends a text that somebody else goes on with
 
 
 def arguments(text: str, start: int) -> str:
-    """From behind a parenthesis to the one that closes it."""
+    """Returns the text from behind a parenthesis to its closing parenthesis."""
     depth, at = 1, start
     while depth > 0:
         quoted = re.compile(LITERAL).match(text, at)
@@ -35,13 +35,13 @@ def arguments(text: str, start: int) -> str:
 
 
 def said(literals: str) -> str:
-    """About as it is printed, with the numbers that are none of a kind."""
+    """Returns the text about as it is printed, without numbers that do not identify a kind."""
     text = re.sub(r'"\s*(PRI\w+)?\s*"', "", literals)[1:-1]
     return re.sub(r"%[0-9]*(?:zu|[uxd]|(?![cs%]))", "7", text).replace("%c", "A")
 
 
 def calls(text: str) -> Iterator[tuple[int, str, str, list[str]]]:
-    """Where, in which function, what is called, its texts."""
+    """Yields the position, the function, the callee and its texts."""
     bounds = [(m.start(), m.group(1)) for m in DEFINED.finditer(text)]
     for call in CALL.finditer(text):
         inside = [name for start, name in bounds if start < call.start()]
@@ -50,12 +50,12 @@ def calls(text: str) -> Iterator[tuple[int, str, str, list[str]]]:
 
 
 def whose(file: str, function: str) -> tuple[str, str]:
-    """Short names are of their file."""
+    """Returns the file of a name: short names belong to their own file."""
     return ("" if function.startswith(("uro_", "sim_")) else file), function
 
 
 def complaints(root: pathlib.Path) -> Iterator[tuple[str, str]]:
-    """Where, and what."""
+    """Returns the position and text of each complaint."""
     files = {str(path.relative_to(root)): path.read_text()
              for path in [*sorted((root / SIMULATOR).rglob("*.c")), *map(root.joinpath, PROBLEMS)]
              if path.is_file()}
@@ -80,7 +80,7 @@ def complaints(root: pathlib.Path) -> Iterator[tuple[str, str]]:
 
 
 def problems(root: pathlib.Path) -> list[str]:
-    """Complaints that belong to no rule."""
+    """Returns complaints that belong to no rule."""
     rules = mutants_results.read_rules(root)
     return [f"{where}: \"{what}\" belongs to no rule of tests/mutants/oracle.rules"
             for where, what in complaints(root)
@@ -88,6 +88,6 @@ def problems(root: pathlib.Path) -> list[str]:
 
 
 def broken(root: pathlib.Path, said_by_oracles: list[str]) -> dict[str, int]:
-    """How many of the complaints are of each rule."""
+    """Returns how many of the complaints belong to each rule."""
     return {rule: sum(bool(re.search(words, one)) for one in said_by_oracles)
             for words, rule in mutants_results.read_rules(root).items()}

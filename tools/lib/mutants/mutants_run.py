@@ -43,7 +43,7 @@ class Mutant:
     by: str = ""
 
     def problem(self) -> str:
-        """Why the table is wrong about it; empty when it is not."""
+        """Returns why the table is wrong about the mutant; empty when it is right."""
         missing = [key for key in KEYS if key != "after" and not getattr(self, key)]
         if missing:
             return f"has no {', '.join(missing)}"
@@ -55,7 +55,7 @@ class Mutant:
         return self.find(path.read_text())[1]
 
     def find(self, text: str) -> tuple[int, str]:
-        """Where `old` is, or why that is not known."""
+        """Returns the position of `old`, or the reason why it is not known."""
         start = 0
         if self.after:
             start = text.find(self.after)
@@ -109,7 +109,8 @@ def check(mutants: list[Mutant]) -> int:
 
 
 def copy_tree() -> None:
-    """What git knows or would: only what differs is written, so that little is compiled again."""
+    """Copies the files that git tracks or would track. Writes only files that differ, so that
+    little is compiled again."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True,
                             capture_output=True, check=True).stdout.splitlines()
     wanted = {name for name in listed if (ROOT / name).is_file()}
@@ -138,7 +139,7 @@ def introspect(what: str) -> list[dict]:
 
 
 def programs_of(suites: set[str]) -> list[str]:
-    """What must be built for the tests of these suites."""
+    """Returns the programs to build for the tests of these suites."""
     files = {target["id"]: target["filename"] for target in introspect("targets")}
     wanted: set[str] = set()
     for test in introspect("tests"):
@@ -150,7 +151,7 @@ def programs_of(suites: set[str]) -> list[str]:
 
 
 def ninja(names: list[str]) -> str:
-    """Empty, or the end of what the compiler said."""
+    """Runs ninja. Returns "", or the end of the compiler's output."""
     run = subprocess.run(["ninja", "-C", str(BUILD), "-j2", *names], text=True, capture_output=True,
                          check=False)
     return "" if run.returncode == 0 else "\n".join(run.stdout.splitlines()[-8:])
@@ -160,7 +161,7 @@ def ninja(names: list[str]) -> str:
 
 
 def ran(command: list[str]) -> tuple[int | None, str]:
-    """How it ended (None: not in time) and what it said."""
+    """Runs a command. Returns its status (None: timeout) and output."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", cwd=BUILD)
     try:
@@ -179,7 +180,7 @@ def ending(status: int | None) -> str:
 
 
 def by_seeds(command: list[str], seeds: int, says: str) -> str:
-    """What the oracle says of the first seeds it refuses; empty when it likes all."""
+    """Returns the complaint of the oracle about the first seeds that fail; empty when all pass."""
     for first in range(1, seeds + 1, CHUNK):
         status, said = ran([word.format(first=first, count=CHUNK) for word in command])
         if status == 0:
@@ -200,7 +201,7 @@ def by_storm(seeds: int) -> str:
 
 
 def by_corpus(_seeds: int) -> str:
-    """What the fuzzer of verbs demands, asked with the inputs that it has."""
+    """Returns the failure of the fuzzer of verbs on the inputs of its corpus."""
     status, said = ran(["tests/fuzz/replay_verbs", str(COPY / "tests" / "fuzz" / "corpus" / "verbs")])
     return "" if status == 0 else f"{ending(status)} behind {len(re.findall('^ok ', said, re.M))} inputs"
 
@@ -222,7 +223,8 @@ ORACLES = {"cm": {"storm": by_storm, "sim": by_sim}, "verbs": {"fuzz": by_corpus
 
 
 def judge(mutant: Mutant, seeds: int) -> tuple[str, str]:
-    """Who notices (sim, storm, tests, nobody, compiler) and what they say."""
+    """Returns which check detects the mutant (sim, storm, tests, nobody, compiler), and its
+    message."""
     path = COPY / mutant.file
     whole = path.read_text()
     path.write_text(mutant.apply(whole))
@@ -242,7 +244,7 @@ def judge(mutant: Mutant, seeds: int) -> tuple[str, str]:
 
 
 def tell_rules(complaints: list[str]) -> list[str]:
-    """Returns those that no mutant broke."""
+    """Prints the rules. Returns those that no mutant broke."""
     rules = mutants_rules.broken(ROOT, complaints)
     print("rules of the oracle, and how many mutants broke each:")
     for rule, count in rules.items():

@@ -42,7 +42,7 @@ class Runner:
         return command + (["--less", str(less)] if less else [])
 
     def run(self, command: list[str], hang_s: float) -> tuple[int | None, str]:
-        """Exit status (None: it did not end) and output."""
+        """Runs a command. Returns its exit status (None: timeout) and output."""
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   timeout=hang_s, check=False)
@@ -51,7 +51,7 @@ class Runner:
         return done.returncode, done.stdout.decode(errors="replace")
 
     def chunk(self, first: int, count: int) -> tuple[int, str] | None:
-        """The first seed that fails and how, or None."""
+        """Returns the first seed that fails and its failure, or None."""
         status, output = self.run(self.command(first, [], 0) + ["--count", str(count)], HANG_S)
         if status == 0:
             return None
@@ -69,7 +69,8 @@ class Runner:
 
 
 def shrink(runner: Runner, seed: int) -> tuple[list[str], int]:
-    """What can be left out while it still fails: work first, since that makes the rest quick."""
+    """Returns the parts that can be left out while the run still fails. Tries work first, since
+    that makes further runs fast."""
     parts = list(reversed(runner.parts()))
     without: list[str] = []
     less = 0

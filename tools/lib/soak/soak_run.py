@@ -27,7 +27,7 @@ CHURN = [["ibv_rc_pingpong", "-g", "1", "-n", "500"], ["ibv_uc_pingpong", "-g", 
 
 @dataclass
 class Watched:
-    """A process that lives all the time."""
+    """A process that runs the whole time."""
     what: str
     process: subprocess.Popen
     resident: list[int] = field(default_factory=list)

@@ -272,7 +272,7 @@ def by_port(bench: Bench, made: sides.Rxe, link: str, alone: Alone) -> float:
 
 
 def sure(measure):
-    """Returns @measure with retries. A guest that ends loses only the values that were still missing.
+    """Returns @measure with retries. A guest that ends loses only the values still missing.
     Sometimes perftest prints 0 for a run that ended in time."""
     def measured_so() -> float:
         try:
