@@ -27,7 +27,7 @@ WAITS = {"libibverbs.so.1": {"readv"}, "liburoce.so.0": {"readv"}}  # verbs/even
 
 
 def plain(name: str) -> str:
-    """Without what large files and _FORTIFY_SOURCE make of it."""
+    """Returns the name without the additions of large files and _FORTIFY_SOURCE."""
     fortified = re.fullmatch(r"__(\w+?)_chk", name)
     name = fortified.group(1) if fortified else name
     return {"preadv64v2": "preadv2", "pwritev64v2": "pwritev2"}.get(name, name.removesuffix("64"))

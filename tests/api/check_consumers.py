@@ -23,7 +23,8 @@ def consumers():
 
 
 def problem_of(path: str, ours: str, env: dict[str, str]) -> str | None:
-    """What keeps @path from starting on our library; "" when it does not use it."""
+    """Returns the problem that keeps @path from starting on our library; "" when it does not use
+    it."""
     run = subprocess.run(["ldd", "-r", path], capture_output=True, text=True, env=env, check=False)
     line = next((text for text in run.stdout.splitlines() if "libibverbs.so.1 =>" in text), None)
     if line is None:
@@ -36,7 +37,7 @@ def problem_of(path: str, ours: str, env: dict[str, str]) -> str | None:
 
 
 def start_problem(env: dict[str, str]) -> str | None:
-    """A program started with every symbol bound lists no device and is not unhappy about it."""
+    """Checks that a program starts with every symbol bound, lists no device, and succeeds."""
     program = "/usr/bin/ibv_devices"
     if not os.path.exists(program):
         return None

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Holds the exported symbols of our libibverbs.so.1 against another one's, node by node: the system's, or a list."""
+"""Compares the exported symbols of our libibverbs.so.1 with another one's, node by node: the
+system's, or a list."""
 import pathlib
 import re
 import subprocess
@@ -12,8 +13,8 @@ ROW = re.compile(r"^[0-9a-f]+ (.{7}) (\S+)\s+[0-9a-f]+\s+\(?(IBVERBS_\S+?)\)?\s+
 
 
 def exported(library: str) -> dict[tuple[str, str], str]:
-    """(node, name) -> F for a function or O for an object; compatibility aliases of 1.0 that no
-    program was linked against for fifteen years (hidden and superseded) are left out."""
+    """Returns (node, name) -> F for a function or O for an object, without the compatibility
+    aliases of version 1.0 (hidden and superseded)."""
     out = subprocess.run(["objdump", "-T", library], capture_output=True, text=True,
                          check=True).stdout
     symbols = {}
@@ -28,7 +29,7 @@ def exported(library: str) -> dict[tuple[str, str], str]:
 
 
 def listed(path: pathlib.Path) -> dict[tuple[str, str], str]:
-    """The same from a list of symbols, as rdma-core-65.txt is."""
+    """Returns the same from a list of symbols such as rdma-core-65.txt."""
     rows = [line.split() for line in path.read_text().splitlines() if not line.startswith("#")]
     return {(node, name): kind for node, name, kind in rows}
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the network reports of packets from an address over UDP that processes share: who of them hears it, and who tells
-it. Writes TAP.
+"""Reports of the network about packets from a shared UDP address: which processes get them, and
+from whom. Writes TAP.
 
     test_hub_reports.py BUILD [--match REGEX]
 """
@@ -26,7 +26,7 @@ SMALL_ONES = 400  # fill a socket that nobody reads from
 
 
 def unlimited(spaces: Namespaces) -> None:
-    """A host says seldom that it cannot be reached, unless it is told to say it always."""
+    """Removes the rate limit of ICMP errors: a host normally sends few of them."""
     inside(spaces, "b", "sh", "-c", "cd /proc/sys/net; echo 0 >ipv4/icmp_ratemask; echo 0 >ipv6/icmp/ratelimit")
 
 
@@ -81,7 +81,8 @@ def at_any_of_the_sockets(case: Case, own: str, net: str, via: str, nobody: list
 
 
 def report_of_the_network__at_any_of_the_sockets__reaches_a_process(case: Case) -> None:
-    """So many that there is one at each of the 63 sockets, which is 19 times of 20."""
+    """The test sends so many reports that each of the 63 sockets gets one with a probability of 19
+    in 20."""
     at_any_of_the_sockets(case, "10.9.0.1", "10.8.0.0/24", "10.9.0.2", [f"10.8.0.{number}" for number in range(1, 251)])
 
 
@@ -90,7 +91,7 @@ def report_of_the_network_of_ipv6__reaches_a_process(case: Case) -> None:
 
 
 def failed(socks: list[socket.socket]) -> bool:
-    """Any of them."""
+    """Returns whether any of them failed."""
     look = select.poll()
     for sock in socks:
         look.register(sock, 0)
@@ -98,7 +99,7 @@ def failed(socks: list[socket.socket]) -> bool:
 
 
 def report_without_room__wakes_the_broker_once(case: Case) -> None:
-    """The socket keeps the error, which poll() tells until somebody asks for it."""
+    """The socket keeps the error, which poll() reports until a process reads it."""
     with spaces_or_skip() as spaces, contextlib.ExitStack() as stack:
         unlimited(spaces)
         made = start_broker(case, spaces, "10.9.0.1")
@@ -139,7 +140,8 @@ def report_of_a_process__the_others_are_told(case: Case) -> None:
 
 
 def reports_without_end__leave_room_for_datagrams(case: Case) -> None:
-    """Anybody can write ICMP; who does not look for a while still gets what it needs to connect."""
+    """Any host can send ICMP. A process that does not read for a while still gets the datagrams
+    that it needs to connect."""
     address = f"{SUBNET}.8"
     made = Broker(case.uroce, [], address)
     try:

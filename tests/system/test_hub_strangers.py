@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""An address over UDP that processes of one user share, and another user of the machine who wants to be in their way.
-As root, which can be both users. Writes TAP.
+"""A UDP address that processes of one user share, and another user of the machine who tries to
+block them. Runs as root, to act as both users. Writes TAP.
 
     test_hub_strangers.py BUILD [--match REGEX]
 """
@@ -27,7 +27,7 @@ def drop_to(user: int) -> list[str]:
 
 
 class Dropped(Shared):
-    """The processes are those of USER, who has no XDG_RUNTIME_DIR."""
+    """Runs the processes as USER, who has no XDG_RUNTIME_DIR."""
 
     def __enter__(self) -> "Dropped":
         if os.geteuid() != 0 or shutil.which("setpriv") is None:
@@ -51,7 +51,7 @@ class Dropped(Shared):
 
 
 def brokers() -> list[int]:
-    """Of USER and the shared address."""
+    """Returns the brokers of USER for the shared address."""
     found = subprocess.run(["pgrep", "-U", str(USER), "-f", f"uroce hub .*--address {SHARED_ADDRESS}"], capture_output=True,
                            text=True, check=False)
     return [int(pid) for pid in found.stdout.split()]
@@ -70,7 +70,7 @@ def stranger(*words: str):
 
 
 def works(pair: Shared) -> None:
-    """Devices start, two processes meet, and one listens."""
+    """Checks that devices start, two processes connect, and one listens."""
     connect(pair)
     equal(Listener(pair).listen("a"), "ok")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A message that was polled is acknowledged whatever its receiver does next, and before it is answered. Writes TAP.
+"""A message that was polled is acknowledged, whatever its receiver does next, and before the
+receiver replies. Writes TAP.
 
     test_leave.py build [--match REGEX]
 """

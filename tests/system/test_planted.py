@@ -43,7 +43,7 @@ def stranger(case: Case) -> pathlib.Path:
 
 
 def plant(case: Case, *where: str) -> pathlib.Path:
-    """Puts the stranger's plug-in into a directory below scratch, and a file called uroce beside it."""
+    """Puts the planted plug-in into a directory below scratch, next to a file called uroce."""
     directory = case.scratch.joinpath(*where)
     directory.mkdir(parents=True, exist_ok=True)
     shutil.copy(stranger(case), directory / PLUGIN)

@@ -23,11 +23,11 @@ DEAD_PEER_SECONDS = 60  # eight ACK timeouts of pairs.STREAM, and the time to st
 
 
 class Skip(Exception):
-    """Says why a row cannot run here."""
+    """The reason why a row cannot run here."""
 
 
 def run_row(uroce: pathlib.Path, row: programs.Row, kind=pairs.Pair) -> str:
-    """Empty when the row holds, else why not."""
+    """Runs a row. Returns "" when the row passes, else the reason."""
     with kind(uroce, row.settings) as pair:
         if row.alone:
             output = pair.alone(row.program)
@@ -80,7 +80,7 @@ def no_configuration(uroce: pathlib.Path) -> str:
 
 
 def cases(uroce: pathlib.Path) -> list[tuple[str, list[str], object]]:
-    """(name, programs it needs, what runs it)"""
+    """Returns the cases: (name, programs it needs, function that runs it)."""
     found = [(row.name, [row.file], lambda row=row: run_row(uroce, row))
              for row in programs.rows()]
     found += [(row.name, [programs.file_of(row.server)], lambda row=row: connections.run(uroce, row))

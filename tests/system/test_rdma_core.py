@@ -80,8 +80,8 @@ class Module:
 
 
 def read(text: str) -> dict[str, Module]:
-    """What unittest -v said: a line with the test's name, and at its end, or that of a later line,
-    the result."""
+    """Parses the output of unittest -v: a line with the test's name, and at its end, or at that of
+    a later line, the result."""
     modules: dict[str, Module] = {}
     module, name = None, ""
     for line in text.splitlines():
@@ -116,8 +116,8 @@ Meeting.register("queue", messages)
 
 
 class Sides(pairs.Pair):
-    """Addresses of one subnet that differ in the first octet only: the tests make the address of a
-    group from the others."""
+    """Addresses of one subnet that differ in the first byte only: the tests derive a group address
+    from them."""
 
     def configuration(self, role: str) -> str:
         link = pairs.LINK.format(role=role, where=self.where)
@@ -125,7 +125,8 @@ class Sides(pairs.Pair):
 
 
 def run_rdmacm(uroce: pathlib.Path) -> tuple[dict[str, Module], str]:
-    """Their tests of rdma_cm, each side a process of its own; a test holds when both halves do."""
+    """Runs the rdma_cm tests of rdma-core, each side a process of its own. A test passes when both
+    halves pass."""
     with Sides(uroce) as pair:
         unpack(pair.where)
         mask = os.umask(0)  # the sides may be another user

@@ -62,14 +62,14 @@ FRAME_OF_OURS = re.compile(r"^ +#\d+ 0x\w+ in (\w+) [^(\s]*/lib/\S+\.c:\d+", re.
 
 @functools.cache
 def runtime(build: pathlib.Path) -> str:
-    """The file of the sanitizer that our library needs; empty when it was built without."""
+    """Returns the sanitizer runtime that the library needs; empty when it was built without one."""
     needs = subprocess.run(["ldd", build / "lib" / "abi" / LIBRARY], capture_output=True, text=True, check=False).stdout
     found = re.search(r"libasan\.so\S* => (\S+)", needs)
     return found[1] if found else ""
 
 
 def is_ours(leak: str, program: str) -> bool:
-    """Allocated by us, and not kept by the program."""
+    """Returns whether uroce allocated the block, and the program does not keep it."""
     functions = FRAME_OF_OURS.findall(leak)
     return bool(functions) and not any(program.startswith(name) and function in functions for name, function in KEPT)
 
@@ -83,7 +83,7 @@ def what_counts(report: str, program: str) -> str:
 
 
 class Reports:
-    """All processes write there, also a broker, which outlives the case that started it."""
+    """The reports of all processes, also of a broker that outlives the case that started it."""
 
     def __init__(self, uroce: pathlib.Path):
         self.where = pathlib.Path(tempfile.mkdtemp(prefix="uroce-reports-"))
@@ -92,7 +92,7 @@ class Reports:
             os.chown(self.where, pairs.NOBODY, pairs.NOBODY)
 
     def take(self, program: str) -> str:
-        """What counts, once."""
+        """Takes the reports that count, each once."""
         texts = []
         for file in sorted(self.where.iterdir()):
             texts.append(what_counts(file.read_text(errors="replace"), program))
@@ -101,7 +101,7 @@ class Reports:
 
 
 def sanitized(kind: type, reports: Reports, program: str) -> type:
-    """Such a pair of processes, with the sanitizer in its programs."""
+    """A pair of processes with the sanitizer in its programs."""
     class Sanitized(kind):
         def command(self, role: str, words: list[str]) -> list[str]:
             build = self.uroce.parent.parent
@@ -153,7 +153,7 @@ def bad_program(name: str, reports: Reports):
 # ---- programs -------------------------------------------------------------------------------
 
 def case_of(row, program: str, run, reports: Reports):
-    """run(case) ends with the problem, if there is one."""
+    """Returns a case whose run(case) fails with the problem, if there is one."""
     def checked(case: Case) -> None:
         if shutil.which(program) is None:
             raise Skip(f"{program} is not installed")

@@ -63,19 +63,20 @@ PORT = 4791
 
 
 def is_bound(address: str) -> bool:
-    """As /proc/net/udp writes it."""
+    """Returns whether /proc/net/udp lists the address."""
     local = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}:{PORT:04X}"
     return local in pathlib.Path("/proc/net/udp").read_text()
 
 
 def is_used(address: str, table: str | None = None) -> bool:
-    """By a process. The port itself is the broker's, who outlives those that share it and drops what comes for none:
-    a client that asks then asks again after five seconds."""
+    """Returns whether a process uses the address. The port itself belongs to the broker, which
+    outlives the processes and drops datagrams for absent processes: a client then retransmits after
+    five seconds."""
     return shares(address, table) > 0
 
 
 def shares(address: str, table: str | None = None) -> int:
-    """Processes that have it."""
+    """Returns the number of processes that use the address."""
     table = table or pathlib.Path("/proc/net/unix").read_text()
     name = re.compile(rf"/uroce(-\d+)?/hub-\d+-{re.escape(address)}$")
     return sum(line.split()[5] == "03" and name.search(line) is not None for line in table.splitlines())
@@ -93,7 +94,7 @@ class Pair(pairs.Pair):
 
 
 class Shared(Pair):
-    """Both at one address."""
+    """Both processes at one address."""
 
     def configuration(self, role: str) -> str:
         return f"{self.device}:udp,ip={SHARED_ADDRESS}{self.settings}"
@@ -103,7 +104,7 @@ class Shared(Pair):
 
 
 class Apart(apart.Pair):
-    """In two network namespaces, as a plain user who cannot make any."""
+    """In two network namespaces, as a plain user who cannot create namespaces."""
     meeting = "10.0.0.1"
     words = {"server": "", "client": ""}
     first = 0  # of the addresses
@@ -140,7 +141,7 @@ class ApartV6(Apart):
 
 
 class SharedV6(ApartV6):
-    """Both at the addresses of one side, in its namespace."""
+    """Both processes at the addresses of one side, in its namespace."""
 
     def configuration(self, role: str) -> str:
         return super().configuration("server")
@@ -234,7 +235,8 @@ def ident_plain__ours_are(case: Case) -> None:
 
 
 def on_a_wire__every_icrc_is_that_of_the_packet(case: Case) -> None:
-    """What the kernel cuts and numbers, captured behind it, is right for who sees all of the header."""
+    """Packets that the kernel segments and numbers, captured behind it, have the right ICRC for
+    receivers that see the whole header."""
     tools = ["ip", "ethtool", "tcpdump"]
     if os.geteuid() != 0 or any(shutil.which(tool) is None for tool in tools):
         raise Skip(f"needs root and {', '.join(tools)}")
@@ -300,7 +302,7 @@ def call(*command: str) -> None:
 
 
 def link_without_checksums__the_kernel_cannot_cut_and_nothing_is_lost(case: Case) -> None:
-    """EIO on the first long send: its packets leave one by one."""
+    """The first long send fails with EIO: its packets then leave one by one."""
     if os.geteuid() != 0 or shutil.which("ethtool") is None:
         raise Skip("needs root and ethtool")
     with Namespaces() as spaces:
@@ -342,7 +344,7 @@ def busy_poll__no_number__says_what_may_stand_there(case: Case) -> None:
 
 def busy_poll__is_the_sockets__or_the_right_to_it_is_missing(case: Case) -> None:
     class Alone(Pair):
-        """The brokers of ADDRESSES may still be there."""
+        """Brokers of ADDRESSES may still run."""
         def configuration(self, role: str) -> str:
             end, poll = {"server": (4, 0), "client": (5, 20)}[role]
             return f"{self.device}:udp,ip={SUBNET}.{end},hub=no,busy-poll={poll}"

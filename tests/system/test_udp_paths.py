@@ -32,7 +32,7 @@ def spaces_or_skip(*more: str) -> test_udp.Namespaces:
 
 
 class Run:
-    """A program of perftest or of the verbs examples in both namespaces; the device's words by side."""
+    """A program of perftest or of the verbs examples in both namespaces; link options by side."""
 
     def __init__(self, case: Case, spaces: test_udp.Namespaces, program: list[str], words=("", ""), options=(), links=("udp", "udp")):
         server = spaces.start("a", case.uroce, "run", "--device", f"uroce0:{links[0]}{words[0]}", "--", *program)
@@ -42,7 +42,7 @@ class Run:
         self.server, self.client = server, client
 
     def ends(self) -> tuple[int, str]:
-        """The client's status and what it said to stderr."""
+        """Waits for the end. Returns the client's status and its stderr."""
         said = self.client.communicate(timeout=patience.seconds(60))[1].decode()
         return self.client.returncode, said
 
@@ -52,7 +52,8 @@ class Run:
 
 
 def listens(spaces: test_udp.Namespaces) -> bool:
-    """Somebody in a, at the port of perftest and the examples; not a connection that is over."""
+    """Returns whether a process in namespace a listens at the port of perftest and the examples;
+    ignores closed connections."""
     return any(line.split()[1].endswith(":4853") and line.split()[3] == "0A" for line in spaces.sockets("a").splitlines())
 
 
@@ -66,7 +67,8 @@ def inside(spaces: test_udp.Namespaces, side: str, *command: str) -> str:
 
 
 def marks(case: Case, program: list[str], addresses: str, source: str, *wanted: str) -> None:
-    """What the client's program asks for is what the server's engine reads in the packets."""
+    """The traffic class and hop limit that the client's program sets arrive in the packets at the
+    server's engine."""
     pcap = case.scratch / "heard.pcap"
     with spaces_or_skip("tcpdump") as spaces:
         Run(case, spaces, program, (f";ip={addresses % 1};pcap={pcap}", f";ip={addresses % 2}")).both_end_well()
@@ -91,7 +93,7 @@ def hop_limit_of_ipv6__is_that_of_the_program(case: Case) -> None:
 
 
 def link_local_addresses__reach_each_other(case: Case) -> None:
-    """Every interface has some, so the kernel asks of which one they are."""
+    """Every interface has link-local addresses, so the kernel needs the interface."""
     with spaces_or_skip() as spaces:
         for side in "ab":
             test_udp.call("ip", "-n", spaces.names[side], "address", "add", f"fe80::{side}/64", "dev", "eth0", "nodad")
@@ -121,7 +123,7 @@ def default_route_that_is_narrow__is_what_the_device_goes_by(case: Case) -> None
 
 
 def say_narrow(spaces: test_udp.Namespaces, writer: str, host: str, peer: str, protocol: str) -> None:
-    """By ICMP, about a packet from @host to @peer; the kernel of @host believes it."""
+    """Sends an ICMP error about a packet from @host to @peer; the kernel of @host accepts it."""
     inside(spaces, writer, "/usr/bin/python3", str(SAY_NARROW), host, peer, "600", protocol)
     has(inside(spaces, "ab"[writer == "a"], "ip", "route", "get", peer), "mtu 600")
 
@@ -145,7 +147,8 @@ def path_that_a_stranger_says_is_narrow__connections_go_on_and_begin(case: Case)
 
 
 def interface_that_carries_less_for_a_while__the_port_says_so(case: Case) -> None:
-    """Never more than when the device was opened, for frames have room for that; and the least of its addresses' interfaces."""
+    """The MTU never exceeds the MTU at the time of the open, which limits the frames. It is the
+    least MTU of the interfaces with its addresses."""
     with spaces_or_skip() as spaces:
         program = subprocess.Popen(
             ["ip", "netns", "exec", spaces.names["a"], case.uroce, "run", "--device", "uroce0:udp;ip=10.9.0.1,127.0.0.1/8", "--", "/usr/bin/python3",
@@ -187,7 +190,7 @@ def vlan__all_that_its_devices_send_has_its_tag(case: Case) -> None:
 
 
 def vlan__is_that_of_the_kernels_interface(case: Case) -> None:
-    """One side makes the tags itself, the other's socket is on an interface of the VLAN."""
+    """One side adds the tags itself; the other's socket is on a VLAN interface."""
     with spaces_or_skip("tcpdump") as spaces:
         ip = ["ip", "-n", spaces.names["b"]]
         made = subprocess.run([*ip, "link", "add", "link", "eth0", "name", "eth0.10", "type", "vlan", "id", "10"],
@@ -205,7 +208,8 @@ def vlan__is_that_of_the_kernels_interface(case: Case) -> None:
 
 
 def several_packets_in_one_frame__are_understood_and_sent_by_af_packet(case: Case) -> None:
-    """On one machine the kernel passes on what leaves together in one piece, unless the interface may not."""
+    """On one machine the kernel passes on joined packets in one piece, unless the interface does
+    not support that."""
     short = "net_af_packet0,iface=eth0,framesz=4096"  # cuts off what has several
     for links in (("net_af_packet0,iface=eth0", "udp"), ("net_af_packet0,iface=eth0",) * 2, ("net_af_packet0,iface=eth0", short)):
         ends = (";ip=10.9.0.11/24", ",ip=10.9.0.2" if links[1] == "udp" else ";ip=10.9.0.12/24")
@@ -222,7 +226,7 @@ def several_packets_in_one_frame__are_understood_and_sent_by_af_packet(case: Cas
 
 
 def sent(spaces: test_udp.Namespaces, side: str) -> int:
-    """Packets, by the side's interface."""
+    """Returns the number of packets that the side's interface has sent."""
     table = subprocess.run(["ip", "netns", "exec", spaces.names[side], "cat", "/proc/net/dev"], capture_output=True,
                            text=True, check=True).stdout
     return int(table.split("eth0:")[1].split()[9])
@@ -242,7 +246,8 @@ def peer_that_is_gone__is_reported_and_others_are_still_served(case: Case) -> No
 
 
 class Narrow(test_udp.Apart):
-    """Interfaces and devices carry 4096 octets and more; on its way to the server the client's kernel does not."""
+    """Interfaces and devices carry 4096 bytes and more; the route from the client to the server
+    does not."""
     carries = 1400
     local = {"server": "fe80::a/64", "client": "fe80::b/64"}
 
@@ -267,7 +272,8 @@ class Wide(Narrow):
 
 
 def payload(case: Case, to: str, kind: type[Narrow] = Narrow) -> int:
-    """Octets of the longest one of RC when rping's client moves 4000 both ways."""
+    """Returns the longest payload of an RC packet, in bytes, when rping's client moves 4000 bytes
+    both ways."""
     class Kept(kind):
         def __exit__(self, *why: object) -> None:
             if (self.where / "client.pcap").exists():
@@ -303,7 +309,8 @@ def route_that_carries_more_than_the_device__a_connection_by_rdma_cm_keeps_to_th
 
 
 def connect_to_nobody(case: Case, address: str, words: str) -> None:
-    """Its host answers by ICMP; without that it would be asked sixteen times, which takes 82 s."""
+    """The host replies by ICMP. Without ICMP the client would send sixteen requests, which takes 82
+    s."""
     with spaces_or_skip("rping") as spaces:
         client = spaces.start("b", case.uroce, "run", "--device", f"uroce0:udp{words}", "--", "stdbuf", "-o0", "rping", "-c", "-a",
                               address, "-v", "-C", "1", stderr=subprocess.PIPE)
@@ -316,7 +323,7 @@ def port_that_nobody_has__a_connection_fails_soon(case: Case) -> None:
 
 
 def port_that_nobody_has__a_connection_of_a_shared_address_fails_soon(case: Case) -> None:
-    """The kernel gives the report to any of the hub's sockets."""
+    """The kernel delivers the report to any of the hub's sockets."""
     connect_to_nobody(case, "10.9.0.1", "")
 
 

@@ -147,7 +147,7 @@ def run__library_in_a_path_with_a_blank__says_so(case: Case) -> None:
 
 
 def copy_of(case: Case, program: str, *changes: tuple[bytes, bytes]) -> pathlib.Path:
-    """A program in which octets are others. It need not run any more."""
+    """Makes a copy of a program with some bytes changed. The copy need not run."""
     found = shutil.which(program)
     if found is None:
         raise Skip(f"{program} is not installed")
@@ -162,7 +162,7 @@ def copy_of(case: Case, program: str, *changes: tuple[bytes, bytes]) -> pathlib.
 
 
 def without_loader(case: Case) -> pathlib.Path:
-    """As a static program: no program header names a loader."""
+    """Makes a copy without a loader, like a static program: no program header names a loader."""
     copy = copy_of(case, "env")
     octets = bytearray(copy.read_bytes())
     if octets[4] != 2:

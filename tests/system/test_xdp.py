@@ -54,7 +54,7 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"for the kernel", (sys.
 
 
 class Pair(apart.Pair):
-    """Devices over af_xdp. Without @own they have the addresses that the kernel has."""
+    """A pair of devices over af_xdp. Without @own they have the kernel's addresses."""
 
     def __init__(self, case: Case, own: bool = False):
         why = apart.why_not()
@@ -84,7 +84,7 @@ class Pair(apart.Pair):
         return "xdp" in self.inside(role, "ip", "-d", "link", "show", "link0").stdout
 
     def hold(self) -> subprocess.Popen:
-        """A server whose device is open and that waits for its client by TCP."""
+        """Starts a server whose device is open and that waits for its client by TCP."""
         server, _ = self.serve(["ibv_rc_pingpong", "-g", "1"], pairs.free_port())
         if server.poll() is not None:
             said = self.said("server")

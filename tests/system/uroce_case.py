@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests of the program `uroce` share: a clean environment, and cases written out as TAP."""
+"""Shared parts of the tests of the program `uroce`: a clean environment, and cases with TAP
+output."""
 import argparse
 import os
 import pathlib
@@ -20,7 +21,7 @@ LEFT = "left:net_memif0,role=server,socket=/tmp/x.sock;ip=10.0.0.1/24,fd00::1/64
 
 
 class Skip(Exception):
-    """Says why a case cannot run here."""
+    """The reason why a case cannot run here."""
 
 
 class Case:
@@ -38,7 +39,7 @@ class Case:
                               text=True, env={**env, **environment}, timeout=patience.seconds(60), check=False)
 
     def environment(self, *options: object, **before: str) -> dict[str, str]:
-        """What a program started by `uroce run` finds."""
+        """Returns the environment of a program that `uroce run` starts."""
         if not (self.build / "lib" / "abi" / LIBRARY).exists():
             raise Skip(f"{LIBRARY} is not built: the headers of libibverbs are missing")
         run = self.call("run", *options, "--", shutil.which("env"), "-0", **before)
@@ -60,7 +61,7 @@ def has(text: str, *wanted: str) -> None:
 
 
 def attempt(run, case: Case) -> tuple[str, str]:
-    """(why it was skipped, why it failed)"""
+    """Runs a case. Returns (reason of a skip, reason of a failure)."""
     try:
         run(case)
     except Skip as why:

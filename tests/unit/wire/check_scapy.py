@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Our frames held against scapy's, both ways; scapy shares no code with us.
+"""Compares our frames with scapy's, both ways; scapy shares no code with uroce.
 
     check_scapy.py WIRE_TOOL
 
@@ -95,7 +95,7 @@ def our_frames(tool: str, version: str, sizes: list[int]) -> list[bytes]:
 
 
 def annex_a17(frame: bytes, header: int) -> bytes:
-    """The ICRC of a frame with a network header of that many octets."""
+    """Computes the ICRC of a frame with a network header of that many octets."""
     masked = bytearray(frame[14:-ICRC])
     if header == 40:
         masked[0:4] = b"\x6f\xff\xff\xff"
@@ -108,7 +108,8 @@ def annex_a17(frame: bytes, header: int) -> bytes:
 
 
 def scapy_again(frame: bytes) -> bytes:
-    """What scapy writes for the values it reads: lengths, checksums and ICRC are its own."""
+    """Returns scapy's encoding of the values that it read: lengths, checksums and ICRC are its
+    own."""
     read = Ether(frame)
     bth = read[BTH]
     for layer, field in ((read[IP], "len"), (read[IP], "chksum"), (read[UDP], "len"), (bth, "icrc")):
