@@ -61,8 +61,7 @@ static void b02__headers_or_pad_longer_than_the_packet__counted_and_dropped(void
     scene_close(s);
 }
 
-/* bug B05: a repeated READ whose address plus length wraps, or that exceeds the range of the first
- * request. */
+/* bug B05: a repeated READ whose address plus length wraps, or exceeds the first request. */
 static void b05__repeated_read_that_wraps__not_answered(void **state)
 {
     (void)state;
@@ -93,8 +92,7 @@ static void b05__repeated_read_that_wraps__not_answered(void **state)
     scene_close(s);
 }
 
-/* bug B07: the response of an atomic is lost. The atomic is sent again, and its second response
- * completes it. */
+/* bug B07: the response of an atomic is lost; the second response completes the atomic. */
 static void b07__atomic_answer_lost__asked_again_and_completes_once(void **state)
 {
     (void)state;
@@ -172,8 +170,7 @@ static void b12__mig_req_either_way__accepted_and_sent_as_one(void **state)
     scene_close(s);
 }
 
-/* bug B15: the requester fails with an error completion. Other stacks reported success on a dead
- * queue pair. */
+/* bug B15: the requester fails with an error completion; other stacks reported success. */
 static void b15__reserved_syndrome_or_last_without_first__error_completion(void **state)
 {
     (void)state;
