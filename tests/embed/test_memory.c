@@ -100,7 +100,7 @@ static void devices__memory_runs_out__the_list_is_as_before(void **state)
     assert_int_equal(listed(), 0);
 }
 
-/* What is left half done would keep the engine from being destroyed. */
+/* An object that a failed call leaves behind would make uroce_engine_destroy() fail. */
 static void engine__memory_runs_out__nothing_is_left(void **state)
 {
     struct uroce_engine_config config = {

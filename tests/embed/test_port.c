@@ -184,7 +184,7 @@ static void port__open_fails__the_verb_fails(void **state)
     assert_int_equal(uroce_device_remove("three"), 0);
 }
 
-/* What is special of links of uroce does not hold for those whose name only begins so. */
+/* A driver of the program may have a name that begins like the name of a driver of uroce. */
 static void port__name_like_that_of_a_link__is_a_driver_as_any(void **state)
 {
     static const char *const names[] = { "net_af_toy", "cable_toy" };

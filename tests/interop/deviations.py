@@ -38,7 +38,7 @@ NUMBERS = ((r"psn is \d+ \(([+-]\d+)\), not \d+ \(([+-]\d+)\)", r"PSN is \1, not
            (r"(local_qpn|local_id|remote_id) is 0x[0-9a-f]+, not 0x[0-9a-f]+", r"\1 is another"))
 
 HEAD = """\
-# What Linux rxe of Debian's kernels 6.1 and 6.12 does in each script of tests/peer. Written by deviations.py --write; do not
+# Results of each script of tests/peer against Linux rxe, Debian's kernels 6.1 and 6.12. Written by deviations.py --write; do not
 # edit. A script that failed was played twice more. "holds": rxe passed.
 # script | rxe 6.1 | rxe 6.12
 """

@@ -281,7 +281,7 @@ static bool check_arp(const struct uro_frame *frame, struct sim_codec *result)
     return true;
 }
 
-/* What follows the headers: payload, zero padding, ICRC. */
+/* Checks the bytes after the headers: payload, zero padding, ICRC. */
 static bool check_tail(const struct uro_frame *frame, struct sim_codec *result)
 {
     static const uint8_t zeros[3];

@@ -67,7 +67,7 @@ static bool one_in(struct uro_rng *rng, uint32_t count)
 
 /* ---- every struct of a link ------------------------------------------------------------------- */
 
-/* What is done with each struct. */
+/* A visitor: the function to call for each struct of fields, and its arguments. */
 struct visit {
     void (*visit)(const struct visit *visit, enum sim_fields_kind kind, uint32_t index,
                   void *object);
