@@ -14,6 +14,8 @@
       "RoCE packets that passed every check and reached a queue pair, also from this device")      \
     X(TX_FRAMES, "tx_frames", "frames given to the link")                                          \
     X(TX_ROCE, "tx_roce", "RoCE packets sent, retransmitted and looped ones included")             \
+    X(RX_BYTES, "rx_roce_bytes", "bytes of the packets in rx_roce, from IP header to ICRC")        \
+    X(TX_BYTES, "tx_roce_bytes", "bytes of the packets in tx_roce, from IP header to ICRC")        \
     X(LOOP_FRAMES, "loop_frames", "frames from this device to itself, which do not use the link")  \
     X(RX_WEAK_ICRC, "rx_weak_icrc",                                                                \
       "packets over IPv4 whose ICRC was checked without the IP identification")                    \

@@ -20,7 +20,7 @@ void uro_congestion_marked(struct uro_qp *qp)
 {
     struct uro_congestion *congestion = &qp->congestion;
 
-    uro_count(&qp->shard->counters, URO_COUNT_RX_MARKED);
+    uro_count(qp->shard->counters, URO_COUNT_RX_MARKED);
     if (qp->service == URO_UD || qp->shard->now < congestion->notify_from)
         return;
     congestion->notify_from = qp->shard->now + URO_CNP_EVERY;
@@ -43,7 +43,7 @@ void uro_congestion_notify(struct uro_qp *qp, struct uro_tx *tx)
     tx->span_count = 0;
     memset(uro_path_ext(tx, &qp->path), 0, URO_CNP_LEN);
     uro_path_seal(tx, &qp->path, &bth, URO_CNP_LEN);
-    uro_count(&qp->shard->counters, URO_COUNT_CNP_SENT);
+    uro_count(qp->shard->counters, URO_COUNT_CNP_SENT);
 }
 
 static void decay(struct uro_congestion *congestion, uro_time now)
@@ -84,7 +84,7 @@ void uro_congestion_told(struct uro_qp *qp)
     struct uro_congestion *congestion = &qp->congestion;
     uro_time now = qp->shard->now;
 
-    uro_count(&qp->shard->counters, URO_COUNT_CNP_RECEIVED);
+    uro_count(qp->shard->counters, URO_COUNT_CNP_RECEIVED);
     if (congestion->share != 0 && now - congestion->cut_at < URO_CNP_EVERY)
         return;
     URO_MARK("CNP.OBEY");

@@ -111,13 +111,13 @@ static bool overflow(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
 {
     if (cq->ignore_overrun) {
         URO_MARK("CQ.OVERRUN.IGNORED");
-        uro_count(&shard->counters, URO_COUNT_CQ_LOST);
+        uro_count(shard->counters, URO_COUNT_CQ_LOST);
         wake(shard, cq, solicited); /* the CQ is full of completions to poll */
         return true;
     }
     cq->overrun = true;
     cq->event_error = true;
-    uro_count(&shard->counters, URO_COUNT_CQ_OVERRUN);
+    uro_count(shard->counters, URO_COUNT_CQ_OVERRUN);
     announce(shard, cq);
     return false;
 }
@@ -137,7 +137,7 @@ bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cq
     *slot = *cqe;
     slot->timestamp = shard->now;
     cq->filled = filled + 1;
-    uro_count(&shard->counters, URO_COUNT_COMPLETIONS);
+    uro_count(shard->counters, URO_COUNT_COMPLETIONS);
     wake(shard, cq, urgent);
     return true;
 }

@@ -134,7 +134,7 @@ static void complete(struct uro_qp *qp, const struct uro_frame *frame)
 
 void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame)
 {
-    struct uro_counters *counters = &qp->shard->counters;
+    struct uro_counters *counters = qp->shard->counters;
     const struct uro_rqe *rqe = uro_rq_look(qp, qp->srq);
     uint8_t grh[URO_GRH_LEN];
 

@@ -325,7 +325,7 @@ static void enter_error(struct uro_qp *qp)
     uro_req_retry_stop(&qp->req.retry, &qp->shard->wheel);
     uro_list_remove(&qp->request_link);
     uro_list_remove(&qp->sent_link);
-    uro_count(&qp->shard->counters, URO_COUNT_QP_FAILED);
+    uro_count(qp->shard->counters, URO_COUNT_QP_FAILED);
     if (qp->srq != NULL) {
         URO_MARK("SRQ.LAST.WQE");
         uro_qp_raise_event(qp, URO_EVENT_LAST_WQE);

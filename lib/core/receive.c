@@ -47,7 +47,7 @@ static bool from_peer(const struct uro_qp *qp, const struct uro_frame *frame)
 
 static void receive_for(struct uro_qp *qp, const struct uro_frame *frame)
 {
-    struct uro_counters *counters = &qp->shard->counters;
+    struct uro_counters *counters = qp->shard->counters;
 
     if (!speaks(qp, frame->op)) {
         URO_MARK("RX.SERVICE");
@@ -72,6 +72,7 @@ static void receive_for(struct uro_qp *qp, const struct uro_frame *frame)
     }
 
     uro_count(counters, URO_COUNT_RX_ROCE);
+    counters->value[URO_COUNT_RX_BYTES] += uro_frame_packet_length(frame);
     if (notice) {
         uro_congestion_told(qp);
         return;
@@ -97,7 +98,7 @@ static void receive_multicast(struct uro_shard *shard, const struct uro_frame *f
     struct uro_mcast *member = uro_mcast_next(shard, NULL, &frame->ip.dest);
 
     if (frame->op->service != URO_UD || member == NULL) {
-        uro_count(&shard->counters, URO_COUNT_DROP_QPN);
+        uro_count(shard->counters, URO_COUNT_DROP_QPN);
         return;
     }
     URO_MARK("UD.MULTICAST");
@@ -118,13 +119,13 @@ void uro_receive(struct uro_shard *shard, const struct uro_frame *frame)
     struct uro_table_node *node = uro_table_find(&shard->qps, frame->bth.dest_qpn);
     if (node == NULL) {
         URO_MARK("RX.QPN");
-        uro_count(&shard->counters, URO_COUNT_DROP_QPN);
+        uro_count(shard->counters, URO_COUNT_DROP_QPN);
         return;
     }
     struct uro_qp *qp = URO_CONTAINER_OF(node, struct uro_qp, node);
     if (qp->service == URO_UD && uro_gid_is_multicast(&frame->ip.dest)) {
         URO_MARK("MCAST.QPN"); /* it may not have joined the group */
-        uro_count(&shard->counters, URO_COUNT_DROP_QPN);
+        uro_count(shard->counters, URO_COUNT_DROP_QPN);
         return;
     }
     receive_for(qp, frame);

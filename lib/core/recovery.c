@@ -251,13 +251,13 @@ static struct uro_req_outcome probe(struct uro_qp *qp)
 {
     const struct uro_recovery_view view = view_of(qp);
 
-    uro_count(&qp->shard->counters, URO_COUNT_PROBES);
+    uro_count(qp->shard->counters, URO_COUNT_PROBES);
     return resend(uro_recovery_on_probe(&qp->req.recovery, &view));
 }
 
 struct uro_req_outcome uro_req_retry_outcome(struct uro_qp *qp, enum uro_req_retry_action action)
 {
-    struct uro_counters *counters = &qp->shard->counters;
+    struct uro_counters *counters = qp->shard->counters;
 
     switch (action) {
     case URO_REQ_RETRY_NONE:
@@ -286,7 +286,7 @@ static struct uro_req_outcome resend_gap(struct uro_qp *qp)
     enum uro_recovery_step step = uro_recovery_on_resend(&qp->req.recovery, &view);
 
     if (qp->req.recovery.mode == URO_RECOVERY_NONE)
-        uro_count(&qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
+        uro_count(qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
     uro_req_reads_lost(qp);
     return resend(step);
 }
@@ -340,7 +340,7 @@ void uro_req_on_timer(struct uro_qp *qp)
     if (action != URO_REQ_RETRY_PROBE)
         uro_recovery_on_expiry(&req->recovery);
     if (action != URO_REQ_RETRY_PROBE && !rnr) {
-        uro_count(&qp->shard->counters, URO_COUNT_TIMEOUTS);
+        uro_count(qp->shard->counters, URO_COUNT_TIMEOUTS);
         uro_rxe_other_icrc(qp);
         uro_congestion_timed_out(qp);
     }

@@ -191,7 +191,7 @@ static bool keep(struct uro_qp *qp, const struct uro_frame *frame, uro_psn psn)
         uro_reorder_restart(qp);
     }
     insert_behind(behind, &packet->link);
-    uro_count(&shard->counters, URO_COUNT_RX_EARLY);
+    uro_count(shard->counters, URO_COUNT_RX_EARLY);
     return true;
 }
 

@@ -149,7 +149,7 @@ static struct uro_req_outcome fail_head(const struct uro_qp *qp, enum uro_wc_sta
 static struct uro_req_outcome bad_response(struct uro_qp *qp)
 {
     URO_MARK("REQ.RESP.BAD");
-    uro_count(&qp->shard->counters, URO_COUNT_DROP_BAD_RESPONSE);
+    uro_count(qp->shard->counters, URO_COUNT_DROP_BAD_RESPONSE);
     return fail_head(qp, URO_WC_BAD_RESP_ERR, URO_FAIL_BAD_RESPONSE);
 }
 
@@ -181,7 +181,7 @@ static struct uro_req_outcome receive_nak(struct uro_qp *qp, uro_psn psn, enum r
     };
 
     if (code == URO_NAK_PSN_SEQUENCE) {
-        uro_count(&qp->shard->counters, URO_COUNT_SEQ_NAK_RECEIVED);
+        uro_count(qp->shard->counters, URO_COUNT_SEQ_NAK_RECEIVED);
         return uro_req_gap(qp, psn);
     }
     uint32_t failed_wqe = reach == REACH_ALL ? head_of(qp) : owner_of(qp, psn);
@@ -212,7 +212,7 @@ static struct uro_req_outcome receive_ack(struct uro_qp *qp, uro_psn psn,
     bool ack = aeth->kind == URO_AETH_ACK; /* the credit count is ignored */
 
     if (aeth->kind == URO_AETH_RNR)
-        uro_count(&qp->shard->counters, URO_COUNT_RNR_RECEIVED);
+        uro_count(qp->shard->counters, URO_COUNT_RNR_RECEIVED);
     enum reach reach = acknowledge(qp, uro_psn_add(psn, ack));
     if (reach == REACH_OVERRUN)
         return overrun;
@@ -360,12 +360,12 @@ void uro_req_receive(struct uro_qp *qp, const struct uro_frame *frame)
 
     if (uro_psn_diff(psn, req->una) < 0) {
         URO_MARK("REQ.ACK.OLD");
-        uro_count(&qp->shard->counters, URO_COUNT_DROP_STALE_RESPONSE);
+        uro_count(qp->shard->counters, URO_COUNT_DROP_STALE_RESPONSE);
         return;
     }
     if (uro_psn_diff(psn, req->max) >= 0) {
         URO_MARK("REQ.ACK.GHOST");
-        uro_count(&qp->shard->counters, URO_COUNT_DROP_GHOST_ACK);
+        uro_count(qp->shard->counters, URO_COUNT_DROP_GHOST_ACK);
         return;
     }
     const struct uro_req_outcome outcome = frame->op->operation == URO_ACK

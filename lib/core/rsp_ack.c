@@ -97,7 +97,7 @@ static void lose_access(struct uro_qp *qp, struct uro_resource *resource)
     struct uro_rsp *rsp = &qp->rsp;
 
     URO_MARK("RSP.READ.REVOKED");
-    uro_count(&qp->shard->counters, URO_COUNT_ACCESS_REFUSED);
+    uro_count(qp->shard->counters, URO_COUNT_ACCESS_REFUSED);
     rsp->nak_due = true;
     rsp->nak_psn = psn_of(resource);
     rsp->nak_kind = URO_AETH_NAK;
@@ -117,7 +117,7 @@ static void lose_repeated(struct uro_qp *qp, struct uro_resource *resource)
     struct uro_rsp *rsp = &qp->rsp;
 
     URO_MARK("RSP.DUP.READ.REVOKED");
-    uro_count(&qp->shard->counters, URO_COUNT_ACCESS_REFUSED);
+    uro_count(qp->shard->counters, URO_COUNT_ACCESS_REFUSED);
     if (!rsp->nak_due) {
         rsp->nak_due = true;
         rsp->nak_psn = psn_of(resource);

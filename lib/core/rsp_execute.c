@@ -123,7 +123,7 @@ static enum uro_rsp_verdict execute_write(struct uro_qp *qp, const struct uro_fr
         return URO_RSP_BAD_ACCESS;
     rsp->offset += frame->payload_length;
     if (uro_place_ends(frame->op->place)) {
-        uro_count(&qp->shard->counters, URO_COUNT_RX_WRITES);
+        uro_count(qp->shard->counters, URO_COUNT_RX_WRITES);
         if (frame->op->takes_recv) {
             URO_MARK("RSP.RNR.IMM");
             uro_rq_take(qp, target->srq);
@@ -259,7 +259,7 @@ static enum uro_rsp_verdict execute(struct uro_qp *qp, const struct uro_frame *f
     if (verdict != URO_RSP_ACCEPT)
         return verdict;
     if (!acknowledged) {
-        uro_count(&qp->shard->counters,
+        uro_count(qp->shard->counters,
                   form == URO_RESPOND_READ ? URO_COUNT_RX_READS : URO_COUNT_RX_ATOMICS);
         next_message(qp);
         uro_ready_response(qp);
@@ -390,7 +390,7 @@ static void answer_repeated(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
-    uro_count(&qp->shard->counters, URO_COUNT_RX_DUPLICATE);
+    uro_count(qp->shard->counters, URO_COUNT_RX_DUPLICATE);
     if (!uro_operation_has_response(frame->op->operation)) {
         URO_MARK("RSP.DUP.SEND");
         answer_data(qp, frame);
@@ -399,7 +399,7 @@ static void answer_repeated(struct uro_qp *qp, const struct uro_frame *frame)
     for (uint32_t i = rsp->resources_newest; i != rsp->resources_oldest; i--)
         if (replay(qp, &rsp->resources[(i - 1) & rsp->resources_mask], frame))
             return;
-    uro_count(&qp->shard->counters, URO_COUNT_DROP_REPLAY);
+    uro_count(qp->shard->counters, URO_COUNT_DROP_REPLAY);
 }
 
 /* ---- refusing ------------------------------------------------------------- */
@@ -421,7 +421,7 @@ static void owe_nak(struct uro_qp *qp, enum uro_rsp_verdict verdict)
 
 static void report_gap(struct uro_qp *qp)
 {
-    uro_count(&qp->shard->counters, URO_COUNT_RX_OUT_OF_SEQ);
+    uro_count(qp->shard->counters, URO_COUNT_RX_OUT_OF_SEQ);
     owe_nak(qp, URO_RSP_PSN_GAP);
 }
 
@@ -430,7 +430,7 @@ static void refuse_rc(struct uro_qp *qp, const struct uro_frame *frame,
 {
     const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
     struct uro_rsp *rsp = &qp->rsp;
-    struct uro_counters *counters = &qp->shard->counters;
+    struct uro_counters *counters = qp->shard->counters;
 
     if (verdict == URO_RSP_PSN_GAP) {
         if (rsp->gap_reported)
@@ -482,7 +482,7 @@ static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
 
     if (distance > URO_PSN_FAR + reads || distance < -(URO_PSN_FAR + reads)) {
         URO_MARK("RSP.FAR");
-        uro_count(&qp->shard->counters, URO_COUNT_RX_FAR);
+        uro_count(qp->shard->counters, URO_COUNT_RX_FAR);
     }
 }
 
@@ -591,7 +591,7 @@ static bool follows(struct uro_qp *qp, const struct uro_frame *frame)
         return true;
     URO_MARK("UC.LOSS");
     rsp->in_message = false;
-    uro_count(&qp->shard->counters, URO_COUNT_DROP_UC_SEQUENCE);
+    uro_count(qp->shard->counters, URO_COUNT_DROP_UC_SEQUENCE);
     return false;
 }
 
@@ -608,7 +608,7 @@ static void refuse_uc(struct uro_qp *qp, enum uro_rsp_verdict verdict)
     }
     URO_MARK("UC.REFUSE");
     qp->rsp.in_message = false;
-    uro_count(&qp->shard->counters, URO_COUNT_DROP_UC_REFUSED);
+    uro_count(qp->shard->counters, URO_COUNT_DROP_UC_REFUSED);
 }
 
 void uro_rsp_uc_receive(struct uro_qp *qp, const struct uro_frame *frame)

@@ -85,7 +85,7 @@ static bool swallowed(struct uro_shard *shard, const struct uro_tx *tx)
     if (tx->way != URO_TX_NOWHERE)
         return false;
     URO_MARK("TX.NO.NEIGHBOR");
-    uro_count(&shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
+    uro_count(shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
     return true;
 }
 
@@ -93,6 +93,7 @@ static bool swallowed(struct uro_shard *shard, const struct uro_tx *tx)
 struct round {
     struct uro_tx *tx;
     uint32_t count; /* packets in tx */
+    uint64_t bytes; /* of the packets in tx, as TX_BYTES counts them */
     uint32_t left;  /* packets that may still be described, including dropped packets */
 };
 
@@ -104,8 +105,10 @@ static bool describe(struct uro_qp *qp, next_packet *next, struct round *round)
     if (!next(qp, tx))
         return false;
     round->left--;
-    if (!swallowed(qp->shard, tx))
+    if (!swallowed(qp->shard, tx)) {
         round->count++;
+        round->bytes += uro_tx_length(tx) - tx->network_at;
+    }
     return true;
 }
 
@@ -207,7 +210,8 @@ uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_
         if (round.left > 0)
             busy |= ask(shard, &round);
     }
-    shard->counters.value[URO_COUNT_TX_ROCE] += round.count;
+    shard->counters->value[URO_COUNT_TX_ROCE] += round.count;
+    shard->counters->value[URO_COUNT_TX_BYTES] += round.bytes;
     return round.count;
 }
 

@@ -45,12 +45,13 @@ static struct uro_table_bucket *init_table(struct uro_table *table,
 }
 
 void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *config, void *tables,
-                    uro_time now)
+                    struct uro_record *record, uro_time now)
 {
     struct uro_table_bucket *buckets = tables;
 
     memset(tables, 0, bucket_octets(config));
-    memset(&shard->counters, 0, sizeof shard->counters);
+    shard->counters = &record->counters;
+    memset(record, 0, sizeof *record);
     shard->config = *config;
     atomic_init(&shard->mtu, config->mtu);
     uro_wheel_init(&shard->wheel, now);

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "base/bells.h"
-#include "base/counters.h"
 #include "base/list.h"
 #include "base/rng.h"
 #include "base/table.h"
 #include "base/wheel.h"
+#include "core/record.h"
 #include "core/reorder.h"
 #include "core/sgl.h"
 #include "wire/gid.h"
@@ -45,7 +45,7 @@ struct uro_deferred {
 };
 
 struct uro_shard {
-    struct uro_counters counters;
+    struct uro_counters *counters; /* of the record */
     struct uro_shard_config config;
     struct uro_wheel
         wheel; /* a timer for each queue pair, one for the gaps, one for the deferred ACKs */
@@ -77,9 +77,10 @@ struct uro_shard {
 /* Returns the bytes of memory for the buckets of the tables. */
 size_t uro_shard_table_size(const struct uro_shard_config *config);
 
-/* Initialises a shard. @tables: uro_shard_table_size() bytes, aligned to 64. */
+/* Initialises a shard, and sets its @record to zero. @tables: uro_shard_table_size() bytes, aligned
+ * to 64. */
 void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *config, void *tables,
-                    uro_time now);
+                    struct uro_record *record, uro_time now);
 
 /* Returns whether the address belongs to this engine. */
 bool uro_shard_owns(const struct uro_shard *shard, const struct uro_gid *address);

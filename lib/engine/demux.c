@@ -34,18 +34,18 @@ static void roce(const struct uro_demux *to, struct uro_frame *frame, uro_time n
     struct uro_shard *shard = to->shard;
 
     if (frame->udp.dest_port != URO_ROCE_PORT) {
-        uro_count(&shard->counters, URO_COUNT_DROP_UDP_PORT);
+        uro_count(shard->counters, URO_COUNT_DROP_UDP_PORT);
         return;
     }
     if (!uro_shard_owns(shard, &frame->ip.dest) && !uro_member_of(to->member, &frame->ip.dest)) {
         if (uro_gid_is_multicast(&frame->ip.dest))
             URO_MARK("MCAST.DEST");
-        uro_count(&shard->counters, URO_COUNT_DROP_IP_DEST);
+        uro_count(shard->counters, URO_COUNT_DROP_IP_DEST);
         return;
     }
     enum uro_frame_result result = uro_frame_roce(frame);
     if (result != URO_FRAME_OK) {
-        uro_count(&shard->counters, refusals[result]);
+        uro_count(shard->counters, refusals[result]);
         return;
     }
     if (frame->bth.dest_qpn == URO_CM_MAD_QPN)
@@ -74,7 +74,7 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
     struct uro_shard *shard = to->shard;
     struct uro_frame frame;
 
-    shard->counters.value[URO_COUNT_RX_WEAK_ICRC] += pkt->weak;
+    shard->counters->value[URO_COUNT_RX_WEAK_ICRC] += pkt->weak;
     bool hops_changed = false;
     enum uro_frame_result result = uro_frame_network(pkt->octets, pkt->length, &frame);
 
@@ -82,17 +82,17 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
     if (pkt->shared != NULL)
         frame.shared = pkt->shared + URO_ETHER_LEN;
     if (result != URO_FRAME_OK) {
-        uro_count(&shard->counters, refusals[result]);
+        uro_count(shard->counters, refusals[result]);
         return;
     }
     if (!for_us(shard, &frame.ether.dest)) {
-        uro_count(&shard->counters, URO_COUNT_DROP_ETHER_DEST);
+        uro_count(shard->counters, URO_COUNT_DROP_ETHER_DEST);
         return;
     }
 
     if (shard->config.vlan != 0 && !uro_ether_in_vlan(&frame.ether, shard->config.vlan)) {
         URO_MARK("RX.VLAN");
-        uro_count(&shard->counters, URO_COUNT_DROP_VLAN);
+        uro_count(shard->counters, URO_COUNT_DROP_VLAN);
         return;
     }
 
@@ -105,7 +105,7 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
     else if (frame.ip.protocol == (frame.ip.v6 ? URO_IPPROTO_ICMPV6 : URO_IPPROTO_ICMP))
         hops_changed = icmp(to, &frame, now);
     else
-        uro_count(&shard->counters, URO_COUNT_DROP_IP_PROTOCOL);
+        uro_count(shard->counters, URO_COUNT_DROP_IP_PROTOCOL);
 
     if (hops_changed)
         uro_schedule_all(shard);

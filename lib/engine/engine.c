@@ -82,6 +82,7 @@ struct layout {
     size_t cm;
     size_t reorder_buffer;
     size_t hops;
+    size_t record;
     size_t size;
 };
 
@@ -95,7 +96,8 @@ static struct layout lay_out(const struct uro_engine_config *config)
     layout.cm = layout.loop + align(uro_loop_size(config->mtu));
     layout.reorder_buffer = layout.cm + align(uro_cm_size(&cm));
     layout.hops = layout.reorder_buffer + align(uro_reorder_size(config->reorder_buffer));
-    layout.size = layout.hops + align(uro_neigh_size(config));
+    layout.record = layout.hops + align(uro_neigh_size(config));
+    layout.size = layout.record + (config->record == NULL ? align(sizeof(struct uro_record)) : 0);
     return layout;
 }
 
@@ -119,7 +121,7 @@ static void start_cm(struct uro_engine *e, void *memory, uro_time now)
     struct uro_cm_config cm = cm_config(&e->config);
 
     cm.path_mtu = uro_conn_mtu_code(uro_shard_path_mtu(&e->shard));
-    e->cm = uro_cm_init(memory, &cm, &e->shard.counters, now);
+    e->cm = uro_cm_init(memory, &cm, e->shard.counters, now);
     uro_gsi_init(&e->gsi, &e->shard, &e->neigh, e->cm);
     e->demux = (struct uro_demux){ &e->shard, &e->neigh, &e->member, &e->gsi };
 }
@@ -150,12 +152,14 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
     e->config = *config;
     const struct layout layout = lay_out(config);
     uint8_t *octets = memory;
-    uro_shard_init(&e->shard, &shard, octets + layout.tables, now);
+    struct uro_record *record =
+        config->record != NULL ? config->record : (void *)(octets + layout.record);
+    uro_shard_init(&e->shard, &shard, octets + layout.tables, record, now);
     uro_reorder_init(&e->shard.reorder, config->reorder_buffer, octets + layout.reorder_buffer);
-    uro_neigh_init(&e->neigh, &e->config, &e->shard.counters, octets + layout.hops);
+    uro_neigh_init(&e->neigh, &e->config, e->shard.counters, octets + layout.hops);
     uro_resolver_init(&e->resolver, &e->neigh);
     uro_loop_init(&e->loop, config->mtu, octets + layout.loop);
-    uro_member_init(&e->member, &e->config, &e->shard.counters, &e->shard.rng);
+    uro_member_init(&e->member, &e->config, e->shard.counters, &e->shard.rng);
     start_cm(e, octets + layout.cm, now);
     *engine = e;
     return 0;
@@ -204,7 +208,7 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
                       uro_time now)
 {
     engine->shard.now = now;
-    engine->shard.counters.value[URO_COUNT_RX_FRAMES] += count;
+    engine->shard.counters->value[URO_COUNT_RX_FRAMES] += count;
     uro_req_settle(&engine->shard);
     if (warm_pays(engine, pkts, count)) {
         input_many(engine, pkts, count, now);
@@ -225,7 +229,7 @@ static void deliver(struct uro_engine *engine, uro_time now)
 
     for (uint32_t i = 0; i < loop->count; i++)
         uro_demux(&engine->demux, &loop->frames[i], now);
-    engine->shard.counters.value[URO_COUNT_LOOP_FRAMES] += loop->count;
+    engine->shard.counters->value[URO_COUNT_LOOP_FRAMES] += loop->count;
     loop->count = 0;
 }
 
@@ -253,7 +257,7 @@ uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_
     uint32_t count = uro_neigh_output(&engine->neigh, tx, room);
     count += uro_member_output(&engine->member, tx + count, room - count);
     count += speak(engine, tx + count, room - count);
-    engine->shard.counters.value[URO_COUNT_TX_FRAMES] += count;
+    engine->shard.counters->value[URO_COUNT_TX_FRAMES] += count;
     return count;
 }
 
@@ -427,12 +431,12 @@ uint32_t uro_engine_groups(const struct uro_engine *engine, struct uro_gid *grou
 
 void uro_engine_lost(struct uro_engine *engine, uint32_t count)
 {
-    engine->shard.counters.value[URO_COUNT_TX_STUCK] += count;
+    engine->shard.counters->value[URO_COUNT_TX_STUCK] += count;
 }
 
 const struct uro_counters *uro_engine_counters(const struct uro_engine *engine)
 {
-    return &engine->shard.counters;
+    return engine->shard.counters;
 }
 
 void uro_engine_set_mtu(struct uro_engine *engine, uint32_t mtu)

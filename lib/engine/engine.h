@@ -15,7 +15,6 @@
  */
 #pragma once
 
-#include "base/counters.h"
 #include "base/time.h"
 #include "cm/conn.h"
 #include "core/cq.h"
@@ -23,6 +22,7 @@
 #include "core/path.h"
 #include "core/pkt.h"
 #include "core/qp.h"
+#include "core/record.h"
 #include "core/tx.h"
 #include "wire/gid.h"
 
@@ -58,7 +58,8 @@ struct uro_engine_config {
     uint32_t connections; /* connections of the connection manager at once; 0 = 4096 */
     uint8_t share; /* of an address that other processes use too: the upper bits of our numbers,
                              1 .. URO_SHARES - 2; 0 = it is ours alone */
-    uint8_t table_bits; /* log2 of the places of the QPN and key tables, 4..20; 0 = 14 */
+    struct uro_record *record; /* memory lent for the record; NULL: part of the engine's memory */
+    uint8_t table_bits;        /* log2 of the places of the QPN and key tables, 4..20; 0 = 14 */
 };
 
 /* Returns the bytes of memory for an engine, aligned to 64. The caller provides the memory. The

@@ -39,7 +39,7 @@ static uint8_t index_of(const struct uro_shard *shard, const struct uro_gid *add
 
 void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time now)
 {
-    struct uro_counters *counters = &gsi->shard->counters;
+    struct uro_counters *counters = gsi->shard->counters;
 
     if (uro_gid_is_multicast(&frame->ip.dest)) {
         URO_MARK("MCAST.QPN");
@@ -64,6 +64,7 @@ void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_tim
                                         .hop_limit = HOP_LIMIT };
     URO_MARK("CM.GSI");
     uro_count(counters, URO_COUNT_RX_ROCE);
+    counters->value[URO_COUNT_RX_BYTES] += uro_frame_packet_length(frame);
     uro_cm_receive(gsi->cm, &route, frame->payload, now);
 }
 
@@ -126,7 +127,7 @@ static bool make_room(struct uro_gsi *gsi)
         if (slot->hop->state != URO_HOP_ASKING)
             continue;
         URO_MARK("CM.CROWD");
-        uro_count(&gsi->shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
+        uro_count(gsi->shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
         release(gsi, slot);
         return true;
     }
@@ -144,7 +145,7 @@ static void collect(struct uro_gsi *gsi, uro_time now)
         const struct uro_cm_route *route = &slot->out.route;
         if (uro_neigh_get(gsi->neigh, route->sgid_index, &route->remote, now, &slot->hop) != 0) {
             URO_MARK("CM.NO.ROUTE");
-            uro_count(&gsi->shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
+            uro_count(gsi->shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
             continue;
         }
         uro_list_remove(&slot->link);
@@ -169,7 +170,7 @@ uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t room, u
             continue;
         if (slot->hop->state == URO_HOP_LOST) {
             URO_MARK("CM.NO.NEIGHBOR");
-            uro_count(&gsi->shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
+            uro_count(gsi->shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
             release(gsi, slot);
             continue;
         }
@@ -177,7 +178,9 @@ uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t room, u
         uro_list_remove(&slot->link);
         uro_list_append(&gsi->written, &slot->link);
     }
-    gsi->shard->counters.value[URO_COUNT_TX_ROCE] += count;
+    gsi->shard->counters->value[URO_COUNT_TX_ROCE] += count;
+    for (uint32_t i = 0; i < count; i++)
+        gsi->shard->counters->value[URO_COUNT_TX_BYTES] += uro_tx_length(&tx[i]) - tx[i].network_at;
     return count;
 }
 

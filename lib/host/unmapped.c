@@ -159,7 +159,7 @@ static bool repair(struct uro_device *device, const siginfo_t *info)
     shard = uro_engine_shard(device->engine);
     if (!uro_key_trusts(shard, address, page_size) || !map_page(address))
         return false;
-    uro_count(&shard->counters, URO_COUNT_UNMAPPED);
+    uro_count(shard->counters, URO_COUNT_UNMAPPED);
     return true;
 }
 

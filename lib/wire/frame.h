@@ -59,6 +59,12 @@ struct uro_frame {
     uint32_t payload_length; /* without padding */
 };
 
+/* Returns the bytes of the packet, from the IP header to the ICRC. */
+static inline uint32_t uro_frame_packet_length(const struct uro_frame *frame)
+{
+    return (uint32_t)(frame->body - frame->network) + frame->body_length;
+}
+
 #define URO_FRAME_HEAD 128u /* octets; all headers end before */
 
 /* Whether the payload of a frame of @length octets, URO_FRAME_HEAD or more, is for a queue pair's

@@ -28,6 +28,9 @@ static void send__to_ourselves__arrives_at_once_and_nothing_leaves(void **state)
     assert_int_equal(twins_counter(s, URO_COUNT_LOOP_FRAMES), 2); /* and its acknowledgement */
     assert_int_equal(twins_counter(s, URO_COUNT_TX_ROCE), 2);
     assert_int_equal(twins_counter(s, URO_COUNT_RX_ROCE), 2);
+    const uint32_t headers = 20 + 8 + 12 + 4; /* IPv4, UDP, BTH, ICRC */
+    assert_int_equal(twins_counter(s, URO_COUNT_TX_BYTES), 2 * headers + 100 + 4);
+    assert_int_equal(twins_counter(s, URO_COUNT_RX_BYTES), 2 * headers + 100 + 4);
     assert_int_equal(twins_counter(s, URO_COUNT_TX_FRAMES), 0);
     assert_int_equal(twins_counter(s, URO_COUNT_RX_FRAMES), 0);
     assert_true(uro_engine_next(s->engine) > s->now);

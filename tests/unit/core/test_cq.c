@@ -9,6 +9,7 @@
 #include "support/check.h"
 
 static struct uro_shard shard;
+static struct uro_record record;
 static void *tables;
 
 static int open_shard(void **state)
@@ -17,7 +18,7 @@ static int open_shard(void **state)
 
     (void)state;
     tables = aligned_alloc(64, (uro_shard_table_size(&config) + 63) & ~(size_t)63);
-    uro_shard_init(&shard, &config, tables, 0);
+    uro_shard_init(&shard, &config, tables, &record, 0);
     return 0;
 }
 
@@ -105,7 +106,7 @@ static void cq__one_more_than_its_capacity__error_event_and_old_ones_stay(void *
 
 static void cq__full_and_told_to_ignore_it__loses_the_newest_and_goes_on(void **state)
 {
-    uint64_t lost = shard.counters.value[URO_COUNT_CQ_LOST];
+    uint64_t lost = shard.counters->value[URO_COUNT_CQ_LOST];
     struct uro_cq *cq = make(2);
     struct uro_cqe out[4];
 
@@ -116,7 +117,7 @@ static void cq__full_and_told_to_ignore_it__loses_the_newest_and_goes_on(void **
     assert_true(push(cq, 2, 1));
     uro_cq_arm(cq, false);
     assert_true(push(cq, 3, 1));
-    assert_int_equal(shard.counters.value[URO_COUNT_CQ_LOST], lost + 1);
+    assert_int_equal(shard.counters->value[URO_COUNT_CQ_LOST], lost + 1);
     expect_event(URO_EVENT_COMPLETION); /* who waits for one must not wait for ever */
     expect_no_event();
     assert_int_equal(take(cq, out, 4), 2);

@@ -9,6 +9,7 @@
 #include "support/check.h"
 
 static struct uro_shard shard;
+static struct uro_record record;
 static void *tables;
 static uint8_t memory[4096];
 
@@ -18,7 +19,7 @@ static int open_shard(void **state)
 
     (void)state;
     tables = aligned_alloc(64, (uro_shard_table_size(&config) + 63) & ~(size_t)63);
-    uro_shard_init(&shard, &config, tables, 0);
+    uro_shard_init(&shard, &config, tables, &record, 0);
     return 0;
 }
 

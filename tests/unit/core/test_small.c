@@ -138,6 +138,7 @@ static void verdicts__each_one_answers_and_only_two_leave_the_pair_alive(void **
 }
 
 static struct uro_shard shard;
+static struct uro_record record;
 static uint8_t memory[512];
 
 /* Cuts a list of elements at random. Gather and scatter in pieces must give the same bytes as one
@@ -156,7 +157,7 @@ static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **sta
 
     (void)state;
     uro_mark_clear();
-    uro_shard_init(&shard, &config, tables, 0);
+    uro_shard_init(&shard, &config, tables, &record, 0);
     uro_key_register(&shard, &key);
     uro_rng_init_number(&rng, 1);
     for (int round = 0; round < 2000; round++) {
