@@ -16,6 +16,7 @@
     X(TX_ROCE, "tx_roce", "RoCE packets sent, retransmitted and looped ones included")             \
     X(RX_BYTES, "rx_roce_bytes", "bytes of the packets in rx_roce, from IP header to ICRC")        \
     X(TX_BYTES, "tx_roce_bytes", "bytes of the packets in tx_roce, from IP header to ICRC")        \
+    X(LINK_DOWNED, "link_downed", "times the link went down")                                      \
     X(LOOP_FRAMES, "loop_frames", "frames from this device to itself, which do not use the link")  \
     X(RX_WEAK_ICRC, "rx_weak_icrc",                                                                \
       "packets over IPv4 whose ICRC was checked without the IP identification")                    \

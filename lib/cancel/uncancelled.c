@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #include <assert.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -110,6 +111,9 @@ GUARDED(int, pthread_join, (pthread_t thread, void **result), thread, result)
 GUARDED(int, pthread_timedjoin_np, (pthread_t thread, void **result, const struct timespec *until),
         thread, result, until)
 GUARDED(FILE *, fopen64, (const char *path, const char *mode), path, mode)
+GUARDED(DIR *, fdopendir, (int fd), fd)
+GUARDED(int, posix_fallocate64, (int fd, off64_t from, off64_t size), fd, from, size)
+GUARDED(ssize_t, pread64, (int fd, void *to, size_t size, off64_t from), fd, to, size, from)
 GUARDED(int, fclose, (FILE * file), file)
 GUARDED(int, fflush, (FILE * file), file)
 GUARDED(char *, fgets, (char *to, int size, FILE *from), to, size, from)
@@ -137,6 +141,21 @@ int __wrap_open64(const char *path, int flags, ...)
     va_start(more, flags); /* the mode matters only where a file is made */
     int fd =
         __real_open64(path, flags, (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0);
+    va_end(more);
+    return fd;
+}
+
+int __wrap_openat64(int directory, const char *path, int flags, ...);
+int __real_openat64(int directory, const char *path, int flags, ...);
+
+int __wrap_openat64(int directory, const char *path, int flags, ...)
+{
+    URO_UNCANCELLED;
+    va_list more;
+
+    va_start(more, flags);
+    int fd = __real_openat64(directory, path, flags,
+                             (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0);
     va_end(more);
     return fd;
 }

@@ -114,6 +114,7 @@ URO_NODISCARD static bool finish(struct uro_device *device)
         print_counters(device);
     uro_round_close_capture(device);
     device->port->ops->close(device->port);
+    uro_stats_end(&device->stats);
     device->closed = true; /* the engine stays, since programs may free objects later */
     (void)pthread_mutex_unlock(&device->mutex);
     return true;
@@ -188,6 +189,25 @@ static uint32_t connections_max(const struct uro_device *device)
     return most != 0 ? (uint32_t)most : 1;
 }
 
+/* Shows the device to other processes. Without that, the engine keeps its record for itself. */
+static void open_stats(struct uro_device *device)
+{
+    const struct uro_device_config *config = &device->config;
+    const struct uro_stats_device shown = { .name = config->name,
+                                            .link = config->link,
+                                            .guid = config->guid,
+                                            .gids = config->gids,
+                                            .gid_count = config->gid_count,
+                                            .started = uro_host_wall_clock(),
+                                            .clock_offset =
+                                                uro_host_wall_clock() - uro_device_now() };
+    char problem[URO_STATS_PROBLEM_MAX];
+
+    if (uro_stats_open(&device->stats, &shown, problem) != 0 && config->verbose)
+        fprintf(stderr, "uroce: %s: `uroce stat` cannot show this process: %s\n", config->name,
+                problem);
+}
+
 static int build_engine(struct uro_device *device)
 {
     const struct uro_device_config *config = &device->config;
@@ -216,6 +236,9 @@ static int build_engine(struct uro_device *device)
     int error = choose_seed(config, wanted.seed);
     if (error != 0)
         return error;
+    open_stats(device);
+    if (device->stats.page != NULL)
+        wanted.record = &device->stats.page->record;
     size_t size = (uro_engine_size(&wanted) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
     /* The memory has space for the greatest number of connections. The kernel allocates a page at
      * its first use. */
@@ -258,6 +281,7 @@ static int bring_up(struct uro_device *device)
     }
     uro_round_multicast(device);
     uro_engine_link(device->engine, device->link_up, uro_device_now());
+    uro_round_show(device, URO_STATS_RUNNING);
     return 0;
 }
 
@@ -285,6 +309,8 @@ static void take_down(struct uro_device *device)
     uro_round_close_capture(device);
     if (device->engine_memory != NULL)
         (void)munmap(device->engine_memory, device->engine_size);
+    uro_stats_end(&device->stats);
+    uro_stats_unmap(&device->stats);
     free(device->tx);
     free(device->macs);
     device->engine = NULL;

@@ -20,6 +20,7 @@
 #include "core/sgl.h"
 #include "host/host.h"
 #include "host/progress.h"
+#include "stats/writer.h"
 
 struct uro_pcap_write;
 
@@ -62,8 +63,9 @@ struct uro_device {
     struct uro_port *port; /* freed at the end of the process: check `closed` first */
     bool awaits_peer;      /* copy of port->awaits_peer, for use without the engine lock */
     void *engine_memory;
-    size_t engine_size;         /* bytes */
-    struct uro_tx *tx;          /* array of URO_PORT_BURST */
+    size_t engine_size;            /* bytes */
+    struct uro_stats_writer stats; /* the record of the engine, for other processes */
+    struct uro_tx *tx;             /* array of URO_PORT_BURST */
     struct uro_mac *macs;       /* array of URO_ENGINE_MACS_MAX: addresses that the port receives */
     uint32_t multicast_version; /* version of the engine's groups that the port has */
     uint32_t services_version;  /* version of the engine's services that the port has */
@@ -99,6 +101,9 @@ uint32_t uro_round_send(struct uro_device *device, uro_time now);
 /* Returns the number of peer requests so far that cause no completion here: WRITEs, READs, atomics.
  * Engine lock held. */
 uint64_t uro_round_served(const struct uro_device *device);
+
+/* Shows the state of the process and of the link to other processes. Engine lock held. */
+void uro_round_show(struct uro_device *device, enum uro_stats_state state);
 
 /* Passes the multicast groups that the engine has joined to the port. Engine lock held. */
 void uro_round_multicast(struct uro_device *device);

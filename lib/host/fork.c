@@ -147,6 +147,7 @@ static void in_parent(void)
 
 static void close_descriptors(struct uro_device *device)
 {
+    uro_stats_abandon(&device->stats);
     uro_round_abandon_capture(device);
     if (device->wake_fd >= 0)
         (void)close(device->wake_fd);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cm/cm.h"
+#include "core/shard.h"
 #include "host/fork.h"
 #include "host/limits.h"
 #include "io/pcap/pcap_write.h"
@@ -192,6 +193,17 @@ static void warn_of_guesses(struct uro_device *device, uro_time now)
         fprintf(stderr, "uroce: %s: %s\n", device->config.name, text);
 }
 
+void uro_round_show(struct uro_device *device, enum uro_stats_state state)
+{
+    struct uro_stats_page *page = device->stats.page;
+
+    if (page == NULL)
+        return;
+    atomic_store_explicit(&page->link_up, device->link_up, memory_order_relaxed);
+    atomic_store_explicit(&page->mtu, device->port->mtu, memory_order_relaxed);
+    atomic_store_explicit(&page->header.state, state, memory_order_release);
+}
+
 static void check_link(struct uro_device *device, uro_time now)
 {
     device->link_checked_at = now;
@@ -202,6 +214,8 @@ static void check_link(struct uro_device *device, uro_time now)
         device->link_up = up;
         if (up)
             device->link_was_up = true;
+        else
+            uro_count(uro_engine_shard(device->engine)->counters, URO_COUNT_LINK_DOWNED);
         uro_engine_link(device->engine, up, now);
         uro_host_event_handlers()->port_event(device, up ? URO_PORT_ACTIVE
                                                          : URO_PORT_ERR); /* rule PORT.EVENT */
@@ -210,6 +224,7 @@ static void check_link(struct uro_device *device, uro_time now)
         atomic_store(&device->gone, true);
         uro_host_event_handlers()->port_event(device, URO_PORT_GONE); /* rule PORT.GONE */
     }
+    uro_round_show(device, URO_STATS_RUNNING);
 }
 
 /* The handler takes the locks of commands, which must be taken before the engine lock. */

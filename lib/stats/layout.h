@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* layout.h - the file by which a process shows the state of one device to other processes.
+ *
+ * Each process has one file for each device that it runs. The engine writes its record straight
+ * into the mapped file: showing it costs no copy and no system call, and the record outlives a
+ * killed process.
+ *
+ *     /dev/shm/uroce-UID/               mode 0700; or XDG_RUNTIME_DIR/uroce, or /tmp/uroce-UID;
+ *                                       or the directory that UROCE_STATE_DIR names
+ *         NAME-GUID.PID                 a process that runs the device NAME; the process has a lock
+ *         NAME-GUID.PID.ended           a process that has ended; kept for `uroce why`
+ *         NAME-GUID.total               sums of the counters of the processes that have ended
+ *
+ * Only the user of the process, and root, can read these files. Two devices of one name are the
+ * same device if their GUIDs, and therefore their addresses, are equal.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "core/record.h"
+#include "wire/gid.h"
+
+#define URO_STATS_MAGIC    "uroce-st"
+#define URO_STATS_LAYOUT   1u /* raise it when a struct of this file changes */
+#define URO_STATS_NAME_MAX 32u
+#define URO_STATS_LINK_MAX 128u
+#define URO_STATS_GIDS     16u
+
+enum uro_stats_state {
+    URO_STATS_STARTING, /* the values are not complete */
+    URO_STATS_RUNNING,
+    URO_STATS_ENDED, /* the process ended, or was killed: its counters are part of the total */
+};
+
+/* The beginning of the file. Files of another version or layout are not read any further than
+ * `pid`. */
+struct uro_stats_header {
+    char magic[8];     /* URO_STATS_MAGIC, without NUL */
+    uint32_t layout;   /* URO_STATS_LAYOUT */
+    uint32_t size;     /* bytes of struct uro_stats_page */
+    char version[24];  /* version of uroce, NUL-terminated */
+    int32_t pid;       /* in the namespace of the process */
+    atomic_uint state; /* enum uro_stats_state */
+};
+
+struct uro_stats_page {
+    struct uro_stats_header header;
+    uint64_t started;                 /* wall clock, ns since 1970 */
+    uint64_t clock_offset;            /* wall clock minus the engine's clock, ns */
+    char program[URO_STATS_NAME_MAX]; /* name of the program, NUL-terminated */
+    char device[URO_STATS_NAME_MAX];  /* name of the device, NUL-terminated */
+    char link[URO_STATS_LINK_MAX];    /* the link, as configured; cut if longer */
+    uint64_t guid;                    /* node GUID, first byte highest */
+    uint32_t gid_count;
+    struct uro_gid gids[URO_STATS_GIDS];
+    atomic_uint link_up;    /* 0 or 1 */
+    atomic_uint mtu;        /* current MTU of the link, bytes of an IP packet */
+    int32_t added_pid;      /* in a total: `pid` and `started` of the last file that was */
+    uint64_t added_started; /* added to it */
+    _Alignas(64) struct uro_record record;
+};

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* reader.h - reads the files by which processes show their devices; layout.h. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "stats/layout.h"
+#include "stats/total.h"
+
+struct uro_stats_file {
+    const char *directory;
+    const char *name; /* of the file */
+    enum uro_stats_kind kind;
+    int error;  /* 0; -EPROTO: of another version, and only page->header is valid; other -errno */
+    bool alive; /* a process has the file open */
+    const struct uro_stats_page *page; /* a copy, checked */
+};
+
+/* Called for each file. @file is valid during the call. */
+typedef void uro_stats_visit(void *context, const struct uro_stats_file *file);
+
+/* Reads all files of the user @uid, which is our own user unless this process is root. Counters of
+ * ended processes are added to the totals before, if the files are our own. Returns 0, or -errno if
+ * no directory could be read: -ENOENT when the user runs no device. */
+URO_NODISCARD int uro_stats_read(uid_t uid, uro_stats_visit *visit, void *context);
+
+/* Sums the counters of a device over all processes of the user, also of those that have ended. All
+ * zero if no process ran the device. Returns 0 or -errno, as uro_stats_read(). */
+URO_NODISCARD int uro_stats_sum(uid_t uid, const char *device, uint64_t guid,
+                                struct uro_counters *sum);

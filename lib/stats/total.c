@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* total.c - the end of a file: its counters move to the total of the device.
+ *
+ * A reader may see no counter go backwards or count twice. The total therefore names the last file
+ * that was added. It is replaced by rename(), and only then is the file removed. A process that is
+ * killed in between leaves a file that the total names: the next one only removes it.
+ */
+#include "stats/total.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENDED_SUFFIX ".ended"
+#define TOTAL_SUFFIX ".total"
+#define TEMPORARY    "total.new"
+
+/* ---- names ---------------------------------------------------------------------- */
+
+static bool ends_with(const char *name, const char *suffix)
+{
+    const size_t length = strlen(name), tail = strlen(suffix);
+
+    return length > tail && strcmp(name + length - tail, suffix) == 0;
+}
+
+enum uro_stats_kind uro_stats_kind_of(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    if (name[0] == '.' || dot == NULL || strlen(name) >= URO_STATS_FILE_MAX)
+        return URO_STATS_OTHER;
+    if (ends_with(name, ENDED_SUFFIX))
+        return URO_STATS_KEPT;
+    if (ends_with(name, TOTAL_SUFFIX))
+        return URO_STATS_TOTAL;
+    return dot[1 + strspn(dot + 1, "0123456789")] == '\0' && dot[1] != '\0' ? URO_STATS_PROCESS
+                                                                            : URO_STATS_OTHER;
+}
+
+/* ---- reading ---------------------------------------------------------------------- */
+
+/* Ends the string, and removes what would change a terminal. */
+static void clean(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 127)
+            *text = '?';
+}
+
+static int check(struct uro_stats_page *page, size_t length)
+{
+    struct uro_stats_header *header = &page->header;
+
+    if (length < sizeof *header ||
+        memcmp(header->magic, URO_STATS_MAGIC, sizeof header->magic) != 0)
+        return -EINVAL;
+    clean(header->version, sizeof header->version);
+    if (header->layout != URO_STATS_LAYOUT || header->size != sizeof *page ||
+        strcmp(header->version, URO_VERSION) != 0)
+        return -EPROTO;
+    if (length < sizeof *page)
+        return -EINVAL;
+    clean(page->program, sizeof page->program);
+    clean(page->device, sizeof page->device);
+    clean(page->link, sizeof page->link);
+    if (page->gid_count > URO_STATS_GIDS)
+        page->gid_count = URO_STATS_GIDS;
+    return 0;
+}
+
+int uro_stats_read_page(int directory, const char *name, struct uro_stats_page *page)
+{
+    size_t length = 0;
+    ssize_t got = 1;
+    int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    while (length < sizeof *page && got > 0) {
+        got = pread(fd, (uint8_t *)page + length, sizeof *page - length, (off_t)length);
+        if (got > 0)
+            length += (size_t)got;
+    }
+    const int error = got < 0 ? -errno : 0;
+    (void)close(fd);
+    return error != 0 ? error : check(page, length);
+}
+
+bool uro_stats_has_ended(int directory, const char *name)
+{
+    int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool ended = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+
+    if (fd >= 0)
+        (void)close(fd);
+    return ended;
+}
+
+/* ---- adding ---------------------------------------------------------------------- */
+
+/* Replaces the total @name. The file has the size of a page, but memory only up to the counters. */
+static bool replace(int directory, const char *name, const struct uro_stats_page *page)
+{
+    const size_t size =
+        offsetof(struct uro_stats_page, record.counters) + sizeof page->record.counters;
+    size_t written = 0;
+    int fd =
+        openat(directory, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return false;
+    while (written < size) {
+        ssize_t now = write(fd, (const uint8_t *)page + written, size - written);
+        if (now <= 0)
+            break;
+        written += (size_t)now;
+    }
+    const bool whole = written == size && ftruncate(fd, sizeof *page) == 0;
+    (void)close(fd);
+    return whole && renameat(directory, TEMPORARY, directory, name) == 0;
+}
+
+/* Writes the name of the total of the device to @total. */
+static void name_total(const char *name, char total[static URO_STATS_FILE_MAX])
+{
+    (void)snprintf(total, URO_STATS_FILE_MAX, "%.*s" TOTAL_SUFFIX, (int)(strchr(name, '.') - name),
+                   name);
+}
+
+/* Adds the counters of @ended to its total. Returns whether they are part of it. */
+static bool add(int directory, const char *name, const struct uro_stats_page *ended,
+                struct uro_stats_page *total)
+{
+    char path[URO_STATS_FILE_MAX];
+
+    name_total(name, path);
+    const int error = uro_stats_read_page(directory, path, total);
+    if (error == -EPROTO || error == -EINVAL) /* another version's; its sums mean something else */
+        (void)unlinkat(directory, path, 0);
+    if (error != 0) {
+        *total = *ended;
+        memset(&total->record, 0, sizeof total->record);
+        total->added_pid = 0;
+    }
+    if (total->added_pid == ended->header.pid && total->added_started == ended->started)
+        return true;
+    for (unsigned i = 0; i < URO_COUNTER_COUNT; i++)
+        total->record.counters.value[i] += ended->record.counters.value[i];
+    total->added_pid = ended->header.pid;
+    total->added_started = ended->started;
+    total->header.state = URO_STATS_ENDED;
+    return replace(directory, path, total);
+}
+
+/* Moves the counters of an ended process to the total, with memory for two pages. */
+static void add_file(int directory, const char *name, struct uro_stats_page page[static 2])
+{
+    if (!uro_stats_has_ended(directory, name))
+        return;
+    int error = uro_stats_read_page(directory, name, &page[0]);
+    if (error == -EINVAL || error == -EPROTO || add(directory, name, &page[0], &page[1]))
+        (void)unlinkat(directory, name, 0);
+}
+
+void uro_stats_add_ended(int directory)
+{
+    struct uro_stats_page *pages = malloc(2 * sizeof *pages);
+    const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = copy < 0 ? NULL : fdopendir(copy);
+
+    if (list == NULL && copy >= 0)
+        (void)close(copy);
+    if (pages != NULL && list != NULL)
+        for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list))
+            if (uro_stats_kind_of(entry->d_name) == URO_STATS_PROCESS)
+                add_file(directory, entry->d_name, pages);
+    if (list != NULL)
+        (void)closedir(list);
+    free(pages);
+}

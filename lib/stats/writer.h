@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* writer.h - shows the state of a device of this process to other processes; layout.h. */
+#pragma once
+
+#include "stats/directory.h"
+#include "stats/layout.h"
+
+#define URO_STATS_PROBLEM_MAX 320u
+
+/* The description of a device that a process starts. */
+struct uro_stats_device {
+    const char *name;
+    const char *link;
+    uint64_t guid;
+    const struct uro_gid *gids;
+    uint32_t gid_count;
+    uint64_t started;      /* wall clock, ns since 1970 */
+    uint64_t clock_offset; /* wall clock minus the engine's clock, ns */
+};
+
+struct uro_stats_writer {
+    int fd;                      /* of the file, with our lock; -1: no file */
+    struct uro_stats_page *page; /* the mapped file, or NULL; the mapping stays until unmap() */
+};
+
+/* Makes the file of a device. The memory of the whole file is allocated, so that no later write can
+ * fault. Returns 0, or -errno with the reason in @problem, and writer->page is NULL. */
+URO_NODISCARD int uro_stats_open(struct uro_stats_writer *writer,
+                                 const struct uro_stats_device *device,
+                                 char problem[static URO_STATS_PROBLEM_MAX]);
+
+/* Ends the file: its counters are added to the total of the device. The page stays mapped, and what
+ * the engine still counts is lost. */
+void uro_stats_end(struct uro_stats_writer *writer);
+
+/* In a forked child: closes the descriptor. The parent's lock stays. */
+void uro_stats_abandon(struct uro_stats_writer *writer);
+
+/* Unmaps the page. Nothing uses the record any more. */
+void uro_stats_unmap(struct uro_stats_writer *writer);

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files of devices: what other processes see of a living, an ended and a killed process. */
+#include "stats/reader.h"
+#include "stats/writer.h"
+
+#include "support/check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char directory[] = "/tmp/uroce-test-stats-XXXXXX";
+static char problem[URO_STATS_PROBLEM_MAX];
+static const struct uro_gid gids[2] = { { { 0xfe, 0x80 } }, { { 0 } } };
+static const struct uro_stats_device device = {
+    .name = "uroce0", .link = "net_udp0", .guid = 0x1122, .gids = gids, .started = 1, .gid_count = 2
+};
+
+static int make_directory(void **state)
+{
+    (void)state;
+    memcpy(directory + sizeof directory - 7, "XXXXXX", 6);
+    if (mkdtemp(directory) == NULL)
+        return -1;
+    return setenv("UROCE_STATE_DIR", directory, 1);
+}
+
+static void each_file(void (*visit)(const char *path))
+{
+    DIR *list = opendir(directory);
+    char path[512];
+
+    assert_non_null(list);
+    for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
+        (void)snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+        if (entry->d_name[0] != '.')
+            visit(path);
+    }
+    (void)closedir(list);
+}
+
+static void remove_file(const char *path)
+{
+    assert_int_equal(unlink(path), 0);
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    (void)chmod(directory, 0700);
+    each_file(remove_file);
+    return rmdir(directory);
+}
+
+static unsigned files;
+
+static void count_file(const char *path)
+{
+    (void)path;
+    files++;
+}
+
+static unsigned count_files(void)
+{
+    files = 0;
+    each_file(count_file);
+    return files;
+}
+
+static uint64_t sum_of(enum uro_counter counter)
+{
+    struct uro_counters sum;
+
+    assert_int_equal(uro_stats_sum(geteuid(), "uroce0", 0x1122, &sum), 0);
+    return sum.value[counter];
+}
+
+static void open_file(struct uro_stats_writer *writer, uint64_t completions)
+{
+    assert_int_equal(uro_stats_open(writer, &device, problem), 0);
+    assert_string_equal(problem, "");
+    writer->page->record.counters.value[URO_COUNT_COMPLETIONS] = completions;
+}
+
+static void close_file(struct uro_stats_writer *writer)
+{
+    uro_stats_end(writer);
+    uro_stats_unmap(writer);
+}
+
+/* ---- sums ---------------------------------------------------------------- */
+
+static void no_process__every_counter_is_zero(void **state)
+{
+    (void)state;
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 0);
+}
+
+static void two_processes__are_added_while_they_run_and_after_their_end(void **state)
+{
+    struct uro_stats_writer first, second;
+
+    (void)state;
+    open_file(&first, 5);
+    open_file(&second, 7);
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 12);
+    close_file(&first);
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 12);
+    close_file(&second);
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 12);
+    assert_int_equal(count_files(), 1); /* the total */
+}
+
+static void device_of_another_address__has_its_own_sum(void **state)
+{
+    struct uro_stats_device other = device;
+    struct uro_stats_writer first, second;
+
+    (void)state;
+    other.guid = 0x3344;
+    open_file(&first, 5);
+    assert_int_equal(uro_stats_open(&second, &other, problem), 0);
+    second.page->record.counters.value[URO_COUNT_COMPLETIONS] = 100;
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 5);
+    close_file(&second);
+    close_file(&first);
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 5);
+}
+
+static void killed_process__its_counters_stay(void **state)
+{
+    struct uro_stats_writer writer;
+    int ready[2];
+    char octet;
+
+    (void)state;
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (uro_stats_open(&writer, &device, problem) != 0)
+            _exit(1);
+        writer.page->record.counters.value[URO_COUNT_COMPLETIONS] = 9;
+        (void)!write(ready[1], "x", 1);
+        (void)pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ready[0], &octet, 1), 1);
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 9);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 9);
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 9);
+    assert_int_equal(count_files(), 1);
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+}
+
+static void killed_between_adding_and_removing__is_added_once(void **state)
+{
+    struct uro_stats_writer writer;
+    char before[512], after[512];
+
+    (void)state;
+    open_file(&writer, 4);
+    (void)snprintf(before, sizeof before, "%s/uroce0-0000000000001122.%d", directory,
+                   (int)getpid());
+    (void)snprintf(after, sizeof after, "%s/kept", directory);
+    assert_int_equal(link(before, after), 0);
+    close_file(&writer);
+    assert_int_equal(rename(after, before), 0); /* as if it was never removed */
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 4);
+    assert_int_equal(count_files(), 1);
+}
+
+static void forked_child_that_lives_on__does_not_keep_the_parent_alive(void **state)
+{
+    struct uro_stats_writer writer;
+    int go[2];
+    char octet;
+
+    (void)state;
+    open_file(&writer, 3);
+    assert_int_equal(pipe(go), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        uro_stats_abandon(&writer);
+        (void)close(go[1]);
+        _exit(read(go[0], &octet, 1) == 0 ? 0 : 1);
+    }
+    close_file(&writer);
+    assert_int_equal(count_files(), 1);
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 3);
+    (void)close(go[0]);
+    (void)close(go[1]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void stopped_reader__does_not_hold_a_process_up(void **state)
+{
+    struct uro_stats_writer writer;
+    int fd = open(directory, O_RDONLY | O_DIRECTORY);
+
+    (void)state;
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    open_file(&writer, 2);
+    close_file(&writer);
+    (void)close(fd);
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 2);
+}
+
+/* ---- what a reader is given ---------------------------------------------- */
+
+struct seen {
+    struct uro_stats_file file;
+    struct uro_stats_page page;
+    unsigned count;
+};
+
+static void see(void *context, const struct uro_stats_file *file)
+{
+    struct seen *seen = context;
+
+    seen->file = *file;
+    memcpy(&seen->page, file->page, sizeof seen->page);
+    seen->count++;
+}
+
+static struct seen *look(void)
+{
+    static struct seen seen;
+
+    memset(&seen, 0, sizeof seen);
+    (void)!uro_stats_read(geteuid(), see, &seen);
+    return &seen;
+}
+
+static void living_process__says_who_it_is(void **state)
+{
+    struct uro_stats_writer writer;
+
+    (void)state;
+    open_file(&writer, 1);
+    atomic_store(&writer.page->header.state, URO_STATS_RUNNING);
+    const struct seen *seen = look();
+    assert_int_equal(seen->count, 1);
+    assert_int_equal(seen->file.error, 0);
+    assert_true(seen->file.alive);
+    assert_int_equal(seen->file.kind, URO_STATS_PROCESS);
+    assert_int_equal(seen->page.header.pid, getpid());
+    assert_string_equal(seen->page.device, "uroce0");
+    assert_string_equal(seen->page.link, "net_udp0");
+    assert_string_equal(seen->page.header.version, URO_VERSION);
+    assert_int_equal(seen->page.gid_count, 2);
+    assert_memory_equal(seen->page.gids, gids, sizeof gids);
+    close_file(&writer);
+}
+
+static void another_version__only_the_header_is_read(void **state)
+{
+    struct uro_stats_writer writer;
+
+    (void)state;
+    open_file(&writer, 1);
+    (void)snprintf(writer.page->header.version, sizeof writer.page->header.version, "9.9\033[2J");
+    const struct seen *seen = look();
+    assert_int_equal(seen->file.error, -EPROTO);
+    assert_string_equal(seen->page.header.version, "9.9?[2J");
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 0);
+    close_file(&writer);
+}
+
+static void strings_without_end__are_ended_and_counts_bounded(void **state)
+{
+    struct uro_stats_writer writer;
+
+    (void)state;
+    open_file(&writer, 1);
+    memset(writer.page->program, 'x', sizeof writer.page->program);
+    writer.page->gid_count = 4000000000u;
+    const struct seen *seen = look();
+    assert_int_equal(seen->file.error, 0);
+    assert_int_equal(strlen(seen->page.program), sizeof writer.page->program - 1);
+    assert_int_equal(seen->page.gid_count, URO_STATS_GIDS);
+    close_file(&writer);
+}
+
+static void cut_file__is_refused(void **state)
+{
+    struct uro_stats_writer writer;
+
+    (void)state;
+    open_file(&writer, 1);
+    assert_int_equal(ftruncate(writer.fd, 100), 0);
+    assert_int_equal(look()->file.error, -EINVAL);
+    uro_stats_abandon(&writer); /* its pages are gone: end() would write to them */
+    uro_stats_unmap(&writer);
+}
+
+/* ---- directories that are not safe ---------------------------------------- */
+
+static void directory_that_others_can_write__is_not_used(void **state)
+{
+    struct uro_stats_writer writer;
+
+    (void)state;
+    assert_int_equal(chmod(directory, 0770), 0);
+    assert_int_equal(uro_stats_open(&writer, &device, problem), -EACCES);
+    assert_null(writer.page);
+    assert_non_null(strstr(problem, directory));
+    assert_int_equal(uro_stats_read(geteuid(), see, look()), -EACCES);
+}
+
+static void link_to_a_directory__is_not_used(void **state)
+{
+    struct uro_stats_writer writer;
+    char name[512];
+
+    (void)state;
+    (void)snprintf(name, sizeof name, "%s/link", directory);
+    assert_int_equal(symlink("/", name), 0);
+    assert_int_equal(setenv("UROCE_STATE_DIR", name, 1), 0);
+    assert_int_equal(uro_stats_open(&writer, &device, problem), -EACCES);
+}
+
+#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, make_directory, remove_directory)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_DIRECTORY(no_process__every_counter_is_zero),
+        IN_DIRECTORY(two_processes__are_added_while_they_run_and_after_their_end),
+        IN_DIRECTORY(device_of_another_address__has_its_own_sum),
+        IN_DIRECTORY(killed_process__its_counters_stay),
+        IN_DIRECTORY(killed_between_adding_and_removing__is_added_once),
+        IN_DIRECTORY(forked_child_that_lives_on__does_not_keep_the_parent_alive),
+        IN_DIRECTORY(stopped_reader__does_not_hold_a_process_up),
+        IN_DIRECTORY(living_process__says_who_it_is),
+        IN_DIRECTORY(another_version__only_the_header_is_read),
+        IN_DIRECTORY(strings_without_end__are_ended_and_counts_bounded),
+        IN_DIRECTORY(cut_file__is_refused),
+        IN_DIRECTORY(directory_that_others_can_write__is_not_used),
+        IN_DIRECTORY(link_to_a_directory__is_not_used),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
