@@ -21,7 +21,7 @@ static char directory[] = "/tmp/uroce-test-stats-XXXXXX";
 static char problem[URO_STATS_PROBLEM_MAX];
 static const struct uro_gid gids[2] = { { { 0xfe, 0x80 } }, { { 0 } } };
 static const struct uro_stats_device device = {
-    .name = "uroce0", .link = "net_udp0", .guid = 0x1122, .gids = gids, .started = 1, .gid_count = 2
+    .name = "uroce0", .link = "net_udp0", .guid = 0x1122, .gids = gids, .gid_count = 2
 };
 
 static int make_directory(void **state)
@@ -85,7 +85,11 @@ static uint64_t sum_of(enum uro_counter counter)
 
 static void open_file(struct uro_stats_writer *writer, uint64_t completions)
 {
-    assert_int_equal(uro_stats_open(writer, &device, problem), 0);
+    static uint64_t starts;
+    struct uro_stats_device opened = device;
+
+    opened.started = ++starts;
+    assert_int_equal(uro_stats_open(writer, &opened, problem), 0);
     assert_string_equal(problem, "");
     writer->page->record.counters.value[URO_COUNT_COMPLETIONS] = completions;
 }
