@@ -246,21 +246,23 @@ static const struct uro_device_config *first_device(void)
 }
 
 /* Chooses our address among those of the endpoint's kind (IP version, link-local or not): the first
- * address in its subnet, else the last address. */
+ * address in its subnet, else the first address. */
 static bool choose_address(const struct uro_device_config *device, struct uro_play_config *play)
 {
     bool found = false;
 
-    for (uint32_t i = device->gid_count; i-- > 0;) {
+    for (uint32_t i = 0; i < device->gid_count; i++) {
         const struct uro_gid *gid = &device->gids[i];
-        const bool fits = uro_gid_is_ipv4(gid) == uro_gid_is_ipv4(&play->peer) &&
-                          uro_gid_is_link_local(gid) == uro_gid_is_link_local(&play->peer);
         const unsigned prefix = device->prefix[i] + (uro_gid_is_ipv4(gid) ? 96u : 0);
-        if (fits && (!found || uro_gid_same_subnet(gid, &play->peer, prefix))) {
-            play->address = *gid;
-            play->sgid_index = (uint8_t)i;
-            found = true;
-        }
+        const bool near = uro_gid_same_subnet(gid, &play->peer, prefix);
+        if (uro_gid_is_ipv4(gid) != uro_gid_is_ipv4(&play->peer) ||
+            uro_gid_is_link_local(gid) != uro_gid_is_link_local(&play->peer) || (found && !near))
+            continue;
+        play->address = *gid;
+        play->sgid_index = (uint8_t)i;
+        found = true;
+        if (near)
+            break;
     }
     return found;
 }

@@ -89,6 +89,17 @@ def peer__nobody_has_the_address__status_77(case: Case) -> None:
     assert "read.peer" not in run.stdout, run.stdout
 
 
+def peer__endpoint_in_another_subnet__first_address_asks_the_gateway(case: Case) -> None:
+    case.plugin()
+    case.environment()
+    own = device(case, "client").replace("ip=10.0.0.2/24", "ip=10.0.2.2/24,10.0.3.2/24;gateway=10.0.2.1")
+    with Target(case):
+        run = case.call("peer", "-d", own, "-a", "10.0.0.1", "--pcap", case.scratch / "a.pcap", SCRIPTS / "send.peer")
+    equal(run.returncode, 77, run.stdout + run.stderr)
+    run = case.call("dump", case.scratch / "a.pcap")
+    has(run.stdout, "ARP who has 10.0.2.1? tell 10.0.2.2")
+
+
 # ---- before it --------------------------------------------------------------
 
 def peer__wrong_script__file_line_column_and_nothing_is_played(case: Case) -> None:
