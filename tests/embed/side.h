@@ -22,6 +22,16 @@ struct side {
     char buffer[SIDE_SIZE];
 };
 
+static inline int side_device_count(void)
+{
+    int count;
+    struct ibv_device **list = ibv_get_device_list(&count);
+
+    assert_non_null(list);
+    ibv_free_device_list(list);
+    return count;
+}
+
 static inline struct ibv_context *side_open_device(const char *name)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);

@@ -33,16 +33,6 @@ static const char *lonely(const char *name)
     return text;
 }
 
-static int listed(void)
-{
-    int count;
-    struct ibv_device **list = ibv_get_device_list(&count);
-
-    assert_non_null(list);
-    ibv_free_device_list(list);
-    return count;
-}
-
 static void add__wrong_description__a_sentence_and_no_device(void **state)
 {
     (void)state;
@@ -56,7 +46,7 @@ static void add__wrong_description__a_sentence_and_no_device(void **state)
     assert_int_equal(add("a:udp b:udp"), -EINVAL);
     assert_non_null(strstr(error, "remove the blank"));
     assert_int_equal(uroce_device_add("uroce0", NULL, 0), -EINVAL);
-    assert_int_equal(listed(), 0);
+    assert_int_equal(side_device_count(), 0);
 }
 
 static void add__name_twice__refused(void **state)
@@ -66,9 +56,9 @@ static void add__name_twice__refused(void **state)
     assert_string_equal(error, "");
     assert_int_equal(add(lonely("uroce0")), -EEXIST);
     assert_non_null(strstr(error, "has this name"));
-    assert_int_equal(listed(), 1);
+    assert_int_equal(side_device_count(), 1);
     assert_int_equal(uroce_device_remove("uroce0"), 0);
-    assert_int_equal(listed(), 0);
+    assert_int_equal(side_device_count(), 0);
 }
 
 static void add__more_than_64__refused(void **state)
@@ -81,12 +71,12 @@ static void add__more_than_64__refused(void **state)
         assert_int_equal(add(lonely(name)), 0);
     }
     assert_int_equal(add(lonely("last")), -ENOSPC);
-    assert_int_equal(listed(), 64);
+    assert_int_equal(side_device_count(), 64);
     for (int i = 63; i >= 0; i--) {
         (void)snprintf(name, sizeof name, "many%d", i);
         assert_int_equal(uroce_device_remove(name), 0);
     }
-    assert_int_equal(listed(), 0);
+    assert_int_equal(side_device_count(), 0);
 }
 
 static void remove__unknown_name__refused(void **state)
@@ -109,7 +99,7 @@ static void remove__running_device__contexts_and_domains_may_stay(void **state)
     assert_non_null(pd);
     assert_non_null(cq);
     assert_int_equal(uroce_device_remove("uroce0"), -EBUSY);
-    assert_int_equal(listed(), 1);
+    assert_int_equal(side_device_count(), 1);
     assert_int_equal(ibv_destroy_cq(cq), 0);
     assert_int_equal(uroce_device_remove("uroce0"), 0);
 
@@ -134,7 +124,7 @@ static void add__name_of_a_removed_device__a_new_device(void **state)
         assert_int_equal(uroce_device_remove("uroce0"), 0);
         assert_int_equal(ibv_close_device(context), 0);
     }
-    assert_int_equal(listed(), 0);
+    assert_int_equal(side_device_count(), 0);
 }
 
 static void add__other_verbs_in_front__refused(void **state)

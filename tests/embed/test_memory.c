@@ -18,6 +18,8 @@
 #include <uroce/objects.h>
 #include <uroce/uroce.h>
 
+#include "embed/side.h"
+
 #define SIZE 64
 #define SEEN __attribute__((visibility("default")))
 
@@ -76,28 +78,18 @@ SEEN void *mmap(void *address, size_t size, int protection, int flags, int fd, o
         }                                                                                          \
     } while (0)
 
-static int listed(void)
-{
-    int count;
-    struct ibv_device **list = ibv_get_device_list(&count);
-
-    assert_non_null(list);
-    ibv_free_device_list(list);
-    return count;
-}
-
 static void devices__memory_runs_out__the_list_is_as_before(void **state)
 {
     static const char one[] = "one:cable,name=c0;ip=10.0.0.1/24";
     char error[UROCE_ERROR_MAX] = "";
 
     (void)state;
-    assert_int_equal(listed(), 0); /* reads the configuration */
+    assert_int_equal(side_device_count(), 0); /* reads the configuration */
     UNTIL_IT_WORKS(uroce_device_add(one, error, sizeof error),
-                   listed() == 0 && strstr(error, "out of memory") != NULL);
-    assert_int_equal(listed(), 1);
-    UNTIL_IT_WORKS(uroce_device_remove("one"), listed() == 1);
-    assert_int_equal(listed(), 0);
+                   side_device_count() == 0 && strstr(error, "out of memory") != NULL);
+    assert_int_equal(side_device_count(), 1);
+    UNTIL_IT_WORKS(uroce_device_remove("one"), side_device_count() == 1);
+    assert_int_equal(side_device_count(), 0);
 }
 
 /* An object that a failed call leaves behind would make uroce_engine_destroy() fail. */
