@@ -17,23 +17,6 @@
 #define CACHE_LINE 64u
 #define NAP        URO_MS(1) /* longest sleep if the port cannot wake us, or the link is down */
 
-static struct uro_port *open_port(const struct uro_device_config *config,
-                                  char error[static URO_PORT_ERROR_MAX])
-{
-    const struct uro_port_config wanted = { .device = config->name,
-                                            .link = config->link,
-                                            .mtu = config->mtu,
-                                            .has_mac = true,
-                                            .mac = config->mac,
-                                            .memory_mib = config->memory_mib,
-                                            .addresses = config->gids,
-                                            .address_count = config->gid_count,
-                                            .verbose = config->verbose };
-    uro_port_open_fn *open = uro_plugin_open(config->driver, error);
-
-    return open != NULL ? open(&wanted, error) : NULL;
-}
-
 static int build_engine(struct uro_peer_link *link, const struct uro_device_config *config)
 {
     struct uro_engine_config wanted = { .mac = link->port->mac,
@@ -74,7 +57,7 @@ bool uro_peer_link_open(struct uro_peer_link *link, const struct uro_device_conf
         (void)snprintf(error, URO_PORT_ERROR_MAX, "%s: %s", pcap, strerror(-failed));
         return false;
     }
-    link->port = open_port(config, error);
+    link->port = uro_plugin_open(config, error);
     if (link->port != NULL) {
         failed = build_engine(link, config);
         if (failed == 0)

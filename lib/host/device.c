@@ -147,26 +147,6 @@ static void finish_at_exit(void)
 
 /* ---- starting ----------------------------------------------------------- */
 
-static struct uro_port *open_port(struct uro_device *device, char error[static URO_PORT_ERROR_MAX])
-{
-    const struct uro_device_config *config = &device->config;
-    const struct uro_port_config wanted = {
-        .device = config->name,
-        .link = config->link,
-        .mtu = config->mtu,
-        .has_mac = true,
-        .mac = config->mac,
-        .memory_mib = config->memory_mib,
-        .addresses = config->gids,
-        .address_count = config->gid_count,
-        .forked = uro_fork_generation() > 1,
-        .verbose = config->verbose,
-    };
-    uro_port_open_fn *open = uro_plugin_open(config->driver, error);
-
-    return open != NULL ? open(&wanted, error) : NULL;
-}
-
 /* Fills in the seed. Processes that were forked from each other get different seeds, even with
  * seed=. */
 static int choose_seed(const struct uro_device_config *config, uint8_t out[static 32])
@@ -266,7 +246,7 @@ static int bring_up(struct uro_device *device)
     }
     if (uro_round_open_capture(device) != 0)
         return -ENODEV;
-    device->port = open_port(device, device->problem);
+    device->port = uro_plugin_open(&device->config, device->problem);
     if (device->port == NULL)
         return -ENODEV;
     device->sched =

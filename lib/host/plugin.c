@@ -22,6 +22,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/fork.h"
+#include "host/host.h"
 #include "io/common/link_options.h"
 
 /* The plug-ins of uroce, in the order in which their drivers are listed: the library of NAME is
@@ -373,8 +375,9 @@ const struct uro_port_driver *uro_plugin_find(const char *link,
     return driver;
 }
 
-uro_port_open_fn *uro_plugin_open(const struct uro_port_driver *driver,
-                                  char error[static URO_PORT_ERROR_MAX])
+/* Returns the function that opens links of @driver, or NULL with a sentence in @error. */
+static uro_port_open_fn *find_open(const struct uro_port_driver *driver,
+                                   char error[static URO_PORT_ERROR_MAX])
 {
     uro_port_open_fn *open = driver->open;
 
@@ -389,4 +392,24 @@ uro_port_open_fn *uro_plugin_open(const struct uro_port_driver *driver,
                        "uroce as a whole, or set UROCE_LIB_DIR to the directory that has it",
                        driver->library, driver->library);
     return open;
+}
+
+struct uro_port *uro_plugin_open(const struct uro_device_config *config,
+                                 char error[static URO_PORT_ERROR_MAX])
+{
+    const struct uro_port_config wanted = {
+        .device = config->name,
+        .link = config->link,
+        .mtu = config->mtu,
+        .has_mac = true,
+        .mac = config->mac,
+        .memory_mib = config->memory_mib,
+        .addresses = config->gids,
+        .address_count = config->gid_count,
+        .forked = uro_fork_generation() > 1,
+        .verbose = config->verbose,
+    };
+    uro_port_open_fn *open = find_open(config->driver, error);
+
+    return open != NULL ? open(&wanted, error) : NULL;
 }

@@ -4,6 +4,8 @@
 
 #include "engine/port.h"
 
+struct uro_device_config;
+
 #define URO_PLUGIN_ADDED_MAX   9u /* the cable of liburoce, and eight drivers of the program */
 #define URO_PLUGIN_DRIVERS_MAX 32u
 
@@ -18,10 +20,10 @@ URO_NODISCARD int uro_plugin_add(const struct uro_port_driver *driver);
 const struct uro_port_driver *uro_plugin_find(const char *link,
                                               char error[static URO_PORT_ERROR_MAX]);
 
-/* Returns the function that opens links of @driver, or NULL with a sentence in @error. May load a
- * library. Thread: any. */
-uro_port_open_fn *uro_plugin_open(const struct uro_port_driver *driver,
-                                  char error[static URO_PORT_ERROR_MAX]);
+/* Opens the port of the device that @config describes. Returns NULL with a sentence in @error on
+ * failure. May load a library. Thread: any. */
+struct uro_port *uro_plugin_open(const struct uro_device_config *config,
+                                 char error[static URO_PORT_ERROR_MAX]);
 
 /* Lists the drivers that were added, then those of all installed plug-ins. Returns how many.
  * Thread: any. */

@@ -180,24 +180,11 @@ static const struct uro_port_ops ops = { .name = "cable",
                                          .transmit = transmit,
                                          .link_up = is_up };
 
-static struct uro_port *open_end(const struct uro_port_config *config,
-                                 char error[static URO_PORT_ERROR_MAX])
-{
-    const uint32_t which = config->link[strlen("cable")] == '1';
-    struct end *end = &ends[which];
-
-    error[0] = '\0';
-    end->other = &ends[!which];
-    end->port = (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu };
-    return &end->port;
-}
-
 static const struct uro_port_driver driver = { .prefix = "cable",
                                                .text = "a cable between two devices",
                                                .flags =
                                                    URO_DRIVER_NUMBERED | URO_DRIVER_OTHER_OPTIONS,
-                                               .default_mtu = URO_PORT_MTU_DEFAULT,
-                                               .open = open_end };
+                                               .default_mtu = URO_PORT_MTU_DEFAULT };
 
 const struct uro_port_driver *uro_plugin_find(const char *link,
                                               char error[static URO_PORT_ERROR_MAX])
@@ -207,11 +194,16 @@ const struct uro_port_driver *uro_plugin_find(const char *link,
     return &driver;
 }
 
-uro_port_open_fn *uro_plugin_open(const struct uro_port_driver *with,
-                                  char error[static URO_PORT_ERROR_MAX])
+struct uro_port *uro_plugin_open(const struct uro_device_config *config,
+                                 char error[static URO_PORT_ERROR_MAX])
 {
+    const uint32_t which = config->link[strlen("cable")] == '1';
+    struct end *end = &ends[which];
+
     error[0] = '\0';
-    return with->open;
+    end->other = &ends[!which];
+    end->port = (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu };
+    return &end->port;
 }
 
 /* ---- what targets call ----------------------------------------------------------------------- */
