@@ -72,7 +72,7 @@ bool uro_peer_link_open(struct uro_peer_link *link, const struct uro_device_conf
 void uro_peer_link_close(struct uro_peer_link *link)
 {
     if (link->port != NULL)
-        link->port->ops->close(link->port);
+        uro_port_close(link->port);
     uro_pcap_write_close(link->capture);
     free(link->engine_memory);
     memset(link, 0, sizeof *link);
@@ -108,7 +108,7 @@ bool uro_peer_link_wait(struct uro_peer_link *link, uro_time patience)
     const uro_time deadline = uro_device_now() + patience;
     const struct timespec nap = timespec_of(NAP);
 
-    while (!link->port->ops->link_up(link->port)) {
+    while (!uro_port_link_up(link->port)) {
         if (uro_device_now() > deadline)
             return false;
         (void)ppoll(NULL, 0, &nap, NULL);
@@ -136,8 +136,7 @@ static void input(struct uro_play *play, const struct uro_pkt *pkt, uro_time now
 static uint32_t receive(struct uro_peer_link *link, struct uro_play *play, uro_time now)
 {
     struct uro_pkt pkts[URO_PORT_BURST];
-    const struct uro_port_ops *ops = link->port->ops;
-    const uint32_t count = ops->receive(link->port, pkts, URO_PORT_BURST);
+    const uint32_t count = uro_port_receive(link->port, pkts, URO_PORT_BURST);
 
     for (uint32_t i = 0; i < count && link->capture != NULL; i++)
         if (uro_pcap_write_pkt(link->capture, &pkts[i], now) != 0)
@@ -146,14 +145,13 @@ static uint32_t receive(struct uro_peer_link *link, struct uro_play *play, uro_t
     for (uint32_t i = 0; i < count; i++)
         input(play, &pkts[i], now);
     if (count > 0)
-        ops->release(link->port, pkts, count);
+        uro_port_release(link->port, pkts, count);
     return count;
 }
 
 static uint32_t transmit(struct uro_peer_link *link, struct uro_play *play, uro_time now)
 {
-    const struct uro_port_ops *ops = link->port->ops;
-    const uint32_t room = ops->room(link->port);
+    const uint32_t room = uro_port_room(link->port);
     const uint32_t count = uro_play_output(play, link->tx, room, now);
 
     for (uint32_t i = 0; i < count && link->capture != NULL; i++)
@@ -161,7 +159,7 @@ static uint32_t transmit(struct uro_peer_link *link, struct uro_play *play, uro_
             (void)fprintf(stderr,
                           "uroce peer: a frame could not be written to the file of --pcap\n");
     if (count > 0)
-        ops->transmit(link->port, link->tx, count);
+        uro_port_transmit(link->port, link->tx, count);
     return count;
 }
 

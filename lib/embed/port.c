@@ -114,14 +114,9 @@ static bool link_up(struct uro_port *uro)
 }
 
 static const struct uro_port_ops ops = {
-    .name = "program",
-    .close = close_port,
-    .receive = receive,
-    .release = release,
-    .room = room,
-    .transmit = transmit,
-    .wait_fds = wait_fds,
-    .link_up = link_up,
+    .datapath = { .receive = receive, .release = release, .room = room, .transmit = transmit },
+    .sleep = { .wait_fds = wait_fds },
+    .control = { .close = close_port, .link_up = link_up },
 };
 
 /* ---- opening ------------------------------------------------------------ */

@@ -41,34 +41,26 @@ struct uro_port_config {
     bool verbose; /* the driver may write its own log to stderr */
 };
 
-/* The operations of a driver. If an operation may be NULL, its comment describes the default; call
- * such an operation by its function below. */
-struct uro_port_ops {
-    const char *name;
+/* The operations of a driver are in three groups. A driver leaves an operation NULL to have the
+ * default that its comment describes. Call each operation by its function uro_port_..., which has
+ * the default. */
 
-    /* Frees the port. */
-    void (*close)(struct uro_port *port);
-    /* Closes a forked child's copies of descriptors, and unmaps shared memory. Sends nothing, and
-     * changes nothing that the parent uses. Must not take a lock of the port: a thread that does
-     * not exist in the child may hold it. The port is not used afterwards, not even closed. NULL:
-     * the child has nothing to free. */
-    void (*forked)(struct uro_port *port);
-
-    /* ---- frames ---------------------------------------------------------- */
-
+/* Frames. The host calls these in each round. */
+struct uro_port_datapath {
     /* Lends at most @room received frames until release(). Returns their number. */
     uint32_t (*receive)(struct uro_port *port, struct uro_pkt *pkts, uint32_t room);
     /* Takes the frames back. NULL: the frames of receive() are valid until the next receive(). */
     void (*release)(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
     /* Returns the number of frames that transmit() accepts now: at most URO_PORT_BURST, 0 when the
-     * link is full. Tries to flush frames of earlier calls. */
+     * link is full. Tries to flush frames of earlier calls. NULL: always URO_PORT_BURST. */
     uint32_t (*room)(struct uro_port *port);
     /* Writes the frames into the driver's own buffers (uro_tx_write) and sends them; @count is at
      * most the last room(). Frames that a link cannot carry (down) are dropped and counted. */
     void (*transmit)(struct uro_port *port, const struct uro_tx *tx, uint32_t count);
+};
 
-    /* ---- sleep ------------------------------------------------------------ */
-
+/* Sleep of the host until a frame arrives. */
+struct uro_port_sleep {
     /* Writes the descriptors to sleep on, and returns their number. At least one is readable when
      * frames may have arrived. They may change with each call of the port, so call this before each
      * sleep. NULL, or 0 returned: the port can only be polled. */
@@ -79,11 +71,19 @@ struct uro_port_ops {
     /* Withdraws the request for a wake-up, after the sleep and before the next receive(). NULL:
      * there is nothing to withdraw. */
     void (*disarm)(struct uro_port *port);
+};
 
-    /* ---- control ---------------------------------------------------------- */
-
+/* The link, its addresses, and its end. The host calls these rarely. */
+struct uro_port_control {
+    /* Frees the port. */
+    void (*close)(struct uro_port *port);
+    /* Closes a forked child's copies of descriptors, and unmaps shared memory. Sends nothing, and
+     * changes nothing that the parent uses. Must not take a lock of the port: a thread that does
+     * not exist in the child may hold it. The port is not used afterwards, not even closed. NULL:
+     * the child has nothing to free. */
+    void (*forked)(struct uro_port *port);
     /* Returns whether the link is up, and updates `mtu`. Cheap enough for a call every few
-     * milliseconds. */
+     * milliseconds. NULL: the link is always up. */
     bool (*link_up)(struct uro_port *port);
     /* Returns whether the link is down and will never be up again. NULL: a link that is down may
      * come back. */
@@ -91,10 +91,12 @@ struct uro_port_ops {
     /* Sets the multicast MAC addresses to receive, each once. The port may receive more. NULL: it
      * receives all. */
     void (*multicast)(struct uro_port *port, const struct uro_mac *macs, uint32_t count);
-    /* Sets the groups that programs joined. Used instead of multicast() on a link of the kernel. */
+    /* Sets the groups that programs joined, on a link of the kernel. NULL: the host calls
+     * multicast() instead. */
     void (*groups)(struct uro_port *port, const struct uro_gid *groups, uint32_t count);
     /* Sets the services that have listeners in this process. The broker of a shared address
-     * forwards requests for these services. NULL: the address is not shared. */
+     * forwards requests for these services. NULL: the address is not shared, and the host does not
+     * list the services. */
     void (*services)(struct uro_port *port, const struct uro_listened *services, uint32_t count);
     /* Claims the service @what before the process listens for it. Returns
      *   0            no other process can claim it at this address until unclaim() or process exit
@@ -110,12 +112,24 @@ struct uro_port_ops {
                           const struct uro_gid *to);
 };
 
-/* Flags of struct uro_port, by which the host treats ports differently. */
+/* Only receive(), transmit() and close() have no default. */
+struct uro_port_ops {
+    struct uro_port_datapath datapath;
+    struct uro_port_sleep sleep;
+    struct uro_port_control control;
+};
+
+/* Flags of struct uro_port. The comment of a flag says what the host does differently. */
 enum {
-    URO_PORT_CALL_PER_SEND =
-        1 << 0,                    /* each send is a system call: the host sends packets together */
-    URO_PORT_AWAITS_PEER = 1 << 1, /* the link is down until another process joins, maybe later */
-    URO_PORT_WAKES_DOWN = 1 << 2,  /* its descriptors also wake for a link that comes up */
+    /* Each send is a system call: the host holds posts back for a moment, and sends their packets
+     * together. */
+    URO_PORT_CALL_PER_SEND = 1 << 0,
+    /* The link is down until another process joins, perhaps later: until then, the host reports the
+     * link as up to programs. */
+    URO_PORT_AWAITS_PEER = 1 << 1,
+    /* The descriptors also wake for a link that comes up: the host sleeps on them while the link is
+     * down, too. */
+    URO_PORT_WAKES_DOWN = 1 << 2,
 };
 
 struct uro_port {
@@ -132,63 +146,114 @@ static inline bool uro_port_has(const struct uro_port *port, unsigned flag)
     return (port->flags & flag) != 0;
 }
 
-/* ---- operations that may be NULL ------------------------------------------ */
+/* ---- the operations, with their defaults ---------------------------------- */
 
-static inline void uro_port_forked(struct uro_port *port)
+static inline uint32_t uro_port_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
 {
-    if (port->ops->forked != NULL)
-        port->ops->forked(port);
+    return port->ops->datapath.receive(port, pkts, room);
 }
 
 static inline void uro_port_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
 {
-    if (port->ops->release != NULL)
-        port->ops->release(port, pkts, count);
+    if (port->ops->datapath.release != NULL)
+        port->ops->datapath.release(port, pkts, count);
+}
+
+static inline uint32_t uro_port_room(struct uro_port *port)
+{
+    return port->ops->datapath.room != NULL ? port->ops->datapath.room(port) : URO_PORT_BURST;
+}
+
+static inline void uro_port_transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count)
+{
+    port->ops->datapath.transmit(port, tx, count);
 }
 
 static inline uint32_t uro_port_wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
-    return port->ops->wait_fds != NULL ? port->ops->wait_fds(port, fds) : 0;
+    return port->ops->sleep.wait_fds != NULL ? port->ops->sleep.wait_fds(port, fds) : 0;
 }
 
 static inline bool uro_port_arm(struct uro_port *port)
 {
-    return port->ops->arm == NULL || port->ops->arm(port);
+    return port->ops->sleep.arm == NULL || port->ops->sleep.arm(port);
 }
 
 static inline void uro_port_disarm(struct uro_port *port)
 {
-    if (port->ops->disarm != NULL)
-        port->ops->disarm(port);
+    if (port->ops->sleep.disarm != NULL)
+        port->ops->sleep.disarm(port);
+}
+
+static inline void uro_port_close(struct uro_port *port)
+{
+    port->ops->control.close(port);
+}
+
+static inline void uro_port_forked(struct uro_port *port)
+{
+    if (port->ops->control.forked != NULL)
+        port->ops->control.forked(port);
+}
+
+static inline bool uro_port_link_up(struct uro_port *port)
+{
+    return port->ops->control.link_up == NULL || port->ops->control.link_up(port);
 }
 
 static inline bool uro_port_gone(struct uro_port *port)
 {
-    return port->ops->gone != NULL && port->ops->gone(port);
+    return port->ops->control.gone != NULL && port->ops->control.gone(port);
 }
 
 static inline void uro_port_multicast(struct uro_port *port, const struct uro_mac *macs,
                                       uint32_t count)
 {
-    if (port->ops->multicast != NULL)
-        port->ops->multicast(port, macs, count);
+    if (port->ops->control.multicast != NULL)
+        port->ops->control.multicast(port, macs, count);
+}
+
+/* Returns whether the host calls uro_port_groups() instead of uro_port_multicast(). */
+static inline bool uro_port_takes_groups(const struct uro_port *port)
+{
+    return port->ops->control.groups != NULL;
+}
+
+static inline void uro_port_groups(struct uro_port *port, const struct uro_gid *groups,
+                                   uint32_t count)
+{
+    if (port->ops->control.groups != NULL)
+        port->ops->control.groups(port, groups, count);
+}
+
+/* Returns whether the host must list its services for uro_port_services(). */
+static inline bool uro_port_takes_services(const struct uro_port *port)
+{
+    return port->ops->control.services != NULL;
+}
+
+static inline void uro_port_services(struct uro_port *port, const struct uro_listened *services,
+                                     uint32_t count)
+{
+    if (port->ops->control.services != NULL)
+        port->ops->control.services(port, services, count);
 }
 
 static inline int uro_port_claim(struct uro_port *port, const struct uro_listened *what)
 {
-    return port->ops->claim != NULL ? port->ops->claim(port, what) : 0;
+    return port->ops->control.claim != NULL ? port->ops->control.claim(port, what) : 0;
 }
 
 static inline void uro_port_unclaim(struct uro_port *port, const struct uro_listened *what)
 {
-    if (port->ops->unclaim != NULL)
-        port->ops->unclaim(port, what);
+    if (port->ops->control.unclaim != NULL)
+        port->ops->control.unclaim(port, what);
 }
 
 static inline uint32_t uro_port_route_mtu(struct uro_port *port, const struct uro_gid *from,
                                           const struct uro_gid *to)
 {
-    return port->ops->route_mtu != NULL ? port->ops->route_mtu(port, from, to) : 0;
+    return port->ops->control.route_mtu != NULL ? port->ops->control.route_mtu(port, from, to) : 0;
 }
 
 /* Opens and starts a port. Returns NULL on failure; @error is then a sentence with the reason and
@@ -227,7 +292,7 @@ struct uro_link_option {
     bool secret;   /* the value does not appear in messages */
 };
 
-/* Flags of struct uro_port_driver, by which the host treats drivers differently. */
+/* Flags of struct uro_port_driver, which the host knows before it opens a link. */
 enum {
     URO_DRIVER_NUMBERED = 1 << 0,         /* a number follows the prefix: net_memif0 */
     URO_DRIVER_PCI = 1 << 1,              /* a PCI address names the link, not the prefix */
@@ -263,5 +328,5 @@ struct uro_port_plugin {
     uint32_t driver_count;
     const struct uro_port_driver *drivers;
 };
-#define URO_PORT_PLUGIN_VERSION 1u
+#define URO_PORT_PLUGIN_VERSION 2u
 #define URO_PORT_PLUGIN_SYMBOL  "uro_port_plugin"

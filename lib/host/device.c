@@ -113,7 +113,7 @@ URO_NODISCARD static bool finish(struct uro_device *device)
     if (device->config.verbose)
         print_counters(device);
     uro_round_close_capture(device);
-    device->port->ops->close(device->port);
+    uro_port_close(device->port);
     uro_stats_end(&device->stats);
     device->closed = true; /* the engine stays, since programs may free objects later */
     (void)pthread_mutex_unlock(&device->mutex);
@@ -205,7 +205,7 @@ static int build_engine(struct uro_device *device)
         .timeout_least = URO_TIMEOUT_LEAST,
         .share = device->port->share,
         .connections = connections_max(device),
-        .services = device->port->ops->services != NULL ? URO_PORT_SERVICES_MAX : 0,
+        .services = uro_port_takes_services(device->port) ? URO_PORT_SERVICES_MAX : 0,
         .groups = uro_device_groups_max(device),
         .source_port = of_kernel ? URO_ROCE_PORT : 0,
         .link_routes = of_kernel,
@@ -252,7 +252,7 @@ static int bring_up(struct uro_device *device)
     device->sched =
         uro_sched_init(device->config.progress, uro_port_has(device->port, URO_PORT_CALL_PER_SEND));
     device->awaits_peer = uro_port_has(device->port, URO_PORT_AWAITS_PEER);
-    device->link_up = device->link_was_up = device->port->ops->link_up(device->port);
+    device->link_up = device->link_was_up = uro_port_link_up(device->port);
     int error = build_engine(device);
     if (error != 0) {
         (void)snprintf(device->problem, sizeof device->problem,
@@ -284,7 +284,7 @@ static void pin(const struct uro_device *device)
 static void take_down(struct uro_device *device)
 {
     if (device->port != NULL)
-        device->port->ops->close(device->port);
+        uro_port_close(device->port);
     device->port = NULL;
     uro_round_close_capture(device);
     if (device->engine_memory != NULL)

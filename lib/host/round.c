@@ -96,8 +96,7 @@ void uro_round_close_capture(struct uro_device *device)
 static uint32_t receive(struct uro_device *device, uro_time now)
 {
     struct uro_pkt pkts[URO_PORT_BURST];
-    const struct uro_port_ops *ops = device->port->ops;
-    uint32_t count = ops->receive(device->port, pkts, URO_PORT_BURST);
+    uint32_t count = uro_port_receive(device->port, pkts, URO_PORT_BURST);
 
     if (count > 0) {
         if (device->capture != NULL)
@@ -145,7 +144,7 @@ static void transmit_burst(struct uro_device *device, uint32_t count, bool stuck
     /* The clock is read here, since the round may have done much before. */
     device->send_began =
         device->sched.call_per_send && count <= URO_SEND_TIMED ? uro_device_now() : 0;
-    device->port->ops->transmit(device->port, device->tx, count);
+    uro_port_transmit(device->port, device->tx, count);
 }
 
 static bool has_local_frames(const struct uro_device *device)
@@ -163,7 +162,7 @@ static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *loca
     uint32_t sent = 0;
 
     for (uint32_t burst = 0; burst < URO_OUTPUT_BURSTS; burst++) {
-        uint32_t room = device->port->ops->room(device->port);
+        uint32_t room = uro_port_room(device->port);
         bool stuck = is_stuck(device, room, now);
         if (stuck)
             room = URO_PORT_BURST;
@@ -208,7 +207,7 @@ static void check_link(struct uro_device *device, uro_time now)
 {
     device->link_checked_at = now;
     flush_capture(device);
-    bool up = device->port->ops->link_up(device->port);
+    bool up = uro_port_link_up(device->port);
     uro_engine_set_mtu(device->engine, device->port->mtu);
     if (up != device->link_up) {
         device->link_up = up;
@@ -244,9 +243,9 @@ void uro_round_multicast(struct uro_device *device)
     struct uro_gid groups[URO_PORT_GROUPS_MAX];
 
     device->multicast_version = uro_engine_multicast_version(device->engine);
-    if (port->ops->groups != NULL) {
-        port->ops->groups(port, groups,
-                          uro_engine_groups(device->engine, groups, URO_PORT_GROUPS_MAX));
+    if (uro_port_takes_groups(port)) {
+        uro_port_groups(port, groups,
+                        uro_engine_groups(device->engine, groups, URO_PORT_GROUPS_MAX));
         return;
     }
     uro_port_multicast(
@@ -261,12 +260,12 @@ static void announce_services(struct uro_device *device)
     const uint32_t version = uro_engine_services_version(device->engine);
     struct uro_listened *services = NULL;
 
-    if (device->port->ops->services != NULL) {
+    if (uro_port_takes_services(device->port)) {
         services = malloc((count + 1) * sizeof *services);
         if (services == NULL)
             return;
-        device->port->ops->services(device->port, services,
-                                    uro_engine_services(device->engine, services, count));
+        uro_port_services(device->port, services,
+                          uro_engine_services(device->engine, services, count));
     }
     free(services);
     device->services_version = version;

@@ -81,7 +81,7 @@ static void describe(struct uro_tx *tx, uint32_t length, bool icrc)
 static uint32_t receive(struct uro_port *port, uint32_t *length)
 {
     struct uro_pkt pkts[URO_PORT_BURST];
-    uint32_t count = port->ops->receive(port, pkts, URO_PORT_BURST);
+    uint32_t count = uro_port_receive(port, pkts, URO_PORT_BURST);
 
     if (count > 0) {
         *length = pkts[0].length;
@@ -106,9 +106,9 @@ static void describe_trip(struct trip *trip, const struct options *options)
 
 static void give(struct uro_port *port, const struct trip *trip)
 {
-    while (port->ops->room(port) < trip->count) {
+    while (uro_port_room(port) < trip->count) {
     }
-    port->ops->transmit(port, trip->tx, trip->count);
+    uro_port_transmit(port, trip->tx, trip->count);
 }
 
 /* Takes all frames of an exchange. Returns false, and drops the frames, when some are missing after
@@ -120,7 +120,7 @@ static bool take(struct uro_port *port, const struct trip *trip)
 
     for (uint32_t come = 0, looks = 0; come < trip->count;) {
         come += receive(port, &length);
-        (void)port->ops->room(port);
+        (void)uro_port_room(port);
         if (++looks % 1024 != 0)
             continue;
         if (until == 0)
@@ -133,10 +133,10 @@ static bool take(struct uro_port *port, const struct trip *trip)
 
 static uint32_t send(struct uro_port *port, const struct uro_tx *tx)
 {
-    uint32_t room = port->ops->room(port);
+    uint32_t room = uro_port_room(port);
 
     if (room > 0)
-        port->ops->transmit(port, tx, room);
+        uro_port_transmit(port, tx, room);
     return room;
 }
 
@@ -144,7 +144,7 @@ static uint32_t send(struct uro_port *port, const struct uro_tx *tx)
 static void look_for_peer(struct uro_port *port)
 {
     if (port != NULL)
-        (void)port->ops->link_up(port);
+        (void)uro_port_link_up(port);
 }
 
 /* Runs the other process: sends, or returns frames, for ever. */
@@ -157,7 +157,7 @@ static void serve(const struct options *options)
     describe_trip(&trip, options);
     for (uint32_t i = 0; i < URO_PORT_BURST; i++)
         describe(&tx[i], options->length, options->icrc);
-    while (!port->ops->link_up(port)) {
+    while (!uro_port_link_up(port)) {
     }
     while (!options->pingpong)
         send(port, tx);
@@ -183,7 +183,7 @@ static void count_frames(struct uro_port *port, struct uro_port *out, const stru
         if (out != NULL)
             send(out, tx);
         else
-            port->ops->room(port);
+            uro_port_room(port);
     }
     double start = now();
     double end = start + options->seconds;
@@ -205,7 +205,7 @@ static void count_round_trips(struct uro_port *port, const struct options *optio
     uint64_t trips = 0;
 
     describe_trip(&trip, options);
-    while (!port->ops->link_up(port)) {
+    while (!uro_port_link_up(port)) {
     }
     do /* until the peer answers */
         give(port, &trip);
@@ -266,9 +266,9 @@ int main(int argc, char **argv)
         count_round_trips(port, &options);
     else
         count_frames(port, out, &options);
-    port->ops->close(port);
+    uro_port_close(port);
     if (options.inside)
-        out->ops->close(out);
+        uro_port_close(out);
     if (peer > 0)
         kit_kill(peer);
     return 0;

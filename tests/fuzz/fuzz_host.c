@@ -172,13 +172,10 @@ static bool is_up(struct uro_port *port)
     return link_up;
 }
 
-static const struct uro_port_ops ops = { .name = "cable",
-                                         .close = close_end,
-                                         .receive = receive,
-                                         .release = release,
-                                         .room = room,
-                                         .transmit = transmit,
-                                         .link_up = is_up };
+static const struct uro_port_ops ops = {
+    .datapath = { .receive = receive, .release = release, .room = room, .transmit = transmit },
+    .control = { .close = close_end, .link_up = is_up },
+};
 
 static const struct uro_port_driver driver = { .prefix = "cable",
                                                .text = "a cable between two devices",

@@ -196,7 +196,7 @@ static void say_next(unsigned step)
 
 static bool connect_them(void)
 {
-    for (unsigned i = 0; i < ENOUGH_LOOKS && !port->ops->link_up(port); i++) {
+    for (unsigned i = 0; i < ENOUGH_LOOKS && !uro_port_link_up(port); i++) {
         if (serves) {
             uro_memif_of(port)->since -= uro_memif_of(port)->control < 0 ? 20 : 0;
             answer();
@@ -252,7 +252,7 @@ static void give_back(void)
 static void receive(uint8_t how)
 {
     give_back();
-    lent_count = port->ops->receive(port, lent, 1 + how % URO_PORT_BURST);
+    lent_count = uro_port_receive(port, lent, 1 + how % URO_PORT_BURST);
     for (uint32_t i = 0; i < lent_count; i++)
         look_at(&lent[i]);
     if (how & 0x80) /* it is lent while other things happen */
@@ -264,13 +264,13 @@ static void transmit(uint32_t length)
 {
     static uint8_t body[4300];
     struct uro_tx tx = { .head_length = 42, .span_count = 1, .spans = { { body, length % 4200 } } };
-    const uint32_t room = port->ops->room(port);
+    const uint32_t room = uro_port_room(port);
 
     demand(room <= URO_PORT_BURST);
     tx.payload_length = tx.spans[0].length;
     tx.head[13] = (uint8_t)length;
     for (uint32_t i = 0; i < room && i < 3; i++)
-        port->ops->transmit(port, &tx, 1);
+        uro_port_transmit(port, &tx, 1);
 }
 
 /* Arms the port once. An armed port that is up must have a ring whose frames wake it. */
@@ -426,7 +426,7 @@ static void step(void)
         receive(next());
         break;
     default:
-        (void)port->ops->link_up(port);
+        (void)uro_port_link_up(port);
     }
 }
 
@@ -436,13 +436,13 @@ static void serve_a_good_one(void)
     give_back();
     go();
     uro_memif_of(port)->since -= 1000;
-    (void)port->ops->link_up(port);
+    (void)uro_port_link_up(port);
     if (!serves) {
         memif_peer_drop(&peer);
         peer = memif_peer_make();
     }
     demand(connect_them());
-    demand(port->ops->room(port) > 0);
+    demand(uro_port_room(port) > 0);
     transmit(1000);
     demand(atomic_load(serves ? &peer.to_server->head : &peer.to_client->tail) != 0);
 }
@@ -473,7 +473,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (unsigned i = 0; i < STEPS_MAX && at < end; i++)
         step();
     serve_a_good_one();
-    port->ops->close(port);
+    uro_port_close(port);
     memif_peer_drop(&peer);
     demand(lowest_free() == before);
     return 0;

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
         uint32_t length = asleep ? kit_sleep_receive(port, &sequence, 1, &slept)
                                  : kit_receive(port, &sequence, 60);
         if (length == 0)
-            port->ops->link_up(port);
+            uro_port_link_up(port);
         if (length != 0)
             kit_send(port, sequence, length);
     }

@@ -119,10 +119,10 @@ void kit_send(struct uro_port *port, uint32_t sequence, uint32_t length)
     put32(tx.head + 18, length);
     for (uint32_t i = HEAD; i < length; i++)
         body[i - HEAD] = octet(sequence, i);
-    while (port->ops->room(port) == 0)
+    while (uro_port_room(port) == 0)
         sched_yield();
-    port->ops->transmit(port, &tx, 1);
-    port->ops->room(port);
+    uro_port_transmit(port, &tx, 1);
+    uro_port_room(port);
 }
 
 static bool ours(const struct uro_pkt *pkt)
@@ -155,7 +155,7 @@ static uint32_t take(struct uro_port *port, uint32_t *sequence)
     struct uro_pkt pkt;
     uint32_t length = 0;
 
-    while (length == 0 && port->ops->receive(port, &pkt, 1) == 1) {
+    while (length == 0 && uro_port_receive(port, &pkt, 1) == 1) {
         if (ours(&pkt)) {
             check(&pkt);
             length = pkt.length;
@@ -172,7 +172,7 @@ uint32_t kit_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds
     uint32_t length;
 
     while ((length = take(port, sequence)) == 0 && now() < end) {
-        port->ops->room(port);
+        uro_port_room(port);
         sched_yield();
     }
     return length;
@@ -233,10 +233,10 @@ bool kit_wait_link(struct uro_port *port, bool up, unsigned seconds)
     time_t end = now() + (time_t)patience(seconds) + 1;
     struct uro_pkt pkt;
 
-    while (port->ops->link_up(port) != up) {
+    while (uro_port_link_up(port) != up) {
         if (now() >= end)
             return false;
-        if (port->ops->receive(port, &pkt, 1) == 1)
+        if (uro_port_receive(port, &pkt, 1) == 1)
             uro_port_release(port, &pkt, 1);
         sched_yield();
     }

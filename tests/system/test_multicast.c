@@ -70,7 +70,7 @@ static bool arrives(struct uro_port *port, int from, const struct uro_mac *to)
     memcpy(frame, to, sizeof *to);
     do {
         assert_int_equal(send(from, frame, sizeof frame, 0), sizeof frame);
-        while (port->ops->receive(port, &pkt, 1) == 1) {
+        while (uro_port_receive(port, &pkt, 1) == 1) {
             found |= pkt.length == sizeof frame && memcmp(pkt.octets, frame, sizeof frame) == 0;
             uro_port_release(port, &pkt, 1);
         }
@@ -90,7 +90,7 @@ static void hear_groups(const char *link, int netns, const char *interface)
     assert_true(arrives(port, from, &group4));
     assert_true(arrives(port, from, &group6));
     close(from);
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 /* Unlike a veth, a macvlan delivers only groups that a process joined. */
@@ -139,25 +139,24 @@ static struct station *open_station(void)
 
 static void close_station(struct station *s)
 {
-    s->port->ops->close(s->port);
+    uro_port_close(s->port);
     free(s->memory);
     free(s);
 }
 
 static void turn(struct station *s)
 {
-    const struct uro_port_ops *ops = s->port->ops;
     struct uro_pkt pkts[URO_PORT_BURST];
 
-    uint32_t count = ops->receive(s->port, pkts, URO_PORT_BURST);
+    uint32_t count = uro_port_receive(s->port, pkts, URO_PORT_BURST);
     if (count > 0) {
         uro_engine_input(s->engine, pkts, count, now());
         uro_port_release(s->port, pkts, count);
     }
-    const uint32_t room = ops->room(s->port);
+    const uint32_t room = uro_port_room(s->port);
     count = room > 0 ? uro_engine_output(s->engine, s->tx, room, now()) : 0;
     if (count > 0)
-        ops->transmit(s->port, s->tx, count);
+        uro_port_transmit(s->port, s->tx, count);
     sched_yield();
 }
 

@@ -39,7 +39,7 @@ static void af_packet__frames_of_every_length__come_back(void **state)
         assert_int_equal(kit_receive(port, &sequence, 20), length);
         assert_int_equal(sequence, length);
     }
-    port->ops->close(port);
+    uro_port_close(port);
     kit_kill(peer);
 }
 
@@ -51,7 +51,7 @@ static void af_packet__packets_leave_one_by_one__they_are_said_to_come_so(void *
     struct uro_port *port = kit_open(LINK ",gso=no", 0);
 
     assert_true(uro_port_has(port, URO_PORT_CALL_PER_SEND));
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 static void af_packet__many_frames_at_once__none_is_lost(void **state)
@@ -70,7 +70,7 @@ static void af_packet__many_frames_at_once__none_is_lost(void **state)
             assert_int_equal(sequence, n);
         }
     }
-    port->ops->close(port);
+    uro_port_close(port);
     kit_kill(peer);
 }
 
@@ -91,7 +91,7 @@ static void af_packet__both_sleep__every_frame_wakes(void **state)
         assert_int_equal(sequence, n);
     }
     assert_true(slept > 100);
-    port->ops->close(port);
+    uro_port_close(port);
     kit_kill(peer);
 }
 
@@ -117,7 +117,7 @@ static void af_packet__link_goes_down_and_up__traffic_goes_on(void **state)
             assert_int_equal(sequence, n);
         }
     }
-    port->ops->close(port);
+    uro_port_close(port);
     kit_kill(peer);
 }
 
@@ -133,9 +133,9 @@ static void af_packet__interface_is_set_up__link_is_up_at_once(void **state)
         kit_run(i % 2 == 0 ? -1 : other, "ip link set %s down", name);
         assert_true(kit_wait_link(port, false, 20));
         kit_run(i % 2 == 0 ? -1 : other, "ip link set %s up", name);
-        assert_true(port->ops->link_up(port));
+        assert_true(uro_port_link_up(port));
     }
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 /* A frame that is too long for the interface now is lost. Frames behind it are not. */
@@ -149,23 +149,23 @@ static void af_packet__interface_carries_less_for_a_while__mtu_follows_and_traff
     uint32_t sequence;
 
     kit_meet(port);
-    assert_true(port->ops->link_up(port));
+    assert_true(uro_port_link_up(port));
     assert_int_equal(port->mtu, most);
     kit_run(-1, "ip link set va mtu 1500");
-    assert_true(port->ops->link_up(port));
+    assert_true(uro_port_link_up(port));
     assert_int_equal(port->mtu, 1500);
     for (uint32_t n = 0; n < 3000; n++)
         kit_send(port, n, 4200); /* more than any ring holds */
     kit_meet(port);
     kit_run(-1, "ip link set va mtu %u", most + 300);
-    assert_true(port->ops->link_up(port));
+    assert_true(uro_port_link_up(port));
     assert_int_equal(port->mtu, most);
     kit_meet(port);
     kit_send(port, 5, 4200);
     assert_int_equal(kit_receive(port, &sequence, 20), 4200);
     assert_int_equal(sequence, 5);
     kit_run(-1, "ip link set va mtu %u", most);
-    port->ops->close(port);
+    uro_port_close(port);
     kit_kill(peer);
 }
 
@@ -185,12 +185,12 @@ static void af_packet__interface_is_renamed__traffic_goes_on__and_removed__link_
     assert_int_equal(kit_receive(port, &sequence, 20), 4200);
     assert_int_equal(sequence, 5);
     kit_run(-1, "ip link set vc down");
-    assert_false(port->ops->link_up(port));
+    assert_false(uro_port_link_up(port));
     assert_false(uro_port_gone(port));
     kit_run(-1, "ip link del vc");
-    assert_false(port->ops->link_up(port));
+    assert_false(uro_port_link_up(port));
     assert_true(uro_port_gone(port));
-    port->ops->close(port);
+    uro_port_close(port);
     kit_kill(peer);
 }
 
@@ -224,13 +224,13 @@ static bool goes_on(struct uro_port *port, int tap)
 
     for (unsigned i = 0; i < 3000; i++) {
         come_in(tap, (struct virtio_net_hdr){ 0 }, frame, sizeof frame);
-        while (port->ops->receive(port, &pkt, 1) == 1) {
+        while (uro_port_receive(port, &pkt, 1) == 1) {
             bool found = pkt.length == sizeof frame && pkt.octets[11] == 7;
             uro_port_release(port, &pkt, 1);
             if (found)
                 return true;
         }
-        (void)port->ops->link_up(port);
+        (void)uro_port_link_up(port);
     }
     return false;
 }
@@ -253,7 +253,7 @@ static void af_packet__frame_that_virtio_cannot_describe__others_come_after_it(v
     frame[12] = 8;
     (void)uro_ip_put(frame + 14, &ip);
     uro_udp_encode(frame + 34, &udp);
-    assert_true(port->ops->link_up(port));
+    assert_true(uro_port_link_up(port));
     assert_true(goes_on(port, tap));
     for (unsigned i = 0; i < 3; i++) {
         come_in(tap,
@@ -266,7 +266,7 @@ static void af_packet__frame_that_virtio_cannot_describe__others_come_after_it(v
                 frame, sizeof frame);
         assert_true(goes_on(port, tap));
     }
-    port->ops->close(port);
+    uro_port_close(port);
     close(tap);
 }
 
@@ -279,13 +279,13 @@ static void af_packet__interface_was_down_for_a_moment__a_sleeper_sleeps(void **
     kit_run(-1, "sysctl -qw net.ipv6.conf.va.disable_ipv6=1"); /* nothing is to come in */
     kit_run(other, "sysctl -qw net.ipv6.conf.vb.disable_ipv6=1");
     struct uro_port *port = kit_open(LINK, 0);
-    assert_true(port->ops->link_up(port));
+    assert_true(uro_port_link_up(port));
     kit_run(-1, "ip link set va down && ip link set va up");
     while (!uro_port_arm(port))
-        if (port->ops->receive(port, &pkt, 1) == 1)
+        if (uro_port_receive(port, &pkt, 1) == 1)
             uro_port_release(port, &pkt, 1);
     assert_false(kit_wait(port, 0));
-    port->ops->close(port);
+    uro_port_close(port);
     kit_run(-1, "sysctl -qw net.ipv6.conf.va.disable_ipv6=0");
     kit_run(other, "sysctl -qw net.ipv6.conf.vb.disable_ipv6=0");
 }
@@ -305,12 +305,12 @@ static void af_packet__another_socket_sends_over_the_interface__we_do_not_hear_i
     assert_true(fd >= 0);
     assert_int_equal(sendto(fd, frame, sizeof frame, 0, (const struct sockaddr *)&by, sizeof by),
                      sizeof frame);
-    while (port->ops->receive(port, &pkt, 1) == 1) {
+    while (uro_port_receive(port, &pkt, 1) == 1) {
         assert_int_not_equal(pkt.octets[11], 9);
         uro_port_release(port, &pkt, 1);
     }
     (void)close(fd);
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 static void af_packet__ring_that_is_none_for_the_interface__is_refused(void **state)
@@ -375,7 +375,7 @@ static void ask_kernel(int family, const struct sockaddr *address, socklen_t len
     assert_int_equal(setns(other, CLONE_NEWNET), 0);
     assert_int_equal(answer_of_kernel(family, address, length), 0);
     assert_int_equal(setns(here, CLONE_NEWNET), 0);
-    port->ops->close(port);
+    uro_port_close(port);
     close(here);
 }
 

@@ -80,6 +80,6 @@ int main(void)
     if (port == NULL)
         kit_skip(error); /* a kernel without XDP sockets */
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    port->ops->close(port);
+    uro_port_close(port);
     return failed;
 }

@@ -32,7 +32,7 @@ static void memif__frames_of_every_length__come_back(void **state)
     struct uro_port *port = kit_open(client, 9000);
 
     every_length_comes_back(port);
-    port->ops->close(port);
+    uro_port_close(port);
     kit_kill(peer);
 }
 
@@ -60,7 +60,7 @@ static void memif__peer_dies_and_comes_back__traffic_goes_on(void **state)
             peer = kit_echo(theirs[i], 9000, true, -1);
         }
         kit_kill(peer);
-        port->ops->close(port);
+        uro_port_close(port);
     }
 }
 
@@ -77,7 +77,7 @@ static void memif__server_closes_under_a_living_client__opens_again(void **state
             kit_send(port, life, 1000);
             assert_int_equal(kit_receive(port, &sequence, 20), 1000);
         }
-        port->ops->close(port);
+        uro_port_close(port);
     }
     kit_kill(peer);
 }
@@ -103,7 +103,7 @@ static void memif__both_sleep__every_frame_wakes(void **state)
             assert_int_equal(sequence, n);
         }
         assert_true(slept > 100);
-        port->ops->close(port);
+        uro_port_close(port);
         kit_kill(peer);
     }
 }
@@ -112,13 +112,13 @@ static void memif__both_sleep__every_frame_wakes(void **state)
  * state became @up. */
 static bool sleep_until(struct uro_port *port, bool up)
 {
-    for (unsigned steps = 0; steps < 100 && port->ops->link_up(port) != up; steps++) {
+    for (unsigned steps = 0; steps < 100 && uro_port_link_up(port) != up; steps++) {
         bool woken = !uro_port_arm(port) || kit_wait(port, 20);
         uro_port_disarm(port);
         if (!woken)
             return false;
     }
-    return port->ops->link_up(port) == up;
+    return uro_port_link_up(port) == up;
 }
 
 static void memif__asleep_without_a_peer__its_coming_wakes(void **state)
@@ -126,7 +126,7 @@ static void memif__asleep_without_a_peer__its_coming_wakes(void **state)
     (void)state;
     struct uro_port *port = kit_open(server, 1500);
 
-    assert_false(port->ops->link_up(port));
+    assert_false(uro_port_link_up(port));
     assert_true(uro_port_arm(port));
     pid_t peer = kit_echo(client, 1500, true, -1);
     assert_true(kit_wait(port, 20));
@@ -139,7 +139,7 @@ static void memif__asleep_without_a_peer__its_coming_wakes(void **state)
     assert_true(kit_wait(port, 20));
     uro_port_disarm(port);
     assert_true(sleep_until(port, false));
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 /* Datagrams are not retransmitted: a program with a running peer must not lose the first
@@ -153,12 +153,12 @@ static void memif__server_is_there_and_asleep__the_first_frame_arrives(void **st
 
     assert_true(kit_wait_link(port, true, 20)); /* it listens by now */
     for (uint32_t n = 0; n < 20; n++) {
-        port->ops->close(port);
+        uro_port_close(port);
         port = kit_open(client, 1500);
         kit_send(port, n, 100);
         assert_int_equal(kit_receive(port, &sequence, 2), 100);
     }
-    port->ops->close(port);
+    uro_port_close(port);
     kit_kill(peer);
 }
 
@@ -184,7 +184,7 @@ static void with_dpdk(const char *link, const char *peer, const char *role)
     every_length_comes_back(port);
     kit_kill(pid);
     assert_true(kit_wait_link(port, false, 20));
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 static void memif__dpdk_serves__frames_of_every_length_come_back(void **state)

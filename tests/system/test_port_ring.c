@@ -25,7 +25,7 @@ static void ring__frames_of_every_length__come_back(void **state)
         assert_int_equal(kit_receive(port, &sequence, 5), length);
         assert_int_equal(sequence, length);
     }
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 /* If a driver did not pad with zeros, a card could send old bytes of the buffer behind a short
@@ -44,14 +44,14 @@ static void ring__shorter_than_ethernet_allows__is_filled_up_with_zeros(void **s
         assert_int_equal(kit_receive(port, &sequence, 5), 1000);
     }
     memset(tx.head, 0xff, tx.head_length);
-    port->ops->transmit(port, &tx, 1);
-    while (port->ops->receive(port, &pkt, 1) == 0)
-        (void)port->ops->room(port);
+    uro_port_transmit(port, &tx, 1);
+    while (uro_port_receive(port, &pkt, 1) == 0)
+        (void)uro_port_room(port);
     assert_int_equal(pkt.length, KIT_FRAME_MIN);
     assert_memory_equal(pkt.octets, tx.head, tx.head_length);
     assert_memory_equal(pkt.octets + tx.head_length, zeros, KIT_FRAME_MIN - tx.head_length);
     uro_port_release(port, &pkt, 1);
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 static void ring__two_ports_in_one_process__do_not_meet(void **state)
@@ -63,12 +63,12 @@ static void ring__two_ports_in_one_process__do_not_meet(void **state)
     uint32_t sequence;
 
     kit_send(a, 1, 100);
-    assert_int_equal(b->ops->receive(b, &pkt, 1), 0);
+    assert_int_equal(uro_port_receive(b, &pkt, 1), 0);
     kit_send(b, 2, 200);
     assert_int_equal(kit_receive(a, &sequence, 5), 100);
     assert_int_equal(kit_receive(b, &sequence, 5), 200);
-    a->ops->close(a);
-    b->ops->close(b);
+    uro_port_close(a);
+    uro_port_close(b);
 }
 
 static void ring__closed_port__opens_again(void **state)
@@ -81,7 +81,7 @@ static void ring__closed_port__opens_again(void **state)
         kit_send(port, i, 1000);
         if (i % 2 == 0)
             assert_int_equal(kit_receive(port, &sequence, 5), 1000);
-        port->ops->close(port);
+        uro_port_close(port);
     }
 }
 
@@ -97,7 +97,7 @@ static void ring__arm_with_frames_there__does_not_sleep(void **state)
     assert_false(uro_port_arm(port));
     uro_port_disarm(port);
     assert_int_equal(kit_receive(port, &sequence, 5), 100);
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 /* DPDK with shared libraries loads every driver in its folder; the plug-in must not. */
@@ -112,7 +112,7 @@ static void open__any_port__loads_no_driver_from_outside(void **state)
     while (fgets(line, sizeof line, maps) != NULL)
         assert_null(strstr(line, "librte_"));
     fclose(maps);
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 /* DPDK pins its caller, and all threads that the caller starts later, to one CPU. */
@@ -130,7 +130,7 @@ static void open__any_port__leaves_affinity_and_signals_alone(void **state)
     sigprocmask(SIG_SETMASK, NULL, &mask_after);
     assert_true(CPU_EQUAL(&before, &after));
     assert_memory_equal(&mask_before, &mask_after, sizeof mask_before);
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 static void vhost__nobody_there__waits_with_the_link_down(void **state)
@@ -142,12 +142,12 @@ static void vhost__nobody_there__waits_with_the_link_down(void **state)
     snprintf(path, sizeof path, "/tmp/uroce-test-vhost-%ld", (long)getpid());
     snprintf(link, sizeof link, "net_vhost0,iface=%s", path);
     struct uro_port *port = kit_open(link, 1500);
-    assert_false(port->ops->link_up(port));
+    assert_false(uro_port_link_up(port));
     assert_true(kit_can_wait(port));
     assert_true(uro_port_arm(port));
     uro_port_disarm(port);
     kit_send(port, 1, 100); /* into the void */
-    port->ops->close(port);
+    uro_port_close(port);
     assert_int_equal(access(path, F_OK), -1);
 }
 
@@ -173,7 +173,7 @@ static void open__wrong_options__says_what_is_wrong(void **state)
 
     struct uro_port *port = kit_open("net_ring5", 0);
     explains("net_ring5", "open already");
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 int main(void)

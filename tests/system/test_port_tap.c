@@ -37,7 +37,7 @@ static void tap__frames_of_every_length__come_back(void **state)
         }
     }
     kit_kill(peer);
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 static void tap__both_sleep__every_frame_wakes(void **state)
@@ -57,7 +57,7 @@ static void tap__both_sleep__every_frame_wakes(void **state)
     }
     assert_true(slept > 100);
     kit_kill(peer);
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 /* A program may take all signals in one thread with sigwait(), which blocks them everywhere. */
@@ -88,7 +88,7 @@ static void tap__all_signals_blocked__frames_arrive_and_no_signal_waits(void **s
     assert_int_equal(sigismember(&pending, SIGIO), 0);
     sigdelset(&before, SIGCHLD);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 static void tap__two_ports__both_carry(void **state)
@@ -111,8 +111,8 @@ static void tap__two_ports__both_carry(void **state)
     }
     kit_kill(peer_a);
     kit_kill(peer_b);
-    a->ops->close(a);
-    b->ops->close(b);
+    uro_port_close(a);
+    uro_port_close(b);
 }
 
 static void tap__without_root__says_so(void **state)

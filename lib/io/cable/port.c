@@ -242,17 +242,9 @@ static void forked(struct uro_port *port)
 }
 
 static const struct uro_port_ops ops = {
-    .name = "cable",
-    .close = close_port,
-    .receive = receive,
-    .release = release,
-    .room = room,
-    .transmit = transmit,
-    .wait_fds = wait_fds,
-    .arm = arm,
-    .disarm = disarm,
-    .link_up = link_up,
-    .forked = forked,
+    .datapath = { .receive = receive, .release = release, .room = room, .transmit = transmit },
+    .sleep = { .wait_fds = wait_fds, .arm = arm, .disarm = disarm },
+    .control = { .close = close_port, .forked = forked, .link_up = link_up },
 };
 
 /* Connects @end to the other end with the same name. Returns false when that cable has two ends

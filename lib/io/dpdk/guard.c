@@ -13,101 +13,97 @@ static void close_port(struct uro_port *port)
 {
     URO_UNCANCELLED;
 
-    guarded->close(port);
+    guarded->control.close(port);
 }
 
 static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
 {
     URO_UNCANCELLED;
 
-    return guarded->receive(port, pkts, room);
+    return guarded->datapath.receive(port, pkts, room);
 }
 
 static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
 {
     URO_UNCANCELLED;
 
-    guarded->release(port, pkts, count);
+    guarded->datapath.release(port, pkts, count);
 }
 
 static uint32_t room(struct uro_port *port)
 {
     URO_UNCANCELLED;
 
-    return guarded->room(port);
+    return guarded->datapath.room(port);
 }
 
 static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count)
 {
     URO_UNCANCELLED;
 
-    guarded->transmit(port, tx, count);
+    guarded->datapath.transmit(port, tx, count);
 }
 
 static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
-    return guarded->wait_fds(port, fds);
+    return guarded->sleep.wait_fds(port, fds);
 }
 
 static bool arm(struct uro_port *port)
 {
     URO_UNCANCELLED;
 
-    return guarded->arm(port);
+    return guarded->sleep.arm(port);
 }
 
 static void disarm(struct uro_port *port)
 {
     URO_UNCANCELLED;
 
-    guarded->disarm(port);
+    guarded->sleep.disarm(port);
 }
 
 static bool link_up(struct uro_port *port)
 {
     URO_UNCANCELLED;
 
-    return guarded->link_up(port);
+    return guarded->control.link_up(port);
 }
 
 static bool gone(struct uro_port *port)
 {
-    return guarded->gone(port);
+    return guarded->control.gone(port);
 }
 
 static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_t count)
 {
     URO_UNCANCELLED;
 
-    guarded->multicast(port, macs, count);
+    guarded->control.multicast(port, macs, count);
 }
 
 static void forked(struct uro_port *port)
 {
     URO_UNCANCELLED;
 
-    guarded->forked(port);
+    guarded->control.forked(port);
 }
 
-static_assert(sizeof(struct uro_port_ops) == 18 * sizeof(void *),
+static_assert(sizeof(struct uro_port_ops) == 17 * sizeof(void *),
               "a new operation may need a guard here");
 
 const struct uro_port_ops *uro_guard_ops(const struct uro_port_ops *ops)
 {
     static const struct uro_port_ops table = {
-        .name = "dpdk",
-        .close = close_port,
-        .receive = receive,
-        .release = release,
-        .room = room,
-        .transmit = transmit,
-        .wait_fds = wait_fds,
-        .arm = arm,
-        .disarm = disarm,
-        .link_up = link_up,
-        .gone = gone,
-        .multicast = multicast,
-        .forked = forked,
+        .datapath = { .receive = receive, .release = release, .room = room, .transmit = transmit },
+        .sleep = { .wait_fds = wait_fds, .arm = arm, .disarm = disarm },
+        .control = {
+            .close = close_port,
+            .forked = forked,
+            .link_up = link_up,
+            .gone = gone,
+            .multicast = multicast,
+        },
     };
 
     guarded = ops;

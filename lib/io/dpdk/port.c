@@ -108,19 +108,20 @@ static void multicast(struct uro_port *port, const struct uro_mac *macs, uint32_
 }
 
 static const struct uro_port_ops ops = {
-    .name = "dpdk",
-    .close = close_port,
-    .receive = uro_queue_receive,
-    .release = uro_queue_release,
-    .room = uro_queue_room,
-    .transmit = uro_queue_transmit,
-    .wait_fds = wait_fds,
-    .arm = arm,
-    .disarm = disarm,
-    .link_up = link_up,
-    .gone = gone,
-    .multicast = multicast,
-    .forked = forked,
+    .datapath = {
+        .receive = uro_queue_receive,
+        .release = uro_queue_release,
+        .room = uro_queue_room,
+        .transmit = uro_queue_transmit,
+    },
+    .sleep = { .wait_fds = wait_fds, .arm = arm, .disarm = disarm },
+    .control = {
+        .close = close_port,
+        .forked = forked,
+        .link_up = link_up,
+        .gone = gone,
+        .multicast = multicast,
+    },
 };
 
 static void name_iface(struct uro_dpdk *dpdk, const struct uro_link *link)

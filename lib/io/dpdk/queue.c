@@ -65,7 +65,7 @@ static uint16_t burst(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t r
     if (dpdk->control.fd >= 0 && count < room)
         count += uro_control_take(&dpdk->control, dpdk->pool, mbufs + count, room - count);
     if (count == 0 && ++dpdk->idle % LOOK_EVERY == 0)
-        dpdk->port.ops->link_up(&dpdk->port);
+        uro_port_link_up(&dpdk->port);
     return count;
 }
 
@@ -142,7 +142,7 @@ static void flush(struct uro_dpdk *dpdk)
     dpdk->backlog_count -= sent;
     if (dpdk->backlog_count == 0)
         return;
-    if (sent == 0 && !dpdk->port.ops->link_up(&dpdk->port)) {
+    if (sent == 0 && !uro_port_link_up(&dpdk->port)) {
         drop_backlog(dpdk);
         return;
     }
@@ -189,7 +189,7 @@ void uro_queue_transmit(struct uro_port *port, const struct uro_tx *frames, uint
 
     /* Without a link, some drivers would keep the frames, and send them when they are long out of
      * date. */
-    if (!dpdk->up && !port->ops->link_up(port)) {
+    if (!dpdk->up && !uro_port_link_up(port)) {
         dpdk->counters.tx_dropped += count;
         return;
     }

@@ -139,17 +139,14 @@ static void close_port(struct uro_port *port)
 }
 
 static const struct uro_port_ops ops = {
-    .name = "memif",
-    .close = close_port,
-    .receive = uro_memif_receive,
-    .release = uro_memif_release,
-    .room = uro_memif_room,
-    .transmit = uro_memif_transmit,
-    .wait_fds = wait_fds,
-    .arm = arm,
-    .disarm = disarm,
-    .link_up = link_up,
-    .forked = forked,
+    .datapath = {
+        .receive = uro_memif_receive,
+        .release = uro_memif_release,
+        .room = uro_memif_room,
+        .transmit = uro_memif_transmit,
+    },
+    .sleep = { .wait_fds = wait_fds, .arm = arm, .disarm = disarm },
+    .control = { .close = close_port, .forked = forked, .link_up = link_up },
 };
 
 /* Returns the MAC address: configured, or a default that differs between server and client. */

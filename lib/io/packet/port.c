@@ -162,17 +162,14 @@ static void close_port(struct uro_port *port)
 }
 
 static const struct uro_port_ops ops = {
-    .name = "af_packet",
-    .close = close_port,
-    .receive = receive,
-    .release = release,
-    .room = room,
-    .transmit = transmit,
-    .wait_fds = wait_fds,
-    .arm = arm,
-    .link_up = link_up,
-    .gone = gone,
-    .forked = close_descriptors,
+    .datapath = { .receive = receive, .release = release, .room = room, .transmit = transmit },
+    .sleep = { .wait_fds = wait_fds, .arm = arm },
+    .control = {
+        .close = close_port,
+        .forked = close_descriptors,
+        .link_up = link_up,
+        .gone = gone,
+    },
 };
 
 static int refuse(const struct uro_packet *packet, const char *what, int why,

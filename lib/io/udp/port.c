@@ -265,20 +265,18 @@ static void close_port(struct uro_port *port)
 }
 
 static const struct uro_port_ops ops = {
-    .name = "udp",
-    .close = close_port,
-    .receive = receive,
-    .room = room,
-    .transmit = transmit,
-    .wait_fds = wait_fds,
-    .arm = arm,
-    .link_up = link_up,
-    .groups = groups,
-    .services = services,
-    .claim = uro_service_lock_take,
-    .unclaim = uro_service_lock_release,
-    .route_mtu = uro_route_mtu,
-    .forked = close_descriptors,
+    .datapath = { .receive = receive, .room = room, .transmit = transmit },
+    .sleep = { .wait_fds = wait_fds, .arm = arm },
+    .control = {
+        .close = close_port,
+        .forked = close_descriptors,
+        .link_up = link_up,
+        .groups = groups,
+        .services = services,
+        .claim = uro_service_lock_take,
+        .unclaim = uro_service_lock_release,
+        .route_mtu = uro_route_mtu,
+    },
 };
 
 /* Returns the number of packets that fit in the smallest of our receive buffers. The peer's buffer

@@ -4,8 +4,14 @@
 #include "engine/port.h"
 #include "support/check.h"
 
-static const struct uro_port_ops least = { .name = "least" };
+static const struct uro_port_ops least = { .datapath = { 0 } };
 static struct uro_port port = { .ops = &least };
+
+static void room__no_operation__a_whole_burst(void **state)
+{
+    (void)state;
+    assert_int_equal(uro_port_room(&port), URO_PORT_BURST);
+}
 
 static void wait__no_descriptors__only_polling(void **state)
 {
@@ -21,6 +27,12 @@ static void arm__no_operation__sleep_is_allowed(void **state)
     (void)state;
     assert_true(uro_port_arm(&port));
     uro_port_disarm(&port);
+}
+
+static void link_up__no_operation__always_up(void **state)
+{
+    (void)state;
+    assert_true(uro_port_link_up(&port));
 }
 
 /* True would end the device. */
@@ -43,6 +55,16 @@ static void route_mtu__no_operation__is_not_known(void **state)
     assert_int_equal(uro_port_route_mtu(&port, NULL, NULL), 0);
 }
 
+/* The host then calls uro_port_multicast(), and has no memory for a list of services. */
+static void groups_and_services__no_operation__not_wanted(void **state)
+{
+    (void)state;
+    assert_false(uro_port_takes_groups(&port));
+    assert_false(uro_port_takes_services(&port));
+    uro_port_groups(&port, NULL, 0);
+    uro_port_services(&port, NULL, 0);
+}
+
 static void others__no_operation__do_nothing(void **state)
 {
     (void)state;
@@ -63,11 +85,14 @@ static void flags__only_those_that_are_set(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(room__no_operation__a_whole_burst),
         cmocka_unit_test(wait__no_descriptors__only_polling),
         cmocka_unit_test(arm__no_operation__sleep_is_allowed),
+        cmocka_unit_test(link_up__no_operation__always_up),
         cmocka_unit_test(gone__no_operation__link_may_come_back),
         cmocka_unit_test(claim__no_operation__nobody_else_shares_the_address),
         cmocka_unit_test(route_mtu__no_operation__is_not_known),
+        cmocka_unit_test(groups_and_services__no_operation__not_wanted),
         cmocka_unit_test(others__no_operation__do_nothing),
         cmocka_unit_test(flags__only_those_that_are_set),
     };

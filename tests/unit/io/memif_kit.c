@@ -65,14 +65,14 @@ const char *kit_refused(const char *words)
 void kit_close(struct uro_port **port)
 {
     if (*port != NULL)
-        (*port)->ops->close(*port);
+        uro_port_close(*port);
     *port = NULL;
 }
 
 bool kit_meet(struct uro_port *a, struct uro_port *b)
 {
     for (unsigned i = 0; i < KIT_STEPS; i++) {
-        const bool a_up = a->ops->link_up(a), b_up = b->ops->link_up(b);
+        const bool a_up = uro_port_link_up(a), b_up = uro_port_link_up(b);
         if (a_up && b_up)
             return true;
     }
@@ -110,10 +110,10 @@ bool kit_find(struct uro_port *client, struct uro_port *server)
 
 bool kit_sleep_until(struct uro_port *port, bool up)
 {
-    for (unsigned i = 0; i < 10 * KIT_STEPS && port->ops->link_up(port) != up; i++)
+    for (unsigned i = 0; i < 10 * KIT_STEPS && uro_port_link_up(port) != up; i++)
         if (!sleeps(port))
             return false;
-    return port->ops->link_up(port) == up;
+    return uro_port_link_up(port) == up;
 }
 
 /* ---- frames ------------------------------------------------------------- */
@@ -173,15 +173,15 @@ const struct uro_tx *kit_data(uint32_t number, uint32_t payload)
 
 void kit_send(struct uro_port *port, const struct uro_tx *tx)
 {
-    assert_true(port->ops->room(port) > 0);
-    port->ops->transmit(port, tx, 1);
+    assert_true(uro_port_room(port) > 0);
+    uro_port_transmit(port, tx, 1);
 }
 
 bool kit_take(struct uro_port *port, struct kit_frame *frame)
 {
     struct uro_pkt pkt;
 
-    if (port->ops->receive(port, &pkt, 1) == 0)
+    if (uro_port_receive(port, &pkt, 1) == 0)
         return false;
     assert_true(pkt.length <= KIT_FRAME_MAX);
     frame->length = pkt.length;
@@ -252,7 +252,7 @@ unsigned kit_ask(struct uro_port *port, int control, const struct uro_memif_mess
     struct uro_memif_message answer;
 
     assert_true(memif_peer_say(control, message, sizeof *message, &fd, fd >= 0));
-    (void)port->ops->link_up(port);
+    (void)uro_port_link_up(port);
     return memif_peer_hear(control, &answer, NULL) ? uro_memif_type_of(&answer) : 0;
 }
 
@@ -260,7 +260,7 @@ void kit_ended(struct uro_port *port, struct memif_peer *peer, const char *reaso
 {
     char said[URO_MEMIF_REASON + 1];
 
-    assert_false(port->ops->link_up(port));
+    assert_false(uro_port_link_up(port));
     assert_true(memif_peer_ended(peer->control, said));
     if (strcmp(said, reason) != 0)
         fail_msg("\"%s\" is not \"%s\"", said, reason);
@@ -274,7 +274,7 @@ struct memif_peer kit_peer_known(struct uro_port *server)
 
     peer.control = memif_peer_call(kit_name());
     assert_true(peer.control >= 0);
-    (void)server->ops->link_up(server);
+    (void)uro_port_link_up(server);
     assert_int_equal(kit_ask(server, peer.control, &message, -1), URO_MEMIF_HELLO);
     assert_true(memif_peer_hear(peer.control, &message, NULL));
     assert_int_equal(uro_memif_type_of(&message), URO_MEMIF_ACK);
@@ -293,7 +293,7 @@ struct memif_peer kit_peer_up(struct uro_port *server)
     assert_int_equal(kit_ask(server, peer.control, &out, peer.wakes_server), URO_MEMIF_ACK);
     assert_int_equal(kit_ask(server, peer.control, &in, peer.wakes_client), URO_MEMIF_ACK);
     assert_int_equal(kit_ask(server, peer.control, &connect, -1), URO_MEMIF_CONNECTED);
-    assert_true(server->ops->link_up(server));
+    assert_true(uro_port_link_up(server));
     return peer;
 }
 
@@ -302,7 +302,7 @@ static struct uro_memif_message expect(struct uro_port *client, int control, uns
 {
     struct uro_memif_message message;
 
-    (void)client->ops->link_up(client);
+    (void)uro_port_link_up(client);
     assert_true(memif_peer_hear(control, &message, fd));
     assert_int_equal(uro_memif_type_of(&message), type);
     return message;
@@ -332,6 +332,6 @@ struct memif_peer kit_peer_serve(struct uro_port *client, int listener)
     assert_true(memif_peer_say(peer.control, &ack, sizeof ack, NULL, 0));
     (void)expect(client, peer.control, URO_MEMIF_CONNECT, &fd);
     assert_true(memif_peer_say(peer.control, &connected, sizeof connected, NULL, 0));
-    assert_true(client->ops->link_up(client));
+    assert_true(uro_port_link_up(client));
     return peer;
 }

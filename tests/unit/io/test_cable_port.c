@@ -46,8 +46,8 @@ static struct pair open_pair(const char *words)
 
 static void close_pair(const struct pair *pair)
 {
-    pair->one->ops->close(pair->one);
-    pair->two->ops->close(pair->two);
+    uro_port_close(pair->one);
+    uro_port_close(pair->two);
 }
 
 /* Sends a frame of 60 bytes that begins with @number. */
@@ -55,7 +55,7 @@ static void send_frame(struct uro_port *port, uint8_t number)
 {
     struct uro_tx tx = { .way = URO_TX_WIRE, .head_length = 60, .head = { number } };
 
-    port->ops->transmit(port, &tx, 1);
+    uro_port_transmit(port, &tx, 1);
 }
 
 /* Returns the first bytes of the arriving frames in order: "abc". Waits for at least @least
@@ -67,7 +67,7 @@ static const char *arrived(struct uro_port *port, uint32_t least)
     uint32_t count = 0;
 
     for (;;) {
-        uint32_t now = port->ops->receive(port, pkts, URO_PORT_BURST);
+        uint32_t now = uro_port_receive(port, pkts, URO_PORT_BURST);
         for (uint32_t i = 0; i < now; i++) {
             assert_int_equal(pkts[i].length, 60);
             assert_in_range(count, 0, sizeof text - 2);
@@ -94,7 +94,7 @@ static void cable__no_faults__frames_arrive_in_order(void **state)
     struct pair pair = open_pair("");
 
     (void)state;
-    assert_true(pair.one->ops->link_up(pair.one) && pair.two->ops->link_up(pair.two));
+    assert_true(uro_port_link_up(pair.one) && uro_port_link_up(pair.two));
     for (uint8_t number = 'a'; number <= 'f'; number++)
         send_frame(pair.one, number);
     assert_string_equal(arrived(pair.two, 6), "abcdef");
@@ -228,7 +228,7 @@ static uint32_t arrivals(const struct pair *pair)
     for (uint8_t i = 0; i < 20; i++) {
         send_frame(pair->one, i);
         struct uro_pkt pkt;
-        uint32_t count = pair->two->ops->receive(pair->two, &pkt, 1);
+        uint32_t count = uro_port_receive(pair->two, &pkt, 1);
         uro_port_release(pair->two, &pkt, count);
         arrivals |= count << i;
     }
@@ -259,11 +259,11 @@ static void cable__forked_child__has_cables_of_its_own(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        pair.one->ops->forked(pair.one);
+        uro_port_forked(pair.one);
         bool closed = fcntl(fds[0], F_GETFD) < 0 && fcntl(fds[1], F_GETFD) < 0;
         struct uro_port *one = open_end("one", "cable,name=c0");
         struct uro_port *two = open_end("two", "cable,name=c0");
-        _exit(closed && one != NULL && two != NULL && one->ops->link_up(one) ? 0 : 1);
+        _exit(closed && one != NULL && two != NULL && uro_port_link_up(one) ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
@@ -280,7 +280,7 @@ static void cable__mtu_of_a_device_is_larger__is_9600(void **state)
     (void)state;
     assert_non_null(port);
     assert_int_equal(port->mtu, 9600);
-    port->ops->close(port);
+    uro_port_close(port);
 }
 
 static void cable__unplugged__link_down_and_frames_lost(void **state)
@@ -289,7 +289,7 @@ static void cable__unplugged__link_down_and_frames_lost(void **state)
 
     (void)state;
     assert_int_equal(uro_cable_port_set("two", "plugged=no", error), 0);
-    assert_false(pair.one->ops->link_up(pair.one) || pair.two->ops->link_up(pair.two));
+    assert_false(uro_port_link_up(pair.one) || uro_port_link_up(pair.two));
     send_frame(pair.one, 'a');
     assert_int_equal(uro_cable_port_set("two", "plugged=yes", error), 0);
     send_frame(pair.one, 'b');
@@ -304,8 +304,8 @@ static void cable__peer_leaves_and_returns__up_again(void **state)
 
     (void)state;
     assert_int_equal(uro_cable_port_set("one", "loss=0", error), 0); /* and keeps its name */
-    pair.two->ops->close(pair.two);
-    assert_false(pair.one->ops->link_up(pair.one));
+    uro_port_close(pair.two);
+    assert_false(uro_port_link_up(pair.one));
     send_frame(pair.one, 'a');
     pair.two = open_end("two", "cable,name=c0");
     assert_non_null(pair.two);
@@ -321,7 +321,7 @@ static void cable__full__no_room_until_frames_are_taken(void **state)
     uint32_t sent = 0;
 
     (void)state;
-    while (pair.one->ops->room(pair.one) > 0) {
+    while (uro_port_room(pair.one) > 0) {
         send_frame(pair.one, 'a');
         sent++;
     }
@@ -329,9 +329,9 @@ static void cable__full__no_room_until_frames_are_taken(void **state)
     send_frame(pair.one, 'x');
     assert_int_equal(count_of("one", URO_CABLE_NOWHERE), 1);
     struct uro_pkt pkts[URO_PORT_BURST];
-    assert_int_equal(pair.two->ops->receive(pair.two, pkts, URO_PORT_BURST), URO_PORT_BURST);
+    assert_int_equal(uro_port_receive(pair.two, pkts, URO_PORT_BURST), URO_PORT_BURST);
     uro_port_release(pair.two, pkts, URO_PORT_BURST);
-    assert_int_equal(pair.one->ops->room(pair.one), URO_PORT_BURST / 2);
+    assert_int_equal(uro_port_room(pair.one), URO_PORT_BURST / 2);
     close_pair(&pair);
 }
 

@@ -42,7 +42,7 @@ static void connect__client_first__finds_it_when_it_comes(void **state)
 {
     (void)state;
     client = kit_open("role=client", 0);
-    assert_false(client->ops->link_up(client));
+    assert_false(uro_port_link_up(client));
     server = kit_open("role=server", 0);
     assert_true(kit_find(client, server));
     kit_works(client, server);
@@ -130,7 +130,7 @@ static void frame__sent_on_while_it_is_lent__is_whole(void **state)
         struct uro_tx tx = *kit_plain(1, sizeof octets);
         uro_tx_write(&tx, octets);
         kit_send(ways[way][0], &tx);
-        assert_int_equal(to->ops->receive(to, &pkt, 1), 1);
+        assert_int_equal(uro_port_receive(to, &pkt, 1), 1);
         assert_int_equal(pkt.length, sizeof octets);
         kit_send(to, kit_plain(2, 7000));
         assert_memory_equal(pkt.octets, octets, sizeof octets);
@@ -152,10 +152,10 @@ static void send_burst(struct uro_port *port, uint32_t first, uint32_t count)
 {
     struct uro_tx burst[URO_PORT_BURST];
 
-    assert_true(port->ops->room(port) >= count);
+    assert_true(uro_port_room(port) >= count);
     for (uint32_t i = 0; i < count; i++) /* all have the body of the last */
         burst[i] = *kit_plain(first + i, 100 + (first + i) % 700);
-    port->ops->transmit(port, burst, count);
+    uro_port_transmit(port, burst, count);
 }
 
 static uint32_t number_of(const struct uro_pkt *pkt)
@@ -177,11 +177,11 @@ static void ring__many_times_round__bursts_stay_in_order(void **state)
         uint32_t sent = 0, got = 0;
         while (got < 70000) { /* the indices have 16 bits */
             struct uro_pkt pkts[URO_PORT_BURST];
-            uint32_t room = ways[way][0]->ops->room(ways[way][0]);
+            uint32_t room = uro_port_room(ways[way][0]);
             uint32_t count = uro_rng_below(&rng, room + 1);
             send_burst(ways[way][0], sent, count);
             sent += count;
-            count = to->ops->receive(to, pkts, 1 + uro_rng_below(&rng, URO_PORT_BURST));
+            count = uro_port_receive(to, pkts, 1 + uro_rng_below(&rng, URO_PORT_BURST));
             for (uint32_t i = 0; i < count; i++)
                 assert_int_equal(number_of(&pkts[i]), got++);
             if (count > 0)
@@ -194,7 +194,7 @@ static uint32_t fill(struct uro_port *port, uint32_t first)
 {
     uint32_t sent = first;
 
-    for (uint32_t room; (room = port->ops->room(port)) > 0; sent += room)
+    for (uint32_t room; (room = uro_port_room(port)) > 0; sent += room)
         send_burst(port, sent, room);
     return sent;
 }
@@ -211,16 +211,16 @@ static void ring__full__has_no_room_until_frames_are_given_back(void **state)
         uint32_t got = 0, sent = fill(from, 0);
         assert_int_equal(sent, SMALL_RING);
         for (unsigned turn = 0; turn < 3; turn++) {
-            assert_int_equal(to->ops->receive(to, pkts, 10), 10);
-            assert_int_equal(from->ops->room(from), 0);
+            assert_int_equal(uro_port_receive(to, pkts, 10), 10);
+            assert_int_equal(uro_port_room(from), 0);
             for (uint32_t i = 0; i < 10; i++)
                 assert_int_equal(number_of(&pkts[i]), got++);
             uro_port_release(to, pkts, 10);
-            assert_int_equal(from->ops->room(from), 10);
+            assert_int_equal(uro_port_room(from), 10);
             sent = fill(from, sent);
             assert_int_equal(sent - got, SMALL_RING);
         }
-        assert_int_equal(to->ops->receive(to, pkts, URO_PORT_BURST), SMALL_RING);
+        assert_int_equal(uro_port_receive(to, pkts, URO_PORT_BURST), SMALL_RING);
         for (uint32_t i = 0; i < SMALL_RING; i++)
             assert_int_equal(number_of(&pkts[i]), got++);
         uro_port_release(to, pkts, SMALL_RING);
@@ -236,8 +236,8 @@ static void ring__sent_beyond_its_room__is_counted(void **state)
     struct uro_port *const ways[][2] = { { client, server }, { server, client } };
     for (unsigned way = 0; way < 2; way++) {
         uint32_t sent = fill(ways[way][0], 0);
-        ways[way][0]->ops->transmit(ways[way][0], kit_plain(1, 100), 1);
-        ways[way][0]->ops->transmit(ways[way][0], kit_plain(2, 4300), 1); /* longer than the MTU */
+        uro_port_transmit(ways[way][0], kit_plain(1, 100), 1);
+        uro_port_transmit(ways[way][0], kit_plain(2, 4300), 1); /* longer than the MTU */
         assert_int_equal(uro_memif_of(ways[way][0])->tx_dropped, 2);
         for (uint32_t i = 0; i < sent; i++) {
             static struct kit_frame frame;
@@ -245,7 +245,7 @@ static void ring__sent_beyond_its_room__is_counted(void **state)
             assert_int_equal(uro_get_be32(frame.octets + 14), i);
         }
         kit_works(client, server);
-        ways[way][0]->ops->transmit(ways[way][0], kit_plain(2, URO_PORT_MTU_MEMORY + 19), 1);
+        uro_port_transmit(ways[way][0], kit_plain(2, URO_PORT_MTU_MEMORY + 19), 1);
         assert_int_equal(uro_memif_of(ways[way][0])->tx_dropped, 3);
         kit_works(client, server);
     }
@@ -266,8 +266,8 @@ static void peer__leaves__link_is_down_and_comes_back(void **state)
             kit_send(comes, kit_data(1, 1024)); /* nobody takes it */
             kit_close(&comes);
             assert_true(kit_sleep_until(stays, false));
-            assert_int_equal(stays->ops->room(stays), URO_PORT_BURST);
-            stays->ops->transmit(stays, kit_plain(1, 100), 1);
+            assert_int_equal(uro_port_room(stays), URO_PORT_BURST);
+            uro_port_transmit(stays, kit_plain(1, 100), 1);
             assert_int_equal(uro_memif_of(stays)->tx_dropped, life + 1);
         }
         kit_close(&stays);

@@ -254,9 +254,9 @@ static void refused(struct uro_memif_message init, const char *reason)
     int beside = eventfd(0, EFD_CLOEXEC);
 
     assert_true(control >= 0 && beside >= 0);
-    (void)server->ops->link_up(server);
+    (void)uro_port_link_up(server);
     assert_true(memif_peer_say(control, &init, sizeof init, &beside, 1));
-    (void)server->ops->link_up(server);
+    (void)uro_port_link_up(server);
     assert_true(memif_peer_ended(control, said));
     if (strcmp(said, reason) != 0)
         fail_msg("\"%s\" is not \"%s\"", said, reason);
@@ -333,14 +333,14 @@ static void two_interfaces__one_sleeps__its_client_wakes_it(void **state)
     server = kit_open("role=server,id=1", 0);
     other = kit_open("role=server,id=2", 0);
     int control = memif_peer_call(kit_name());
-    (void)server->ops->link_up(server); /* greets it */
+    (void)uro_port_link_up(server); /* greets it */
     assert_true(uro_port_arm(other));
     assert_false(kit_wakes(other, 0));
     assert_true(memif_peer_say(control, &init, sizeof init, NULL, 0));
-    (void)server->ops->link_up(server);
+    (void)uro_port_link_up(server);
     assert_true(kit_wakes(other, 0));
     uro_port_disarm(other);
-    (void)other->ops->link_up(other);
+    (void)uro_port_link_up(other);
     assert_true(uro_port_arm(other));
     assert_false(kit_wakes(other, 0));
     assert_true(uro_port_arm(server));
@@ -358,9 +358,9 @@ static void two_interfaces__one_closes_before_it_took_its_client__it_is_told(voi
     const unsigned before = kit_fds();
     other = kit_open("role=server,id=2", 0);
     int control = memif_peer_call(kit_name());
-    (void)server->ops->link_up(server);
+    (void)uro_port_link_up(server);
     assert_true(memif_peer_say(control, &init, sizeof init, NULL, 0));
-    (void)server->ops->link_up(server);
+    (void)uro_port_link_up(server);
     assert_false(memif_peer_ended(control, said));
     kit_close(&other);
     assert_true(memif_peer_ended(control, said));

@@ -329,7 +329,7 @@ static void message__with_many_descriptors__leaves_none_behind(void **state)
         const int fds[] = { peer.memory, peer.memory, peer.memory, peer.memory,
                             peer.memory, peer.memory, peer.memory, peer.memory };
         assert_true(memif_peer_say(peer.control, &region, sizeof region, fds, count));
-        (void)server->ops->link_up(server);
+        (void)uro_port_link_up(server);
         assert_true(kit_fds() <= before);
         if (count <= 4)
             say(&peer, uro_memif_message(URO_MEMIF_CONNECT), -1);
@@ -342,15 +342,15 @@ static void client__goes_at_any_step__leaves_nothing_behind(void **state)
     (void)state;
     struct memif_peer peer = kit_peer_known(server);
     memif_peer_drop(&peer);
-    (void)server->ops->link_up(server);
+    (void)uro_port_link_up(server);
     assert_int_equal(kit_fds(), fds_before);
     peer = with_region();
     memif_peer_drop(&peer);
-    (void)server->ops->link_up(server);
+    (void)uro_port_link_up(server);
     assert_int_equal(kit_fds(), fds_before);
     peer = kit_peer_up(server);
     memif_peer_drop(&peer);
-    assert_false(server->ops->link_up(server));
+    assert_false(uro_port_link_up(server));
     assert_int_equal(kit_fds(), fds_before);
 }
 
@@ -367,7 +367,7 @@ static void client_hears(struct uro_memif_message message, const char *reason)
     client = kit_open("role=client", 0);
     int control = accept(listener, NULL, NULL);
     assert_true(memif_peer_say(control, &message, sizeof message, &beside, 1));
-    assert_false(client->ops->link_up(client));
+    assert_false(uro_port_link_up(client));
     assert_true(memif_peer_ended(control, said));
     if (strcmp(said, reason) != 0)
         fail_msg("\"%s\" is not \"%s\"", said, reason);
@@ -414,7 +414,7 @@ static void server__says_more_when_up__is_left(void **state)
     client = kit_open("role=client", 0);
     struct memif_peer peer = kit_peer_serve(client, listener);
     assert_true(memif_peer_say(peer.control, &ack, sizeof ack, NULL, 0));
-    assert_false(client->ops->link_up(client));
+    assert_false(uro_port_link_up(client));
     assert_true(memif_peer_ended(peer.control, said));
     assert_string_equal(said, "unexpected message from the server");
     memif_peer_drop(&peer);
@@ -434,7 +434,7 @@ static void server__skips_a_step__is_left(void **state)
     int control = accept(listener, NULL, NULL);
     assert_true(memif_peer_say(control, &hello, sizeof hello, NULL, 0));
     assert_true(memif_peer_say(control, &connected, sizeof connected, NULL, 0));
-    assert_false(client->ops->link_up(client));
+    assert_false(uro_port_link_up(client));
     assert_true(memif_peer_ended(control, said));
     assert_string_equal(said, "expected ACK");
     (void)close(control);
@@ -456,7 +456,7 @@ static void peer__silent__is_left_after_a_second(void **state)
     client = kit_open("role=client", 0);
     int control = accept(listener, NULL, NULL);
     uro_memif_of(client)->since -= 1000;
-    (void)client->ops->link_up(client);
+    (void)uro_port_link_up(client);
     assert_true(memif_peer_ended(control, said));
     assert_string_equal(said, "no answer for a second");
     (void)close(control);

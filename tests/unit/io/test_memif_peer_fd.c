@@ -224,7 +224,7 @@ static int call_as_stranger(const char *words)
         (void)close(go[1]);
         assert_int_equal(read(go[0], &octet, 1), 1); /* it has connected */
         for (unsigned i = 0; i < KIT_STEPS; i++)
-            (void)server->ops->link_up(server);
+            (void)uro_port_link_up(server);
         (void)!read(go[0], &octet, 1);
         (void)close(go[0]);
         return status_of(child);
@@ -272,7 +272,7 @@ static void client__stranger_listens__is_told_nothing(void **state)
         uint8_t octet;
         assert_int_equal(read(ready[0], &octet, 1), 1);
         client = kit_open("role=client,secret=treasure", 0);
-        assert_false(client->ops->link_up(client));
+        assert_false(uro_port_link_up(client));
         assert_int_equal(write(done[1], "", 1), 1);
         assert_int_equal(status_of(child), 0);
         for (unsigned i = 0; i < 2; i++)

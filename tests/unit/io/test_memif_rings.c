@@ -41,7 +41,7 @@ static void still_up(void)
 {
     char said[URO_MEMIF_REASON + 1];
 
-    assert_true(server->ops->link_up(server));
+    assert_true(uro_port_link_up(server));
     assert_false(memif_peer_ended(peer.control, said));
 }
 
@@ -102,7 +102,7 @@ static void head__ahead_of_the_ring__ends_it(void **state)
     (void)state;
     atomic_store(&peer.to_server->head, PEER_SLOTS + 1);
     assert_false(kit_take(server, &frame));
-    assert_int_equal(server->ops->room(server), URO_PORT_BURST); /* they go nowhere */
+    assert_int_equal(uro_port_room(server), URO_PORT_BURST); /* they go nowhere */
     ended(index_wrong);
 }
 
@@ -203,7 +203,7 @@ static void frame__rewritten_while_lent__keeps_its_head(void **state)
     uro_tx_write(tx, octets);
     write_body(0, octets, uro_tx_length(tx));
     to_server(0, buffer(0, uro_tx_length(tx), false));
-    assert_int_equal(server->ops->receive(server, &pkt, 1), 1);
+    assert_int_equal(uro_port_receive(server, &pkt, 1), 1);
     assert_non_null(pkt.shared);
     memcpy(before, pkt.octets, sizeof before);
     memset(peer.at + memif_peer_buffer(true, 0), 0xff, PEER_BUFFER);
@@ -224,14 +224,14 @@ static void frame__lent_when_the_peer_leaves__stays_until_given_back(void **stat
     uro_tx_write(tx, octets);
     write_body(0, octets, uro_tx_length(tx));
     to_server(0, buffer(0, uro_tx_length(tx), false));
-    assert_int_equal(server->ops->receive(server, &pkt, 1), 1);
+    assert_int_equal(uro_port_receive(server, &pkt, 1), 1);
     (void)close(peer.control);
     peer.control = -1;
-    (void)server->ops->link_up(server);
+    (void)uro_port_link_up(server);
     uro_pkt_copy(&pkt, copy, pkt.length);
     assert_memory_equal(copy, octets, pkt.length);
     uro_port_release(server, &pkt, 1);
-    assert_false(server->ops->link_up(server));
+    assert_false(uro_port_link_up(server));
 }
 
 /* The rest of the chain may arrive later. Until then the port sleeps. */
@@ -264,7 +264,7 @@ static void chain__its_sender_is_gone__the_next_ones_frame_wakes(void **state)
     to_server(0, buffer(0, 300, true));
     assert_false(kit_take(server, &frame));
     memif_peer_drop(&peer);
-    assert_false(server->ops->link_up(server));
+    assert_false(uro_port_link_up(server));
     peer = kit_peer_up(server);
     to_server(0, buffer(0, 300, false));
     assert_false(uro_port_arm(server));
@@ -305,8 +305,8 @@ static void offered__nothing__ends_it(void **state)
     (void)state;
     for (unsigned i = 0; i < URO_ARRAY_LEN(wrong); i++) {
         offer_all(wrong[i]);
-        if (server->ops->room(server) > 0)
-            server->ops->transmit(server, kit_plain(1, 1000), 1);
+        if (uro_port_room(server) > 0)
+            uro_port_transmit(server, kit_plain(1, 1000), 1);
         ended(no_frame);
         (void)stop(state);
         (void)start_server(state);
@@ -322,8 +322,8 @@ static void offered__a_buffer_and_then_none__ends_it(void **state)
                    (struct uro_memif_desc){ .length = 4096, .offset = PEER_BUFFERS });
     memif_peer_put(peer.to_client, 1,
                    (struct uro_memif_desc){ .length = 100, .offset = PEER_BUFFERS });
-    assert_true(server->ops->room(server) > 0);
-    server->ops->transmit(server, kit_plain(1, 4200), 1);
+    assert_true(uro_port_room(server) > 0);
+    uro_port_transmit(server, kit_plain(1, 4200), 1);
     assert_int_equal(atomic_load(&peer.to_client->tail), 0);
     assert_int_equal(uro_memif_of(server)->tx_dropped, 1);
     ended(no_frame);
@@ -335,8 +335,8 @@ static void offered__too_few__others_are_not_used(void **state)
     memif_peer_put(peer.to_client, 1,
                    (struct uro_memif_desc){ .length = 10, .offset = PEER_BUFFERS });
     atomic_store(&peer.to_client->head, 3);
-    assert_int_equal(server->ops->room(server), 1);
-    server->ops->transmit(server, kit_plain(1, 4200), 1);
+    assert_int_equal(uro_port_room(server), 1);
+    uro_port_transmit(server, kit_plain(1, 4200), 1);
     assert_int_equal(atomic_load(&peer.to_client->tail), 0);
     ended(no_frame);
 }
@@ -351,8 +351,8 @@ static void offered__a_buffer_shorter_than_a_frame__is_not_written_beyond(void *
         memif_peer_put(
             peer.to_client, i,
             (struct uro_memif_desc){ .length = 50, .offset = memif_peer_buffer(false, i) });
-    assert_true(server->ops->room(server) >= 2);
-    server->ops->transmit(server, both, 2);
+    assert_true(uro_port_room(server) >= 2);
+    uro_port_transmit(server, both, 2);
     assert_int_equal(atomic_load(&peer.to_client->tail), 3);
     assert_int_equal(uro_memif_slot_get(&peer.to_client->slots[1]).length, 50);
     assert_int_equal(uro_memif_slot_get(&peer.to_client->slots[1]).flags, URO_MEMIF_NEXT);
@@ -368,7 +368,7 @@ static void offered__beyond_the_ring__ends_it(void **state)
 {
     (void)state;
     atomic_store(&peer.to_client->head, PEER_SLOTS + 1);
-    (void)server->ops->room(server);
+    (void)uro_port_room(server);
     ended(index_wrong);
 }
 

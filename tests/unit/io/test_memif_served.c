@@ -66,7 +66,7 @@ static void filled__says_another_place__is_read_where_it_is(void **state)
     assert_int_equal(frame.length, 1024);
     for (unsigned i = 0; i < 1024; i++)
         assert_int_equal(frame.octets[i], 0x5a);
-    assert_true(client->ops->link_up(client));
+    assert_true(uro_port_link_up(client));
 }
 
 static void filled__longer_than_its_buffer__ends_it(void **state)
@@ -109,7 +109,7 @@ static void emptied__what_was_not_sent__ends_it(void **state)
     for (unsigned i = 0; i < URO_ARRAY_LEN(tails); i++) {
         kit_send(client, kit_plain(1, 100));
         atomic_store(&peer.to_server->tail, tails[i]);
-        (void)client->ops->room(client);
+        (void)uro_port_room(client);
         ended(index_wrong);
         (void)stop(state);
         (void)start_client(state);

@@ -30,14 +30,14 @@ static void strangers__many_and_silent__others_connect(void **state)
     for (unsigned i = 0; i < URO_ARRAY_LEN(silent); i++) {
         silent[i] = memif_peer_call(kit_name());
         assert_true(silent[i] >= 0);
-        (void)server->ops->link_up(server);
+        (void)uro_port_link_up(server);
     }
     assert_int_equal(kit_fds(), before + 40 + 16);
     client = kit_open("role=client", 0);
     assert_true(kit_meet(client, server));
     for (unsigned i = 0; i < URO_ARRAY_LEN(silent); i++)
         (void)close(silent[i]);
-    (void)server->ops->link_up(server);
+    (void)uro_port_link_up(server);
     kit_works(client, server);
     assert_true(uro_port_arm(server));
     assert_false(kit_wakes(server, 0));
@@ -64,7 +64,7 @@ static void stranger__no_descriptor_is_left__is_told_and_wakes_nobody(void **sta
         none.rlim_cur = (unsigned)lowest;
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
         bool armed = uro_port_arm(server);
-        (void)server->ops->link_up(server);
+        (void)uro_port_link_up(server);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
         assert_true(armed);
         assert_false(kit_wakes(server, 0));

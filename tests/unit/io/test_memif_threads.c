@@ -39,7 +39,7 @@ static void *serve(void *argument)
 
     while (port != NULL && !atomic_load(&stopping)) {
         struct uro_pkt pkts[URO_PORT_BURST];
-        uint32_t count = port->ops->receive(port, pkts, URO_PORT_BURST);
+        uint32_t count = uro_port_receive(port, pkts, URO_PORT_BURST);
         if (count > 0) {
             for (uint32_t i = 0; i < count; i++)
                 atomic_fetch_add(&failed, pkts[i].octets[20] != side);
@@ -47,13 +47,13 @@ static void *serve(void *argument)
             atomic_fetch_add(&got[side], count);
             continue;
         }
-        (void)port->ops->link_up(port);
+        (void)uro_port_link_up(port);
         if (uro_port_arm(port))
             (void)kit_wakes(port, 100);
         uro_port_disarm(port);
     }
     if (port != NULL)
-        port->ops->close(port);
+        uro_port_close(port);
     return NULL;
 }
 
@@ -62,9 +62,9 @@ static void send_all(struct uro_port *port, unsigned side, unsigned already)
     const struct uro_tx tx = { .head_length = 64, .head = { [20] = (uint8_t)side } };
 
     for (unsigned sent = 0; sent < FRAMES;) {
-        uint32_t room = port->ops->room(port);
+        uint32_t room = uro_port_room(port);
         if (room > 0)
-            port->ops->transmit(port, &tx, 1), sent++;
+            uro_port_transmit(port, &tx, 1), sent++;
         else
             (void)sched_yield();
     }
@@ -79,12 +79,12 @@ static void *come_and_go(void *argument)
     for (unsigned life = 0; life < LIVES && atomic_load(&failed) == 0; life++) {
         struct uro_port *port = open_side("client", side);
         int stranger = memif_peer_call(kit_name());
-        while (port != NULL && !port->ops->link_up(port) && atomic_load(&failed) == 0)
+        while (port != NULL && !uro_port_link_up(port) && atomic_load(&failed) == 0)
             (void)sched_yield();
         if (port != NULL && atomic_load(&failed) == 0)
             send_all(port, side, life * FRAMES);
         if (port != NULL)
-            port->ops->close(port);
+            uro_port_close(port);
         if (stranger >= 0)
             (void)close(stranger);
     }

@@ -210,11 +210,11 @@ static void no_right_to_raw_sockets__ident_full_says_so(void **state)
     set_right_to_raw_sockets(true);
     assert_non_null(any);
     assert_null(uro_udp_of(any)->socks[0].raw_tap);
-    any->ops->close(any);
+    uro_port_close(any);
     full = open_port("udp,hub=no,ident=full", error);
     assert_non_null(full);
     assert_non_null(uro_udp_of(full)->socks[0].raw_tap);
-    full->ops->close(full);
+    uro_port_close(full);
 }
 
 static void ip_id__another_word__the_three_are_named(void **state)

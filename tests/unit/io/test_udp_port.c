@@ -65,7 +65,7 @@ static int stop(void **state)
 {
     (void)state;
     said_end(said);
-    port->ops->close(port);
+    uro_port_close(port);
     return 0;
 }
 
@@ -100,8 +100,8 @@ static void send_a_packet(void)
 
     tx.head_length = (uint16_t)(make_frame(&frame, octets) - URO_ICRC_LEN);
     memcpy(tx.head, octets, tx.head_length);
-    assert_true(port->ops->room(port) > 0);
-    port->ops->transmit(port, &tx, 1);
+    assert_true(uro_port_room(port) > 0);
+    uro_port_transmit(port, &tx, 1);
 }
 
 static void send_to_nobody(void)
@@ -123,7 +123,7 @@ static void receive_nothing(void)
 {
     struct uro_pkt pkts[ROOM];
 
-    assert_int_equal(port->ops->receive(port, pkts, ROOM), 0);
+    assert_int_equal(uro_port_receive(port, pkts, ROOM), 0);
     assert_false(wakes());
 }
 
@@ -198,7 +198,7 @@ static void join_group(const char *name)
     struct uro_gid group;
 
     assert_true(uro_gid_parse(name, &group));
-    port->ops->groups(port, &group, 1);
+    uro_port_groups(port, &group, 1);
 }
 
 static void packet_to_a_group__wakes(void **state)
@@ -253,7 +253,7 @@ static void groups__packets_wait_at_each__are_looked_at_in_turn(void **state)
 
     (void)state;
     assert_true(uro_gid_parse("239.77.0.1", &gids[0]) && uro_gid_parse("239.77.0.2", &gids[1]));
-    port->ops->groups(port, gids, 2);
+    uro_port_groups(port, gids, 2);
     const struct uro_sock *first = uro_groups_next(groups);
     assert_ptr_not_equal(uro_groups_next(groups), first);
     assert_ptr_equal(uro_groups_next(groups), first);
@@ -271,7 +271,7 @@ static void group_that_another_process_has__is_joined(void **state)
 
     (void)state;
     assert_true(uro_gid_parse("239.77.0.1", &group));
-    port->ops->groups(port, &group, 1);
+    uro_port_groups(port, &group, 1);
     other->epoll = udp->groups.epoll;
     uro_groups_set(other, &group, 1, udp->socks, udp->sock_count, &udp->options);
     assert_int_equal(other->count, 1);
@@ -299,13 +299,13 @@ static void group__no_address_of_its_kind__is_said_once_and_costs_no_descriptor(
     int unused = dup(0);
     (void)close(unused);
     for (int i = 0; i < 2; i++)
-        port->ops->groups(port, &v6, 1);
+        uro_port_groups(port, &v6, 1);
     assert_int_equal(udp->groups.count, 0);
     assert_string_equal(said_words(said),
                         "uroce: group ff02::77:1 over UDP: Cannot assign requested address\n");
     int epoll = udp->groups.epoll;
     udp->groups.epoll = -1; /* the kernel has no room for one more */
-    port->ops->groups(port, &v4, 1);
+    uro_port_groups(port, &v4, 1);
     udp->groups.epoll = epoll;
     assert_int_equal(udp->groups.count, 0);
     int now = dup(0);
@@ -325,14 +325,14 @@ static void group_in_the_place_of_another__is_joined(void **state)
         (void)snprintf(text, sizeof text, "239.77.1.%u", i);
         assert_true(uro_gid_parse(text, &gids[i]));
     }
-    port->ops->groups(port, gids, URO_PORT_GROUPS_MAX);
+    uro_port_groups(port, gids, URO_PORT_GROUPS_MAX);
     assert_int_equal(groups->count, URO_PORT_GROUPS_MAX);
     assert_true(uro_gid_parse("239.77.2.1", &gids[5]));
-    port->ops->groups(port, gids, URO_PORT_GROUPS_MAX);
+    uro_port_groups(port, gids, URO_PORT_GROUPS_MAX);
     assert_int_equal(groups->count, URO_PORT_GROUPS_MAX);
     assert_true(uro_gid_equal(&groups->all[groups->count - 1].sock.address, &gids[5]));
     assert_string_equal(said_words(said), "");
-    port->ops->groups(port, gids, 0);
+    uro_port_groups(port, gids, 0);
     assert_int_equal(groups->count, 0);
 }
 
