@@ -6,7 +6,7 @@
 
 #include <rte_mbuf.h>
 
-#include "io/packet/ring.h"
+#include "io/packet/socket.h"
 
 struct uro_control {
     int fd; /* -1: none */

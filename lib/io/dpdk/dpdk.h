@@ -22,7 +22,6 @@
 #include "io/dpdk/source.h"
 #include "io/dpdk/wait.h"
 #include "io/dpdk/xdp.h"
-#include "io/kernel/icmp_suppress.h"
 #include "io/kernel/iface.h"
 
 #define URO_DPDK_BACKLOG_MAX URO_PORT_BURST

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* iface.h - the state of the kernel interface of a port. Follows the interface when it is
- * renamed. */
+/* iface.h - the kernel interface of a port: its state, which is followed when the interface is
+ * renamed, and how the kernel is kept from answering RoCE packets with ICMP errors. */
 #pragma once
 
 #include "base/defs.h"
+#include "engine/port.h"
 #include "wire/gid.h"
 
 #define URO_IFACE_NAME_MAX 32u
@@ -43,3 +44,23 @@ void uro_iface_close(struct uro_iface *iface);
 
 /* Returns whether the interface can pass frames now. Follows an interface that is renamed. */
 bool uro_iface_running(struct uro_iface *iface);
+
+/* ---- ICMP errors --------------------------------------------------------- */
+
+/* If the kernel has our address, too, it also receives every RoCE packet. It finds no socket at UDP
+ * port 4791 and sends the peer ICMP port unreachable. A socket on that port that receives nothing
+ * prevents this. The kernel still answers ARP, neighbour solicitations and pings for the address,
+ * as uroce does. The peer gets two equal answers, which is harmless. */
+
+#define URO_ICMP_SUPPRESS_MAX 16u
+
+struct uro_icmp_suppress {
+    uint32_t count;
+    int sockets[URO_ICMP_SUPPRESS_MAX];
+};
+
+/* Opens the sockets in the current network namespace. @interface: index of the interface, for
+ * link-local addresses. */
+void uro_icmp_suppress_start(struct uro_icmp_suppress *quiet, const struct uro_port_config *config,
+                             uint32_t interface);
+void uro_icmp_suppress_stop(struct uro_icmp_suppress *quiet);

@@ -4,18 +4,16 @@
  *
  *   port.c    opens and closes the port; sleeping
  *   link_options.c  name and options of a link
- *   socket.c  the socket and its filter
- *   ring.c    the memory in which the kernel stores received frames
+ *   socket.c  the socket, its filter, and the ring in which the kernel stores received frames
  *   rx.c      receives frames
  *   tx.c      sends frames
  */
 #pragma once
 
 #include "engine/port.h"
-#include "io/kernel/icmp_suppress.h"
 #include "io/kernel/iface.h"
-#include "io/packet/ring.h"
 #include "io/packet/rx.h"
+#include "io/packet/socket.h"
 #include "io/packet/tx.h"
 
 /* Options of a link. 0: the port chooses. */

@@ -8,7 +8,7 @@
 
 #include "core/pkt.h"
 #include "engine/port.h"
-#include "io/packet/ring.h"
+#include "io/packet/socket.h"
 
 #define URO_PACKET_WHOLE 512u /* shorter packets are always copied */
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* socket.h - a packet socket on one interface, and its filter. */
+/* socket.h - a packet socket on one interface, its filter, and its ring of received frames. */
 #pragma once
+
+#include <linux/virtio_net.h>
 
 #include "base/defs.h"
 
@@ -26,3 +28,62 @@ uint32_t uro_packet_socket_drops(int fd);
 /* Clears the socket error that an interface leaves when it goes down. The error would wake a
  * sleeping thread again and again. */
 void uro_packet_socket_forget_error(int fd);
+
+/* ---- the receive ring -------------------------------------------------- */
+
+/* The memory in which the kernel stores received frames: PACKET_RX_RING, TPACKET_V2 (packet(7)).
+ *
+ * A slot belongs to the kernel until it has a frame. Then it belongs to us until we return it.
+ * Slots are returned in order. */
+
+struct uro_packet_ring {
+    uint8_t *memory; /* NULL: no ring */
+    size_t size;
+    uint32_t slot; /* octets */
+    uint32_t slots;
+    uint32_t block; /* octets; no slot crosses the border of a block */
+    bool described; /* in front of each frame is a virtio header: checksum and segmentation */
+    uint32_t next;  /* next slot to read */
+    uint32_t done;  /* next slot to return */
+    uint32_t held;  /* slots taken and not returned yet */
+    bool moved;     /* a frame was taken since the last look_for_drops(), which clears it */
+};
+
+struct uro_packet_slot {
+    uint8_t *frame;
+    uint32_t length;  /* length of the frame */
+    uint32_t here;    /* octets of the frame that are in the slot */
+    uint32_t segment; /* UDP payload of each coalesced packet, octets; 0: single frame */
+    bool odd;         /* cannot be read: coalesced but not UDP, or a tag that is not 802.1Q */
+    bool unsummed;    /* the UDP checksum is missing, or the kernel has verified it */
+    bool tagged;      /* the kernel removed an 802.1Q tag; restored unless coalesced */
+    uint16_t tag;
+};
+
+/* Gives the socket a ring with slots of about @slot octets (framesz=), about @slots of them.
+ * @block: size of a block (blocksz=); 0: chosen. The socket is not bound yet. Returns 0 or
+ * -errno. */
+URO_NODISCARD int uro_packet_ring_open(struct uro_packet_ring *ring, int fd, uint32_t slot,
+                                       uint32_t slots, uint32_t block, bool described);
+void uro_packet_ring_close(struct uro_packet_ring *ring);
+
+/* Replaces the ring with an empty ring of the same sizes. No slot may be held. This is necessary
+ * after a frame that the kernel cannot describe, such as coalesced packets of a protocol that
+ * virtio does not know: its slot stays marked as being filled, and nothing is received any more.
+ * Returns 0, or -errno when there is no ring now. */
+URO_NODISCARD int uro_packet_ring_renew(struct uro_packet_ring *ring, int fd);
+
+/* Takes the next frame; returns false when there is none. Its slot belongs to us until it is
+ * returned. */
+bool uro_packet_ring_take(struct uro_packet_ring *ring, struct uro_packet_slot *slot);
+/* Returns whether there is a frame. */
+bool uro_packet_ring_waits(const struct uro_packet_ring *ring);
+/* Returns the oldest @count slots to the kernel. */
+void uro_packet_ring_give(struct uro_packet_ring *ring, uint32_t count);
+
+/* The kind of coalesced UDP packets in struct virtio_net_hdr, which describes frames between a
+ * packet socket and the kernel (PACKET_VNET_HDR). Kernel headers before Linux 6.2 do not define it
+ * (virtio 1.3, 5.1.6). */
+#ifndef VIRTIO_NET_HDR_GSO_UDP_L4
+#define VIRTIO_NET_HDR_GSO_UDP_L4 5
+#endif

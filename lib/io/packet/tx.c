@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/packet/virtio.h"
+#include "io/packet/socket.h"
 #include "wire/gso.h"
 
 #define SHORTEST                                                                                   \
