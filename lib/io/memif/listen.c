@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* listen.c - see listen.h. */
+/* listen.c - the sockets of servers: see memif.h. */
 #define _GNU_SOURCE /* accept4 */
-#include "io/memif/listen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "io/memif/connect.h"
 #include "io/memif/control.h"
+#include "io/memif/memif.h"
 
 #define STRANGERS                                                                                  \
     16u /* connections that have not sent INIT yet; a further connection replaces the oldest */

@@ -8,18 +8,15 @@
  *   port.c     opens and closes the port; sleeping
  *   link_options.c  name and options of a link
  *   proto.h    the protocol's messages and rings
- *   control.c  messages between the two sides
+ *   control.c  messages between the two sides; how they connect and disconnect
  *   peer_fd.c  descriptors that the other side sent
  *   listen.c   server sockets, which several interfaces of a process may share
- *   connect.c  how the two sides connect and disconnect
- *   memory.c   the shared memory
- *   queue.c    receives and sends frames
+ *   queue.c    the shared memory and its rings: receives and sends frames
  */
 #pragma once
 
 #include "engine/port.h"
 #include "io/memif/control.h"
-#include "io/memif/memory.h"
 #include "io/memif/peer_fd.h"
 #include "io/memif/proto.h"
 
@@ -51,6 +48,14 @@ enum uro_memif_step {
     URO_MEMIF_AWAITS_CONNECTED,
     URO_MEMIF_LEARNS, /* server: receives the regions and rings */
     URO_MEMIF_UP,
+};
+
+#define URO_MEMIF_REGIONS 16u
+
+struct uro_memif_region {
+    uint8_t *at; /* NULL: none */
+    size_t size;
+    int fd; /* client: the file, to be sent to the server; else -1 */
 };
 
 /* One ring. The other side can write only what is in shared memory. */
@@ -117,6 +122,84 @@ static inline bool uro_memif_is_up(const struct uro_memif *memif)
 {
     return memif->step == URO_MEMIF_UP;
 }
+
+/* ---- control.c: the connection; nothing here waits ----------------------------- */
+
+/* Advances the connection: connects, handles messages, and disconnects when the other side has gone
+ * or broken the protocol. Does nothing while frames are lent, because they are in the shared
+ * memory. */
+void uro_memif_tend(struct uro_memif *memif);
+
+int64_t uro_memif_now_ms(void);
+
+/* Ends the connection, if there is one, and sends @reason to the other side. */
+void uro_memif_leave(struct uro_memif *memif, const char *reason);
+/* Closes a forked child's copy of the connection. The parent continues to use it, and the other
+ * side notices nothing. */
+void uro_memif_leave_forked(struct uro_memif *memif);
+
+/* ---- listen.c: the sockets of servers --------------------------------------- */
+
+/* The interfaces of a process may share a socket, each with its own id. Different threads may run
+ * these interfaces. */
+
+/* Starts listening for @memif. Returns 0, or -1 with a sentence in @error. Also returns 0 when
+ * another process listens there and @memif waits for the name: call uro_memif_listen_again()
+ * later. */
+URO_NODISCARD int uro_memif_listen(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX]);
+/* Tries to listen again, at most twice a second. Returns true when @memif listens. */
+bool uro_memif_listen_again(struct uro_memif *memif);
+void uro_memif_unlisten(struct uro_memif *memif);
+/* Closes the copies of the sockets in a forked child. The parent continues to listen. */
+void uro_memif_listen_forked(struct uro_memif *memif);
+
+/* Handles the clients at the socket. Returns the descriptor of a client for @memif, or -1. This
+ * client has sent a valid INIT, which the caller must acknowledge. Other clients are refused until
+ * uro_memif_free(). */
+int uro_memif_accept(struct uro_memif *memif);
+void uro_memif_free(struct uro_memif *memif);
+
+/* Returns a descriptor that is readable when uro_memif_accept() has work. -1 while @memif waits for
+ * the name. */
+int uro_memif_listen_fd(const struct uro_memif *memif);
+
+/* Writes the address of a memif's socket. Returns its length. */
+struct sockaddr_un;
+uint32_t uro_memif_address(const struct uro_memif_options *options, struct sockaddr_un *address);
+
+/* ---- queue.c: the memory that both sides share -------------------------------- */
+
+/* The client makes the memory, the server maps it. Any process that can reach the socket may be the
+ * client of a server. So the server checks all offsets, and the client's file must be sealed
+ * against shrinking: otherwise an access could end the server's process. */
+
+/* Makes the client's region, filled with zeros. Returns false when there is no memory. */
+URO_NODISCARD bool uro_memif_region_make(struct uro_memif_region *region, size_t size);
+
+/* Maps @size octets of the file @fd for the server. @fd remains property of the caller. Returns
+ * NULL, or the reason for failure. */
+URO_NODISCARD const char *uro_memif_region_map(struct uro_memif_region *region, int fd,
+                                               uint64_t size);
+
+/* Populates the mapping, so that the first frames are as fast as the others. Takes 3 ms for 9
+ * MB. */
+void uro_memif_region_populate(const struct uro_memif_region *region);
+
+void uro_memif_region_drop(struct uro_memif_region *region);
+
+/* Returns the address of @length octets at @offset of @region, or NULL when they are not inside a
+ * region. */
+static inline uint8_t *uro_memif_region_find(
+    const struct uro_memif_region regions[static URO_MEMIF_REGIONS], uint32_t region,
+    uint32_t offset, uint32_t length)
+{
+    if (region >= URO_MEMIF_REGIONS || regions[region].at == NULL ||
+        regions[region].size < length || regions[region].size - length < offset)
+        return NULL;
+    return regions[region].at + offset;
+}
+
+/* ---- link_options.c, port.c ------------------------------------------------------- */
 
 /* Reads the options of @link. @frame_max: the longest frame in bytes. Returns 0, or -1 with a
  * sentence in @error. */

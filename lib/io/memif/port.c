@@ -10,9 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "io/memif/connect.h"
 #include "io/memif/control.h"
-#include "io/memif/listen.h"
 #include "io/memif/memif.h"
 #include "io/memif/queue.h"
 

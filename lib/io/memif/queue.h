@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* queue.h - the rings of a memif: receives and sends frames.
+/* queue.h - the rings of a memif: receives and sends frames. memif.h has the memory of the rings.
  *
  * The other side may write to shared memory at any time. So everything is copied before it is
  * checked: descriptors, and the headers of each frame. Only the payload of data packets for a queue

@@ -22,7 +22,7 @@ CODE_RULES = [
     (CALL % r"hton[sl]|ntoh[sl]|htobe\d+|be\d+toh|htole\d+|le\d+toh|bswap_\d+|__builtin_bswap\d+",
      r"(lib|app)/", r"lib/wire/bytes\.h", "uro_get_be16() and its kin in wire/bytes.h"),
     (CALL % r"clock_gettime|gettimeofday|time|clock|__?rdtsc|rte_rdtsc\w*|rte_get_\w*cycles",
-     r"lib/", r"lib/host/clock\.[ch]|lib/io/(memif/connect|cable/port)\.c",
+     r"lib/", r"lib/host/clock\.[ch]|lib/io/(memif/control|cable/port)\.c",
      "time is an argument; uro_device_now() reads the clock"),
     (CALL % r"rand|srand|rand_r|random|srandom|[del]rand48",
      r"(lib|app|tests)/", None, "uro_rng_u32() of base/rng.h, with a seed that is printed"),
