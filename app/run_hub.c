@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "host/host.h"
-#include "io/udp/hub_directory.h"
+#include "io/udp/hub.h"
 #include "run.h"
 
 #define IDLE_SECONDS "10" /* longer than a test needs to start its second process */

@@ -39,7 +39,7 @@ def within(space: str):
 
 def places() -> list[pathlib.Path]:
     """Returns the directories in which processes that share an address may meet
-    (lib/io/udp/hub_directory.h), of this user and of a plain user."""
+    (lib/io/udp/hub.h), of this user and of a plain user."""
     runtime = [os.environ["XDG_RUNTIME_DIR"]] if "XDG_RUNTIME_DIR" in os.environ else []
     users = {os.geteuid(), pairs.NOBODY}
     names = [f"{place}/uroce" for place in (*runtime, *(f"/run/user/{user}" for user in users))]

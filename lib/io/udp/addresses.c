@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* addresses.c - see addresses.h. */
-#define _DEFAULT_SOURCE /* IFF_UP */
-#include "io/udp/addresses.h"
+/* addresses.c - whether the addresses of a port are usable: see udp.h. */
+#define _GNU_SOURCE /* IFF_UP, and struct mmsghdr of udp.h */
+#include "io/udp/udp.h"
 
 #include <errno.h>
 #include <ifaddrs.h>

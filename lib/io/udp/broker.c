@@ -1,15 +1,347 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* broker.c - see broker.h: which member gets a datagram, and what the network reported. */
+/* broker.c - see broker.h: the sockets of a shared address, the processes that have them, and which
+ * of these processes gets a datagram or a report of the network. */
+#define _GNU_SOURCE /* accept4, struct ucred */
 #include "io/udp/broker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <linux/filter.h>
+
 #include "wire/ext.h"
+
+#define BACKLOG   64
+#define TRIES     2000u  /* 1 ms apart, while the previous broker ends */
+#define HELD_MOST 65536u /* more packets and reports than a socket's buffer holds */
+
+/* ---- sockets ------------------------------------------------------------ */
+
+/* Attaches the filter that chooses the socket of a packet by the share in its destination QPN.
+ * Packets without a destination QPN, and those whose share has no socket, go to the broker. */
+static bool attach_filter(int sock)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, URO_HUB_AT_QPN),
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 8 - URO_SHARE_BITS),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, URO_SHARES - 1, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    const struct sock_fprog program = { .len = URO_ARRAY_LEN(code), .filter = code };
+
+    return setsockopt(sock, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0;
+}
+
+void uro_broker_close(struct uro_broker *broker)
+{
+    for (uint32_t share = 0; share < URO_SHARES; share++) {
+        if (broker->socks[share] >= 0)
+            (void)close(broker->socks[share]);
+        if (broker->members[share].fd >= 0)
+            (void)close(broker->members[share].fd);
+        free(broker->members[share].services);
+    }
+    uro_broker_disconnect_close(broker->disconnect);
+    if (broker->listener >= 0)
+        (void)close(broker->listener);
+    if (broker->spare >= 0)
+        (void)close(broker->spare);
+    if (broker->lock < 0)
+        return;
+    (void)unlink(broker->name.sun_path);
+    uro_hub_directory_unlock(broker->lock, broker->lock_path);
+}
+
+/* Opens the sockets of all shares. Returns false with a sentence in @error on failure. */
+static bool open_socks(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
+{
+    /* The kernel numbers the sockets in the order of their bind(). The filter must be attached
+     * before the second bind(): without it the kernel spreads packets at random. */
+    for (uint32_t share = 0; share <= URO_BROKER_MEMBERS; share++) {
+        broker->socks[share] = uro_sock_bind(&broker->address, true, error);
+        if (broker->socks[share] < 0)
+            return false;
+        if (share == 0 && !attach_filter(broker->socks[0])) {
+            (void)snprintf(
+                error, URO_PORT_ERROR_MAX,
+                "the kernel refuses the filter that shares a port between processes: %s; write "
+                "hub=no in the link to use the address from one process",
+                strerror(errno));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Returns whether the other broker, which has the lock, serves. A broker that serves accepts this
+ * connection, finds it ended, restarts its idle time, and closes it. A broker that is starting or
+ * ending refuses or resets the connection. A broker that does not react within the timeout still
+ * has the address. */
+static bool other_serves(const struct sockaddr_un *name)
+{
+    const struct timeval patience = { .tv_sec = 2 };
+    char octet;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return true;
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    bool serves = connect(fd, (const struct sockaddr *)name, sizeof *name) == 0 &&
+                  shutdown(fd, SHUT_WR) == 0 && recv(fd, &octet, sizeof octet, 0) == 0;
+    int why = errno;
+    (void)close(fd);
+    return serves || (why != ECONNREFUSED && why != ECONNRESET && why != ENOENT);
+}
+
+/* Takes the lock of the address in that directory. Returns 1 with the lock, 0 when another broker
+ * has it and serves, or -errno: -ENAMETOOLONG, or -EWOULDBLOCK when the other broker neither serves
+ * nor ends. */
+static int lock_there(struct uro_broker *broker, const struct uro_hub_directory *directory)
+{
+    const struct timespec nap = { .tv_nsec = 1000000 };
+
+    if (!uro_hub_address(directory, &broker->address, &broker->name) ||
+        !uro_hub_directory_path(directory, "hub", &broker->address, ".lock", broker->lock_path) ||
+        !uro_hub_directory_path(directory, "users", &broker->address, "", broker->users_path))
+        return -ENAMETOOLONG;
+    for (unsigned i = 0; i < TRIES; i++) {
+        broker->lock = uro_hub_directory_lock(broker->lock_path, false);
+        if (broker->lock >= 0)
+            return 1;
+        if (broker->lock != -EWOULDBLOCK)
+            return broker->lock;
+        if (other_serves(&broker->name))
+            return 0;
+        (void)nanosleep(&nap, NULL);
+    }
+    return -EWOULDBLOCK;
+}
+
+/* Takes the lock in the first usable directory, unless another broker has the lock in any
+ * directory. Returns as lock_there(). -ENOENT: there is no directory. -EPERM: another user owns or
+ * may write to the only directory, which is copied to @directory. */
+static int lock_anywhere(struct uro_broker *broker, struct uro_hub_directory *directory)
+{
+    int result = -ENOENT;
+
+    for (unsigned number = 0; number < URO_HUB_DIRECTORY_PLACES; number++) {
+        if (uro_hub_directory_find(directory, number, false) != 0)
+            continue;
+        result = lock_there(broker, directory);
+        if (result == 0 || result == -EWOULDBLOCK)
+            return result;
+        if (result == 1)
+            uro_hub_directory_unlock(broker->lock, broker->lock_path);
+        broker->lock = -1;
+    }
+    result = -ENOENT;
+    for (unsigned number = 0; number < URO_HUB_DIRECTORY_PLACES && result < 0; number++) {
+        struct uro_hub_directory place;
+        int found = uro_hub_directory_find(&place, number, true);
+        if (found == 0)
+            uro_hub_directory_sweep(&place);
+        if (found == 0)
+            found = lock_there(broker, &place);
+        if (found == 0 || found == 1 || result == -ENOENT)
+            result = found;
+        if (found == -EPERM)
+            *directory = place;
+    }
+    return result;
+}
+
+/* Writes the reason why no directory can be used. Returns -1. */
+static int explain_place(int why, const struct uro_hub_directory *directory,
+                         char error[static URO_PORT_ERROR_MAX])
+{
+    if (why == -EPERM)
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "%.100s belongs to another user, or others may write to it; set "
+                       "XDG_RUNTIME_DIR to a directory of your own",
+                       directory->directory);
+    else if (why == -ENOENT || why == -ENAMETOOLONG)
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "no directory can hold the hub's socket; set XDG_RUNTIME_DIR to a directory "
+                       "of your own with a short path");
+    else if (why == -EWOULDBLOCK)
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "another hub has this address but does not answer; end it (pgrep -af 'uroce "
+                       "hub')");
+    else
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "%s", strerror(-why));
+    return -1;
+}
+
+/* Makes the socket where processes ask for a share. Returns as uro_broker_open(). */
+static int open_listener(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
+{
+    struct uro_hub_directory directory = { 0 };
+    int result = lock_anywhere(broker, &directory);
+
+    if (result == 0)
+        return 0;
+    if (result < 0)
+        return explain_place(result, &directory, error);
+    if (other_serves(&broker->name)) { /* the lock file of a running broker was removed */
+        uro_hub_directory_unlock(broker->lock, broker->lock_path);
+        broker->lock = -1;
+        return 0;
+    }
+    (void)unlink(broker->name.sun_path); /* left by a broker that was killed */
+    broker->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (broker->listener >= 0 &&
+        bind(broker->listener, (const struct sockaddr *)&broker->name, sizeof broker->name) == 0 &&
+        listen(broker->listener, BACKLOG) == 0) {
+        broker->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        return 1;
+    }
+    return explain_place(-errno, &directory, error);
+}
+
+/* Returns whether a program that `uroce run` started is alive. */
+static bool has_users(const struct uro_broker *broker)
+{
+    int fd = uro_hub_directory_lock(broker->users_path, false);
+
+    if (fd < 0)
+        return fd == -EWOULDBLOCK;
+    uro_hub_directory_unlock(fd, broker->users_path);
+    return false;
+}
+
+/* ---- members ------------------------------------------------------------ */
+
+static bool same_user(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+/* Drops packets and errors that are still queued for the previous member, and resets SO_BUSY_POLL
+ * to the value of @untouched, a socket that no member had. */
+static void clear(int sock, int untouched)
+{
+    uint8_t octet;
+    int us;
+    socklen_t length = sizeof us;
+
+    for (unsigned i = 0; i < HELD_MOST; i++) {
+        if (recv(sock, &octet, sizeof octet, MSG_DONTWAIT | MSG_TRUNC) < 0 && errno == EAGAIN)
+            break;
+        (void)recv(sock, &octet, sizeof octet, MSG_ERRQUEUE | MSG_DONTWAIT);
+    }
+    if (getsockopt(untouched, SOL_SOCKET, SO_BUSY_POLL, &us, &length) == 0)
+        (void)setsockopt(sock, SOL_SOCKET, SO_BUSY_POLL, &us, sizeof us);
+}
+
+static uint32_t choose_share(const struct uro_broker *broker, uint32_t wanted)
+{
+    if (wanted != 0)
+        return wanted <= URO_BROKER_MEMBERS && broker->members[wanted].fd < 0 ? wanted : 0;
+    for (uint32_t share = 1; share <= URO_BROKER_MEMBERS; share++)
+        if (broker->members[share].fd < 0)
+            return share;
+    return 0;
+}
+
+static bool answer(int fd, enum uro_hub_kind kind, uint32_t share, int sock)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof sock)] = { 0 };
+    struct uro_hub_header header = { .version = URO_HUB_VERSION,
+                                     .kind = (uint32_t)kind,
+                                     .share = share };
+    struct iovec octets = { &header, sizeof header };
+    struct msghdr message = { .msg_iov = &octets, .msg_iovlen = 1 };
+
+    if (kind == URO_HUB_WELCOME) {
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+        struct cmsghdr *at = CMSG_FIRSTHDR(&message);
+        at->cmsg_level = SOL_SOCKET;
+        at->cmsg_type = SCM_RIGHTS;
+        at->cmsg_len = CMSG_LEN(sizeof sock);
+        memcpy(CMSG_DATA(at), &sock, sizeof sock);
+    }
+    return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof header;
+}
+
+/* Receives HELLO from a process that has connected. Returns false when HELLO does not come within a
+ * second or is not valid. */
+static bool hear_hello(int fd, struct uro_hub_header *hello)
+{
+    const struct timeval patience = { .tv_sec = 1 };
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    return same_user(fd) && recv(fd, hello, sizeof *hello, 0) == (ssize_t)sizeof *hello &&
+           hello->version == URO_HUB_VERSION && hello->kind == URO_HUB_HELLO;
+}
+
+/* Refuses a connection when no file descriptor is left. The listener would stay readable, so the
+ * spare descriptor is closed to accept the connection and send the refusal. */
+static void send_away(struct uro_broker *broker)
+{
+    const struct timespec nap = { .tv_nsec = 50000000 };
+    struct uro_hub_header hello;
+
+    if (broker->spare >= 0)
+        (void)close(broker->spare);
+    int fd = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        (void)nanosleep(&nap, NULL); /* no descriptor is left in the whole system */
+    else if (hear_hello(fd, &hello))
+        (void)answer(fd, URO_HUB_NO_DESCRIPTOR, 0, -1);
+    if (fd >= 0)
+        (void)close(fd);
+    broker->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Accepts a process that asks for a share. Waits for its request for a second at most. */
+static void welcome(struct uro_broker *broker)
+{
+    int fd = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC);
+    struct uro_hub_header hello;
+
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        send_away(broker);
+    if (fd < 0)
+        return;
+    if (!hear_hello(fd, &hello)) {
+        (void)close(fd);
+        return;
+    }
+    uint32_t share = choose_share(broker, hello.share);
+    if (share != 0)
+        clear(broker->socks[share], broker->socks[0]);
+    if (!answer(fd, share != 0 ? URO_HUB_WELCOME : URO_HUB_FULL, share, broker->socks[share]) ||
+        share == 0) {
+        (void)close(fd);
+        return;
+    }
+    broker->members[share].fd = fd;
+    broker->member_count++;
+}
+
+/* Removes a process that has gone. */
+static void dismiss(struct uro_broker *broker, uint32_t share)
+{
+    struct uro_broker_member *member = &broker->members[share];
+
+    (void)close(member->fd);
+    free(member->services);
+    *member = (struct uro_broker_member){ .fd = -1 };
+    broker->member_count--;
+    uro_broker_disconnect_begin(broker, share);
+}
 
 /* ---- which member a datagram is for --------------------------------------- */
 
@@ -206,7 +538,7 @@ static void from_member(struct uro_broker *broker, uint32_t share)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got < (ssize_t)sizeof header || header.version != URO_HUB_VERSION) {
-        uro_broker_dismiss(broker, share);
+        dismiss(broker, share);
         return;
     }
     uint32_t octets = (uint32_t)got - (uint32_t)sizeof header;
@@ -235,8 +567,8 @@ int uro_broker_open(struct uro_broker *broker, const struct uro_gid *address,
         (void)snprintf(error, URO_PORT_ERROR_MAX, "out of memory");
         return -1;
     }
-    const int result = uro_broker_open_listener(broker, error);
-    return result == 1 && !uro_broker_open_socks(broker, error) ? -1 : result;
+    const int result = open_listener(broker, error);
+    return result == 1 && !open_socks(broker, error) ? -1 : result;
 }
 
 /* Returns what to wait for: records of the member, or reports at a socket that no process has. */
@@ -271,7 +603,7 @@ void uro_broker_serve(struct uro_broker *broker, int idle_ms)
         int wait_ms = uro_broker_disconnect_wait_ms(broker);
         const bool idle = wait_ms < 0 && broker->member_count == 0;
         int found = poll(ready, LISTENER + 1, idle ? idle_ms : wait_ms);
-        if (found == 0 && idle && !uro_broker_has_users(broker))
+        if (found == 0 && idle && !has_users(broker))
             return;
         uro_broker_disconnect_repeat(broker);
         if (found <= 0)
@@ -282,6 +614,6 @@ void uro_broker_serve(struct uro_broker *broker, int idle_ms)
         if (ready[0].revents != 0)
             serve_share(broker, 0, ready[0].revents);
         if (ready[LISTENER].revents != 0)
-            uro_broker_welcome(broker);
+            welcome(broker);
     }
 }

@@ -6,8 +6,8 @@
  * right. The broker itself receives only packets to queue pair 1, and what the network reports at
  * sockets that no process has.
  *
- *   broker.c             the loop: which member gets a datagram or a report
- *   broker_members.c     the listener, the sockets, and the processes that have them
+ *   broker.c             the listener, the sockets, and the processes that have them; which process
+ *                        gets a datagram or a report
  *   broker_disconnect.c  disconnects the peers of a process that died
  */
 #pragma once
@@ -52,19 +52,6 @@ void uro_broker_close(struct uro_broker *broker);
 void uro_broker_serve(struct uro_broker *broker, int idle_ms);
 
 /* ---- for broker*.c only -------------------------------------------------- */
-
-/* broker_members.c */
-
-/* Makes the socket where processes ask for a share. Returns as uro_broker_open(). */
-int uro_broker_open_listener(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX]);
-/* Opens the sockets of all shares. Returns false with a sentence in @error on failure. */
-bool uro_broker_open_socks(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX]);
-/* Returns whether a program that `uroce run` started is alive. */
-bool uro_broker_has_users(const struct uro_broker *broker);
-/* Accepts a process that asks for a share. Waits for its request for a second at most. */
-void uro_broker_welcome(struct uro_broker *broker);
-/* Removes a process that has gone. */
-void uro_broker_dismiss(struct uro_broker *broker, uint32_t share);
 
 /* broker.c */
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/udp/recent_peers.h"
 #include "io/udp/share.h"
 
 /* Prints once that the MTU of a path is too small, even when not verbose: nothing else would

@@ -11,6 +11,7 @@
 
 #include "io/udp/hub.h"
 #include "io/udp/sock.h"
+#include "wire/gid.h"
 
 /* Reports for the connection manager: datagrams to peers where no process has the port. Further
  * reports are dropped; the connection manager retransmits and gets another. */
@@ -29,3 +30,36 @@ uint32_t uro_network_error_take(struct uro_sock *sock, const union uro_sock_addr
 /* Handles a report that the broker passed on, in the record of @sock's share. */
 void uro_network_error_receive(struct uro_sock *sock, const struct uro_hub_header *header,
                                uint32_t octets);
+
+/* ---- recent destinations ----------------------------------------------- */
+
+/* Recent destinations of a process. On a shared address a process gets reports about the packets of
+ * all processes, and ignores those about other destinations. */
+
+#define URO_RECENT_PEERS_MAX 256u /* slots; a newer destination replaces an older one in its slot */
+
+struct uro_recent_peers {
+    struct uro_gid to[URO_RECENT_PEERS_MAX];
+};
+
+static inline uint32_t uro_recent_peers_slot(const struct uro_gid *to)
+{
+    uint64_t hash = uro_gid_hash(to);
+
+    return (uint32_t)(hash ^ hash >> 32 ^ hash >> 56) % URO_RECENT_PEERS_MAX;
+}
+
+static inline void uro_recent_peers_note(struct uro_recent_peers *recent_peers,
+                                         const struct uro_gid *to)
+{
+    struct uro_gid *place = &recent_peers->to[uro_recent_peers_slot(to)];
+
+    if (!uro_gid_equal(place, to))
+        *place = *to;
+}
+
+static inline bool uro_recent_peers_has(const struct uro_recent_peers *recent_peers,
+                                        const struct uro_gid *to)
+{
+    return uro_gid_equal(&recent_peers->to[uro_recent_peers_slot(to)], to);
+}

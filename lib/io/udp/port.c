@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* port.c - a port over UDP sockets: its operations, and how it is opened. */
-#define _GNU_SOURCE /* struct mmsghdr, of udp.h */
+#define _GNU_SOURCE /* struct mmsghdr of udp.h */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/limits.h"
+#include "io/kernel/fib.h"
 #include "io/udp/network_error.h"
 #include "io/udp/raw_tap.h"
 #include "io/udp/udp.h"
@@ -410,4 +411,13 @@ struct uro_port *uro_udp_open(const struct uro_port_config *config,
     }
     udp->port.window = window_of(udp);
     return &udp->port;
+}
+
+uint32_t uro_route_mtu(struct uro_port *port, const struct uro_gid *from, const struct uro_gid *to)
+{
+    /* The kernel must know which link a link-local address is on. */
+    const uint32_t interface = uro_gid_is_link_local(from) ? uro_sock_interface(from) : 0;
+
+    (void)port;
+    return uro_gid_is_multicast(to) ? 0 : uro_fib_mtu(from, to, interface);
 }

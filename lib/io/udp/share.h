@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share.h - the client of the broker, for an address that several processes use: see hub.h. */
+/* share.h - a process at an address that several processes use: the client of the broker (hub.h),
+ * and the locks of its services. */
 #pragma once
 
+#include "engine/engine.h"
+#include "engine/port.h"
 #include "io/udp/hub.h"
 
 struct uro_share {
@@ -59,3 +62,31 @@ void uro_share_pass(const struct uro_share *share, const union uro_sock_address 
 
 /* Sends the broker a report of the network, for the other processes. */
 void uro_share_report(const struct uro_share *share, const struct uro_sock_report *report);
+
+/* ---- services ---------------------------------------------------------- */
+
+/* At most one of the processes that share an address listens for a service.
+ *
+ * The process that listens holds a lock on a file whose name contains network namespace, address
+ * and service, in a directory of the user (hub.h). The kernel releases the lock when the
+ * process dies. The broker is not involved, so a lock holds even while there is no broker. */
+
+struct uro_service_lock {
+    int fd;
+    struct uro_listened what;
+};
+
+/* The locks of one port. Zero-initialised: none. */
+struct uro_service_locks {
+    struct uro_service_lock *all;
+    uint32_t count;
+};
+
+/* Implement claim and unclaim of struct uro_port_ops. They do nothing at an address that is not
+ * shared. */
+URO_NODISCARD int uro_service_lock_take(struct uro_port *port, const struct uro_listened *what);
+void uro_service_lock_release(struct uro_port *port, const struct uro_listened *what);
+
+/* Closes all descriptors. This releases the locks, except in a forked child, whose parent keeps
+ * them. */
+void uro_service_lock_close(struct uro_service_locks *claims);

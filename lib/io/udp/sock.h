@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sock.h - a UDP socket bound to port 4791 of one address. */
+/* sock.h - a UDP socket bound to port 4791 of one address, and who has the port if that fails. */
 #pragma once
 
-#include <netinet/in.h>
 #include <sys/socket.h>
+
+#include <netinet/in.h>
 
 #include "engine/port.h"
 #include "io/udp/ip_id.h"
 #include "wire/bth.h"
 #include "wire/cm_msg.h"
 #include "wire/ext.h"
+#include "wire/gid.h"
 
 #define URO_SOCK_HOP_LIMIT 64 /* of packets that do not set their own */
 
@@ -35,7 +37,7 @@ struct uro_sock {
     int said_why;                                /* last printed error of a send */
     bool said_narrow;                            /* the small MTU of a path was printed */
     bool said_down;                              /* link_up() has reported the broker as gone */
-    bool absent;                                 /* the address is absent: addresses.h */
+    bool absent;                                 /* the address is absent: addresses.c */
     bool had_carrier;                            /* the interface has had a carrier since opening */
     uint32_t interface;                          /* index of the interface; 0: unknown */
     struct uro_gid address;
@@ -101,3 +103,13 @@ struct uro_sock_report {
 /* Takes the next error report (port or host unreachable, packet too long). Without this, the error
  * would fail some later call. Returns false when there is no report. */
 bool uro_sock_take_report(int fd, struct uro_sock_report *report);
+
+/* ---- the process that has a port --------------------------------------- */
+
+#define URO_PORT_OWNER_TEXT_MAX 96u
+
+/* Writes the owner of the port as text, in as much detail as /proc shows: "process 1234
+ * (ib_send_bw)", "a hub of user nobody (one user can share an address)", "a process of user
+ * nobody", "the kernel (an rxe device? see `rdma link`)", or "another process". */
+void uro_port_owner_find(const struct uro_gid *address, uint16_t port,
+                         char text[static URO_PORT_OWNER_TEXT_MAX]);

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #include "engine/port.h"
-#include "io/udp/recent_peers.h"
+#include "io/udp/network_error.h"
 #include "io/udp/sock.h"
 
 /* Frames that the kernel has not accepted yet, as one or more datagrams. */

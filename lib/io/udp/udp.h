@@ -7,29 +7,25 @@
  *
  *   port.c    opens and closes the port
  *   link_options.c  name and options of a link
- *   sock.c    one socket: its options, and the errors that the network reports
- *   network_error.c  passes these errors on; recent_peers.h: recent destinations
+ *   sock.c    one socket: its options, and the errors that the network reports; which process has a
+ *             port that cannot be bound
+ *   network_error.c  passes these errors on, if they are about recent destinations
  *   addresses.c  whether the addresses of the port are usable
- *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h)
- *   hub_directory.c   the directory where these processes find each other
- *   service_lock.c  makes each service ID the property of one process of an address
- *   route.c   the MTU of the route to a peer
+ *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h); makes each
+ *             service ID the property of one of these processes
+ *   hub.c     the directory where these processes find each other
  *   rx.c      converts datagrams to frames
  *   tx.c      converts frames to datagrams, those of one message in one call
  *   group.c   multicast: a socket for each group
  *   raw_tap.c a raw socket that reads IPv4 headers, if the process may have one
  *   ip_id.c   the IPv4 identification, which the ICRC covers
- *   port_owner.c  finds the process that has bound a UDP port
  */
 #pragma once
 
 #include "engine/port.h"
-#include "io/udp/addresses.h"
 #include "io/udp/group.h"
 #include "io/udp/network_error.h"
-#include "io/udp/route.h"
 #include "io/udp/rx.h"
-#include "io/udp/service_lock.h"
 #include "io/udp/share.h"
 #include "io/udp/sock.h"
 #include "io/udp/tx.h"
@@ -41,6 +37,19 @@ struct uro_udp_options {
     struct uro_sock_options sock;
     uint32_t ident; /* sock.idents, as the parser stores it */
     uint32_t alone; /* 1: hub=no, no other process shares the addresses */
+};
+
+/* Whether the addresses of a port are usable: on a kernel interface that is up and has not lost its
+ * carrier.
+ *
+ * The kernel announces each change over rtnetlink, and all interfaces are examined only after an
+ * announcement. An address on no interface counts as present if a socket can be bound to it, as
+ * with addresses of 127.0.0.0/8. An interface that never had a carrier, such as a bridge without
+ * ports, counts as up, because this machine can be reached there. */
+struct uro_addresses {
+    int fd;       /* rtnetlink socket; -1: none, every address counts as present */
+    bool changed; /* an announcement came since the last look */
+    uint32_t mtu; /* least MTU of their interfaces; 0: unknown */
 };
 
 struct uro_udp_port {
@@ -65,6 +74,18 @@ static inline struct uro_udp_port *uro_udp_of(struct uro_port *port)
 {
     return URO_CONTAINER_OF(port, struct uro_udp_port, port);
 }
+
+void uro_addresses_open(struct uro_addresses *addresses);
+void uro_addresses_close(struct uro_addresses *addresses);
+
+/* Updates `absent` of @socks and `mtu`. Returns the number of addresses that came back, or moved to
+ * another interface, since the last call. Cheap while nothing changes. */
+uint32_t uro_addresses_look(struct uro_addresses *addresses, struct uro_sock *socks,
+                            uint32_t count);
+
+/* Implements route_mtu of struct uro_port_ops: returns the MTU from the kernel's routing table.
+ * Ignores path MTUs from ICMP messages, because these are easy to forge. */
+uint32_t uro_route_mtu(struct uro_port *port, const struct uro_gid *from, const struct uro_gid *to);
 
 /* Reads the options of @link. Returns 0, or -1 with a sentence in @error. */
 URO_NODISCARD int uro_udp_options_read(const char *link, struct uro_udp_options *into,

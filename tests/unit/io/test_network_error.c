@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "io/udp/network_error.h"
-#include "io/udp/recent_peers.h"
 #include "io/udp/share.h"
 #include "support/own_net.h"
 #include "support/said.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub_directory.c - see hub_directory.h. */
+/* hub.c - the directory of the hub: see hub.h. */
 #define _GNU_SOURCE /* secure_getenv */
-#include "io/udp/hub_directory.h"
+#include "io/udp/hub.h"
 
 #include <dirent.h>
 #include <errno.h>
