@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* control.c - see control.h. */
-#include "io/dpdk/control.h"
+/* control.c - see dpdk.h. */
+#include "io/dpdk/dpdk.h"
 
 #include <errno.h>
 #include <string.h>

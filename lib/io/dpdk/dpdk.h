@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dpdk.h - one open DPDK port: definitions that the files of this driver share.
  *
- *   port.c   opens and closes the port      eal.c    starts DPDK, once per process
- *   link.c   options and limits of a link   log.c    DPDK's log
- *   drivers.c  the kinds of links           nic.c    DPDK's device of the port
- *   pool.c   packet buffers                 queue.c  receives and sends frames
+ *   port.c   opens and closes the port      eal.c    starts DPDK, once per process; its log
+ *   link.c   options and limits of a link   nic.c    DPDK's device of the port, and its buffers
+ *   drivers.c  the kinds of links           queue.c  receives and sends frames
  *   wait.c   sleeps until a frame arrives   source.c finds the descriptor of the driver
  *   filter.c chooses the frames received    xdp.c    the XDP program of af_xdp
  *   control.c copies of ARP, ICMP, ND, IGMP and MLD, for af_xdp
  *   xdp_socket.c  connects the driver's socket to the XDP program
+ *   guard.c  turns thread cancellation off around the driver
  */
 #pragma once
 
@@ -16,13 +16,66 @@
 #include <rte_mbuf.h>
 
 #include "engine/port.h"
-#include "io/dpdk/control.h"
 #include "io/dpdk/drivers.h"
 #include "io/dpdk/filter.h"
-#include "io/dpdk/source.h"
 #include "io/dpdk/wait.h"
 #include "io/dpdk/xdp.h"
 #include "io/kernel/iface.h"
+#include "io/packet/socket.h"
+
+/* ---- control.c: copies of packets that the kernel needs, too --------------- */
+
+/* On an interface that af_xdp shares with the kernel, both the kernel and this port need ARP, ICMP,
+ * ND, IGMP and MLD. A packet socket receives copies of these packets, so that both can resolve
+ * neighbours. */
+
+struct uro_control {
+    int fd; /* -1: none */
+    struct uro_packet_ring ring;
+};
+
+#define URO_CONTROL_INIT                                                                           \
+    (struct uro_control)                                                                           \
+    {                                                                                              \
+        .fd = -1                                                                                   \
+    }
+
+/* Opens the socket. @alien: the device has another MAC address than the interface. Returns 0 or
+ * -errno. */
+URO_NODISCARD int uro_control_open(struct uro_control *control, int interface, bool alien);
+void uro_control_close(struct uro_control *control);
+
+/* Copies frames into buffers of @pool. Returns their number, at most @room. */
+uint16_t uro_control_take(struct uro_control *control, struct rte_mempool *pool,
+                          struct rte_mbuf **mbufs, uint32_t room);
+
+/* ---- source.c: the descriptor of the driver -------------------------------- */
+
+/* The driver reads the frames of a kernel interface (af_xdp, tap) from this descriptor. */
+struct uro_source {
+    int fd;               /* the driver's descriptor, or -1 */
+    void (*trigger)(int); /* net_tap: the signal handler of the driver, to call before each read */
+};
+
+#define URO_SOURCE_INIT                                                                            \
+    (struct uro_source)                                                                            \
+    {                                                                                              \
+        .fd = -1                                                                                   \
+    }
+
+/* Descriptors of this process that DPDK may have opened for the interface. */
+#define URO_SOURCE_FDS_MAX 32u
+struct uro_source_fds {
+    uint32_t count;
+    int list[URO_SOURCE_FDS_MAX];
+};
+void uro_source_fds(struct uro_source_fds *fds, const char *name);
+
+/* Finds the descriptor that is new since @before. Turns off the signals of a tap. */
+void uro_source_find(struct uro_source *source, const char *name,
+                     const struct uro_source_fds *before);
+
+/* ---- the port ---------------------------------------------------------- */
 
 #define URO_DPDK_BACKLOG_MAX URO_PORT_BURST
 
@@ -63,3 +116,47 @@ static inline struct uro_dpdk *uro_dpdk_of(struct uro_port *port)
 {
     return URO_CONTAINER_OF(port, struct uro_dpdk, port);
 }
+
+/* ---- eal.c: DPDK is started once, and its log is captured ------------------------------- */
+
+/* DPDK is linked statically. A shared DPDK loads drivers that load libibverbs, which is uroce
+ * itself. */
+
+/* Starts DPDK in the calling thread, which keeps its CPU affinity. Later calls return at once.
+ * Returns 0, or -1 with a sentence in @error. Callers must serialise. */
+URO_NODISCARD int uro_eal_start(const struct uro_port_config *config, bool pci,
+                                char error[static URO_PORT_ERROR_MAX]);
+
+/* Captures DPDK's log, which then no longer goes to stderr and syslog. Call this before
+ * rte_eal_init(). */
+void uro_log_capture(void);
+
+/* Prints the log to stderr from now on. */
+void uro_log_show(void);
+
+/* Clears the stored error, so that the next stored error belongs to the next operation. */
+void uro_log_forget(void);
+
+/* Copies the first error since then to @out: one line without a line end, "" when there was
+ * none. */
+void uro_log_complaint(char *out, size_t size);
+
+/* ---- queue.c: receives and sends frames --------------------------------------------- */
+
+/* Operations of the data path. */
+uint32_t uro_queue_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room);
+void uro_queue_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
+uint32_t uro_queue_room(struct uro_port *port);
+void uro_queue_transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count);
+
+/* Receives frames and keeps them for the next receive(). Returns true when there are frames. */
+bool uro_queue_peek(struct uro_dpdk *dpdk);
+
+/* Frees the waiting frames of both directions. */
+void uro_queue_drop_all(struct uro_dpdk *dpdk);
+
+/* ---- guard.c: no cancellation in system calls of the driver --------------------------- */
+
+/* Returns port operations that call those of @ops, which must live as long as the port. All ports
+ * of the process share one table, so @ops must be the same each time. */
+const struct uro_port_ops *uro_guard_ops(const struct uro_port_ops *ops);

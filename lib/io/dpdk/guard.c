@@ -3,7 +3,7 @@
  * C library that are cancellation points: cancel/cancel.h. The drivers net_ring and net_null only
  * access memory, so they need no guard.
  */
-#include "io/dpdk/guard.h"
+#include "io/dpdk/dpdk.h"
 
 #include "cancel/cancel.h"
 

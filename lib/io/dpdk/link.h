@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link.h - the options and limits of a link, before DPDK opens it. */
+/* link.h - the options and limits of a link before DPDK opens it, and DPDK's device of it. */
 #pragma once
 
 #include "io/dpdk/dpdk.h"
@@ -35,3 +35,16 @@ URO_NODISCARD int uro_link_parse(const struct uro_port_config *config, struct ur
 
 /* Limits the link to packets of @mtu octets. */
 void uro_link_set_mtu(struct uro_link *link, uint32_t mtu);
+
+/* ---- nic.c: DPDK's device -------------------------------------------------- */
+
+/* Starts the device of @link as dpdk->id, with a buffer pool and one queue in each direction.
+ * Lowers the MTU of @link to what the device supports. Returns 0, or -1 with a sentence in @error
+ * and everything undone. Callers must serialise. */
+URO_NODISCARD int uro_nic_open(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_mib,
+                               char error[static URO_PORT_ERROR_MAX]);
+
+/* Stops the device. */
+void uro_nic_stop(struct uro_dpdk *dpdk);
+/* Removes the device and its pool. */
+void uro_nic_close(struct uro_dpdk *dpdk);

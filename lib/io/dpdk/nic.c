@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* nic.c - finds, configures, starts and removes DPDK's device of a port. */
-#include "io/dpdk/nic.h"
+#include "io/dpdk/link.h"
 
 #include <stdio.h>
 
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <rte_lcore.h>
 
-#include "io/dpdk/log.h"
-#include "io/dpdk/pool.h"
+#include "io/dpdk/dpdk.h"
+
+#define CACHE 256u
+
+/* Buffers in addition to those that the link holds: lent to the engine, waiting to be sent,
+ * cached. */
+#define SPARE 1024u
 
 static void complain(char error[static URO_PORT_ERROR_MAX], const char *name, const char *what,
                      int status)
@@ -107,6 +113,23 @@ static int configure(struct uro_dpdk *dpdk, const struct uro_link *link,
     return status;
 }
 
+/* Creates a buffer pool. Each buffer holds the longest frame of the port. @room: octets of the
+ * longest frame. @held: number of buffers that the link itself may hold at a time. @memory_mib: 0:
+ * no more memory than needed. Returns NULL when there is no memory. */
+static struct rte_mempool *create_pool(const char *name, uint32_t room, uint32_t held,
+                                       uint32_t memory_mib)
+{
+    uint32_t each = room + RTE_PKTMBUF_HEADROOM;
+    uint64_t affordable = ((uint64_t)memory_mib << 20) / (each + sizeof(struct rte_mbuf) + 64);
+    uint32_t count = held + SPARE;
+    char unique[RTE_MEMPOOL_NAMESIZE];
+
+    if (memory_mib != 0 && affordable > count)
+        count = affordable < UINT16_MAX ? (uint32_t)affordable : UINT16_MAX;
+    snprintf(unique, sizeof unique, "%.20s", name);
+    return rte_pktmbuf_pool_create(unique, count, CACHE, 0, (uint16_t)each, (int)rte_socket_id());
+}
+
 static int set_up(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_mib)
 {
     struct rte_eth_dev_info info;
@@ -116,10 +139,10 @@ static int set_up(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_
         return status;
     if (link->traits->own_limit && link->mtu > info.max_mtu)
         uro_link_set_mtu(link, info.max_mtu);
-    dpdk->pool = uro_pool_create(link->name, link->room,
-                                 (uint32_t)descriptors(link, &info.rx_desc_lim) +
-                                     descriptors(link, &info.tx_desc_lim),
-                                 memory_mib);
+    dpdk->pool = create_pool(link->name, link->room,
+                             (uint32_t)descriptors(link, &info.rx_desc_lim) +
+                                 descriptors(link, &info.tx_desc_lim),
+                             memory_mib);
     if (dpdk->pool == NULL)
         return -ENOMEM;
     /* A NIC without a free interrupt is polled. */

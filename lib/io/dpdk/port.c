@@ -10,12 +10,8 @@
 
 #include "io/common/link_options.h"
 #include "io/dpdk/dpdk.h"
-#include "io/dpdk/eal.h"
-#include "io/dpdk/guard.h"
 #include "io/dpdk/link.h"
-#include "io/dpdk/nic.h"
-#include "io/dpdk/queue.h"
-#include "io/dpdk/xdp_socket.h"
+#include "io/dpdk/xdp.h"
 
 __attribute__((visibility("default"))) struct uro_port *uro_port_open(
     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);

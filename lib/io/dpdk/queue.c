@@ -8,7 +8,7 @@
  * octets, 2 times at 4096). So the thread that calls a port becomes the logical core of that port
  * for the duration of the call. Only one thread calls a port at a time.
  */
-#include "io/dpdk/queue.h"
+#include "io/dpdk/dpdk.h"
 
 #include <string.h>
 

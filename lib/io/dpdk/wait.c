@@ -5,7 +5,7 @@
  * change with peers. A descriptor is inside only while the port is armed, so that the kernel does
  * not report every frame of a busy port.
  *
- *   af_xdp, tap              the socket or the character device itself; af_xdp: also control.h's
+ *   af_xdp, tap              the socket or the character device itself; af_xdp: also control.c's
  *   vhost, network cards     DPDK's receive interrupts
  *   ring, null, pcap         nothing: -1
  */
@@ -17,7 +17,6 @@
 #include <sys/eventfd.h>
 
 #include "io/dpdk/dpdk.h"
-#include "io/dpdk/queue.h"
 
 static void find_source(struct uro_dpdk *dpdk)
 {

@@ -32,3 +32,13 @@ URO_NODISCARD int uro_xdp_add(const struct uro_xdp *xdp, uint32_t queue, int fd)
 
 /* Detaches the program from the interface. */
 void uro_xdp_close(struct uro_xdp *xdp);
+
+/* ---- xdp_socket.c: the XDP socket of DPDK's driver gets our program ------------------ */
+
+/* Attaches the program to the interface, unless @chosen: the user chose another program
+ * (xdp_prog=). Until uro_xdp_socket_made(), sockets that the driver makes are added to its map.
+ * Prints a warning when the program cannot be attached: libxdp's program then takes all packets
+ * from the kernel. Callers must serialise these two calls. */
+void uro_xdp_socket_prepare(struct uro_xdp *xdp, const struct uro_port_config *config,
+                            const char *interface, bool chosen);
+void uro_xdp_socket_made(void);

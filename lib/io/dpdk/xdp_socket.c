@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xdp_socket.c - see xdp_socket.h. DPDK's driver can load a program only from a file. So the linker
+/* xdp_socket.c - see xdp.h. DPDK's driver can load a program only from a file. So the linker
  * redirects the call that makes its socket to this file (ld's --wrap). */
-#include "io/dpdk/xdp_socket.h"
+#include "io/dpdk/xdp.h"
 
 #include <errno.h>
 #include <stdio.h>
