@@ -17,11 +17,12 @@
 
 #include "engine/port.h"
 #include "io/dpdk/drivers.h"
-#include "io/dpdk/filter.h"
-#include "io/dpdk/wait.h"
 #include "io/dpdk/xdp.h"
 #include "io/kernel/iface.h"
 #include "io/packet/socket.h"
+#include "wire/gid.h"
+
+struct uro_dpdk;
 
 /* ---- control.c: copies of packets that the kernel needs, too --------------- */
 
@@ -74,6 +75,66 @@ void uro_source_fds(struct uro_source_fds *fds, const char *name);
 /* Finds the descriptor that is new since @before. Turns off the signals of a tap. */
 void uro_source_find(struct uro_source *source, const char *name,
                      const struct uro_source_fds *before);
+
+/* ---- filter.c: the frames that a link receives ----------------------------- */
+
+/* A link receives frames to our address and to our groups. */
+enum uro_filter_groups {
+    URO_FILTER_LIST, /* groups of the list, if the link filters at all */
+    URO_FILTER_ALL_GROUPS,
+    URO_FILTER_EVERYTHING,
+};
+
+struct uro_filter {
+    bool promiscuous;
+    enum uro_filter_groups groups;
+    int socket; /* packet socket that requests all groups, or -1 */
+};
+
+#define URO_FILTER_INIT                                                                            \
+    (struct uro_filter)                                                                            \
+    {                                                                                              \
+        .socket = -1                                                                               \
+    }
+
+/* Configures the link to receive frames to dpdk->port.mac. @alien: this is not the interface's own
+ * address. */
+void uro_filter_address(struct uro_dpdk *dpdk, bool alien);
+
+/* Configures the link to receive frames to these groups. A driver without such a list receives
+ * more. */
+void uro_filter_groups(struct uro_dpdk *dpdk, const struct uro_mac *macs, uint32_t count);
+
+void uro_filter_close(struct uro_dpdk *dpdk);
+
+/* ---- wait.c: sleep --------------------------------------------------------- */
+
+/* The host sleeps until a frame arrives, on one epoll descriptor for each port. */
+enum uro_wait_source {
+    URO_WAIT_NONE,      /* the driver can only be polled */
+    URO_WAIT_LEVEL,     /* a descriptor that is readable while frames wait in it */
+    URO_WAIT_INTERRUPT, /* a descriptor that DPDK makes readable once for each request */
+};
+
+struct uro_wait {
+    enum uro_wait_source source;
+    int epoll; /* the host waits on it; -1 when source is URO_WAIT_NONE */
+    int fd;    /* the driver's descriptor inside the epoll set */
+    int news;  /* eventfd, signalled when the link changes, because that may undo arming */
+};
+
+#define URO_WAIT_INIT                                                                              \
+    (struct uro_wait)                                                                              \
+    {                                                                                              \
+        .source = URO_WAIT_NONE, .epoll = -1, .fd = -1, .news = -1                                 \
+    }
+
+/* Sets up waiting, after the port was started. Ports that cannot wait are polled. */
+void uro_wait_start(struct uro_dpdk *dpdk);
+void uro_wait_stop(struct uro_dpdk *dpdk);
+
+bool uro_wait_arm(struct uro_dpdk *dpdk);
+void uro_wait_disarm(struct uro_dpdk *dpdk);
 
 /* ---- the port ---------------------------------------------------------- */
 

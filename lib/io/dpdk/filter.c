@@ -6,7 +6,7 @@
  * the engine drops the frames that are not wanted. For a kernel interface that af_xdp uses, a
  * packet socket requests the groups, so that the request ends with the process.
  */
-#include "io/dpdk/filter.h"
+#include "io/dpdk/dpdk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,6 @@
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <rte_log.h>
-
-#include "io/dpdk/dpdk.h"
 
 static_assert(sizeof(struct rte_ether_addr) == sizeof(struct uro_mac), "both are six octets");
 

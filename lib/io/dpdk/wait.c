@@ -9,14 +9,12 @@
  *   vhost, network cards     DPDK's receive interrupts
  *   ring, null, pcap         nothing: -1
  */
-#include "io/dpdk/wait.h"
+#include "io/dpdk/dpdk.h"
 
 #include <unistd.h>
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-
-#include "io/dpdk/dpdk.h"
 
 static void find_source(struct uro_dpdk *dpdk)
 {

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "io/memif/memif.h"
-#include "io/memif/queue.h"
 
 #define FDS_MAX 4u /* descriptors that fit beside a message; more than the protocol sends */
 #define WATCHED_MAX                                                                                \

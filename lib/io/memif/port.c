@@ -12,7 +12,6 @@
 
 #include "io/memif/control.h"
 #include "io/memif/memif.h"
-#include "io/memif/queue.h"
 
 #define ETHER_OVERHEAD 18u /* header and one VLAN tag */
 #define RETRY_NS       20000000

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* queue.c - see queue.h. */
+/* queue.c - the rings and their memory: see memif.h. */
 #define _GNU_SOURCE /* memfd_create, F_ADD_SEALS */
-#include "io/memif/queue.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -126,6 +126,15 @@ int uro_pcap_write_pkt(struct uro_pcap_write *writer, const struct uro_pkt *pkt,
     return result;
 }
 
+int uro_pcap_write_tx(struct uro_pcap_write *writer, const struct uro_tx *tx, uro_time now)
+{
+    int result;
+
+    URO_ASSERT(uro_tx_length(tx) <= URO_PCAP_FRAME_MAX);
+    uro_tx_write(tx, uro_pcap_write_room(writer, uro_tx_length(tx), now, &result));
+    return result;
+}
+
 uint64_t uro_pcap_write_lost(const struct uro_pcap_write *writer)
 {
     return writer->lost;
