@@ -27,8 +27,10 @@
  * Errors: a function that returns int returns a negated errno value when it fails, and has changed
  * nothing then.
  *
+ * Sizes: as in uroce/objects.h.
+ *
  * Sources: IBTA Architecture Specification Vol. 1, Annex A17 (RoCEv2); RFC 826, RFC 4861
- * (neighbours); IEEE 802.1Q (VLAN).
+ * (neighbours); RFC 2236, RFC 2710 (multicast groups); IEEE 802.1Q (VLAN).
  */
 #ifndef UROCE_ENGINE_H
 #define UROCE_ENGINE_H
@@ -70,6 +72,12 @@ struct uroce_engine_config {
     uint8_t seed[UROCE_SEED_SIZE];    /* seed of the random QPNs, keys and first PSNs */
     uint32_t window;         /* packets that a queue pair may have in flight, 1..65536; 0: 256 */
     uint32_t reorder_buffer; /* packets, 0..4096; 0: drop out-of-order packets */
+    uint16_t source_port;    /* UDP source port of all packets; 0: a port for each connection */
+    uint8_t qpn_prefix;      /* upper 6 bits of all QPNs, 1..62, for engines that share an address;
+                                0: any */
+    uint8_t timeout_min;     /* shortest ACK timeout, as uroce_qp_attr.timeout, 0..31; 0: none */
+    int link_routes;     /* not 0: the link finds next hops, without ARP and neighbour discovery */
+    int retry_7_forever; /* not 0: retry_cnt 7 never gives up, as in Linux rxe */
 };
 
 /* Creates an engine. Returns 0 or
@@ -130,12 +138,14 @@ enum uroce_event_kind {
     UROCE_EVENT_QP_REQ_ERR = 3,    /* IBV_EVENT_QP_REQ_ERR */
     UROCE_EVENT_QP_ACCESS_ERR = 4, /* IBV_EVENT_QP_ACCESS_ERR */
     UROCE_EVENT_COMM_EST = 5,      /* IBV_EVENT_COMM_EST */
-    UROCE_EVENT_SQ_DRAINED = 6     /* IBV_EVENT_SQ_DRAINED */
+    UROCE_EVENT_SQ_DRAINED = 6,    /* IBV_EVENT_SQ_DRAINED */
+    UROCE_EVENT_LAST_WQE = 7,      /* IBV_EVENT_QP_LAST_WQE_REACHED */
+    UROCE_EVENT_SRQ_LIMIT = 8      /* SRQ; IBV_EVENT_SRQ_LIMIT_REACHED */
 };
 
 struct uroce_event {
     enum uroce_event_kind kind; /* see man 3 ibv_get_async_event; later versions may add kinds */
-    void *user;                 /* @user of the CQ or queue pair */
+    void *user;                 /* @user of the CQ, queue pair or SRQ */
 };
 
 /* Takes the next event. The first call after uroce_engine_output() makes new completions visible to
@@ -143,6 +153,22 @@ struct uroce_event {
  * its acknowledgement before the program acts on a message. Returns 1 when there is an event, 0
  * when there is none, or -EINVAL when an argument is NULL. */
 int uroce_engine_event(struct uroce_engine *engine, struct uroce_event *event);
+
+/* Makes new completions visible to uroce_cq_poll() without taking an event. A program that takes
+ * all events does not need this function. Returns 0, or -EINVAL when @engine is NULL. */
+int uroce_engine_deliver(struct uroce_engine *engine);
+
+/* Returns the frames from the engine to itself that the next uroce_engine_output() will process, at
+ * most @room. For captures: these frames are in no result of uroce_engine_output(). @packets points
+ * to memory of the engine, which is valid until the next uroce_engine_output(). Returns the number
+ * of frames, or -EINVAL when an argument is NULL. */
+int uroce_engine_looped(const struct uroce_engine *engine, struct uroce_packet *packets,
+                        uint32_t room);
+
+/* Sets the largest IP packet that the link carries from now on, in bytes. Connected queue pairs
+ * keep their path MTU. A queue pair that connects later gets no larger path MTU. Returns 0, or
+ * -EINVAL when @engine is NULL, or @mtu is below 576 or exceeds the MTU of the configuration. */
+int uroce_engine_set_mtu(struct uroce_engine *engine, uint32_t mtu);
 
 /* Reports that the link went down (@up is 0) or came up. The engine resolves its neighbours again.
  * A new engine assumes that the link is up. Returns 0, or -EINVAL when @engine is NULL or @now is
@@ -153,6 +179,10 @@ int uroce_engine_link(struct uroce_engine *engine, int up, uint64_t now);
  * names (uroce/uroce.h). Returns 0, -EINVAL when an argument is NULL, or -ENOENT when no counter
  * has this name. */
 int uroce_engine_counter(const struct uroce_engine *engine, const char *counter, uint64_t *value);
+
+/* Returns the value of the counter with the number @index, as uroce_counter_name() numbers the
+ * names. Returns 0 for the counters of cables and for other numbers. */
+uint64_t uroce_engine_counter_at(const struct uroce_engine *engine, unsigned index);
 
 #ifdef __cplusplus
 }

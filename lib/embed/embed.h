@@ -7,7 +7,10 @@
 #include <uroce/objects.h>
 
 #include "core/cq.h"
+#include "core/datagram.h"
 #include "core/key.h"
+#include "core/rq.h"
+#include "core/shard.h"
 #include "engine/engine.h"
 #include "engine/port.h"
 
@@ -21,7 +24,7 @@ struct uroce_engine {
     uro_time now; /* time of the last call */
     uint32_t mtu;
     uint32_t users; /* objects that exist */
-    uint32_t last_pd;
+    uint32_t last_pd, last_xrcd;
     struct uro_tx tx[URO_PORT_BURST];
 };
 
@@ -36,9 +39,16 @@ struct uroce_mr {
     struct uro_key key;
 };
 
+struct uroce_mw {
+    struct uroce_pd *pd;
+    enum uroce_mw_type type;
+    struct uro_key key;
+};
+
 struct uroce_cq {
     struct uroce_engine *engine;
     struct uro_cq *core;
+    void *ring; /* ring of the last resize; NULL: the first ring, which is part of core */
     uint32_t users;
 };
 
@@ -47,13 +57,50 @@ struct uroce_ah {
     struct uro_ah core;
 };
 
+struct uroce_xrcd {
+    struct uroce_engine *engine;
+    uint32_t number;
+    uint32_t users;
+};
+
+struct uroce_srq {
+    struct uro_srq core;
+    struct uroce_pd *pd;
+    struct uroce_xrcd *xrcd; /* NULL: a basic SRQ */
+    struct uroce_cq *cq;     /* with xrcd */
+    void *slots;
+    uint32_t users;
+};
+
+/* The attachment of a queue pair to a multicast group. */
+struct uro_embed_member {
+    struct uro_mcast core;
+    struct uro_embed_member *next; /* next group of the queue pair */
+};
+
 struct uroce_qp {
     struct uroce_pd *pd;
-    struct uroce_cq *send_cq, *recv_cq;
+    struct uroce_cq *send_cq, *recv_cq; /* NULL: this type has none */
+    struct uroce_srq *srq;
+    struct uroce_xrcd *xrcd;
+    struct uro_embed_member *members;
     enum uroce_qp_type type;
     struct uro_qp *core;
     struct uro_shard *shard;
 };
+
+static inline struct uro_shard *uro_embed_shard(const struct uroce_engine *engine)
+{
+    return uro_engine_shard(engine->engine);
+}
+
+struct uro_address uro_embed_address(const struct uroce_address *from);
+
+/* Converts attributes that the engine reports. */
+void uro_embed_attr(const struct uro_qp_attr *from, struct uroce_qp_attr *to);
+
+/* Detaches the queue pair from all groups. */
+void uro_embed_detach_all(struct uroce_qp *qp);
 
 /* Allocates zeroed memory that is aligned to a cache line; release it with free(). Returns NULL
  * when out of memory. */

@@ -10,13 +10,15 @@
 
 #include "embed/embed.h"
 
-#define LINE      64u
-#define LATER_MAX 4096u /* a struct of a later version is not longer than this, in bytes */
+#define LINE        64u
+#define TIMEOUT_MAX 31u
+#define LATER_MAX   4096u /* a struct of a later version is not longer than this, in bytes */
 
 static_assert(UROCE_ADDRESSES_MAX + 1 == URO_ENGINE_ADDRESSES_MAX, "and the link-local one");
 static_assert(UROCE_SEED_SIZE == URO_RNG_SEED_OCTETS, "one seed");
 UROCE_SAME(UROCE_EVENT_COMPLETION, URO_EVENT_COMPLETION);
 UROCE_SAME(UROCE_EVENT_SQ_DRAINED, URO_EVENT_SQ_DRAINED);
+UROCE_SAME(UROCE_EVENT_SRQ_LIMIT, URO_EVENT_SRQ_LIMIT);
 
 /* ---- helpers ------------------------------------------------------------ */
 
@@ -79,7 +81,8 @@ static int translate(const struct uroce_engine_config *from, struct uro_engine_c
 {
     if ((from->mac[0] & 1) != 0 || from->address_count > UROCE_ADDRESSES_MAX ||
         from->vlan > URO_VLAN_MAX || from->window > URO_WINDOW_MAX ||
-        from->reorder_buffer > URO_REORDER_MAX)
+        from->reorder_buffer > URO_REORDER_MAX || from->qpn_prefix > URO_SHARES - 2 ||
+        from->timeout_min > TIMEOUT_MAX)
         return -EINVAL;
     *to = (struct uro_engine_config){ .mtu = from->mtu,
                                       .address_count = from->address_count + 1,
@@ -88,6 +91,11 @@ static int translate(const struct uroce_engine_config *from, struct uro_engine_c
                                       .window = from->window,
                                       .vlan = from->vlan,
                                       .reorder_buffer = from->reorder_buffer,
+                                      .source_port = from->source_port,
+                                      .share = from->qpn_prefix,
+                                      .timeout_least = from->timeout_min,
+                                      .link_routes = from->link_routes != 0,
+                                      .retry_7_forever = from->retry_7_forever != 0,
                                       .connections = 1 };
     memcpy(to->mac.octets, from->mac, sizeof to->mac.octets);
     memcpy(to->seed, from->seed, sizeof to->seed);
@@ -243,6 +251,36 @@ int uroce_engine_event(struct uroce_engine *engine, struct uroce_event *event)
     return 1;
 }
 
+int uroce_engine_deliver(struct uroce_engine *engine)
+{
+    if (engine == NULL)
+        return -EINVAL;
+    uro_engine_deliver(engine->engine);
+    return 0;
+}
+
+int uroce_engine_looped(const struct uroce_engine *engine, struct uroce_packet *packets,
+                        uint32_t room)
+{
+    uint32_t count;
+
+    if (engine == NULL || packets == NULL)
+        return -EINVAL;
+    const struct uro_pkt *pkts = uro_engine_looped(engine->engine, &count);
+    count = count < room ? count : room;
+    for (uint32_t i = 0; i < count; i++)
+        packets[i] = (struct uroce_packet){ pkts[i].octets, pkts[i].length };
+    return (int)count;
+}
+
+int uroce_engine_set_mtu(struct uroce_engine *engine, uint32_t mtu)
+{
+    if (engine == NULL || mtu < URO_PORT_MTU_MIN || mtu > engine->mtu)
+        return -EINVAL;
+    uro_engine_set_mtu(engine->engine, mtu);
+    return 0;
+}
+
 int uroce_engine_link(struct uroce_engine *engine, int up, uint64_t now)
 {
     if (engine == NULL || !uro_embed_time_goes_on(engine, now))
@@ -261,4 +299,11 @@ int uroce_engine_counter(const struct uroce_engine *engine, const char *counter,
             return 0;
         }
     return -ENOENT;
+}
+
+uint64_t uroce_engine_counter_at(const struct uroce_engine *engine, unsigned index)
+{
+    return engine != NULL && index < URO_COUNTER_COUNT
+               ? uro_engine_counters(engine->engine)->value[index]
+               : 0;
 }

@@ -425,7 +425,7 @@ static void objects__wrong_argument__refused(void **state)
         wrong[i] = qp_config(one, UROCE_RC);
     wrong[0].send_cq = NULL;
     wrong[1].recv_cq = stage->two.cq;
-    wrong[2].type = (enum uroce_qp_type)3;
+    wrong[2].type = (enum uroce_qp_type)5;
     wrong[3].send_sge_max = 33;
     wrong[4].inline_max = 1025;
     wrong[5].size = 8;
@@ -435,7 +435,7 @@ static void objects__wrong_argument__refused(void **state)
     struct uroce_qp_attr attr = { .state = UROCE_INIT };
     assert_int_equal(uroce_qp_modify(one->qp, &attr, UROCE_ATTR_STATE, stage->now), -EINVAL);
     attr.state = UROCE_RESET;
-    attr.reserved[7] = 1;
+    attr.reserved[6] = 1;
     assert_int_equal(uroce_qp_modify(one->qp, &attr, UROCE_ATTR_STATE, stage->now), -EINVAL);
     assert_int_equal(uroce_qp_modify(one->qp, NULL, UROCE_ATTR_STATE, stage->now), -EINVAL);
     assert_int_equal(uroce_qp_state(one->qp), UROCE_RTS);
@@ -453,7 +453,7 @@ static void post__wrong_request__refused(void **state)
     for (int i = 0; i < 6; i++)
         wrong[i] = right;
     wrong[0].opcode = UROCE_RDMA_READ; /* UC has none */
-    wrong[1].opcode = (enum uroce_opcode)14;
+    wrong[1].opcode = (enum uroce_opcode)13;
     wrong[2].flags = 1u << 9;
     wrong[3].flags = UROCE_INLINE; /* 64 bytes, room for 32 */
     wrong[4].sge_count = 3;
