@@ -116,7 +116,7 @@ static int carry(struct side *from, struct side *to)
     while (uroce_engine_event(from->engine, &event) > 0)
         ;
     for (int i = 0; i < count; i++) {
-        struct uroce_packet packet = { buffers[i].bytes, buffers[i].length };
+        struct uroce_packet packet = { buffers[i].bytes, buffers[i].length, 0 };
         if (++frames % LOSE != 0)
             must(uroce_engine_input(to->engine, &packet, 1, now), "uroce_engine_input");
     }

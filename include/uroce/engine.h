@@ -96,6 +96,7 @@ int uroce_engine_destroy(struct uroce_engine *engine);
 struct uroce_packet {
     const uint8_t *bytes;
     uint32_t length; /* bytes */
+    uint32_t shared; /* not 0: another process can write to the bytes meanwhile */
 };
 
 /* Memory for a frame to send. */
@@ -106,8 +107,9 @@ struct uroce_buffer {
 };
 
 /* Processes @count received frames in order. A frame may have any content and any length: the
- * engine drops and counts invalid frames. Returns 0, or -EINVAL when an argument is NULL or @now is
- * earlier than in the last call. */
+ * engine drops and counts invalid frames. The engine copies the headers of a shared frame before it
+ * checks them, and reads the payload once to check it and once to copy it. Returns 0, or -EINVAL
+ * when an argument is NULL or @now is earlier than in the last call. */
 int uroce_engine_input(struct uroce_engine *engine, const struct uroce_packet *packets,
                        uint32_t count, uint64_t now);
 

@@ -52,7 +52,8 @@ struct uroce_port_ops {
     /* Closes the link and frees the handle. */
     void (*close)(void *port);
 
-    /* Lends at most @room received frames until release(). Returns the number of frames. */
+    /* Lends at most @room received frames until release(). No other process can write to these
+     * frames: their member `shared` is not read. Returns the number of frames. */
     uint32_t (*receive)(void *port, struct uroce_packet *packets, uint32_t room);
     /* Takes back the frames of the last receive(). NULL: the driver needs no release. */
     void (*release)(void *port, const struct uroce_packet *packets, uint32_t count);

@@ -26,6 +26,7 @@ struct uroce_engine {
     uint32_t users; /* objects that exist */
     uint32_t last_pd, last_xrcd;
     struct uro_tx tx[URO_PORT_BURST];
+    uint8_t copy[URO_PORT_MTU_MAX + UROCE_FRAME_OVERHEAD]; /* of a shared frame */
 };
 
 struct uroce_pd {

@@ -173,10 +173,60 @@ int uroce_engine_destroy(struct uroce_engine *engine)
 
 /* ---- frames ------------------------------------------------------------- */
 
+/* A burst of received frames, and the copies of those in shared memory. */
+struct burst {
+    struct uro_pkt pkts[URO_PORT_BURST];
+    uint8_t heads[URO_PORT_BURST][URO_FRAME_HEAD];
+    uint32_t count;
+    bool copied; /* engine->copy is in use */
+};
+
+/* Adds a frame in shared memory. Only its payload, if it is for a queue pair, stays there. Returns
+ * false when the frame needs engine->copy, which is in use. */
+static bool add_shared(struct uroce_engine *engine, struct burst *burst,
+                       const struct uroce_packet *packet)
+{
+    struct uro_pkt *pkt = &burst->pkts[burst->count];
+    uint8_t *head = burst->heads[burst->count];
+
+    *pkt = (struct uro_pkt){ .octets = head, .length = packet->length };
+    if (packet->length < URO_FRAME_HEAD) {
+        memcpy(head, packet->bytes, packet->length);
+        return true;
+    }
+    memcpy(head, packet->bytes, URO_FRAME_HEAD);
+    if (uro_frame_is_data(head, packet->length)) {
+        pkt->shared = packet->bytes;
+        return true;
+    }
+    if (burst->copied)
+        return false;
+    burst->copied = true;
+    if (pkt->length > sizeof engine->copy) /* too long to be valid */
+        pkt->length = sizeof engine->copy;
+    memcpy(engine->copy, packet->bytes, pkt->length);
+    pkt->octets = engine->copy;
+    return true;
+}
+
+/* Adds a frame to the burst. Returns false when the burst must be processed first. */
+static bool add(struct uroce_engine *engine, struct burst *burst, const struct uroce_packet *packet)
+{
+    if (burst->count == URO_PORT_BURST)
+        return false;
+    if (packet->shared == 0)
+        burst->pkts[burst->count] =
+            (struct uro_pkt){ .octets = packet->bytes, .length = packet->length };
+    else if (!add_shared(engine, burst, packet))
+        return false;
+    burst->count++;
+    return true;
+}
+
 int uroce_engine_input(struct uroce_engine *engine, const struct uroce_packet *packets,
                        uint32_t count, uint64_t now)
 {
-    struct uro_pkt pkts[URO_PORT_BURST];
+    struct burst burst;
 
     if (engine == NULL || (packets == NULL && count > 0))
         return -EINVAL;
@@ -186,11 +236,11 @@ int uroce_engine_input(struct uroce_engine *engine, const struct uroce_packet *p
     if (!uro_embed_time_goes_on(engine, now))
         return -EINVAL;
     for (uint32_t done = 0; done < count;) {
-        uint32_t burst = 0;
-        for (; burst < URO_PORT_BURST && done < count; burst++, done++)
-            pkts[burst] =
-                (struct uro_pkt){ .octets = packets[done].bytes, .length = packets[done].length };
-        uro_engine_input(engine->engine, pkts, burst, now);
+        burst.count = 0;
+        burst.copied = false;
+        while (done < count && add(engine, &burst, &packets[done]))
+            done++;
+        uro_engine_input(engine->engine, burst.pkts, burst.count, now);
     }
     return 0;
 }
@@ -269,7 +319,7 @@ int uroce_engine_looped(const struct uroce_engine *engine, struct uroce_packet *
     const struct uro_pkt *pkts = uro_engine_looped(engine->engine, &count);
     count = count < room ? count : room;
     for (uint32_t i = 0; i < count; i++)
-        packets[i] = (struct uroce_packet){ pkts[i].octets, pkts[i].length };
+        packets[i] = (struct uroce_packet){ .bytes = pkts[i].octets, .length = pkts[i].length };
     return (int)count;
 }
 

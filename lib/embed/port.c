@@ -91,7 +91,7 @@ static void transmit(struct uro_port *uro, const struct uro_tx *tx, uint32_t cou
 
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *frame = port->frames + (size_t)i * port->frame_max;
-        packets[i] = (struct uroce_packet){ frame, uro_tx_length(&tx[i]) };
+        packets[i] = (struct uroce_packet){ .bytes = frame, .length = uro_tx_length(&tx[i]) };
         URO_ASSERT(packets[i].length <= port->frame_max);
         uro_tx_write(&tx[i], frame);
     }

@@ -29,7 +29,8 @@ struct side {
 struct stage {
     struct side one, two;
     uint64_t now;
-    unsigned armed; /* events of armed CQs */
+    uint32_t shared; /* of the frames that arrive */
+    unsigned armed;  /* events of armed CQs */
 };
 
 static const char *const addresses[] = { "10.0.0.1", "10.0.0.2" };
@@ -160,7 +161,7 @@ static int carry(struct stage *stage, struct side *from, struct side *to)
             stage->armed++;
         }
     for (int i = 0; i < count; i++)
-        packets[i] = (struct uroce_packet){ buffers[i].bytes, buffers[i].length };
+        packets[i] = (struct uroce_packet){ buffers[i].bytes, buffers[i].length, stage->shared };
     assert_int_equal(uroce_engine_input(to->engine, packets, (uint32_t)count, stage->now), 0);
     return count;
 }
@@ -266,6 +267,34 @@ static void rc__write_read_and_atomics__move_the_bytes(void **state)
     close_stage(stage);
 }
 
+/* The receiver's frames are in shared memory: some longer than their headers, some not for a queue
+ * pair, and several in one call. */
+static void shared_frames__are_received_as_others(void **state)
+{
+    struct stage *stage = open_stage(UROCE_RC);
+    const struct uroce_sge from = element(&stage->one, 0, 200), to = element(&stage->two, 0, 200);
+    const struct uroce_send send = request_of(stage, UROCE_SEND, &from);
+    static uint8_t long_frames[2][12000];
+    struct uroce_packet packets[2];
+    uint64_t before, after;
+
+    (void)state;
+    stage->shared = 1;
+    memset(stage->one.memory, 'x', 200);
+    assert_int_equal(uroce_qp_receive(stage->two.qp, 1, &to, 1), 0);
+    assert_int_equal(uroce_qp_send(stage->one.qp, &send), 0);
+    assert_int_equal(completion_of(stage, &stage->two).length, 200);
+    assert_memory_equal(stage->two.memory, stage->one.memory, 200);
+    assert_int_equal(completion_of(stage, &stage->one).status, UROCE_SUCCESS);
+    assert_int_equal(uroce_engine_counter(stage->one.engine, "drop_ether_type", &before), 0);
+    for (int i = 0; i < 2; i++)
+        packets[i] = (struct uroce_packet){ long_frames[i], sizeof long_frames[i], 1 };
+    assert_int_equal(uroce_engine_input(stage->one.engine, packets, 2, stage->now), 0);
+    assert_int_equal(uroce_engine_counter(stage->one.engine, "drop_ether_type", &after), 0);
+    assert_int_equal(after, before + 2);
+    close_stage(stage);
+}
+
 static void ud__datagram__arrives_behind_its_grh(void **state)
 {
     struct stage *stage = open_stage(UROCE_UD);
@@ -363,7 +392,7 @@ static void engine__wrong_argument__refused_and_nothing_changed(void **state)
     struct uroce_engine *engine = stage->one.engine;
     static uint8_t bytes[ROOM];
     struct uroce_buffer buffer = { bytes, ROOM - 1, 0 };
-    struct uroce_packet packet = { NULL, 60 };
+    struct uroce_packet packet = { .length = 60 };
     struct uroce_event event;
     uint64_t value;
 
@@ -386,7 +415,7 @@ static void engine__wrong_argument__refused_and_nothing_changed(void **state)
     assert_int_equal(uroce_engine_link(engine, 1, 999), -EINVAL); /* time goes back */
     assert_int_equal(uroce_engine_input(engine, NULL, 0, 999), -EINVAL);
     stage->now = 1000;
-    packet = (struct uroce_packet){ bytes, 0 }; /* a frame may have any length */
+    packet = (struct uroce_packet){ .bytes = bytes }; /* a frame may have any length */
     assert_int_equal(uroce_engine_input(engine, &packet, 1, 1000), 0);
     assert_int_equal(uroce_engine_counter(engine, "drop_short", &value), 0);
     assert_int_equal(value, 1);
@@ -480,6 +509,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc__send__arrives_in_the_receive),
         cmocka_unit_test(rc__write_read_and_atomics__move_the_bytes),
+        cmocka_unit_test(shared_frames__are_received_as_others),
         cmocka_unit_test(ud__datagram__arrives_behind_its_grh),
         cmocka_unit_test(rc__wrong_key__both_sides_have_the_reason),
         cmocka_unit_test(engine_create__wrong_value__refused),

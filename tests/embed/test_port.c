@@ -63,8 +63,9 @@ static uint32_t receive(void *port, struct uroce_packet *packets, uint32_t room)
 
     (void)pthread_mutex_lock(&lock);
     for (; count < room && lane->head + count != lane->tail; count++)
-        packets[count] = (struct uroce_packet){ lane->bytes[(lane->head + count) % SLOTS],
-                                                lane->lengths[(lane->head + count) % SLOTS] };
+        packets[count] =
+            (struct uroce_packet){ .bytes = lane->bytes[(lane->head + count) % SLOTS],
+                                   .length = lane->lengths[(lane->head + count) % SLOTS] };
     (void)pthread_mutex_unlock(&lock);
     return count;
 }
