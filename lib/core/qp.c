@@ -220,7 +220,7 @@ enum uro_qp_state uro_qp_state_now(const struct uro_qp *qp)
 
 void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp)
 {
-    uro_bell_ring(&shard->bells, &qp->bell);
+    uro_doorbell_ring(&shard->doorbells, &qp->doorbell);
 }
 
 /* ---- failure: the transition to ERR or SQE, and the flush of the posted work  ---- */
@@ -627,7 +627,7 @@ void uro_qp_query(const struct uro_qp *qp, struct uro_qp_attr *attr)
 void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp)
 {
     URO_MARK("QP.DESTROY");
-    uro_schedule_hear(shard); /* a doorbell of the queue pair may be pending */
+    uro_schedule_take_doorbells(shard); /* a doorbell of the queue pair may be pending */
     reset(qp);
     uro_table_remove(&shard->qps, &qp->node);
 }

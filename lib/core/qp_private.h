@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/bells.h"
+#include "base/doorbell.h"
 #include "base/table.h"
 #include "core/congestion.h"
 #include "core/cq.h"
@@ -166,7 +166,7 @@ struct uro_qp {
     uro_psn deferred_psn;             /* PSN of the deferred ACK, while rsp.ack_deferred; rxe.c */
 
     _Alignas(URO_QP_LINE) struct uro_link request_link; /* schedule.c */
-    struct uro_bell bell;
+    struct uro_doorbell doorbell;
     struct uro_req req;
 
     _Alignas(URO_QP_LINE) struct uro_wq send;

@@ -23,33 +23,33 @@
 
 #define ACK_PACKETS 2u /* a CNP or an ACK, and the ACK or NAK behind it */
 
-static void warm(const struct uro_bell *bell)
+static void warm(const struct uro_doorbell *doorbell)
 {
-    for (; bell != NULL; bell = bell->next)
-        uro_warm_requester(URO_CONTAINER_OF(bell, const struct uro_qp, bell));
+    for (; doorbell != NULL; doorbell = doorbell->next)
+        uro_warm_requester(URO_CONTAINER_OF(doorbell, const struct uro_qp, doorbell));
 }
 
-void uro_schedule_hear(struct uro_shard *shard)
+void uro_schedule_take_doorbells(struct uro_shard *shard)
 {
-    struct uro_bell *bell = uro_bells_take(&shard->bells);
+    struct uro_doorbell *doorbell = uro_doorbell_list_take(&shard->doorbells);
 
-    if (bell == NULL)
+    if (doorbell == NULL)
         return;
     if (uro_warm_pays(shard))
-        warm(bell);
-    while (bell != NULL) {
-        struct uro_qp *qp = URO_CONTAINER_OF(bell, struct uro_qp, bell);
-        bell = uro_bell_hear(bell);
+        warm(doorbell);
+    while (doorbell != NULL) {
+        struct uro_qp *qp = URO_CONTAINER_OF(doorbell, struct uro_qp, doorbell);
+        doorbell = uro_doorbell_clear(doorbell);
         enum uro_qp_state state = uro_qp_state_of(qp);
         if (state == URO_QPS_ERR || state == URO_QPS_SQE) {
             URO_MARK("QP.FLUSH.LATE");
-            uro_bells_heard();
+            uro_doorbell_fence();
             uro_qp_flush(qp);
         } else {
             uro_ready_request(qp);
         }
     }
-    uro_bells_heard();
+    uro_doorbell_fence();
 }
 
 void uro_schedule_all(struct uro_shard *shard)
@@ -191,7 +191,7 @@ uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_
     struct round round = { .tx = tx, .left = room };
 
     uro_req_settle(shard);
-    uro_schedule_hear(shard);
+    uro_schedule_take_doorbells(shard);
     expire(shard);
 
     /* If responses used up all of the last round, requests come first in this round. */
@@ -219,7 +219,7 @@ uro_time uro_schedule_next(const struct uro_shard *shard)
 {
     if (!uro_list_empty(&shard->acks) || !uro_list_empty(&shard->responses) ||
         !uro_list_empty(&shard->requests) || !uro_list_empty(&shard->sent) ||
-        !uro_bells_silent(&shard->bells))
+        !uro_doorbell_list_empty(&shard->doorbells))
         return shard->now;
     return uro_wheel_next(&shard->wheel);
 }

@@ -78,7 +78,7 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     uro_list_init(&shard->srq_events);
     shard->requests_first = false;
     shard->now = now;
-    atomic_init(&shard->bells.first, NULL);
+    atomic_init(&shard->doorbells.first, NULL);
 }
 
 bool uro_shard_owns(const struct uro_shard *shard, const struct uro_gid *address)

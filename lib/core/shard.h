@@ -2,7 +2,7 @@
 /* shard.h - all mutable state of one engine's transport. One thread at a time uses it. */
 #pragma once
 
-#include "base/bells.h"
+#include "base/doorbell.h"
 #include "base/list.h"
 #include "base/rng.h"
 #include "base/table.h"
@@ -71,7 +71,7 @@ struct uro_shard {
     uro_touch_attempt *attempt; /* touches memory that may fault; NULL: no memory faults */
     uro_time now;               /* time of the round in progress */
     atomic_uint mtu;            /* current MTU of the link, <= config.mtu; uro_engine_set_mtu() */
-    _Alignas(64) struct uro_bells bells; /* rung by posting threads */
+    _Alignas(64) struct uro_doorbell_list doorbells; /* rung by posting threads */
 };
 
 /* Returns the bytes of memory for the buckets of the tables. */
@@ -112,7 +112,7 @@ URO_NODISCARD uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_t
                                            uint32_t room);
 
 /* Takes the doorbells only. */
-void uro_schedule_hear(struct uro_shard *shard);
+void uro_schedule_take_doorbells(struct uro_shard *shard);
 
 /* Puts all queue pairs on the lists of schedule.c again: a next hop changed, and any queue pair may
  * have waited for it. */

@@ -314,7 +314,7 @@ bool uro_engine_end_connections(struct uro_engine *engine, uro_time now)
 
 bool uro_engine_rung(const struct uro_engine *engine)
 {
-    return !uro_bells_silent(&engine->shard.bells);
+    return !uro_doorbell_list_empty(&engine->shard.doorbells);
 }
 
 struct uro_shard *uro_engine_shard(struct uro_engine *engine)

@@ -111,7 +111,7 @@ static void rnr_wait(struct scene *s)
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x20 | 14));
 }
 
-static void bell(struct scene *s)
+static void doorbell(struct scene *s)
 {
     scene_post_send(s, SEND(.id = 1, .text = "a"));
 }
@@ -159,7 +159,7 @@ static const struct {
     { "nothing pending", nothing_pending },
     { "waiting for an ACK", ack_wait },
     { "waiting as an RNR NAK said", rnr_wait },
-    { "its bell rang", bell },
+    { "its doorbell rang", doorbell },
     { "a completion is not polled", unpolled_completion },
     { "draining", draining },
     { "the drained event is not fetched", drained_event },

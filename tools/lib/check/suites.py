@@ -37,7 +37,7 @@ STAGES = {
 }
 # What has threads of its own, and what calls the library from many.
 THREADED = ("api/threads", "api/rdma_cm_threads", "host/test_contend", "host/test_coalesce", "host/test_lifetime", "host/test_progress", "host/test_round",
-            "host/test_silence", "host/test_unmapped", "io/test_memif_threads", "verbs/test_events", "base/test_bells", "base/test_mark", "scenario/test_rc_read")
+            "host/test_silence", "host/test_unmapped", "io/test_memif_threads", "verbs/test_events", "base/test_doorbell", "base/test_mark", "scenario/test_rc_read")
 TSAN = ["-Db_sanitize=thread", "-Db_lundef=false", "-Ddpdk=disabled", "-Dwerror=false"]
 MEMCHECK = ["valgrind", "--quiet", "--error-exitcode=1", "--leak-check=full",
             "--errors-for-leak-kinds=definite", "--trace-children=no"]

@@ -23,8 +23,8 @@ PARTS = (
     (r"uro_(frame|ether|ip|udp|bth|ext|opcode|gid|demux|receive)(_|$)|_decode", "decode"),
     (r"uro_rsp_(judge|verdict)", "judge"),
     (r"uro_(rsp|rq|srq|key)_", "serve"),
-    (r"uro_(engine|schedule|wheel|bells|neigh|loop|member|resolver?|qp|shard|cm|gsi|work)(_|$)",
-     "turns, bells, timers"),
+    (r"uro_(engine|schedule|wheel|doorbell|neigh|loop|member|resolver?|qp|shard|cm|gsi|work)(_|$)",
+     "turns, doorbells, timers"),
     (r"^(sides_|post_|main|run|carry)|clock_gettime|vdso", "the program that posts and polls"),
 )
 REST = "other"
