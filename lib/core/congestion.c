@@ -10,9 +10,9 @@
 #include "core/ready.h"
 #include "core/shard.h"
 
-#define WHOLE        1024u /* value of `share` that stands for the whole window */
-#define GAIN         16u   /* each step moves `share` by 1 / GAIN of the distance to its limit */
-#define DECAY        URO_US(55) /* time without a CNP after which `share` shrinks by one step */
+#define WHOLE        1024u /* value of `alpha` that stands for the whole window */
+#define GAIN         16u   /* each step moves `alpha` by 1 / GAIN of the distance to its limit */
+#define DECAY        URO_US(55) /* time without a CNP after which `alpha` shrinks by one step */
 #define DECAY_MOST   64u
 #define ROUNDS_QUICK 5u /* rounds before the target grows by one packet in each round */
 
@@ -51,7 +51,7 @@ static void decay(struct uro_congestion *congestion, uro_time now)
     uro_time steps = (now - congestion->cut_at) / DECAY;
 
     for (uro_time i = 0; i < steps && i < DECAY_MOST; i++)
-        congestion->share -= congestion->share / GAIN;
+        congestion->alpha -= congestion->alpha / GAIN;
 }
 
 static uint32_t window_of(const struct uro_qp *qp)
@@ -79,21 +79,21 @@ void uro_congestion_timed_out(struct uro_qp *qp)
     cut(qp, window_of(qp) / 2);
 }
 
-void uro_congestion_told(struct uro_qp *qp)
+void uro_congestion_cnp_received(struct uro_qp *qp)
 {
     struct uro_congestion *congestion = &qp->congestion;
     uro_time now = qp->shard->now;
 
     uro_count(qp->shard->counters, URO_COUNT_CNP_RECEIVED);
-    if (congestion->share != 0 && now - congestion->cut_at < URO_CNP_EVERY)
+    if (congestion->alpha != 0 && now - congestion->cut_at < URO_CNP_EVERY)
         return;
     URO_MARK("CNP.OBEY");
-    if (congestion->share == 0)
-        congestion->share = WHOLE;
+    if (congestion->alpha == 0)
+        congestion->alpha = WHOLE;
     else
         decay(congestion, now);
-    cut(qp, (uint32_t)((uint64_t)window_of(qp) * congestion->share / (2 * WHOLE)));
-    congestion->share = (uint16_t)(congestion->share + (WHOLE - congestion->share) / GAIN);
+    cut(qp, (uint32_t)((uint64_t)window_of(qp) * congestion->alpha / (2 * WHOLE)));
+    congestion->alpha = (uint16_t)(congestion->alpha + (WHOLE - congestion->alpha) / GAIN);
     congestion->cut_at = now;
 }
 

@@ -26,7 +26,7 @@ struct uro_congestion {
     uro_time notify_from; /* earliest time of the next CNP */
     bool notify_due;
     uint8_t rounds; /* full windows acknowledged since the last cut */
-    uint16_t share; /* the next cut is half of share / 1024 of the window; 0 before the first cut */
+    uint16_t alpha; /* the next cut is half of alpha / 1024 of the window; 0 before the first cut */
     uint32_t window; /* packets in flight; 0: as many as the device's window */
     uint32_t target; /* the window before the cut */
     int32_t acked;   /* packets acknowledged in this round; below 0: packets sent before the cut */
@@ -40,7 +40,7 @@ void uro_congestion_marked(struct uro_qp *qp);
 void uro_congestion_notify(struct uro_qp *qp, struct uro_tx *tx);
 
 /* Handles a CNP from the peer. */
-void uro_congestion_told(struct uro_qp *qp);
+void uro_congestion_cnp_received(struct uro_qp *qp);
 
 /* Halves the window after an ACK timeout. A peer that is slower than this side loses most of a full
  * window, and would lose it again each time. Call before the cursor moves back. */

@@ -74,7 +74,7 @@ static void receive_for(struct uro_qp *qp, const struct uro_frame *frame)
     uro_count(counters, URO_COUNT_RX_ROCE);
     counters->value[URO_COUNT_RX_BYTES] += uro_frame_packet_length(frame);
     if (notice) {
-        uro_congestion_told(qp);
+        uro_congestion_cnp_received(qp);
         return;
     }
     if ((frame->ip.traffic_class & ECN_MASK) == ECN_CE)
