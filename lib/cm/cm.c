@@ -110,9 +110,9 @@ static uint32_t draw_id(struct uro_cm *cm)
     uint32_t id = uro_rng_u32(&cm->rng);
     uint32_t own_bits = 32 - URO_SHARE_BITS;
 
-    if (cm->config.share == 0)
+    if (cm->config.qpn_prefix == 0)
         return id;
-    return (id & ((1u << own_bits) - 1)) | (uint32_t)cm->config.share << own_bits;
+    return (id & ((1u << own_bits) - 1)) | (uint32_t)cm->config.qpn_prefix << own_bits;
 }
 
 struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *route)

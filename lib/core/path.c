@@ -130,7 +130,7 @@ void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t sourc
     tx->icrc_doubled = false;
     tx->network_at = path->network_at;
     tx->way = path->hop->state == URO_HOP_LOST ? URO_TX_NOWHERE : path->hop->way;
-    if (path->hop->share != 0 && bth->dest_qpn >> OWN_QPN_BITS == path->hop->share) {
+    if (path->hop->qpn_prefix != 0 && bth->dest_qpn >> OWN_QPN_BITS == path->hop->qpn_prefix) {
         URO_MARK("LOOP.SHARE");
         tx->way = URO_TX_LOCAL;
     }

@@ -21,8 +21,7 @@ enum uro_hop_state {
 struct uro_hop {
     enum uro_hop_state state;
     struct uro_mac mac;
-    uint8_t
-        share; /* hop to our own address, which other processes use too: upper bits of our QPNs */
+    uint8_t qpn_prefix; /* hop to our own address, if shared: prefix of our QPNs; otherwise 0 */
     enum uro_tx_way way;
     uint32_t version; /* changes with mac: paths then update their templates */
 };

@@ -29,7 +29,8 @@
     (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
      URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
 
-static_assert(URO_QP_SHARED_MAX == (15u << (QPN_BITS - URO_SHARE_BITS)) / 16, "15/16 of a share");
+static_assert(URO_QP_SHARED_MAX == (15u << (QPN_BITS - URO_SHARE_BITS)) / 16,
+              "15/16 of the QPNs with one prefix");
 static_assert(QPN_BITS == 24, "BTH has 24 bits; 0xffffff is multicast and never drawn, see create");
 
 static size_t align64(size_t size)
@@ -124,14 +125,14 @@ static uint32_t draw_number(struct uro_shard *shard)
     uint32_t number = uro_shard_unused(shard, &shard->qps, QPN_BITS, QPN_LEAST);
     uint32_t own_bits = QPN_BITS - URO_SHARE_BITS;
 
-    if (shard->config.share == 0)
+    if (shard->config.qpn_prefix == 0)
         return number;
-    return (number & ((1u << own_bits) - 1)) | (uint32_t)shard->config.share << own_bits;
+    return (number & ((1u << own_bits) - 1)) | (uint32_t)shard->config.qpn_prefix << own_bits;
 }
 
 uint32_t uro_qp_most(const struct uro_shard *shard)
 {
-    return shard->config.share == 0 ? UINT32_MAX : URO_QP_SHARED_MAX;
+    return shard->config.qpn_prefix == 0 ? UINT32_MAX : URO_QP_SHARED_MAX;
 }
 
 struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *init, void *memory)

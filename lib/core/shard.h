@@ -31,7 +31,7 @@ struct uro_shard_config {
     uint16_t
         source_port; /* UDP port that every frame leaves from; 0: from the flow label or QPNs */
     uint8_t table_bits;
-    uint8_t share; /* upper URO_SHARE_BITS of all queue pair numbers; 0: any */
+    uint8_t qpn_prefix; /* upper URO_SHARE_BITS of all QPNs; 0: any */
     uint8_t seed[URO_RNG_SEED_OCTETS];
     struct uro_gid gids[URO_SHARD_GIDS_MAX];
     uint32_t gid_count;

@@ -65,7 +65,7 @@ static struct uro_cm_config cm_config(const struct uro_engine_config *config)
 {
     struct uro_cm_config cm = { .connections = config->connections,
                                 .services = config->services,
-                                .share = config->share };
+                                .qpn_prefix = config->qpn_prefix };
 
     if (cm.connections == 0)
         cm.connections = CONNECTIONS;
@@ -112,7 +112,7 @@ static bool valid(const struct uro_engine_config *config)
            config->address_count >= 1 && config->address_count <= URO_ENGINE_ADDRESSES_MAX &&
            config->window <= URO_WINDOW_MAX && config->reorder_buffer <= URO_REORDER_MAX &&
            config->hops <= URO_NEIGH_HOPS_MAX && config->groups <= URO_MCAST_GROUPS_MAX &&
-           config->share < URO_SHARES - 1 && config->vlan <= URO_VLAN_MAX &&
+           config->qpn_prefix < URO_SHARES - 1 && config->vlan <= URO_VLAN_MAX &&
            table_bits(config) >= 4 && table_bits(config) <= 20;
 }
 
@@ -140,7 +140,7 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
                                       .retry_7_forever = config->retry_7_forever,
                                       .timeout_least = config->timeout_least,
                                       .source_port = config->source_port,
-                                      .share = config->share,
+                                      .qpn_prefix = config->qpn_prefix,
                                       .table_bits = table_bits(config),
                                       .gid_count = config->address_count };
     if (shard.window == 0)

@@ -56,10 +56,10 @@ struct uro_engine_config {
     uint32_t groups;      /* multicast groups joined at once; 0 = URO_MCAST_GROUPS_MAX, the most */
     uint32_t services;    /* most services with a listener at one address; 0: no limit */
     uint32_t connections; /* connections of the connection manager at once; 0 = 4096 */
-    uint8_t share; /* of an address that other processes use too: the upper bits of our numbers,
-                             1 .. URO_SHARES - 2; 0 = it is ours alone */
-    struct uro_record *record; /* memory lent for the record; NULL: part of the engine's memory */
-    uint8_t table_bits;        /* log2 of the places of the QPN and key tables, 4..20; 0 = 14 */
+    /* On an address shared with other processes: the upper bits of our QPNs and communication IDs,
+     * 1 .. URO_SHARES - 2. 0: the address is not shared. */
+    uint8_t qpn_prefix;
+    uint8_t table_bits; /* log2 of the places of the QPN and key tables, 4..20; 0 = 14 */
 };
 
 /* Returns the bytes of memory for an engine, aligned to 64. The caller provides the memory. The

@@ -144,19 +144,19 @@ static void drop(struct uro_neigh *neigh, struct uro_neigh_entry *entry)
  * the link finds the next hops itself. */
 static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *entry)
 {
-    entry->hop.share = 0;
+    entry->hop.qpn_prefix = 0;
     if (uro_gid_is_multicast(&entry->address)) {
         URO_MARK("MCAST.HOP");
         entry->hop.mac = uro_mac_multicast(&entry->address);
         entry->hop.way = URO_TX_BOTH;
-    } else if (neigh->config->share == 0 && ours(neigh, &entry->address)) {
+    } else if (neigh->config->qpn_prefix == 0 && ours(neigh, &entry->address)) {
         entry->hop.mac = neigh->config->mac;
         entry->hop.way = URO_TX_LOCAL;
     } else if (neigh->config->link_routes) {
         const bool own = ours(neigh, &entry->address); /* other processes may share it */
         entry->hop.mac = own ? neigh->config->mac : link_mac;
         entry->hop.way = URO_TX_WIRE;
-        entry->hop.share = own ? neigh->config->share : 0;
+        entry->hop.qpn_prefix = own ? neigh->config->qpn_prefix : 0;
     } else {
         return false;
     }

@@ -57,7 +57,7 @@ static int open_twins(void **state, uint8_t share)
                                         .mtu = 1500,
                                         .address_count = 3,
                                         .table_bits = 4,
-                                        .share = share,
+                                        .qpn_prefix = share,
                                         .link_routes = share != 0,
                                         .source_port = share != 0 ? URO_ROCE_PORT : 0,
                                         .seed = { 1 } };

@@ -28,7 +28,7 @@ static struct uro_engine_config config_of(uint8_t share)
                                         .address_count = 1,
                                         .source_port = 4791,
                                         .link_routes = true,
-                                        .share = share };
+                                        .qpn_prefix = share };
     config.addresses[0] = (struct uro_engine_address){ gid("10.0.0.1"), 0 };
     return config;
 }
