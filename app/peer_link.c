@@ -125,10 +125,10 @@ static void input(struct uro_play *play, const struct uro_pkt *pkt, uro_time now
     static uint8_t octets[FRAME_MAX];
     struct uro_pkt whole = *pkt;
 
-    if (pkt->shared != NULL && pkt->length <= sizeof octets) {
+    if (pkt->indirect != NULL && pkt->length <= sizeof octets) {
         uro_pkt_copy(pkt, octets, pkt->length);
         whole.octets = octets;
-        whole.shared = NULL;
+        whole.indirect = NULL;
     }
     uro_play_input(play, &whole, 1, now);
 }

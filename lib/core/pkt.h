@@ -12,8 +12,8 @@
 #include "wire/frame.h"
 
 struct uro_pkt {
-    const uint8_t *octets; /* from the Ethernet header on; with @shared only URO_FRAME_HEAD bytes */
-    const uint8_t *shared; /* the whole frame, if uro_frame_is_data() of it; otherwise NULL */
+    const uint8_t *octets;   /* the frame; only its first URO_FRAME_HEAD bytes with @indirect */
+    const uint8_t *indirect; /* the whole frame, if uro_frame_is_data(); otherwise NULL */
     uint32_t length;
     bool summed; /* the port has checked the ICRC */
     bool weak;   /* a part of the ICRC's input was missing, and the port inferred it */
@@ -23,9 +23,10 @@ struct uro_pkt {
 /* Copies the first @length bytes of the frame, at most pkt->length, to @out. */
 static inline void uro_pkt_copy(const struct uro_pkt *pkt, uint8_t *out, uint32_t length)
 {
-    const uint32_t head = pkt->shared != NULL && length > URO_FRAME_HEAD ? URO_FRAME_HEAD : length;
+    const uint32_t head =
+        pkt->indirect != NULL && length > URO_FRAME_HEAD ? URO_FRAME_HEAD : length;
 
     memcpy(out, pkt->octets, head);
     if (head < length)
-        memcpy(out + head, pkt->shared + head, length - head);
+        memcpy(out + head, pkt->indirect + head, length - head);
 }

@@ -79,8 +79,8 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
     enum uro_frame_result result = uro_frame_network(pkt->octets, pkt->length, &frame);
 
     frame.summed = pkt->summed;
-    if (pkt->shared != NULL)
-        frame.shared = pkt->shared + URO_ETHER_LEN;
+    if (pkt->indirect != NULL)
+        frame.indirect = pkt->indirect + URO_ETHER_LEN;
     if (result != URO_FRAME_OK) {
         uro_count(shard->counters, refusals[result]);
         return;

@@ -201,7 +201,7 @@ static bool warm_pays(const struct uro_engine *engine, const struct uro_pkt *pkt
 static void fetch_payload(const struct uro_pkt *pkt)
 {
     for (uint32_t at = LINE; at < pkt->length; at += LINE)
-        __builtin_prefetch(pkt->shared + at, 0, 2);
+        __builtin_prefetch(pkt->indirect + at, 0, 2);
 }
 
 void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
@@ -215,7 +215,7 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (i + 1 < count && pkts[i + 1].shared != NULL)
+        if (i + 1 < count && pkts[i + 1].indirect != NULL)
             fetch_payload(&pkts[i + 1]);
         uro_demux(&engine->demux, &pkts[i], now);
     }

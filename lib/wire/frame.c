@@ -73,7 +73,7 @@ enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
     struct uro_reader reader = { octets, octets + length };
 
     frame->summed = false;
-    frame->shared = NULL;
+    frame->indirect = NULL;
     if (!uro_ether_take(&reader, &frame->ether))
         return URO_FRAME_SHORT;
     frame->network = reader.at;
@@ -173,14 +173,14 @@ static enum uro_frame_result decode_roce(struct uro_frame *frame)
         return URO_FRAME_LENGTH;
     }
 
-    frame->payload = frame->shared == NULL ? at : frame->shared + (at - frame->network);
+    frame->payload = frame->indirect == NULL ? at : frame->indirect + (at - frame->network);
     frame->payload_length = (uint32_t)rest - frame->bth.pad_count;
     return URO_FRAME_OK;
 }
 
 static bool icrc_right_apart(const struct uro_frame *frame)
 {
-    const size_t headers = (size_t)(frame->payload - frame->shared);
+    const size_t headers = (size_t)(frame->payload - frame->indirect);
     const size_t rest = frame->payload_length + frame->bth.pad_count;
 
     return uro_icrc_apart(frame->network, frame->ip.v6, headers, frame->payload, rest) ==
@@ -211,8 +211,8 @@ enum uro_frame_result uro_frame_roce(struct uro_frame *frame)
         return URO_FRAME_LENGTH;
 
     const enum uro_frame_result result = decode_roce(frame);
-    URO_ASSERT(frame->shared == NULL || result == URO_FRAME_OK);
-    if (frame->shared == NULL ? !icrc_right(frame) : !icrc_right_apart(frame)) {
+    URO_ASSERT(frame->indirect == NULL || result == URO_FRAME_OK);
+    if (frame->indirect == NULL ? !icrc_right(frame) : !icrc_right_apart(frame)) {
         URO_MARK("ICRC.CHECK");
         return URO_FRAME_ICRC; /* nothing else in it can be believed */
     }

@@ -40,9 +40,9 @@ struct uro_frame {
     const uint8_t *body;    /* what follows the IP and, for UDP, the UDP header */
     uint32_t body_length;
     bool summed; /* somebody found the ICRC right; false after uro_frame_network() */
-    const uint8_t *
-        shared; /* where the IP header stands when the payload is elsewhere (core/pkt.h); NULL after
-                              uro_frame_network() */
+    /* The IP header in the memory that has the payload (core/pkt.h), when only the head was copied.
+     * Otherwise, and after uro_frame_network(), NULL. */
+    const uint8_t *indirect;
 
     const struct uro_opcode *op;
     struct uro_bth bth;

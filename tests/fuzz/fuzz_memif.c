@@ -223,20 +223,20 @@ static bool in_memory(const uint8_t *from, uint32_t length)
 /* Reads the packet as the engine does, in memory of exactly its size. */
 static void look_at(const struct uro_pkt *pkt)
 {
-    const uint32_t head_length = pkt->shared != NULL ? URO_FRAME_HEAD : pkt->length;
+    const uint32_t head_length = pkt->indirect != NULL ? URO_FRAME_HEAD : pkt->length;
     uint8_t *head = malloc(head_length > 0 ? head_length : 1);
     static uint8_t whole[URO_MEMIF_LONGEST];
     struct uro_frame frame;
 
     demand(head != NULL && pkt->length <= URO_MEMIF_LONGEST);
     memcpy(head, pkt->octets, head_length);
-    if (pkt->shared != NULL)
-        demand(uro_frame_is_data(head, pkt->length) && in_memory(pkt->shared, pkt->length));
+    if (pkt->indirect != NULL)
+        demand(uro_frame_is_data(head, pkt->length) && in_memory(pkt->indirect, pkt->length));
     uro_pkt_copy(pkt, whole, pkt->length);
     if (uro_frame_network(head, pkt->length, &frame) == URO_FRAME_OK &&
         frame.ether.type != URO_ETHERTYPE_ARP && frame.ip.protocol == URO_IPPROTO_UDP) {
-        if (pkt->shared != NULL)
-            frame.shared = pkt->shared + URO_ETHER_LEN;
+        if (pkt->indirect != NULL)
+            frame.indirect = pkt->indirect + URO_ETHER_LEN;
         (void)!uro_frame_roce(&frame);
     }
     free(head);

@@ -18,7 +18,7 @@ static inline struct uro_pkt take_in_two(const uint8_t *octets, uint32_t length)
     if (head == NULL)
         abort();
     memcpy(head, octets, head_length);
-    return (struct uro_pkt){ .octets = head, .shared = in_two ? octets : NULL, .length = length };
+    return (struct uro_pkt){ .octets = head, .indirect = in_two ? octets : NULL, .length = length };
 }
 
 static inline void drop_in_two(const struct uro_pkt *pkt)

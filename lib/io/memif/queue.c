@@ -205,7 +205,7 @@ static struct uro_pkt lend(const struct uro_memif *memif, const struct piece *pi
     }
     memcpy(head, piece->at, URO_FRAME_HEAD);
     if (piece->length <= URO_MEMIF_LONGEST && uro_frame_is_data(head, piece->length)) {
-        pkt.shared = piece->at;
+        pkt.indirect = piece->at;
         return pkt;
     }
     pkt.octets = memif->longest;

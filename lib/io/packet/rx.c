@@ -55,7 +55,7 @@ static bool cut(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
     if (is_long) {
         memcpy(head + headers, at + from->head, URO_FRAME_HEAD - headers);
         if (uro_frame_is_data(head, pkt->length)) {
-            pkt->shared = at;
+            pkt->indirect = at;
             return false;
         }
         pkt->octets = memcpy(rx->whole, head, headers);

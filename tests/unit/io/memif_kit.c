@@ -185,13 +185,13 @@ bool kit_take(struct uro_port *port, struct kit_frame *frame)
         return false;
     assert_true(pkt.length <= KIT_FRAME_MAX);
     frame->length = pkt.length;
-    frame->shared = pkt.shared != NULL;
+    frame->indirect = pkt.indirect != NULL;
     uro_pkt_copy(&pkt, frame->octets, pkt.length);
     uro_port_release(port, &pkt, 1);
     return true;
 }
 
-void kit_expect(struct uro_port *port, const struct uro_tx *tx, bool shared)
+void kit_expect(struct uro_port *port, const struct uro_tx *tx, bool indirect)
 {
     static struct kit_frame frame;
     static uint8_t octets[KIT_FRAME_MAX];
@@ -202,7 +202,7 @@ void kit_expect(struct uro_port *port, const struct uro_tx *tx, bool shared)
     assert_true(kit_take(port, &frame));
     assert_int_equal(frame.length, length < 60 ? 60 : length);
     assert_memory_equal(frame.octets, octets, frame.length);
-    assert_int_equal(frame.shared, shared);
+    assert_int_equal(frame.indirect, indirect);
 }
 
 void kit_works(struct uro_port *a, struct uro_port *b)

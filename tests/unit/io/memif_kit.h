@@ -40,7 +40,7 @@ const struct uro_tx *kit_data(uint32_t number, uint32_t payload);
 
 struct kit_frame {
     uint32_t length;
-    bool shared;
+    bool indirect;
     uint8_t octets[KIT_FRAME_MAX];
 };
 
@@ -48,7 +48,7 @@ void kit_send(struct uro_port *port, const struct uro_tx *tx);
 /* Takes the next frame. Returns false when there is none. */
 bool kit_take(struct uro_port *port, struct kit_frame *frame);
 /* Fails the test unless this frame is the next frame of @port. */
-void kit_expect(struct uro_port *port, const struct uro_tx *tx, bool shared);
+void kit_expect(struct uro_port *port, const struct uro_tx *tx, bool indirect);
 /* Checks that frames arrive in both directions. */
 void kit_works(struct uro_port *a, struct uro_port *b);
 

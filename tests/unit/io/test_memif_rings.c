@@ -188,7 +188,7 @@ static void frame__packet_that_is_too_long__is_cut_and_copied(void **state)
     assert_true(uro_frame_is_data(octets, length));
     assert_true(kit_take(server, &frame));
     assert_int_equal(frame.length, URO_MEMIF_LONGEST);
-    assert_false(frame.shared);
+    assert_false(frame.indirect);
     still_up();
 }
 
@@ -203,8 +203,8 @@ static void frame__rewritten_while_lent__keeps_its_head(void **state)
     uro_tx_write(tx, octets);
     write_body(0, octets, uro_tx_length(tx));
     to_server(0, buffer(0, uro_tx_length(tx), false));
-    assert_int_equal(uro_port_receive(server, &pkt, 1), 1);
-    assert_non_null(pkt.shared);
+    assert_int_equal(server->ops->receive(server, &pkt, 1), 1);
+    assert_non_null(pkt.indirect);
     memcpy(before, pkt.octets, sizeof before);
     memset(peer.at + memif_peer_buffer(true, 0), 0xff, PEER_BUFFER);
     memif_peer_put(peer.to_server, 0, (struct uro_memif_desc){ .length = 7 });

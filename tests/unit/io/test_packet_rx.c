@@ -220,7 +220,7 @@ static void each_is_lent(bool v6, uint32_t count, uint32_t payload, uint32_t les
     (void)arrive_joined(v6, WRITE_MIDDLE, count, payload, less);
     while ((lent = uro_packet_rx_lend(&rx, pkts, URO_PORT_BURST)) > 0) {
         for (uint32_t k = 0; k < lent; k++, seen++) {
-            assert_int_equal(pkts[k].shared != NULL, apart);
+            assert_int_equal(pkts[k].indirect != NULL, apart);
             assert_int_equal(is_packet(&pkts[k], seen), payload - (seen + 1 == count ? less : 0));
         }
         assert_int_not_equal(header_of((next + SLOTS - 1) % SLOTS)->tp_status, TP_STATUS_KERNEL);
@@ -262,7 +262,7 @@ static void packet_rx__long_datagrams_to_qp1_in_one_frame__come_one_by_one(void 
     }
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(uro_packet_rx_lend(&rx, pkts, URO_PORT_BURST), 1);
-        assert_null(pkts[0].shared);
+        assert_null(pkts[0].indirect);
         assert_int_equal(uro_frame_network(pkts[0].octets, pkts[0].length, &frame), URO_FRAME_OK);
         assert_int_equal(uro_frame_roce(&frame), URO_FRAME_OK);
         assert_int_equal(frame.bth.psn, 100 + i);
@@ -284,7 +284,7 @@ static void packet_rx__tag_was_taken_out_of_several__each_has_it(void **state)
         header->tp_vlan_tci = 0x6005;
         for (seen = 0; seen < 3; seen++) {
             assert_int_equal(uro_packet_rx_lend(&rx, pkts, 1), 1);
-            assert_null(pkts[0].shared);
+            assert_null(pkts[0].indirect);
             assert_int_equal(uro_frame_network(pkts[0].octets, pkts[0].length, &frame),
                              URO_FRAME_OK);
             assert_true(frame.ether.tagged);

@@ -225,7 +225,7 @@ static enum uro_frame_result read_apart(const struct apart *apart, struct uro_fr
 {
     memset(out, 0, sizeof *out);
     assert_int_equal(uro_frame_network(apart->head, apart->length, out), URO_FRAME_OK);
-    out->shared = apart->whole + URO_ETHER_LEN;
+    out->indirect = apart->whole + URO_ETHER_LEN;
     return uro_frame_roce(out);
 }
 
