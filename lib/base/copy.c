@@ -66,17 +66,17 @@ static void store_octets(uint8_t *to, const uint8_t *from, size_t length)
 /* rule RSP.IN.ORDER */
 void uro_copy_in_order(void *restrict to, const void *restrict from, size_t length)
 {
-    uint8_t *at = to;
+    uint8_t *dest = to;
     const uint8_t *source = from;
-    size_t head = (size_t)(-(uintptr_t)at % UNIT);
+    size_t head = (size_t)(-(uintptr_t)dest % UNIT);
 
     if (head > length)
         head = length;
-    store_octets(at, source, head);
-    at += head, source += head, length -= head;
-    for (; length >= LINE; at += LINE, source += LINE, length -= LINE)
-        store_line(at, source);
-    for (; length >= UNIT; at += UNIT, source += UNIT, length -= UNIT)
-        store(at, load(source));
-    store_octets(at, source, length);
+    store_octets(dest, source, head);
+    dest += head, source += head, length -= head;
+    for (; length >= LINE; dest += LINE, source += LINE, length -= LINE)
+        store_line(dest, source);
+    for (; length >= UNIT; dest += UNIT, source += UNIT, length -= UNIT)
+        store(dest, load(source));
+    store_octets(dest, source, length);
 }

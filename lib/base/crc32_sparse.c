@@ -53,8 +53,8 @@ __attribute__((always_inline)) static inline size_t move_words(uint32_t *reg, ui
     uint64_t a = 0, b = 0, c = 0, d = 0, e = 0, first = *reg;
     uint8_t rest[STEP];
 
-#define TAKE(i) take_word(to != NULL ? to + at + (i)*WORD : NULL, from + at + (i)*WORD)
-    for (size_t at = 0; at < end; at += STEP) {
+#define TAKE(i) take_word(to != NULL ? to + offset + (i)*WORD : NULL, from + offset + (i)*WORD)
+    for (size_t offset = 0; offset < end; offset += STEP) {
         a = TAKE(0) ^ comes(a, b, c, d) ^ first;
         b = TAKE(1) ^ comes(b, c, d, e);
         c = TAKE(2) ^ comes(c, d, e, a);
@@ -62,7 +62,7 @@ __attribute__((always_inline)) static inline size_t move_words(uint32_t *reg, ui
         e = TAKE(4) ^ comes(e, a, b, c);
         first = 0;
     }
-    const size_t at = end;
+    const size_t offset = end;
     put_word(rest, TAKE(0) ^ comes(a, b, c, d));
     put_word(rest + WORD, TAKE(1) ^ comes(b, c, d, e));
     put_word(rest + 2 * WORD, TAKE(2) ^ comes(c, d, e, 0));

@@ -204,10 +204,10 @@ INLINE_128 __m128i masked_head(const struct uro_crc32_mask *mask, const uint8_t 
     __m128i sum = _mm_setzero_si128();
 
     URO_HOT_ASSERT(length >= 16 && length <= URO_CRC32_MASK_MAX && pad <= 12);
-    for (size_t at = 0; at < length + pad; at += 16) {
-        const __m128i octets = _mm_loadu_si128((const void *)(head - pad + at));
-        const __m128i raised = _mm_or_si128(octets, _mm_loadu_si128((const void *)(ones + at)));
-        const __m128i block = _mm_xor_si128(raised, _mm_loadu_si128((const void *)(flip + at)));
+    for (size_t offset = 0; offset < length + pad; offset += 16) {
+        const __m128i octets = _mm_loadu_si128((const void *)(head - pad + offset));
+        const __m128i raised = _mm_or_si128(octets, _mm_loadu_si128((const void *)(ones + offset)));
+        const __m128i block = _mm_xor_si128(raised, _mm_loadu_si128((const void *)(flip + offset)));
         sum = _mm_xor_si128(move(sum, MOVE_128), block);
     }
     return sum;
@@ -327,11 +327,11 @@ INLINE_512 __m512i masked_head_512(const struct uro_crc32_mask *mask, const uint
     __m512i octets = _mm512_maskz_loadu_epi8(UINT64_MAX << pad, head - pad);
     __m512i sum = _mm512_setzero_si512();
 
-    for (size_t at = 0; at < length + pad; at += 64) {
-        if (at > 0)
-            octets = _mm512_loadu_si512(head - pad + at);
-        const __m512i raised = _mm512_or_si512(octets, _mm512_loadu_si512(ones + at));
-        const __m512i block = _mm512_xor_si512(raised, _mm512_loadu_si512(flip + at));
+    for (size_t offset = 0; offset < length + pad; offset += 64) {
+        if (offset > 0)
+            octets = _mm512_loadu_si512(head - pad + offset);
+        const __m512i raised = _mm512_or_si512(octets, _mm512_loadu_si512(ones + offset));
+        const __m512i block = _mm512_xor_si512(raised, _mm512_loadu_si512(flip + offset));
         sum = move_add(sum, factors_512(MOVE_512), block);
     }
     return sum;

@@ -15,7 +15,7 @@
 struct uro_hash_node {
     struct uro_hash_node *next;
     struct uro_hash_node *
-        *at;         /* address of the pointer to this node; NULL: the node is in no table */
+        *pprev;      /* address of the pointer to this node; NULL: the node is in no table */
     uint32_t number; /* hash value, evenly distributed; its low bits choose the bucket */
 };
 
@@ -84,9 +84,9 @@ static inline void uro_hash_grow(struct uro_hash *hash)
         }
         *from = node->next;
         if (node->next != NULL)
-            node->next->at = from;
+            node->next->pprev = from;
         node->next = NULL;
-        node->at = to;
+        node->pprev = to;
         *to = node;
         to = &node->next;
     }
@@ -99,14 +99,14 @@ static inline void uro_hash_grow(struct uro_hash *hash)
  * number. */
 static inline void uro_hash_insert(struct uro_hash *hash, struct uro_hash_node *node)
 {
-    URO_ASSERT(node->at == NULL);
+    URO_ASSERT(node->pprev == NULL);
     if (hash->count >= hash->used && hash->used < hash->buckets_max)
         uro_hash_grow(hash);
     struct uro_hash_node **bucket = &hash->buckets[uro_hash_bucket(hash, node->number)];
     node->next = *bucket;
-    node->at = bucket;
+    node->pprev = bucket;
     if (node->next != NULL)
-        node->next->at = &node->next;
+        node->next->pprev = &node->next;
     *bucket = node;
     hash->count++;
 }
@@ -114,12 +114,12 @@ static inline void uro_hash_insert(struct uro_hash *hash, struct uro_hash_node *
 /* Removes the node; does nothing if the node is in no table. */
 static inline void uro_hash_remove(struct uro_hash *hash, struct uro_hash_node *node)
 {
-    if (node->at == NULL)
+    if (node->pprev == NULL)
         return;
-    *node->at = node->next;
+    *node->pprev = node->next;
     if (node->next != NULL)
-        node->next->at = node->at;
+        node->next->pprev = node->pprev;
     node->next = NULL;
-    node->at = NULL;
+    node->pprev = NULL;
     hash->count--;
 }

@@ -13,7 +13,7 @@
 
 #include "base/defs.h"
 
-#define URO_TABLE_PLACES 4u /* slots of a bucket */
+#define URO_TABLE_SLOTS 4u /* slots of a bucket */
 
 struct uro_table_node {
     struct uro_table_node *next; /* next node in the overflow list `more` */
@@ -24,9 +24,9 @@ struct uro_table_node {
  * the first free slot, so a node with that number is never in a later slot. The overflow list is
  * empty unless every slot is in use. */
 struct uro_table_bucket {
-    _Alignas(64) uint32_t numbers[URO_TABLE_PLACES];
-    struct uro_table_node *nodes[URO_TABLE_PLACES]; /* NULL: this slot is free */
-    struct uro_table_node *more;                    /* overflow list, newest node first */
+    _Alignas(64) uint32_t numbers[URO_TABLE_SLOTS];
+    struct uro_table_node *nodes[URO_TABLE_SLOTS]; /* NULL: this slot is free */
+    struct uro_table_node *more;                   /* overflow list, newest node first */
 };
 
 static_assert(sizeof(struct uro_table_bucket) == 64, "a bucket is a cache line");
@@ -47,7 +47,7 @@ static inline struct uro_table_node *uro_table_find(const struct uro_table *tabl
 {
     const struct uro_table_bucket *bucket = uro_table_bucket_of(table, number);
 
-    for (unsigned i = 0; i < URO_TABLE_PLACES; i++)
+    for (unsigned i = 0; i < URO_TABLE_SLOTS; i++)
         if (bucket->numbers[i] == number)
             return bucket->nodes[i];
     struct uro_table_node *node = bucket->more;
@@ -62,7 +62,7 @@ static inline void uro_table_insert(struct uro_table *table, struct uro_table_no
     struct uro_table_bucket *bucket = uro_table_bucket_of(table, node->number);
 
     table->count++;
-    for (unsigned i = 0; i < URO_TABLE_PLACES; i++)
+    for (unsigned i = 0; i < URO_TABLE_SLOTS; i++)
         if (bucket->nodes[i] == NULL) {
             bucket->numbers[i] = node->number;
             bucket->nodes[i] = node;
@@ -76,10 +76,10 @@ static inline void uro_table_insert(struct uro_table *table, struct uro_table_no
 static inline void uro_table_remove(struct uro_table *table, struct uro_table_node *node)
 {
     struct uro_table_bucket *bucket = uro_table_bucket_of(table, node->number);
-    struct uro_table_node *next = bucket->more, **at = &bucket->more;
+    struct uro_table_node *next = bucket->more, **link = &bucket->more;
 
     table->count--;
-    for (unsigned i = 0; i < URO_TABLE_PLACES; i++)
+    for (unsigned i = 0; i < URO_TABLE_SLOTS; i++)
         if (bucket->nodes[i] == node) { /* the newest overflow node gets the free slot */
             bucket->nodes[i] = next;
             if (next != NULL) {
@@ -89,11 +89,11 @@ static inline void uro_table_remove(struct uro_table *table, struct uro_table_no
             }
             return;
         }
-    while (*at != node) {
-        URO_ASSERT(*at != NULL);
-        at = &(*at)->next;
+    while (*link != node) {
+        URO_ASSERT(*link != NULL);
+        link = &(*link)->next;
     }
-    *at = node->next;
+    *link = node->next;
     node->next = NULL;
 }
 
@@ -101,7 +101,7 @@ static inline void uro_table_remove(struct uro_table *table, struct uro_table_no
 static inline struct uro_table_node *uro_table_from(const struct uro_table *table, uint32_t bucket)
 {
     for (; bucket <= table->mask; bucket++)
-        for (unsigned i = 0; i < URO_TABLE_PLACES; i++)
+        for (unsigned i = 0; i < URO_TABLE_SLOTS; i++)
             if (table->buckets[bucket].nodes[i] != NULL)
                 return table->buckets[bucket].nodes[i];
     return NULL;
@@ -121,11 +121,11 @@ static inline struct uro_table_node *uro_table_next(const struct uro_table *tabl
     struct uro_table_node *next = node->next;
     unsigned i = 0;
 
-    while (i < URO_TABLE_PLACES && bucket->nodes[i] != node)
+    while (i < URO_TABLE_SLOTS && bucket->nodes[i] != node)
         i++;
-    if (i < URO_TABLE_PLACES) {
+    if (i < URO_TABLE_SLOTS) {
         next = bucket->more;
-        for (unsigned j = URO_TABLE_PLACES - 1; j > i; j--)
+        for (unsigned j = URO_TABLE_SLOTS - 1; j > i; j--)
             if (bucket->nodes[j] != NULL)
                 next = bucket->nodes[j];
     }

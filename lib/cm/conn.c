@@ -43,7 +43,7 @@ static void put_data(struct uro_cm_msg *msg, const void *data, uint32_t length)
 
 static bool data_fits(enum uro_cm_kind kind, uint32_t length)
 {
-    if (length <= uro_cm_data_room(kind))
+    if (length <= uro_cm_data_max(kind))
         return true;
     URO_MARK("CM.DATA");
     return false;

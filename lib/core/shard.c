@@ -13,7 +13,7 @@ static size_t buckets_of(uint32_t place_bits)
 {
     size_t places = (size_t)1 << place_bits;
 
-    return places > URO_TABLE_PLACES ? places / URO_TABLE_PLACES : 1;
+    return places > URO_TABLE_SLOTS ? places / URO_TABLE_SLOTS : 1;
 }
 
 /* Returns the number of buckets of a table for few objects. */

@@ -59,10 +59,10 @@ static uint32_t report_length(bool v6, uint32_t count)
               : URO_IGMP_REPORT_LEN + count * URO_IGMP_RECORD_LEN;
 }
 
-static bool add_old(struct uro_member_writer *writer, enum uro_membership what,
+static bool add_old(struct uro_member_writer *writer, enum uro_membership record_type,
                     const struct uro_gid *group)
 {
-    const bool leaves = what == URO_MEMBERSHIP_TO_INCLUDE;
+    const bool leaves = record_type == URO_MEMBERSHIP_TO_INCLUDE;
 
     if (leaves && !writer->v6 && writer->version == 1)
         return true;
@@ -74,7 +74,7 @@ static bool add_old(struct uro_member_writer *writer, enum uro_membership what,
     return true;
 }
 
-bool uro_member_writer_add(struct uro_member_writer *writer, enum uro_membership what,
+bool uro_member_writer_add(struct uro_member_writer *writer, enum uro_membership record_type,
                            const struct uro_gid *group)
 {
     const bool v6 = writer->v6;
@@ -84,13 +84,13 @@ bool uro_member_writer_add(struct uro_member_writer *writer, enum uro_membership
     uint8_t *record = writer->octets + at + report_length(v6, writer->count);
 
     if (is_old(writer))
-        return add_old(writer, what, group);
+        return add_old(writer, record_type, group);
     if (at + report_length(v6, writer->count + 1u) > most)
         return false;
     if (v6)
-        uro_mld_encode_record(record, what, group);
+        uro_mld_encode_record(record, record_type, group);
     else
-        uro_igmp_encode_record(record, what, group);
+        uro_igmp_encode_record(record, record_type, group);
     writer->count++;
     return true;
 }

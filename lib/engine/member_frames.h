@@ -20,7 +20,8 @@ void uro_member_writer_init(struct uro_member_writer *writer,
                             uint8_t *octets);
 /* Adds a record. Returns false when the frame is full. A frame of an older version has one group.
  * IGMPv1 has no message for a group that was left. */
-URO_NODISCARD bool uro_member_writer_add(struct uro_member_writer *writer, enum uro_membership what,
+URO_NODISCARD bool uro_member_writer_add(struct uro_member_writer *writer,
+                                         enum uro_membership record_type,
                                          const struct uro_gid *group);
 /* Completes the frame and describes it in @tx. Returns false when it has no record. */
 URO_NODISCARD bool uro_member_writer_finish(struct uro_member_writer *writer, struct uro_tx *tx);

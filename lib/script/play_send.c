@@ -204,7 +204,7 @@ static void put_private(const struct uro_play *play, const struct uro_script_tex
         .dest = msg->kind == URO_CM_REQ ? msg->remote_gid : play->config.peer,
         .source_port = 0xc000
     };
-    const uint32_t room = uro_cm_data_room(msg->kind);
+    const uint32_t room = uro_cm_data_max(msg->kind);
 
     if (addressed) {
         uro_ip_cm_encode(msg->data, &header);

@@ -61,16 +61,16 @@ static inline void uro_put_le32(uint8_t p[static 4], uint32_t v)
 
 /* The unread rest of a received packet. */
 struct uro_reader {
-    const uint8_t *at;
+    const uint8_t *pos;
     const uint8_t *end;
 };
 
 /* Takes the next @len octets, or returns NULL and takes nothing when fewer are left. */
 static inline const uint8_t *uro_take(struct uro_reader *reader, size_t len)
 {
-    const uint8_t *at = reader->at;
-    if ((size_t)(reader->end - at) < len)
+    const uint8_t *pos = reader->pos;
+    if ((size_t)(reader->end - pos) < len)
         return NULL;
-    reader->at += len;
-    return at;
+    reader->pos += len;
+    return pos;
 }

@@ -23,7 +23,7 @@
 #define AT_BODY      24u
 
 /* A run of bits. A field that is scattered has several rows, the low bits of the value last. */
-struct place {
+struct bit_run {
     uint8_t field;
     uint16_t bit; /* of the body */
     uint8_t width;
@@ -33,12 +33,12 @@ struct place {
 struct layout {
     const char *name;
     uint16_t attribute;
-    uint8_t data_at; /* in the body */
-    uint8_t data_room;
-    uint8_t gids_at; /* local, then remote; 0: none */
-    uint8_t info_at; /* 0: none */
-    const struct place *places;
-    uint32_t place_count;
+    uint8_t data_offset; /* in the body */
+    uint8_t data_max;
+    uint8_t gids_offset; /* local, then remote; 0: none */
+    uint8_t info_offset; /* 0: none */
+    const struct bit_run *runs;
+    uint32_t run_count;
 };
 
 #define F(name, octet, bit, width)                                                                 \
@@ -53,7 +53,7 @@ struct layout {
 
 /* rule CM.LAYOUT */
 /* clang-format off */
-static const struct place req[] = {
+static const struct bit_run req[] = {
     F(LOCAL_ID, 0, 0, 32), F(VENDOR, 5, 0, 24), F(SERVICE_ID, 8, 0, 64), F(CA_GUID, 16, 0, 64),
     F(LOCAL_QKEY, 28, 0, 32), F(LOCAL_QPN, 32, 0, 24), F(RESPONDER_RESOURCES, 35, 0, 8),
     F(LOCAL_EECN, 36, 0, 24), F(INITIATOR_DEPTH, 39, 0, 8), F(REMOTE_RESPONSE_TIMEOUT, 43, 0, 5),
@@ -65,77 +65,77 @@ static const struct place req[] = {
     F(TRAFFIC_CLASS, 92, 0, 8), F(HOP_LIMIT, 93, 0, 8), F(SL, 94, 0, 4), F(SUBNET_LOCAL, 94, 4, 1),
     F(LOCAL_ACK_TIMEOUT, 95, 0, 5),
 };
-static const struct place mra[] = {
+static const struct bit_run mra[] = {
     IDS, F(MESSAGE, 8, 0, 2), F(SERVICE_TIMEOUT, 9, 0, 5),
 };
-static const struct place rej[] = {
+static const struct bit_run rej[] = {
     IDS, F(MESSAGE, 8, 0, 2), F(INFO_LENGTH, 9, 0, 7), F(REASON, 10, 0, 16),
 };
-static const struct place rep[] = {
+static const struct bit_run rep[] = {
     IDS, F(LOCAL_QKEY, 8, 0, 32), F(LOCAL_QPN, 12, 0, 24), PART(VENDOR, 15, 8, 16),
     F(LOCAL_EECN, 16, 0, 24), PART(VENDOR, 19, 8, 8), F(STARTING_PSN, 20, 0, 24),
     PART(VENDOR, 23, 8, 0), F(RESPONDER_RESOURCES, 24, 0, 8), F(INITIATOR_DEPTH, 25, 0, 8),
     F(TARGET_ACK_DELAY, 26, 0, 5), F(FAILOVER, 26, 5, 2), F(FLOW_CONTROL, 26, 7, 1),
     F(RNR_RETRY_COUNT, 27, 0, 3), F(SRQ, 27, 3, 1), F(CA_GUID, 28, 0, 64),
 };
-static const struct place ids[] = { IDS };
-static const struct place dreq[] = { IDS, F(REMOTE_QPN, 8, 0, 24) };
-static const struct place sidr_req[] = {
+static const struct bit_run ids[] = { IDS };
+static const struct bit_run dreq[] = { IDS, F(REMOTE_QPN, 8, 0, 24) };
+static const struct bit_run sidr_req[] = {
     F(REQUEST_ID, 0, 0, 32), F(PKEY, 4, 0, 16), F(SERVICE_ID, 8, 0, 64),
 };
-static const struct place sidr_rep[] = {
+static const struct bit_run sidr_rep[] = {
     F(REQUEST_ID, 0, 0, 32), F(STATUS, 4, 0, 8), F(INFO_LENGTH, 5, 0, 8), PART(VENDOR, 6, 16, 8),
     F(LOCAL_QPN, 8, 0, 24), PART(VENDOR, 11, 8, 0), F(SERVICE_ID, 12, 0, 64),
     F(LOCAL_QKEY, 20, 0, 32),
 };
-static const struct place lap[] = {
+static const struct bit_run lap[] = {
     IDS, F(REMOTE_QPN, 12, 0, 24), F(REMOTE_RESPONSE_TIMEOUT, 15, 0, 5), F(LOCAL_LID, 20, 0, 16),
     F(REMOTE_LID, 22, 0, 16), F(FLOW_LABEL, 56, 0, 20), F(TRAFFIC_CLASS, 59, 0, 8),
     F(HOP_LIMIT, 60, 0, 8), F(PACKET_RATE, 61, 2, 6), F(SL, 62, 0, 4), F(SUBNET_LOCAL, 62, 4, 1),
     F(LOCAL_ACK_TIMEOUT, 63, 0, 5),
 };
-static const struct place apr[] = { IDS, F(INFO_LENGTH, 8, 0, 8), F(STATUS, 9, 0, 8) };
+static const struct bit_run apr[] = { IDS, F(INFO_LENGTH, 8, 0, 8), F(STATUS, 9, 0, 8) };
 
-#define PLACES(rows) rows, URO_ARRAY_LEN(rows)
+#define RUNS(rows) rows, URO_ARRAY_LEN(rows)
 static const struct layout layouts[URO_CM_KIND_COUNT] = {
     /*                    name       attribute data      gids info */
-    [URO_CM_REQ]      = { "REQ",      0x0010, 140,  92,  56,   0, PLACES(req) },
-    [URO_CM_MRA]      = { "MRA",      0x0011,  10, 222,   0,   0, PLACES(mra) },
-    [URO_CM_REJ]      = { "REJ",      0x0012,  84, 148,   0,  12, PLACES(rej) },
-    [URO_CM_REP]      = { "REP",      0x0013,  36, 196,   0,   0, PLACES(rep) },
-    [URO_CM_RTU]      = { "RTU",      0x0014,   8, 224,   0,   0, PLACES(ids) },
-    [URO_CM_DREQ]     = { "DREQ",     0x0015,  12, 220,   0,   0, PLACES(dreq) },
-    [URO_CM_DREP]     = { "DREP",     0x0016,   8, 224,   0,   0, PLACES(ids) },
-    [URO_CM_SIDR_REQ] = { "SIDR_REQ", 0x0017,  16, 216,   0,   0, PLACES(sidr_req) },
-    [URO_CM_SIDR_REP] = { "SIDR_REP", 0x0018,  96, 136,   0,  24, PLACES(sidr_rep) },
-    [URO_CM_LAP]      = { "LAP",      0x0019,  64, 168,  24,   0, PLACES(lap) },
-    [URO_CM_APR]      = { "APR",      0x001a,  84, 148,   0,  12, PLACES(apr) },
+    [URO_CM_REQ]      = { "REQ",      0x0010, 140,  92,  56,   0, RUNS(req) },
+    [URO_CM_MRA]      = { "MRA",      0x0011,  10, 222,   0,   0, RUNS(mra) },
+    [URO_CM_REJ]      = { "REJ",      0x0012,  84, 148,   0,  12, RUNS(rej) },
+    [URO_CM_REP]      = { "REP",      0x0013,  36, 196,   0,   0, RUNS(rep) },
+    [URO_CM_RTU]      = { "RTU",      0x0014,   8, 224,   0,   0, RUNS(ids) },
+    [URO_CM_DREQ]     = { "DREQ",     0x0015,  12, 220,   0,   0, RUNS(dreq) },
+    [URO_CM_DREP]     = { "DREP",     0x0016,   8, 224,   0,   0, RUNS(ids) },
+    [URO_CM_SIDR_REQ] = { "SIDR_REQ", 0x0017,  16, 216,   0,   0, RUNS(sidr_req) },
+    [URO_CM_SIDR_REP] = { "SIDR_REP", 0x0018,  96, 136,   0,  24, RUNS(sidr_rep) },
+    [URO_CM_LAP]      = { "LAP",      0x0019,  64, 168,  24,   0, RUNS(lap) },
+    [URO_CM_APR]      = { "APR",      0x001a,  84, 148,   0,  12, RUNS(apr) },
 };
 /* clang-format on */
 
-static uint64_t get_bits(const uint8_t *body, const struct place *place)
+static uint64_t get_bits(const uint8_t *body, const struct bit_run *run)
 {
     uint64_t value = 0;
 
-    for (uint32_t i = 0; i < place->width; i++) {
-        uint32_t bit = place->bit + i;
+    for (uint32_t i = 0; i < run->width; i++) {
+        uint32_t bit = run->bit + i;
         value = value << 1 | ((uint32_t)body[bit / 8] >> (7 - bit % 8) & 1u);
     }
-    return value << place->shift;
+    return value << run->shift;
 }
 
-static void put_bits(uint8_t *body, const struct place *place, uint64_t value)
+static void put_bits(uint8_t *body, const struct bit_run *run, uint64_t value)
 {
-    value >>= place->shift;
-    for (uint32_t i = place->width; i-- > 0; value >>= 1) {
-        uint32_t bit = place->bit + i;
+    value >>= run->shift;
+    for (uint32_t i = run->width; i-- > 0; value >>= 1) {
+        uint32_t bit = run->bit + i;
         body[bit / 8] = (uint8_t)(body[bit / 8] | (value & 1) << (7 - bit % 8));
     }
 }
 
-uint32_t uro_cm_data_room(enum uro_cm_kind kind)
+uint32_t uro_cm_data_max(enum uro_cm_kind kind)
 {
-    return layouts[kind].data_room;
+    return layouts[kind].data_max;
 }
 
 const char *uro_cm_kind_name(enum uro_cm_kind kind)
@@ -158,19 +158,19 @@ void uro_cm_encode(uint8_t out[static URO_MAD_LEN], const struct uro_cm_msg *msg
     const struct layout *layout = &layouts[msg->kind];
     uint8_t *body = out + AT_BODY;
 
-    URO_ASSERT(msg->data_length <= layout->data_room);
+    URO_ASSERT(msg->data_length <= layout->data_max);
     put_header(out, METHOD_SEND, layout->attribute);
     uro_put_be64(out + AT_TID, msg->tid);
-    for (uint32_t i = 0; i < layout->place_count; i++)
-        put_bits(body, &layout->places[i], msg->value[layout->places[i].field]);
-    if (layout->gids_at != 0) {
-        memcpy(body + layout->gids_at, &msg->local_gid, sizeof msg->local_gid);
-        memcpy(body + layout->gids_at + sizeof msg->local_gid, &msg->remote_gid,
+    for (uint32_t i = 0; i < layout->run_count; i++)
+        put_bits(body, &layout->runs[i], msg->value[layout->runs[i].field]);
+    if (layout->gids_offset != 0) {
+        memcpy(body + layout->gids_offset, &msg->local_gid, sizeof msg->local_gid);
+        memcpy(body + layout->gids_offset + sizeof msg->local_gid, &msg->remote_gid,
                sizeof msg->remote_gid);
     }
-    if (layout->info_at != 0)
-        memcpy(body + layout->info_at, msg->info, sizeof msg->info);
-    memcpy(body + layout->data_at, msg->data, msg->data_length);
+    if (layout->info_offset != 0)
+        memcpy(body + layout->info_offset, msg->info, sizeof msg->info);
+    memcpy(body + layout->data_offset, msg->data, msg->data_length);
 }
 
 static const struct layout *layout_of(uint16_t attribute)
@@ -206,18 +206,18 @@ enum uro_cm_result uro_cm_decode(const uint8_t in[static URO_MAD_LEN], struct ur
     memset(msg, 0, sizeof *msg);
     msg->kind = (enum uro_cm_kind)(layout - layouts);
     msg->tid = uro_get_be64(in + AT_TID);
-    for (uint32_t i = 0; i < layout->place_count; i++)
-        msg->value[layout->places[i].field] |= get_bits(body, &layout->places[i]);
-    if (layout->gids_at != 0) {
-        memcpy(&msg->local_gid, body + layout->gids_at, sizeof msg->local_gid);
-        memcpy(&msg->remote_gid, body + layout->gids_at + sizeof msg->local_gid,
+    for (uint32_t i = 0; i < layout->run_count; i++)
+        msg->value[layout->runs[i].field] |= get_bits(body, &layout->runs[i]);
+    if (layout->gids_offset != 0) {
+        memcpy(&msg->local_gid, body + layout->gids_offset, sizeof msg->local_gid);
+        memcpy(&msg->remote_gid, body + layout->gids_offset + sizeof msg->local_gid,
                sizeof msg->remote_gid);
     }
-    if (layout->info_at != 0)
-        memcpy(msg->info, body + layout->info_at, sizeof msg->info);
+    if (layout->info_offset != 0)
+        memcpy(msg->info, body + layout->info_offset, sizeof msg->info);
     URO_MARK("CM.DATA.WHOLE");
-    msg->data_length = layout->data_room;
-    memcpy(msg->data, body + layout->data_at, msg->data_length);
+    msg->data_length = layout->data_max;
+    memcpy(msg->data, body + layout->data_offset, msg->data_length);
     return URO_CM_OK;
 }
 

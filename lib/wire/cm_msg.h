@@ -80,12 +80,12 @@ struct uro_cm_msg {
     struct uro_gid local_gid; /* REQ, LAP: of the sender */
     struct uro_gid remote_gid;
     uint8_t info[URO_CM_INFO_MAX];
-    uint32_t data_length; /* encoding: at most uro_cm_data_room(); decoding: always that */
+    uint32_t data_length; /* encoding: at most uro_cm_data_max(); decoding: always that */
     uint8_t data[URO_CM_DATA_MAX];
 };
 
 /* Octets of private data the message carries. */
-uint32_t uro_cm_data_room(enum uro_cm_kind kind);
+uint32_t uro_cm_data_max(enum uro_cm_kind kind);
 
 /* Values that do not fit their field are cut to it: the caller checked them. */
 void uro_cm_encode(uint8_t out[static URO_MAD_LEN], const struct uro_cm_msg *msg);

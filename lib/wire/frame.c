@@ -76,7 +76,7 @@ enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
     frame->indirect = NULL;
     if (!uro_ether_take(&reader, &frame->ether))
         return URO_FRAME_SHORT;
-    frame->network = reader.at;
+    frame->network = reader.pos;
 
     enum uro_frame_result result = URO_FRAME_OK;
     if (frame->ether.type == URO_ETHERTYPE_IPV4 || frame->ether.type == URO_ETHERTYPE_IPV6)
@@ -84,55 +84,55 @@ enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
     else if (frame->ether.type != URO_ETHERTYPE_ARP)
         result = URO_FRAME_ETHER_TYPE;
 
-    frame->body = reader.at;
-    frame->body_length = (uint32_t)(reader.end - reader.at);
+    frame->body = reader.pos;
+    frame->body_length = (uint32_t)(reader.end - reader.pos);
     return result;
 }
 
 /* The extension headers, in their order on the wire; returns what is behind them. There is room for
  * all of them. */
-static const uint8_t *decode_ext(const uint8_t *at, const struct uro_opcode *op,
+static const uint8_t *decode_ext(const uint8_t *pos, const struct uro_opcode *op,
                                  struct uro_frame *frame)
 {
-    const uint8_t *const end = at + op->ext_length;
+    const uint8_t *const end = pos + op->ext_length;
 
     for (unsigned left = op->ext; left != 0; left &= left - 1) {
         switch (left & -left) {
         case URO_EXT_XRCETH:
-            frame->xrc_srqn = uro_get_be24(at + 1); /* behind a reserved octet */
-            at += URO_XRCETH_LEN;
+            frame->xrc_srqn = uro_get_be24(pos + 1); /* behind a reserved octet */
+            pos += URO_XRCETH_LEN;
             break;
         case URO_EXT_DETH:
-            uro_deth_decode(at, &frame->deth);
-            at += URO_DETH_LEN;
+            uro_deth_decode(pos, &frame->deth);
+            pos += URO_DETH_LEN;
             break;
         case URO_EXT_FETH:
-            uro_feth_decode(at, &frame->feth);
-            at += URO_FETH_LEN;
+            uro_feth_decode(pos, &frame->feth);
+            pos += URO_FETH_LEN;
             break;
         case URO_EXT_RETH:
-            uro_reth_decode(at, &frame->reth);
-            at += URO_RETH_LEN;
+            uro_reth_decode(pos, &frame->reth);
+            pos += URO_RETH_LEN;
             break;
         case URO_EXT_ATOMIC:
-            uro_atomic_eth_decode(at, &frame->atomic);
-            at += URO_ATOMIC_LEN;
+            uro_atomic_eth_decode(pos, &frame->atomic);
+            pos += URO_ATOMIC_LEN;
             break;
         case URO_EXT_AETH:
-            uro_aeth_decode(at, &frame->aeth);
-            at += URO_AETH_LEN;
+            uro_aeth_decode(pos, &frame->aeth);
+            pos += URO_AETH_LEN;
             break;
         case URO_EXT_ATOMIC_ACK:
-            frame->atomic_ack = uro_get_be64(at);
-            at += URO_ATOMIC_ACK_LEN;
+            frame->atomic_ack = uro_get_be64(pos);
+            pos += URO_ATOMIC_ACK_LEN;
             break;
         case URO_EXT_IMM:
-            memcpy(&frame->imm, at, URO_IMM_LEN);
-            at += URO_IMM_LEN;
+            memcpy(&frame->imm, pos, URO_IMM_LEN);
+            pos += URO_IMM_LEN;
             break;
         case URO_EXT_INV:
-            frame->inv_rkey = uro_get_be32(at);
-            at += URO_INV_LEN;
+            frame->inv_rkey = uro_get_be32(pos);
+            pos += URO_INV_LEN;
             break;
         default: /* of a CNP, reserved */
             break;
@@ -148,7 +148,7 @@ static const uint8_t *decode_ext(const uint8_t *at, const struct uro_opcode *op,
 static enum uro_frame_result decode_roce(struct uro_frame *frame)
 {
     const uint8_t *const end = frame->body + frame->body_length - URO_ICRC_LEN;
-    const uint8_t *at = frame->body + URO_BTH_LEN;
+    const uint8_t *pos = frame->body + URO_BTH_LEN;
 
     uro_bth_decode(frame->body, &frame->bth);
     const struct uro_opcode *op = &uro_opcodes[frame->bth.opcode];
@@ -163,17 +163,17 @@ static enum uro_frame_result decode_roce(struct uro_frame *frame)
     }
 
     if (op->ext != 0) {
-        if ((size_t)(end - at) < op->ext_length)
+        if ((size_t)(end - pos) < op->ext_length)
             return URO_FRAME_LENGTH;
-        at = decode_ext(at, op, frame);
+        pos = decode_ext(pos, op, frame);
     }
-    const size_t rest = (size_t)(end - at);
+    const size_t rest = (size_t)(end - pos);
     if (rest < frame->bth.pad_count || (rest != 0 && !op->payload)) {
         URO_MARK("WIRE.LENGTH");
         return URO_FRAME_LENGTH;
     }
 
-    frame->payload = frame->indirect == NULL ? at : frame->indirect + (at - frame->network);
+    frame->payload = frame->indirect == NULL ? pos : frame->indirect + (pos - frame->network);
     frame->payload_length = (uint32_t)rest - frame->bth.pad_count;
     return URO_FRAME_OK;
 }
@@ -224,36 +224,36 @@ static uint32_t before_bth(const uint8_t *head, uint32_t length)
 {
     const uint8_t *network = head + URO_ETHER_LEN;
     const uint16_t type = uro_get_be16(network - 2);
-    uint32_t at = URO_ETHER_LEN;
+    uint32_t offset = URO_ETHER_LEN;
 
     if (type == URO_ETHERTYPE_IPV4 && network[0] == 0x45 && network[9] == URO_IPPROTO_UDP &&
-        uro_get_be16(network + 2) == length - at)
-        at += URO_IPV4_LEN;
+        uro_get_be16(network + 2) == length - offset)
+        offset += URO_IPV4_LEN;
     else if (type == URO_ETHERTYPE_IPV6 && network[6] == URO_IPPROTO_UDP &&
-             uro_get_be16(network + 4) == length - at - URO_IPV6_LEN)
-        at += URO_IPV6_LEN;
+             uro_get_be16(network + 4) == length - offset - URO_IPV6_LEN)
+        offset += URO_IPV6_LEN;
     else
         return 0;
-    const uint8_t *udp = head + at;
-    at += URO_UDP_LEN;
+    const uint8_t *udp = head + offset;
+    offset += URO_UDP_LEN;
     return uro_get_be16(udp + 2) == URO_ROCE_PORT && uro_get_be16(udp + 6) == 0 &&
-                   uro_get_be16(udp + 4) == length - at + URO_UDP_LEN
-               ? at
+                   uro_get_be16(udp + 4) == length - offset + URO_UDP_LEN
+               ? offset
                : 0;
 }
 
 bool uro_frame_is_data(const uint8_t head[static URO_FRAME_HEAD], uint32_t length)
 {
-    const uint32_t at = before_bth(head, length);
+    const uint32_t offset = before_bth(head, length);
     struct uro_bth bth;
 
-    if (at == 0)
+    if (offset == 0)
         return false;
-    uro_bth_decode(head + at, &bth);
+    uro_bth_decode(head + offset, &bth);
     const struct uro_opcode *op = &uro_opcodes[bth.opcode];
     if (op->name == NULL || !op->payload || bth.version != 0 || bth.dest_qpn == QPN_GSI)
         return false;
-    return at + URO_BTH_LEN + op->ext_length + bth.pad_count + URO_ICRC_LEN <= length;
+    return offset + URO_BTH_LEN + op->ext_length + bth.pad_count + URO_ICRC_LEN <= length;
 }
 
 const char *uro_frame_result_text(enum uro_frame_result result)

@@ -110,8 +110,8 @@ static void take_quoted(bool v6, const uint8_t *in, uint32_t length, struct uro_
         icmp->source = uro_gid_from_ipv4(network + AT_V4_SOURCE);
         icmp->dest = uro_gid_from_ipv4(network + AT_V4_DEST);
     }
-    icmp->quoted = reader.at;
-    icmp->quoted_length = (uint32_t)(reader.end - reader.at);
+    icmp->quoted = reader.pos;
+    icmp->quoted_length = (uint32_t)(reader.end - reader.pos);
 }
 
 static bool take_options(struct uro_reader *reader, struct uro_icmp *icmp)
@@ -119,10 +119,10 @@ static bool take_options(struct uro_reader *reader, struct uro_icmp *icmp)
     const uint8_t wanted =
         icmp->kind == URO_ICMP_NEIGHBOR_SOLICIT ? OPTION_SOURCE_MAC : OPTION_TARGET_MAC;
 
-    while (reader->at != reader->end) {
-        if (reader->end - reader->at < 2)
+    while (reader->pos != reader->end) {
+        if (reader->end - reader->pos < 2)
             return false;
-        const size_t length = reader->at[1] * OPTION_UNIT;
+        const size_t length = reader->pos[1] * OPTION_UNIT;
         const uint8_t *option = uro_take(reader, length);
         if (length == 0 || option == NULL)
             return false;

@@ -6,10 +6,10 @@
  * What routers may change counts as ones: octets from the IP header's first on, behind the pad of a
  * mask. The register to start from is the one after eight octets of ones, which stand for the LRH
  * that RoCEv2 does not have. */
-#define V4(at)     (URO_CRC32_MASK_PAD + (at))
-#define V6(at)     (URO_CRC32_MASK_PAD + (at))
-#define V4_UDP(at) V4(URO_IPV4_LEN + (at))
-#define V6_UDP(at) V6(URO_IPV6_LEN + (at))
+#define V4(offset)     (URO_CRC32_MASK_PAD + (offset))
+#define V6(offset)     (URO_CRC32_MASK_PAD + (offset))
+#define V4_UDP(offset) V4(URO_IPV4_LEN + (offset))
+#define V6_UDP(offset) V6(URO_IPV6_LEN + (offset))
 #define ONES_16                                                                                    \
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff
 #define PAD_OF_ONES    ONES_16, ONES_16, ONES_16, ONES_16

@@ -73,11 +73,11 @@ void uro_igmp_encode_old(uint8_t out[static URO_IGMP_OLD_LEN], uint8_t version, 
     uro_put_be16(&out[AT_CHECKSUM], uro_ip_sum_finish(uro_ip_sum(0, out, URO_IGMP_OLD_LEN)));
 }
 
-void uro_igmp_encode_record(uint8_t out[static URO_IGMP_RECORD_LEN], enum uro_membership what,
-                            const struct uro_gid *group)
+void uro_igmp_encode_record(uint8_t out[static URO_IGMP_RECORD_LEN],
+                            enum uro_membership record_type, const struct uro_gid *group)
 {
     memset(out, 0, URO_IGMP_RECORD_LEN);
-    out[RECORD_TYPE] = (uint8_t)what;
+    out[RECORD_TYPE] = (uint8_t)record_type;
     memcpy(&out[RECORD_GROUP], &group->octets[12], 4);
 }
 

@@ -18,7 +18,7 @@ void uro_igmp_encode_old(uint8_t out[static URO_IGMP_OLD_LEN], uint8_t version, 
                          const struct uro_gid *group);
 
 /* A report is its records, then the header before them: the checksum covers both. */
-void uro_igmp_encode_record(uint8_t out[static URO_IGMP_RECORD_LEN], enum uro_membership what,
-                            const struct uro_gid *group);
+void uro_igmp_encode_record(uint8_t out[static URO_IGMP_RECORD_LEN],
+                            enum uro_membership record_type, const struct uro_gid *group);
 /* @out: URO_IGMP_REPORT_LEN octets to write, @count records behind them. */
 void uro_igmp_encode_report(uint8_t *out, uint16_t count);

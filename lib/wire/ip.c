@@ -71,16 +71,16 @@ static bool v6_is_extension(uint8_t next_header)
 
 uint32_t uro_ip_sum(uint32_t sum, const void *from, size_t length)
 {
-    const uint8_t *at = from;
+    const uint8_t *pos = from;
     uint64_t wide = sum;
 
     /* 2^16 is 1 modulo 2^16 - 1, so a 32-bit word adds the same as its two halves. */
-    for (; length >= 4; at += 4, length -= 4)
-        wide += uro_get_be32(at);
+    for (; length >= 4; pos += 4, length -= 4)
+        wide += uro_get_be32(pos);
     if (length >= 2)
-        wide += uro_get_be16(at);
+        wide += uro_get_be16(pos);
     if (length % 2 != 0)
-        wide += (uint32_t)at[length - 1] << 8;
+        wide += (uint32_t)pos[length - 1] << 8;
     while (wide >> 24 != 0)
         wide = (wide & 0xffff) + (wide >> 16);
     return (uint32_t)wide;
@@ -103,19 +103,19 @@ uint32_t uro_ip_pseudo_sum(const struct uro_ip *ip, uint8_t protocol, uint32_t l
 }
 
 /* Router Alert, once or more, and nothing else but padding. */
-static bool v4_only_alert(const uint8_t *at, const uint8_t *end)
+static bool v4_only_alert(const uint8_t *pos, const uint8_t *end)
 {
     bool found = false;
 
-    while (at < end && *at != V4_OPTION_END) {
-        if (*at == V4_OPTION_NOP) {
-            at++;
+    while (pos < end && *pos != V4_OPTION_END) {
+        if (*pos == V4_OPTION_NOP) {
+            pos++;
             continue;
         }
-        if ((size_t)(end - at) < sizeof v4_alert || memcmp(at, v4_alert, sizeof v4_alert) != 0)
+        if ((size_t)(end - pos) < sizeof v4_alert || memcmp(pos, v4_alert, sizeof v4_alert) != 0)
             return false;
         found = true;
-        at += sizeof v4_alert;
+        pos += sizeof v4_alert;
     }
     return found;
 }
@@ -138,8 +138,8 @@ static bool v4_sum_right(const uint8_t *in, size_t header)
     memcpy(pairs, in, sizeof pairs);
     memcpy(&word, in + sizeof pairs, sizeof word);
     sum = (pairs[0] >> 32) + (uint32_t)pairs[0] + (pairs[1] >> 32) + (uint32_t)pairs[1] + word;
-    for (size_t at = URO_IPV4_LEN; at < header; at += sizeof word) {
-        memcpy(&word, in + at, sizeof word);
+    for (size_t offset = URO_IPV4_LEN; offset < header; offset += sizeof word) {
+        memcpy(&word, in + offset, sizeof word);
         sum += word;
     }
     return sum % 0xffff == 0;
@@ -183,7 +183,7 @@ static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
     const size_t total = uro_get_be16(&in[V4_TOTAL_LENGTH]);
     if (total < header)
         return URO_IP_BAD;
-    if (total - header > (size_t)(reader->end - reader->at))
+    if (total - header > (size_t)(reader->end - reader->pos))
         return URO_IP_SHORT;
     ip->router_alert = header != URO_IPV4_LEN;
     if (ip->router_alert &&
@@ -208,17 +208,17 @@ static bool v6_take_alert(struct uro_reader *reader)
 
     if (in == NULL || in[0] != URO_IPPROTO_ICMPV6 || in[1] != 0)
         return false;
-    for (const uint8_t *at = in + 2, *end = in + V6_HOP_BY_HOP_LEN; at < end;) {
-        const size_t left = (size_t)(end - at);
+    for (const uint8_t *pos = in + 2, *end = in + V6_HOP_BY_HOP_LEN; pos < end;) {
+        const size_t left = (size_t)(end - pos);
 
-        if (*at == V6_OPTION_PAD1) {
-            at++;
-        } else if (left >= sizeof v6_alert && memcmp(at, v6_alert, sizeof v6_alert) == 0) {
+        if (*pos == V6_OPTION_PAD1) {
+            pos++;
+        } else if (left >= sizeof v6_alert && memcmp(pos, v6_alert, sizeof v6_alert) == 0) {
             URO_MARK("IP.ALERT");
             found = true;
-            at += sizeof v6_alert;
-        } else if (*at == V6_OPTION_PADN && left >= 2 && left - 2 >= at[1]) {
-            at += 2 + at[1];
+            pos += sizeof v6_alert;
+        } else if (*pos == V6_OPTION_PADN && left >= 2 && left - 2 >= pos[1]) {
+            pos += 2 + pos[1];
         } else {
             return false;
         }
@@ -236,13 +236,13 @@ static enum uro_ip_result v6_take(struct uro_reader *reader, struct uro_ip *ip)
     if (word >> 28 != 6)
         return URO_IP_BAD;
     const uint16_t length = uro_get_be16(&in[V6_PAYLOAD_LENGTH]);
-    if (length > (size_t)(reader->end - reader->at))
+    if (length > (size_t)(reader->end - reader->pos))
         return URO_IP_SHORT;
     if (in[V6_NEXT_HEADER] == V6_FRAGMENT)
         return URO_IP_FRAGMENT;
-    if (reader->at + length < reader->end)
+    if (reader->pos + length < reader->end)
         URO_MARK("IP.TRAILER");
-    reader->end = reader->at + length;
+    reader->end = reader->pos + length;
     ip->router_alert = in[V6_NEXT_HEADER] == V6_HOP_BY_HOP && v6_take_alert(reader);
     if (!ip->router_alert && v6_is_extension(in[V6_NEXT_HEADER]))
         return URO_IP_OPTIONS;
@@ -254,7 +254,7 @@ static enum uro_ip_result v6_take(struct uro_reader *reader, struct uro_ip *ip)
     ip->protocol = ip->router_alert ? URO_IPPROTO_ICMPV6 : in[V6_NEXT_HEADER];
     ip->identification = 0;
     ip->flow_label = word & 0xfffff;
-    ip->payload_length = (uint16_t)(reader->end - reader->at);
+    ip->payload_length = (uint16_t)(reader->end - reader->pos);
     memcpy(ip->source.octets, &in[V6_SOURCE], sizeof ip->source.octets);
     memcpy(ip->dest.octets, &in[V6_DEST], sizeof ip->dest.octets);
     if (ip->source.octets[0] == 0xff || uro_gid_is_ipv4(&ip->source) || uro_gid_is_ipv4(&ip->dest))
@@ -331,7 +331,7 @@ void uro_udp_decode(const uint8_t in[static URO_UDP_LEN], struct uro_udp *udp)
 
 bool uro_ip_take_plain(struct uro_reader *reader, struct uro_ip *ip, struct uro_udp *udp)
 {
-    const uint8_t *in = reader->at;
+    const uint8_t *in = reader->pos;
     const size_t length = (size_t)(reader->end - in);
 
     if (length < URO_IPV4_LEN + URO_UDP_LEN || in[V4_VERSION_IHL] != V4_PLAIN ||
@@ -348,7 +348,7 @@ bool uro_ip_take_plain(struct uro_reader *reader, struct uro_ip *ip, struct uro_
         URO_MARK("IP.TRAILER");
     ip->router_alert = false;
     v4_fill(in, (uint16_t)(total - URO_IPV4_LEN), ip);
-    reader->at = in + URO_IPV4_LEN + URO_UDP_LEN;
+    reader->pos = in + URO_IPV4_LEN + URO_UDP_LEN;
     reader->end = in + URO_IPV4_LEN + udp->length;
     return true;
 }

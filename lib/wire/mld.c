@@ -76,11 +76,11 @@ void uro_mld_encode_old(uint8_t out[static URO_MLD_OLD_LEN], const struct uro_ip
     uro_put_be16(&out[AT_CHECKSUM], checksum(ip, out, URO_MLD_OLD_LEN));
 }
 
-void uro_mld_encode_record(uint8_t out[static URO_MLD_RECORD_LEN], enum uro_membership what,
+void uro_mld_encode_record(uint8_t out[static URO_MLD_RECORD_LEN], enum uro_membership record_type,
                            const struct uro_gid *group)
 {
     memset(out, 0, URO_MLD_RECORD_LEN);
-    out[RECORD_TYPE] = (uint8_t)what;
+    out[RECORD_TYPE] = (uint8_t)record_type;
     memcpy(&out[RECORD_GROUP], group->octets, sizeof group->octets);
 }
 

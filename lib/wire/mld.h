@@ -25,7 +25,7 @@ void uro_mld_encode_old(uint8_t out[static URO_MLD_OLD_LEN], const struct uro_ip
 
 /* A report is its records, then the header before them: the checksum covers both, and the
  * addresses of @ip. */
-void uro_mld_encode_record(uint8_t out[static URO_MLD_RECORD_LEN], enum uro_membership what,
+void uro_mld_encode_record(uint8_t out[static URO_MLD_RECORD_LEN], enum uro_membership record_type,
                            const struct uro_gid *group);
 /* @out: URO_MLD_REPORT_LEN octets to write, @count records behind them. */
 void uro_mld_encode_report(uint8_t *out, const struct uro_ip *ip, uint16_t count);

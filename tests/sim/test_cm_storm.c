@@ -167,8 +167,8 @@ static void rewrite(struct storm *s, uint8_t *mad)
         msg.kind = (enum uro_cm_kind)uro_rng_below(&s->forger, URO_CM_KIND_COUNT);
     else
         msg.value[uro_rng_below(&s->forger, URO_CM_FIELD_COUNT)] = uro_rng_u64(&s->forger);
-    if (msg.data_length > uro_cm_data_room(msg.kind))
-        msg.data_length = uro_cm_data_room(msg.kind);
+    if (msg.data_length > uro_cm_data_max(msg.kind))
+        msg.data_length = uro_cm_data_max(msg.kind);
     uro_cm_encode(mad, &msg);
 }
 

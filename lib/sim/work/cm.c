@@ -35,7 +35,7 @@ uint64_t sim_cm_service(uint32_t load)
 static void write_data(struct sim_cm_user *user, struct uro_conn_param *param, uint32_t number,
                        enum uro_cm_kind kind)
 {
-    param->data_length = sim_world_between(&user->rng, sizeof number, uro_cm_data_room(kind));
+    param->data_length = sim_world_between(&user->rng, sizeof number, uro_cm_data_max(kind));
     for (uint32_t i = 0; i < param->data_length; i++)
         param->data[i] = (uint8_t)uro_rng_below(&user->rng, 256);
     memcpy(param->data, &number, sizeof number);

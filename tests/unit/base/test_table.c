@@ -98,14 +98,14 @@ static void table__bucket_with_more_than_places__fills_a_place_that_gets_free(vo
     struct fixture *f = make(1);
 
     (void)state;
-    for (uint32_t i = 0; i < URO_TABLE_PLACES + 2; i++)
+    for (uint32_t i = 0; i < URO_TABLE_SLOTS + 2; i++)
         toggle(f, i);
     same(f);
     toggle(f, 1);
     same(f);
-    assert_ptr_equal(f->buckets[0].nodes[1], &f->nodes[URO_TABLE_PLACES + 1]);
-    assert_null(f->nodes[URO_TABLE_PLACES + 1].next);
-    toggle(f, URO_TABLE_PLACES);
+    assert_ptr_equal(f->buckets[0].nodes[1], &f->nodes[URO_TABLE_SLOTS + 1]);
+    assert_null(f->nodes[URO_TABLE_SLOTS + 1].next);
+    toggle(f, URO_TABLE_SLOTS);
     assert_null(f->buckets[0].more);
     same(f);
 }

@@ -151,7 +151,7 @@ static void every_message__random_values__there_and_back(void **state)
         for (int round = 0; round < ROUNDS; round++) {
             memset(&msg, 0, sizeof msg);
             msg.kind = (enum uro_cm_kind)kind;
-            msg.data_length = uro_cm_data_room(msg.kind);
+            msg.data_length = uro_cm_data_max(msg.kind);
             for (unsigned i = 0; i < URO_CM_FIELD_COUNT; i++)
                 msg.value[i] = uro_rng_u64(&rng);
             for (uint32_t i = 0; i < msg.data_length; i++)
@@ -184,7 +184,7 @@ static void every_message__one_field_at_a_time__its_own_bits(void **state)
         }
         memset(&msg, 0, sizeof msg);
         msg.kind = (enum uro_cm_kind)kind;
-        msg.data_length = uro_cm_data_room(msg.kind);
+        msg.data_length = uro_cm_data_max(msg.kind);
         memset(msg.data, 0xff, msg.data_length);
         uro_cm_encode(mad, &msg);
         for (unsigned i = BODY; i < URO_MAD_LEN; i++)

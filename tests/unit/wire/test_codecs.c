@@ -216,7 +216,7 @@ static void ether__tagged_or_not__decodes_what_was_encoded(void **state)
         assert_int_equal(length, in.tagged ? 18 : 14);
         struct uro_reader reader = { out, out + length };
         assert_true(uro_ether_take(&reader, &back));
-        assert_ptr_equal(reader.at, reader.end);
+        assert_ptr_equal(reader.pos, reader.end);
         assert_memory_equal(&back.dest, &in.dest, sizeof in.dest);
         assert_memory_equal(&back.source, &in.source, sizeof in.source);
         assert_int_equal(back.type, in.type);

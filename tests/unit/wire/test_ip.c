@@ -68,7 +68,7 @@ static bool assert_both_agree(const uint8_t *octets, uint32_t length)
     }
     assert_memory_equal(&ips[0], &ips[1], sizeof ips[0]);
     assert_memory_equal(&udps[0], &udps[1], sizeof udps[0]);
-    assert_ptr_equal(quick.at, thorough.at);
+    assert_ptr_equal(quick.pos, thorough.pos);
     assert_ptr_equal(quick.end, thorough.end);
     return true;
 }
