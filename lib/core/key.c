@@ -104,7 +104,7 @@ static bool inside(const struct uro_key *key, uint64_t address, uint64_t length)
 
 /* Returns the memory at an address of the key. It computes with integers, because the region of all
  * memory begins at NULL. */
-static uint8_t *place_of(const struct uro_key *key, uint64_t address)
+static uint8_t *memory_at(const struct uro_key *key, uint64_t address)
 {
     return (uint8_t *)((uintptr_t)key->memory + (uintptr_t)(address - key->base));
 }
@@ -118,7 +118,7 @@ static uint8_t *reach(const struct uro_key *key, uint64_t address, uint64_t leng
     /* Reads use other bytes than writes, so no data leaks from one user to another. */
     if (key->kind == URO_KEY_NULL)
         return key->memory + (write ? URO_PATH_MTU_MAX : 0);
-    uint8_t *at = place_of(key, address);
+    uint8_t *at = memory_at(key, address);
     uint64_t touched = length < URO_PATH_MTU_MAX ? length : URO_PATH_MTU_MAX;
     if (region->reachable == NULL || touched == 0 || region->reachable(at, touched, write))
         return at;
@@ -251,7 +251,7 @@ bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind)
     window->access = bind->access;
     window->base = bind->access & URO_ACCESS_ZERO_BASED ? 0 : bind->address;
     window->length = bind->length;
-    window->memory = place_of(region, bind->address);
+    window->memory = memory_at(region, bind->address);
     region->windows++;
     return true;
 }

@@ -39,7 +39,7 @@
 
 static void save(struct uro_recovery *recovery, const struct uro_recovery_view *view)
 {
-    recovery->saved = view->place;
+    recovery->saved = view->position;
     recovery->saved_idle = view->rd_atomic_used == 0;
 }
 
@@ -65,7 +65,7 @@ enum uro_recovery_report uro_recovery_on_gap(struct uro_recovery *recovery, uro_
 static bool one_closes_gap(struct uro_recovery *recovery, const struct uro_recovery_view *view)
 {
     if (!recovery->peer_buffers || view->rd_atomic_used > 0 || !view->ack_timeout ||
-        uro_psn_diff(view->place.next, view->una) < 2)
+        uro_psn_diff(view->position.next, view->una) < 2)
         return false;
     if (uro_psn_diff(view->una, recovery->single) == 1) {
         URO_MARK("REQ.GAP.PATCH.NOT"); /* the peer kept nothing: the next packet is also missing */
@@ -147,7 +147,7 @@ enum uro_recovery_step uro_recovery_on_progress(struct uro_recovery *recovery,
 {
     const enum uro_recovery_mode mode = (enum uro_recovery_mode)recovery->mode;
 
-    if (recovery->gap_open && uro_psn_diff(view->una, view->place.next) > 1) {
+    if (recovery->gap_open && uro_psn_diff(view->una, view->position.next) > 1) {
         URO_MARK("REQ.GAP.KEPT"); /* the peer acknowledged more than was sent again */
         recovery->peer_buffers = true;
     }
@@ -172,13 +172,13 @@ static struct uro_recovery_view view_of(const struct uro_qp *qp)
 {
     const struct uro_req *req = &qp->req;
 
-    return (struct uro_recovery_view){
-        .place = { .next = req->next, .cursor = req->cursor, .since_ack_req = req->since_ack_req },
-        .una = req->una,
-        .head = head_of(qp),
-        .rd_atomic_used = req->depth_used,
-        .ack_timeout = req->retry.config.timeout_exponent != 0
-    };
+    return (struct uro_recovery_view){ .position = { .next = req->next,
+                                                     .cursor = req->cursor,
+                                                     .since_ack_req = req->since_ack_req },
+                                       .una = req->una,
+                                       .head = head_of(qp),
+                                       .rd_atomic_used = req->depth_used,
+                                       .ack_timeout = req->retry.config.timeout_exponent != 0 };
 }
 
 static void go_back(struct uro_qp *qp)
@@ -204,8 +204,8 @@ static void rewind_cursor(struct uro_qp *qp)
     uro_ready_request(qp);
 }
 
-/* Moves the cursor to the saved place. The retransmitted packet requested an ACK. Packets before
- * the saved place may still have requested none. */
+/* Moves the cursor to the saved position. The retransmitted packet requested an ACK. Packets before
+ * the saved position may still have requested none. */
 static void resume(struct uro_req *req)
 {
     req->next = req->recovery.saved.next;

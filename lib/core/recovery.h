@@ -33,7 +33,7 @@ enum uro_recovery_report {
 };
 
 /* A position in the send queue. */
-struct uro_recovery_place {
+struct uro_recovery_position {
     uro_psn next;           /* PSN to send next */
     uint32_t cursor;        /* index of its request */
     uint32_t since_ack_req; /* packets sent since the last packet with AckReq */
@@ -41,24 +41,24 @@ struct uro_recovery_place {
 
 /* The state of the requester on which the decisions depend. */
 struct uro_recovery_view {
-    struct uro_recovery_place place; /* current cursor */
-    uro_psn una;                     /* oldest PSN not acknowledged */
-    uint32_t head;                   /* index of the oldest request */
-    uint32_t rd_atomic_used;         /* READs and atomics in flight */
-    bool ack_timeout;                /* the ACK timeout is not infinite */
+    struct uro_recovery_position position; /* current cursor */
+    uro_psn una;                           /* oldest PSN not acknowledged */
+    uint32_t head;                         /* index of the oldest request */
+    uint32_t rd_atomic_used;               /* READs and atomics in flight */
+    bool ack_timeout;                      /* the ACK timeout is not infinite */
 };
 
 /* State of the recovery; zeroed at the beginning. */
 struct uro_recovery {
-    uint8_t mode;                    /* enum uro_recovery_mode */
-    bool gap_open;                   /* a gap was reported, and no packet was acknowledged since */
-    bool peer_buffers;               /* the peer keeps packets behind a gap in a reorder buffer */
-    bool saved_idle;                 /* no READ or atomic was in flight at `saved` */
-    bool read_probed;                /* a single packet was retransmitted with READs in flight */
-    uint32_t read_probed_at;         /* index of the request of that packet */
-    uro_psn high;                    /* highest PSN that the peer answered while gap_open */
-    uro_psn single;                  /* PSN of the last single-packet retransmit for a gap */
-    struct uro_recovery_place saved; /* saved cursor; valid in SINGLE and PROBE */
+    uint8_t mode;            /* enum uro_recovery_mode */
+    bool gap_open;           /* a gap was reported, and no packet was acknowledged since */
+    bool peer_buffers;       /* the peer keeps packets behind a gap in a reorder buffer */
+    bool saved_idle;         /* no READ or atomic was in flight at `saved` */
+    bool read_probed;        /* a single packet was retransmitted with READs in flight */
+    uint32_t read_probed_at; /* index of the request of that packet */
+    uro_psn high;            /* highest PSN that the peer answered while gap_open */
+    uro_psn single;          /* PSN of the last single-packet retransmit for a gap */
+    struct uro_recovery_position saved; /* saved cursor; valid in SINGLE and PROBE */
 };
 
 /* Reports that a packet before @psn is missing at the peer. @paused: an RNR wait is running. */

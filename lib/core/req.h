@@ -10,7 +10,7 @@
  *
  * Sending is a cursor over the send queue. To send again, the cursor moves back to the oldest
  * unacknowledged PSN, and the ordinary sending code makes the packets. After a single-packet
- * retransmit the cursor returns to its saved place.
+ * retransmit the cursor returns to its saved position.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ struct uro_req_plan {
     uint32_t offset;    /* bytes of the message before this packet */
     uint32_t length;    /* payload bytes; READ: requested bytes */
     enum uro_operation operation;
-    enum uro_place place;
+    enum uro_position position;
     int opcode; /* of the BTH; negative: the service has no such packet */
     bool ack_req;
 };
@@ -99,7 +99,7 @@ void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome);
  * responses grows, the ACK timeout starts again. */
 struct uro_req_outcome uro_req_gap(struct uro_qp *qp, uro_psn psn);
 
-/* Moves the cursor to its saved place after the packet of a single-packet retransmit was sent. */
+/* Moves the cursor to its saved position after a single-packet retransmit. */
 void uro_req_single_sent(struct uro_qp *qp);
 
 /* Converts a decision of req_retry.c into an outcome. */

@@ -278,14 +278,14 @@ static bool fits(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t in
 {
     uint32_t left = wqe->length - index * qp->path.mtu;
     uint32_t want = left < qp->path.mtu ? left : qp->path.mtu;
-    enum uro_place place = frame->op->place;
-    bool ends = uro_place_ends(place);
+    enum uro_position position = frame->op->position;
+    bool ends = uro_position_ends(position);
     bool must_end = index + 1 == wqe->psn_count;
     bool may_end = must_end || (index + 1) % URO_REQ_READ_PIECE == 0 || qp->req.read_window != 0;
 
     if ((frame->op->ext & URO_EXT_AETH) && frame->aeth.kind != URO_AETH_ACK)
         return false;
-    if (index == 0 && place != URO_FIRST && place != URO_ONLY)
+    if (index == 0 && position != URO_FIRST && position != URO_ONLY)
         return false;
     if (frame->payload_length != want)
         return false;
@@ -296,7 +296,7 @@ static struct uro_req_outcome receive_read(struct uro_qp *qp, struct uro_wqe *wq
                                            const struct uro_frame *frame)
 {
     uint32_t index = (uint32_t)uro_psn_diff(qp->req.una, uro_psn_make(wqe->first_psn));
-    bool ends = uro_place_ends(frame->op->place);
+    bool ends = uro_position_ends(frame->op->position);
 
     if (!fits(qp, wqe, index, frame))
         return bad_response(qp);
@@ -322,7 +322,7 @@ static struct uro_req_outcome receive_atomic(struct uro_qp *qp, struct uro_wqe *
 static struct uro_req_outcome receive_done(struct uro_qp *qp, struct uro_wqe *wqe,
                                            const struct uro_frame *frame)
 {
-    if (frame->op->place != URO_ONLY || frame->payload_length != 0 ||
+    if (frame->op->position != URO_ONLY || frame->payload_length != 0 ||
         frame->aeth.kind != URO_AETH_ACK)
         return bad_response(qp);
     return progress(qp, wqe, true);

@@ -49,7 +49,7 @@ static uint32_t psns_of(const struct uro_wqe *wqe, enum uro_operation operation,
     return (uint32_t)(((uint64_t)wqe->length + mtu - 1) / mtu);
 }
 
-static enum uro_place place_of(uint32_t index, uint32_t count)
+static enum uro_position position_of(uint32_t index, uint32_t count)
 {
     if (count == 1)
         return URO_ONLY;
@@ -115,7 +115,7 @@ static void plan_read(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     if (plan->psns > URO_REQ_READ_PIECE - into_piece)
         plan->psns = URO_REQ_READ_PIECE - into_piece;
     plan->length = left < piece ? left : (uint32_t)piece;
-    plan->place = URO_ONLY;
+    plan->position = URO_ONLY;
     plan->ack_req = true;
     if (qp->req.read_window != 0 && !uro_req_reads_fit(qp, plan))
         plan->kind = URO_REQ_PLAN_NOTHING;
@@ -128,11 +128,12 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
     URO_MARK("REQ.SEGMENT");
     plan->psns = 1;
     plan->length = left < qp->path.mtu ? left : qp->path.mtu;
-    plan->place = place_of(plan->index, plan->psn_count);
-    plan->ack_req = uro_qp_reliable(qp) && (plan->place == URO_LAST || plan->place == URO_ONLY ||
-                                            qp->req.recovery.mode != URO_RECOVERY_NONE ||
-                                            congested(qp, flight_of(qp) + 1) ||
-                                            qp->req.since_ack_req + 1 >= ack_interval(qp));
+    plan->position = position_of(plan->index, plan->psn_count);
+    plan->ack_req =
+        uro_qp_reliable(qp) &&
+        (plan->position == URO_LAST || plan->position == URO_ONLY ||
+         qp->req.recovery.mode != URO_RECOVERY_NONE || congested(qp, flight_of(qp) + 1) ||
+         qp->req.since_ack_req + 1 >= ack_interval(qp));
     if (plan->ack_req)
         URO_MARK("REQ.ACKREQ");
 }
@@ -141,7 +142,7 @@ static void plan_data(const struct uro_qp *qp, const struct uro_wqe *wqe, struct
 static void plan_word(const struct uro_wqe *wqe, struct uro_req_plan *plan)
 {
     plan->psns = 1;
-    plan->place = URO_ONLY;
+    plan->position = URO_ONLY;
     plan->ack_req = true;
     plan->length = uro_operation_traits[plan->operation].carries_payload ? wqe->length : 0;
 }
@@ -152,11 +153,11 @@ static int opcode_of(const struct uro_qp *qp, const struct uro_wqe *wqe,
     unsigned extra = uro_request_kind(wqe)->ext; /* of the last packet */
 
     /* Do not begin a message whose last packet has no opcode. */
-    if (plan->place == URO_FIRST &&
+    if (plan->position == URO_FIRST &&
         uro_opcode_find(qp->service, URO_REQUEST, plan->operation, URO_LAST, extra) < 0)
         return -1;
-    return uro_opcode_find(qp->service, URO_REQUEST, plan->operation, plan->place,
-                           uro_place_ends(plan->place) ? extra : 0);
+    return uro_opcode_find(qp->service, URO_REQUEST, plan->operation, plan->position,
+                           uro_position_ends(plan->position) ? extra : 0);
 }
 
 /* Plans the next packet. Changes nothing. */
@@ -370,7 +371,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, const struct uro_
     URO_MARK("TX.MIGREQ");
     struct uro_bth bth = {
         .opcode = (uint8_t)plan->opcode,
-        .solicited = uro_place_ends(plan->place) && (wqe->flags & URO_SEND_SOLICITED) &&
+        .solicited = uro_position_ends(plan->position) && (wqe->flags & URO_SEND_SOLICITED) &&
                      (plan->operation == URO_SEND || (op->ext & URO_EXT_IMM)),
         .migrated = true,
         .pkey = URO_PKEY_DEFAULT,

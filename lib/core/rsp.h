@@ -28,7 +28,7 @@ enum uro_rsp_verdict {
     URO_RSP_NO_SRQ,       /* XRC: no such shared receive queue in the domain */
     URO_RSP_NO_RIGHT,     /* the queue pair's access flags do not allow it */
     URO_RSP_TOO_DEEP,     /* more READs and atomics than max_dest_rd_atomic */
-    URO_RSP_BAD_LENGTH,   /* packet length does not fit its place, the MTU or the RETH */
+    URO_RSP_BAD_LENGTH,   /* packet length does not fit its position, the MTU or the RETH */
     URO_RSP_MISALIGNED,   /* atomic on an address that is no multiple of 8 */
     URO_RSP_NO_RECEIVE,   /* no receive work request posted */
     URO_RSP_TOO_LONG,     /* the message is longer than the receive */

@@ -77,7 +77,7 @@ static uro_psn psn_of(const struct uro_resource *resource)
     return uro_psn_add(uro_resource_first_psn(resource), resource->next_response);
 }
 
-static enum uro_place place_in(const struct uro_resource *resource, bool last)
+static enum uro_position position_in(const struct uro_resource *resource, bool last)
 {
     URO_MARK("RSP.READ.FORM");
     if (!(resource->bits & URO_RESOURCE_BEGUN))
@@ -134,7 +134,7 @@ static bool read_response(struct uro_qp *qp, struct uro_resource *resource, stru
     uint32_t left = resource->read.stop - offset;
     bool last = left <= qp->path.mtu;
     uint32_t length = last ? left : qp->path.mtu;
-    enum uro_place place = place_in(resource, last);
+    enum uro_position position = position_in(resource, last);
 
     tx->payload_length = length;
     tx->span_count = length > 0;
@@ -148,13 +148,14 @@ static bool read_response(struct uro_qp *qp, struct uro_resource *resource, stru
         if (tx->spans[0].at == NULL)
             return false;
     }
-    if (place != URO_MIDDLE) {
+    if (position != URO_MIDDLE) {
         const struct uro_aeth aeth = { .kind = URO_AETH_ACK,
                                        .value = URO_CREDITS_UNLIMITED,
                                        .msn = qp->rsp.msn };
         uro_aeth_encode(uro_path_ext(tx, &qp->path), &aeth);
     }
-    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, place, 0), psn_of(resource));
+    seal(qp, tx, uro_opcode_find(qp->service, URO_RESPONSE, URO_READ, position, 0),
+         psn_of(resource));
     resource->bits |= URO_RESOURCE_BEGUN;
     if (last)
         sent_all(&qp->rsp, resource);

@@ -80,7 +80,7 @@ static enum uro_rsp_verdict execute_send(struct uro_qp *qp, const struct uro_fra
 {
     struct uro_rsp *rsp = &qp->rsp;
 
-    if (uro_place_begins(frame->op->place)) {
+    if (uro_position_begins(frame->op->position)) {
         rsp->in_message = true;
         rsp->operation = URO_SEND;
         rsp->offset = 0;
@@ -93,7 +93,7 @@ static enum uro_rsp_verdict execute_send(struct uro_qp *qp, const struct uro_fra
     if (!uro_sgl_scatter(qp->shard, &sgl, rsp->offset, frame->payload, frame->payload_length))
         return URO_RSP_BAD_LOCAL;
     rsp->offset += frame->payload_length;
-    if (uro_place_ends(frame->op->place)) {
+    if (uro_position_ends(frame->op->position)) {
         if (frame->op->ext & URO_EXT_INV) {
             URO_MARK("RSP.INVALIDATE");
             uro_key_invalidate(qp->shard, frame->inv_rkey);
@@ -110,7 +110,7 @@ static enum uro_rsp_verdict execute_write(struct uro_qp *qp, const struct uro_fr
 {
     struct uro_rsp *rsp = &qp->rsp;
 
-    if (uro_place_begins(frame->op->place)) {
+    if (uro_position_begins(frame->op->position)) {
         rsp->in_message = true;
         rsp->operation = URO_WRITE;
         rsp->offset = 0;
@@ -122,7 +122,7 @@ static enum uro_rsp_verdict execute_write(struct uro_qp *qp, const struct uro_fr
                                                       frame->payload, frame->payload_length))
         return URO_RSP_BAD_ACCESS;
     rsp->offset += frame->payload_length;
-    if (uro_place_ends(frame->op->place)) {
+    if (uro_position_ends(frame->op->position)) {
         uro_count(qp->shard->counters, URO_COUNT_RX_WRITES);
         if (frame->op->takes_recv) {
             URO_MARK("RSP.RNR.IMM");
@@ -581,7 +581,7 @@ static bool follows(struct uro_qp *qp, const struct uro_frame *frame)
     bool next = uro_psn_diff(psn, rsp->expected) == 0;
 
     rsp->expected = uro_psn_add(psn, 1);
-    if (uro_place_begins(frame->op->place)) {
+    if (uro_position_begins(frame->op->position)) {
         if (rsp->in_message)
             URO_MARK("UC.FRESH");
         rsp->in_message = false;

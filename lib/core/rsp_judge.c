@@ -15,8 +15,8 @@
 bool uro_rsp_in_sequence(const struct uro_rsp *rsp, const struct uro_frame *frame)
 {
     if (!rsp->in_message)
-        return uro_place_begins(frame->op->place);
-    return !uro_place_begins(frame->op->place) && frame->op->operation == rsp->operation;
+        return uro_position_begins(frame->op->position);
+    return !uro_position_begins(frame->op->position) && frame->op->operation == rsp->operation;
 }
 
 /* Returns the rights that a FLUSH requires, or 0 when it is malformed. */
@@ -37,12 +37,12 @@ static uint32_t right_of(const struct uro_frame *frame)
                                          : uro_operation_traits[frame->op->operation].access;
 }
 
-/* Returns whether the length of a SEND or WRITE packet fits its place in the message. */
+/* Returns whether the length of a SEND or WRITE packet fits its position in the message. */
 static bool length_fits_place(const struct uro_qp *qp, const struct uro_frame *frame)
 {
     uint32_t length = frame->payload_length;
 
-    switch (frame->op->place) {
+    switch (frame->op->position) {
     case URO_FIRST:
     case URO_MIDDLE:
         return length == qp->path.mtu && frame->bth.pad_count == 0;
@@ -58,13 +58,13 @@ static bool length_fits_place(const struct uro_qp *qp, const struct uro_frame *f
 static bool write_fits(const struct uro_qp *qp, const struct uro_frame *frame)
 {
     const struct uro_rsp *rsp = &qp->rsp;
-    uint32_t whole = uro_place_begins(frame->op->place) ? frame->reth.length : rsp->length;
-    uint32_t left = whole - (uro_place_begins(frame->op->place) ? 0 : rsp->offset);
+    uint32_t whole = uro_position_begins(frame->op->position) ? frame->reth.length : rsp->length;
+    uint32_t left = whole - (uro_position_begins(frame->op->position) ? 0 : rsp->offset);
 
     if (whole > URO_MESSAGE_MAX)
         return false;
-    return uro_place_ends(frame->op->place) ? frame->payload_length == left
-                                            : frame->payload_length < left;
+    return uro_position_ends(frame->op->position) ? frame->payload_length == left
+                                                  : frame->payload_length < left;
 }
 
 static uint8_t *reach(const struct uro_qp *qp, const struct uro_rsp_target *target, uint32_t rkey,
@@ -79,7 +79,7 @@ static enum uro_rsp_verdict judge_send(const struct uro_qp *qp, const struct uro
                                        const struct uro_rsp_target *target)
 {
     const struct uro_rsp *rsp = &qp->rsp;
-    bool begins = uro_place_begins(frame->op->place);
+    bool begins = uro_position_begins(frame->op->position);
     uint32_t offset = begins ? 0 : rsp->offset;
 
     if (!length_fits_place(qp, frame))
@@ -99,7 +99,7 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
                                         struct uro_rsp_target *target)
 {
     const struct uro_rsp *rsp = &qp->rsp;
-    bool begin = uro_place_begins(frame->op->place);
+    bool begin = uro_position_begins(frame->op->position);
     uint64_t va = begin ? frame->reth.va : rsp->va;
     uint32_t rkey = begin ? frame->reth.rkey : rsp->rkey;
     uint32_t whole = begin ? frame->reth.length : rsp->length;
@@ -117,7 +117,7 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
     target->memory = reach(qp, target, rkey, URO_ACCESS_REMOTE_WRITE, va + offset, whole - offset);
     if (target->memory != NULL)
         return URO_RSP_ACCEPT;
-    if (frame->op->place == URO_FIRST)
+    if (frame->op->position == URO_FIRST)
         URO_MARK("RSP.WHOLE");
     return URO_RSP_BAD_ACCESS;
 }

@@ -46,7 +46,7 @@ static inline bool uro_rxe_sent(const struct uro_frame *frame)
 /* Returns whether the ACK for this packet is sent twice. */
 static inline bool uro_rxe_ack_twice(const struct uro_frame *frame)
 {
-    return frame->op->place == URO_LAST && uro_rxe_sent(frame);
+    return frame->op->position == URO_LAST && uro_rxe_sent(frame);
 }
 
 /* Returns whether rxe takes the next READ or atomic response as the ACK that is due before it. */

@@ -135,13 +135,13 @@ bool uro_touch_write(const struct uro_shard *shard, uint32_t number, uint8_t *to
 
 /* Returns memory for a copy of @length bytes. The memory is a ring: the copies of the last output
  * were sent. */
-static uint8_t *place_for(struct uro_shard *shard, uint32_t length)
+static uint8_t *reserve_copy(struct uro_shard *shard, uint32_t length)
 {
     if (length > uro_touch_size() - shard->copied)
         shard->copied = 0;
-    uint8_t *place = shard->copies + shard->copied;
+    uint8_t *slot = shard->copies + shard->copied;
     shard->copied += length;
-    return place;
+    return slot;
 }
 
 const uint8_t *uro_touch_read(struct uro_shard *shard, uint32_t number, const uint8_t *at,
@@ -149,7 +149,7 @@ const uint8_t *uro_touch_read(struct uro_shard *shard, uint32_t number, const ui
 {
     if (!may_fault(shard, number))
         return at;
-    struct copy copy = { place_for(shard, length), at, length };
+    struct copy copy = { reserve_copy(shard, length), at, length };
     return attempt(shard, copy_in_order, &copy, at, length) ? copy.to : NULL;
 }
 

@@ -9,11 +9,11 @@
 
 #define SMALLER 2u /* tables of handles and XRC SRQs have 2^2 times fewer places */
 
-static size_t buckets_of(uint32_t place_bits)
+static size_t buckets_of(uint32_t slot_bits)
 {
-    size_t places = (size_t)1 << place_bits;
+    size_t slots = (size_t)1 << slot_bits;
 
-    return places > URO_TABLE_SLOTS ? places / URO_TABLE_SLOTS : 1;
+    return slots > URO_TABLE_SLOTS ? slots / URO_TABLE_SLOTS : 1;
 }
 
 /* Returns the number of buckets of a table for few objects. */

@@ -146,13 +146,13 @@ static const uint8_t operations[URO_OPERATION_COUNT + 1][PLACES][VARIANTS] = {
 
 /* A guess from one table, made certain by the other. */
 int uro_opcode_find(enum uro_service service, enum uro_role role, enum uro_operation operation,
-                    enum uro_place place, unsigned ext)
+                    enum uro_position position, unsigned ext)
 {
     URO_ASSERT(service < URO_SERVICE_COUNT && operation < URO_OPERATION_COUNT);
     URO_ASSERT((ext & ~(URO_EXT_IMM | URO_EXT_INV)) == 0);
 
     const unsigned row = operation == URO_READ && role == URO_RESPONSE ? READ_RSP : operation;
-    const uint8_t offset = operations[row][place][ext / URO_EXT_IMM];
+    const uint8_t offset = operations[row][position][ext / URO_EXT_IMM];
     if (offset == 0)
         return -1;
 

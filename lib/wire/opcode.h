@@ -32,17 +32,17 @@ enum uro_operation {
     URO_OPERATION_COUNT
 };
 
-/* Place of a packet in its message. Four words, not two flags that must agree. */
-enum uro_place { URO_FIRST, URO_MIDDLE, URO_LAST, URO_ONLY };
+/* Position of a packet in its message. */
+enum uro_position { URO_FIRST, URO_MIDDLE, URO_LAST, URO_ONLY };
 
-static inline bool uro_place_begins(enum uro_place place)
+static inline bool uro_position_begins(enum uro_position position)
 {
-    return place == URO_FIRST || place == URO_ONLY;
+    return position == URO_FIRST || position == URO_ONLY;
 }
 
-static inline bool uro_place_ends(enum uro_place place)
+static inline bool uro_position_ends(enum uro_position position)
 {
-    return place == URO_LAST || place == URO_ONLY;
+    return position == URO_LAST || position == URO_ONLY;
 }
 
 /* Extension headers, one bit each; the bit order is the order on the wire. */
@@ -63,7 +63,7 @@ struct uro_opcode {
     enum uro_service service;
     enum uro_role role;
     enum uro_operation operation;
-    enum uro_place place;
+    enum uro_position position;
     unsigned ext;       /* set of URO_EXT_* */
     uint8_t ext_length; /* their octets */
     bool payload;       /* payload octets may follow */
@@ -79,7 +79,7 @@ uint32_t uro_ext_length(unsigned ext);
 /* The opcode of a packet, or -1 when the service has no such packet. @ext says which optional
  * header it carries: 0, URO_EXT_IMM or URO_EXT_INV. */
 int uro_opcode_find(enum uro_service service, enum uro_role role, enum uro_operation operation,
-                    enum uro_place place, unsigned ext);
+                    enum uro_position position, unsigned ext);
 
 /* By its name in the table, for tests and tools; -1 when unknown. */
 int uro_opcode_by_name(const char *name);

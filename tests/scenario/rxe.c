@@ -188,7 +188,7 @@ static void complete(struct rxe *rxe, struct rxe_message *message)
 
 static void advance(struct rxe *rxe, const struct uro_frame *frame)
 {
-    rxe->reading = !uro_place_ends(frame->op->place);
+    rxe->reading = !uro_position_ends(frame->op->position);
     if (distance(frame->bth.psn, rxe->done_psn) >= 0)
         rxe->done_psn = psn_add(frame->bth.psn, 1);
 }
@@ -217,7 +217,7 @@ static void receive_read(struct rxe *rxe, struct rxe_message *message,
     assert_memory_equal(frame->payload, message->at + message->length - message->left,
                         frame->payload_length);
     message->left -= frame->payload_length;
-    if (message->left == 0 && uro_place_ends(frame->op->place))
+    if (message->left == 0 && uro_position_ends(frame->op->position))
         answered(rxe, message, frame);
     else
         advance(rxe, frame);
@@ -246,18 +246,18 @@ static void receive_ack(struct rxe *rxe, struct rxe_message *message, const stru
 static bool fits(const struct rxe *rxe, const struct rxe_message *message,
                  const struct uro_frame *frame)
 {
-    enum uro_place place = frame->op->place;
+    enum uro_position position = frame->op->position;
 
     if (!rxe->reading)
-        return uro_place_begins(place);
+        return uro_position_begins(position);
     if (frame->op->operation == URO_ACK && rxe->kernel != RXE_6_1)
         return true;
-    if (place == URO_MIDDLE || place == URO_LAST)
+    if (position == URO_MIDDLE || position == URO_LAST)
         return frame->op->operation == URO_READ;
     if (frame->op->operation != URO_READ)
         return false;
-    return place == URO_FIRST ? frame->bth.psn == message->first_psn
-                              : message->first_psn == message->last_psn;
+    return position == URO_FIRST ? frame->bth.psn == message->first_psn
+                                 : message->first_psn == message->last_psn;
 }
 
 static void judge(struct rxe *rxe, struct rxe_message *message, const struct uro_frame *frame)

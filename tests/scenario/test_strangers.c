@@ -81,7 +81,7 @@ static uint32_t throw_all(struct scene *s, enum uro_service service, const struc
                                        .dma = 8,
                                        .swap_add = 1,
                                        .placement = 1,
-                                       .length = uro_place_ends(op->place) ? 8 : 1024,
+                                       .length = uro_position_ends(op->position) ? 8 : 1024,
                                        .from = guess->from,
                                        .qpn = guess->qpn,
                                        .pkey = guess->pkey };

@@ -122,7 +122,7 @@ static bool is_tail(const struct sim_quirks *seen, const struct uro_bth *bth)
 
 static void remember_read(struct sim_quirks *seen, const struct uro_frame *frame)
 {
-    if (uro_place_begins(frame->op->place)) {
+    if (uro_position_begins(frame->op->position)) {
         seen->reads[seen->next_read++ % SIM_QUIRKS_READS] = (struct sim_quirks_read){
             .qpn = frame->bth.dest_qpn, .first = frame->bth.psn, .count = 1
         };
@@ -142,17 +142,17 @@ static void answer_read(struct sim_quirks *seen, struct sim_world_frame *frame,
     uint8_t *body = frame->octets + (decoded->body - frame->octets);
     uint8_t *aeth = body + URO_BTH_LEN;
 
-    if (quirks & SIM_QUIRK_BARE_ACK && uro_place_ends(decoded->op->place) &&
+    if (quirks & SIM_QUIRK_BARE_ACK && uro_position_ends(decoded->op->position) &&
         number % BARE_ACK_EVERY == 0) {
         become(frame, decoded, ACKNOWLEDGE, URO_BTH_LEN + URO_AETH_LEN + URO_ICRC_LEN);
         return;
     }
-    bool tail = uro_place_begins(decoded->op->place) && is_tail(seen, &decoded->bth);
+    bool tail = uro_position_begins(decoded->op->position) && is_tail(seen, &decoded->bth);
     if (!tail)
         remember_read(seen, decoded);
     if (!tail || !(quirks & SIM_QUIRK_TAIL))
         return;
-    if (uro_place_ends(decoded->op->place)) {
+    if (uro_position_ends(decoded->op->position)) {
         become(frame, decoded, READ_LAST, decoded->body_length);
         return;
     }

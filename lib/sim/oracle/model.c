@@ -102,7 +102,7 @@ uint32_t sim_model_packets(uint32_t length, uint32_t mtu)
     return length == 0 ? 1 : (length + mtu - 1) / mtu;
 }
 
-enum uro_place sim_model_place(uint32_t index, uint32_t count)
+enum uro_position sim_model_position(uint32_t index, uint32_t count)
 {
     if (count == 1)
         return URO_ONLY;

@@ -26,8 +26,8 @@ enum uro_operation sim_model_operation(uint8_t opcode);
 
 /* Returns the number of packets of a message of @length bytes. */
 uint32_t sim_model_packets(uint32_t length, uint32_t mtu);
-/* Returns the place of packet @index of @count. */
-enum uro_place sim_model_place(uint32_t index, uint32_t count);
+/* Returns the position of packet @index of @count. */
+enum uro_position sim_model_position(uint32_t index, uint32_t count);
 /* Returns whether the payload is @length bytes of message @seed, from byte @from on. */
 bool sim_model_carries(const struct uro_frame *frame, uint32_t from, uint32_t length,
                        uint64_t seed);

@@ -405,7 +405,7 @@ static uint32_t payload_of(struct sim_attacked *attacked, const struct uro_opcod
         return below(attacked, 8) == 0 ? below(attacked, DATAGRAM_MAX) : below(attacked, DATAGRAM);
     if (op->service == URO_UC && below(attacked, 16) == 0)
         return below(attacked, 2 * mtu); /* longer than the path takes */
-    if (below(attacked, 8) > 0 && !uro_place_ends(op->place))
+    if (below(attacked, 8) > 0 && !uro_position_ends(op->position))
         return mtu;
     return below(attacked, mtu + 1);
 }

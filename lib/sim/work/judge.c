@@ -355,7 +355,7 @@ const char *sim_judge_packet(const struct sim_request *request, uint32_t index, 
 
     if (frame->op->operation != sim_model_operation(request->opcode))
         return "another operation was asked for";
-    if (frame->op->place != sim_model_place(index, count))
+    if (frame->op->position != sim_model_position(index, count))
         return "another place in its message is due";
     if (!(frame->op->ext & URO_EXT_IMM) != !imm || (imm && frame->imm != request->imm))
         return "wrong immediate data, or none, or too early";

@@ -407,7 +407,7 @@ static bool check_read_response(struct sim_endpoint *end, const struct sim_reque
     uint32_t left = request->length - from;
 
     if (request->opcode == URO_WR_FLUSH || request->opcode == URO_WR_ATOMIC_WRITE)
-        return (frame->op->place == URO_ONLY && frame->payload_length == 0 &&
+        return (frame->op->position == URO_ONLY && frame->payload_length == 0 &&
                 check_msn(end, request, frame)) ||
                frame_fail(end, frame, "answers what has no octets");
     if (request->opcode != URO_WR_RDMA_READ)

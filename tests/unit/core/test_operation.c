@@ -4,10 +4,10 @@
 #include "core/operation.h"
 #include "support/check.h"
 
-static const struct uro_opcode *request_of(enum uro_operation operation, enum uro_place place,
+static const struct uro_opcode *request_of(enum uro_operation operation, enum uro_position position,
                                            unsigned extra)
 {
-    int opcode = uro_opcode_find(URO_RC, URO_REQUEST, operation, place, extra);
+    int opcode = uro_opcode_find(URO_RC, URO_REQUEST, operation, position, extra);
 
     return opcode < 0 ? NULL : &uro_opcodes[opcode];
 }

@@ -7,7 +7,7 @@
 /* PSNs 10 to 19 are in flight, the oldest request is 3, the cursor is at request 8. */
 static struct uro_recovery_view in_flight(void)
 {
-    return (struct uro_recovery_view){ .place = { .next = uro_psn_make(20), .cursor = 8 },
+    return (struct uro_recovery_view){ .position = { .next = uro_psn_make(20), .cursor = 8 },
                                        .una = uro_psn_make(10),
                                        .head = 3,
                                        .ack_timeout = true };
@@ -25,7 +25,7 @@ static enum uro_recovery_step acknowledge(struct uro_recovery *recovery, uint32_
     struct uro_recovery_view view = in_flight();
 
     view.una = uro_psn_make(una);
-    view.place.next = uro_psn_make(next);
+    view.position.next = uro_psn_make(next);
     return uro_recovery_on_progress(recovery, &view, uro_psn_make(10));
 }
 
@@ -102,7 +102,7 @@ static void gap__conditions_of_one_packet_do_not_hold__goes_back(void **state)
         view.rd_atomic_used = i == 0;
         view.ack_timeout = i != 1;
         if (i == 2)
-            view.place.next = uro_psn_make(11);
+            view.position.next = uro_psn_make(11);
         if (i == 3)
             recovery.single = uro_psn_make(9); /* and the next packet is missing, too */
         assert_int_equal(uro_recovery_on_resend(&recovery, &view), URO_RECOVERY_GO_BACK);

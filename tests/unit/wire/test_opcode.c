@@ -41,7 +41,7 @@ static void opcode__table__has_the_packets_of_the_specification_and_no_more(void
 static void opcode__name__says_service_verb_place_and_headers(void **state)
 {
     static const char *const services[] = { "RC_", "UC_", "UD_", "XRC_", "CNP" };
-    static const char *const places[] = { "_FIRST", "_MIDDLE", "_LAST", "_ONLY" };
+    static const char *const suffixes[] = { "_FIRST", "_MIDDLE", "_LAST", "_ONLY" };
 
     (void)state;
     for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -55,9 +55,9 @@ static void opcode__name__says_service_verb_place_and_headers(void **state)
         assert_int_equal(contains(op->name, "_INV"), (op->ext & URO_EXT_INV) != 0);
         if (op->operation == URO_SEND || op->operation == URO_WRITE ||
             contains(op->name, "RESPONSE"))
-            assert_true(contains(op->name, places[op->place]));
+            assert_true(contains(op->name, suffixes[op->position]));
         else
-            assert_int_equal(op->place, URO_ONLY);
+            assert_int_equal(op->position, URO_ONLY);
     }
 }
 
@@ -79,9 +79,9 @@ static void opcode__headers__follow_from_the_verb(void **state)
         const struct uro_opcode *op = &uro_opcodes[opcode];
         if (op->name == NULL)
             continue;
-        const bool starts_message = op->place == URO_FIRST || op->place == URO_ONLY;
+        const bool starts_message = op->position == URO_FIRST || op->position == URO_ONLY;
         const bool request = op->role == URO_REQUEST;
-        const bool middle_read = op->operation == URO_READ && op->place == URO_MIDDLE;
+        const bool middle_read = op->operation == URO_READ && op->position == URO_MIDDLE;
 
         assert_int_equal((op->ext & URO_EXT_XRCETH) != 0, op->service == URO_XRC && request);
         assert_int_equal((op->ext & URO_EXT_DETH) != 0, op->service == URO_UD);
@@ -117,7 +117,7 @@ static void opcode__xrc__is_rc_with_an_srq_number(void **state)
         assert_string_equal(rc->name, xrc->name + 1);
         assert_int_equal(rc->role, xrc->role);
         assert_int_equal(rc->operation, xrc->operation);
-        assert_int_equal(rc->place, xrc->place);
+        assert_int_equal(rc->position, xrc->position);
         assert_int_equal(rc->ext | (rc->role == URO_REQUEST ? URO_EXT_XRCETH : 0), xrc->ext);
         assert_int_equal(rc->payload, xrc->payload);
         assert_int_equal(rc->takes_recv, xrc->takes_recv);
@@ -132,7 +132,7 @@ static void opcode_find__every_question__agrees_with_the_table(void **state)
     (void)state;
     for (unsigned n = 0; n < URO_SERVICE_COUNT * 2 * URO_OPERATION_COUNT * 4 * 4; n++) {
         const unsigned ext = exts[n % 4];
-        const enum uro_place place = (enum uro_place)(n / 4 % 4);
+        const enum uro_position position = (enum uro_position)(n / 4 % 4);
         const enum uro_role role = (enum uro_role)(n / 16 % 2);
         const enum uro_operation operation = (enum uro_operation)(n / 32 % URO_OPERATION_COUNT);
         const enum uro_service service = (enum uro_service)(n / 32 / URO_OPERATION_COUNT);
@@ -141,11 +141,12 @@ static void opcode_find__every_question__agrees_with_the_table(void **state)
         for (int i = 0; i < 256; i++) {
             const struct uro_opcode *op = &uro_opcodes[i];
             if (op->name != NULL && op->service == service && op->role == role &&
-                op->operation == operation && op->place == place && (op->ext & OPTIONAL) == ext)
+                op->operation == operation && op->position == position &&
+                (op->ext & OPTIONAL) == ext)
                 expected = i;
         }
         found += expected >= 0;
-        assert_int_equal(uro_opcode_find(service, role, operation, place, ext), expected);
+        assert_int_equal(uro_opcode_find(service, role, operation, position, ext), expected);
     }
     assert_int_equal(found, 25 + 12 + 2 + 1 + 25);
 }
