@@ -142,11 +142,11 @@ bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cq
     return true;
 }
 
-uint32_t uro_cq_poll(struct uro_cq *cq, struct uro_cqe *out, uint32_t room)
+uint32_t uro_cq_poll(struct uro_cq *cq, struct uro_cqe *out, uint32_t max)
 {
     uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
     uint32_t ready = atomic_load_explicit(&cq->tail, memory_order_acquire) - head;
-    uint32_t count = ready < room ? ready : room;
+    uint32_t count = ready < max ? ready : max;
 
     for (uint32_t i = 0; i < count; i++)
         out[i] = cq->ring[(head + i) & cq->mask];

@@ -168,8 +168,8 @@ void uro_cq_look(struct uro_cq *cq);
 URO_NODISCARD bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq,
                                const struct uro_cqe *cqe, bool solicited);
 
-/* Takes at most @room completions, oldest first. Returns their number. Reader. */
-uint32_t uro_cq_poll(struct uro_cq *cq, struct uro_cqe *out, uint32_t room);
+/* Takes at most @max completions, oldest first. Returns their number. Reader. */
+uint32_t uro_cq_poll(struct uro_cq *cq, struct uro_cqe *out, uint32_t max);
 
 /* Requests one event: for the next completion, or with @solicited_only for the next completion that
  * is solicited or in error. A later call with @solicited_only does not weaken an earlier call

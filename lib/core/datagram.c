@@ -63,7 +63,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_ah *ah
     const struct uro_deth deth = { .qkey = qkey_of(qp, wqe), .source_qpn = uro_qp_qpn(qp) };
     unsigned ext = uro_request_kind(wqe)->ext;
     int opcode = uro_opcode_find(URO_UD, URO_REQUEST, URO_SEND, URO_ONLY, ext);
-    uint8_t *at = uro_path_ext(tx, &ah->path);
+    uint8_t *headers = uro_path_ext(tx, &ah->path);
     struct uro_bth bth = { .opcode = (uint8_t)opcode,
                            .solicited = wqe->flags & URO_SEND_SOLICITED,
                            .migrated = true,
@@ -71,9 +71,9 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_ah *ah
                            .dest_qpn = wqe->to.qpn,
                            .psn = qp->req.next.value };
 
-    uro_deth_encode(at, &deth);
+    uro_deth_encode(headers, &deth);
     if (ext != 0)
-        memcpy(at + URO_DETH_LEN, &wqe->imm, URO_IMM_LEN); /* opaque */
+        memcpy(headers + URO_DETH_LEN, &wqe->imm, URO_IMM_LEN); /* opaque */
     uro_path_seal_from(tx, &ah->path, uro_path_datagram_port(uro_qp_qpn(qp)), &bth,
                        uro_opcodes[opcode].ext_length);
 }
@@ -178,12 +178,12 @@ static struct uro_list *bucket(struct uro_shard *shard, const struct uro_gid *gr
     return &shard->groups[group->octets[sizeof group->octets - 1] % URO_ARRAY_LEN(shard->groups)];
 }
 
-/* Returns the first member of @group from @at on, or NULL at the end. */
-static struct uro_mcast *member_from(const struct uro_list *list, struct uro_link *at,
+/* Returns the first member of @group from @link on, or NULL at the end. */
+static struct uro_mcast *member_from(const struct uro_list *list, struct uro_link *link,
                                      const struct uro_gid *group)
 {
-    for (; at != &list->head; at = at->next) {
-        struct uro_mcast *member = URO_CONTAINER_OF(at, struct uro_mcast, link);
+    for (; link != &list->head; link = link->next) {
+        struct uro_mcast *member = URO_CONTAINER_OF(link, struct uro_mcast, link);
         if (uro_gid_equal(&member->group, group))
             return member;
     }

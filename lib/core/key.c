@@ -118,10 +118,10 @@ static uint8_t *reach(const struct uro_key *key, uint64_t address, uint64_t leng
     /* Reads use other bytes than writes, so no data leaks from one user to another. */
     if (key->kind == URO_KEY_NULL)
         return key->memory + (write ? URO_PATH_MTU_MAX : 0);
-    uint8_t *at = memory_at(key, address);
+    uint8_t *memory = memory_at(key, address);
     uint64_t touched = length < URO_PATH_MTU_MAX ? length : URO_PATH_MTU_MAX;
-    if (region->reachable == NULL || touched == 0 || region->reachable(at, touched, write))
-        return at;
+    if (region->reachable == NULL || touched == 0 || region->reachable(memory, touched, write))
+        return memory;
     URO_MARK("KEY.ABSENT");
     return NULL;
 }
@@ -142,14 +142,14 @@ static bool overlaps(const struct uro_key *key, uintptr_t first, uintptr_t last)
     return key->length > 0 && memory <= last && first <= memory + (uintptr_t)(key->length - 1);
 }
 
-bool uro_key_trusts(const struct uro_shard *shard, uintptr_t at, uintptr_t length)
+bool uro_key_never_faults(const struct uro_shard *shard, uintptr_t start, uintptr_t length)
 {
     const struct uro_table_node *node = uro_table_first(&shard->keys);
 
     for (; node != NULL; node = uro_table_next(&shard->keys, node)) {
         const struct uro_key *key = URO_CONTAINER_OF(node, struct uro_key, node);
         if (key->kind == URO_KEY_REGION && key->reachable == NULL &&
-            overlaps(key, at, at + (length - 1)))
+            overlaps(key, start, start + (length - 1)))
             return true;
     }
     return false;
@@ -178,7 +178,7 @@ uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t 
 }
 
 /* Returns whether the peer may use the key as @claim says. */
-static bool opens(const struct uro_key *key, const struct uro_key_claim *claim)
+static bool permits(const struct uro_key *key, const struct uro_key_claim *claim)
 {
     if (key == NULL || !allows(key, claim->pd, claim->access) || (is_window(key) && !key->bound))
         return false;
@@ -190,7 +190,7 @@ static bool opens(const struct uro_key *key, const struct uro_key_claim *claim)
 
 bool uro_key_grants(const struct uro_shard *shard, const struct uro_key_claim *claim)
 {
-    return opens(uro_key_find(shard, claim->number), claim);
+    return permits(uro_key_find(shard, claim->number), claim);
 }
 
 uint8_t *uro_key_remote(const struct uro_shard *shard, const struct uro_key_claim *claim,
@@ -198,7 +198,7 @@ uint8_t *uro_key_remote(const struct uro_shard *shard, const struct uro_key_clai
 {
     const struct uro_key *key = uro_key_find(shard, claim->number);
 
-    if (!opens(key, claim) || !inside(key, address, length))
+    if (!permits(key, claim) || !inside(key, address, length))
         return NULL;
     return reach(key, address, length, claim->access & REMOTE_WRITES);
 }

@@ -56,7 +56,7 @@ struct uro_key {
         /* ON_DEMAND region, which may fault: returns whether the bytes can be accessed. Called
          * before each access, with at most the first URO_PATH_MTU_MAX bytes of the range, because
          * no packet touches more. NULL: the memory is always there. */
-        bool (*reachable)(const uint8_t *at, uint64_t length, bool write);
+        bool (*reachable)(const uint8_t *memory, uint64_t length, bool write);
         struct uro_key *region; /* bound window: the region; key.c */
     };
 };
@@ -89,10 +89,10 @@ struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number);
 uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
                        uint64_t address, uint64_t length);
 
-/* Returns whether at least one of the @length bytes @at is in a region that never faults: it has
+/* Returns whether at least one of the @length bytes @start is in a region that never faults: it has
  * memory of this process and is not on demand. Looks at all keys. Takes no lock, and is safe in a
  * signal handler. Engine locked. */
-bool uro_key_trusts(const struct uro_shard *shard, uintptr_t at, uintptr_t length);
+bool uro_key_never_faults(const struct uro_shard *shard, uintptr_t start, uintptr_t length);
 
 /* Returns whether the memory of the key may vanish at any moment: the key is an on-demand region,
  * or a window into such a region. */

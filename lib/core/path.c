@@ -75,12 +75,12 @@ void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
     };
     const struct uro_udp udp = { .source_port = path->source_port, .dest_port = URO_ROCE_PORT };
 
-    uint8_t *at = path->head;
-    at += uro_ether_put(at, &ether);
-    path->network_at = (uint8_t)(at - path->head);
-    at += uro_ip_put(at, &ip);
-    uro_udp_encode(at, &udp);
-    path->head_length = (uint8_t)(at + URO_UDP_LEN - path->head);
+    uint8_t *pos = path->head;
+    pos += uro_ether_put(pos, &ether);
+    path->network_at = (uint8_t)(pos - path->head);
+    pos += uro_ip_put(pos, &ip);
+    uro_udp_encode(pos, &udp);
+    path->head_length = (uint8_t)(pos + URO_UDP_LEN - path->head);
 
     if (!v6) {
         uint8_t *network = path->head + path->network_at;

@@ -664,7 +664,7 @@ static const char *check_psns(const struct uro_qp *qp)
 {
     const struct uro_req *req = &qp->req;
     uint32_t head = uro_wq_head(&qp->send);
-    uint32_t answers = 0;
+    uint32_t awaited = 0;
     uro_psn end = req->una;
 
     for (uint32_t i = head; i != req->started; i++) {
@@ -683,11 +683,11 @@ static const char *check_psns(const struct uro_qp *qp)
             return "next is not in the request at the cursor";
         if (wqe->awaited > wqe->psn_count)
             return "a READ expects more responses than it has";
-        answers += wqe->awaited;
+        awaited += wqe->awaited;
     }
     if (req->cursor == req->started && uro_psn_diff(req->next, end) != 0)
         return "next is not behind the last started request";
-    return answers == req->read_psns ? NULL : "the count of READ responses to come is wrong";
+    return awaited == req->read_psns ? NULL : "the count of READ responses to come is wrong";
 }
 
 static const char *check_waits(const struct uro_qp *qp)
@@ -721,12 +721,12 @@ static const char *check_waits(const struct uro_qp *qp)
 /* Returns whether the next response of @resource is outside the request. */
 static bool outside(const struct uro_resource *resource, uint32_t mtu)
 {
-    bool beyond =
+    bool out_of_range =
         uro_resource_operation(resource) == URO_READ &&
         (resource->read.stop > resource->read.length ||
          (uro_resource_due(resource) && resource->next_response * mtu > resource->read.stop));
 
-    return beyond || resource->next_response >= uro_resource_responses(resource, mtu);
+    return out_of_range || resource->next_response >= uro_resource_responses(resource, mtu);
 }
 
 static const char *check_responses(const struct uro_qp *qp)

@@ -122,10 +122,10 @@ struct uro_rsp {
     uro_psn nak_psn;
     enum uro_aeth_kind nak_kind;
     uint8_t nak_value;
-    bool in_message;   /* rsp_execute.c: between FIRST and LAST */
-    bool dropped;      /* a request was dropped: the reorder buffer was full; reorder.c */
-    bool ack_deferred; /* an ACK is deferred; rxe.c */
-    bool back; /* the gap was reported to Linux rxe, which goes back; rsp_execute.c, reorder.c */
+    bool in_message;     /* rsp_execute.c: between FIRST and LAST */
+    bool dropped;        /* a request was dropped: the reorder buffer was full; reorder.c */
+    bool ack_deferred;   /* an ACK is deferred; rxe.c */
+    bool peer_goes_back; /* the gap was reported to Linux rxe; rsp_execute.c, reorder.c */
     uint8_t read_log2; /* log2 of the PSNs of the longest READ so far, rounded up; rsp_execute.c */
     bool rxe;          /* the last request came from Linux rxe; rsp_execute.c */
     bool ack_twice;    /* the ACK that is due is sent twice; rsp_ack.c */
@@ -191,8 +191,7 @@ URO_QP_SAME_LINE(send_cq, attr.access);
 URO_QP_SAME_LINE(response_link, rsp.length);
 URO_QP_SAME_LINE(rsp.gap, rsp.resources_pending);
 URO_QP_SAME_LINE(request_link, req.read_psns);
-static_assert(sizeof(struct uro_qp) == 14 * URO_QP_LINE,
-              "nothing is lost between what has its lines");
+static_assert(sizeof(struct uro_qp) == 14 * URO_QP_LINE, "no padding beside the aligned lines");
 
 static inline enum uro_qp_state uro_qp_state_of(const struct uro_qp *qp)
 {

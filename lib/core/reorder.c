@@ -148,16 +148,16 @@ static void copy(struct uro_reorder_packet *packet, const struct uro_frame *fram
  * when @psn is in the list already. */
 static struct uro_link *predecessor_of(struct uro_gap *gap, uro_psn psn)
 {
-    struct uro_link *at = gap->packets.head.prev;
+    struct uro_link *link = gap->packets.head.prev;
 
-    for (; at != &gap->packets.head; at = at->prev) {
-        int32_t distance = uro_psn_diff(psn, psn_of(packet_of(at)));
+    for (; link != &gap->packets.head; link = link->prev) {
+        int32_t distance = uro_psn_diff(psn, psn_of(packet_of(link)));
         if (distance == 0)
             return NULL;
         if (distance > 0)
             break;
     }
-    return at;
+    return link;
 }
 
 static void insert_behind(struct uro_link *before, struct uro_link *link)
@@ -187,7 +187,7 @@ static bool keep(struct uro_qp *qp, const struct uro_frame *frame, uro_psn psn)
         rsp->gap = new_gap(&shard->reorder);
         rsp->gap->qp = qp;
         behind = &rsp->gap->packets.head;
-        rsp->dropped = rsp->back = false;
+        rsp->dropped = rsp->peer_goes_back = false;
         uro_reorder_restart(qp);
     }
     insert_behind(behind, &packet->link);
@@ -271,10 +271,11 @@ const char *uro_reorder_problem(const struct uro_qp *qp)
         return NULL;
     if (gap->qp != qp || uro_list_empty(&gap->packets))
         return "a gap belongs to another queue pair, or is empty";
-    for (struct uro_link *at = gap->packets.head.next; at != &gap->packets.head; at = at->next) {
-        if (uro_psn_diff(psn_of(packet_of(at)), before) <= 0)
+    for (struct uro_link *link = gap->packets.head.next; link != &gap->packets.head;
+         link = link->next) {
+        if (uro_psn_diff(psn_of(packet_of(link)), before) <= 0)
             return "packets in the reorder buffer are out of order, or executed already";
-        before = psn_of(packet_of(at));
+        before = psn_of(packet_of(link));
     }
     return NULL;
 }

@@ -56,9 +56,9 @@ static void plan_probe(struct uro_req_retry *retry, uro_time now)
     retry->probe_at = URO_TIME_NEVER;
     if (retry->rtt == 0 || retry->probes == PROBES_MOST)
         return;
-    uro_time at = now + ((usual > PROBE_LEAST ? usual : PROBE_LEAST) << retry->probes);
-    if (at < retry->deadline)
-        retry->probe_at = at;
+    uro_time due = now + ((usual > PROBE_LEAST ? usual : PROBE_LEAST) << retry->probes);
+    if (due < retry->deadline)
+        retry->probe_at = due;
 }
 
 static void arm_next(struct uro_req_retry *retry, struct uro_wheel *wheel)

@@ -282,7 +282,8 @@ bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
     URO_MARK("REQ.INLINE");
     tx->payload_length = length;
     tx->span_count = length > 0;
-    tx->spans[0] = (struct uro_span){ .at = (const uint8_t *)wqe->sges + offset, .length = length };
+    tx->spans[0] =
+        (struct uro_span){ .data = (const uint8_t *)wqe->sges + offset, .length = length };
     return true;
 }
 

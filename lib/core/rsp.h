@@ -38,7 +38,7 @@ enum uro_rsp_verdict {
 };
 
 struct uro_rsp_consequence {
-    bool answers;            /* a NAK or RNR NAK is sent */
+    bool sends_nak;          /* a NAK or RNR NAK is sent */
     enum uro_aeth_kind kind; /* of that answer */
     uint8_t nak;             /* URO_NAK_*, when kind is URO_AETH_NAK */
     bool fails;              /* the queue pair goes to ERR */

@@ -142,10 +142,11 @@ static bool read_response(struct uro_qp *qp, struct uro_resource *resource, stru
         tx->spans[0].length = length;
         const struct uro_key_claim claim = { resource->rkey, resource->pd, uro_qp_qpn(qp),
                                              URO_ACCESS_REMOTE_READ };
-        tx->spans[0].at = uro_key_remote(qp->shard, &claim, resource->va + offset, length);
-        if (tx->spans[0].at != NULL)
-            tx->spans[0].at = uro_touch_read(qp->shard, resource->rkey, tx->spans[0].at, length);
-        if (tx->spans[0].at == NULL)
+        tx->spans[0].data = uro_key_remote(qp->shard, &claim, resource->va + offset, length);
+        if (tx->spans[0].data != NULL)
+            tx->spans[0].data =
+                uro_touch_read(qp->shard, resource->rkey, tx->spans[0].data, length);
+        if (tx->spans[0].data == NULL)
             return false;
     }
     if (position != URO_MIDDLE) {

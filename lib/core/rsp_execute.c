@@ -276,7 +276,7 @@ static enum uro_rsp_verdict execute(struct uro_qp *qp, const struct uro_frame *f
 
 /* ---- repeated requests ---------------------------------------------------- */
 
-static void answer_again(struct uro_qp *qp, struct uro_resource *resource, uint32_t begin)
+static void repeat_response(struct uro_qp *qp, struct uro_resource *resource, uint32_t begin)
 {
     if (!uro_resource_due(resource)) {
         qp->rsp.resources_pending++;
@@ -335,7 +335,7 @@ static bool replay(struct uro_qp *qp, struct uro_resource *resource, const struc
             return false;
         URO_MARK("RSP.DUP.ATOMIC");
     }
-    answer_again(qp, resource, (uint32_t)index);
+    repeat_response(qp, resource, (uint32_t)index);
     return true;
 }
 
@@ -364,7 +364,7 @@ static uro_psn acknowledged(const struct uro_qp *qp, uro_psn psn)
 }
 
 /* Acknowledges a repeated SEND or WRITE. */
-static void answer_data(struct uro_qp *qp, const struct uro_frame *frame)
+static void acknowledge_repeated(struct uro_qp *qp, const struct uro_frame *frame)
 {
     const uro_psn psn = uro_psn_make(frame->bth.psn);
 
@@ -386,14 +386,14 @@ static void answer_data(struct uro_qp *qp, const struct uro_frame *frame)
     }
 }
 
-static void answer_repeated(struct uro_qp *qp, const struct uro_frame *frame)
+static void handle_repeated(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
     uro_count(qp->shard->counters, URO_COUNT_RX_DUPLICATE);
     if (!uro_operation_has_response(frame->op->operation)) {
         URO_MARK("RSP.DUP.SEND");
-        answer_data(qp, frame);
+        acknowledge_repeated(qp, frame);
         return;
     }
     for (uint32_t i = rsp->resources_newest; i != rsp->resources_oldest; i--)
@@ -405,30 +405,30 @@ static void answer_repeated(struct uro_qp *qp, const struct uro_frame *frame)
 /* ---- refusing ------------------------------------------------------------- */
 
 /* Makes a NAK or RNR NAK with the expected PSN due. */
-static void owe_nak(struct uro_qp *qp, enum uro_rsp_verdict verdict)
+static void set_nak_due(struct uro_qp *qp, enum uro_rsp_verdict verdict)
 {
-    const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
+    const struct uro_rsp_consequence *consequence = uro_rsp_consequence(verdict);
     struct uro_rsp *rsp = &qp->rsp;
 
     uro_rsp_verdict_mark(verdict);
     rsp->gap_reported = true;
     rsp->nak_due = true;
     rsp->nak_psn = rsp->expected;
-    rsp->nak_kind = what->kind;
-    rsp->nak_value = what->kind == URO_AETH_RNR ? qp->attr.min_rnr_timer : what->nak;
+    rsp->nak_kind = consequence->kind;
+    rsp->nak_value = consequence->kind == URO_AETH_RNR ? qp->attr.min_rnr_timer : consequence->nak;
     uro_ready_response(qp);
 }
 
 static void report_gap(struct uro_qp *qp)
 {
     uro_count(qp->shard->counters, URO_COUNT_RX_OUT_OF_SEQ);
-    owe_nak(qp, URO_RSP_PSN_GAP);
+    set_nak_due(qp, URO_RSP_PSN_GAP);
 }
 
 static void refuse_rc(struct uro_qp *qp, const struct uro_frame *frame,
                       const struct uro_rsp_target *target, enum uro_rsp_verdict verdict)
 {
-    const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
+    const struct uro_rsp_consequence *consequence = uro_rsp_consequence(verdict);
     struct uro_rsp *rsp = &qp->rsp;
     struct uro_counters *counters = qp->shard->counters;
 
@@ -443,19 +443,19 @@ static void refuse_rc(struct uro_qp *qp, const struct uro_frame *frame,
         uro_count(counters, URO_COUNT_RNR_SENT);
     else if (verdict == URO_RSP_BAD_ACCESS)
         uro_count(counters, URO_COUNT_ACCESS_REFUSED);
-    owe_nak(qp, verdict);
+    set_nak_due(qp, verdict);
 
-    if (what->fails) {
+    if (consequence->fails) {
         bool takes = verdict == URO_RSP_TOO_LONG ||
                      (verdict == URO_RSP_BAD_LENGTH && frame->op->operation == URO_SEND);
         if (takes && rsp->recv == NULL && uro_rq_look(qp, target->srq) != NULL)
             uro_rq_take(qp, target->srq);
-        if (what->event >= 0) {
+        if (consequence->event >= 0) {
             URO_MARK("RSP.EVENT");
-            uro_qp_raise_event(qp, (unsigned)what->event);
+            uro_qp_raise_event(qp, (unsigned)consequence->event);
         }
-        uro_qp_fail_recv(qp, what->completes ? what->status : URO_WC_WR_FLUSH_ERR,
-                         what->fail_reason);
+        uro_qp_fail_recv(qp, consequence->completes ? consequence->status : URO_WC_WR_FLUSH_ERR,
+                         consequence->fail_reason);
     }
 }
 
@@ -507,7 +507,7 @@ static enum uro_rsp_verdict act(struct uro_qp *qp, const struct uro_frame *frame
     if (verdict == URO_RSP_ACCEPT)
         verdict = execute(qp, frame, &target);
     if (verdict == URO_RSP_DUPLICATE)
-        answer_repeated(qp, frame);
+        handle_repeated(qp, frame);
     else if (verdict == URO_RSP_OVERRUN)
         uro_qp_overrun(qp);
     else if (verdict != URO_RSP_ACCEPT && !(verdict == URO_RSP_PSN_GAP && waits(qp, frame)))
@@ -559,13 +559,13 @@ void uro_rsp_on_gaps(struct uro_shard *shard)
 
 void uro_rsp_receive(struct uro_qp *qp, const struct uro_frame *frame)
 {
-    const bool told = qp->rsp.gap_reported && !qp->rsp.nak_due;
+    const bool nak_sent = qp->rsp.gap_reported && !qp->rsp.nak_due;
 
     notice_far(qp, frame);
     raise_established(qp);
     qp->rsp.rxe = uro_rxe_sent(frame);
     if (act(qp, frame) == URO_RSP_ACCEPT && qp->rsp.gap != NULL) {
-        uro_rxe_goes_back(qp, frame, told);
+        uro_rxe_goes_back(qp, frame, nak_sent);
         catch_up(qp);
     }
 }
@@ -602,8 +602,8 @@ static void refuse_uc(struct uro_qp *qp, enum uro_rsp_verdict verdict)
         return;
     }
     if (verdict == URO_RSP_BAD_LOCAL) { /* our own mistake, not the peer's */
-        const struct uro_rsp_consequence *what = uro_rsp_consequence(verdict);
-        uro_qp_fail_recv(qp, what->status, what->fail_reason);
+        const struct uro_rsp_consequence *consequence = uro_rsp_consequence(verdict);
+        uro_qp_fail_recv(qp, consequence->status, consequence->fail_reason);
         return;
     }
     URO_MARK("UC.REFUSE");

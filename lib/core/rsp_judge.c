@@ -280,7 +280,7 @@ enum uro_rsp_verdict uro_rsp_judge(const struct uro_qp *qp, const struct uro_fra
     return uro_rsp_judge_content(qp, frame, target);
 }
 
-#define NAK(code) .answers = true, .kind = URO_AETH_NAK, .nak = (code)
+#define NAK(code) .sends_nak = true, .kind = URO_AETH_NAK, .nak = (code)
 #define FATAL(e)  .fails = true, .event = (e)
 
 static const struct uro_rsp_consequence consequences[URO_RSP_VERDICT_COUNT] = {
@@ -301,7 +301,7 @@ static const struct uro_rsp_consequence consequences[URO_RSP_VERDICT_COUNT] = {
                              .fail_reason = URO_FAIL_PEER_LENGTH },
     [URO_RSP_MISALIGNED] = { NAK(URO_NAK_INVALID_REQ), FATAL(URO_EVENT_QP_REQ_ERR),
                              .fail_reason = URO_FAIL_PEER_LENGTH },
-    [URO_RSP_NO_RECEIVE] = { .answers = true, .kind = URO_AETH_RNR, .event = -1 },
+    [URO_RSP_NO_RECEIVE] = { .sends_nak = true, .kind = URO_AETH_RNR, .event = -1 },
     [URO_RSP_TOO_LONG] = { NAK(URO_NAK_INVALID_REQ), FATAL(-1), .completes = true,
                            .status = URO_WC_LOC_LEN_ERR, .fail_reason = URO_FAIL_PEER_TOO_LONG },
     [URO_RSP_BAD_ACCESS] = { NAK(URO_NAK_ACCESS), FATAL(URO_EVENT_QP_ACCESS_ERR),

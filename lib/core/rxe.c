@@ -67,7 +67,7 @@ void uro_rxe_defer_kept(struct uro_qp *qp, const struct uro_rsp *before)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
-    if (!rsp->back || !rsp->ack_due ||
+    if (!rsp->peer_goes_back || !rsp->ack_due ||
         (before->ack_due && rsp->ack_psn.value == before->ack_psn.value))
         return;
     URO_MARK("RSP.EARLY.BACK");

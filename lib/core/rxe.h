@@ -87,7 +87,7 @@ static inline void uro_rxe_goes_back(struct uro_qp *qp, const struct uro_frame *
                                      bool reported)
 {
     if (reported && uro_rxe_sent(frame))
-        qp->rsp.back = true;
+        qp->rsp.peer_goes_back = true;
 }
 
 /* Handles the ACK of packets from the reorder buffer. If rxe sends these packets again, their ACK

@@ -80,7 +80,7 @@ typedef bool next_packet(struct uro_qp *qp, struct uro_tx *tx);
 
 /* Returns whether the packet is dropped because its next hop does not answer. The requester then
  * retries until its budget is used up. */
-static bool swallowed(struct uro_shard *shard, const struct uro_tx *tx)
+static bool drop_without_hop(struct uro_shard *shard, const struct uro_tx *tx)
 {
     if (tx->way != URO_TX_NOWHERE)
         return false;
@@ -105,7 +105,7 @@ static bool describe(struct uro_qp *qp, next_packet *next, struct round *round)
     if (!next(qp, tx))
         return false;
     round->left--;
-    if (!swallowed(qp->shard, tx)) {
+    if (!drop_without_hop(qp->shard, tx))
         round->count++;
         round->bytes += uro_tx_length(tx) - tx->network_at;
     }
@@ -129,7 +129,7 @@ static bool turn(struct uro_list *list, size_t link_at, next_packet *next, struc
     return true;
 }
 
-static bool next_answer(struct uro_qp *qp, struct uro_tx *tx)
+static bool next_response(struct uro_qp *qp, struct uro_tx *tx)
 {
     if (qp->path.hop == NULL || qp->path.hop->state == URO_HOP_ASKING)
         return false;
@@ -149,15 +149,15 @@ static void acknowledge(struct uro_shard *shard, struct round *round)
         bool more = true;
         URO_MARK("RSP.ACK.FIRST");
         for (uint32_t i = 0; i < ACK_PACKETS && more && round->left > 0; i++)
-            more = describe(qp, next_answer, round);
+            more = describe(qp, next_response, round);
         if (more)
             uro_ready_response(qp);
     }
 }
 
-static bool answer(struct uro_shard *shard, struct round *round)
+static bool send_responses(struct uro_shard *shard, struct round *round)
 {
-    return turn(&shard->responses, offsetof(struct uro_qp, response_link), next_answer, round);
+    return turn(&shard->responses, offsetof(struct uro_qp, response_link), next_response, round);
 }
 
 static bool next_request(struct uro_qp *qp, struct uro_tx *tx)
@@ -165,7 +165,7 @@ static bool next_request(struct uro_qp *qp, struct uro_tx *tx)
     return qp->service == URO_UD ? uro_datagram_next(qp, tx) : uro_req_next(qp, tx);
 }
 
-static bool ask(struct uro_shard *shard, struct round *round)
+static bool send_requests(struct uro_shard *shard, struct round *round)
 {
     return turn(&shard->requests, offsetof(struct uro_qp, request_link), next_request, round);
 }
@@ -173,7 +173,7 @@ static bool ask(struct uro_shard *shard, struct round *round)
 /* Describes the due ACK, unless it waits for the data of a READ, or else the next request. */
 static bool next_behind_ack(struct uro_qp *qp, struct uro_tx *tx)
 {
-    if (qp->rsp.ack_due && qp->rsp.resources_pending == 0 && next_answer(qp, tx)) {
+    if (qp->rsp.ack_due && qp->rsp.resources_pending == 0 && next_response(qp, tx)) {
         URO_MARK("RSP.ACK.OWN");
         return true;
     }
@@ -181,14 +181,14 @@ static bool next_behind_ack(struct uro_qp *qp, struct uro_tx *tx)
 }
 
 /* Runs a turn of requests before the ACKs of other queue pairs. */
-static void ask_first(struct uro_shard *shard, struct round *round)
+static void send_requests_first(struct uro_shard *shard, struct round *round)
 {
     (void)turn(&shard->requests, offsetof(struct uro_qp, request_link), next_behind_ack, round);
 }
 
-uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_t room)
+uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_t max)
 {
-    struct round round = { .tx = tx, .left = room };
+    struct round round = { .tx = tx, .left = max };
 
     uro_req_settle(shard);
     uro_schedule_take_doorbells(shard);
@@ -196,19 +196,19 @@ uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx, uint32_
 
     /* If responses used up all of the last round, requests come first in this round. */
     bool busy = true;
-    if (shard->requests_first && room > 0) {
+    if (shard->requests_first && max > 0) {
         shard->requests_first = false;
-        ask_first(shard, &round);
+        send_requests_first(shard, &round);
     }
     if (round.left > 0) {
         acknowledge(shard, &round);
         shard->requests_first = round.left == 0;
     }
     while (busy && round.left > 0) {
-        busy = answer(shard, &round);
+        busy = send_responses(shard, &round);
         shard->requests_first = round.left == 0;
         if (round.left > 0)
-            busy |= ask(shard, &round);
+            busy |= send_requests(shard, &round);
     }
     shard->counters->value[URO_COUNT_TX_ROCE] += round.count;
     shard->counters->value[URO_COUNT_TX_BYTES] += round.bytes;

@@ -66,12 +66,12 @@ bool uro_sgl_gather(struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t
     tx->payload_length = length;
     tx->span_count = 0;
     while (next_piece(sgl, &piece, &offset, &left)) {
-        const uint8_t *at = resolve(shard, sgl, &piece, 0);
-        if (at != NULL)
-            at = uro_touch_read(shard, piece.element->lkey, at, piece.length);
-        if (at == NULL)
+        const uint8_t *memory = resolve(shard, sgl, &piece, 0);
+        if (memory != NULL)
+            memory = uro_touch_read(shard, piece.element->lkey, memory, piece.length);
+        if (memory == NULL)
             return false;
-        tx->spans[tx->span_count++] = (struct uro_span){ .at = at, .length = piece.length };
+        tx->spans[tx->span_count++] = (struct uro_span){ .data = memory, .length = piece.length };
     }
     return true;
 }
@@ -82,8 +82,9 @@ bool uro_sgl_scatter(const struct uro_shard *shard, const struct uro_sgl *sgl, u
     struct piece piece = { 0 };
 
     while (next_piece(sgl, &piece, &offset, &length)) {
-        uint8_t *at = resolve(shard, sgl, &piece, URO_ACCESS_LOCAL_WRITE);
-        if (at == NULL || !uro_touch_write(shard, piece.element->lkey, at, from, piece.length))
+        uint8_t *memory = resolve(shard, sgl, &piece, URO_ACCESS_LOCAL_WRITE);
+        if (memory == NULL ||
+            !uro_touch_write(shard, piece.element->lkey, memory, from, piece.length))
             return false;
         from += piece.length;
     }
@@ -114,9 +115,9 @@ static void copy_in_order(void *argument)
 
 /* Runs @touch on memory that may be missing. Returns false when the attempt was cut short. */
 static bool attempt(const struct uro_shard *shard, void (*touch)(void *argument), void *argument,
-                    const uint8_t *at, uint32_t length)
+                    const uint8_t *memory, uint32_t length)
 {
-    if (shard->attempt(touch, argument, at, length))
+    if (shard->attempt(touch, argument, memory, length))
         return true;
     URO_MARK("KEY.VANISHED");
     return false;
@@ -144,20 +145,20 @@ static uint8_t *reserve_copy(struct uro_shard *shard, uint32_t length)
     return slot;
 }
 
-const uint8_t *uro_touch_read(struct uro_shard *shard, uint32_t number, const uint8_t *at,
+const uint8_t *uro_touch_read(struct uro_shard *shard, uint32_t number, const uint8_t *memory,
                               uint32_t length)
 {
     if (!may_fault(shard, number))
-        return at;
-    struct copy copy = { reserve_copy(shard, length), at, length };
-    return attempt(shard, copy_in_order, &copy, at, length) ? copy.to : NULL;
+        return memory;
+    struct copy copy = { reserve_copy(shard, length), memory, length };
+    return attempt(shard, copy_in_order, &copy, memory, length) ? copy.to : NULL;
 }
 
 bool uro_touch_word(const struct uro_shard *shard, uint32_t number, void (*touch)(void *argument),
-                    void *argument, const uint8_t *at)
+                    void *argument, const uint8_t *memory)
 {
     if (may_fault(shard, number))
-        return attempt(shard, touch, argument, at, WORD);
+        return attempt(shard, touch, argument, memory, WORD);
     touch(argument);
     return true;
 }

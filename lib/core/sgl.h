@@ -49,10 +49,10 @@ static inline size_t uro_touch_size(void)
     return (size_t)URO_TOUCH_FRAMES * URO_PATH_MTU_MAX;
 }
 
-/* Runs @touch, which accesses no memory that may fault but the @length bytes @at. Returns false
+/* Runs @touch, which accesses no memory that may fault but the @length bytes @memory. Returns false
  * when @touch was cut short because the bytes are missing or protected. Without this function no
  * memory may fault. */
-typedef bool uro_touch_attempt(void (*touch)(void *argument), void *argument, const uint8_t *at,
+typedef bool uro_touch_attempt(void (*touch)(void *argument), void *argument, const uint8_t *memory,
                                size_t length);
 
 /* Copies into the memory of key @number, in ascending order. Returns false when the memory is
@@ -60,11 +60,12 @@ typedef bool uro_touch_attempt(void (*touch)(void *argument), void *argument, co
 URO_NODISCARD bool uro_touch_write(const struct uro_shard *shard, uint32_t number, uint8_t *to,
                                    const uint8_t *from, uint32_t length);
 
-/* Returns the address where the bytes @at of key @number can be read until the next output: @at, or
- * a copy. Returns NULL when the memory is missing. */
+/* Returns the address where the bytes @memory of key @number can be read until the next output:
+ * @memory, or a copy. Returns NULL when the memory is missing. */
 URO_NODISCARD const uint8_t *uro_touch_read(struct uro_shard *shard, uint32_t number,
-                                            const uint8_t *at, uint32_t length);
+                                            const uint8_t *memory, uint32_t length);
 
-/* Runs @touch on the 8 bytes @at of key @number. Returns false when the memory is missing. */
+/* Runs @touch on the 8 bytes @memory of key @number. Returns false when the memory is missing. */
 URO_NODISCARD bool uro_touch_word(const struct uro_shard *shard, uint32_t number,
-                                  void (*touch)(void *argument), void *argument, const uint8_t *at);
+                                  void (*touch)(void *argument), void *argument,
+                                  const uint8_t *memory);

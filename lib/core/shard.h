@@ -106,10 +106,10 @@ uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table
  * it has a counter. receive.c */
 void uro_receive(struct uro_shard *shard, const struct uro_frame *frame);
 
-/* Takes the doorbells, runs due timers, then describes at most @room packets. The turns are fair
+/* Takes the doorbells, runs due timers, then describes at most @max packets. The turns are fair
  * between queue pairs, and responses come before requests. schedule.c */
 URO_NODISCARD uint32_t uro_schedule_output(struct uro_shard *shard, struct uro_tx *tx,
-                                           uint32_t room);
+                                           uint32_t max);
 
 /* Takes the doorbells only. */
 void uro_schedule_take_doorbells(struct uro_shard *shard);

@@ -17,7 +17,7 @@ static void write_plain(const struct uro_tx *tx, uint8_t *out)
     memcpy(out, tx->head, tx->head_length);
     out += tx->head_length;
     for (uint16_t i = 0; i < tx->span_count; i++) {
-        memcpy(out, tx->spans[i].at, tx->spans[i].length);
+        memcpy(out, tx->spans[i].data, tx->spans[i].length);
         out += tx->spans[i].length;
     }
     memset(out, 0, tx->pad_count);
@@ -30,12 +30,12 @@ static void write_summed(const struct uro_tx *tx, const uint8_t *head, uint8_t *
     const struct uro_span none = { zeros, 0 }, *first = tx->span_count > 0 ? &tx->spans[0] : &none;
     uint32_t crc =
         uro_crc32_masked_copy(uro_icrc_mask(tx->icrc_v6), head + tx->network_at,
-                              tx->head_length - tx->network_at, out, first->at, first->length);
+                              tx->head_length - tx->network_at, out, first->data, first->length);
 
     URO_MARK("TX.COPY");
     out += first->length;
     for (uint16_t i = 1; i < tx->span_count; i++) {
-        crc = uro_crc32_copy(crc, out, tx->spans[i].at, tx->spans[i].length);
+        crc = uro_crc32_copy(crc, out, tx->spans[i].data, tx->spans[i].length);
         out += tx->spans[i].length;
     }
     if (tx->pad_count > 0) {

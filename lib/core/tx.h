@@ -23,7 +23,7 @@ enum uro_tx_way {
 };
 
 struct uro_span {
-    const uint8_t *at;
+    const uint8_t *data;
     uint32_t length;
 };
 

@@ -18,7 +18,7 @@ static size_t layout(struct uro_wq *wq, uint32_t capacity, size_t stride)
 
 void uro_wq_lend(struct uro_wq *wq, void *memory)
 {
-    wq->slots.at = wq->to_fill.at = memory;
+    wq->slots.base = wq->to_fill.base = memory;
 }
 
 void uro_wq_replace(struct uro_wq *wq, const struct uro_wq *by, uint32_t waiting)

@@ -92,7 +92,7 @@ struct uro_rqe {
 };
 
 struct uro_wq_slots {
-    uint8_t *at;
+    uint8_t *base;
     uint32_t stride; /* bytes of a slot */
     uint32_t mask;   /* slots - 1 */
 };
@@ -118,7 +118,7 @@ static_assert(offsetof(struct uro_wq, slots) == 64, "the engine's line");
 
 static inline void *uro_wq_slot_of(const struct uro_wq_slots *slots, uint32_t index)
 {
-    return slots->at + (size_t)(index & slots->mask) * slots->stride;
+    return slots->base + (size_t)(index & slots->mask) * slots->stride;
 }
 
 /* Returns the slot at @index. Engine. */

@@ -111,7 +111,7 @@ static void describe(struct uro_gsi *gsi, struct uro_gsi_slot *slot, struct uro_
     uro_deth_encode(uro_path_ext(tx, &path), &deth);
     tx->payload_length = URO_MAD_LEN;
     tx->span_count = 1;
-    tx->spans[0] = (struct uro_span){ .at = slot->out.mad, .length = URO_MAD_LEN };
+    tx->spans[0] = (struct uro_span){ .data = slot->out.mad, .length = URO_MAD_LEN };
     uro_path_seal(tx, &path, &bth, URO_DETH_LEN);
     gsi->psn = (gsi->psn + 1) & URO_PSN_MASK;
 }

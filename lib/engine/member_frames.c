@@ -176,6 +176,6 @@ bool uro_member_writer_finish(struct uro_member_writer *writer, struct uro_tx *t
     tx->icrc = false;
     tx->payload_length = length;
     tx->span_count = 1;
-    tx->spans[0] = (struct uro_span){ .at = writer->octets, .length = length };
+    tx->spans[0] = (struct uro_span){ .data = writer->octets, .length = length };
     return true;
 }

@@ -381,7 +381,7 @@ uint32_t uro_neigh_output(struct uro_neigh *neigh, struct uro_tx *tx, uint32_t r
         tx[count].icrc = false;
         tx[count].payload_length = reply->length;
         tx[count].span_count = 1;
-        tx[count].spans[0] = (struct uro_span){ .at = reply->octets, .length = reply->length };
+        tx[count].spans[0] = (struct uro_span){ .data = reply->octets, .length = reply->length };
         neigh->reply_first = (neigh->reply_first + 1) % URO_NEIGH_REPLIES_MAX;
         neigh->reply_count--;
         count++;

@@ -157,7 +157,7 @@ static bool repair(struct uro_device *device, const siginfo_t *info)
     if (device == NULL || info->si_code != SEGV_MAPERR)
         return false;
     shard = uro_engine_shard(device->engine);
-    if (!uro_key_trusts(shard, address, page_size) || !map_page(address))
+    if (!uro_key_never_faults(shard, address, page_size) || !map_page(address))
         return false;
     uro_count(shard->counters, URO_COUNT_UNMAPPED);
     return true;

@@ -326,7 +326,7 @@ static void describe(const struct uro_play_frame *frame, struct uro_tx *tx)
     tx->icrc = false;
     tx->payload_length = frame->length;
     tx->span_count = 1;
-    tx->spans[0] = (struct uro_span){ .at = frame->octets, .length = frame->length };
+    tx->spans[0] = (struct uro_span){ .data = frame->octets, .length = frame->length };
 }
 
 uint32_t uro_play_output(struct uro_play *play, struct uro_tx *tx, uint32_t room, uro_time now)

@@ -203,7 +203,7 @@ static void key_null__reads_zeros_and_never_what_was_written(void **state)
 
 static bool trusts(ptrdiff_t from, uintptr_t length)
 {
-    return uro_key_trusts(&shard, (uintptr_t)memory + (uintptr_t)from, length);
+    return uro_key_never_faults(&shard, (uintptr_t)memory + (uintptr_t)from, length);
 }
 
 static void key_trusts__every_edge_of_a_region_among_others(void **state)
@@ -238,9 +238,9 @@ static void key_trusts__region_at_the_end_of_the_address_space(void **state)
     (void)state;
     key.memory = (uint8_t *)(UINTPTR_MAX - 9);
     uro_key_register(&shard, &key);
-    assert_true(uro_key_trusts(&shard, UINTPTR_MAX - 4095, 4096));
-    assert_false(uro_key_trusts(&shard, UINTPTR_MAX - 8191, 4096));
-    assert_false(uro_key_trusts(&shard, 0, 4096));
+    assert_true(uro_key_never_faults(&shard, UINTPTR_MAX - 4095, 4096));
+    assert_false(uro_key_never_faults(&shard, UINTPTR_MAX - 8191, 4096));
+    assert_false(uro_key_never_faults(&shard, 0, 4096));
     uro_key_deregister(&shard, &key);
 }
 

@@ -127,7 +127,7 @@ static void verdicts__each_one_answers_and_only_two_leave_the_pair_alive(void **
     (void)state;
     for (int v = URO_RSP_PSN_GAP; v < URO_RSP_VERDICT_COUNT; v++) {
         const struct uro_rsp_consequence *what = uro_rsp_consequence((enum uro_rsp_verdict)v);
-        assert_true(what->answers);
+        assert_true(what->sends_nak);
         assert_int_equal(what->fails, v != URO_RSP_PSN_GAP && v != URO_RSP_NO_RECEIVE);
         assert_int_equal(what->fail_reason == URO_FAIL_NONE, !what->fails);
         assert_int_equal(uro_rsp_verdict_fails((enum uro_rsp_verdict)v), what->fails);
@@ -183,7 +183,7 @@ static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **sta
         assert_true(uro_sgl_gather(&shard, &sgl, 0, length, &tx));
         uint32_t got = 0;
         for (uint16_t i = 0; i < tx.span_count; i++) {
-            memcpy(whole + got, tx.spans[i].at, tx.spans[i].length);
+            memcpy(whole + got, tx.spans[i].data, tx.spans[i].length);
             got += tx.spans[i].length;
         }
         assert_int_equal(got, length);

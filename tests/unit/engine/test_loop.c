@@ -89,7 +89,7 @@ static void take__as_many_and_as_large_as_can_be__no_frame_touches_another(void 
         describe(&tx[i], (char)('A' + i), URO_TX_LOCAL);
         tx[i].payload_length = sizeof payload;
         tx[i].span_count = 1;
-        tx[i].spans[0] = (struct uro_span){ .at = payload, .length = sizeof payload };
+        tx[i].spans[0] = (struct uro_span){ .data = payload, .length = sizeof payload };
     }
     memset(payload, 0xff, sizeof payload);
     assert_int_equal(uro_loop_take(&loop, tx, URO_LOOP_FRAMES), 0);

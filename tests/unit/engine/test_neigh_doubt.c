@@ -51,7 +51,7 @@ static bool asks(uro_time now, const struct uro_mac *mac)
     assert_in_range(count, 0, 1);
     if (count == 0)
         return false;
-    assert_memory_equal(tx[0].spans[0].at, mac, sizeof *mac);
+    assert_memory_equal(tx[0].spans[0].data, mac, sizeof *mac);
     return true;
 }
 
