@@ -142,7 +142,7 @@ struct uro_rsp {
 
 /* With thousands of queue pairs, the cost of a message is the number of cache lines that it
  * touches. The fields that both sides use come first, then the fields of the responder, then the
- * fields of the requester. warm.h prefetches the lines. */
+ * fields of the requester. prefetch.h prefetches the lines. */
 struct uro_qp {
     struct uro_table_node node; /* node.number is the QPN */
     struct uro_shard *shard;

@@ -15,18 +15,18 @@
 #include "base/mark.h"
 #include "core/datagram.h"
 #include "core/limits.h"
+#include "core/prefetch.h"
 #include "core/qp_private.h"
 #include "core/ready.h"
 #include "core/req.h"
 #include "core/rsp.h"
-#include "core/warm.h"
 
 #define ACK_PACKETS 2u /* a CNP or an ACK, and the ACK or NAK behind it */
 
-static void warm(const struct uro_doorbell *doorbell)
+static void prefetch(const struct uro_doorbell *doorbell)
 {
     for (; doorbell != NULL; doorbell = doorbell->next)
-        uro_warm_requester(URO_CONTAINER_OF(doorbell, const struct uro_qp, doorbell));
+        uro_prefetch_requester(URO_CONTAINER_OF(doorbell, const struct uro_qp, doorbell));
 }
 
 void uro_schedule_take_doorbells(struct uro_shard *shard)
@@ -35,8 +35,8 @@ void uro_schedule_take_doorbells(struct uro_shard *shard)
 
     if (doorbell == NULL)
         return;
-    if (uro_warm_pays(shard))
-        warm(doorbell);
+    if (uro_prefetch_useful(shard))
+        prefetch(doorbell);
     while (doorbell != NULL) {
         struct uro_qp *qp = URO_CONTAINER_OF(doorbell, struct uro_qp, doorbell);
         doorbell = uro_doorbell_clear(doorbell);

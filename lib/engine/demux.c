@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/mark.h"
+#include "core/prefetch.h"
 #include "core/shard.h"
-#include "core/warm.h"
 #include "wire/mld.h"
 
 static const enum uro_counter refusals[URO_FRAME_RESULT_COUNT] = {
@@ -114,38 +114,40 @@ void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time n
 /* Offset of the QPN in the BTH. The memory for a frame with IP options is not prefetched. */
 #define QPN_IN_BTH 5u
 
-struct uro_demux_aim uro_demux_aim(const struct uro_pkt *pkt)
+struct uro_demux_guess uro_demux_guess(const struct uro_pkt *pkt)
 {
-    const struct uro_demux_aim nobody = { 0 };
-    uint32_t at = URO_ETHER_LEN;
+    const struct uro_demux_guess unknown = { 0 };
+    uint32_t offset = URO_ETHER_LEN;
 
-    if (pkt->length < at + URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN)
-        return nobody;
-    if (uro_get_be16(pkt->octets + at - 2) == URO_ETHERTYPE_VLAN)
-        at = URO_ETHER_LEN_MAX;
-    at += uro_get_be16(pkt->octets + at - 2) == URO_ETHERTYPE_IPV6 ? URO_IPV6_LEN : URO_IPV4_LEN;
-    at += URO_UDP_LEN;
-    if (pkt->length < at + URO_BTH_LEN)
-        return nobody;
-    const uint8_t *bth = pkt->octets + at;
-    return (struct uro_demux_aim){ uro_get_be24(bth + QPN_IN_BTH),
-                                   uro_opcodes[bth[0]].role == URO_RESPONSE };
+    if (pkt->length < offset + URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN)
+        return unknown;
+    if (uro_get_be16(pkt->octets + offset - 2) == URO_ETHERTYPE_VLAN)
+        offset = URO_ETHER_LEN_MAX;
+    offset +=
+        uro_get_be16(pkt->octets + offset - 2) == URO_ETHERTYPE_IPV6 ? URO_IPV6_LEN : URO_IPV4_LEN;
+    offset += URO_UDP_LEN;
+    if (pkt->length < offset + URO_BTH_LEN)
+        return unknown;
+    const uint8_t *bth = pkt->octets + offset;
+    return (struct uro_demux_guess){ uro_get_be24(bth + QPN_IN_BTH),
+                                     uro_opcodes[bth[0]].role == URO_RESPONSE };
 }
 
-void uro_demux_warm(const struct uro_demux *to, struct uro_demux_aim aim, enum uro_demux_step step)
+void uro_demux_prefetch(const struct uro_demux *to, struct uro_demux_guess guess,
+                        enum uro_demux_step step)
 {
     const struct uro_table *table = &to->shard->qps;
 
     if (step == URO_DEMUX_BUCKET) {
-        __builtin_prefetch(uro_table_bucket_of(table, aim.number));
+        __builtin_prefetch(uro_table_bucket_of(table, guess.number));
         return;
     }
-    const struct uro_table_node *node = uro_table_find(table, aim.number);
+    const struct uro_table_node *node = uro_table_find(table, guess.number);
     if (node == NULL)
         return;
     const struct uro_qp *qp = URO_CONTAINER_OF(node, struct uro_qp, node);
-    if (aim.response)
-        uro_warm_requester(qp);
+    if (guess.response)
+        uro_prefetch_requester(qp);
     else
-        uro_warm_responder(qp);
+        uro_prefetch_responder(qp);
 }

@@ -19,13 +19,14 @@ struct uro_demux {
 void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time now);
 
 /* A quick guess of the queue pair that a frame is for. number 0: not known. */
-struct uro_demux_aim {
+struct uro_demux_guess {
     uint32_t number;
     bool response;
 };
-struct uro_demux_aim uro_demux_aim(const struct uro_pkt *pkt);
+struct uro_demux_guess uro_demux_guess(const struct uro_pkt *pkt);
 
 /* Prefetches the memory that uro_demux() will read for a frame, in steps: each step reads what the
  * step before prefetched. */
-enum uro_demux_step { URO_DEMUX_BUCKET, URO_DEMUX_PAIR };
-void uro_demux_warm(const struct uro_demux *to, struct uro_demux_aim aim, enum uro_demux_step step);
+enum uro_demux_step { URO_DEMUX_BUCKET, URO_DEMUX_QP };
+void uro_demux_prefetch(const struct uro_demux *to, struct uro_demux_guess guess,
+                        enum uro_demux_step step);

@@ -7,9 +7,9 @@
 
 #include "base/mark.h"
 #include "core/limits.h"
+#include "core/prefetch.h"
 #include "core/req.h"
 #include "core/shard.h"
-#include "core/warm.h"
 #include "engine/demux.h"
 #include "engine/loop.h"
 #include "engine/port.h"
@@ -17,9 +17,9 @@
 
 #define TABLE_BITS_DEFAULT 14u
 #define CONNECTIONS        4096u
-#define WARM_FIRST         8u /* frames ahead: where in the table its queue pair is */
-#define WARM_SECOND        4u /* the queue pair */
-#define WARM_AIMS          8u /* more than WARM_FIRST - WARM_SECOND */
+#define BUCKET_AHEAD       8u /* frames ahead: prefetch the bucket of the QPN table */
+#define QP_AHEAD           4u /* frames ahead: prefetch the queue pair */
+#define GUESSES            8u /* more than BUCKET_AHEAD - QP_AHEAD */
 
 struct uro_engine {
     struct uro_shard shard;
@@ -171,37 +171,38 @@ static void input_many(struct uro_engine *engine, const struct uro_pkt *pkts, ui
                        uro_time now)
 {
     static const uint32_t ahead[] = {
-        [URO_DEMUX_BUCKET] = WARM_FIRST, [URO_DEMUX_PAIR] = WARM_SECOND
+        [URO_DEMUX_BUCKET] = BUCKET_AHEAD, [URO_DEMUX_QP] = QP_AHEAD
     };
-    struct uro_demux_aim aims[WARM_AIMS]; /* of packet i at i % WARM_AIMS */
+    struct uro_demux_guess guesses[GUESSES]; /* of packet i at i % GUESSES */
 
-    for (uint32_t i = 0; i < count + WARM_FIRST; i++) {
+    for (uint32_t i = 0; i < count + BUCKET_AHEAD; i++) {
         if (i < count)
-            aims[i % WARM_AIMS] = uro_demux_aim(&pkts[i]);
-        for (enum uro_demux_step step = URO_DEMUX_BUCKET; step <= URO_DEMUX_PAIR; step++) {
-            uint32_t at = i - (WARM_FIRST - ahead[step]);
-            if (i >= WARM_FIRST - ahead[step] && at < count)
-                uro_demux_warm(&engine->demux, aims[at % WARM_AIMS], step);
+            guesses[i % GUESSES] = uro_demux_guess(&pkts[i]);
+        for (enum uro_demux_step step = URO_DEMUX_BUCKET; step <= URO_DEMUX_QP; step++) {
+            uint32_t index = i - (BUCKET_AHEAD - ahead[step]);
+            if (i >= BUCKET_AHEAD - ahead[step] && index < count)
+                uro_demux_prefetch(&engine->demux, guesses[index % GUESSES], step);
         }
-        if (i >= WARM_FIRST)
-            uro_demux(&engine->demux, &pkts[i - WARM_FIRST], now);
+        if (i >= BUCKET_AHEAD)
+            uro_demux(&engine->demux, &pkts[i - BUCKET_AHEAD], now);
     }
 }
 
 /* Returns whether the packets are likely for several queue pairs that are not in the cache. */
-static bool warm_pays(const struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count)
+static bool prefetch_helps(const struct uro_engine *engine, const struct uro_pkt *pkts,
+                           uint32_t count)
 {
-    return uro_warm_pays(&engine->shard) && count > 1 &&
-           uro_demux_aim(&pkts[0]).number != uro_demux_aim(&pkts[count - 1]).number;
+    return uro_prefetch_useful(&engine->shard) && count > 1 &&
+           uro_demux_guess(&pkts[0]).number != uro_demux_guess(&pkts[count - 1]).number;
 }
 
 #define LINE 64u
 
 /* Prefetches payload that another processor wrote, while the frame before is handled. */
-static void fetch_payload(const struct uro_pkt *pkt)
+static void prefetch_payload(const struct uro_pkt *pkt)
 {
-    for (uint32_t at = LINE; at < pkt->length; at += LINE)
-        __builtin_prefetch(pkt->indirect + at, 0, 2);
+    for (uint32_t offset = LINE; offset < pkt->length; offset += LINE)
+        __builtin_prefetch(pkt->indirect + offset, 0, 2);
 }
 
 void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
@@ -210,13 +211,13 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
     engine->shard.now = now;
     engine->shard.counters->value[URO_COUNT_RX_FRAMES] += count;
     uro_req_settle(&engine->shard);
-    if (warm_pays(engine, pkts, count)) {
+    if (prefetch_helps(engine, pkts, count)) {
         input_many(engine, pkts, count, now);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
         if (i + 1 < count && pkts[i + 1].indirect != NULL)
-            fetch_payload(&pkts[i + 1]);
+            prefetch_payload(&pkts[i + 1]);
         uro_demux(&engine->demux, &pkts[i], now);
     }
 }

@@ -13,7 +13,7 @@
 #define LONGEST 100u
 
 /* Each frame is in a block of its exact size: a sanitizer detects reads behind it. */
-static void warm__frames_of_every_length__are_not_read_beyond_their_end(void **state)
+static void prefetch__frames_of_every_length__are_not_read_beyond_their_end(void **state)
 {
     static const uint16_t types[][2] = {
         { URO_ETHERTYPE_IPV4, 0 },
@@ -37,8 +37,8 @@ static void warm__frames_of_every_length__are_not_read_beyond_their_end(void **s
             uro_put_be16(whole + 16, types[i][1]);
             memcpy(octets, whole, length);
             const struct uro_pkt pkt = { .octets = octets, .length = length };
-            for (enum uro_demux_step step = URO_DEMUX_BUCKET; step <= URO_DEMUX_PAIR; step++)
-                uro_demux_warm(&demux, uro_demux_aim(&pkt), step);
+            for (enum uro_demux_step step = URO_DEMUX_BUCKET; step <= URO_DEMUX_QP; step++)
+                uro_demux_prefetch(&demux, uro_demux_guess(&pkt), step);
             free(octets);
         }
 }
@@ -46,7 +46,7 @@ static void warm__frames_of_every_length__are_not_read_beyond_their_end(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(warm__frames_of_every_length__are_not_read_beyond_their_end),
+        cmocka_unit_test(prefetch__frames_of_every_length__are_not_read_beyond_their_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
