@@ -74,7 +74,7 @@ void uro_cm_set_path_mtu(struct uro_cm *cm, uint8_t code)
 static void forget(struct uro_conn *conn)
 {
     uro_listen_done(conn);
-    uro_conn_quiet(conn);
+    uro_conn_stop_retransmit(conn);
     uro_conn_unset_peer(conn);
     uro_list_remove(&conn->link);
     URO_ASSERT(!uro_link_used(&conn->event_link));
@@ -236,7 +236,7 @@ void uro_conn_send_again(struct uro_conn *conn)
     due_to_send(conn);
 }
 
-void uro_conn_quiet(struct uro_conn *conn)
+void uro_conn_stop_retransmit(struct uro_conn *conn)
 {
     uro_wheel_cancel(&conn->cm->wheel, &conn->timer);
     uro_list_remove(&conn->send_link);
@@ -282,7 +282,7 @@ void uro_conn_raise(struct uro_conn *conn, enum uro_conn_event_kind kind, int st
         uro_list_append(&conn->cm->events, &conn->event_link);
 }
 
-bool uro_conn_can_hear(const struct uro_conn *conn)
+bool uro_conn_can_receive(const struct uro_conn *conn)
 {
     return (conn->events & MOST_EVENTS) == 0;
 }
@@ -364,7 +364,7 @@ bool uro_cm_output(struct uro_cm *cm, struct uro_cm_out *out, uro_time now)
     return true;
 }
 
-static bool has_to_say(const struct uro_cm *cm)
+static bool has_output(const struct uro_cm *cm)
 {
     return cm->reply_count > 0 || !uro_list_empty(&cm->to_send);
 }
@@ -388,12 +388,12 @@ bool uro_cm_end_all(struct uro_cm *cm, uro_time now)
         uro_conn_part(conn);
         answered = answered && conn->state != URO_CONN_DREQ_SENT;
     }
-    return answered && !has_to_say(cm);
+    return answered && !has_output(cm);
 }
 
 uro_time uro_cm_next(const struct uro_cm *cm)
 {
-    if (has_to_say(cm))
+    if (has_output(cm))
         return cm->now;
     return uro_wheel_next(&cm->wheel);
 }

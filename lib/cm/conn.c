@@ -208,7 +208,7 @@ int uro_conn_accept(struct uro_conn *conn, const struct uro_conn_param *param, u
     uro_listen_done(conn);
     conn->local = *param;
     if (datagram)
-        uro_sidr_answer(conn, 0, param);
+        uro_sidr_reply(conn, 0, param);
     else
         send_rep(conn, param);
     return 0;
@@ -224,7 +224,7 @@ int uro_conn_confirm(struct uro_conn *conn, uro_time now)
     return 0;
 }
 
-int uro_conn_heard(struct uro_conn *conn, uro_time now)
+int uro_conn_data_arrived(struct uro_conn *conn, uro_time now)
 {
     conn->cm->now = now;
     if (conn->state == URO_CONN_ESTABLISHED)
@@ -233,7 +233,7 @@ int uro_conn_heard(struct uro_conn *conn, uro_time now)
         return -EINVAL;
     URO_MARK("CM.HEARD");
     conn->state = URO_CONN_ESTABLISHED;
-    uro_conn_quiet(conn);
+    uro_conn_stop_retransmit(conn);
     uro_conn_raise(conn, URO_CONN_CONFIRMED, 0);
     return 0;
 }
@@ -244,7 +244,7 @@ void uro_conn_end(struct uro_conn *conn)
 {
     if (!conn->owned) /* who has not looked at it still holds it */
         uro_listen_done(conn);
-    uro_conn_quiet(conn);
+    uro_conn_stop_retransmit(conn);
     uro_conn_unset_peer(conn);
     conn->state = URO_CONN_IDLE;
     if (!conn->owned)
@@ -254,7 +254,7 @@ void uro_conn_end(struct uro_conn *conn)
 void uro_conn_enter_timewait(struct uro_conn *conn)
 {
     URO_MARK("CM.TIMEWAIT");
-    uro_conn_quiet(conn);
+    uro_conn_stop_retransmit(conn);
     conn->state = URO_CONN_TIMEWAIT;
     uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + uro_conn_time(conn->ack_timeout));
     uro_conn_linger(conn);
@@ -291,7 +291,7 @@ int uro_conn_reject(struct uro_conn *conn, unsigned reason, const void *data, ui
         if (length > 0)
             memcpy(param.data, data, length);
         uro_listen_done(conn);
-        uro_sidr_answer(conn, URO_CONN_SIDR_REJECTED, &param);
+        uro_sidr_reply(conn, URO_CONN_SIDR_REJECTED, &param);
         return 0;
     }
     if ((conn->state != URO_CONN_REQ_RECEIVED && conn->state != URO_CONN_REP_RECEIVED) ||
@@ -351,7 +351,7 @@ void uro_conn_part(struct uro_conn *conn)
         break;
     case URO_CONN_SIDR_REQ_RECEIVED:
         uro_listen_done(conn);
-        uro_sidr_answer(conn, URO_CONN_SIDR_REJECTED, &(const struct uro_conn_param){ 0 });
+        uro_sidr_reply(conn, URO_CONN_SIDR_REJECTED, &(const struct uro_conn_param){ 0 });
         uro_conn_linger(conn);
         break;
     case URO_CONN_IDLE:

@@ -152,7 +152,7 @@ URO_NODISCARD int uro_conn_reject(struct uro_conn *conn, unsigned reason, const 
 
 /* Establishes a connection whose data arrived before the confirmation of the peer: the data proves
  * that the peer is ready. Returns 0 or -EINVAL. */
-URO_NODISCARD int uro_conn_heard(struct uro_conn *conn, uro_time now);
+URO_NODISCARD int uro_conn_data_arrived(struct uro_conn *conn, uro_time now);
 
 /* Disconnects. Returns 0, also when the peer has disconnected already, or -EINVAL when there is no
  * connection. */

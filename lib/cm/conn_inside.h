@@ -29,7 +29,7 @@ void uro_conn_send(struct uro_conn *conn, uro_time interval, uint32_t retries);
 /* Sends conn->mad once more now. The timer of the retransmission does not change. */
 void uro_conn_send_again(struct uro_conn *conn);
 /* Stops the retransmission. */
-void uro_conn_quiet(struct uro_conn *conn);
+void uro_conn_stop_retransmit(struct uro_conn *conn);
 /* Sends a message once. */
 void uro_conn_reply(struct uro_cm *cm, const struct uro_cm_route *route,
                     const struct uro_cm_msg *msg);
@@ -37,7 +37,7 @@ void uro_conn_reply(struct uro_cm *cm, const struct uro_cm_route *route,
 void uro_conn_raise(struct uro_conn *conn, enum uro_conn_event_kind kind, int status);
 /* Returns whether a message with private data can be accepted. False: an earlier event was not
  * fetched yet, so the peer must send the message again. */
-bool uro_conn_can_hear(const struct uro_conn *conn);
+bool uro_conn_can_receive(const struct uro_conn *conn);
 
 /* Returns the time 4.096 us * 2^n as Linux computes it: 2^(n-8) ms, from 1 ms to a minute. */
 uro_time uro_conn_time(uint8_t exponent);
@@ -86,7 +86,7 @@ void uro_listen_done(struct uro_conn *conn);
 void uro_sidr_receive(struct uro_cm *cm, const struct uro_cm_route *route,
                       const struct uro_cm_msg *msg);
 void uro_sidr_connect(struct uro_conn *conn, const struct uro_conn_param *param);
-void uro_sidr_answer(struct uro_conn *conn, unsigned status, const struct uro_conn_param *param);
+void uro_sidr_reply(struct uro_conn *conn, unsigned status, const struct uro_conn_param *param);
 
 #define URO_CONN_ABOUT_REQ   0u
 #define URO_CONN_ABOUT_REP   1u

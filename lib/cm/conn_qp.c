@@ -49,7 +49,7 @@ static void to_rtr(const struct uro_conn *conn, struct uro_qp_attr *attr, unsign
 
 static void to_rts(const struct uro_conn *conn, struct uro_qp_attr *attr, unsigned *mask)
 {
-    const struct uro_conn_param *heard = &conn->peer;
+    const struct uro_conn_param *peer = &conn->peer;
 
     attr->sq_psn = conn->peer_psn;
     *mask = URO_ATTR_STATE | URO_ATTR_SQ_PSN;
@@ -60,9 +60,9 @@ static void to_rts(const struct uro_conn *conn, struct uro_qp_attr *attr, unsign
     if (conn->local.type == URO_QPT_XRC_TGT)
         return;
     /* The active side chooses retry_cnt. Each side chooses the rnr_retry of its peer. */
-    attr->retry_count = conn->active ? conn->local.retry_count : heard->retry_count;
-    attr->rnr_retry = heard->rnr_retry_count;
-    attr->max_rd_atomic = heard->responder_resources;
+    attr->retry_count = conn->active ? conn->local.retry_count : peer->retry_count;
+    attr->rnr_retry = peer->rnr_retry_count;
+    attr->max_rd_atomic = peer->responder_resources;
     *mask |= URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_RD_ATOMIC;
 }
 

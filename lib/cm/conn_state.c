@@ -201,7 +201,7 @@ static void receive_rep(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     if (conn->state == URO_CONN_REQ_SENT) {
         read_rep(conn, msg);
-        uro_conn_quiet(conn);
+        uro_conn_stop_retransmit(conn);
         uro_conn_set_peer(conn, msg->value[URO_CM_CA_GUID], (uint32_t)msg->value[URO_CM_LOCAL_ID],
                           conn->peer.qpn);
         conn->state = URO_CONN_REP_RECEIVED;
@@ -225,7 +225,7 @@ static void receive_rtu(struct uro_conn *conn, const struct uro_cm_msg *msg)
     }
     URO_MARK("CM.RTU");
     keep_data(conn, msg);
-    uro_conn_quiet(conn);
+    uro_conn_stop_retransmit(conn);
     conn->state = URO_CONN_ESTABLISHED;
     uro_conn_raise(conn, URO_CONN_CONFIRMED, 0);
 }
@@ -408,7 +408,7 @@ void uro_conn_receive(struct uro_cm *cm, const struct uro_cm_route *route,
         receive_stray(cm, route, msg);
         return;
     }
-    if (!uro_conn_can_hear(conn)) {
+    if (!uro_conn_can_receive(conn)) {
         URO_MARK("CM.BUSY");
         uro_count(cm->counters, URO_COUNT_CM_DROP_BUSY);
         return;

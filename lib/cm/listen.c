@@ -10,8 +10,8 @@
  * arrives, this is a flood, or the application does not read its requests. */
 #define PATIENCE 16u
 
-static bool hears(const struct uro_listener *listener, uint64_t service_id,
-                  const struct uro_gid *address)
+static bool matches(const struct uro_listener *listener, uint64_t service_id,
+                    const struct uro_gid *address)
 {
     return listener->service_id == service_id &&
            (listener->any_address || uro_gid_equal(&listener->address, address));
@@ -22,9 +22,10 @@ struct uro_listener *uro_listen_find(struct uro_cm *cm, uint64_t service_id,
 {
     struct uro_listener *found = NULL;
 
-    for (struct uro_link *at = cm->listeners.head.next; at != &cm->listeners.head; at = at->next) {
-        struct uro_listener *listener = URO_CONTAINER_OF(at, struct uro_listener, link);
-        if (!hears(listener, service_id, address))
+    for (struct uro_link *link = cm->listeners.head.next; link != &cm->listeners.head;
+         link = link->next) {
+        struct uro_listener *listener = URO_CONTAINER_OF(link, struct uro_listener, link);
+        if (!matches(listener, service_id, address))
             continue;
         if (!listener->any_address) {
             URO_MARK("CM.LISTEN");
@@ -44,8 +45,9 @@ int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener)
 {
     uint32_t count = 0;
 
-    for (struct uro_link *at = cm->listeners.head.next; at != &cm->listeners.head; at = at->next) {
-        const struct uro_listener *other = URO_CONTAINER_OF(at, struct uro_listener, link);
+    for (struct uro_link *link = cm->listeners.head.next; link != &cm->listeners.head;
+         link = link->next) {
+        const struct uro_listener *other = URO_CONTAINER_OF(link, struct uro_listener, link);
         if (other->service_id == listener->service_id &&
             other->any_address == listener->any_address &&
             (other->any_address || uro_gid_equal(&other->address, &listener->address)))

@@ -57,7 +57,7 @@ static void keep(struct uro_conn *conn)
     uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + uro_conn_time(ANSWER_KEPT));
 }
 
-void uro_sidr_answer(struct uro_conn *conn, unsigned status, const struct uro_conn_param *param)
+void uro_sidr_reply(struct uro_conn *conn, unsigned status, const struct uro_conn_param *param)
 {
     const struct question question = { conn->tid, conn->service_id, conn->peer_id };
 

@@ -87,7 +87,7 @@ bool uro_datagram_next(struct uro_qp *qp, struct uro_tx *tx)
         struct uro_ah *ah = uro_ah_find(qp->shard, wqe->to.ah, qp->pd);
 
         wqe->status = (uint16_t)examine(wqe, ah);
-        if (wqe->status == URO_WC_SUCCESS && ah->path.hop->state == URO_HOP_ASKING)
+        if (wqe->status == URO_WC_SUCCESS && ah->path.hop->state == URO_HOP_RESOLVING)
             return false;
         if (wqe->status == URO_WC_SUCCESS && !uro_req_gather(qp, wqe, 0, wqe->length, tx)) {
             wqe->status = URO_WC_LOC_PROT_ERR;

@@ -12,7 +12,7 @@
 struct uro_shard;
 
 enum uro_hop_state {
-    URO_HOP_ASKING, /* not known yet: frames wait */
+    URO_HOP_RESOLVING, /* not known yet: frames wait */
     URO_HOP_KNOWN,
     URO_HOP_LOST, /* did not answer: frames are dropped, and requests fail after their retries */
 };

@@ -749,7 +749,7 @@ static const char *check_responses(const struct uro_qp *qp)
         return "the count of pending responses is wrong";
     bool pending_any = pending > 0 || rsp->ack_due || rsp->nak_due || qp->congestion.notify_due;
     bool waits =
-        qp->path.hop == NULL || qp->path.hop->state == URO_HOP_ASKING ||
+        qp->path.hop == NULL || qp->path.hop->state == URO_HOP_RESOLVING ||
         uro_qp_state_of(qp) == URO_QPS_ERR; /* after a modify: pending responses were dropped */
     if (pending_any && !waits && !uro_link_used(&qp->response_link))
         return "a response is due and the queue pair is on no list";

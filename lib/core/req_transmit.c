@@ -168,7 +168,7 @@ static void plan_next(const struct uro_qp *qp, struct uro_req_plan *plan)
     *plan = (struct uro_req_plan){ .kind = URO_REQ_PLAN_NOTHING };
     if (held(qp) || req->retry.wait == URO_REQ_WAIT_RNR)
         return;
-    if (req->cursor == uro_wq_tail(&qp->send) || qp->path.hop->state == URO_HOP_ASKING)
+    if (req->cursor == uro_wq_tail(&qp->send) || qp->path.hop->state == URO_HOP_RESOLVING)
         return;
 
     const struct uro_wqe *wqe = uro_qp_wqe(qp, req->cursor);

@@ -131,7 +131,7 @@ static bool turn(struct uro_list *list, size_t link_at, next_packet *next, struc
 
 static bool next_response(struct uro_qp *qp, struct uro_tx *tx)
 {
-    if (qp->path.hop == NULL || qp->path.hop->state == URO_HOP_ASKING)
+    if (qp->path.hop == NULL || qp->path.hop->state == URO_HOP_RESOLVING)
         return false;
     if (qp->congestion.notify_due) {
         uro_congestion_notify(qp, tx);

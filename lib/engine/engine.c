@@ -234,19 +234,18 @@ static void deliver(struct uro_engine *engine, uro_time now)
     loop->count = 0;
 }
 
-/* Describes at most @room frames of connections and queue pairs. Returns the number that leaves by
+/* Describes at most @max frames of connections and queue pairs. Returns the number that leaves by
  * the port. */
-static uint32_t speak(struct uro_engine *engine, struct uro_tx *tx, uint32_t room)
+static uint32_t output_packets(struct uro_engine *engine, struct uro_tx *tx, uint32_t max)
 {
-    uint32_t most = room < URO_LOOP_FRAMES ? room : URO_LOOP_FRAMES;
+    uint32_t most = max < URO_LOOP_FRAMES ? max : URO_LOOP_FRAMES;
     uint32_t count = uro_gsi_output(&engine->gsi, tx, most, engine->shard.now);
 
     count += uro_schedule_output(&engine->shard, tx + count, most - count);
     return uro_loop_take(&engine->loop, tx, count);
 }
 
-uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_t room,
-                           uro_time now)
+uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_t max, uro_time now)
 {
     engine->shard.now = now;
     deliver(engine, now);
@@ -255,9 +254,9 @@ uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_
     uro_resolver_run(&engine->resolver, now);
     uro_member_run(&engine->member, now);
 
-    uint32_t count = uro_neigh_output(&engine->neigh, tx, room);
-    count += uro_member_output(&engine->member, tx + count, room - count);
-    count += speak(engine, tx + count, room - count);
+    uint32_t count = uro_neigh_output(&engine->neigh, tx, max);
+    count += uro_member_output(&engine->member, tx + count, max - count);
+    count += output_packets(engine, tx + count, max - count);
     engine->shard.counters->value[URO_COUNT_TX_FRAMES] += count;
     return count;
 }
@@ -420,14 +419,14 @@ uint32_t uro_engine_multicast_version(const struct uro_engine *engine)
 }
 
 uint32_t uro_engine_multicast_macs(const struct uro_engine *engine, struct uro_mac *macs,
-                                   uint32_t room)
+                                   uint32_t max)
 {
-    return uro_member_macs(&engine->member, macs, room);
+    return uro_member_macs(&engine->member, macs, max);
 }
 
-uint32_t uro_engine_groups(const struct uro_engine *engine, struct uro_gid *groups, uint32_t room)
+uint32_t uro_engine_groups(const struct uro_engine *engine, struct uro_gid *groups, uint32_t max)
 {
-    return uro_member_groups(&engine->member, groups, room);
+    return uro_member_groups(&engine->member, groups, max);
 }
 
 void uro_engine_lost(struct uro_engine *engine, uint32_t count)
@@ -465,14 +464,15 @@ void uro_engine_link(struct uro_engine *engine, bool up, uro_time now)
 }
 
 uint32_t uro_engine_services(const struct uro_engine *engine, struct uro_listened *services,
-                             uint32_t room)
+                             uint32_t max)
 {
     const struct uro_list *list = &engine->cm->listeners;
     uint32_t count = 0;
 
-    for (const struct uro_link *at = list->head.next; at != &list->head && count < room;
-         at = at->next) {
-        const struct uro_listener *listener = URO_CONTAINER_OF(at, const struct uro_listener, link);
+    for (const struct uro_link *link = list->head.next; link != &list->head && count < max;
+         link = link->next) {
+        const struct uro_listener *listener =
+            URO_CONTAINER_OF(link, const struct uro_listener, link);
         services[count] = (struct uro_listened){ .id = listener->service_id };
         if (!listener->any_address)
             services[count].address = listener->address;

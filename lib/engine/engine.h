@@ -75,12 +75,12 @@ URO_NODISCARD int uro_engine_init(void *memory, const struct uro_engine_config *
 void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
                       uro_time now);
 
-/* Describes at most @room frames, and returns their number. The caller must write them before it
+/* Describes at most @max frames, and returns their number. The caller must write them before it
  * calls another function, because their spans point into registered memory. Frames to our own
- * addresses use @room too, but are kept and delivered by the next call. So a number below @room
+ * addresses use @max too, but are kept and delivered by the next call. So a number below @max
  * does not mean that there is no more work; see uro_engine_next(). */
-URO_NODISCARD uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx,
-                                         uint32_t room, uro_time now);
+URO_NODISCARD uint32_t uro_engine_output(struct uro_engine *engine, struct uro_tx *tx, uint32_t max,
+                                         uro_time now);
 
 /* Returns the frames to our own addresses that the next output will deliver. They are valid until
  * then. */
@@ -168,19 +168,19 @@ struct uro_listened {
     struct uro_gid address; /* zero: any */
 };
 
-/* Writes at most @room services that have listeners, and returns their number. The version changes
+/* Writes at most @max services that have listeners, and returns their number. The version changes
  * whenever the list may have changed. */
 uint32_t uro_engine_services(const struct uro_engine *engine, struct uro_listened *services,
-                             uint32_t room);
+                             uint32_t max);
 uint32_t uro_engine_service_count(const struct uro_engine *engine);
 uint32_t uro_engine_services_version(const struct uro_engine *engine);
 
-/* Writes at most @room multicast MAC addresses that the port must receive, each once, and returns
+/* Writes at most @max multicast MAC addresses that the port must receive, each once, and returns
  * their number. The version changes whenever the list may have changed. */
 uint32_t uro_engine_multicast_macs(const struct uro_engine *engine, struct uro_mac *macs,
-                                   uint32_t room);
-/* Writes at most @room groups that programs joined, and returns their number. */
-uint32_t uro_engine_groups(const struct uro_engine *engine, struct uro_gid *groups, uint32_t room);
+                                   uint32_t max);
+/* Writes at most @max groups that programs joined, and returns their number. */
+uint32_t uro_engine_groups(const struct uro_engine *engine, struct uro_gid *groups, uint32_t max);
 uint32_t uro_engine_multicast_version(const struct uro_engine *engine);
 
 /* Counts @count frames of the last output as lost, because the link had no room for them. */

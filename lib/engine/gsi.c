@@ -122,9 +122,10 @@ static bool make_room(struct uro_gsi *gsi)
 {
     if (!uro_list_empty(&gsi->unused))
         return true;
-    for (struct uro_link *at = gsi->waiting.head.next; at != &gsi->waiting.head; at = at->next) {
-        struct uro_gsi_slot *slot = URO_CONTAINER_OF(at, struct uro_gsi_slot, link);
-        if (slot->hop->state != URO_HOP_ASKING)
+    for (struct uro_link *link = gsi->waiting.head.next; link != &gsi->waiting.head;
+         link = link->next) {
+        struct uro_gsi_slot *slot = URO_CONTAINER_OF(link, struct uro_gsi_slot, link);
+        if (slot->hop->state != URO_HOP_RESOLVING)
             continue;
         URO_MARK("CM.CROWD");
         uro_count(gsi->shard->counters, URO_COUNT_TX_NO_NEIGHBOR);
@@ -153,7 +154,7 @@ static void collect(struct uro_gsi *gsi, uro_time now)
     }
 }
 
-uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t room, uro_time now)
+uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t max, uro_time now)
 {
     uint32_t count = 0;
 
@@ -162,11 +163,11 @@ uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t room, u
     collect(gsi, now);
 
     struct uro_link *next;
-    for (struct uro_link *at = gsi->waiting.head.next; at != &gsi->waiting.head && count < room;
-         at = next) {
-        struct uro_gsi_slot *slot = URO_CONTAINER_OF(at, struct uro_gsi_slot, link);
-        next = at->next;
-        if (slot->hop->state == URO_HOP_ASKING)
+    for (struct uro_link *link = gsi->waiting.head.next; link != &gsi->waiting.head && count < max;
+         link = next) {
+        struct uro_gsi_slot *slot = URO_CONTAINER_OF(link, struct uro_gsi_slot, link);
+        next = link->next;
+        if (slot->hop->state == URO_HOP_RESOLVING)
             continue;
         if (slot->hop->state == URO_HOP_LOST) {
             URO_MARK("CM.NO.NEIGHBOR");
@@ -191,9 +192,10 @@ bool uro_gsi_idle(const struct uro_gsi *gsi)
 
 static bool can_send(const struct uro_gsi *gsi)
 {
-    for (const struct uro_link *at = gsi->waiting.head.next; at != &gsi->waiting.head;
-         at = at->next)
-        if (URO_CONTAINER_OF(at, const struct uro_gsi_slot, link)->hop->state != URO_HOP_ASKING)
+    for (const struct uro_link *link = gsi->waiting.head.next; link != &gsi->waiting.head;
+         link = link->next)
+        if (URO_CONTAINER_OF(link, const struct uro_gsi_slot, link)->hop->state !=
+            URO_HOP_RESOLVING)
             return true;
     return false;
 }

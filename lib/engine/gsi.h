@@ -40,8 +40,8 @@ void uro_gsi_receive(struct uro_gsi *gsi, const struct uro_frame *frame, uro_tim
  * connection manager, the connection manager is informed. */
 void uro_gsi_icmp(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time now);
 
-/* Describes at most @room datagrams. Their spans are memory of @gsi, valid until the next call. */
-URO_NODISCARD uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t room,
+/* Describes at most @max datagrams. Their spans are memory of @gsi, valid until the next call. */
+URO_NODISCARD uint32_t uro_gsi_output(struct uro_gsi *gsi, struct uro_tx *tx, uint32_t max,
                                       uro_time now);
 
 /* Returns whether all datagrams taken from the connection manager are sent. */

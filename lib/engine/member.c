@@ -70,20 +70,20 @@ static_assert(URO_MEMBER_BUCKETS == 1u << (32 - 22), "the shift must fit the tab
 
 static struct uro_member_group *find(const struct uro_member *member, const struct uro_gid *group)
 {
-    uint16_t at = member->buckets[bucket_of(group)];
+    uint16_t index = member->buckets[bucket_of(group)];
 
-    while (at != NONE && !uro_gid_equal(&member->groups[at].gid, group))
-        at = member->groups[at].next;
-    return at != NONE ? (struct uro_member_group *)&member->groups[at] : NULL;
+    while (index != NONE && !uro_gid_equal(&member->groups[index].gid, group))
+        index = member->groups[index].next;
+    return index != NONE ? (struct uro_member_group *)&member->groups[index] : NULL;
 }
 
 static void unlink_group(struct uro_member *member, uint16_t index)
 {
-    uint16_t *at = &member->buckets[bucket_of(&member->groups[index].gid)];
+    uint16_t *link = &member->buckets[bucket_of(&member->groups[index].gid)];
 
-    while (*at != index)
-        at = &member->groups[*at].next;
-    *at = member->groups[index].next;
+    while (*link != index)
+        link = &member->groups[*link].next;
+    *link = member->groups[index].next;
 }
 
 /* Returns a free entry. If there is none, it takes the entry of a group that was left, even if the
@@ -247,13 +247,13 @@ void uro_member_input(struct uro_member *member, const struct uro_frame *frame, 
         reports->older_until[query.version - 1] = now + OLDER_FOR;
     if (uro_gid_is_zero(&query.group)) {
         URO_MARK("MCAST.QUERY.ALL");
-        reports->all_asked = true;
+        reports->all_queried = true;
     } else {
         struct uro_member_group *group = find(member, &query.group);
         if (group == NULL || !in_use(group))
             return;
         URO_MARK("MCAST.QUERY.GROUP");
-        group->asked = true;
+        group->queried = true;
     }
     const uro_time due = now + URO_MS(uro_rng_below(member->rng, query.max_response_ms + 1));
     if (due < reports->answer_due)
@@ -263,11 +263,11 @@ void uro_member_input(struct uro_member *member, const struct uro_frame *frame, 
 /* ---- reports ------------------------------------------------------------ */
 
 /* Returns the record of @group whose changes, or whose answer, are due. */
-static uint8_t record_of(const struct uro_member_group *group, bool changes, bool answers)
+static uint8_t record_of(const struct uro_member_group *group, bool changes, bool query_due)
 {
     if (changes && group->changes > 0)
         return in_use(group) ? URO_MEMBERSHIP_TO_EXCLUDE : URO_MEMBERSHIP_TO_INCLUDE;
-    if (answers && group->record == 0 && in_use(group) && is_reported(&group->gid))
+    if (query_due && group->record == 0 && in_use(group) && is_reported(&group->gid))
         return URO_MEMBERSHIP_IS_EXCLUDE;
     return group->record;
 }
@@ -276,16 +276,17 @@ static void begin_report(struct uro_member *member, bool v6, uro_time now)
 {
     struct uro_member_reports *reports = &member->reports[v6];
     const bool changes = reports->change_due <= now;
-    const bool answers = reports->answer_due <= now;
+    const bool query_due = reports->answer_due <= now;
     bool again = false;
 
     for (uint32_t i = 0; i < member->used; i++) {
         struct uro_member_group *group = &member->groups[i];
         if (uro_gid_is_ipv4(&group->gid) == v6)
             continue;
-        group->record = record_of(group, changes, answers && (reports->all_asked || group->asked));
-        if (answers)
-            group->asked = false;
+        group->record =
+            record_of(group, changes, query_due && (reports->all_queried || group->queried));
+        if (query_due)
+            group->queried = false;
         if (changes && group->changes > 0)
             again |= --group->changes > 0;
     }
@@ -293,9 +294,9 @@ static void begin_report(struct uro_member *member, bool v6, uro_time now)
         reports->change_due = again
                                   ? now + URO_MS(1 + uro_rng_below(member->rng, CHANGE_INTERVAL_MS))
                                   : URO_TIME_NEVER;
-    if (answers) {
+    if (query_due) {
         reports->answer_due = URO_TIME_NEVER;
-        reports->all_asked = false;
+        reports->all_queried = false;
     }
     reports->version = version_at(reports, v6, now);
     reports->pending = true;
@@ -330,9 +331,9 @@ static bool next_frame(struct uro_member *member, bool v6, uint8_t *octets, stru
     return uro_member_writer_finish(&writer, tx);
 }
 
-uint32_t uro_member_output(struct uro_member *member, struct uro_tx *tx, uint32_t room)
+uint32_t uro_member_output(struct uro_member *member, struct uro_tx *tx, uint32_t max)
 {
-    const uint32_t most = room < URO_MEMBER_FRAMES_MAX ? room : URO_MEMBER_FRAMES_MAX;
+    const uint32_t most = max < URO_MEMBER_FRAMES_MAX ? max : URO_MEMBER_FRAMES_MAX;
     uint32_t count = 0;
 
     for (int v6 = 0; v6 < 2; v6++)
@@ -368,29 +369,30 @@ static bool add_mac(const struct uro_mac *mac, struct uro_mac *macs, uint32_t fr
     return true;
 }
 
-uint32_t uro_member_macs(const struct uro_member *member, struct uro_mac *macs, uint32_t room)
+uint32_t uro_member_macs(const struct uro_member *member, struct uro_mac *macs, uint32_t max)
 {
     uint32_t count = 0;
 
     URO_MARK("MCAST.MAC");
     for (uint32_t i = 0; i < URO_MEMBER_BUCKETS; i++) {
         const uint32_t from = count; /* groups with the same MAC address share a bucket */
-        for (uint16_t at = member->buckets[i]; at != NONE; at = member->groups[at].next) {
-            const struct uro_mac mac = uro_mac_multicast(&member->groups[at].gid);
-            if (in_use(&member->groups[at]) && count < room)
+        for (uint16_t index = member->buckets[i]; index != NONE;
+             index = member->groups[index].next) {
+            const struct uro_mac mac = uro_mac_multicast(&member->groups[index].gid);
+            if (in_use(&member->groups[index]) && count < max)
                 count += add_mac(&mac, macs, from, count);
         }
     }
     return count;
 }
 
-uint32_t uro_member_groups(const struct uro_member *member, struct uro_gid *groups, uint32_t room)
+uint32_t uro_member_groups(const struct uro_member *member, struct uro_gid *groups, uint32_t max)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < URO_MEMBER_BUCKETS; i++)
-        for (uint16_t at = member->buckets[i]; at != NONE; at = member->groups[at].next)
-            if (member->groups[at].joined && count < room)
-                groups[count++] = member->groups[at].gid;
+        for (uint16_t index = member->buckets[i]; index != NONE; index = member->groups[index].next)
+            if (member->groups[index].joined && count < max)
+                groups[count++] = member->groups[index].gid;
     return count;
 }

@@ -25,7 +25,7 @@ struct uro_member_group {
     uint16_t next;   /* index of the next group in the bucket */
     bool joined;     /* a program joined the group */
     bool own;        /* needed by the engine itself */
-    bool asked;      /* a query named it */
+    bool queried;    /* a query named it */
     uint8_t changes; /* reports of joining or leaving that must still be sent */
     uint8_t record;  /* record in the report being sent, an enum uro_membership; 0: no record */
 };
@@ -33,8 +33,8 @@ struct uro_member_group {
 /* Reports of one IP version. */
 struct uro_member_reports {
     uro_time change_due; /* time of the report of groups with changes */
-    uro_time answer_due; /* time of the answer to a query for all groups or for `asked` groups */
-    bool all_asked;
+    uro_time answer_due; /* time of the answer to a query for all groups or for `queried` groups */
+    bool all_queried;
     uro_time older_until[2]; /* end of the time with an older querier; index: version - 1 */
     uint8_t version;         /* version of the report being sent */
     bool pending;            /* groups have a record: a report is being sent */
@@ -78,14 +78,14 @@ void uro_member_tell_all(struct uro_member *member, uro_time now);
 
 /* Puts the records that are due into reports. */
 void uro_member_run(struct uro_member *member, uro_time now);
-/* Describes at most @room frames. Their spans are memory of @member, which the next call
+/* Describes at most @max frames. Their spans are memory of @member, which the next call
  * overwrites. */
 URO_NODISCARD uint32_t uro_member_output(struct uro_member *member, struct uro_tx *tx,
-                                         uint32_t room);
+                                         uint32_t max);
 uro_time uro_member_next(const struct uro_member *member, uro_time now);
 
-/* Writes at most @room groups that programs joined, and returns their number. */
-uint32_t uro_member_groups(const struct uro_member *member, struct uro_gid *groups, uint32_t room);
+/* Writes at most @max groups that programs joined, and returns their number. */
+uint32_t uro_member_groups(const struct uro_member *member, struct uro_gid *groups, uint32_t max);
 
-/* Writes at most @room MAC addresses of all groups, each once, and returns their number. */
-uint32_t uro_member_macs(const struct uro_member *member, struct uro_mac *macs, uint32_t room);
+/* Writes at most @max MAC addresses of all groups, each once, and returns their number. */
+uint32_t uro_member_macs(const struct uro_member *member, struct uro_mac *macs, uint32_t max);

@@ -38,14 +38,14 @@ static uint32_t ether_length(const struct uro_member_writer *writer)
     return writer->config->vlan != 0 ? URO_ETHER_LEN_MAX : URO_ETHER_LEN;
 }
 
-static uint32_t message_at(const struct uro_member_writer *writer)
+static uint32_t message_offset(const struct uro_member_writer *writer)
 {
     return ether_length(writer) + (writer->v6 ? V6_LEN : V4_LEN);
 }
 
 static uint8_t *message_of(const struct uro_member_writer *writer)
 {
-    return writer->octets + message_at(writer);
+    return writer->octets + message_offset(writer);
 }
 
 static bool is_old(const struct uro_member_writer *writer)
@@ -80,12 +80,12 @@ bool uro_member_writer_add(struct uro_member_writer *writer, enum uro_membership
     const bool v6 = writer->v6;
     const uint32_t link = ether_length(writer) + writer->config->mtu;
     const uint32_t most = link < URO_MEMBER_FRAME_OCTETS ? link : URO_MEMBER_FRAME_OCTETS;
-    const uint32_t at = message_at(writer);
-    uint8_t *record = writer->octets + at + report_length(v6, writer->count);
+    const uint32_t offset = message_offset(writer);
+    uint8_t *record = writer->octets + offset + report_length(v6, writer->count);
 
     if (is_old(writer))
         return add_old(writer, record_type, group);
-    if (at + report_length(v6, writer->count + 1u) > most)
+    if (offset + report_length(v6, writer->count + 1u) > most)
         return false;
     if (v6)
         uro_mld_encode_record(record, record_type, group);
@@ -122,16 +122,16 @@ static struct uro_gid dest(const struct uro_member_writer *writer)
 
 static uint32_t encode(const struct uro_member_writer *writer, const struct uro_ip *ip)
 {
-    uint8_t *at = message_of(writer);
+    uint8_t *pos = message_of(writer);
 
     if (is_old(writer) && writer->v6)
-        uro_mld_encode_old(at, ip, writer->member, &writer->group);
+        uro_mld_encode_old(pos, ip, writer->member, &writer->group);
     else if (is_old(writer))
-        uro_igmp_encode_old(at, writer->version, writer->member, &writer->group);
+        uro_igmp_encode_old(pos, writer->version, writer->member, &writer->group);
     else if (writer->v6)
-        uro_mld_encode_report(at, ip, writer->count);
+        uro_mld_encode_report(pos, ip, writer->count);
     else
-        uro_igmp_encode_report(at, writer->count);
+        uro_igmp_encode_report(pos, writer->count);
     return ip->payload_length;
 }
 
@@ -157,15 +157,15 @@ bool uro_member_writer_finish(struct uro_member_writer *writer, struct uro_tx *t
     struct uro_ether ether = { .dest = uro_mac_multicast(&ip.dest),
                                .source = writer->config->mac,
                                .type = v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
-    uint8_t *at = writer->octets;
+    uint8_t *pos = writer->octets;
 
     if (writer->count == 0)
         return false;
     uro_ether_tag(&ether, writer->config->vlan, 0);
-    at += uro_ether_put(at, &ether);
-    at += uro_ip_put(at, &ip);
-    URO_ASSERT(at == message_of(writer));
-    uint32_t length = (uint32_t)(at - writer->octets) + encode(writer, &ip);
+    pos += uro_ether_put(pos, &ether);
+    pos += uro_ip_put(pos, &ip);
+    URO_ASSERT(pos == message_of(writer));
+    uint32_t length = (uint32_t)(pos - writer->octets) + encode(writer, &ip);
     if (length < ETHER_LEAST) {
         memset(writer->octets + length, 0, ETHER_LEAST - length);
         length = ETHER_LEAST;

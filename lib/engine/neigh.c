@@ -23,8 +23,8 @@
 #include "base/mark.h"
 #include "engine/neigh_frames.h"
 
-#define ASK_INTERVAL     URO_MS(5) /* doubled after each request */
-#define ASK_MAX          9u
+#define REQUEST_INTERVAL URO_MS(5) /* doubled after each request */
+#define REQUESTS_MAX     9u
 #define LOST_INTERVAL    URO_MS(1000)
 #define KNOWN_FOR        URO_MS(30000)
 #define CONFIRM_INTERVAL URO_MS(1000)
@@ -130,11 +130,11 @@ static struct uro_neigh_entry *add(struct uro_neigh *neigh, const struct uro_gid
 
 static void drop(struct uro_neigh *neigh, struct uro_neigh_entry *entry)
 {
-    struct uro_neigh_entry **at = bucket(neigh, &entry->address);
+    struct uro_neigh_entry **link = bucket(neigh, &entry->address);
 
-    while (*at != entry)
-        at = &(*at)->next;
-    *at = entry->next;
+    while (*link != entry)
+        link = &(*link)->next;
+    *link = entry->next;
     entry->next = neigh->free;
     neigh->free = entry;
 }
@@ -236,7 +236,7 @@ static bool learn(struct uro_neigh *neigh, const struct uro_gid *address, const 
     entry->hop.state = URO_HOP_KNOWN;
     entry->hop.mac = *mac;
     entry->hop.version += news;
-    entry->asked = 0;
+    entry->unanswered = 0;
     due_at(neigh, entry, now + KNOWN_FOR);
     return news;
 }
@@ -296,14 +296,14 @@ static void look_into(struct uro_neigh_entry *entry)
 {
     bool begins = entry->hop.state == URO_HOP_KNOWN;
 
-    if (!begins && entry->asked < DOUBT_MAX)
+    if (!begins && entry->unanswered < DOUBT_MAX)
         return;
     if (begins)
         URO_MARK("NEIGH.DOUBT");
     else
         URO_MARK("NEIGH.MOVED");
-    entry->hop.state = URO_HOP_ASKING;
-    entry->asked = 0;
+    entry->hop.state = URO_HOP_RESOLVING;
+    entry->unanswered = 0;
     entry->doubted = begins;
 }
 
@@ -314,18 +314,18 @@ static bool act(struct uro_neigh *neigh, struct uro_neigh_entry *entry, uro_time
 
     if (entry->doubted)
         look_into(entry);
-    uint32_t limit = entry->hop.state == URO_HOP_KNOWN ? CONFIRM_MAX : ASK_MAX;
-    if (entry->hop.state != URO_HOP_LOST && entry->asked >= limit) {
-        entry->hop.state = entry->hop.state == URO_HOP_KNOWN ? URO_HOP_ASKING : URO_HOP_LOST;
-        entry->asked = 0;
+    uint32_t limit = entry->hop.state == URO_HOP_KNOWN ? CONFIRM_MAX : REQUESTS_MAX;
+    if (entry->hop.state != URO_HOP_LOST && entry->unanswered >= limit) {
+        entry->hop.state = entry->hop.state == URO_HOP_KNOWN ? URO_HOP_RESOLVING : URO_HOP_LOST;
+        entry->unanswered = 0;
     }
     if (neigh->reply_count == URO_NEIGH_REPLIES_MAX)
         return entry->hop.state != before; /* no free slot for a request: the entry stays due */
-    entry->asked++;
-    uro_neigh_ask(neigh, entry);
+    entry->unanswered++;
+    uro_neigh_send_request(neigh, entry);
     switch (entry->hop.state) {
-    case URO_HOP_ASKING:
-        entry->due = now + (ASK_INTERVAL << (entry->asked - 1));
+    case URO_HOP_RESOLVING:
+        entry->due = now + (REQUEST_INTERVAL << (entry->unanswered - 1));
         break;
     case URO_HOP_KNOWN:
         entry->due = now + CONFIRM_INTERVAL;
@@ -362,18 +362,18 @@ void uro_neigh_forget(struct uro_neigh *neigh, uro_time now)
         struct uro_neigh_entry *entry = &neigh->entries[i];
         if (entry->users == 0 || is_fixed(neigh, entry))
             continue;
-        entry->hop.state = URO_HOP_ASKING;
-        entry->asked = 0;
+        entry->hop.state = URO_HOP_RESOLVING;
+        entry->unanswered = 0;
         entry->doubted = false;
         due_at(neigh, entry, now);
     }
 }
 
-uint32_t uro_neigh_output(struct uro_neigh *neigh, struct uro_tx *tx, uint32_t room)
+uint32_t uro_neigh_output(struct uro_neigh *neigh, struct uro_tx *tx, uint32_t max)
 {
     uint32_t count = 0;
 
-    while (count < room && neigh->reply_count > 0) {
+    while (count < max && neigh->reply_count > 0) {
         const struct uro_neigh_reply *reply = &neigh->replies[neigh->reply_first];
         tx[count].way = URO_TX_WIRE;
         tx[count].head_length = 0;

@@ -26,7 +26,7 @@ struct uro_neigh_entry {
     struct uro_gid address; /* IP address of the next hop */
     struct uro_gid source;  /* our address for requests */
     uint32_t users;         /* paths that hold the entry; 0 = free */
-    uint32_t asked;         /* requests since the last answer */
+    uint32_t unanswered;    /* requests since the last answer */
     bool doubted;  /* a host claims another MAC address; frames wait once a request is sent */
     uro_time due;  /* time of the next request */
     uro_time sure; /* the address was confirmed: no new doubt is checked before this time */
@@ -81,8 +81,8 @@ URO_NODISCARD bool uro_neigh_icmp(struct uro_neigh *neigh, const struct uro_fram
  * state changed. */
 URO_NODISCARD bool uro_neigh_run(struct uro_neigh *neigh, uro_time now);
 
-/* Describes at most @room frames. Their spans are memory of @neigh. */
-URO_NODISCARD uint32_t uro_neigh_output(struct uro_neigh *neigh, struct uro_tx *tx, uint32_t room);
+/* Describes at most @max frames. Their spans are memory of @neigh. */
+URO_NODISCARD uint32_t uro_neigh_output(struct uro_neigh *neigh, struct uro_tx *tx, uint32_t max);
 
 /* Asks for all next hops again after the link came back. */
 void uro_neigh_forget(struct uro_neigh *neigh, uro_time now);

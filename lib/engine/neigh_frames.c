@@ -45,9 +45,9 @@ static void send_arp(struct uro_neigh *neigh, const struct uro_mac *dest, const 
 
     if (reply == NULL)
         return;
-    uint8_t *at = put_ether(neigh, reply, dest, URO_ETHERTYPE_ARP);
-    uro_arp_encode(at, arp);
-    commit(neigh, reply, at + URO_ARP_LEN);
+    uint8_t *pos = put_ether(neigh, reply, dest, URO_ETHERTYPE_ARP);
+    uro_arp_encode(pos, arp);
+    commit(neigh, reply, pos + URO_ARP_LEN);
     uro_count(neigh->counters, URO_COUNT_ARP_TX);
 }
 
@@ -65,14 +65,14 @@ static void send_nd(struct uro_neigh *neigh, const struct uro_mac *mac,
 
     if (reply == NULL)
         return;
-    uint8_t *at = put_ether(neigh, reply, mac, URO_ETHERTYPE_IPV6);
-    at += uro_ip_put(at, &ip);
-    uro_icmp_encode_neighbor(at, &ip, icmp);
-    commit(neigh, reply, at + URO_ND_LEN);
+    uint8_t *pos = put_ether(neigh, reply, mac, URO_ETHERTYPE_IPV6);
+    pos += uro_ip_put(pos, &ip);
+    uro_icmp_encode_neighbor(pos, &ip, icmp);
+    commit(neigh, reply, pos + URO_ND_LEN);
     uro_count(neigh->counters, URO_COUNT_ARP_TX);
 }
 
-void uro_neigh_ask(struct uro_neigh *neigh, const struct uro_neigh_entry *entry)
+void uro_neigh_send_request(struct uro_neigh *neigh, const struct uro_neigh_entry *entry)
 {
     bool known = entry->hop.state == URO_HOP_KNOWN || entry->doubted;
 
@@ -139,8 +139,8 @@ void uro_neigh_send_echo_reply(struct uro_neigh *neigh, const struct uro_frame *
         frame->ip.payload_length + URO_IPV6_LEN + URO_ETHER_LEN_MAX > URO_NEIGH_REPLY_OCTETS)
         return;
     icmp.kind = URO_ICMP_ECHO_REPLY;
-    uint8_t *at = put_ether(neigh, reply, &frame->ether.source,
-                            frame->ip.v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4);
-    at += uro_ip_put(at, &ip);
-    commit(neigh, reply, at + uro_icmp_encode_echo(at, &ip, &icmp));
+    uint8_t *pos = put_ether(neigh, reply, &frame->ether.source,
+                             frame->ip.v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4);
+    pos += uro_ip_put(pos, &ip);
+    commit(neigh, reply, pos + uro_icmp_encode_echo(pos, &ip, &icmp));
 }

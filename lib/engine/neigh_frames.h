@@ -8,7 +8,7 @@
 
 /* Sends an ARP request or neighbour solicitation: to everybody while no MAC address is known,
  * otherwise to the known MAC address. */
-void uro_neigh_ask(struct uro_neigh *neigh, const struct uro_neigh_entry *entry);
+void uro_neigh_send_request(struct uro_neigh *neigh, const struct uro_neigh_entry *entry);
 
 void uro_neigh_send_arp_reply(struct uro_neigh *neigh, const struct uro_arp *request);
 void uro_neigh_send_advert(struct uro_neigh *neigh, const struct uro_frame *frame,

@@ -45,10 +45,8 @@ struct uro_port_config {
  * default that its comment describes. Call each operation by its function uro_port_..., which has
  * the default. */
 
-/* Frames. The host calls these in each round. */
-struct uro_port_datapath {
-    /* Lends at most @room received frames until release(). Returns their number. */
-    uint32_t (*receive)(struct uro_port *port, struct uro_pkt *pkts, uint32_t room);
+    /* Lends at most @max received frames until release(). Returns their number. */
+    uint32_t (*receive)(struct uro_port *port, struct uro_pkt *pkts, uint32_t max);
     /* Takes the frames back. NULL: the frames of receive() are valid until the next receive(). */
     void (*release)(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
     /* Returns the number of frames that transmit() accepts now: at most URO_PORT_BURST, 0 when the
@@ -98,14 +96,14 @@ struct uro_port_control {
      * forwards requests for these services. NULL: the address is not shared, and the host does not
      * list the services. */
     void (*services)(struct uro_port *port, const struct uro_listened *services, uint32_t count);
-    /* Claims the service @what before the process listens for it. Returns
+    /* Claims the service @service before the process listens for it. Returns
      *   0            no other process can claim it at this address until unclaim() or process exit
      *   -EADDRINUSE  another process has claimed it
      *   -errno       the check failed: there is no socket or memory for it
      * The address is never zero. NULL: the address is not shared, and the claim succeeds. */
-    int (*claim)(struct uro_port *port, const struct uro_listened *what);
-    /* Releases a claim. Has no effect if @what is not claimed. NULL if claim() is NULL. */
-    void (*unclaim)(struct uro_port *port, const struct uro_listened *what);
+    int (*claim)(struct uro_port *port, const struct uro_listened *service);
+    /* Releases a claim. Has no effect if @service is not claimed. NULL if claim() is NULL. */
+    void (*unclaim)(struct uro_port *port, const struct uro_listened *service);
     /* Returns the path MTU from @from, one of our addresses, to @to now: the largest IP packet, or
      * 0 if it is not known. It may be more than `mtu`. NULL: it is never known. */
     uint32_t (*route_mtu)(struct uro_port *port, const struct uro_gid *from,
@@ -239,15 +237,15 @@ static inline void uro_port_services(struct uro_port *port, const struct uro_lis
         port->ops->control.services(port, services, count);
 }
 
-static inline int uro_port_claim(struct uro_port *port, const struct uro_listened *what)
+static inline int uro_port_claim(struct uro_port *port, const struct uro_listened *service)
 {
-    return port->ops->control.claim != NULL ? port->ops->control.claim(port, what) : 0;
+    return port->ops->claim != NULL ? port->ops->claim(port, service) : 0;
 }
 
-static inline void uro_port_unclaim(struct uro_port *port, const struct uro_listened *what)
+static inline void uro_port_unclaim(struct uro_port *port, const struct uro_listened *service)
 {
-    if (port->ops->control.unclaim != NULL)
-        port->ops->control.unclaim(port, what);
+    if (port->ops->unclaim != NULL)
+        port->ops->unclaim(port, service);
 }
 
 static inline uint32_t uro_port_route_mtu(struct uro_port *port, const struct uro_gid *from,

@@ -52,10 +52,10 @@ void uro_resolver_run(struct uro_resolver *resolver, uro_time now)
 {
     struct uro_link *next;
 
-    for (struct uro_link *at = resolver->waiting.head.next; at != &resolver->waiting.head;
-         at = next) {
-        struct uro_resolve *resolve = of(at);
-        next = at->next;
+    for (struct uro_link *link = resolver->waiting.head.next; link != &resolver->waiting.head;
+         link = next) {
+        struct uro_resolve *resolve = of(link);
+        next = link->next;
         bool known = resolve->hop->state == URO_HOP_KNOWN;
         if (!known && resolve->deadline > now)
             continue;
@@ -63,8 +63,8 @@ void uro_resolver_run(struct uro_resolver *resolver, uro_time now)
             URO_MARK("CM.RESOLVE.TIMEOUT");
             resolve->status = -ETIMEDOUT;
         }
-        uro_list_remove(at);
-        uro_list_append(&resolver->done, at);
+        uro_list_remove(link);
+        uro_list_append(&resolver->done, link);
     }
 }
 
@@ -72,9 +72,9 @@ uro_time uro_resolver_next(const struct uro_resolver *resolver, uro_time now)
 {
     uro_time next = URO_TIME_NEVER;
 
-    for (struct uro_link *at = resolver->waiting.head.next; at != &resolver->waiting.head;
-         at = at->next) {
-        const struct uro_resolve *resolve = of(at);
+    for (struct uro_link *link = resolver->waiting.head.next; link != &resolver->waiting.head;
+         link = link->next) {
+        const struct uro_resolve *resolve = of(link);
         uro_time due = resolve->hop->state == URO_HOP_KNOWN ? now : resolve->deadline;
         if (due < next)
             next = due;

@@ -231,7 +231,7 @@ static int hear(struct uro_id *id, uint32_t event)
         return -EINVAL;
     if (id->conn->state == URO_CONN_ESTABLISHED)
         return -EISCONN;
-    return uro_conn_heard(id->conn, uro_device_now());
+    return uro_conn_data_arrived(id->conn, uro_device_now());
 }
 
 /* Handles NOTIFY: the program received data before the event that reports the connection. */

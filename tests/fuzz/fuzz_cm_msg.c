@@ -162,7 +162,7 @@ static void act(struct stage *s)
         (void)!uro_conn_disconnect(conn, s->now);
         break;
     case 4:
-        (void)!uro_conn_heard(conn, s->now);
+        (void)!uro_conn_data_arrived(conn, s->now);
         break;
     default:
         (void)!uro_conn_qp_attr(conn, &attr, &mask);

@@ -219,7 +219,7 @@ static void rtu_lost__data_arrives__its_notice_confirms(void **state)
     struct talk talk = talk_open(*state);
 
     data_before_the_rtu(&talk);
-    assert_int_equal(uro_conn_heard(talk.passive, talk.twins->now), 0);
+    assert_int_equal(uro_conn_data_arrived(talk.passive, talk.twins->now), 0);
     assert_ptr_equal(expect(&talk, URO_CONN_CONFIRMED, 0), talk.passive);
     assert_true(uro_mark_hit("CM.HEARD"));
     talk_back(&talk);

@@ -76,9 +76,9 @@ static void rtu_lost__data_is_as_good(void **state)
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
     assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
     managers_settle(s);
-    assert_int_equal(uro_conn_heard(s->b.conn, s->now), 0);
+    assert_int_equal(uro_conn_data_arrived(s->b.conn, s->now), 0);
     managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
-    assert_int_equal(uro_conn_heard(s->b.conn, s->now), 0);
+    assert_int_equal(uro_conn_data_arrived(s->b.conn, s->now), 0);
     managers_expect_nothing(s, &s->b);
     assert_true(uro_mark_hit("CM.HEARD"));
 }

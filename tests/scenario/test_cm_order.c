@@ -124,7 +124,7 @@ static void rtu__after_data_was_as_good__changes_nothing(void **state)
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
     assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
     managers_settle(s);
-    assert_int_equal(uro_conn_heard(s->b.conn, s->now), 0);
+    assert_int_equal(uro_conn_data_arrived(s->b.conn, s->now), 0);
     managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
     managers_release(s, &s->a);
     expect_ignored(s, &s->b);

@@ -395,7 +395,7 @@ static void calls__out_of_order__einval(void **state)
     assert_int_equal(uro_conn_accept(s->a.conn, &param, s->now), -EINVAL);
     assert_int_equal(uro_conn_confirm(s->a.conn, s->now), -EINVAL);
     assert_int_equal(uro_conn_reject(s->a.conn, 28, NULL, 0, s->now), -EINVAL);
-    assert_int_equal(uro_conn_heard(s->a.conn, s->now), -EINVAL);
+    assert_int_equal(uro_conn_data_arrived(s->a.conn, s->now), -EINVAL);
     assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), -EINVAL);
     accept_b(s);
     assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), -EINVAL);

@@ -365,7 +365,7 @@ static void on_progress(struct sim_endpoint *end)
 
     if (user->step == SIM_CM_ANSWERED && uro_rng_below(&user->rng, 2) == 0) {
         sim_cm_note(user, "has data before the confirmation");
-        if (uro_conn_heard(user->conn, sim_cm_now(user)) != 0)
+        if (uro_conn_data_arrived(user->conn, sim_cm_now(user)) != 0)
             sim_cm_fail(user, "could not say that it has data");
     }
     sim_cm_on_progress(user);

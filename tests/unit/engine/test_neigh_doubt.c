@@ -97,7 +97,7 @@ static void claim__the_known_one_is_there__it_is_asked_and_stays(void **state)
     expect_hop(s, URO_HOP_KNOWN, &peer_mac);
     assert_true(asks(URO_MS(1), &peer_mac));
     assert_true(uro_mark_hit("NEIGH.DOUBT"));
-    assert_int_equal(s->hop->state, URO_HOP_ASKING); /* frames wait */
+    assert_int_equal(s->hop->state, URO_HOP_RESOLVING); /* frames wait */
     assert_false(say(s, &other_mac, URO_MS(2)));
     assert_true(say(s, &peer_mac, URO_MS(3)));
     expect_hop(s, URO_HOP_KNOWN, &peer_mac);
