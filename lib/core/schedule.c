@@ -105,7 +105,7 @@ static bool describe(struct uro_qp *qp, next_packet *next, struct round *round)
     if (!next(qp, tx))
         return false;
     round->left--;
-    if (!drop_without_hop(qp->shard, tx))
+    if (!drop_without_hop(qp->shard, tx)) {
         round->count++;
         round->bytes += uro_tx_length(tx) - tx->network_at;
     }

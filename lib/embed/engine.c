@@ -92,7 +92,7 @@ static int translate(const struct uroce_engine_config *from, struct uro_engine_c
                                       .vlan = from->vlan,
                                       .reorder_buffer = from->reorder_buffer,
                                       .source_port = from->source_port,
-                                      .share = from->qpn_prefix,
+                                      .qpn_prefix = from->qpn_prefix,
                                       .timeout_least = from->timeout_min,
                                       .link_routes = from->link_routes != 0,
                                       .retry_7_forever = from->retry_7_forever != 0,
@@ -196,7 +196,7 @@ static bool add_shared(struct uroce_engine *engine, struct burst *burst,
     }
     memcpy(head, packet->bytes, URO_FRAME_HEAD);
     if (uro_frame_is_data(head, packet->length)) {
-        pkt->shared = packet->bytes;
+        pkt->indirect = packet->bytes;
         return true;
     }
     if (burst->copied)

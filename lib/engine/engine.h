@@ -59,7 +59,8 @@ struct uro_engine_config {
     /* On an address shared with other processes: the upper bits of our QPNs and communication IDs,
      * 1 .. URO_SHARES - 2. 0: the address is not shared. */
     uint8_t qpn_prefix;
-    uint8_t table_bits; /* log2 of the slots of the QPN and key tables, 4..20; 0 = 14 */
+    struct uro_record *record; /* memory lent for the record; NULL: part of the engine's memory */
+    uint8_t table_bits;        /* log2 of the slots of the QPN and key tables, 4..20; 0 = 14 */
 };
 
 /* Returns the bytes of memory for an engine, aligned to 64. The caller provides the memory. The

@@ -45,6 +45,8 @@ struct uro_port_config {
  * default that its comment describes. Call each operation by its function uro_port_..., which has
  * the default. */
 
+/* Frames. The host calls these in each round. */
+struct uro_port_datapath {
     /* Lends at most @max received frames until release(). Returns their number. */
     uint32_t (*receive)(struct uro_port *port, struct uro_pkt *pkts, uint32_t max);
     /* Takes the frames back. NULL: the frames of receive() are valid until the next receive(). */
@@ -239,13 +241,13 @@ static inline void uro_port_services(struct uro_port *port, const struct uro_lis
 
 static inline int uro_port_claim(struct uro_port *port, const struct uro_listened *service)
 {
-    return port->ops->claim != NULL ? port->ops->claim(port, service) : 0;
+    return port->ops->control.claim != NULL ? port->ops->control.claim(port, service) : 0;
 }
 
 static inline void uro_port_unclaim(struct uro_port *port, const struct uro_listened *service)
 {
-    if (port->ops->unclaim != NULL)
-        port->ops->unclaim(port, service);
+    if (port->ops->control.unclaim != NULL)
+        port->ops->control.unclaim(port, service);
 }
 
 static inline uint32_t uro_port_route_mtu(struct uro_port *port, const struct uro_gid *from,

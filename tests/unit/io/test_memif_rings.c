@@ -203,7 +203,7 @@ static void frame__rewritten_while_lent__keeps_its_head(void **state)
     uro_tx_write(tx, octets);
     write_body(0, octets, uro_tx_length(tx));
     to_server(0, buffer(0, uro_tx_length(tx), false));
-    assert_int_equal(server->ops->receive(server, &pkt, 1), 1);
+    assert_int_equal(uro_port_receive(server, &pkt, 1), 1);
     assert_non_null(pkt.indirect);
     memcpy(before, pkt.octets, sizeof before);
     memset(peer.at + memif_peer_buffer(true, 0), 0xff, PEER_BUFFER);
