@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mark.h"
+#include "base/probe.h"
 #include "core/cq.h"
 #include "core/key.h"
 #include "core/limits.h"
@@ -221,6 +222,7 @@ enum uro_qp_state uro_qp_state_now(const struct uro_qp *qp)
 
 void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp)
 {
+    URO_PROBE(doorbell, uro_qp_qpn(qp));
     uro_doorbell_ring(&shard->doorbells, &qp->doorbell);
 }
 
@@ -244,6 +246,7 @@ void uro_qp_drained(struct uro_qp *qp)
  * poster sees the change, or the engine sees the work. */
 static void set_state(struct uro_qp *qp, enum uro_qp_state state)
 {
+    URO_PROBE(qp_state, uro_qp_qpn(qp), uro_qp_state_of(qp), state);
     atomic_store(&qp->state, (int)state);
     atomic_thread_fence(memory_order_seq_cst);
 }

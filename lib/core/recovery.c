@@ -32,6 +32,7 @@
 #include "core/recovery.h"
 
 #include "base/mark.h"
+#include "base/probe.h"
 #include "core/ready.h"
 #include "core/req.h"
 #include "core/rxe.h"
@@ -242,8 +243,9 @@ void uro_req_single_sent(struct uro_qp *qp)
     take_step(qp, uro_recovery_on_single_done(&qp->req.recovery, qp->req.una));
 }
 
-static struct uro_req_outcome resend(enum uro_recovery_step step)
+static struct uro_req_outcome resend(struct uro_qp *qp, enum uro_recovery_step step)
 {
+    URO_PROBE(retransmit, uro_qp_qpn(qp), qp->req.una.value, step);
     return (struct uro_req_outcome){ .kind = URO_REQ_OUTCOME_RESEND, .step = (uint8_t)step };
 }
 
@@ -252,7 +254,7 @@ static struct uro_req_outcome probe(struct uro_qp *qp)
     const struct uro_recovery_view view = view_of(qp);
 
     uro_count(qp->shard->counters, URO_COUNT_PROBES);
-    return resend(uro_recovery_on_probe(&qp->req.recovery, &view));
+    return resend(qp, uro_recovery_on_probe(&qp->req.recovery, &view));
 }
 
 struct uro_req_outcome uro_req_retry_outcome(struct uro_qp *qp, enum uro_req_retry_action action)
@@ -266,7 +268,7 @@ struct uro_req_outcome uro_req_retry_outcome(struct uro_qp *qp, enum uro_req_ret
         uro_count(counters, URO_COUNT_RETRY_ROUNDS);
         uro_req_reads_lost(qp);
         uro_recovery_on_go_back(&qp->req.recovery);
-        return resend(URO_RECOVERY_GO_BACK);
+        return resend(qp, URO_RECOVERY_GO_BACK);
     case URO_REQ_RETRY_PROBE:
         return probe(qp);
     case URO_REQ_RETRY_FAIL_TIMEOUT:
@@ -288,7 +290,7 @@ static struct uro_req_outcome resend_gap(struct uro_qp *qp)
     if (qp->req.recovery.mode == URO_RECOVERY_NONE)
         uro_count(qp->shard->counters, URO_COUNT_RETRY_ROUNDS);
     uro_req_reads_lost(qp);
-    return resend(step);
+    return resend(qp, step);
 }
 
 struct uro_req_outcome uro_req_gap(struct uro_qp *qp, uro_psn psn)
@@ -340,6 +342,7 @@ void uro_req_on_timer(struct uro_qp *qp)
     if (action != URO_REQ_RETRY_PROBE)
         uro_recovery_on_expiry(&req->recovery);
     if (action != URO_REQ_RETRY_PROBE && !rnr) {
+        URO_PROBE(ack_timeout, uro_qp_qpn(qp), qp->req.una.value);
         uro_count(qp->shard->counters, URO_COUNT_TIMEOUTS);
         uro_rxe_other_icrc(qp);
         uro_congestion_timed_out(qp);

@@ -37,8 +37,9 @@ struct uro_port_config {
     const struct uro_gid *addresses; /* our IP addresses: af_packet and tap keep the kernel from
                                         answering for them */
     uint32_t address_count;
-    bool forked;  /* the process is a forked child: its parent may have the link's name in use */
-    bool verbose; /* the driver may write its own log to stderr */
+    bool forked;    /* the process is a forked child: its parent may have the link's name in use */
+    bool verbose;   /* the driver may write its own log to stderr */
+    bool telemetry; /* DPDK opens its telemetry socket */
 };
 
 /* The operations of a driver are in three groups. A driver leaves an operation NULL to have the

@@ -338,15 +338,25 @@ static const char *set_memory(struct uro_device_config *config, const char *valu
                       "must be a number of mebibytes from 1 to 1048576");
 }
 
-static const char *set_verbose(struct uro_device_config *config, const char *value)
+static const char *set_yes(bool *out, const char *value)
 {
     static const char *const words[] = { "no", "yes", "0", "1", NULL };
     uint32_t index;
 
     if (!find_word(value, words, &index))
         return "must be yes or no";
-    config->verbose = index % 2 == 1;
+    *out = index % 2 == 1;
     return NULL;
+}
+
+static const char *set_verbose(struct uro_device_config *config, const char *value)
+{
+    return set_yes(&config->verbose, value);
+}
+
+static const char *set_telemetry(struct uro_device_config *config, const char *value)
+{
+    return set_yes(&config->telemetry, value);
 }
 
 static const char *set_quota(struct uro_device_config *config, enum uro_quota quota,
@@ -399,6 +409,7 @@ static const struct key {
              { "seed", set_seed, .repeats = false },
              { "memory", set_memory, .repeats = false },
              { "verbose", set_verbose, .repeats = false },
+             { "telemetry", set_telemetry, .repeats = false },
 #define X(id, key, text) { key, .quota = URO_QUOTA_##id },
              URO_QUOTAS(X)
 #undef X

@@ -48,6 +48,7 @@ struct uro_device_config {
     uint64_t seed;  /* 0: from the system's random numbers */
     uint32_t memory_mib;
     bool verbose;
+    bool telemetry; /* DPDK opens its telemetry socket */
     uint64_t most[URO_QUOTA_COUNT];
     char problem[448]; /* reason, with file and line, why the device cannot be used, or "" */
 };

@@ -408,6 +408,7 @@ struct uro_port *uro_plugin_open(const struct uro_device_config *config,
         .address_count = config->gid_count,
         .forked = uro_fork_generation() > 1,
         .verbose = config->verbose,
+        .telemetry = config->telemetry,
     };
     uro_port_open_fn *open = find_open(config->driver, error);
 

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "base/probe.h"
 #include "host/sched.h"
 
 /* The members of struct uro_sched_words as atomic variables; comments are in sched.h. */
@@ -62,6 +63,8 @@ static inline void uro_sched_store_takeover(struct uro_sched_shared *shared,
 {
     if (before->balance == words->balance && before->takeover == words->takeover)
         return; /* the program may have stored other values when it announced a wait */
+    if (before->takeover != words->takeover)
+        URO_PROBE(takeover, words->takeover);
     URO_SCHED_STORE(shared, words, balance);
     URO_SCHED_STORE(shared, words, takeover);
 }

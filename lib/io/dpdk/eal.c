@@ -93,7 +93,7 @@ static void fill(struct arguments *args, const struct uro_port_config *config,
     add_lcores(args, cpus);
     snprintf(word, sizeof word, "--file-prefix=uroce-%ld", (long)getpid());
     add(args, word);
-    add(args, "--no-telemetry");
+    add(args, config->telemetry ? "--telemetry" : "--no-telemetry");
     add(args, config->verbose ? "--log-level=*:info" : "--log-level=*:error");
     /* Use no shared files, so that nothing remains after the process. --in-memory means that for
      * hugepages, and DPDK refuses it together with --no-huge. */
