@@ -72,8 +72,3 @@ const struct uro_port_driver uro_dpdk_drivers[URO_DPDK_KIND_COUNT] = {
     [URO_DPDK_VIRTIO_USER] = { "net_virtio_user", "a vhost-user switch", "remote",
                                DPDK(NAMED, URO_PORT_MTU_DEFAULT), OPTIONS(virtio_user) },
 };
-
-/* The host reads this symbol in liburoce-dpdk-links.so, which consists of this file alone. So it
- * lists devices without loading DPDK, which is in liburoce-dpdk.so. */
-const struct uro_port_plugin uro_port_plugin = { URO_PORT_PLUGIN_VERSION, URO_DPDK_KIND_COUNT,
-                                                 uro_dpdk_drivers };
