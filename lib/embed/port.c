@@ -21,6 +21,7 @@ struct driver {
     char name[NAME_MAX_LENGTH + 1];
     struct uro_port_driver of_host;
     struct uroce_port_ops ops;
+    struct uro_port_ops port_ops; /* NULL where `ops` is NULL: engine/port.h has the defaults */
     void *user;
 };
 
@@ -70,17 +71,14 @@ static void release(struct uro_port *uro, struct uro_pkt *pkts, uint32_t count)
     struct port *port = port_of(uro);
 
     (void)pkts;
-    if (port->driver->ops.release != NULL)
-        port->driver->ops.release(port->handle, port->lent, count);
+    port->driver->ops.release(port->handle, port->lent, count);
 }
 
 static uint32_t room(struct uro_port *uro)
 {
     const struct port *port = port_of(uro);
-    uint32_t count = URO_PORT_BURST;
+    const uint32_t count = port->driver->ops.room(port->handle);
 
-    if (port->driver->ops.room != NULL)
-        count = port->driver->ops.room(port->handle);
     return count < URO_PORT_BURST ? count : URO_PORT_BURST;
 }
 
@@ -102,7 +100,7 @@ static uint32_t wait_fds(struct uro_port *uro, int fds[static URO_PORT_FDS_MAX])
 {
     const struct port *port = port_of(uro);
 
-    fds[0] = port->driver->ops.wait_fd != NULL ? port->driver->ops.wait_fd(port->handle) : -1;
+    fds[0] = port->driver->ops.wait_fd(port->handle);
     return fds[0] >= 0 ? 1 : 0;
 }
 
@@ -110,14 +108,20 @@ static bool link_up(struct uro_port *uro)
 {
     const struct port *port = port_of(uro);
 
-    return port->driver->ops.link_up == NULL || port->driver->ops.link_up(port->handle) != 0;
+    return port->driver->ops.link_up(port->handle) != 0;
 }
 
-static const struct uro_port_ops ops = {
-    .datapath = { .receive = receive, .release = release, .room = room, .transmit = transmit },
-    .sleep = { .wait_fds = wait_fds },
-    .control = { .close = close_port, .link_up = link_up },
-};
+static struct uro_port_ops port_ops_of(const struct uroce_port_ops *ops)
+{
+    return (struct uro_port_ops){
+        .datapath = { .receive = receive,
+                      .release = ops->release != NULL ? release : NULL,
+                      .room = ops->room != NULL ? room : NULL,
+                      .transmit = transmit },
+        .sleep = { .wait_fds = ops->wait_fd != NULL ? wait_fds : NULL },
+        .control = { .close = close_port, .link_up = ops->link_up != NULL ? link_up : NULL },
+    };
+}
 
 /* ---- opening ------------------------------------------------------------ */
 
@@ -166,10 +170,13 @@ static struct uro_port *open_port(const struct uro_port_config *config,
         free(port);
         return NULL;
     }
-    port->port = (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu };
     port->driver = find(config->link);
-    if (port->driver != NULL && open_driver(port, config, error))
+    if (port->driver != NULL && open_driver(port, config, error)) {
+        port->port = (struct uro_port){ .ops = &port->driver->port_ops,
+                                        .mac = config->mac,
+                                        .mtu = config->mtu };
         return &port->port;
+    }
     free(port->frames);
     free(port);
     return NULL;
@@ -203,6 +210,7 @@ static int add(const char *name, const struct uroce_port_ops *with, void *user)
                                             .default_mtu = URO_PORT_MTU_DEFAULT,
                                             .open = open_port },
                                .ops = *with,
+                               .port_ops = port_ops_of(with),
                                .user = user };
     memcpy(driver->name, name, strlen(name) + 1);
     const int error = uro_plugin_add(&driver->of_host);
