@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "host/config.h"
-#include "paths/map.h"
+#include "paths/path_map.h"
 
 #define PREFIX_LENGTH (sizeof URO_TREE_IN_RUNTIME - sizeof "XXXXXX")
 #define ATTEMPTS      8   /* another process may remove a new tree before it is locked */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tree.h - a copy of the files that programs read below /sys/class/infiniband,
- * /sys/class/infiniband_verbs and /dev/infiniband. liburoce-paths.so (lib/paths/map.h) redirects
- * programs to it.
+ * /sys/class/infiniband_verbs and /dev/infiniband. liburoce-paths.so (lib/paths/path_map.h)
+ * redirects programs to it.
  *
  *     class/infiniband/DEVICE/...          as the kernel's, for each configured device
  *     class/infiniband_verbs/uverbsN/...

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* next.h - the calls we stand in front of, and how to reach the ones behind us.
+/* next_call.h - the C library calls that this library replaces, and how to call the original
+ * ones.
  *
- * To cover one more: a line in URO_PATHS_CALLS, a function in open.c, stat.c or name.c, a case in
- * tests/api/test_paths.c. Calls that the C library makes of itself do not come by here: each of its
- * functions that takes a name needs its own line.
+ * To replace one more call: add a line to URO_PATHS_CALLS, a function in open_calls.c,
+ * stat_calls.c or name_calls.c, and a case in tests/api/test_paths.c. Calls inside the C library
+ * do not come here, so each of its functions that takes a path needs its own line.
  */
 #pragma once
 
-/* As the names are, whatever the compiler was told: these headers would make `open` mean `open64`,
- * or make it inline. First in each file that defines calls. */
+/* Undoes compiler options with which these headers would turn `open` into `open64`, or inline it.
+ * Include this header first in each file that defines calls. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #ifndef _GNU_SOURCE
@@ -62,12 +63,12 @@
 #define URO_PATHS_INDEX(name) uro_paths_##name,
 enum uro_paths_call { URO_PATHS_CALLS(URO_PATHS_INDEX) };
 
-/* The function of that name in the libraries after this one: the C library's, or that of another
- * preloaded library. Found before main(), or at the first call when that is earlier. */
+/* Returns the function of that name in the libraries after this one: the function of the C library,
+ * or of another preloaded library. It is looked up before main(), or at an earlier first call. */
 void *uro_paths_next(enum uro_paths_call call);
 
-/* URO_NEXT(open); declares `next`, to be called as open. A void * is no function pointer in ISO C,
- * hence the copy. */
+/* URO_NEXT(open); declares `next`, which is called like open(). ISO C has no cast from void * to a
+ * function pointer, hence the copy. */
 #define URO_NEXT(name)                                                                             \
     __typeof__(&name) next;                                                                        \
     void *found_##name = uro_paths_next(uro_paths_##name);                                         \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which names are mapped to the tree of UROCE_TREE (meson.build), and which are not changed. */
-#include "paths/map.h"
+#include "paths/path_map.h"
 
 #include "support/check.h"
 
@@ -52,30 +52,30 @@ static int tree_make(void **state)
 /* Checks that @name is mapped to @wanted below the tree. */
 static void expect_in_tree(const char *name, const char *wanted)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     char path[512];
 
     below(path, sizeof path, wanted);
     errno = EXDEV;
-    assert_string_equal(uro_paths_map(name, &room), path);
+    assert_string_equal(uro_paths_map(name, &buffer), path);
     assert_int_equal(errno, EXDEV);
 }
 
 static void expect_as_it_is(const char *name)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
 
     errno = EXDEV;
-    assert_ptr_equal(uro_paths_map(name, &room), name);
+    assert_ptr_equal(uro_paths_map(name, &buffer), name);
     assert_int_equal(errno, EXDEV);
 }
 
 static void expect_outside(const char *name, const char *wanted)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
 
     errno = EXDEV;
-    assert_string_equal(uro_paths_map(name, &room), wanted);
+    assert_string_equal(uro_paths_map(name, &buffer), wanted);
     assert_int_equal(errno, EXDEV);
 }
 
@@ -175,8 +175,8 @@ static void map__environment_changed_later__is_as_it_was(void **state)
     (void)state;
     below(before, sizeof before, "");
     assert_int_equal(setenv("UROCE_TREE", "/nowhere", 1), 0);
-    struct uro_paths_room room;
-    const char *now = uro_paths_map("/dev/infiniband", &room);
+    struct uro_paths_buffer buffer;
+    const char *now = uro_paths_map("/dev/infiniband", &buffer);
     assert_int_equal(setenv("UROCE_TREE", before, 1), 0);
     assert_memory_equal(now, before, strlen(before));
 }

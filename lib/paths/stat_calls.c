@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stat.c - calls that ask what a name is. */
-#include "paths/next.h"
+/* stat_calls.c - calls that read the status of a file. */
+#include "paths/next_call.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "paths/map.h"
+#include "paths/path_map.h"
 
 /* In no header any more: what stat was in programs built before glibc 2.33. */
 int __xstat(int version, const char *name, struct stat *out);
 int __xstat64(int version, const char *name, struct stat64 *out);
 int __lxstat(int version, const char *name, struct stat *out);
 int __lxstat64(int version, const char *name, struct stat64 *out);
-int __fxstatat(int version, int at, const char *name, struct stat *out, int flags);
-int __fxstatat64(int version, int at, const char *name, struct stat64 *out, int flags);
+int __fxstatat(int version, int dir_fd, const char *name, struct stat *out, int flags);
+int __fxstatat64(int version, int dir_fd, const char *name, struct stat64 *out, int flags);
 
 #define STAT(call, kind)                                                                           \
     URO_PATHS_EXPORT int call(const char *restrict name, struct kind *restrict out)                \
     {                                                                                              \
-        struct uro_paths_room room;                                                                \
+        struct uro_paths_buffer buffer;                                                            \
         URO_NEXT(call);                                                                            \
                                                                                                    \
-        return next(uro_paths_map(name, &room), out);                                              \
+        return next(uro_paths_map(name, &buffer), out);                                            \
     }
 STAT(stat, stat)
 STAT(stat64, stat64)
@@ -29,33 +29,33 @@ STAT(lstat, stat)
 STAT(lstat64, stat64)
 
 #define STAT_AT(call, kind)                                                                        \
-    URO_PATHS_EXPORT int call(int at, const char *restrict name, struct kind *restrict out,        \
+    URO_PATHS_EXPORT int call(int dir_fd, const char *restrict name, struct kind *restrict out,    \
                               int flags)                                                           \
     {                                                                                              \
-        struct uro_paths_room room;                                                                \
+        struct uro_paths_buffer buffer;                                                            \
         URO_NEXT(call);                                                                            \
                                                                                                    \
-        return next(at, uro_paths_map(name, &room), out, flags);                                   \
+        return next(dir_fd, uro_paths_map(name, &buffer), out, flags);                             \
     }
 STAT_AT(fstatat, stat)
 STAT_AT(fstatat64, stat64)
 
-URO_PATHS_EXPORT int statx(int at, const char *restrict name, int flags, unsigned int mask,
+URO_PATHS_EXPORT int statx(int dir_fd, const char *restrict name, int flags, unsigned int mask,
                            struct statx *restrict out)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(statx);
 
-    return next(at, uro_paths_map(name, &room), flags, mask, out);
+    return next(dir_fd, uro_paths_map(name, &buffer), flags, mask, out);
 }
 
 #define OLD_STAT(call, kind)                                                                       \
     URO_PATHS_EXPORT int call(int version, const char *name, struct kind *out)                     \
     {                                                                                              \
-        struct uro_paths_room room;                                                                \
+        struct uro_paths_buffer buffer;                                                            \
         URO_NEXT(call);                                                                            \
                                                                                                    \
-        return next(version, uro_paths_map(name, &room), out);                                     \
+        return next(version, uro_paths_map(name, &buffer), out);                                   \
     }
 OLD_STAT(__xstat, stat)
 OLD_STAT(__xstat64, stat64)
@@ -63,12 +63,13 @@ OLD_STAT(__lxstat, stat)
 OLD_STAT(__lxstat64, stat64)
 
 #define OLD_STAT_AT(call, kind)                                                                    \
-    URO_PATHS_EXPORT int call(int version, int at, const char *name, struct kind *out, int flags)  \
+    URO_PATHS_EXPORT int call(int version, int dir_fd, const char *name, struct kind *out,         \
+                              int flags)                                                           \
     {                                                                                              \
-        struct uro_paths_room room;                                                                \
+        struct uro_paths_buffer buffer;                                                            \
         URO_NEXT(call);                                                                            \
                                                                                                    \
-        return next(version, at, uro_paths_map(name, &room), out, flags);                          \
+        return next(version, dir_fd, uro_paths_map(name, &buffer), out, flags);                    \
     }
 OLD_STAT_AT(__fxstatat, stat)
 OLD_STAT_AT(__fxstatat64, stat64)

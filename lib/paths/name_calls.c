@@ -1,112 +1,112 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name.c - calls that ask whether a name may be used, what it stands for and what hangs on it. */
-#include "paths/next.h"
+/* name_calls.c - calls that check access to a path, resolve it, or read its attributes. */
+#include "paths/next_call.h"
 
 #include <stdlib.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "paths/map.h"
+#include "paths/path_map.h"
 
 /* Not in any header: what these become in a program built with _FORTIFY_SOURCE. */
 ssize_t __readlink_chk(const char *name, char *out, size_t size, size_t limit);
-ssize_t __readlinkat_chk(int at, const char *name, char *out, size_t size, size_t limit);
+ssize_t __readlinkat_chk(int dir_fd, const char *name, char *out, size_t size, size_t limit);
 char *__realpath_chk(const char *name, char *out, size_t size);
 
 #define ACCESS(call)                                                                               \
     URO_PATHS_EXPORT int call(const char *name, int rights)                                        \
     {                                                                                              \
-        struct uro_paths_room room;                                                                \
+        struct uro_paths_buffer buffer;                                                            \
         URO_NEXT(call);                                                                            \
                                                                                                    \
-        return next(uro_paths_map(name, &room), rights);                                           \
+        return next(uro_paths_map(name, &buffer), rights);                                         \
     }
 ACCESS(access)
 ACCESS(euidaccess)
 ACCESS(eaccess)
 
-URO_PATHS_EXPORT int faccessat(int at, const char *name, int rights, int flags)
+URO_PATHS_EXPORT int faccessat(int dir_fd, const char *name, int rights, int flags)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(faccessat);
 
-    return next(at, uro_paths_map(name, &room), rights, flags);
+    return next(dir_fd, uro_paths_map(name, &buffer), rights, flags);
 }
 
 URO_PATHS_EXPORT ssize_t readlink(const char *restrict name, char *restrict out, size_t size)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(readlink);
 
-    return next(uro_paths_map(name, &room), out, size);
+    return next(uro_paths_map(name, &buffer), out, size);
 }
 
-URO_PATHS_EXPORT ssize_t readlinkat(int at, const char *restrict name, char *restrict out,
+URO_PATHS_EXPORT ssize_t readlinkat(int dir_fd, const char *restrict name, char *restrict out,
                                     size_t size)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(readlinkat);
 
-    return next(at, uro_paths_map(name, &room), out, size);
+    return next(dir_fd, uro_paths_map(name, &buffer), out, size);
 }
 
 URO_PATHS_EXPORT ssize_t __readlink_chk(const char *name, char *out, size_t size, size_t limit)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(__readlink_chk);
 
-    return next(uro_paths_map(name, &room), out, size, limit);
+    return next(uro_paths_map(name, &buffer), out, size, limit);
 }
 
-URO_PATHS_EXPORT ssize_t __readlinkat_chk(int at, const char *name, char *out, size_t size,
+URO_PATHS_EXPORT ssize_t __readlinkat_chk(int dir_fd, const char *name, char *out, size_t size,
                                           size_t limit)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(__readlinkat_chk);
 
-    return next(at, uro_paths_map(name, &room), out, size, limit);
+    return next(dir_fd, uro_paths_map(name, &buffer), out, size, limit);
 }
 
 URO_PATHS_EXPORT char *realpath(const char *restrict name, char *restrict out)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(realpath);
 
-    return next(uro_paths_map(name, &room), out);
+    return next(uro_paths_map(name, &buffer), out);
 }
 
 URO_PATHS_EXPORT char *__realpath_chk(const char *name, char *out, size_t size)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(__realpath_chk);
 
-    return next(uro_paths_map(name, &room), out, size);
+    return next(uro_paths_map(name, &buffer), out, size);
 }
 
 URO_PATHS_EXPORT char *canonicalize_file_name(const char *name)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(canonicalize_file_name);
 
-    return next(uro_paths_map(name, &room));
+    return next(uro_paths_map(name, &buffer));
 }
 
 /* For shells: what is read by a name without a slash then comes from the tree. */
 URO_PATHS_EXPORT int chdir(const char *name)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(chdir);
 
-    return next(uro_paths_map(name, &room));
+    return next(uro_paths_map(name, &buffer));
 }
 
 #define ATTRIBUTE(call)                                                                            \
     URO_PATHS_EXPORT ssize_t call(const char *name, const char *attribute, void *out, size_t size) \
     {                                                                                              \
-        struct uro_paths_room room;                                                                \
+        struct uro_paths_buffer buffer;                                                            \
         URO_NEXT(call);                                                                            \
                                                                                                    \
-        return next(uro_paths_map(name, &room), attribute, out, size);                             \
+        return next(uro_paths_map(name, &buffer), attribute, out, size);                           \
     }
 ATTRIBUTE(getxattr)
 ATTRIBUTE(lgetxattr)

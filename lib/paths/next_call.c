@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* next.c - looks the calls behind ours up, all of them before main(): the program may make its
- * first in a signal handler or between fork and exec. */
-#include "paths/next.h"
+/* next_call.c - looks up the original functions of all replaced calls before main(). The first
+ * call of the program may come from a signal handler, or between fork and exec. */
+#include "paths/next_call.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* open.c - calls that open a file or a directory by its name. */
-#include "paths/next.h"
+/* open_calls.c - calls that open a file or a directory by its name. */
+#include "paths/next_call.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "paths/map.h"
+#include "paths/path_map.h"
 
 /* Not in any header: what open becomes in a program built with _FORTIFY_SOURCE. */
 int __open_2(const char *name, int flags);
 int __open64_2(const char *name, int flags);
-int __openat_2(int at, const char *name, int flags);
-int __openat64_2(int at, const char *name, int flags);
+int __openat_2(int dir_fd, const char *name, int flags);
+int __openat64_2(int dir_fd, const char *name, int flags);
 
 /* The last argument of open, which is there only when a file may be made. */
 #define TAKE_MODE(mode, flags)                                                                     \
@@ -27,112 +27,112 @@ int __openat64_2(int at, const char *name, int flags);
 
 URO_PATHS_EXPORT int open(const char *name, int flags, ...)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     TAKE_MODE(mode, flags)
     URO_NEXT(open);
 
-    return next(uro_paths_map(name, &room), flags, mode);
+    return next(uro_paths_map(name, &buffer), flags, mode);
 }
 
 URO_PATHS_EXPORT int open64(const char *name, int flags, ...)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     TAKE_MODE(mode, flags)
     URO_NEXT(open64);
 
-    return next(uro_paths_map(name, &room), flags, mode);
+    return next(uro_paths_map(name, &buffer), flags, mode);
 }
 
-URO_PATHS_EXPORT int openat(int at, const char *name, int flags, ...)
+URO_PATHS_EXPORT int openat(int dir_fd, const char *name, int flags, ...)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     TAKE_MODE(mode, flags)
     URO_NEXT(openat);
 
-    return next(at, uro_paths_map(name, &room), flags, mode);
+    return next(dir_fd, uro_paths_map(name, &buffer), flags, mode);
 }
 
-URO_PATHS_EXPORT int openat64(int at, const char *name, int flags, ...)
+URO_PATHS_EXPORT int openat64(int dir_fd, const char *name, int flags, ...)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     TAKE_MODE(mode, flags)
     URO_NEXT(openat64);
 
-    return next(at, uro_paths_map(name, &room), flags, mode);
+    return next(dir_fd, uro_paths_map(name, &buffer), flags, mode);
 }
 
 URO_PATHS_EXPORT int __open_2(const char *name, int flags)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(__open_2);
 
-    return next(uro_paths_map(name, &room), flags);
+    return next(uro_paths_map(name, &buffer), flags);
 }
 
 URO_PATHS_EXPORT int __open64_2(const char *name, int flags)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(__open64_2);
 
-    return next(uro_paths_map(name, &room), flags);
+    return next(uro_paths_map(name, &buffer), flags);
 }
 
-URO_PATHS_EXPORT int __openat_2(int at, const char *name, int flags)
+URO_PATHS_EXPORT int __openat_2(int dir_fd, const char *name, int flags)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(__openat_2);
 
-    return next(at, uro_paths_map(name, &room), flags);
+    return next(dir_fd, uro_paths_map(name, &buffer), flags);
 }
 
-URO_PATHS_EXPORT int __openat64_2(int at, const char *name, int flags)
+URO_PATHS_EXPORT int __openat64_2(int dir_fd, const char *name, int flags)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(__openat64_2);
 
-    return next(at, uro_paths_map(name, &room), flags);
+    return next(dir_fd, uro_paths_map(name, &buffer), flags);
 }
 
 URO_PATHS_EXPORT FILE *fopen(const char *name, const char *modes)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(fopen);
 
-    return next(uro_paths_map(name, &room), modes);
+    return next(uro_paths_map(name, &buffer), modes);
 }
 
 URO_PATHS_EXPORT FILE *fopen64(const char *name, const char *modes)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(fopen64);
 
-    return next(uro_paths_map(name, &room), modes);
+    return next(uro_paths_map(name, &buffer), modes);
 }
 
 URO_PATHS_EXPORT DIR *opendir(const char *name)
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(opendir);
 
-    return next(uro_paths_map(name, &room));
+    return next(uro_paths_map(name, &buffer));
 }
 
 URO_PATHS_EXPORT int scandir(const char *name, struct dirent ***list,
                              int (*select)(const struct dirent *entry),
                              int (*compare)(const struct dirent **a, const struct dirent **b))
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(scandir);
 
-    return next(uro_paths_map(name, &room), list, select, compare);
+    return next(uro_paths_map(name, &buffer), list, select, compare);
 }
 
 URO_PATHS_EXPORT int scandir64(const char *name, struct dirent64 ***list,
                                int (*select)(const struct dirent64 *entry),
                                int (*compare)(const struct dirent64 **a, const struct dirent64 **b))
 {
-    struct uro_paths_room room;
+    struct uro_paths_buffer buffer;
     URO_NEXT(scandir64);
 
-    return next(uro_paths_map(name, &room), list, select, compare);
+    return next(uro_paths_map(name, &buffer), list, select, compare);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* map.c - compares a name with the few that matter, and asks the tree whether it has them. */
-#include "paths/map.h"
+/* path_map.c - compares a name with the mapped directories, and checks whether the tree has it. */
+#include "paths/path_map.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,50 +54,52 @@ static const char *tree_of_process(void)
     return usable(path) ? path : NULL;
 }
 
-/* Where the parts of a name end: "/sys/class/infiniband" and "/sys/class/infiniband/ours0". */
+/* Lengths of the parts of a name, such as "/sys/class/infiniband" and
+ * "/sys/class/infiniband/ours0". */
 struct parts {
-    size_t place, entry;
+    size_t prefix, entry;
 };
 
-/* The part of @name that the tree has too; NULL for nearly every name there is. */
+/* Returns the part of @name that the tree may have, or NULL. It is NULL for nearly every name. */
 static const char *part_in_tree(const char *name, struct parts *parts)
 {
     static const struct {
         const char *name;
         size_t skip;
-    } places[] = {
+    } prefixes[] = {
         { "/sys/class/infiniband", sizeof "/sys" - 1 },
         { "/sys/class/infiniband_verbs", sizeof "/sys" - 1 },
         { "/dev/infiniband", 0 },
     };
 
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        size_t length = strlen(places[i].name);
-        if (strncmp(name, places[i].name, length) != 0 ||
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        size_t length = strlen(prefixes[i].name);
+        if (strncmp(name, prefixes[i].name, length) != 0 ||
             (name[length] != '/' && name[length] != '\0'))
             continue;
-        parts->place = length;
+        parts->prefix = length;
         length += strspn(name + length, "/");
         parts->entry = length + strcspn(name + length, "/");
-        return name + places[i].skip;
+        return name + prefixes[i].skip;
     }
     return NULL;
 }
 
-/* @entry: a name in the tree; @name: the first @length octets of the name that was asked for. By
- * system call, as above. */
+/* Returns whether @entry, a name in the tree, is one of our devices. @name and @length: the name
+ * that the program gave. Uses a system call, as above. */
 static bool is_ours(const char *entry, const char *name, size_t length)
 {
     char target[URO_PATHS_NAME_MAX];
     long octets = syscall(SYS_readlinkat, AT_FDCWD, entry, target, sizeof target);
 
     if (octets < 0)
-        return errno == EINVAL; /* it is there and no link */
+        return errno == EINVAL; /* the entry exists and is not a link */
     return (size_t)octets != length || memcmp(target, name, length) != 0;
 }
 
-/* True when @name is in the tree; the room then has it. The kernel follows "." and ".." in it. */
-static bool find(const char *name, struct uro_paths_room *room, struct parts *parts)
+/* Returns whether @name is in the tree, and writes its name there to @buffer. The kernel
+ * resolves "." and ".." in it. */
+static bool find(const char *name, struct uro_paths_buffer *buffer, struct parts *parts)
 {
     const char *below = name[0] == '/' ? part_in_tree(name, parts) : NULL;
     const char *top = below != NULL ? tree_of_process() : NULL;
@@ -108,63 +110,63 @@ static bool find(const char *name, struct uro_paths_room *room, struct parts *pa
     size_t until = parts->entry - (size_t)(below - name);
     if (length >= URO_PATHS_NAME_MAX)
         return false;
-    memcpy(room->text, top, before);
-    memcpy(room->text + before, below, length + 1);
-    room->text[before + until] = '\0';
-    if (!is_ours(room->text, name, parts->entry))
+    memcpy(buffer->text, top, before);
+    memcpy(buffer->text + before, below, length + 1);
+    buffer->text[before + until] = '\0';
+    if (!is_ours(buffer->text, name, parts->entry))
         return false;
-    room->text[before + until] = below[until];
+    buffer->text[before + until] = below[until];
     return true;
 }
 
-/* Returns the text after the ".." of @name that leads above the place, or NULL if none does. */
-static const char *way_out(const char *name, const struct parts *parts)
+/* Returns the text after the ".." of @name that leads above the prefix, or NULL if none does. */
+static const char *find_exit(const char *name, const struct parts *parts)
 {
     int depth = 0;
 
-    for (const char *at = name + parts->place; *(at += strspn(at, "/")) != '\0';) {
-        size_t length = strcspn(at, "/");
-        bool up = length == 2 && memcmp(at, "..", 2) == 0;
-        bool here = length == 1 && *at == '.';
-        at += length;
+    for (const char *pos = name + parts->prefix; *(pos += strspn(pos, "/")) != '\0';) {
+        size_t length = strcspn(pos, "/");
+        bool up = length == 2 && memcmp(pos, "..", 2) == 0;
+        bool here = length == 1 && *pos == '.';
+        pos += length;
         depth += up ? -1 : !here;
         if (depth < 0)
-            return at;
+            return pos;
     }
     return NULL;
 }
 
-/* The name to use instead of @name, which is in the tree and leads out of it by @rest: that of the
- * machine's own directory, "/sys/class" or "/dev", and the rest. Each call shortens the name.
- * NOLINTNEXTLINE(misc-no-recursion) */
+/* Returns the name to use instead of @name, which is in the tree and leaves it by @rest: the
+ * directory of the machine, "/sys/class" or "/dev", followed by @rest. Each call shortens the
+ * name. NOLINTNEXTLINE(misc-no-recursion) */
 static const char *map_outside(const char *name, const struct parts *parts, const char *rest,
-                               struct uro_paths_room *room)
+                               struct uro_paths_buffer *buffer)
 {
     char outside[URO_PATHS_NAME_MAX + sizeof "/sys"];
-    size_t parent = parts->place, length = strlen(rest);
+    size_t parent = parts->prefix, length = strlen(rest);
 
     while (name[--parent] != '/')
         ;
     memcpy(outside, name, parent);
     memcpy(outside + parent, rest, length + 1);
-    const char *mapped = uro_paths_map(outside, room);
+    const char *mapped = uro_paths_map(outside, buffer);
     if (mapped == outside) {
-        memcpy(room->text, outside, parent + length + 1);
-        mapped = room->text;
+        memcpy(buffer->text, outside, parent + length + 1);
+        mapped = buffer->text;
     }
     return mapped;
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): see map_outside() */
-const char *uro_paths_map(const char *name, struct uro_paths_room *room)
+const char *uro_paths_map(const char *name, struct uro_paths_buffer *buffer)
 {
     int before = errno;
     struct parts parts;
     const char *mapped = name;
 
-    if (name != NULL && find(name, room, &parts)) {
-        const char *rest = way_out(name, &parts);
-        mapped = rest == NULL ? room->text : map_outside(name, &parts, rest, room);
+    if (name != NULL && find(name, buffer, &parts)) {
+        const char *rest = find_exit(name, &parts);
+        mapped = rest == NULL ? buffer->text : map_outside(name, &parts, rest, buffer);
     }
     errno = before;
     return mapped;

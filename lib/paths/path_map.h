@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* path_map.h - maps path names to the tree of files that `uroce run` made (app/tree.c).
+ *
+ *     /sys/class/infiniband            TREE/class/infiniband, which lists the kernel's devices too
+ *     /sys/class/infiniband/DEVICE     TREE/class/infiniband/DEVICE
+ *     /sys/class/infiniband_verbs...   TREE/class/infiniband_verbs...
+ *     /dev/infiniband...               TREE/dev/infiniband...
+ *
+ * A mapped name includes the path below it. A name is mapped only if the tree has the entry and the
+ * entry is not a link to that same name: such a link stands for a device of the kernel. A name that
+ * leaves a directory by ".." is not mapped: /sys/class/infiniband/../net is /sys/class/net.
+ */
+#pragma once
+
+#define URO_PATHS_TREE_MAX 256u /* bytes of UROCE_TREE, with its NUL */
+#define URO_PATHS_NAME_MAX 256u /* bytes of the part below the tree: no entry is longer */
+
+/* Small enough for any stack: names are mapped in signal handlers too. */
+struct uro_paths_buffer {
+    char text[URO_PATHS_TREE_MAX + URO_PATHS_NAME_MAX];
+};
+
+/* Returns the name to use instead of @name: it is in @buffer, or it is @name itself. @name may
+ * be NULL. Keeps errno, allocates nothing and takes no lock. Any thread, also in a signal
+ * handler. */
+const char *uro_paths_map(const char *name, struct uro_paths_buffer *buffer);
