@@ -64,7 +64,7 @@ struct library {
  * directory of this program is app. */
 static bool is_there(struct library *library)
 {
-    const char *const places[] = { URO_LIBRARY_DIR_FROM_BIN, library->in_build };
+    const char *const directories[] = { URO_LIBRARY_DIR_FROM_BIN, library->in_build };
     char self[PATH_MAX], candidate[PATH_MAX + 64];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
 
@@ -75,7 +75,7 @@ static bool is_there(struct library *library)
     const char *last = strrchr(bin, '/');
     const size_t count = last != NULL && strcmp(last, "/app") == 0 ? 2 : 1;
     for (size_t i = 0; i < count; i++) {
-        (void)snprintf(candidate, sizeof candidate, "%s/%s", bin, places[i]);
+        (void)snprintf(candidate, sizeof candidate, "%s/%s", bin, directories[i]);
         if (realpath(candidate, library->directory) == NULL)
             continue;
         (void)snprintf(library->path, sizeof library->path, "%s/%s", library->directory,

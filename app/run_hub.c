@@ -102,8 +102,8 @@ void uro_run_brokers(void)
 {
     struct held held = { .count = 0 };
 
-    for (const struct uro_device_config *const *at = uro_host_config(); *at != NULL; at++) {
-        const struct uro_device_config *config = *at;
+    for (const struct uro_device_config *const *next = uro_host_config(); *next != NULL; next++) {
+        const struct uro_device_config *config = *next;
         if (config->problem[0] != '\0' ||
             !uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES) ||
             is_alone(config->link))

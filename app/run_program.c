@@ -33,24 +33,24 @@ static bool is_program(const char *path)
 /* Finds the file that execvp() would start. */
 static bool find_program(const char *name, char path[static PATH_MAX])
 {
-    const char *at = getenv("PATH");
+    const char *entry = getenv("PATH");
 
     if (strchr(name, '/') != NULL) {
         int length = snprintf(path, PATH_MAX, "%s", name);
         return length < PATH_MAX && is_program(path);
     }
-    if (at == NULL)
-        at = "/bin:/usr/bin";
+    if (entry == NULL)
+        entry = "/bin:/usr/bin";
     for (;;) {
-        const char *end = strchrnul(at, ':');
-        const bool here = end == at; /* an empty entry is the current directory */
-        int length =
-            snprintf(path, PATH_MAX, "%.*s/%s", here ? 1 : (int)(end - at), here ? "." : at, name);
+        const char *end = strchrnul(entry, ':');
+        const bool here = end == entry; /* an empty entry is the current directory */
+        int length = snprintf(path, PATH_MAX, "%.*s/%s", here ? 1 : (int)(end - entry),
+                              here ? "." : entry, name);
         if (length < PATH_MAX && is_program(path))
             return true;
         if (*end == '\0')
             return false;
-        at = end + 1;
+        entry = end + 1;
     }
 }
 
@@ -115,9 +115,10 @@ static const Elf64_Phdr *header_of(const struct elf *elf, uint32_t type)
 static uint64_t offset_of(const struct elf *elf, uint64_t address)
 {
     for (uint32_t i = 0; i < elf->count; i++) {
-        const Elf64_Phdr *at = &elf->headers[i];
-        if (at->p_type == PT_LOAD && address >= at->p_vaddr && address - at->p_vaddr < at->p_filesz)
-            return at->p_offset + (address - at->p_vaddr);
+        const Elf64_Phdr *entry = &elf->headers[i];
+        if (entry->p_type == PT_LOAD && address >= entry->p_vaddr &&
+            address - entry->p_vaddr < entry->p_filesz)
+            return entry->p_offset + (address - entry->p_vaddr);
     }
     return 0;
 }

@@ -138,11 +138,12 @@ static bool is_safe(const char *path)
 /* Returns the directory for the tree, or NULL if there is no safe directory. */
 static const char *runtime_directory(void)
 {
-    const char *places[] = { secure_getenv("XDG_RUNTIME_DIR"), secure_getenv("TMPDIR"), "/tmp" };
+    const char *directories[] = { secure_getenv("XDG_RUNTIME_DIR"), secure_getenv("TMPDIR"),
+                                  "/tmp" };
 
-    for (size_t i = 0; i < URO_ARRAY_LEN(places); i++)
-        if (is_safe(places[i]))
-            return places[i];
+    for (size_t i = 0; i < URO_ARRAY_LEN(directories); i++)
+        if (is_safe(directories[i]))
+            return directories[i];
     return NULL;
 }
 

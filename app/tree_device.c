@@ -28,14 +28,14 @@ static const char *path_of(const struct device *device, char path[static PATH], 
     return path;
 }
 
-static void say(const struct device *device, const char *name, const char *value)
+static void write_file(const struct device *device, const char *name, const char *value)
 {
     char path[PATH];
 
     uro_tree_file(device->tree, path_of(device, path, name), "%s\n", value);
 }
 
-static void say_guid(const struct device *device, const char *name)
+static void write_guid(const struct device *device, const char *name)
 {
     uint64_t guid = device->config->guid;
     char text[32];
@@ -43,10 +43,10 @@ static void say_guid(const struct device *device, const char *name)
     (void)snprintf(text, sizeof text, "%04x:%04x:%04x:%04x", (unsigned int)(guid >> 48),
                    (unsigned int)(guid >> 32 & 0xffff), (unsigned int)(guid >> 16 & 0xffff),
                    (unsigned int)(guid & 0xffff));
-    say(device, name, text);
+    write_file(device, name, text);
 }
 
-static void say_gid(const struct device *device, unsigned int index)
+static void write_gid(const struct device *device, unsigned int index)
 {
     static const struct uro_gid none;
     bool used = index < device->config->gid_count;
@@ -57,48 +57,48 @@ static void say_gid(const struct device *device, unsigned int index)
         (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%02x%02x",
                        i == 0 ? "" : ":", octet[i], octet[i + 1]);
     (void)snprintf(name, sizeof name, "ports/1/gids/%u", index);
-    say(device, name, text);
+    write_file(device, name, text);
 }
 
 /* Writes the type of a GID and its interface. For an empty entry both files are unreadable, as in
  * the kernel. */
-static void say_gid_attributes(const struct device *device, unsigned int index)
+static void write_gid_attributes(const struct device *device, unsigned int index)
 {
     char name[64], interface[IF_NAMESIZE];
 
     (void)snprintf(name, sizeof name, "ports/1/gid_attrs/types/%u", index);
-    say(device, name, "RoCE v2");
+    write_file(device, name, "RoCE v2");
     if (!uro_netdev_name(device->config, index, interface))
         return;
     (void)snprintf(name, sizeof name, "ports/1/gid_attrs/ndevs/%u", index);
-    say(device, name, interface);
+    write_file(device, name, interface);
 }
 
-static void say_port(const struct device *device)
+static void write_port(const struct device *device)
 {
     char path[PATH];
 
-    say(device, "ports/1/state", "4: ACTIVE");
-    say(device, "ports/1/phys_state", "5: LinkUp");
-    say(device, "ports/1/link_layer", "Ethernet");
-    say(device, "ports/1/rate", "2.5 Gb/sec (1X SDR)");
-    say(device, "ports/1/lid", "0x0");
-    say(device, "ports/1/lid_mask_count", "0");
-    say(device, "ports/1/sm_lid", "0x0");
-    say(device, "ports/1/sm_sl", "0");
-    say(device, "ports/1/cap_mask", "0x04010000");
-    say(device, "ports/1/pkeys/0", "0xffff");
+    write_file(device, "ports/1/state", "4: ACTIVE");
+    write_file(device, "ports/1/phys_state", "5: LinkUp");
+    write_file(device, "ports/1/link_layer", "Ethernet");
+    write_file(device, "ports/1/rate", "2.5 Gb/sec (1X SDR)");
+    write_file(device, "ports/1/lid", "0x0");
+    write_file(device, "ports/1/lid_mask_count", "0");
+    write_file(device, "ports/1/sm_lid", "0x0");
+    write_file(device, "ports/1/sm_sl", "0");
+    write_file(device, "ports/1/cap_mask", "0x04010000");
+    write_file(device, "ports/1/pkeys/0", "0xffff");
     for (unsigned int i = 0; i < GIDS; i++)
-        say_gid(device, i);
+        write_gid(device, i);
     for (unsigned int i = 0; i < device->config->gid_count; i++)
-        say_gid_attributes(device, i);
+        write_gid_attributes(device, i);
     uro_tree_directory(device->tree, path_of(device, path, "ports/1/gid_attrs/ndevs"));
     uro_tree_directory(device->tree, path_of(device, path, "ports/1/counters"));
     uro_tree_directory(device->tree, path_of(device, path, "ports/1/hw_counters"));
 }
 
 /* Writes the local CPUs, which are all CPUs, as masks of 32 with the highest first. */
-static void say_cpus(const struct device *device)
+static void write_cpus(const struct device *device)
 {
     long count = sysconf(_SC_NPROCESSORS_CONF);
     char text[CPUS_MAX / 32 * 9 + 1] = "";
@@ -110,12 +110,12 @@ static void say_cpus(const struct device *device)
         (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%08x%s", mask,
                        word > 0 ? "," : "");
     }
-    say(device, "device/local_cpus", text);
+    write_file(device, "device/local_cpus", text);
 }
 
 /* Writes a link for each interface. An interface with several addresses has one link: an existing
  * link stays. */
-static void say_interfaces(const struct device *device)
+static void write_interfaces(const struct device *device)
 {
     char interface[IF_NAMESIZE], name[64], path[PATH], target[64];
 
@@ -129,7 +129,7 @@ static void say_interfaces(const struct device *device)
 }
 
 /* Writes the entries in the other two directories, which use the number of the device. */
-static void say_verbs(const struct device *device, unsigned int index)
+static void write_verbs(const struct device *device, unsigned int index)
 {
     char path[PATH];
 
@@ -149,14 +149,14 @@ void uro_tree_device(struct uro_tree *tree, const struct uro_device_config *conf
 {
     const struct device device = { tree, config };
 
-    say(&device, "node_type", "1: CA");
-    say_guid(&device, "node_guid");
-    say_guid(&device, "sys_image_guid");
-    say(&device, "fw_ver", URO_VERSION);
-    say(&device, "hca_type", "uroce");
-    say(&device, "device/numa_node", "-1");
-    say_cpus(&device);
-    say_interfaces(&device);
-    say_port(&device);
-    say_verbs(&device, index);
+    write_file(&device, "node_type", "1: CA");
+    write_guid(&device, "node_guid");
+    write_guid(&device, "sys_image_guid");
+    write_file(&device, "fw_ver", URO_VERSION);
+    write_file(&device, "hca_type", "uroce");
+    write_file(&device, "device/numa_node", "-1");
+    write_cpus(&device);
+    write_interfaces(&device);
+    write_port(&device);
+    write_verbs(&device, index);
 }

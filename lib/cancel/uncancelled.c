@@ -59,12 +59,13 @@ STRAIGHT(ssize_t, sendmsg, (int fd, const struct msghdr *from, int flags), SYS_s
 STRAIGHT(int, sendmmsg, (int fd, struct mmsghdr *from, unsigned count, int flags), SYS_sendmmsg, fd,
          from, count, flags)
 STRAIGHT(int, close, (int fd), SYS_close, fd)
-STRAIGHT(int, epoll_wait, (int fd, struct epoll_event *to, int room, int ms), SYS_epoll_pwait, fd,
-         to, room, ms, NULL, 0L)
+STRAIGHT(int, epoll_wait, (int fd, struct epoll_event *to, int max, int ms), SYS_epoll_pwait, fd,
+         to, max, ms, NULL, 0L)
 
 static_assert(sizeof(long) == sizeof(off64_t), "the kernel takes an offset as one argument");
-STRAIGHT(ssize_t, preadv64v2, (int fd, const struct iovec *to, int count, off64_t at, int flags),
-         SYS_preadv2, fd, to, count, at, 0L, flags)
+STRAIGHT(ssize_t, preadv64v2,
+         (int fd, const struct iovec *to, int count, off64_t offset, int flags), SYS_preadv2, fd,
+         to, count, offset, 0L, flags)
 
 int __wrap_poll(struct pollfd *fds, nfds_t count, int ms);
 
@@ -198,20 +199,20 @@ int __wrap_fprintf(FILE *to, const char *format, ...)
         return call;                                                                               \
     }
 
-FORTIFIED(ssize_t, read, (int fd, void *to, size_t size, size_t room), size <= room,
+FORTIFIED(ssize_t, read, (int fd, void *to, size_t size, size_t limit), size <= limit,
           __wrap_read(fd, to, size))
-FORTIFIED(ssize_t, recv, (int fd, void *to, size_t size, size_t room, int flags), size <= room,
+FORTIFIED(ssize_t, recv, (int fd, void *to, size_t size, size_t limit, int flags), size <= limit,
           __wrap_recv(fd, to, size, flags))
-FORTIFIED(int, poll, (struct pollfd * fds, nfds_t count, int ms, size_t room),
-          count <= room / sizeof *fds, __wrap_poll(fds, count, ms))
+FORTIFIED(int, poll, (struct pollfd * fds, nfds_t count, int ms, size_t limit),
+          count <= limit / sizeof *fds, __wrap_poll(fds, count, ms))
 FORTIFIED(int, ppoll,
           (struct pollfd * fds, nfds_t count, const struct timespec *left, const sigset_t *mask,
-           size_t room),
-          count <= room / sizeof *fds, __wrap_ppoll(fds, count, left, mask))
-FORTIFIED(char *, fgets, (char *to, size_t room, int size, FILE *from), (size_t)size <= room,
+           size_t limit),
+          count <= limit / sizeof *fds, __wrap_ppoll(fds, count, left, mask))
+FORTIFIED(char *, fgets, (char *to, size_t limit, int size, FILE *from), (size_t)size <= limit,
           __wrap_fgets(to, size, from))
-FORTIFIED(char *, realpath, (const char *path, char *to, size_t room),
-          to == NULL || room >= PATH_MAX, __wrap_realpath(path, to))
+FORTIFIED(char *, realpath, (const char *path, char *to, size_t limit),
+          to == NULL || limit >= PATH_MAX, __wrap_realpath(path, to))
 
 int __wrap___fprintf_chk(FILE *to, int level, const char *format, ...) URO_PRINTF(3);
 

@@ -281,7 +281,7 @@ static const char *file_problem(int fd)
 static void read_file(struct uro_config *config, const char *path)
 {
     struct reader reader = { .config = config, .path = path };
-    char room[192];
+    char buffer[192];
 
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     const char *wrong = NULL;
@@ -290,7 +290,7 @@ static void read_file(struct uro_config *config, const char *path)
     else
         wrong = file_problem(fd);
     if (wrong == NULL)
-        wrong = uro_config_check_path(path, room, sizeof room);
+        wrong = uro_config_check_path(path, buffer, sizeof buffer);
     if (wrong == NULL && (reader.file = fdopen(fd, "r")) == NULL)
         wrong = strerror(errno);
     if (wrong != NULL) {

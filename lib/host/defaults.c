@@ -35,15 +35,15 @@ bool uro_defaults_interface(const struct uro_device_config *config, char name[st
 }
 
 /* Asks the kernel about an interface: SIOCGIFMTU, SIOCGIFHWADDR. Returns false on failure. */
-static bool request(const char *interface, unsigned long code, struct ifreq *answer)
+static bool request(const char *interface, unsigned long code, struct ifreq *reply)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0)
         return false;
-    memset(answer, 0, sizeof *answer);
-    (void)snprintf(answer->ifr_name, sizeof answer->ifr_name, "%s", interface);
-    bool good = ioctl(fd, code, answer) == 0;
+    memset(reply, 0, sizeof *reply);
+    (void)snprintf(reply->ifr_name, sizeof reply->ifr_name, "%s", interface);
+    bool good = ioctl(fd, code, reply) == 0;
     (void)close(fd);
     return good;
 }
@@ -51,10 +51,10 @@ static bool request(const char *interface, unsigned long code, struct ifreq *ans
 /* Returns the MTU of an interface, or 0. */
 static uint32_t interface_mtu(const char *interface)
 {
-    struct ifreq answer;
+    struct ifreq reply;
 
-    return request(interface, SIOCGIFMTU, &answer) && answer.ifr_mtu > 0 ? (uint32_t)answer.ifr_mtu
-                                                                         : 0;
+    return request(interface, SIOCGIFMTU, &reply) && reply.ifr_mtu > 0 ? (uint32_t)reply.ifr_mtu
+                                                                       : 0;
 }
 
 static bool is_zero(const struct uro_mac *mac)
@@ -131,7 +131,7 @@ static void read_addresses(struct uro_device_config *config, const char *interfa
 static void fill_from_interface(struct uro_entry *entry, const char *interface)
 {
     struct uro_device_config *config = &entry->config;
-    struct ifreq answer;
+    struct ifreq reply;
 
     if (if_nametoindex(interface) == 0) {
         uro_entry_refuse(entry, entry->where,
@@ -139,8 +139,8 @@ static void fill_from_interface(struct uro_entry *entry, const char *interface)
                          interface);
         return;
     }
-    if (is_zero(&config->mac) && request(interface, SIOCGIFHWADDR, &answer))
-        memcpy(config->mac.octets, answer.ifr_hwaddr.sa_data, sizeof config->mac.octets);
+    if (is_zero(&config->mac) && request(interface, SIOCGIFHWADDR, &reply))
+        memcpy(config->mac.octets, reply.ifr_hwaddr.sa_data, sizeof config->mac.octets);
     if (config->mtu == 0)
         config->mtu = interface_mtu(interface);
     if (config->gid_count == 1)

@@ -80,11 +80,11 @@ static bool parse_number(const char *text, uint64_t *number)
     return errno == 0 && *end == '\0' && end > text + (hex ? 2 : 0);
 }
 
-/* Finds @text in the NULL-terminated @words. */
-static bool find_word(const char *text, const char *const *words, uint32_t *index)
+/* Finds @text in the NULL-terminated @choices. */
+static bool find_choice(const char *text, const char *const *choices, uint32_t *index)
 {
-    for (uint32_t i = 0; words[i] != NULL; i++) {
-        if (strcmp(text, words[i]) == 0) {
+    for (uint32_t i = 0; choices[i] != NULL; i++) {
+        if (strcmp(text, choices[i]) == 0) {
             *index = i;
             return true;
         }
@@ -286,10 +286,10 @@ static const char *set_window(struct uro_device_config *config, const char *valu
 
 static const char *set_retry_7(struct uro_device_config *config, const char *value)
 {
-    static const char *const words[] = { "seven", "forever", NULL };
+    static const char *const choices[] = { "seven", "forever", NULL };
     uint32_t index;
 
-    if (!find_word(value, words, &index))
+    if (!find_choice(value, choices, &index))
         return "must be forever or seven";
     config->retry_7_forever = index == 1;
     return NULL;
@@ -297,13 +297,13 @@ static const char *set_retry_7(struct uro_device_config *config, const char *val
 
 static const char *set_progress(struct uro_device_config *config, const char *value)
 {
-    static const char *const words[] = { [URO_PROGRESS_HYBRID] = "hybrid",
-                                         [URO_PROGRESS_THREAD] = "thread",
-                                         [URO_PROGRESS_CALLER] = "caller",
-                                         NULL };
+    static const char *const choices[] = { [URO_PROGRESS_HYBRID] = "hybrid",
+                                           [URO_PROGRESS_THREAD] = "thread",
+                                           [URO_PROGRESS_CALLER] = "caller",
+                                           NULL };
     uint32_t index;
 
-    if (!find_word(value, words, &index))
+    if (!find_choice(value, choices, &index))
         return "must be hybrid, thread or caller";
     config->progress = (enum uro_progress_mode)index;
     return NULL;
@@ -340,10 +340,10 @@ static const char *set_memory(struct uro_device_config *config, const char *valu
 
 static const char *set_yes(bool *out, const char *value)
 {
-    static const char *const words[] = { "no", "yes", "0", "1", NULL };
+    static const char *const choices[] = { "no", "yes", "0", "1", NULL };
     uint32_t index;
 
-    if (!find_word(value, words, &index))
+    if (!find_choice(value, choices, &index))
         return "must be yes or no";
     *out = index % 2 == 1;
     return NULL;

@@ -121,9 +121,9 @@ static uint32_t capture_local(struct uro_device *device, uro_time now)
 /* Returns whether the link has been full for so long that frames are dropped. A stopped peer leaves
  * its link full for ever. With dropped frames, timers run, and queue pairs fail as on any other
  * link. */
-static bool is_stuck(struct uro_device *device, uint32_t room, uro_time now)
+static bool is_stuck(struct uro_device *device, uint32_t free_slots, uro_time now)
 {
-    if (room > 0)
+    if (free_slots > 0)
         device->full_since = 0;
     else if (device->full_since == 0)
         device->full_since = now;
@@ -162,20 +162,20 @@ static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *loca
     uint32_t sent = 0;
 
     for (uint32_t burst = 0; burst < URO_OUTPUT_BURSTS; burst++) {
-        uint32_t room = uro_port_room(device->port);
-        bool stuck = is_stuck(device, room, now);
+        uint32_t free_slots = uro_port_room(device->port);
+        bool stuck = is_stuck(device, free_slots, now);
         if (stuck)
-            room = URO_PORT_BURST;
-        if (room == 0 && !has_local_frames(device))
+            free_slots = URO_PORT_BURST;
+        if (free_slots == 0 && !has_local_frames(device))
             break;
-        uint32_t count = uro_engine_output(device->engine, device->tx, room, now);
+        uint32_t count = uro_engine_output(device->engine, device->tx, free_slots, now);
         transmit_burst(device, count, stuck, now);
         if (!uro_engine_acknowledges(device->engine))
             uro_engine_deliver(device->engine);
         sent += count;
         uint32_t kept = capture_local(device, now);
         *local += kept;
-        if (count < room && kept == 0)
+        if (count < free_slots && kept == 0)
             break;
     }
     return sent;

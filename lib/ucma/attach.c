@@ -36,7 +36,7 @@ static int open_device(int flags)
     return -1;
 }
 
-static int answer_open(const char *path, int flags, ...)
+static int hook_open(const char *path, int flags, ...)
 {
     mode_t mode = 0;
 
@@ -51,7 +51,7 @@ static int answer_open(const char *path, int flags, ...)
     return open(path, flags, mode);
 }
 
-static ssize_t answer_write(int fd, const void *octets, size_t size)
+static ssize_t hook_write(int fd, const void *octets, size_t size)
 {
     struct uro_channel *channel = uro_channel_get(fd);
 
@@ -64,7 +64,7 @@ static ssize_t answer_write(int fd, const void *octets, size_t size)
 
 /* Describes a character device. If the kernel has rdma_cm, it is the kernel's, since librdmacm
  * compares its number with the kernel's. */
-static int answer_fstat(int fd, struct stat *stat_of)
+static int hook_fstat(int fd, struct stat *stat_of)
 {
     struct uro_channel *channel = uro_channel_get(fd);
 
@@ -79,14 +79,14 @@ static int answer_fstat(int fd, struct stat *stat_of)
 }
 
 /* The form of C libraries before 2.33. */
-static int answer_fxstat(int version, int fd, struct stat *stat_of)
+static int hook_fxstat(int version, int fd, struct stat *stat_of)
 {
     (void)version;
-    return answer_fstat(fd, stat_of);
+    return hook_fstat(fd, stat_of);
 }
 
 /* Closes a channel. Its remaining identifiers are destroyed, as when a descriptor is closed. */
-static int answer_close(int fd)
+static int hook_close(int fd)
 {
     struct uro_channel *channel = uro_channel_forget(fd);
 
@@ -113,7 +113,7 @@ static bool means_itself(const struct ibv_ah_attr *attr)
     return !attr->is_global && attr->dlid == 0 && attr->port_num == URO_PORT;
 }
 
-static struct ibv_ah *answer_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+static struct ibv_ah *hook_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
     struct ibv_ah_attr own = *attr;
 
@@ -126,7 +126,7 @@ static struct ibv_ah *answer_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 }
 
 /* Opens a device. librdmacm does so once, and goes on using the context in a forked child. */
-static struct ibv_context *answer_open_device(struct ibv_device *device)
+static struct ibv_context *hook_open_device(struct ibv_device *device)
 {
     struct ibv_context *context = ibv_open_device(device);
 
@@ -135,7 +135,7 @@ static struct ibv_context *answer_open_device(struct ibv_device *device)
     return context;
 }
 
-static struct ibv_pd *answer_alloc_pd(struct ibv_context *context)
+static struct ibv_pd *hook_alloc_pd(struct ibv_context *context)
 {
     struct ibv_pd *pd = ibv_alloc_pd(context);
 
@@ -151,20 +151,20 @@ typedef void function(void);
 static int lead(const void *caller)
 {
     const struct uro_plt_hook changes[] = {
-        { { "open", "open64" }, (function *)answer_open },
-        { { "write" }, (function *)answer_write },
-        { { "close" }, (function *)answer_close },
+        { { "open", "open64" }, (function *)hook_open },
+        { { "write" }, (function *)hook_write },
+        { { "close" }, (function *)hook_close },
     };
     const struct uro_plt_hook stat_now[] = {
-        { { "fstat", "fstat64" }, (function *)answer_fstat },
+        { { "fstat", "fstat64" }, (function *)hook_fstat },
     };
     const struct uro_plt_hook stat_before[] = {
-        { { "__fxstat", "__fxstat64" }, (function *)answer_fxstat },
+        { { "__fxstat", "__fxstat64" }, (function *)hook_fxstat },
     };
     const struct uro_plt_hook verbs[] = {
-        { { "ibv_create_ah" }, (function *)answer_create_ah },
-        { { "ibv_open_device" }, (function *)answer_open_device },
-        { { "ibv_alloc_pd" }, (function *)answer_alloc_pd },
+        { { "ibv_create_ah" }, (function *)hook_create_ah },
+        { { "ibv_open_device" }, (function *)hook_open_device },
+        { { "ibv_alloc_pd" }, (function *)hook_alloc_pd },
     };
     int error = uro_plt_hook_install(caller, stat_now, 1);
 
@@ -210,15 +210,15 @@ static void watch_forks(void)
 static void complain(const char *library, int error)
 {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-    static bool said;
+    static bool reported;
 
     (void)pthread_mutex_lock(&once);
-    if (!said)
+    if (!reported)
         fprintf(stderr,
                 "uroce: cannot redirect the calls of %s to uroce (%s), so rdma_cm does not work in "
                 "this process\n",
                 library, strerror(-error));
-    said = true;
+    reported = true;
     (void)pthread_mutex_unlock(&once);
 }
 

@@ -55,8 +55,8 @@ static int check(const struct uro_id *id, const struct uro_sock *source, uint16_
 {
     struct uro_list *list = bucket(port);
 
-    for (struct uro_link *at = list->head.next; at != &list->head; at = at->next) {
-        const struct uro_id *other = URO_CONTAINER_OF(at, struct uro_id, port_link);
+    for (struct uro_link *link = list->head.next; link != &list->head; link = link->next) {
+        const struct uro_id *other = URO_CONTAINER_OF(link, struct uro_id, port_link);
         if (other == id || other->port_space != id->port_space ||
             uro_sock_port(&other->source) != port)
             continue;

@@ -157,8 +157,8 @@ static void recount(void *argument)
     uro_channel_lock();
     while (unannounce(channel))
         ;
-    for (const struct uro_link *at = channel->events.head.next; at != &channel->events.head;
-         at = at->next)
+    for (const struct uro_link *link = channel->events.head.next; link != &channel->events.head;
+         link = link->next)
         announce(channel);
     uro_channel_unlock();
     uro_channel_put(channel);
@@ -200,15 +200,16 @@ void uro_channel_withdraw(struct uro_id *id, const struct uro_mcast *mcast, stru
     struct uro_link *next;
 
     uro_channel_lock();
-    for (struct uro_link *at = channel->events.head.next; at != &channel->events.head; at = next) {
-        next = at->next;
-        struct uro_channel_event *event = event_of(at);
+    for (struct uro_link *link = channel->events.head.next; link != &channel->events.head;
+         link = next) {
+        next = link->next;
+        struct uro_channel_event *event = event_of(link);
         bool about = event->id == id && (mcast == NULL || event->mcast == mcast);
         if (!about && event->made != id)
             continue;
-        uro_list_remove(at);
+        uro_list_remove(link);
         (void)unannounce(channel);
-        uro_list_append(taken, at);
+        uro_list_append(taken, link);
     }
     uro_channel_unlock();
 }
@@ -228,16 +229,16 @@ void uro_channel_move(struct uro_id *id, struct uro_channel *to)
     if (from == to) /* the loop below would not end */
         return;
     uro_channel_lock();
-    for (struct uro_link *at = from->events.head.next; at != &from->events.head; at = next) {
-        next = at->next;
-        if (event_of(at)->id != id)
+    for (struct uro_link *link = from->events.head.next; link != &from->events.head; link = next) {
+        next = link->next;
+        if (event_of(link)->id != id)
             continue;
-        uro_list_remove(at);
+        uro_list_remove(link);
         (void)unannounce(from);
-        uro_list_append(&to->events, at);
+        uro_list_append(&to->events, link);
         announce(to);
-        if (event_of(at)->made != NULL)
-            change_channel(event_of(at)->made, to);
+        if (event_of(link)->made != NULL)
+            change_channel(event_of(link)->made, to);
     }
     change_channel(id, to);
     uro_channel_unlock();

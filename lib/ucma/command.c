@@ -25,11 +25,11 @@ void uro_command_unlock(void)
     (void)pthread_mutex_unlock(&commands);
 }
 
-int uro_reply(const struct uro_reply *reply, const void *answer, size_t size, size_t least)
+int uro_reply(const struct uro_reply *reply, const void *response, size_t size, size_t least)
 {
     if (reply->size < least)
         return -ENOSPC;
-    memcpy((void *)(uintptr_t)reply->address, answer, reply->size < size ? reply->size : size);
+    memcpy((void *)(uintptr_t)reply->address, response, reply->size < size ? reply->size : size);
     return 0;
 }
 
@@ -124,8 +124,8 @@ static const struct row {
     size_t whole;
     bool waits; /* the handler takes the commands lock itself */
 } rows[] = {
-#define ROW(name, what, fields)                                                                    \
-    [RDMA_USER_CM_CMD_##name] = { what, sizeof(fields), sizeof(fields), false }
+#define ROW(name, handle, fields)                                                                  \
+    [RDMA_USER_CM_CMD_##name] = { handle, sizeof(fields), sizeof(fields), false }
     ROW(CREATE_ID, create, struct rdma_ucm_create_id),
     ROW(DESTROY_ID, destroy, struct rdma_ucm_destroy_id),
     ROW(BIND_IP, uro_bind_ip, struct rdma_ucm_bind_ip),

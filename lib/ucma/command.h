@@ -29,7 +29,7 @@ struct uro_reply {
 
 /* Writes the part of the reply that fits. Returns 0, or -ENOSPC if the first @least bytes do not
  * fit. */
-URO_NODISCARD int uro_reply(const struct uro_reply *reply, const void *answer, size_t size,
+URO_NODISCARD int uro_reply(const struct uro_reply *reply, const void *response, size_t size,
                             size_t least);
 
 /* Handles a command. @in: the whole command. Returns 0 or -errno. */

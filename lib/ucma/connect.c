@@ -154,7 +154,7 @@ int uro_connect_start(struct uro_channel *channel, const void *command, uint32_t
 /* ---- both sides ---------------------------------------------------------------------------- */
 
 /* Accepts a request if the command has parameters, otherwise a response. */
-static int answer(struct uro_id *id, const struct rdma_ucm_accept *in)
+static int accept_either(struct uro_id *id, const struct rdma_ucm_accept *in)
 {
     struct uro_conn_param param = read_param(id, &in->conn_param);
     uint64_t before = id->uid;
@@ -182,7 +182,7 @@ int uro_connect_accept(struct uro_channel *channel, const void *command, uint32_
     if (error != 0)
         return error;
     uro_id_lock(id);
-    error = answer(id, in);
+    error = accept_either(id, in);
     uro_id_unlock(id);
     return error;
 }
@@ -225,7 +225,7 @@ int uro_connect_disconnect(struct uro_channel *channel, const void *command, uin
     return error;
 }
 
-static int hear(struct uro_id *id, uint32_t event)
+static int establish_early(struct uro_id *id, uint32_t event)
 {
     if (id->conn == NULL || event != IBV_EVENT_COMM_EST)
         return -EINVAL;
@@ -245,7 +245,7 @@ int uro_connect_notify(struct uro_channel *channel, const void *command, uint32_
     if (error != 0)
         return error;
     uro_id_lock(id);
-    error = hear(id, in->event);
+    error = establish_early(id, in->event);
     uro_id_unlock(id);
     return error;
 }

@@ -11,7 +11,7 @@
 
 #define ANY_QPN 0xffffffu
 
-static int tell(struct uro_mcast *mcast, const struct uro_gid *group)
+static int raise_joined(struct uro_mcast *mcast, const struct uro_gid *group)
 {
     struct uro_id *id = mcast->id;
     struct rdma_ucm_event_resp event = { .event = URO_CM_EVENT_MULTICAST_JOIN };
@@ -39,7 +39,7 @@ static int join(struct uro_id *id, const struct uro_sock *group, const struct ur
     const struct rdma_ucm_create_id_resp out = { .id = mcast->number };
     int error = uro_reply(reply, &out, sizeof out, sizeof out);
     if (error == 0)
-        error = tell(mcast, &gid);
+        error = raise_joined(mcast, &gid);
     if (error != 0)
         uro_id_mcast_drop(mcast);
     return error;

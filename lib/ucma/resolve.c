@@ -92,7 +92,7 @@ static int have_port(struct uro_id *id, const struct uro_sock *source, const str
     return uro_bind_to(id, &from);
 }
 
-static int ask(struct uro_id *id, uint32_t timeout_ms)
+static int resolve_start(struct uro_id *id, uint32_t timeout_ms)
 {
     const struct uro_gid own = uro_id_local(id);
     uro_time now;
@@ -135,7 +135,7 @@ static int resolve(struct uro_id *id, const struct uro_sock *source, struct uro_
     uro_sock_set_gid(&id->source, &own);
     if (uro_sock_scope(dest) != 0)
         id->source.v6.sin6_scope_id = dest->v6.sin6_scope_id;
-    return ask(id, timeout_ms);
+    return resolve_start(id, timeout_ms);
 }
 
 int uro_resolve_ip(struct uro_channel *channel, const void *command, uint32_t reply_size)

@@ -18,7 +18,7 @@ static int key_refusal(const struct uro_key *key, const struct ibv_pd *pd, bool 
 
 /* Finds the memory of the element. Returns 0 or an error number. */
 static int locate(struct uro_shard *shard, const struct ibv_pd *pd, const struct ibv_sge *element,
-                  bool write, const uint8_t **at)
+                  bool write, const uint8_t **memory)
 {
     const struct uro_key *key = uro_key_find(shard, element->lkey);
     int error = key_refusal(key, pd, write);
@@ -28,7 +28,7 @@ static int locate(struct uro_shard *shard, const struct ibv_pd *pd, const struct
     uint64_t offset = element->addr - key->base;
     if (element->addr < key->base || offset > key->length || element->length > key->length - offset)
         return EFAULT;
-    *at = (const uint8_t *)((uintptr_t)key->memory + (uintptr_t)offset);
+    *memory = (const uint8_t *)((uintptr_t)key->memory + (uintptr_t)offset);
     return 0;
 }
 
@@ -38,7 +38,7 @@ int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint3
 {
     struct uro_device *device = uro_ibv_host(pd->context);
     bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
-    const uint8_t *at = NULL;
+    const uint8_t *memory = NULL;
     int error = 0;
 
     if (uro_object_dead(&uro_ibv_pd(pd)->object))
@@ -51,11 +51,11 @@ int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint3
         return ENOENT; /* no memory can be registered */
     for (uint32_t i = 0; i < count && error == 0; i++) {
         uro_device_lock(device);
-        error = locate(uro_device_shard(device), pd, &list[i], write, &at);
+        error = locate(uro_device_shard(device), pd, &list[i], write, &memory);
         uro_device_unlock(device);
         /* The lock is not held, since pages may come from a disk. */
         if (error == 0 && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT &&
-            !uro_memory_usable(at, list[i].length, write))
+            !uro_memory_usable(memory, list[i].length, write))
             error = errno;
     }
     return error;

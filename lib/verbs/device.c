@@ -70,9 +70,9 @@ static struct uro_ibv_device *list(struct uro_device *host)
  * them. */
 static void renew_locks(struct uro_ibv_device *device)
 {
-    for (struct uro_link *at = device->contexts.head.next; at != &device->contexts.head;
-         at = at->next)
-        (void)pthread_mutex_init(&URO_CONTAINER_OF(at, struct uro_ibv_context, link)->lock, NULL);
+    for (struct uro_link *link = device->contexts.head.next; link != &device->contexts.head;
+         link = link->next)
+        (void)pthread_mutex_init(&URO_CONTAINER_OF(link, struct uro_ibv_context, link)->lock, NULL);
 }
 
 /* Attaches the device to its replacement @host. Kept contexts are reset. The other contexts stay

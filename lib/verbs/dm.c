@@ -145,8 +145,9 @@ static struct uro_ibv_dm *find_origin(struct ibv_context *context, uint32_t hand
     struct uro_ibv_dm *found = NULL;
 
     uro_ibv_dms_lock();
-    for (struct uro_link *at = all.head.next; at != &all.head && found == NULL; at = at->next) {
-        struct uro_ibv_dm *origin = URO_CONTAINER_OF(at, struct uro_ibv_dm, link);
+    for (struct uro_link *link = all.head.next; link != &all.head && found == NULL;
+         link = link->next) {
+        struct uro_ibv_dm *origin = URO_CONTAINER_OF(link, struct uro_ibv_dm, link);
         if (origin->ibv.handle == handle && origin->inode == inode &&
             !uro_object_dead(&origin->object)) {
             found = origin;
@@ -220,8 +221,8 @@ void ibv_unimport_dm(struct ibv_dm *ibv)
 void uro_ibv_dm_leave(uint32_t handle)
 {
     uro_ibv_dms_lock();
-    for (struct uro_link *at = all.head.next; at != &all.head; at = at->next) {
-        struct uro_ibv_dm *origin = URO_CONTAINER_OF(at, struct uro_ibv_dm, link);
+    for (struct uro_link *link = all.head.next; link != &all.head; link = link->next) {
+        struct uro_ibv_dm *origin = URO_CONTAINER_OF(link, struct uro_ibv_dm, link);
         if (origin->ibv.handle == handle)
             atomic_fetch_sub(&origin->users, 1);
     }

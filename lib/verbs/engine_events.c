@@ -11,8 +11,8 @@ static void qp_event(const struct uro_ibv_shared_qp *shared, enum uro_event_kind
 {
     const struct uro_link *head = &shared->handles.head;
 
-    for (struct uro_link *at = head->next; at != head; at = at->next) {
-        struct uro_ibv_qp *qp = URO_CONTAINER_OF(at, struct uro_ibv_qp, handle);
+    for (struct uro_link *link = head->next; link != head; link = link->next) {
+        struct uro_ibv_qp *qp = URO_CONTAINER_OF(link, struct uro_ibv_qp, handle);
         uro_events_put(&qp->events[kind - URO_EVENT_QP_FATAL]);
     }
 }
@@ -64,8 +64,9 @@ static void port_event(struct uro_device *device, enum uro_port_event event)
     if (ibv == NULL)
         return;
     uro_ibv_contexts_lock();
-    for (struct uro_link *at = ibv->contexts.head.next; at != &ibv->contexts.head; at = at->next) {
-        struct uro_ibv_context *context = URO_CONTAINER_OF(at, struct uro_ibv_context, link);
+    for (struct uro_link *link = ibv->contexts.head.next; link != &ibv->contexts.head;
+         link = link->next) {
+        struct uro_ibv_context *context = URO_CONTAINER_OF(link, struct uro_ibv_context, link);
         uro_events_put(node_of(context, event));
     }
     uro_ibv_contexts_unlock();

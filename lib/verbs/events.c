@@ -88,9 +88,9 @@ static void recount(void *argument)
     pthread_mutex_lock(&queue->lock);
     while (uncount(queue->fd))
         ;
-    for (const struct uro_link *at = queue->nodes.head.next; at != &queue->nodes.head;
-         at = at->next)
-        waiting += URO_CONTAINER_OF(at, struct uro_event_node, link)->waiting;
+    for (const struct uro_link *link = queue->nodes.head.next; link != &queue->nodes.head;
+         link = link->next)
+        waiting += URO_CONTAINER_OF(link, struct uro_event_node, link)->waiting;
     ssize_t written = waiting > 0 ? write(queue->fd, &waiting, sizeof waiting) : 0;
     (void)written;
     pthread_mutex_unlock(&queue->lock);

@@ -16,9 +16,9 @@ static bool has_context(struct uro_ibv_device *device, uint64_t inode)
     bool found = false;
 
     uro_ibv_contexts_lock();
-    for (struct uro_link *at = device->contexts.head.next; at != &device->contexts.head;
-         at = at->next)
-        found |= URO_CONTAINER_OF(at, struct uro_ibv_context, link)->inode == inode;
+    for (struct uro_link *link = device->contexts.head.next; link != &device->contexts.head;
+         link = link->next)
+        found |= URO_CONTAINER_OF(link, struct uro_ibv_context, link)->inode == inode;
     uro_ibv_contexts_unlock();
     return found;
 }

@@ -69,11 +69,11 @@ int uro_ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t 
 /* Detaches the queue pair. Engine lock held. */
 static void detach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership)
 {
-    struct uro_ibv_membership **at = &qp->memberships;
+    struct uro_ibv_membership **link = &qp->memberships;
 
-    while (*at != membership)
-        at = &(*at)->next;
-    *at = membership->next;
+    while (*link != membership)
+        link = &(*link)->next;
+    *link = membership->next;
     if (uro_mcast_detach(qp->shard, &membership->core))
         uro_engine_leave(uro_device_engine(qp->object.device), &membership->core.group,
                          uro_device_now());

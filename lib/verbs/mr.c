@@ -19,7 +19,7 @@
 
 /* The arguments of a registration. */
 struct range {
-    void *at;
+    void *start;
     size_t length;
     uint64_t iova;
     unsigned access;
@@ -44,12 +44,12 @@ static int refusal(const struct range *range)
 
     if (error != 0)
         return error;
-    if (range->length > UINTPTR_MAX - (uintptr_t)range->at ||
+    if (range->length > UINTPTR_MAX - (uintptr_t)range->start ||
         range->length > UINT64_MAX - range->iova)
         return EINVAL;
     if (range->access & URO_ACCESS_ON_DEMAND)
         return 0; /* checked when it is used */
-    if (!uro_memory_usable(range->at, range->length, range->access & URO_ACCESS_LOCAL_WRITE))
+    if (!uro_memory_usable(range->start, range->length, range->access & URO_ACCESS_LOCAL_WRITE))
         return errno;
     return 0;
 }
@@ -60,7 +60,7 @@ static void describe(struct uro_key *key, const struct range *range, const struc
     key->access = range->access & ACCESS_KNOWN;
     key->base = range->access & URO_ACCESS_ZERO_BASED ? 0 : range->iova;
     key->length = range->length;
-    key->memory = range->at;
+    key->memory = range->start;
     key->reachable = range->access & URO_ACCESS_ON_DEMAND ? uro_memory_usable : NULL;
 }
 
@@ -178,7 +178,7 @@ static struct ibv_mr *register_range(struct ibv_pd *pd, const struct range *rang
         return NULL;
     }
     describe(&key, range, pd);
-    return uro_ibv_mr_register(pd, &key, range->at);
+    return uro_ibv_mr_register(pd, &key, range->start);
 }
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -195,7 +195,7 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                                 unsigned int access)
 {
-    const struct range range = { .at = addr, .length = length, .iova = iova, .access = access };
+    const struct range range = { .start = addr, .length = length, .iova = iova, .access = access };
 
     return register_range(pd, &range);
 }
@@ -268,7 +268,7 @@ static struct range changed(const struct uro_ibv_mr *mr, int flags, void *addr, 
 {
     const struct uro_key *key = &mr->key;
     bool offsets = key->access & URO_ACCESS_ZERO_BASED;
-    struct range range = { .at = key->memory,
+    struct range range = { .start = key->memory,
                            .length = key->length,
                            .iova = offsets ? (uintptr_t)key->memory : key->base,
                            .access = key->access };
@@ -355,7 +355,7 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
     atomic_fetch_add(&uro_ibv_pd(after)->users, 1);
     atomic_fetch_sub(&uro_ibv_pd(before)->users, 1);
     ibv->pd = after;
-    ibv->addr = range.at;
+    ibv->addr = range.start;
     show(mr);
     return 0;
 }

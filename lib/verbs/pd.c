@@ -41,8 +41,8 @@ void uro_ibv_keep_pd(struct ibv_pd *pd)
 
 void uro_ibv_reset_pds(void)
 {
-    for (struct uro_link *at = all.head.next; at != &all.head; at = at->next) {
-        struct uro_ibv_pd *pd = URO_CONTAINER_OF(at, struct uro_ibv_pd, link);
+    for (struct uro_link *link = all.head.next; link != &all.head; link = link->next) {
+        struct uro_ibv_pd *pd = URO_CONTAINER_OF(link, struct uro_ibv_pd, link);
         struct uro_ibv_context *context = uro_ibv_context(pd->ibv.context);
         if (!pd->kept || !uro_object_dead(&pd->object) || uro_device_dead(context->device))
             continue;
@@ -93,8 +93,8 @@ static bool exists(struct ibv_context *context, uint32_t number)
     bool found = false;
 
     uro_ibv_pds_lock();
-    for (struct uro_link *at = all.head.next; at != &all.head; at = at->next) {
-        struct uro_ibv_pd *pd = URO_CONTAINER_OF(at, struct uro_ibv_pd, link);
+    for (struct uro_link *link = all.head.next; link != &all.head; link = link->next) {
+        struct uro_ibv_pd *pd = URO_CONTAINER_OF(link, struct uro_ibv_pd, link);
         if (pd->ibv.handle == number && !uro_object_dead(&pd->object) &&
             uro_ibv_context(pd->ibv.context)->inode == inode)
             found = true;
@@ -126,8 +126,9 @@ static bool unlist(struct uro_ibv_pd *pd, bool everywhere)
     bool used = atomic_load(&pd->users) != 0;
 
     uro_ibv_pds_lock();
-    for (struct uro_link *at = all.head.next; everywhere && at != &all.head; at = at->next) {
-        struct uro_ibv_pd *other = URO_CONTAINER_OF(at, struct uro_ibv_pd, link);
+    for (struct uro_link *link = all.head.next; everywhere && link != &all.head;
+         link = link->next) {
+        struct uro_ibv_pd *other = URO_CONTAINER_OF(link, struct uro_ibv_pd, link);
         if (other->ibv.handle == pd->ibv.handle && atomic_load(&other->users) != 0)
             used = true;
     }

@@ -351,8 +351,8 @@ static struct uro_ibv_shared_qp *find_target(const struct uro_ibv_domain *domain
 {
     const struct uro_link *head = &domain->targets.head;
 
-    for (struct uro_link *at = head->next; at != head; at = at->next) {
-        struct uro_ibv_shared_qp *shared = URO_CONTAINER_OF(at, struct uro_ibv_shared_qp, link);
+    for (struct uro_link *link = head->next; link != head; link = link->next) {
+        struct uro_ibv_shared_qp *shared = URO_CONTAINER_OF(link, struct uro_ibv_shared_qp, link);
         if (uro_qp_number(shared->core) == number)
             return shared;
     }

@@ -30,8 +30,8 @@ void uro_ibv_xrcds_unlock(void)
 /* Finds the domain of the inode. Returns NULL if there is none. */
 static struct uro_ibv_domain *find(const struct uro_device *device, const struct stat *inode)
 {
-    for (struct uro_link *at = named.head.next; at != &named.head; at = at->next) {
-        struct uro_ibv_domain *domain = URO_CONTAINER_OF(at, struct uro_ibv_domain, link);
+    for (struct uro_link *link = named.head.next; link != &named.head; link = link->next) {
+        struct uro_ibv_domain *domain = URO_CONTAINER_OF(link, struct uro_ibv_domain, link);
         if (domain->device == device && domain->inode_device == inode->st_dev &&
             domain->inode_number == inode->st_ino)
             return domain;
