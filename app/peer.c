@@ -204,7 +204,7 @@ static bool has_name(const struct uro_script *script, const struct set *set)
 {
     for (uint32_t i = 0; i < script->name_count; i++)
         if (script->names[i].length == set->length &&
-            memcmp(script->names[i].at, set->name, set->length) == 0)
+            memcmp(script->names[i].start, set->name, set->length) == 0)
             return true;
     return false;
 }
@@ -305,7 +305,7 @@ static enum uro_play_result play_one(struct uro_peer_link *link, const struct se
         abort();
     if (!settings->quiet && !settings->tap)
         (void)printf("%s: %.*s\n", file->path, (int)file->script.title.length,
-                     file->script.title.length > 0 ? file->script.title.at : "");
+                     file->script.title.length > 0 ? file->script.title.start : "");
     const int error = uro_play_init(play, &file->script, config, uro_device_now());
     enum uro_play_result result = URO_PLAY_UNREACHED;
     if (error == 0) {
@@ -333,7 +333,7 @@ static int play_all(struct uro_peer_link *link, struct settings *settings, const
     config->engine = link->engine;
     config->mac = link->port->mac;
     config->port = settings->port;
-    config->tell = print_line;
+    config->print = print_line;
     config->user = settings;
     if (!uro_peer_link_wait(link, LINK_WAIT)) {
         (void)fprintf(stderr, "uroce peer: the link did not come up\n");

@@ -23,7 +23,7 @@ void uro_packet_init(struct uro_packet *packet, uint8_t opcode)
     packet->value[URO_FIELD_PAD] = UINT64_MAX; /* the actual number of pad octets */
 }
 
-static uint8_t *write_bth(const struct uro_packet *packet, uint8_t *at, uint32_t pad)
+static uint8_t *write_bth(const struct uro_packet *packet, uint8_t *pos, uint32_t pad)
 {
     const uint64_t *v = packet->value;
     const struct uro_bth bth = { .opcode = (uint8_t)v[URO_FIELD_OPCODE],
@@ -39,86 +39,87 @@ static uint8_t *write_bth(const struct uro_packet *packet, uint8_t *at, uint32_t
                                  .ack_req = v[URO_FIELD_ACKREQ] != 0,
                                  .psn = (uint32_t)v[URO_FIELD_PSN] };
 
-    uro_bth_encode(at, &bth);
-    at[AT_RESERVED6] = (uint8_t)(at[AT_RESERVED6] | v[URO_FIELD_RESV6]);
-    at[AT_RESERVED7] = (uint8_t)(at[AT_RESERVED7] | v[URO_FIELD_RESV7]);
-    return at + URO_BTH_LEN;
+    uro_bth_encode(pos, &bth);
+    pos[AT_RESERVED6] = (uint8_t)(pos[AT_RESERVED6] | v[URO_FIELD_RESV6]);
+    pos[AT_RESERVED7] = (uint8_t)(pos[AT_RESERVED7] | v[URO_FIELD_RESV7]);
+    return pos + URO_BTH_LEN;
 }
 
-static uint8_t *write_addresses(const struct uro_packet *packet, uint8_t *at)
+static uint8_t *write_addresses(const struct uro_packet *packet, uint8_t *pos)
 {
     const unsigned ext = packet->op->ext;
     const uint64_t *v = packet->value;
 
     if (ext & URO_EXT_XRCETH) {
-        uro_put_be32(at, (uint32_t)v[URO_FIELD_SRQN]);
-        at += URO_XRCETH_LEN;
+        uro_put_be32(pos, (uint32_t)v[URO_FIELD_SRQN]);
+        pos += URO_XRCETH_LEN;
     }
     if (ext & URO_EXT_DETH) {
-        uro_deth_encode(at, &(struct uro_deth){ .qkey = (uint32_t)v[URO_FIELD_QKEY],
-                                                .source_qpn = (uint32_t)v[URO_FIELD_SQPN] });
-        at += URO_DETH_LEN;
+        uro_deth_encode(pos, &(struct uro_deth){ .qkey = (uint32_t)v[URO_FIELD_QKEY],
+                                                 .source_qpn = (uint32_t)v[URO_FIELD_SQPN] });
+        pos += URO_DETH_LEN;
     }
     if (ext & URO_EXT_FETH) {
-        uro_feth_encode(at, &(struct uro_feth){ .placement = (uint8_t)v[URO_FIELD_PLACEMENT],
-                                                .selectivity = (uint8_t)v[URO_FIELD_SELECTIVITY] });
-        at += URO_FETH_LEN;
+        uro_feth_encode(pos,
+                        &(struct uro_feth){ .placement = (uint8_t)v[URO_FIELD_PLACEMENT],
+                                            .selectivity = (uint8_t)v[URO_FIELD_SELECTIVITY] });
+        pos += URO_FETH_LEN;
     }
     if (ext & URO_EXT_RETH) {
-        uro_reth_encode(at, &(struct uro_reth){ .va = v[URO_FIELD_VA],
-                                                .rkey = (uint32_t)v[URO_FIELD_RKEY],
-                                                .length = (uint32_t)v[URO_FIELD_DMALEN] });
-        at += URO_RETH_LEN;
+        uro_reth_encode(pos, &(struct uro_reth){ .va = v[URO_FIELD_VA],
+                                                 .rkey = (uint32_t)v[URO_FIELD_RKEY],
+                                                 .length = (uint32_t)v[URO_FIELD_DMALEN] });
+        pos += URO_RETH_LEN;
     }
-    return at;
+    return pos;
 }
 
-static uint8_t *write_ext(const struct uro_packet *packet, uint8_t *at)
+static uint8_t *write_ext(const struct uro_packet *packet, uint8_t *pos)
 {
     const unsigned ext = packet->op->ext;
     const uint64_t *v = packet->value;
     const uint32_t syndrome = (uint32_t)v[URO_FIELD_SYNDROME];
 
-    at = write_addresses(packet, at);
+    pos = write_addresses(packet, pos);
     if (ext & URO_EXT_ATOMIC) {
-        uro_atomic_eth_encode(at, &(struct uro_atomic_eth){ .va = v[URO_FIELD_VA],
-                                                            .rkey = (uint32_t)v[URO_FIELD_RKEY],
-                                                            .swap_add = v[URO_FIELD_SWAP],
-                                                            .compare = v[URO_FIELD_COMPARE] });
-        at += URO_ATOMIC_LEN;
+        uro_atomic_eth_encode(pos, &(struct uro_atomic_eth){ .va = v[URO_FIELD_VA],
+                                                             .rkey = (uint32_t)v[URO_FIELD_RKEY],
+                                                             .swap_add = v[URO_FIELD_SWAP],
+                                                             .compare = v[URO_FIELD_COMPARE] });
+        pos += URO_ATOMIC_LEN;
     }
     if (ext & URO_EXT_AETH) {
-        uro_aeth_encode(at, &(struct uro_aeth){ .kind = (enum uro_aeth_kind)(syndrome >> 5 & 3),
-                                                .value = (uint8_t)(syndrome & 31),
-                                                .msn = (uint32_t)v[URO_FIELD_MSN] });
-        at[0] = (uint8_t)syndrome; /* the reserved top bit, too */
-        at += URO_AETH_LEN;
+        uro_aeth_encode(pos, &(struct uro_aeth){ .kind = (enum uro_aeth_kind)(syndrome >> 5 & 3),
+                                                 .value = (uint8_t)(syndrome & 31),
+                                                 .msn = (uint32_t)v[URO_FIELD_MSN] });
+        pos[0] = (uint8_t)syndrome; /* the reserved top bit, too */
+        pos += URO_AETH_LEN;
     }
     if (ext & URO_EXT_ATOMIC_ACK) {
-        uro_put_be64(at, v[URO_FIELD_ORIGINAL]);
-        at += URO_ATOMIC_ACK_LEN;
+        uro_put_be64(pos, v[URO_FIELD_ORIGINAL]);
+        pos += URO_ATOMIC_ACK_LEN;
     }
     if (ext & URO_EXT_IMM) {
-        uro_put_be32(at, (uint32_t)v[URO_FIELD_IMM]);
-        at += URO_IMM_LEN;
+        uro_put_be32(pos, (uint32_t)v[URO_FIELD_IMM]);
+        pos += URO_IMM_LEN;
     }
     if (ext & URO_EXT_INV) {
-        uro_put_be32(at, (uint32_t)v[URO_FIELD_INV]);
-        at += URO_INV_LEN;
+        uro_put_be32(pos, (uint32_t)v[URO_FIELD_INV]);
+        pos += URO_INV_LEN;
     }
     if (ext & URO_EXT_CNP) {
-        memset(at, 0, URO_CNP_LEN);
-        at += URO_CNP_LEN;
+        memset(pos, 0, URO_CNP_LEN);
+        pos += URO_CNP_LEN;
     }
-    return at;
+    return pos;
 }
 
-static uint8_t *write_octets(const struct uro_packet *packet, uint8_t *at)
+static uint8_t *write_octets(const struct uro_packet *packet, uint8_t *pos)
 {
     for (uint32_t i = 0; i < packet->length; i++)
-        at[i] = packet->octets != NULL ? packet->octets[i]
-                                       : uro_packet_pattern(packet->value[URO_FIELD_FILL] + i);
-    return at + packet->length;
+        pos[i] = packet->octets != NULL ? packet->octets[i]
+                                        : uro_packet_pattern(packet->value[URO_FIELD_FILL] + i);
+    return pos + packet->length;
 }
 
 /* Writes the IP and UDP headers for @length octets after the UDP header. */
@@ -145,18 +146,18 @@ static void write_network(const struct uro_packet *packet, uint8_t *network, uin
     uro_udp_encode(network + uro_ip_put(network, &ip), &udp);
 }
 
-static uint8_t *write_icrc(const struct uro_packet *packet, const uint8_t *network, uint8_t *at)
+static uint8_t *write_icrc(const struct uro_packet *packet, const uint8_t *network, uint8_t *pos)
 {
     const bool v6 = !uro_gid_is_ipv4(&packet->to);
     const uint64_t icrc = packet->value[URO_FIELD_ICRC];
     const uint32_t least = (v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN + URO_BTH_LEN;
-    const uint32_t length = (uint32_t)(at - network);
+    const uint32_t length = (uint32_t)(pos - network);
 
     if (icrc == URO_PACKET_ICRC_NONE || length < least)
-        return at;
+        return pos;
     const uint32_t right = uro_icrc(network, v6, length);
-    uro_put_le32(at, icrc == URO_PACKET_ICRC_BAD ? right ^ 1 : right);
-    return at + URO_ICRC_LEN;
+    uro_put_le32(pos, icrc == URO_PACKET_ICRC_BAD ? right ^ 1 : right);
+    return pos + URO_ICRC_LEN;
 }
 
 uint32_t uro_packet_write(const struct uro_packet *packet, uint8_t out[static URO_PACKET_FRAME_MAX])
@@ -168,21 +169,21 @@ uint32_t uro_packet_write(const struct uro_packet *packet, uint8_t out[static UR
     const uint32_t pad = packet->op == NULL ? 0 : -packet->length & 3u;
     uint8_t *const network = out + uro_ether_put(out, &ether);
     uint8_t *const body = network + (v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN;
-    uint8_t *at = body;
+    uint8_t *pos = body;
 
     URO_ASSERT(packet->length <= URO_PACKET_OCTETS_MAX - 64);
     if (packet->op != NULL)
-        at = write_ext(packet, write_bth(packet, at, pad));
-    at = write_octets(packet, at);
-    memset(at, 0, pad);
-    at += pad;
+        pos = write_ext(packet, write_bth(packet, pos, pad));
+    pos = write_octets(packet, pos);
+    memset(pos, 0, pad);
+    pos += pad;
     const uint64_t cut = packet->value[URO_FIELD_CUT];
-    at -= cut < (uint64_t)(at - body) ? (ptrdiff_t)cut : at - body;
+    pos -= cut < (uint64_t)(pos - body) ? (ptrdiff_t)cut : pos - body;
     /* The ICRC covers the IP and UDP headers, whose lengths include the ICRC. */
     const bool summed = packet->value[URO_FIELD_ICRC] != URO_PACKET_ICRC_NONE &&
-                        at - body >= (ptrdiff_t)URO_BTH_LEN;
-    write_network(packet, network, (uint32_t)(at - body) + (summed ? URO_ICRC_LEN : 0));
-    return (uint32_t)(write_icrc(packet, network, at) - out);
+                        pos - body >= (ptrdiff_t)URO_BTH_LEN;
+    write_network(packet, network, (uint32_t)(pos - body) + (summed ? URO_ICRC_LEN : 0));
+    return (uint32_t)(write_icrc(packet, network, pos) - out);
 }
 
 static void read_bth(uint64_t *v, const struct uro_bth *bth)

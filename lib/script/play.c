@@ -47,7 +47,7 @@ static bool meets_rule(struct uro_play *play, const struct uro_play_frame *frame
             continue;
         rule->seen++;
         if (step->kind == URO_STEP_DROP && rule->seen == step->number) {
-            uro_play_say(play, "dropped");
+            uro_play_print(play, "dropped");
             return true;
         }
         if (step->kind == URO_STEP_ON && rule->seen <= step->number) {
@@ -71,7 +71,7 @@ static void keep(struct uro_play *play, struct uro_play_ring *ring, const struct
         return;
     }
     to->length = pkt->length;
-    to->at = play->now;
+    to->time = play->now;
     memcpy(to->octets, pkt->octets, pkt->length);
     const bool seen = ring == &play->packets ? meets_rule(play, to, frame->bth.psn)
                                              : (!uro_play_decode_message(to, &msg) ||
@@ -88,7 +88,7 @@ static void receive(struct uro_play *play, const struct uro_pkt *pkt, struct uro
 
     if (!running || !uro_gid_equal(&frame->ip.source, &play->config.peer))
         return;
-    uro_play_say_frame(play, "receive", pkt->octets, pkt->length);
+    uro_play_print_frame(play, "receive", pkt->octets, pkt->length);
     if (result != URO_FRAME_OK)
         uro_play_deviate(play, "the endpoint sent a wrong packet: %s",
                          uro_frame_result_text(result));
@@ -97,7 +97,7 @@ static void receive(struct uro_play *play, const struct uro_pkt *pkt, struct uro
     else if (frame->bth.dest_qpn == uro_play_get(play, URO_NAME_MYQPN))
         keep(play, &play->packets, pkt, frame);
     else
-        uro_play_say(play, "ignored: it is for another queue pair");
+        uro_play_print(play, "ignored: it is for another queue pair");
 }
 
 void uro_play_input(struct uro_play *play, const struct uro_pkt *pkts, uint32_t count, uro_time now)
@@ -123,7 +123,7 @@ void uro_play_input(struct uro_play *play, const struct uro_pkt *pkts, uint32_t 
 static bool expect(struct uro_play *play, const struct uro_script_step *step)
 {
     struct uro_play_ring *ring =
-        step->subject.what == URO_WHAT_MESSAGE ? &play->messages : &play->packets;
+        step->subject.kind == URO_SUBJECT_MESSAGE ? &play->messages : &play->packets;
     struct uro_cm_msg msg;
 
     play->due = play->step_began + (step->time != 0 ? step->time : EXPECT_WAIT);
@@ -135,11 +135,11 @@ static bool expect(struct uro_play *play, const struct uro_script_step *step)
             uro_play_pop(ring);
             return true;
         }
-        const uro_time took = frame->at > play->step_began ? frame->at - play->step_began : 0;
+        const uro_time took = frame->time > play->step_began ? frame->time - play->step_began : 0;
         if (took < step->after)
             uro_play_deviate(play, "%.*s: came too early, after %" PRIu64 " us",
-                             (int)step->text.length, step->text.at, took / 1000);
-        if (step->subject.what == URO_WHAT_MESSAGE && uro_play_decode_message(frame, &msg))
+                             (int)step->text.length, step->text.start, took / 1000);
+        if (step->subject.kind == URO_SUBJECT_MESSAGE && uro_play_decode_message(frame, &msg))
             uro_play_learn(play, &msg);
         uro_play_pop(ring);
         return true;
@@ -147,7 +147,7 @@ static bool expect(struct uro_play *play, const struct uro_script_step *step)
     if (play->now < play->due)
         return false;
     uro_play_deviate(play, "%.*s: no such packet came within %" PRIu64 " ms",
-                     (int)step->text.length, step->text.at,
+                     (int)step->text.length, step->text.start,
                      (play->due - play->step_began) / 1000000);
     return true;
 }
@@ -159,7 +159,7 @@ static bool nothing(struct uro_play *play, const struct uro_script_step *step)
         const struct uro_play_frame *frame = uro_play_at(&play->packets, 0);
         char text[URO_PLAY_TEXT_MAX];
         uro_play_frame_text(frame->octets, frame->length, text);
-        uro_play_deviate(play, "%.*s: came %s", (int)step->text.length, step->text.at, text);
+        uro_play_deviate(play, "%.*s: came %s", (int)step->text.length, step->text.start, text);
     }
     return play->deviated || play->now >= play->due;
 }
@@ -329,17 +329,17 @@ static void describe(const struct uro_play_frame *frame, struct uro_tx *tx)
     tx->spans[0] = (struct uro_span){ .data = frame->octets, .length = frame->length };
 }
 
-uint32_t uro_play_output(struct uro_play *play, struct uro_tx *tx, uint32_t room, uro_time now)
+uint32_t uro_play_output(struct uro_play *play, struct uro_tx *tx, uint32_t max, uro_time now)
 {
     play->now = now;
     for (; play->written > 0; play->written--)
         uro_play_pop(&play->out);
-    uint32_t count = uro_engine_output(play->config.engine, tx, room, now);
+    uint32_t count = uro_engine_output(play->config.engine, tx, max, now);
     if (!play->met && play->result == URO_PLAY_RUNNING)
         meet(play);
     if (play->met && play->result == URO_PLAY_RUNNING)
         run(play);
-    for (; count < room && play->written < play->out.count; play->written++)
+    for (; count < max && play->written < play->out.count; play->written++)
         describe(uro_play_at(&play->out, play->written), &tx[count++]);
     return count;
 }

@@ -35,13 +35,13 @@ struct uro_play_config {
     uint16_t port;
     uint64_t seed; /* seed of our random numbers */
     /* Receives a line for each packet and each deviation. The line is valid during the call. */
-    void (*tell)(void *user, const char *line);
+    void (*print)(void *user, const char *line);
     void *user;
 };
 
 struct uro_play_frame {
     uint32_t length;
-    uro_time at;
+    uro_time time;
     uint8_t octets[URO_PACKET_FRAME_MAX];
 };
 
@@ -63,7 +63,7 @@ struct uro_play_link {
     bool confirmed;   /* RTU was sent or received */
     bool ended;       /* DREQ, DREP or REJ was sent or received */
     uint64_t tid;     /* transaction ID of our REQ */
-    uint64_t said_id; /* the communication ID of our last message */
+    uint64_t sent_id; /* the communication ID of our last message */
     uint64_t their_tid;
     uint32_t mad_psn;
 };
@@ -113,6 +113,6 @@ bool uro_play_set(struct uro_play *play, const char *name, size_t length, uint64
  * uro_engine_next(). */
 void uro_play_input(struct uro_play *play, const struct uro_pkt *pkts, uint32_t count,
                     uro_time now);
-URO_NODISCARD uint32_t uro_play_output(struct uro_play *play, struct uro_tx *tx, uint32_t room,
+URO_NODISCARD uint32_t uro_play_output(struct uro_play *play, struct uro_tx *tx, uint32_t max,
                                        uro_time now);
 uro_time uro_play_next(const struct uro_play *play);

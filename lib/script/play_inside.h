@@ -6,18 +6,18 @@
  *   play_send.c   makes packets and messages from steps
  *   play_match.c  compares received with expected packets
  *   play_link.c   handles connection management messages
- *   play_say.c    prints lines
+ *   play_print.c    prints lines
  */
 #pragma once
 
 #include "script/play.h"
 
-/* ---- play_say.c ---- */
-URO_PRINTF(2) void uro_play_say(struct uro_play *play, const char *format, ...);
+/* ---- play_print.c ---- */
+URO_PRINTF(2) void uro_play_print(struct uro_play *play, const char *format, ...);
 /* Records a deviation from the script, and prints it with the line of the step. */
 URO_PRINTF(2) void uro_play_deviate(struct uro_play *play, const char *format, ...);
-void uro_play_say_frame(struct uro_play *play, const char *what, const uint8_t *octets,
-                        uint32_t length);
+void uro_play_print_frame(struct uro_play *play, const char *direction, const uint8_t *octets,
+                          uint32_t length);
 /* Writes the name of the packet or message in a frame. */
 #define URO_PLAY_TEXT_MAX 400u
 void uro_play_frame_text(const uint8_t *octets, uint32_t length,
@@ -34,9 +34,9 @@ void uro_play_put(struct uro_play *play, enum uro_script_name name, uint64_t val
 uint64_t uro_play_base(const struct uro_play *play, const struct uro_opcode *op, bool sent);
 /* Sets variables from name=value words in the private data. */
 void uro_play_learn_words(struct uro_play *play, const uint8_t *data, uint32_t length);
-/* Copies a text, and converts \\xNN to an octet. Writes at most @room octets, and returns their
+/* Copies a text, and converts \\xNN to an octet. Writes at most @size octets, and returns their
  * number. */
-uint32_t uro_play_unquote(const struct uro_script_text *text, uint8_t *out, uint32_t room);
+uint32_t uro_play_unquote(const struct uro_script_text *text, uint8_t *out, uint32_t size);
 
 /* ---- play_send.c ---- */
 bool uro_play_out_full(const struct uro_play *play);
@@ -56,9 +56,9 @@ void uro_play_send_drep(struct uro_play *play, const struct uro_cm_msg *dreq);
 /* ---- play_match.c ---- */
 bool uro_play_is(const struct uro_play *play, const struct uro_script_subject *subject,
                  const struct uro_play_frame *frame);
-/* Returns whether the frame matches the step and its fields. Prints differences if @say. */
+/* Returns whether the frame matches the step and its fields. Prints differences if @report. */
 bool uro_play_match(struct uro_play *play, const struct uro_script_step *step,
-                    const struct uro_play_frame *frame, bool say);
+                    const struct uro_play_frame *frame, bool report);
 
 /* ---- play_link.c ---- */
 void uro_play_fresh(struct uro_play *play);

@@ -37,12 +37,12 @@ bool uro_play_decode_message(const struct uro_play_frame *frame, struct uro_cm_m
 }
 
 /* Returns whether the script expects such a message anywhere. */
-static bool asks_for(const struct uro_play *play, enum uro_cm_kind kind)
+static bool awaits(const struct uro_play *play, enum uro_cm_kind kind)
 {
     for (uint32_t i = 0; i < play->script->step_count; i++) {
         const struct uro_script_step *step = &play->script->steps[i];
         if ((step->kind == URO_STEP_EXPECT || step->kind == URO_STEP_AWAIT) &&
-            step->subject.what == URO_WHAT_MESSAGE && step->subject.message == kind)
+            step->subject.kind == URO_SUBJECT_MESSAGE && step->subject.message == kind)
             return true;
     }
     return false;
@@ -63,7 +63,7 @@ static bool is_foreign(const struct uro_play *play, const struct uro_cm_msg *msg
         msg->value[msg->kind == URO_CM_SIDR_REP ? URO_CM_REQUEST_ID : URO_CM_REMOTE_ID];
 
     return msg->kind != URO_CM_REQ && msg->kind != URO_CM_SIDR_REQ &&
-           id != uro_play_get(play, URO_NAME_LOCAL_ID) && id != play->link.said_id;
+           id != uro_play_get(play, URO_NAME_LOCAL_ID) && id != play->link.sent_id;
 }
 
 bool uro_play_auto_message(struct uro_play *play, const struct uro_cm_msg *msg)
@@ -75,7 +75,7 @@ bool uro_play_auto_message(struct uro_play *play, const struct uro_cm_msg *msg)
             uro_play_send_drep(play, msg);
         return true;
     }
-    if (!play->closing && asks_for(play, msg->kind))
+    if (!play->closing && awaits(play, msg->kind))
         return false;
     if (msg->kind == URO_CM_DREQ) {
         link->their_tid = msg->tid;

@@ -160,7 +160,7 @@ bool uro_play_is(const struct uro_play *play, const struct uro_script_subject *s
     struct uro_frame decoded;
 
     (void)play;
-    if (subject->what == URO_WHAT_MESSAGE)
+    if (subject->kind == URO_SUBJECT_MESSAGE)
         return uro_play_decode_message(frame, &msg) && msg.kind == subject->message;
     return decode(frame, &decoded) &&
            (subject->opcodes[decoded.bth.opcode / 64] >> decoded.bth.opcode % 64 & 1) != 0;
@@ -174,7 +174,7 @@ static void compare(struct differences *d, const struct uro_script_step *step,
     struct uro_frame decoded;
     struct uro_cm_msg msg;
 
-    if (step->subject.what == URO_WHAT_MESSAGE) {
+    if (step->subject.kind == URO_SUBJECT_MESSAGE) {
         if (uro_play_decode_message(frame, &msg))
             for (uint32_t i = 0; i < step->field_count; i++)
                 compare_message_field(d, &fields[i], &msg);
@@ -189,7 +189,7 @@ static void compare(struct differences *d, const struct uro_script_step *step,
 }
 
 bool uro_play_match(struct uro_play *play, const struct uro_script_step *step,
-                    const struct uro_play_frame *frame, bool say)
+                    const struct uro_play_frame *frame, bool report)
 {
     struct differences d = { .play = play };
     char text[URO_PLAY_TEXT_MAX];
@@ -198,9 +198,9 @@ bool uro_play_match(struct uro_play *play, const struct uro_script_step *step,
         d.count++, ADD(&d, "it is another packet");
     else
         compare(&d, step, frame);
-    if (d.count > 0 && say) {
+    if (d.count > 0 && report) {
         uro_play_frame_text(frame->octets, frame->length, text);
-        uro_play_deviate(play, "%.*s: came %s; %s", (int)step->text.length, step->text.at, text,
+        uro_play_deviate(play, "%.*s: came %s; %s", (int)step->text.length, step->text.start, text,
                          d.text);
     }
     return d.count == 0;

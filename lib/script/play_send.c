@@ -67,11 +67,11 @@ static void send(struct uro_play *play, const struct uro_packet *packet)
     struct uro_play_frame *to = uro_play_push(&play->out);
 
     if (to == NULL) {
-        uro_play_say(play, "not sent: too many packets wait to be sent");
+        uro_play_print(play, "not sent: too many packets wait to be sent");
         return;
     }
     to->length = uro_packet_write(packet, to->octets);
-    uro_play_say_frame(play, "send   ", to->octets, to->length);
+    uro_play_print_frame(play, "send   ", to->octets, to->length);
 }
 
 static void address(const struct uro_play *play, struct uro_packet *packet)
@@ -94,7 +94,7 @@ static bool send_packet(struct uro_play *play, const struct uro_script_step *ste
     packet.value[URO_FIELD_SQPN] = uro_play_get(play, URO_NAME_MYQPN);
     packet.value[URO_FIELD_QKEY] = QKEY_RDMA_CM;
     packet.value[URO_FIELD_PSN] = uro_play_base(play, packet.op, true);
-    if (subject->what == URO_WHAT_RAW) {
+    if (subject->kind == URO_SUBJECT_RAW) {
         packet.op = NULL;
         packet.value[URO_FIELD_ICRC] = URO_PACKET_ICRC_NONE;
     }
@@ -108,7 +108,7 @@ static bool send_packet(struct uro_play *play, const struct uro_script_step *ste
 
 bool uro_play_send_step(struct uro_play *play, const struct uro_script_step *step)
 {
-    if (step->subject.what == URO_WHAT_MESSAGE)
+    if (step->subject.kind == URO_SUBJECT_MESSAGE)
         return uro_play_send_message(play, step->subject.message, step);
     return send_packet(play, step, &step->subject);
 }
@@ -204,14 +204,14 @@ static void put_private(const struct uro_play *play, const struct uro_script_tex
         .dest = msg->kind == URO_CM_REQ ? msg->remote_gid : play->config.peer,
         .source_port = 0xc000
     };
-    const uint32_t room = uro_cm_data_max(msg->kind);
+    const uint32_t max = uro_cm_data_max(msg->kind);
 
     if (addressed) {
         uro_ip_cm_encode(msg->data, &header);
         msg->data_length = URO_IP_CM_LEN;
     }
     msg->data_length +=
-        uro_play_unquote(text, msg->data + msg->data_length, room - msg->data_length);
+        uro_play_unquote(text, msg->data + msg->data_length, max - msg->data_length);
 }
 
 static void note(struct uro_play *play, enum uro_cm_kind kind, const struct uro_cm_msg *msg)
@@ -225,8 +225,8 @@ static void note(struct uro_play *play, enum uro_cm_kind kind, const struct uro_
         uro_play_put(play, URO_NAME_MYQPN, msg->value[URO_CM_LOCAL_QPN]);
         uro_play_put(play, URO_NAME_PEERPSN, msg->value[URO_CM_STARTING_PSN]);
     }
-    link->said_id = msg->value[kind == URO_CM_SIDR_REQ ? URO_CM_REQUEST_ID : URO_CM_LOCAL_ID];
-    if (link->said_id != uro_play_get(play, URO_NAME_LOCAL_ID))
+    link->sent_id = msg->value[kind == URO_CM_SIDR_REQ ? URO_CM_REQUEST_ID : URO_CM_LOCAL_ID];
+    if (link->sent_id != uro_play_get(play, URO_NAME_LOCAL_ID))
         return; /* message of a connection that the script invented */
     link->confirmed |= kind == URO_CM_RTU;
     link->ended |= kind == URO_CM_DREP || kind == URO_CM_REJ;

@@ -21,7 +21,7 @@ static bool value_of_name(struct uro_play *play, uint64_t number, uint64_t *valu
 
     if ((play->known >> number & 1) == 0) {
         uro_play_deviate(play, "$%.*s has no value: neither --set nor the endpoint gave one",
-                         (int)name->length, name->at);
+                         (int)name->length, name->start);
         return false;
     }
     *value = play->values[number];
@@ -55,7 +55,7 @@ bool uro_play_set(struct uro_play *play, const char *name, size_t length, uint64
 {
     for (uint32_t i = 0; i < play->script->name_count; i++)
         if (play->script->names[i].length == length &&
-            memcmp(play->script->names[i].at, name, length) == 0) {
+            memcmp(play->script->names[i].start, name, length) == 0) {
             uro_play_put(play, (enum uro_script_name)i, value);
             return true;
         }
@@ -70,15 +70,15 @@ static int digit(uint8_t c)
 }
 
 /* Reads a number, decimal or 0x. Returns false when the text is not a number. */
-static bool read_number(const uint8_t *at, const uint8_t *end, uint64_t *number)
+static bool read_number(const uint8_t *pos, const uint8_t *end, uint64_t *number)
 {
-    const bool hex = end - at > 2 && at[0] == '0' && at[1] == 'x';
+    const bool hex = end - pos > 2 && pos[0] == '0' && pos[1] == 'x';
 
     *number = 0;
-    for (at += hex ? 2 : 0; at < end; at++) {
-        if (digit(*at) >= (hex ? 16 : 10))
+    for (pos += hex ? 2 : 0; pos < end; pos++) {
+        if (digit(*pos) >= (hex ? 16 : 10))
             return false;
-        *number = *number * (hex ? 16 : 10) + (unsigned)digit(*at);
+        *number = *number * (hex ? 16 : 10) + (unsigned)digit(*pos);
     }
     return true;
 }
@@ -88,30 +88,30 @@ void uro_play_learn_words(struct uro_play *play, const uint8_t *data, uint32_t l
     const uint8_t *const end = data + length;
     uint64_t number;
 
-    for (const uint8_t *at = data; at < end && *at != '\0';) {
-        const uint8_t *word = at;
-        while (at < end && *at != ' ' && *at != '\0')
-            at++;
-        const uint8_t *equals = memchr(word, '=', (size_t)(at - word));
-        if (equals != NULL && read_number(equals + 1, at, &number))
+    for (const uint8_t *pos = data; pos < end && *pos != '\0';) {
+        const uint8_t *word = pos;
+        while (pos < end && *pos != ' ' && *pos != '\0')
+            pos++;
+        const uint8_t *equals = memchr(word, '=', (size_t)(pos - word));
+        if (equals != NULL && read_number(equals + 1, pos, &number))
             (void)uro_play_set(play, (const char *)word, (size_t)(equals - word), number);
-        at += at < end && *at == ' ';
+        pos += pos < end && *pos == ' ';
     }
 }
 
-uint32_t uro_play_unquote(const struct uro_script_text *text, uint8_t *out, uint32_t room)
+uint32_t uro_play_unquote(const struct uro_script_text *text, uint8_t *out, uint32_t size)
 {
-    const uint8_t *at = (const uint8_t *)text->at;
-    const uint8_t *const end = at + text->length;
+    const uint8_t *pos = (const uint8_t *)text->start;
+    const uint8_t *const end = pos + text->length;
     uint32_t length = 0;
 
-    while (at < end && length < room) {
-        if (end - at >= 4 && at[0] == '\\' && at[1] == 'x' && digit(at[2]) < 16 &&
-            digit(at[3]) < 16) {
-            out[length++] = (uint8_t)(digit(at[2]) << 4 | digit(at[3]));
-            at += 4;
+    while (pos < end && length < size) {
+        if (end - pos >= 4 && pos[0] == '\\' && pos[1] == 'x' && digit(pos[2]) < 16 &&
+            digit(pos[3]) < 16) {
+            out[length++] = (uint8_t)(digit(pos[2]) << 4 | digit(pos[3]));
+            pos += 4;
         } else {
-            out[length++] = *at++;
+            out[length++] = *pos++;
         }
     }
     return length;

@@ -26,7 +26,7 @@ static const char *const own_names[URO_NAME_OWN_COUNT] = {
 int uro_script_name(struct uro_script *script, const char *name, size_t length)
 {
     for (uint32_t i = 0; i < script->name_count; i++)
-        if (script->names[i].length == length && memcmp(script->names[i].at, name, length) == 0)
+        if (script->names[i].length == length && memcmp(script->names[i].start, name, length) == 0)
             return (int)i;
     if (script->name_count == URO_SCRIPT_NAMES_MAX)
         return -1;
@@ -40,7 +40,7 @@ bool uro_script_address(const struct uro_script_text *text, struct uro_gid *gid)
 
     if (text->length >= sizeof copy)
         return false;
-    memcpy(copy, text->at, text->length);
+    memcpy(copy, text->start, text->length);
     copy[text->length] = '\0';
     return uro_gid_parse(copy, gid);
 }
@@ -64,18 +64,18 @@ static bool read_subject(struct reader *r, bool send, struct uro_script_subject 
         return uro_words_refuse(words, 0,
                                 "the name of a packet, such as SEND_ONLY, or of a message");
     const struct uro_script_text name = words->word;
-    *subject = (struct uro_script_subject){ .what = URO_WHAT_PACKET, .name = name };
-    int message = uro_field_message(name.at, name.length);
+    *subject = (struct uro_script_subject){ .kind = URO_SUBJECT_PACKET, .name = name };
+    int message = uro_field_message(name.start, name.length);
     if (message >= 0) {
-        subject->what = URO_WHAT_MESSAGE;
+        subject->kind = URO_SUBJECT_MESSAGE;
         subject->message = (enum uro_cm_kind)message;
         return true;
     }
     if (send && uro_words_are(words, "RAW")) {
-        subject->what = URO_WHAT_RAW;
+        subject->kind = URO_SUBJECT_RAW;
         return true;
     }
-    if (!uro_field_opcodes(name.at, name.length, subject->opcodes))
+    if (!uro_field_opcodes(name.start, name.length, subject->opcodes))
         return uro_words_refuse(words, 0,
                                 "a packet such as SEND_ONLY, READ_REQUEST or "
                                 "UC_WRITE_FIRST, or a message such as REQ");
@@ -91,11 +91,11 @@ static bool has_field(const struct uro_script_subject *subject, enum uro_field f
 {
     const unsigned ext = uro_field_rows[field].ext;
 
-    if (subject->what == URO_WHAT_RAW)
+    if (subject->kind == URO_SUBJECT_RAW)
         return field >= URO_FIELD_OCTETS;
     if (field == URO_FIELD_OCTETS)
         return false;
-    return subject->what == URO_WHAT_MESSAGE || !is_one(subject) || ext == 0 ||
+    return subject->kind == URO_SUBJECT_MESSAGE || !is_one(subject) || ext == 0 ||
            (uro_opcodes[subject->opcode].ext & ext) != 0;
 }
 
@@ -119,10 +119,10 @@ static bool read_field(struct reader *r, const struct uro_script_subject *subjec
 {
     struct uro_words *words = &r->words;
     const struct uro_script_text word = words->word;
-    const char *equals = memchr(word.at, '=', word.length);
-    const size_t name = equals != NULL ? (size_t)(equals - word.at) : word.length;
-    const bool cm = subject->what == URO_WHAT_MESSAGE;
-    const int field = uro_field_find(word.at, name, cm);
+    const char *equals = memchr(word.start, '=', word.length);
+    const size_t name = equals != NULL ? (size_t)(equals - word.start) : word.length;
+    const bool cm = subject->kind == URO_SUBJECT_MESSAGE;
+    const int field = uro_field_find(word.start, name, cm);
 
     if (field < 0)
         return uro_words_refuse(words, 0,
@@ -197,7 +197,7 @@ static bool read_connect(struct reader *r)
     struct uro_script_step *step = r->step;
 
     step->subject =
-        (struct uro_script_subject){ .what = URO_WHAT_MESSAGE,
+        (struct uro_script_subject){ .kind = URO_SUBJECT_MESSAGE,
                                      .message =
                                          step->kind == URO_STEP_CONNECT ? URO_CM_REQ : URO_CM_REP };
     if (!uro_words_next(words))
@@ -210,7 +210,7 @@ static bool begins(const struct uro_script_text *word, const char *with)
 {
     const size_t length = strlen(with);
 
-    return word->length >= length && memcmp(word->at, with, length) == 0;
+    return word->length >= length && memcmp(word->start, with, length) == 0;
 }
 
 /* Reads "qp qpn=.. psn=.. mypsn=.. myqpn=..", which sets the variables of a connection. */
@@ -249,11 +249,11 @@ static bool read_set(struct reader *r)
     struct uro_words *words = &r->words;
 
     (void)uro_words_next(words);
-    const char *equals = memchr(words->word.at, '=', words->word.length);
-    if (equals == NULL || equals == words->word.at)
+    const char *equals = memchr(words->word.start, '=', words->word.length);
+    if (equals == NULL || equals == words->word.start)
         return uro_words_refuse(words, 0, "NAME=VALUE");
-    const size_t length = (size_t)(equals - words->word.at);
-    const int name = uro_script_name(r->script, words->word.at, length);
+    const size_t length = (size_t)(equals - words->word.start);
+    const int name = uro_script_name(r->script, words->word.start, length);
     if (name < URO_NAME_OWN_COUNT)
         return uro_words_refuse(words, 0,
                                 name < 0 ? "fewer variables: the script has too many"
@@ -282,7 +282,7 @@ static bool read_end(struct reader *r)
 
 static bool is_packet(struct reader *r, const struct uro_script_subject *subject)
 {
-    return subject->what == URO_WHAT_PACKET ||
+    return subject->kind == URO_SUBJECT_PACKET ||
            uro_words_refuse(&r->words, 0, "a packet, not a message");
 }
 
@@ -314,7 +314,7 @@ static bool read_drop(struct reader *r)
     struct uro_words ahead = r->words;
 
     r->step->number = 1;
-    if (uro_words_next(&ahead) && ahead.word.at[0] >= '0' && ahead.word.at[0] <= '9') {
+    if (uro_words_next(&ahead) && ahead.word.start[0] >= '0' && ahead.word.start[0] <= '9') {
         r->words = ahead;
         if (!uro_words_count(&r->words, 0, &r->step->number))
             return false;
@@ -328,11 +328,11 @@ static bool read_nothing_more(struct reader *r)
     return true;
 }
 
-static const struct verb {
+static const struct directive {
     const char *name;
     enum uro_script_kind kind;
     bool (*read)(struct reader *r);
-} verbs[] = {
+} directives[] = {
     { "qp", URO_STEP_QP, read_qp },
     { "set", URO_STEP_SET, read_set },
     { "send", URO_STEP_SEND, read_send },
@@ -350,7 +350,7 @@ static const struct verb {
     { "drop", URO_STEP_DROP, read_drop },
 };
 
-#define VERBS                                                                                      \
+#define DIRECTIVES                                                                                 \
     "connect, accept, qp, send, expect, await, nothing, wait, repeat, end, on, drop, set, fresh, " \
     "disconnect, title, rule or open"
 
@@ -360,29 +360,29 @@ static bool read_step(struct reader *r)
     struct uro_script *script = r->script;
     size_t i = 0;
 
-    while (i < URO_ARRAY_LEN(verbs) && !uro_words_are(words, verbs[i].name))
+    while (i < URO_ARRAY_LEN(directives) && !uro_words_are(words, directives[i].name))
         i++;
-    if (i == URO_ARRAY_LEN(verbs))
-        return uro_words_refuse(words, 0, VERBS);
+    if (i == URO_ARRAY_LEN(directives))
+        return uro_words_refuse(words, 0, DIRECTIVES);
     if (script->step_count == URO_SCRIPT_STEPS_MAX)
         return uro_words_refuse(words, 0, "fewer steps: the script has more than 256");
     r->step = &script->steps[script->step_count++];
-    *r->step = (struct uro_script_step){ .kind = verbs[i].kind,
+    *r->step = (struct uro_script_step){ .kind = directives[i].kind,
                                          .line = words->number,
-                                         .text = { words->word.at,
-                                                   (uint32_t)(words->end - words->word.at) } };
-    if (!verbs[i].read(r))
+                                         .text = { words->word.start,
+                                                   (uint32_t)(words->end - words->word.start) } };
+    if (!directives[i].read(r))
         return false;
     return !uro_words_next(words) || uro_words_refuse(words, 0, "the end of the line");
 }
 
 static struct uro_script_text rest(const struct uro_words *words)
 {
-    const char *at = words->at;
+    const char *pos = words->pos;
 
-    while (at < words->end && *at == ' ')
-        at++;
-    return (struct uro_script_text){ at, (uint32_t)(words->end - at) };
+    while (pos < words->end && *pos == ' ')
+        pos++;
+    return (struct uro_script_text){ pos, (uint32_t)(words->end - pos) };
 }
 
 static bool read_line(struct reader *r)
@@ -400,15 +400,15 @@ static bool read_line(struct reader *r)
     return true;
 }
 
-/* Returns the end of the line that starts at @at, without comment, blanks and newline. */
-static const char *line_end(const char *at, const char *newline)
+/* Returns the end of the line that starts at @pos, without comment, blanks and newline. */
+static const char *line_end(const char *pos, const char *newline)
 {
-    const char *end = at;
+    const char *end = pos;
     bool quoted = false;
 
     while (end < newline && (quoted || *end != '#'))
         quoted ^= *end++ == '"';
-    while (end > at && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+    while (end > pos && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
         end--;
     return end;
 }
@@ -424,16 +424,16 @@ bool uro_script_read(struct uro_script *script, const char *text, size_t length,
     memset(script, 0, sizeof *script);
     for (unsigned i = 0; i < URO_NAME_OWN_COUNT; i++)
         (void)uro_script_name(script, own_names[i], strlen(own_names[i]));
-    for (const char *at = text; at < end;) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
+    for (const char *pos = text; pos < end;) {
+        const char *newline = memchr(pos, '\n', (size_t)(end - pos));
         if (newline == NULL)
             newline = end;
-        r.words.line = r.words.at = at;
-        r.words.end = line_end(at, newline);
+        r.words.line = r.words.pos = pos;
+        r.words.end = line_end(pos, newline);
         r.words.number++;
         if (!read_line(&r))
             return false;
-        at = newline + 1;
+        pos = newline + 1;
     }
     if (r.repeat == NO_STEP)
         return true;

@@ -15,7 +15,7 @@
 #define URO_SCRIPT_TEXT_MAX   200u  /* octets of one text; private data is not longer */
 
 struct uro_script_text {
-    const char *at;
+    const char *start;
     uint32_t length;
 };
 
@@ -70,11 +70,11 @@ enum uro_script_kind {
     URO_STEP_DROP, /* drops the Nth such packet from now on; steps do not see it */
 };
 
-enum uro_script_what { URO_WHAT_PACKET, URO_WHAT_MESSAGE, URO_WHAT_RAW };
+enum uro_script_subject_kind { URO_SUBJECT_PACKET, URO_SUBJECT_MESSAGE, URO_SUBJECT_RAW };
 
 /* A packet or message that is sent or expected. */
 struct uro_script_subject {
-    enum uro_script_what what;
+    enum uro_script_subject_kind kind;
     uint64_t opcodes[URO_OPCODE_WORDS]; /* opcodes of a packet; a single opcode if it is sent */
     uint8_t opcode;                     /* the lowest of these opcodes */
     enum uro_cm_kind message;

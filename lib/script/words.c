@@ -16,19 +16,19 @@ bool uro_words_next(struct uro_words *words)
 {
     bool quoted = false;
 
-    while (words->at < words->end && is_blank(*words->at))
-        words->at++;
-    const char *first = words->at;
-    for (; words->at < words->end && (quoted || !is_blank(*words->at)); words->at++)
-        quoted ^= *words->at == '"';
-    words->word = (struct uro_script_text){ first, (uint32_t)(words->at - first) };
+    while (words->pos < words->end && is_blank(*words->pos))
+        words->pos++;
+    const char *first = words->pos;
+    for (; words->pos < words->end && (quoted || !is_blank(*words->pos)); words->pos++)
+        quoted ^= *words->pos == '"';
+    words->word = (struct uro_script_text){ first, (uint32_t)(words->pos - first) };
     return words->word.length > 0;
 }
 
 bool uro_words_are(const struct uro_words *words, const char *text)
 {
     return words->word.length == strlen(text) &&
-           memcmp(words->word.at, text, words->word.length) == 0;
+           memcmp(words->word.start, text, words->word.length) == 0;
 }
 
 bool uro_words_take(struct uro_words *words, const char *text)
@@ -48,12 +48,12 @@ bool uro_words_refuse(struct uro_words *words, size_t from, const char *expected
     const int length = (int)(word->length - from);
 
     problem->line = words->number;
-    problem->column = (uint32_t)(word->at - words->line + (ptrdiff_t)from) + 1;
+    problem->column = (uint32_t)(word->start - words->line + (ptrdiff_t)from) + 1;
     if (length == 0)
         (void)snprintf(problem->text, sizeof problem->text, "expected %s", expected);
     else
         (void)snprintf(problem->text, sizeof problem->text, "\"%.*s\": expected %s",
-                       length < SHOWN_MAX ? length : SHOWN_MAX, word->at + from, expected);
+                       length < SHOWN_MAX ? length : SHOWN_MAX, word->start + from, expected);
     return false;
 }
 
@@ -67,19 +67,19 @@ static int digit(char c)
 }
 
 /* Takes a number, decimal or 0x. Returns false when there is no number or it is too large. */
-static bool take_number(const char **at, const char *end, uint64_t *number)
+static bool take_number(const char **pos, const char *end, uint64_t *number)
 {
-    const bool hex = end - *at > 2 && (*at)[0] == '0' && (*at)[1] == 'x';
+    const bool hex = end - *pos > 2 && (*pos)[0] == '0' && (*pos)[1] == 'x';
     const unsigned base = hex ? 16 : 10;
-    const char *const first = *at += hex ? 2 : 0;
+    const char *const first = *pos += hex ? 2 : 0;
 
-    for (*number = 0; *at < end && digit(**at) < (int)base; (*at)++) {
-        const unsigned next = (unsigned)digit(**at);
+    for (*number = 0; *pos < end && digit(**pos) < (int)base; (*pos)++) {
+        const unsigned next = (unsigned)digit(**pos);
         if (*number > (UINT64_MAX - next) / base)
             return false;
         *number = *number * base + next;
     }
-    return *at > first;
+    return *pos > first;
 }
 
 static bool is_name(char c)
@@ -87,37 +87,37 @@ static bool is_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-static const char *name_end(const char *at, const char *end)
+static const char *name_end(const char *pos, const char *end)
 {
-    while (at < end && is_name(*at))
-        at++;
-    return at;
+    while (pos < end && is_name(*pos))
+        pos++;
+    return pos;
 }
 
 /* Takes a number, a $name, or a word that is defined for the field. */
-static bool take_term(struct uro_words *words, const char **at, enum uro_field field,
+static bool take_term(struct uro_words *words, const char **pos, enum uro_field field,
                       struct uro_script_value *value)
 {
-    const char *const end = words->word.at + words->word.length;
+    const char *const end = words->word.start + words->word.length;
     struct uro_script_term *term = &value->terms[value->count];
 
-    if (*at < end && **at == '$') {
-        const char *name = *at + 1;
-        *at = name_end(name, end);
-        int index = uro_script_name(words->script, name, (size_t)(*at - name));
+    if (*pos < end && **pos == '$') {
+        const char *name = *pos + 1;
+        *pos = name_end(name, end);
+        int index = uro_script_name(words->script, name, (size_t)(*pos - name));
         *term = (struct uro_script_term){ .is_name = true, .number = (uint64_t)index };
-        return *at > name && index >= 0;
+        return *pos > name && index >= 0;
     }
-    const char *word_end = name_end(*at, end);
-    const struct uro_field_word *word = uro_field_word(field, *at, (size_t)(word_end - *at));
+    const char *word_end = name_end(*pos, end);
+    const struct uro_field_word *word = uro_field_word(field, *pos, (size_t)(word_end - *pos));
     if (word == NULL)
-        return take_number(at, end, &term->number);
+        return take_number(pos, end, &term->number);
     term->number = word->send;
     if (word_end == end && value->count == 0) { /* a word alone matches its whole range */
         term->number = word->low;
         value->span = (uint64_t)(word->high - word->low);
     }
-    *at = word_end;
+    *pos = word_end;
     return true;
 }
 
@@ -131,20 +131,20 @@ static bool fits(const struct uro_script_value *value, enum uro_field field)
 }
 
 /* Takes the upper end of a range, if there is one: "..9", or after a relative number "..+9". */
-static bool take_range(struct uro_words *words, size_t from, const char **at,
+static bool take_range(struct uro_words *words, size_t from, const char **pos,
                        struct uro_script_value *value)
 {
-    const char *const end = words->word.at + words->word.length;
+    const char *const end = words->word.start + words->word.length;
     const uint64_t low = value->terms[0].number;
     uint64_t high;
 
-    if (end - *at < 3 || (*at)[0] != '.' || (*at)[1] != '.')
+    if (end - *pos < 3 || (*pos)[0] != '.' || (*pos)[1] != '.')
         return true;
-    *at += 2;
-    if (value->relative && **at == '+')
-        ++*at;
+    *pos += 2;
+    if (value->relative && **pos == '+')
+        ++*pos;
     if (value->count == 1 && !value->terms[0].is_name && !value->terms[0].minus &&
-        take_number(at, end, &high) && high >= low) {
+        take_number(pos, end, &high) && high >= low) {
         value->span = high - low;
         return true;
     }
@@ -154,23 +154,23 @@ static bool take_range(struct uro_words *words, size_t from, const char **at,
 bool uro_words_value(struct uro_words *words, size_t from, enum uro_field field,
                      struct uro_script_value *value)
 {
-    const char *at = words->word.at + from;
-    const char *const end = words->word.at + words->word.length;
+    const char *pos = words->word.start + from;
+    const char *const end = words->word.start + words->word.length;
 
-    *value = (struct uro_script_value){ .relative = at < end && (*at == '+' || *at == '-') };
+    *value = (struct uro_script_value){ .relative = pos < end && (*pos == '+' || *pos == '-') };
     do {
-        const bool sign = at < end && (*at == '+' || *at == '-');
-        const bool minus = sign && *at == '-';
+        const bool sign = pos < end && (*pos == '+' || *pos == '-');
+        const bool minus = sign && *pos == '-';
         value->terms[value->count] = (struct uro_script_term){ 0 };
-        at += sign;
-        if (!take_term(words, &at, field, value))
+        pos += sign;
+        if (!take_term(words, &pos, field, value))
             return uro_words_refuse(words, from, "a number, $name, or a sum of up to three");
         value->terms[value->count++].minus = minus;
-    } while (value->count < URO_SCRIPT_TERMS_MAX && at < end && (*at == '+' || *at == '-'));
-    if (!take_range(words, from, &at, value))
+    } while (value->count < URO_SCRIPT_TERMS_MAX && pos < end && (*pos == '+' || *pos == '-'));
+    if (!take_range(words, from, &pos, value))
         return false;
-    if (at != end)
-        return uro_words_refuse(words, (size_t)(at - words->word.at),
+    if (pos != end)
+        return uro_words_refuse(words, (size_t)(pos - words->word.start),
                                 "+ or -, a range LOW..HIGH, or the end of the number");
     if (!fits(value, field))
         return uro_words_refuse(words, from, "a number that fits the field");
@@ -183,14 +183,14 @@ bool uro_words_time(struct uro_words *words, size_t from, uro_time *time)
         const char *name;
         uro_time of;
     } units[] = { { "us", URO_US(1) }, { "ms", URO_MS(1) }, { "s", URO_MS(1000) } };
-    const char *at = words->word.at + from;
-    const char *const end = words->word.at + words->word.length;
+    const char *pos = words->word.start + from;
+    const char *const end = words->word.start + words->word.length;
     uint64_t number;
 
-    if (take_number(&at, end, &number) && number <= 3600u * 1000u)
+    if (take_number(&pos, end, &number) && number <= 3600u * 1000u)
         for (size_t i = 0; i < URO_ARRAY_LEN(units); i++)
-            if ((size_t)(end - at) == strlen(units[i].name) &&
-                memcmp(at, units[i].name, (size_t)(end - at)) == 0) {
+            if ((size_t)(end - pos) == strlen(units[i].name) &&
+                memcmp(pos, units[i].name, (size_t)(end - pos)) == 0) {
                 *time = number * units[i].of;
                 return true;
             }
@@ -200,25 +200,26 @@ bool uro_words_time(struct uro_words *words, size_t from, uro_time *time)
 bool uro_words_count(struct uro_words *words, size_t from, uint64_t *count)
 {
     static const char *const ends[] = { "", "st", "nd", "rd", "th" };
-    const char *at = words->word.at + from;
+    const char *pos = words->word.start + from;
     const size_t length = words->word.length - from;
 
-    if (take_number(&at, words->word.at + words->word.length, count) && *count > 0 &&
+    if (take_number(&pos, words->word.start + words->word.length, count) && *count > 0 &&
         *count <= 1000000)
         for (size_t i = 0; i < URO_ARRAY_LEN(ends); i++)
-            if (strlen(ends[i]) == length - (size_t)(at - words->word.at - (ptrdiff_t)from) &&
-                memcmp(at, ends[i], strlen(ends[i])) == 0)
+            if (strlen(ends[i]) == length - (size_t)(pos - words->word.start - (ptrdiff_t)from) &&
+                memcmp(pos, ends[i], strlen(ends[i])) == 0)
                 return true;
     return uro_words_refuse(words, from, "a count from 1 to 1000000");
 }
 
 bool uro_words_text(struct uro_words *words, size_t from, struct uro_script_text *text)
 {
-    *text = (struct uro_script_text){ words->word.at + from, words->word.length - (uint32_t)from };
-    if (text->length > 0 && text->at[0] == '"') {
-        if (text->length < 2 || text->at[text->length - 1] != '"')
+    *text =
+        (struct uro_script_text){ words->word.start + from, words->word.length - (uint32_t)from };
+    if (text->length > 0 && text->start[0] == '"') {
+        if (text->length < 2 || text->start[text->length - 1] != '"')
             return uro_words_refuse(words, from, "a text that ends with \"");
-        text->at++;
+        text->start++;
         text->length -= 2;
     }
     return text->length <= URO_SCRIPT_TEXT_MAX ||

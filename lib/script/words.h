@@ -9,7 +9,7 @@ struct uro_words {
     struct uro_script_problem *problem;
     const char *line; /* start of the line; @end is its end, without newline and comment */
     const char *end;
-    const char *at; /* start of the rest of the line */
+    const char *pos; /* start of the rest of the line */
     uint32_t number;
     struct uro_script_text word; /* the last word taken */
 };

@@ -18,7 +18,7 @@ static void demand(bool condition)
 
 static void inside(const struct uro_script_text *text, const char *from, size_t size)
 {
-    demand(text->length == 0 || (text->at >= from && text->at + text->length <= from + size));
+    demand(text->length == 0 || (text->start >= from && text->start + text->length <= from + size));
 }
 
 static void look_at_step(const struct uro_script *script, const struct uro_script_step *step,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_engine.c - every script of this folder against uroce's own engine, in virtual time; writes TAP.
+/* test_engine.c - every script of this folder against uroce's own engine, in virtual time;
+ * writes TAP.
  *
  *     test_engine FILE.peer...
  *
- * Of the scripts that name a rule, at least one must pass the line of the engine that keeps it (base/mark.h). The last case
- * checks that. tools/conformance therefore takes a script for a test of its rules.
+ * Of the scripts that name a rule, at least one must pass the line of the engine that keeps it
+ * (base/mark.h). The last case checks that. tools/conformance therefore takes a script for a
+ * test of its rules.
  */
 #include <stdio.h>
 
@@ -17,7 +19,8 @@
 #define RULES_MAX 512u
 #define RULE_MAX  48u
 
-/* Rules whose mark no script hits: they have none, or the scripts show the other side, or what must not happen. */
+/* Rules whose mark no script hits: they have none, or the scripts show the other side, or what
+ * must not happen. */
 static const char *const unmarked[] = {
     "CM.HEARD",       "CM.REJ.SAID", "CM.REQ",          "CM.SERVICE",       "CM.SIDR.REQ",
     "IP.LIBERAL",     "PSN.ARITH",   "REQ.ACK.PARTIAL", "REQ.ATOMIC.ORDER", "RSP.ACK.COALESCED",
@@ -48,11 +51,11 @@ static struct named_rule *rule_of(const char *name, size_t length)
 static void note_rules(const struct uro_script_text *rules)
 {
     for (uint32_t at = 0; at < rules->length;) {
-        size_t length = strcspn(rules->at + at, ", \r\n#");
+        size_t length = strcspn(rules->start + at, ", \r\n#");
         if (length > rules->length - at)
             length = rules->length - at;
         if (length > 0) {
-            struct named_rule *rule = rule_of(rules->at + at, length);
+            struct named_rule *rule = rule_of(rules->start + at, length);
             rule->hit |= uro_mark_hit(rule->name);
         }
         at += (uint32_t)length + 1;

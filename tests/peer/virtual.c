@@ -446,7 +446,7 @@ enum uro_play_result virtual_play(struct virtual *v, const struct uro_script *sc
         .peer = uro_gid_from_ipv4((const uint8_t[]){ 10, 0, 0, 1 }),
         .port = VIRTUAL_PORT,
         .seed = 1,
-        .tell = tell,
+        .print = tell,
         .user = user,
     };
     static struct uro_play play;

@@ -28,7 +28,7 @@ static void bad(const char *text, uint32_t line, uint32_t column, const char *wh
 
 static bool text_is(const struct uro_script_text *text, const char *wanted)
 {
-    return text->length == strlen(wanted) && memcmp(text->at, wanted, text->length) == 0;
+    return text->length == strlen(wanted) && memcmp(text->start, wanted, text->length) == 0;
 }
 
 static void script__title_rules_comments_blank_lines(void **state)

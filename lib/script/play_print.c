@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* play_say.c - the lines that a play prints: the time, the packet, and deviations. */
+/* play_print.c - the lines that a play prints: the time, the packet, and deviations. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,23 +7,24 @@
 #include "script/play_inside.h"
 #include "wire/text.h"
 
-static void tell(struct uro_play *play, const char *head, const char *format, va_list arguments)
+static void print_line(struct uro_play *play, const char *head, const char *format,
+                       va_list arguments)
 {
     const uro_time since = play->now - play->began;
     int used = snprintf(play->line, sizeof play->line, "%4" PRIu64 ".%06" PRIu64 "  %s",
                         since / 1000000000u, since / 1000u % 1000000u, head);
 
     (void)vsnprintf(play->line + used, sizeof play->line - (size_t)used, format, arguments);
-    if (play->config.tell != NULL)
-        play->config.tell(play->config.user, play->line);
+    if (play->config.print != NULL)
+        play->config.print(play->config.user, play->line);
 }
 
-void uro_play_say(struct uro_play *play, const char *format, ...)
+void uro_play_print(struct uro_play *play, const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
-    tell(play, "", format, arguments);
+    print_line(play, "", format, arguments);
     va_end(arguments);
 }
 
@@ -37,22 +38,22 @@ void uro_play_deviate(struct uro_play *play, const char *format, ...)
                        play->script->steps[play->step].line);
     play->deviated = true;
     va_start(arguments, format);
-    tell(play, head, format, arguments);
+    print_line(play, head, format, arguments);
     va_end(arguments);
 }
 
 /* Appends the fields that distinguish one message from another. */
-static void add_message(const struct uro_cm_msg *msg, char *text, size_t room)
+static void add_message(const struct uro_cm_msg *msg, char *text, size_t size)
 {
     static const enum uro_cm_field shown[] = { URO_CM_LOCAL_ID,     URO_CM_REMOTE_ID,
                                                URO_CM_LOCAL_QPN,    URO_CM_REMOTE_QPN,
                                                URO_CM_STARTING_PSN, URO_CM_REASON,
                                                URO_CM_STATUS };
-    int used = snprintf(text, room, " %s", uro_cm_kind_name(msg->kind));
+    int used = snprintf(text, size, " %s", uro_cm_kind_name(msg->kind));
 
-    for (size_t i = 0; i < URO_ARRAY_LEN(shown) && used > 0 && (size_t)used < room; i++)
+    for (size_t i = 0; i < URO_ARRAY_LEN(shown) && used > 0 && (size_t)used < size; i++)
         if (msg->value[shown[i]] != 0)
-            used += snprintf(text + used, room - (size_t)used, " %s 0x%" PRIx64,
+            used += snprintf(text + used, size - (size_t)used, " %s 0x%" PRIx64,
                              uro_field_rows[URO_FIELD_CM + shown[i]].name, msg->value[shown[i]]);
 }
 
@@ -75,11 +76,11 @@ void uro_play_frame_text(const uint8_t *octets, uint32_t length,
     (void)uro_text_line(octets, length, text);
 }
 
-void uro_play_say_frame(struct uro_play *play, const char *what, const uint8_t *octets,
-                        uint32_t length)
+void uro_play_print_frame(struct uro_play *play, const char *direction, const uint8_t *octets,
+                          uint32_t length)
 {
     char text[URO_PLAY_TEXT_MAX];
 
     uro_play_frame_text(octets, length, text);
-    uro_play_say(play, "%s %s", what, text);
+    uro_play_print(play, "%s %s", direction, text);
 }
