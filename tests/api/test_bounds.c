@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/said.h"
+#include "support/stderr_text.h"
 
 #define GROUPS     8192u
 #define UDP_GROUPS 256u
@@ -28,15 +28,15 @@ static uint32_t count_of(const char *words, const char *what)
 
 /* Expects the line @what once. stderr may also contain a line about a group that the kernel
  * refused. */
-static void expect_line(struct said said, const char *what)
+static void expect_line(struct stderr_capture capture, const char *what)
 {
-    const char *words = said_words(said);
+    const char *words = capture_stderr_text(capture);
 
     if (count_of(words, what) != 1) {
-        said_end(said);
+        capture_stderr_end(capture);
         fail_msg("expected one line with \"%s\", not: %s", what, words);
     }
-    said_end(said);
+    capture_stderr_end(capture);
 }
 
 static union ibv_gid group_of(uint32_t number)
@@ -69,10 +69,10 @@ static void group__one_queue_pair_too_many__is_enomem_and_one_line(void **state)
         qps[i] = ud_qp(api, cq);
     for (uint32_t i = 0; i < MEMBERS; i++)
         assert_int_equal(ibv_attach_mcast(qps[i], &group, 0), 0);
-    struct said said = said_begin();
+    struct stderr_capture capture = capture_stderr_begin();
     int errors[2] = { ibv_attach_mcast(qps[MEMBERS], &group, 0),
                       ibv_attach_mcast(qps[MEMBERS], &group, 0) };
-    expect_line(said, "uroce0: 56 queue pairs are attached to one multicast group");
+    expect_line(capture, "uroce0: 56 queue pairs are attached to one multicast group");
     assert_true(errors[0] == ENOMEM && errors[1] == ENOMEM);
     for (uint32_t i = 0; i < MEMBERS; i++)
         assert_int_equal(ibv_detach_mcast(qps[i], &group, 0), 0);
@@ -95,9 +95,9 @@ static void join_too_many(const struct api *api, uint32_t most, const char *line
         assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
     }
     const union ibv_gid more = group_of(most);
-    struct said said = said_begin();
+    struct stderr_capture capture = capture_stderr_begin();
     int errors[2] = { ibv_attach_mcast(qp, &more, 0), ibv_attach_mcast(qp, &more, 0) };
-    expect_line(said, line);
+    expect_line(capture, line);
     assert_true(errors[0] == ENOMEM && errors[1] == ENOMEM);
     for (uint32_t i = 0; i < most; i++) {
         const union ibv_gid group = group_of(i);
@@ -137,10 +137,10 @@ static void device_memory__an_octet_too_many__is_enomem_and_one_line(void **stat
     int errors = 0;
 
     assert_non_null(dm);
-    struct said said = said_begin();
+    struct stderr_capture capture = capture_stderr_begin();
     for (int turn = 0; turn < 2; turn++)
         errors += ibv_alloc_dm(api->context, &one) == NULL && errno == ENOMEM;
-    expect_line(said, "uroce0: the device has 67108864 bytes of device memory");
+    expect_line(capture, "uroce0: the device has 67108864 bytes of device memory");
     assert_int_equal(errors, 2);
     assert_int_equal(ibv_free_dm(dm), 0);
 }
@@ -172,10 +172,10 @@ static void next_hop__one_too_many__is_enomem_and_one_line(void **state)
     assert_int_equal(api_go(api, qp, IBV_QPS_INIT, 0), 0);
     for (uint32_t i = 0; i < HOPS; i++)
         assert_non_null(handles[i] = handle(api, i));
-    struct said said = said_begin();
+    struct stderr_capture capture = capture_stderr_begin();
     for (int turn = 0; turn < 2; turn++)
         errors += handle(api, HOPS) == NULL && errno == ENOMEM;
-    expect_line(said, "uroce0: 32768 next hops");
+    expect_line(capture, "uroce0: 32768 next hops");
     assert_int_equal(errors, 2);
     assert_int_equal(api_go(api, qp, IBV_QPS_RTR, qp->qp_num), ENOMEM);
     for (uint32_t i = 0; i < HOPS; i++)

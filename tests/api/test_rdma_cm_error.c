@@ -11,7 +11,7 @@
 
 #include <rdma/rdma_cma.h>
 
-#include "support/said.h"
+#include "support/stderr_text.h"
 
 #define WAIT_MS 60000 /* a guard against hanging */
 
@@ -299,11 +299,11 @@ static void resolve__no_next_hop_left__is_enomem_and_one_line(void **state)
         };
         assert_non_null(handles[i] = ibv_create_ah(pd, &attr));
     }
-    struct said said = said_begin();
+    struct stderr_capture capture = capture_stderr_begin();
     const int result = rdma_resolve_addr(stage->id, NULL, (struct sockaddr *)&far, WAIT_MS);
     const int error = errno;
-    const bool told = strstr(said_words(said), "uroce0: 32768 next hops") != NULL;
-    said_end(said);
+    const bool told = strstr(capture_stderr_text(capture), "uroce0: 32768 next hops") != NULL;
+    capture_stderr_end(capture);
     assert_true(result == -1 && error == ENOMEM && told);
     for (uint32_t i = 0; i < HOPS; i++)
         assert_int_equal(ibv_destroy_ah(handles[i]), 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_loopback.c - a machine whose only address is that of loopback: a device that is added with ip=auto says so. */
+/* test_loopback.c - a machine whose only address is that of loopback: a device that is added
+ * with ip=auto says so. */
 #include "support/check.h"
 
 #include <string.h>
@@ -7,17 +8,17 @@
 #include <uroce/uroce.h>
 
 #include "support/own_net.h"
-#include "support/said.h"
+#include "support/stderr_text.h"
 
 static void add__only_loopback_has_an_address__stderr_warns(void **state)
 {
     char error[UROCE_ERROR_MAX] = "";
 
     (void)state;
-    const struct said said = said_begin();
+    const struct stderr_capture capture = capture_stderr_begin();
     assert_int_equal(uroce_device_add("chosen:udp,ip=auto", error, sizeof error), 0);
-    assert_non_null(strstr(said_words(said), "chosen has the address 127.0.0.1"));
-    said_end(said);
+    assert_non_null(strstr(capture_stderr_text(capture), "chosen has the address 127.0.0.1"));
+    capture_stderr_end(capture);
     assert_int_equal(uroce_device_remove("chosen"), 0);
 }
 
@@ -26,10 +27,10 @@ static void add__loopback_is_asked_for__says_nothing(void **state)
     char error[UROCE_ERROR_MAX] = "";
 
     (void)state;
-    const struct said said = said_begin();
+    const struct stderr_capture capture = capture_stderr_begin();
     assert_int_equal(uroce_device_add("meant:udp,ip=127.0.0.1", error, sizeof error), 0);
-    assert_string_equal(said_words(said), "");
-    said_end(said);
+    assert_string_equal(capture_stderr_text(capture), "");
+    capture_stderr_end(capture);
     assert_int_equal(uroce_device_remove("meant"), 0);
 }
 

@@ -130,16 +130,16 @@ static void learn(const struct uro_memif_message *message, int fd)
     switch (uro_memif_type_of(message)) {
     case URO_MEMIF_ADD_REGION:
         memif_peer_drop(
-            &(struct memif_peer){ -1, peer.memory, peer.at, peer.size, NULL, NULL, -1, -1 });
+            &(struct memif_peer){ -1, peer.memory, peer.base, peer.size, NULL, NULL, -1, -1 });
         memif_peer_map(&peer, fd, uro_memif_get64(message, URO_MEMIF_REGION_SIZE));
         peer.to_server = peer.to_client = NULL;
         return;
     case URO_MEMIF_ADD_RING:
         if (uro_memif_get16(message, URO_MEMIF_RING_FLAGS) & URO_MEMIF_TO_SERVER) {
-            peer.to_server = (void *)(peer.at + offset);
+            peer.to_server = (void *)(peer.base + offset);
             keep(&peer.wakes_server, fd);
         } else {
-            peer.to_client = (void *)(peer.at + offset);
+            peer.to_client = (void *)(peer.base + offset);
             keep(&peer.wakes_client, fd);
         }
         return;
@@ -152,7 +152,7 @@ static void learn(const struct uro_memif_message *message, int fd)
 static bool say(const struct uro_memif_message *message, int fd)
 {
     return peer.control >= 0 &&
-           memif_peer_say(peer.control, message, sizeof *message, &fd, fd >= 0);
+           memif_peer_send(peer.control, message, sizeof *message, &fd, fd >= 0);
 }
 
 /* Sends the next message of a valid server. */
@@ -164,7 +164,7 @@ static void answer(void)
     come();
     if (peer.control < 0)
         return;
-    if (!memif_peer_hear(peer.control, &message, &fd)) {
+    if (!memif_peer_receive(peer.control, &message, &fd)) {
         const struct uro_memif_message hello = memif_peer_hello();
         if (uro_memif_of(port)->step == URO_MEMIF_AWAITS_HELLO)
             (void)say(&hello, -1);
@@ -306,8 +306,8 @@ static void say_anything(void)
         count = 0;
     memcpy(octets, &message, sizeof message);
     if (peer.control >= 0)
-        (void)memif_peer_say(peer.control, octets, kind == 0xff ? next() : sizeof message, fds,
-                             count);
+        (void)memif_peer_send(peer.control, octets, kind == 0xff ? next() : sizeof message, fds,
+                              count);
     if (own >= 0)
         (void)close(own);
 }
@@ -365,9 +365,9 @@ static void write_frame(void)
     const uint32_t length = make_frame(&frame, made);
     if (which & 2)
         made[next() % 128] = next();
-    if (peer.at == NULL || place + length > peer.size)
+    if (peer.base == NULL || place + length > peer.size)
         return;
-    memcpy(peer.at + place, made, length);
+    memcpy(peer.base + place, made, length);
     if (which & 4 && !serves)
         memif_peer_put(peer.to_server, slot,
                        (struct uro_memif_desc){ .length = length, .offset = place });

@@ -26,7 +26,7 @@
 
 /* ---- the file system ---------------------------------------------------- */
 
-static void answer(int fuse, const struct fuse_in_header *request, const void *body, size_t length)
+static void reply(int fuse, const struct fuse_in_header *request, const void *body, size_t length)
 {
     struct fuse_out_header header = { .len = (uint32_t)(sizeof header + length),
                                       .unique = request->unique };
@@ -64,13 +64,13 @@ static void serve_one(int fuse, const struct fuse_in_header *request)
     const struct fuse_open_out opened = { .fh = 1 };
 
     if (request->opcode == FUSE_INIT)
-        answer(fuse, request, &init, sizeof init);
+        reply(fuse, request, &init, sizeof init);
     else if (request->opcode == FUSE_LOOKUP)
-        answer(fuse, request, &entry, sizeof entry);
+        reply(fuse, request, &entry, sizeof entry);
     else if (request->opcode == FUSE_GETATTR)
-        answer(fuse, request, &about, sizeof about);
+        reply(fuse, request, &about, sizeof about);
     else if (request->opcode == FUSE_OPEN)
-        answer(fuse, request, &opened, sizeof opened);
+        reply(fuse, request, &opened, sizeof opened);
     else if (request->opcode != FUSE_FLUSH && request->opcode != FUSE_INTERRUPT &&
              request->opcode != FUSE_FORGET)
         refuse(fuse, request);

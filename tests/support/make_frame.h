@@ -10,33 +10,33 @@
 
 #define MADE_FRAME_MAX 4400u
 
-static inline uint8_t *put_ext(uint8_t *at, const struct uro_frame *frame)
+static inline uint8_t *put_ext(uint8_t *pos, const struct uro_frame *frame)
 {
     const unsigned ext = frame->op->ext;
 
     if (ext & URO_EXT_XRCETH) {
-        uro_put_be32(at, frame->xrc_srqn);
-        at += URO_XRCETH_LEN;
+        uro_put_be32(pos, frame->xrc_srqn);
+        pos += URO_XRCETH_LEN;
     }
     if (ext & URO_EXT_DETH)
-        uro_deth_encode(at, &frame->deth), at += URO_DETH_LEN;
+        uro_deth_encode(pos, &frame->deth), pos += URO_DETH_LEN;
     if (ext & URO_EXT_FETH)
-        uro_feth_encode(at, &frame->feth), at += URO_FETH_LEN;
+        uro_feth_encode(pos, &frame->feth), pos += URO_FETH_LEN;
     if (ext & URO_EXT_RETH)
-        uro_reth_encode(at, &frame->reth), at += URO_RETH_LEN;
+        uro_reth_encode(pos, &frame->reth), pos += URO_RETH_LEN;
     if (ext & URO_EXT_ATOMIC)
-        uro_atomic_eth_encode(at, &frame->atomic), at += URO_ATOMIC_LEN;
+        uro_atomic_eth_encode(pos, &frame->atomic), pos += URO_ATOMIC_LEN;
     if (ext & URO_EXT_AETH)
-        uro_aeth_encode(at, &frame->aeth), at += URO_AETH_LEN;
+        uro_aeth_encode(pos, &frame->aeth), pos += URO_AETH_LEN;
     if (ext & URO_EXT_ATOMIC_ACK)
-        uro_put_be64(at, frame->atomic_ack), at += URO_ATOMIC_ACK_LEN;
+        uro_put_be64(pos, frame->atomic_ack), pos += URO_ATOMIC_ACK_LEN;
     if (ext & URO_EXT_IMM)
-        memcpy(at, &frame->imm, URO_IMM_LEN), at += URO_IMM_LEN;
+        memcpy(pos, &frame->imm, URO_IMM_LEN), pos += URO_IMM_LEN;
     if (ext & URO_EXT_INV)
-        uro_put_be32(at, frame->inv_rkey), at += URO_INV_LEN;
+        uro_put_be32(pos, frame->inv_rkey), pos += URO_INV_LEN;
     if (ext & URO_EXT_CNP)
-        memset(at, 0, URO_CNP_LEN), at += URO_CNP_LEN;
-    return at;
+        memset(pos, 0, URO_CNP_LEN), pos += URO_CNP_LEN;
+    return pos;
 }
 
 /* frame->op, bth, the extension headers, payload and payload_length; ether, ip and udp ports. The
@@ -52,23 +52,24 @@ static inline uint32_t make_frame(const struct uro_frame *frame, uint8_t out[sta
     ip.protocol = URO_IPPROTO_UDP;
     udp.length = (uint16_t)(URO_UDP_LEN + roce);
     ip.payload_length = udp.length;
-    uint8_t *const udp_at = network + uro_ip_put(network, &ip);
-    uint8_t *at = udp_at + URO_UDP_LEN;
-    uro_bth_encode(at, &frame->bth);
-    at = put_ext(at + URO_BTH_LEN, frame);
+    uint8_t *const udp_start = network + uro_ip_put(network, &ip);
+    uint8_t *pos = udp_start + URO_UDP_LEN;
+    uro_bth_encode(pos, &frame->bth);
+    pos = put_ext(pos + URO_BTH_LEN, frame);
     if (frame->payload_length > 0)
-        memcpy(at, frame->payload, frame->payload_length);
-    at += frame->payload_length;
-    memset(at, 0, frame->bth.pad_count);
-    at += frame->bth.pad_count;
+        memcpy(pos, frame->payload, frame->payload_length);
+    pos += frame->payload_length;
+    memset(pos, 0, frame->bth.pad_count);
+    pos += frame->bth.pad_count;
 
     udp.checksum = 0;
-    uro_udp_encode(udp_at, &udp);
-    uro_put_le32(at, uro_icrc(network, ip.v6, (size_t)(at - network)));
-    return (uint32_t)(at + URO_ICRC_LEN - out);
+    uro_udp_encode(udp_start, &udp);
+    uro_put_le32(pos, uro_icrc(network, ip.v6, (size_t)(pos - network)));
+    return (uint32_t)(pos + URO_ICRC_LEN - out);
 }
 
-/* A packet of @opcode with @length octets of @data from one host to another; tests change what they are about. */
+/* A packet of @opcode with @length octets of @data from one host to another; tests change what
+ * they are about. */
 static inline struct uro_frame plain_frame(bool v6, uint8_t opcode, const uint8_t *data,
                                            uint32_t length)
 {

@@ -48,7 +48,7 @@ int memif_peer_listen(const char *name)
     return fd;
 }
 
-bool memif_peer_say(int control, const void *octets, size_t length, const int *fds, unsigned count)
+bool memif_peer_send(int control, const void *octets, size_t length, const int *fds, unsigned count)
 {
     union {
         struct cmsghdr header;
@@ -70,7 +70,7 @@ bool memif_peer_say(int control, const void *octets, size_t length, const int *f
 }
 
 /* Octets of a message, 0 at the end, -1 when there is none. */
-static ssize_t hear(int control, struct uro_memif_message *message, int *fd)
+static ssize_t receive(int control, struct uro_memif_message *message, int *fd)
 {
     union {
         struct cmsghdr header;
@@ -94,9 +94,9 @@ static ssize_t hear(int control, struct uro_memif_message *message, int *fd)
     return length;
 }
 
-bool memif_peer_hear(int control, struct uro_memif_message *message, int *fd)
+bool memif_peer_receive(int control, struct uro_memif_message *message, int *fd)
 {
-    return hear(control, message, fd) == (ssize_t)sizeof *message;
+    return receive(control, message, fd) == (ssize_t)sizeof *message;
 }
 
 bool memif_peer_ended(int control, char reason[static URO_MEMIF_REASON + 1])
@@ -105,7 +105,7 @@ bool memif_peer_ended(int control, char reason[static URO_MEMIF_REASON + 1])
     ssize_t length;
 
     memset(reason, 0, URO_MEMIF_REASON + 1);
-    while ((length = hear(control, &message, NULL)) > 0)
+    while ((length = receive(control, &message, NULL)) > 0)
         if (uro_memif_type_of(&message) == URO_MEMIF_DISCONNECT)
             memcpy(reason, message.octets + URO_MEMIF_DISCONNECT_REASON, URO_MEMIF_REASON);
     return length == 0;
@@ -166,8 +166,8 @@ void memif_peer_map(struct memif_peer *peer, int memory, uint64_t size)
 {
     peer->memory = memory;
     peer->size = (size_t)size;
-    peer->at = mmap(NULL, peer->size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    URO_ASSERT(peer->at != MAP_FAILED);
+    peer->base = mmap(NULL, peer->size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    URO_ASSERT(peer->base != MAP_FAILED);
 }
 
 uint32_t memif_peer_buffer(bool to_server, unsigned slot)
@@ -187,8 +187,8 @@ struct memif_peer memif_peer_make(void)
                                .wakes_client = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
 
     memif_peer_map(&peer, memif_peer_file(PEER_MEMORY, F_SEAL_SHRINK), PEER_MEMORY);
-    peer.to_server = (void *)(peer.at + PEER_TO_SERVER);
-    peer.to_client = (void *)(peer.at + PEER_TO_CLIENT);
+    peer.to_server = (void *)(peer.base + PEER_TO_SERVER);
+    peer.to_client = (void *)(peer.base + PEER_TO_CLIENT);
     peer.to_server->cookie = peer.to_client->cookie = URO_MEMIF_COOKIE;
     atomic_store(&peer.to_client->flags, URO_MEMIF_NO_INTERRUPT);
     for (unsigned i = 0; i < PEER_SLOTS; i++)
@@ -207,8 +207,8 @@ static void close_if(int fd)
 
 void memif_peer_drop(struct memif_peer *peer)
 {
-    if (peer->at != NULL)
-        (void)munmap(peer->at, peer->size);
+    if (peer->base != NULL)
+        (void)munmap(peer->base, peer->size);
     close_if(peer->control);
     close_if(peer->memory);
     close_if(peer->wakes_server);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* own_runtime.h - an XDG_RUNTIME_DIR for one test program; cmocka's set-up and tear-down of a group. */
+/* own_runtime.h - an XDG_RUNTIME_DIR for one test program; cmocka's set-up and tear-down of a
+ * group. */
 #pragma once
 
 #include <dirent.h>
@@ -19,13 +20,13 @@ static inline int own_runtime_make(void **state)
 static inline int own_runtime_remove(void **state)
 {
     char path[64];
-    struct dirent *at;
+    struct dirent *entry;
 
     (void)state;
     (void)snprintf(path, sizeof path, "%s/uroce", own_runtime);
     DIR *files = opendir(path);
-    while (files != NULL && (at = readdir(files)) != NULL)
-        (void)unlinkat(dirfd(files), at->d_name, 0);
+    while (files != NULL && (entry = readdir(files)) != NULL)
+        (void)unlinkat(dirfd(files), entry->d_name, 0);
     if (files != NULL)
         (void)closedir(files);
     (void)rmdir(path);

@@ -17,7 +17,7 @@
 #include "host/host.h"
 #include "support/must.h"
 #include "support/patience.h"
-#include "support/said.h"
+#include "support/stderr_text.h"
 
 #define DEVICE "one:fake0;ip=10.0.0.1/24"
 
@@ -200,7 +200,7 @@ static void connections__max_conn__there_are_no_more(void **state)
 /* A bound of "*" applies to each device separately, and the message names "*". */
 static void refuses_by_the_bound_of_all(void)
 {
-    struct said said = said_begin();
+    struct stderr_capture capture = capture_stderr_begin();
     struct uro_device *device;
 
     MUST(make_connections(DEVICE ";max_conn=9 *;max_conn=7", 20) == 7);
@@ -208,10 +208,10 @@ static void refuses_by_the_bound_of_all(void)
     uro_device_lock(device);
     uro_quota_check_bounds(device);
     uro_device_unlock(device);
-    MUST(strcmp(said_words(said),
+    MUST(strcmp(capture_stderr_text(capture),
                 "uroce: one: the limit of 7 connections of rdma_cm is reached, so requests for "
                 "more fail (ENOMEM); destroy some in the program, or raise max_conn= of *\n") == 0);
-    said_end(said);
+    capture_stderr_end(capture);
 }
 
 static void connections__max_conn_of_all_devices__bounds_each_of_them(void **state)
@@ -249,17 +249,17 @@ static void listens_to_many(void)
     for (uint32_t i = 0; i < LISTENERS; i++)
         last = listen_to(device, i, 0);
     fake_wait(&fake.services, LISTENERS);
-    struct said said = said_begin();
+    struct stderr_capture capture = capture_stderr_begin();
     (void)listen_to(device, LISTENERS, -ENOMEM);
     uro_device_lock(device);
     uro_quota_check_bounds(device);
     uro_quota_check_bounds(device);
     uro_conn_unlisten(uro_engine_cm(uro_device_engine(device)), last);
     uro_device_unlock(device);
-    MUST(strcmp(said_words(said),
+    MUST(strcmp(capture_stderr_text(capture),
                 "uroce: one: 2048 services have listeners at one address: requests for more fail "
                 "(ENOMEM); destroy unused listeners, or use several processes\n") == 0);
-    said_end(said);
+    capture_stderr_end(capture);
     (void)listen_to(device, LISTENERS, 0);
 }
 

@@ -251,9 +251,9 @@ unsigned kit_ask(struct uro_port *port, int control, const struct uro_memif_mess
 {
     struct uro_memif_message answer;
 
-    assert_true(memif_peer_say(control, message, sizeof *message, &fd, fd >= 0));
+    assert_true(memif_peer_send(control, message, sizeof *message, &fd, fd >= 0));
     (void)uro_port_link_up(port);
-    return memif_peer_hear(control, &answer, NULL) ? uro_memif_type_of(&answer) : 0;
+    return memif_peer_receive(control, &answer, NULL) ? uro_memif_type_of(&answer) : 0;
 }
 
 void kit_ended(struct uro_port *port, struct memif_peer *peer, const char *reason)
@@ -276,7 +276,7 @@ struct memif_peer kit_peer_known(struct uro_port *server)
     assert_true(peer.control >= 0);
     (void)uro_port_link_up(server);
     assert_int_equal(kit_ask(server, peer.control, &message, -1), URO_MEMIF_HELLO);
-    assert_true(memif_peer_hear(peer.control, &message, NULL));
+    assert_true(memif_peer_receive(peer.control, &message, NULL));
     assert_int_equal(uro_memif_type_of(&message), URO_MEMIF_ACK);
     return peer;
 }
@@ -303,7 +303,7 @@ static struct uro_memif_message expect(struct uro_port *client, int control, uns
     struct uro_memif_message message;
 
     (void)uro_port_link_up(client);
-    assert_true(memif_peer_hear(control, &message, fd));
+    assert_true(memif_peer_receive(control, &message, fd));
     assert_int_equal(uro_memif_type_of(&message), type);
     return message;
 }
@@ -318,20 +318,20 @@ struct memif_peer kit_peer_serve(struct uro_port *client, int listener)
     int memory, fd;
 
     assert_true(peer.control >= 0);
-    assert_true(memif_peer_say(peer.control, &hello, sizeof hello, NULL, 0));
+    assert_true(memif_peer_send(peer.control, &hello, sizeof hello, NULL, 0));
     (void)expect(client, peer.control, URO_MEMIF_INIT, &fd);
-    assert_true(memif_peer_say(peer.control, &ack, sizeof ack, NULL, 0));
+    assert_true(memif_peer_send(peer.control, &ack, sizeof ack, NULL, 0));
     message = expect(client, peer.control, URO_MEMIF_ADD_REGION, &memory);
     memif_peer_map(&peer, memory, uro_memif_get64(&message, URO_MEMIF_REGION_SIZE));
-    assert_true(memif_peer_say(peer.control, &ack, sizeof ack, NULL, 0));
+    assert_true(memif_peer_send(peer.control, &ack, sizeof ack, NULL, 0));
     message = expect(client, peer.control, URO_MEMIF_ADD_RING, &peer.wakes_server);
-    peer.to_server = (void *)(peer.at + uro_memif_get32(&message, URO_MEMIF_RING_OFFSET));
-    assert_true(memif_peer_say(peer.control, &ack, sizeof ack, NULL, 0));
+    peer.to_server = (void *)(peer.base + uro_memif_get32(&message, URO_MEMIF_RING_OFFSET));
+    assert_true(memif_peer_send(peer.control, &ack, sizeof ack, NULL, 0));
     message = expect(client, peer.control, URO_MEMIF_ADD_RING, &peer.wakes_client);
-    peer.to_client = (void *)(peer.at + uro_memif_get32(&message, URO_MEMIF_RING_OFFSET));
-    assert_true(memif_peer_say(peer.control, &ack, sizeof ack, NULL, 0));
+    peer.to_client = (void *)(peer.base + uro_memif_get32(&message, URO_MEMIF_RING_OFFSET));
+    assert_true(memif_peer_send(peer.control, &ack, sizeof ack, NULL, 0));
     (void)expect(client, peer.control, URO_MEMIF_CONNECT, &fd);
-    assert_true(memif_peer_say(peer.control, &connected, sizeof connected, NULL, 0));
+    assert_true(memif_peer_send(peer.control, &connected, sizeof connected, NULL, 0));
     assert_true(uro_port_link_up(client));
     return peer;
 }

@@ -255,7 +255,7 @@ static void refused(struct uro_memif_message init, const char *reason)
 
     assert_true(control >= 0 && beside >= 0);
     (void)uro_port_link_up(server);
-    assert_true(memif_peer_say(control, &init, sizeof init, &beside, 1));
+    assert_true(memif_peer_send(control, &init, sizeof init, &beside, 1));
     (void)uro_port_link_up(server);
     assert_true(memif_peer_ended(control, said));
     if (strcmp(said, reason) != 0)
@@ -336,7 +336,7 @@ static void two_interfaces__one_sleeps__its_client_wakes_it(void **state)
     (void)uro_port_link_up(server); /* greets it */
     assert_true(uro_port_arm(other));
     assert_false(kit_wakes(other, 0));
-    assert_true(memif_peer_say(control, &init, sizeof init, NULL, 0));
+    assert_true(memif_peer_send(control, &init, sizeof init, NULL, 0));
     (void)uro_port_link_up(server);
     assert_true(kit_wakes(other, 0));
     uro_port_disarm(other);
@@ -359,7 +359,7 @@ static void two_interfaces__one_closes_before_it_took_its_client__it_is_told(voi
     other = kit_open("role=server,id=2", 0);
     int control = memif_peer_call(kit_name());
     (void)uro_port_link_up(server);
-    assert_true(memif_peer_say(control, &init, sizeof init, NULL, 0));
+    assert_true(memif_peer_send(control, &init, sizeof init, NULL, 0));
     (void)uro_port_link_up(server);
     assert_false(memif_peer_ended(control, said));
     kit_close(&other);

@@ -53,7 +53,7 @@ static void ended(struct memif_peer *peer, const char *reason)
 
 static void say(const struct memif_peer *peer, struct uro_memif_message message, int fd)
 {
-    assert_true(memif_peer_say(peer->control, &message, sizeof message, &fd, fd >= 0));
+    assert_true(memif_peer_send(peer->control, &message, sizeof message, &fd, fd >= 0));
 }
 
 /* ---- regions ------------------------------------------------------------ */
@@ -286,7 +286,7 @@ static void message__of_another_length__ends_it(void **state)
         for (unsigned count = 0; count <= 2; count++) {
             struct memif_peer peer = kit_peer_known(server);
             const int fds[] = { peer.memory, peer.memory };
-            assert_true(memif_peer_say(peer.control, octets, lengths[i], fds, count));
+            assert_true(memif_peer_send(peer.control, octets, lengths[i], fds, count));
             ended(&peer, "the other side is gone");
         }
     }
@@ -328,7 +328,7 @@ static void message__with_many_descriptors__leaves_none_behind(void **state)
         const unsigned before = kit_fds();
         const int fds[] = { peer.memory, peer.memory, peer.memory, peer.memory,
                             peer.memory, peer.memory, peer.memory, peer.memory };
-        assert_true(memif_peer_say(peer.control, &region, sizeof region, fds, count));
+        assert_true(memif_peer_send(peer.control, &region, sizeof region, fds, count));
         (void)uro_port_link_up(server);
         assert_true(kit_fds() <= before);
         if (count <= 4)
@@ -366,7 +366,7 @@ static void client_hears(struct uro_memif_message message, const char *reason)
 
     client = kit_open("role=client", 0);
     int control = accept(listener, NULL, NULL);
-    assert_true(memif_peer_say(control, &message, sizeof message, &beside, 1));
+    assert_true(memif_peer_send(control, &message, sizeof message, &beside, 1));
     assert_false(uro_port_link_up(client));
     assert_true(memif_peer_ended(control, said));
     if (strcmp(said, reason) != 0)
@@ -413,7 +413,7 @@ static void server__says_more_when_up__is_left(void **state)
     int listener = memif_peer_listen(kit_name());
     client = kit_open("role=client", 0);
     struct memif_peer peer = kit_peer_serve(client, listener);
-    assert_true(memif_peer_say(peer.control, &ack, sizeof ack, NULL, 0));
+    assert_true(memif_peer_send(peer.control, &ack, sizeof ack, NULL, 0));
     assert_false(uro_port_link_up(client));
     assert_true(memif_peer_ended(peer.control, said));
     assert_string_equal(said, "unexpected message from the server");
@@ -432,8 +432,8 @@ static void server__skips_a_step__is_left(void **state)
     int listener = memif_peer_listen(kit_name());
     client = kit_open("role=client", 0);
     int control = accept(listener, NULL, NULL);
-    assert_true(memif_peer_say(control, &hello, sizeof hello, NULL, 0));
-    assert_true(memif_peer_say(control, &connected, sizeof connected, NULL, 0));
+    assert_true(memif_peer_send(control, &hello, sizeof hello, NULL, 0));
+    assert_true(memif_peer_send(control, &connected, sizeof connected, NULL, 0));
     assert_false(uro_port_link_up(client));
     assert_true(memif_peer_ended(control, said));
     assert_string_equal(said, "expected ACK");

@@ -72,7 +72,7 @@ static void doorbell__of_another_kind__is_refused(void **state)
         const struct uro_memif_message ring = memif_peer_ring(true, PEER_TO_SERVER);
         struct memif_peer peer = with_region();
         assert_true(wrong[i] >= 0);
-        assert_true(memif_peer_say(peer.control, &ring, sizeof ring, &wrong[i], 1));
+        assert_true(memif_peer_send(peer.control, &ring, sizeof ring, &wrong[i], 1));
         kit_ended(server, &peer, "a ring without an eventfd");
         (void)close(wrong[i]);
     }
@@ -155,7 +155,7 @@ static void memory__of_huge_pages__is_refused(void **state)
     assert_int_equal(ftruncate(file, (off_t)size), 0);
     assert_int_equal(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     struct memif_peer peer = kit_peer_known(server);
-    assert_true(memif_peer_say(peer.control, &region, sizeof region, &file, 1));
+    assert_true(memif_peer_send(peer.control, &region, sizeof region, &file, 1));
     kit_ended(server, &peer, "memory must not be of huge pages");
     (void)close(file);
 }
@@ -175,7 +175,7 @@ static void descriptor__of_a_file_system_that_does_not_answer__nobody_waits_for_
     for (unsigned i = 0; i < URO_ARRAY_LEN(messages); i++) {
         struct memif_peer peer = i == 0 ? kit_peer_known(server) : with_region();
         const int both[] = { file, file };
-        assert_true(memif_peer_say(peer.control, &messages[i], sizeof messages[i], both, 2));
+        assert_true(memif_peer_send(peer.control, &messages[i], sizeof messages[i], both, 2));
         kit_ended(server, &peer,
                   i == 0 ? "memory must be a memfd that is sealed against shrinking"
                          : "a ring without an eventfd");
@@ -232,7 +232,7 @@ static int call_as_stranger(const char *words)
     struct uro_memif_message first;
     int control = memif_peer_call(kit_name_of(getppid()));
     (void)!write(go[1], "", 1);
-    while (control >= 0 && !memif_peer_hear(control, &first, NULL))
+    while (control >= 0 && !memif_peer_receive(control, &first, NULL))
         (void)sched_yield();
     if (control < 0 || uro_memif_type_of(&first) != URO_MEMIF_DISCONNECT)
         _exit(1); /* welcome */
@@ -286,7 +286,7 @@ static void client__stranger_listens__is_told_nothing(void **state)
     int control = accept(listener, NULL, NULL);
     const struct uro_memif_message hello = memif_peer_hello();
     struct uro_memif_message init;
-    (void)memif_peer_say(control, &hello, sizeof hello, NULL, 0);
+    (void)memif_peer_send(control, &hello, sizeof hello, NULL, 0);
     _exit(recv(control, &init, sizeof init, 0) > 0 ? 1 : 0);
 }
 

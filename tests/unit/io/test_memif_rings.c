@@ -67,7 +67,7 @@ static struct uro_memif_desc buffer(unsigned slot, uint32_t length, bool more)
 
 static void write_body(unsigned slot, const uint8_t *octets, uint32_t length)
 {
-    memcpy(peer.at + memif_peer_buffer(true, slot), octets, length);
+    memcpy(peer.base + memif_peer_buffer(true, slot), octets, length);
 }
 
 static struct kit_frame frame;
@@ -206,7 +206,7 @@ static void frame__rewritten_while_lent__keeps_its_head(void **state)
     assert_int_equal(uro_port_receive(server, &pkt, 1), 1);
     assert_non_null(pkt.indirect);
     memcpy(before, pkt.octets, sizeof before);
-    memset(peer.at + memif_peer_buffer(true, 0), 0xff, PEER_BUFFER);
+    memset(peer.base + memif_peer_buffer(true, 0), 0xff, PEER_BUFFER);
     memif_peer_put(peer.to_server, 0, (struct uro_memif_desc){ .length = 7 });
     assert_memory_equal(pkt.octets, before, sizeof before);
     assert_int_equal(pkt.length, uro_tx_length(tx));
@@ -346,7 +346,7 @@ static void offered__a_buffer_shorter_than_a_frame__is_not_written_beyond(void *
 {
     (void)state;
     struct uro_tx both[2] = { { .head_length = 40 }, { .head_length = 40 } };
-    memset(peer.at + PEER_BUFFERS, 0xee, PEER_MEMORY - PEER_BUFFERS);
+    memset(peer.base + PEER_BUFFERS, 0xee, PEER_MEMORY - PEER_BUFFERS);
     for (unsigned i = 1; i <= 2; i++)
         memif_peer_put(
             peer.to_client, i,
@@ -357,10 +357,10 @@ static void offered__a_buffer_shorter_than_a_frame__is_not_written_beyond(void *
     assert_int_equal(uro_memif_slot_get(&peer.to_client->slots[1]).length, 50);
     assert_int_equal(uro_memif_slot_get(&peer.to_client->slots[1]).flags, URO_MEMIF_NEXT);
     assert_int_equal(uro_memif_slot_get(&peer.to_client->slots[2]).length, 10);
-    assert_int_equal(peer.at[memif_peer_buffer(false, 1) + 49], 0);
-    assert_int_equal(peer.at[memif_peer_buffer(false, 1) + 50], 0xee);
-    assert_int_equal(peer.at[memif_peer_buffer(false, 2) + 9], 0);
-    assert_int_equal(peer.at[memif_peer_buffer(false, 2) + 10], 0xee);
+    assert_int_equal(peer.base[memif_peer_buffer(false, 1) + 49], 0);
+    assert_int_equal(peer.base[memif_peer_buffer(false, 1) + 50], 0xee);
+    assert_int_equal(peer.base[memif_peer_buffer(false, 2) + 9], 0);
+    assert_int_equal(peer.base[memif_peer_buffer(false, 2) + 10], 0xee);
     still_up();
 }
 

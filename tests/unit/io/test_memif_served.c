@@ -60,7 +60,7 @@ static void filled__says_another_place__is_read_where_it_is(void **state)
 {
     (void)state;
     const uint32_t offset = uro_memif_slot_get(&peer.to_client->slots[0]).offset;
-    memset(peer.at + offset, 0x5a, 1024);
+    memset(peer.base + offset, 0x5a, 1024);
     to_client(0, (struct uro_memif_desc){ .length = 1024, .region = 9, .offset = UINT32_MAX });
     assert_true(kit_take(client, &frame));
     assert_int_equal(frame.length, 1024);

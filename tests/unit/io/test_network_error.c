@@ -11,7 +11,7 @@
 #include "io/udp/network_error.h"
 #include "io/udp/share.h"
 #include "support/own_net.h"
-#include "support/said.h"
+#include "support/stderr_text.h"
 
 #define NUMBER  7u   /* of the share */
 #define NARROW  1400 /* octets that the path carries */
@@ -26,7 +26,7 @@ static struct uro_sock sock;
 static struct uro_share share;
 static struct uro_recent_peers recent_peers;
 static struct uro_gid own, peer, stranger;
-static struct said said;
+static struct stderr_capture capture;
 static int broker;
 
 static int start(void **state)
@@ -52,14 +52,14 @@ static int start(void **state)
     int fd = uro_sock_bind(&own, false, error);
     assert_true(fd >= 0);
     uro_sock_start(&sock, fd, &own, &options);
-    said = said_begin();
+    capture = capture_stderr_begin();
     return 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    said_end(said);
+    capture_stderr_end(capture);
     uro_sock_close(&sock);
     uro_share_leave(&share);
     (void)close(broker);
@@ -94,7 +94,7 @@ static void own_packet__is_told_and_the_others_hear_of_it(void **state)
     (void)state;
     assert_true(own_net_report(&own, &peer, OWN_NET_NO_PORT, 0));
     assert_int_equal(uro_network_error_take(&sock, NULL), 1);
-    assert_string_equal(said_words(said), REFUSED);
+    assert_string_equal(capture_stderr_text(capture), REFUSED);
     assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT | MSG_TRUNC), sizeof got);
     assert_int_equal(got.header.version, URO_HUB_VERSION);
     assert_int_equal(got.header.kind, URO_HUB_REPORT);
@@ -112,7 +112,7 @@ static void anothers_packet__counts_and_is_passed_on_and_not_told(void **state)
     assert_true(own_net_report(&own, &stranger, OWN_NET_NARROW, NARROW));
     assert_true(own_net_report(&own, &stranger, OWN_NET_NO_PORT, 0));
     assert_int_equal(uro_network_error_take(&sock, NULL), 2);
-    assert_string_equal(said_words(said), "");
+    assert_string_equal(capture_stderr_text(capture), "");
     assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT), sizeof got);
     assert_int_equal(got.body.error, EMSGSIZE);
     assert_int_equal(got.body.info, NARROW);
@@ -131,7 +131,7 @@ static void refused_by_the_kernel__stays_here(void **state)
     assert_int_equal(
         sendto(sock.fd, packet, sizeof packet, 0, &to.any, uro_sock_address_length(&to)), -1);
     assert_int_equal(uro_network_error_take(&sock, &to), 0);
-    assert_non_null(strstr(said_words(said), "the path to 127.0.0.8 carries"));
+    assert_non_null(strstr(capture_stderr_text(capture), "the path to 127.0.0.8 carries"));
     assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT), -1);
 }
 
@@ -141,7 +141,7 @@ static void address_that_is_not_shared__all_is_told(void **state)
     sock.share = NULL;
     assert_true(own_net_report(&own, &stranger, OWN_NET_NO_PORT, 0));
     assert_int_equal(uro_network_error_take(&sock, NULL), 1);
-    assert_string_equal(said_words(said), "uroce: 127.0.0.8: Connection refused\n");
+    assert_string_equal(capture_stderr_text(capture), "uroce: 127.0.0.8: Connection refused\n");
 }
 
 static void heard__is_told_by_who_sent_there(void **state)
@@ -151,9 +151,9 @@ static void heard__is_told_by_who_sent_there(void **state)
 
     (void)state;
     hear(&other, sizeof other);
-    assert_string_equal(said_words(said), "");
+    assert_string_equal(capture_stderr_text(capture), "");
     hear(&ours, sizeof ours);
-    assert_string_equal(said_words(said), REFUSED);
+    assert_string_equal(capture_stderr_text(capture), REFUSED);
 }
 
 static void heard__and_nobody_watches__is_not_told(void **state)
@@ -163,7 +163,7 @@ static void heard__and_nobody_watches__is_not_told(void **state)
     (void)state;
     sock.verbose = false;
     hear(&ours, sizeof ours);
-    assert_string_equal(said_words(said), "");
+    assert_string_equal(capture_stderr_text(capture), "");
 }
 
 static void heard_that_the_path_is_narrow__is_told_once(void **state)
@@ -174,10 +174,10 @@ static void heard_that_the_path_is_narrow__is_told_once(void **state)
     (void)state;
     sock.verbose = false;
     hear(&other, sizeof other);
-    assert_string_equal(said_words(said), "");
+    assert_string_equal(capture_stderr_text(capture), "");
     hear(&ours, sizeof ours);
     hear(&ours, sizeof ours);
-    assert_string_equal(said_words(said),
+    assert_string_equal(capture_stderr_text(capture),
                         "uroce: a router reports that the path to 127.0.0.9 carries IP packets of "
                         "at most 1400 bytes; if long messages are lost, set mtu=1400, or choose a "
                         "smaller path MTU in the program\n");
@@ -200,7 +200,7 @@ static void heard_and_wrong__is_nothing(void **state)
     hear(&record, sizeof record);
     record.header.from.any.sa_family = AF_INET6;
     hear(&record, sizeof record);
-    assert_string_equal(said_words(said), "");
+    assert_string_equal(capture_stderr_text(capture), "");
 }
 
 static void heard_and_too_long__is_nothing(void **state)
@@ -213,7 +213,7 @@ static void heard_and_too_long__is_nothing(void **state)
     (void)state;
     hear(&longer.record, sizeof longer.record + 1);
     hear(&longer.record, sizeof longer);
-    assert_string_equal(said_words(said), "");
+    assert_string_equal(capture_stderr_text(capture), "");
 }
 
 /* Sends to many peers: to each, or only to the later peers whose entries share a slot. */

@@ -14,7 +14,7 @@
 #include "io/udp/udp.h"
 #include "support/make_frame.h"
 #include "support/patience.h"
-#include "support/said.h"
+#include "support/stderr_text.h"
 
 #define ROOM           16u
 #define RC_ACK         0x11
@@ -25,7 +25,7 @@ extern uro_port_open_fn uro_udp_open;
 static struct uro_port *port;
 static struct uro_gid addresses[2], nobody;
 #define OWN addresses[1] /* not the first */
-static struct said said;
+static struct stderr_capture capture;
 
 static int start_with(bool verbose)
 {
@@ -45,7 +45,7 @@ static int start_with(bool verbose)
     port = uro_udp_open(&config, error);
     if (port == NULL)
         fail_msg("%s", error);
-    said = said_begin();
+    capture = capture_stderr_begin();
     return 0;
 }
 
@@ -64,7 +64,7 @@ static int start_quiet(void **state)
 static int stop(void **state)
 {
     (void)state;
-    said_end(said);
+    capture_stderr_end(capture);
     uro_port_close(port);
     return 0;
 }
@@ -116,7 +116,7 @@ static void send_to_nobody(void)
 
 static void told_once(void)
 {
-    assert_string_equal(said_words(said), "uroce: 127.77.0.2: Connection refused\n");
+    assert_string_equal(capture_stderr_text(capture), "uroce: 127.77.0.2: Connection refused\n");
 }
 
 static void receive_nothing(void)
@@ -142,7 +142,7 @@ static void port_unreachable__nobody_wants_to_know__is_gone(void **state)
     (void)state;
     send_to_nobody();
     receive_nothing();
-    assert_string_equal(said_words(said), "");
+    assert_string_equal(capture_stderr_text(capture), "");
 }
 
 /* The program sleeps. */
@@ -173,7 +173,8 @@ static void kernel_refuses_the_packet__is_told_once(void **state)
     assert_true(uro_gid_parse("255.255.255.255", &nobody)); /* a broadcast */
     for (int i = 0; i < 3; i++)
         send_a_packet();
-    assert_string_equal(said_words(said), "uroce: 255.255.255.255: Permission denied\n");
+    assert_string_equal(capture_stderr_text(capture),
+                        "uroce: 255.255.255.255: Permission denied\n");
     assert_false(wakes());
 }
 
@@ -301,7 +302,7 @@ static void group__no_address_of_its_kind__is_said_once_and_costs_no_descriptor(
     for (int i = 0; i < 2; i++)
         uro_port_groups(port, &v6, 1);
     assert_int_equal(udp->groups.count, 0);
-    assert_string_equal(said_words(said),
+    assert_string_equal(capture_stderr_text(capture),
                         "uroce: group ff02::77:1 over UDP: Cannot assign requested address\n");
     int epoll = udp->groups.epoll;
     udp->groups.epoll = -1; /* the kernel has no room for one more */
@@ -331,7 +332,7 @@ static void group_in_the_place_of_another__is_joined(void **state)
     uro_port_groups(port, gids, URO_PORT_GROUPS_MAX);
     assert_int_equal(groups->count, URO_PORT_GROUPS_MAX);
     assert_true(uro_gid_equal(&groups->all[groups->count - 1].sock.address, &gids[5]));
-    assert_string_equal(said_words(said), "");
+    assert_string_equal(capture_stderr_text(capture), "");
     uro_port_groups(port, gids, 0);
     assert_int_equal(groups->count, 0);
 }
