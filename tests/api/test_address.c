@@ -178,7 +178,7 @@ static void address__back_before_requests_fail__they_succeed(void **state)
     api_expect(stage->pair.b.cq, 2, IBV_WC_SUCCESS);
 }
 
-static void interface__down_and_up__is_told(void **state)
+static void interface__down_and_up__raises_port_events(void **state)
 {
     struct stage *stage = *state;
 
@@ -241,7 +241,7 @@ static void send_until_heard(const struct api *api, struct side *from, struct si
     assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-static void interface__deleted_and_made_again__works_again_and_hears_its_groups(void **state)
+static void interface__deleted_and_made_again__works_again_and_receives_its_groups(void **state)
 {
     struct stage *stage = *state;
     struct side from, to;
@@ -272,7 +272,7 @@ static uint32_t interface_of(const struct api *api, uint32_t index)
     return entry.ndev_ifindex;
 }
 
-static void gid__over_udp__says_the_interface_that_has_its_address(void **state)
+static void gid__over_udp__names_the_interface_with_its_address(void **state)
 {
     const struct stage *stage = *state;
     struct ibv_gid_entry entries[4];
@@ -297,10 +297,10 @@ int main(void)
 #define STAGED(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
         STAGED(address__removed__requests_fail_and_the_next_connection_works_when_it_is_back),
         STAGED(address__back_before_requests_fail__they_succeed),
-        STAGED(gid__over_udp__says_the_interface_that_has_its_address),
-        STAGED(interface__down_and_up__is_told),
+        STAGED(gid__over_udp__names_the_interface_with_its_address),
+        STAGED(interface__down_and_up__raises_port_events),
         STAGED(interface__renamed__is_followed),
-        STAGED(interface__deleted_and_made_again__works_again_and_hears_its_groups),
+        STAGED(interface__deleted_and_made_again__works_again_and_receives_its_groups),
     };
 
     if (geteuid() != 0 || unshare(CLONE_NEWNET) != 0) {

@@ -13,7 +13,7 @@ static void expect_ids(struct ibv_cq *cq, uint64_t first, uint64_t count)
 
 /* ---- resizing ----------------------------------------------------------- */
 
-static void resize_cq__larger_and_smaller__keeps_what_waits_in_order(void **state)
+static void resize_cq__larger_and_smaller__keeps_completions_in_order(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 7);
@@ -34,7 +34,8 @@ static void resize_cq__larger_and_smaller__keeps_what_waits_in_order(void **stat
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void resize_cq__below_what_waits_or_out_of_range__is_einval_and_changes_nothing(void **state)
+static void resize_cq__below_pending_completions_or_out_of_range__is_einval_and_changes_nothing(
+    void **state)
 {
     const struct api *api = *state;
     static const int wrong[] = { 0, -1, 4194304, 1 };
@@ -135,8 +136,9 @@ static void resize_cq__while_a_thread_posts_and_polls__nothing_is_lost_or_moved(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(resize_cq__larger_and_smaller__keeps_what_waits_in_order),
-        API_TEST(resize_cq__below_what_waits_or_out_of_range__is_einval_and_changes_nothing),
+        API_TEST(resize_cq__larger_and_smaller__keeps_completions_in_order),
+        API_TEST(
+            resize_cq__below_pending_completions_or_out_of_range__is_einval_and_changes_nothing),
         API_TEST(resize_cq__after_the_old_size__no_overrun),
         API_TEST(resize_cq__of_an_armed_cq__leaves_it_armed),
         API_TEST(resize_cq__while_a_thread_posts_and_polls__nothing_is_lost_or_moved),

@@ -41,7 +41,7 @@ static void cq_ex__is_a_cq_too(void **state)
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-static void cq_ex__asked_wrongly__is_einval(void **state)
+static void cq_ex__wrong_arguments__is_einval(void **state)
 {
     const struct api *api = *state;
     const struct ibv_cq_init_attr_ex wrong[] = {
@@ -61,7 +61,7 @@ static void cq_ex__asked_wrongly__is_einval(void **state)
 }
 
 /* Programs create a plain CQ instead only after this errno. */
-static void cq_ex__asked_for_what_we_do_not_have__is_eopnotsupp(void **state)
+static void cq_ex__unsupported_fields__is_eopnotsupp(void **state)
 {
     const struct api *api = *state;
     static const struct ibv_cq_init_attr_ex unknown[] = {
@@ -132,7 +132,7 @@ static void start_poll__nothing_there__is_enoent_and_no_batch(void **state)
     api_destroy_cq_ex(cq);
 }
 
-static void start_poll__with_an_attribute_nobody_knows__is_einval(void **state)
+static void start_poll__unknown_attribute__is_einval(void **state)
 {
     struct ibv_cq_ex *cq = api_cq_ex(*state, 4, 0);
     struct ibv_poll_cq_attr attr = { .comp_mask = 1 };
@@ -142,7 +142,7 @@ static void start_poll__with_an_attribute_nobody_knows__is_einval(void **state)
     api_destroy_cq_ex(cq);
 }
 
-static void batch__of_what_waits__is_in_order(void **state)
+static void batch__pending_completions__are_in_order(void **state)
 {
     const struct api *api = *state;
     static const uint32_t flags[] = { 0, IBV_CREATE_CQ_ATTR_SINGLE_THREADED };
@@ -160,7 +160,7 @@ static void batch__of_what_waits__is_in_order(void **state)
     }
 }
 
-static void batch__ended_early__leaves_the_rest(void **state)
+static void batch__ended_before_the_last_completion__leaves_the_rest(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq_ex *cq = api_cq_ex(api, 20, 0);
@@ -175,7 +175,7 @@ static void batch__ended_early__leaves_the_rest(void **state)
     api_destroy_cq_ex(cq);
 }
 
-static void failed_completion__says_which_and_why(void **state)
+static void failed_completion__has_request_and_reason(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq_ex *cq = api_cq_ex(api, 20, 0);
@@ -321,7 +321,7 @@ static void cq_ex__armed__wakes_once_and_is_destroyed_when_that_is_acknowledged(
 }
 
 /* B10 */
-static void cq_ex__overrun__is_an_event_and_keeps_what_it_has(void **state)
+static void cq_ex__overrun__raises_event_and_keeps_completions(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq_ex *cq = api_cq_ex(api, 3, 0);
@@ -371,19 +371,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(cq_ex__is_a_cq_too),
-        API_TEST(cq_ex__asked_wrongly__is_einval),
-        API_TEST(cq_ex__asked_for_what_we_do_not_have__is_eopnotsupp),
+        API_TEST(cq_ex__wrong_arguments__is_einval),
+        API_TEST(cq_ex__unsupported_fields__is_eopnotsupp),
         API_TEST(cq_ex__flags_without_their_mask__are_not_looked_at),
         API_TEST(cq_ex__of_each_flag__has_that_reader_only),
         API_TEST(start_poll__nothing_there__is_enoent_and_no_batch),
-        API_TEST(start_poll__with_an_attribute_nobody_knows__is_einval),
-        API_TEST(batch__of_what_waits__is_in_order),
-        API_TEST(batch__ended_early__leaves_the_rest),
-        API_TEST(failed_completion__says_which_and_why),
+        API_TEST(start_poll__unknown_attribute__is_einval),
+        API_TEST(batch__pending_completions__are_in_order),
+        API_TEST(batch__ended_before_the_last_completion__leaves_the_rest),
+        API_TEST(failed_completion__has_request_and_reason),
         API_TEST(batch__in_it_any_other_call__does_not_wait),
         API_TEST(batches__of_two_threads_while_a_third_modifies__each_completion_once),
         API_TEST(cq_ex__armed__wakes_once_and_is_destroyed_when_that_is_acknowledged),
-        API_TEST(cq_ex__overrun__is_an_event_and_keeps_what_it_has),
+        API_TEST(cq_ex__overrun__raises_event_and_keeps_completions),
         API_TEST(cq_ex__overrun_that_it_ignores__loses_the_newest_and_goes_on),
         API_TEST(moderation__is_not_offered_and_refused),
     };

@@ -50,7 +50,7 @@ static void say(struct talk *talk)
     assert_int_equal(ibv_post_send(talk->from, &wr, &bad), 0);
 }
 
-static void completion__of_a_receive__has_what_its_readers_say(void **state)
+static void completion__of_a_receive__readers_return_its_fields(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq_ex *cq = api_cq_ex(api, 16, 0);
@@ -235,7 +235,7 @@ static void rt_values__of_an_unknown_kind__are_einval(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(completion__of_a_receive__has_what_its_readers_say),
+        API_TEST(completion__of_a_receive__readers_return_its_fields),
         API_TEST(start_poll__of_a_long_message__drives_it_to_its_end),
         API_TEST(next_poll__again_and_again__drives_too),
         API_TEST(timestamps__are_of_the_clock_that_the_device_describes),

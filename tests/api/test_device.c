@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void device_list__asked_twice__has_the_same_devices(void **state)
+static void device_list__read_twice__has_the_same_devices(void **state)
 {
     int count = 0;
     struct ibv_device **one = ibv_get_device_list(&count);
@@ -47,7 +47,7 @@ static void guid__is_the_interface_part_of_gid_0(void **state)
     assert_int_equal(octets[4], 0xfe);
 }
 
-static void query_device__says_what_works_and_zero_for_what_does_not(void **state)
+static void query_device__unsupported_features__are_zero(void **state)
 {
     const struct api *api = *state;
     struct ibv_device_attr attr;
@@ -203,7 +203,7 @@ static void gid_table__addresses__follow_the_link_local_one(void **state)
     assert_memory_equal(entries[1].gid.raw, ipv4, sizeof ipv4);
 }
 
-static void gid_table__asked_wrongly__refuses_in_each_verbs_own_form(void **state)
+static void gid_table__wrong_arguments__fails_as_each_verb_specifies(void **state)
 {
     const struct api *api = *state;
     struct ibv_gid_entry entries[16];
@@ -278,9 +278,9 @@ static void device__word_behind_the_public_struct__can_be_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(device_list__asked_twice__has_the_same_devices),
+        cmocka_unit_test(device_list__read_twice__has_the_same_devices),
         API_TEST(guid__is_the_interface_part_of_gid_0),
-        API_TEST(query_device__says_what_works_and_zero_for_what_does_not),
+        API_TEST(query_device__unsupported_features__are_zero),
         API_TEST(query_device_ex__struct_of_another_release__is_filled_as_far_as_it_goes),
         API_TEST(query_device_ex__unknown_input__is_einval),
         API_TEST(query_port__is_an_active_ethernet_port),
@@ -289,7 +289,7 @@ int main(void)
         API_TEST(query_port__from_an_old_program__does_not_write_past_its_struct),
         API_TEST(gid_table__empty_slots__are_zero_or_no_data),
         API_TEST(gid_table__addresses__follow_the_link_local_one),
-        API_TEST(gid_table__asked_wrongly__refuses_in_each_verbs_own_form),
+        API_TEST(gid_table__wrong_arguments__fails_as_each_verb_specifies),
         API_TEST(pkey_table__holds_the_default_key_only),
         API_TEST(contexts__of_one_device__have_descriptors_of_their_own),
         API_TEST(async_events__none_waits__are_eagain_and_not_readable),

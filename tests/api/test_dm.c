@@ -28,7 +28,7 @@ static struct ibv_dm *alloc(const struct api *api, size_t length)
     return dm;
 }
 
-static void dm__asked_wrongly__is_einval_and_too_much_enomem(void **state)
+static void dm__wrong_arguments__is_einval_and_too_large_enomem(void **state)
 {
     const struct api *api = *state;
     const struct {
@@ -114,7 +114,7 @@ static void dm__freed_and_allocated_again__reads_zero(void **state)
     test_free(octets);
 }
 
-static void dm_mr__asked_wrongly__is_refused(void **state)
+static void dm_mr__wrong_arguments__is_refused(void **state)
 {
     const struct api *api = *state;
     const struct {
@@ -261,11 +261,11 @@ static void import_dm__has_the_same_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(dm__asked_wrongly__is_einval_and_too_much_enomem),
+        API_TEST(dm__wrong_arguments__is_einval_and_too_large_enomem),
         API_TEST(dm__all_of_it_at_once__and_not_an_octet_more),
         API_TEST(dm__copies_within_its_bounds),
         API_TEST(dm__freed_and_allocated_again__reads_zero),
-        API_TEST(dm_mr__asked_wrongly__is_refused),
+        API_TEST(dm_mr__wrong_arguments__is_refused),
         API_TEST(dm__with_an_mr_on_it__is_busy),
         API_TEST(dm_mr__is_reached_by_offsets__and_only_its_part),
         API_TEST(dm__as_a_send_buffer__is_sent),

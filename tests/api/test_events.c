@@ -114,7 +114,7 @@ static void cq__armed_for_solicited__ignores_other_completions(void **state)
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-static void destroy_cq__with_an_event_nobody_took__takes_it_along(void **state)
+static void destroy_cq__unfetched_event__is_dropped(void **state)
 {
     const struct api *api = *state;
     struct ibv_comp_channel *channel = ibv_create_comp_channel(api->context);
@@ -180,7 +180,7 @@ static struct ibv_async_event expect_async(const struct api *api, enum ibv_event
     return event;
 }
 
-static void drained_send_queue__is_told_of_on_the_async_descriptor(void **state)
+static void drained_send_queue__raises_event_on_async_fd(void **state)
 {
     const struct api *api = *state;
     struct epoll_event event = { .events = EPOLLIN };
@@ -199,7 +199,7 @@ static void drained_send_queue__is_told_of_on_the_async_descriptor(void **state)
 }
 
 /* SQ_DRAINED of the other queue pair, which is requested later, comes first. */
-static void drained_send_queue__that_was_not_asked_for__is_not_told_of(void **state)
+static void drained_send_queue__notify_not_requested__raises_no_event(void **state)
 {
     const struct api *api = *state;
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 0 };
@@ -235,7 +235,7 @@ static void refused_access__is_an_event_of_the_responders_qp(void **state)
 }
 
 /* B10: a completion that a full CQ cannot take is always reported. */
-static void full_cq__is_an_event_and_keeps_what_it_has(void **state)
+static void full_cq__raises_event_and_keeps_completions(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 1);
@@ -253,7 +253,7 @@ static void full_cq__is_an_event_and_keeps_what_it_has(void **state)
     ibv_destroy_cq(cq);
 }
 
-static void destroy_qp__with_an_event_nobody_took__takes_it_along(void **state)
+static void destroy_qp__unfetched_event__is_dropped(void **state)
 {
     const struct api *api = *state;
     struct pair pair;
@@ -330,13 +330,13 @@ int main(void)
         API_TEST(cq__not_armed_again__gives_one_event_for_many_completions),
         API_TEST(cq__armed_again_before_the_event_is_taken__gives_a_second_one),
         API_TEST(cq__armed_for_solicited__ignores_other_completions),
-        API_TEST(destroy_cq__with_an_event_nobody_took__takes_it_along),
+        API_TEST(destroy_cq__unfetched_event__is_dropped),
         API_TEST(destroy_cq__with_an_event_not_acknowledged__waits_for_it),
-        API_TEST(drained_send_queue__is_told_of_on_the_async_descriptor),
-        API_TEST(drained_send_queue__that_was_not_asked_for__is_not_told_of),
+        API_TEST(drained_send_queue__raises_event_on_async_fd),
+        API_TEST(drained_send_queue__notify_not_requested__raises_no_event),
         API_TEST(refused_access__is_an_event_of_the_responders_qp),
-        API_TEST(full_cq__is_an_event_and_keeps_what_it_has),
-        API_TEST(destroy_qp__with_an_event_nobody_took__takes_it_along),
+        API_TEST(full_cq__raises_event_and_keeps_completions),
+        API_TEST(destroy_qp__unfetched_event__is_dropped),
         API_TEST(events__of_one_context__are_not_seen_in_another),
         API_TEST(destroy_qp_and_mr__while_the_peer_sends__is_safe),
     };

@@ -315,7 +315,7 @@ static void free_memory(void *argument)
     MUST(ibv_dereg_mr(memory->mr) == 0);
 }
 
-static void child_of_a_process_with_an_engine__objects_of_memory__likewise(void **state)
+static void child_of_a_process_with_an_engine__memory_objects__parent_keeps_its_own(void **state)
 {
     struct memory memory;
 
@@ -337,7 +337,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(child_of_a_process_with_an_engine__every_call__is_eio),
         API_TEST(child_of_a_process_with_an_engine__freeing__works_and_the_parent_goes_on),
-        API_TEST(child_of_a_process_with_an_engine__objects_of_memory__likewise),
+        API_TEST(child_of_a_process_with_an_engine__memory_objects__parent_keeps_its_own),
     };
     return API_RUN(tests);
 }

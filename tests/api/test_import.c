@@ -19,7 +19,7 @@ static struct ibv_context *import(const struct api *api)
     return context;
 }
 
-static void import_device__of_what_is_no_context__is_refused(void **state)
+static void import_device__fd_is_no_context__is_refused(void **state)
 {
     int other = memfd_create("other", MFD_CLOEXEC);
 
@@ -229,7 +229,7 @@ static void unimport_pd__that_is_used__stays(void **state)
 
 /* ---- parent and thread domains ------------------------------------------- */
 
-static void td__asked_wrongly__is_einval(void **state)
+static void td__wrong_arguments__is_einval(void **state)
 {
     const struct api *api = *state;
     struct ibv_td_init_attr attr = { .comp_mask = 1 };
@@ -239,7 +239,7 @@ static void td__asked_wrongly__is_einval(void **state)
     assert_int_equal(errno, EINVAL);
 }
 
-static void parent_domain__asked_wrongly__is_einval(void **state)
+static void parent_domain__wrong_arguments__is_einval(void **state)
 {
     const struct api *api = *state;
     struct ibv_context *stranger = ibv_open_device(api->device);
@@ -264,7 +264,7 @@ static void parent_domain__asked_wrongly__is_einval(void **state)
     assert_int_equal(ibv_close_device(stranger), 0);
 }
 
-static void parent_domain__holds_what_it_is_made_of(void **state)
+static void parent_domain__holds_pd_and_td(void **state)
 {
     const struct api *api = *state;
     struct ibv_td_init_attr td_attr = { 0 };
@@ -326,7 +326,7 @@ static void parent_domain__is_its_base_to_keys_and_queue_pairs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(import_device__of_what_is_no_context__is_refused),
+        API_TEST(import_device__fd_is_no_context__is_refused),
         API_TEST(import_device__owns_the_descriptor),
         API_TEST(import_pd__that_the_device_does_not_share__is_enoent),
         API_TEST(import_mr__that_is_not_of_the_pd__is_enoent),
@@ -336,9 +336,9 @@ int main(void)
         API_TEST(region__used_by_an_imported_handle__outlives_its_context),
         API_TEST(unimport_mr__of_the_only_handle__ends_the_region),
         API_TEST(unimport_pd__that_is_used__stays),
-        API_TEST(td__asked_wrongly__is_einval),
-        API_TEST(parent_domain__asked_wrongly__is_einval),
-        API_TEST(parent_domain__holds_what_it_is_made_of),
+        API_TEST(td__wrong_arguments__is_einval),
+        API_TEST(parent_domain__wrong_arguments__is_einval),
+        API_TEST(parent_domain__holds_pd_and_td),
         API_TEST(parent_domain__is_its_base_to_keys_and_queue_pairs),
     };
     return API_RUN(tests);

@@ -94,7 +94,7 @@ static union ibv_gid numbered(uint32_t i)
 }
 
 /* rule MCAST.ATTACH */
-static void attach__as_often_as_the_device_says__and_no_more(void **state)
+static void attach__up_to_the_device_limit__then_fails(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -342,7 +342,7 @@ int main(void)
         API_TEST(attach__not_ud_or_not_a_group__is_einval),
         API_TEST(attach__twice__is_attached_once),
         API_TEST(destroy_qp__attached__is_ebusy),
-        API_TEST(attach__as_often_as_the_device_says__and_no_more),
+        API_TEST(attach__up_to_the_device_limit__then_fails),
         API_TEST(close_device__still_attached__leaves_the_group),
         API_TEST(ah__group_of_another_ip_version_than_its_source__is_einval),
         API_TEST(send__to_a_group__every_member_gets_one_copy_the_sender_too),

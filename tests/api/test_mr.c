@@ -10,7 +10,7 @@
 
 static uint8_t memory[16384];
 
-static void mr__says_what_was_registered(void **state)
+static void mr__reports_registered_range_and_keys(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, 1000, IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE);
@@ -156,7 +156,7 @@ static void rereg_mr__of_each_part__only_another_range_has_another_key(void **st
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void rereg_mr__asked_wrongly__leaves_the_old_region_valid(void **state)
+static void rereg_mr__wrong_arguments__leaves_the_old_region_valid(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, 64, 0);
@@ -290,7 +290,7 @@ static void rereg_mr__of_rights__holds_at_once(void **state)
 
 /* ---- the null MR ---------------------------------------------------------------------------- */
 
-static void null_mr__sends_zeros_and_swallows_what_comes(void **state)
+static void null_mr__sends_zeros_and_discards_received_data(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *null = ibv_alloc_null_mr(api->pd);
@@ -351,7 +351,7 @@ static void null_mr__of_a_peer_or_changed__is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(mr__says_what_was_registered),
+        API_TEST(mr__reports_registered_range_and_keys),
         API_TEST(mrs__over_the_same_memory__have_keys_of_their_own),
         API_TEST(remote_writing__without_local_writing__is_einval),
         API_TEST(access_bits__unknown__are_einval_and_optional_ones_ignored),
@@ -361,11 +361,11 @@ int main(void)
         API_TEST(ranges__that_wrap__are_einval),
         API_TEST(nothing__can_be_registered),
         API_TEST(rereg_mr__of_each_part__only_another_range_has_another_key),
-        API_TEST(rereg_mr__asked_wrongly__leaves_the_old_region_valid),
+        API_TEST(rereg_mr__wrong_arguments__leaves_the_old_region_valid),
         API_TEST(region__with_addresses_of_its_own__is_used_by_them),
         API_TEST(rereg_mr__to_other_memory__the_old_key_and_memory_are_out_of_reach),
         API_TEST(rereg_mr__of_rights__holds_at_once),
-        API_TEST(null_mr__sends_zeros_and_swallows_what_comes),
+        API_TEST(null_mr__sends_zeros_and_discards_received_data),
         API_TEST(null_mr__of_a_peer_or_changed__is_refused),
     };
     return API_RUN(tests);

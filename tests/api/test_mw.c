@@ -125,7 +125,7 @@ static void bind_mw_2__to_a_key_of_other_high_octets__takes_the_low_one(void **s
 
 /* ---- allocating ----------------------------------------------------------------------------- */
 
-static void mw__asked_wrongly__is_einval(void **state)
+static void mw__wrong_arguments__is_einval(void **state)
 {
     const struct api *api = *state;
 
@@ -135,7 +135,7 @@ static void mw__asked_wrongly__is_einval(void **state)
     assert_null(ibv_alloc_mw(api->pd, (enum ibv_mw_type)3));
 }
 
-static void mw__says_what_it_is_and_holds_its_pd(void **state)
+static void mw__reports_type_and_holds_its_pd(void **state)
 {
     const struct api *api = *state;
     struct ibv_pd *pd = ibv_alloc_pd(api->context);
@@ -233,7 +233,7 @@ static void bind_mw__gives_the_next_key_and_only_when_it_was_posted(void **state
     close_stage(&stage);
 }
 
-static void bind_mw__of_what_is_not_like_that__is_refused_at_once(void **state)
+static void bind_mw__wrong_window_or_region__is_refused_at_once(void **state)
 {
     struct stage stage;
 
@@ -474,13 +474,13 @@ static void close_device__with_a_window_bound__ends_both(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(mw__asked_wrongly__is_einval),
-        API_TEST(mw__says_what_it_is_and_holds_its_pd),
+        API_TEST(mw__wrong_arguments__is_einval),
+        API_TEST(mw__reports_type_and_holds_its_pd),
         API_TEST(bind_mw__opens_the_range_and_no_more),
         API_TEST(bind_mw__on_an_unreliable_connection__opens_the_range),
         API_TEST(region__is_not_opened_to_peers_by_a_window_into_it),
         API_TEST(bind_mw__gives_the_next_key_and_only_when_it_was_posted),
-        API_TEST(bind_mw__of_what_is_not_like_that__is_refused_at_once),
+        API_TEST(bind_mw__wrong_window_or_region__is_refused_at_once),
         API_TEST(bind_mw__to_a_full_queue__is_enomem_and_the_key_stays),
         API_TEST(bind_mw__beyond_the_region__is_an_error_completion),
         API_TEST(bind_mw__of_length_0__unbinds),

@@ -231,7 +231,7 @@ static void attributes__buffer__as_reg_buf_mr(void **state)
     free_buf(buf);
 }
 
-static void attributes__what_no_device_of_ours_has__is_refused(void **state)
+static void attributes__unsupported__is_refused(void **state)
 {
     const struct api *api = *state;
     struct mr_attr attr = { .length = 100, .addr = memory, .fd = 0 };
@@ -314,7 +314,7 @@ int main(void)
         API_TEST(attributes__address__as_reg_mr),
         API_TEST(attributes__iova__is_the_address_for_peers),
         API_TEST(attributes__buffer__as_reg_buf_mr),
-        API_TEST(attributes__what_no_device_of_ours_has__is_refused),
+        API_TEST(attributes__unsupported__is_refused),
         API_TEST(attributes__of_an_older_program__end_earlier),
         API_TEST(port_speed__is_that_of_the_port),
         API_TEST(completion_counters__are_said_not_to_be_there),

@@ -39,7 +39,7 @@ static void pds__have_numbers_of_their_own(void **state)
     ibv_dealloc_pd(two);
 }
 
-static void cq__has_at_least_what_was_asked(void **state)
+static void cq__has_at_least_requested_capacity(void **state)
 {
     static const int sizes[] = { 1, 2, 3, 4, 100, 1023, 1024, 4194303 };
     const struct api *api = *state;
@@ -53,7 +53,7 @@ static void cq__has_at_least_what_was_asked(void **state)
     }
 }
 
-static void cq__asked_wrongly__is_einval(void **state)
+static void cq__wrong_arguments__is_einval(void **state)
 {
     static const struct {
         int cqe, vector;
@@ -203,8 +203,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(pd__used_by_an_mr_a_qp_or_an_ah__is_busy),
         API_TEST(pds__have_numbers_of_their_own),
-        API_TEST(cq__has_at_least_what_was_asked),
-        API_TEST(cq__asked_wrongly__is_einval),
+        API_TEST(cq__has_at_least_requested_capacity),
+        API_TEST(cq__wrong_arguments__is_einval),
         API_TEST(cq__with_a_channel_of_another_context__is_einval),
         API_TEST(cq__used_by_a_qp__is_busy),
         API_TEST(cq__empty__polls_zero),

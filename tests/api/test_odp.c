@@ -38,7 +38,7 @@ static bool resident(uint8_t *at)
     return there & 1;
 }
 
-static void device__says_what_faults_it_takes(void **state)
+static void device__reports_on_demand_paging_capabilities(void **state)
 {
     const struct api *api = *state;
     const uint32_t all = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
@@ -83,7 +83,7 @@ static enum ibv_wc_status one_sided(struct pair *pair, enum ibv_wr_opcode opcode
     return api_wait(pair->a.cq).status;
 }
 
-static void implicit_mr__opens_all_of_memory__also_what_is_mapped_later(void **state)
+static void implicit_mr__covers_all_memory__also_mapped_later(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *mr = ibv_reg_mr(api->pd, NULL, SIZE_MAX, RIGHTS);
@@ -304,7 +304,7 @@ static void memory__another_thread_unmaps_it_during_the_copy__is_refused_and_not
     assert_int_equal(status, 0);
 }
 
-static void prefetch__asked_wrongly__says_how(void **state)
+static void prefetch__wrong_arguments__has_the_right_errno(void **state)
 {
     const struct api *api = *state;
     const enum ibv_advise_mr_advice read = IBV_ADVISE_MR_ADVICE_PREFETCH;
@@ -341,14 +341,14 @@ int main(int count, char **words)
     if (count > 1)
         return flickering_process();
     const struct CMUnitTest tests[] = {
-        API_TEST(device__says_what_faults_it_takes),
-        API_TEST(implicit_mr__opens_all_of_memory__also_what_is_mapped_later),
+        API_TEST(device__reports_on_demand_paging_capabilities),
+        API_TEST(implicit_mr__covers_all_memory__also_mapped_later),
         API_TEST(explicit_mr__registered_before_it_is_mapped__faults_when_it_is_used),
         API_TEST(memory__gone_when_a_peer_uses_it__is_refused_and_nothing_dies),
         API_TEST(memory__gone_when_it_is_our_own__is_a_protection_error),
         API_TEST(memory__another_thread_unmaps_it_during_the_copy__is_refused_and_nothing_dies),
         API_TEST(prefetch__brings_pages_in),
-        API_TEST(prefetch__asked_wrongly__says_how),
+        API_TEST(prefetch__wrong_arguments__has_the_right_errno),
     };
     return API_RUN(tests);
 }

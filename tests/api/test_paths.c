@@ -125,7 +125,7 @@ static void openat__all_forms(void **state)
     EXPECT_ABSENT(openat(AT_FDCWD, ABSENT, O_RDONLY), -1);
 }
 
-static void openat__in_a_directory_of_ours__finds_what_is_below(void **state)
+static void openat__in_a_directory_of_ours__finds_entries(void **state)
 {
     int directory = open(LIST, O_RDONLY | O_DIRECTORY);
 
@@ -237,7 +237,7 @@ static void xstat__of_programs_built_long_ago(void **state)
                 __fxstatat64(v, at, OTHER, &is, 0), __fxstatat64(v, at, ABSENT, &is, 0));
 }
 
-static void statx__as_ls_asks(void **state)
+static void statx__with_the_flags_of_ls__works(void **state)
 {
     struct statx is;
 
@@ -334,7 +334,7 @@ static void expect_real(const char *path, char *freed)
     free(freed);
 }
 
-static void realpath__all_forms__say_where_it_is(void **state)
+static void realpath__all_forms__resolve(void **state)
 {
     char out[PATH_MAX];
     char *made;
@@ -391,19 +391,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(open__all_forms),
         cmocka_unit_test(openat__all_forms),
-        cmocka_unit_test(openat__in_a_directory_of_ours__finds_what_is_below),
+        cmocka_unit_test(openat__in_a_directory_of_ours__finds_entries),
         cmocka_unit_test(open__that_makes_a_file__has_its_mode),
         cmocka_unit_test(open__before_constructors_ran__works),
         cmocka_unit_test(fopen__both_forms),
         cmocka_unit_test(stat__all_forms),
         cmocka_unit_test(fstatat__both_forms),
         cmocka_unit_test(xstat__of_programs_built_long_ago),
-        cmocka_unit_test(statx__as_ls_asks),
+        cmocka_unit_test(statx__with_the_flags_of_ls__works),
         cmocka_unit_test(access__all_forms),
         cmocka_unit_test(opendir__lists_our_device),
         cmocka_unit_test(scandir__both_forms),
         cmocka_unit_test(readlink__all_forms),
-        cmocka_unit_test(realpath__all_forms__say_where_it_is),
+        cmocka_unit_test(realpath__all_forms__resolve),
         cmocka_unit_test(getxattr__both_forms__find_the_file),
         cmocka_unit_test(chdir__then_short_names__are_ours),
         cmocka_unit_test(call__that_succeeds__leaves_errno),

@@ -122,7 +122,7 @@ static void sysfs_file__is_read_without_its_newline(void **state)
     rmdir(directory);
 }
 
-static void sysfs_path__is_sys_unless_the_environment_says_otherwise(void **state)
+static void sysfs_path__environment_unset__is_sys(void **state)
 {
     (void)state;
     unsetenv("SYSFS_PATH");
@@ -229,7 +229,7 @@ int main(void)
         cmocka_unit_test(rates__convert_back),
         cmocka_unit_test(rates__are_lanes_times_the_speed_of_one),
         cmocka_unit_test(sysfs_file__is_read_without_its_newline),
-        cmocka_unit_test(sysfs_path__is_sys_unless_the_environment_says_otherwise),
+        cmocka_unit_test(sysfs_path__environment_unset__is_sys),
         cmocka_unit_test(kernel_attributes__arrive_in_their_places),
         cmocka_unit_test(path_record__to_the_kernels_form_and_back__is_the_same),
     };

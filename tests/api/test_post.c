@@ -96,7 +96,7 @@ static void post_recv__of_more_elements_than_granted__is_einval(void **state)
     stand_close(&stand);
 }
 
-static void post_recv__when_full__is_enomem_and_what_came_before_stays(void **state)
+static void post_recv__when_full__is_enomem_and_keeps_earlier_requests(void **state)
 {
     struct stand stand;
     struct ibv_recv_wr wrs[6] = { { 0 } }, *bad = NULL;
@@ -113,7 +113,7 @@ static void post_recv__when_full__is_enomem_and_what_came_before_stays(void **st
     stand_close(&stand);
 }
 
-static void post_send__when_full__is_enomem_and_what_came_before_stays(void **state)
+static void post_send__when_full__is_enomem_and_keeps_earlier_requests(void **state)
 {
     struct stand stand;
     struct ibv_send_wr wrs[6], *bad = NULL;
@@ -134,7 +134,7 @@ static void post_send__when_full__is_enomem_and_what_came_before_stays(void **st
     stand_close(&stand);
 }
 
-static void post_send__wrong_in_the_middle_of_a_list__keeps_what_came_before(void **state)
+static void post_send__wrong_in_the_middle_of_a_list__keeps_earlier_requests(void **state)
 {
     struct stand stand;
     struct ibv_send_wr wrs[3], *bad = NULL;
@@ -257,7 +257,7 @@ static void posting__in_error__is_taken_and_flushed(void **state)
     stand_close(&stand);
 }
 
-static void modify_qp__to_reset__drops_what_was_posted_and_makes_room(void **state)
+static void modify_qp__to_reset__drops_posted_requests_and_empties_queues(void **state)
 {
     struct stand stand;
     struct ibv_wc wc;
@@ -301,15 +301,15 @@ int main(void)
         API_TEST(post_send__before_rts__is_einval),
         API_TEST(post_recv__in_reset__is_einval_and_later_is_taken),
         API_TEST(post_recv__of_more_elements_than_granted__is_einval),
-        API_TEST(post_recv__when_full__is_enomem_and_what_came_before_stays),
-        API_TEST(post_send__when_full__is_enomem_and_what_came_before_stays),
-        API_TEST(post_send__wrong_in_the_middle_of_a_list__keeps_what_came_before),
+        API_TEST(post_recv__when_full__is_enomem_and_keeps_earlier_requests),
+        API_TEST(post_send__when_full__is_enomem_and_keeps_earlier_requests),
+        API_TEST(post_send__wrong_in_the_middle_of_a_list__keeps_earlier_requests),
         API_TEST(post_send__elements_out_of_range__is_einval),
         API_TEST(post_send__unknown_or_foreign_opcodes__are_einval),
         API_TEST(post_send__inline__is_einval_when_too_long_or_not_read_from),
         API_TEST(post_send__atomics__need_eight_octets),
         API_TEST(posting__in_error__is_taken_and_flushed),
-        API_TEST(modify_qp__to_reset__drops_what_was_posted_and_makes_room),
+        API_TEST(modify_qp__to_reset__drops_posted_requests_and_empties_queues),
         API_TEST(destroy_qp__takes_its_completions_along),
     };
     return API_RUN(tests);

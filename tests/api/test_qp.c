@@ -5,7 +5,7 @@
 
 #define PEER 0x654321u
 
-static void qp__just_made__is_in_reset_and_shows_what_it_was_made_of(void **state)
+static void qp__just_created__is_in_reset_and_reports_its_objects(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -48,7 +48,7 @@ static void qps__made_one_after_another__have_numbers_that_do_not_tell_the_next(
     ibv_destroy_cq(cq);
 }
 
-static void capabilities__asked_for__are_granted_and_written_back(void **state)
+static void capabilities__requested__are_granted_and_written_back(void **state)
 {
     static const struct ibv_qp_cap caps[] = {
         { 1, 1, 1, 1, 0 },
@@ -401,7 +401,7 @@ static void modify_qp__no_route_to_the_peer__is_enetunreach(void **state)
     ibv_destroy_cq(cq);
 }
 
-static void extended_verbs__on_a_plain_qp__say_that_they_are_not_there(void **state)
+static void extended_verbs__on_a_plain_qp__are_unsupported(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -439,9 +439,9 @@ static void extended_verbs__on_a_plain_qp__say_that_they_are_not_there(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(qp__just_made__is_in_reset_and_shows_what_it_was_made_of),
+        API_TEST(qp__just_created__is_in_reset_and_reports_its_objects),
         API_TEST(qps__made_one_after_another__have_numbers_that_do_not_tell_the_next),
-        API_TEST(capabilities__asked_for__are_granted_and_written_back),
+        API_TEST(capabilities__requested__are_granted_and_written_back),
         API_TEST(capabilities__of_queues__are_all_their_slots),
         API_TEST(capabilities__beyond_the_limits__are_einval),
         API_TEST(types_that_roce_has_not__are_eopnotsupp),
@@ -454,7 +454,7 @@ int main(void)
         API_TEST(modify_qp__attributes_missing_or_too_many__is_einval),
         API_TEST(modify_qp__values_out_of_range__are_einval),
         API_TEST(modify_qp__no_route_to_the_peer__is_enetunreach),
-        API_TEST(extended_verbs__on_a_plain_qp__say_that_they_are_not_there),
+        API_TEST(extended_verbs__on_a_plain_qp__are_unsupported),
     };
     return API_RUN(tests);
 }

@@ -126,7 +126,7 @@ static void objects__more_than_the_device_may_have__are_enomem(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void device__asked__says_how_many_it_may_have(void **state)
+static void device__queried__reports_limits(void **state)
 {
     const struct api *api = *state;
     struct ibv_device_attr attr;
@@ -205,7 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(objects__more_than_the_device_may_have__are_enomem),
-        API_TEST(device__asked__says_how_many_it_may_have),
+        API_TEST(device__queried__reports_limits),
         API_TEST(memory__more_than_may_be_registered__is_enomem),
         API_TEST(memory__of_a_region_that_changes__is_counted_as_it_is),
         API_TEST(context__closed_with_objects__gives_them_back),

@@ -51,7 +51,7 @@ static void fail_to_make_pd(struct ibv_context *context)
     assert_int_equal(errno, ENOMEM);
 }
 
-static void devices__together_at_their_bound__are_enomem_and_told_which_bound(void **state)
+static void devices__together_at_their_limit__is_enomem_and_message_names_limit(void **state)
 {
     const struct api *api = *state; /* has a PD already */
     struct ibv_context *second = open_second();
@@ -81,7 +81,7 @@ static void fail_to_make_cq(struct ibv_context *context)
 }
 
 /* A refused creation does not count against the other devices. */
-static void device__at_its_own_bound__is_told_that(void **state)
+static void device__at_its_own_limit__message_names_limit(void **state)
 {
     const struct api *api = *state;
     struct ibv_context *second = open_second();
@@ -120,7 +120,7 @@ static void memory__more_than_all_may_register__is_enomem(void **state)
     assert_int_equal(ibv_close_device(second), 0);
 }
 
-static void device__asked__says_the_lesser_bound(void **state)
+static void device__queried__reports_the_lower_limit(void **state)
 {
     const struct api *api = *state;
     struct ibv_context *second = open_second();
@@ -136,10 +136,10 @@ static void device__asked__says_the_lesser_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(devices__together_at_their_bound__are_enomem_and_told_which_bound),
-        API_TEST(device__at_its_own_bound__is_told_that),
+        API_TEST(devices__together_at_their_limit__is_enomem_and_message_names_limit),
+        API_TEST(device__at_its_own_limit__message_names_limit),
         API_TEST(memory__more_than_all_may_register__is_enomem),
-        API_TEST(device__asked__says_the_lesser_bound),
+        API_TEST(device__queried__reports_the_lower_limit),
     };
     return API_RUN(tests);
 }

@@ -240,7 +240,7 @@ static void ack_timeout__of_0__disables_the_timer(void **state)
     assert_int_equal(timeout_with(0), 0);
 }
 
-static void notify__of_what_is_known__is_eisconn(void **state)
+static void notify__connection_already_established__is_eisconn(void **state)
 {
     struct talk talk = { 0 };
 
@@ -353,7 +353,7 @@ static void server_rejects__its_data_arrives(void **state)
     finish(&talk);
 }
 
-static void datagrams__service_is_asked_for__and_its_queue_pair_reached(void **state)
+static void datagrams__service_resolved__datagrams_reach_its_qp(void **state)
 {
     struct talk talk = { 0 };
     uint8_t data[SIDR_REQ_ROOM + 1] = "where?";
@@ -466,12 +466,12 @@ int main(void)
         cmocka_unit_test(tutorial__connect__transfer__disconnect),
         cmocka_unit_test(ack_timeout__is_that_of_the_queue_pair),
         cmocka_unit_test(ack_timeout__of_0__disables_the_timer),
-        cmocka_unit_test(notify__of_what_is_known__is_eisconn),
+        cmocka_unit_test(notify__connection_already_established__is_eisconn),
         cmocka_unit_test(many_connections__leave_no_descriptor_and_no_memory),
         cmocka_unit_test(threads__each_with_its_channels__connect_at_once),
         cmocka_unit_test(nobody_listens__rejected),
         cmocka_unit_test(server_rejects__its_data_arrives),
-        cmocka_unit_test(datagrams__service_is_asked_for__and_its_queue_pair_reached),
+        cmocka_unit_test(datagrams__service_resolved__datagrams_reach_its_qp),
         cmocka_unit_test(datagrams__service_rejects__its_data_arrives),
         cmocka_unit_test(channel__is_polled_like_a_descriptor__and_may_be_nonblocking),
         cmocka_unit_test(migrate__waiting_events_come_along),

@@ -155,7 +155,7 @@ static void link_local__goes_by_the_interface_of_its_scope(void **state)
     leads("fe80::aaff:fe00:2", "", "fe80::9", "uroce1", "fe80::aaff:fe00:2");
 }
 
-static void unreachable__no_route_at_once__nobody_answers_in_time(void **state)
+static void unreachable__no_route_fails_at_once__no_answer_times_out(void **state)
 {
     struct rdma_cm_id *id = create(RDMA_PS_TCP);
 
@@ -182,7 +182,7 @@ static void group__is_sent_to_from_an_address_that_others_know(void **state)
     leads("", "", "ff02::1:2", "uroce0", "fe80::aaff:fe00:1");
 }
 
-static void getaddrinfo__gives_what_an_endpoint_is_made_of(void **state)
+static void getaddrinfo__result__creates_an_endpoint(void **state)
 {
     struct rdma_addrinfo hints = { .ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP }, *found;
     struct ibv_qp_init_attr attr = {
@@ -229,9 +229,9 @@ int main(void)
         TEST(source__is_the_first_address_in_the_smallest_subnet__else_one_with_a_gateway),
         TEST(own_and_loopback_address__are_reached_from_themselves),
         TEST(link_local__goes_by_the_interface_of_its_scope),
-        TEST(unreachable__no_route_at_once__nobody_answers_in_time),
+        TEST(unreachable__no_route_fails_at_once__no_answer_times_out),
         TEST(group__is_sent_to_from_an_address_that_others_know),
-        TEST(getaddrinfo__gives_what_an_endpoint_is_made_of),
+        TEST(getaddrinfo__result__creates_an_endpoint),
     };
 
     if (geteuid() != 0 || unshare(CLONE_NEWNET) != 0) {

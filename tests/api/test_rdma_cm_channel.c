@@ -135,7 +135,7 @@ static void *wait_in_vain(void *unused)
     return NULL;
 }
 
-static void signal__interrupts_who_waits_for_an_event(void **state)
+static void signal__interrupts_get_cm_event(void **state)
 {
     struct sigaction action = { .sa_handler = nothing }, before;
     pthread_t waiter;
@@ -191,7 +191,7 @@ static void *migrate(void *id)
 
 /* The call waits until a fetched event is acknowledged. An event that was not fetched moves
  * along. */
-static void migrate__waits_for_what_was_fetched__and_takes_the_rest_along(void **state)
+static void migrate__waits_for_fetched_events__and_moves_the_others(void **state)
 {
     struct rdma_cm_id *id = create();
     struct pollfd there = { .fd = other->fd, .events = POLLIN };
@@ -271,9 +271,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_channels, close_channels)
     const struct CMUnitTest tests[] = {
         TEST(events__make_the_descriptor_ready_for_select_and_both_kinds_of_epoll),
-        TEST(signal__interrupts_who_waits_for_an_event),
+        TEST(signal__interrupts_get_cm_event),
         TEST(destroy__waits_until_the_last_event_is_acknowledged),
-        TEST(migrate__waits_for_what_was_fetched__and_takes_the_rest_along),
+        TEST(migrate__waits_for_fetched_events__and_moves_the_others),
         TEST(connection__events_come_in_order__and_none_after_destruction),
     };
     return API_RUN(tests);

@@ -188,7 +188,7 @@ static void asks_to_the_end(struct side *side)
     expect(side, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-static void exit__client_connected__server_is_told(void **state)
+static void exit__client_connected__server_gets_disconnected_event(void **state)
 {
     (void)state;
     meet(serves_to_the_end, connects);
@@ -227,7 +227,7 @@ static void exit__its_owner_cleans_up_after_us__does_not_hang(void **state)
     meet(serves_to_the_end, connects_and_cleans_up_the_connection_at_exit);
 }
 
-static void exit__server_connected__client_is_told(void **state)
+static void exit__server_connected__client_gets_disconnected_event(void **state)
 {
     (void)state;
     meet(accepts, asks_to_the_end);
@@ -253,7 +253,7 @@ static void accepts_who_has_gone(struct side *side)
         MUST(errno == EINVAL);
 }
 
-static void exit__client_asked__server_is_told(void **state)
+static void exit__client_requested_connection__server_gets_event(void **state)
 {
     (void)state;
     meet(accepts_who_has_gone, asks_and_leaves);
@@ -265,7 +265,7 @@ static void is_rejected(struct side *side)
     expect(side, RDMA_CM_EVENT_REJECTED);
 }
 
-static void exit__server_was_asked__client_is_told(void **state)
+static void exit__server_got_request__client_is_rejected(void **state)
 {
     (void)state;
     meet(listens, is_rejected);
@@ -278,7 +278,7 @@ static void destroys_it(struct side *side)
     MUST(hear(side)); /* still there when the server was told */
 }
 
-static void destroy_id__connected__peer_is_told(void **state)
+static void destroy_id__connected__peer_gets_disconnected_event(void **state)
 {
     (void)state;
     meet(serves_to_the_end, destroys_it);
@@ -291,7 +291,7 @@ static void closes_its_channel(struct side *side)
     MUST(hear(side));
 }
 
-static void close_channel__connected__peer_is_told(void **state)
+static void close_channel__connected__peer_gets_disconnected_event(void **state)
 {
     (void)state;
     meet(serves_to_the_end, closes_its_channel);
@@ -330,13 +330,13 @@ static void exit__of_a_forked_child__the_connection_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exit__client_connected__server_is_told),
+        cmocka_unit_test(exit__client_connected__server_gets_disconnected_event),
         cmocka_unit_test(exit__its_owner_cleans_up_after_us__does_not_hang),
-        cmocka_unit_test(exit__server_connected__client_is_told),
-        cmocka_unit_test(exit__client_asked__server_is_told),
-        cmocka_unit_test(exit__server_was_asked__client_is_told),
-        cmocka_unit_test(destroy_id__connected__peer_is_told),
-        cmocka_unit_test(close_channel__connected__peer_is_told),
+        cmocka_unit_test(exit__server_connected__client_gets_disconnected_event),
+        cmocka_unit_test(exit__client_requested_connection__server_gets_event),
+        cmocka_unit_test(exit__server_got_request__client_is_rejected),
+        cmocka_unit_test(destroy_id__connected__peer_gets_disconnected_event),
+        cmocka_unit_test(close_channel__connected__peer_gets_disconnected_event),
         cmocka_unit_test(exit__of_a_forked_child__the_connection_stays),
     };
     (void)alarm(patience(100));

@@ -90,7 +90,7 @@ static struct rdma_cm_id *another(struct stage *stage, enum rdma_port_space spac
     return id;
 }
 
-static void bind__to_what_is_not_ours_or_twice__fails(void **state)
+static void bind__foreign_address_or_twice__fails(void **state)
 {
     struct stage *stage = *state;
 
@@ -127,7 +127,7 @@ static void port__in_use__is_refused_unless_all_share_it(void **state)
 }
 
 /* The port of a listener cannot be shared any more. */
-static void port__of_who_listens__is_not_shared(void **state)
+static void port__with_a_listener__is_not_shared(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *first = another(stage, RDMA_PS_TCP), *second = another(stage, RDMA_PS_TCP);
@@ -146,7 +146,7 @@ static void port__of_who_listens__is_not_shared(void **state)
     rdma_destroy_id(second);
 }
 
-static void resolve__where_no_route_leads_or_nobody_answers__fails(void **state)
+static void resolve__no_route_or_no_answer__fails(void **state)
 {
     struct stage *stage = *state;
     struct sockaddr_in away = address_of("192.168.99.1", 1), silent = address_of("10.0.0.77", 1);
@@ -173,7 +173,7 @@ static void calls__out_of_order__fail(void **state)
     expect(stage, RDMA_CM_EVENT_REJECTED, 8);
 }
 
-static void private_data__longer_than_the_request_has_room__is_refused(void **state)
+static void private_data__too_long_for_the_request__is_refused(void **state)
 {
     struct stage *stage = *state;
     uint8_t data[57] = { 0 };
@@ -241,7 +241,7 @@ static void option__of_another_size_or_name__is_refused(void **state)
     rdma_destroy_id(datagrams);
 }
 
-static void join__what_is_no_group_or_without_a_device__fails(void **state)
+static void join__no_multicast_address_or_no_device__fails(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *datagrams = another(stage, RDMA_PS_UDP);
@@ -266,7 +266,7 @@ static void join__what_is_no_group_or_without_a_device__fails(void **state)
 }
 
 /* Destroying an identifier drops its waiting events, and librdmacm waits for none of them. */
-static void destroyed__with_events_that_nobody_fetched(void **state)
+static void destroyed__with_unfetched_events(void **state)
 {
     struct stage *stage = *state;
     struct sockaddr_in address = address_of("10.0.0.1", 1);
@@ -316,17 +316,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
     const struct CMUnitTest tests[] = {
-        TEST(bind__to_what_is_not_ours_or_twice__fails),
+        TEST(bind__foreign_address_or_twice__fails),
         TEST(port__in_use__is_refused_unless_all_share_it),
-        TEST(port__of_who_listens__is_not_shared),
-        TEST(resolve__where_no_route_leads_or_nobody_answers__fails),
+        TEST(port__with_a_listener__is_not_shared),
+        TEST(resolve__no_route_or_no_answer__fails),
         TEST(calls__out_of_order__fail),
-        TEST(private_data__longer_than_the_request_has_room__is_refused),
+        TEST(private_data__too_long_for_the_request__is_refused),
         TEST(request__without_addresses__is_rejected_as_by_the_consumer),
         TEST(option__of_another_size_or_name__is_refused),
-        TEST(join__what_is_no_group_or_without_a_device__fails),
+        TEST(join__no_multicast_address_or_no_device__fails),
         TEST(resolve__no_next_hop_left__is_enomem_and_one_line),
-        TEST(destroyed__with_events_that_nobody_fetched),
+        TEST(destroyed__with_unfetched_events),
     };
     return API_RUN(tests);
 }

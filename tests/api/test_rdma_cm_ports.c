@@ -115,7 +115,7 @@ static void ask(const struct stage *stage, enum rdma_port_space space, const cha
     assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-static void wildcard__hears_its_family__ipv6_both_unless_told(void **state)
+static void wildcard__accepts_its_family__ipv6_both_unless_v6only(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *four = make(stage, RDMA_PS_TCP), *both = make(stage, RDMA_PS_TCP);
@@ -160,7 +160,7 @@ static void families__share_a_port_when_both_keep_to_themselves(void **state)
     rdma_destroy_id(six);
 }
 
-static void ipv4__told_not_to_keep_to_itself__shares_no_port(void **state)
+static void ipv4__v6only_cleared__shares_no_port(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *four = make(stage, RDMA_PS_TCP), *six = make(stage, RDMA_PS_TCP);
@@ -189,7 +189,7 @@ static bool set_bindv6only(char to)
 }
 
 /* The system setting applies as to sockets. */
-static void ipv6__keeps_to_itself_if_the_system_says_so(void **state)
+static void ipv6__system_default_v6only__accepts_only_ipv6(void **state)
 {
     struct stage *stage = *state;
 
@@ -203,7 +203,7 @@ static void ipv6__keeps_to_itself_if_the_system_says_so(void **state)
     rdma_destroy_id(six);
 }
 
-static void specific__hears_its_own_address_only(void **state)
+static void specific__accepts_its_own_address_only(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *four = make(stage, RDMA_PS_TCP), *six = make(stage, RDMA_PS_TCP);
@@ -261,13 +261,13 @@ static void port_0__each_gets_one_of_its_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(wildcard__hears_its_family__ipv6_both_unless_told),
+        TEST(wildcard__accepts_its_family__ipv6_both_unless_v6only),
         TEST(families__share_a_port_when_both_keep_to_themselves),
-        TEST(specific__hears_its_own_address_only),
+        TEST(specific__accepts_its_own_address_only),
         TEST(port_spaces__do_not_hear_each_other),
         TEST(port_0__each_gets_one_of_its_own),
-        TEST(ipv4__told_not_to_keep_to_itself__shares_no_port),
-        TEST(ipv6__keeps_to_itself_if_the_system_says_so), /* last: it leaves the namespace */
+        TEST(ipv4__v6only_cleared__shares_no_port),
+        TEST(ipv6__system_default_v6only__accepts_only_ipv6), /* last: it leaves the namespace */
     };
     return API_RUN(tests);
 }

@@ -321,7 +321,7 @@ static void *ask(void *unused)
 
 /* The engine reports requests while the channel changes. A listener on all addresses has no device
  * of its own, but listens on all devices. */
-static void threads__listener_of_every_address_moves__all_who_ask_are_answered(void **state)
+static void threads__wildcard_listener_migrates__all_requests_are_answered(void **state)
 {
     struct rdma_event_channel *both[2];
     pthread_t mover, clients[CLIENTS];
@@ -358,7 +358,7 @@ int main(void)
     (void)setenv("UROCE_DEVICES", line, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads__share_channels_and_identifiers__everything_ends),
-        cmocka_unit_test(threads__listener_of_every_address_moves__all_who_ask_are_answered),
+        cmocka_unit_test(threads__wildcard_listener_migrates__all_requests_are_answered),
     };
     return API_RUN(tests);
 }

@@ -107,8 +107,7 @@ static bool is_one_of(const struct rdma_cm_id *id, struct rdma_cm_id *const *ids
 
 /* Each identifier bound to the device gets the event, and no other does. A request that was not
  * fetched has no owner yet. */
-static void interface__is_removed__all_bound_to_it_are_told_and_the_other_device_goes_on(
-    void **state)
+static void interface__removed__bound_ids_get_events_and_other_device_works(void **state)
 {
     struct stage stage = { .channel = rdma_create_event_channel() };
     struct sockaddr_in gone = address_of("10.1.0.1", 0);
@@ -161,7 +160,7 @@ static void interface__is_removed__all_bound_to_it_are_told_and_the_other_device
     rdma_destroy_event_channel(stage.channel);
 }
 
-static void gid__over_an_interface__says_its_index(void **state)
+static void gid__over_an_interface__has_its_index(void **state)
 {
     static const char *const names[] = { "one", "two" };
     struct ibv_device **list = ibv_get_device_list(NULL);
@@ -184,9 +183,8 @@ static void gid__over_an_interface__says_its_index(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gid__over_an_interface__says_its_index),
-        cmocka_unit_test(
-            interface__is_removed__all_bound_to_it_are_told_and_the_other_device_goes_on),
+        cmocka_unit_test(gid__over_an_interface__has_its_index),
+        cmocka_unit_test(interface__removed__bound_ids_get_events_and_other_device_works),
     };
 
     if (geteuid() != 0 || unshare(CLONE_NEWNET) != 0) {

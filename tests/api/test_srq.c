@@ -15,7 +15,7 @@ static void expect_refused(const struct api *api, uint32_t max_wr, uint32_t max_
     assert_int_equal(errno, EINVAL);
 }
 
-static void create_srq__grants_at_least_what_was_asked(void **state)
+static void create_srq__grants_at_least_requested_capacity(void **state)
 {
     const struct api *api = *state;
     struct ibv_device_attr device;
@@ -108,7 +108,7 @@ static void modify_srq__changes_all_or_nothing(void **state)
     assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void post_srq_recv__asked_wrongly__points_at_the_request(void **state)
+static void post_srq_recv__wrong_request__bad_wr_points_to_it(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq *srq = srq_create(api, 4);
@@ -285,10 +285,10 @@ static void resize__while_a_thread_posts__loses_and_repeats_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(create_srq__grants_at_least_what_was_asked),
+        API_TEST(create_srq__grants_at_least_requested_capacity),
         API_TEST(create_srq_ex__of_a_basic_one__needs_a_pd_and_nothing_else),
         API_TEST(modify_srq__changes_all_or_nothing),
-        API_TEST(post_srq_recv__asked_wrongly__points_at_the_request),
+        API_TEST(post_srq_recv__wrong_request__bad_wr_points_to_it),
         API_TEST(receives__are_used_in_order_by_whoever_needs_one),
         API_TEST(receive__of_another_pd_than_the_queue_pairs__arrives),
         API_TEST(empty_queue__makes_the_sender_wait_until_something_is_posted),

@@ -17,7 +17,7 @@ static bool readable(int fd)
     return poll(&wait, 1, 0) == 1;
 }
 
-static void limit__reached__is_told_once_until_it_is_armed_again(void **state)
+static void limit__reached__raises_one_event_until_armed_again(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq_attr attr = { .srq_limit = 2 };
@@ -48,7 +48,7 @@ static void limit__reached__is_told_once_until_it_is_armed_again(void **state)
 }
 
 /* No thread polls or blocks in the library: only the descriptor reports the event. */
-static void limit__reached__wakes_who_waits_in_epoll(void **state)
+static void limit__reached__wakes_epoll(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq_attr attr = { .srq_limit = 1 };
@@ -103,7 +103,7 @@ static void *acknowledge(void *argument)
     return NULL;
 }
 
-static void destroy_srq__waits_for_the_acknowledgement_of_what_was_taken(void **state)
+static void destroy_srq__waits_for_acknowledgement_of_fetched_events(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq_attr attr = { .srq_limit = 1 };
@@ -127,7 +127,7 @@ static void destroy_srq__waits_for_the_acknowledgement_of_what_was_taken(void **
     pthread_join(thread, NULL);
 }
 
-static void destroy_srq__with_an_event_nobody_took__takes_it_along(void **state)
+static void destroy_srq__unfetched_event__is_dropped(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq_attr attr = { .srq_limit = 1 };
@@ -153,11 +153,11 @@ static void destroy_srq__with_an_event_nobody_took__takes_it_along(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(limit__reached__is_told_once_until_it_is_armed_again),
-        API_TEST(limit__reached__wakes_who_waits_in_epoll),
+        API_TEST(limit__reached__raises_one_event_until_armed_again),
+        API_TEST(limit__reached__wakes_epoll),
         API_TEST(queue_pair__that_fails__has_its_last_receive),
-        API_TEST(destroy_srq__waits_for_the_acknowledgement_of_what_was_taken),
-        API_TEST(destroy_srq__with_an_event_nobody_took__takes_it_along),
+        API_TEST(destroy_srq__waits_for_acknowledgement_of_fetched_events),
+        API_TEST(destroy_srq__unfetched_event__is_dropped),
     };
     return API_RUN(tests);
 }

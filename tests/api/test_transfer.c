@@ -45,7 +45,7 @@ static void send__of_several_packets__arrives_whole(void **state)
     api_pair_close(&pair);
 }
 
-static void send__gathered_and_scattered__arrives_in_order(void **state)
+static void send__several_sges_on_both_sides__arrives_in_order(void **state)
 {
     struct pair pair;
 
@@ -71,7 +71,7 @@ static void send__gathered_and_scattered__arrives_in_order(void **state)
 }
 
 /* When ibv_post_send() returns, the program may reuse the buffer, registered or not. */
-static void send_inline__buffer_changed_after_posting__sends_what_it_was(void **state)
+static void send_inline__buffer_changed_after_posting__sends_old_data(void **state)
 {
     struct pair pair;
     char words[] = "as it was";
@@ -102,7 +102,7 @@ static struct ibv_send_wr rdma(enum ibv_wr_opcode opcode, struct ibv_sge *sge,
     return wr;
 }
 
-static void rdma_write__then_read_back__is_what_was_written(void **state)
+static void rdma_write__then_read_back__data_is_equal(void **state)
 {
     struct pair pair;
 
@@ -392,9 +392,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(send__of_several_packets__arrives_whole),
-        API_TEST(send__gathered_and_scattered__arrives_in_order),
-        API_TEST(send_inline__buffer_changed_after_posting__sends_what_it_was),
-        API_TEST(rdma_write__then_read_back__is_what_was_written),
+        API_TEST(send__several_sges_on_both_sides__arrives_in_order),
+        API_TEST(send_inline__buffer_changed_after_posting__sends_old_data),
+        API_TEST(rdma_write__then_read_back__data_is_equal),
         API_TEST(rdma_read__of_a_peer_that_gave_the_right_late__is_answered),
         API_TEST(atomics__return_the_old_value_and_store_the_new),
         API_TEST(atomics__at_a_misaligned_address__are_refused_by_the_peer),

@@ -314,7 +314,7 @@ static void privileged_q_key__means_the_queue_pairs_own(void **state)
     stand_close(&stand);
 }
 
-static void handle__destroyed_too_early__is_an_error_completion(void **state)
+static void handle__destroyed_before_the_send__is_an_error_completion(void **state)
 {
     const struct api *api = *state;
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
@@ -373,7 +373,7 @@ int main(void)
         API_TEST(datagram__longer_than_the_active_mtu__is_einval_when_posted),
         API_TEST(datagram__longer_than_the_receive_or_of_another_key__is_dropped_alone),
         API_TEST(privileged_q_key__means_the_queue_pairs_own),
-        API_TEST(handle__destroyed_too_early__is_an_error_completion),
+        API_TEST(handle__destroyed_before_the_send__is_an_error_completion),
         API_TEST(attributes__are_shown_as_they_were_set),
     };
     return API_RUN(tests);

@@ -164,7 +164,7 @@ static void receive__of_unmapped_memory__completes_by_the_service_thread(void **
     send_finds_it_gone(SERVED);
 }
 
-static void receive__of_unmapped_memory__completes_for_who_polls(void **state)
+static void receive__of_unmapped_memory__completes_in_a_poll(void **state)
 {
     (void)state;
     send_finds_it_gone(POLLED);
@@ -217,7 +217,7 @@ static void write__into_unmapped_memory__is_taken_by_the_service_thread(void **s
     write_finds_a_hole(SERVED);
 }
 
-static void write__into_unmapped_memory__is_taken_for_who_polls(void **state)
+static void write__into_unmapped_memory__is_accepted_in_a_poll(void **state)
 {
     (void)state;
     write_finds_a_hole(POLLED);
@@ -243,7 +243,7 @@ static void read__of_unmapped_memory__gets_zeros_from_the_service_thread(void **
     read_finds_it_gone(SERVED);
 }
 
-static void read__of_unmapped_memory__gets_zeros_from_who_polls(void **state)
+static void read__of_unmapped_memory__gets_zeros_in_a_poll(void **state)
 {
     (void)state;
     read_finds_it_gone(POLLED);
@@ -376,12 +376,12 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(receive__of_unmapped_memory__completes_by_the_service_thread),
-        cmocka_unit_test(receive__of_unmapped_memory__completes_for_who_polls),
+        cmocka_unit_test(receive__of_unmapped_memory__completes_in_a_poll),
         cmocka_unit_test(datagram__for_unmapped_memory__completes),
         cmocka_unit_test(write__into_unmapped_memory__is_taken_by_the_service_thread),
-        cmocka_unit_test(write__into_unmapped_memory__is_taken_for_who_polls),
+        cmocka_unit_test(write__into_unmapped_memory__is_accepted_in_a_poll),
         cmocka_unit_test(read__of_unmapped_memory__gets_zeros_from_the_service_thread),
-        cmocka_unit_test(read__of_unmapped_memory__gets_zeros_from_who_polls),
+        cmocka_unit_test(read__of_unmapped_memory__gets_zeros_in_a_poll),
         cmocka_unit_test(atomic__on_unmapped_memory__finds_zero),
         cmocka_unit_test(send__from_unmapped_to_unmapped_memory__carries_zeros),
         cmocka_unit_test(memory__mapped_again_before_it_is_used__is_the_new_one),

@@ -197,7 +197,7 @@ static void read__brings_the_peers_octets(void **state)
     wr_close(&wr);
 }
 
-static void atomics__swap_and_add__bring_what_was_there(void **state)
+static void atomics__swap_and_add__return_old_value(void **state)
 {
     struct wr wr;
 
@@ -469,7 +469,7 @@ int main(void)
         API_TEST(write__list_of_inline_pieces__arrives),
         API_TEST(write_imm__is_seen_by_the_peer),
         API_TEST(read__brings_the_peers_octets),
-        API_TEST(atomics__swap_and_add__bring_what_was_there),
+        API_TEST(atomics__swap_and_add__return_old_value),
         API_TEST(atomic_write__octets_of_the_call__arrive),
         API_TEST(flush__behind_a_write__completes),
         API_TEST(flush__of_a_region_that_does_not_allow_it__is_a_remote_access_error),

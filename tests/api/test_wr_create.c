@@ -63,7 +63,7 @@ static uint64_t found(struct ibv_qp_ex *ex)
     return bits;
 }
 
-static void create__operations_asked_for__are_the_ones_there(void **state)
+static void create__requested_operations__exist(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -107,7 +107,7 @@ static void create__xrc_recv_with_an_operation__is_eopnotsupp(void **state)
     assert_int_equal(ibv_close_xrcd(xrcd), 0);
 }
 
-static void create__operation_nobody_knows__is_eopnotsupp(void **state)
+static void create__unknown_operation__is_eopnotsupp(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -156,9 +156,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(device__flush_and_atomic_write__are_said_to_be_there),
         API_TEST(reg_mr__to_be_flushed_to_persistence__is_eopnotsupp),
-        API_TEST(create__operations_asked_for__are_the_ones_there),
+        API_TEST(create__requested_operations__exist),
         API_TEST(create__xrc_recv_with_an_operation__is_eopnotsupp),
-        API_TEST(create__operation_nobody_knows__is_eopnotsupp),
+        API_TEST(create__unknown_operation__is_eopnotsupp),
         API_TEST(to_qp_ex__created_without_operations__is_null),
         API_TEST(create__capabilities__are_written_back),
     };

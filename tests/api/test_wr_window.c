@@ -148,7 +148,7 @@ static void send_inv__to_the_peer_that_bound_it__closes_it(void **state)
     close_stage(&stage);
 }
 
-static void bind_mw__of_what_cannot_be_bound__is_einval(void **state)
+static void bind_mw__window_that_cannot_be_bound__is_einval(void **state)
 {
     const struct api *api = *state;
     struct ibv_pd *other = ibv_alloc_pd(api->context);
@@ -174,7 +174,7 @@ int main(void)
         API_TEST(bind_mw__of_type_2__opens_the_memory),
         API_TEST(local_inv__of_a_bound_window__closes_it),
         API_TEST(send_inv__to_the_peer_that_bound_it__closes_it),
-        API_TEST(bind_mw__of_what_cannot_be_bound__is_einval),
+        API_TEST(bind_mw__window_that_cannot_be_bound__is_einval),
     };
     return API_RUN(tests);
 }

@@ -134,7 +134,7 @@ static int temporary(void)
     return fd;
 }
 
-static void open_xrcd__asked_wrongly__says_what_the_kernel_says(void **state)
+static void open_xrcd__wrong_arguments__has_the_errno_of_the_kernel(void **state)
 {
     const struct api *api = *state;
     struct ibv_xrcd_init_attr init = { .comp_mask = IBV_XRCD_INIT_ATTR_FD, .fd = -1 };
@@ -391,7 +391,7 @@ static void send__to_a_queue_of_another_domain__fails(void **state)
 
 /* ---- further handles ------------------------------------------------------------ */
 
-static void open_qp__of_what_is_not_there__is_einval(void **state)
+static void open_qp__unknown_number__is_einval(void **state)
 {
     const struct api *api = *state;
     struct stand stand;
@@ -478,7 +478,7 @@ static void close_device__with_everything_of_xrc_left__leaves_it_to_be_destroyed
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(open_xrcd__asked_wrongly__says_what_the_kernel_says),
+        API_TEST(open_xrcd__wrong_arguments__has_the_errno_of_the_kernel),
         API_TEST(xrcd__in_use__is_busy),
         API_TEST(xrc_srq__with_something_missing__is_einval),
         API_TEST(queue_pair__of_parts_that_its_end_has_not__is_einval),
@@ -487,7 +487,7 @@ int main(void)
         API_TEST(sends__arrive_in_the_queue_they_name),
         API_TEST(writes_reads_and_atomics__reach_the_memory_of_the_queues_pd),
         API_TEST(send__to_a_queue_of_another_domain__fails),
-        API_TEST(open_qp__of_what_is_not_there__is_einval),
+        API_TEST(open_qp__unknown_number__is_einval),
         API_TEST(open_qp__in_another_context__is_the_same_queue_pair),
         API_TEST(close_device__with_everything_of_xrc_left__leaves_it_to_be_destroyed),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cable.c - two devices of this process with a cable between them: its faults, its counters, and the reason of a failed
- * queue pair. */
+/* test_cable.c - two devices of this process with a cable between them: its faults, its
+ * counters, and the reason of a failed queue pair. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -119,7 +119,7 @@ static void cable__faults_set_while_running__hold_from_then_on(void **state)
     close_stage(&stage);
 }
 
-static void qp__wrong_key__both_sides_say_why(void **state)
+static void qp__wrong_key__both_sides_report_the_reason(void **state)
 {
     struct stage stage;
 
@@ -135,7 +135,8 @@ static void qp__wrong_key__both_sides_say_why(void **state)
     close_stage(&stage);
 }
 
-/* Writes in the child over its own cable between devices of the same names. The cable of the parent stays open. */
+/* Writes in the child over its own cable between devices of the same names. The cable of the
+ * parent stays open. */
 static void write_in_child(void)
 {
     struct stage stage;
@@ -191,7 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cable__loses_a_fifth__every_write_arrives),
         cmocka_unit_test(cable__faults_set_while_running__hold_from_then_on),
-        cmocka_unit_test(qp__wrong_key__both_sides_say_why),
+        cmocka_unit_test(qp__wrong_key__both_sides_report_the_reason),
         cmocka_unit_test(fork__while_the_cable_runs__the_child_has_its_own),
         cmocka_unit_test(counters__by_enumeration__each_has_its_own_name),
     };

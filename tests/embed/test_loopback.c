@@ -22,7 +22,7 @@ static void add__only_loopback_has_an_address__stderr_warns(void **state)
     assert_int_equal(uroce_device_remove("chosen"), 0);
 }
 
-static void add__loopback_is_asked_for__says_nothing(void **state)
+static void add__loopback_requested__prints_nothing(void **state)
 {
     char error[UROCE_ERROR_MAX] = "";
 
@@ -38,7 +38,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(add__only_loopback_has_an_address__stderr_warns),
-        cmocka_unit_test(add__loopback_is_asked_for__says_nothing),
+        cmocka_unit_test(add__loopback_requested__prints_nothing),
     };
 
     if (!own_net_enter())

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_sizes.c - numbers given to uroce/engine.h and uroce/objects.h that are as large as they can be. */
+/* test_sizes.c - numbers given to uroce/engine.h and uroce/objects.h that are as large as they
+ * can be. */
 #include "support/check.h"
 
 #include <arpa/inet.h>
@@ -42,7 +43,7 @@ static void engine_create__size_of_garbage__refused_without_reading_on(void **st
     assert_int_equal(munmap(memory, pages + page), 0);
 }
 
-static void cq_poll__room_for_more_than_a_cq_has__nothing_is_taken(void **state)
+static void cq_poll__more_than_a_cq_holds__takes_nothing(void **state)
 {
     const struct uroce_engine_config config = config_of_engine();
     struct uroce_completion completion;
@@ -117,7 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engine_create__size_of_garbage__refused_without_reading_on),
-        cmocka_unit_test(cq_poll__room_for_more_than_a_cq_has__nothing_is_taken),
+        cmocka_unit_test(cq_poll__more_than_a_cq_holds__takes_nothing),
         cmocka_unit_test(modify__all_next_hops_are_in_use__enomem_and_the_state_stays),
     };
 

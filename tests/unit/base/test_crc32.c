@@ -239,7 +239,7 @@ static bool copies_agree(size_t shortest, size_t longest)
 
 /* The application may write to memory that is being copied. The CRC must match the copied bytes. */
 /* rule TX.COPY */
-static void crc32_copy__source_changes_meanwhile__sums_what_it_wrote(void **state)
+static void crc32_copy__source_changes_meanwhile__sums_written_bytes(void **state)
 {
     static const size_t ranges[][2] = { { 1, 8 }, { 8, 16 }, { 16, 80 }, { 64, LENGTH_MAX } };
     bool right = true;
@@ -346,7 +346,7 @@ int main(void)
         EACH_METHOD(crc32__every_length_and_alignment__agrees_with_zlib),
         EACH_METHOD(crc32_copy__every_length_and_alignment__copies_that_and_no_more),
         EACH_METHOD(crc32__fed_in_pieces__is_the_crc_of_the_whole),
-        EACH_METHOD(crc32_copy__source_changes_meanwhile__sums_what_it_wrote),
+        EACH_METHOD(crc32_copy__source_changes_meanwhile__sums_written_bytes),
         EACH_METHOD(crc32_masked__every_length__is_that_of_the_masked_octets),
         EACH_METHOD(crc32_masked_copy__every_length__touches_nothing_else),
     };

@@ -50,7 +50,7 @@ static void same(const struct fixture *f)
     assert_int_equal(f->table.count, count);
 }
 
-static void table__who_comes_and_goes_in_any_order__is_found_as_long_as_there(void **state)
+static void table__inserts_and_removes_in_any_order__present_nodes_are_found(void **state)
 {
     static const uint8_t seed[URO_RNG_SEED_OCTETS] = { 7 };
     struct uro_rng rng;
@@ -67,7 +67,7 @@ static void table__who_comes_and_goes_in_any_order__is_found_as_long_as_there(vo
 }
 
 /* A free slot has the number 0. */
-static void table__number_0__is_there_only_when_somebody_has_it(void **state)
+static void table__number_0__is_found_only_after_insert(void **state)
 {
     struct fixture *f = make(1);
 
@@ -81,7 +81,7 @@ static void table__number_0__is_there_only_when_somebody_has_it(void **state)
 }
 
 /* A removed entry leaves its number in the slot, but a look-up does not find the entry. */
-static void table__number_of_one_who_left__finds_nobody(void **state)
+static void table__removed_number__is_not_found(void **state)
 {
     struct fixture *f = make(1);
 
@@ -93,7 +93,7 @@ static void table__number_of_one_who_left__finds_nobody(void **state)
     same(f);
 }
 
-static void table__bucket_with_more_than_places__fills_a_place_that_gets_free(void **state)
+static void table__bucket_overflows__freed_slot_is_filled(void **state)
 {
     struct fixture *f = make(1);
 
@@ -113,10 +113,10 @@ static void table__bucket_with_more_than_places__fills_a_place_that_gets_free(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table__who_comes_and_goes_in_any_order__is_found_as_long_as_there),
-        cmocka_unit_test(table__number_0__is_there_only_when_somebody_has_it),
-        cmocka_unit_test(table__number_of_one_who_left__finds_nobody),
-        cmocka_unit_test(table__bucket_with_more_than_places__fills_a_place_that_gets_free),
+        cmocka_unit_test(table__inserts_and_removes_in_any_order__present_nodes_are_found),
+        cmocka_unit_test(table__number_0__is_found_only_after_insert),
+        cmocka_unit_test(table__removed_number__is_not_found),
+        cmocka_unit_test(table__bucket_overflows__freed_slot_is_filled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

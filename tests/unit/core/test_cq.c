@@ -104,7 +104,7 @@ static void cq__one_more_than_its_capacity__error_event_and_old_ones_stay(void *
     drop(cq);
 }
 
-static void cq__full_and_told_to_ignore_it__loses_the_newest_and_goes_on(void **state)
+static void cq__full_with_ignore_overrun__drops_the_newest_and_works(void **state)
 {
     uint64_t lost = shard.counters->value[URO_COUNT_CQ_LOST];
     struct uro_cq *cq = make(2);
@@ -170,7 +170,7 @@ static void cq_move__at_every_fill_and_offset__keeps_order_and_has_the_new_capac
     assert_true(uro_mark_hit("CQ.RESIZE"));
 }
 
-static void cq_move__to_less_than_what_waits__changes_nothing(void **state)
+static void cq_move__to_less_than_pending_completions__changes_nothing(void **state)
 {
     struct uro_cq *cq = make(4);
     struct uro_cqe small[2], out[4];
@@ -204,7 +204,7 @@ static void cq_move__of_an_armed_cq__leaves_it_armed(void **state)
     free(ring);
 }
 
-static void cq__armed__one_event_and_not_for_what_was_there_before(void **state)
+static void cq__armed__one_event_and_none_for_earlier_completions(void **state)
 {
     struct uro_cq *cq = make(8);
 
@@ -222,7 +222,7 @@ static void cq__armed__one_event_and_not_for_what_was_there_before(void **state)
 }
 
 /* The reader may not have seen the completion, so it gets an event. */
-static void cq__armed_within_a_round__what_the_round_completed_counts(void **state)
+static void cq__armed_within_a_round__completions_of_the_round_raise_event(void **state)
 {
     struct uro_cq *cq = make(8);
 
@@ -269,12 +269,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cq__filled_and_emptied_often__order_holds_across_the_wrap),
         cmocka_unit_test(cq__one_more_than_its_capacity__error_event_and_old_ones_stay),
-        cmocka_unit_test(cq__full_and_told_to_ignore_it__loses_the_newest_and_goes_on),
+        cmocka_unit_test(cq__full_with_ignore_overrun__drops_the_newest_and_works),
         cmocka_unit_test(cq_move__at_every_fill_and_offset__keeps_order_and_has_the_new_capacity),
-        cmocka_unit_test(cq_move__to_less_than_what_waits__changes_nothing),
+        cmocka_unit_test(cq_move__to_less_than_pending_completions__changes_nothing),
         cmocka_unit_test(cq_move__of_an_armed_cq__leaves_it_armed),
-        cmocka_unit_test(cq__armed__one_event_and_not_for_what_was_there_before),
-        cmocka_unit_test(cq__armed_within_a_round__what_the_round_completed_counts),
+        cmocka_unit_test(cq__armed__one_event_and_none_for_earlier_completions),
+        cmocka_unit_test(cq__armed_within_a_round__completions_of_the_round_raise_event),
         cmocka_unit_test(cq__armed_for_solicited__an_error_wakes),
         cmocka_unit_test(cq_forget__only_that_queue_pair__the_rest_in_order),
     };

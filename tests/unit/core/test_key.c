@@ -144,7 +144,7 @@ static bool ask(const uint8_t *at, uint64_t length, bool write)
     return present;
 }
 
-static void key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touches(void **state)
+static void key_resolve__memory_that_may_fault__only_touched_bytes_are_checked(void **state)
 {
     struct uro_key key = region(0, UINT64_MAX);
 
@@ -181,7 +181,7 @@ static void key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touch
     assert_true(uro_mark_hit("KEY.ABSENT"));
 }
 
-static void key_null__reads_zeros_and_never_what_was_written(void **state)
+static void key_null__reads_zeros_after_a_write(void **state)
 {
     static uint8_t nothing[2 * 4096];
     struct uro_key key = { .kind = URO_KEY_NULL,
@@ -206,7 +206,7 @@ static bool trusts(ptrdiff_t from, uintptr_t length)
     return uro_key_never_faults(&shard, (uintptr_t)memory + (uintptr_t)from, length);
 }
 
-static void key_trusts__every_edge_of_a_region_among_others(void **state)
+static void key_never_faults__every_edge_of_a_region_among_others(void **state)
 {
     struct uro_key key = region(0x1000, 100), others[64];
 
@@ -231,7 +231,7 @@ static void key_trusts__every_edge_of_a_region_among_others(void **state)
         uro_key_deregister(&shard, &others[i]);
 }
 
-static void key_trusts__region_at_the_end_of_the_address_space(void **state)
+static void key_never_faults__region_at_the_end_of_the_address_space(void **state)
 {
     struct uro_key key = region(0, 10);
 
@@ -244,7 +244,7 @@ static void key_trusts__region_at_the_end_of_the_address_space(void **state)
     uro_key_deregister(&shard, &key);
 }
 
-static void key_trusts__no_octets_on_demand_none_at_all_or_a_window__not(void **state)
+static void key_never_faults__on_demand_empty_or_window__is_false(void **state)
 {
     struct uro_key keys[] = { region(0, 0), region(0, 100), region(0, UINT64_MAX), region(0, 100) };
 
@@ -289,12 +289,12 @@ int main(void)
         cmocka_unit_test(key_resolve__region_at_the_end_of_the_address_space),
         cmocka_unit_test(key_resolve__other_pd_missing_right_or_gone__is_refused),
         cmocka_unit_test(key_register__numbers_are_spread_over_32_bits),
-        cmocka_unit_test(key_resolve__memory_that_may_fault__is_asked_for_what_a_packet_touches),
-        cmocka_unit_test(key_trusts__every_edge_of_a_region_among_others),
-        cmocka_unit_test(key_trusts__region_at_the_end_of_the_address_space),
+        cmocka_unit_test(key_resolve__memory_that_may_fault__only_touched_bytes_are_checked),
+        cmocka_unit_test(key_never_faults__every_edge_of_a_region_among_others),
+        cmocka_unit_test(key_never_faults__region_at_the_end_of_the_address_space),
         cmocka_unit_test(key_may_fault__window_into_on_demand_memory__as_its_region),
-        cmocka_unit_test(key_trusts__no_octets_on_demand_none_at_all_or_a_window__not),
-        cmocka_unit_test(key_null__reads_zeros_and_never_what_was_written),
+        cmocka_unit_test(key_never_faults__on_demand_empty_or_window__is_false),
+        cmocka_unit_test(key_null__reads_zeros_after_a_write),
     };
     return cmocka_run_group_tests(tests, open_shard, close_shard);
 }

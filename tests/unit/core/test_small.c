@@ -122,7 +122,7 @@ static void source_port__of_a_link_that_has_one__wins(void **state)
     assert_int_equal(path.source_port, 0xe341);
 }
 
-static void verdicts__each_one_answers_and_only_two_leave_the_pair_alive(void **state)
+static void verdicts__each_sends_nak_and_only_two_keep_the_qp_alive(void **state)
 {
     (void)state;
     for (int v = URO_RSP_PSN_GAP; v < URO_RSP_VERDICT_COUNT; v++) {
@@ -194,7 +194,7 @@ static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **sta
     assert_true(uro_mark_hit("SGE.SUM"));
 }
 
-static void path_mtu__of_a_link__leaves_room_for_every_header(void **state)
+static void path_mtu__of_a_link__every_header_fits(void **state)
 {
     static const struct {
         uint32_t link, path;
@@ -216,9 +216,9 @@ int main(void)
         cmocka_unit_test(qp_state__transitions_of_rc__are_these),
         cmocka_unit_test(source_port__flow_label_and_qpns__as_peers_compute_it),
         cmocka_unit_test(source_port__of_a_link_that_has_one__wins),
-        cmocka_unit_test(verdicts__each_one_answers_and_only_two_leave_the_pair_alive),
+        cmocka_unit_test(verdicts__each_sends_nak_and_only_two_keep_the_qp_alive),
         cmocka_unit_test(sgl__any_cut_of_list_and_message__touches_the_same_octets),
-        cmocka_unit_test(path_mtu__of_a_link__leaves_room_for_every_header),
+        cmocka_unit_test(path_mtu__of_a_link__every_header_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static void reserve__as_many_as_fit__and_one_more_for_each_that_is_finished(void
     }
 }
 
-static void reserve__several_ahead__only_as_far_as_there_is_room(void **state)
+static void reserve__several_ahead__stops_at_capacity(void **state)
 {
     struct uro_wq wq;
 
@@ -76,8 +76,7 @@ static void reserve__after_very_many__goes_on(void **state)
     assert_int_equal(uro_wq_tail(&wq), CAPACITY - 1);
 }
 
-static void replace__with_requests_that_wait__they_are_there_and_room_is_what_the_new_one_has(
-    void **state)
+static void replace__with_pending_requests__keeps_them_and_has_new_capacity(void **state)
 {
     static _Alignas(64) uint8_t more[4096];
     struct uro_wq wq, larger;
@@ -106,10 +105,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reserve__as_many_as_fit__and_one_more_for_each_that_is_finished),
-        cmocka_unit_test(reserve__several_ahead__only_as_far_as_there_is_room),
+        cmocka_unit_test(reserve__several_ahead__stops_at_capacity),
         cmocka_unit_test(reserve__after_very_many__goes_on),
-        cmocka_unit_test(
-            replace__with_requests_that_wait__they_are_there_and_room_is_what_the_new_one_has),
+        cmocka_unit_test(replace__with_pending_requests__keeps_them_and_has_new_capacity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

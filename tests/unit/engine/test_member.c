@@ -8,7 +8,7 @@
 #include "support/check.h"
 #include "unit/engine/member_stage.h"
 
-static void member__joins__says_so_at_once_and_once_more_within_a_second(void **state)
+static void member__joins__reports_at_once_and_again_within_a_second(void **state)
 {
     struct stage *s = open_stage();
     const uro_time start = URO_MS(5000);
@@ -48,7 +48,7 @@ static void member__joins_ipv6_group__reported_from_the_link_local_address(void 
     close_stage(s);
 }
 
-static void member__leaves__says_so_twice_and_is_forgotten(void **state)
+static void member__leaves__reports_twice_and_is_removed(void **state)
 {
     struct stage *s = open_with(1500, NULL);
 
@@ -96,7 +96,7 @@ static void member__left_and_joined_before_it_was_said__a_member_in_the_end(void
     close_stage(s);
 }
 
-static void member__asked_for_all__one_answer_in_time_with_every_group(void **state)
+static void member__general_query__one_report_with_every_group(void **state)
 {
     struct stage *s = open_stage();
     uro_time earliest = URO_TIME_NEVER, latest = 0;
@@ -136,7 +136,7 @@ static void member__asked_for_all__one_answer_in_time_with_every_group(void **st
     assert_true(uro_mark_hit("MCAST.QUERY.ALL"));
 }
 
-static void member__asked_for_one_group__answers_for_that_one_alone(void **state)
+static void member__group_query__reports_that_group_only(void **state)
 {
     struct stage *s = open_stage();
 
@@ -211,7 +211,7 @@ static void member__groups_of_all_nodes_or_this_machine__are_never_reported(void
     assert_true(uro_mark_hit("MCAST.SILENT"));
 }
 
-static void member__link_came_up__everything_is_said_again_our_own_groups_too(void **state)
+static void member__link_came_up__all_groups_are_reported_again(void **state)
 {
     struct stage *s = open_stage();
 
@@ -350,15 +350,15 @@ static void member__table_full__reported_groups_make_way_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(member__joins__says_so_at_once_and_once_more_within_a_second),
+        cmocka_unit_test(member__joins__reports_at_once_and_again_within_a_second),
         cmocka_unit_test(member__joins_ipv6_group__reported_from_the_link_local_address),
-        cmocka_unit_test(member__leaves__says_so_twice_and_is_forgotten),
+        cmocka_unit_test(member__leaves__reports_twice_and_is_removed),
         cmocka_unit_test(member__left_and_joined_before_it_was_said__a_member_in_the_end),
-        cmocka_unit_test(member__asked_for_all__one_answer_in_time_with_every_group),
-        cmocka_unit_test(member__asked_for_one_group__answers_for_that_one_alone),
+        cmocka_unit_test(member__general_query__one_report_with_every_group),
+        cmocka_unit_test(member__group_query__reports_that_group_only),
         cmocka_unit_test(member__change_and_answer_due_together__said_once_as_a_change),
         cmocka_unit_test(member__groups_of_all_nodes_or_this_machine__are_never_reported),
-        cmocka_unit_test(member__link_came_up__everything_is_said_again_our_own_groups_too),
+        cmocka_unit_test(member__link_came_up__all_groups_are_reported_again),
         cmocka_unit_test(
             member__as_many_groups_as_there_can_be__each_once_in_frames_the_link_carries),
         cmocka_unit_test(member__groups_left_but_unreported__make_way),

@@ -96,7 +96,7 @@ static void send_to(struct stage *s, const char *dest)
     uro_engine_input(s->engine, &pkt, 1, 0);
 }
 
-static void member__packets_to_a_group__let_through_while_it_is_joined(void **state)
+static void member__packets_to_a_group__accepted_while_joined(void **state)
 {
     static const char *const groups[] = { "239.1.2.3", "ff0e::1:2" };
     struct stage *s = open_stage();
@@ -157,7 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(member__mac_addresses__of_every_group_and_our_own_each_once),
         cmocka_unit_test(member__groups__are_those_that_programs_joined),
-        cmocka_unit_test(member__packets_to_a_group__let_through_while_it_is_joined),
+        cmocka_unit_test(member__packets_to_a_group__accepted_while_joined),
         cmocka_unit_test(member__not_a_multicast_address__refused),
         cmocka_unit_test(member__malformed_message__counted),
     };

@@ -85,7 +85,7 @@ static void older__mld1__a_message_for_each_group_and_for_leaving(void **state)
     close_stage(s);
 }
 
-static void older__not_heard_for_long__the_newest_again_step_by_step(void **state)
+static void older__querier_silent_for_long__returns_to_newest_version_by_steps(void **state)
 {
     struct stage *s = open_stage();
 
@@ -116,7 +116,7 @@ int main(void)
         cmocka_unit_test(older__igmp2__a_message_for_each_group_and_for_leaving),
         cmocka_unit_test(older__igmp1__nothing_is_said_of_leaving),
         cmocka_unit_test(older__mld1__a_message_for_each_group_and_for_leaving),
-        cmocka_unit_test(older__not_heard_for_long__the_newest_again_step_by_step),
+        cmocka_unit_test(older__querier_silent_for_long__returns_to_newest_version_by_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

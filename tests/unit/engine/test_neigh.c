@@ -154,7 +154,7 @@ static void post(struct stage *s)
     uro_qp_ring(uro_engine_shard(s->engine), s->qp);
 }
 
-static void neigh__new_peer__asked_first_and_data_waits_for_the_answer(void **state)
+static void neigh__new_peer__data_waits_for_resolution(void **state)
 {
     struct stage *s = open_stage();
 
@@ -196,7 +196,7 @@ static void neigh__no_answer__nine_questions_then_the_retry_budget_decides(void 
     close_stage(s);
 }
 
-static void neigh__other_subnet__the_gateway_is_asked_or_there_is_no_route(void **state)
+static void neigh__other_subnet__gateway_is_resolved_or_no_route(void **state)
 {
     struct stage *s = open_stage();
 
@@ -257,7 +257,7 @@ static void neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert
 
 /* There are more new peers than slots for pending requests. Each request is sent at once, and no
  * peer is forgotten. */
-static void neigh__hundred_new_peers_at_once__every_one_is_asked(void **state)
+static void neigh__hundred_new_peers_at_once__each_gets_a_request(void **state)
 {
     static struct uro_neigh neigh;
     static struct uro_counters counters;
@@ -340,7 +340,7 @@ static void neigh__as_many_as_there_can_be__found_shared_and_given_back(void **s
     fill_and_empty(6);
 }
 
-static void neigh__asked_for_our_addresses__answers_and_only_for_ours(void **state)
+static void neigh__request_for_an_address__answered_only_for_ours(void **state)
 {
     struct stage *s = open_stage();
     struct uro_frame frame;
@@ -429,7 +429,7 @@ static void neigh__echo_request__is_answered_with_the_same_octets(void **state)
     close_stage(s);
 }
 
-static void neigh__link_came_back__everybody_is_asked_again(void **state)
+static void neigh__link_came_back__all_peers_are_resolved_again(void **state)
 {
     struct stage *s = open_stage();
     const struct uro_arp reply = { .sender_mac = peer_mac,
@@ -447,7 +447,7 @@ static void neigh__link_came_back__everybody_is_asked_again(void **state)
     close_stage(s);
 }
 
-static void neigh__multicast_group__known_at_once_and_nobody_can_tell_otherwise(void **state)
+static void neigh__multicast_group__known_at_once_and_replies_are_ignored(void **state)
 {
     static struct uro_neigh neigh;
     static struct uro_counters counters;
@@ -487,17 +487,17 @@ static void neigh__multicast_group__known_at_once_and_nobody_can_tell_otherwise(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(neigh__hundred_new_peers_at_once__every_one_is_asked),
+        cmocka_unit_test(neigh__hundred_new_peers_at_once__each_gets_a_request),
         cmocka_unit_test(neigh__as_many_as_there_can_be__found_shared_and_given_back),
-        cmocka_unit_test(neigh__new_peer__asked_first_and_data_waits_for_the_answer),
+        cmocka_unit_test(neigh__new_peer__data_waits_for_resolution),
         cmocka_unit_test(neigh__no_answer__nine_questions_then_the_retry_budget_decides),
-        cmocka_unit_test(neigh__other_subnet__the_gateway_is_asked_or_there_is_no_route),
+        cmocka_unit_test(neigh__other_subnet__gateway_is_resolved_or_no_route),
         cmocka_unit_test(neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert),
-        cmocka_unit_test(neigh__asked_for_our_addresses__answers_and_only_for_ours),
+        cmocka_unit_test(neigh__request_for_an_address__answered_only_for_ours),
         cmocka_unit_test(neigh__solicited_for_our_addresses__answers_and_only_for_ours),
         cmocka_unit_test(neigh__echo_request__is_answered_with_the_same_octets),
-        cmocka_unit_test(neigh__multicast_group__known_at_once_and_nobody_can_tell_otherwise),
-        cmocka_unit_test(neigh__link_came_back__everybody_is_asked_again),
+        cmocka_unit_test(neigh__multicast_group__known_at_once_and_replies_are_ignored),
+        cmocka_unit_test(neigh__link_came_back__all_peers_are_resolved_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ static int close_stage(void **state)
     return 0;
 }
 
-static void claim__the_known_one_is_there__it_is_asked_and_stays(void **state)
+static void claim__known_host_answers__its_mac_stays(void **state)
 {
     struct stage *s = *state;
 
@@ -105,7 +105,7 @@ static void claim__the_known_one_is_there__it_is_asked_and_stays(void **state)
     assert_false(asks(URO_MS(29999), &peer_mac));
 }
 
-static void claim__the_known_one_is_gone__who_answers_all_is_believed(void **state)
+static void claim__known_host_gone__host_that_answers_all_is_accepted(void **state)
 {
     struct stage *s = *state;
     uro_time now = URO_MS(1);
@@ -141,7 +141,7 @@ static void claims__again_and_again__looked_into_once_a_second(void **state)
     assert_int_equal(asked, 3);
 }
 
-static void claim__then_the_link_comes_back__everybody_is_asked(void **state)
+static void claim__then_link_comes_back__all_peers_are_resolved_again(void **state)
 {
     struct stage *s = *state;
 
@@ -156,13 +156,13 @@ static void claim__then_the_link_comes_back__everybody_is_asked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(claim__the_known_one_is_there__it_is_asked_and_stays,
-                                        open_stage, close_stage),
-        cmocka_unit_test_setup_teardown(claim__the_known_one_is_gone__who_answers_all_is_believed,
+        cmocka_unit_test_setup_teardown(claim__known_host_answers__its_mac_stays, open_stage,
+                                        close_stage),
+        cmocka_unit_test_setup_teardown(claim__known_host_gone__host_that_answers_all_is_accepted,
                                         open_stage, close_stage),
         cmocka_unit_test_setup_teardown(claims__again_and_again__looked_into_once_a_second,
                                         open_stage, close_stage),
-        cmocka_unit_test_setup_teardown(claim__then_the_link_comes_back__everybody_is_asked,
+        cmocka_unit_test_setup_teardown(claim__then_link_comes_back__all_peers_are_resolved_again,
                                         open_stage, close_stage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static void gone__no_operation__link_may_come_back(void **state)
     assert_false(uro_port_gone(&port));
 }
 
-static void claim__no_operation__nobody_else_shares_the_address(void **state)
+static void claim_service__port_without_operation__succeeds(void **state)
 {
     (void)state;
     assert_int_equal(uro_port_claim(&port, NULL), 0);
@@ -90,7 +90,7 @@ int main(void)
         cmocka_unit_test(arm__no_operation__sleep_is_allowed),
         cmocka_unit_test(link_up__no_operation__always_up),
         cmocka_unit_test(gone__no_operation__link_may_come_back),
-        cmocka_unit_test(claim__no_operation__nobody_else_shares_the_address),
+        cmocka_unit_test(claim_service__port_without_operation__succeeds),
         cmocka_unit_test(route_mtu__no_operation__is_not_known),
         cmocka_unit_test(groups_and_services__no_operation__not_wanted),
         cmocka_unit_test(others__no_operation__do_nothing),

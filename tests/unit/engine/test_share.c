@@ -66,7 +66,7 @@ static uint32_t some_qpn(struct uro_engine *engine)
     return number;
 }
 
-static void share__of_an_engine__begins_its_queue_pair_numbers(void **state)
+static void qpn_prefix__of_an_engine__begins_its_qpns(void **state)
 {
     (void)state;
     struct uro_engine *engine = open_engine(SHARE);
@@ -83,7 +83,7 @@ static void share__of_an_engine__begins_its_queue_pair_numbers(void **state)
 }
 
 /* A process on a shared address can use a 64th of the QPNs. */
-static void share__of_an_engine__bounds_its_queue_pairs(void **state)
+static void qpn_prefix__of_an_engine__bounds_its_queue_pairs(void **state)
 {
     (void)state;
     struct uro_engine *shared = open_engine(SHARE), *alone = open_engine(0);
@@ -94,7 +94,7 @@ static void share__of_an_engine__bounds_its_queue_pairs(void **state)
     free(alone);
 }
 
-static void share__of_an_engine__begins_its_communication_ids(void **state)
+static void qpn_prefix__of_an_engine__begins_its_communication_ids(void **state)
 {
     (void)state;
     struct uro_engine *engine = open_engine(SHARE);
@@ -114,7 +114,7 @@ static void share__of_an_engine__begins_its_communication_ids(void **state)
     free(engine);
 }
 
-static void share__zero_is_none_and_the_last_is_multicasts__refused_or_free(void **state)
+static void qpn_prefix__last_value__is_refused(void **state)
 {
     (void)state;
     struct uro_engine_config config = config_of(URO_SHARES - 1);
@@ -144,7 +144,7 @@ static void share__own_address__goes_by_the_link(void **state)
     free(neigh);
 }
 
-static void services__are_what_is_listened_for__and_changes_show(void **state)
+static void services__list_the_listeners__and_changes_show(void **state)
 {
     (void)state;
     struct uro_engine *engine = open_engine(SHARE);
@@ -196,12 +196,12 @@ static void link_routes__any_destination__is_known_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(share__of_an_engine__begins_its_queue_pair_numbers),
-        cmocka_unit_test(share__of_an_engine__bounds_its_queue_pairs),
-        cmocka_unit_test(share__of_an_engine__begins_its_communication_ids),
-        cmocka_unit_test(share__zero_is_none_and_the_last_is_multicasts__refused_or_free),
+        cmocka_unit_test(qpn_prefix__of_an_engine__begins_its_qpns),
+        cmocka_unit_test(qpn_prefix__of_an_engine__bounds_its_queue_pairs),
+        cmocka_unit_test(qpn_prefix__of_an_engine__begins_its_communication_ids),
+        cmocka_unit_test(qpn_prefix__last_value__is_refused),
         cmocka_unit_test(share__own_address__goes_by_the_link),
-        cmocka_unit_test(services__are_what_is_listened_for__and_changes_show),
+        cmocka_unit_test(services__list_the_listeners__and_changes_show),
         cmocka_unit_test(link_routes__any_destination__is_known_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,7 +150,7 @@ static uint32_t poll_finds_ack(int score, uint32_t write_in)
     return fake_read(&fake.receives) - before;
 }
 
-static void poll_finds_ack__peers_write_came_before_without_the_thread__looks_once(void **state)
+static void poll_finds_ack__peers_write_already_received__looks_once(void **state)
 {
     (void)state;
     start(false);
@@ -192,7 +192,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(service__finds_something__it_is_answered_in_the_same_round),
     cmocka_unit_test(any_link__round_completes_something__program_sees_it_when_the_answer_is_sent),
     cmocka_unit_test(command__completes_something__program_sees_it_afterwards),
-    cmocka_unit_test(poll_finds_ack__peers_write_came_before_without_the_thread__looks_once),
+    cmocka_unit_test(poll_finds_ack__peers_write_already_received__looks_once),
     cmocka_unit_test(poll_finds_ack__program_spins_on_memory__looks_until_the_write_is_there),
     cmocka_unit_test(poll_finds_ack__no_write_comes__looks_for_2_us_and_less_often_later),
     cmocka_unit_test(call_per_send__no_write_comes__looks_as_long_as_two_sends_take_besides),

@@ -280,7 +280,7 @@ static void call_per_send__caller_alone_drives__every_post_leaves_at_once(void *
 
 /* A request that was posted before a command uses the state of the queue pair before the
  * command. */
-static void posted__and_a_command_follows__the_engine_hears_it_before(void **state)
+static void posted__and_a_command_follows__engine_takes_the_doorbell_first(void **state)
 {
     (void)state;
     stage_start("a:fake0;progress=caller" IP);
@@ -309,7 +309,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(any_link__very_many_posts_and_a_poll__the_next_leave_at_once),
     cmocka_unit_test(any_link__posts_of_a_burst__wait_for_each_other),
     cmocka_unit_test(call_per_send__caller_alone_drives__every_post_leaves_at_once),
-    cmocka_unit_test(posted__and_a_command_follows__the_engine_hears_it_before),
+    cmocka_unit_test(posted__and_a_command_follows__engine_takes_the_doorbell_first),
 };
 
 int main(void)

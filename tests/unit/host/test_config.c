@@ -237,7 +237,7 @@ static const struct {
       "there is no interface \"no-such-if\" in this network namespace; see ip link" },
 };
 
-static void line__with_a_mistake__says_exactly_what(void **state)
+static void line__with_a_mistake__message_names_it(void **state)
 {
     char expected[512];
 
@@ -329,7 +329,7 @@ static void line__star_with_a_mistake__there_is_no_device(void **state)
         assert_string_equal(read_one(stars[i].line)->problem, stars[i].problem);
 }
 
-static void line__more_than_64_devices__says_so_once(void **state)
+static void line__more_than_64_devices__one_message(void **state)
 {
     char line[70 * 20] = "";
 
@@ -345,7 +345,7 @@ static void line__more_than_64_devices__says_so_once(void **state)
                         "UROCE_DEVICES, device 65: more than 64 devices; the rest is left out");
 }
 
-static void line__address_table_full__says_so(void **state)
+static void line__address_table_full__prints_message(void **state)
 {
     char line[1024] = "a:net_null0";
 
@@ -429,15 +429,15 @@ int main(void)
         cmocka_unit_test(line__every_key__is_read),
         cmocka_unit_test(line__words_of_choice__each_is_read),
         cmocka_unit_test(line__address_without_length__subnet_of_24_or_64),
-        cmocka_unit_test(line__with_a_mistake__says_exactly_what),
+        cmocka_unit_test(line__with_a_mistake__message_names_it),
         cmocka_unit_test(line__bad_name__is_refused),
         cmocka_unit_test(line__two_mistakes__the_first_is_reported),
         cmocka_unit_test(line__one_wrong_of_three__the_others_stay),
         cmocka_unit_test(line__name_taken__the_first_one_keeps_it),
         cmocka_unit_test(line__star__has_the_bounds_of_all_devices_and_is_none),
         cmocka_unit_test(line__star_with_a_mistake__there_is_no_device),
-        cmocka_unit_test(line__more_than_64_devices__says_so_once),
-        cmocka_unit_test(line__address_table_full__says_so),
+        cmocka_unit_test(line__more_than_64_devices__one_message),
+        cmocka_unit_test(line__address_table_full__prints_message),
         cmocka_unit_test(line__longest_link__fits_and_one_more_does_not),
         cmocka_unit_test(expand__variables__are_replaced_in_values),
         cmocka_unit_test(expand__separators_in_a_variable__stay_in_the_value),

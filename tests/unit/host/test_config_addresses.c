@@ -57,8 +57,7 @@ static const struct uro_device_config *read_with(uint32_t addresses, const char 
     return &config.entries[0].config;
 }
 
-static void interface__of_more_addresses_than_a_device_has__says_that_some_are_left_out(
-    void **state)
+static void interface__too_many_addresses__message_says_some_are_left_out(void **state)
 {
     static const char *const lines[] = { "a:net_af_packet0,iface=lo", "a:udp,iface=lo" };
 
@@ -73,7 +72,7 @@ static void interface__of_more_addresses_than_a_device_has__says_that_some_are_l
     }
 }
 
-static void machine__of_more_addresses_than_are_looked_at__says_that_some_are_left_out(void **state)
+static void machine__too_many_addresses__message_says_some_are_left_out(void **state)
 {
     char text[URO_HOST_LEFT_OUT_MAX];
 
@@ -90,10 +89,8 @@ static void machine__of_more_addresses_than_are_looked_at__says_that_some_are_le
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            interface__of_more_addresses_than_a_device_has__says_that_some_are_left_out),
-        cmocka_unit_test(
-            machine__of_more_addresses_than_are_looked_at__says_that_some_are_left_out),
+        cmocka_unit_test(interface__too_many_addresses__message_says_some_are_left_out),
+        cmocka_unit_test(machine__too_many_addresses__message_says_some_are_left_out),
     };
     return cmocka_run_group_tests_name("host/config_addresses", tests, NULL, NULL);
 }

@@ -112,7 +112,7 @@ static void file__same_section_twice__the_first_one_counts(void **state)
     check_problem(1, 3, " (a): another device has this name; choose a different one");
 }
 
-static void file__key_before_any_section__says_so_once(void **state)
+static void file__key_before_any_section__one_message(void **state)
 {
     (void)state;
     read_text("link=net_null0\nmtu=1500\n[a]\nlink=net_null0\n");
@@ -238,7 +238,7 @@ static void trust__directory_writable_by_others__is_refused(void **state)
     assert_int_equal(chmod(directory, 0700), 0);
 }
 
-static void trust__directory_of_somebody_else__is_refused(void **state)
+static void permissions__directory_of_another_user__is_refused(void **state)
 {
     (void)state;
     char problem[160];
@@ -281,7 +281,7 @@ static void trust__not_a_regular_file__is_refused(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
-static void trust__absent__says_so(void **state)
+static void permissions__file_absent__prints_message(void **state)
 {
     (void)state;
     (void)unlink(path);
@@ -312,7 +312,7 @@ int main(void)
         cmocka_unit_test(file__mistake__has_its_line),
         cmocka_unit_test(file__section_without_link__has_the_line_of_the_section),
         cmocka_unit_test(file__same_section_twice__the_first_one_counts),
-        cmocka_unit_test(file__key_before_any_section__says_so_once),
+        cmocka_unit_test(file__key_before_any_section__one_message),
         cmocka_unit_test(file__neither_key_nor_section__is_refused),
         cmocka_unit_test(file__line_too_long__is_refused_and_the_next_one_is_read),
         cmocka_unit_test(file__no_newline_at_the_end__last_line_counts),
@@ -322,10 +322,10 @@ int main(void)
         cmocka_unit_test(trust__writable_by_others__is_refused),
         cmocka_unit_test(trust__owned_by_another_user__is_refused),
         cmocka_unit_test(trust__directory_writable_by_others__is_refused),
-        cmocka_unit_test(trust__directory_of_somebody_else__is_refused),
+        cmocka_unit_test(permissions__directory_of_another_user__is_refused),
         cmocka_unit_test(trust__symbolic_link__is_refused),
         cmocka_unit_test(trust__not_a_regular_file__is_refused),
-        cmocka_unit_test(trust__absent__says_so),
+        cmocka_unit_test(permissions__file_absent__prints_message),
     };
     return cmocka_run_group_tests_name("host/config_file", tests, make_directory, remove_directory);
 }

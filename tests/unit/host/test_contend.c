@@ -208,7 +208,7 @@ static void take_until_thread_stands_back(void)
 
 /* A round of many long packets: a thread that waits for its end would drive the engine right
  * afterwards. */
-static void program_drives_for_long__the_thread_does_not_wait_for_the_engine(void **state)
+static void program_runs_rounds_for_long__thread_does_not_wait_for_the_lock(void **state)
 {
     (void)state;
     stage_start_polling(false);
@@ -299,7 +299,7 @@ int main(void)
         cmocka_unit_test(thread_in_charge_and_program_polls__the_thread_waits_for_frames),
         cmocka_unit_test(thread_in_charge_and_program_drives__the_thread_is_next),
         cmocka_unit_test(thread_alone_and_program_drives__the_thread_is_next),
-        cmocka_unit_test(program_drives_for_long__the_thread_does_not_wait_for_the_engine),
+        cmocka_unit_test(program_runs_rounds_for_long__thread_does_not_wait_for_the_lock),
         cmocka_unit_test(thread_listens_and_program_drives__the_thread_does_not_wait),
         cmocka_unit_test(program_receives_for_long__its_call_ends_then),
         cmocka_unit_test(program_drove_since_it_polled__the_thread_goes_on),

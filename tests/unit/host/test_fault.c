@@ -225,7 +225,7 @@ static void handler_in_our_thread(void)
     fault_in_service(0);
 }
 
-static void handler_from_before__hears_of_crashes_of_the_service_thread(void **state)
+static void handler_from_before__gets_crashes_of_the_service_thread(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(handler_in_our_thread), CAUGHT);
@@ -298,7 +298,7 @@ static void sent_in_a_round(void)
     fault_in_round(send_to_itself);
 }
 
-static void signal__that_somebody_sent__does_what_it_would_without_us(void **state)
+static void signal__sent_by_kill__has_its_usual_effect(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(sent), DIED);
@@ -314,9 +314,9 @@ int main(void)
         cmocka_unit_test(program__faults_itself__dies_as_ever),
         cmocka_unit_test(program__bus_error_of_its_own__is_its_own),
         cmocka_unit_test(handler_from_before__gets_the_programs_faults_as_it_asked_for_them),
-        cmocka_unit_test(handler_from_before__hears_of_crashes_of_the_service_thread),
+        cmocka_unit_test(handler_from_before__gets_crashes_of_the_service_thread),
         cmocka_unit_test(handler_from_after__is_the_only_one),
-        cmocka_unit_test(signal__that_somebody_sent__does_what_it_would_without_us),
+        cmocka_unit_test(signal__sent_by_kill__has_its_usual_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

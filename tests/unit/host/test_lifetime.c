@@ -152,7 +152,7 @@ static void asks(void)
     uro_device_unlock(device);
 }
 
-static void asked__of_what_the_port_knows__it_answers(void **state)
+static void operations_of_the_port__called__return_its_values(void **state)
 {
     (void)state;
     assert_int_equal(must_status(asks), 0);
@@ -263,7 +263,7 @@ static void listens_to_many(void)
     (void)listen_to(device, LISTENERS, 0);
 }
 
-static void listeners__as_many_as_a_port_can_tell__are_told_and_more_are_refused(void **state)
+static void listeners__as_many_as_a_port_announces__more_are_refused(void **state)
 {
     (void)state;
     assert_int_equal(must_status(listens_to_many), 0);
@@ -469,11 +469,11 @@ int main(void)
         cmocka_unit_test(start__port__is_opened_on_a_thread_without_signals),
         cmocka_unit_test(start__port_does_not_open__the_reason_is_kept),
         cmocka_unit_test(start__capture_cannot_be_written__is_not_started),
-        cmocka_unit_test(asked__of_what_the_port_knows__it_answers),
+        cmocka_unit_test(operations_of_the_port__called__return_its_values),
         cmocka_unit_test(connections__without_a_bound_of_the_user__there_are_many),
         cmocka_unit_test(connections__max_conn__there_are_no_more),
         cmocka_unit_test(connections__max_conn_of_all_devices__bounds_each_of_them),
-        cmocka_unit_test(listeners__as_many_as_a_port_can_tell__are_told_and_more_are_refused),
+        cmocka_unit_test(listeners__as_many_as_a_port_announces__more_are_refused),
         cmocka_unit_test(exit__device_ran__its_port_is_closed_once),
         cmocka_unit_test(exit__device_never_started__nothing_to_close),
         cmocka_unit_test(exit__of_a_forked_child__closes_nothing),

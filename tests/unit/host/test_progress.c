@@ -74,7 +74,7 @@ static void hybrid__program_polls__it_answers_itself(void **state)
 
 /* A peer needs a system call to wake this side. A program that polls or posts all the time needs no
  * wake-up. */
-static void hybrid__program_drives__no_wake_up_is_asked_for(void **state)
+static void hybrid__program_runs_rounds__port_is_not_armed(void **state)
 {
     uint32_t sent = 0;
 
@@ -119,7 +119,7 @@ static void hybrid__program_announces_to_wait__service_thread_answers(void **sta
 
 /* Work of the service thread for a waiting program uses a processor that the program may need when
  * it wakes. */
-static void hybrid__program_announces_while_frames_are_heard__nobody_is_woken(void **state)
+static void hybrid__post_while_port_is_armed__thread_is_not_woken(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
@@ -231,7 +231,7 @@ static void burst__more_than_one_round_takes__all_answered(void **state)
     assert_int_equal(fake_read(&fake.head), FAKE_QUEUE);
 }
 
-static void full_link__no_room__answer_is_sent_when_there_is(void **state)
+static void full_link__no_free_slot__response_is_sent_later(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
@@ -329,7 +329,7 @@ static void idle__port_without_descriptor__is_polled_seldom(void **state)
 /* ---- the link ----------------------------------------------------------- */
 
 /* rule PORT.EVENT */
-static void link__goes_and_comes__is_told_once_each(void **state)
+static void link__down_and_up__one_event_each(void **state)
 {
     (void)state;
     uro_host_set_event_handlers(&sink);
@@ -351,7 +351,7 @@ static void link__goes_and_comes__is_told_once_each(void **state)
 }
 
 /* A shared-memory link counts as up until its first peer has come and gone. */
-static void link__awaits_a_peer__up_until_one_came_and_went(void **state)
+static void link__awaits_a_peer__up_until_a_peer_came_and_left(void **state)
 {
     (void)state;
     fake.link_up = false;
@@ -388,7 +388,7 @@ static void link__is_down__its_descriptor_is_not_slept_on(void **state)
     assert_int_equal(fake_read(&fake.arms), arms);
 }
 
-static void link__is_down_and_tells_when_it_may_come_up__its_descriptor_is_slept_on(void **state)
+static void link__down_and_wakes_when_up__thread_sleeps_on_its_descriptor(void **state)
 {
     (void)state;
     fake_wait(&fake.arms, arms_after_link_went_down(true) + 2);
@@ -419,7 +419,7 @@ static const struct uro_conn_handlers conn_sink = { no_connection, nothing_resol
                                                     remove_device };
 
 /* rule PORT.GONE */
-static void link__is_gone__told_once_and_for_ever(void **state)
+static void link__is_gone__one_permanent_event(void **state)
 {
     (void)state;
     uro_host_set_event_handlers(&sink);
@@ -442,26 +442,26 @@ static void link__is_gone__told_once_and_for_ever(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(hybrid__program_silent__service_thread_answers),
     cmocka_unit_test(hybrid__program_polls__it_answers_itself),
-    cmocka_unit_test(hybrid__program_drives__no_wake_up_is_asked_for),
+    cmocka_unit_test(hybrid__program_runs_rounds__port_is_not_armed),
     cmocka_unit_test(hybrid__program_polled_and_went_away__service_thread_takes_over),
     cmocka_unit_test(hybrid__program_announces_to_wait__service_thread_answers),
-    cmocka_unit_test(hybrid__program_announces_while_frames_are_heard__nobody_is_woken),
+    cmocka_unit_test(hybrid__post_while_port_is_armed__thread_is_not_woken),
     cmocka_unit_test(hybrid__program_announces_with_a_send_left__it_is_sent),
     cmocka_unit_test(hybrid__program_is_woken__service_thread_sleeps),
     cmocka_unit_test(thread__program_silent__service_thread_answers),
     cmocka_unit_test(caller__program_polls__it_answers_itself),
     cmocka_unit_test(polled_port__program_silent__service_thread_answers),
     cmocka_unit_test(burst__more_than_one_round_takes__all_answered),
-    cmocka_unit_test(full_link__no_room__answer_is_sent_when_there_is),
+    cmocka_unit_test(full_link__no_free_slot__response_is_sent_later),
     cmocka_unit_test(lock__held__a_poller_does_not_wait),
     cmocka_unit_test(lock__threads_poll_without_pause__commands_come_through),
     cmocka_unit_test(idle__nothing_happens__only_the_link_is_looked_at),
     cmocka_unit_test(idle__port_without_descriptor__is_polled_seldom),
-    cmocka_unit_test(link__goes_and_comes__is_told_once_each),
-    cmocka_unit_test(link__awaits_a_peer__up_until_one_came_and_went),
+    cmocka_unit_test(link__down_and_up__one_event_each),
+    cmocka_unit_test(link__awaits_a_peer__up_until_a_peer_came_and_left),
     cmocka_unit_test(link__is_down__its_descriptor_is_not_slept_on),
-    cmocka_unit_test(link__is_down_and_tells_when_it_may_come_up__its_descriptor_is_slept_on),
-    cmocka_unit_test(link__is_gone__told_once_and_for_ever),
+    cmocka_unit_test(link__down_and_wakes_when_up__thread_sleeps_on_its_descriptor),
+    cmocka_unit_test(link__is_gone__one_permanent_event),
 };
 
 /* The list of devices is read once per process. */

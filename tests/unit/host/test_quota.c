@@ -45,7 +45,7 @@ static void guesses__many_in_an_interval__one_line_names_kind_and_count(void **s
     assert_false(look(URO_MS(2)));
 }
 
-static void guesses__that_go_on__are_told_again_only_after_a_while(void **state)
+static void guesses__that_go_on__are_reported_again_after_an_interval(void **state)
 {
     uint32_t told = 0;
 
@@ -97,7 +97,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(guesses__few_in_any_interval__nothing_is_said, begin),
         cmocka_unit_test_setup(guesses__many_in_an_interval__one_line_names_kind_and_count, begin),
-        cmocka_unit_test_setup(guesses__that_go_on__are_told_again_only_after_a_while, begin),
+        cmocka_unit_test_setup(guesses__that_go_on__are_reported_again_after_an_interval, begin),
         cmocka_unit_test_setup(guesses__of_two_kinds__each_has_its_line, begin),
         cmocka_unit_test_setup(requests__more_than_a_program_takes__said, begin),
         cmocka_unit_test_setup(losses__however_many__are_no_guesses, begin),

@@ -134,7 +134,7 @@ static void hears_itself_over_a_full_link(void)
     uro_device_unlock(device);
 }
 
-static void round__link_has_no_room__what_was_kept_for_ourselves_is_heard(void **state)
+static void round__link_full__looped_frames_are_delivered(void **state)
 {
     (void)state;
     assert_int_equal(must_status(hears_itself_over_a_full_link), 0);
@@ -176,7 +176,7 @@ static void joins_a_group(void)
     uro_device_unlock(device);
 }
 
-static void round__group_joined__the_port_is_told_before_the_wire(void **state)
+static void round__group_joined__port_filter_is_set_before_the_report(void **state)
 {
     (void)state;
     assert_int_equal(must_status(joins_a_group), 0);
@@ -219,7 +219,7 @@ static void link_takes_nothing(void)
     _exit(0); /* the lock is kept: nobody runs a round with an earlier time */
 }
 
-static void round__link_takes_nothing_for_long__frames_are_lost_and_timers_run(void **state)
+static void round__link_full_for_long__frames_are_lost_and_timers_run(void **state)
 {
     (void)state;
     assert_int_equal(must_status(link_takes_nothing), 0);
@@ -229,9 +229,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round__queue_pair_talks_to_itself__all_done_in_one_and_captured_once),
-        cmocka_unit_test(round__link_has_no_room__what_was_kept_for_ourselves_is_heard),
-        cmocka_unit_test(round__group_joined__the_port_is_told_before_the_wire),
-        cmocka_unit_test(round__link_takes_nothing_for_long__frames_are_lost_and_timers_run),
+        cmocka_unit_test(round__link_full__looped_frames_are_delivered),
+        cmocka_unit_test(round__group_joined__port_filter_is_set_before_the_report),
+        cmocka_unit_test(round__link_full_for_long__frames_are_lost_and_timers_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static struct uro_sched_caller_result poll_round(uint32_t received, uro_time now
 
 /* ---- takeover ------------------------------------------------------------- */
 
-static void takeover__thread_receives_what_no_completion_reports__thread_after_four(void **state)
+static void takeover__thread_serves_peer_requests__thread_after_four(void **state)
 {
     (void)state;
     for (int i = 1; i <= 4; i++) {
@@ -57,7 +57,7 @@ static void takeover__thread_receives_what_no_completion_reports__thread_after_f
     assert_int_equal(words.takeover, URO_TAKEOVER_THREAD);
 }
 
-static void takeover__program_polled_in_vain__thread_gets_no_credit(void **state)
+static void takeover__program_polled_an_empty_cq__thread_gets_no_credit(void **state)
 {
     (void)state;
     words.balance = 3;
@@ -215,7 +215,7 @@ static void caller__engine_is_due_long_before_the_thread_wakes__wakes_it(void **
     assert_false(uro_sched_on_caller_done(&sched, &words, &round).wake_thread);
 }
 
-static void caller__polls_in_vain__yields_every_eighth_round_from_the_64th_on(void **state)
+static void caller__empty_polls__yields_every_eighth_round_from_the_64th_on(void **state)
 {
     uint32_t yields = 0;
 
@@ -251,7 +251,7 @@ static void post__follows_a_post_of_a_polling_program__waits(void **state)
     assert_int_equal(post(NOW), URO_SCHED_RUN);
 }
 
-static void post__nobody_else_would_send_it__leaves_at_once(void **state)
+static void post__no_other_sender__is_sent_at_once(void **state)
 {
     (void)state;
     words.polled_at = words.post_round_at = NOW;
@@ -346,8 +346,8 @@ static void send_cost__is_the_last_timed_one__decays__and_interruptions_do_not_c
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(takeover__thread_receives_what_no_completion_reports__thread_after_four),
-        TEST(takeover__program_polled_in_vain__thread_gets_no_credit),
+        TEST(takeover__thread_serves_peer_requests__thread_after_four),
+        TEST(takeover__program_polled_an_empty_cq__thread_gets_no_credit),
         TEST(takeover__callers_receive__callers_only_at_zero),
         TEST(takeover__program_waits_for_an_event__thread_is_woken_unless_frames_do),
         TEST(thread__callers_run__checks_at_growing_intervals),
@@ -359,10 +359,10 @@ int main(void)
         TEST(thread__nothing_moves__spins_only_while_the_program_is_away),
         TEST(idle__sleeps_until_a_timer_the_link_or_a_nap),
         TEST(caller__engine_is_due_long_before_the_thread_wakes__wakes_it),
-        TEST(caller__polls_in_vain__yields_every_eighth_round_from_the_64th_on),
+        TEST(caller__empty_polls__yields_every_eighth_round_from_the_64th_on),
         TEST(post__alone__leaves_at_once),
         TEST(post__follows_a_post_of_a_polling_program__waits),
-        TEST(post__nobody_else_would_send_it__leaves_at_once),
+        TEST(post__no_other_sender__is_sent_at_once),
         TEST(post__program_does_not_poll__waits_only_in_a_long_burst),
         TEST(post__each_send_is_a_call__waits_as_long_as_one_takes),
         TEST(poll__finds_a_completion__runs_only_when_needed),

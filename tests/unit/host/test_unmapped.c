@@ -43,7 +43,7 @@ static void mends_by_service(void)
     MUST(fault_there[fault_page] == 1 && fault_pages() == 1);
 }
 
-static void round__of_the_service_thread__likewise(void **state)
+static void round__of_the_service_thread__unmapped_memory_completes(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(mends_by_service), 0);
@@ -166,7 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round__finds_registered_memory_unmapped__has_an_empty_page_and_counts_it),
-        cmocka_unit_test(round__of_the_service_thread__likewise),
+        cmocka_unit_test(round__of_the_service_thread__unmapped_memory_completes),
         cmocka_unit_test(round__other_faults__kill),
         cmocka_unit_test(attempt__memory_vanishes__ends_and_the_thread_goes_on),
         cmocka_unit_test(attempt__touches_something_else_or_is_over__kills),

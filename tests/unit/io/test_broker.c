@@ -99,7 +99,7 @@ static void route__answer__goes_to_the_owner_of_the_communication_id(void **stat
     assert_int_equal(route(&rep), 2);
 }
 
-static void route__short_or_unreadable__goes_to_nobody_or_to_the_first_member(void **state)
+static void route__short_or_unreadable__dropped_or_to_the_first_member(void **state)
 {
     struct uro_cm_msg msg;
 
@@ -122,7 +122,7 @@ static void note(enum uro_cm_kind kind, uint32_t share)
     uro_broker_disconnect_note(broker.disconnect, share, &peer, &msg);
 }
 
-static void disconnect__peer_that_does_not_answer__is_told_three_times(void **state)
+static void disconnect__silent_peer__gets_three_dreqs(void **state)
 {
     (void)state;
     note(URO_CM_REP, 5);
@@ -138,7 +138,7 @@ static void disconnect__peer_that_does_not_answer__is_told_three_times(void **st
     assert_int_equal(uro_broker_disconnect_wait_ms(&broker), -1);
 }
 
-static void disconnect__peer_that_answers__is_not_told_again(void **state)
+static void disconnect__peer_answers__no_more_dreqs(void **state)
 {
     (void)state;
     note(URO_CM_REP, 5);
@@ -165,9 +165,9 @@ int main(void)
         TEST(route__queue_pair_number__its_upper_bits_name_the_member),
         TEST(route__request__goes_to_the_listener_or_to_the_first_member),
         TEST(route__answer__goes_to_the_owner_of_the_communication_id),
-        TEST(route__short_or_unreadable__goes_to_nobody_or_to_the_first_member),
-        TEST(disconnect__peer_that_does_not_answer__is_told_three_times),
-        TEST(disconnect__peer_that_answers__is_not_told_again),
+        TEST(route__short_or_unreadable__dropped_or_to_the_first_member),
+        TEST(disconnect__silent_peer__gets_three_dreqs),
+        TEST(disconnect__peer_answers__no_more_dreqs),
         TEST(disconnect__connection_that_ended__is_forgotten),
     };
 

@@ -143,7 +143,7 @@ static void cable__reorder_1__the_next_frame_overtakes(void **state)
 }
 
 /* Nothing overtakes the last frame: it arrives by itself. */
-static void cable__reorder_and_nothing_follows__arrives_all_the_same(void **state)
+static void cable__reordered_last_frame__arrives(void **state)
 {
     struct pair pair = open_pair(",reorder=1");
 
@@ -315,7 +315,7 @@ static void cable__peer_leaves_and_returns__up_again(void **state)
 }
 
 /* A sender that looks for room never overwrites a frame. */
-static void cable__full__no_room_until_frames_are_taken(void **state)
+static void cable__full__no_free_slot_until_frames_are_taken(void **state)
 {
     struct pair pair = open_pair(",duplicate=1");
     uint32_t sent = 0;
@@ -335,7 +335,7 @@ static void cable__full__no_room_until_frames_are_taken(void **state)
     close_pair(&pair);
 }
 
-static void cable__one_slot_left__no_room_for_a_frame_and_its_copy(void **state)
+static void cable__one_slot_left__duplicate_does_not_fit(void **state)
 {
     struct pair pair = open_pair("");
 
@@ -381,7 +381,7 @@ int main(void)
         cmocka_unit_test(cable__loss_1__nothing_arrives),
         cmocka_unit_test(cable__duplicate_1__each_frame_twice),
         cmocka_unit_test(cable__reorder_1__the_next_frame_overtakes),
-        cmocka_unit_test(cable__reorder_and_nothing_follows__arrives_all_the_same),
+        cmocka_unit_test(cable__reordered_last_frame__arrives),
         cmocka_unit_test(cable__sleeper__woken_once_by_frames),
         cmocka_unit_test(cable__sleeper__woken_when_a_delayed_frame_is_due),
         cmocka_unit_test(cable__sleeper__woken_by_a_peer_and_by_new_faults),
@@ -390,8 +390,8 @@ int main(void)
         cmocka_unit_test(cable__mtu_of_a_device_is_larger__is_9600),
         cmocka_unit_test(cable__unplugged__link_down_and_frames_lost),
         cmocka_unit_test(cable__peer_leaves_and_returns__up_again),
-        cmocka_unit_test(cable__full__no_room_until_frames_are_taken),
-        cmocka_unit_test(cable__one_slot_left__no_room_for_a_frame_and_its_copy),
+        cmocka_unit_test(cable__full__no_free_slot_until_frames_are_taken),
+        cmocka_unit_test(cable__one_slot_left__duplicate_does_not_fit),
         cmocka_unit_test(open__wrong_words__a_sentence),
     };
 

@@ -72,7 +72,7 @@ static bool leaves(uint32_t octets)
     return sendto(fd, payload, octets - headers, 0, &to.any, uro_sock_address_length(&to)) > 0;
 }
 
-static void path_that_a_stranger_reports_as_narrow__carries_what_it_did(void **state)
+static void narrow_path_reported_by_a_stranger__mtu_stays(void **state)
 {
     (void)state;
     assert_true(own_net_report(&own, &peer, OWN_NET_NARROW, NARROW));
@@ -81,7 +81,7 @@ static void path_that_a_stranger_reports_as_narrow__carries_what_it_did(void **s
     assert_true(leaves(WIDE));
 }
 
-static void path_of_ipv6_that_a_stranger_reports_as_narrow__carries_what_it_did(void **state)
+static void narrow_ipv6_path_reported_by_a_stranger__mtu_stays(void **state)
 {
     (void)state;
     assert_true(own_net_report6(&own, NARROW));
@@ -109,10 +109,9 @@ static void where_no_route_leads__is_not_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(path_that_a_stranger_reports_as_narrow__carries_what_it_did,
-                                        start, stop),
-        cmocka_unit_test_setup_teardown(
-            path_of_ipv6_that_a_stranger_reports_as_narrow__carries_what_it_did, start_ipv6, stop),
+        cmocka_unit_test_setup_teardown(narrow_path_reported_by_a_stranger__mtu_stays, start, stop),
+        cmocka_unit_test_setup_teardown(narrow_ipv6_path_reported_by_a_stranger__mtu_stays,
+                                        start_ipv6, stop),
         cmocka_unit_test_setup_teardown(longer_than_the_interface_carries__does_not_leave, start,
                                         stop),
         cmocka_unit_test_setup_teardown(where_no_route_leads__is_not_known, start, stop),

@@ -33,7 +33,7 @@ static void address_alone__from_it__is_an_echo(void **state)
 }
 
 /* The source QPN identifies the process that sent the packet. */
-static void address_shared__from_another_process__is_heard(void **state)
+static void address_shared__from_another_process__is_received(void **state)
 {
     struct uro_share share = { .number = 5 };
     const struct uro_sock own = { .address = address("10.0.0.1"), .share = &share };
@@ -52,7 +52,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(address_alone__from_it__is_an_echo),
-        cmocka_unit_test(address_shared__from_another_process__is_heard),
+        cmocka_unit_test(address_shared__from_another_process__is_received),
     };
 
     return cmocka_run_group_tests_name("io/group", tests, NULL, NULL);

@@ -53,7 +53,7 @@ static void directory__that_is_made__is_the_users_alone(void **state)
     assert_int_equal(is.st_mode & 0777, 0700);
 }
 
-static void directory__that_nobody_made__is_not_there(void **state)
+static void directory__not_created__is_absent(void **state)
 {
     (void)state;
     assert_int_equal(rmdir(folder), 0);
@@ -134,7 +134,7 @@ static void lock__of_another__is_refused_at_once_until_it_is_given_back(void **s
 }
 
 /* The former owner of a lock may remove the lock file only if it is still the same file. */
-static void lock__whose_file_is_another_by_now__leaves_that(void **state)
+static void lock__file_was_replaced__keeps_the_new_file(void **state)
 {
     char path[URO_HUB_DIRECTORY_PATH_MAX];
 
@@ -163,7 +163,7 @@ static int listen_there(void)
     return fd;
 }
 
-static void broker__that_says_nothing__is_not_waited_for(void **state)
+static void broker__silent__caller_does_not_wait(void **state)
 {
     struct uro_share share = { .fd = -1 };
     char error[URO_PORT_ERROR_MAX] = "";
@@ -208,7 +208,7 @@ static void broker__that_was_killed__is_none(void **state)
     assert_int_equal(uro_share_ask(&share, &address, 0, 0, error), URO_SHARE_NO_BROKER);
 }
 
-static void broker__and_no_descriptor_to_ask_it_with__says_so(void **state)
+static void broker__no_file_descriptor_left__reports_it(void **state)
 {
     struct uro_share share = { .fd = -1 };
     struct rlimit before, none;
@@ -230,7 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(directory__that_is_made__is_the_users_alone, start, stop),
-        cmocka_unit_test_setup_teardown(directory__that_nobody_made__is_not_there, start, stop),
+        cmocka_unit_test_setup_teardown(directory__not_created__is_absent, start, stop),
         cmocka_unit_test_setup_teardown(directory__that_others_may_use__is_refused, start, stop),
         cmocka_unit_test_setup_teardown(
             directory__that_is_a_link_to_another_of_the_users__is_refused, start, stop),
@@ -240,14 +240,12 @@ int main(void)
                                         stop),
         cmocka_unit_test_setup_teardown(lock__of_another__is_refused_at_once_until_it_is_given_back,
                                         start, stop),
-        cmocka_unit_test_setup_teardown(lock__whose_file_is_another_by_now__leaves_that, start,
-                                        stop),
-        cmocka_unit_test_setup_teardown(broker__that_says_nothing__is_not_waited_for, start, stop),
+        cmocka_unit_test_setup_teardown(lock__file_was_replaced__keeps_the_new_file, start, stop),
+        cmocka_unit_test_setup_teardown(broker__silent__caller_does_not_wait, start, stop),
         cmocka_unit_test_setup_teardown(broker__that_takes_no_more_connections__is_not_waited_for,
                                         start, stop),
         cmocka_unit_test_setup_teardown(broker__that_was_killed__is_none, start, stop),
-        cmocka_unit_test_setup_teardown(broker__and_no_descriptor_to_ask_it_with__says_so, start,
-                                        stop),
+        cmocka_unit_test_setup_teardown(broker__no_file_descriptor_left__reports_it, start, stop),
     };
 
     return cmocka_run_group_tests_name("io/meet", tests, own_runtime_make, own_runtime_remove);

@@ -29,7 +29,7 @@ static uint32_t icrc_of(uint8_t *packet, uint32_t length, uint16_t ident, bool f
     return uro_icrc(packet, false, length);
 }
 
-static void change__of_any_ident_of_a_batch__is_what_the_packet_shows(void **state)
+static void change__any_ip_id_of_a_batch__follows_the_packet(void **state)
 {
     uint8_t room[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = room + URO_ETHER_LEN;
 
@@ -95,7 +95,7 @@ static void usual__counter_of_a_foreign_sender_wraps__nothing_of_it_is_refused(v
         assert_true(uro_ip_id_accept(&habit, (uint16_t)i < URO_IP_ID_BATCH));
 }
 
-static void usual__one_of_ours_becomes_another__is_believed_in_the_end(void **state)
+static void usual__sender_changes_for_good__is_accepted_in_the_end(void **state)
 {
     struct uro_ip_id_history habit = { 0 };
     uint32_t refused = 0;
@@ -112,11 +112,11 @@ static void usual__one_of_ours_becomes_another__is_believed_in_the_end(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(change__of_any_ident_of_a_batch__is_what_the_packet_shows),
+        cmocka_unit_test(change__any_ip_id_of_a_batch__follows_the_packet),
         cmocka_unit_test(solve__any_ident__is_found_with_df_or_without),
         cmocka_unit_test(solve__damage__is_not_taken_for_an_ident),
         cmocka_unit_test(usual__counter_of_a_foreign_sender_wraps__nothing_of_it_is_refused),
-        cmocka_unit_test(usual__one_of_ours_becomes_another__is_believed_in_the_end),
+        cmocka_unit_test(usual__sender_changes_for_good__is_accepted_in_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

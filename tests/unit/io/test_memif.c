@@ -38,7 +38,7 @@ static void connect__server_first__takes_few_looks(void **state)
     kit_works(client, server);
 }
 
-static void connect__client_first__finds_it_when_it_comes(void **state)
+static void connect__client_first__connects_when_the_server_starts(void **state)
 {
     (void)state;
     client = kit_open("role=client", 0);
@@ -200,7 +200,7 @@ static uint32_t fill(struct uro_port *port, uint32_t first)
 }
 
 /* Lent frames occupy their slots until they are released. */
-static void ring__full__has_no_room_until_frames_are_given_back(void **state)
+static void ring__full__no_free_slot_until_frames_are_released(void **state)
 {
     (void)state;
     start("role=server", "role=client,rsize=5", 0);
@@ -229,7 +229,7 @@ static void ring__full__has_no_room_until_frames_are_given_back(void **state)
 }
 
 /* A transmit of more frames than there is room for loses only the excess frames. */
-static void ring__sent_beyond_its_room__is_counted(void **state)
+static void ring__sent_beyond_free_slots__is_counted(void **state)
 {
     (void)state;
     start("role=server", "role=client,rsize=5", 0);
@@ -253,7 +253,7 @@ static void ring__sent_beyond_its_room__is_counted(void **state)
 
 /* ---- coming and going --------------------------------------------------- */
 
-static void peer__leaves__link_is_down_and_comes_back(void **state)
+static void peer__leaves__link_goes_down_and_up_again(void **state)
 {
     (void)state;
     static const char *const words[] = { "role=server", "role=client" };
@@ -276,7 +276,7 @@ static void peer__leaves__link_is_down_and_comes_back(void **state)
 
 /* A frame that arrives during a sleep ends the sleep. A frame that arrived before prevents the
  * sleep. */
-static void asleep__frame_comes__wakes(void **state)
+static void asleep__frame_arrives__wakes(void **state)
 {
     (void)state;
     start("role=server", "role=client", 0);
@@ -303,7 +303,7 @@ static void asleep__frame_comes__wakes(void **state)
 
 /* After a frame the port polls only for frames. The next sleep ends at once and handles the
  * rest. */
-static void asleep__frame_comes_with_a_goodbye__next_sleep_ends_at_once(void **state)
+static void asleep__frame_arrives_with_a_disconnect__next_sleep_ends_at_once(void **state)
 {
     (void)state;
     start("role=server", "role=client", 0);
@@ -331,17 +331,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(connect__server_first__takes_few_looks, stop),
-        cmocka_unit_test_teardown(connect__client_first__finds_it_when_it_comes, stop),
+        cmocka_unit_test_teardown(connect__client_first__connects_when_the_server_starts, stop),
         cmocka_unit_test_teardown(connect__frames_are_looked_for__is_enough, stop),
         cmocka_unit_test_teardown(frame__data_is_shared__everything_else_is_copied, stop),
         cmocka_unit_test_teardown(frame__longer_than_buffers__arrives_whole, stop),
         cmocka_unit_test_teardown(frame__sent_on_while_it_is_lent__is_whole, stop),
         cmocka_unit_test_teardown(ring__many_times_round__bursts_stay_in_order, stop),
-        cmocka_unit_test_teardown(ring__full__has_no_room_until_frames_are_given_back, stop),
-        cmocka_unit_test_teardown(ring__sent_beyond_its_room__is_counted, stop),
-        cmocka_unit_test_teardown(peer__leaves__link_is_down_and_comes_back, stop),
-        cmocka_unit_test_teardown(asleep__frame_comes__wakes, stop),
-        cmocka_unit_test_teardown(asleep__frame_comes_with_a_goodbye__next_sleep_ends_at_once,
+        cmocka_unit_test_teardown(ring__full__no_free_slot_until_frames_are_released, stop),
+        cmocka_unit_test_teardown(ring__sent_beyond_free_slots__is_counted, stop),
+        cmocka_unit_test_teardown(peer__leaves__link_goes_down_and_up_again, stop),
+        cmocka_unit_test_teardown(asleep__frame_arrives__wakes, stop),
+        cmocka_unit_test_teardown(asleep__frame_arrives_with_a_disconnect__next_sleep_ends_at_once,
                                   stop),
     };
     return cmocka_run_group_tests_name("io/memif", tests, NULL, NULL);

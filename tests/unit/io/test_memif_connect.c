@@ -46,7 +46,7 @@ static void says(const char *words, const char *word, const char *right)
         fail_msg("%s: \"%s\" has not \"%s\" and \"%s\"", words, said, word, right);
 }
 
-static void words__wrong__are_named_with_what_is_right(void **state)
+static void link_options__wrong__message_has_the_right_form(void **state)
 {
     static const char *const cases[][3] = {
         { "role=emperor", "role=emperor", "server or client" },
@@ -142,7 +142,7 @@ static void words__ring_that_holds_no_frame__is_refused(void **state)
 
 /* ---- sockets ------------------------------------------------------------ */
 
-static void socket__taken_by_another_process__says_so(void **state)
+static void socket__in_use_by_another_process__reports_it(void **state)
 {
     (void)state;
     int listener = memif_peer_listen(kit_name());
@@ -215,7 +215,7 @@ static void socket_file__left_over__is_replaced_and_removed_at_the_end(void **st
 }
 
 /* Each failure has a message and leaves no descriptor behind. */
-static void open__without_descriptors__says_so(void **state)
+static void open__no_file_descriptor_left__reports_it(void **state)
 {
     struct rlimit before, less;
     const unsigned used = kit_fds();
@@ -267,7 +267,7 @@ static void refused(struct uro_memif_message init, const char *reason)
         kit_works(client, server);
 }
 
-static void stranger__wrong_init__is_told_why(void **state)
+static void stranger__wrong_init__gets_disconnect_with_reason(void **state)
 {
     const struct uro_memif_message right = memif_peer_init(5, "open sesame");
     struct uro_memif_message wrong = right;
@@ -348,7 +348,7 @@ static void two_interfaces__one_sleeps__its_client_wakes_it(void **state)
     (void)close(control);
 }
 
-static void two_interfaces__one_closes_before_it_took_its_client__it_is_told(void **state)
+static void two_interfaces__one_closes_before_accepting__its_client_is_disconnected(void **state)
 {
     const struct uro_memif_message init = memif_peer_init(2, "");
     char said[URO_MEMIF_REASON + 1];
@@ -372,7 +372,7 @@ static void two_interfaces__one_closes_before_it_took_its_client__it_is_told(voi
 
 /* Descriptors of an ended connection may stay open in children or at the peer. They wake no
  * thread. */
-static void connection__is_over__its_descriptors_wake_nobody(void **state)
+static void connection__ended__its_descriptors_do_not_wake(void **state)
 {
     static const char *const roles[] = { "role=server", "role=client" };
     const uint64_t one = 1;
@@ -441,21 +441,21 @@ static void region__of_both_sides__is_there_before_the_first_frame(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(words__wrong__are_named_with_what_is_right, stop),
+        cmocka_unit_test_teardown(link_options__wrong__message_has_the_right_form, stop),
         cmocka_unit_test_teardown(words__right__are_taken, stop),
         cmocka_unit_test_teardown(words__too_long__are_refused_and_the_longest_is_taken, stop),
         cmocka_unit_test_teardown(words__ring_that_holds_no_frame__is_refused, stop),
-        cmocka_unit_test_teardown(socket__taken_by_another_process__says_so, stop),
+        cmocka_unit_test_teardown(socket__in_use_by_another_process__reports_it, stop),
         cmocka_unit_test_teardown(socket__same_id_twice__is_refused, stop),
         cmocka_unit_test_teardown(socket_file__left_over__is_replaced_and_removed_at_the_end, stop),
-        cmocka_unit_test_teardown(open__without_descriptors__says_so, stop),
-        cmocka_unit_test_teardown(stranger__wrong_init__is_told_why, stop),
+        cmocka_unit_test_teardown(open__no_file_descriptor_left__reports_it, stop),
+        cmocka_unit_test_teardown(stranger__wrong_init__gets_disconnect_with_reason, stop),
         cmocka_unit_test_teardown(two_interfaces__one_socket__each_has_its_peer, stop),
         cmocka_unit_test_teardown(two_interfaces__one_sleeps__its_client_wakes_it, stop),
-        cmocka_unit_test_teardown(two_interfaces__one_closes_before_it_took_its_client__it_is_told,
-                                  stop),
+        cmocka_unit_test_teardown(
+            two_interfaces__one_closes_before_accepting__its_client_is_disconnected, stop),
         cmocka_unit_test_teardown(region__of_both_sides__is_there_before_the_first_frame, stop),
-        cmocka_unit_test_teardown(connection__is_over__its_descriptors_wake_nobody, stop),
+        cmocka_unit_test_teardown(connection__ended__its_descriptors_do_not_wake, stop),
     };
     return cmocka_run_group_tests_name("io/memif_connect", tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ static void region__of_a_wrong_size__is_refused(void **state)
                     "a region could not be mapped");
 }
 
-static void region__without_a_place__is_refused(void **state)
+static void region__wrong_number_or_no_descriptor__is_refused(void **state)
 {
     static const char number[] = "a region's number is too high, or was used before";
     struct memif_peer peer;
@@ -198,7 +198,7 @@ static void ring__twice_or_missing__is_refused(void **state)
 }
 
 /* The peer must not choose a file that this process writes or reads for a wake-up. */
-static void ring__woken_by_what_is_no_eventfd__is_refused(void **state)
+static void ring__doorbell_is_no_eventfd__is_refused(void **state)
 {
     (void)state;
     FILE *file = tmpfile();
@@ -218,7 +218,7 @@ static void ring__woken_by_what_is_no_eventfd__is_refused(void **state)
 }
 
 /* A process with the same eventfd can make the eventfd blocking at any time. */
-static void ring__its_eventfd_blocks__nobody_waits_for_it(void **state)
+static void ring__blocking_eventfd__sender_does_not_wait(void **state)
 {
     (void)state;
     struct memif_peer peer = kit_peer_up(server);
@@ -229,7 +229,7 @@ static void ring__its_eventfd_blocks__nobody_waits_for_it(void **state)
 }
 
 /* The eventfd was blocking from the start, and its counter is full. */
-static void ring__its_eventfd_is_full__nobody_waits_for_it(void **state)
+static void ring__full_eventfd__sender_does_not_wait(void **state)
 {
     const uint64_t most = UINT64_MAX - 1;
     struct memif_peer peer = with_region();
@@ -292,7 +292,7 @@ static void message__of_another_length__ends_it(void **state)
     }
 }
 
-static void message__out_of_place__ends_it(void **state)
+static void message__unexpected__ends_the_connection(void **state)
 {
     static const unsigned types[] = { 0,
                                       URO_MEMIF_ACK,
@@ -404,7 +404,7 @@ static void server__wrong_hello__is_left_and_tried_again(void **state)
     client_hears(uro_memif_message(URO_MEMIF_DISCONNECT), "the other side closed the connection");
 }
 
-static void server__says_more_when_up__is_left(void **state)
+static void server__message_after_connect__ends_the_connection(void **state)
 {
     const struct uro_memif_message ack = uro_memif_message(URO_MEMIF_ACK);
     char said[URO_MEMIF_REASON + 1];
@@ -470,19 +470,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(region__memory_that_may_vanish__is_refused),
         CASE(region__of_a_wrong_size__is_refused),
-        CASE(region__without_a_place__is_refused),
+        CASE(region__wrong_number_or_no_descriptor__is_refused),
         CASE(ring__where_none_can_be__is_refused),
         CASE(ring__twice_or_missing__is_refused),
-        CASE(ring__woken_by_what_is_no_eventfd__is_refused),
-        CASE(ring__its_eventfd_blocks__nobody_waits_for_it),
-        CASE(ring__its_eventfd_is_full__nobody_waits_for_it),
+        CASE(ring__doorbell_is_no_eventfd__is_refused),
+        CASE(ring__blocking_eventfd__sender_does_not_wait),
+        CASE(ring__full_eventfd__sender_does_not_wait),
         CASE(link__changes_before_a_sleep__there_is_none),
         CASE(message__of_another_length__ends_it),
-        CASE(message__out_of_place__ends_it),
+        CASE(message__unexpected__ends_the_connection),
         CASE(message__with_many_descriptors__leaves_none_behind),
         CASE(client__goes_at_any_step__leaves_nothing_behind),
         cmocka_unit_test_teardown(server__wrong_hello__is_left_and_tried_again, stop),
-        cmocka_unit_test_teardown(server__says_more_when_up__is_left, stop),
+        cmocka_unit_test_teardown(server__message_after_connect__ends_the_connection, stop),
         cmocka_unit_test_teardown(server__skips_a_step__is_left, stop),
         CASE(peer__silent__is_left_after_a_second),
     };

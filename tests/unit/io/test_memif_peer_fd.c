@@ -163,7 +163,7 @@ static void memory__of_huge_pages__is_refused(void **state)
 /* ---- file systems that do not answer ------------------------------------ */
 
 /* Any call on such a file blocks, even close(). The process that serves the file keeps running. */
-static void descriptor__of_a_file_system_that_does_not_answer__nobody_waits_for_it(void **state)
+static void descriptor__file_system_hangs__port_does_not_wait(void **state)
 {
     (void)state;
     pid_t daemon;
@@ -259,7 +259,7 @@ static void server__user_is_named__may_connect(void **state)
 }
 
 /* The stranger bound the name first. The client sends it nothing, least of all its secret. */
-static void client__stranger_listens__is_told_nothing(void **state)
+static void client__stranger_listens__sends_no_secret(void **state)
 {
     int ready[2], done[2];
     pid_t child;
@@ -299,13 +299,12 @@ int main(void)
         cmocka_unit_test_teardown(doorbell__full_and_blocking__client_rings_on, stop),
         cmocka_unit_test_setup_teardown(doorbell__rung__wakes_each_time, start_server, stop),
         cmocka_unit_test_setup_teardown(memory__of_huge_pages__is_refused, start_server, stop),
-        cmocka_unit_test_setup_teardown(
-            descriptor__of_a_file_system_that_does_not_answer__nobody_waits_for_it, start_server,
-            stop),
+        cmocka_unit_test_setup_teardown(descriptor__file_system_hangs__port_does_not_wait,
+                                        start_server, stop),
         cmocka_unit_test_teardown(server__stranger_connects__is_refused_before_anything_is_read,
                                   stop),
         cmocka_unit_test_teardown(server__user_is_named__may_connect, stop),
-        cmocka_unit_test_teardown(client__stranger_listens__is_told_nothing, stop),
+        cmocka_unit_test_teardown(client__stranger_listens__sends_no_secret, stop),
     };
     return cmocka_run_group_tests_name("io/memif_given", tests, NULL, NULL);
 }

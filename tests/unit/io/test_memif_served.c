@@ -56,7 +56,7 @@ static void to_client(unsigned slot, struct uro_memif_desc desc)
 }
 
 /* A client knows the addresses of its buffers. The server sets only the length. */
-static void filled__says_another_place__is_read_where_it_is(void **state)
+static void filled__descriptor_changes_offset__buffer_stays(void **state)
 {
     (void)state;
     const uint32_t offset = uro_memif_slot_get(&peer.to_client->slots[0]).offset;
@@ -101,7 +101,7 @@ static void filled__chain_without_end__ends_it(void **state)
     ended(no_end);
 }
 
-static void emptied__what_was_not_sent__ends_it(void **state)
+static void emptied__index_beyond_sent_frames__ends_the_connection(void **state)
 {
     static const uint16_t tails[] = { 2, 33, 0x8000, 0xffff };
 
@@ -121,11 +121,11 @@ static void emptied__what_was_not_sent__ends_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(filled__says_another_place__is_read_where_it_is),
+        CASE(filled__descriptor_changes_offset__buffer_stays),
         CASE(filled__longer_than_its_buffer__ends_it),
         CASE(filled__more_than_offered__ends_it),
         CASE(filled__chain_without_end__ends_it),
-        CASE(emptied__what_was_not_sent__ends_it),
+        CASE(emptied__index_beyond_sent_frames__ends_the_connection),
     };
     return cmocka_run_group_tests_name("io/memif_served", tests, NULL, NULL);
 }

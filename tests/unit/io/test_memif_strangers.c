@@ -46,7 +46,7 @@ static void strangers__many_and_silent__others_connect(void **state)
 }
 
 /* The server ends a connection attempt that would wake it again and again. */
-static void stranger__no_descriptor_is_left__is_told_and_wakes_nobody(void **state)
+static void stranger__no_file_descriptor_left__gets_error_and_no_busy_loop(void **state)
 {
     char said[URO_MEMIF_REASON + 1];
     struct rlimit before;
@@ -81,7 +81,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(strangers__many_and_silent__others_connect, stop),
-        cmocka_unit_test_teardown(stranger__no_descriptor_is_left__is_told_and_wakes_nobody, stop),
+        cmocka_unit_test_teardown(stranger__no_file_descriptor_left__gets_error_and_no_busy_loop,
+                                  stop),
     };
     return cmocka_run_group_tests_name("io/memif_strangers", tests, NULL, NULL);
 }

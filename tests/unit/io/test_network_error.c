@@ -87,7 +87,7 @@ static void hear(const struct record *record, size_t length)
         uro_network_error_receive(&sock, &header, octets);
 }
 
-static void own_packet__is_told_and_the_others_hear_of_it(void **state)
+static void own_packet__is_reported_and_passed_to_the_others(void **state)
 {
     struct record got;
 
@@ -104,7 +104,7 @@ static void own_packet__is_told_and_the_others_hear_of_it(void **state)
 }
 
 /* The error may belong to a packet that is retransmitted then, so it counts. */
-static void anothers_packet__counts_and_is_passed_on_and_not_told(void **state)
+static void packet_of_another_process__counted_and_passed_on_without_message(void **state)
 {
     struct record got;
 
@@ -135,7 +135,7 @@ static void refused_by_the_kernel__stays_here(void **state)
     assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT), -1);
 }
 
-static void address_that_is_not_shared__all_is_told(void **state)
+static void address_not_shared__all_errors_are_reported(void **state)
 {
     (void)state;
     sock.share = NULL;
@@ -144,7 +144,7 @@ static void address_that_is_not_shared__all_is_told(void **state)
     assert_string_equal(capture_stderr_text(capture), "uroce: 127.0.0.8: Connection refused\n");
 }
 
-static void heard__is_told_by_who_sent_there(void **state)
+static void passed_on__reported_by_the_process_that_sent_there(void **state)
 {
     const struct record other = record_of(&stranger, ECONNREFUSED, 0);
     const struct record ours = record_of(&peer, ECONNREFUSED, 0);
@@ -156,7 +156,7 @@ static void heard__is_told_by_who_sent_there(void **state)
     assert_string_equal(capture_stderr_text(capture), REFUSED);
 }
 
-static void heard__and_nobody_watches__is_not_told(void **state)
+static void passed_on__not_verbose__prints_nothing(void **state)
 {
     const struct record ours = record_of(&peer, ECONNREFUSED, 0);
 
@@ -166,7 +166,7 @@ static void heard__and_nobody_watches__is_not_told(void **state)
     assert_string_equal(capture_stderr_text(capture), "");
 }
 
-static void heard_that_the_path_is_narrow__is_told_once(void **state)
+static void passed_on__narrow_path__one_message(void **state)
 {
     const struct record other = record_of(&stranger, EMSGSIZE, NARROW);
     const struct record ours = record_of(&peer, EMSGSIZE, NARROW);
@@ -239,14 +239,16 @@ static void sent_to_many__most_are_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(own_packet__is_told_and_the_others_hear_of_it, start, stop),
-        cmocka_unit_test_setup_teardown(anothers_packet__counts_and_is_passed_on_and_not_told,
-                                        start, stop),
+        cmocka_unit_test_setup_teardown(own_packet__is_reported_and_passed_to_the_others, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(
+            packet_of_another_process__counted_and_passed_on_without_message, start, stop),
         cmocka_unit_test_setup_teardown(refused_by_the_kernel__stays_here, start, stop),
-        cmocka_unit_test_setup_teardown(address_that_is_not_shared__all_is_told, start, stop),
-        cmocka_unit_test_setup_teardown(heard__is_told_by_who_sent_there, start, stop),
-        cmocka_unit_test_setup_teardown(heard__and_nobody_watches__is_not_told, start, stop),
-        cmocka_unit_test_setup_teardown(heard_that_the_path_is_narrow__is_told_once, start, stop),
+        cmocka_unit_test_setup_teardown(address_not_shared__all_errors_are_reported, start, stop),
+        cmocka_unit_test_setup_teardown(passed_on__reported_by_the_process_that_sent_there, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(passed_on__not_verbose__prints_nothing, start, stop),
+        cmocka_unit_test_setup_teardown(passed_on__narrow_path__one_message, start, stop),
         cmocka_unit_test_setup_teardown(heard_and_wrong__is_nothing, start, stop),
         cmocka_unit_test_setup_teardown(heard_and_too_long__is_nothing, start, stop),
         cmocka_unit_test_setup_teardown(sent_to_many__most_are_known, start, stop),

@@ -356,7 +356,7 @@ static void packet_rx__several_and_frames__come_in_their_order(void **state)
 }
 
 /* The kernel may lack memory for a new ring. */
-static void packet_rx__ring_cannot_be_made_anew__nothing_comes_and_it_is_tried_again(void **state)
+static void packet_rx__ring_cannot_be_reopened__tried_again(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
@@ -383,7 +383,7 @@ int main(void)
         TEST(packet_rx__several_are_cut_off__the_whole_ones_are_lent),
         TEST(packet_rx__no_packets_of_udp_in_one_frame__dropped),
         TEST(packet_rx__several_and_frames__come_in_their_order),
-        TEST(packet_rx__ring_cannot_be_made_anew__nothing_comes_and_it_is_tried_again),
+        TEST(packet_rx__ring_cannot_be_reopened__tried_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

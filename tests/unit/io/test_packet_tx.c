@@ -225,7 +225,7 @@ static void packet_tx__more_than_a_frame_holds__begins_another(void **state)
         is_frame(i / each, i % each, i);
 }
 
-static void packet_tx__what_is_not_roce__leaves_alone_and_filled_up(void **state)
+static void packet_tx__frames_other_than_roce__are_sent_alone_and_padded(void **state)
 {
     struct uro_tx other = { .head_length = 42 };
 
@@ -286,7 +286,7 @@ static void three_flows(void)
         describe_frame(i, false, 64, (uint16_t)(5000 + i));
 }
 
-static void packet_tx__no_room_now__tried_again(void **state)
+static void packet_tx__queue_full__tried_again(void **state)
 {
     static const int whys[] = { EAGAIN, ENOMEM };
 
@@ -367,7 +367,7 @@ static void packet_tx__several_in_one_are_refused__leave_one_by_one_from_then_on
     assert_int_equal(tx.dropped, 1);
 }
 
-static void packet_tx__link_is_down__what_is_left_is_dropped(void **state)
+static void packet_tx__link_is_down__remaining_frames_are_dropped(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 5; i++)
@@ -388,14 +388,14 @@ int main(void)
         TEST(packet_tx__packets_of_a_flow__leave_as_one_frame),
         TEST(packet_tx__another_flow_or_a_longer_packet__begins_another),
         TEST(packet_tx__more_than_a_frame_holds__begins_another),
-        TEST(packet_tx__what_is_not_roce__leaves_alone_and_filled_up),
+        TEST(packet_tx__frames_other_than_roce__are_sent_alone_and_padded),
         TEST(packet_tx__kernel_joins_nothing__each_leaves_as_it_is),
         TEST(packet_tx__too_long__is_dropped_and_nothing_else),
-        TEST(packet_tx__no_room_now__tried_again),
+        TEST(packet_tx__queue_full__tried_again),
         TEST(packet_tx__one_is_refused__dropped_and_the_rest_is_sent),
         TEST(packet_tx__interrupted__tried_again),
         TEST(packet_tx__several_in_one_are_refused__leave_one_by_one_from_then_on),
-        TEST(packet_tx__link_is_down__what_is_left_is_dropped),
+        TEST(packet_tx__link_is_down__remaining_frames_are_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ static void what_was_written__is_read_back_to_the_nanosecond(void **state)
     uro_pcap_read_close(reader);
 }
 
-static void frame_the_capture_cut__says_both_lengths(void **state)
+static void truncated_frame__has_both_lengths(void **state)
 {
     (void)state;
     struct uro_pcap_read_frame frame;
@@ -136,7 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written__is_read_back_to_the_nanosecond),
-        cmocka_unit_test(frame_the_capture_cut__says_both_lengths),
+        cmocka_unit_test(truncated_frame__has_both_lengths),
         cmocka_unit_test(file_cut_inside_a_frame__gives_the_whole_ones_and_a_reason),
         cmocka_unit_test(other_link_type__is_refused_by_name),
         cmocka_unit_test(no_capture_at_all__is_refused_with_the_file_named),

@@ -120,7 +120,7 @@ static void limit_file_size(rlim_t octets_max)
 }
 
 /* A file size limit acts like a full disk: the first write is short, and the next fails. */
-static void disk_full__is_told_once_and_the_capture_goes_on(void **state)
+static void disk_full__one_message_and_the_capture_goes_on(void **state)
 {
     (void)state;
     uint8_t file[1024];
@@ -226,7 +226,7 @@ int main(void)
         cmocka_unit_test(file__without_frames__is_a_capture),
         cmocka_unit_test(flush__shows_everything_to_other_readers),
         cmocka_unit_test(more_than_the_buffer__is_all_in_the_file),
-        cmocka_unit_test(disk_full__is_told_once_and_the_capture_goes_on),
+        cmocka_unit_test(disk_full__one_message_and_the_capture_goes_on),
         cmocka_unit_test(disk_full__from_the_start__still_gives_a_capture_later),
         cmocka_unit_test(open__symbolic_link__is_refused),
         cmocka_unit_test(open__fifo__is_refused_without_waiting),

@@ -122,7 +122,7 @@ static void raw_buffer_is_full__one_is_refused_and_the_next_is_not(void **state)
     assert_int_equal(verdict(), FULL);
 }
 
-static void only_our_like_for_long__it_rests_until_another_comes(void **state)
+static void only_own_senders_for_long__tap_rests_until_another_sender(void **state)
 {
     (void)state;
     for (uint16_t i = 0; i < REST; i++) {
@@ -186,7 +186,7 @@ static void other_udp_port__is_not_seen(void **state)
     assert_int_equal(asked_of(5001), URO_RAW_TAP_DID_NOT_SEE);
 }
 
-static void ident_full__what_no_raw_socket_saw_is_refused(void **state)
+static void ident_full__packet_not_seen_by_the_tap__is_refused(void **state)
 {
     (void)state;
     start_again(URO_IP_ID_FULL, false);
@@ -273,11 +273,11 @@ int main(void)
         TEST(header_of_another_packet__does_not_speak_for_it),
         TEST(repeated_by_the_network__is_checked_in_full),
         TEST(raw_buffer_is_full__one_is_refused_and_the_next_is_not),
-        TEST(only_our_like_for_long__it_rests_until_another_comes),
+        TEST(only_own_senders_for_long__tap_rests_until_another_sender),
         TEST(foreign_one_was_seen__it_does_not_rest_any_more),
         TEST(like_ours__is_not_kept),
         TEST(other_udp_port__is_not_seen),
-        TEST(ident_full__what_no_raw_socket_saw_is_refused),
+        TEST(ident_full__packet_not_seen_by_the_tap__is_refused),
         TEST(flush_of_rxe__is_checked_in_full),
         TEST(flush_of_rxe_without_a_raw_socket__is_weak),
         TEST(ident_plain__has_no_raw_socket),

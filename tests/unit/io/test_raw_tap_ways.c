@@ -194,7 +194,7 @@ static struct uro_port *open_port(const char *link, char error[static URO_PORT_E
     return uro_udp_open(&config, error);
 }
 
-static void no_right_to_raw_sockets__ident_full_says_so(void **state)
+static void no_right_to_raw_sockets__ident_full_reports_it(void **state)
 {
     char error[URO_PORT_ERROR_MAX];
 
@@ -236,7 +236,7 @@ int main(void)
         TEST(shared_address__those_of_the_share_are_seen),
         TEST(passed_on_by_the_broker__that_of_queue_pair_1_is_checked_in_full),
         TEST(group__is_checked_in_full),
-        TEST(no_right_to_raw_sockets__ident_full_says_so),
+        TEST(no_right_to_raw_sockets__ident_full_reports_it),
         TEST(ip_id__another_word__the_three_are_named),
     };
 

@@ -19,7 +19,7 @@ static uint32_t carried(const char *from, const char *to)
     return uro_route_mtu(&udp.port, &own, &peer);
 }
 
-static void route__over_loopback__carries_what_the_interface_does(void **state)
+static void route__over_loopback__has_the_mtu_of_the_interface(void **state)
 {
     struct ifreq ask = { .ifr_name = "lo" };
     int fd = uro_sock_make(false);
@@ -50,7 +50,7 @@ static void route__to_a_group__is_not_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(route__over_loopback__carries_what_the_interface_does),
+        cmocka_unit_test(route__over_loopback__has_the_mtu_of_the_interface),
         cmocka_unit_test(route__from_an_address_that_is_not_there__is_not_known),
         cmocka_unit_test(route__to_a_group__is_not_known),
     };

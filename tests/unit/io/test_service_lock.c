@@ -91,7 +91,7 @@ static void claims__of_a_port_that_is_closed__are_free(void **state)
     assert_int_equal(uro_service_lock_take(&second.port, &what), 0);
 }
 
-static void claim__without_a_descriptor_left__says_so(void **state)
+static void service_lock__no_file_descriptor_left__reports_it(void **state)
 {
     struct rlimit before, none;
 
@@ -114,7 +114,8 @@ int main(void)
                                         start, stop),
         cmocka_unit_test_setup_teardown(claim__at_an_address_of_its_own__is_none, start, stop),
         cmocka_unit_test_setup_teardown(claims__of_a_port_that_is_closed__are_free, start, stop),
-        cmocka_unit_test_setup_teardown(claim__without_a_descriptor_left__says_so, start, stop),
+        cmocka_unit_test_setup_teardown(service_lock__no_file_descriptor_left__reports_it, start,
+                                        stop),
     };
 
     return cmocka_run_group_tests_name("io/claim", tests, own_runtime_make, own_runtime_remove);

@@ -128,7 +128,7 @@ static void receive_nothing(void)
 }
 
 /* The program polls: the receive path meets the error first, and the kernel reports it once. */
-static void port_unreachable__met_by_the_receiver__is_told_and_gone(void **state)
+static void port_unreachable__found_by_receive__is_reported_and_cleared(void **state)
 {
     (void)state;
     send_to_nobody();
@@ -137,7 +137,7 @@ static void port_unreachable__met_by_the_receiver__is_told_and_gone(void **state
     assert_true(uro_port_arm(port));
 }
 
-static void port_unreachable__nobody_wants_to_know__is_gone(void **state)
+static void port_unreachable__not_verbose__is_cleared(void **state)
 {
     (void)state;
     send_to_nobody();
@@ -146,7 +146,7 @@ static void port_unreachable__nobody_wants_to_know__is_gone(void **state)
 }
 
 /* The program sleeps. */
-static void port_unreachable__met_before_a_sleep__is_told_and_gone(void **state)
+static void port_unreachable__found_before_a_sleep__is_reported_and_cleared(void **state)
 {
     (void)state;
     send_to_nobody();
@@ -156,7 +156,7 @@ static void port_unreachable__met_before_a_sleep__is_told_and_gone(void **state)
     assert_true(uro_port_arm(port));
 }
 
-static void port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent(void **state)
+static void port_unreachable__found_by_send__is_reported_and_the_packet_is_sent(void **state)
 {
     (void)state;
     send_to_nobody();
@@ -167,7 +167,7 @@ static void port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent(
 
 /* The kernel refuses the packet, because of no route or a firewall. The network is not involved and
  * sends no report. */
-static void kernel_refuses_the_packet__is_told_once(void **state)
+static void kernel_refuses_the_packet__one_message(void **state)
 {
     (void)state;
     assert_true(uro_gid_parse("255.255.255.255", &nobody)); /* a broadcast */
@@ -226,7 +226,7 @@ static void group_that_was_left__a_packet_to_it__does_not_wake(void **state)
 }
 
 /* The kernel ends the memberships of an interface that goes away. */
-static void group_of_an_interface_that_came_back__is_joined_anew(void **state)
+static void group__interface_came_back__is_joined_again(void **state)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
 
@@ -315,7 +315,7 @@ static void group__no_address_of_its_kind__is_said_once_and_costs_no_descriptor(
 }
 
 /* All slots are in use: the new group takes the slot of a group that leaves. */
-static void group_in_the_place_of_another__is_joined(void **state)
+static void group__replaces_another__is_joined(void **state)
 {
     struct uro_groups *groups = &uro_udp_of(port)->groups;
     struct uro_gid gids[URO_PORT_GROUPS_MAX];
@@ -393,26 +393,25 @@ static void gro_no__of_a_socket_that_joined_before__joins_no_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(port_unreachable__met_by_the_receiver__is_told_and_gone,
+        cmocka_unit_test_setup_teardown(port_unreachable__found_by_receive__is_reported_and_cleared,
                                         start, stop),
-        cmocka_unit_test_setup_teardown(port_unreachable__nobody_wants_to_know__is_gone,
-                                        start_quiet, stop),
-        cmocka_unit_test_setup_teardown(port_unreachable__met_before_a_sleep__is_told_and_gone,
-                                        start, stop),
+        cmocka_unit_test_setup_teardown(port_unreachable__not_verbose__is_cleared, start_quiet,
+                                        stop),
         cmocka_unit_test_setup_teardown(
-            port_unreachable__met_by_the_sender__is_told_and_the_packet_is_sent, start, stop),
-        cmocka_unit_test_setup_teardown(kernel_refuses_the_packet__is_told_once, start, stop),
+            port_unreachable__found_before_a_sleep__is_reported_and_cleared, start, stop),
+        cmocka_unit_test_setup_teardown(
+            port_unreachable__found_by_send__is_reported_and_the_packet_is_sent, start, stop),
+        cmocka_unit_test_setup_teardown(kernel_refuses_the_packet__one_message, start, stop),
         cmocka_unit_test_setup_teardown(packet_to_a_group__wakes, start, stop),
         cmocka_unit_test_setup_teardown(group_that_was_left__a_packet_to_it__does_not_wake, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(group_of_an_interface_that_came_back__is_joined_anew, start,
-                                        stop),
+        cmocka_unit_test_setup_teardown(group__interface_came_back__is_joined_again, start, stop),
         cmocka_unit_test_setup_teardown(groups__packets_wait_at_each__are_looked_at_in_turn, start,
                                         stop),
         cmocka_unit_test_setup_teardown(group_that_another_process_has__is_joined, start, stop),
         cmocka_unit_test_setup_teardown(
             group__no_address_of_its_kind__is_said_once_and_costs_no_descriptor, start, stop),
-        cmocka_unit_test_setup_teardown(group_in_the_place_of_another__is_joined, start, stop),
+        cmocka_unit_test_setup_teardown(group__replaces_another__is_joined, start, stop),
         cmocka_unit_test_setup_teardown(group__reports_of_errors__are_not_kept, start, stop),
         cmocka_unit_test_setup_teardown(group_of_ipv6__reports_of_errors__are_not_kept, start,
                                         stop),

@@ -109,7 +109,7 @@ static uint64_t moved_by(uint32_t first, uint32_t last)
 }
 
 /* The first packet has a RETH or AETH, the last an AETH. */
-static void longer_ones_between__most_octets_stay_where_they_came(void **state)
+static void longer_packets_between__most_bytes_are_not_copied(void **state)
 {
     uint64_t whole = (uint64_t)MESSAGES / 2 * MIDDLES * MIDDLE;
 
@@ -178,8 +178,8 @@ static void packets_of_ipv4__are_summed_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(longer_ones_between__most_octets_stay_where_they_came,
-                                        start, stop),
+        cmocka_unit_test_setup_teardown(longer_packets_between__most_bytes_are_not_copied, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(another_size_from_now_on__is_learned, start, stop),
         cmocka_unit_test_setup_teardown(packets_of_ipv4__are_summed_once, start, stop),
         cmocka_unit_test_setup_teardown(single_ones_longer_than_before__are_whole, start, stop),

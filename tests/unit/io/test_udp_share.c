@@ -48,7 +48,7 @@ static int next_record(uint32_t *services)
     return (int)header.kind;
 }
 
-static void services__while_the_broker_is_busy__are_told_later(void **state)
+static void services__broker_is_busy__are_announced_later(void **state)
 {
     static const uint8_t datagram[1024];
     static struct uro_listened all[SERVICES];
@@ -71,8 +71,7 @@ static void services__while_the_broker_is_busy__are_told_later(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(services__while_the_broker_is_busy__are_told_later, start,
-                                        stop),
+        cmocka_unit_test_setup_teardown(services__broker_is_busy__are_announced_later, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,7 +188,7 @@ static void too_narrow_for_others__costs_no_packet(void **state)
 
 /* Any host can send such a message about a path. Packets that exceed the reported MTU leave all the
  * same. */
-static void narrower_than_a_packet_says_a_stranger__costs_no_packet(void **state)
+static void narrow_path_reported_by_a_stranger__no_packet_is_lost(void **state)
 {
     (void)state;
     forge(OWN_NET_NARROW, 600);
@@ -200,7 +200,7 @@ static void narrower_than_a_packet_says_a_stranger__costs_no_packet(void **state
 }
 
 /* A report that does not fit into the socket buffer is lost, but its error is not. */
-static void report_without_room__costs_no_packet(void **state)
+static void report__receive_buffer_full__no_packet_is_lost(void **state)
 {
     const int least = 1;
     const uint8_t junk[1000] = { 0 };
@@ -288,9 +288,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(source_route_failed__is_not_that_the_kernel_cannot_cut,
                                         start, stop),
         cmocka_unit_test_setup_teardown(too_narrow_for_others__costs_no_packet, start, stop),
-        cmocka_unit_test_setup_teardown(narrower_than_a_packet_says_a_stranger__costs_no_packet,
+        cmocka_unit_test_setup_teardown(narrow_path_reported_by_a_stranger__no_packet_is_lost,
                                         start, stop),
-        cmocka_unit_test_setup_teardown(report_without_room__costs_no_packet, start, stop),
+        cmocka_unit_test_setup_teardown(report__receive_buffer_full__no_packet_is_lost, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(nobody_listens__every_packet_is_sent, start, stop),
         cmocka_unit_test_setup_teardown(kernel_cannot_cut__packets_leave_one_by_one_from_then_on,
                                         start, stop),

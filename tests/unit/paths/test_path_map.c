@@ -108,7 +108,7 @@ static void map__device_of_the_kernel__stays(void **state)
     expect_as_it_is("/dev/infiniband/uverbs7");
 }
 
-static void map__what_the_tree_has_not__stays(void **state)
+static void map__name_not_in_the_tree__stays(void **state)
 {
     (void)state;
     expect_as_it_is("/sys/class/infiniband/later0");
@@ -195,7 +195,7 @@ static void map__tree_that_others_can_write_to__is_not_used(void **state)
     expect_in_tree("/dev/infiniband", "/dev/infiniband");
 }
 
-static void map__tree_of_somebody_else__is_not_used(void **state)
+static void map__tree_of_another_user__is_not_used(void **state)
 {
     char tree[512];
 
@@ -214,14 +214,14 @@ int main(void)
         cmocka_unit_test(map__directories__are_the_trees),
         cmocka_unit_test(map__our_device__is_in_the_tree_with_all_below_it),
         cmocka_unit_test(map__device_of_the_kernel__stays),
-        cmocka_unit_test(map__what_the_tree_has_not__stays),
+        cmocka_unit_test(map__name_not_in_the_tree__stays),
         cmocka_unit_test(map__other_names__stay),
         cmocka_unit_test(map__way_out_of_the_tree__is_that_of_the_machine),
         cmocka_unit_test(map__dots_inside__are_in_the_tree),
         cmocka_unit_test(map__name_longer_than_any_of_ours__stays),
         cmocka_unit_test(map__environment_changed_later__is_as_it_was),
         cmocka_unit_test(map__tree_that_others_can_write_to__is_not_used),
-        cmocka_unit_test(map__tree_of_somebody_else__is_not_used),
+        cmocka_unit_test(map__tree_of_another_user__is_not_used),
     };
 
     return cmocka_run_group_tests(tests, tree_make, NULL);

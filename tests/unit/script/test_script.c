@@ -106,7 +106,7 @@ static void on_and_drop__counts(void **state)
     assert_int_equal(script.steps[3].number, 1);
 }
 
-static void verb__unknown__what_there_is(void **state)
+static void directive__unknown__message_lists_directives(void **state)
 {
     (void)state;
     bad("wait 1s\n  sned SEND_ONLY", 2, 3, "\"sned\": expected connect, accept, qp, send");
@@ -185,7 +185,7 @@ int main(void)
         cmocka_unit_test(words__of_a_syndrome__alone_are_a_range_in_a_sum_a_number),
         cmocka_unit_test(message__fields_are_those_of_messages),
         cmocka_unit_test(on_and_drop__counts),
-        cmocka_unit_test(verb__unknown__what_there_is),
+        cmocka_unit_test(directive__unknown__message_lists_directives),
         cmocka_unit_test(packet__unknown__is_said),
         cmocka_unit_test(field__wrong__is_said_with_its_column),
         cmocka_unit_test(time__wrong__is_said),

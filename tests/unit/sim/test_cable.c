@@ -79,7 +79,7 @@ static void cable__perfect__delivers_in_order_after_its_delay(void **state)
     close_cable();
 }
 
-static void cable__loses__what_it_counts_and_about_the_probability(void **state)
+static void cable__loses__count_matches_and_probability_is_near(void **state)
 {
     (void)state;
     open_cable(&(struct sim_cable_config){ .loss_probability = 6554 }); /* a tenth */
@@ -166,7 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cable__perfect__delivers_in_order_after_its_delay),
-        cmocka_unit_test(cable__loses__what_it_counts_and_about_the_probability),
+        cmocka_unit_test(cable__loses__count_matches_and_probability_is_near),
         cmocka_unit_test(cable__duplicates__each_copy_arrives),
         cmocka_unit_test(cable__late_frames__are_overtaken),
         cmocka_unit_test(cable__bottleneck__queues_then_drops_the_newest),

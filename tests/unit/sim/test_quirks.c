@@ -100,7 +100,7 @@ static void quirks__not_roce__frame_stays_as_it_is(void **state)
     assert_memory_equal(carried->octets, before, 60);
 }
 
-static void quirks__request__asks_for_an_ack_in_the_middle(void **state)
+static void quirks__request__ack_req_in_the_middle(void **state)
 {
     (void)state;
     assert_true(rewrite("RC_SEND_FIRST", SIM_QUIRK_ACK_REQ, 3).bth.ack_req);
@@ -138,7 +138,7 @@ static void quirks__migreq__is_never_set(void **state)
     assert_false(rewrite("RC_SEND_ONLY", SIM_QUIRK_MIGREQ, 3).bth.migrated);
 }
 
-static void quirks__nak_invalid__says_operational(void **state)
+static void quirks__nak_invalid__has_code_operational_error(void **state)
 {
     (void)state;
     const struct uro_aeth nak = { .kind = URO_AETH_NAK, .value = URO_NAK_INVALID_REQ };
@@ -184,12 +184,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_WORLD(quirks__no_habits__frame_stays_as_it_is),
         IN_WORLD(quirks__not_roce__frame_stays_as_it_is),
-        IN_WORLD(quirks__request__asks_for_an_ack_in_the_middle),
+        IN_WORLD(quirks__request__ack_req_in_the_middle),
         IN_WORLD(quirks__acknowledge__grants_finite_credits),
         IN_WORLD(quirks__source_port__is_another_one),
         IN_WORLD(quirks__flush__has_the_icrc_of_rxe),
         IN_WORLD(quirks__migreq__is_never_set),
-        IN_WORLD(quirks__nak_invalid__says_operational),
+        IN_WORLD(quirks__nak_invalid__has_code_operational_error),
         IN_WORLD(quirks__read_response__is_a_bare_ack_now_and_then),
         IN_WORLD(quirks__read_answered_again__goes_on_in_the_middle),
     };

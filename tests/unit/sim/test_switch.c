@@ -76,7 +76,7 @@ static void switch__frame_to_a_group__takes_all_ways(void **state)
     }
 }
 
-static void switch__frame_to_nobody_known__takes_all_ways(void **state)
+static void switch__unknown_destination__frame_is_flooded(void **state)
 {
     (void)state;
     send(0x02, WAYS, 9);
@@ -91,7 +91,7 @@ int main(void)
                                         close_switch),
         cmocka_unit_test_setup_teardown(switch__frame_to_a_group__takes_all_ways, open_switch,
                                         close_switch),
-        cmocka_unit_test_setup_teardown(switch__frame_to_nobody_known__takes_all_ways, open_switch,
+        cmocka_unit_test_setup_teardown(switch__unknown_destination__frame_is_flooded, open_switch,
                                         close_switch),
     };
     return cmocka_run_group_tests_name("sw", tests, NULL, NULL);

@@ -211,7 +211,7 @@ static int migrate(uint32_t number, int from)
     return run(RDMA_USER_CM_CMD_MIGRATE_ID, &in, sizeof in, sizeof out);
 }
 
-static void migrate__from_what_is_no_channel__fails(void **state)
+static void migrate__fd_is_no_channel__fails(void **state)
 {
     uint32_t number;
 
@@ -307,7 +307,7 @@ static void reuse__is_taken_back_only_before_there_is_a_port(void **state)
 }
 
 /* A failed resolution leaves no address in the identifier. */
-static void resolve__from_an_address_of_nobody__leaves_the_identifier_as_it_was(void **state)
+static void resolve__foreign_source_address__leaves_the_identifier_unchanged(void **state)
 {
     struct rdma_ucm_query_addr_resp out;
     struct rdma_ucm_query query = { .response = (uintptr_t)&out };
@@ -323,7 +323,7 @@ static void resolve__from_an_address_of_nobody__leaves_the_identifier_as_it_was(
     assert_int_equal(out.src_size, 0);
 }
 
-static void no_room_for_the_answer__is_enospc__and_makes_nothing(void **state)
+static void response_buffer_too_small__is_enospc__and_creates_nothing(void **state)
 {
     struct rdma_ucm_create_id_resp out;
     const struct rdma_ucm_create_id in = { .response = (uintptr_t)&out, .ps = RDMA_PS_TCP };
@@ -423,12 +423,12 @@ int main(void)
         TEST(unknown_identifier__is_enoent),
         TEST(cut_command__is_einval__and_nothing_is_done),
         TEST(identifier_of_another_channel__is_einval),
-        TEST(migrate__from_what_is_no_channel__fails),
+        TEST(migrate__fd_is_no_channel__fails),
         TEST(event_of_the_program__is_fetched_with_its_argument),
         TEST(services_by_name__are_never_found),
         TEST(reuse__is_taken_back_only_before_there_is_a_port),
-        TEST(resolve__from_an_address_of_nobody__leaves_the_identifier_as_it_was),
-        TEST(no_room_for_the_answer__is_enospc__and_makes_nothing),
+        TEST(resolve__foreign_source_address__leaves_the_identifier_unchanged),
+        TEST(response_buffer_too_small__is_enospc__and_creates_nothing),
         TEST(numbers__are_the_lowest_that_are_free),
         TEST(longer_command__of_a_newer_library__is_taken),
         TEST(resolving_fails__bound_once__and_its_port_is_free_when_it_goes),

@@ -43,7 +43,7 @@ static void one_function_is_missing__nothing_is_changed(void **state)
     assert_int_equal(uro_plt_hook_install((const void *)16, &uid, 1), -ENOENT);
 }
 
-static void change__leads_the_librarys_calls__and_nobody_elses(void **state)
+static void change__redirects_calls_of_the_library_only(void **state)
 {
     (void)state;
     assert_int_equal(got_library_pid(), getpid());
@@ -82,7 +82,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(object__is_named_by_any_address_inside),
         cmocka_unit_test(one_function_is_missing__nothing_is_changed),
-        cmocka_unit_test(change__leads_the_librarys_calls__and_nobody_elses),
+        cmocka_unit_test(change__redirects_calls_of_the_library_only),
         cmocka_unit_test(change__again__is_harmless__and_the_table_is_read_only_afterwards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ static void events__of_several_objects__come_in_the_order_they_were_put(void **s
     uro_events_close(&pair.queue);
 }
 
-static void events__put_twice_by_one_object__are_two_and_let_others_pass(void **state)
+static void events__raised_twice_by_one_object__other_object_gets_its_turn(void **state)
 {
     struct pair pair;
 
@@ -215,7 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events__of_several_objects__come_in_the_order_they_were_put),
-        cmocka_unit_test(events__put_twice_by_one_object__are_two_and_let_others_pass),
+        cmocka_unit_test(events__raised_twice_by_one_object__other_object_gets_its_turn),
         cmocka_unit_test(take__nothing_waits_and_descriptor_is_nonblocking__is_eagain),
         cmocka_unit_test(withdraw__of_one_object__leaves_the_other_and_its_readiness),
         cmocka_unit_test(withdraw__then_put_again__is_an_event_again),

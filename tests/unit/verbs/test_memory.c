@@ -112,7 +112,7 @@ static void range_with_a_hole__is_refused(void **state)
     munmap(at + 2 * page, page);
 }
 
-static void addresses_nobody_has__are_refused(void **state)
+static void unmapped_addresses__are_refused(void **state)
 {
     (void)state;
     expect_usable(NULL, 1, false, false);
@@ -162,7 +162,7 @@ int main(void)
         cmocka_unit_test(read_only_memory__may_be_read_and_not_written),
         cmocka_unit_test(memory_without_rights__is_refused),
         cmocka_unit_test(range_with_a_hole__is_refused),
-        cmocka_unit_test(addresses_nobody_has__are_refused),
+        cmocka_unit_test(unmapped_addresses__are_refused),
         cmocka_unit_test(past_the_end_of_a_file__is_refused),
         cmocka_unit_test(nothing_at_all__is_usable_anywhere),
         cmocka_unit_test(asking__leaves_every_octet_as_it_was),

@@ -81,7 +81,7 @@ static void regions__come_and_go__are_zero_at_first_and_do_not_meet(void **state
     close_context(context);
 }
 
-static void region__freed_among_others__its_place_is_the_next_ones(void **state)
+static void region__freed_among_others__its_slot_is_reused(void **state)
 {
     struct uro_ibv_context *context = new_context();
     struct uro_ibv_mr *regions[FULL];
@@ -142,7 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regions__come_and_go__are_zero_at_first_and_do_not_meet),
-        cmocka_unit_test(region__freed_among_others__its_place_is_the_next_ones),
+        cmocka_unit_test(region__freed_among_others__its_slot_is_reused),
         cmocka_unit_test(region__attached__is_detached_once),
         cmocka_unit_test(region__of_a_context_that_was_closed__stays),
         cmocka_unit_test(one_region__takes_less_than_it_would_alone),

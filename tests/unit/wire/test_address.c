@@ -48,7 +48,7 @@ static void gid__any_form_in__one_form_out(void **state)
     }
 }
 
-static void gid_parse__what_is_no_address__is_refused(void **state)
+static void gid_parse__no_address__is_refused(void **state)
 {
     static const char *const bad[] = {
         "",
@@ -168,7 +168,7 @@ static void gid_same_subnet__compares_just_the_prefix(void **state)
     assert_true(uro_gid_same_subnet(&a, &a, 128));
 }
 
-static void multicast__groups_have_the_mac_that_the_standards_say(void **state)
+static void multicast__groups_have_the_mac_of_the_standards(void **state)
 {
     static const struct {
         const char *group;
@@ -198,13 +198,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gid__any_form_in__one_form_out),
-        cmocka_unit_test(gid_parse__what_is_no_address__is_refused),
+        cmocka_unit_test(gid_parse__no_address__is_refused),
         cmocka_unit_test(mac_parse__six_pairs_and_nothing_else),
         cmocka_unit_test(gid__questions__have_the_right_answers),
         cmocka_unit_test(gid_is_loopback__127_and_1__nothing_else),
         cmocka_unit_test(gid__made_from_a_mac_or_an_address),
         cmocka_unit_test(gid_same_subnet__compares_just_the_prefix),
-        cmocka_unit_test(multicast__groups_have_the_mac_that_the_standards_say),
+        cmocka_unit_test(multicast__groups_have_the_mac_of_the_standards),
     };
     return cmocka_run_group_tests_name("wire/address", tests, NULL, NULL);
 }

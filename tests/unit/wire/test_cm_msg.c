@@ -193,7 +193,7 @@ static void every_message__one_field_at_a_time__its_own_bits(void **state)
     }
 }
 
-static void other_datagrams__told_apart(void **state)
+static void other_datagrams__are_recognised(void **state)
 {
     static const struct {
         unsigned at;
@@ -228,7 +228,7 @@ int main(void)
         cmocka_unit_test(rep__as_linux_sent_it__every_field),
         cmocka_unit_test(every_message__random_values__there_and_back),
         cmocka_unit_test(every_message__one_field_at_a_time__its_own_bits),
-        cmocka_unit_test(other_datagrams__told_apart),
+        cmocka_unit_test(other_datagrams__are_recognised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

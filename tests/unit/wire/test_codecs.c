@@ -166,7 +166,7 @@ static void feth__every_value__stands_in_the_low_octet(void **state)
     }
 }
 
-static void aeth__syndromes_of_the_specification__mean_what_they_say(void **state)
+static void aeth__syndromes_of_the_specification__decode(void **state)
 {
     static const struct {
         uint8_t syndrome;
@@ -198,7 +198,7 @@ static void aeth__syndromes_of_the_specification__mean_what_they_say(void **stat
     }
 }
 
-static void ether__tagged_or_not__decodes_what_was_encoded(void **state)
+static void ether__tagged_or_not__decode_reverses_encode(void **state)
 {
     (void)state;
     uro_mark_clear();
@@ -294,8 +294,8 @@ int main(void)
         cmocka_unit_test(atomic_eth__known_octets__decode_and_encode_back),
         cmocka_unit_test(deth__known_octets__decode_and_encode_back),
         cmocka_unit_test(feth__every_value__stands_in_the_low_octet),
-        cmocka_unit_test(aeth__syndromes_of_the_specification__mean_what_they_say),
-        cmocka_unit_test(ether__tagged_or_not__decodes_what_was_encoded),
+        cmocka_unit_test(aeth__syndromes_of_the_specification__decode),
+        cmocka_unit_test(ether__tagged_or_not__decode_reverses_encode),
         cmocka_unit_test(udp__known_octets__decode_and_encode_back),
         cmocka_unit_test(arp__known_request__decodes_and_encodes_back),
         cmocka_unit_test(arp__not_for_ipv4_over_ethernet__is_refused),

@@ -99,7 +99,7 @@ static enum uro_frame_result read_made(uint32_t length)
 }
 
 /* rule ICRC.PAD, WIRE.ROUNDTRIP, IP.LIBERAL: every opcode, every header with random values. */
-static void frame__any_opcode_and_values__decodes_what_was_encoded(void **state)
+static void frame__any_opcode_and_values__decode_reverses_encode(void **state)
 {
     struct uro_rng rng;
 
@@ -161,7 +161,7 @@ static void frame__ethernet_padding_and_vlan__do_not_matter(void **state)
     assert_true(uro_mark_hit("IP.TRAILER"));
 }
 
-static void frame__other_ether_types__are_told_apart(void **state)
+static void frame__other_ether_types__are_recognised(void **state)
 {
     (void)state;
     struct uro_frame in = plain(false);
@@ -245,7 +245,7 @@ static void frame__ipv6_header_out_of_order__is_refused_by_name(void **state)
     }
 }
 
-static void frame__with_an_address_that_nobody_sends_from__is_refused(void **state)
+static void frame__impossible_source_address__is_refused(void **state)
 {
     static const char *const wrong[][2] = {
         { "224.0.0.1", "10.0.0.1" },      { "239.255.255.255", "10.0.0.1" },
@@ -446,12 +446,12 @@ int main(void)
         cmocka_unit_test(frame__every_vector_is_accepted_and_read_right),
         cmocka_unit_test(frame__cut_anywhere__is_refused),
         cmocka_unit_test(frame__one_bit_changed__only_masked_fields_pass),
-        cmocka_unit_test(frame__any_opcode_and_values__decodes_what_was_encoded),
+        cmocka_unit_test(frame__any_opcode_and_values__decode_reverses_encode),
         cmocka_unit_test(frame__ethernet_padding_and_vlan__do_not_matter),
-        cmocka_unit_test(frame__other_ether_types__are_told_apart),
+        cmocka_unit_test(frame__other_ether_types__are_recognised),
         cmocka_unit_test(frame__ipv4_header_out_of_order__is_refused_by_name),
         cmocka_unit_test(frame__ipv6_header_out_of_order__is_refused_by_name),
-        cmocka_unit_test(frame__with_an_address_that_nobody_sends_from__is_refused),
+        cmocka_unit_test(frame__impossible_source_address__is_refused),
         cmocka_unit_test(frame__udp_length__within_the_ip_packet),
         cmocka_unit_test(frame__udp_checksum__zero_or_right),
         cmocka_unit_test(frame__opcode_version_and_length__have_their_own_names),

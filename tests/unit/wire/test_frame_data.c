@@ -112,7 +112,7 @@ static void is_data__ipv6__everything_else_is_not(void **state)
 }
 
 /* The receive path refuses these by their heads, and never looks at a payload. */
-static void is_data__refused_by_its_head__has_no_say(void **state)
+static void is_data__head_is_refused__is_false(void **state)
 {
     static const struct change changes[] = {
         { "a fragment", IP, 6, 0x20 },
@@ -356,7 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_data__ipv4__everything_else_is_not),
         cmocka_unit_test(is_data__ipv6__everything_else_is_not),
-        cmocka_unit_test(is_data__refused_by_its_head__has_no_say),
+        cmocka_unit_test(is_data__head_is_refused__is_false),
         cmocka_unit_test(is_data__vlan_tag__is_not),
         cmocka_unit_test(is_data__any_opcode_to_qp1__is_not),
         cmocka_unit_test(is_data__too_short_for_its_headers__is_not),

@@ -56,7 +56,7 @@ static struct uro_ip ip_of(bool v6)
     return ip;
 }
 
-static void icmp__echo__comes_back_and_is_checked(void **state)
+static void icmp__echo__reply_is_checked(void **state)
 {
     (void)state;
     for (int n = 0; n < 4; n++) {
@@ -234,7 +234,7 @@ static void icmp__port_unreachable__shows_the_packet_that_was_not_delivered(void
 }
 
 /* Another version of IP, another protocol, or another port. */
-static void icmp__port_unreachable_about_what_is_not_roce__is_other(void **state)
+static void icmp__port_unreachable_for_other_protocol__is_other(void **state)
 {
     static const struct {
         bool v6;
@@ -262,13 +262,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ip_sum__example_of_the_rfc),
         cmocka_unit_test(ip_sum__any_length_and_even_pieces__agrees_with_the_definition),
-        cmocka_unit_test(icmp__echo__comes_back_and_is_checked),
+        cmocka_unit_test(icmp__echo__reply_is_checked),
         cmocka_unit_test(icmp__neighbor_messages__come_back),
         cmocka_unit_test(icmp__neighbor_message_against_the_rfc__is_refused),
         cmocka_unit_test(icmp__solicited_advertisement_to_a_group__is_refused),
         cmocka_unit_test(icmp__other_types__are_other),
         cmocka_unit_test(icmp__port_unreachable__shows_the_packet_that_was_not_delivered),
-        cmocka_unit_test(icmp__port_unreachable_about_what_is_not_roce__is_other),
+        cmocka_unit_test(icmp__port_unreachable_for_other_protocol__is_other),
     };
     return cmocka_run_group_tests_name("wire/icmp", tests, NULL, NULL);
 }

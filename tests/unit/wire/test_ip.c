@@ -73,7 +73,7 @@ static bool assert_both_agree(const uint8_t *octets, uint32_t length)
     return true;
 }
 
-static void ip_take_plain__any_octet_changed__says_what_the_thorough_one_says(void **state)
+static void ip_take_plain__any_octet_changed__agrees_with_the_full_parser(void **state)
 {
     (void)state;
     struct uro_rng rng;
@@ -111,7 +111,7 @@ static void ip_take_plain__cut_anywhere__is_left_to_the_thorough_one(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ip_take_plain__any_octet_changed__says_what_the_thorough_one_says),
+        cmocka_unit_test(ip_take_plain__any_octet_changed__agrees_with_the_full_parser),
         cmocka_unit_test(ip_take_plain__cut_anywhere__is_left_to_the_thorough_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

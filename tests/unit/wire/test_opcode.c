@@ -38,7 +38,7 @@ static void opcode__table__has_the_packets_of_the_specification_and_no_more(void
         assert_int_equal(uro_opcodes[opcode].name != NULL, known[opcode]);
 }
 
-static void opcode__name__says_service_verb_place_and_headers(void **state)
+static void opcode__name__has_service_operation_position_and_headers(void **state)
 {
     static const char *const services[] = { "RC_", "UC_", "UD_", "XRC_", "CNP" };
     static const char *const suffixes[] = { "_FIRST", "_MIDDLE", "_LAST", "_ONLY" };
@@ -62,7 +62,7 @@ static void opcode__name__says_service_verb_place_and_headers(void **state)
 }
 
 /* The three high bits of an opcode are its service. */
-static void opcode__number__says_the_service(void **state)
+static void opcode__number__has_the_service(void **state)
 {
     static const int service_of[8] = { URO_RC, URO_UC, -1, URO_UD, URO_CNP, URO_XRC, -1, -1 };
 
@@ -182,8 +182,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opcode__table__has_the_packets_of_the_specification_and_no_more),
-        cmocka_unit_test(opcode__name__says_service_verb_place_and_headers),
-        cmocka_unit_test(opcode__number__says_the_service),
+        cmocka_unit_test(opcode__name__has_service_operation_position_and_headers),
+        cmocka_unit_test(opcode__number__has_the_service),
         cmocka_unit_test(opcode__headers__follow_from_the_verb),
         cmocka_unit_test(opcode__xrc__is_rc_with_an_srq_number),
         cmocka_unit_test(opcode_find__every_question__agrees_with_the_table),

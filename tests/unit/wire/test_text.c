@@ -123,7 +123,7 @@ static void expect_ip(const char *from, uint8_t protocol, const uint8_t *octets,
         fail_msg("\"%s\" has no \"%s\"", line, expected);
 }
 
-static void text__icmp_and_igmp__are_told(void **state)
+static void text__icmp_and_igmp__are_printed(void **state)
 {
     const uint8_t request[] = { 8, 0, 0, 0, 0, 5, 0, 9 }, reply[] = { 0, 0, 0, 0, 0, 5, 0, 9 };
     const uint8_t other[] = { 3, 1, 0, 0, 0, 0, 0, 0 }, wrong[] = { 8, 1, 0, 0, 0, 5, 0, 9 };
@@ -158,7 +158,7 @@ static void text__port_unreachable__names_the_destination(void **state)
     expect_ip("10.0.0.1", 1, octets, length, "ICMP port unreachable at 10.0.0.3");
 }
 
-static void text__naks__are_told_by_name(void **state)
+static void text__naks__are_printed_by_name(void **state)
 {
     static const struct {
         uint8_t syndrome;
@@ -239,9 +239,9 @@ int main(void)
         cmocka_unit_test(text__wrong_icrc__shows_both),
         cmocka_unit_test(text__tag_of_a_vlan__stands_before_the_addresses),
         cmocka_unit_test(text__frames_that_are_not_roce),
-        cmocka_unit_test(text__icmp_and_igmp__are_told),
+        cmocka_unit_test(text__icmp_and_igmp__are_printed),
         cmocka_unit_test(text__port_unreachable__names_the_destination),
-        cmocka_unit_test(text__naks__are_told_by_name),
+        cmocka_unit_test(text__naks__are_printed_by_name),
         cmocka_unit_test(text__any_octets__end_within_the_line),
         cmocka_unit_test(text__longest_line__is_not_cut),
     };
