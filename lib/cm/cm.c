@@ -108,7 +108,7 @@ static struct uro_conn *take(struct uro_cm *cm)
 static uint32_t draw_id(struct uro_cm *cm)
 {
     uint32_t id = uro_rng_u32(&cm->rng);
-    uint32_t own_bits = 32 - URO_SHARE_BITS;
+    uint32_t own_bits = 32 - URO_QPN_PREFIX_BITS;
 
     if (cm->config.qpn_prefix == 0)
         return id;

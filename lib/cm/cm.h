@@ -34,7 +34,7 @@ struct uro_cm_config {
     uint64_t guid;        /* CA GUID, unique on the network */
     uint32_t connections; /* most connections at once, including connections in TIMEWAIT */
     uint32_t services;    /* most services with a listener at one address; 0: no limit */
-    uint8_t qpn_prefix;   /* upper URO_SHARE_BITS of all IDs; 0: any */
+    uint8_t qpn_prefix;   /* upper URO_QPN_PREFIX_BITS of all IDs; 0: any */
     uint8_t path_mtu;     /* largest path MTU of our link now: 1 = 256 .. 5 = 4096 bytes */
     uint8_t seed[URO_RNG_SEED_OCTETS];
 };

@@ -9,7 +9,7 @@
 #include "wire/ext.h"
 #include "wire/icrc.h"
 
-#define OWN_QPN_BITS      (24u - URO_SHARE_BITS)
+#define OWN_QPN_BITS      (24u - URO_QPN_PREFIX_BITS)
 #define HOP_LIMIT_DEFAULT 64u
 #define AT_IPV4_LENGTH    2u
 #define AT_IPV4_CHECKSUM  10u

@@ -30,7 +30,7 @@
     (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
      URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
 
-static_assert(URO_QP_SHARED_MAX == (15u << (QPN_BITS - URO_SHARE_BITS)) / 16,
+static_assert(URO_QP_SHARED_MAX == (15u << (QPN_BITS - URO_QPN_PREFIX_BITS)) / 16,
               "15/16 of the QPNs with one prefix");
 static_assert(QPN_BITS == 24, "BTH has 24 bits; 0xffffff is multicast and never drawn, see create");
 
@@ -124,7 +124,7 @@ size_t uro_qp_size(const struct uro_qp_init *init)
 static uint32_t draw_number(struct uro_shard *shard)
 {
     uint32_t number = uro_shard_unused(shard, &shard->qps, QPN_BITS, QPN_LEAST);
-    uint32_t own_bits = QPN_BITS - URO_SHARE_BITS;
+    uint32_t own_bits = QPN_BITS - URO_QPN_PREFIX_BITS;
 
     if (shard->config.qpn_prefix == 0)
         return number;

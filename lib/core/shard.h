@@ -15,8 +15,8 @@
 /* When several processes share an address, the upper bits of each QPN and communication ID name the
  * process. The value 0 is unused because QPN 1 begins with it. The last value is unused because the
  * multicast QPN begins with it. */
-#define URO_SHARE_BITS 6u
-#define URO_SHARES     (1u << URO_SHARE_BITS)
+#define URO_QPN_PREFIX_BITS 6u
+#define URO_QPN_PREFIXES    (1u << URO_QPN_PREFIX_BITS)
 
 #define URO_SHARD_GIDS_MAX      16u
 #define URO_SHARD_GROUP_BUCKETS 256u
@@ -31,7 +31,7 @@ struct uro_shard_config {
     uint16_t
         source_port; /* UDP port that every frame leaves from; 0: from the flow label or QPNs */
     uint8_t table_bits;
-    uint8_t qpn_prefix; /* upper URO_SHARE_BITS of all QPNs; 0: any */
+    uint8_t qpn_prefix; /* upper URO_QPN_PREFIX_BITS of all QPNs; 0: any */
     uint8_t seed[URO_RNG_SEED_OCTETS];
     struct uro_gid gids[URO_SHARD_GIDS_MAX];
     uint32_t gid_count;

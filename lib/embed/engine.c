@@ -81,7 +81,7 @@ static int translate(const struct uroce_engine_config *from, struct uro_engine_c
 {
     if ((from->mac[0] & 1) != 0 || from->address_count > UROCE_ADDRESSES_MAX ||
         from->vlan > URO_VLAN_MAX || from->window > URO_WINDOW_MAX ||
-        from->reorder_buffer > URO_REORDER_MAX || from->qpn_prefix > URO_SHARES - 2 ||
+        from->reorder_buffer > URO_REORDER_MAX || from->qpn_prefix > URO_QPN_PREFIXES - 2 ||
         from->timeout_min > TIMEOUT_MAX)
         return -EINVAL;
     *to = (struct uro_engine_config){ .mtu = from->mtu,

@@ -112,7 +112,7 @@ static bool valid(const struct uro_engine_config *config)
            config->address_count >= 1 && config->address_count <= URO_ENGINE_ADDRESSES_MAX &&
            config->window <= URO_WINDOW_MAX && config->reorder_buffer <= URO_REORDER_MAX &&
            config->hops <= URO_NEIGH_HOPS_MAX && config->groups <= URO_MCAST_GROUPS_MAX &&
-           config->qpn_prefix < URO_SHARES - 1 && config->vlan <= URO_VLAN_MAX &&
+           config->qpn_prefix < URO_QPN_PREFIXES - 1 && config->vlan <= URO_VLAN_MAX &&
            table_bits(config) >= 4 && table_bits(config) <= 20;
 }
 

@@ -57,7 +57,7 @@ struct uro_engine_config {
     uint32_t services;    /* most services with a listener at one address; 0: no limit */
     uint32_t connections; /* connections of the connection manager at once; 0 = 4096 */
     /* On an address shared with other processes: the upper bits of our QPNs and communication IDs,
-     * 1 .. URO_SHARES - 2. 0: the address is not shared. */
+     * 1 .. URO_QPN_PREFIXES - 2. 0: the address is not shared. */
     uint8_t qpn_prefix;
     struct uro_record *record; /* memory lent for the record; NULL: part of the engine's memory */
     uint8_t table_bits;        /* log2 of the slots of the QPN and key tables, 4..20; 0 = 14 */

@@ -138,8 +138,8 @@ struct uro_port {
     struct uro_mac mac; /* MAC address in use */
     uint32_t mtu;       /* largest IP packet: as opened, or less while the link carries less */
     uint32_t window; /* most packets in flight per queue pair that the link can hold; 0: no limit */
-    uint8_t share;   /* shared address: qpn_prefix of struct uro_engine_config; otherwise 0 */
-    unsigned flags;  /* URO_PORT_... */
+    uint8_t qpn_prefix; /* shared address: qpn_prefix of struct uro_engine_config; otherwise 0 */
+    unsigned flags;     /* URO_PORT_... */
 };
 
 static inline bool uro_port_has(const struct uro_port *port, unsigned flag)

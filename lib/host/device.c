@@ -203,7 +203,7 @@ static int build_engine(struct uro_device *device)
         .reorder_buffer = URO_REORDER_DEFAULT,
         .retry_7_forever = config->retry_7_forever,
         .timeout_least = URO_TIMEOUT_LEAST,
-        .qpn_prefix = device->port->share,
+        .qpn_prefix = device->port->qpn_prefix,
         .connections = connections_max(device),
         .services = uro_port_takes_services(device->port) ? URO_PORT_SERVICES_MAX : 0,
         .groups = uro_device_groups_max(device),

@@ -29,8 +29,8 @@ static bool attach_filter(int sock)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, URO_HUB_AT_QPN),
-        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 8 - URO_SHARE_BITS),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, URO_SHARES - 1, 0, 1),
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 8 - URO_QPN_PREFIX_BITS),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, URO_QPN_PREFIXES - 1, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, 0),
         BPF_STMT(BPF_RET | BPF_A, 0),
     };
@@ -41,7 +41,7 @@ static bool attach_filter(int sock)
 
 void uro_broker_close(struct uro_broker *broker)
 {
-    for (uint32_t share = 0; share < URO_SHARES; share++) {
+    for (uint32_t share = 0; share < URO_QPN_PREFIXES; share++) {
         if (broker->socks[share] >= 0)
             (void)close(broker->socks[share]);
         if (broker->members[share].fd >= 0)
@@ -349,13 +349,13 @@ static void dismiss(struct uro_broker *broker, uint32_t share)
 
 static bool is_member(const struct uro_broker *broker, uint32_t share)
 {
-    return share > 0 && share < URO_SHARES && broker->members[share].fd >= 0;
+    return share > 0 && share < URO_QPN_PREFIXES && broker->members[share].fd >= 0;
 }
 
 /* Returns the first member. It answers datagrams that name no process. */
 static uint32_t anybody(const struct uro_broker *broker)
 {
-    for (uint32_t share = 1; share < URO_SHARES; share++)
+    for (uint32_t share = 1; share < URO_QPN_PREFIXES; share++)
         if (is_member(broker, share))
             return share;
     return 0;
@@ -363,7 +363,7 @@ static uint32_t anybody(const struct uro_broker *broker)
 
 static uint32_t who_listens(const struct uro_broker *broker, uint64_t service)
 {
-    for (uint32_t share = 1; share < URO_SHARES; share++)
+    for (uint32_t share = 1; share < URO_QPN_PREFIXES; share++)
         for (uint32_t i = 0; is_member(broker, share) && i < broker->members[share].service_count;
              i++)
             if (broker->members[share].services[i].id == service)
@@ -373,7 +373,7 @@ static uint32_t who_listens(const struct uro_broker *broker, uint64_t service)
 
 static uint32_t who_has(const struct uro_broker *broker, uint64_t id)
 {
-    uint32_t share = (uint32_t)(id >> (32 - URO_SHARE_BITS));
+    uint32_t share = (uint32_t)(id >> (32 - URO_QPN_PREFIX_BITS));
 
     return is_member(broker, share) ? share : anybody(broker);
 }
@@ -384,7 +384,7 @@ uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, u
     msg->kind = URO_CM_KIND_COUNT;
     if (length < URO_BTH_LEN)
         return 0;
-    uint32_t share = uro_hub_share_of(bth);
+    uint32_t share = uro_hub_prefix_of(bth);
     if (share != 0)
         return is_member(broker, share) ? share : 0;
     if (uro_get_be24(bth + URO_HUB_AT_QPN) != URO_CM_MAD_QPN || length < MAD_AT + URO_MAD_LEN)
@@ -558,7 +558,7 @@ int uro_broker_open(struct uro_broker *broker, const struct uro_gid *address,
     *broker = (struct uro_broker){
         .address = *address, .clock_s = clock_s, .lock = -1, .listener = -1, .spare = -1
     };
-    for (uint32_t share = 0; share < URO_SHARES; share++) {
+    for (uint32_t share = 0; share < URO_QPN_PREFIXES; share++) {
         broker->socks[share] = -1;
         broker->members[share].fd = -1;
     }

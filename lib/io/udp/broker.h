@@ -15,7 +15,7 @@
 #include "io/udp/hub.h"
 #include "wire/cm_msg.h"
 
-#define URO_BROKER_MEMBERS (URO_SHARES - 2)
+#define URO_BROKER_MEMBERS (URO_QPN_PREFIXES - 2)
 
 /* A process, by its share. */
 struct uro_broker_member {
@@ -32,8 +32,8 @@ struct uro_broker {
     char users_path[URO_HUB_DIRECTORY_PATH_MAX]; /* path of the lock that each `uroce run` shares */
     int listener;
     int spare; /* a descriptor to close when no other is left for a new process; -1: none */
-    int socks[URO_SHARES]; /* by share; [0] is the broker's; the last is -1 */
-    struct uro_broker_member members[URO_SHARES];
+    int socks[URO_QPN_PREFIXES]; /* by share; [0] is the broker's; the last is -1 */
+    struct uro_broker_member members[URO_QPN_PREFIXES];
     uint32_t member_count;
     struct uro_broker_disconnect *disconnect; /* the connections of members */
     int64_t reports_since;                    /* s */

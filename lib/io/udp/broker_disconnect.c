@@ -45,9 +45,9 @@ struct connection {
 struct uro_broker_disconnect {
     struct uro_table_bucket buckets[BUCKETS];
     struct uro_table table;
-    struct uro_list of[URO_SHARES]; /* by member */
-    struct uro_list over;           /* connections of dead members whose peer has not answered */
-    int64_t next;                   /* s; when the next DREQs for `over` are due */
+    struct uro_list of[URO_QPN_PREFIXES]; /* by member */
+    struct uro_list over; /* connections of dead members whose peer has not answered */
+    int64_t next;         /* s; when the next DREQs for `over` are due */
     struct request requests[REQUESTS];
 };
 
@@ -62,7 +62,7 @@ struct uro_broker_disconnect *uro_broker_disconnect_open(void)
     disconnect->table.buckets = disconnect->buckets;
     disconnect->table.mask = BUCKETS - 1;
     uro_list_init(&disconnect->over);
-    for (uint32_t share = 0; share < URO_SHARES; share++)
+    for (uint32_t share = 0; share < URO_QPN_PREFIXES; share++)
         uro_list_init(&disconnect->of[share]);
     return disconnect;
 }
@@ -84,7 +84,7 @@ void uro_broker_disconnect_close(struct uro_broker_disconnect *disconnect)
 {
     if (disconnect == NULL)
         return;
-    for (uint32_t share = 0; share < URO_SHARES; share++)
+    for (uint32_t share = 0; share < URO_QPN_PREFIXES; share++)
         forget_all(disconnect, &disconnect->of[share]);
     forget_all(disconnect, &disconnect->over);
     free(disconnect);
@@ -139,7 +139,7 @@ void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32
     const uint32_t peer_id = (uint32_t)msg->value[URO_CM_LOCAL_ID];
     const struct request accepted = { *peer, peer_id, (uint32_t)msg->value[URO_CM_LOCAL_QPN] };
     struct request *request = request_of(disconnect, peer, peer_id);
-    const bool is_members = share != 0 && id >> (32 - URO_SHARE_BITS) == share;
+    const bool is_members = share != 0 && id >> (32 - URO_QPN_PREFIX_BITS) == share;
 
     switch (msg->kind) {
     case URO_CM_REQ:

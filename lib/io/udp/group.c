@@ -165,7 +165,7 @@ bool uro_group_is_echo(const struct uro_sock *own, uint32_t own_count, const str
         if (!uro_gid_equal(&own[i].address, from))
             continue;
         return own[i].share == NULL || length <= AT_SOURCE_QPN ||
-               bth[AT_SOURCE_QPN] >> (8 - URO_SHARE_BITS) == own[i].share->number;
+               bth[AT_SOURCE_QPN] >> (8 - URO_QPN_PREFIX_BITS) == own[i].share->number;
     }
     return false;
 }

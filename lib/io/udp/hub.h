@@ -74,9 +74,9 @@ static inline struct uro_hub_report uro_hub_report_of(const struct uro_sock_repo
 }
 
 /* Returns the share that a packet is for. */
-static inline uint32_t uro_hub_share_of(const uint8_t *bth)
+static inline uint32_t uro_hub_prefix_of(const uint8_t *bth)
 {
-    return bth[URO_HUB_AT_QPN] >> (8 - URO_SHARE_BITS);
+    return bth[URO_HUB_AT_QPN] >> (8 - URO_QPN_PREFIX_BITS);
 }
 
 /* ---- the directory of the hub ------------------------------------------------ */

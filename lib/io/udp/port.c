@@ -33,12 +33,12 @@ static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *soc
     int fd = -1;
 
     if (!share->asked)
-        result = uro_share_ask(share, &sock->address, udp->port.share, wait_ms, error);
+        result = uro_share_ask(share, &sock->address, udp->port.qpn_prefix, wait_ms, error);
     if (result == URO_SHARE_ASKED)
         result = uro_share_answer(share, wait_ms, &fd, error);
     if (result != URO_SHARE_JOINED)
         return result;
-    udp->port.share = (uint8_t)share->number;
+    udp->port.qpn_prefix = (uint8_t)share->number;
     sock->share = share;
     uro_sock_start(sock, fd, &sock->address, &udp->options);
     return URO_SHARE_JOINED;
@@ -370,9 +370,9 @@ static int open_socks(struct uro_udp_port *udp, const struct uro_port_config *co
     enum uro_share_result result;
 
     while ((result = open_each(udp, config, alone, error)) == URO_SHARE_TAKEN &&
-           udp->port.share < URO_SHARES - 2) {
+           udp->port.qpn_prefix < URO_QPN_PREFIXES - 2) {
         close_socks(udp);
-        udp->port.share++;
+        udp->port.qpn_prefix++;
     }
     return result == URO_SHARE_JOINED ? 0 : -1;
 }

@@ -48,13 +48,13 @@ struct uro_raw_tap {
 static bool attach_filter(int fd, const struct uro_share *share)
 {
     const uint32_t own = share != NULL ? share->number : 0;
-    const uint32_t mask = share != NULL ? URO_SHARES - 1 : 0;
+    const uint32_t mask = share != NULL ? URO_QPN_PREFIXES - 1 : 0;
     struct sock_filter code[] = {
         BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0), /* x: offset of the UDP header */
         BPF_STMT(BPF_LD | BPF_H | BPF_IND, AT_DEST_PORT),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, URO_ROCE_PORT, 0, 9),
         BPF_STMT(BPF_LD | BPF_B | BPF_IND, URO_UDP_LEN + URO_HUB_AT_QPN),
-        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 8 - URO_SHARE_BITS),
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 8 - URO_QPN_PREFIX_BITS),
         BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, own, 0, 4),

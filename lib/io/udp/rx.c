@@ -308,7 +308,7 @@ static void move_packets(struct uro_rx *rx, uint32_t which, uint32_t total, uint
 static bool is_ours(const struct uro_sock *sock, const uint8_t *payload, uint32_t length)
 {
     return sock->share == NULL || length < URO_BTH_LEN ||
-           uro_hub_share_of(payload) == sock->share->number;
+           uro_hub_prefix_of(payload) == sock->share->number;
 }
 
 /* Returns whether slots of the size of this message's packets would be better than the present
@@ -423,7 +423,7 @@ bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock)
             memcpy(payload, sock->share->record, length);
             /* The tap sees the headers of packets to share 0. A packet that another process passed
              * on was not the first of its coalesced message, so no header of it is known. */
-            if (length >= URO_BTH_LEN && uro_hub_share_of(payload) == 0)
+            if (length >= URO_BTH_LEN && uro_hub_prefix_of(payload) == 0)
                 note.raw_tap = sock->raw_tap;
             add_frame(rx, sock, &note, payload, length, 0);
         }

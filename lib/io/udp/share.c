@@ -110,7 +110,7 @@ static void explain(const struct uro_gid *address, uint32_t kind, uint32_t wante
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "%u processes share %s already, the most that can; give this process a "
                        "different address with ip=",
-                       URO_SHARES - 2, text);
+                       URO_QPN_PREFIXES - 2, text);
     else if (kind == URO_HUB_NO_DESCRIPTOR)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "the broker of %s (uroce hub) has no file descriptor left (EMFILE); end it, "

@@ -78,7 +78,7 @@ static bool read_way(const struct uro_udp_tx *tx, const struct uro_tx *frame, st
         way->head = URO_ETHER_LEN + URO_IPV6_LEN + URO_UDP_LEN;
     }
     way->by = sock_of(tx, &source);
-    way->share = (uint8_t)uro_hub_share_of(frame->head + way->head);
+    way->share = (uint8_t)uro_hub_prefix_of(frame->head + way->head);
     return way->by != NULL && way->by->fd >= 0;
 }
 

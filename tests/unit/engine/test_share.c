@@ -75,7 +75,7 @@ static void qpn_prefix__of_an_engine__begins_its_qpns(void **state)
 
     for (int i = 0; i < 50; i++) {
         uint32_t number = some_qpn(engine);
-        assert_int_equal(number >> (24 - URO_SHARE_BITS), SHARE);
+        assert_int_equal(number >> (24 - URO_QPN_PREFIX_BITS), SHARE);
         differ |= number != first;
     }
     assert_true(differ);
@@ -109,7 +109,7 @@ static void qpn_prefix__of_an_engine__begins_its_communication_ids(void **state)
     for (int i = 0; i < 50; i++) {
         struct uro_conn *conn;
         assert_int_equal(uro_conn_connect(uro_engine_cm(engine), &target, &param, 0, &conn), 0);
-        assert_int_equal(conn->node.number >> (32 - URO_SHARE_BITS), SHARE);
+        assert_int_equal(conn->node.number >> (32 - URO_QPN_PREFIX_BITS), SHARE);
     }
     free(engine);
 }
@@ -117,7 +117,7 @@ static void qpn_prefix__of_an_engine__begins_its_communication_ids(void **state)
 static void qpn_prefix__last_value__is_refused(void **state)
 {
     (void)state;
-    struct uro_engine_config config = config_of(URO_SHARES - 1);
+    struct uro_engine_config config = config_of(URO_QPN_PREFIXES - 1);
     struct uro_engine *engine;
     void *memory = aligned_alloc(64, (uro_engine_size(&config) + 63) & ~(size_t)63);
 

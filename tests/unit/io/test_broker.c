@@ -27,7 +27,7 @@ static int set_up(void **state)
 {
     (void)state;
     memset(&broker, 0, sizeof broker);
-    for (uint32_t share = 0; share < URO_SHARES; share++) {
+    for (uint32_t share = 0; share < URO_QPN_PREFIXES; share++) {
         broker.socks[share] = -1;
         broker.members[share].fd = share == 2 || share == 5 ? 100 : -1;
     }
@@ -68,15 +68,15 @@ static uint32_t route(const struct uro_cm_msg *message)
 
 static uint32_t id_of(uint32_t share)
 {
-    return share << (32 - URO_SHARE_BITS) | 7;
+    return share << (32 - URO_QPN_PREFIX_BITS) | 7;
 }
 
 static void route__queue_pair_number__its_upper_bits_name_the_member(void **state)
 {
     (void)state;
-    assert_int_equal(route_to(5u << (24 - URO_SHARE_BITS) | 17), 5);
-    assert_int_equal(route_to(4u << (24 - URO_SHARE_BITS) | 17), 0); /* no member */
-    assert_int_equal(route_to(17), 0);                               /* nor queue pair 1 */
+    assert_int_equal(route_to(5u << (24 - URO_QPN_PREFIX_BITS) | 17), 5);
+    assert_int_equal(route_to(4u << (24 - URO_QPN_PREFIX_BITS) | 17), 0); /* no member */
+    assert_int_equal(route_to(17), 0);                                    /* nor queue pair 1 */
 }
 
 static void route__request__goes_to_the_listener_or_to_the_first_member(void **state)

@@ -13,7 +13,7 @@
 
 #include "io/udp/udp.h"
 
-#define SHARE_OF(qpn) ((qpn) >> (24 - URO_SHARE_BITS))
+#define PREFIX_OF(qpn) ((qpn) >> (24 - URO_QPN_PREFIX_BITS))
 
 extern uro_port_open_fn uro_udp_open;
 
@@ -92,11 +92,11 @@ static void share_address(uint32_t number)
 static void shared_address__those_of_the_share_are_seen(void **state)
 {
     (void)state;
-    for (uint32_t number = 0; number < URO_SHARES; number++) {
+    for (uint32_t number = 0; number < URO_QPN_PREFIXES; number++) {
         share_address(number);
         send_one(5000, false);
         assert_int_equal(asked_of(5000),
-                         number == SHARE_OF(qpn) ? URO_RAW_TAP_SAW : URO_RAW_TAP_UNKNOWN);
+                         number == PREFIX_OF(qpn) ? URO_RAW_TAP_SAW : URO_RAW_TAP_UNKNOWN);
     }
     sock.share = NULL;
 }
@@ -126,7 +126,7 @@ static void passed_on_by_the_broker__that_of_queue_pair_1_is_checked_in_full(voi
 
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-    share_address(SHARE_OF(qpn) + 1);
+    share_address(PREFIX_OF(qpn) + 1);
     share.fd = pair[0];
     share.record = malloc(URO_HUB_RECORD);
     const uint32_t others = qpn;
