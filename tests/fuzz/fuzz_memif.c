@@ -214,8 +214,8 @@ static bool in_memory(const uint8_t *from, uint32_t length)
     const struct uro_memif *memif = uro_memif_of(port);
 
     for (unsigned i = 0; i < URO_MEMIF_REGIONS; i++)
-        if (memif->regions[i].at != NULL && from >= memif->regions[i].at &&
-            from + length <= memif->regions[i].at + memif->regions[i].size)
+        if (memif->regions[i].base != NULL && from >= memif->regions[i].base &&
+            from + length <= memif->regions[i].base + memif->regions[i].size)
             return true;
     return false;
 }

@@ -27,7 +27,7 @@ union fds {
     uint8_t octets[CMSG_SPACE(FDS_MAX * sizeof(int))];
 };
 
-bool uro_memif_say(int control, const struct uro_memif_message *message, int fd)
+bool uro_memif_send_message(int control, const struct uro_memif_message *message, int fd)
 {
     union fds fds = { 0 };
     struct iovec octets = { (void *)(uintptr_t)message, sizeof *message };
@@ -49,12 +49,13 @@ static int take_fd(struct msghdr *header, const struct uro_memif_peer_fd *peer_f
 {
     int first = -1;
 
-    for (struct cmsghdr *at = CMSG_FIRSTHDR(header); at != NULL; at = CMSG_NXTHDR(header, at)) {
-        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg != NULL;
+         cmsg = CMSG_NXTHDR(header, cmsg)) {
+        if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
             continue;
-        for (size_t used = CMSG_LEN(0); used + sizeof(int) <= at->cmsg_len; used += sizeof(int)) {
+        for (size_t used = CMSG_LEN(0); used + sizeof(int) <= cmsg->cmsg_len; used += sizeof(int)) {
             int fd;
-            memcpy(&fd, (const uint8_t *)at + used, sizeof fd);
+            memcpy(&fd, (const uint8_t *)cmsg + used, sizeof fd);
             if (first < 0)
                 first = fd;
             else
@@ -64,17 +65,18 @@ static int take_fd(struct msghdr *header, const struct uro_memif_peer_fd *peer_f
     return first;
 }
 
-enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *message)
+enum uro_memif_read_result uro_memif_read_message(int control, struct uro_memif_message *message)
 {
     ssize_t length = recv(control, message, sizeof *message, MSG_DONTWAIT | MSG_TRUNC);
 
     if (length < 0)
         return errno == EAGAIN || errno == EINTR ? URO_MEMIF_NOTHING : URO_MEMIF_GONE;
-    return length == (ssize_t)sizeof *message ? URO_MEMIF_HEARD : URO_MEMIF_GONE;
+    return length == (ssize_t)sizeof *message ? URO_MEMIF_READ : URO_MEMIF_GONE;
 }
 
-enum uro_memif_heard uro_memif_hear_with_fd(int control, struct uro_memif_message *message,
-                                            const struct uro_memif_peer_fd *peer_fd, int *fd)
+enum uro_memif_read_result uro_memif_read_message_fd(int control, struct uro_memif_message *message,
+                                                     const struct uro_memif_peer_fd *peer_fd,
+                                                     int *fd)
 {
     union fds fds;
     struct iovec octets = { message, sizeof *message };
@@ -90,7 +92,7 @@ enum uro_memif_heard uro_memif_hear_with_fd(int control, struct uro_memif_messag
         return errno == EAGAIN || errno == EINTR ? URO_MEMIF_NOTHING : URO_MEMIF_GONE;
     *fd = take_fd(&header, peer_fd);
     if (length == (ssize_t)sizeof *message && (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
-        return URO_MEMIF_HEARD;
+        return URO_MEMIF_READ;
     if (*fd >= 0)
         uro_memif_peer_fd_close(peer_fd, *fd);
     *fd = -1;
@@ -136,14 +138,14 @@ bool uro_memif_was_rung(int epoll, int doorbell)
     return rung;
 }
 
-void uro_memif_say_end(int control, const char *reason)
+void uro_memif_send_disconnect(int control, const char *reason)
 {
     struct uro_memif_message message = uro_memif_message(URO_MEMIF_DISCONNECT);
 
     (void)snprintf((char *)message.octets + URO_MEMIF_DISCONNECT_REASON, URO_MEMIF_REASON, "%s",
                    reason);
-    bool told = uro_memif_say(control, &message, -1);
-    (void)told; /* fails if the other side has gone */
+    bool sent = uro_memif_send_message(control, &message, -1);
+    (void)sent; /* fails if the other side has gone */
 }
 
 /* ---- connecting -------------------------------------------------------- */
@@ -182,7 +184,7 @@ void uro_memif_leave(struct uro_memif *memif, const char *reason)
     if (memif->verbose)
         fprintf(stderr, "uroce: memif: socket=%s: the connection ends: %s\n", memif->options.path,
                 reason);
-    uro_memif_say_end(memif->control, reason);
+    uro_memif_send_disconnect(memif->control, reason);
     unwatch(memif, memif->control);
     unwatch(memif, memif->in.doorbell);
     (void)close(memif->control);
@@ -273,7 +275,7 @@ static struct uro_memif_message init_message(const struct uro_memif *memif)
 }
 
 /* Checks HELLO, and makes the rings. Returns NULL, or the reason why this server cannot be used. */
-static const char *hear_hello(struct uro_memif *memif, const struct uro_memif_message *hello)
+static const char *handle_hello(struct uro_memif *memif, const struct uro_memif_message *hello)
 {
     if (uro_memif_type_of(hello) != URO_MEMIF_HELLO)
         return "expected HELLO first";
@@ -300,7 +302,7 @@ static struct uro_memif_message ring_message(const struct uro_memif *memif,
 
     uro_memif_put16(&message, URO_MEMIF_RING_FLAGS, flags);
     uro_memif_put32(&message, URO_MEMIF_RING_OFFSET,
-                    (uint32_t)((const uint8_t *)queue->ring - memif->regions[0].at));
+                    (uint32_t)((const uint8_t *)queue->ring - memif->regions[0].base));
     uro_memif_put8(&message, URO_MEMIF_RING_SLOTS_LOG2, (uint8_t)memif->options.slots_log2);
     return message;
 }
@@ -330,7 +332,7 @@ static struct uro_memif_message next_message(const struct uro_memif *memif,
 }
 
 /* Handles a message to the client. Returns NULL, or the reason to end the connection. */
-static const char *client_hears(struct uro_memif *memif, const struct uro_memif_message *message)
+static const char *client_handle(struct uro_memif *memif, const struct uro_memif_message *message)
 {
     int fd;
 
@@ -341,16 +343,16 @@ static const char *client_hears(struct uro_memif *memif, const struct uro_memif_
         return NULL;
     }
     if (memif->step == URO_MEMIF_AWAITS_HELLO) {
-        const char *why = hear_hello(memif, message);
-        if (why != NULL)
-            return why;
+        const char *reason = handle_hello(memif, message);
+        if (reason != NULL)
+            return reason;
     } else if (uro_memif_type_of(message) != URO_MEMIF_ACK) {
         return "expected ACK";
     }
     const struct uro_memif_message next = next_message(memif, memif->step, &fd);
     memif->step++;
     memif->since = uro_memif_now_ms();
-    return uro_memif_say(memif->control, &next, fd) ? NULL : "the server is gone";
+    return uro_memif_send_message(memif->control, &next, fd) ? NULL : "the server is gone";
 }
 
 /* ---- a server ----------------------------------------------------------- */
@@ -359,7 +361,7 @@ static bool acknowledge(const struct uro_memif *memif)
 {
     const struct uro_memif_message ack = uro_memif_message(URO_MEMIF_ACK);
 
-    return uro_memif_say(memif->control, &ack, -1);
+    return uro_memif_send_message(memif->control, &ack, -1);
 }
 
 static const char *add_region(struct uro_memif *memif, const struct uro_memif_message *message,
@@ -367,7 +369,7 @@ static const char *add_region(struct uro_memif *memif, const struct uro_memif_me
 {
     const uint16_t index = uro_memif_get16(message, URO_MEMIF_REGION_INDEX);
 
-    if (index >= URO_MEMIF_REGIONS || memif->regions[index].at != NULL)
+    if (index >= URO_MEMIF_REGIONS || memif->regions[index].base != NULL)
         return "a region's number is too high, or was used before";
     return fd < 0 ? "a region without a file descriptor"
                   : uro_memif_region_map(&memif->regions[index], fd,
@@ -384,27 +386,27 @@ static const char *add_ring(struct uro_memif *memif, const struct uro_memif_mess
         return "only one ring in each direction is supported";
     if (*fd >= 0 && !uro_memif_peer_fd_is_eventfd(&memif->peer_fd, *fd))
         return "a ring without an eventfd";
-    const char *why =
+    const char *reason =
         uro_memif_queue_join(memif, queue, uro_memif_get16(message, URO_MEMIF_RING_REGION),
                              uro_memif_get32(message, URO_MEMIF_RING_OFFSET),
                              uro_memif_get8(message, URO_MEMIF_RING_SLOTS_LOG2));
-    if (why == NULL) {
+    if (reason == NULL) {
         queue->doorbell = *fd;
         *fd = -1;
         if (queue->doorbell >= 0 && uro_memif_peer_fd_waits(&memif->peer_fd))
             (void)fcntl(queue->doorbell, F_SETFL, O_NONBLOCK);
     }
-    return why;
+    return reason;
 }
 
-static const char *server_hears(struct uro_memif *memif, const struct uro_memif_message *message,
-                                int *fd)
+static const char *server_handle(struct uro_memif *memif, const struct uro_memif_message *message,
+                                 int *fd)
 {
     const uint16_t type = uro_memif_type_of(message);
-    const char *why = "unexpected message from the client";
+    const char *reason = "unexpected message from the client";
 
     if (memif->step == URO_MEMIF_UP)
-        return why;
+        return reason;
     memif->since = uro_memif_now_ms();
     if (type == URO_MEMIF_CONNECT) {
         struct uro_memif_message answer = uro_memif_message(URO_MEMIF_CONNECTED);
@@ -412,18 +414,19 @@ static const char *server_hears(struct uro_memif *memif, const struct uro_memif_
         if (memif->in.ring == NULL || memif->out.ring == NULL)
             return "a ring is missing";
         come_up(memif, message->octets + URO_MEMIF_CONNECT_NAME);
-        return uro_memif_say(memif->control, &answer, -1) ? NULL : "the client is gone";
+        return uro_memif_send_message(memif->control, &answer, -1) ? NULL : "the client is gone";
     }
     if (type == URO_MEMIF_ADD_REGION)
-        why = add_region(memif, message, *fd);
+        reason = add_region(memif, message, *fd);
     else if (type == URO_MEMIF_ADD_RING)
-        why = add_ring(memif, message, fd);
-    return why != NULL || acknowledge(memif) ? why : "the client is gone";
+        reason = add_ring(memif, message, fd);
+    return reason != NULL || acknowledge(memif) ? reason : "the client is gone";
 }
 
 /* ---- both --------------------------------------------------------------- */
 
-static const char *hear(struct uro_memif *memif, const struct uro_memif_message *message, int *fd)
+static const char *handle_message(struct uro_memif *memif, const struct uro_memif_message *message,
+                                  int *fd)
 {
     if (uro_memif_type_of(message) == URO_MEMIF_DISCONNECT) {
         if (memif->verbose)
@@ -433,37 +436,37 @@ static const char *hear(struct uro_memif *memif, const struct uro_memif_message 
         return "the other side closed the connection";
     }
     if (memif->options.server)
-        return server_hears(memif, message, fd);
+        return server_handle(memif, message, fd);
     return memif->step == URO_MEMIF_UP ? "unexpected message from the server"
-                                       : client_hears(memif, message);
+                                       : client_handle(memif, message);
 }
 
 /* Receives a message. Only a client that sends regions and rings may send descriptors. */
-static enum uro_memif_heard hear_next(const struct uro_memif *memif,
-                                      struct uro_memif_message *message, int *fd)
+static enum uro_memif_read_result read_next(const struct uro_memif *memif,
+                                            struct uro_memif_message *message, int *fd)
 {
     *fd = -1;
     return memif->step == URO_MEMIF_LEARNS
-               ? uro_memif_hear_with_fd(memif->control, message, &memif->peer_fd, fd)
-               : uro_memif_hear(memif->control, message);
+               ? uro_memif_read_message_fd(memif->control, message, &memif->peer_fd, fd)
+               : uro_memif_read_message(memif->control, message);
 }
 
-static void hear_all(struct uro_memif *memif)
+static void read_all(struct uro_memif *memif)
 {
     while (memif->control >= 0) {
         struct uro_memif_message message;
         int fd;
-        enum uro_memif_heard heard = hear_next(memif, &message, &fd);
+        enum uro_memif_read_result result = read_next(memif, &message, &fd);
 
-        if (heard == URO_MEMIF_NOTHING)
+        if (result == URO_MEMIF_NOTHING)
             break;
-        const char *why = "the other side is gone";
-        if (heard == URO_MEMIF_HEARD)
-            why = hear(memif, &message, &fd);
+        const char *reason = "the other side is gone";
+        if (result == URO_MEMIF_READ)
+            reason = handle_message(memif, &message, &fd);
         if (fd >= 0)
             uro_memif_peer_fd_close(&memif->peer_fd, fd);
-        if (why != NULL)
-            uro_memif_leave(memif, why);
+        if (reason != NULL)
+            uro_memif_leave(memif, reason);
     }
 }
 
@@ -485,7 +488,7 @@ void uro_memif_tend(struct uro_memif *memif)
 {
     if (memif->lent > 0)
         return;
-    hear_all(memif);
+    read_all(memif);
     if (memif->complaint != NULL)
         uro_memif_leave(memif, memif->complaint);
     if (memif->control >= 0 && memif->step != URO_MEMIF_UP &&
@@ -493,5 +496,5 @@ void uro_memif_tend(struct uro_memif *memif)
         uro_memif_leave(memif, "no answer for a second");
     /* A connected server also accepts connections, so that a second client gets an error. */
     look_for_peer(memif);
-    hear_all(memif);
+    read_all(memif);
 }

@@ -7,10 +7,11 @@
 
 #define URO_MEMIF_ANY_USER UINT32_MAX
 
-enum uro_memif_heard { URO_MEMIF_NOTHING, URO_MEMIF_HEARD, URO_MEMIF_GONE };
+enum uro_memif_read_result { URO_MEMIF_NOTHING, URO_MEMIF_READ, URO_MEMIF_GONE };
 
 /* Sends @message, and @fd with it unless that is -1. Returns false when the other side has gone. */
-URO_NODISCARD bool uro_memif_say(int control, const struct uro_memif_message *message, int fd);
+URO_NODISCARD bool uro_memif_send_message(int control, const struct uro_memif_message *message,
+                                          int fd);
 
 /* Returns whether the other side is a process of @user or of root. Always true for
  * URO_MEMIF_ANY_USER. */
@@ -18,12 +19,12 @@ URO_NODISCARD bool uro_memif_is_from(int control, uint32_t user);
 
 /* Receives the next message. The kernel drops descriptors that came with it. A record of another
  * length counts as a disconnection. */
-URO_NODISCARD enum uro_memif_heard uro_memif_hear(int control, struct uro_memif_message *message);
+URO_NODISCARD enum uro_memif_read_result uro_memif_read_message(int control,
+                                                                struct uro_memif_message *message);
 /* Receives the next message and its descriptor, which the caller owns; -1: no descriptor came. */
-URO_NODISCARD enum uro_memif_heard uro_memif_hear_with_fd(int control,
-                                                          struct uro_memif_message *message,
-                                                          const struct uro_memif_peer_fd *peer_fd,
-                                                          int *fd);
+URO_NODISCARD enum uro_memif_read_result uro_memif_read_message_fd(
+    int control, struct uro_memif_message *message, const struct uro_memif_peer_fd *peer_fd,
+    int *fd);
 
 /* Adds @fd to @epoll, to wake when it is readable. Returns false on failure or when @fd is -1; the
  * descriptor is then found readable at the next poll of the port. */
@@ -36,4 +37,4 @@ bool uro_memif_watch_doorbell(int epoll, int doorbell);
 bool uro_memif_was_rung(int epoll, int doorbell);
 
 /* Sends the other side the reason for the disconnection, if possible. */
-void uro_memif_say_end(int control, const char *reason);
+void uro_memif_send_disconnect(int control, const char *reason);

@@ -78,9 +78,9 @@ static int bind_socket(const struct sockaddr_un *address, uint32_t length)
         bound = bind(fd, (const void *)address, length);
     if (bound == 0 && listen(fd, STRANGERS) == 0)
         return fd;
-    int why = errno;
+    int reason = errno;
     (void)close(fd);
-    errno = why;
+    errno = reason;
     return -1;
 }
 
@@ -122,38 +122,38 @@ static struct uro_memif_listener *open_listener(const struct sockaddr_un *addres
         listener->fd = bind_socket(address, length);
     if (listener->fd >= 0 && uro_memif_watch(listener->epoll, listener->fd))
         return listener;
-    int why = errno;
+    int reason = errno;
     close_listener(listener);
-    errno = why;
+    errno = reason;
     return NULL;
 }
 
 static struct uro_memif_listener *find_listener(const struct sockaddr_un *address, uint32_t length)
 {
-    for (struct uro_memif_listener *at = listeners; at != NULL; at = at->next)
-        if (at->length == length && memcmp(&at->address, address, length) == 0)
-            return at;
+    for (struct uro_memif_listener *entry = listeners; entry != NULL; entry = entry->next)
+        if (entry->length == length && memcmp(&entry->address, address, length) == 0)
+            return entry;
     return NULL;
 }
 
 static void explain(const struct uro_memif_options *options, char error[static URO_PORT_ERROR_MAX])
 {
-    int why = errno;
+    int reason = errno;
 
     (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_memif: socket=%s: %s%s", options->path,
-                   strerror(why),
-                   why == EADDRINUSE ? ": another process listens there; end it, choose another "
-                                       "socket=, or connect to it with role=client"
-                                     : "");
+                   strerror(reason),
+                   reason == EADDRINUSE ? ": another process listens there; end it, choose another "
+                                          "socket=, or connect to it with role=client"
+                                        : "");
 }
 
 /* ---- listeners -------------------------------------------------------------- */
 
 static struct uro_memif *find_user(const struct uro_memif_listener *listener, uint32_t id)
 {
-    for (struct uro_memif *at = listener->users; at != NULL; at = at->sibling)
-        if (at->options.id == id)
-            return at;
+    for (struct uro_memif *entry = listener->users; entry != NULL; entry = entry->sibling)
+        if (entry->options.id == id)
+            return entry;
     return NULL;
 }
 
@@ -230,10 +230,10 @@ void uro_memif_unlisten(struct uro_memif *memif)
     memif->offered = -1;
     memif->listener = NULL;
     if (listener->users == NULL) {
-        struct uro_memif_listener **at = &listeners;
-        while (*at != listener)
-            at = &(*at)->next;
-        *at = listener->next;
+        struct uro_memif_listener **entry = &listeners;
+        while (*entry != listener)
+            entry = &(*entry)->next;
+        *entry = listener->next;
         close_listener(listener);
     }
     (void)pthread_mutex_unlock(&lock);
@@ -275,8 +275,8 @@ static const char other_user[] = "only processes of the server's user may connec
  * places of permitted clients. */
 static bool is_welcome(const struct uro_memif_listener *listener, int fd)
 {
-    for (const struct uro_memif *at = listener->users; at != NULL; at = at->sibling)
-        if (uro_memif_is_from(fd, at->options.user))
+    for (const struct uro_memif *entry = listener->users; entry != NULL; entry = entry->sibling)
+        if (uro_memif_is_from(fd, entry->options.user))
             return true;
     return false;
 }
@@ -296,7 +296,7 @@ static void greet(struct uro_memif_listener *listener, int fd)
         forget(listener, i);
         (void)close(oldest);
     }
-    if (uro_memif_say(fd, &hello, -1) && uro_memif_watch(listener->epoll, fd))
+    if (uro_memif_send_message(fd, &hello, -1) && uro_memif_watch(listener->epoll, fd))
         listener->strangers[i] = fd;
     else
         (void)close(fd);
@@ -310,7 +310,8 @@ static void turn_away(struct uro_memif_listener *listener)
         (void)close(listener->spare);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
-        uro_memif_say_end(fd, "the server has no file descriptor left; raise its `ulimit -n`");
+        uro_memif_send_disconnect(fd,
+                                  "the server has no file descriptor left; raise its `ulimit -n`");
         (void)close(fd);
     }
     listener->spare = fcntl(listener->epoll, F_DUPFD_CLOEXEC, 0);
@@ -348,23 +349,23 @@ static const char *refuse(const struct uro_memif *memif, int fd,
     return NULL;
 }
 
-static void hear_stranger(struct uro_memif_listener *listener, uint32_t i)
+static void read_stranger(struct uro_memif_listener *listener, uint32_t i)
 {
     struct uro_memif_message message;
     int fd = listener->strangers[i];
-    enum uro_memif_heard heard = uro_memif_hear(fd, &message);
+    enum uro_memif_read_result result = uro_memif_read_message(fd, &message);
 
-    if (heard == URO_MEMIF_NOTHING)
+    if (result == URO_MEMIF_NOTHING)
         return;
     forget(listener, i);
-    if (heard == URO_MEMIF_GONE) {
+    if (result == URO_MEMIF_GONE) {
         (void)close(fd);
         return;
     }
     struct uro_memif *memif = find_user(listener, uro_memif_get32(&message, URO_MEMIF_INIT_ID));
-    const char *why = refuse(memif, fd, &message);
-    if (why != NULL) {
-        uro_memif_say_end(fd, why);
+    const char *reason = refuse(memif, fd, &message);
+    if (reason != NULL) {
+        uro_memif_send_disconnect(fd, reason);
         (void)close(fd);
         return;
     }
@@ -389,13 +390,13 @@ int uro_memif_accept(struct uro_memif *memif)
         if (is_welcome(listener, fd)) {
             greet(listener, fd);
         } else {
-            uro_memif_say_end(fd, other_user);
+            uro_memif_send_disconnect(fd, other_user);
             (void)close(fd);
         }
     }
     for (uint32_t i = 0; i < STRANGERS; i++)
         if (listener->strangers[i] >= 0)
-            hear_stranger(listener, i);
+            read_stranger(listener, i);
     fd = memif->offered;
     memif->offered = -1;
     if (fd >= 0)

@@ -53,7 +53,7 @@ enum uro_memif_step {
 #define URO_MEMIF_REGIONS 16u
 
 struct uro_memif_region {
-    uint8_t *at; /* NULL: none */
+    uint8_t *base; /* NULL: none */
     size_t size;
     int fd; /* client: the file, to be sent to the server; else -1 */
 };
@@ -193,10 +193,10 @@ static inline uint8_t *uro_memif_region_find(
     const struct uro_memif_region regions[static URO_MEMIF_REGIONS], uint32_t region,
     uint32_t offset, uint32_t length)
 {
-    if (region >= URO_MEMIF_REGIONS || regions[region].at == NULL ||
+    if (region >= URO_MEMIF_REGIONS || regions[region].base == NULL ||
         regions[region].size < length || regions[region].size - length < offset)
         return NULL;
-    return regions[region].at + offset;
+    return regions[region].base + offset;
 }
 
 /* ---- queue.c: receives and sends frames --------------------------------------------- */
@@ -219,7 +219,7 @@ void uro_memif_queue_start(struct uro_memif *memif);
 void uro_memif_queue_close(struct uro_memif_queue *queue);
 
 /* Operations of the port. */
-uint32_t uro_memif_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room);
+uint32_t uro_memif_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max);
 void uro_memif_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
 uint32_t uro_memif_room(struct uro_port *port);
 void uro_memif_transmit(struct uro_port *port, const struct uro_tx *frames, uint32_t count);
@@ -228,7 +228,7 @@ void uro_memif_transmit(struct uro_port *port, const struct uro_tx *frames, uint
 bool uro_memif_peek(const struct uro_memif *memif);
 
 /* Requests to be woken by the other side, or withdraws the request. */
-void uro_memif_ask(struct uro_memif *memif, bool wanted);
+void uro_memif_arm(struct uro_memif *memif, bool wanted);
 
 /* ---- link_options.c, port.c ------------------------------------------------------- */
 

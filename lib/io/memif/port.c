@@ -86,7 +86,7 @@ static bool arm(struct uro_port *port)
         set_timer(memif, true);
         return true;
     }
-    uro_memif_ask(memif, true);
+    uro_memif_arm(memif, true);
     return !look_again(memif);
 }
 
@@ -94,7 +94,7 @@ static void disarm(struct uro_port *port)
 {
     struct uro_memif *memif = uro_memif_of(port);
 
-    uro_memif_ask(memif, false);
+    uro_memif_arm(memif, false);
     memif->rung = uro_memif_was_rung(memif->epoll, memif->in.doorbell);
     set_timer(memif, false);
 }

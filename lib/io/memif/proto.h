@@ -89,16 +89,16 @@ struct uro_memif_message {
 /* Reads and writes numbers in host byte order. */
 #define URO_MEMIF_FIELD(bits)                                                                      \
     static inline uint##bits##_t uro_memif_get##bits(const struct uro_memif_message *message,      \
-                                                     unsigned at)                                  \
+                                                     unsigned offset)                              \
     {                                                                                              \
         uint##bits##_t value;                                                                      \
-        memcpy(&value, message->octets + at, sizeof value);                                        \
+        memcpy(&value, message->octets + offset, sizeof value);                                    \
         return value;                                                                              \
     }                                                                                              \
-    static inline void uro_memif_put##bits(struct uro_memif_message *message, unsigned at,         \
+    static inline void uro_memif_put##bits(struct uro_memif_message *message, unsigned offset,     \
                                            uint##bits##_t value)                                   \
     {                                                                                              \
-        memcpy(message->octets + at, &value, sizeof value);                                        \
+        memcpy(message->octets + offset, &value, sizeof value);                                    \
     }
 
 URO_MEMIF_FIELD(8)
@@ -120,9 +120,9 @@ static inline uint16_t uro_memif_type_of(const struct uro_memif_message *message
 }
 
 /* Writes our name. */
-static inline void uro_memif_put_name(struct uro_memif_message *message, unsigned at)
+static inline void uro_memif_put_name(struct uro_memif_message *message, unsigned offset)
 {
-    memcpy(message->octets + at, "uroce", sizeof "uroce");
+    memcpy(message->octets + offset, "uroce", sizeof "uroce");
 }
 
 #define URO_MEMIF_NEXT 1u /* flag of a descriptor: the frame continues in the next slot */

@@ -43,12 +43,12 @@ static uint32_t before_head(uint32_t head_length, uint32_t payload_length)
     return payload_length < MUCH ? 0 : (LINE - head_length % LINE) % LINE;
 }
 
-static bool make_queue(struct uro_memif *memif, struct uro_memif_queue *queue, size_t at,
+static bool make_queue(struct uro_memif *memif, struct uro_memif_queue *queue, size_t offset,
                        size_t buffers_at)
 {
     const uint32_t slots = 1u << memif->options.slots_log2;
 
-    *queue = (struct uro_memif_queue){ .ring = (void *)(memif->regions[0].at + at),
+    *queue = (struct uro_memif_queue){ .ring = (void *)(memif->regions[0].base + offset),
                                        .slots = slots,
                                        .doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
                                        .buffers = malloc(slots * sizeof(uint32_t)),
@@ -106,11 +106,11 @@ const char *uro_memif_queue_join(struct uro_memif *memif, struct uro_memif_queue
     if (slots_log2 > URO_MEMIF_SLOTS_LOG2)
         return "a ring is too long";
     uint32_t slots = 1u << slots_log2;
-    uint8_t *at =
+    uint8_t *memory =
         uro_memif_region_find(memif->regions, region, offset, (uint32_t)ring_octets(slots));
-    if (at == NULL || (uintptr_t)at % sizeof(uint64_t) != 0)
+    if (memory == NULL || (uintptr_t)memory % sizeof(uint64_t) != 0)
         return "a ring outside its region or misaligned";
-    struct uro_memif_ring *ring = (void *)at;
+    struct uro_memif_ring *ring = (void *)memory;
     if (ring->cookie != URO_MEMIF_COOKIE)
         return "a ring with a wrong cookie";
     uint16_t tail = atomic_load(&ring->tail);
@@ -132,7 +132,7 @@ void uro_memif_queue_close(struct uro_memif_queue *queue)
 /* ---- frames in ---------------------------------------------------------- */
 
 struct piece {
-    const uint8_t *at;
+    const uint8_t *data;
     uint32_t length;
     bool more;
 };
@@ -145,13 +145,13 @@ static struct piece piece_of(struct uro_memif *memif, uint16_t slot)
     struct piece piece = { .length = desc.length, .more = (desc.flags & URO_MEMIF_NEXT) != 0 };
 
     if (in->buffers == NULL)
-        piece.at = uro_memif_region_find(memif->regions, desc.region, desc.offset, desc.length);
+        piece.data = uro_memif_region_find(memif->regions, desc.region, desc.offset, desc.length);
     else if (desc.length <= memif->options.buffer)
-        piece.at = memif->regions[0].at + in->buffers[index];
-    if (piece.at != NULL)
+        piece.data = memif->regions[0].base + in->buffers[index];
+    if (piece.data != NULL)
         return piece;
     memif->complaint = "a descriptor points outside the regions";
-    return (struct piece){ .at = memif->longest };
+    return (struct piece){ .data = memif->longest };
 }
 
 static uint16_t filled(const struct uro_memif *memif)
@@ -182,7 +182,7 @@ static uint32_t join_pieces(struct uro_memif *memif, uint32_t slots, struct uro_
     for (uint32_t i = 0; i < slots; i++) {
         struct piece piece = piece_of(memif, (uint16_t)(memif->in.next + i));
         if (piece.length <= URO_MEMIF_LONGEST - length)
-            memcpy(memif->longest + length, piece.at, piece.length);
+            memcpy(memif->longest + length, piece.data, piece.length);
         length +=
             piece.length <= URO_MEMIF_LONGEST - length ? piece.length : URO_MEMIF_LONGEST - length;
         if (piece.more)
@@ -200,17 +200,17 @@ static struct uro_pkt lend(const struct uro_memif *memif, const struct piece *pi
     struct uro_pkt pkt = { .octets = head, .length = piece->length };
 
     if (piece->length <= URO_MEMIF_WHOLE) {
-        memcpy(head, piece->at, piece->length);
+        memcpy(head, piece->data, piece->length);
         return pkt;
     }
-    memcpy(head, piece->at, URO_FRAME_HEAD);
+    memcpy(head, piece->data, URO_FRAME_HEAD);
     if (piece->length <= URO_MEMIF_LONGEST && uro_frame_is_data(head, piece->length)) {
-        pkt.indirect = piece->at;
+        pkt.indirect = piece->data;
         return pkt;
     }
     pkt.octets = memif->longest;
     pkt.length = piece->length <= URO_MEMIF_LONGEST ? piece->length : URO_MEMIF_LONGEST;
-    memcpy(memif->longest, piece->at, pkt.length);
+    memcpy(memif->longest, piece->data, pkt.length);
     return pkt;
 }
 
@@ -230,20 +230,20 @@ static void warm(struct uro_memif *memif, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct piece piece = piece_of(memif, (uint16_t)(memif->in.next + i));
-        __builtin_prefetch(piece.at);
-        __builtin_prefetch(piece.at + LINE);
+        __builtin_prefetch(piece.data);
+        __builtin_prefetch(piece.data + LINE);
     }
 }
 
-/* Takes up to @room frames. A burst ends after a frame in memif->longest, because there is only one
+/* Takes up to @max frames. A burst ends after a frame in memif->longest, because there is only one
  * such buffer. */
-static uint32_t take_burst(struct uro_memif *memif, struct uro_pkt *pkts, uint32_t room)
+static uint32_t take_burst(struct uro_memif *memif, struct uro_pkt *pkts, uint32_t max)
 {
     uint32_t slots = waiting(memif), count = 0;
 
     memif->partial = 0;
-    warm(memif, slots < room ? slots : room);
-    while (count < room && slots > 0) {
+    warm(memif, slots < max ? slots : max);
+    while (count < max && slots > 0) {
         struct uro_pkt *pkt = &pkts[count];
         uint32_t used = take(memif, slots, memif->heads + (size_t)count * URO_MEMIF_WHOLE, pkt);
         if (used == 0) {
@@ -262,7 +262,7 @@ static uint32_t take_burst(struct uro_memif *memif, struct uro_pkt *pkts, uint32
     return count;
 }
 
-uint32_t uro_memif_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+uint32_t uro_memif_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
 {
     struct uro_memif *memif = uro_memif_of(port);
 
@@ -270,7 +270,7 @@ uint32_t uro_memif_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t
 
     if (uro_memif_is_up(memif) && memif->complaint == NULL) {
         looks = IDLE_LOOKS;
-        count = take_burst(memif, pkts, room < URO_PORT_BURST ? room : URO_PORT_BURST);
+        count = take_burst(memif, pkts, max < URO_PORT_BURST ? max : URO_PORT_BURST);
     }
     memif->lent += count;
     if (count == 0 && ++memif->idle % looks == 0)
@@ -348,7 +348,7 @@ static uint8_t *buffer_for(struct uro_memif *memif, uint32_t before, struct uro_
     out->buffers[index] = out->spare[--out->spare_count];
     *desc = (struct uro_memif_desc){ .length = memif->options.buffer,
                                      .offset = out->buffers[index] + before };
-    return memif->regions[0].at + desc->offset;
+    return memif->regions[0].base + desc->offset;
 }
 
 static void fill_slot(struct uro_memif *memif, struct uro_memif_desc desc, uint32_t length,
@@ -361,12 +361,12 @@ static void fill_slot(struct uro_memif *memif, struct uro_memif_desc desc, uint3
     uro_memif_slot_put(&out->ring->slots[out->next++ & (out->slots - 1)], desc);
 }
 
-static uint32_t write_frame(const struct uro_tx *frame, uint32_t length, uint8_t *at)
+static uint32_t write_frame(const struct uro_tx *frame, uint32_t length, uint8_t *memory)
 {
-    uro_tx_write(frame, at);
+    uro_tx_write(frame, memory);
     if (length >= SHORTEST)
         return length;
-    memset(at + length, 0, SHORTEST - length);
+    memset(memory + length, 0, SHORTEST - length);
     return SHORTEST;
 }
 
@@ -375,9 +375,9 @@ static uint32_t slots_for(uint32_t length, uint32_t buffer)
     return length <= buffer ? 1 : (length + buffer - 1) / buffer;
 }
 
-/* Splits the @length octets of memif->longest_out over the buffer @at and the buffers of the next
- * slots. Returns false when these do not hold the frame. */
-static bool cut_up(struct uro_memif *memif, uint8_t *at, struct uro_memif_desc desc,
+/* Splits the @length octets of memif->longest_out over the buffer @memory and the buffers of the
+ * next slots. Returns false when these do not hold the frame. */
+static bool cut_up(struct uro_memif *memif, uint8_t *memory, struct uro_memif_desc desc,
                    uint32_t length, uint32_t slots)
 {
     const uint8_t *from = memif->longest_out;
@@ -386,15 +386,15 @@ static bool cut_up(struct uro_memif *memif, uint8_t *at, struct uro_memif_desc d
         const uint32_t part = desc.length;
         if (part == 0 || --slots == 0)
             return false;
-        memcpy(at, from, part);
+        memcpy(memory, from, part);
         from += part;
         length -= part;
         fill_slot(memif, desc, part, true);
-        at = buffer_for(memif, 0, &desc);
-        if (at == NULL)
+        memory = buffer_for(memif, 0, &desc);
+        if (memory == NULL)
             return false;
     }
-    memcpy(at, from, length);
+    memcpy(memory, from, length);
     fill_slot(memif, desc, length, false);
     return true;
 }
@@ -410,13 +410,14 @@ static bool send(struct uro_memif *memif, const struct uro_tx *frame, uint32_t s
     if (length > memif->frame_max || slots == 0 ||
         (!memif->options.server && slots_for(length, memif->options.buffer) > slots))
         return false;
-    uint8_t *at = buffer_for(memif, before_head(frame->head_length, frame->payload_length), &desc);
-    if (at != NULL && length <= desc.length && SHORTEST <= desc.length) {
-        fill_slot(memif, desc, write_frame(frame, length, at), false);
+    uint8_t *memory =
+        buffer_for(memif, before_head(frame->head_length, frame->payload_length), &desc);
+    if (memory != NULL && length <= desc.length && SHORTEST <= desc.length) {
+        fill_slot(memif, desc, write_frame(frame, length, memory), false);
         return true;
     }
     length = write_frame(frame, length, memif->longest_out);
-    if (at != NULL && cut_up(memif, at, desc, length, slots))
+    if (memory != NULL && cut_up(memif, memory, desc, length, slots))
         return true;
     URO_ASSERT(memif->options.server);
     out->next = before;
@@ -477,7 +478,7 @@ void uro_memif_transmit(struct uro_port *port, const struct uro_tx *frames, uint
     publish(memif);
 }
 
-void uro_memif_ask(struct uro_memif *memif, bool wanted)
+void uro_memif_arm(struct uro_memif *memif, bool wanted)
 {
     if (memif->in.ring == NULL)
         return;
@@ -496,11 +497,11 @@ void uro_memif_ask(struct uro_memif *memif, bool wanted)
 
 static bool map(struct uro_memif_region *region, int fd, size_t size)
 {
-    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-    if (at == MAP_FAILED)
+    if (memory == MAP_FAILED)
         return false;
-    region->at = at;
+    region->base = memory;
     region->size = size;
     return true;
 }
@@ -543,13 +544,13 @@ void uro_memif_region_populate(const struct uro_memif_region *region)
 {
     /* since Linux 5.14; on failure only the first frames are slower */
     if (region->size <= POPULATED_MAX)
-        (void)madvise(region->at, region->size, MADV_POPULATE_WRITE);
+        (void)madvise(region->base, region->size, MADV_POPULATE_WRITE);
 }
 
 void uro_memif_region_drop(struct uro_memif_region *region)
 {
-    if (region->at != NULL)
-        (void)munmap(region->at, region->size);
+    if (region->base != NULL)
+        (void)munmap(region->base, region->size);
     if (region->fd >= 0)
         (void)close(region->fd);
     *region = (struct uro_memif_region){ .fd = -1 };

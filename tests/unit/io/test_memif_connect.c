@@ -433,7 +433,7 @@ static void region__of_both_sides__is_there_before_the_first_frame(void **state)
         const struct uro_memif_region *region = &uro_memif_of(sides[i])->regions[0];
         long before = faults();
         for (size_t at = 0; at < region->size; at += 4096)
-            touch(region->at + at);
+            touch(region->base + at);
         assert_in_range(faults() - before, 0, 8);
     }
 }
