@@ -80,10 +80,10 @@ static uint64_t mix(uint64_t value)
 
 enum { LOSS = 1, DUPLICATE, REORDER };
 
-static bool happens(const struct uro_cable_faults *faults, uint64_t number, uint64_t what,
+static bool happens(const struct uro_cable_faults *faults, uint64_t number, uint64_t event,
                     uint32_t probability)
 {
-    return mix(mix(mix(faults->seed) + what) + number) % URO_CABLE_CERTAIN < probability;
+    return mix(mix(mix(faults->seed) + event) + number) % URO_CABLE_CERTAIN < probability;
 }
 
 struct uro_cable_verdict uro_cable_faults_judge(const struct uro_cable_faults *faults,

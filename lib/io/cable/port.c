@@ -69,14 +69,14 @@ static bool is_up(const struct end *end)
 
 /* ---- frames ------------------------------------------------------------- */
 
-static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
 {
     struct end *end = end_of(port);
     uint32_t count = 0;
 
     (void)pthread_mutex_lock(&lock);
     if (end->queue.count > 0)
-        count = uro_cable_queue_take(&end->queue, clock_now(), pkts, room);
+        count = uro_cable_queue_take(&end->queue, clock_now(), pkts, max);
     (void)pthread_mutex_unlock(&lock);
     return count;
 }
@@ -156,13 +156,13 @@ static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]
 }
 
 /* Sets the timer, or stops it with URO_TIME_NEVER. Both discard an expiration that was not read. */
-static void set_timer(const struct end *end, uro_time at)
+static void set_timer(const struct end *end, uro_time due)
 {
-    const struct itimerspec when = { .it_value = { .tv_sec = (time_t)(at / NS_PER_S),
-                                                   .tv_nsec = (long)(at % NS_PER_S) } };
+    const struct itimerspec when = { .it_value = { .tv_sec = (time_t)(due / NS_PER_S),
+                                                   .tv_nsec = (long)(due % NS_PER_S) } };
     const struct itimerspec never = { .it_value = { 0 } };
 
-    (void)timerfd_settime(end->timer, TFD_TIMER_ABSTIME, at == URO_TIME_NEVER ? &never : &when,
+    (void)timerfd_settime(end->timer, TFD_TIMER_ABSTIME, due == URO_TIME_NEVER ? &never : &when,
                           NULL);
 }
 
@@ -253,8 +253,8 @@ static bool join(struct end *end)
 {
     if (ends.head.next == NULL)
         uro_list_init(&ends);
-    for (struct uro_link *at = ends.head.next; at != &ends.head; at = at->next) {
-        struct end *other = URO_CONTAINER_OF(at, struct end, link);
+    for (struct uro_link *link = ends.head.next; link != &ends.head; link = link->next) {
+        struct end *other = URO_CONTAINER_OF(link, struct end, link);
         if (strcmp(other->faults.name, end->faults.name) != 0)
             continue;
         if (other->other != NULL)
@@ -328,9 +328,10 @@ struct uro_port *uro_cable_port_open(const struct uro_port_config *config,
 /* Returns the end of @device, or NULL. The lock is held. */
 static struct end *find(const char *device)
 {
-    for (struct uro_link *at = ends.head.next; at != NULL && at != &ends.head; at = at->next)
-        if (strcmp(URO_CONTAINER_OF(at, struct end, link)->device, device) == 0)
-            return URO_CONTAINER_OF(at, struct end, link);
+    for (struct uro_link *link = ends.head.next; link != NULL && link != &ends.head;
+         link = link->next)
+        if (strcmp(URO_CONTAINER_OF(link, struct end, link)->device, device) == 0)
+            return URO_CONTAINER_OF(link, struct end, link);
     return NULL;
 }
 

@@ -84,11 +84,11 @@ void uro_cable_queue_hold(struct uro_cable_queue *queue)
 }
 
 uint32_t uro_cable_queue_take(struct uro_cable_queue *queue, uro_time now, struct uro_pkt *pkts,
-                              uint32_t room)
+                              uint32_t max)
 {
     uint32_t taken = 0;
 
-    while (taken < room && taken < queue->count && entry(queue, taken)->due <= now) {
+    while (taken < max && taken < queue->count && entry(queue, taken)->due <= now) {
         struct uro_cable_entry *first = entry(queue, taken);
         first->held = false;
         pkts[taken++] = (struct uro_pkt){ .octets = octets(queue, first), .length = first->length };

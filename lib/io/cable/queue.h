@@ -36,10 +36,10 @@ void uro_cable_queue_repeat(struct uro_cable_queue *queue);
 /* Holds the last frame until the next frame overtakes it, or for URO_CABLE_HOLD_TIME. */
 void uro_cable_queue_hold(struct uro_cable_queue *queue);
 
-/* Lends at most @room frames that are due, until uro_cable_queue_drop(). Returns the number of
+/* Lends at most @max frames that are due, until uro_cable_queue_drop(). Returns the number of
  * frames. */
 uint32_t uro_cable_queue_take(struct uro_cable_queue *queue, uro_time now, struct uro_pkt *pkts,
-                              uint32_t room);
+                              uint32_t max);
 /* Frees the first @count frames. */
 void uro_cable_queue_drop(struct uro_cable_queue *queue, uint32_t count);
 

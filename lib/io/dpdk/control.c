@@ -53,12 +53,12 @@ static struct rte_mbuf *copy(const struct uro_packet_slot *slot, struct rte_memp
 }
 
 uint16_t uro_control_take(struct uro_control *control, struct rte_mempool *pool,
-                          struct rte_mbuf **mbufs, uint32_t room)
+                          struct rte_mbuf **mbufs, uint32_t max)
 {
     struct uro_packet_slot slot;
     uint16_t count = 0;
 
-    while (count < room && uro_packet_ring_take(&control->ring, &slot)) {
+    while (count < max && uro_packet_ring_take(&control->ring, &slot)) {
         mbufs[count] = copy(&slot, pool);
         if (mbufs[count] != NULL)
             count++;

@@ -33,16 +33,16 @@
 struct arguments {
     int count;
     char *list[ARGS_MAX + 1];
-    char words[ARGS_MAX][64];
+    char arguments[ARGS_MAX][64];
     char lcores[CPU_SETSIZE * 5];
 };
 
 static void add(struct arguments *args, const char *word)
 {
     URO_ASSERT(args->count < ARGS_MAX);
-    char *slot = args->words[args->count];
+    char *slot = args->arguments[args->count];
 
-    snprintf(slot, sizeof args->words[0], "%s", word);
+    snprintf(slot, sizeof args->arguments[0], "%s", word);
     args->list[args->count++] = slot;
 }
 
@@ -74,12 +74,12 @@ static uint32_t memory_mib(const struct uro_port_config *config)
 static bool hugepages_free(uint32_t mib)
 {
     size_t bytes = (size_t)mib << 20;
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << MAP_HUGE_SHIFT), -1, 0);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << MAP_HUGE_SHIFT), -1, 0);
 
-    if (at == MAP_FAILED)
+    if (memory == MAP_FAILED)
         return false;
-    munmap(at, bytes);
+    munmap(memory, bytes);
     return true;
 }
 
@@ -142,7 +142,7 @@ int uro_eal_start(const struct uro_port_config *config, bool pci,
 {
     static enum { NOT_YET, STARTED, FAILED } state;
     static bool has_pci;
-    char why[128];
+    char reason[128];
 
     uro_log_capture();
     if (config->verbose)
@@ -153,11 +153,11 @@ int uro_eal_start(const struct uro_port_config *config, bool pci,
         has_pci = pci;
     }
     if (state == FAILED) {
-        uro_log_complaint(why, sizeof why);
+        uro_log_complaint(reason, sizeof reason);
         snprintf(error, URO_PORT_ERROR_MAX,
                  "DPDK does not start: %s%s; fix that and start the program again: DPDK "
                  "starts only once in a process",
-                 why[0] != '\0' ? why : rte_strerror(rte_errno),
+                 reason[0] != '\0' ? reason : rte_strerror(rte_errno),
                  config->verbose ? "" : " (verbose=yes shows its log)");
         return -1;
     }

@@ -30,7 +30,7 @@ void uro_filter_address(struct uro_dpdk *dpdk, bool alien)
         dpdk->filter.promiscuous = rte_eth_promiscuous_enable(dpdk->id) == 0;
 }
 
-static void say(const struct uro_dpdk *dpdk, const char *what, uint32_t count)
+static void print_filter(const struct uro_dpdk *dpdk, const char *what, uint32_t count)
 {
     char name[RTE_ETH_NAME_MAX_LEN] = "";
 
@@ -52,7 +52,7 @@ static bool set_list(const struct uro_dpdk *dpdk, const struct uro_mac *macs, ui
 }
 
 /* Requests all groups from the kernel, for an interface that DPDK reads directly. */
-static bool ask_kernel(struct uro_dpdk *dpdk)
+static bool request_kernel(struct uro_dpdk *dpdk)
 {
     const struct packet_mreq all = { .mr_ifindex = (int)if_nametoindex(dpdk->iface.name),
                                      .mr_type = PACKET_MR_ALLMULTI };
@@ -69,7 +69,7 @@ static bool ask_kernel(struct uro_dpdk *dpdk)
 
 static bool all_groups(struct uro_dpdk *dpdk)
 {
-    if (dpdk->kind == URO_DPDK_AF_XDP && ask_kernel(dpdk))
+    if (dpdk->kind == URO_DPDK_AF_XDP && request_kernel(dpdk))
         return true;
     return rte_eth_allmulticast_enable(dpdk->id) == 0;
 }
@@ -81,20 +81,21 @@ void uro_filter_groups(struct uro_dpdk *dpdk, const struct uro_mac *macs, uint32
     if (filter->groups != URO_FILTER_LIST)
         return; /* all groups are received already */
     if (set_list(dpdk, macs, count)) {
-        say(dpdk, "the link filters by the list of groups", count);
+        print_filter(dpdk, "the link filters by the list of groups", count);
         return;
     }
     if (all_groups(dpdk)) {
         filter->groups = URO_FILTER_ALL_GROUPS;
-        say(dpdk, "the link accepts all groups", count);
+        print_filter(dpdk, "the link accepts all groups", count);
         return;
     }
     filter->groups = URO_FILTER_EVERYTHING;
     if (!filter->promiscuous)
         filter->promiscuous = rte_eth_promiscuous_enable(dpdk->id) == 0;
-    say(dpdk,
-        filter->promiscuous ? "the link accepts every frame" : "the link has no filter for groups",
-        count);
+    print_filter(dpdk,
+                 filter->promiscuous ? "the link accepts every frame"
+                                     : "the link has no filter for groups",
+                 count);
 }
 
 void uro_filter_close(struct uro_dpdk *dpdk)

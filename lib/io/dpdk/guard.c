@@ -16,11 +16,11 @@ static void close_port(struct uro_port *port)
     guarded->control.close(port);
 }
 
-static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
 {
     URO_UNCANCELLED;
 
-    return guarded->datapath.receive(port, pkts, room);
+    return guarded->datapath.receive(port, pkts, max);
 }
 
 static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)

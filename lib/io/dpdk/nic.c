@@ -19,11 +19,11 @@
 static void complain(char error[static URO_PORT_ERROR_MAX], const char *name, const char *what,
                      int status)
 {
-    char why[128];
+    char reason[128];
 
-    uro_log_complaint(why, sizeof why);
+    uro_log_complaint(reason, sizeof reason);
     snprintf(error, URO_PORT_ERROR_MAX, "link %.40s: %s: %s", name, what,
-             why[0] != '\0' ? why : rte_strerror(status < 0 ? -status : status));
+             reason[0] != '\0' ? reason : rte_strerror(status < 0 ? -status : status));
 }
 
 /* Finds the DPDK port of the link. A virtual device has the user's name. DPDK writes PCI addresses
@@ -113,13 +113,13 @@ static int configure(struct uro_dpdk *dpdk, const struct uro_link *link,
     return status;
 }
 
-/* Creates a buffer pool. Each buffer holds the longest frame of the port. @room: octets of the
- * longest frame. @held: number of buffers that the link itself may hold at a time. @memory_mib: 0:
- * no more memory than needed. Returns NULL when there is no memory. */
-static struct rte_mempool *create_pool(const char *name, uint32_t room, uint32_t held,
+/* Creates a buffer pool. Each buffer holds the longest frame of the port. @buffer_size: octets
+ * of the longest frame. @held: number of buffers that the link itself may hold at a time.
+ * @memory_mib: 0: no more memory than needed. Returns NULL when there is no memory. */
+static struct rte_mempool *create_pool(const char *name, uint32_t buffer_size, uint32_t held,
                                        uint32_t memory_mib)
 {
-    uint32_t each = room + RTE_PKTMBUF_HEADROOM;
+    uint32_t each = buffer_size + RTE_PKTMBUF_HEADROOM;
     uint64_t affordable = ((uint64_t)memory_mib << 20) / (each + sizeof(struct rte_mbuf) + 64);
     uint32_t count = held + SPARE;
     char unique[RTE_MEMPOOL_NAMESIZE];

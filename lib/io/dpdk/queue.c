@@ -55,23 +55,23 @@ static uint16_t keep_whole(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint1
     return kept;
 }
 
-static uint16_t burst(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t room)
+static uint16_t burst(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t max)
 {
     uint16_t count;
 
     if (dpdk->source.trigger != NULL)
         dpdk->source.trigger(0);
-    count = keep_whole(dpdk, mbufs, rte_eth_rx_burst(dpdk->id, 0, mbufs, (uint16_t)room));
-    if (dpdk->control.fd >= 0 && count < room)
-        count += uro_control_take(&dpdk->control, dpdk->pool, mbufs + count, room - count);
+    count = keep_whole(dpdk, mbufs, rte_eth_rx_burst(dpdk->id, 0, mbufs, (uint16_t)max));
+    if (dpdk->control.fd >= 0 && count < max)
+        count += uro_control_take(&dpdk->control, dpdk->pool, mbufs + count, max - count);
     if (count == 0 && ++dpdk->idle % LOOK_EVERY == 0)
         uro_port_link_up(&dpdk->port);
     return count;
 }
 
-static uint32_t take_stash(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t room)
+static uint32_t take_stash(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint32_t max)
 {
-    uint32_t count = dpdk->stash_count < room ? dpdk->stash_count : room;
+    uint32_t count = dpdk->stash_count < max ? dpdk->stash_count : max;
 
     memcpy(mbufs, dpdk->stash, count * sizeof mbufs[0]);
     dpdk->stash_count -= count;
@@ -79,11 +79,11 @@ static uint32_t take_stash(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint3
     return count;
 }
 
-uint32_t uro_queue_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+uint32_t uro_queue_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
 {
     struct uro_dpdk *dpdk = uro_dpdk_of(port);
     struct rte_mbuf *mbufs[URO_PORT_BURST];
-    uint32_t limit = room < URO_PORT_BURST ? room : URO_PORT_BURST;
+    uint32_t limit = max < URO_PORT_BURST ? max : URO_PORT_BURST;
     uint32_t count = 0;
 
     if (dpdk->stash_count > 0)

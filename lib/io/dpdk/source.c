@@ -30,12 +30,12 @@ static bool is_xdp(int fd)
 
 static bool tap_of(int fd, const char *name)
 {
-    struct ifreq ask;
+    struct ifreq request;
 
-    memset(&ask, 0, sizeof ask);
+    memset(&request, 0, sizeof request);
     /* The driver also has a detached queue, which only keeps the interface alive. */
-    return ioctl(fd, TUNGETIFF, &ask) == 0 && strcmp(ask.ifr_name, name) == 0 &&
-           (ask.ifr_flags & IFF_DETACH_QUEUE) == 0;
+    return ioctl(fd, TUNGETIFF, &request) == 0 && strcmp(request.ifr_name, name) == 0 &&
+           (request.ifr_flags & IFF_DETACH_QUEUE) == 0;
 }
 
 void uro_source_fds(struct uro_source_fds *fds, const char *name)

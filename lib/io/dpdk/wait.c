@@ -49,7 +49,7 @@ static void drain(const struct uro_wait *wait)
 }
 
 /* Signals a change of the link or of a queue. Called in DPDK's own thread. */
-static int hear(uint16_t id, enum rte_eth_event_type event, void *context, void *unused)
+static int on_event(uint16_t id, enum rte_eth_event_type event, void *context, void *unused)
 {
     const struct uro_dpdk *dpdk = context;
     uint64_t one = 1;
@@ -74,8 +74,10 @@ static bool start_source(struct uro_dpdk *dpdk)
         /* Interrupts come only on request. Nobody reads their counters: each interrupt is one
          * edge. */
         return add(wait, wait->fd, EPOLLIN | EPOLLET) &&
-               rte_eth_dev_callback_register(dpdk->id, RTE_ETH_EVENT_INTR_LSC, hear, dpdk) == 0 &&
-               rte_eth_dev_callback_register(dpdk->id, RTE_ETH_EVENT_QUEUE_STATE, hear, dpdk) == 0;
+               rte_eth_dev_callback_register(dpdk->id, RTE_ETH_EVENT_INTR_LSC, on_event, dpdk) ==
+                   0 &&
+               rte_eth_dev_callback_register(dpdk->id, RTE_ETH_EVENT_QUEUE_STATE, on_event, dpdk) ==
+                   0;
     }
     return false;
 }
@@ -98,8 +100,8 @@ void uro_wait_stop(struct uro_dpdk *dpdk)
     struct uro_wait *wait = &dpdk->wait;
 
     if (wait->source == URO_WAIT_INTERRUPT) {
-        rte_eth_dev_callback_unregister(dpdk->id, RTE_ETH_EVENT_INTR_LSC, hear, dpdk);
-        rte_eth_dev_callback_unregister(dpdk->id, RTE_ETH_EVENT_QUEUE_STATE, hear, dpdk);
+        rte_eth_dev_callback_unregister(dpdk->id, RTE_ETH_EVENT_INTR_LSC, on_event, dpdk);
+        rte_eth_dev_callback_unregister(dpdk->id, RTE_ETH_EVENT_QUEUE_STATE, on_event, dpdk);
     }
     if (wait->news >= 0)
         close(wait->news);

@@ -17,7 +17,7 @@
 #include <linux/rtnetlink.h>
 
 #define LONGEST 65535u /* IP packet */
-#define ANSWER_MAX                                                                                 \
+#define REPLY_MAX                                                                                  \
     8192u /* octets; an answer with hundreds of next hops is cut off, so the MTU is unknown */
 #define NUMBER_TEXT  16u
 #define MATCH_IN_FIB 0x2000 /* RTM_F_FIB_MATCH, which older headers do not have */
@@ -46,7 +46,8 @@ static void add_address(struct request *request, uint16_t type, const struct uro
     add(request, type, gid->octets + (v4 ? 12 : 0), v4 ? 4 : 16);
 }
 
-static bool ask(int fd, const struct uro_gid *from, const struct uro_gid *to, uint32_t interface)
+static bool send_request(int fd, const struct uro_gid *from, const struct uro_gid *to,
+                         uint32_t interface)
 {
     const bool v4 = uro_gid_is_ipv4(to);
     const uint8_t bits = v4 ? 32 : 128;
@@ -93,15 +94,15 @@ static uint32_t advertised(const char *name)
 
 static void lower_to_interface(int fd, bool v6, uint32_t index, uint32_t *least)
 {
-    struct ifreq ask_for;
+    struct ifreq request;
 
-    memset(&ask_for, 0, sizeof ask_for);
-    if (if_indextoname(index, ask_for.ifr_name) == NULL)
+    memset(&request, 0, sizeof request);
+    if (if_indextoname(index, request.ifr_name) == NULL)
         return;
     if (v6)
-        lower(least, advertised(ask_for.ifr_name));
-    if (ioctl(fd, SIOCGIFMTU, &ask_for) == 0 && ask_for.ifr_mtu > 0)
-        lower(least, (uint32_t)ask_for.ifr_mtu);
+        lower(least, advertised(request.ifr_name));
+    if (ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0)
+        lower(least, (uint32_t)request.ifr_mtu);
 }
 
 static uint32_t number_in(const struct rtattr *attribute)
@@ -137,11 +138,11 @@ static void read_next_hops(int fd, bool v6, const struct rtattr *hops, uint32_t 
     }
 }
 
-static uint32_t read_route(int fd, const struct nlmsghdr *answer)
+static uint32_t read_route(int fd, const struct nlmsghdr *reply)
 {
-    const struct rtmsg *route = NLMSG_DATA(answer);
+    const struct rtmsg *route = NLMSG_DATA(reply);
     const bool v6 = route->rtm_family == AF_INET6;
-    size_t left = RTM_PAYLOAD(answer);
+    size_t left = RTM_PAYLOAD(reply);
     uint32_t least = UINT32_MAX;
 
     if (route->rtm_type != RTN_UNICAST && route->rtm_type != RTN_LOCAL)
@@ -161,8 +162,8 @@ static uint32_t read_route(int fd, const struct nlmsghdr *answer)
 
 uint32_t uro_fib_mtu(const struct uro_gid *from, const struct uro_gid *to, uint32_t interface)
 {
-    _Alignas(struct nlmsghdr) uint8_t answer[ANSWER_MAX];
-    const struct nlmsghdr *header = (const void *)answer;
+    _Alignas(struct nlmsghdr) uint8_t reply[REPLY_MAX];
+    const struct nlmsghdr *header = (const void *)reply;
     uint32_t mtu = 0;
 
     if (uro_gid_is_ipv4(from) != uro_gid_is_ipv4(to))
@@ -171,7 +172,7 @@ uint32_t uro_fib_mtu(const struct uro_gid *from, const struct uro_gid *to, uint3
     if (fd < 0)
         return 0;
     /* The answer is available when send() returns. */
-    ssize_t length = ask(fd, from, to, interface) ? recv(fd, answer, sizeof answer, 0) : -1;
+    ssize_t length = send_request(fd, from, to, interface) ? recv(fd, reply, sizeof reply, 0) : -1;
     if (length > 0 && NLMSG_OK(header, (size_t)length) && header->nlmsg_type == RTM_NEWROUTE &&
         header->nlmsg_len >= NLMSG_LENGTH(sizeof(struct rtmsg)))
         mtu = read_route(fd, header);

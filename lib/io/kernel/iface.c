@@ -18,36 +18,37 @@
 
 /* Checks of an interface without a carrier that all ask its driver. After them, one check in
  * ASKED_LATER does. */
-#define ASKED_FIRST 32u
-#define ASKED_LATER 16u
+#define PAUSE_FIRST 32u
+#define PAUSE_LATER 16u
 
 int uro_iface_read(int control, const char *name, struct uro_iface_state *state)
 {
     int fd = control >= 0 ? control : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    struct ifreq ask;
+    struct ifreq request;
     int status = -1;
 
     if (fd < 0)
         return -1;
     *state = (struct uro_iface_state){ 0 };
-    memset(&ask, 0, sizeof ask);
-    if (snprintf(ask.ifr_name, sizeof ask.ifr_name, "%s", name) >= (int)sizeof ask.ifr_name)
+    memset(&request, 0, sizeof request);
+    if (snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name) >=
+        (int)sizeof request.ifr_name)
         goto out; /* too long for an interface; cut off, it could name another interface */
-    if (ioctl(fd, SIOCGIFINDEX, &ask) != 0)
+    if (ioctl(fd, SIOCGIFINDEX, &request) != 0)
         goto out;
-    state->index = ask.ifr_ifindex;
-    if (ioctl(fd, SIOCGIFMTU, &ask) != 0)
+    state->index = request.ifr_ifindex;
+    if (ioctl(fd, SIOCGIFMTU, &request) != 0)
         goto out;
-    state->mtu = (uint32_t)ask.ifr_mtu;
-    if (ioctl(fd, SIOCGIFHWADDR, &ask) != 0)
+    state->mtu = (uint32_t)request.ifr_mtu;
+    if (ioctl(fd, SIOCGIFHWADDR, &request) != 0)
         goto out;
-    state->ethernet =
-        ask.ifr_hwaddr.sa_family == ARPHRD_ETHER || ask.ifr_hwaddr.sa_family == ARPHRD_LOOPBACK;
-    memcpy(state->mac.octets, ask.ifr_hwaddr.sa_data, sizeof state->mac.octets);
-    if (ioctl(fd, SIOCGIFFLAGS, &ask) != 0)
+    state->ethernet = request.ifr_hwaddr.sa_family == ARPHRD_ETHER ||
+                      request.ifr_hwaddr.sa_family == ARPHRD_LOOPBACK;
+    memcpy(state->mac.octets, request.ifr_hwaddr.sa_data, sizeof state->mac.octets);
+    if (ioctl(fd, SIOCGIFFLAGS, &request) != 0)
         goto out;
-    state->up = (ask.ifr_flags & IFF_UP) != 0;
-    state->running = state->up && (ask.ifr_flags & IFF_RUNNING) != 0;
+    state->up = (request.ifr_flags & IFF_UP) != 0;
+    state->running = state->up && (request.ifr_flags & IFF_RUNNING) != 0;
     status = 0;
 out:
     if (fd != control)
@@ -71,13 +72,13 @@ void uro_iface_close(struct uro_iface *iface)
  * network namespace. */
 static bool find_name(struct uro_iface *iface)
 {
-    struct ifreq ask;
+    struct ifreq request;
 
-    memset(&ask, 0, sizeof ask);
-    ask.ifr_ifindex = iface->index;
-    if (ioctl(iface->control, SIOCGIFNAME, &ask) != 0)
+    memset(&request, 0, sizeof request);
+    request.ifr_ifindex = iface->index;
+    if (ioctl(iface->control, SIOCGIFNAME, &request) != 0)
         return false;
-    snprintf(iface->name, sizeof iface->name, "%s", ask.ifr_name);
+    snprintf(iface->name, sizeof iface->name, "%s", request.ifr_name);
     return true;
 }
 
@@ -94,15 +95,15 @@ static bool driver_knows_better(struct uro_iface *iface, const struct uro_iface_
 {
     struct ethtool_value link = { .cmd = ETHTOOL_GLINK };
     const bool in_doubt = state->up && !state->running;
-    struct ifreq ask;
+    struct ifreq request;
 
     iface->looks = in_doubt ? iface->looks + 1 : 0;
-    if (!in_doubt || (iface->looks > ASKED_FIRST && iface->looks % ASKED_LATER != 0))
+    if (!in_doubt || (iface->looks > PAUSE_FIRST && iface->looks % PAUSE_LATER != 0))
         return false;
-    memset(&ask, 0, sizeof ask);
-    memcpy(ask.ifr_name, iface->name, sizeof ask.ifr_name);
-    ask.ifr_data = (char *)&link;
-    return ioctl(iface->control, SIOCETHTOOL, &ask) == 0 && link.data != 0;
+    memset(&request, 0, sizeof request);
+    memcpy(request.ifr_name, iface->name, sizeof request.ifr_name);
+    request.ifr_data = (char *)&link;
+    return ioctl(iface->control, SIOCETHTOOL, &request) == 0 && link.data != 0;
 }
 
 bool uro_iface_running(struct uro_iface *iface)

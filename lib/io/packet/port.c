@@ -66,10 +66,10 @@ static bool gone(struct uro_port *port)
 
 /* ---- frames ---------------------------------------------------------------- */
 
-static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
 {
     struct uro_packet *packet = uro_packet_of(port);
-    const uint32_t count = uro_packet_rx_lend(&packet->rx, pkts, room);
+    const uint32_t count = uro_packet_rx_lend(&packet->rx, pkts, max);
 
     if (count == 0 && ++packet->idle % LOOK_EVERY == 0)
         (void)link_up(port);
@@ -119,7 +119,7 @@ static bool arm(struct uro_port *port)
 /* ---- opening and closing --------------------------------------------------- */
 
 /* Prints the drop counters that are not 0, when verbose. */
-static void tell_drops(const struct uro_packet *packet)
+static void report_drops(const struct uro_packet *packet)
 {
     const struct {
         uint64_t count;
@@ -154,7 +154,7 @@ static void close_port(struct uro_port *port)
 
     if (packet->fd >= 0)
         packet->dropped += uro_packet_socket_drops(packet->fd);
-    tell_drops(packet);
+    report_drops(packet);
     uro_packet_rx_close(&packet->rx);
     uro_packet_tx_close(&packet->tx);
     close_descriptors(port);
@@ -172,11 +172,11 @@ static const struct uro_port_ops ops = {
     },
 };
 
-static int refuse(const struct uro_packet *packet, const char *what, int why,
+static int refuse(const struct uro_packet *packet, const char *what, int reason,
                   char error[static URO_PORT_ERROR_MAX])
 {
     (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_af_packet, interface %s: %s: %s",
-                   packet->iface.name, what, strerror(-why));
+                   packet->iface.name, what, strerror(-reason));
     return -1;
 }
 

@@ -30,10 +30,10 @@ void uro_packet_rx_close(struct uro_packet_rx *rx)
 static uint32_t put_headers(const struct uro_packet_several *from, uint32_t payload, uint8_t *out)
 {
     if (!from->tagged) {
-        uro_gso_cut(from->at, from->head, from->index, payload, out);
+        uro_gso_cut(from->headers, from->head, from->index, payload, out);
         return from->head;
     }
-    uro_gso_cut(from->at, from->head, from->index, payload, out + URO_VLAN_LEN);
+    uro_gso_cut(from->headers, from->head, from->index, payload, out + URO_VLAN_LEN);
     (void)uro_ether_insert_tag(out + URO_VLAN_LEN, from->tag);
     return from->head + URO_VLAN_LEN;
 }
@@ -45,7 +45,7 @@ static bool cut(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
 {
     const struct uro_packet_several *const from = &rx->several;
     /* where the frame would begin if its headers preceded this payload */
-    const uint8_t *const at = from->at + from->index * from->segment;
+    const uint8_t *const frame_headers = from->headers + from->index * from->segment;
     const uint32_t left = from->length - from->head - from->index * from->segment;
     const uint32_t payload = left < from->segment ? left : from->segment;
     const uint32_t headers = put_headers(from, payload, head);
@@ -53,14 +53,14 @@ static bool cut(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
 
     *pkt = (struct uro_pkt){ .octets = head, .length = headers + payload };
     if (is_long) {
-        memcpy(head + headers, at + from->head, URO_FRAME_HEAD - headers);
+        memcpy(head + headers, frame_headers + from->head, URO_FRAME_HEAD - headers);
         if (uro_frame_is_data(head, pkt->length)) {
-            pkt->indirect = at;
+            pkt->indirect = frame_headers;
             return false;
         }
         pkt->octets = memcpy(rx->whole, head, headers);
     }
-    memcpy((is_long ? rx->whole : head) + headers, at + from->head, payload);
+    memcpy((is_long ? rx->whole : head) + headers, frame_headers + from->head, payload);
     return is_long;
 }
 
@@ -73,7 +73,7 @@ static bool lend_next(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *p
 
     from->index++;
     if (from->head + from->index * from->segment >= from->length)
-        from->at = NULL;
+        from->headers = NULL;
     return alone;
 }
 
@@ -110,7 +110,7 @@ static bool lend_slot(struct uro_packet_rx *rx, const struct uro_packet_slot *sl
         *alone = lend_next(rx, head, pkt);
         return true;
     }
-    rx->several.at = NULL;
+    rx->several.headers = NULL;
     rx->dropped++;
     return false;
 }
@@ -119,12 +119,12 @@ static bool lend_slot(struct uro_packet_rx *rx, const struct uro_packet_slot *sl
  * lent yet. */
 static void give_back(struct uro_packet_rx *rx)
 {
-    uro_packet_ring_give(rx->ring, rx->ring->held - (rx->several.at != NULL));
+    uro_packet_ring_give(rx->ring, rx->ring->held - (rx->several.headers != NULL));
 }
 
-uint32_t uro_packet_rx_lend(struct uro_packet_rx *rx, struct uro_pkt *pkts, uint32_t room)
+uint32_t uro_packet_rx_lend(struct uro_packet_rx *rx, struct uro_pkt *pkts, uint32_t max)
 {
-    const uint32_t limit = room < URO_PORT_BURST ? room : URO_PORT_BURST;
+    const uint32_t limit = max < URO_PORT_BURST ? max : URO_PORT_BURST;
     struct uro_packet_slot slot;
     uint32_t count = 0;
     bool alone = false;
@@ -132,7 +132,7 @@ uint32_t uro_packet_rx_lend(struct uro_packet_rx *rx, struct uro_pkt *pkts, uint
     URO_ASSERT(rx->lent == 0); /* heads has one buffer for each lent packet */
     while (count < limit && !alone) {
         uint8_t *const head = rx->heads + (size_t)count * URO_PACKET_WHOLE;
-        if (rx->several.at != NULL) {
+        if (rx->several.headers != NULL) {
             alone = lend_next(rx, head, &pkts[count++]);
             continue;
         }
@@ -155,5 +155,5 @@ void uro_packet_rx_release(struct uro_packet_rx *rx, uint32_t count)
 
 bool uro_packet_rx_waits(const struct uro_packet_rx *rx)
 {
-    return rx->several.at != NULL || uro_packet_ring_waits(rx->ring);
+    return rx->several.headers != NULL || uro_packet_ring_waits(rx->ring);
 }

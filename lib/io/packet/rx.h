@@ -14,7 +14,7 @@
 
 /* Coalesced packets, some of which have not been lent yet. */
 struct uro_packet_several {
-    const uint8_t *at; /* headers of the coalesced packets; NULL: none */
+    const uint8_t *headers; /* headers of the coalesced packets; NULL: none */
     uint32_t length;
     uint32_t head; /* octets before the payload of the first packet */
     uint32_t segment;
@@ -37,8 +37,8 @@ struct uro_packet_rx {
 URO_NODISCARD bool uro_packet_rx_open(struct uro_packet_rx *rx, struct uro_packet_ring *ring);
 void uro_packet_rx_close(struct uro_packet_rx *rx);
 
-/* Lends at most @room frames, and returns their number. No frame may be lent. */
-uint32_t uro_packet_rx_lend(struct uro_packet_rx *rx, struct uro_pkt *pkts, uint32_t room);
+/* Lends at most @max frames, and returns their number. No frame may be lent. */
+uint32_t uro_packet_rx_lend(struct uro_packet_rx *rx, struct uro_pkt *pkts, uint32_t max);
 /* Releases @count lent frames. The kernel gets their slots after the last release. */
 void uro_packet_rx_release(struct uro_packet_rx *rx, uint32_t count);
 

@@ -107,10 +107,12 @@ int uro_packet_socket_bind(int fd, int interface)
 
 uint32_t uro_packet_socket_drops(int fd)
 {
-    struct tpacket_stats said = { 0 };
-    socklen_t length = sizeof said;
+    struct tpacket_stats reported = { 0 };
+    socklen_t length = sizeof reported;
 
-    return getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &said, &length) == 0 ? said.tp_drops : 0;
+    return getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &reported, &length) == 0
+               ? reported.tp_drops
+               : 0;
 }
 
 void uro_packet_socket_forget_error(int fd)
@@ -210,15 +212,15 @@ bool uro_packet_ring_waits(const struct uro_packet_ring *ring)
 /* Reads the virtio header in front of the frame. */
 static void read_description(struct uro_packet_slot *slot)
 {
-    struct virtio_net_hdr said;
+    struct virtio_net_hdr reported;
 
-    memcpy(&said, slot->frame - sizeof said, sizeof said);
+    memcpy(&reported, slot->frame - sizeof reported, sizeof reported);
     slot->unsummed |=
-        (said.flags & (VIRTIO_NET_HDR_F_NEEDS_CSUM | VIRTIO_NET_HDR_F_DATA_VALID)) != 0;
-    if (said.gso_type == VIRTIO_NET_HDR_GSO_NONE)
+        (reported.flags & (VIRTIO_NET_HDR_F_NEEDS_CSUM | VIRTIO_NET_HDR_F_DATA_VALID)) != 0;
+    if (reported.gso_type == VIRTIO_NET_HDR_GSO_NONE)
         return;
-    slot->segment = said.gso_size;
-    slot->odd |= said.gso_type != VIRTIO_NET_HDR_GSO_UDP_L4 || said.gso_size == 0;
+    slot->segment = reported.gso_size;
+    slot->odd |= reported.gso_type != VIRTIO_NET_HDR_GSO_UDP_L4 || reported.gso_size == 0;
 }
 
 /* Inserts the VLAN tag into the frame again. The virtio header in front of the frame left room for

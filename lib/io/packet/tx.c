@@ -22,7 +22,7 @@ static_assert(URO_PORT_BURST <= URO_GSO_PACKETS_MAX, "a burst may be one frame")
 
 /* A frame to send: one packet, or several to be segmented. */
 struct uro_packet_tx_frame {
-    uint8_t *at; /* the Ethernet header, after the virtio header */
+    uint8_t *ether; /* the Ethernet header, after the virtio header */
     uint32_t length;
     uint32_t head;    /* octets before the UDP payload; 0: no packet can be appended */
     uint32_t segment; /* UDP payload of the first packet, octets */
@@ -63,7 +63,7 @@ static bool follows(const struct uro_packet_tx *tx, const struct uro_tx *frame, 
     return last->head != 0 && payload <= last->segment &&
            last->length == last->head + last->packets * last->segment &&
            last->length + payload <= URO_GSO_OCTETS_MAX &&
-           uro_gso_same_flow(last->at, frame->head, last->head);
+           uro_gso_same_flow(last->ether, frame->head, last->head);
 }
 
 static uint32_t head_of(const struct uro_tx *frame)
@@ -71,14 +71,14 @@ static uint32_t head_of(const struct uro_tx *frame)
     return frame->icrc ? uro_gso_head(frame->head, frame->head_length) : 0;
 }
 
-static void begin(struct uro_packet_tx *tx, const struct uro_tx *frame, uint8_t *at,
+static void begin(struct uro_packet_tx *tx, const struct uro_tx *frame, uint8_t *ether,
                   uint32_t length)
 {
     const uint32_t head = head_of(frame);
 
-    uro_tx_write(frame, at);
+    uro_tx_write(frame, ether);
     tx->frames[tx->count++] = (struct uro_packet_tx_frame){
-        .at = at, .length = length, .head = head, .segment = length - head, .packets = 1
+        .ether = ether, .length = length, .head = head, .segment = length - head, .packets = 1
     };
 }
 
@@ -88,7 +88,7 @@ static void append(struct uro_packet_tx_frame *to, const struct uro_tx *frame, u
 {
     const bool v6 = to->head == URO_GSO_HEAD_MAX;
 
-    uro_tx_write_from(frame, to->head, v6 ? 0 : (uint16_t)to->packets, to->at + to->length);
+    uro_tx_write_from(frame, to->head, v6 ? 0 : (uint16_t)to->packets, to->ether + to->length);
     to->length += payload;
     to->packets++;
 }
@@ -96,16 +96,16 @@ static void append(struct uro_packet_tx_frame *to, const struct uro_tx *frame, u
 /* Writes the virtio header in front of the frame. */
 static void describe(const struct uro_packet_tx_frame *frame)
 {
-    struct virtio_net_hdr say = { .hdr_len = (uint16_t)frame->head };
+    struct virtio_net_hdr header = { .hdr_len = (uint16_t)frame->head };
 
     if (frame->packets > 1)
-        say = (struct virtio_net_hdr){ .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-                                       .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
-                                       .hdr_len = (uint16_t)frame->head,
-                                       .gso_size = (uint16_t)frame->segment,
-                                       .csum_start = (uint16_t)(frame->head - URO_UDP_LEN),
-                                       .csum_offset = AT_CHECKSUM };
-    memcpy(frame->at - DESCRIPTION, &say, DESCRIPTION);
+        header = (struct virtio_net_hdr){ .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+                                          .gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
+                                          .hdr_len = (uint16_t)frame->head,
+                                          .gso_size = (uint16_t)frame->segment,
+                                          .csum_start = (uint16_t)(frame->head - URO_UDP_LEN),
+                                          .csum_offset = AT_CHECKSUM };
+    memcpy(frame->ether - DESCRIPTION, &header, DESCRIPTION);
 }
 
 static void finish(struct uro_packet_tx *tx, uint32_t i)
@@ -114,21 +114,21 @@ static void finish(struct uro_packet_tx *tx, uint32_t i)
     const size_t before = tx->described ? DESCRIPTION : 0;
 
     if (frame->length < SHORTEST) {
-        memset(frame->at + frame->length, 0, SHORTEST - frame->length);
+        memset(frame->ether + frame->length, 0, SHORTEST - frame->length);
         frame->length = SHORTEST;
     }
     if (frame->packets > 1)
-        uro_gso_join(frame->at, frame->head, frame->length - frame->head);
+        uro_gso_join(frame->ether, frame->head, frame->length - frame->head);
     if (tx->described)
         describe(frame);
-    frame->octets = (struct iovec){ frame->at - before, frame->length + before };
+    frame->octets = (struct iovec){ frame->ether - before, frame->length + before };
     tx->messages[i].msg_hdr = (struct msghdr){ .msg_iov = &frame->octets, .msg_iovlen = 1 };
 }
 
 void uro_packet_tx_send(struct uro_packet_tx *tx, const struct uro_tx *frames, uint32_t count,
                         uint32_t longest)
 {
-    uint8_t *at = tx->memory + BEFORE;
+    uint8_t *ether = tx->memory + BEFORE;
 
     URO_ASSERT(tx->first == tx->count && count <= URO_PORT_BURST);
     tx->first = tx->count = 0;
@@ -141,11 +141,11 @@ void uro_packet_tx_send(struct uro_packet_tx *tx, const struct uro_tx *frames, u
         if (tx->count > 0 && follows(tx, &frames[i], length - tx->frames[tx->count - 1].head)) {
             struct uro_packet_tx_frame *last = &tx->frames[tx->count - 1];
             append(last, &frames[i], length - last->head);
-            at = last->at + last->length + EACH_MORE;
+            ether = last->ether + last->length + EACH_MORE;
             continue;
         }
-        begin(tx, &frames[i], at, length);
-        at += length + EACH_MORE;
+        begin(tx, &frames[i], ether, length);
+        ether += length + EACH_MORE;
     }
     for (uint32_t i = 0; i < tx->count; i++)
         finish(tx, i);
@@ -173,11 +173,11 @@ static void send_apart(struct uro_packet_tx *tx)
     for (uint32_t k = 0; k < frame->packets; k++) {
         const uint32_t from = frame->head + k * frame->segment;
         const uint32_t left = frame->length - from;
-        parts[1].iov_base = frame->at + from;
+        parts[1].iov_base = frame->ether + from;
         parts[1].iov_len = left < frame->segment ? left : frame->segment;
         const size_t length = frame->head + parts[1].iov_len;
         parts[2].iov_len = length < SHORTEST ? SHORTEST - length : 0;
-        uro_gso_cut(frame->at, frame->head, k, (uint32_t)parts[1].iov_len, head + BEFORE);
+        uro_gso_cut(frame->ether, frame->head, k, (uint32_t)parts[1].iov_len, head + BEFORE);
         tx->dropped += !send_one(tx, &header);
     }
     tx->joins = false;
@@ -190,11 +190,11 @@ static void drop_first(struct uro_packet_tx *tx)
     tx->first++;
 }
 
-/* Handles error @why of the first frame. Returns true when the next frame, or the same frame again,
- * may be sent. */
-static bool recover(struct uro_packet_tx *tx, int why)
+/* Handles error @reason of the first frame. Returns true when the next frame, or the same frame
+ * again, may be sent. */
+static bool recover(struct uro_packet_tx *tx, int reason)
 {
-    switch (why) {
+    switch (reason) {
     case EAGAIN:
     case ENOMEM:
         return false;

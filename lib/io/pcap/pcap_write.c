@@ -44,24 +44,24 @@ static_assert(BUFFER_SIZE >= sizeof(struct frame_header) + URO_PCAP_FRAME_MAX,
 
 struct uro_pcap_write {
     int fd;
-    bool told;     /* the first error was returned */
-    off_t stored;  /* octets of the valid part of the file */
-    uint64_t lost; /* frames left out */
+    bool error_returned; /* the first error was returned */
+    off_t stored;        /* octets of the valid part of the file */
+    uint64_t lost;       /* frames left out */
     uint64_t origin;
     uint32_t used;   /* octets in the buffer */
     uint32_t frames; /* frames in the buffer */
     uint8_t buffer[BUFFER_SIZE];
 };
 
-static int write_all(int fd, const uint8_t *at, size_t length)
+static int write_all(int fd, const uint8_t *pos, size_t length)
 {
     while (length > 0) {
-        ssize_t written = write(fd, at, length);
+        ssize_t written = write(fd, pos, length);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
             return -errno;
-        at += written;
+        pos += written;
         length -= (size_t)written;
     }
     return 0;
@@ -92,14 +92,14 @@ int uro_pcap_write_flush(struct uro_pcap_write *writer)
         writer->used = sizeof(struct file_header); /* a file without its header is no capture */
     writer->frames = 0;
 
-    if (result != 0 && writer->told)
+    if (result != 0 && writer->error_returned)
         return 0;
-    writer->told |= result != 0;
+    writer->error_returned |= result != 0;
     return result;
 }
 
-uint8_t *uro_pcap_write_room(struct uro_pcap_write *writer, uint32_t length, uro_time now,
-                             int *result)
+uint8_t *uro_pcap_write_reserve(struct uro_pcap_write *writer, uint32_t length, uro_time now,
+                                int *result)
 {
     uint32_t stored = length < URO_PCAP_FRAME_MAX ? length : URO_PCAP_FRAME_MAX;
     uint64_t time = writer->origin + now;
@@ -112,17 +112,17 @@ uint8_t *uro_pcap_write_room(struct uro_pcap_write *writer, uint32_t length, uro
     if (writer->used + sizeof header + stored > BUFFER_SIZE)
         *result = uro_pcap_write_flush(writer);
     memcpy(writer->buffer + writer->used, &header, sizeof header);
-    uint8_t *at = writer->buffer + writer->used + sizeof header;
+    uint8_t *pos = writer->buffer + writer->used + sizeof header;
     writer->used += (uint32_t)sizeof header + stored;
     writer->frames++;
-    return at;
+    return pos;
 }
 
 int uro_pcap_write_pkt(struct uro_pcap_write *writer, const struct uro_pkt *pkt, uro_time now)
 {
     int result;
-    uint8_t *at = uro_pcap_write_room(writer, pkt->length, now, &result);
-    uro_pkt_copy(pkt, at, pkt->length < URO_PCAP_FRAME_MAX ? pkt->length : URO_PCAP_FRAME_MAX);
+    uint8_t *pos = uro_pcap_write_reserve(writer, pkt->length, now, &result);
+    uro_pkt_copy(pkt, pos, pkt->length < URO_PCAP_FRAME_MAX ? pkt->length : URO_PCAP_FRAME_MAX);
     return result;
 }
 
@@ -131,7 +131,7 @@ int uro_pcap_write_tx(struct uro_pcap_write *writer, const struct uro_tx *tx, ur
     int result;
 
     URO_ASSERT(uro_tx_length(tx) <= URO_PCAP_FRAME_MAX);
-    uro_tx_write(tx, uro_pcap_write_room(writer, uro_tx_length(tx), now, &result));
+    uro_tx_write(tx, uro_pcap_write_reserve(writer, uro_tx_length(tx), now, &result));
     return result;
 }
 
@@ -177,7 +177,7 @@ int uro_pcap_write_open(const char *path, uint64_t origin, struct uro_pcap_write
         return -ENOMEM;
     }
     made->fd = fd;
-    made->told = false;
+    made->error_returned = false;
     made->stored = 0;
     made->lost = 0;
     made->origin = origin;

@@ -34,8 +34,8 @@ URO_NODISCARD int uro_pcap_write_tx(struct uro_pcap_write *writer, const struct 
 
 /* Returns room for a frame of @length octets, to be filled before the next call. @result: as the
  * other two functions return. */
-uint8_t *uro_pcap_write_room(struct uro_pcap_write *writer, uint32_t length, uro_time now,
-                             int *result);
+uint8_t *uro_pcap_write_reserve(struct uro_pcap_write *writer, uint32_t length, uro_time now,
+                                int *result);
 
 /* Writes the buffered frames to the file, so that other processes see them. Returns like
  * uro_pcap_write_pkt(). */
