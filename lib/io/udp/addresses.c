@@ -37,7 +37,7 @@ void uro_addresses_close(struct uro_addresses *addresses)
 
 /* Reads announcements and sets `changed`. Their content is ignored, because the kernel drops
  * announcements when the buffer is full. */
-static void hear(struct uro_addresses *addresses)
+static void read_changes(struct uro_addresses *addresses)
 {
     uint8_t notice[64];
 
@@ -60,9 +60,9 @@ static bool can_bind(const struct uro_sock *sock)
     return can;
 }
 
-static bool has(const struct ifaddrs *at, const struct uro_gid *address)
+static bool has(const struct ifaddrs *entry, const struct uro_gid *address)
 {
-    const union uro_sock_address *name = (const void *)at->ifa_addr;
+    const union uro_sock_address *name = (const void *)entry->ifa_addr;
 
     if (name == NULL || (name->any.sa_family != AF_INET && name->any.sa_family != AF_INET6))
         return false;
@@ -75,44 +75,45 @@ static const struct ifaddrs *find(const struct uro_sock *sock, const struct ifad
 {
     const struct ifaddrs *found = NULL;
 
-    for (const struct ifaddrs *at = all; at != NULL; at = at->ifa_next)
-        if (has(at, &sock->address) && (found == NULL || (at->ifa_flags & IFF_UP) != 0))
-            found = at;
+    for (const struct ifaddrs *entry = all; entry != NULL; entry = entry->ifa_next)
+        if (has(entry, &sock->address) && (found == NULL || (entry->ifa_flags & IFF_UP) != 0))
+            found = entry;
     return found;
 }
 
-static bool is_there(struct uro_sock *sock, const struct ifaddrs *at)
+static bool is_there(struct uro_sock *sock, const struct ifaddrs *entry)
 {
-    if (at == NULL)
+    if (entry == NULL)
         return can_bind(sock);
-    if ((at->ifa_flags & IFF_UP) == 0)
+    if ((entry->ifa_flags & IFF_UP) == 0)
         return false;
-    bool carrier = (at->ifa_flags & IFF_RUNNING) != 0;
+    bool carrier = (entry->ifa_flags & IFF_RUNNING) != 0;
     sock->had_carrier |= carrier;
     return carrier || !sock->had_carrier;
 }
 
 static uint32_t mtu_of(int fd, const char *interface)
 {
-    struct ifreq ask;
+    struct ifreq request;
 
-    memset(&ask, 0, sizeof ask);
-    (void)snprintf(ask.ifr_name, sizeof ask.ifr_name, "%s", interface);
-    return ioctl(fd, SIOCGIFMTU, &ask) == 0 && ask.ifr_mtu > 0 ? (uint32_t)ask.ifr_mtu : UINT32_MAX;
+    memset(&request, 0, sizeof request);
+    (void)snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
+    return ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0 ? (uint32_t)request.ifr_mtu
+                                                                       : UINT32_MAX;
 }
 
 /* Returns whether the address came back, or moved to another interface. */
 static bool look(struct uro_addresses *addresses, struct uro_sock *sock, const struct ifaddrs *all)
 {
-    const struct ifaddrs *at = find(sock, all);
-    const uint32_t interface = at != NULL ? if_nametoindex(at->ifa_name) : 0;
-    bool there = is_there(sock, at);
+    const struct ifaddrs *entry = find(sock, all);
+    const uint32_t interface = entry != NULL ? if_nametoindex(entry->ifa_name) : 0;
+    bool there = is_there(sock, entry);
     bool moved = sock->interface != 0 && interface != 0 && interface != sock->interface;
     bool back = there && (sock->absent || moved);
 
     sock->absent = !there;
     if (interface != 0) {
-        uint32_t mtu = mtu_of(addresses->fd, at->ifa_name);
+        uint32_t mtu = mtu_of(addresses->fd, entry->ifa_name);
         sock->interface = interface;
         addresses->mtu = mtu < addresses->mtu ? mtu : addresses->mtu;
     }
@@ -126,7 +127,7 @@ uint32_t uro_addresses_look(struct uro_addresses *addresses, struct uro_sock *so
 
     if (addresses->fd < 0)
         return 0;
-    hear(addresses);
+    read_changes(addresses);
     if (!addresses->changed || getifaddrs(&all) != 0)
         return 0;
     addresses->changed = false;

@@ -96,9 +96,9 @@ static bool other_serves(const struct sockaddr_un *name)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     bool serves = connect(fd, (const struct sockaddr *)name, sizeof *name) == 0 &&
                   shutdown(fd, SHUT_WR) == 0 && recv(fd, &octet, sizeof octet, 0) == 0;
-    int why = errno;
+    int reason = errno;
     (void)close(fd);
-    return serves || (why != ECONNREFUSED && why != ECONNRESET && why != ENOENT);
+    return serves || (reason != ECONNREFUSED && reason != ECONNRESET && reason != ENOENT);
 }
 
 /* Takes the lock of the address in that directory. Returns 1 with the lock, 0 when another broker
@@ -144,39 +144,39 @@ static int lock_anywhere(struct uro_broker *broker, struct uro_hub_directory *di
     }
     result = -ENOENT;
     for (unsigned number = 0; number < URO_HUB_DIRECTORY_PLACES && result < 0; number++) {
-        struct uro_hub_directory place;
-        int found = uro_hub_directory_find(&place, number, true);
+        struct uro_hub_directory directory_path;
+        int found = uro_hub_directory_find(&directory_path, number, true);
         if (found == 0)
-            uro_hub_directory_sweep(&place);
+            uro_hub_directory_sweep(&directory_path);
         if (found == 0)
-            found = lock_there(broker, &place);
+            found = lock_there(broker, &directory_path);
         if (found == 0 || found == 1 || result == -ENOENT)
             result = found;
         if (found == -EPERM)
-            *directory = place;
+            *directory = directory_path;
     }
     return result;
 }
 
 /* Writes the reason why no directory can be used. Returns -1. */
-static int explain_place(int why, const struct uro_hub_directory *directory,
-                         char error[static URO_PORT_ERROR_MAX])
+static int explain_directory(int reason, const struct uro_hub_directory *directory,
+                             char error[static URO_PORT_ERROR_MAX])
 {
-    if (why == -EPERM)
+    if (reason == -EPERM)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "%.100s belongs to another user, or others may write to it; set "
                        "XDG_RUNTIME_DIR to a directory of your own",
                        directory->directory);
-    else if (why == -ENOENT || why == -ENAMETOOLONG)
+    else if (reason == -ENOENT || reason == -ENAMETOOLONG)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "no directory can hold the hub's socket; set XDG_RUNTIME_DIR to a directory "
                        "of your own with a short path");
-    else if (why == -EWOULDBLOCK)
+    else if (reason == -EWOULDBLOCK)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "another hub has this address but does not answer; end it (pgrep -af 'uroce "
                        "hub')");
     else
-        (void)snprintf(error, URO_PORT_ERROR_MAX, "%s", strerror(-why));
+        (void)snprintf(error, URO_PORT_ERROR_MAX, "%s", strerror(-reason));
     return -1;
 }
 
@@ -189,7 +189,7 @@ static int open_listener(struct uro_broker *broker, char error[static URO_PORT_E
     if (result == 0)
         return 0;
     if (result < 0)
-        return explain_place(result, &directory, error);
+        return explain_directory(result, &directory, error);
     if (other_serves(&broker->name)) { /* the lock file of a running broker was removed */
         uro_hub_directory_unlock(broker->lock, broker->lock_path);
         broker->lock = -1;
@@ -203,7 +203,7 @@ static int open_listener(struct uro_broker *broker, char error[static URO_PORT_E
         broker->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
         return 1;
     }
-    return explain_place(-errno, &directory, error);
+    return explain_directory(-errno, &directory, error);
 }
 
 /* Returns whether a program that `uroce run` started is alive. */
@@ -254,7 +254,7 @@ static uint32_t choose_share(const struct uro_broker *broker, uint32_t wanted)
     return 0;
 }
 
-static bool answer(int fd, enum uro_hub_kind kind, uint32_t share, int sock)
+static bool send_reply(int fd, enum uro_hub_kind kind, uint32_t share, int sock)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof sock)] = { 0 };
     struct uro_hub_header header = { .version = URO_HUB_VERSION,
@@ -266,18 +266,18 @@ static bool answer(int fd, enum uro_hub_kind kind, uint32_t share, int sock)
     if (kind == URO_HUB_WELCOME) {
         message.msg_control = control;
         message.msg_controllen = sizeof control;
-        struct cmsghdr *at = CMSG_FIRSTHDR(&message);
-        at->cmsg_level = SOL_SOCKET;
-        at->cmsg_type = SCM_RIGHTS;
-        at->cmsg_len = CMSG_LEN(sizeof sock);
-        memcpy(CMSG_DATA(at), &sock, sizeof sock);
+        struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
+        cmsg->cmsg_level = SOL_SOCKET;
+        cmsg->cmsg_type = SCM_RIGHTS;
+        cmsg->cmsg_len = CMSG_LEN(sizeof sock);
+        memcpy(CMSG_DATA(cmsg), &sock, sizeof sock);
     }
     return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof header;
 }
 
 /* Receives HELLO from a process that has connected. Returns false when HELLO does not come within a
  * second or is not valid. */
-static bool hear_hello(int fd, struct uro_hub_header *hello)
+static bool read_hello(int fd, struct uro_hub_header *hello)
 {
     const struct timeval patience = { .tv_sec = 1 };
 
@@ -298,8 +298,8 @@ static void send_away(struct uro_broker *broker)
     int fd = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
         (void)nanosleep(&nap, NULL); /* no descriptor is left in the whole system */
-    else if (hear_hello(fd, &hello))
-        (void)answer(fd, URO_HUB_NO_DESCRIPTOR, 0, -1);
+    else if (read_hello(fd, &hello))
+        (void)send_reply(fd, URO_HUB_NO_DESCRIPTOR, 0, -1);
     if (fd >= 0)
         (void)close(fd);
     broker->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -315,14 +315,14 @@ static void welcome(struct uro_broker *broker)
         send_away(broker);
     if (fd < 0)
         return;
-    if (!hear_hello(fd, &hello)) {
+    if (!read_hello(fd, &hello)) {
         (void)close(fd);
         return;
     }
     uint32_t share = choose_share(broker, hello.share);
     if (share != 0)
         clear(broker->socks[share], broker->socks[0]);
-    if (!answer(fd, share != 0 ? URO_HUB_WELCOME : URO_HUB_FULL, share, broker->socks[share]) ||
+    if (!send_reply(fd, share != 0 ? URO_HUB_WELCOME : URO_HUB_FULL, share, broker->socks[share]) ||
         share == 0) {
         (void)close(fd);
         return;
@@ -508,11 +508,11 @@ static void from_network(const struct uro_broker *broker)
 {
     struct uro_hub_header header = { 0 };
     socklen_t length = sizeof header.from;
-    ssize_t got = recvfrom(broker->socks[0], record, sizeof record, MSG_DONTWAIT | MSG_TRUNC,
-                           &header.from.any, &length);
+    ssize_t received = recvfrom(broker->socks[0], record, sizeof record, MSG_DONTWAIT | MSG_TRUNC,
+                                &header.from.any, &length);
 
-    if (got > 0 && (size_t)got <= sizeof record)
-        pass(broker, &header, (uint32_t)got);
+    if (received > 0 && (size_t)received <= sizeof record)
+        pass(broker, &header, (uint32_t)received);
 }
 
 static void learn_services(struct uro_broker_member *member, uint32_t octets)
@@ -533,15 +533,15 @@ static void from_member(struct uro_broker *broker, uint32_t share)
     struct uro_hub_header header;
     struct iovec parts[2] = { { &header, sizeof header }, { record, sizeof record } };
     struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
-    ssize_t got = recvmsg(broker->members[share].fd, &message, MSG_DONTWAIT);
+    ssize_t received = recvmsg(broker->members[share].fd, &message, MSG_DONTWAIT);
 
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    if (received < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (got < (ssize_t)sizeof header || header.version != URO_HUB_VERSION) {
+    if (received < (ssize_t)sizeof header || header.version != URO_HUB_VERSION) {
         dismiss(broker, share);
         return;
     }
-    uint32_t octets = (uint32_t)got - (uint32_t)sizeof header;
+    uint32_t octets = (uint32_t)received - (uint32_t)sizeof header;
     if (header.kind == URO_HUB_SERVICES)
         learn_services(&broker->members[share], octets);
     else if (header.kind == URO_HUB_DATAGRAM)

@@ -203,20 +203,20 @@ static uint32_t write_dreq(const struct uro_broker *broker, const struct connect
                                     .value = { [URO_CM_LOCAL_ID] = connection->node.number,
                                                [URO_CM_REMOTE_ID] = connection->peer_id,
                                                [URO_CM_REMOTE_QPN] = connection->peer_qpn } };
-    uint8_t *at = packet + AT_BTH;
-    uint8_t *network = at - URO_UDP_LEN - (v6 ? URO_IPV6_LEN : URO_IPV4_LEN);
+    uint8_t *dreq = packet + AT_BTH;
+    uint8_t *network = dreq - URO_UDP_LEN - (v6 ? URO_IPV6_LEN : URO_IPV4_LEN);
 
     (void)uro_ip_put(network, &ip);
-    uro_udp_encode(at - URO_UDP_LEN, &udp);
-    uro_bth_encode(at, &bth);
-    uro_deth_encode(at + URO_BTH_LEN, &deth);
-    uro_cm_encode(at + URO_BTH_LEN + URO_DETH_LEN, &msg);
-    uint8_t *icrc = at + length - URO_ICRC_LEN;
+    uro_udp_encode(dreq - URO_UDP_LEN, &udp);
+    uro_bth_encode(dreq, &bth);
+    uro_deth_encode(dreq + URO_BTH_LEN, &deth);
+    uro_cm_encode(dreq + URO_BTH_LEN + URO_DETH_LEN, &msg);
+    uint8_t *icrc = dreq + length - URO_ICRC_LEN;
     uro_put_le32(icrc, uro_icrc(network, v6, (size_t)(icrc - network)));
     return length;
 }
 
-static void tell(const struct uro_broker *broker, struct connection *connection)
+static void send_dreq(const struct uro_broker *broker, struct connection *connection)
 {
     const union uro_sock_address to = uro_sock_address_of(&connection->peer, URO_ROCE_PORT);
     uint8_t packet[PACKET_MAX];
@@ -230,18 +230,18 @@ static void tell(const struct uro_broker *broker, struct connection *connection)
                      uro_sock_address_length(&to));
 }
 
-static void tell_again(const struct uro_broker *broker)
+static void send_dreqs_again(const struct uro_broker *broker)
 {
     struct uro_broker_disconnect *disconnect = broker->disconnect;
-    struct uro_link *at = disconnect->over.head.next;
+    struct uro_link *link = disconnect->over.head.next;
 
-    while (at != &disconnect->over.head) {
-        struct connection *connection = URO_CONTAINER_OF(at, struct connection, link);
-        at = at->next;
+    while (link != &disconnect->over.head) {
+        struct connection *connection = URO_CONTAINER_OF(link, struct connection, link);
+        link = link->next;
         if (connection->sent == TIMES)
             forget(disconnect, connection);
         else
-            tell(broker, connection);
+            send_dreq(broker, connection);
     }
     disconnect->next = broker->clock_s() + INTERVAL_S;
 }
@@ -253,7 +253,7 @@ void uro_broker_disconnect_begin(const struct uro_broker *broker, uint32_t share
     while (!uro_list_empty(&disconnect->of[share])) {
         struct uro_link *link = uro_list_pop(&disconnect->of[share]);
         uro_list_append(&disconnect->over, link);
-        tell(broker, URO_CONTAINER_OF(link, struct connection, link));
+        send_dreq(broker, URO_CONTAINER_OF(link, struct connection, link));
     }
     disconnect->next = broker->clock_s() + INTERVAL_S;
 }
@@ -269,5 +269,5 @@ int uro_broker_disconnect_wait_ms(const struct uro_broker *broker)
 void uro_broker_disconnect_repeat(const struct uro_broker *broker)
 {
     if (uro_broker_disconnect_wait_ms(broker) == 0)
-        tell_again(broker);
+        send_dreqs_again(broker);
 }

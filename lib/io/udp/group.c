@@ -72,9 +72,9 @@ static int open_group(const struct uro_gid *group, const struct uro_sock *own, u
         errno = EADDRNOTAVAIL;
     if (fine && joined && bind(fd, &name.any, uro_sock_address_length(&name)) == 0)
         return fd;
-    int why = errno;
+    int reason = errno;
     (void)close(fd);
-    errno = why;
+    errno = reason;
     return -1;
 }
 

@@ -124,9 +124,9 @@ int uro_hub_directory_lock(const char *path, bool shared)
         if (fd < 0)
             return -errno;
         if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
-            int why = errno;
+            int reason = errno;
             (void)close(fd);
-            return -why;
+            return -reason;
         }
         if (is_same(fd, path))
             return fd;
@@ -179,7 +179,7 @@ void uro_hub_directory_sweep(const struct uro_hub_directory *directory)
 
     if (files == NULL)
         return;
-    for (struct dirent *at; (at = readdir(files)) != NULL;)
-        sweep_file(dirfd(files), directory->directory, at->d_name);
+    for (struct dirent *entry; (entry = readdir(files)) != NULL;)
+        sweep_file(dirfd(files), directory->directory, entry->d_name);
     (void)closedir(files);
 }

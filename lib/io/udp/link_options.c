@@ -22,7 +22,7 @@ static const struct uro_link_option options[] = {
       .choices = { [URO_IP_ID_ANY] = "any",
                    [URO_IP_ID_PLAIN] = "plain",
                    [URO_IP_ID_FULL] = "full" },
-      .member = offsetof(struct uro_udp_options, ident) },
+      .member = offsetof(struct uro_udp_options, ip_id_rule) },
     { "hub", "share the address with other processes of the user", URO_OPTION_CHOICE,
       .choices = { "auto", "no" }, .member = offsetof(struct uro_udp_options, alone) },
     { "busy-poll", "time for which the kernel polls the network card", URO_OPTION_NUMBER,
@@ -48,6 +48,6 @@ int uro_udp_options_read(const char *link, struct uro_udp_options *into,
     *into = (struct uro_udp_options){ .sock = { .segments = true, .coalesces = true } };
     if (uro_link_options_read(&driver, link, into, NULL, error) != 0)
         return -1;
-    into->sock.idents = (enum uro_ip_id_rule)into->ident;
+    into->sock.idents = (enum uro_ip_id_rule)into->ip_id_rule;
     return 0;
 }

@@ -11,14 +11,14 @@
 /* Prints once that the MTU of a path is too small, even when not verbose: nothing else would
  * explain the lost packets. The report of a router may be forged, so it changes nothing but this
  * line. */
-static void tell_narrow(struct uro_sock *sock, const struct uro_sock_report *report)
+static void print_narrow(struct uro_sock *sock, const struct uro_sock_report *report)
 {
     char text[URO_GID_TEXT_MAX];
     const struct uro_gid gid = uro_sock_gid_of(&report->to);
 
-    if (sock->said_narrow)
+    if (sock->printed_narrow)
         return;
-    sock->said_narrow = true;
+    sock->printed_narrow = true;
     fprintf(stderr,
             "uroce: %sthe path to %s carries IP packets of at most %u bytes; %sset mtu=%u, or "
             "choose a smaller path MTU in the program\n",
@@ -26,7 +26,7 @@ static void tell_narrow(struct uro_sock *sock, const struct uro_sock_report *rep
             report->network ? "if long messages are lost, " : "", report->info);
 }
 
-static void tell(struct uro_sock *sock, const struct uro_sock_report *report)
+static void print_report(struct uro_sock *sock, const struct uro_sock_report *report)
 {
     char text[URO_GID_TEXT_MAX];
     const struct uro_gid gid = uro_sock_gid_of(&report->to);
@@ -36,7 +36,7 @@ static void tell(struct uro_sock *sock, const struct uro_sock_report *report)
         !uro_recent_peers_has(sock->recent_peers, &gid))
         return;
     if (report->error == EMSGSIZE)
-        tell_narrow(sock, report);
+        print_narrow(sock, report);
     else if (sock->verbose)
         fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text), strerror((int)report->error));
 }
@@ -71,7 +71,7 @@ uint32_t uro_network_error_take(struct uro_sock *sock, const union uro_sock_addr
         if (report.to.any.sa_family == AF_UNSPEC)
             continue;
         keep(sock, &report);
-        tell(sock, &report);
+        print_report(sock, &report);
     }
     return count;
 }
@@ -91,5 +91,5 @@ void uro_network_error_receive(struct uro_sock *sock, const struct uro_hub_heade
         body.quoted_length < sizeof body.quoted ? body.quoted_length : sizeof body.quoted;
     memcpy(report.quoted, body.quoted, sizeof report.quoted);
     keep(sock, &report);
-    tell(sock, &report);
+    print_report(sock, &report);
 }

@@ -52,10 +52,10 @@ static inline uint32_t uro_recent_peers_slot(const struct uro_gid *to)
 static inline void uro_recent_peers_note(struct uro_recent_peers *recent_peers,
                                          const struct uro_gid *to)
 {
-    struct uro_gid *place = &recent_peers->to[uro_recent_peers_slot(to)];
+    struct uro_gid *slot = &recent_peers->to[uro_recent_peers_slot(to)];
 
-    if (!uro_gid_equal(place, to))
-        *place = *to;
+    if (!uro_gid_equal(slot, to))
+        *slot = *to;
 }
 
 static inline bool uro_recent_peers_has(const struct uro_recent_peers *recent_peers,

@@ -32,7 +32,7 @@ static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *soc
     enum uro_share_result result = URO_SHARE_ASKED;
     int fd = -1;
 
-    if (!share->asked)
+    if (!share->pending)
         result = uro_share_ask(share, &sock->address, udp->port.qpn_prefix, wait_ms, error);
     if (result == URO_SHARE_ASKED)
         result = uro_share_answer(share, wait_ms, &fd, error);
@@ -52,47 +52,47 @@ static void lose(struct uro_sock *sock)
     uro_sock_close(sock);
 }
 
-static void hear_broker(struct uro_udp_port *udp, struct uro_sock *sock)
+static void read_broker(struct uro_udp_port *udp, struct uro_sock *sock)
 {
-    if (sock->share->fd >= 0 && !sock->share->asked && !uro_rx_take_passed(&udp->rx, sock))
+    if (sock->share->fd >= 0 && !sock->share->pending && !uro_rx_take_passed(&udp->rx, sock))
         lose(sock);
 }
 
 /* ---- frames ------------------------------------------------------------- */
 
 /* Receives from one group, each group in turn. */
-static uint32_t receive_group(struct uro_udp_port *udp, struct uro_pkt *pkts, uint32_t room)
+static uint32_t receive_group(struct uro_udp_port *udp, struct uro_pkt *pkts, uint32_t max)
 {
     const struct uro_sock *group = uro_groups_next(&udp->groups);
 
     if (group == NULL)
         return 0;
     (void)uro_rx_take(&udp->rx, group); /* group sockets report no errors: group.c */
-    return uro_rx_lend(&udp->rx, pkts, room);
+    return uro_rx_lend(&udp->rx, pkts, max);
 }
 
-static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
-    uint32_t count = uro_rx_lend(&udp->rx, pkts, room);
+    uint32_t count = uro_rx_lend(&udp->rx, pkts, max);
     bool listens = udp->rounds++ % SHARE_ROUNDS == 0;
 
     if (count == 0 && udp->undelivered.count > 0) {
         uro_rx_take_undelivered(&udp->rx, &udp->undelivered);
-        return uro_rx_lend(&udp->rx, pkts, room);
+        return uro_rx_lend(&udp->rx, pkts, max);
     }
     /* now and then groups come first, so that other traffic cannot starve them */
     if (listens && count == 0)
-        count = receive_group(udp, pkts, room);
+        count = receive_group(udp, pkts, max);
     for (uint32_t i = 0; i < udp->sock_count && count == 0; i++) {
         struct uro_sock *sock = &udp->socks[i];
         if (sock->share != NULL && listens)
-            hear_broker(udp, sock);
+            read_broker(udp, sock);
         if (sock->fd >= 0 && !uro_rx_take(&udp->rx, sock))
             (void)uro_network_error_take(sock, NULL);
-        count = uro_rx_lend(&udp->rx, pkts, room);
+        count = uro_rx_lend(&udp->rx, pkts, max);
     }
-    return count > 0 ? count : receive_group(udp, pkts, room);
+    return count > 0 ? count : receive_group(udp, pkts, max);
 }
 
 static uint32_t room(struct uro_port *port)
@@ -183,8 +183,8 @@ static bool link_up(struct uro_port *port)
 
     for (uint32_t i = 0; i < udp->sock_count; i++) {
         struct uro_sock *sock = &udp->socks[i];
-        bool said = sock->said_down;
-        sock->said_down = sock->fd < 0;
+        bool said = sock->reported_down;
+        sock->reported_down = sock->fd < 0;
         if (sock->fd >= 0) {
             if (sock->share != NULL)
                 uro_share_repeat(sock->share);

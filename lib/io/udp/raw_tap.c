@@ -113,9 +113,9 @@ bool uro_raw_tap_open(struct uro_sock *sock, enum uro_ip_id_rule rule)
         sock->raw_tap = raw_tap;
         return true;
     }
-    int why = errno;
+    int reason = errno;
     uro_raw_tap_close(raw_tap);
-    errno = why;
+    errno = reason;
     return false;
 }
 
@@ -146,8 +146,8 @@ static uint32_t hash_of(const struct uro_raw_tap_header *header)
                     header->identification;
 
     hash ^= (uint64_t)header->fragmentable << 63;
-    for (uint32_t at = 0; at < URO_BTH_LEN; at += 4) {
-        hash = (hash ^ uro_get_be32(header->bth + at)) * UINT64_C(0x9e3779b97f4a7c15);
+    for (uint32_t offset = 0; offset < URO_BTH_LEN; offset += 4) {
+        hash = (hash ^ uro_get_be32(header->bth + offset)) * UINT64_C(0x9e3779b97f4a7c15);
         hash ^= hash >> 29;
     }
     uint32_t half = (uint32_t)(hash >> 32);
@@ -173,15 +173,15 @@ static void note(struct uro_raw_tap *raw_tap, const uint8_t *packet, uint32_t le
 /* Reads waiting packets and notes their headers, at most as many as the table holds. */
 static void look(struct uro_raw_tap *raw_tap)
 {
-    int got = BATCH;
+    int received = BATCH;
 
     if (raw_tap->seen == NULL)
         raw_tap->seen = calloc(SEEN, sizeof *raw_tap->seen);
     if (raw_tap->seen == NULL)
         return;
-    for (uint32_t all = 0; got == BATCH && all < SEEN; all += BATCH) {
-        got = recvmmsg(raw_tap->fd, raw_tap->messages, BATCH, MSG_DONTWAIT, NULL);
-        for (int i = 0; i < got; i++)
+    for (uint32_t all = 0; received == BATCH && all < SEEN; all += BATCH) {
+        received = recvmmsg(raw_tap->fd, raw_tap->messages, BATCH, MSG_DONTWAIT, NULL);
+        for (int i = 0; i < received; i++)
             note(raw_tap, raw_tap->packets[i], raw_tap->messages[i].msg_len);
     }
 }

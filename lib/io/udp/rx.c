@@ -100,19 +100,20 @@ static struct note read_control(struct msghdr *message)
 {
     struct note note = { .from = message->msg_name, .hop_limit = URO_SOCK_HOP_LIMIT };
 
-    for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(message); cmsg != NULL;
+         cmsg = CMSG_NXTHDR(message, cmsg)) {
         int value = 0;
-        if (at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_TOS) {
-            note.traffic_class = *CMSG_DATA(at);
-        } else if (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_TCLASS) {
-            memcpy(&value, CMSG_DATA(at), sizeof value);
+        if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS) {
+            note.traffic_class = *CMSG_DATA(cmsg);
+        } else if (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_TCLASS) {
+            memcpy(&value, CMSG_DATA(cmsg), sizeof value);
             note.traffic_class = (uint8_t)value;
-        } else if ((at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_TTL) ||
-                   (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_HOPLIMIT)) {
-            memcpy(&value, CMSG_DATA(at), sizeof value);
+        } else if ((cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TTL) ||
+                   (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_HOPLIMIT)) {
+            memcpy(&value, CMSG_DATA(cmsg), sizeof value);
             note.hop_limit = (uint8_t)value;
-        } else if (at->cmsg_level == IPPROTO_UDP && at->cmsg_type == UDP_OPTION_GRO) {
-            memcpy(&value, CMSG_DATA(at), sizeof value);
+        } else if (cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_OPTION_GRO) {
+            memcpy(&value, CMSG_DATA(cmsg), sizeof value);
             note.segment = value > 0 ? (uint32_t)value : 0;
         }
     }
@@ -132,7 +133,7 @@ static struct uro_rx_source *source_of(struct uro_rx *rx, const struct uro_gid *
 }
 
 /* Protection of a packet by an identification that explains its ICRC. */
-enum trust { REFUSED, WEAK, FULL };
+enum verdict { REFUSED, WEAK, FULL };
 
 /* Returns whether the identification of packet @index fits that of the first. The kernel coalesces
  * packets whose identifications are equal or count up by one; older kernels coalesce any. */
@@ -145,8 +146,8 @@ static bool follows(const struct note *note, const struct uro_raw_tap_header *he
 }
 
 /* Rates the identification of packet @index of a message. @like: it is in our own pattern. */
-static enum trust judge(struct uro_rx *rx, const struct note *note, uint32_t index, bool like,
-                        const struct uro_raw_tap_header *header)
+static enum verdict judge(struct uro_rx *rx, const struct note *note, uint32_t index, bool like,
+                          const struct uro_raw_tap_header *header)
 {
     const struct uro_gid from = uro_sock_gid_of(note->from);
     struct uro_ip_id_history *habit = &source_of(rx, &from)->habit;
@@ -211,10 +212,10 @@ static void find_ident(struct uro_rx *rx, struct note *note, uint8_t *network, u
         !(flush && explain(network, covered, true, &header)))
         return;
     bool like = header.identification < URO_IP_ID_BATCH && !header.fragmentable;
-    enum trust trust = judge(rx, note, index, like, &header);
-    if (trust == REFUSED)
+    enum verdict verdict = judge(rx, note, index, like, &header);
+    if (verdict == REFUSED)
         return;
-    if (index == 0 && trust == FULL) {
+    if (index == 0 && verdict == FULL) {
         note->first_known = true;
         note->first_fragmentable = header.fragmentable;
         note->first_ident = header.identification;
@@ -225,7 +226,7 @@ static void find_ident(struct uro_rx *rx, struct note *note, uint8_t *network, u
         (void)uro_ip_put(network, ip);
     }
     pkt->summed = true;
-    pkt->weak = trust == WEAK;
+    pkt->weak = verdict == WEAK;
 }
 
 /* ---- frames ------------------------------------------------------------- */
@@ -287,12 +288,12 @@ static void move_packets(struct uro_rx *rx, uint32_t which, uint32_t total, uint
                          uint32_t *stride)
 {
     uint8_t *region = rx->memory + (size_t)which * REGION;
-    uint32_t left = total, at = 0;
+    uint32_t left = total, offset = 0;
 
     for (uint32_t k = 0; left > 0; k++) {
         uint32_t part = left < rx->slot ? left : rx->slot;
-        memcpy(rx->spare + at, slot_at(rx, which, k), part);
-        at += part;
+        memcpy(rx->spare + offset, slot_at(rx, which, k), part);
+        offset += part;
         left -= part;
     }
     rx->moved += total;
@@ -378,20 +379,20 @@ bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
     rx->first = rx->count = 0;
     /* Where packets come one at a time, only one message is requested. That saves the second kernel
      * lookup, which would find nothing. */
-    uint32_t asked = rx->many ? URO_RX_MESSAGES : 1;
-    for (uint32_t i = 0; i < asked; i++) {
+    uint32_t limit = rx->many ? URO_RX_MESSAGES : 1;
+    for (uint32_t i = 0; i < limit; i++) {
         rx->messages[i].msg_hdr.msg_namelen = sizeof rx->from[i];
         rx->messages[i].msg_hdr.msg_controllen = sizeof rx->control[i];
     }
-    int got = take_from(sock->fd, rx->messages, asked);
-    const bool fine = got >= 0 || errno == EAGAIN || errno == EINTR || errno == EBADF;
-    rx->many = got == (int)asked;
-    for (int i = 0; i < got; i++) {
+    int received = take_from(sock->fd, rx->messages, limit);
+    const bool fine = received >= 0 || errno == EAGAIN || errno == EINTR || errno == EBADF;
+    rx->many = received == (int)limit;
+    for (int i = 0; i < received; i++) {
         uint32_t wanted = cut(rx, sock, (uint32_t)i);
         if (wanted != 0)
             better = wanted;
     }
-    if (got > 0 && rx->slot != SLOT_WHOLE && ++rx->unjoined == UNJOINED_MANY)
+    if (received > 0 && rx->slot != SLOT_WHOLE && ++rx->unjoined == UNJOINED_MANY)
         better = SLOT_WHOLE;
     /* The received packets stay where they are: only the next messages go to the new slots. */
     if (better != 0)
@@ -471,9 +472,9 @@ void uro_rx_take_undelivered(struct uro_rx *rx, struct uro_undelivered *undelive
     undelivered->count = 0;
 }
 
-uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t room)
+uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t max)
 {
-    uint32_t count = rx->count - rx->first < room ? rx->count - rx->first : room;
+    uint32_t count = rx->count - rx->first < max ? rx->count - rx->first : max;
 
     memcpy(pkts, &rx->frames[rx->first], count * sizeof *pkts);
     rx->first += count;

@@ -74,5 +74,5 @@ URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock);
 /* Makes ICMP frames from these reports, if all earlier frames have been lent. */
 void uro_rx_take_undelivered(struct uro_rx *rx, struct uro_undelivered *undelivered);
 
-/* Lends at most @room frames until the next uro_rx_take(). Returns their number. */
-uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t room);
+/* Lends at most @max frames until the next uro_rx_take(). Returns their number. */
+uint32_t uro_rx_lend(struct uro_rx *rx, struct uro_pkt *pkts, uint32_t max);

@@ -41,11 +41,11 @@ static int call_there(const struct uro_hub_directory *directory, const struct ur
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    int why = connect(fd, (const struct sockaddr *)&name, sizeof name) != 0 ? errno : 0;
-    if (why == 0 && is_ours(fd))
+    int reason = connect(fd, (const struct sockaddr *)&name, sizeof name) != 0 ? errno : 0;
+    if (reason == 0 && is_ours(fd))
         return fd;
     (void)close(fd);
-    return why != 0 ? -why : -ECONNREFUSED;
+    return reason != 0 ? -reason : -ECONNREFUSED;
 }
 
 /* Connects to the broker in whichever directory it is. Returns the connection, or -errno; -ENOENT:
@@ -68,10 +68,10 @@ static int call_broker(struct uro_share *share, const struct uro_gid *address)
 /* Receives the answer to HELLO, and in @sock the socket that came with it, or -1. Returns 0, or
  * -errno: -EAGAIN when there is no answer yet, -EMFILE when this process has no descriptor for the
  * socket, -EPROTO when the record is no answer. */
-static int hear_answer(int fd, struct uro_hub_header *answer, int wait_ms, int *sock)
+static int receive_reply(int fd, struct uro_hub_header *reply, int wait_ms, int *sock)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-    struct iovec octets = { answer, sizeof *answer };
+    struct iovec octets = { reply, sizeof *reply };
     struct msghdr message = { .msg_iov = &octets,
                               .msg_iovlen = 1,
                               .msg_control = control,
@@ -81,14 +81,14 @@ static int hear_answer(int fd, struct uro_hub_header *answer, int wait_ms, int *
     *sock = -1;
     if (poll(&ready, 1, wait_ms) != 1)
         return -EAGAIN;
-    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != (ssize_t)sizeof *answer)
+    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != (ssize_t)sizeof *reply)
         return -EPROTO;
-    struct cmsghdr *at = CMSG_FIRSTHDR(&message);
-    if (at != NULL && at->cmsg_type == SCM_RIGHTS && at->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(sock, CMSG_DATA(at), sizeof *sock);
-    if (answer->version != URO_HUB_VERSION)
+    struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
+    if (cmsg != NULL && cmsg->cmsg_type == SCM_RIGHTS && cmsg->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(sock, CMSG_DATA(cmsg), sizeof *sock);
+    if (reply->version != URO_HUB_VERSION)
         return -EPROTO;
-    if (answer->kind == URO_HUB_WELCOME && *sock < 0)
+    if (reply->kind == URO_HUB_WELCOME && *sock < 0)
         return (message.msg_flags & MSG_CTRUNC) != 0 ? -EMFILE : -EPROTO;
     return 0;
 }
@@ -123,15 +123,15 @@ static void explain(const struct uro_gid *address, uint32_t kind, uint32_t wante
                        text);
 }
 
-static void explain_call(const struct uro_gid *address, int why,
+static void explain_call(const struct uro_gid *address, int reason,
                          char error[static URO_PORT_ERROR_MAX])
 {
     char text[URO_GID_TEXT_MAX];
 
     (void)snprintf(error, URO_PORT_ERROR_MAX,
                    "the broker of %s (uroce hub) cannot be reached: %s%s",
-                   uro_gid_text(address, text), strerror(why),
-                   why == EMFILE ? " (EMFILE); raise `ulimit -n` for this process" : "");
+                   uro_gid_text(address, text), strerror(reason),
+                   reason == EMFILE ? " (EMFILE); raise `ulimit -n` for this process" : "");
 }
 
 enum uro_share_result uro_share_ask(struct uro_share *share, const struct uro_gid *address,
@@ -159,27 +159,27 @@ enum uro_share_result uro_share_ask(struct uro_share *share, const struct uro_gi
     share->fd = fd;
     share->address = *address;
     share->wanted = wanted;
-    share->asked = true;
+    share->pending = true;
     return URO_SHARE_ASKED;
 }
 
 enum uro_share_result uro_share_answer(struct uro_share *share, int wait_ms, int *sock,
                                        char error[static URO_PORT_ERROR_MAX])
 {
-    struct uro_hub_header answer = { 0 };
-    int result = hear_answer(share->fd, &answer, wait_ms, sock);
+    struct uro_hub_header reply = { 0 };
+    int result = receive_reply(share->fd, &reply, wait_ms, sock);
 
     if (result == -EAGAIN && wait_ms == 0)
         return URO_SHARE_ASKED;
-    share->asked = false;
-    if (result == 0 && answer.kind == URO_HUB_WELCOME && share->record == NULL)
+    share->pending = false;
+    if (result == 0 && reply.kind == URO_HUB_WELCOME && share->record == NULL)
         share->record = malloc(URO_HUB_RECORD);
-    if (result == 0 && answer.kind == URO_HUB_WELCOME && share->record != NULL) {
-        share->number = answer.share;
+    if (result == 0 && reply.kind == URO_HUB_WELCOME && share->record != NULL) {
+        share->number = reply.share;
         return URO_SHARE_JOINED;
     }
     /* HELLO stands for an invalid answer */
-    const uint32_t kind = result == 0 ? answer.kind : URO_HUB_HELLO;
+    const uint32_t kind = result == 0 ? reply.kind : URO_HUB_HELLO;
     if (result == -EMFILE)
         explain_call(&share->address, EMFILE, error);
     else
@@ -195,7 +195,7 @@ void uro_share_lose(struct uro_share *share)
     if (share->fd >= 0)
         (void)close(share->fd);
     share->fd = -1;
-    share->asked = false;
+    share->pending = false;
 }
 
 void uro_share_leave(struct uro_share *share)
@@ -207,8 +207,8 @@ void uro_share_leave(struct uro_share *share)
     share->record = NULL;
 }
 
-static bool say(const struct uro_share *share, const struct uro_hub_header *header,
-                const void *octets, size_t length)
+static bool send_record(const struct uro_share *share, const struct uro_hub_header *header,
+                        const void *octets, size_t length)
 {
     struct iovec parts[2] = { { (void *)(uintptr_t)header, sizeof *header },
                               { (void *)(uintptr_t)octets, length } };
@@ -232,8 +232,8 @@ void uro_share_services(struct uro_share *share, const struct uro_listened *serv
         share->service_count = count;
     }
     if (share->fd >= 0)
-        share->services_unsaid =
-            !say(share, &header, share->services, share->service_count * sizeof *share->services);
+        share->services_unsaid = !send_record(share, &header, share->services,
+                                              share->service_count * sizeof *share->services);
 }
 
 void uro_share_repeat(struct uro_share *share)
@@ -248,14 +248,14 @@ bool uro_share_take(struct uro_share *share, struct uro_hub_header *header, uint
     struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 
     *octets = 0;
-    ssize_t got = recvmsg(share->fd, &message, MSG_DONTWAIT);
-    if (got < 0)
+    ssize_t received = recvmsg(share->fd, &message, MSG_DONTWAIT);
+    if (received < 0)
         return errno == EAGAIN || errno == EINTR;
-    if (got == 0)
+    if (received == 0)
         return false;
-    if (got > (ssize_t)sizeof *header && header->version == URO_HUB_VERSION &&
+    if (received > (ssize_t)sizeof *header && header->version == URO_HUB_VERSION &&
         (header->kind == URO_HUB_DATAGRAM || header->kind == URO_HUB_REPORT))
-        *octets = (uint32_t)got - (uint32_t)sizeof *header;
+        *octets = (uint32_t)received - (uint32_t)sizeof *header;
     return true;
 }
 
@@ -267,7 +267,8 @@ void uro_share_pass(const struct uro_share *share, const union uro_sock_address 
     header.from = *from;
     header.traffic_class = traffic_class;
     if (share->fd >= 0)
-        (void)say(share, &header, octets, length); /* a slow broker loses it, like any datagram */
+        (void)send_record(share, &header, octets,
+                          length); /* a slow broker loses it, like any datagram */
 }
 
 void uro_share_report(const struct uro_share *share, const struct uro_sock_report *report)
@@ -277,7 +278,7 @@ void uro_share_report(const struct uro_share *share, const struct uro_sock_repor
 
     header.from = report->to;
     if (share->fd >= 0)
-        (void)say(share, &header, &body, sizeof body);
+        (void)send_record(share, &header, &body, sizeof body);
 }
 
 /* ---- services ---------------------------------------------------------- */
@@ -292,61 +293,62 @@ static const struct uro_share *share_of(const struct uro_udp_port *udp,
     return NULL;
 }
 
-static bool path_of(const struct uro_share *share, const struct uro_listened *what,
+static bool path_of(const struct uro_share *share, const struct uro_listened *service,
                     char path[static URO_HUB_DIRECTORY_PATH_MAX])
 {
     char suffix[32];
 
-    (void)snprintf(suffix, sizeof suffix, "-%" PRIx64, what->id);
-    return uro_hub_directory_path(&share->directory, "listen", &what->address, suffix, path);
+    (void)snprintf(suffix, sizeof suffix, "-%" PRIx64, service->id);
+    return uro_hub_directory_path(&share->directory, "listen", &service->address, suffix, path);
 }
 
-int uro_service_lock_take(struct uro_port *port, const struct uro_listened *what)
+int uro_service_lock_take(struct uro_port *port, const struct uro_listened *service)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
-    struct uro_service_locks *claims = &udp->service_locks;
-    const struct uro_share *share = share_of(udp, &what->address);
+    struct uro_service_locks *locks = &udp->service_locks;
+    const struct uro_share *share = share_of(udp, &service->address);
     char path[URO_HUB_DIRECTORY_PATH_MAX];
 
     if (share == NULL)
         return 0;
-    if (!path_of(share, what, path))
+    if (!path_of(share, service, path))
         return -ENAMETOOLONG;
-    struct uro_service_lock *all = realloc(claims->all, (claims->count + 1) * sizeof *all);
+    struct uro_service_lock *all = realloc(locks->all, (locks->count + 1) * sizeof *all);
     if (all == NULL)
         return -ENOMEM;
-    claims->all = all;
+    locks->all = all;
     int fd = uro_hub_directory_lock(path, false);
     if (fd < 0)
         return fd == -EWOULDBLOCK ? -EADDRINUSE : fd;
-    all[claims->count++] = (struct uro_service_lock){ fd, *what };
+    all[locks->count++] = (struct uro_service_lock){ fd, *service };
     return 0;
 }
 
-void uro_service_lock_release(struct uro_port *port, const struct uro_listened *what)
+void uro_service_lock_release(struct uro_port *port, const struct uro_listened *service)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
-    struct uro_service_locks *claims = &udp->service_locks;
-    const struct uro_share *share = share_of(udp, &what->address);
+    struct uro_service_locks *locks = &udp->service_locks;
+    const struct uro_share *share = share_of(udp, &service->address);
     char path[URO_HUB_DIRECTORY_PATH_MAX];
 
-    for (uint32_t i = 0; i < claims->count; i++) {
-        const struct uro_service_lock *claim = &claims->all[i];
-        if (claim->what.id != what->id || !uro_gid_equal(&claim->what.address, &what->address))
+    for (uint32_t i = 0; i < locks->count; i++) {
+        const struct uro_service_lock *lock = &locks->all[i];
+        if (lock->service.id != service->id ||
+            !uro_gid_equal(&lock->service.address, &service->address))
             continue;
-        if (share != NULL && path_of(share, what, path))
-            uro_hub_directory_unlock(claim->fd, path);
+        if (share != NULL && path_of(share, service, path))
+            uro_hub_directory_unlock(lock->fd, path);
         else
-            (void)close(claim->fd);
-        claims->all[i] = claims->all[--claims->count];
+            (void)close(lock->fd);
+        locks->all[i] = locks->all[--locks->count];
         return;
     }
 }
 
-void uro_service_lock_close(struct uro_service_locks *claims)
+void uro_service_lock_close(struct uro_service_locks *locks)
 {
-    while (claims->count > 0)
-        (void)close(claims->all[--claims->count].fd);
-    free(claims->all);
-    claims->all = NULL;
+    while (locks->count > 0)
+        (void)close(locks->all[--locks->count].fd);
+    free(locks->all);
+    locks->all = NULL;
 }

@@ -9,7 +9,7 @@
 
 struct uro_share {
     int fd;                             /* connection to the broker, or -1 */
-    bool asked;                         /* a request for a share is pending */
+    bool pending;                       /* a request for a share is pending */
     uint32_t wanted;                    /* the requested share; 0: any */
     struct uro_hub_directory directory; /* where the broker's socket was last found */
     uint32_t number;
@@ -73,7 +73,7 @@ void uro_share_report(const struct uro_share *share, const struct uro_sock_repor
 
 struct uro_service_lock {
     int fd;
-    struct uro_listened what;
+    struct uro_listened service;
 };
 
 /* The locks of one port. Zero-initialised: none. */
@@ -84,9 +84,9 @@ struct uro_service_locks {
 
 /* Implement claim and unclaim of struct uro_port_ops. They do nothing at an address that is not
  * shared. */
-URO_NODISCARD int uro_service_lock_take(struct uro_port *port, const struct uro_listened *what);
-void uro_service_lock_release(struct uro_port *port, const struct uro_listened *what);
+URO_NODISCARD int uro_service_lock_take(struct uro_port *port, const struct uro_listened *service);
+void uro_service_lock_release(struct uro_port *port, const struct uro_listened *service);
 
 /* Closes all descriptors. This releases the locks, except in a forked child, whose parent keeps
  * them. */
-void uro_service_lock_close(struct uro_service_locks *claims);
+void uro_service_lock_close(struct uro_service_locks *locks);

@@ -107,12 +107,13 @@ static void set_buffers(struct uro_sock *sock)
     sock->receive_octets = (uint32_t)get(sock->fd, SOL_SOCKET, SO_RCVBUF);
 }
 
-static void explain(const struct uro_gid *address, int why, char error[static URO_PORT_ERROR_MAX])
+static void explain(const struct uro_gid *address, int reason,
+                    char error[static URO_PORT_ERROR_MAX])
 {
     char text[URO_GID_TEXT_MAX], owner[URO_PORT_OWNER_TEXT_MAX];
 
     uro_gid_text(address, text);
-    switch (why) {
+    switch (reason) {
     case EADDRINUSE:
         uro_port_owner_find(address, URO_ROCE_PORT, owner);
         (void)snprintf(error, URO_PORT_ERROR_MAX,
@@ -131,7 +132,7 @@ static void explain(const struct uro_gid *address, int why, char error[static UR
         break;
     default:
         (void)snprintf(error, URO_PORT_ERROR_MAX, "UDP port %u of %s: %s", URO_ROCE_PORT, text,
-                       strerror(why));
+                       strerror(reason));
     }
 }
 
@@ -142,13 +143,13 @@ uint32_t uro_sock_interface(const struct uro_gid *address)
 
     if (getifaddrs(&all) != 0)
         return 0;
-    for (const struct ifaddrs *at = all; at != NULL && index == 0; at = at->ifa_next) {
-        const union uro_sock_address *has = (const void *)at->ifa_addr;
+    for (const struct ifaddrs *entry = all; entry != NULL && index == 0; entry = entry->ifa_next) {
+        const union uro_sock_address *has = (const void *)entry->ifa_addr;
         if (has == NULL || has->any.sa_family != AF_INET6)
             continue;
         const struct uro_gid gid = uro_sock_gid_of(has);
         if (uro_gid_equal(&gid, address))
-            index = if_nametoindex(at->ifa_name);
+            index = if_nametoindex(entry->ifa_name);
     }
     freeifaddrs(all);
     return index;
@@ -175,9 +176,9 @@ int uro_sock_make(bool v6)
 
     if (fd < 0 || set_network_options(fd, v6))
         return fd;
-    int why = errno;
+    int reason = errno;
     (void)close(fd);
-    errno = why;
+    errno = reason;
     return -1;
 }
 
@@ -234,15 +235,15 @@ void uro_sock_close(struct uro_sock *sock)
     sock->raw_tap = NULL;
 }
 
-/* Reads the reason of an error report from @at. Returns false when @at has none. */
-static bool read_reason(const struct cmsghdr *at, struct uro_sock_report *report)
+/* Reads the reason of an error report from @cmsg. Returns false when @cmsg has none. */
+static bool read_reason(const struct cmsghdr *cmsg, struct uro_sock_report *report)
 {
     struct sock_extended_err reason;
 
-    if (!(at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_RECVERR) &&
-        !(at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_RECVERR))
+    if (!(cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_RECVERR) &&
+        !(cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_RECVERR))
         return false;
-    memcpy(&reason, CMSG_DATA(at), sizeof reason);
+    memcpy(&reason, CMSG_DATA(cmsg), sizeof reason);
     report->error = reason.ee_errno;
     report->info = reason.ee_info;
     report->network =
@@ -268,9 +269,9 @@ bool uro_sock_take_report(int fd, struct uro_sock_report *report)
         report->quoted_length = (uint32_t)length;
         if (message.msg_namelen == 0) /* the kernel itself refused the packet */
             report->to.any.sa_family = AF_UNSPEC;
-        for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at != NULL;
-             at = CMSG_NXTHDR(&message, at))
-            if (read_reason(at, report))
+        for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message); cmsg != NULL;
+             cmsg = CMSG_NXTHDR(&message, cmsg))
+            if (read_reason(cmsg, report))
                 return true;
     }
 }
@@ -307,11 +308,12 @@ static struct sockets find_sockets(const char *file, const char *address, uint16
 
     while (in != NULL && fgets(line, sizeof line, in) != NULL) {
         char local[33];
-        unsigned at, user;
+        unsigned local_port, user;
         unsigned long inode;
-        if (sscanf(line, " %*[^:]: %32[0-9A-F]:%X %*s %*s %*s %*s %*s %u %*s %lu", local, &at,
-                   &user, &inode) != 4 ||
-            at != port || (strcmp(local, address) != 0 && strspn(local, "0") != strlen(local)))
+        if (sscanf(line, " %*[^:]: %32[0-9A-F]:%X %*s %*s %*s %*s %*s %u %*s %lu", local,
+                   &local_port, &user, &inode) != 4 ||
+            local_port != port ||
+            (strcmp(local, address) != 0 && strspn(local, "0") != strlen(local)))
             continue;
         if (found.count++ == 0) {
             found.user = user;
@@ -351,8 +353,8 @@ static bool has_descriptor(const char *pid, const char *target)
     DIR *descriptors = opendir(path);
     if (descriptors == NULL)
         return false;
-    for (struct dirent *at; !has && (at = readdir(descriptors)) != NULL;) {
-        ssize_t length = readlinkat(dirfd(descriptors), at->d_name, link, sizeof link - 1);
+    for (struct dirent *entry; !has && (entry = readdir(descriptors)) != NULL;) {
+        ssize_t length = readlinkat(dirfd(descriptors), entry->d_name, link, sizeof link - 1);
         if (length <= 0)
             continue;
         link[length] = '\0';
@@ -371,17 +373,17 @@ static bool find_process(unsigned long inode, char text[static URO_PORT_OWNER_TE
     if (processes == NULL)
         return false;
     (void)snprintf(target, sizeof target, "socket:[%lu]", inode);
-    for (struct dirent *at; !found && (at = readdir(processes)) != NULL;) {
-        if (!isdigit((unsigned char)at->d_name[0]) || !has_descriptor(at->d_name, target))
+    for (struct dirent *entry; !found && (entry = readdir(processes)) != NULL;) {
+        if (!isdigit((unsigned char)entry->d_name[0]) || !has_descriptor(entry->d_name, target))
             continue;
         found = true;
-        (void)snprintf(path, sizeof path, "/proc/%s/comm", at->d_name);
+        (void)snprintf(path, sizeof path, "/proc/%s/comm", entry->d_name);
         FILE *in = fopen(path, "r");
         if (in != NULL && fgets(name, sizeof name, in) != NULL)
             name[strcspn(name, "\n")] = '\0';
         if (in != NULL)
             (void)fclose(in);
-        (void)snprintf(text, URO_PORT_OWNER_TEXT_MAX, "process %.20s (%s)", at->d_name, name);
+        (void)snprintf(text, URO_PORT_OWNER_TEXT_MAX, "process %.20s (%s)", entry->d_name, name);
     }
     (void)closedir(processes);
     return found;

@@ -34,9 +34,9 @@ struct uro_sock {
     const struct uro_recent_peers *recent_peers; /* recent destinations; NULL: unknown */
     bool verbose;                                /* print all errors */
     bool group;                                  /* the address is a multicast group */
-    int said_why;                                /* last printed error of a send */
-    bool said_narrow;                            /* the small MTU of a path was printed */
-    bool said_down;                              /* link_up() has reported the broker as gone */
+    int printed_error;                           /* last printed error of a send */
+    bool printed_narrow;                         /* the small MTU of a path was printed */
+    bool reported_down;                          /* link_up() has reported the broker as gone */
     bool absent;                                 /* the address is absent: addresses.c */
     bool had_carrier;                            /* the interface has had a carrier since opening */
     uint32_t interface;                          /* index of the interface; 0: unknown */

@@ -100,7 +100,7 @@ static bool joins(const struct uro_udp_tx *tx, const struct way *way, uint32_t l
            memcmp(&tx->to[last], &to, uro_sock_address_length(&to)) == 0;
 }
 
-static void begin(struct uro_udp_tx *tx, const struct way *way, uint8_t *at, uint32_t length)
+static void begin(struct uro_udp_tx *tx, const struct way *way, uint8_t *packet, uint32_t length)
 {
     uint32_t i = tx->count++;
 
@@ -113,7 +113,7 @@ static void begin(struct uro_udp_tx *tx, const struct way *way, uint8_t *at, uin
     tx->traffic_class[i] = way->traffic_class;
     tx->hop_limit[i] = way->hop_limit;
     tx->share[i] = way->share;
-    tx->octets[i] = (struct iovec){ at, 0 };
+    tx->octets[i] = (struct iovec){ packet, 0 };
     tx->messages[i].msg_hdr = (struct msghdr){ .msg_name = &tx->to[i],
                                                .msg_namelen = uro_sock_address_length(&tx->to[i]),
                                                .msg_iov = &tx->octets[i],
@@ -123,15 +123,15 @@ static void begin(struct uro_udp_tx *tx, const struct way *way, uint8_t *at, uin
 static struct cmsghdr *add_control(struct msghdr *header, uint8_t *control, int level, int type,
                                    const void *value, size_t size)
 {
-    struct cmsghdr *at = (struct cmsghdr *)(void *)(control + header->msg_controllen);
+    struct cmsghdr *cmsg = (struct cmsghdr *)(void *)(control + header->msg_controllen);
 
     header->msg_control = control;
-    at->cmsg_level = level;
-    at->cmsg_type = type;
-    at->cmsg_len = CMSG_LEN(size);
-    memcpy(CMSG_DATA(at), value, size);
+    cmsg->cmsg_level = level;
+    cmsg->cmsg_type = type;
+    cmsg->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(cmsg), value, size);
     header->msg_controllen += CMSG_SPACE(size);
-    return at;
+    return cmsg;
 }
 
 /* Adds the traffic class and hop limit of a datagram, where they differ from those of its
@@ -166,7 +166,7 @@ static void finish(struct uro_udp_tx *tx, uint32_t i)
 
 void uro_udp_tx_send(struct uro_udp_tx *tx, const struct uro_tx *frames, uint32_t count)
 {
-    uint8_t *at = tx->memory;
+    uint8_t *packet = tx->memory;
 
     URO_ASSERT(tx->first == tx->count && count <= URO_PORT_BURST);
     tx->first = tx->count = 0;
@@ -176,14 +176,14 @@ void uro_udp_tx_send(struct uro_udp_tx *tx, const struct uro_tx *frames, uint32_
             continue;
         uint32_t length = uro_tx_length(&frames[i]) - way.head;
         if (!joins(tx, &way, length))
-            begin(tx, &way, at, length);
+            begin(tx, &way, packet, length);
         uint32_t last = tx->count - 1;
         /* The kernel increments the identification for each packet of a datagram. */
-        uint16_t ident = way.by->v6 ? 0 : (uint16_t)tx->packets[last];
-        uro_tx_write_from(&frames[i], way.head, ident, at);
+        uint16_t ip_id = way.by->v6 ? 0 : (uint16_t)tx->packets[last];
+        uro_tx_write_from(&frames[i], way.head, ip_id, packet);
         tx->octets[last].iov_len += length;
         tx->packets[last]++;
-        at += length;
+        packet += length;
     }
     for (uint32_t i = 0; i < tx->count; i++)
         finish(tx, i);
@@ -223,7 +223,7 @@ static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
 {
     uint32_t i = tx->first, lost = 0;
     struct msghdr header = tx->messages[i].msg_hdr;
-    uint8_t *at = tx->octets[i].iov_base;
+    uint8_t *packet = tx->octets[i].iov_base;
     size_t left = tx->octets[i].iov_len;
     struct iovec part;
 
@@ -233,15 +233,15 @@ static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
     add_marks(tx, i, &header);
     for (uint32_t k = 0; left > 0; k++) {
         uint32_t length = left < tx->segment[i] ? (uint32_t)left : tx->segment[i];
-        uint8_t *icrc = at + length - ICRC_LEN;
+        uint8_t *icrc = packet + length - ICRC_LEN;
         if (!tx->by[i]->v6 && k > 0)
             uro_put_le32(icrc,
                          uro_get_le32(icrc) ^
                              uro_ip_id_change((uint16_t)k, URO_IPV4_LEN - AT_IPV4_IDENT - 2 +
                                                                URO_UDP_LEN + length - ICRC_LEN));
-        part = (struct iovec){ at, length };
+        part = (struct iovec){ packet, length };
         lost += !send_part(tx, &header, trials);
-        at += length;
+        packet += length;
         left -= length;
     }
     tx->dropped += lost;
@@ -251,25 +251,25 @@ static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
 
 /* Prints the reason of a failed send when verbose, and only when it differs from the last reason:
  * each packet may fail. */
-static void tell_why(const struct uro_udp_tx *tx, int why)
+static void print_reason(const struct uro_udp_tx *tx, int reason)
 {
     struct uro_sock *by = tx->by[tx->first];
     const struct uro_gid gid = uro_sock_gid_of(&tx->to[tx->first]);
     char text[URO_GID_TEXT_MAX];
 
-    if (by->verbose && why != EMSGSIZE && why != by->said_why)
-        fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text), strerror(why));
-    by->said_why = why;
+    if (by->verbose && reason != EMSGSIZE && reason != by->printed_error)
+        fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text), strerror(reason));
+    by->printed_error = reason;
 }
 
 /* Handles an error that is about the first datagram itself: sends its packets one by one, or drops
  * it. */
-static void do_without(struct uro_udp_tx *tx, int why, struct trials *trials)
+static void do_without(struct uro_udp_tx *tx, int reason, struct trials *trials)
 {
     struct uro_sock *by = tx->by[tx->first];
 
-    if (tx->packets[tx->first] == 1 || (why != EIO && why != EINVAL && why != EMSGSIZE)) {
-        tell_why(tx, why);
+    if (tx->packets[tx->first] == 1 || (reason != EIO && reason != EINVAL && reason != EMSGSIZE)) {
+        print_reason(tx, reason);
         drop_first(tx);
         return;
     }
@@ -277,20 +277,20 @@ static void do_without(struct uro_udp_tx *tx, int why, struct trials *trials)
      * the kernel cannot segment, for example because the link has no checksum offload. Kernels
      * before 6.14 also return EINVAL for a small path MTU; they then refuse the single packets as
      * well. */
-    if (send_apart(tx, trials) && why != EMSGSIZE)
+    if (send_apart(tx, trials) && reason != EMSGSIZE)
         by->segments = false;
 }
 
-/* Handles error @why of the first datagram. Returns true when the next datagram, or the same
+/* Handles error @reason of the first datagram. Returns true when the next datagram, or the same
  * datagram again, may be sent.
  *
  * A report about an earlier packet becomes the error of the next send, whatever its destination,
  * and ICMP is easy to forge. So the same datagram is sent again when there are reports. It is also
  * sent again once when there are none, because a report that finds no room is lost. Only an error
  * that stays is about this datagram. */
-static bool recover(struct uro_udp_tx *tx, int why, struct trials *trials)
+static bool recover(struct uro_udp_tx *tx, int reason, struct trials *trials)
 {
-    switch (why) {
+    switch (reason) {
     case EAGAIN:
     case ENOBUFS:
     case ENOMEM:
@@ -310,7 +310,7 @@ static bool recover(struct uro_udp_tx *tx, int why, struct trials *trials)
         trials->again = true;
         return true;
     } else {
-        do_without(tx, why, trials);
+        do_without(tx, reason, trials);
     }
     trials->again = false;
     return true;

@@ -35,8 +35,8 @@
 /* Options of a link. */
 struct uro_udp_options {
     struct uro_sock_options sock;
-    uint32_t ident; /* sock.idents, as the parser stores it */
-    uint32_t alone; /* 1: hub=no, no other process shares the addresses */
+    uint32_t ip_id_rule; /* sock.idents, as the parser stores it */
+    uint32_t alone;      /* 1: hub=no, no other process shares the addresses */
 };
 
 /* Whether the addresses of a port are usable: on a kernel interface that is up and has not lost its

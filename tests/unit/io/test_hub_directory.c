@@ -172,11 +172,11 @@ static void broker__silent__caller_does_not_wait(void **state)
     (void)state;
     assert_int_equal(uro_share_ask(&share, &address, 0, 0, error), URO_SHARE_ASKED);
     assert_int_equal(uro_share_answer(&share, 0, &sock, error), URO_SHARE_ASKED);
-    assert_true(share.asked);
+    assert_true(share.pending);
     (void)close(listener); /* with it ends the connection that it never took */
     assert_int_equal(uro_share_answer(&share, 0, &sock, error), URO_SHARE_REFUSED);
     assert_int_equal(share.fd, -1);
-    assert_false(share.asked);
+    assert_false(share.pending);
 }
 
 static void broker__that_takes_no_more_connections__is_not_waited_for(void **state)
