@@ -23,8 +23,8 @@
 
 /* ---- sockets ------------------------------------------------------------ */
 
-/* Attaches the filter that chooses the socket of a packet by the share in its destination QPN.
- * Packets without a destination QPN, and those whose share has no socket, go to the broker. */
+/* Attaches the filter that chooses the socket of a packet by the prefix in its destination QPN.
+ * Packets without a destination QPN, and those whose prefix has no socket, go to the broker. */
 static bool attach_filter(int sock)
 {
     struct sock_filter code[] = {
@@ -41,12 +41,12 @@ static bool attach_filter(int sock)
 
 void uro_broker_close(struct uro_broker *broker)
 {
-    for (uint32_t share = 0; share < URO_QPN_PREFIXES; share++) {
-        if (broker->socks[share] >= 0)
-            (void)close(broker->socks[share]);
-        if (broker->members[share].fd >= 0)
-            (void)close(broker->members[share].fd);
-        free(broker->members[share].services);
+    for (uint32_t prefix = 0; prefix < URO_QPN_PREFIXES; prefix++) {
+        if (broker->socks[prefix] >= 0)
+            (void)close(broker->socks[prefix]);
+        if (broker->members[prefix].fd >= 0)
+            (void)close(broker->members[prefix].fd);
+        free(broker->members[prefix].services);
     }
     uro_broker_disconnect_close(broker->disconnect);
     if (broker->listener >= 0)
@@ -64,11 +64,11 @@ static bool open_socks(struct uro_broker *broker, char error[static URO_PORT_ERR
 {
     /* The kernel numbers the sockets in the order of their bind(). The filter must be attached
      * before the second bind(): without it the kernel spreads packets at random. */
-    for (uint32_t share = 0; share <= URO_BROKER_MEMBERS; share++) {
-        broker->socks[share] = uro_sock_bind(&broker->address, true, error);
-        if (broker->socks[share] < 0)
+    for (uint32_t prefix = 0; prefix <= URO_BROKER_MEMBERS; prefix++) {
+        broker->socks[prefix] = uro_sock_bind(&broker->address, true, error);
+        if (broker->socks[prefix] < 0)
             return false;
-        if (share == 0 && !attach_filter(broker->socks[0])) {
+        if (prefix == 0 && !attach_filter(broker->socks[0])) {
             (void)snprintf(
                 error, URO_PORT_ERROR_MAX,
                 "the kernel refuses the filter that shares a port between processes: %s; write "
@@ -180,7 +180,7 @@ static int explain_directory(int reason, const struct uro_hub_directory *directo
     return -1;
 }
 
-/* Makes the socket where processes ask for a share. Returns as uro_broker_open(). */
+/* Makes the socket where processes request a prefix. Returns as uro_broker_open(). */
 static int open_listener(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_hub_directory directory = { 0 };
@@ -244,22 +244,22 @@ static void clear(int sock, int untouched)
         (void)setsockopt(sock, SOL_SOCKET, SO_BUSY_POLL, &us, sizeof us);
 }
 
-static uint32_t choose_share(const struct uro_broker *broker, uint32_t wanted)
+static uint32_t choose_prefix(const struct uro_broker *broker, uint32_t wanted)
 {
     if (wanted != 0)
         return wanted <= URO_BROKER_MEMBERS && broker->members[wanted].fd < 0 ? wanted : 0;
-    for (uint32_t share = 1; share <= URO_BROKER_MEMBERS; share++)
-        if (broker->members[share].fd < 0)
-            return share;
+    for (uint32_t prefix = 1; prefix <= URO_BROKER_MEMBERS; prefix++)
+        if (broker->members[prefix].fd < 0)
+            return prefix;
     return 0;
 }
 
-static bool send_reply(int fd, enum uro_hub_kind kind, uint32_t share, int sock)
+static bool send_reply(int fd, enum uro_hub_kind kind, uint32_t prefix, int sock)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof sock)] = { 0 };
     struct uro_hub_header header = { .version = URO_HUB_VERSION,
                                      .kind = (uint32_t)kind,
-                                     .share = share };
+                                     .prefix = prefix };
     struct iovec octets = { &header, sizeof header };
     struct msghdr message = { .msg_iov = &octets, .msg_iovlen = 1 };
 
@@ -305,7 +305,7 @@ static void send_away(struct uro_broker *broker)
     broker->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Accepts a process that asks for a share. Waits for its request for a second at most. */
+/* Accepts a process that requests a prefix. Waits for its request for a second at most. */
 static void welcome(struct uro_broker *broker)
 {
     int fd = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC);
@@ -319,63 +319,64 @@ static void welcome(struct uro_broker *broker)
         (void)close(fd);
         return;
     }
-    uint32_t share = choose_share(broker, hello.share);
-    if (share != 0)
-        clear(broker->socks[share], broker->socks[0]);
-    if (!send_reply(fd, share != 0 ? URO_HUB_WELCOME : URO_HUB_FULL, share, broker->socks[share]) ||
-        share == 0) {
+    uint32_t prefix = choose_prefix(broker, hello.prefix);
+    if (prefix != 0)
+        clear(broker->socks[prefix], broker->socks[0]);
+    if (!send_reply(fd, prefix != 0 ? URO_HUB_WELCOME : URO_HUB_FULL, prefix,
+                    broker->socks[prefix]) ||
+        prefix == 0) {
         (void)close(fd);
         return;
     }
-    broker->members[share].fd = fd;
+    broker->members[prefix].fd = fd;
     broker->member_count++;
 }
 
 /* Removes a process that has gone. */
-static void dismiss(struct uro_broker *broker, uint32_t share)
+static void dismiss(struct uro_broker *broker, uint32_t prefix)
 {
-    struct uro_broker_member *member = &broker->members[share];
+    struct uro_broker_member *member = &broker->members[prefix];
 
     (void)close(member->fd);
     free(member->services);
     *member = (struct uro_broker_member){ .fd = -1 };
     broker->member_count--;
-    uro_broker_disconnect_begin(broker, share);
+    uro_broker_disconnect_begin(broker, prefix);
 }
 
 /* ---- which member a datagram is for --------------------------------------- */
 
 #define MAD_AT (URO_BTH_LEN + URO_DETH_LEN)
 
-static bool is_member(const struct uro_broker *broker, uint32_t share)
+static bool is_member(const struct uro_broker *broker, uint32_t prefix)
 {
-    return share > 0 && share < URO_QPN_PREFIXES && broker->members[share].fd >= 0;
+    return prefix > 0 && prefix < URO_QPN_PREFIXES && broker->members[prefix].fd >= 0;
 }
 
 /* Returns the first member. It answers datagrams that name no process. */
 static uint32_t anybody(const struct uro_broker *broker)
 {
-    for (uint32_t share = 1; share < URO_QPN_PREFIXES; share++)
-        if (is_member(broker, share))
-            return share;
+    for (uint32_t prefix = 1; prefix < URO_QPN_PREFIXES; prefix++)
+        if (is_member(broker, prefix))
+            return prefix;
     return 0;
 }
 
 static uint32_t who_listens(const struct uro_broker *broker, uint64_t service)
 {
-    for (uint32_t share = 1; share < URO_QPN_PREFIXES; share++)
-        for (uint32_t i = 0; is_member(broker, share) && i < broker->members[share].service_count;
+    for (uint32_t prefix = 1; prefix < URO_QPN_PREFIXES; prefix++)
+        for (uint32_t i = 0; is_member(broker, prefix) && i < broker->members[prefix].service_count;
              i++)
-            if (broker->members[share].services[i].id == service)
-                return share;
+            if (broker->members[prefix].services[i].id == service)
+                return prefix;
     return anybody(broker);
 }
 
 static uint32_t who_has(const struct uro_broker *broker, uint64_t id)
 {
-    uint32_t share = (uint32_t)(id >> (32 - URO_QPN_PREFIX_BITS));
+    uint32_t prefix = (uint32_t)(id >> (32 - URO_QPN_PREFIX_BITS));
 
-    return is_member(broker, share) ? share : anybody(broker);
+    return is_member(broker, prefix) ? prefix : anybody(broker);
 }
 
 uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, uint32_t length,
@@ -384,9 +385,9 @@ uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, u
     msg->kind = URO_CM_KIND_COUNT;
     if (length < URO_BTH_LEN)
         return 0;
-    uint32_t share = uro_hub_prefix_of(bth);
-    if (share != 0)
-        return is_member(broker, share) ? share : 0;
+    uint32_t prefix = uro_hub_prefix_of(bth);
+    if (prefix != 0)
+        return is_member(broker, prefix) ? prefix : 0;
     if (uro_get_be24(bth + URO_HUB_AT_QPN) != URO_CM_MAD_QPN || length < MAD_AT + URO_MAD_LEN)
         return 0;
     if (uro_cm_decode(bth + MAD_AT, msg) != URO_CM_OK) {
@@ -446,31 +447,31 @@ static void pass_report(struct uro_broker *broker, uint32_t source,
 
     if (!may_pass(broker))
         return;
-    for (uint32_t share = 1; share <= URO_BROKER_MEMBERS; share++)
-        if (share != source && broker->members[share].fd >= 0)
-            (void)sendmsg(broker->members[share].fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    for (uint32_t prefix = 1; prefix <= URO_BROKER_MEMBERS; prefix++)
+        if (prefix != source && broker->members[prefix].fd >= 0)
+            (void)sendmsg(broker->members[prefix].fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void take_reports(struct uro_broker *broker, uint32_t share)
+static void take_reports(struct uro_broker *broker, uint32_t prefix)
 {
     struct uro_sock_report report;
     int error;
     socklen_t length = sizeof error;
 
     for (uint32_t i = 0; i < AT_ONCE; i++) {
-        if (!uro_sock_take_report(broker->socks[share], &report)) {
+        if (!uro_sock_take_report(broker->socks[prefix], &report)) {
             /* A report that found no room leaves only the socket's error, which would wake us
              * forever. */
-            (void)getsockopt(broker->socks[share], SOL_SOCKET, SO_ERROR, &error, &length);
+            (void)getsockopt(broker->socks[prefix], SOL_SOCKET, SO_ERROR, &error, &length);
             return;
         }
         const struct uro_hub_report body = uro_hub_report_of(&report);
         if (report.network)
-            pass_report(broker, share, &report.to, &body);
+            pass_report(broker, prefix, &report.to, &body);
     }
 }
 
-static void pass_members_report(struct uro_broker *broker, uint32_t share,
+static void pass_members_report(struct uro_broker *broker, uint32_t prefix,
                                 const union uro_sock_address *to, const uint8_t *octets,
                                 uint32_t length)
 {
@@ -479,7 +480,7 @@ static void pass_members_report(struct uro_broker *broker, uint32_t share,
     if (length != sizeof report)
         return;
     memcpy(&report, octets, sizeof report);
-    pass_report(broker, share, to, &report);
+    pass_report(broker, prefix, to, &report);
 }
 
 /* ---- datagrams ---------------------------------------------------------- */
@@ -489,19 +490,19 @@ static uint8_t record[URO_HUB_RECORD];
 static void pass(const struct uro_broker *broker, struct uro_hub_header *header, uint32_t length)
 {
     struct uro_cm_msg msg;
-    uint32_t share = uro_broker_route(broker, record, length, &msg);
+    uint32_t prefix = uro_broker_route(broker, record, length, &msg);
     struct iovec parts[2] = { { header, sizeof *header }, { record, length } };
     const struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 
     header->version = URO_HUB_VERSION;
     header->kind = URO_HUB_DATAGRAM;
-    header->share = share;
+    header->prefix = prefix;
     if (msg.kind != URO_CM_KIND_COUNT) {
         const struct uro_gid peer = uro_sock_gid_of(&header->from);
-        uro_broker_disconnect_note(broker->disconnect, share, &peer, &msg);
+        uro_broker_disconnect_note(broker->disconnect, prefix, &peer, &msg);
     }
-    if (share != 0) /* a slow member loses the datagram */
-        (void)sendmsg(broker->members[share].fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (prefix != 0) /* a slow member loses the datagram */
+        (void)sendmsg(broker->members[prefix].fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static void from_network(const struct uro_broker *broker)
@@ -528,26 +529,26 @@ static void learn_services(struct uro_broker_member *member, uint32_t octets)
     member->service_count = count;
 }
 
-static void from_member(struct uro_broker *broker, uint32_t share)
+static void from_member(struct uro_broker *broker, uint32_t prefix)
 {
     struct uro_hub_header header;
     struct iovec parts[2] = { { &header, sizeof header }, { record, sizeof record } };
     struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
-    ssize_t received = recvmsg(broker->members[share].fd, &message, MSG_DONTWAIT);
+    ssize_t received = recvmsg(broker->members[prefix].fd, &message, MSG_DONTWAIT);
 
     if (received < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (received < (ssize_t)sizeof header || header.version != URO_HUB_VERSION) {
-        dismiss(broker, share);
+        dismiss(broker, prefix);
         return;
     }
     uint32_t octets = (uint32_t)received - (uint32_t)sizeof header;
     if (header.kind == URO_HUB_SERVICES)
-        learn_services(&broker->members[share], octets);
+        learn_services(&broker->members[prefix], octets);
     else if (header.kind == URO_HUB_DATAGRAM)
         pass(broker, &header, octets);
     else if (header.kind == URO_HUB_REPORT)
-        pass_members_report(broker, share, &header.from, record, octets);
+        pass_members_report(broker, prefix, &header.from, record, octets);
 }
 
 /* ---- the loop --------------------------------------------------------------- */
@@ -558,9 +559,9 @@ int uro_broker_open(struct uro_broker *broker, const struct uro_gid *address,
     *broker = (struct uro_broker){
         .address = *address, .clock_s = clock_s, .lock = -1, .listener = -1, .spare = -1
     };
-    for (uint32_t share = 0; share < URO_QPN_PREFIXES; share++) {
-        broker->socks[share] = -1;
-        broker->members[share].fd = -1;
+    for (uint32_t prefix = 0; prefix < URO_QPN_PREFIXES; prefix++) {
+        broker->socks[prefix] = -1;
+        broker->members[prefix].fd = -1;
     }
     broker->disconnect = uro_broker_disconnect_open();
     if (broker->disconnect == NULL) {
@@ -572,21 +573,21 @@ int uro_broker_open(struct uro_broker *broker, const struct uro_gid *address,
 }
 
 /* Returns what to wait for: records of the member, or reports at a socket that no process has. */
-static struct pollfd look_at(const struct uro_broker *broker, uint32_t share)
+static struct pollfd look_at(const struct uro_broker *broker, uint32_t prefix)
 {
-    if (broker->members[share].fd >= 0)
-        return (struct pollfd){ .fd = broker->members[share].fd, .events = POLLIN };
-    return (struct pollfd){ .fd = broker->socks[share], .events = share == 0 ? POLLIN : 0 };
+    if (broker->members[prefix].fd >= 0)
+        return (struct pollfd){ .fd = broker->members[prefix].fd, .events = POLLIN };
+    return (struct pollfd){ .fd = broker->socks[prefix], .events = prefix == 0 ? POLLIN : 0 };
 }
 
-static void serve_share(struct uro_broker *broker, uint32_t share, short ready)
+static void serve_member(struct uro_broker *broker, uint32_t prefix, short ready)
 {
-    if (broker->members[share].fd >= 0) {
-        from_member(broker, share);
+    if (broker->members[prefix].fd >= 0) {
+        from_member(broker, prefix);
         return;
     }
     if ((ready & POLLERR) != 0)
-        take_reports(broker, share);
+        take_reports(broker, prefix);
     if ((ready & POLLIN) != 0)
         from_network(broker);
 }
@@ -597,8 +598,8 @@ void uro_broker_serve(struct uro_broker *broker, int idle_ms)
     struct pollfd ready[LISTENER + 1];
 
     for (;;) {
-        for (uint32_t share = 0; share <= URO_BROKER_MEMBERS; share++)
-            ready[share] = look_at(broker, share);
+        for (uint32_t prefix = 0; prefix <= URO_BROKER_MEMBERS; prefix++)
+            ready[prefix] = look_at(broker, prefix);
         ready[LISTENER] = (struct pollfd){ .fd = broker->listener, .events = POLLIN };
         int wait_ms = uro_broker_disconnect_wait_ms(broker);
         const bool idle = wait_ms < 0 && broker->member_count == 0;
@@ -608,11 +609,11 @@ void uro_broker_serve(struct uro_broker *broker, int idle_ms)
         uro_broker_disconnect_repeat(broker);
         if (found <= 0)
             continue;
-        for (uint32_t share = 1; share <= URO_BROKER_MEMBERS; share++)
-            if (ready[share].revents != 0)
-                serve_share(broker, share, ready[share].revents);
+        for (uint32_t prefix = 1; prefix <= URO_BROKER_MEMBERS; prefix++)
+            if (ready[prefix].revents != 0)
+                serve_member(broker, prefix, ready[prefix].revents);
         if (ready[0].revents != 0)
-            serve_share(broker, 0, ready[0].revents);
+            serve_member(broker, 0, ready[0].revents);
         if (ready[LISTENER].revents != 0)
             welcome(broker);
     }

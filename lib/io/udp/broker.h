@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* broker.h - the broker of an address that several processes share; hub.h has the protocol.
  *
- * The broker makes a socket for each share, gives the sockets to the processes, and keeps a copy of
- * each: when a process dies, the sockets keep their order in the kernel, and the filter stays
- * right. The broker itself receives only packets to queue pair 1, and what the network reports at
- * sockets that no process has.
+ * The broker makes a socket for each QPN prefix, gives the sockets to the processes, and keeps a
+ * copy of each: when a process dies, the sockets keep their order in the kernel, and the filter
+ * stays right. The broker itself receives only packets to queue pair 1, and what the network
+ * reports at sockets that no process has.
  *
  *   broker.c             the listener, the sockets, and the processes that have them; which process
  *                        gets a datagram or a report
@@ -17,9 +17,9 @@
 
 #define URO_BROKER_MEMBERS (URO_QPN_PREFIXES - 2)
 
-/* A process, by its share. */
+/* A process, by its QPN prefix. */
 struct uro_broker_member {
-    int fd; /* its connection to the broker; -1: no process has the share */
+    int fd; /* its connection to the broker; -1: no process has the prefix */
     struct uro_listened *services;
     uint32_t service_count;
 };
@@ -32,7 +32,7 @@ struct uro_broker {
     char users_path[URO_HUB_DIRECTORY_PATH_MAX]; /* path of the lock that each `uroce run` shares */
     int listener;
     int spare; /* a descriptor to close when no other is left for a new process; -1: none */
-    int socks[URO_QPN_PREFIXES]; /* by share; [0] is the broker's; the last is -1 */
+    int socks[URO_QPN_PREFIXES]; /* by prefix; [0] is the broker's; the last is -1 */
     struct uro_broker_member members[URO_QPN_PREFIXES];
     uint32_t member_count;
     struct uro_broker_disconnect *disconnect; /* the connections of members */
@@ -55,7 +55,7 @@ void uro_broker_serve(struct uro_broker *broker, int idle_ms);
 
 /* broker.c */
 
-/* Returns the share that the datagram at @bth is for, or 0. The member that gets the datagram
+/* Returns the prefix that the datagram at @bth is for, or 0. The member that gets the datagram
  * checks all of it; the broker relies on no field. Writes the message of connection management to
  * @msg. Its kind is URO_CM_KIND_COUNT when the datagram has none. */
 uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, uint32_t length,
@@ -67,11 +67,11 @@ uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, u
 struct uro_broker_disconnect *uro_broker_disconnect_open(void);
 void uro_broker_disconnect_close(struct uro_broker_disconnect *disconnect);
 /* Records the connection or request in a message of @peer that the broker passes on to member
- * @share. 0: no member gets the message. */
-void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32_t share,
+ * @prefix. 0: no member gets the message. */
+void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32_t prefix,
                                 const struct uro_gid *peer, const struct uro_cm_msg *msg);
-/* Disconnects the peers of member @share, which is dead. */
-void uro_broker_disconnect_begin(const struct uro_broker *broker, uint32_t share);
+/* Disconnects the peers of member @prefix, which is dead. */
+void uro_broker_disconnect_begin(const struct uro_broker *broker, uint32_t prefix);
 /* Sends DREQ again, when it is due, to the peers that have not answered. */
 void uro_broker_disconnect_repeat(const struct uro_broker *broker);
 /* Returns the time until the next DREQ is due, in ms; -1: never. */

@@ -62,8 +62,8 @@ struct uro_broker_disconnect *uro_broker_disconnect_open(void)
     disconnect->table.buckets = disconnect->buckets;
     disconnect->table.mask = BUCKETS - 1;
     uro_list_init(&disconnect->over);
-    for (uint32_t share = 0; share < URO_QPN_PREFIXES; share++)
-        uro_list_init(&disconnect->of[share]);
+    for (uint32_t prefix = 0; prefix < URO_QPN_PREFIXES; prefix++)
+        uro_list_init(&disconnect->of[prefix]);
     return disconnect;
 }
 
@@ -84,8 +84,8 @@ void uro_broker_disconnect_close(struct uro_broker_disconnect *disconnect)
 {
     if (disconnect == NULL)
         return;
-    for (uint32_t share = 0; share < URO_QPN_PREFIXES; share++)
-        forget_all(disconnect, &disconnect->of[share]);
+    for (uint32_t prefix = 0; prefix < URO_QPN_PREFIXES; prefix++)
+        forget_all(disconnect, &disconnect->of[prefix]);
     forget_all(disconnect, &disconnect->over);
     free(disconnect);
 }
@@ -100,7 +100,7 @@ static struct request *request_of(struct uro_broker_disconnect *disconnect,
     return &disconnect->requests[(hash ^ hash >> 32) % REQUESTS];
 }
 
-static void learn(struct uro_broker_disconnect *disconnect, uint32_t share, uint32_t id,
+static void learn(struct uro_broker_disconnect *disconnect, uint32_t prefix, uint32_t id,
                   const struct request *from)
 {
     struct uro_table_node *known = uro_table_find(&disconnect->table, id);
@@ -117,7 +117,7 @@ static void learn(struct uro_broker_disconnect *disconnect, uint32_t share, uint
     connection->peer_id = from->peer_id;
     connection->peer_qpn = from->peer_qpn;
     uro_table_insert(&disconnect->table, &connection->node);
-    uro_list_append(&disconnect->of[share], &connection->link);
+    uro_list_append(&disconnect->of[prefix], &connection->link);
 }
 
 static void end(struct uro_broker_disconnect *disconnect, const struct uro_gid *peer,
@@ -132,14 +132,14 @@ static void end(struct uro_broker_disconnect *disconnect, const struct uro_gid *
         forget(disconnect, connection);
 }
 
-void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32_t share,
+void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32_t prefix,
                                 const struct uro_gid *peer, const struct uro_cm_msg *msg)
 {
     const uint32_t id = (uint32_t)msg->value[URO_CM_REMOTE_ID];
     const uint32_t peer_id = (uint32_t)msg->value[URO_CM_LOCAL_ID];
     const struct request accepted = { *peer, peer_id, (uint32_t)msg->value[URO_CM_LOCAL_QPN] };
     struct request *request = request_of(disconnect, peer, peer_id);
-    const bool is_members = share != 0 && id >> (32 - URO_QPN_PREFIX_BITS) == share;
+    const bool is_members = prefix != 0 && id >> (32 - URO_QPN_PREFIX_BITS) == prefix;
 
     switch (msg->kind) {
     case URO_CM_REQ:
@@ -147,12 +147,12 @@ void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32
         break;
     case URO_CM_REP:
         if (is_members)
-            learn(disconnect, share, id, &accepted);
+            learn(disconnect, prefix, id, &accepted);
         break;
     case URO_CM_RTU:
         if (is_members && request->peer_qpn != 0 && request->peer_id == peer_id &&
             uro_gid_equal(&request->peer, peer)) {
-            learn(disconnect, share, id, request);
+            learn(disconnect, prefix, id, request);
             request->peer_qpn = 0;
         }
         break;
@@ -246,12 +246,12 @@ static void send_dreqs_again(const struct uro_broker *broker)
     disconnect->next = broker->clock_s() + INTERVAL_S;
 }
 
-void uro_broker_disconnect_begin(const struct uro_broker *broker, uint32_t share)
+void uro_broker_disconnect_begin(const struct uro_broker *broker, uint32_t prefix)
 {
     struct uro_broker_disconnect *disconnect = broker->disconnect;
 
-    while (!uro_list_empty(&disconnect->of[share])) {
-        struct uro_link *link = uro_list_pop(&disconnect->of[share]);
+    while (!uro_list_empty(&disconnect->of[prefix])) {
+        struct uro_link *link = uro_list_pop(&disconnect->of[prefix]);
         uro_list_append(&disconnect->over, link);
         send_dreq(broker, URO_CONTAINER_OF(link, struct connection, link));
     }

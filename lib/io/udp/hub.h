@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hub.h - the protocol between the processes that share an address and its broker, `uroce hub`.
  *
- * The broker makes a socket for each share, all on port 4791 of the address (SO_REUSEPORT). A
- * kernel filter chooses the socket of a packet by the upper bits of its destination QPN, the share.
- * The broker gives each process the socket of one share. So packets of most queue pairs do not pass
- * through the broker. Only two kinds do: those to queue pair 1 (share 0), which the broker passes
- * on by service ID or communication ID, and datagrams that the kernel coalesced and gave to the
- * wrong process.
+ * The broker makes a socket for each QPN prefix, all on port 4791 of the address (SO_REUSEPORT).
+ * A kernel filter chooses the socket of a packet by the upper bits of its destination QPN, the
+ * prefix. The broker gives each process the socket of one prefix. So packets of most queue pairs
+ * do not pass through the broker. Only two kinds do: those to queue pair 1 (prefix 0), which the
+ * broker passes on by service ID or communication ID, and datagrams that the kernel coalesced
+ * and gave to the wrong process.
  *
- * The kernel gives a report of the network about an undelivered packet to any of the sockets. The
- * process that reads the report passes it on to the broker, which sends it to all other processes.
- * The broker itself reads the sockets that no process has.
+ * The kernel gives a report of the network about an undelivered packet to any of the sockets.
+ * The process that reads the report passes it on to the broker, which sends it to all other
+ * processes. The broker itself reads the sockets that no process has.
  *
- * Process and broker meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user
- * (below). Each checks that the other runs as the same user. A record is a header and a
- * body.
+ * Process and broker meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user (below).
+ * Each checks that the other runs as the same user. A record is a header and a body.
  */
 #pragma once
 
@@ -37,9 +36,9 @@ static_assert(URO_PORT_SERVICES_MAX * sizeof(struct uro_listened) <= URO_HUB_REC
               "all services of an address are one record");
 
 enum uro_hub_kind {
-    URO_HUB_HELLO,         /* process: requests `share` (0: any) */
-    URO_HUB_WELCOME,       /* broker: grants `share`, with its socket attached */
-    URO_HUB_FULL,          /* broker: no share is free, or the requested share is taken */
+    URO_HUB_HELLO,         /* process: requests `prefix` (0: any) */
+    URO_HUB_WELCOME,       /* broker: grants `prefix`, with its socket attached */
+    URO_HUB_FULL,          /* broker: no prefix is free, or the requested prefix is taken */
     URO_HUB_NO_DESCRIPTOR, /* broker: it has no file descriptor left */
     URO_HUB_SERVICES,      /* process: struct uro_listened[], all services it listens for */
     URO_HUB_DATAGRAM,      /* either way: a datagram from address `from` */
@@ -49,7 +48,7 @@ enum uro_hub_kind {
 struct uro_hub_header {
     uint32_t version;
     uint32_t kind;
-    uint32_t share;
+    uint32_t prefix;
     uint32_t traffic_class;
     union uro_sock_address from;
 };
@@ -73,7 +72,7 @@ static inline struct uro_hub_report uro_hub_report_of(const struct uro_sock_repo
     return out;
 }
 
-/* Returns the share that a packet is for. */
+/* Returns the QPN prefix that a packet is for. */
 static inline uint32_t uro_hub_prefix_of(const uint8_t *bth)
 {
     return bth[URO_HUB_AT_QPN] >> (8 - URO_QPN_PREFIX_BITS);

@@ -15,11 +15,11 @@
 
 #define NAP_MS 5 /* wait before the next try to connect to a busy broker */
 
-static struct uro_hub_header header_of(enum uro_hub_kind kind, uint32_t share)
+static struct uro_hub_header header_of(enum uro_hub_kind kind, uint32_t prefix)
 {
     return (struct uro_hub_header){ .version = URO_HUB_VERSION,
                                     .kind = (uint32_t)kind,
-                                    .share = share };
+                                    .prefix = prefix };
 }
 
 static bool is_ours(int fd)
@@ -175,7 +175,7 @@ enum uro_share_result uro_share_answer(struct uro_share *share, int wait_ms, int
     if (result == 0 && reply.kind == URO_HUB_WELCOME && share->record == NULL)
         share->record = malloc(URO_HUB_RECORD);
     if (result == 0 && reply.kind == URO_HUB_WELCOME && share->record != NULL) {
-        share->number = reply.share;
+        share->number = reply.prefix;
         return URO_SHARE_JOINED;
     }
     /* HELLO stands for an invalid answer */

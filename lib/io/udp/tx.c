@@ -43,7 +43,7 @@ struct way {
     struct uro_gid dest;
     uint8_t traffic_class;
     uint8_t hop_limit;
-    uint8_t share;
+    uint8_t prefix;
     uint32_t head; /* octets before the BTH */
 };
 
@@ -78,7 +78,7 @@ static bool read_way(const struct uro_udp_tx *tx, const struct uro_tx *frame, st
         way->head = URO_ETHER_LEN + URO_IPV6_LEN + URO_UDP_LEN;
     }
     way->by = sock_of(tx, &source);
-    way->share = (uint8_t)uro_hub_prefix_of(frame->head + way->head);
+    way->prefix = (uint8_t)uro_hub_prefix_of(frame->head + way->head);
     return way->by != NULL && way->by->fd >= 0;
 }
 
@@ -95,7 +95,7 @@ static bool joins(const struct uro_udp_tx *tx, const struct way *way, uint32_t l
 
     return tx->by[last] == way->by && way->by->segments && tx->packets[last] < SEGMENTS_MAX &&
            tx->traffic_class[last] == way->traffic_class && tx->hop_limit[last] == way->hop_limit &&
-           tx->share[last] == way->share && length <= tx->segment[last] &&
+           tx->prefix[last] == way->prefix && length <= tx->segment[last] &&
            held == (size_t)tx->segment[last] * tx->packets[last] && held + length <= DATAGRAM_MAX &&
            memcmp(&tx->to[last], &to, uro_sock_address_length(&to)) == 0;
 }
@@ -112,7 +112,7 @@ static void begin(struct uro_udp_tx *tx, const struct way *way, uint8_t *packet,
     tx->segment[i] = length;
     tx->traffic_class[i] = way->traffic_class;
     tx->hop_limit[i] = way->hop_limit;
-    tx->share[i] = way->share;
+    tx->prefix[i] = way->prefix;
     tx->octets[i] = (struct iovec){ packet, 0 };
     tx->messages[i].msg_hdr = (struct msghdr){ .msg_name = &tx->to[i],
                                                .msg_namelen = uro_sock_address_length(&tx->to[i]),

@@ -24,7 +24,8 @@ struct uro_udp_tx {
     uint32_t segment[URO_PORT_BURST]; /* octets of each packet but the last */
     uint8_t traffic_class[URO_PORT_BURST];
     uint8_t hop_limit[URO_PORT_BURST];
-    uint8_t share[URO_PORT_BURST]; /* destination share, if the peer shares its address; hub.h */
+    uint8_t prefix
+        [URO_PORT_BURST]; /* QPN prefix of the destination, if the peer shares its address; hub.h */
     uint32_t first;
     uint32_t count;
     uint64_t dropped;
