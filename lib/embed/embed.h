@@ -107,6 +107,10 @@ void uro_embed_detach_all(struct uroce_qp *qp);
  * when out of memory. */
 void *uro_embed_memory(size_t size);
 
+/* Allocates memory as uro_embed_memory() for an object of core. Tests fill the memory with a
+ * pattern, so that the use of memory that core did not initialise shows. */
+void *uro_embed_core_memory(size_t size);
+
 /* Copies the first @known bytes of a struct that begins with its size. A longer struct must have at
  * most a page, and zeros after @known bytes. A shorter struct must have @least bytes, and the rest
  * of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */

@@ -10,9 +10,11 @@
 
 #include "embed/embed.h"
 
-#define LINE        64u
-#define TIMEOUT_MAX 31u
-#define LATER_MAX   4096u /* a struct of a later version is not longer than this, in bytes */
+#define LINE            64u
+#define TIMEOUT_MAX     31u
+#define CONNECTIONS_MAX 1048576u
+#define PATTERN         0xee
+#define LATER_MAX       4096u /* a struct of a later version is not longer than this, in bytes */
 
 static_assert(UROCE_ADDRESSES_MAX + 1 == URO_ENGINE_ADDRESSES_MAX, "and the link-local one");
 static_assert(UROCE_SEED_SIZE == URO_RNG_SEED_OCTETS, "one seed");
@@ -28,6 +30,18 @@ void *uro_embed_memory(size_t size)
     void *memory = aligned_alloc(LINE, whole);
 
     return memory != NULL ? memset(memory, 0, whole) : NULL;
+}
+
+void *uro_embed_core_memory(size_t size)
+{
+#ifdef URO_MARKS /* defined by tests only */
+    const size_t whole = (size + LINE - 1) / LINE * LINE;
+    void *memory = aligned_alloc(LINE, whole);
+
+    return memory != NULL ? memset(memory, PATTERN, whole) : NULL;
+#else
+    return uro_embed_memory(size);
+#endif
 }
 
 int uro_embed_take(void *to, size_t known, const void *from, size_t least)
@@ -82,7 +96,7 @@ static int translate(const struct uroce_engine_config *from, struct uro_engine_c
     if ((from->mac[0] & 1) != 0 || from->address_count > UROCE_ADDRESSES_MAX ||
         from->vlan > URO_VLAN_MAX || from->window > URO_WINDOW_MAX ||
         from->reorder_buffer > URO_REORDER_MAX || from->qpn_prefix > URO_QPN_PREFIXES - 2 ||
-        from->timeout_min > TIMEOUT_MAX)
+        from->timeout_min > TIMEOUT_MAX || from->connections > CONNECTIONS_MAX)
         return -EINVAL;
     *to = (struct uro_engine_config){ .mtu = from->mtu,
                                       .address_count = from->address_count + 1,
@@ -96,7 +110,7 @@ static int translate(const struct uroce_engine_config *from, struct uro_engine_c
                                       .timeout_least = from->timeout_min,
                                       .link_routes = from->link_routes != 0,
                                       .retry_7_forever = from->retry_7_forever != 0,
-                                      .connections = 1 };
+                                      .connections = from->connections };
     memcpy(to->mac.octets, from->mac, sizeof to->mac.octets);
     memcpy(to->seed, from->seed, sizeof to->seed);
     to->addresses[0] = (struct uro_engine_address){ uro_gid_link_local(&to->mac), 64 };
@@ -110,19 +124,34 @@ static int translate(const struct uroce_engine_config *from, struct uro_engine_c
     return 0;
 }
 
-/* Maps all memory of an engine. The kernel allocates each page at its first use. */
+/* Maps all memory of an engine. The kernel allocates each page at its first use. Tests allocate and
+ * fill the memory: they create many engines, and new pages are expensive. */
 static void *map(size_t size)
 {
+#ifdef URO_MARKS
+    return uro_embed_core_memory(size);
+#else
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     return memory != MAP_FAILED ? memory : NULL;
+#endif
+}
+
+static void unmap(void *memory, size_t size)
+{
+#ifdef URO_MARKS
+    (void)size;
+    free(memory);
+#else
+    (void)munmap(memory, size);
+#endif
 }
 
 static void free_engine(struct uroce_engine *engine)
 {
     if (engine->memory != NULL)
-        (void)munmap(engine->memory, engine->memory_size);
+        unmap(engine->memory, engine->memory_size);
     free(engine);
 }
 

@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* failure.c - the public functions that return the reason of a failure as text. */
+/* failure.c - the public function that returns the reason why a queue pair of a device failed. */
 #include <uroce/uroce.h>
 
-#include "core/cq.h"
 #include "verbs/objects.h"
-
-static const char *const texts[URO_FAIL_REASON_COUNT] = {
-#define X(id, text) text,
-    URO_FAIL_REASONS(X)
-#undef X
-};
-
-const char *uroce_failure_text(uint32_t vendor_err)
-{
-    return vendor_err < URO_FAIL_REASON_COUNT ? texts[vendor_err] : "unknown reason";
-}
 
 const char *uroce_qp_failure(struct ibv_qp *ibv)
 {
@@ -26,5 +14,5 @@ const char *uroce_qp_failure(struct ibv_qp *ibv)
     uro_device_lock(qp->object.device);
     fail_reason = uro_qp_failure(qp->core);
     uro_device_unlock(qp->object.device);
-    return fail_reason != URO_FAIL_NONE ? texts[fail_reason] : NULL;
+    return fail_reason != URO_FAIL_NONE ? uroce_failure_text(fail_reason) : NULL;
 }

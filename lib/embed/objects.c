@@ -57,7 +57,7 @@ int uroce_cq_create(struct uroce_engine *engine, uint32_t capacity, void *user,
     if (engine == NULL || cq == NULL || capacity == 0 || capacity > URO_CQ_CAPACITY_MAX)
         return -EINVAL;
     struct uroce_cq *made = uro_embed_memory(sizeof *made);
-    void *memory = made != NULL ? uro_embed_memory(uro_cq_size(capacity)) : NULL;
+    void *memory = made != NULL ? uro_embed_core_memory(uro_cq_size(capacity)) : NULL;
     if (memory == NULL) {
         free(made);
         return -ENOMEM;
@@ -87,7 +87,7 @@ int uroce_cq_resize(struct uroce_cq *cq, uint32_t capacity)
 {
     if (cq == NULL || capacity == 0 || capacity > URO_CQ_CAPACITY_MAX)
         return -EINVAL;
-    void *ring = uro_embed_memory(uro_cq_ring_size(capacity));
+    void *ring = uro_embed_core_memory(uro_cq_ring_size(capacity));
     if (ring == NULL)
         return -ENOMEM;
     if (!uro_cq_move(cq->core, ring, capacity)) {

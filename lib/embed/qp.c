@@ -107,7 +107,7 @@ static int build(struct uroce_pd *pd, const struct uroce_qp_config *config, stru
     if (shard->qps.count >= uro_qp_most(shard))
         return -ENOMEM;
     struct uroce_qp *qp = uro_embed_memory(sizeof *qp);
-    void *memory = qp != NULL ? uro_embed_memory(size) : NULL;
+    void *memory = qp != NULL ? uro_embed_core_memory(size) : NULL;
     if (memory == NULL) {
         free(qp);
         return -ENOMEM;

@@ -72,7 +72,7 @@ static int build(struct uroce_pd *pd, const struct uroce_srq_config *config, str
 
     if (srq == NULL)
         return -ENOMEM;
-    srq->slots = uro_embed_memory(uro_srq_slots_size(config->capacity, config->sge_max));
+    srq->slots = uro_embed_core_memory(uro_srq_slots_size(config->capacity, config->sge_max));
     if (srq->slots == NULL) {
         free(srq);
         return -ENOMEM;
@@ -126,7 +126,7 @@ int uroce_srq_resize(struct uroce_srq *srq, uint32_t capacity)
 {
     if (srq == NULL || !capacity_is_valid(capacity))
         return -EINVAL;
-    void *slots = uro_embed_memory(uro_srq_slots_size(capacity, srq->core.wq.sge_max));
+    void *slots = uro_embed_core_memory(uro_srq_slots_size(capacity, srq->core.wq.sge_max));
     if (slots == NULL)
         return -ENOMEM;
     const int error = uro_srq_resize(&srq->core, capacity, slots);

@@ -10,43 +10,41 @@
  */
 #pragma once
 
+#include <string.h>
+
+#include <uroce/objects.h>
+#include <uroce/uroce.h>
+
 #include "base/mark.h"
 #include "base/time.h"
-#include "core/datagram.h"
-#include "core/key.h"
-#include "core/path.h"
-#include "core/qp.h"
-#include "core/rq.h"
-#include "engine/engine.h"
 #include "support/check.h"
 
-#define SCENE_QPN_PEER 0x000abcu
-#define SCENE_MEMORY   (256u * 1024)
-#define SCENE_QKEY     0x11111111u
-#define SCENE_QPS_MAX  4u
-#define SCENE_XRCD     5u
+#define SCENE_QPN_PEER  0x000abcu
+#define SCENE_MEMORY    (256u * 1024)
+#define SCENE_QKEY      0x11111111u
+#define SCENE_QPS_MAX   4u
+#define SCENE_BURST_MAX 64u
 
 struct scene {
-    void *engine_memory;
-    struct uro_engine *engine;
+    struct uroce_engine *engine;
     uro_time now;
     uro_time zero; /* engine time that the test calls 0 */
-    struct uro_cq *send_cq;
-    struct uro_cq *recv_cq;
-    struct uro_qp *qp; /* queue pair that the functions below use */
+    struct uroce_pd *pd;
+    struct uroce_cq *send_cq;
+    struct uroce_cq *recv_cq;
+    struct uroce_qp *qp; /* queue pair that the functions below use */
     struct {
-        void *memory;
-        struct uro_qp *qp; /* NULL: destroyed */
+        struct uroce_qp *qp; /* NULL: destroyed */
+        enum uroce_qp_type type;
     } qps[SCENE_QPS_MAX];
     uint32_t qp_count;
-    struct uro_srq srq; /* with options.srq */
-    void *srq_slots;
-    struct uro_ah ah; /* UD: address handle for 10.0.0.2 */
-    bool has_ah;
-    uint8_t *local;  /* for sends, receives and READ sinks */
-    uint8_t *remote; /* what the peer reads and writes */
-    struct uro_key local_key;
-    struct uro_key remote_key;
+    struct uroce_srq *srq;   /* with options.srq; NULL: destroyed */
+    struct uroce_xrcd *xrcd; /* XRC_TGT: its domain */
+    struct uroce_ah *ah;     /* UD: address handle for 10.0.0.2 */
+    uint8_t *local;          /* for sends, receives and READ sinks */
+    uint8_t *remote;         /* what the peer reads and writes */
+    struct uroce_mr *local_mr;
+    struct uroce_mr *remote_mr;
     uint32_t recv_used; /* octets of local, from its middle, given to receives */
     uint32_t mtu;
     uint16_t vlan; /* 0: none. Frames come and must be sent with its tag, which no packet shows */
@@ -54,11 +52,11 @@ struct scene {
 };
 
 struct scene_options {
-    enum uro_qp_type type; /* RC */
-    uint32_t mtu;          /* 1024 */
-    uint32_t link_mtu;     /* 4500 when left 0 */
-    uint16_t vlan;         /* none when left 0 */
-    uint8_t sl;            /* of the path */
+    enum uroce_qp_type type; /* RC */
+    uint32_t mtu;            /* 1024 */
+    uint32_t link_mtu;       /* 4500 when left 0 */
+    uint16_t vlan;           /* none when left 0 */
+    uint8_t sl;              /* of the path */
     uint32_t rq_psn;
     uint32_t sq_psn;
     uint8_t timeout;       /* 14: 67 ms */
@@ -75,8 +73,8 @@ struct scene_options {
     uint32_t qkey;           /* SCENE_QKEY */
     bool block_self_multicast;
     bool retry_7_forever;
-    uint8_t timeout_least;     /* none when left 0 */
-    enum uro_qp_state stop_at; /* RTS */
+    uint8_t timeout_least;       /* none when left 0 */
+    enum uroce_qp_state stop_at; /* RTS */
 };
 struct scene *scene_open(const struct scene_options *options);
 #define scene_rc(...)                                                                              \
@@ -90,16 +88,16 @@ struct scene *scene_open(const struct scene_options *options);
                                               .access = 0xe,                                       \
                                               .cq_capacity = 256,                                  \
                                               .qkey = SCENE_QKEY,                                  \
-                                              .stop_at = URO_QPS_RTS,                              \
+                                              .stop_at = UROCE_RTS,                                \
                                               __VA_ARGS__ })
-#define scene_uc(...) scene_rc(.type = URO_QPT_UC, __VA_ARGS__)
-#define scene_ud(...) scene_rc(.type = URO_QPT_UD, __VA_ARGS__)
-/* Opens the target side of XRC: 16 receives in an SRQ of domain SCENE_XRCD. */
-#define scene_xrc_tgt(...) scene_rc(.type = URO_QPT_XRC_TGT, .srq = 16, __VA_ARGS__)
-#define scene_xrc_ini(...) scene_rc(.type = URO_QPT_XRC_INI, __VA_ARGS__)
+#define scene_uc(...) scene_rc(.type = UROCE_UC, __VA_ARGS__)
+#define scene_ud(...) scene_rc(.type = UROCE_UD, __VA_ARGS__)
+/* Opens the target side of XRC: 16 receives in an SRQ of domain scene->xrcd. */
+#define scene_xrc_tgt(...) scene_rc(.type = UROCE_XRC_TGT, .srq = 16, __VA_ARGS__)
+#define scene_xrc_ini(...) scene_rc(.type = UROCE_XRC_INI, __VA_ARGS__)
 
 /* Adds a queue pair with the same CQs and SRQ. Does not change scene->qp. */
-struct uro_qp *scene_add_qp(struct scene *scene, const struct scene_options *options);
+struct uroce_qp *scene_add_qp(struct scene *scene, const struct scene_options *options);
 #define scene_add(scene, ...)                                                                      \
     scene_add_qp(scene, &(const struct scene_options){ .mtu = 1024,                                \
                                                        .timeout = 14,                              \
@@ -110,7 +108,7 @@ struct uro_qp *scene_add_qp(struct scene *scene, const struct scene_options *opt
                                                        .dest_depth = 4,                            \
                                                        .access = 0xe,                              \
                                                        .qkey = SCENE_QKEY,                         \
-                                                       .stop_at = URO_QPS_RTS,                     \
+                                                       .stop_at = UROCE_RTS,                       \
                                                        __VA_ARGS__ })
 
 /* A packet as a test writes it. */
@@ -153,7 +151,7 @@ struct scene_packet {
 /* A send request as a test writes it. */
 struct scene_send {
     uint64_t id;
-    enum uro_wr_opcode op;
+    enum uroce_opcode op;
     uint32_t flags; /* SIGNALED is added unless `quiet` */
     bool quiet;
     const char *text;
@@ -165,13 +163,13 @@ struct scene_send {
     uint64_t compare_add, swap;
     uint8_t placement; /* FLUSH, of `length` octets */
     uint8_t selectivity;
-    uint32_t lkey; /* left 0: key of scene->local */
-    uint32_t srqn; /* XRC */
-    uint32_t ah;   /* UD; left 0: scene->ah */
-    uint32_t qpn;  /* UD; left 0: SCENE_QPN_PEER */
-    uint32_t qkey; /* UD; left 0: SCENE_QKEY */
+    uint32_t lkey;       /* left 0: key of scene->local */
+    uint32_t srqn;       /* XRC */
+    struct uroce_ah *ah; /* UD; left NULL: scene->ah */
+    uint32_t qpn;        /* UD; left 0: SCENE_QPN_PEER */
+    uint32_t qkey;       /* UD; left 0: SCENE_QKEY */
 };
-#define SEND(...) (&(const struct scene_send){ .op = URO_WR_SEND, __VA_ARGS__ })
+#define SEND(...) (&(const struct scene_send){ .op = UROCE_SEND, __VA_ARGS__ })
 
 /* Returns the byte of the test pattern at a position. */
 static inline uint8_t scene_octet(uint32_t position)
@@ -183,6 +181,8 @@ void scene_assert_filled(const uint8_t *at, uint32_t fill, uint32_t length);
 
 /* Posts a receive, to the SRQ if the scene has an SRQ. */
 void scene_post_recv(struct scene *scene, uint64_t id, uint32_t length);
+/* Posts a receive of @length bytes with the key @lkey. */
+void scene_post_recv_key(struct scene *scene, uint64_t id, uint32_t length, uint32_t lkey);
 /* The memory of the receive that was posted as number @number (0 first) with @length each. */
 const uint8_t *scene_recv_memory(const struct scene *scene, uint32_t offset);
 void scene_post_send(struct scene *scene, const struct scene_send *send);
@@ -191,27 +191,38 @@ void scene_rx(struct scene *scene, uro_time at, const struct scene_packet *packe
 void scene_expect_tx(struct scene *scene, uro_time at, const struct scene_packet *packet);
 /* Writes the next frame, at most 9000 bytes. Returns its length, or 0 when there is no frame. */
 uint32_t scene_output(struct scene *scene, uro_time at, uint8_t *octets);
+/* Takes at most @room frames in one call at the present time, 64 at most. Returns their number. */
+uint32_t scene_burst(struct scene *scene, uint32_t room);
+/* Return frame @index of the last scene_burst(), with its VLAN tag, and its length. */
+const uint8_t *scene_burst_frame(uint32_t index);
+uint32_t scene_burst_length(uint32_t index);
 void scene_expect_silence(struct scene *scene, uro_time at);
-void scene_expect_sent(struct scene *scene, uint64_t id, enum uro_wc_status status);
-void scene_expect_recv(struct scene *scene, uint64_t id, enum uro_wc_status status,
-                       uint32_t length);
+void scene_expect_sent(struct scene *scene, uint64_t id, enum uroce_status status);
+void scene_expect_recv(struct scene *scene, uint64_t id, enum uroce_status status, uint32_t length);
 /* Checks that neither CQ has a completion. */
 void scene_expect_no_completion(const struct scene *scene);
 /* Returns the last completion that a check took. */
-const struct uro_cqe *scene_last(void);
+const struct uroce_completion *scene_last(void);
+/* Checks that uroce_failure_text() of @reason is @text. */
+void scene_expect_reason(uint32_t reason, const char *text);
+/* Register scene->local or scene->remote again, with other access flags and another key. */
+void scene_register_local(struct scene *scene, unsigned access);
+void scene_register(struct scene *scene, unsigned access);
+/* Takes the next frame without looking at it. Fails when there is none. */
+void scene_skip(struct scene *scene);
 void scene_expect_mark(struct scene *scene, const char *rule);
-void scene_expect_state(struct scene *scene, enum uro_qp_state state);
-void scene_expect_event(struct scene *scene, enum uro_event_kind kind);
-uint64_t scene_counter(const struct scene *scene, enum uro_counter counter);
+void scene_expect_state(struct scene *scene, enum uroce_qp_state state);
+void scene_expect_event(struct scene *scene, enum uroce_event_kind kind);
+uint64_t scene_counter(const struct scene *scene, const char *counter);
 /* Modifies the queue pair to @to without attributes. Fails the test if that fails. */
-void scene_to_state(struct scene *scene, enum uro_qp_state to);
-/* Makes an address handle in domain 1 for @dest, whose MAC address is not resolved yet. */
-void scene_make_ah(struct scene *scene, struct uro_ah *ah, const char *dest);
+void scene_to_state(struct scene *scene, enum uroce_qp_state to);
+/* Makes an address handle for @dest, whose MAC address is not resolved yet. */
+struct uroce_ah *scene_make_ah(struct scene *scene, const char *dest);
 /* Answers the neighbour request of the engine for @who. */
 void scene_meet(struct scene *scene, const char *who);
 /* Attaches scene->qp to a group and consumes the membership reports to routers. */
-void scene_attach(struct scene *scene, struct uro_mcast *member, const char *group);
-void scene_detach(struct scene *scene, struct uro_mcast *member);
+void scene_attach(struct scene *scene, const char *group);
+void scene_detach(struct scene *scene, const char *group);
 /* Connects a queue pair again that went to RESET. */
 void scene_connect(struct scene *scene, const struct scene_options *options);
 /* Destroys scene->qp now; otherwise scene_close() destroys it. */

@@ -15,110 +15,122 @@ static void *allocate(size_t size)
     return memory;
 }
 
-static struct uro_cq *make_cq(uint32_t capacity)
+static struct uroce_cq *make_cq(struct scene *scene, uint32_t capacity)
 {
-    return uro_cq_init(allocate(uro_cq_size(capacity)), capacity, NULL);
+    struct uroce_cq *cq;
+
+    assert_int_equal(uroce_cq_create(scene->engine, capacity, NULL, &cq), 0);
+    return cq;
 }
 
 static void open_engine(struct scene *scene, const struct scene_options *options)
 {
-    struct uro_engine_config config = { .mac = scene_mac,
-                                        .mtu = options->link_mtu != 0 ? options->link_mtu : 4500,
-                                        .vlan = options->vlan,
-                                        .address_count = 2,
-                                        .window = options->window,
-                                        .reorder_buffer = options->reorder_buffer,
-                                        .retry_7_forever = options->retry_7_forever,
-                                        .timeout_least = options->timeout_least,
-                                        .table_bits = 4,
-                                        .seed = { 1 } };
-    config.addresses[0] = (struct uro_engine_address){ uro_gid_link_local(&scene_mac), 64 };
-    config.addresses[1].prefix = 24;
-    assert_true(uro_gid_parse("10.0.0.1", &config.addresses[1].gid));
+    struct uroce_engine_config config = { .size = sizeof config,
+                                          .mtu = options->link_mtu != 0 ? options->link_mtu : 4500,
+                                          .vlan = options->vlan,
+                                          .address_count = 1,
+                                          .connections = 16,
+                                          .window = options->window,
+                                          .reorder_buffer = options->reorder_buffer,
+                                          .retry_7_forever = options->retry_7_forever,
+                                          .timeout_min = options->timeout_least,
+                                          .seed = { 1 } };
 
-    scene->engine_memory = allocate(uro_engine_size(&config));
-    assert_int_equal(uro_engine_init(scene->engine_memory, &config, scene->now, &scene->engine), 0);
+    memcpy(config.mac, scene_mac.octets, sizeof config.mac);
+    config.addresses[0].prefix = 24;
+    assert_int_equal(uroce_gid_parse("10.0.0.1", config.addresses[0].gid), 0);
+    assert_int_equal(uroce_engine_create(&config, scene->now, &scene->engine), 0);
+    assert_int_equal(uroce_pd_create(scene->engine, &scene->pd), 0);
 }
 
 static void open_memory(struct scene *scene)
 {
-    struct uro_shard *shard = uro_engine_shard(scene->engine);
-
     scene->local = allocate(SCENE_MEMORY);
     scene->remote = allocate(SCENE_MEMORY);
-    scene->local_key = (struct uro_key){ .pd = 1,
-                                         .access = URO_ACCESS_LOCAL_WRITE,
-                                         .base = (uintptr_t)scene->local,
-                                         .length = SCENE_MEMORY,
-                                         .memory = scene->local };
-    scene->remote_key = (struct uro_key){ .pd = 1,
-                                          .access = 0xf,
-                                          .base = (uintptr_t)scene->remote,
-                                          .length = SCENE_MEMORY,
-                                          .memory = scene->remote };
-    uro_key_register(shard, &scene->local_key);
-    uro_key_register(shard, &scene->remote_key);
+    assert_int_equal(uroce_mr_create(scene->pd, scene->local, SCENE_MEMORY,
+                                     UROCE_ACCESS_LOCAL_WRITE, &scene->local_mr),
+                     0);
+    assert_int_equal(uroce_mr_create(scene->pd, scene->remote, SCENE_MEMORY,
+                                     0xf | UROCE_ACCESS_MW_BIND, &scene->remote_mr),
+                     0);
+}
+
+void scene_register_local(struct scene *scene, unsigned access)
+{
+    assert_int_equal(uroce_mr_destroy(scene->local_mr), 0);
+    assert_int_equal(
+        uroce_mr_create(scene->pd, scene->local, SCENE_MEMORY, access, &scene->local_mr), 0);
+}
+
+void scene_register(struct scene *scene, unsigned access)
+{
+    assert_int_equal(uroce_mr_destroy(scene->remote_mr), 0);
+    assert_int_equal(
+        uroce_mr_create(scene->pd, scene->remote, SCENE_MEMORY, access, &scene->remote_mr), 0);
 }
 
 /* Returns the attribute mask of a transition to @to, without attributes that no scene sets. */
-static unsigned mask_of(enum uro_qp_type type, enum uro_qp_state to)
+static unsigned mask_of(enum uroce_qp_type type, enum uroce_qp_state to)
 {
-    const unsigned path = URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN;
-    const unsigned serve = URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR;
-    const unsigned ask = URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_RD_ATOMIC;
-    const bool serves = type == URO_QPT_RC || type == URO_QPT_XRC_TGT;
-    const bool asks = type == URO_QPT_RC || type == URO_QPT_XRC_INI;
+    const unsigned path =
+        UROCE_ATTR_AV | UROCE_ATTR_PATH_MTU | UROCE_ATTR_DEST_QPN | UROCE_ATTR_RQ_PSN;
+    const unsigned serve = UROCE_ATTR_MAX_DEST_RD_ATOMIC | UROCE_ATTR_MIN_RNR_TIMER;
+    const unsigned ask = UROCE_ATTR_RETRY_CNT | UROCE_ATTR_RNR_RETRY | UROCE_ATTR_MAX_RD_ATOMIC;
+    const bool serves = type == UROCE_RC || type == UROCE_XRC_TGT;
+    const bool asks = type == UROCE_RC || type == UROCE_XRC_INI;
 
-    if (to == URO_QPS_INIT)
-        return URO_ATTR_PKEY_INDEX | URO_ATTR_PORT |
-               (type == URO_QPT_UD ? URO_ATTR_QKEY : URO_ATTR_ACCESS);
-    if (to == URO_QPS_RTR)
-        return type == URO_QPT_UD ? 0 : path | (serves ? serve : 0);
-    return URO_ATTR_SQ_PSN | (serves || asks ? URO_ATTR_TIMEOUT : 0) | (asks ? ask : 0);
+    if (to == UROCE_INIT)
+        return UROCE_ATTR_PKEY_INDEX | UROCE_ATTR_PORT |
+               (type == UROCE_UD ? UROCE_ATTR_QKEY : UROCE_ATTR_ACCESS);
+    if (to == UROCE_RTR)
+        return type == UROCE_UD ? 0 : path | (serves ? serve : 0);
+    return UROCE_ATTR_SQ_PSN | (serves || asks ? UROCE_ATTR_TIMEOUT : 0) | (asks ? ask : 0);
 }
 
-static void modify(struct scene *scene, struct uro_qp_attr *attr, enum uro_qp_state to)
+static void modify(struct scene *scene, struct uroce_qp_attr *attr, enum uroce_qp_type type,
+                   enum uroce_qp_state to)
 {
-    unsigned mask = mask_of(uro_qp_type(scene->qp), to) | URO_ATTR_STATE;
-
     attr->state = to;
-    assert_int_equal(uro_engine_qp_modify(scene->engine, scene->qp, attr, mask, scene->now), 0);
+    assert_int_equal(
+        uroce_qp_modify(scene->qp, attr, mask_of(type, to) | UROCE_ATTR_STATE, scene->now), 0);
 }
 
-void scene_to_state(struct scene *scene, enum uro_qp_state to)
+void scene_to_state(struct scene *scene, enum uroce_qp_state to)
 {
-    const struct uro_qp_attr attr = { .state = to, .sqd_notify = true };
-    unsigned mask = to == URO_QPS_SQD ? URO_ATTR_STATE | URO_ATTR_SQD_NOTIFY : URO_ATTR_STATE;
+    const struct uroce_qp_attr attr = { .state = to, .sqd_notify = true };
+    unsigned mask = to == UROCE_SQD ? UROCE_ATTR_STATE | UROCE_ATTR_SQD_NOTIFY : UROCE_ATTR_STATE;
 
-    assert_int_equal(uro_engine_qp_modify(scene->engine, scene->qp, &attr, mask, scene->now), 0);
+    assert_int_equal(uroce_qp_modify(scene->qp, &attr, mask, scene->now), 0);
 }
 
-/* Checks a frame that no queue pair sent: its VLAN tag has priority 0. */
-static void check_control(const struct scene *scene, const struct uro_tx *tx)
+/* Takes the next frame, which no queue pair sent: its VLAN tag has priority 0. Returns false when
+ * there is no frame. */
+static bool take_control(struct scene *scene)
 {
     uint8_t octets[SCENE_FRAME_MAX];
+    struct uroce_buffer buffer = { octets, sizeof octets, 0 };
     struct uro_frame frame;
 
-    assert_false(tx->icrc);
-    uro_tx_write(tx, octets);
-    assert_int_equal(uro_frame_network(octets, uro_tx_length(tx), &frame), URO_FRAME_OK);
+    if (uroce_engine_output(scene->engine, &buffer, 1, scene->now) != 1)
+        return false;
+    assert_int_equal(uro_frame_network(octets, buffer.length, &frame), URO_FRAME_OK);
+    assert_true(frame.ether.type == URO_ETHERTYPE_ARP || frame.ip.protocol != URO_IPPROTO_UDP);
     assert_int_equal(frame.ether.tagged, scene->vlan != 0);
     assert_int_equal(frame.ether.tag, scene->vlan);
+    return true;
 }
 
 void scene_meet(struct scene *scene, const char *who)
 {
-    struct uro_tx tx;
     uint8_t frame[SCENE_FRAME_MAX];
 
-    assert_int_equal(uro_engine_output(scene->engine, &tx, 1, scene->now), 1);
-    check_control(scene, &tx);
+    assert_true(take_control(scene));
     scene_input(scene, scene->now, frame, scene_arp_reply(&scene_mac, &scene_peer_mac, who, frame));
 }
 
 void scene_connect(struct scene *scene, const struct scene_options *options)
 {
-    struct uro_qp_attr attr = {
+    struct uroce_qp_attr attr = {
         .port = 1,
         .qkey = options->qkey,
         .access = options->access,
@@ -130,51 +142,50 @@ void scene_connect(struct scene *scene, const struct scene_options *options)
         .max_rd_atomic = options->depth,
         .min_rnr_timer = options->min_rnr_timer,
         .timeout = options->timeout,
-        .retry_count = options->retry_count,
+        .retry_cnt = options->retry_count,
         .rnr_retry = options->rnr_retry,
         .address = { .sgid_index = 1, .hop_limit = 64, .service_level = options->sl }
     };
-    assert_true(uro_gid_parse("10.0.0.2", &attr.address.dest));
+    assert_int_equal(uroce_gid_parse("10.0.0.2", attr.address.gid), 0);
 
-    if (options->stop_at == URO_QPS_RESET)
+    if (options->stop_at == UROCE_RESET)
         return;
-    modify(scene, &attr, URO_QPS_INIT);
-    if (options->stop_at == URO_QPS_INIT)
+    modify(scene, &attr, options->type, UROCE_INIT);
+    if (options->stop_at == UROCE_INIT)
         return;
-    modify(scene, &attr, URO_QPS_RTR);
-    if (options->type != URO_QPT_UD && scene->qp_count == 1)
+    modify(scene, &attr, options->type, UROCE_RTR);
+    if (options->type != UROCE_UD && scene->qp_count == 1)
         scene_meet(scene, "10.0.0.2");
-    if (options->stop_at == URO_QPS_RTR)
+    if (options->stop_at == UROCE_RTR)
         return;
-    modify(scene, &attr, URO_QPS_RTS);
+    modify(scene, &attr, options->type, UROCE_RTS);
 }
 
 /* Adds a queue pair. An XRC initiator has no receives, and an XRC target has neither sends nor
  * receives of its own. */
-struct uro_qp *scene_add_qp(struct scene *scene, const struct scene_options *options)
+struct uroce_qp *scene_add_qp(struct scene *scene, const struct scene_options *options)
 {
-    const bool ini = options->type == URO_QPT_XRC_INI;
-    const bool tgt = options->type == URO_QPT_XRC_TGT;
-    const struct uro_qp_init init = { .type = options->type,
-                                      .pd = tgt ? 0 : 1,
-                                      .xrcd = tgt ? SCENE_XRCD : 0,
-                                      .send_cq = tgt ? NULL : scene->send_cq,
-                                      .recv_cq = tgt || ini ? NULL : scene->recv_cq,
-                                      .srq = options->srq != 0 && !tgt ? &scene->srq : NULL,
-                                      .send_capacity = tgt ? 0 : 64,
-                                      .recv_capacity = tgt || ini ? 0 : 64,
-                                      .send_sge_max = 4,
-                                      .recv_sge_max = 4,
-                                      .inline_max = 512,
-                                      .block_self_multicast = options->block_self_multicast,
-                                      .user = scene };
-    struct uro_qp *before = scene->qp;
-    struct uro_qp *qp;
+    const bool ini = options->type == UROCE_XRC_INI;
+    const bool tgt = options->type == UROCE_XRC_TGT;
+    const struct uroce_qp_config config = { .size = sizeof config,
+                                            .type = options->type,
+                                            .xrcd = tgt ? scene->xrcd : NULL,
+                                            .send_cq = tgt ? NULL : scene->send_cq,
+                                            .recv_cq = tgt || ini ? NULL : scene->recv_cq,
+                                            .srq = options->srq != 0 && !tgt ? scene->srq : NULL,
+                                            .send_capacity = tgt ? 0 : 64,
+                                            .recv_capacity = tgt || ini ? 0 : 64,
+                                            .send_sge_max = 4,
+                                            .recv_sge_max = 4,
+                                            .inline_max = 512,
+                                            .block_self_multicast = options->block_self_multicast,
+                                            .user = scene };
+    struct uroce_qp *before = scene->qp;
+    struct uroce_qp *qp;
 
     assert_true(scene->qp_count < SCENE_QPS_MAX);
-    void *memory = allocate(uro_qp_size(&init));
-    qp = uro_qp_create(uro_engine_shard(scene->engine), &init, memory);
-    scene->qps[scene->qp_count].memory = memory;
+    assert_int_equal(uroce_qp_create(scene->pd, &config, &qp), 0);
+    scene->qps[scene->qp_count].type = options->type;
     scene->qps[scene->qp_count++].qp = qp;
     scene->qp = qp;
     scene_connect(scene, options);
@@ -184,24 +195,24 @@ struct uro_qp *scene_add_qp(struct scene *scene, const struct scene_options *opt
 
 static void open_srq(struct scene *scene, const struct scene_options *options)
 {
-    const bool xrc = options->type == URO_QPT_XRC_TGT;
-    const struct uro_srq_init init = { .pd = 1,
-                                       .capacity = options->srq,
-                                       .sge_max = 4,
-                                       .xrcd = xrc ? SCENE_XRCD : 0,
-                                       .cq = xrc ? scene->recv_cq : NULL,
-                                       .user = &scene->srq };
+    const bool xrc = options->type == UROCE_XRC_TGT;
 
-    scene->srq_slots = allocate(uro_srq_slots_size(init.capacity, init.sge_max));
-    uro_srq_create(uro_engine_shard(scene->engine), &scene->srq, &init, scene->srq_slots);
+    if (xrc)
+        assert_int_equal(uroce_xrcd_create(scene->engine, &scene->xrcd), 0);
+    const struct uroce_srq_config config = { .size = sizeof config,
+                                             .capacity = options->srq,
+                                             .sge_max = 4,
+                                             .xrcd = scene->xrcd,
+                                             .cq = xrc ? scene->recv_cq : NULL,
+                                             .user = &scene->srq };
+    assert_int_equal(uroce_srq_create(scene->pd, &config, &scene->srq), 0);
 }
 
 struct scene *scene_open(const struct scene_options *options)
 {
-    struct scene *scene = aligned_alloc(_Alignof(struct scene), sizeof *scene);
+    struct scene *scene = calloc(1, sizeof *scene);
 
     assert_non_null(scene);
-    memset(scene, 0, sizeof *scene);
     uro_mark_clear();
     scene->now = scene->zero = URO_MS(1);
     scene->mtu = options->mtu;
@@ -209,106 +220,108 @@ struct scene *scene_open(const struct scene_options *options)
     scene->sl = options->sl;
     open_engine(scene, options);
     open_memory(scene);
-    scene->send_cq = make_cq(options->cq_capacity);
-    scene->recv_cq = make_cq(options->cq_capacity);
+    scene->send_cq = make_cq(scene, options->cq_capacity);
+    scene->recv_cq = make_cq(scene, options->cq_capacity);
     if (options->srq != 0)
         open_srq(scene, options);
     scene->qp = scene_add_qp(scene, options);
-    if (options->type == URO_QPT_UD) {
-        scene_make_ah(scene, &scene->ah, "10.0.0.2");
+    if (options->type == UROCE_UD) {
+        scene->ah = scene_make_ah(scene, "10.0.0.2");
         scene_meet(scene, "10.0.0.2");
-        scene->has_ah = true;
     }
     return scene;
 }
 
-void scene_make_ah(struct scene *scene, struct uro_ah *ah, const char *dest)
+struct uroce_ah *scene_make_ah(struct scene *scene, const char *dest)
 {
-    struct uro_address address = { 0 };
+    struct uroce_address address = { .hop_limit = 0 };
+    struct uroce_ah *ah;
 
-    assert_true(uro_gid_parse(dest, &address.dest));
-    address.sgid_index = uro_gid_is_ipv4(&address.dest);
-    assert_int_equal(uro_engine_ah_create(scene->engine, ah, 1, &address, scene->now), 0);
+    assert_int_equal(uroce_gid_parse(dest, address.gid), 0);
+    address.sgid_index = strchr(dest, ':') == NULL;
+    assert_int_equal(uroce_ah_create(scene->pd, &address, scene->now, &ah), 0);
+    return ah;
 }
 
 /* Consumes the membership reports: the first at once, the second within a second. */
 static void report(struct scene *scene)
 {
-    struct uro_tx tx;
-
     for (int i = 0; i < 2; i++) {
-        while (uro_engine_output(scene->engine, &tx, 1, scene->now) > 0)
-            check_control(scene, &tx);
+        while (take_control(scene))
+            ;
         scene->now += URO_MS(1000);
         scene->zero += URO_MS(1000);
     }
 }
 
-void scene_attach(struct scene *scene, struct uro_mcast *member, const char *group)
+/* Returns whether the engine has frames to send at this moment. */
+static bool has_frames(const struct scene *scene)
 {
-    struct uro_shard *shard = uro_engine_shard(scene->engine);
-    struct uro_gid gid;
-
-    assert_true(uro_gid_parse(group, &gid));
-    if (!uro_mcast_attach(shard, member, scene->qp, &gid))
-        return;
-    assert_int_equal(uro_engine_join(scene->engine, &gid, scene->now), 0);
-    report(scene);
+    return uroce_engine_next(scene->engine) <= scene->now;
 }
 
-void scene_detach(struct scene *scene, struct uro_mcast *member)
+void scene_attach(struct scene *scene, const char *group)
 {
-    if (!uro_mcast_detach(uro_engine_shard(scene->engine), member))
-        return;
-    uro_engine_leave(scene->engine, &member->group, scene->now);
-    report(scene);
+    uint8_t gid[UROCE_GID_SIZE];
+
+    assert_int_equal(uroce_gid_parse(group, gid), 0);
+    assert_int_equal(uroce_qp_attach(scene->qp, gid, scene->now), 0);
+    if (has_frames(scene))
+        report(scene);
+}
+
+void scene_detach(struct scene *scene, const char *group)
+{
+    uint8_t gid[UROCE_GID_SIZE];
+
+    assert_int_equal(uroce_gid_parse(group, gid), 0);
+    assert_int_equal(uroce_qp_detach(scene->qp, gid, scene->now), 0);
+    if (has_frames(scene))
+        report(scene);
 }
 
 void scene_destroy_qp(struct scene *scene)
 {
-    uro_engine_qp_destroy(scene->engine, scene->qp);
-    for (uint32_t i = 0; i < scene->qp_count; i++) {
-        if (scene->qps[i].qp != scene->qp)
-            continue;
-        free(scene->qps[i].memory); /* a sanitizer then reports any later access */
-        scene->qps[i].qp = NULL;
-    }
+    for (uint32_t i = 0; i < scene->qp_count; i++)
+        if (scene->qps[i].qp == scene->qp)
+            scene->qps[i].qp = NULL;
+    assert_int_equal(uroce_qp_destroy(scene->qp), 0);
     scene->qp = NULL;
 }
 
 void scene_close(struct scene *scene)
 {
-    struct uro_cqe extra;
+    struct uroce_completion extra;
 
     scene_expect_silence(scene, scene->now - scene->zero);
-    uro_engine_deliver(scene->engine);
-    if (uro_cq_poll(scene->send_cq, &extra, 1) == 1)
+    uroce_engine_deliver(scene->engine);
+    if (uroce_cq_poll(scene->send_cq, &extra, 1) == 1)
         fail_msg("unexpected send completion, id %lu status %u", (unsigned long)extra.wr_id,
                  extra.status);
-    if (uro_cq_poll(scene->recv_cq, &extra, 1) == 1)
+    if (uroce_cq_poll(scene->recv_cq, &extra, 1) == 1)
         fail_msg("unexpected receive completion, id %lu status %u", (unsigned long)extra.wr_id,
                  extra.status);
     for (uint32_t i = 0; i < scene->qp_count; i++) {
         scene->qp = scene->qps[i].qp;
         if (scene->qp == NULL)
             continue;
-        if (uro_qp_problem(scene->qp) != NULL)
-            fail_msg("inside queue pair %u: %s", i, uro_qp_problem(scene->qp));
+        if (uroce_qp_problem(scene->qp) != NULL)
+            fail_msg("inside queue pair %u: %s", i, uroce_qp_problem(scene->qp));
         scene_destroy_qp(scene);
     }
-    if (scene->has_ah)
-        uro_engine_ah_destroy(scene->engine, &scene->ah);
-    if (scene->srq_slots != NULL)
-        uro_srq_destroy(uro_engine_shard(scene->engine), &scene->srq);
-    free(scene->srq_slots);
-    uro_key_deregister(uro_engine_shard(scene->engine), &scene->local_key);
-    uro_key_deregister(uro_engine_shard(scene->engine), &scene->remote_key);
-    uro_cq_fini(scene->send_cq);
-    uro_cq_fini(scene->recv_cq);
-    free(scene->send_cq);
-    free(scene->recv_cq);
+    if (scene->ah != NULL)
+        assert_int_equal(uroce_ah_destroy(scene->ah), 0);
+    if (scene->srq != NULL)
+        assert_int_equal(uroce_srq_destroy(scene->srq), 0);
+    if (scene->xrcd != NULL)
+        assert_int_equal(uroce_xrcd_destroy(scene->xrcd), 0);
+    assert_int_equal(uroce_mr_destroy(scene->local_mr), 0);
+    assert_int_equal(uroce_mr_destroy(scene->remote_mr), 0);
+    assert_int_equal(uroce_cq_destroy(scene->send_cq), 0);
+    assert_int_equal(uroce_cq_destroy(scene->recv_cq), 0);
+    assert_int_equal(uroce_pd_destroy(scene->pd), 0);
+    assert_int_equal(uroce_engine_destroy(scene->engine), 0);
     free(scene->local);
     free(scene->remote);
-    free(scene->engine_memory);
     free(scene);
 }

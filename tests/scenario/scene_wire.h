@@ -4,7 +4,7 @@
 
 #include "scene.h"
 
-#define SCENE_FRAME_MAX 9000u
+#define SCENE_FRAME_MAX 9618u
 
 extern const struct uro_mac scene_mac;
 extern const struct uro_mac scene_peer_mac;

@@ -6,9 +6,18 @@
 #include "base/mark.h"
 #include "cm/conn.h"
 #include "cm/ip_cm.h"
+#include "inside.h"
 #include "twins.h"
 
 #define SERVICE UINT64_C(0x1061234)
+
+static struct uro_gid gid_of(const char *text)
+{
+    struct uro_gid gid;
+
+    assert_true(uro_gid_parse(text, &gid));
+    return gid;
+}
 
 struct talk {
     struct twins *twins;
@@ -21,7 +30,7 @@ struct talk {
 static struct talk talk_open(struct twins *s)
 {
     struct talk talk = { .twins = s,
-                         .cm = uro_engine_cm(s->engine),
+                         .cm = uro_engine_cm(s->engine->engine),
                          .listener = { .service_id = SERVICE, .any_address = true, .backlog = 4 } };
 
     talk.listener.user = s;
@@ -31,7 +40,7 @@ static struct talk talk_open(struct twins *s)
 static struct uro_conn_param param(const struct end *end, const char *data)
 {
     struct uro_conn_param param = { .type = URO_QPT_RC,
-                                    .qpn = uro_qp_number(end->qp),
+                                    .qpn = uroce_qp_number(end->qp),
                                     .responder_resources = 4,
                                     .initiator_depth = 2,
                                     .retry_count = 7,
@@ -44,8 +53,8 @@ static struct uro_conn_param param(const struct end *end, const char *data)
 
 static struct uro_conn_target target(void)
 {
-    return (struct uro_conn_target){ .route = { .local = twins_gid("10.0.0.1"),
-                                                .remote = twins_gid("10.9.9.9"),
+    return (struct uro_conn_target){ .route = { .local = gid_of("10.0.0.1"),
+                                                .remote = gid_of("10.9.9.9"),
                                                 .sgid_index = 1,
                                                 .hop_limit = 64,
                                                 .flow_label = 0x12345 },
@@ -92,8 +101,9 @@ static void move(struct talk *talk, struct uro_conn *conn, struct end *end, enum
     unsigned mask;
 
     assert_int_equal(uro_conn_qp_attr(conn, &attr, &mask), 0);
-    assert_int_equal(
-        uro_engine_qp_modify(talk->twins->engine, end->qp, &attr, mask, talk->twins->now), 0);
+    assert_int_equal(uro_engine_qp_modify(talk->twins->engine->engine, end->qp->core, &attr, mask,
+                                          talk->twins->now),
+                     0);
 }
 
 static void move_all(struct talk *talk, struct uro_conn *conn, struct end *end)
@@ -139,18 +149,18 @@ static void connect__accept__talk__disconnect(void **state)
     struct uro_qp_attr attr;
 
     establish(&talk);
-    uro_qp_query(s->a.qp, &attr);
-    assert_int_equal(attr.dest_qpn, uro_qp_number(s->b.qp));
+    uro_qp_query(s->a.qp->core, &attr);
+    assert_int_equal(attr.dest_qpn, uroce_qp_number(s->b.qp));
     assert_int_equal(attr.path_mtu, 1024);
     assert_int_equal(attr.timeout, 17);
     assert_int_equal(attr.rnr_retry, 6);
     assert_int_equal(attr.max_rd_atomic, 4);
     assert_int_equal(attr.max_dest_rd_atomic, 2);
     twins_post_recv(&s->b, 1, 0, 64);
-    twins_post_send(s, &s->a, 2, 0, 64);
+    twins_post_send(&s->a, 2, 0, 64);
     twins_settle(s);
-    twins_expect(&s->a, 2, URO_WC_SUCCESS);
-    twins_expect(&s->b, 1, URO_WC_SUCCESS);
+    twins_expect(s, &s->a, 2, UROCE_SUCCESS);
+    twins_expect(s, &s->b, 1, UROCE_SUCCESS);
 
     assert_int_equal(uro_conn_disconnect(talk.active, s->now), 0);
     twins_settle(s);
@@ -179,7 +189,7 @@ static void data_before_the_rtu(struct talk *talk)
     struct twins *s = talk->twins;
     const struct uro_conn_param answer = param(&s->b, "");
     struct uro_cm_out lost;
-    struct uro_event event;
+    struct uroce_event event;
 
     assert_int_equal(uro_conn_listen(talk->cm, &talk->listener), 0);
     connect_to(talk, SERVICE);
@@ -192,13 +202,13 @@ static void data_before_the_rtu(struct talk *talk)
     assert_int_equal(uro_conn_confirm(talk->active, s->now), 0);
     assert_true(uro_cm_output(talk->cm, &lost, s->now));
     twins_post_recv(&s->b, 1, 0, 64);
-    twins_post_send(s, &s->a, 2, 0, 64);
+    twins_post_send(&s->a, 2, 0, 64);
     twins_settle(s);
-    twins_expect(&s->b, 1, URO_WC_SUCCESS);
-    twins_expect(&s->a, 2, URO_WC_SUCCESS);
+    twins_expect(s, &s->b, 1, UROCE_SUCCESS);
+    twins_expect(s, &s->a, 2, UROCE_SUCCESS);
     expect_no_event(talk);
-    assert_true(uro_engine_event(s->engine, &event));
-    assert_int_equal(event.kind, URO_EVENT_COMM_EST);
+    assert_true(uroce_engine_event(s->engine, &event));
+    assert_int_equal(event.kind, UROCE_EVENT_COMM_EST);
     assert_int_equal(talk->passive->state, URO_CONN_REP_SENT);
 }
 
@@ -208,10 +218,10 @@ static void talk_back(struct talk *talk)
 
     move(talk, talk->passive, &s->b, URO_QPS_RTS);
     twins_post_recv(&s->a, 3, 0, 64);
-    twins_post_send(s, &s->b, 4, 0, 64);
+    twins_post_send(&s->b, 4, 0, 64);
     twins_settle(s);
-    twins_expect(&s->a, 3, URO_WC_SUCCESS);
-    twins_expect(&s->b, 4, URO_WC_SUCCESS);
+    twins_expect(s, &s->a, 3, UROCE_SUCCESS);
+    twins_expect(s, &s->b, 4, UROCE_SUCCESS);
 }
 
 static void rtu_lost__data_arrives__its_notice_confirms(void **state)
@@ -231,13 +241,13 @@ static void rtu_lost__data_arrives__its_notice_confirms(void **state)
 static void rtu_lost__data_arrives__nobody_notices__next_rep_brings_it(void **state)
 {
     struct talk talk = talk_open(*state);
-    struct uro_event event;
+    struct uroce_event event;
 
     data_before_the_rtu(&talk);
     twins_pass_time(talk.twins, talk.twins->now + URO_MS(4097));
     assert_ptr_equal(expect(&talk, URO_CONN_CONFIRMED, 0), talk.passive);
     assert_true(uro_mark_hit("CM.RTU.AGAIN"));
-    assert_false(uro_engine_event(talk.twins->engine, &event)); /* COMM_EST came once */
+    assert_false(uroce_engine_event(talk.twins->engine, &event)); /* COMM_EST came once */
     talk_back(&talk);
     finish(&talk);
 }
@@ -271,7 +281,7 @@ static void connect__never_answered__unreachable_in_bounded_time(void **state)
     struct uro_conn_target where = target();
     const struct uro_conn_param wanted = param(&talk.twins->a, "");
 
-    where.route.remote = twins_gid("10.0.0.77");
+    where.route.remote = gid_of("10.0.0.77");
     assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &talk.active), 0);
     twins_pass_time(talk.twins, talk.twins->now + URO_MS(80000));
     expect_no_event(&talk);
@@ -287,7 +297,7 @@ static void connect__no_route__unreachable(void **state)
     struct uro_conn_target where = target();
     const struct uro_conn_param wanted = param(&talk.twins->a, "");
 
-    where.route.remote = twins_gid("192.168.1.1");
+    where.route.remote = gid_of("192.168.1.1");
     where.retries = 0;
     assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &talk.active), 0);
     twins_pass_time(talk.twins, talk.twins->now + URO_MS(6000));
@@ -302,10 +312,10 @@ static void addresses_in_private_data__as_linux_has_them(void **state)
 {
     static const uint8_t known[URO_IP_CM_LEN] = { 0x00, 0x40, 0xec,      0x06, [16] = 10, 7,
                                                   0,    2,    [32] = 10, 7,    0,         1 };
-    const struct uro_gid client = twins_gid("10.7.0.2");
-    const struct uro_gid server = twins_gid("10.7.0.1");
-    const struct uro_ip_cm six = { .source = twins_gid("fd00::2"),
-                                   .dest = twins_gid("fd00::1"),
+    const struct uro_gid client = gid_of("10.7.0.2");
+    const struct uro_gid server = gid_of("10.7.0.1");
+    const struct uro_ip_cm six = { .source = gid_of("fd00::2"),
+                                   .dest = gid_of("fd00::1"),
                                    .source_port = 4660 };
     uint8_t again[URO_IP_CM_LEN];
     struct uro_ip_cm header;
@@ -342,7 +352,7 @@ static void listen__twice__address_in_use(void **state)
     struct uro_listener specific = talk.listener;
 
     specific.any_address = false;
-    specific.address = twins_gid("10.9.9.9");
+    specific.address = gid_of("10.9.9.9");
     assert_int_equal(uro_conn_listen(talk.cm, &talk.listener), 0);
     assert_int_equal(uro_conn_listen(talk.cm, &other), -EADDRINUSE);
     assert_int_equal(uro_conn_listen(talk.cm, &specific), 0);

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "engine/neigh.h"
-#include "engine/port.h"
+#include "inside.h"
 #include "scene.h"
 #include "scene_wire.h"
 #include "wire/frame.h"
@@ -51,14 +50,12 @@ struct said {
     uint64_t reason; /* of the last REJ */
 };
 
-static void hear(struct said *said, const struct uro_tx *tx)
+static void hear(struct said *said, const uint8_t *octets, uint32_t length)
 {
-    uint8_t octets[URO_NEIGH_REPLY_OCTETS];
     struct uro_frame frame;
     struct uro_cm_msg msg;
 
-    uro_tx_write(tx, octets);
-    if (uro_frame_network(octets, uro_tx_length(tx), &frame) != URO_FRAME_OK ||
+    if (uro_frame_network(octets, length, &frame) != URO_FRAME_OK ||
         frame.ether.type == URO_ETHERTYPE_ARP || frame.udp.dest_port != URO_ROCE_PORT)
         return;
     assert_int_equal(uro_frame_roce(&frame), URO_FRAME_OK);
@@ -74,11 +71,10 @@ static void hear(struct said *said, const struct uro_tx *tx)
 /* Calls the engine once with room for a burst. */
 static uint32_t burst(struct scene *s, struct said *said)
 {
-    struct uro_tx tx[URO_PORT_BURST];
-    uint32_t count = uro_engine_output(s->engine, tx, URO_PORT_BURST, s->now);
+    const uint32_t count = scene_burst(s, SCENE_BURST_MAX / 2);
 
     for (uint32_t i = 0; i < count; i++)
-        hear(said, &tx[i]);
+        hear(said, scene_burst_frame(i), scene_burst_length(i));
     return count;
 }
 
@@ -134,12 +130,13 @@ static void strangers_that_do_not_exist__a_request_of_ours_is_repeated(void **st
     (void)state;
     assert_true(uro_gid_parse("10.0.0.1", &target.route.local));
     assert_true(uro_gid_parse("10.0.0.2", &target.route.remote));
-    assert_int_equal(uro_conn_connect(uro_engine_cm(s->engine), &target, &param, s->now, &conn), 0);
+    assert_int_equal(
+        uro_conn_connect(uro_engine_cm(s->engine->engine), &target, &param, s->now, &conn), 0);
     listen_to(s, &said);
     strangers_ask(s, &said);
     assert_int_equal(said.messages[URO_CM_REQ], 1);
     s->now += URO_MS(4); /* 2 * 1 ms + 1 ms are over, and nobody was given up yet */
-    assert_true(uro_engine_next(s->engine) <= s->now);
+    assert_true(uroce_engine_next(s->engine) <= s->now);
     listen_to(s, &said);
     assert_int_equal(said.messages[URO_CM_REQ], 2);
     uro_conn_close(conn, s->now);
@@ -196,7 +193,7 @@ static void messages_without_end__data_goes_on(void **state)
 static void requests_without_end__bounded_by_the_backlog(void **state)
 {
     struct scene *s = scene_rc();
-    struct uro_cm *cm = uro_engine_cm(s->engine);
+    struct uro_cm *cm = uro_engine_cm(s->engine->engine);
     struct uro_listener listener = { .service_id = SERVICE, .any_address = true, .backlog = 8 };
     struct said said = { 0 };
     struct uro_conn_event event;
@@ -210,10 +207,10 @@ static void requests_without_end__bounded_by_the_backlog(void **state)
         listen_to(s, &said);
     }
     assert_int_equal(cm->by_id.count, 8);
-    assert_int_equal(scene_counter(s, URO_COUNT_CM_DROP_BUSY), 16 * 8);
+    assert_int_equal(scene_counter(s, "cm_drop_busy"), 16 * 8);
     assert_int_equal(said.messages[URO_CM_REJ], REQUESTS - 8 - 16 * 8);
     assert_true(uro_mark_hit("CM.FLOOD"));
-    assert_int_equal(scene_counter(s, URO_COUNT_CM_REFUSED), REQUESTS - 8 - 16 * 8);
+    assert_int_equal(scene_counter(s, "cm_refused"), REQUESTS - 8 - 16 * 8);
     while (uro_conn_event(cm, &event)) {
         waited++;
         uro_conn_close(event.conn, s->now);
@@ -241,7 +238,7 @@ static void cm__message_of_another_partition__is_dropped_by_its_name(void **stat
              PACKET(.op = "UD_SEND_ONLY", .qpn = URO_CM_MAD_QPN, .qkey = URO_CM_QKEY,
                     .source_qpn = URO_CM_MAD_QPN, .pkey = 0x8001, .octets = mad,
                     .length = sizeof mad));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_PKEY), 1);
+    assert_int_equal(scene_counter(s, "drop_pkey"), 1);
     scene_expect_silence(s, 0); /* not even a REJ */
     scene_close(s);
 }
@@ -259,7 +256,7 @@ static void requests_for_more_than_the_link_carries_now__refused_until_it_does(v
     (void)state;
     for (uint32_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
         const struct uro_cm_msg req = request(i + 1); /* 1024 octets, of which 1104 are made */
-        uro_engine_set_mtu(s->engine, cases[i].mtu);
+        uroce_engine_set_mtu(s->engine, cases[i].mtu);
         input(s, "10.0.0.2", &req);
         listen_to(s, &said);
         assert_int_equal(said.messages[URO_CM_REJ], i + 1);

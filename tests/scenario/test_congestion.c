@@ -27,9 +27,9 @@ static void congestion__marked_request__sender_is_told_once_in_a_while(void **st
     scene_rx(s, URO_CNP_EVERY, ONLY(103, .ce = true));
     scene_expect_tx(s, URO_CNP_EVERY, CNP);
     for (uint32_t i = 0; i < 4; i++)
-        scene_expect_recv(s, i, URO_WC_SUCCESS, 1);
-    assert_int_equal(scene_counter(s, URO_COUNT_RX_MARKED), 3);
-    assert_int_equal(scene_counter(s, URO_COUNT_CNP_SENT), 2);
+        scene_expect_recv(s, i, UROCE_SUCCESS, 1);
+    assert_int_equal(scene_counter(s, "np_ecn_marked_roce_packets"), 3);
+    assert_int_equal(scene_counter(s, "np_cnp_sent"), 2);
     scene_expect_silence(s, URO_MS(1));
     scene_close(s);
 }
@@ -40,7 +40,7 @@ static void congestion__marked_answer_of_a_read__responder_is_told(void **state)
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 7);
 
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_RDMA_READ, .length = 8, .rkey = 0x77,
                             .remote_address = 0x1000));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_REQUEST", .psn = 7, .ack_req = true, .va = 0x1000,
@@ -48,7 +48,7 @@ static void congestion__marked_answer_of_a_read__responder_is_told(void **state)
     scene_rx(s, 0,
              PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 7, .msn = 1, .length = 8, .ce = true));
     scene_expect_tx(s, 0, CNP);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -60,7 +60,7 @@ static void congestion__marked_packet_of_uc__sender_is_told(void **state)
     scene_post_recv(s, 1, 8);
     scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 100, .text = "a", .ce = true));
     scene_expect_tx(s, 0, CNP);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 1);
     scene_close(s);
 }
 
@@ -73,8 +73,8 @@ static void congestion__marked_datagram__is_counted_only(void **state)
     scene_post_recv(s, 1, 64);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "a", .ce = true));
     scene_expect_silence(s, 0);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
-    assert_int_equal(scene_counter(s, URO_COUNT_RX_MARKED), 1);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 41);
+    assert_int_equal(scene_counter(s, "np_ecn_marked_roce_packets"), 1);
     scene_close(s);
 }
 
@@ -90,9 +90,9 @@ static void congestion__could_be_marked_or_is_a_notification__nobody_is_told(voi
     scene_rx(s, 0, ONLY(101, .ect = 2));
     scene_rx(s, 0, PACKET(.op = "CNP", .ce = true));
     scene_expect_silence(s, 0);
-    assert_int_equal(scene_counter(s, URO_COUNT_RX_MARKED), 0);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 1);
+    assert_int_equal(scene_counter(s, "np_ecn_marked_roce_packets"), 0);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 1);
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 1);
     scene_close(s);
 }
 
@@ -138,7 +138,7 @@ static void congestion__told__half_as_much_is_in_flight_and_slowly_more_again(vo
         assert_true(flights[round] >= flights[round - 1]);
     assert_int_equal(flights[11], 16);
     scene_expect_mark(s, "CNP.RECOVER");
-    assert_int_equal(scene_counter(s, URO_COUNT_CNP_RECEIVED), 1);
+    assert_int_equal(scene_counter(s, "rp_cnp_handled"), 1);
     (void)sent_while_it_goes(s, 0);
     scene_close(s);
 }
@@ -171,7 +171,7 @@ static void congestion__ack_timeouts__half_as_much_is_sent_again_each_time(void 
         assert_in_range(flight, before, before + 1);
     }
     assert_true(sent_while_it_goes(s, now) == 0);
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 }
 
@@ -186,7 +186,7 @@ static void congestion__told_many_times_at_once__counts_as_once(void **state)
     for (int i = 0; i < 100; i++)
         scene_rx(s, 0, CNP);
     assert_int_equal(send_many(s, 0), 8);
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 }
 
@@ -199,7 +199,7 @@ static void congestion__told_again_and_again__a_few_packets_remain(void **state)
     for (int i = 0; i < 200; i++, now += URO_CNP_EVERY)
         scene_rx(s, now, CNP);
     assert_int_equal(send_many(s, now), URO_WINDOW_LEAST);
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 }
 
@@ -213,7 +213,7 @@ static void congestion__told_after_a_long_time__starts_with_a_small_cut(void **s
     scene_rx(s, 0, CNP); /* 8 are left */
     scene_rx(s, later, CNP);
     assert_int_equal(send_many(s, later), 8);
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 
     s = scene_rc(.sq_psn = 0, .window = 16);
@@ -221,7 +221,7 @@ static void congestion__told_after_a_long_time__starts_with_a_small_cut(void **s
     for (uint32_t i = 0; i < 40; i++)
         scene_rx(s, later + i * URO_CNP_EVERY, CNP);
     assert_int_equal(send_many(s, URO_MS(12)), URO_WINDOW_LEAST);
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 }
 
@@ -240,7 +240,7 @@ static void congestion__told_twice__all_may_be_in_flight_again_in_the_end(void *
         scene_rx(s, URO_CNP_EVERY, PACKET(.op = "RC_ACK", .psn = end - 1));
     }
     scene_expect_mark(s, "CNP.RECOVER");
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 }
 
@@ -269,7 +269,7 @@ static void congestion__window_shrinks_inside_a_message__one_more_packet_asks(vo
                         PACKET(.op = "RC_SEND_MIDDLE", .psn = i, .length = 256, .fill = i * 256,
                                .ack_req = i == 40 + URO_WINDOW_LEAST));
     scene_expect_silence(s, URO_MS(2));
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 }
 
@@ -309,7 +309,7 @@ static void congestion__goes_on_behind_a_probe__one_more_packet_asks(void **stat
     scene_expect_mark(s, "REQ.PROBE.LATE");
     expect_part(s, late, 40);
     scene_expect_silence(s, late);
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 }
 
@@ -334,7 +334,7 @@ static void congestion__goes_on_behind_a_patch__one_more_packet_asks(void **stat
     scene_rx(s, URO_MS(1), PACKET(.op = "RC_ACK", .psn = 45)); /* 46 .. 49 are lost */
     expect_part(s, URO_MS(1), 50);
     scene_expect_silence(s, URO_MS(1));
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 }
 
@@ -342,7 +342,7 @@ static const struct scene_send *add(uint64_t id)
 {
     static struct scene_send send;
 
-    send = *SEND(.id = id, .op = URO_WR_ATOMIC_FETCH_AND_ADD, .length = 8, .rkey = 0x77,
+    send = *SEND(.id = id, .op = UROCE_FETCH_ADD, .length = 8, .rkey = 0x77,
                  .remote_address = 0x1000, .compare_add = 1, .quiet = true);
     return &send;
 }
@@ -376,7 +376,7 @@ static void congestion__told_during_a_long_read__recovers_with_what_is_sent(void
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16, .mtu = 256);
     const uint32_t psns = 300;
 
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = psns * 256, .rkey = 0x77,
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_RDMA_READ, .length = psns * 256, .rkey = 0x77,
                             .remote_address = 0x1000));
     assert_int_equal(sent_while_it_goes(s, 0), 1);
     scene_rx(s, 0, CNP);
@@ -386,14 +386,14 @@ static void congestion__told_during_a_long_read__recovers_with_what_is_sent(void
                               : psn == psns - 1 ? "RC_READ_RESPONSE_LAST"
                                                 : "RC_READ_RESPONSE_MIDDLE",
                         .psn = psn, .length = 256));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_post_send(s, SEND(.id = 2, .length = 256 * 200));
     for (uint32_t end = psns, round = 0; round < 12; round++) {
         end += sent_while_it_goes(s, 0);
         scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = end - 1));
     }
     scene_expect_mark(s, "CNP.RECOVER");
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 }
 
@@ -404,19 +404,19 @@ static void congestion__told_by_somebody_else_or_where_nothing_is_sent__changes_
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
 
     scene_rx(s, 0, PACKET(.op = "CNP", .from = "10.0.0.3"));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_ADDRESS), 1);
+    assert_int_equal(scene_counter(s, "drop_address"), 1);
     assert_int_equal(send_many(s, 0), 16);
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 
-    s = scene_rc(.sq_psn = 0, .stop_at = URO_QPS_RTR);
+    s = scene_rc(.sq_psn = 0, .stop_at = UROCE_RTR);
     scene_rx(s, 0, CNP);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_STATE), 1);
+    assert_int_equal(scene_counter(s, "drop_state"), 1);
     scene_close(s);
 
     s = scene_ud();
     scene_rx(s, 0, CNP);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_SERVICE), 1);
+    assert_int_equal(scene_counter(s, "drop_service"), 1);
     scene_close(s);
 }
 
@@ -426,15 +426,15 @@ static void congestion__queue_pair_starts_anew__forgets_it(void **state)
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
 
     scene_rx(s, 0, CNP);
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_connect(s, &(const struct scene_options){ .mtu = 1024,
                                                     .timeout = 14,
                                                     .retry_count = 7,
                                                     .depth = 4,
                                                     .dest_depth = 4,
-                                                    .stop_at = URO_QPS_RTS });
+                                                    .stop_at = UROCE_RTS });
     assert_int_equal(send_many(s, 0), 16);
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     scene_close(s);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_mcast.c - datagrams to groups: which queue pairs get a copy. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,21 +17,30 @@ static const struct scene_packet news = {
     .op = "UD_SEND_ONLY", .text = "news", .to = GROUP, .qpn = ALL
 };
 
-static void post_to(struct scene *s, struct uro_qp *qp, uint64_t id, uint32_t length)
+static void post_to(struct scene *s, struct uroce_qp *qp, uint64_t id, uint32_t length)
 {
-    struct uro_qp *before = s->qp;
+    struct uroce_qp *before = s->qp;
 
     s->qp = qp;
     scene_post_recv(s, id, length);
     s->qp = before;
 }
 
-static void attach(struct scene *s, struct uro_mcast *member, struct uro_qp *qp, const char *group)
+static void attach(struct scene *s, struct uroce_qp *qp, const char *group)
 {
-    struct uro_qp *before = s->qp;
+    struct uroce_qp *before = s->qp;
 
     s->qp = qp;
-    scene_attach(s, member, group);
+    scene_attach(s, group);
+    s->qp = before;
+}
+
+static void detach(struct scene *s, struct uroce_qp *qp, const char *group)
+{
+    struct uroce_qp *before = s->qp;
+
+    s->qp = qp;
+    scene_detach(s, group);
     s->qp = before;
 }
 
@@ -40,27 +50,26 @@ static void mcast__several_members__each_has_a_copy_and_nobody_else(void **state
 {
     (void)state;
     struct scene *s = scene_ud();
-    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD), *c = scene_add(s, .type = URO_QPT_UD);
-    struct uro_mcast member[2];
+    struct uroce_qp *b = scene_add(s, .type = UROCE_UD), *c = scene_add(s, .type = UROCE_UD);
 
-    attach(s, &member[0], s->qp, GROUP);
-    attach(s, &member[1], b, GROUP);
+    attach(s, s->qp, GROUP);
+    attach(s, b, GROUP);
     post_to(s, s->qp, 1, 64);
     post_to(s, b, 2, 64);
     post_to(s, c, 3, 64);
     scene_rx(s, 0, &news);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
-    assert_int_equal(scene_last()->qpn, uro_qp_number(s->qp));
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 44);
+    assert_int_equal(scene_last()->qpn, uroce_qp_number(s->qp));
     assert_int_equal(scene_last()->source_qpn, SCENE_QPN_PEER);
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 44);
-    assert_int_equal(scene_last()->qpn, uro_qp_number(b));
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 44);
+    assert_int_equal(scene_last()->qpn, uroce_qp_number(b));
     scene_expect_no_completion(s);
     assert_memory_equal(scene_recv_memory(s, 40), "news", 4);
     assert_memory_equal(scene_recv_memory(s, 64 + 40), "news", 4);
     assert_memory_equal(scene_recv_memory(s, 64 + 36), "\xef\1\2\3", 4); /* to the group */
     scene_expect_mark(s, "UD.MULTICAST");
-    scene_detach(s, &member[0]);
-    scene_detach(s, &member[1]);
+    detach(s, s->qp, GROUP);
+    detach(s, b, GROUP);
     scene_close(s);
 }
 
@@ -68,17 +77,16 @@ static void mcast__over_ipv6__as_well(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
-    struct uro_mcast member;
 
-    scene_attach(s, &member, "ff0e::1:2");
+    scene_attach(s, "ff0e::1:2");
     scene_post_recv(s, 1, 64);
     scene_rx(s, 0,
              PACKET(.op = "UD_SEND_ONLY_IMM", .text = "v6", .imm = 4, .from = "fe80::2",
                     .to = "ff0e::1:2", .qpn = ALL));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 42);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 42);
     assert_int_equal(scene_last()->imm, 4);
     assert_int_equal(scene_last()->service_level, 0x9);
-    scene_detach(s, &member);
+    scene_detach(s, "ff0e::1:2");
     scene_close(s);
 }
 
@@ -87,26 +95,27 @@ static void mcast__member_with_another_q_key_or_without_a_receive__only_that_one
 {
     (void)state;
     struct scene *s = scene_ud();
-    struct uro_qp *other_key = scene_add(s, .type = URO_QPT_UD, .qkey = 0x2222);
-    struct uro_qp *no_receive = scene_add(s, .type = URO_QPT_UD);
-    struct uro_qp *too_short = scene_add(s, .type = URO_QPT_UD);
-    struct uro_mcast member[4];
+    struct uroce_qp *other_key = scene_add(s, .type = UROCE_UD, .qkey = 0x2222);
+    struct uroce_qp *no_receive = scene_add(s, .type = UROCE_UD);
+    struct uroce_qp *too_short = scene_add(s, .type = UROCE_UD);
 
-    attach(s, &member[0], other_key, GROUP);
-    attach(s, &member[1], no_receive, GROUP);
-    attach(s, &member[2], too_short, GROUP);
-    attach(s, &member[3], s->qp, GROUP);
+    attach(s, other_key, GROUP);
+    attach(s, no_receive, GROUP);
+    attach(s, too_short, GROUP);
+    attach(s, s->qp, GROUP);
     post_to(s, other_key, 1, 64);
     post_to(s, too_short, 2, 43);
     post_to(s, s->qp, 3, 44);
     scene_rx(s, 0, &news);
-    scene_expect_recv(s, 3, URO_WC_SUCCESS, 44);
+    scene_expect_recv(s, 3, UROCE_SUCCESS, 44);
     scene_expect_no_completion(s);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QKEY), 1);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UD_RECEIVE), 1);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UD_LENGTH), 1);
-    for (int i = 0; i < 4; i++)
-        scene_detach(s, &member[i]);
+    assert_int_equal(scene_counter(s, "drop_qkey"), 1);
+    assert_int_equal(scene_counter(s, "drop_ud_receive"), 1);
+    assert_int_equal(scene_counter(s, "drop_ud_length"), 1);
+    detach(s, other_key, GROUP);
+    detach(s, no_receive, GROUP);
+    detach(s, too_short, GROUP);
+    detach(s, s->qp, GROUP);
     scene_close(s);
 }
 
@@ -115,13 +124,12 @@ static void mcast__groups_that_look_alike__are_kept_apart(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
-    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD);
-    struct uro_mcast member[3];
-    struct uro_gid group;
+    struct uroce_qp *b = scene_add(s, .type = UROCE_UD);
+    uint8_t group[UROCE_GID_SIZE];
 
-    attach(s, &member[0], s->qp, "239.1.2.3");
-    attach(s, &member[1], b, "239.9.2.3");
-    attach(s, &member[2], b, "239.1.2.4");
+    attach(s, s->qp, "239.1.2.3");
+    attach(s, b, "239.9.2.3");
+    attach(s, b, "239.1.2.4");
     post_to(s, s->qp, 1, 64);
     post_to(s, b, 2, 64);
     post_to(s, b, 3, 64);
@@ -131,17 +139,16 @@ static void mcast__groups_that_look_alike__are_kept_apart(void **state)
                         .to = id == 1   ? "239.1.2.3"
                               : id == 2 ? "239.9.2.3"
                                         : "239.1.2.4"));
-        scene_expect_recv(s, id, URO_WC_SUCCESS, 41);
+        scene_expect_recv(s, id, UROCE_SUCCESS, 41);
         scene_expect_no_completion(s);
     }
-    const struct uro_shard *shard = uro_engine_shard(s->engine);
-    assert_true(uro_gid_parse("239.9.2.3", &group));
-    assert_ptr_equal(uro_mcast_find(shard, b, &group), &member[1]);
-    assert_null(uro_mcast_find(shard, s->qp, &group));
-    assert_true(uro_gid_parse("239.9.2.4", &group));
-    assert_null(uro_mcast_find(shard, b, &group));
-    for (int i = 0; i < 3; i++)
-        scene_detach(s, &member[i]);
+    assert_int_equal(uroce_gid_parse("239.9.2.3", group), 0);
+    assert_int_equal(uroce_qp_detach(s->qp, group, s->now), -EINVAL);
+    assert_int_equal(uroce_gid_parse("239.9.2.4", group), 0);
+    assert_int_equal(uroce_qp_detach(b, group, s->now), -EINVAL);
+    detach(s, s->qp, "239.1.2.3");
+    detach(s, b, "239.9.2.3");
+    detach(s, b, "239.1.2.4");
     scene_close(s);
 }
 
@@ -149,77 +156,74 @@ static void mcast__detached__gets_no_more_and_the_last_one_closes_the_door(void 
 {
     (void)state;
     struct scene *s = scene_ud();
-    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD);
-    struct uro_mcast member[2];
+    struct uroce_qp *b = scene_add(s, .type = UROCE_UD);
 
-    attach(s, &member[0], s->qp, GROUP);
-    attach(s, &member[1], b, GROUP);
+    attach(s, s->qp, GROUP);
+    attach(s, b, GROUP);
     post_to(s, s->qp, 1, 64);
     post_to(s, b, 2, 64);
-    scene_detach(s, &member[0]);
-    memset(&member[0], 0xee, sizeof member[0]);
+    detach(s, s->qp, GROUP);
     scene_rx(s, 0, &news);
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 44);
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 44);
     scene_expect_no_completion(s);
-    scene_detach(s, &member[1]);
+    detach(s, b, GROUP);
     scene_rx(s, 0, &news);
     scene_expect_no_completion(s);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_IP_DEST), 1);
+    assert_int_equal(scene_counter(s, "drop_ip_dest"), 1);
     scene_close(s);
 }
 
-static void mcast__first_and_last_member__are_told_apart_from_the_others(void **state)
+/* The first member of a group makes the engine join it, and the last makes the engine leave it. */
+static void mcast__first_and_last_member__are_reported_and_no_others(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
-    struct uro_shard *shard = uro_engine_shard(s->engine);
-    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD);
-    struct uro_mcast member[3];
-    struct uro_gid group, alike;
+    struct uroce_qp *b = scene_add(s, .type = UROCE_UD);
+    uint64_t reports = scene_counter(s, "membership_tx");
 
-    assert_true(uro_gid_parse(GROUP, &group) && uro_gid_parse("239.9.2.3", &alike));
-    assert_true(uro_mcast_attach(shard, &member[0], s->qp, &group));
-    assert_true(uro_mcast_attach(shard, &member[1], s->qp, &alike));
-    assert_false(uro_mcast_attach(shard, &member[2], b, &group));
-    assert_int_equal(uro_mcast_members(shard, &group), 2);
-    assert_false(uro_mcast_detach(shard, &member[0]));
-    assert_true(uro_mcast_detach(shard, &member[2]));
-    assert_true(uro_mcast_detach(shard, &member[1]));
-    assert_int_equal(uro_mcast_members(shard, &group), 0);
+    attach(s, s->qp, GROUP);
+    attach(s, s->qp, "239.9.2.3");
+    assert_true(scene_counter(s, "membership_tx") > reports);
+    reports = scene_counter(s, "membership_tx");
+    attach(s, b, GROUP);
+    detach(s, s->qp, GROUP);
+    scene_expect_silence(s, 0);
+    assert_int_equal(scene_counter(s, "membership_tx"), reports);
+    detach(s, b, GROUP);
+    detach(s, s->qp, "239.9.2.3");
+    assert_true(scene_counter(s, "membership_tx") > reports);
     scene_close(s);
 }
 
 /* ---- our own ------------------------------------------------------------ */
 
-static void send_news(struct scene *s, const struct uro_ah *ah, uint32_t psn)
+static void send_news(struct scene *s, struct uroce_ah *ah, uint32_t psn)
 {
-    scene_post_send(s, SEND(.id = 10, .text = "news", .ah = uro_ah_number(ah), .qpn = ALL));
+    scene_post_send(s, SEND(.id = 10, .text = "news", .ah = ah, .qpn = ALL));
     scene_expect_tx(
         s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = psn, .text = "news", .qpn = ALL, .to = GROUP));
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 10, URO_WC_SUCCESS);
+    scene_expect_sent(s, 10, UROCE_SUCCESS);
 }
 
 static void mcast__sent_by_a_member__leaves_and_comes_back_to_all_members(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
-    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD);
-    struct uro_mcast member[2];
-    struct uro_ah ah;
+    struct uroce_qp *b = scene_add(s, .type = UROCE_UD);
 
-    scene_make_ah(s, &ah, GROUP);
-    attach(s, &member[0], s->qp, GROUP);
-    attach(s, &member[1], b, GROUP);
+    struct uroce_ah *ah = scene_make_ah(s, GROUP);
+    attach(s, s->qp, GROUP);
+    attach(s, b, GROUP);
     post_to(s, s->qp, 1, 64);
     post_to(s, b, 2, 64);
-    send_news(s, &ah, 0);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
-    assert_int_equal(scene_last()->source_qpn, uro_qp_number(s->qp));
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 44);
-    scene_detach(s, &member[0]);
-    scene_detach(s, &member[1]);
-    uro_engine_ah_destroy(s->engine, &ah);
+    send_news(s, ah, 0);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 44);
+    assert_int_equal(scene_last()->source_qpn, uroce_qp_number(s->qp));
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 44);
+    detach(s, s->qp, GROUP);
+    detach(s, b, GROUP);
+    assert_int_equal(uroce_ah_destroy(ah), 0);
     scene_close(s);
 }
 
@@ -227,26 +231,24 @@ static void mcast__sent_by_a_member_that_blocks_its_own__comes_back_to_the_other
 {
     (void)state;
     struct scene *s = scene_ud(.block_self_multicast = true);
-    struct uro_qp *b = scene_add(s, .type = URO_QPT_UD, .block_self_multicast = true);
-    struct uro_mcast member[2];
-    struct uro_ah ah;
+    struct uroce_qp *b = scene_add(s, .type = UROCE_UD, .block_self_multicast = true);
 
-    scene_make_ah(s, &ah, GROUP);
-    attach(s, &member[0], s->qp, GROUP);
-    attach(s, &member[1], b, GROUP);
+    struct uroce_ah *ah = scene_make_ah(s, GROUP);
+    attach(s, s->qp, GROUP);
+    attach(s, b, GROUP);
     post_to(s, s->qp, 1, 64);
     post_to(s, b, 2, 64);
-    send_news(s, &ah, 0);
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 44);
+    send_news(s, ah, 0);
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 44);
     scene_expect_no_completion(s);
     /* A queue pair with the same number on another host is somebody else. */
     scene_rx(s, 0,
              PACKET(.op = "UD_SEND_ONLY", .text = "same", .to = GROUP, .qpn = ALL,
-                    .source_qpn = uro_qp_number(s->qp)));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
-    scene_detach(s, &member[0]);
-    scene_detach(s, &member[1]);
-    uro_engine_ah_destroy(s->engine, &ah);
+                    .source_qpn = uroce_qp_number(s->qp)));
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 44);
+    detach(s, s->qp, GROUP);
+    detach(s, b, GROUP);
+    assert_int_equal(uroce_ah_destroy(ah), 0);
     scene_close(s);
 }
 
@@ -254,13 +256,12 @@ static void mcast__sent_by_no_member__leaves_and_nobody_here_hears_it(void **sta
 {
     (void)state;
     struct scene *s = scene_ud();
-    struct uro_ah ah;
 
-    scene_make_ah(s, &ah, GROUP);
+    struct uroce_ah *ah = scene_make_ah(s, GROUP);
     scene_post_recv(s, 1, 64);
-    send_news(s, &ah, 0);
+    send_news(s, ah, 0);
     scene_expect_no_completion(s);
-    uro_engine_ah_destroy(s->engine, &ah);
+    assert_int_equal(uroce_ah_destroy(ah), 0);
     scene_close(s);
 }
 
@@ -270,29 +271,28 @@ static void mcast__what_is_no_datagram_to_a_group__dropped(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
-    struct uro_qp *uc = scene_add(s, .type = URO_QPT_UC);
-    struct uro_mcast member;
+    struct uroce_qp *uc = scene_add(s, .type = UROCE_UC);
     const struct scene_packet wrong[] = {
         { .op = "UC_SEND_ONLY", .text = "x", .to = GROUP, .qpn = ALL },
         { .op = "RC_SEND_ONLY", .text = "x", .to = GROUP, .qpn = ALL },
         { .op = "RC_ACK", .to = GROUP, .qpn = ALL },
         { .op = "UD_SEND_ONLY", .text = "x", .to = "10.0.0.1", .qpn = ALL },
         { .op = "UD_SEND_ONLY", .text = "x", .to = GROUP }, /* to one queue pair */
-        { .op = "UC_SEND_ONLY", .text = "x", .to = GROUP, .qpn = uro_qp_number(uc) },
+        { .op = "UC_SEND_ONLY", .text = "x", .to = GROUP, .qpn = uroce_qp_number(uc) },
         { .op = "UD_SEND_ONLY", .length = 256, .qkey = 0x80010000, .to = GROUP, .qpn = 1 },
     };
 
-    scene_attach(s, &member, GROUP);
+    scene_attach(s, GROUP);
     scene_post_recv(s, 1, 64);
     post_to(s, uc, 2, 64);
     for (size_t i = 0; i < URO_ARRAY_LEN(wrong); i++)
         scene_rx(s, 0, &wrong[i]);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QPN), 6);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_ADDRESS), 1); /* not from its peer to it */
+    assert_int_equal(scene_counter(s, "drop_qpn"), 6);
+    assert_int_equal(scene_counter(s, "drop_address"), 1); /* not from its peer to it */
     scene_expect_mark(s, "MCAST.QPN");
     scene_expect_no_completion(s);
     scene_expect_silence(s, 0);
-    scene_detach(s, &member);
+    scene_detach(s, GROUP);
     scene_close(s);
 }
 
@@ -328,26 +328,24 @@ static void mcast__one_small_packet_of_an_unknown_opcode__counted_and_dropped(vo
 {
     (void)state;
     struct scene *s = scene_ud();
-    struct uro_mcast member;
 
-    scene_attach(s, &member, GROUP);
+    scene_attach(s, GROUP);
     scene_post_recv(s, 1, 64);
     input_unknown(s, GROUP, 48, true);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_OPCODE), 1);
+    assert_int_equal(scene_counter(s, "drop_opcode"), 1);
     for (uint32_t length = 0; length < 128; length++)
         for (int icrc = 0; icrc < 2; icrc++) {
             input_unknown(s, GROUP, length, icrc);
             input_unknown(s, "10.0.0.1", length, icrc);
         }
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_OPCODE) +
-                         scene_counter(s, URO_COUNT_DROP_ICRC) +
-                         scene_counter(s, URO_COUNT_DROP_LENGTH),
+    assert_int_equal(scene_counter(s, "drop_opcode") + scene_counter(s, "drop_icrc") +
+                         scene_counter(s, "drop_length"),
                      1 + 4 * 128);
     scene_expect_no_completion(s);
     scene_expect_silence(s, 0);
     scene_rx(s, 0, &news);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
-    scene_detach(s, &member);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 44);
+    scene_detach(s, GROUP);
     scene_close(s);
 }
 
@@ -360,7 +358,7 @@ int main(void)
             mcast__member_with_another_q_key_or_without_a_receive__only_that_one_misses_it),
         cmocka_unit_test(mcast__groups_that_look_alike__are_kept_apart),
         cmocka_unit_test(mcast__detached__gets_no_more_and_the_last_one_closes_the_door),
-        cmocka_unit_test(mcast__first_and_last_member__are_told_apart_from_the_others),
+        cmocka_unit_test(mcast__first_and_last_member__are_reported_and_no_others),
         cmocka_unit_test(mcast__sent_by_a_member__leaves_and_comes_back_to_all_members),
         cmocka_unit_test(mcast__sent_by_a_member_that_blocks_its_own__comes_back_to_the_others),
         cmocka_unit_test(mcast__sent_by_no_member__leaves_and_nobody_here_hears_it),

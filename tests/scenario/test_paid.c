@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "core/cq.h"
 #include "scene.h"
 #include "scene_wire.h"
 #include "wire/frame.h"
@@ -55,7 +54,7 @@ static void b02__headers_or_pad_longer_than_the_packet__counted_and_dropped(void
         }
     }
     assert_true(sent > 150);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_LENGTH), sent);
+    assert_int_equal(scene_counter(s, "drop_length"), sent);
     scene_expect_no_completion(s);
     scene_expect_silence(s, 0);
     scene_close(s);
@@ -87,8 +86,8 @@ static void b05__repeated_read_that_wraps__not_answered(void **state)
         scene_rx(s, 0, &wrong[i]);
         scene_expect_silence(s, 0);
     }
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_REPLAY), URO_ARRAY_LEN(wrong));
-    scene_expect_state(s, URO_QPS_RTS);
+    assert_int_equal(scene_counter(s, "drop_replay"), URO_ARRAY_LEN(wrong));
+    scene_expect_state(s, UROCE_RTS);
     scene_close(s);
 }
 
@@ -101,8 +100,8 @@ static void b07__atomic_answer_lost__asked_again_and_completes_once(void **state
                                              .rkey = 2, .swap_add = 5, .ack_req = true);
     uint64_t value;
 
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_ATOMIC_FETCH_AND_ADD, .length = 8,
-                            .remote_address = 0x1000, .rkey = 2, .compare_add = 5));
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_FETCH_ADD, .length = 8, .remote_address = 0x1000,
+                            .rkey = 2, .compare_add = 5));
     scene_post_send(s, SEND(.id = 2, .text = "behind", .at = 64));
     scene_expect_tx(s, 0, asks);
     scene_expect_tx(s, 0,
@@ -112,14 +111,14 @@ static void b07__atomic_answer_lost__asked_again_and_completes_once(void **state
     scene_expect_no_completion(s);
     scene_expect_tx(s, 0, asks);
     scene_rx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = 10, .original = 77, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_rx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = 10, .original = 78, .msn = 1));
     memcpy(&value, s->local, 8);
     assert_int_equal(value, 77);
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_SEND_ONLY", .psn = 11, .text = "behind", .ack_req = true));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -138,11 +137,11 @@ static void b11__every_length_up_to_the_mtu__is_summed_with_its_pad(void **state
         scene_post_recv(s, 2, 1024);
         scene_rx(s, 0,
                  PACKET(.op = "UC_SEND_ONLY", .psn = length, .length = length, .fill = length));
-        scene_expect_sent(s, 1, URO_WC_SUCCESS);
-        scene_expect_recv(s, 2, URO_WC_SUCCESS, length);
+        scene_expect_sent(s, 1, UROCE_SUCCESS);
+        scene_expect_recv(s, 2, UROCE_SUCCESS, length);
         scene_assert_filled(scene_recv_memory(s, 0), length, length);
     }
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_ICRC), 0);
+    assert_int_equal(scene_counter(s, "drop_icrc"), 0);
     scene_close(s);
 }
 
@@ -160,13 +159,13 @@ static void b12__mig_req_either_way__accepted_and_sent_as_one(void **state)
         frame[AT_BTH + 1] = (uint8_t)((frame[AT_BTH + 1] & 0xbfu) | bit << 6);
         sum_again(frame, length);
         scene_input(s, 0, frame, length);
-        scene_expect_recv(s, bit, URO_WC_SUCCESS, 1);
+        scene_expect_recv(s, bit, UROCE_SUCCESS, 1);
     }
     scene_post_send(s, SEND(.id = 5, .text = "y"));
     assert_int_not_equal(scene_output(s, 0, frame), 0);
     assert_int_equal(frame[AT_BTH + 1] & 0x40, 0x40);
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 5, URO_WC_SUCCESS);
+    scene_expect_sent(s, 5, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -187,14 +186,14 @@ static void b15__reserved_syndrome_or_last_without_first__error_completion(void 
     for (size_t i = 0; i < URO_ARRAY_LEN(wrong); i++) {
         struct scene *s = scene_rc(.sq_psn = 10);
 
-        scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 2048,
+        scene_post_send(s, SEND(.id = 1, .op = UROCE_RDMA_READ, .length = 2048,
                                 .remote_address = 0x1000, .rkey = 2));
         scene_expect_tx(s, 0,
                         PACKET(.op = "RC_READ_REQUEST", .psn = 10, .va = 0x1000, .rkey = 2,
                                .dma = 2048, .ack_req = true));
         scene_rx(s, 0, &wrong[i]);
-        scene_expect_sent(s, 1, URO_WC_BAD_RESP_ERR);
-        scene_expect_state(s, URO_QPS_ERR);
+        scene_expect_sent(s, 1, UROCE_BAD_RESP_ERR);
+        scene_expect_state(s, UROCE_ERR);
         scene_close(s);
     }
 }

@@ -4,11 +4,12 @@
 
 #include "scene.h"
 #include "scene_wire.h"
+#include "wire/ether.h"
 
-static int to_state(struct scene *s, enum uro_qp_state to)
+static int to_state(struct scene *s, enum uroce_qp_state to)
 {
-    const struct uro_qp_attr attr = { .state = to };
-    return uro_engine_qp_modify(s->engine, s->qp, &attr, URO_ATTR_STATE, s->now);
+    const struct uroce_qp_attr attr = { .state = to };
+    return uroce_qp_modify(s->qp, &attr, UROCE_ATTR_STATE, s->now);
 }
 
 /* ---- fails -------------------------------------------------------------- */
@@ -26,12 +27,12 @@ static void cq__full_for_a_receive__the_message_is_not_acknowledged(void **state
             scene_post_recv(s, id, 8);
         scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "a"));
         scene_rx(s, 0, PACKET(.op = ops[i], .psn = 101, .ack_req = true, .dma = 1, .text = "b"));
-        scene_expect_state(s, URO_QPS_ERR);
+        scene_expect_state(s, UROCE_ERR);
         scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
         scene_expect_silence(s, 0);
-        scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
-        scene_expect_event(s, URO_EVENT_CQ_ERR);
-        scene_expect_event(s, URO_EVENT_QP_FATAL);
+        scene_expect_recv(s, 1, UROCE_SUCCESS, 1);
+        scene_expect_event(s, UROCE_EVENT_CQ_ERR);
+        scene_expect_event(s, UROCE_EVENT_QP_FATAL);
         scene_close(s);
     }
 }
@@ -41,11 +42,9 @@ static void doubt_peer(struct scene *s)
 {
     const struct uro_mac other = { { 2, 0, 0, 0, 0, 3 } };
     uint8_t frame[128];
-    struct uro_tx tx;
 
     scene_input(s, 0, frame, scene_arp_reply(&scene_mac, &other, "10.0.0.2", frame));
-    assert_int_equal(uro_engine_output(s->engine, &tx, 1, s->now), 1);
-    assert_false(tx.icrc);
+    scene_skip(s);
 }
 
 static void meet_again(struct scene *s)
@@ -67,7 +66,7 @@ static void qp__moved_to_error_while_answering__answers_nothing_more(void **stat
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 99, .text = "a", .ce = true));
-    assert_int_equal(to_state(s, URO_QPS_ERR), 0);
+    assert_int_equal(to_state(s, UROCE_ERR), 0);
     scene_expect_silence(s, 0);
     doubt_peer(s); /* every queue pair is looked at again */
     meet_again(s);
@@ -88,7 +87,7 @@ static void qp__peer_may_have_another_address__notification_and_answer_wait(void
     meet_again(s);
     scene_expect_tx(s, 0, PACKET(.op = "CNP"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 1);
     scene_close(s);
 }
 
@@ -119,19 +118,19 @@ static void doorbell(struct scene *s)
 static void unpolled_completion(struct scene *s)
 {
     ack_wait(s);
-    uro_cq_arm(s->send_cq, false);
+    uroce_cq_arm(s->send_cq, false);
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
 }
 
 static void draining(struct scene *s)
 {
     ack_wait(s);
-    scene_to_state(s, URO_QPS_SQD);
+    scene_to_state(s, UROCE_SQD);
 }
 
 static void drained_event(struct scene *s)
 {
-    scene_to_state(s, URO_QPS_SQD);
+    scene_to_state(s, UROCE_SQD);
 }
 
 static void answer_due(struct scene *s)
@@ -143,7 +142,7 @@ static void nak_due_in_error(struct scene *s)
 {
     scene_post_recv(s, 5, 8);
     scene_rx(s, 0, PACKET(.op = "RC_SEND_LAST", .psn = 100, .ack_req = true, .text = "a"));
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_state(s, UROCE_ERR);
 }
 
 static void half_a_message(struct scene *s)
@@ -171,18 +170,18 @@ static const struct {
 /* Checks that a destroyed queue pair causes no frame, no completion, no event and no timer. */
 static void expect_gone(struct scene *s, uint32_t qpn)
 {
-    struct uro_event event;
-    struct uro_cqe cqe;
+    struct uroce_event event;
+    struct uroce_completion cqe;
 
-    while (uro_engine_event(s->engine, &event))
+    while (uroce_engine_event(s->engine, &event))
         assert_ptr_not_equal(event.user, s); /* of its completion queue, perhaps */
-    assert_int_equal(uro_cq_poll(s->send_cq, &cqe, 1), 0);
-    assert_int_equal(uro_cq_poll(s->recv_cq, &cqe, 1), 0);
+    assert_int_equal(uroce_cq_poll(s->send_cq, &cqe, 1), 0);
+    assert_int_equal(uroce_cq_poll(s->recv_cq, &cqe, 1), 0);
     scene_expect_silence(s, URO_MS(100000));
-    assert_true(uro_engine_next(s->engine) == URO_TIME_NEVER);
-    uint64_t before = scene_counter(s, URO_COUNT_DROP_QPN);
+    assert_true(uroce_engine_next(s->engine) == UROCE_TIME_NEVER);
+    uint64_t before = scene_counter(s, "drop_qpn");
     scene_rx(s, URO_MS(100000), PACKET(.op = "RC_ACK", .psn = 10, .msn = 1, .qpn = qpn));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QPN), before + 1);
+    assert_int_equal(scene_counter(s, "drop_qpn"), before + 1);
     scene_expect_silence(s, URO_MS(100000));
 }
 
@@ -192,7 +191,7 @@ static void qp__destroyed_at_any_moment__nothing_refers_to_it_afterwards(void **
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(moments); i++) {
         struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
-        uint32_t qpn = uro_qp_number(s->qp);
+        uint32_t qpn = uroce_qp_number(s->qp);
 
         print_message("# %s\n", moments[i].name);
         moments[i].come_to(s);
@@ -208,12 +207,12 @@ static void qp__reset_at_any_moment__connects_and_works_again(void **state)
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(moments); i++) {
         struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
-        struct uro_event event;
+        struct uroce_event event;
 
         print_message("# %s\n", moments[i].name);
         moments[i].come_to(s);
-        assert_int_equal(to_state(s, URO_QPS_RESET), 0);
-        while (uro_engine_event(s->engine, &event))
+        assert_int_equal(to_state(s, UROCE_RESET), 0);
+        while (uroce_engine_event(s->engine, &event))
             assert_ptr_not_equal(event.user, s);
         scene_expect_silence(s, URO_MS(1000));
         scene_connect(s, &(const struct scene_options){ .mtu = 1024,
@@ -222,17 +221,17 @@ static void qp__reset_at_any_moment__connects_and_works_again(void **state)
                                                         .timeout = 14,
                                                         .dest_depth = 4,
                                                         .access = 0xe,
-                                                        .stop_at = URO_QPS_RTS });
+                                                        .stop_at = UROCE_RTS });
         scene_post_recv(s, 8, 8);
         scene_rx(s, URO_MS(1000),
                  PACKET(.op = "RC_SEND_ONLY", .psn = 7, .ack_req = true, .text = "q"));
         scene_expect_tx(s, URO_MS(1000), PACKET(.op = "RC_ACK", .psn = 7, .msn = 1));
-        scene_expect_recv(s, 8, URO_WC_SUCCESS, 1);
+        scene_expect_recv(s, 8, UROCE_SUCCESS, 1);
         scene_post_send(s, SEND(.id = 9, .text = "p"));
         scene_expect_tx(s, URO_MS(1000),
                         PACKET(.op = "RC_SEND_ONLY", .psn = 70, .ack_req = true, .text = "p"));
         scene_rx(s, URO_MS(1000), PACKET(.op = "RC_ACK", .psn = 70, .msn = 1));
-        scene_expect_sent(s, 9, URO_WC_SUCCESS);
+        scene_expect_sent(s, 9, UROCE_SUCCESS);
         scene_close(s);
     }
 }

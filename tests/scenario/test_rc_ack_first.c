@@ -5,7 +5,6 @@
  * Programs reuse a request when they get the reply to it. The completion of the request must be
  * there before that reply.
  */
-#include "core/shard.h"
 #include "scene.h"
 
 #define ROOM     32u
@@ -14,14 +13,9 @@
 #define OP_SEND  0x04u
 #define REQUESTS 40u /* more than a turn, and more than a burst */
 
-static struct uro_tx tx[ROOM];
-
-static uint8_t opcode_of(const struct uro_tx *of)
+static uint8_t opcode_of(uint32_t index)
 {
-    static uint8_t frame[4096];
-
-    uro_tx_write(of, frame);
-    return frame[AT_BTH];
+    return scene_burst_frame(index)[AT_BTH];
 }
 
 static void post_requests(struct scene *s, uint32_t count)
@@ -60,15 +54,13 @@ static void rc_acks__several_queue_pairs_have_requests__leave_before_all_of_them
     for (uint32_t i = 1; i < SCENE_QPS_MAX; i++)
         (void)scene_add(s, .rq_psn = 100, .sq_psn = 10);
     receive_for_all(s);
-    assert_true(uro_engine_acknowledges(s->engine));
-    assert_int_equal(uro_engine_output(s->engine, tx, ROOM, s->now), ROOM);
-    assert_false(uro_engine_acknowledges(s->engine));
+    assert_int_equal(scene_burst(s, ROOM), ROOM);
     for (uint32_t i = 0; i < SCENE_QPS_MAX; i++)
-        assert_int_equal(opcode_of(&tx[i]), OP_ACK);
-    assert_int_equal(opcode_of(&tx[SCENE_QPS_MAX]), OP_SEND);
+        assert_int_equal(opcode_of(i), OP_ACK);
+    assert_int_equal(opcode_of(SCENE_QPS_MAX), OP_SEND);
     scene_expect_mark(s, "RSP.ACK.FIRST");
     for (uint32_t i = 0; i < SCENE_QPS_MAX; i++)
-        scene_expect_recv(s, i, URO_WC_SUCCESS, 1);
+        scene_expect_recv(s, i, UROCE_SUCCESS, 1);
     destroy_all(s);
 }
 
@@ -82,19 +74,19 @@ static void rc_acks__fill_the_link__requests_leave_behind_their_own_ack(void **s
     for (uint32_t i = 1; i < SCENE_QPS_MAX; i++)
         (void)scene_add(s, .rq_psn = 100, .sq_psn = 10);
     receive_for_all(s);
-    assert_int_equal(uro_engine_output(s->engine, tx, 1, s->now), 1);
-    assert_int_equal(opcode_of(&tx[0]), OP_ACK);
+    assert_int_equal(scene_burst(s, 1), 1);
+    assert_int_equal(opcode_of(0), OP_ACK);
     /* The first queue pair is acknowledged again, and is the first to send requests. */
     s->qp = s->qps[0].qp;
     scene_post_recv(s, 4, 64);
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .ack_req = true, .text = "a"));
-    assert_int_equal(uro_engine_output(s->engine, tx, 3, s->now), 3);
-    assert_int_equal(opcode_of(&tx[0]), OP_ACK);
-    assert_int_equal(opcode_of(&tx[1]), OP_SEND);
-    assert_int_equal(opcode_of(&tx[2]), OP_SEND);
+    assert_int_equal(scene_burst(s, 3), 3);
+    assert_int_equal(opcode_of(0), OP_ACK);
+    assert_int_equal(opcode_of(1), OP_SEND);
+    assert_int_equal(opcode_of(2), OP_SEND);
     scene_expect_mark(s, "RSP.ACK.OWN");
     for (uint32_t i = 0; i <= SCENE_QPS_MAX; i++)
-        scene_expect_recv(s, i, URO_WC_SUCCESS, 1);
+        scene_expect_recv(s, i, UROCE_SUCCESS, 1);
     destroy_all(s);
 }
 
@@ -109,11 +101,11 @@ static void rc_ack__behind_a_long_read__waits_for_the_data_as_before(void **stat
     post_requests(s, REQUESTS);
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 100 * 256));
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 200, .ack_req = true, .text = "a"));
-    assert_int_equal(uro_engine_output(s->engine, tx, ROOM, s->now), ROOM);
+    assert_int_equal(scene_burst(s, ROOM), ROOM);
     for (uint32_t i = 0; i < ROOM; i++)
-        assert_int_not_equal(opcode_of(&tx[i]), OP_ACK);
-    assert_int_equal(opcode_of(&tx[ROOM - 1]), OP_SEND);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+        assert_int_not_equal(opcode_of(i), OP_ACK);
+    assert_int_equal(opcode_of(ROOM - 1), OP_SEND);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 1);
     destroy_all(s);
 }
 
@@ -123,15 +115,15 @@ static void rc_receive__before_the_ack_left__has_no_completion(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
-    struct uro_cqe cqe;
+    struct uroce_completion cqe;
 
     scene_post_recv(s, 1, 64);
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "a"));
-    assert_int_equal(uro_cq_poll(s->recv_cq, &cqe, 1), 0);
+    assert_int_equal(uroce_cq_poll(s->recv_cq, &cqe, 1), 0);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
-    assert_int_equal(uro_cq_poll(s->recv_cq, &cqe, 1), 0);
-    uro_engine_deliver(s->engine);
-    assert_int_equal(uro_cq_poll(s->recv_cq, &cqe, 1), 1);
+    assert_int_equal(uroce_cq_poll(s->recv_cq, &cqe, 1), 0);
+    uroce_engine_deliver(s->engine);
+    assert_int_equal(uroce_cq_poll(s->recv_cq, &cqe, 1), 1);
     scene_expect_mark(s, "CQ.DELIVER");
     scene_close(s);
 }

@@ -14,7 +14,7 @@ static void take(struct scene *s, uint32_t psn, uint32_t msn)
     scene_post_recv(s, psn, 64);
     scene_rx(s, 0, TEXT(psn));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = psn, .msn = msn));
-    scene_expect_recv(s, psn, URO_WC_SUCCESS, 1);
+    scene_expect_recv(s, psn, UROCE_SUCCESS, 1);
 }
 
 /* The responder has received nothing yet, so any such SEND has a wrong PSN. */
@@ -132,8 +132,8 @@ static void rc_send__acked_with_a_psn_never_sent__fails_when_its_time_is_up(void
     }
     scene_expect_no_completion(s);
     scene_expect_silence(s, 4 * whole);
-    scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_GHOST_ACK), 2);
+    scene_expect_sent(s, 1, UROCE_RETRY_EXC_ERR);
+    assert_int_equal(scene_counter(s, "drop_ghost_ack"), 2);
     scene_expect_mark(s, "REQ.ACK.GHOST");
     scene_close(s);
 }
@@ -144,7 +144,7 @@ static void rc_timeout__shorter_than_the_engines_least__is_the_least(void **stat
 {
     (void)state;
     const uro_time least = UINT64_C(4096) << 12;
-    struct uro_qp_attr attr;
+    struct uroce_qp_attr attr;
     struct scene *s = scene_rc(.sq_psn = 10, .timeout = 4, .timeout_least = 12, .retry_count = 1);
 
     scene_post_send(s, SEND(.id = 1, .text = "x"));
@@ -152,10 +152,10 @@ static void rc_timeout__shorter_than_the_engines_least__is_the_least(void **stat
     scene_expect_silence(s, least - URO_US(1));
     scene_expect_tx(s, least + URO_US(2), TEXT(10));
     scene_expect_mark(s, "REQ.TIMEOUT.LEAST");
-    uro_qp_query(s->qp, &attr);
+    uroce_qp_query(s->qp, &attr);
     assert_int_equal(attr.timeout, 4);
     scene_rx(s, least + URO_US(3), PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_close(s);
 }
 

@@ -2,7 +2,8 @@
 /* test_rc_edges.c - responses that match no request, requests out of bounds, and completion queues
  * that fill up in the middle of an operation.
  */
-#include "core/cq.h"
+#include <errno.h>
+
 #include "scene.h"
 
 /* ---- beyond bounds ------------------------------------------------------- */
@@ -12,10 +13,11 @@ static void rc_read__posted_where_none_may_be_outstanding__fails_by_itself(void 
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5, .depth = 0);
 
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77));
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_RDMA_READ, .length = 8, .rkey = 0x77));
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 1, URO_WC_LOC_QP_OP_ERR);
-    assert_int_equal(scene_last()->vendor_error, URO_FAIL_NO_DEPTH);
+    scene_expect_sent(s, 1, UROCE_LOC_QP_OP_ERR);
+    scene_expect_reason(scene_last()->reason,
+                        "a READ, atomic or FLUSH was posted with max_rd_atomic 0");
     scene_close(s);
 }
 
@@ -26,22 +28,28 @@ static void rc_read__of_more_than_a_message_may_have__invalid_request(void **sta
 
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = 0x80000001));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x61));
-    scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_event(s, UROCE_EVENT_QP_REQ_ERR);
+    scene_expect_state(s, UROCE_ERR);
     scene_close(s);
 }
 
-static void qp__with_more_than_any_limit__has_no_size(void **state)
+static void qp__with_more_than_any_limit__is_not_created(void **state)
 {
     (void)state;
-    const struct uro_qp_init init = { .type = URO_QPT_RC, .send_capacity = UINT32_MAX };
+    struct scene *s = scene_rc();
+    const struct uroce_qp_config config = { .size = sizeof config,
+                                            .send_cq = s->send_cq,
+                                            .recv_cq = s->recv_cq,
+                                            .send_capacity = UINT32_MAX };
+    struct uroce_qp *qp;
 
-    assert_int_equal(uro_qp_size(&init), 0);
+    assert_int_equal(uroce_qp_create(s->pd, &config, &qp), -EINVAL);
+    scene_close(s);
 }
 
 static void post_and_read(struct scene *s, uint32_t id, uint32_t psn)
 {
-    scene_post_send(s, SEND(.id = id, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+    scene_post_send(s, SEND(.id = id, .op = UROCE_RDMA_READ, .length = 8, .rkey = 0x77,
                             .remote_address = 0x1000));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_REQUEST", .psn = psn, .ack_req = true, .va = 0x1000,
@@ -55,13 +63,13 @@ static void rc_atomic__answered_with_the_syndrome_of_a_nak__bad_response(void **
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
 
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_ATOMIC_FETCH_AND_ADD, .length = 8, .rkey = 0x77,
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_FETCH_ADD, .length = 8, .rkey = 0x77,
                             .remote_address = 0x2000, .compare_add = 1));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_FETCH_ADD", .psn = 5, .ack_req = true, .va = 0x2000,
                            .rkey = 0x77, .swap_add = 1));
     scene_rx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = 5, .syndrome = 0x62, .original = 7));
-    scene_expect_sent(s, 1, URO_WC_BAD_RESP_ERR);
+    scene_expect_sent(s, 1, UROCE_BAD_RESP_ERR);
     scene_expect_mark(s, "REQ.RESP.BAD");
     scene_close(s);
 }
@@ -80,7 +88,7 @@ static void rc_send__a_read_response_in_its_middle__bad_response(void **state)
                     PACKET(.op = "RC_SEND_LAST", .psn = 7, .ack_req = true,
                            .octets = s->local + 2048, .length = 52));
     scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 7, .msn = 1, .length = 8));
-    scene_expect_sent(s, 1, URO_WC_BAD_RESP_ERR);
+    scene_expect_sent(s, 1, UROCE_BAD_RESP_ERR);
     scene_expect_mark(s, "REQ.RESP.BAD");
     scene_close(s);
 }
@@ -115,15 +123,14 @@ static void rc_read__its_buffer_is_no_longer_registered__protection_error(void *
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
 
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_RDMA_READ, .length = 8, .rkey = 0x77,
                             .remote_address = 0x1000));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_REQUEST", .psn = 5, .ack_req = true, .va = 0x1000,
                            .rkey = 0x77, .dma = 8));
-    assert_int_equal(uro_key_deregister(uro_engine_shard(s->engine), &s->local_key), 0);
+    scene_register_local(s, UROCE_ACCESS_LOCAL_WRITE);
     scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 5, .msn = 1, .length = 8));
-    scene_expect_sent(s, 1, URO_WC_LOC_PROT_ERR);
-    uro_key_register(uro_engine_shard(s->engine), &s->local_key);
+    scene_expect_sent(s, 1, UROCE_LOC_PROT_ERR);
     scene_close(s);
 }
 
@@ -132,15 +139,14 @@ static void rc_atomic__its_buffer_is_no_longer_registered__protection_error(void
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
 
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_ATOMIC_FETCH_AND_ADD, .length = 8, .rkey = 0x77,
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_FETCH_ADD, .length = 8, .rkey = 0x77,
                             .remote_address = 0x2000, .compare_add = 1));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_FETCH_ADD", .psn = 5, .ack_req = true, .va = 0x2000,
                            .rkey = 0x77, .swap_add = 1));
-    assert_int_equal(uro_key_deregister(uro_engine_shard(s->engine), &s->local_key), 0);
+    scene_register_local(s, UROCE_ACCESS_LOCAL_WRITE);
     scene_rx(s, 0, PACKET(.op = "RC_ATOMIC_ACK", .psn = 5, .msn = 1, .original = 7));
-    scene_expect_sent(s, 1, URO_WC_LOC_PROT_ERR);
-    uro_key_register(uro_engine_shard(s->engine), &s->local_key);
+    scene_expect_sent(s, 1, UROCE_LOC_PROT_ERR);
     scene_close(s);
 }
 
@@ -149,11 +155,11 @@ static void rc_atomic__its_buffer_is_no_longer_registered__protection_error(void
 /* Checks the effects of a second completion that finds no free entry. */
 static void expect_overrun(struct scene *s)
 {
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_expect_mark(s, "CQ.OVERRUN");
-    scene_expect_event(s, URO_EVENT_CQ_ERR);
-    scene_expect_event(s, URO_EVENT_QP_FATAL);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_event(s, UROCE_EVENT_CQ_ERR);
+    scene_expect_event(s, UROCE_EVENT_QP_FATAL);
+    scene_expect_state(s, UROCE_ERR);
     scene_close(s);
 }
 
@@ -227,7 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_read__posted_where_none_may_be_outstanding__fails_by_itself),
         cmocka_unit_test(rc_read__of_more_than_a_message_may_have__invalid_request),
-        cmocka_unit_test(qp__with_more_than_any_limit__has_no_size),
+        cmocka_unit_test(qp__with_more_than_any_limit__is_not_created),
         cmocka_unit_test(rc_atomic__answered_with_the_syndrome_of_a_nak__bad_response),
         cmocka_unit_test(rc_send__a_read_response_in_its_middle__bad_response),
         cmocka_unit_test(rc_read__answer_beyond_it_while_the_peer_is_not_ready__waits_on),

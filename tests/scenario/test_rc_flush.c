@@ -6,7 +6,7 @@
 #include "scene.h"
 
 #define GLOBAL 1u
-#define RIGHTS (0xeu | URO_ACCESS_FLUSH_GLOBAL)
+#define RIGHTS (0xeu | UROCE_ACCESS_FLUSH_GLOBAL)
 
 /* Requests of the peer, with the values that most tests below use. */
 #define FLUSH_PACKET(...)                                                                          \
@@ -20,7 +20,7 @@ static struct scene *open_flushable(uint8_t dest_depth)
 {
     struct scene *s = scene_rc(.rq_psn = 100, .access = RIGHTS, .dest_depth = dest_depth);
 
-    s->remote_key.access |= URO_ACCESS_FLUSH_GLOBAL;
+    scene_register(s, 0xf | UROCE_ACCESS_FLUSH_GLOBAL);
     return s;
 }
 
@@ -74,7 +74,7 @@ static void rc_flush__repeated__is_answered_again(void **state)
         scene_rx(s, 0, FLUSH_PACKET(.psn = 100, .dma = 64, .rxe_icrc = i == 1));
         scene_expect_tx(s, 0, DONE(.psn = 100, .msn = 1));
     }
-    assert_int_equal(scene_counter(s, URO_COUNT_RX_DUPLICATE), 2);
+    assert_int_equal(scene_counter(s, "duplicate_request"), 2);
     scene_close(s);
 }
 
@@ -87,7 +87,7 @@ static void rc_flush__repeated_for_another_address__is_dropped(void **state)
     scene_expect_tx(s, 0, DONE(.psn = 100, .msn = 1));
     scene_rx(s, 0, FLUSH_PACKET(.psn = 100, .dma = 64, .va = remote_va(s, 8)));
     scene_expect_silence(s, 0);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_REPLAY), 1);
+    assert_int_equal(scene_counter(s, "drop_replay"), 1);
     scene_close(s);
 }
 
@@ -116,7 +116,7 @@ static void rc_flush__send_behind_it__its_ack_waits(void **state)
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .ack_req = true, .text = "hi"));
     scene_expect_tx(s, 0, DONE(.psn = 100, .msn = 2));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 2);
     scene_expect_mark(s, "RSP.ACK.ORDER");
     scene_close(s);
 }
@@ -156,7 +156,7 @@ static void rc_flush__more_than_can_be_remembered__sent_again_and_nothing_is_for
     scene_rx(s, 0, FLUSH_PACKET(.psn = 117, .dma = 64));
     scene_expect_tx(s, 0, DONE(.psn = 116, .msn = 18));
     scene_expect_tx(s, 0, DONE(.psn = 117, .msn = 18));
-    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_state(s, UROCE_RTS);
     scene_close(s);
 }
 
@@ -203,13 +203,13 @@ static void rc_atomic_write__repeated_as_another_verb__is_not_answered(void **st
     for (size_t i = 0; i < URO_ARRAY_LEN(others); i++) {
         struct scene *s = scene_rc(.rq_psn = 100, .access = RIGHTS);
 
-        s->remote_key.access |= URO_ACCESS_FLUSH_GLOBAL;
+        scene_register(s, 0xf | UROCE_ACCESS_FLUSH_GLOBAL);
         scene_rx(s, 0, AWRITE_PACKET(.psn = 100));
         scene_expect_tx(s, 0, DONE(.psn = 100, .msn = 1));
         scene_rx(s, 0, &others[i]);
         scene_expect_silence(s, 0);
         assert_memory_equal(s->remote, "12345678", 8);
-        scene_expect_state(s, URO_QPS_RTS);
+        scene_expect_state(s, UROCE_RTS);
         scene_close(s);
     }
 }
@@ -224,8 +224,8 @@ static void rc_atomic_write__more_than_the_depth__is_refused(void **state)
     scene_expect_tx(s, 0, DONE(.psn = 100, .msn = 1));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x61, .msn = 1));
     assert_memory_equal(s->remote, "12345678", 8);
-    scene_expect_state(s, URO_QPS_ERR);
-    scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
+    scene_expect_state(s, UROCE_ERR);
+    scene_expect_event(s, UROCE_EVENT_QP_REQ_ERR);
     scene_expect_mark(s, "RSP.DEPTH");
     scene_close(s);
 }
@@ -237,7 +237,7 @@ static void xrc__flush_and_atomic_write__are_executed_once(void **state)
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100, .access = RIGHTS);
 
-    s->remote_key.access |= URO_ACCESS_FLUSH_GLOBAL;
+    scene_register(s, 0xf | UROCE_ACCESS_FLUSH_GLOBAL);
     for (int i = 0; i < 2; i++) {
         scene_rx(s, 0,
                  PACKET(.op = "XRC_ATOMIC_WRITE", .psn = 100, .ack_req = true, .dma = 8,
@@ -251,7 +251,7 @@ static void xrc__flush_and_atomic_write__are_executed_once(void **state)
         scene_expect_tx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 101, .msn = 2));
     }
     assert_memory_equal(s->remote, "12345678", 8);
-    assert_int_equal(scene_counter(s, URO_COUNT_RX_DUPLICATE), 2);
+    assert_int_equal(scene_counter(s, "duplicate_request"), 2);
     scene_close(s);
 }
 
@@ -278,13 +278,13 @@ static const struct {
     { "ATOMIC_WRITE to a half word", { ATOMIC_WRITE, .dma = 8, .length = 8 }, 4, RIGHTS, RIGHTS, 0x61, "RSP.ATOMIC.ALIGN" },
     { "ATOMIC_WRITE behind the end", { ATOMIC_WRITE, .dma = 8, .length = 8 }, SCENE_MEMORY, RIGHTS, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
     { "ATOMIC_WRITE with an unknown key", { ATOMIC_WRITE, .dma = 8, .length = 8, .rkey = 5 }, 0, RIGHTS, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
-    { "ATOMIC_WRITE to what may be read", { ATOMIC_WRITE, .dma = 8, .length = 8 }, 0, RIGHTS, URO_ACCESS_REMOTE_READ, 0x62, "RSP.ACCESS.NAK" },
-    { "ATOMIC_WRITE where writing is not allowed", { ATOMIC_WRITE, .dma = 8, .length = 8 }, 0, URO_ACCESS_REMOTE_ATOMIC, RIGHTS, 0x61, "RSP.RIGHTS" },
+    { "ATOMIC_WRITE to what may be read", { ATOMIC_WRITE, .dma = 8, .length = 8 }, 0, RIGHTS, UROCE_ACCESS_REMOTE_READ, 0x62, "RSP.ACCESS.NAK" },
+    { "ATOMIC_WRITE where writing is not allowed", { ATOMIC_WRITE, .dma = 8, .length = 8 }, 0, UROCE_ACCESS_REMOTE_ATOMIC, RIGHTS, 0x61, "RSP.RIGHTS" },
     { "FLUSH where flushing is not allowed", { A_FLUSH, .dma = 8 }, 0, 0xe, RIGHTS, 0x61, "RSP.RIGHTS" },
     { "FLUSH to persistence where only the global one is allowed", { .op = "RC_FLUSH", .placement = 2, .dma = 8 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.RIGHTS" },
     { "FLUSH of a region that does not allow it", { A_FLUSH, .dma = 8 }, 0, RIGHTS, 0xe, 0x62, "RSP.ACCESS.NAK" },
     { "FLUSH of a whole region that does not allow it", { A_FLUSH, .selectivity = 1 }, 0, RIGHTS, 0xe, 0x62, "RSP.ACCESS.NAK" },
-    { "FLUSH of both kinds of a region that allows one", { .op = "RC_FLUSH", .placement = 3, .dma = 8 }, 0, RIGHTS | URO_ACCESS_FLUSH_PERSISTENT, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
+    { "FLUSH of both kinds of a region that allows one", { .op = "RC_FLUSH", .placement = 3, .dma = 8 }, 0, RIGHTS | UROCE_ACCESS_FLUSH_PERSISTENT, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
     { "FLUSH with an unknown key", { A_FLUSH, .dma = 8, .rkey = 5 }, 0, RIGHTS, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
     { "FLUSH past the end", { A_FLUSH, .dma = 2 }, SCENE_MEMORY - 1, RIGHTS, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
     { "FLUSH with a reserved selectivity", { A_FLUSH, .selectivity = 2, .dma = 8 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.UNSUPPORTED" },
@@ -303,14 +303,14 @@ static void rc_responder__not_allowed__nak_and_nothing_is_written(void **state)
         uint8_t before[64];
 
         print_message("# %s\n", refusals[i].name);
-        s->remote_key.access = URO_ACCESS_LOCAL_WRITE | refusals[i].region_access;
+        scene_register(s, UROCE_ACCESS_LOCAL_WRITE | refusals[i].region_access);
         memcpy(before, s->remote, sizeof before);
         packet.psn = 100;
         packet.ack_req = true;
         packet.va = remote_va(s, refusals[i].va_offset);
         scene_rx(s, 0, &packet);
         scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = refusals[i].syndrome));
-        scene_expect_state(s, URO_QPS_ERR);
+        scene_expect_state(s, UROCE_ERR);
         assert_memory_equal(s->remote, before, sizeof before);
         scene_expect_mark(s, refusals[i].mark);
         scene_close(s);

@@ -14,11 +14,11 @@
 
 /* Requests to post, and their packets. */
 #define FLUSH(...)                                                                                 \
-    SEND(.op = URO_WR_FLUSH, .placement = 1, .length = 64, .remote_address = 0x1000, .rkey = 0x77, \
+    SEND(.op = UROCE_FLUSH, .placement = 1, .length = 64, .remote_address = 0x1000, .rkey = 0x77,  \
          __VA_ARGS__)
 #define FLUSH_SENT(...) FLUSH_PACKET(.va = 0x1000, .rkey = 0x77, .dma = 64, __VA_ARGS__)
 #define AWRITE(...)                                                                                \
-    SEND(.op = URO_WR_ATOMIC_WRITE, .flags = URO_SEND_INLINE, .text = "12345678",                  \
+    SEND(.op = UROCE_ATOMIC_WRITE, .flags = UROCE_INLINE, .text = "12345678",                      \
          .remote_address = 0x2000, .rkey = 0x77, __VA_ARGS__)
 #define AWRITE_SENT(...) AWRITE_PACKET(.va = 0x2000, .rkey = 0x77, __VA_ARGS__)
 
@@ -28,10 +28,11 @@ static void rc_flush__posted__completes_with_its_response(void **state)
     struct scene *s = scene_rc(.sq_psn = 5);
 
     scene_post_send(s, FLUSH(.id = 1, .placement = 3, .selectivity = 1));
-    scene_expect_tx(s, 0, FLUSH_SENT(.psn = 5, .placement = 3, .selectivity = 1));
+    /* FLUSH of all memory of the key has no length */
+    scene_expect_tx(s, 0, FLUSH_SENT(.psn = 5, .placement = 3, .selectivity = 1, .dma = 0));
     scene_rx(s, 0, DONE(.psn = 5, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    assert_int_equal(scene_last()->opcode, URO_WC_FLUSH);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    assert_int_equal(scene_last()->opcode, UROCE_DONE_FLUSH);
     scene_close(s);
 }
 
@@ -44,8 +45,8 @@ static void rc_atomic_write__posted__completes_with_its_response(void **state)
     memset(s->local, 0, 8); /* inline: these octets do not count any more */
     scene_expect_tx(s, 0, AWRITE_SENT(.psn = 5));
     scene_rx(s, 0, DONE(.psn = 5, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    assert_int_equal(scene_last()->opcode, URO_WC_ATOMIC_WRITE);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    assert_int_equal(scene_last()->opcode, UROCE_DONE_ATOMIC_WRITE);
     scene_close(s);
 }
 
@@ -58,7 +59,7 @@ static void rc_atomic_write__response_lost__is_sent_again(void **state)
     scene_expect_tx(s, 0, AWRITE_SENT(.psn = 5));
     scene_expect_tx(s, TIMEOUT, AWRITE_SENT(.psn = 5));
     scene_rx(s, TIMEOUT, DONE(.psn = 5, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -73,11 +74,11 @@ static void rc_flush__unanswered__is_sent_again_with_the_other_icrc(void **state
     scene_expect_tx(s, 0, FLUSH_SENT(.psn = 5));
     scene_expect_tx(s, TIMEOUT, FLUSH_SENT(.psn = 5, .rxe_icrc = true));
     scene_rx(s, TIMEOUT, DONE(.psn = 5, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_post_send(s, FLUSH(.id = 2));
     scene_expect_tx(s, TIMEOUT, FLUSH_SENT(.psn = 6, .rxe_icrc = true));
     scene_rx(s, TIMEOUT, DONE(.psn = 6, .msn = 2));
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_expect_mark(s, "REQ.FLUSH.ICRC");
     scene_close(s);
 }
@@ -91,8 +92,8 @@ static void rc_flush__never_answered__alternates_and_fails(void **state)
     for (uint64_t i = 0; i <= 3; i++)
         scene_expect_tx(s, i * TIMEOUT, FLUSH_SENT(.psn = 5, .rxe_icrc = i % 2 == 1));
     scene_expect_silence(s, 4 * TIMEOUT);
-    scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_sent(s, 1, UROCE_RETRY_EXC_ERR);
+    scene_expect_state(s, UROCE_ERR);
     scene_close(s);
 }
 
@@ -109,7 +110,7 @@ static void rc_flush__write_before_it_unanswered__keeps_its_icrc(void **state)
                                         .dma = 2,
                                         .text = "hi" };
 
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_WRITE, .text = "hi", .rkey = 0x77,
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_RDMA_WRITE, .text = "hi", .rkey = 0x77,
                             .remote_address = 0x1000));
     scene_post_send(s, FLUSH(.id = 2));
     for (uint64_t i = 0; i < 2; i++) {
@@ -117,8 +118,8 @@ static void rc_flush__write_before_it_unanswered__keeps_its_icrc(void **state)
         scene_expect_tx(s, i * TIMEOUT, FLUSH_SENT(.psn = 6));
     }
     scene_rx(s, TIMEOUT, DONE(.psn = 6, .msn = 2));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -133,7 +134,7 @@ static void rc_flush__bare_ack_in_its_place__is_a_gap_not_a_completion(void **st
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 5, .msn = 1));
     scene_expect_tx(s, 0, FLUSH_SENT(.psn = 5));
     scene_rx(s, 0, DONE(.psn = 5, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_expect_mark(s, "REQ.ACK.READ");
     scene_close(s);
 }
@@ -160,8 +161,8 @@ static void rc_requester__response_that_does_not_fit__fails_it(void **state)
         scene_post_send(s, i % 2 == 0 ? FLUSH(.id = 1) : AWRITE(.id = 1));
         scene_expect_tx(s, 0, i % 2 == 0 ? FLUSH_SENT(.psn = 5) : AWRITE_SENT(.psn = 5));
         scene_rx(s, 0, &packet);
-        scene_expect_sent(s, 1, URO_WC_BAD_RESP_ERR);
-        scene_expect_state(s, URO_QPS_ERR);
+        scene_expect_sent(s, 1, UROCE_BAD_RESP_ERR);
+        scene_expect_state(s, UROCE_ERR);
         scene_expect_mark(s, "REQ.RESP.BAD");
         scene_close(s);
     }
@@ -171,11 +172,11 @@ static void rc_requester__nak__fails_it_as_the_peer_says(void **state)
 {
     static const struct {
         uint8_t syndrome;
-        enum uro_wc_status status;
+        enum uroce_status status;
     } naks[] = {
-        { 0x61, URO_WC_REM_INV_REQ_ERR },
-        { 0x62, URO_WC_REM_ACCESS_ERR },
-        { 0x63, URO_WC_REM_OP_ERR },
+        { 0x61, UROCE_REM_INV_REQ_ERR },
+        { 0x62, UROCE_REM_ACCESS_ERR },
+        { 0x63, UROCE_REM_OP_ERR },
     };
     (void)state;
     for (size_t i = 0; i < 2 * URO_ARRAY_LEN(naks); i++) {
@@ -187,7 +188,7 @@ static void rc_requester__nak__fails_it_as_the_peer_says(void **state)
         scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 6, .ack_req = true, .text = "x"));
         scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 5, .syndrome = naks[i / 2].syndrome));
         scene_expect_sent(s, 1, naks[i / 2].status);
-        scene_expect_sent(s, 2, URO_WC_WR_FLUSH_ERR);
+        scene_expect_sent(s, 2, UROCE_WR_FLUSH_ERR);
         scene_expect_mark(s, "REQ.NAK");
         scene_close(s);
     }
@@ -211,7 +212,7 @@ static void rc_requester__depth_used_up__the_next_one_waits(void **state)
     scene_expect_tx(s, 0, FLUSH_SENT(.psn = 7));
     scene_rx(s, 0, DONE(.psn = 7, .msn = 3));
     for (uint64_t id = 1; id <= 3; id++)
-        scene_expect_sent(s, id, URO_WC_SUCCESS);
+        scene_expect_sent(s, id, UROCE_SUCCESS);
     scene_expect_mark(s, "REQ.DEPTH");
     scene_close(s);
 }
@@ -223,14 +224,14 @@ static void rc_fence__send_behind_a_flush__waits_for_its_response(void **state)
         struct scene *s = scene_rc(.sq_psn = 5);
 
         scene_post_send(s, i == 0 ? FLUSH(.id = 1) : AWRITE(.id = 1));
-        scene_post_send(s, SEND(.id = 2, .flags = URO_SEND_FENCE, .text = "x", .at = 64));
+        scene_post_send(s, SEND(.id = 2, .flags = UROCE_FENCE, .text = "x", .at = 64));
         scene_expect_tx(s, 0, i == 0 ? FLUSH_SENT(.psn = 5) : AWRITE_SENT(.psn = 5));
         scene_expect_silence(s, 0);
         scene_rx(s, 0, DONE(.psn = 5, .msn = 1));
         scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 6, .ack_req = true, .text = "x"));
         scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 6, .msn = 2));
-        scene_expect_sent(s, 1, URO_WC_SUCCESS);
-        scene_expect_sent(s, 2, URO_WC_SUCCESS);
+        scene_expect_sent(s, 1, UROCE_SUCCESS);
+        scene_expect_sent(s, 2, UROCE_SUCCESS);
         scene_expect_mark(s, "REQ.FENCE");
         scene_close(s);
     }
@@ -251,8 +252,8 @@ static void xrc__flush_and_atomic_write__name_the_shared_queue(void **state)
                            .va = 0x2000, .rkey = 0x77, .dma = 8, .text = "12345678"));
     scene_rx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 5, .msn = 1));
     scene_rx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 6, .msn = 2));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 

@@ -23,7 +23,7 @@ static struct scene *read_then_send(void)
 {
     struct scene *s = scene_rc(.sq_psn = 10);
 
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_RDMA_READ, .length = 8, .rkey = 0x77,
                             .remote_address = 0x1000));
     scene_post_send(s, SEND(.id = 2, .text = "b", .at = 64));
     expect_read(s, 10);
@@ -45,12 +45,12 @@ static void rc_send__late_ack_while_sending_again__goes_on_behind_it(void **stat
     }
     expect_send(s, timeout, 10, "a");
     scene_rx(s, timeout, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
-    scene_expect_sent(s, 0, URO_WC_SUCCESS);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 0, UROCE_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     expect_send(s, timeout, 12, "ccc");
     scene_expect_silence(s, timeout);
     scene_rx(s, timeout, PACKET(.op = "RC_ACK", .psn = 12, .msn = 3));
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -67,7 +67,7 @@ static void rc_gap__reported_again_after_the_timer_tried__is_heard(void **state)
     scene_rx(s, timeout, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x60));
     expect_send(s, timeout, 10, "a");
     scene_rx(s, timeout, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -76,14 +76,14 @@ static void rc_nak__beyond_an_unanswered_read__blames_the_one_it_names(void **st
 {
     static const struct {
         uint8_t syndrome;
-        enum uro_wc_status status;
-    } cases[] = { { 0x62, URO_WC_REM_ACCESS_ERR }, { 0x40, URO_WC_BAD_RESP_ERR } };
+        enum uroce_status status;
+    } cases[] = { { 0x62, UROCE_REM_ACCESS_ERR }, { 0x40, UROCE_BAD_RESP_ERR } };
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
         struct scene *s = read_then_send();
 
         scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .syndrome = cases[i].syndrome));
-        scene_expect_sent(s, 1, URO_WC_WR_FLUSH_ERR);
+        scene_expect_sent(s, 1, UROCE_WR_FLUSH_ERR);
         scene_expect_sent(s, 2, cases[i].status);
         scene_expect_mark(s, "REQ.NAK.BEYOND");
         scene_close(s);
@@ -102,8 +102,8 @@ static void rc_rnr__beyond_an_unanswered_read__the_read_is_asked_again_at_once(v
     expect_send(s, 0, 11, "b");
     scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = 10, .msn = 1, .length = 8));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -111,19 +111,19 @@ static void qp__draining_two_messages__the_event_waits_for_the_second(void **sta
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
-    struct uro_event event;
+    struct uroce_event event;
 
     for (uint32_t i = 0; i < 2; i++) {
         scene_post_send(s, SEND(.id = i, .text = "a"));
         expect_send(s, 0, 10 + i, "a");
     }
-    scene_to_state(s, URO_QPS_SQD);
+    scene_to_state(s, UROCE_SQD);
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
-    scene_expect_sent(s, 0, URO_WC_SUCCESS);
-    assert_false(uro_engine_event(s->engine, &event));
+    scene_expect_sent(s, 0, UROCE_SUCCESS);
+    assert_false(uroce_engine_event(s->engine, &event));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    scene_expect_event(s, URO_EVENT_SQ_DRAINED);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    scene_expect_event(s, UROCE_EVENT_SQ_DRAINED);
     scene_close(s);
 }
 
@@ -133,12 +133,12 @@ static void rc_send__inline_and_longer_than_a_packet__every_octet_in_its_place(v
     struct scene *s = scene_rc(.sq_psn = 10, .mtu = 256);
 
     scene_fill(s->local, 0, 300);
-    scene_post_send(s, SEND(.id = 1, .length = 300, .flags = URO_SEND_INLINE));
+    scene_post_send(s, SEND(.id = 1, .length = 300, .flags = UROCE_INLINE));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 10, .length = 256));
     scene_expect_tx(
         s, 0, PACKET(.op = "RC_SEND_LAST", .psn = 11, .ack_req = true, .length = 44, .fill = 256));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -153,7 +153,7 @@ static void rc_gap__closed_before_its_nak_left__is_not_reported(void **state)
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 101, .text = "b"));
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .text = "a"));
     scene_expect_silence(s, 0);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 1);
     scene_close(s);
 }
 
@@ -165,7 +165,7 @@ static void rc_ack__repeat_behind_a_newer_one__the_highest_is_acknowledged(void 
     for (uint32_t psn = 100; psn <= 101; psn++) {
         scene_post_recv(s, psn, 8);
         scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = psn, .ack_req = true, .text = "a"));
-        scene_expect_recv(s, psn, URO_WC_SUCCESS, 1);
+        scene_expect_recv(s, psn, UROCE_SUCCESS, 1);
     }
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
@@ -181,7 +181,7 @@ static void rc_responder__write_inside_a_send__invalid_request(void **state)
     scene_rx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 100, .length = 1024));
     scene_rx(s, 0, PACKET(.op = "RC_WRITE_LAST", .psn = 101, .ack_req = true, .length = 8));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x61));
-    scene_expect_recv(s, 1, URO_WC_REM_INV_REQ_ERR, 0);
+    scene_expect_recv(s, 1, UROCE_REM_INV_REQ_ERR, 0);
     scene_expect_mark(s, "RSP.SEQUENCE");
     scene_close(s);
 }

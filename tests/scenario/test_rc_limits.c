@@ -19,7 +19,7 @@ static void rc_window__half_of_a_read_answered__nothing_more_is_sent(void **stat
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .window = 2);
 
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = 4096, .rkey = 0x77,
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_RDMA_READ, .length = 4096, .rkey = 0x77,
                             .remote_address = 0x1000, .at = 4096));
     post_sends(s, 2, 4);
     scene_expect_tx(s, 0,
@@ -33,18 +33,18 @@ static void rc_window__half_of_a_read_answered__nothing_more_is_sent(void **stat
     scene_expect_silence(s, 0);
     scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 12, .length = 1024));
     scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 13, .msn = 1, .length = 1024));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_expect_silence(s, 0);
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 14, .msn = 2));
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 16, .ack_req = true, .text = "x"));
     scene_expect_silence(s, 0);
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 16, .msn = 4));
     for (uint64_t id = 3; id <= 4; id++)
-        scene_expect_sent(s, id, URO_WC_SUCCESS);
+        scene_expect_sent(s, id, UROCE_SUCCESS);
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 17, .ack_req = true, .text = "x"));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 17, .msn = 5));
-    scene_expect_sent(s, 5, URO_WC_SUCCESS);
+    scene_expect_sent(s, 5, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -67,7 +67,7 @@ static void rc_window__smaller_than_the_ack_interval__its_last_packet_asks(void 
         s, 0,
         PACKET(.op = "RC_SEND_LAST", .psn = 13, .ack_req = true, .length = 1024, .fill = 3072));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 13, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -96,16 +96,14 @@ static void rc_read__longer_than_a_piece__is_asked_for_piece_by_piece(void **sta
     const uro_time later = (UINT64_C(4096) << 14) + URO_US(2);
     struct scene *s = scene_rc(.sq_psn = 10, .mtu = 256, .depth = 1);
     uint8_t *sink = malloc(length);
-    struct uro_key key = { .pd = 1,
-                           .access = URO_ACCESS_LOCAL_WRITE,
-                           .base = (uintptr_t)s->local,
-                           .length = length,
-                           .memory = sink };
+    struct uroce_mr *mr;
 
     assert_non_null(sink);
-    uro_key_register(uro_engine_shard(s->engine), &key);
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_READ, .length = length, .rkey = 0x77,
-                            .remote_address = 0x1000, .lkey = uro_key_number(&key)));
+    assert_int_equal(
+        uroce_mr_create_at(s->pd, sink, length, (uintptr_t)s->local, UROCE_ACCESS_LOCAL_WRITE, &mr),
+        0);
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_RDMA_READ, .length = length, .rkey = 0x77,
+                            .remote_address = 0x1000, .lkey = uroce_mr_key(mr)));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_REQUEST", .psn = 10, .ack_req = true, .va = 0x1000,
                            .rkey = 0x77, .dma = PIECE * 256));
@@ -126,10 +124,10 @@ static void rc_read__longer_than_a_piece__is_asked_for_piece_by_piece(void **sta
     scene_rx(
         s, later,
         PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 11 + PIECE, .length = 250, .fill = PIECE + 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     for (uint32_t i = 0; i < PIECE + 2; i++)
         scene_assert_filled(sink + i * 256, i, i + 1 < PIECE + 2 ? 256 : 250);
-    uro_key_deregister(uro_engine_shard(s->engine), &key);
+    assert_int_equal(uroce_mr_destroy(mr), 0);
     free(sink);
     scene_close(s);
 }
@@ -155,19 +153,17 @@ static void schedule__long_answer_on_a_narrow_link__requests_have_their_turn(voi
         s, 0,
         PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 1, .length = 1024, .fill = 2048));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
 /* Lets time pass until the MAC address of the peer is no longer confirmed. */
 static void lose_the_peer(struct scene *s)
 {
-    struct uro_tx tx;
-
     for (int i = 0; i < 1000; i++) {
         s->now += URO_MS(100);
-        while (uro_engine_output(s->engine, &tx, 1, s->now) > 0)
+        while (scene_burst(s, 1) > 0)
             ;
     }
 }
@@ -178,17 +174,16 @@ static void schedule__long_answer_to_a_lost_peer__is_swallowed_in_bounded_rounds
 {
     (void)state; /* rule LIVE.BOUND */
     struct scene *s = scene_rc(.rq_psn = 100, .mtu = 256);
-    struct uro_tx tx[8];
     uint64_t rounds = 0;
 
     lose_the_peer(s);
     scene_rx(s, s->now - URO_MS(1),
              PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = SCENE_MEMORY));
-    while (scene_counter(s, URO_COUNT_TX_NO_NEIGHBOR) < SCENE_MEMORY / 256) {
-        assert_true(uro_engine_next(s->engine) <= s->now);
-        uint64_t before = scene_counter(s, URO_COUNT_TX_NO_NEIGHBOR);
-        assert_int_equal(uro_engine_output(s->engine, tx, 8, s->now), 0);
-        assert_true(scene_counter(s, URO_COUNT_TX_NO_NEIGHBOR) - before <= 8);
+    while (scene_counter(s, "tx_no_neighbor") < SCENE_MEMORY / 256) {
+        assert_true(uroce_engine_next(s->engine) <= s->now);
+        uint64_t before = scene_counter(s, "tx_no_neighbor");
+        assert_int_equal(scene_burst(s, 8), 0);
+        assert_true(scene_counter(s, "tx_no_neighbor") - before <= 8);
         rounds++;
     }
     assert_int_equal(rounds, SCENE_MEMORY / 256 / 8);

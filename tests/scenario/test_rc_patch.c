@@ -18,7 +18,7 @@ static void send_many(struct scene *s, uint32_t from, uint32_t to)
 static void expect_sent(struct scene *s, uint32_t from, uint32_t to)
 {
     for (uint32_t psn = from; psn <= to; psn++)
-        scene_expect_sent(s, psn, URO_WC_SUCCESS);
+        scene_expect_sent(s, psn, UROCE_SUCCESS);
 }
 
 /* Sends 10 .. 13 and loses 10. When 10 arrives, the peer acknowledges all: it keeps packets behind
@@ -79,7 +79,7 @@ static void rc_patch__inside_a_message__asks_for_an_ack(void **state)
         PACKET(.op = "RC_SEND_MIDDLE", .psn = 15, .ack_req = true, .length = 1024, .fill = 1024));
     scene_expect_silence(s, 0);
     scene_rx(s, 0, ACK(16));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -152,7 +152,7 @@ static void rc_patch__acknowledged_before_it_was_sent__goes_on_where_it_was(void
 static void send_and_read(struct scene *s)
 {
     scene_post_send(s, SEND(.id = 14, .text = "a"));
-    scene_post_send(s, SEND(.id = 15, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+    scene_post_send(s, SEND(.id = 15, .op = UROCE_RDMA_READ, .length = 8, .rkey = 0x77,
                             .remote_address = 0x1000));
     scene_expect_tx(s, 0, ONLY(14));
     scene_expect_tx(s, 0, READ_15);
@@ -208,21 +208,19 @@ static void rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was(void 
     scene_close(s);
 }
 
-static void post_bind(struct scene *s, const struct uro_key *window, uint64_t id)
+static void post_bind(struct scene *s, struct uroce_mw *window, uint64_t id)
 {
-    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(s->qp), 0);
+    const struct uroce_send bind = { .wr_id = id,
+                                     .opcode = UROCE_BIND_MW,
+                                     .flags = UROCE_SIGNALED,
+                                     .remote_address = (uintptr_t)s->remote,
+                                     .rkey = uroce_mw_key(window) ^ 1,
+                                     .mw = window,
+                                     .mr = s->remote_mr,
+                                     .bind_length = 8,
+                                     .bind_access = UROCE_ACCESS_REMOTE_WRITE };
 
-    *wqe = (struct uro_wqe){ .wr_id = id,
-                             .opcode = URO_WR_BIND_MW,
-                             .flags = URO_SEND_SIGNALED,
-                             .remote_address = (uintptr_t)s->remote,
-                             .window_length = 8,
-                             .imm = uro_key_number(window),
-                             .rkey = uro_key_number(window) ^ 1,
-                             .bind = { .lkey = uro_key_number(&s->remote_key),
-                                       .access = URO_ACCESS_REMOTE_WRITE } };
-    uro_wq_publish(uro_qp_send_queue(s->qp), 1);
-    uro_qp_ring(uro_engine_shard(s->engine), s->qp);
+    assert_int_equal(uroce_qp_send(s->qp, &bind), 0);
 }
 
 /* The requester was going back over a bind that was executed. The bind completes with the requests
@@ -231,15 +229,13 @@ static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(v
 {
     (void)state;
     struct scene *s = open_learned();
-    struct uro_shard *shard = uro_engine_shard(s->engine);
-    struct uro_key window = { .kind = URO_KEY_WINDOW_2, .pd = 1 };
+    struct uroce_mw *window;
     const uro_time later = URO_US(20);
 
-    uro_key_register(shard, &window);
-    s->remote_key.access |= URO_ACCESS_MW_BIND;
+    assert_int_equal(uroce_mw_create(s->pd, UROCE_MW_TYPE_2, &window), 0);
     scene_post_send(s, SEND(.id = 14, .text = "a"));
     scene_post_send(s, SEND(.id = 15, .text = "a"));
-    post_bind(s, &window, 1);
+    post_bind(s, window, 1);
     scene_post_send(s, SEND(.id = 16, .text = "a"));
     for (uint32_t psn = 14; psn <= 16; psn++)
         scene_expect_tx(s, 0, ONLY(psn));
@@ -249,13 +245,13 @@ static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(v
     scene_rx(s, later, NAK(14));
     scene_rx(s, later, ACK(15));
     expect_sent(s, 14, 15);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    assert_null(uro_qp_problem(s->qp));
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    assert_null(uroce_qp_problem(s->qp));
     scene_expect_tx(s, later, ONLY(16));
     scene_expect_silence(s, later);
     scene_rx(s, later, ACK(16));
     expect_sent(s, 16, 16);
-    uro_key_deregister(shard, &window);
+    assert_int_equal(uroce_mw_destroy(window), 0);
     scene_close(s);
 }
 

@@ -16,7 +16,7 @@ static struct scene *open_under_way(uint8_t retries)
     scene_post_send(s, SEND(.id = 1, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
     scene_rx(s, RTT, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_fill(s->local, 0, 4096);
     scene_post_send(s, SEND(.id = 2, .length = 4096));
     return s;
@@ -54,7 +54,7 @@ static void rc_probe__last_packet_lost__is_sent_again(void **state)
     scene_rx(s, 2 * RTT, PACKET(.op = "RC_ACK", .psn = 13, .msn = 1));
     expect_probe(s, ASKED + RTT, 3);
     scene_rx(s, ASKED + 2 * RTT, PACKET(.op = "RC_ACK", .psn = 14, .msn = 2));
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -70,7 +70,7 @@ static void rc_probe__lost_again__the_rest_follows_the_answer(void **state)
     scene_rx(s, ASKED + RTT, PACKET(.op = "RC_ACK", .psn = 11, .msn = 1));
     expect_packets(s, ASKED + RTT, 1);
     scene_rx(s, ASKED + 2 * RTT, PACKET(.op = "RC_ACK", .psn = 14, .msn = 2));
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -86,7 +86,7 @@ static void rc_probe__answer_was_only_late__nothing_is_sent_again(void **state)
     scene_expect_mark(s, "REQ.PROBE.LATE");
     scene_expect_silence(s, ASKED + RTT);
     scene_rx(s, ASKED + RTT, PACKET(.op = "RC_ACK", .psn = 14, .msn = 2));
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -102,13 +102,13 @@ static void rc_probe__peer_gone__is_asked_at_longer_and_longer_intervals(void **
         expect_probe(s, now, 0);
     }
     scene_expect_silence(s, RTT + TIMEOUT - URO_US(2));
-    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_state(s, UROCE_RTS);
     now = RTT + TIMEOUT + URO_US(2);
     expect_packets(s, now, 0); /* the one retry: asking used up none */
     expect_probe(s, now + (URO_MS(2) << 5) + URO_US(2), 0);
-    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_state(s, UROCE_RTS);
     scene_expect_silence(s, now + TIMEOUT + URO_US(2));
-    scene_expect_sent(s, 2, URO_WC_RETRY_EXC_ERR);
+    scene_expect_sent(s, 2, UROCE_RETRY_EXC_ERR);
     scene_close(s);
 }
 
@@ -118,7 +118,7 @@ static void rc_probe__read__is_asked_for_again(void **state)
     struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14);
 
     for (uint64_t id = 1; id <= 2; id++)
-        scene_post_send(s, SEND(.id = id, .op = URO_WR_RDMA_READ, .length = 2048, .rkey = 0x77,
+        scene_post_send(s, SEND(.id = id, .op = UROCE_RDMA_READ, .length = 2048, .rkey = 0x77,
                                 .remote_address = 0x5000));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_REQUEST", .psn = 10, .ack_req = true, .va = 0x5000,
@@ -128,7 +128,7 @@ static void rc_probe__read__is_asked_for_again(void **state)
                            .rkey = 0x77, .dma = 2048));
     scene_rx(s, RTT, PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 10, .msn = 1, .length = 1024));
     scene_rx(s, RTT, PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 11, .msn = 1, .length = 1024));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_expect_silence(s, ASKED - URO_US(5));
     scene_expect_tx(s, ASKED,
                     PACKET(.op = "RC_READ_REQUEST", .psn = 12, .ack_req = true, .va = 0x5000,
@@ -136,7 +136,7 @@ static void rc_probe__read__is_asked_for_again(void **state)
     scene_expect_silence(s, ASKED);
     scene_rx(s, ASKED, PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 12, .msn = 2, .length = 1024));
     scene_rx(s, ASKED, PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 13, .msn = 2, .length = 1024));
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -146,7 +146,7 @@ static void rc_probe__read__is_asked_for_again(void **state)
 
 static void post_read(struct scene *s, uint64_t id)
 {
-    scene_post_send(s, SEND(.id = id, .op = URO_WR_RDMA_READ, .length = 2048, .rkey = 0x77,
+    scene_post_send(s, SEND(.id = id, .op = UROCE_RDMA_READ, .length = 2048, .rkey = 0x77,
                             .remote_address = 0x5000));
 }
 
@@ -166,7 +166,7 @@ static struct scene *open_reads(void)
     post_read(s, 1);
     scene_expect_tx(s, 0, READ(10));
     answer(s, RTT, 10);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     for (uint32_t i = 0; i < 3; i++) {
         post_read(s, 2 + i);
         scene_expect_tx(s, RTT, READ(12 + 2 * i));
@@ -193,14 +193,14 @@ static void rc_probe__reads_were_only_late__no_other_is_asked_for_again(void **s
 
     for (uint32_t i = 0; i < 3; i++) {
         answer(s, ASKED + RTT, 12 + 2 * i);
-        scene_expect_sent(s, 2 + i, URO_WC_SUCCESS);
+        scene_expect_sent(s, 2 + i, UROCE_SUCCESS);
         if (i == 0)
             scene_expect_tx(s, ASKED + RTT, READ(18)); /* which waited for its turn */
     }
     answer(s, ASKED + RTT, 12); /* what was asked for twice comes twice */
     scene_expect_silence(s, ASKED + RTT);
     answer(s, ASKED + RTT, 18);
-    scene_expect_sent(s, 5, URO_WC_SUCCESS);
+    scene_expect_sent(s, 5, UROCE_SUCCESS);
     scene_expect_silence(s, ASKED + TIMEOUT);
     scene_close(s);
 }
@@ -214,17 +214,17 @@ static void rc_probe__read_is_answered_before_it_asked__it_does_not(void **state
     scene_post_recv(s, 9, 8);
     scene_rx(s, ASKED, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "a"));
     scene_expect_tx(s, ASKED, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
-    scene_expect_recv(s, 9, URO_WC_SUCCESS, 1);
+    scene_expect_recv(s, 9, UROCE_SUCCESS, 1);
     scene_expect_mark(s, "REQ.PROBE.READ");
     for (uint32_t i = 0; i < 3; i++) {
         answer(s, ASKED, 12 + 2 * i);
-        scene_expect_sent(s, 2 + i, URO_WC_SUCCESS);
+        scene_expect_sent(s, 2 + i, UROCE_SUCCESS);
         if (i == 0)
             scene_expect_tx(s, ASKED, READ(18));
         scene_expect_silence(s, ASKED);
     }
     answer(s, ASKED, 18);
-    scene_expect_sent(s, 5, URO_WC_SUCCESS);
+    scene_expect_sent(s, 5, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -236,19 +236,19 @@ static void rc_probe__all_reads_lost__the_rest_is_asked_for_after_the_second(voi
         ASKED + RTT + URO_US(2310); /* the late answer counts in what is usual */
 
     answer(s, ASKED + RTT, 12);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_expect_tx(s, ASKED + RTT, READ(18));
     scene_expect_silence(s, second - URO_US(15));
     scene_expect_tx(s, second, READ(14));
     scene_expect_silence(s, second);
     answer(s, second + RTT, 14);
-    scene_expect_sent(s, 3, URO_WC_SUCCESS);
+    scene_expect_sent(s, 3, UROCE_SUCCESS);
     scene_expect_tx(s, second + RTT, READ(16));
     scene_expect_tx(s, second + RTT, READ(18));
     answer(s, second + RTT, 16);
     answer(s, second + RTT, 18);
-    scene_expect_sent(s, 4, URO_WC_SUCCESS);
-    scene_expect_sent(s, 5, URO_WC_SUCCESS);
+    scene_expect_sent(s, 4, UROCE_SUCCESS);
+    scene_expect_sent(s, 5, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -261,7 +261,7 @@ static void rc_probe__write_before_a_read__both_go_on(void **state)
     post_read(s, 1);
     scene_expect_tx(s, 0, READ(10));
     answer(s, RTT, 10);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_post_send(s, SEND(.id = 2, .text = "a"));
     scene_expect_tx(s, RTT, PACKET(.op = "RC_SEND_ONLY", .psn = 12, .ack_req = true, .text = "a"));
     post_read(s, 3);
@@ -272,11 +272,11 @@ static void rc_probe__write_before_a_read__both_go_on(void **state)
                     PACKET(.op = "RC_SEND_ONLY", .psn = 12, .ack_req = true, .text = "a"));
     scene_expect_silence(s, ASKED);
     answer(s, ASKED + RTT, 13);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
-    scene_expect_sent(s, 3, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
+    scene_expect_sent(s, 3, UROCE_SUCCESS);
     scene_expect_tx(s, ASKED + RTT, READ(15));
     answer(s, ASKED + RTT, 15);
-    scene_expect_sent(s, 4, URO_WC_SUCCESS);
+    scene_expect_sent(s, 4, UROCE_SUCCESS);
     scene_close(s);
 }
 

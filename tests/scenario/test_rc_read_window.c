@@ -19,9 +19,9 @@ static struct scene *open_with_depth(uint8_t depth)
 /* Posts a READ of @count responses, which is the next one after the READs of @before responses. */
 static void post(struct scene *s, uint64_t id, uint32_t before, uint32_t count)
 {
-    scene_post_send(s, SEND(.id = id, .op = URO_WR_RDMA_READ, .at = before * MTU,
-                            .length = count * MTU, .rkey = 0x77,
-                            .remote_address = 0x10000 + before * MTU));
+    scene_post_send(s,
+                    SEND(.id = id, .op = UROCE_RDMA_READ, .at = before * MTU, .length = count * MTU,
+                         .rkey = 0x77, .remote_address = 0x10000 + before * MTU));
 }
 
 /* Expects a request for the responses [first, first + count), counted from the first one of all. */
@@ -74,7 +74,7 @@ static void rc_reads__response_lost__no_more_than_the_window_is_requested(void *
         answer(s, 0, i, WINDOW);
     }
     for (uint64_t id = 1; id <= 2; id++)
-        scene_expect_sent(s, id, URO_WC_SUCCESS);
+        scene_expect_sent(s, id, UROCE_SUCCESS);
     scene_assert_filled(s->local, 0, 128 * MTU);
     scene_close(s);
 }
@@ -104,7 +104,7 @@ static void rc_reads__further_loss__halves_the_window_and_answers_double_it(void
         expect_request(s, 0, i, 8);
         answer(s, 0, i, 8);
     }
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_assert_filled(s->local, 0, 128 * MTU);
     scene_close(s);
 }
@@ -120,7 +120,7 @@ static void rc_reads__part_was_lost__smaller_parts_end_where_it_ended(void **sta
     lose(s, 0, 0);
     expect_request(s, 0, 0, 3);
     answer(s, 0, 0, 3);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     post(s, 2, 3, 20);
     expect_request(s, 0, 3, 8);
     scene_expect_mark(s, "REQ.READ.PART");
@@ -134,7 +134,7 @@ static void rc_reads__part_was_lost__smaller_parts_end_where_it_ended(void **sta
         scene_expect_silence(s, 0);
         answer(s, 0, i, 4);
     }
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_assert_filled(s->local, 0, 23 * MTU);
     scene_close(s);
 }
@@ -154,7 +154,7 @@ static void rc_reads__short_ones_after_a_loss__share_the_window(void **state)
     scene_expect_silence(s, 0);
     for (uint32_t i = 0; i < 5; i++) {
         answer(s, 0, i * 3, 3);
-        scene_expect_sent(s, i, URO_WC_SUCCESS);
+        scene_expect_sent(s, i, UROCE_SUCCESS);
         if (i + 2 < 5)
             expect_request(s, 0, (i + 2) * 3, 3);
         scene_expect_silence(s, 0);
@@ -180,7 +180,7 @@ static void rc_reads__late_response_ends_a_part__the_next_part_is_requested(void
     answer(s, 0, 0, 8); /* late as well */
     scene_expect_silence(s, 0);
     answer(s, 0, 8, 8);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_assert_filled(s->local, 0, 16 * MTU);
     scene_close(s);
 }
@@ -198,7 +198,7 @@ static void rc_reads__ack_timeout__begins_the_window(void **state)
     answer(s, TIMEOUT, 0, 8);
     expect_request(s, TIMEOUT, 8, 8);
     answer(s, TIMEOUT, 8, 8);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -218,8 +218,8 @@ static void rc_reads__send_before_them_finds_no_receive__all_are_requested_again
                     PACKET(.op = "RC_SEND_ONLY", .psn = FIRST, .ack_req = true, .text = "a"));
     expect_request(s, later, 1, 31);
     answer(s, later, 1, 31);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 

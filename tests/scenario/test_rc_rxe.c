@@ -247,7 +247,7 @@ static const char *wrong(struct run *run)
             return "the content of a WRITE is wrong";
         if (message->operation != URO_SEND)
             continue;
-        scene_expect_recv(run->scene, i, URO_WC_SUCCESS, message->length);
+        scene_expect_recv(run->scene, i, UROCE_SUCCESS, message->length);
         if (memcmp(received, message->at, message->length) != 0)
             return "the content of a SEND is wrong";
         received += message->length;
@@ -270,12 +270,12 @@ static const char *play(struct run *run)
 /* Drops all packets and completions that are left when a run failed. */
 static void drain(struct run *run)
 {
-    struct uro_cqe cqe;
+    struct uroce_completion cqe;
 
     run->down.first = run->down.end;
     while (we_send(run, IN_FLIGHT))
         run->down.first = run->down.end;
-    while (uro_cq_poll(run->scene->recv_cq, &cqe, 1) == 1)
+    while (uroce_cq_poll(run->scene->recv_cq, &cqe, 1) == 1)
         ;
 }
 

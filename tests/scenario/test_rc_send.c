@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_rc_send.c - SEND: both sides of a conversation, one packet and many, lost and repeated. */
 #include "base/mark.h"
-#include "core/cq.h"
 #include "scene.h"
 
 /* ---- as responder ------------------------------------------------------- */
@@ -14,7 +13,7 @@ static void rc_send__one_packet__is_delivered_and_acknowledged(void **state)
     scene_post_recv(s, 1, 64);
     scene_rx(s, URO_US(0), PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "hi"));
     scene_expect_tx(s, URO_US(0), PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 2);
     assert_memory_equal(scene_recv_memory(s, 0), "hi", 2);
     scene_expect_mark(s, "RSP.ACK");
     scene_expect_mark(s, "RSP.MSN");
@@ -32,7 +31,7 @@ static void rc_send__repeated_after_lost_ack__is_acked_not_delivered_twice(void 
     scene_post_recv(s, 2, 64);
     scene_rx(s, URO_US(0), PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "hi"));
     scene_expect_tx(s, URO_US(0), PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 2);
 
     scene_rx(s, URO_US(500),
              PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "hi"));
@@ -56,7 +55,7 @@ static void rc_send__packet_missing__one_nak_then_silence_until_it_comes(void **
     scene_rx(s, 0,
              PACKET(.op = "RC_SEND_LAST", .psn = 102, .ack_req = true, .length = 10, .fill = 2048));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 102, .msn = 1));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2058);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 2058);
     scene_assert_filled(scene_recv_memory(s, 0), 0, 2058);
     scene_expect_mark(s, "RSP.GAP.NAK");
     scene_close(s);
@@ -75,7 +74,7 @@ static void rc_send__no_receive_posted__rnr_nak_with_our_timer_and_then_served(v
     scene_post_recv(s, 1, 64);
     scene_rx(s, URO_MS(1), PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "hi"));
     scene_expect_tx(s, URO_MS(1), PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 2);
     scene_expect_mark(s, "RSP.RNR");
     scene_close(s);
 }
@@ -89,9 +88,9 @@ static void rc_send__longer_than_the_receive__length_error_here_invalid_request_
     scene_post_recv(s, 2, 64);
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "hi"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x61));
-    scene_expect_recv(s, 1, URO_WC_LOC_LEN_ERR, 0);
-    scene_expect_recv(s, 2, URO_WC_WR_FLUSH_ERR, 0);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_recv(s, 1, UROCE_LOC_LEN_ERR, 0);
+    scene_expect_recv(s, 2, UROCE_WR_FLUSH_ERR, 0);
+    scene_expect_state(s, UROCE_ERR);
     scene_expect_mark(s, "RSP.TOO.LONG");
     scene_close(s);
 }
@@ -112,7 +111,7 @@ static void rc_send__three_packets__first_middle_last_and_one_completion(void **
         s, 0, PACKET(.op = "RC_SEND_LAST", .psn = 0, .ack_req = true, .length = 52, .fill = 2048));
     scene_expect_silence(s, 0);
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 0, .msn = 1));
-    scene_expect_sent(s, 7, URO_WC_SUCCESS);
+    scene_expect_sent(s, 7, UROCE_SUCCESS);
     scene_close(s);
     assert_true(uro_mark_hit("REQ.SEGMENT"));
     assert_true(uro_mark_hit("REQ.ACKREQ"));
@@ -135,8 +134,8 @@ static void rc_send__ack_lost__sent_again_after_the_timeout_from_the_oldest(void
     scene_expect_tx(s, timeout + URO_US(2),
                     PACKET(.op = "RC_SEND_ONLY", .psn = 11, .ack_req = true, .text = "b"));
     scene_rx(s, timeout + URO_US(2), PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_expect_mark(s, "REQ.TIMEOUT");
     scene_expect_mark(s, "REQ.ACK.COALESCED");
     scene_expect_mark(s, "REQ.RETRY.REFILL");
@@ -154,9 +153,10 @@ static void rc_send__peer_gone__retry_exceeded_after_one_plus_retry_count(void *
         scene_expect_tx(s, i * step,
                         PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
     scene_expect_silence(s, 3 * step);
-    scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
-    assert_int_equal(scene_last()->vendor_error, URO_FAIL_NO_ANSWER);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_sent(s, 1, UROCE_RETRY_EXC_ERR);
+    scene_expect_reason(scene_last()->reason,
+                        "the peer did not answer within timeout and retry_cnt");
+    scene_expect_state(s, UROCE_ERR);
     scene_expect_mark(s, "REQ.RETRY.COUNT");
     scene_close(s);
 }
@@ -177,8 +177,8 @@ static void rc_send__rnr_nak__nothing_is_sent_before_the_named_delay(void **stat
     scene_expect_tx(s, URO_US(1282),
                     PACKET(.op = "RC_SEND_ONLY", .psn = 11, .ack_req = true, .text = "b"));
     scene_rx(s, URO_US(1300), PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_expect_mark(s, "REQ.RNR.WAIT");
     scene_close(s);
 }
@@ -195,7 +195,7 @@ static void rc_send__acknowledged_with_any_credits__completes(void **state)
                         PACKET(.op = "RC_SEND_ONLY", .psn = psn, .ack_req = true, .text = "a"));
         scene_rx(s, 0,
                  PACKET(.op = "RC_ACK", .psn = psn, .syndrome = credits, .msn = 1u + credits));
-        scene_expect_sent(s, credits, URO_WC_SUCCESS);
+        scene_expect_sent(s, credits, UROCE_SUCCESS);
     }
     scene_close(s);
     assert_true(uro_mark_hit("REQ.CREDITS"));
@@ -210,9 +210,9 @@ static void rc_send__ack_for_a_psn_never_sent__is_ignored_and_counted(void **sta
     scene_post_send(s, SEND(.id = 1, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 1));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_GHOST_ACK), 1);
+    assert_int_equal(scene_counter(s, "drop_ghost_ack"), 1);
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_expect_mark(s, "REQ.ACK.GHOST");
     scene_close(s);
 }

@@ -37,7 +37,7 @@ static void rc_twice__message_of_several_packets__rxe_is_sent_its_ack_twice(void
         scene_post_recv(s, 1, 2000);
         rx_two(s, "RC_SEND_FIRST", "RC_SEND_LAST", 100, rxe);
         expect_acks(s, 0, 101, 1, 1 + rxe);
-        scene_expect_recv(s, 1, URO_WC_SUCCESS, 1034);
+        scene_expect_recv(s, 1, UROCE_SUCCESS, 1034);
         rx_two(s, "RC_WRITE_FIRST", "RC_WRITE_LAST", 102, rxe);
         expect_acks(s, 0, 103, 2, 1 + rxe);
         if (rxe)
@@ -74,7 +74,7 @@ static void rc_twice__more_behind_the_end_of_a_message__one_ack(void **state)
     rx_two(s, "RC_WRITE_FIRST", "RC_WRITE_LAST", 100, true);
     scene_rx(s, 0, SEND_BY_RXE(102));
     expect_acks(s, 0, 102, 2, 1);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 2);
     scene_close(s);
 }
 
@@ -146,7 +146,7 @@ static void rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowle
     scene_rx(s, told,
              PACKET(.op = "RC_WRITE_LAST", .rxe = true, .ack_req = true, .length = 10, .psn = 101));
     expect_acks(s, told, 101, 2, 2);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 2);
     scene_rx(s, told, SEND_BY_RXE(102));
     expect_acks(s, told, 102, 2, 1);
     scene_close(s);

@@ -2,8 +2,7 @@
 /* test_rc_vanish.c - on-demand memory that is mapped when a request arrives, and unmapped when its
  * bytes are copied. The request is refused as for unmapped memory, and the engine continues. Rule
  * KEY.VANISHED. */
-#include "core/sgl.h"
-#include "core/shard.h"
+#include "inside.h"
 #include "scene.h"
 
 static bool vanished;
@@ -30,7 +29,7 @@ static bool try_to(void (*touch)(void *argument), void *argument, const uint8_t 
 
 static void make_on_demand(struct scene *s, struct uro_key *key)
 {
-    struct uro_shard *shard = uro_engine_shard(s->engine);
+    struct uro_shard *shard = inside_shard(s->engine);
 
     assert_int_equal(uro_key_deregister(shard, key), 0);
     key->reachable = there;
@@ -46,7 +45,7 @@ static struct scene *open_on_demand(bool local)
 {
     struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
 
-    make_on_demand(s, local ? &s->local_key : &s->remote_key);
+    make_on_demand(s, local ? &s->local_mr->key : &s->remote_mr->key);
     return s;
 }
 
@@ -56,9 +55,9 @@ static void refused(struct scene *s, const struct scene_packet *packet)
     scene_rx(s, 0, packet);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = packet->psn, .syndrome = 0x62));
     scene_expect_mark(s, "KEY.VANISHED");
-    scene_expect_state(s, URO_QPS_ERR);
-    scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
-    assert_int_equal(scene_counter(s, URO_COUNT_ACCESS_REFUSED), 1);
+    scene_expect_state(s, UROCE_ERR);
+    scene_expect_event(s, UROCE_EVENT_QP_ACCESS_ERR);
+    assert_int_equal(scene_counter(s, "access_refused"), 1);
     scene_close(s);
 }
 
@@ -84,8 +83,8 @@ static void rc_read__memory_vanishes__access_nak(void **state)
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = 64));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62, .msn = 1));
     scene_expect_mark(s, "KEY.VANISHED");
-    scene_expect_state(s, URO_QPS_ERR);
-    scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
+    scene_expect_state(s, UROCE_ERR);
+    scene_expect_event(s, UROCE_EVENT_QP_ACCESS_ERR);
     scene_close(s);
 }
 
@@ -114,8 +113,8 @@ static void rc_read__more_than_there_is_room_for_copies__begins_again(void **sta
 {
     (void)state;
     struct scene *s = open_on_demand(false);
-    struct uro_shard *shard = uro_engine_shard(s->engine);
-    const uint32_t number = uro_key_number(&s->remote_key);
+    struct uro_shard *shard = inside_shard(s->engine);
+    const uint32_t number = uroce_mr_key(s->remote_mr);
     const uint8_t *first = uro_touch_read(shard, number, s->remote, 1024);
     for (size_t octets = 1024; octets + 1024 <= uro_touch_size(); octets += 1024)
         assert_ptr_equal(uro_touch_read(shard, number, s->remote, 1024), first + octets);
@@ -132,9 +131,9 @@ static void rc_send__own_memory_vanishes__local_protection_error(void **state)
     vanished = true;
     scene_post_send(s, SEND(.id = 1, .length = 64));
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 1, URO_WC_LOC_PROT_ERR);
+    scene_expect_sent(s, 1, UROCE_LOC_PROT_ERR);
     scene_expect_mark(s, "KEY.VANISHED");
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_state(s, UROCE_ERR);
     scene_close(s);
 }
 

@@ -39,10 +39,10 @@ static void rc_write__with_immediate__takes_a_receive_at_its_last_packet(void **
              PACKET(.op = "RC_WRITE_LAST_IMM", .psn = 101, .ack_req = true, .imm = 77, .length = 76,
                     .fill = 1024));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 1));
-    scene_expect_recv(s, 9, URO_WC_SUCCESS, 1100);
-    assert_int_equal(scene_last()->opcode, URO_WC_RECV_RDMA_WITH_IMM);
+    scene_expect_recv(s, 9, UROCE_SUCCESS, 1100);
+    assert_int_equal(scene_last()->opcode, UROCE_DONE_RECV_RDMA_WITH_IMM);
     assert_int_equal(scene_last()->imm, 77);
-    assert_int_equal(scene_last()->flags, URO_WC_WITH_IMM);
+    assert_int_equal(scene_last()->flags, UROCE_COMPLETION_WITH_IMM);
     scene_assert_filled(s->remote, 0, 1100);
     scene_expect_mark(s, "RSP.RNR.IMM");
     scene_expect_mark(s, "RSP.RECEIVED");
@@ -146,7 +146,7 @@ static void rc_responder__request_not_allowed__nak_and_nothing_is_written(void *
         packet.va = (uintptr_t)s->remote + refusals[i].va_offset;
         scene_rx(s, 0, &packet);
         scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = refusals[i].syndrome));
-        scene_expect_state(s, URO_QPS_ERR);
+        scene_expect_state(s, UROCE_ERR);
         assert_memory_equal(s->remote, before, sizeof before);
         scene_expect_mark(s, refusals[i].mark);
         /* The queue pair is in ERR and sends no more responses. */
@@ -162,16 +162,16 @@ static void rc_responder__right_missing_on_the_queue_pair__invalid_request(void 
         const char *op;
         uint32_t missing;
     } cases[] = {
-        { "RC_WRITE_ONLY", URO_ACCESS_REMOTE_WRITE },
-        { "RC_READ_REQUEST", URO_ACCESS_REMOTE_READ },
-        { "RC_CMP_SWAP", URO_ACCESS_REMOTE_ATOMIC },
+        { "RC_WRITE_ONLY", UROCE_ACCESS_REMOTE_WRITE },
+        { "RC_READ_REQUEST", UROCE_ACCESS_REMOTE_READ },
+        { "RC_CMP_SWAP", UROCE_ACCESS_REMOTE_ATOMIC },
     };
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
         struct scene *s = scene_rc(.rq_psn = 100, .access = 0xeu & ~cases[i].missing);
         scene_rx(s, 0, PACKET(.op = cases[i].op, .psn = 100, .ack_req = true));
         scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x61));
-        scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
+        scene_expect_event(s, UROCE_EVENT_QP_REQ_ERR);
         scene_expect_mark(s, "RSP.RIGHTS");
         scene_close(s);
     }
@@ -183,11 +183,11 @@ static void rc_responder__right_missing_on_the_region__access_nak_and_event(void
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
 
-    s->remote_key.access = URO_ACCESS_REMOTE_READ;
+    scene_register(s, UROCE_ACCESS_REMOTE_READ);
     scene_rx(s, 0,
              PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .ack_req = true, .dma = 1, .text = "x"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62));
-    scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
+    scene_expect_event(s, UROCE_EVENT_QP_ACCESS_ERR);
     scene_expect_mark(s, "RSP.ACCESS.NAK");
     scene_close(s);
     assert_true(uro_mark_hit("RSP.EVENT"));
@@ -199,21 +199,19 @@ static void rc_write__refused__status_says_how_and_the_rest_is_flushed(void **st
 {
     static const struct {
         uint8_t syndrome;
-        enum uro_wc_status status;
+        enum uroce_status status;
         const char *mark;
     } cases[] = {
-        { 0x61, URO_WC_REM_INV_REQ_ERR, "REQ.NAK" },
-        { 0x62, URO_WC_REM_ACCESS_ERR, "REQ.NAK" },
-        { 0x63, URO_WC_REM_OP_ERR, "REQ.NAK" },
-        { 0x65, URO_WC_BAD_RESP_ERR, "REQ.SYNDROME" },
-        { 0x40, URO_WC_BAD_RESP_ERR, "REQ.SYNDROME" },
+        { 0x61, UROCE_REM_INV_REQ_ERR, "REQ.NAK" },   { 0x62, UROCE_REM_ACCESS_ERR, "REQ.NAK" },
+        { 0x63, UROCE_REM_OP_ERR, "REQ.NAK" },        { 0x65, UROCE_BAD_RESP_ERR, "REQ.SYNDROME" },
+        { 0x40, UROCE_BAD_RESP_ERR, "REQ.SYNDROME" },
     };
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
         struct scene *s = scene_rc(.sq_psn = 10);
         for (uint64_t id = 1; id <= 3; id++) {
-            scene_post_send(s, SEND(.id = id, .op = URO_WR_RDMA_WRITE, .quiet = id == 3,
-                                    .text = "w", .remote_address = 0x5000, .rkey = 0x99));
+            scene_post_send(s, SEND(.id = id, .op = UROCE_RDMA_WRITE, .quiet = id == 3, .text = "w",
+                                    .remote_address = 0x5000, .rkey = 0x99));
             scene_expect_tx(s, 0,
                             PACKET(.op = "RC_WRITE_ONLY", .psn = 9 + (uint32_t)id, .ack_req = true,
                                    .va = 0x5000, .rkey = 0x99, .dma = 1, .text = "w"));
@@ -221,10 +219,10 @@ static void rc_write__refused__status_says_how_and_the_rest_is_flushed(void **st
         scene_post_recv(s, 8, 8);
         /* The NAK at 11 acknowledges 10. */
         scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .syndrome = cases[i].syndrome, .msn = 1));
-        scene_expect_sent(s, 1, URO_WC_SUCCESS);
+        scene_expect_sent(s, 1, UROCE_SUCCESS);
         scene_expect_sent(s, 2, cases[i].status);
-        scene_expect_sent(s, 3, URO_WC_WR_FLUSH_ERR);
-        scene_expect_recv(s, 8, URO_WC_WR_FLUSH_ERR, 0);
+        scene_expect_sent(s, 3, UROCE_WR_FLUSH_ERR);
+        scene_expect_recv(s, 8, UROCE_WR_FLUSH_ERR, 0);
         scene_expect_mark(s, cases[i].mark);
         scene_close(s);
     }
@@ -239,12 +237,12 @@ static void rc_write__local_key_wrong__earlier_ones_complete_first(void **state)
     scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8, .lkey = 12345));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
     scene_expect_silence(s, 0);
-    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_state(s, UROCE_RTS);
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    scene_expect_sent(s, 2, URO_WC_LOC_PROT_ERR);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_LOC_PROT_ERR);
+    scene_expect_state(s, UROCE_ERR);
     scene_expect_mark(s, "REQ.LOCAL.KEY");
     scene_close(s);
 }
@@ -254,15 +252,15 @@ static void rc_write__with_immediate_inline__octets_are_taken_when_posted(void *
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
 
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_WRITE_WITH_IMM,
-                            .flags = URO_SEND_INLINE | URO_SEND_SOLICITED, .text = "now",
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_RDMA_WRITE_WITH_IMM,
+                            .flags = UROCE_INLINE | UROCE_SOLICITED, .text = "now",
                             .imm = 0x01020304, .remote_address = 0x5000, .rkey = 0x99));
     memset(s->local, 'x', 3);
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_WRITE_ONLY_IMM", .psn = 10, .ack_req = true, .solicited = true,
                            .va = 0x5000, .rkey = 0x99, .dma = 3, .imm = 0x01020304, .text = "now"));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .msn = 1));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_expect_mark(s, "REQ.INLINE");
     scene_close(s);
     assert_true(uro_mark_hit("REQ.SE"));

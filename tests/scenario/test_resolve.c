@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/mark.h"
+#include "inside.h"
 #include "twins.h"
 
 #define LINK_LOCAL 0u /* index of that address */
@@ -11,9 +12,10 @@
 static int begin(struct twins *s, struct uro_resolve *resolve, uint8_t index, const char *dest,
                  uro_time wait)
 {
-    struct uro_gid gid = twins_gid(dest);
+    struct uro_gid gid;
 
-    return uro_engine_resolve_begin(s->engine, resolve, index, &gid, s->now + wait, s->now);
+    assert_true(uro_gid_parse(dest, &gid));
+    return uro_engine_resolve_begin(s->engine->engine, resolve, index, &gid, s->now + wait, s->now);
 }
 
 static void own_address__is_known_at_once(void **state)
@@ -22,14 +24,14 @@ static void own_address__is_known_at_once(void **state)
     struct uro_resolve resolve = { 0 };
 
     assert_int_equal(begin(s, &resolve, IPV4, "10.0.0.1", URO_MS(1)), 0);
-    assert_null(uro_engine_resolved(s->engine));
-    assert_true(uro_engine_next(s->engine) <= s->now);
+    assert_null(uro_engine_resolved(s->engine->engine));
+    assert_true(uroce_engine_next(s->engine) <= s->now);
     twins_settle(s);
-    assert_ptr_equal(uro_engine_resolved(s->engine), &resolve);
+    assert_ptr_equal(uro_engine_resolved(s->engine->engine), &resolve);
     assert_int_equal(resolve.status, 0);
-    assert_null(uro_engine_resolved(s->engine));
-    uro_engine_resolve_end(s->engine, &resolve);
-    uro_engine_resolve_end(s->engine, &resolve);
+    assert_null(uro_engine_resolved(s->engine->engine));
+    uro_engine_resolve_end(s->engine->engine, &resolve);
+    uro_engine_resolve_end(s->engine->engine, &resolve);
 }
 
 /* The neighbour entry fails after 1.3 s and sends requests again: only the caller's deadline
@@ -42,18 +44,18 @@ static void nobody_answers__times_out_when_it_was_said(void **state)
     assert_int_equal(begin(s, &soon, IPV4, "10.0.0.77", URO_MS(100)), 0);
     assert_int_equal(begin(s, &late, IPV4, "10.0.0.77", URO_MS(3000)), 0);
     twins_pass_time(s, s->now + URO_MS(99));
-    assert_null(uro_engine_resolved(s->engine));
+    assert_null(uro_engine_resolved(s->engine->engine));
     twins_pass_time(s, s->now + URO_MS(2));
-    assert_ptr_equal(uro_engine_resolved(s->engine), &soon);
+    assert_ptr_equal(uro_engine_resolved(s->engine->engine), &soon);
     assert_int_equal(soon.status, -ETIMEDOUT);
     assert_true(uro_mark_hit("CM.RESOLVE.TIMEOUT"));
     twins_pass_time(s, s->now + URO_MS(2800));
-    assert_null(uro_engine_resolved(s->engine));
+    assert_null(uro_engine_resolved(s->engine->engine));
     twins_pass_time(s, s->now + URO_MS(200));
-    assert_ptr_equal(uro_engine_resolved(s->engine), &late);
+    assert_ptr_equal(uro_engine_resolved(s->engine->engine), &late);
     assert_int_equal(late.status, -ETIMEDOUT);
-    uro_engine_resolve_end(s->engine, &soon);
-    uro_engine_resolve_end(s->engine, &late);
+    uro_engine_resolve_end(s->engine->engine, &soon);
+    uro_engine_resolve_end(s->engine->engine, &late);
 }
 
 static void given_up__is_never_told(void **state)
@@ -62,9 +64,9 @@ static void given_up__is_never_told(void **state)
     struct uro_resolve resolve = { 0 };
 
     assert_int_equal(begin(s, &resolve, IPV4, "10.0.0.77", URO_MS(100)), 0);
-    uro_engine_resolve_end(s->engine, &resolve);
+    uro_engine_resolve_end(s->engine->engine, &resolve);
     twins_pass_time(s, s->now + URO_MS(200));
-    assert_null(uro_engine_resolved(s->engine));
+    assert_null(uro_engine_resolved(s->engine->engine));
 }
 
 static void no_route__is_said_at_once(void **state)
@@ -74,7 +76,7 @@ static void no_route__is_said_at_once(void **state)
 
     assert_int_equal(begin(s, &resolve, IPV4, "192.168.7.7", URO_MS(1)), -ENETUNREACH);
     assert_int_equal(begin(s, &resolve, LINK_LOCAL, "10.0.0.1", URO_MS(1)), -EINVAL);
-    assert_null(uro_engine_resolved(s->engine));
+    assert_null(uro_engine_resolved(s->engine->engine));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, twins_open, twins_close)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "core/cq.h"
 #include "scene.h"
 
 static const struct scene_options more = { .mtu = 1024,
@@ -18,31 +17,31 @@ static const struct scene_options more = { .mtu = 1024,
                                            .access = 0xe,
                                            .srq = 16,
                                            .rq_psn = 100,
-                                           .stop_at = URO_QPS_RTS };
+                                           .stop_at = UROCE_RTS };
 
 /* Delivers a packet of a SEND for @qp that asks for no ACK. */
-static void part(struct scene *s, struct uro_qp *qp, const char *op, uint32_t psn, uint32_t fill,
+static void part(struct scene *s, struct uroce_qp *qp, const char *op, uint32_t psn, uint32_t fill,
                  uint32_t length)
 {
     scene_rx(
         s, 0,
-        PACKET(.op = op, .psn = psn, .qpn = uro_qp_number(qp), .length = length, .fill = fill));
+        PACKET(.op = op, .psn = psn, .qpn = uroce_qp_number(qp), .length = length, .fill = fill));
 }
 
 static void expect_limit(struct scene *s)
 {
-    struct uro_event event;
+    struct uroce_event event;
 
-    assert_true(uro_engine_event(s->engine, &event));
-    assert_int_equal(event.kind, URO_EVENT_SRQ_LIMIT);
+    assert_true(uroce_engine_event(s->engine, &event));
+    assert_int_equal(event.kind, UROCE_EVENT_SRQ_LIMIT);
     assert_ptr_equal(event.user, &s->srq);
 }
 
 static void expect_no_event(struct scene *s)
 {
-    struct uro_event event;
+    struct uroce_event event;
 
-    assert_false(uro_engine_event(s->engine, &event));
+    assert_false(uroce_engine_event(s->engine, &event));
 }
 
 /* ---- taking ------------------------------------------------------------- */
@@ -53,29 +52,29 @@ static void srq__messages_end_in_another_order_than_they_began__each_has_its_rec
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 4, .rq_psn = 100);
-    struct uro_qp *a = s->qp, *b = scene_add_qp(s, &more), *c = scene_add_qp(s, &more);
+    struct uroce_qp *a = s->qp, *b = scene_add_qp(s, &more), *c = scene_add_qp(s, &more);
 
     for (uint64_t id = 1; id <= 4; id++)
         scene_post_recv(s, id, 4096);
-    assert_null(uro_wq_reserve(&s->srq.wq, 0));
+    assert_int_equal(uroce_srq_receive(s->srq, 99, NULL, 0), -ENOMEM);
     part(s, a, "RC_SEND_FIRST", 100, 0, 1024);
     part(s, b, "RC_SEND_FIRST", 100, 5000, 1024);
     part(s, c, "RC_SEND_ONLY", 100, 9000, 10);
-    scene_expect_recv(s, 3, URO_WC_SUCCESS, 10);
-    assert_int_equal(scene_last()->qpn, uro_qp_number(c));
+    scene_expect_recv(s, 3, UROCE_SUCCESS, 10);
+    assert_int_equal(scene_last()->qpn, uroce_qp_number(c));
     scene_assert_filled(scene_recv_memory(s, 2 * 4096), 9000, 10);
     for (uint64_t id = 5; id <= 7; id++)
         scene_post_recv(s, id, 4096); /* into the slots of those in use */
     part(s, b, "RC_SEND_LAST", 101, 6024, 7);
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 1031);
-    assert_int_equal(scene_last()->qpn, uro_qp_number(b));
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 1031);
+    assert_int_equal(scene_last()->qpn, uroce_qp_number(b));
     scene_assert_filled(scene_recv_memory(s, 4096), 5000, 1031);
     part(s, a, "RC_SEND_MIDDLE", 101, 1024, 1024);
     part(s, a, "RC_SEND_LAST", 102, 2048, 1024);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 3072);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 3072);
     scene_assert_filled(scene_recv_memory(s, 0), 0, 3072);
     part(s, b, "RC_SEND_ONLY", 102, 0, 1);
-    scene_expect_recv(s, 4, URO_WC_SUCCESS, 1);
+    scene_expect_recv(s, 4, UROCE_SUCCESS, 1);
     scene_expect_mark(s, "SRQ.TAKE");
     scene_close(s);
 }
@@ -84,18 +83,13 @@ static void srq__receive_of_several_elements__all_of_them_are_taken(void **state
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 4, .rq_psn = 100);
-    uint32_t key = uro_key_number(&s->local_key);
-    uintptr_t at = (uintptr_t)s->local;
+    const uint32_t key = uroce_mr_key(s->local_mr);
+    const uintptr_t at = (uintptr_t)s->local;
+    const struct uroce_sge sges[] = { { at, 4, key }, { at + 100, 5, key }, { at + 200, 3, key } };
 
-    scene_post_recv(s, 1, 0);
-    struct uro_rqe *rqe = uro_wq_slot(&s->srq.wq, 0);
-    rqe->length = 12;
-    rqe->sge_count = 3;
-    rqe->sges[0] = (struct uro_sge){ at, 4, key };
-    rqe->sges[1] = (struct uro_sge){ at + 100, 5, key };
-    rqe->sges[2] = (struct uro_sge){ at + 200, 3, key };
+    assert_int_equal(uroce_srq_receive(s->srq, 1, sges, 3), 0);
     part(s, s->qp, "RC_SEND_ONLY", 100, 0, 12);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 12);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 12);
     scene_assert_filled(s->local, 0, 4);
     scene_assert_filled(s->local + 100, 4, 5);
     scene_assert_filled(s->local + 200, 9, 3);
@@ -106,22 +100,22 @@ static void srq__empty__rnr_nak_to_whoever_asks_and_then_served(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 4, .rq_psn = 100);
-    struct uro_qp *a = s->qp, *b = scene_add_qp(s, &more);
+    struct uroce_qp *a = s->qp, *b = scene_add_qp(s, &more);
 
     scene_post_recv(s, 1, 64);
     part(s, a, "RC_SEND_ONLY", 100, 0, 4);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 4);
     part(s, a, "RC_SEND_ONLY", 101, 0, 4);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x2c, .msn = 1));
-    scene_rx(s, 0, PACKET(.op = "RC_WRITE_ONLY_IMM", .psn = 100, .qpn = uro_qp_number(b)));
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_ONLY_IMM", .psn = 100, .qpn = uroce_qp_number(b)));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x2c));
     scene_post_recv(s, 2, 64);
     scene_rx(s, 0,
-             PACKET(.op = "RC_WRITE_ONLY_IMM", .psn = 100, .qpn = uro_qp_number(b), .imm = 7,
+             PACKET(.op = "RC_WRITE_ONLY_IMM", .psn = 100, .qpn = uroce_qp_number(b), .imm = 7,
                     .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 1));
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 0);
-    assert_int_equal(scene_last()->opcode, URO_WC_RECV_RDMA_WITH_IMM);
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 0);
+    assert_int_equal(scene_last()->opcode, UROCE_DONE_RECV_RDMA_WITH_IMM);
     part(s, a, "RC_SEND_ONLY", 101, 0, 4);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x2c, .msn = 1));
     scene_close(s);
@@ -137,10 +131,10 @@ static void srq__uc_message_lost__its_receive_is_used_next_and_never_lost(void *
     scene_post_recv(s, 2, 4096);
     scene_rx(s, 0, PACKET(.op = "UC_SEND_FIRST", .psn = 100, .length = 1024));
     scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 105, .length = 5, .fill = 50));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 5);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 5);
     scene_assert_filled(scene_recv_memory(s, 0), 50, 5);
     scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 106, .length = 5));
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 5);
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 5);
     scene_close(s);
 }
 
@@ -153,8 +147,8 @@ static void srq__fewer_left_than_armed_for__one_event_until_armed_again(void **s
 
     for (uint64_t id = 0; id < 6; id++)
         scene_post_recv(s, id, 64);
-    assert_int_equal(uro_srq_arm(&s->srq, 9), -EINVAL);
-    assert_int_equal(uro_srq_arm(&s->srq, 4), 0);
+    assert_int_equal(uroce_srq_arm(s->srq, 9), -EINVAL);
+    assert_int_equal(uroce_srq_arm(s->srq, 4), 0);
     part(s, s->qp, "RC_SEND_ONLY", 100, 0, 4);
     part(s, s->qp, "RC_SEND_ONLY", 101, 0, 4);
     expect_no_event(s); /* 4 left: not fewer */
@@ -163,17 +157,16 @@ static void srq__fewer_left_than_armed_for__one_event_until_armed_again(void **s
     expect_limit(s);
     expect_no_event(s);
     scene_expect_mark(s, "SRQ.LIMIT");
-    assert_int_equal(s->srq.limit, 0);
-    assert_int_equal(uro_srq_arm(&s->srq, 4), 0);
+    assert_int_equal(uroce_srq_arm(s->srq, 4), 0);
     expect_no_event(s);
     part(s, s->qp, "RC_SEND_ONLY", 104, 0, 4);
     expect_limit(s);
-    assert_int_equal(uro_srq_arm(&s->srq, 4), 0);
-    assert_int_equal(uro_srq_arm(&s->srq, 0), 0);
+    assert_int_equal(uroce_srq_arm(s->srq, 4), 0);
+    assert_int_equal(uroce_srq_arm(s->srq, 0), 0);
     part(s, s->qp, "RC_SEND_ONLY", 105, 0, 4);
     expect_no_event(s);
     for (uint64_t id = 0; id < 6; id++)
-        scene_expect_recv(s, id, URO_WC_SUCCESS, 4);
+        scene_expect_recv(s, id, UROCE_SUCCESS, 4);
     scene_close(s);
 }
 
@@ -183,21 +176,21 @@ static void srq__queue_pair_fails__its_half_received_message_is_flushed_the_rest
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 8, .rq_psn = 100);
-    struct uro_qp *a = s->qp, *b = scene_add_qp(s, &more);
+    struct uroce_qp *a = s->qp, *b = scene_add_qp(s, &more);
 
     scene_post_recv(s, 1, 4096);
     scene_post_recv(s, 2, 4096);
     part(s, a, "RC_SEND_FIRST", 100, 0, 1024);
-    scene_to_state(s, URO_QPS_ERR);
-    scene_expect_recv(s, 1, URO_WC_WR_FLUSH_ERR, 0);
-    assert_int_equal(scene_last()->qpn, uro_qp_number(a));
-    scene_expect_event(s, URO_EVENT_LAST_WQE);
+    scene_to_state(s, UROCE_ERR);
+    scene_expect_recv(s, 1, UROCE_WR_FLUSH_ERR, 0);
+    assert_int_equal(scene_last()->qpn, uroce_qp_number(a));
+    scene_expect_event(s, UROCE_EVENT_LAST_WQE);
     expect_no_event(s);
     scene_expect_mark(s, "SRQ.LAST.WQE");
-    scene_to_state(s, URO_QPS_ERR); /* once is enough */
+    scene_to_state(s, UROCE_ERR); /* once is enough */
     expect_no_event(s);
     part(s, b, "RC_SEND_ONLY", 100, 7, 4);
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 4);
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 4);
     scene_close(s);
     assert_true(uro_mark_hit("SRQ.FLUSH"));
 }
@@ -206,17 +199,17 @@ static void srq__message_too_long__takes_one_receive_and_fails_one_queue_pair(vo
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 8, .rq_psn = 100);
-    struct uro_qp *a = s->qp, *b = scene_add_qp(s, &more);
+    struct uroce_qp *a = s->qp, *b = scene_add_qp(s, &more);
 
     scene_post_recv(s, 1, 3);
     scene_post_recv(s, 2, 64);
     part(s, a, "RC_SEND_ONLY", 100, 0, 4);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x61));
-    scene_expect_recv(s, 1, URO_WC_LOC_LEN_ERR, 0);
-    assert_int_equal(scene_last()->vendor_error, URO_FAIL_PEER_TOO_LONG);
-    scene_expect_event(s, URO_EVENT_LAST_WQE);
+    scene_expect_recv(s, 1, UROCE_LOC_LEN_ERR, 0);
+    scene_expect_reason(scene_last()->reason, "the message is longer than the posted receive");
+    scene_expect_event(s, UROCE_EVENT_LAST_WQE);
     part(s, b, "RC_SEND_ONLY", 100, 0, 4);
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 4);
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 4);
     scene_close(s);
 }
 
@@ -225,14 +218,12 @@ static void srq__buffer_that_may_not_be_written__fails_one_queue_pair(void **sta
     (void)state;
     struct scene *s = scene_rc(.srq = 8, .rq_psn = 100);
 
-    scene_post_recv(s, 1, 64);
-    struct uro_rqe *rqe = uro_wq_slot(&s->srq.wq, 0);
-    rqe->sges[0].lkey ^= 1;
+    scene_post_recv_key(s, 1, 64, uroce_mr_key(s->local_mr) ^ 1);
     part(s, s->qp, "RC_SEND_ONLY", 100, 0, 4);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x63));
-    scene_expect_recv(s, 1, URO_WC_LOC_PROT_ERR, 0);
-    scene_expect_state(s, URO_QPS_ERR);
-    scene_expect_event(s, URO_EVENT_LAST_WQE);
+    scene_expect_recv(s, 1, UROCE_LOC_PROT_ERR, 0);
+    scene_expect_state(s, UROCE_ERR);
+    scene_expect_event(s, UROCE_EVENT_LAST_WQE);
     scene_close(s);
 }
 
@@ -240,19 +231,19 @@ static void srq__queue_pair_reset_or_destroyed_inside_a_message__others_go_on(vo
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 8, .rq_psn = 100);
-    struct uro_qp *a = s->qp, *b = scene_add_qp(s, &more), *c = scene_add_qp(s, &more);
+    struct uroce_qp *a = s->qp, *b = scene_add_qp(s, &more), *c = scene_add_qp(s, &more);
 
     for (uint64_t id = 1; id <= 3; id++)
         scene_post_recv(s, id, 4096);
     part(s, a, "RC_SEND_FIRST", 100, 0, 1024);
     part(s, b, "RC_SEND_FIRST", 100, 0, 1024);
-    scene_to_state(s, URO_QPS_RESET);
+    scene_to_state(s, UROCE_RESET);
     s->qp = b;
     scene_destroy_qp(s);
     s->qp = c;
     scene_expect_no_completion(s);
     part(s, c, "RC_SEND_ONLY", 100, 0, 4);
-    scene_expect_recv(s, 3, URO_WC_SUCCESS, 4);
+    scene_expect_recv(s, 3, UROCE_SUCCESS, 4);
     scene_close(s);
 }
 
@@ -262,26 +253,20 @@ static void srq__queue_pair_fails_again_while_answering__its_end_is_told_once(vo
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 8, .rq_psn = 100);
-    struct uro_shard *shard = uro_engine_shard(s->engine);
-    struct uro_key key = { .pd = 1,
-                           .access = URO_ACCESS_REMOTE_READ,
-                           .base = (uintptr_t)s->remote,
-                           .length = 4096,
-                           .memory = s->remote };
+    struct uroce_mr *mr;
 
-    uro_key_register(shard, &key);
-    scene_rx(
-        s, 0,
-        PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = 2048, .rkey = uro_key_number(&key)));
+    assert_int_equal(uroce_mr_create(s->pd, s->remote, 4096, UROCE_ACCESS_REMOTE_READ, &mr), 0);
+    scene_rx(s, 0,
+             PACKET(.op = "RC_READ_REQUEST", .psn = 100, .dma = 2048, .rkey = uroce_mr_key(mr)));
     part(s, s->qp, "RC_SEND_MIDDLE", 102, 0, 1024);
-    scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
-    scene_expect_event(s, URO_EVENT_LAST_WQE);
+    scene_expect_event(s, UROCE_EVENT_QP_REQ_ERR);
+    scene_expect_event(s, UROCE_EVENT_LAST_WQE);
     expect_no_event(s);
-    assert_int_equal(uro_key_deregister(shard, &key), 0);
+    assert_int_equal(uroce_mr_destroy(mr), 0);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62, .msn = 1));
-    scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
+    scene_expect_event(s, UROCE_EVENT_QP_ACCESS_ERR);
     expect_no_event(s);
-    assert_int_equal(scene_counter(s, URO_COUNT_QP_FAILED), 1);
+    assert_int_equal(scene_counter(s, "qp_failed"), 1);
     scene_close(s);
 }
 
@@ -291,61 +276,52 @@ static void srq__resized__what_waits_keeps_its_order_also_around_the_end(void **
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 4, .rq_psn = 100);
-    void *larger = malloc(uro_srq_slots_size(9, 4));
-    void *smaller = malloc(uro_srq_slots_size(3, 4));
 
-    assert_non_null(larger);
-    assert_non_null(smaller);
     for (uint64_t id = 0; id < 4; id++)
         scene_post_recv(s, id, 64);
     for (uint32_t i = 0; i < 3; i++) {
         part(s, s->qp, "RC_SEND_ONLY", 100 + i, 0, 4);
-        scene_expect_recv(s, i, URO_WC_SUCCESS, 4);
+        scene_expect_recv(s, i, UROCE_SUCCESS, 4);
     }
     for (uint64_t id = 4; id < 7; id++)
         scene_post_recv(s, id, 64);
-    assert_int_equal(uro_srq_resize(&s->srq, 3, smaller), -EINVAL); /* four wait */
-    assert_int_equal(uro_srq_resize(&s->srq, 9, larger), 0);
-    memset(s->srq_slots, 0xee, 4);
+    assert_int_equal(uroce_srq_resize(s->srq, 3), -EINVAL); /* four wait */
+    assert_int_equal(uroce_srq_resize(s->srq, 9), 0);
     for (uint64_t id = 7; id < 12; id++)
         scene_post_recv(s, id, 64);
-    assert_null(uro_wq_reserve(&s->srq.wq, 0)); /* 9, not the 16 slots of the ring */
-    assert_int_equal(uro_srq_arm(&s->srq, 4), 0);
+    assert_int_equal(uroce_srq_receive(s->srq, 99, NULL, 0),
+                     -ENOMEM); /* 9, not the 16 slots of the ring */
+    assert_int_equal(uroce_srq_arm(s->srq, 4), 0);
     for (uint32_t i = 3; i < 9; i++) {
         part(s, s->qp, "RC_SEND_ONLY", 100 + i, 0, 4);
-        scene_expect_recv(s, i, URO_WC_SUCCESS, 4);
+        scene_expect_recv(s, i, UROCE_SUCCESS, 4);
     }
     expect_limit(s); /* three are left */
     scene_expect_mark(s, "SRQ.RESIZE");
     scene_close(s);
-    free(larger);
-    free(smaller);
 }
 
 static void srq__shrunk_to_what_waits__full_and_in_order(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 16, .rq_psn = 100);
-    void *smaller = malloc(uro_srq_slots_size(3, 4));
 
-    assert_non_null(smaller);
     for (uint64_t id = 0; id < 3; id++)
         scene_post_recv(s, id, 64);
-    assert_int_equal(uro_srq_arm(&s->srq, 4), 0);
-    assert_int_equal(uro_srq_resize(&s->srq, 3, smaller), -EINVAL); /* the armed limit */
-    assert_int_equal(uro_srq_arm(&s->srq, 3), 0);
-    assert_int_equal(uro_srq_resize(&s->srq, 3, smaller), 0);
-    assert_null(uro_wq_reserve(&s->srq.wq, 0));
+    assert_int_equal(uroce_srq_arm(s->srq, 4), 0);
+    assert_int_equal(uroce_srq_resize(s->srq, 3), -EINVAL); /* the armed limit */
+    assert_int_equal(uroce_srq_arm(s->srq, 3), 0);
+    assert_int_equal(uroce_srq_resize(s->srq, 3), 0);
+    assert_int_equal(uroce_srq_receive(s->srq, 99, NULL, 0), -ENOMEM);
     part(s, s->qp, "RC_SEND_ONLY", 100, 0, 4);
     expect_limit(s);
-    scene_expect_recv(s, 0, URO_WC_SUCCESS, 4);
+    scene_expect_recv(s, 0, UROCE_SUCCESS, 4);
     scene_post_recv(s, 3, 64);
     for (uint32_t i = 1; i < 4; i++) {
         part(s, s->qp, "RC_SEND_ONLY", 100 + i, 0, 4);
-        scene_expect_recv(s, i, URO_WC_SUCCESS, 4);
+        scene_expect_recv(s, i, UROCE_SUCCESS, 4);
     }
     scene_close(s);
-    free(smaller);
 }
 
 static void srq__destroyed_with_receives_and_an_event__nothing_of_it_remains(void **state)
@@ -355,14 +331,12 @@ static void srq__destroyed_with_receives_and_an_event__nothing_of_it_remains(voi
 
     scene_post_recv(s, 1, 64);
     scene_post_recv(s, 2, 64);
-    assert_int_equal(uro_srq_arm(&s->srq, 4), 0);
+    assert_int_equal(uroce_srq_arm(s->srq, 4), 0);
     part(s, s->qp, "RC_SEND_ONLY", 100, 0, 4);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 4);
     scene_destroy_qp(s);
-    uro_srq_destroy(uro_engine_shard(s->engine), &s->srq);
-    memset(&s->srq, 0xee, sizeof s->srq);
-    free(s->srq_slots);
-    s->srq_slots = NULL;
+    assert_int_equal(uroce_srq_destroy(s->srq), 0);
+    s->srq = NULL;
     expect_no_event(s);
     scene_close(s);
 }

@@ -6,6 +6,7 @@
 
 #include "base/mark.h"
 #include "base/rng.h"
+#include "inside.h"
 #include "scene.h"
 #include "scene_wire.h"
 #include "wire/opcode.h"
@@ -19,19 +20,19 @@ struct guess {
     const char *from;
     uint32_t qpn;
     uint16_t pkey;
-    enum uro_counter counter;
+    const char *counter;
 };
 
 /* Opens a queue pair with a receive posted, and a SEND and a READ in flight. */
-static struct scene *busy(enum uro_qp_type type)
+static struct scene *busy(enum uroce_qp_type type)
 {
     struct scene *s = scene_rc(.type = type, .rq_psn = RQ_PSN, .sq_psn = SQ_PSN);
 
     scene_post_recv(s, 1, 256);
-    if (type != URO_QPT_RC)
+    if (type != UROCE_RC)
         return s;
     scene_post_send(s, SEND(.id = 2, .text = "a"));
-    scene_post_send(s, SEND(.id = 3, .op = URO_WR_RDMA_READ, .length = 8, .rkey = 0x77,
+    scene_post_send(s, SEND(.id = 3, .op = UROCE_RDMA_READ, .length = 8, .rkey = 0x77,
                             .remote_address = 0x1000, .at = 64));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_SEND_ONLY", .psn = SQ_PSN, .ack_req = true, .text = "a"));
@@ -45,13 +46,13 @@ static struct scene *busy(enum uro_qp_type type)
 static void goes_on(struct scene *s)
 {
     scene_expect_silence(s, 0);
-    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_state(s, UROCE_RTS);
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = SQ_PSN, .msn = 1));
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = SQ_PSN + 1, .text = "12345678"));
-    scene_expect_sent(s, 3, URO_WC_SUCCESS);
+    scene_expect_sent(s, 3, UROCE_SUCCESS);
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = RQ_PSN, .ack_req = true, .text = "hello"));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 5);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 5);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = RQ_PSN, .msn = 1));
     scene_close(s);
 }
@@ -77,7 +78,7 @@ static uint32_t throw_all(struct scene *s, enum uro_service service, const struc
                                        .psn = op->role == URO_REQUEST ? RQ_PSN : SQ_PSN,
                                        .ack_req = true,
                                        .va = (uintptr_t)s->remote,
-                                       .rkey = uro_key_number(&s->remote_key),
+                                       .rkey = uroce_mr_key(s->remote_mr),
                                        .dma = 8,
                                        .swap_add = 1,
                                        .placement = 1,
@@ -95,7 +96,7 @@ static uint32_t throw_all(struct scene *s, enum uro_service service, const struc
 
 static void throw_and_go_on(const struct guess *guess)
 {
-    struct scene *s = busy(URO_QPT_RC);
+    struct scene *s = busy(UROCE_RC);
     uint64_t before = scene_counter(s, guess->counter);
 
     uint32_t thrown = throw_all(s, URO_RC, guess);
@@ -107,19 +108,19 @@ static void throw_and_go_on(const struct guess *guess)
 static void stranger__another_address__every_opcode_is_dropped(void **state)
 {
     (void)state;
-    throw_and_go_on(&(const struct guess){ .from = "10.0.0.9", .counter = URO_COUNT_DROP_ADDRESS });
+    throw_and_go_on(&(const struct guess){ .from = "10.0.0.9", .counter = "drop_address" });
 }
 
 static void stranger__another_queue_pair__every_opcode_is_dropped(void **state)
 {
     (void)state;
-    throw_and_go_on(&(const struct guess){ .qpn = 0x777777, .counter = URO_COUNT_DROP_QPN });
+    throw_and_go_on(&(const struct guess){ .qpn = 0x777777, .counter = "drop_qpn" });
 }
 
 static void stranger__another_partition__every_opcode_is_dropped(void **state)
 {
     (void)state;
-    throw_and_go_on(&(const struct guess){ .pkey = 0x1234, .counter = URO_COUNT_DROP_PKEY });
+    throw_and_go_on(&(const struct guess){ .pkey = 0x1234, .counter = "drop_pkey" });
 }
 
 static void stranger__another_service__every_opcode_is_dropped(void **state)
@@ -128,9 +129,9 @@ static void stranger__another_service__every_opcode_is_dropped(void **state)
 
     (void)state;
     for (unsigned i = 0; i < URO_ARRAY_LEN(others); i++) {
-        struct scene *s = busy(URO_QPT_RC);
+        struct scene *s = busy(UROCE_RC);
         uint32_t thrown = throw_all(s, others[i], &(const struct guess){ .qpn = 0 });
-        assert_int_equal(scene_counter(s, URO_COUNT_DROP_SERVICE), thrown);
+        assert_int_equal(scene_counter(s, "drop_service"), thrown);
         goes_on(s);
     }
 }
@@ -142,7 +143,7 @@ static void stranger__forged_answers_with_other_psns__change_nothing(void **stat
     struct uro_rng rng;
 
     (void)state;
-    struct scene *s = busy(URO_QPT_RC);
+    struct scene *s = busy(UROCE_RC);
     uro_rng_init_number(&rng, 1);
     for (uint32_t i = 0; i < GUESSES * URO_ARRAY_LEN(syndromes); i++) {
         uint32_t psn = (SQ_PSN + 2 + uro_rng_below(&rng, (1u << 24) - 2)) & 0xffffff;
@@ -150,8 +151,7 @@ static void stranger__forged_answers_with_other_psns__change_nothing(void **stat
                  PACKET(.op = "RC_ACK", .psn = psn, .syndrome = syndromes[i % sizeof syndromes]));
         scene_rx(s, 0, PACKET(.op = "RC_READ_RESPONSE_ONLY", .psn = psn, .text = "forged!!"));
     }
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_GHOST_ACK) +
-                         scene_counter(s, URO_COUNT_DROP_STALE_RESPONSE),
+    assert_int_equal(scene_counter(s, "drop_ghost_ack") + scene_counter(s, "drop_stale_response"),
                      2 * GUESSES * URO_ARRAY_LEN(syndromes));
     goes_on(s);
 }
@@ -187,32 +187,25 @@ static void stranger__forged_requests_with_other_psns__write_nothing(void **stat
         scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = psn, .dma = 8));
     }
     scene_expect_silence(s, 0);
-    assert_int_equal(scene_counter(s, URO_COUNT_RX_FAR), 1 + 6 * GUESSES);
+    assert_int_equal(scene_counter(s, "far_request"), 1 + 6 * GUESSES);
     assert_memory_equal(before, s->remote, sizeof before);
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = RQ_PSN, .ack_req = true, .text = "hello"));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 5);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 5);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = RQ_PSN, .msn = 1));
-    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_state(s, UROCE_RTS);
     assert_true(uro_mark_hit("RSP.FAR"));
     scene_close(s);
 }
 
 static uint64_t guid_of_requests(uint8_t seed)
 {
-    struct uro_engine_config config = { .mac = scene_mac,
-                                        .mtu = 1500,
-                                        .address_count = 1,
-                                        .table_bits = 4,
-                                        .connections = 4,
-                                        .seed = { seed } };
-    struct uro_engine *engine;
+    struct uroce_engine_config config = { .size = sizeof config, .mtu = 1500, .seed = { seed } };
+    struct uroce_engine *engine;
 
-    config.addresses[0] = (struct uro_engine_address){ uro_gid_link_local(&scene_mac), 64 };
-    void *memory = aligned_alloc(64, (uro_engine_size(&config) + 63) & ~(size_t)63);
-    assert_non_null(memory);
-    assert_int_equal(uro_engine_init(memory, &config, 0, &engine), 0);
-    uint64_t guid = uro_engine_cm(engine)->config.guid;
-    free(memory);
+    memcpy(config.mac, scene_mac.octets, sizeof config.mac);
+    assert_int_equal(uroce_engine_create(&config, 0, &engine), 0);
+    const uint64_t guid = uro_engine_cm(engine->engine)->config.guid;
+    assert_int_equal(uroce_engine_destroy(engine), 0);
     return guid;
 }
 
@@ -240,12 +233,12 @@ static void far_request__of_a_peer_with_long_reads__is_not_counted(void **state)
     assert_true(behind < URO_PSN_FAR + 128 * psns);
     const uint32_t due = RQ_PSN + psns;
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = (due - behind) & 0xffffff, .dma = 8));
-    assert_int_equal(scene_counter(s, URO_COUNT_RX_FAR), 0);
+    assert_int_equal(scene_counter(s, "far_request"), 0);
     scene_rx(
         s, 0,
         PACKET(.op = "RC_READ_REQUEST", .psn = (due - 128 * psns - behind) & 0xffffff, .dma = 8));
-    assert_int_equal(scene_counter(s, URO_COUNT_RX_FAR), 1);
-    scene_to_state(s, URO_QPS_ERR);
+    assert_int_equal(scene_counter(s, "far_request"), 1);
+    scene_to_state(s, UROCE_ERR);
     scene_close(s);
 }
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "core/cq.h"
 #include "scene.h"
 
 static void send_packet(struct scene *s, const char *op, uint32_t psn, uint32_t length,
@@ -26,8 +25,8 @@ static void uc_send__three_packets__are_one_message_and_nothing_is_answered(void
     scene_rx(s, 0,
              PACKET(.op = "UC_SEND_LAST_IMM", .psn = 1, .length = 3, .fill = 2048, .imm = 0x1234,
                     .ack_req = true));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2051);
-    assert_int_equal(scene_last()->flags, URO_WC_WITH_IMM);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 2051);
+    assert_int_equal(scene_last()->flags, UROCE_COMPLETION_WITH_IMM);
     assert_int_equal(scene_last()->imm, 0x1234);
     assert_int_equal(scene_last()->source_qpn, SCENE_QPN_PEER);
     scene_assert_filled(scene_recv_memory(s, 0), 0, 2051);
@@ -54,13 +53,13 @@ static void uc_send__any_packet_lost__that_message_only_and_its_receive_is_used_
         scene_expect_no_completion(s);
         send_packet(s, "UC_SEND_FIRST", 13, 1024, 0);
         send_packet(s, "UC_SEND_LAST", 14, 8, 1024);
-        scene_expect_recv(s, 1, URO_WC_SUCCESS, 1032); /* the receive of the lost message */
+        scene_expect_recv(s, 1, UROCE_SUCCESS, 1032); /* the receive of the lost message */
         scene_assert_filled(scene_recv_memory(s, 0), 0, 1032);
         send_packet(s, "UC_SEND_ONLY", 15, 4, 9);
-        scene_expect_recv(s, 2, URO_WC_SUCCESS, 4);
-        assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_SEQUENCE), dropped[lost]);
+        scene_expect_recv(s, 2, UROCE_SUCCESS, 4);
+        assert_int_equal(scene_counter(s, "drop_uc_sequence"), dropped[lost]);
         scene_expect_mark(s, lost == 2 ? "UC.FRESH" : "UC.LOSS");
-        scene_expect_state(s, URO_QPS_RTS);
+        scene_expect_state(s, UROCE_RTS);
         scene_expect_silence(s, 0);
         scene_close(s);
     }
@@ -77,7 +76,7 @@ static void uc_send__packets_in_another_order__the_message_is_lost_the_next_is_n
     send_packet(s, "UC_SEND_MIDDLE", 11, 1024, 1024);
     scene_expect_no_completion(s);
     send_packet(s, "UC_SEND_ONLY", 13, 4, 0);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 4);
     scene_close(s);
 }
 
@@ -92,9 +91,9 @@ static void uc_send__middle_twice__the_message_is_lost_not_longer(void **state)
     send_packet(s, "UC_SEND_MIDDLE", 11, 1024, 1024);
     send_packet(s, "UC_SEND_LAST", 12, 8, 2048);
     scene_expect_no_completion(s);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_SEQUENCE), 2);
+    assert_int_equal(scene_counter(s, "drop_uc_sequence"), 2);
     send_packet(s, "UC_SEND_ONLY", 13, 4, 0);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 4);
     scene_close(s);
 }
 
@@ -108,9 +107,9 @@ static void uc_send__any_gap_before_a_message__it_is_delivered(void **state)
     for (size_t i = 0; i < URO_ARRAY_LEN(psns); i++) {
         scene_post_recv(s, i, 64);
         send_packet(s, "UC_SEND_ONLY", psns[i], 4, 0);
-        scene_expect_recv(s, i, URO_WC_SUCCESS, 4);
+        scene_expect_recv(s, i, UROCE_SUCCESS, 4);
     }
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_SEQUENCE), 0);
+    assert_int_equal(scene_counter(s, "drop_uc_sequence"), 0);
     scene_close(s);
 }
 
@@ -124,7 +123,7 @@ static void uc_send__of_a_write_among_its_packets__ends_the_message(void **state
     send_packet(s, "UC_WRITE_MIDDLE", 11, 1024, 0);
     send_packet(s, "UC_SEND_LAST", 12, 8, 0);
     scene_expect_no_completion(s);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_SEQUENCE), 2);
+    assert_int_equal(scene_counter(s, "drop_uc_sequence"), 2);
     scene_close(s);
 }
 
@@ -138,12 +137,12 @@ static void uc_send__no_receive__dropped_with_all_its_packets(void **state)
     send_packet(s, "UC_SEND_MIDDLE", 11, 1024, 0);
     send_packet(s, "UC_SEND_LAST", 12, 8, 0);
     scene_expect_no_completion(s);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_REFUSED), 1);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_SEQUENCE), 2);
+    assert_int_equal(scene_counter(s, "drop_uc_refused"), 1);
+    assert_int_equal(scene_counter(s, "drop_uc_sequence"), 2);
     scene_expect_mark(s, "UC.REFUSE");
     scene_expect_silence(s, 0); /* no RNR NAK either */
     send_packet(s, "UC_SEND_ONLY", 13, 4, 0);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 4);
     scene_close(s);
 }
 
@@ -156,14 +155,14 @@ static void uc_send__longer_than_the_receive__dropped_and_the_receive_stays(void
     send_packet(s, "UC_SEND_FIRST", 10, 1024, 0);
     send_packet(s, "UC_SEND_LAST", 11, 7, 0);
     send_packet(s, "UC_SEND_ONLY", 12, 1024, 0);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1024);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_REFUSED), 1);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 1024);
+    assert_int_equal(scene_counter(s, "drop_uc_refused"), 1);
     scene_post_recv(s, 2, 3);
     send_packet(s, "UC_SEND_ONLY", 13, 4, 0);
     scene_expect_no_completion(s);
     send_packet(s, "UC_SEND_ONLY", 14, 3, 0);
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 3);
-    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 3);
+    scene_expect_state(s, UROCE_RTS);
     scene_close(s);
 }
 
@@ -184,9 +183,9 @@ static void uc_send__wrong_length_for_its_place__dropped(void **state)
         send_packet(s, wrong[i].op, 10 + i, wrong[i].length, 0);
     send_packet(s, "UC_SEND_FIRST", 20, 1024, 0);
     send_packet(s, "UC_SEND_LAST", 21, 0, 0);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_REFUSED), 5);
+    assert_int_equal(scene_counter(s, "drop_uc_refused"), 5);
     send_packet(s, "UC_SEND_ONLY", 22, 1024, 0);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1024);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 1024);
     scene_close(s);
 }
 
@@ -195,15 +194,14 @@ static void uc_send__receive_that_may_not_be_written__fails_the_queue_pair(void 
     (void)state;
     struct scene *s = scene_uc(.rq_psn = 10);
 
-    scene_post_recv(s, 1, 64);
+    scene_post_recv_key(s, 1, 64, uroce_mr_key(s->local_mr) ^ 1);
     scene_post_recv(s, 2, 64);
-    struct uro_rqe *rqe = uro_wq_slot(uro_qp_recv_queue(s->qp), 0);
-    rqe->sges[0].lkey ^= 1;
     send_packet(s, "UC_SEND_ONLY", 10, 4, 0);
-    scene_expect_recv(s, 1, URO_WC_LOC_PROT_ERR, 0);
-    assert_int_equal(scene_last()->vendor_error, URO_FAIL_LOCAL_KEY);
-    scene_expect_recv(s, 2, URO_WC_WR_FLUSH_ERR, 0);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_recv(s, 1, UROCE_LOC_PROT_ERR, 0);
+    scene_expect_reason(scene_last()->reason,
+                        "a local buffer is not registered, of another PD, or lacks LOCAL_WRITE");
+    scene_expect_recv(s, 2, UROCE_WR_FLUSH_ERR, 0);
+    scene_expect_state(s, UROCE_ERR);
     scene_expect_silence(s, 0);
     scene_close(s);
 }
@@ -230,11 +228,11 @@ static void uc_write__last_lost__the_next_message_of_any_kind_is_taken(void **st
             send_packet(s, sends ? "UC_SEND_LAST" : "UC_WRITE_LAST", 13, 4, 77 + 1024);
         scene_expect_mark(s, "UC.FRESH");
         if (sends)
-            scene_expect_recv(s, 1, URO_WC_SUCCESS, first ? 1028 : 4);
+            scene_expect_recv(s, 1, UROCE_SUCCESS, first ? 1028 : 4);
         scene_assert_filled(sends ? scene_recv_memory(s, 0) : s->remote + 8192, 77,
                             first ? 1028 : 4);
-        assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_SEQUENCE), 0);
-        scene_expect_state(s, URO_QPS_RTS);
+        assert_int_equal(scene_counter(s, "drop_uc_sequence"), 0);
+        scene_expect_state(s, UROCE_RTS);
         scene_close(s);
     }
 }
@@ -248,8 +246,8 @@ static void uc_write__with_immediate__takes_a_receive_with_the_last_packet(void 
     scene_post_recv(s, 1, 0);
     scene_rx(s, 0,
              PACKET(.op = "UC_WRITE_LAST_IMM", .psn = 11, .length = 6, .fill = 1024, .imm = 8));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1030);
-    assert_int_equal(scene_last()->opcode, URO_WC_RECV_RDMA_WITH_IMM);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 1030);
+    assert_int_equal(scene_last()->opcode, UROCE_DONE_RECV_RDMA_WITH_IMM);
     assert_int_equal(scene_last()->imm, 8);
     scene_assert_filled(s->remote, 0, 1030);
     scene_close(s);
@@ -262,11 +260,11 @@ static void uc_write__with_immediate_and_no_receive__dropped(void **state)
 
     scene_rx(s, 0, PACKET(.op = "UC_WRITE_ONLY_IMM", .psn = 10, .dma = 4, .length = 4, .imm = 8));
     assert_int_equal(s->remote[0], 0xee);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_REFUSED), 1);
+    assert_int_equal(scene_counter(s, "drop_uc_refused"), 1);
     scene_expect_silence(s, 0);
     scene_post_recv(s, 1, 0);
     scene_rx(s, 0, PACKET(.op = "UC_WRITE_ONLY_IMM", .psn = 11, .dma = 4, .length = 4, .imm = 8));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 4);
     scene_close(s);
 }
 
@@ -291,10 +289,10 @@ static void uc_write__not_allowed__nothing_is_written_and_nobody_is_harmed(void 
         packet.psn = 10 + i;
         scene_rx(s, 0, &packet);
     }
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_REFUSED), URO_ARRAY_LEN(wrong));
+    assert_int_equal(scene_counter(s, "drop_uc_refused"), URO_ARRAY_LEN(wrong));
     for (uint32_t i = 0; i < SCENE_MEMORY; i++)
         assert_int_equal(s->remote[i], 0xee);
-    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_state(s, UROCE_RTS);
     scene_expect_silence(s, 0);
     scene_rx(s, 0, PACKET(.op = "UC_WRITE_ONLY", .psn = 30, .dma = 4, .length = 4));
     scene_assert_filled(s->remote, 0, 4);
@@ -313,8 +311,8 @@ static void uc_write__too_long_or_short_for_its_announcement__ends_there(void **
     scene_rx(s, 0, PACKET(.op = "UC_WRITE_FIRST", .psn = 14, .dma = 2048, .length = 1024));
     send_packet(s, "UC_WRITE_MIDDLE", 15, 1024, 0);
     send_packet(s, "UC_WRITE_LAST", 16, 1, 0);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_REFUSED), 3);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_SEQUENCE), 1);
+    assert_int_equal(scene_counter(s, "drop_uc_refused"), 3);
+    assert_int_equal(scene_counter(s, "drop_uc_sequence"), 1);
     scene_close(s);
 }
 
@@ -325,8 +323,8 @@ static void uc_write__queue_pair_without_the_right__dropped(void **state)
 
     scene_rx(s, 0, PACKET(.op = "UC_WRITE_ONLY", .psn = 10, .dma = 4, .length = 4));
     assert_int_equal(s->remote[0], 0xee);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UC_REFUSED), 1);
-    scene_expect_state(s, URO_QPS_RTS);
+    assert_int_equal(scene_counter(s, "drop_uc_refused"), 1);
+    scene_expect_state(s, UROCE_RTS);
     scene_close(s);
 }
 
@@ -335,12 +333,12 @@ static void uc_write__queue_pair_without_the_right__dropped(void **state)
 static void uc__first_packet_in_rtr__communication_is_established(void **state)
 {
     (void)state;
-    struct scene *s = scene_uc(.rq_psn = 10, .stop_at = URO_QPS_RTR);
+    struct scene *s = scene_uc(.rq_psn = 10, .stop_at = UROCE_RTR);
 
     scene_post_recv(s, 1, 64);
     send_packet(s, "UC_SEND_ONLY", 10, 4, 0);
-    scene_expect_event(s, URO_EVENT_COMM_EST);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4);
+    scene_expect_event(s, UROCE_EVENT_COMM_EST);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 4);
     scene_close(s);
 }
 
@@ -354,9 +352,9 @@ static void uc__packets_that_are_not_for_it__change_nothing(void **state)
     scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 10, .text = "x", .pkey = 0x8001));
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .text = "x"));
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 10, .text = "x"));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_ADDRESS), 1);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_PKEY), 1);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_SERVICE), 2);
+    assert_int_equal(scene_counter(s, "drop_address"), 1);
+    assert_int_equal(scene_counter(s, "drop_pkey"), 1);
+    assert_int_equal(scene_counter(s, "drop_service"), 2);
     scene_expect_no_completion(s);
     scene_expect_silence(s, 0);
     scene_close(s);
@@ -371,10 +369,10 @@ static void uc__receive_cq_full__says_so_and_fails(void **state)
     scene_post_recv(s, 2, 64);
     send_packet(s, "UC_SEND_ONLY", 10, 4, 0);
     send_packet(s, "UC_SEND_ONLY", 11, 4, 0);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4);
-    scene_expect_event(s, URO_EVENT_CQ_ERR);
-    scene_expect_event(s, URO_EVENT_QP_FATAL);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 4);
+    scene_expect_event(s, UROCE_EVENT_CQ_ERR);
+    scene_expect_event(s, UROCE_EVENT_QP_FATAL);
+    scene_expect_state(s, UROCE_ERR);
     scene_close(s);
 }
 

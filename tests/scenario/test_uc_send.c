@@ -29,9 +29,9 @@ static void uc_send__any_length_around_the_mtu__is_cut_into_full_packets_and_a_r
             psn = (psn + 1) & 0xffffff;
         }
         scene_expect_silence(s, 0);
-        scene_expect_sent(s, 1, URO_WC_SUCCESS);
-        assert_int_equal(scene_last()->byte_len, lengths[i]);
-        assert_int_equal(scene_last()->opcode, URO_WC_SEND);
+        scene_expect_sent(s, 1, UROCE_SUCCESS);
+        assert_int_equal(scene_last()->length, lengths[i]);
+        assert_int_equal(scene_last()->opcode, UROCE_DONE_SEND);
         scene_close(s);
     }
 }
@@ -40,21 +40,18 @@ static void uc_send__long_message__never_asks_for_an_ack_and_knows_no_window(voi
 {
     (void)state;
     struct scene *s = scene_uc(.mtu = 256, .window = 8);
-    struct uro_tx tx[64];
-    uint8_t octets[SCENE_FRAME_MAX];
 
     scene_fill(s->local, 0, 30 * 256);
     scene_post_send(s, SEND(.id = 1, .length = 30 * 256));
-    assert_int_equal(uro_engine_output(s->engine, tx, 64, s->now), 30);
+    assert_int_equal(scene_burst(s, 64), 30);
     for (uint32_t i = 0; i < 30; i++) {
-        uro_tx_write(&tx[i], octets);
         const char *op = i == 0 ? "UC_SEND_FIRST" : i == 29 ? "UC_SEND_LAST" : "UC_SEND_MIDDLE";
         scene_wire_compare(PACKET(.op = op, .psn = i, .length = 256, .fill = i * 256,
                                   .qpn = SCENE_QPN_PEER, .to = "10.0.0.2"),
-                           octets, uro_tx_length(&tx[i]));
+                           scene_burst_frame(i), scene_burst_length(i));
     }
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_expect_mark(s, "UC.FREE");
     scene_close(s);
 }
@@ -65,17 +62,17 @@ static void uc_send__with_immediate_and_solicited__both_on_the_last_packet_only(
     struct scene *s = scene_uc(.sq_psn = 7);
 
     scene_fill(s->local, 0, 1030);
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_SEND_WITH_IMM, .length = 1030, .imm = 0x11223344,
-                            .flags = URO_SEND_SOLICITED));
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_SEND_WITH_IMM, .length = 1030, .imm = 0x11223344,
+                            .flags = UROCE_SOLICITED));
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_FIRST", .psn = 7, .length = 1024));
     scene_expect_tx(s, 0,
                     PACKET(.op = "UC_SEND_LAST_IMM", .psn = 8, .length = 6, .fill = 1024,
                            .imm = 0x11223344, .solicited = true));
-    scene_post_send(s, SEND(.id = 2, .op = URO_WR_SEND_WITH_IMM, .text = "x", .imm = 5));
+    scene_post_send(s, SEND(.id = 2, .op = UROCE_SEND_WITH_IMM, .text = "x", .imm = 5));
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY_IMM", .psn = 9, .text = "x", .imm = 5));
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -85,7 +82,7 @@ static void uc_write__address_on_the_first_packet_immediate_on_the_last(void **s
     struct scene *s = scene_uc(.sq_psn = 7);
 
     scene_fill(s->local, 0, 1030);
-    scene_post_send(s, SEND(.id = 1, .op = URO_WR_RDMA_WRITE_WITH_IMM, .length = 1030, .imm = 9,
+    scene_post_send(s, SEND(.id = 1, .op = UROCE_RDMA_WRITE_WITH_IMM, .length = 1030, .imm = 9,
                             .remote_address = 0x7000, .rkey = 0xabcd));
     scene_expect_tx(s, 0,
                     PACKET(.op = "UC_WRITE_FIRST", .psn = 7, .length = 1024, .va = 0x7000,
@@ -93,13 +90,13 @@ static void uc_write__address_on_the_first_packet_immediate_on_the_last(void **s
     scene_expect_tx(
         s, 0, PACKET(.op = "UC_WRITE_LAST_IMM", .psn = 8, .length = 6, .fill = 1024, .imm = 9));
     scene_post_send(
-        s, SEND(.id = 2, .op = URO_WR_RDMA_WRITE, .text = "x", .remote_address = 1, .rkey = 2));
+        s, SEND(.id = 2, .op = UROCE_RDMA_WRITE, .text = "x", .remote_address = 1, .rkey = 2));
     scene_expect_tx(
         s, 0, PACKET(.op = "UC_WRITE_ONLY", .psn = 9, .text = "x", .va = 1, .rkey = 2, .dma = 1));
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    assert_int_equal(scene_last()->opcode, URO_WC_RDMA_WRITE);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    assert_int_equal(scene_last()->opcode, UROCE_DONE_RDMA_WRITE);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -108,11 +105,11 @@ static void uc_send__inline__the_octets_of_the_request_are_sent(void **state)
     (void)state;
     struct scene *s = scene_uc(.sq_psn = 7);
 
-    scene_post_send(s, SEND(.id = 1, .text = "inline", .flags = URO_SEND_INLINE));
+    scene_post_send(s, SEND(.id = 1, .text = "inline", .flags = UROCE_INLINE));
     memset(s->local, 'z', 6);
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "inline"));
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -124,23 +121,23 @@ static void uc_send__described__completes_with_the_next_call_and_not_before(void
 {
     (void)state;
     struct scene *s = scene_uc(.sq_psn = 7);
-    struct uro_event event;
+    struct uroce_event event;
 
     scene_post_send(s, SEND(.id = 1, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "a"));
     scene_expect_no_completion(s);
-    assert_true(uro_engine_next(s->engine) <= s->now); /* it wants to be called */
-    assert_false(uro_engine_event(s->engine, &event));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    assert_true(uroce_engine_next(s->engine) <= s->now); /* it wants to be called */
+    assert_false(uroce_engine_event(s->engine, &event));
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_expect_mark(s, "REQ.SENT");
 
     scene_post_send(s, SEND(.id = 2, .text = "b"));
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 8, .text = "b"));
     scene_expect_no_completion(s);
     scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 0, .text = "any"));
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_expect_silence(s, 0);
-    assert_true(uro_engine_next(s->engine) > s->now); /* nothing more to do */
+    assert_true(uroce_engine_next(s->engine) > s->now); /* nothing more to do */
     scene_close(s);
 }
 
@@ -154,12 +151,12 @@ static void uc_send__half_described__does_not_complete_until_its_last_packet(voi
     scene_post_send(s, SEND(.id = 2, .length = 2048));
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_FIRST", .psn = 8, .length = 1024));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_expect_no_completion(s);
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_LAST", .psn = 9, .length = 1024, .fill = 1024));
     scene_expect_no_completion(s);
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_close(s);
 }
 
@@ -173,7 +170,7 @@ static void uc_send__unsignalled__completes_silently(void **state)
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 8, .text = "b"));
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 2, URO_WC_SUCCESS);
+    scene_expect_sent(s, 2, UROCE_SUCCESS);
     scene_expect_no_completion(s);
     scene_close(s);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cq.h"
 #include "core/limits.h"
 #include "scene.h"
 
@@ -24,14 +23,14 @@ static void ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_octe
 
     scene_post_recv(s, 1, 44);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 5, .text = "data"));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 44);
     assert_memory_equal(scene_recv_memory(s, 0), grh, 40);
     assert_memory_equal(scene_recv_memory(s, 40), "data", 4);
-    assert_int_equal(scene_last()->flags, URO_WC_GRH);
-    assert_int_equal(scene_last()->opcode, URO_WC_RECV);
+    assert_int_equal(scene_last()->flags, UROCE_COMPLETION_GRH);
+    assert_int_equal(scene_last()->opcode, UROCE_DONE_RECV);
     assert_int_equal(scene_last()->service_level, 0xa);
     assert_int_equal(scene_last()->source_qpn, SCENE_QPN_PEER);
-    assert_int_equal(scene_last()->qpn, uro_qp_number(s->qp));
+    assert_int_equal(scene_last()->qpn, uroce_qp_number(s->qp));
     scene_close(s);
     assert_true(uro_mark_hit("UD.GRH"));
 }
@@ -50,10 +49,10 @@ static void ud_receive__over_ipv6__the_first_40_octets_are_the_header(void **sta
     scene_rx(s, 0,
              PACKET(.op = "UD_SEND_ONLY", .text = "data", .from = "fe80::2",
                     .to = "fe80::ff:fe00:1", .source_qpn = 0xfffffe));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 44);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 44);
     assert_memory_equal(scene_recv_memory(s, 0), grh, 40);
     assert_memory_equal(scene_recv_memory(s, 40), "data", 4);
-    assert_int_equal(scene_last()->flags, URO_WC_GRH);
+    assert_int_equal(scene_last()->flags, UROCE_COMPLETION_GRH);
     assert_int_equal(scene_last()->service_level, 0x9);
     assert_int_equal(scene_last()->source_qpn, 0xfffffe);
     scene_close(s);
@@ -66,9 +65,9 @@ static void ud_receive__with_immediate__is_in_the_completion_as_on_the_wire(void
 
     scene_post_recv(s, 1, 40);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY_IMM", .imm = 0x11223344));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 40);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 40);
     assert_int_equal(scene_last()->imm, 0x11223344);
-    assert_int_equal(scene_last()->flags, URO_WC_GRH | URO_WC_WITH_IMM);
+    assert_int_equal(scene_last()->flags, UROCE_COMPLETION_GRH | UROCE_COMPLETION_WITH_IMM);
     scene_close(s);
 }
 
@@ -84,7 +83,7 @@ static void ud_receive__anybody_at_any_psn_asking_for_an_ack__is_served_without_
         scene_rx(s, 0,
                  PACKET(.op = "UD_SEND_ONLY", .psn = psns[i], .text = "x", .ack_req = true,
                         .from = from[i % 3], .source_qpn = 1000 + (uint32_t)i));
-        scene_expect_recv(s, i, URO_WC_SUCCESS, 41);
+        scene_expect_recv(s, i, UROCE_SUCCESS, 41);
         assert_int_equal(scene_last()->source_qpn, 1000 + i);
     }
     scene_expect_silence(s, 0);
@@ -95,13 +94,13 @@ static void ud_receive__anybody_at_any_psn_asking_for_an_ack__is_served_without_
 static void ud_receive__in_rtr__delivered_without_an_event(void **state)
 {
     (void)state;
-    struct scene *s = scene_ud(.stop_at = URO_QPS_RTR);
-    struct uro_event event;
+    struct scene *s = scene_ud(.stop_at = UROCE_RTR);
+    struct uroce_event event;
 
     scene_post_recv(s, 1, 64);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
-    assert_false(uro_engine_event(s->engine, &event));
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 41);
+    assert_false(uroce_engine_event(s->engine, &event));
     scene_close(s);
 }
 
@@ -109,17 +108,17 @@ static void ud_receive__solicited__wakes_who_waits_for_that(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
-    struct uro_event event;
+    struct uroce_event event;
 
     scene_post_recv(s, 1, 64);
     scene_post_recv(s, 2, 64);
-    uro_cq_arm(s->recv_cq, true);
+    uroce_cq_arm(s->recv_cq, true);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
-    assert_false(uro_engine_event(s->engine, &event));
+    assert_false(uroce_engine_event(s->engine, &event));
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "y", .solicited = true));
-    scene_expect_event(s, URO_EVENT_COMPLETION);
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 41);
+    scene_expect_event(s, UROCE_EVENT_COMPLETION);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 41);
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 41);
     scene_close(s);
 }
 
@@ -127,19 +126,19 @@ static void ud_receive__from_a_shared_queue__takes_the_oldest_receive(void **sta
 {
     (void)state;
     struct scene *s = scene_ud(.srq = 8);
-    struct uro_qp *other = scene_add(s, .type = URO_QPT_UD, .srq = 8);
+    struct uroce_qp *other = scene_add(s, .type = UROCE_UD, .srq = 8);
 
     scene_post_recv(s, 1, 64);
     scene_post_recv(s, 2, 41);
-    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qpn = uro_qp_number(other)));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
-    assert_int_equal(scene_last()->qpn, uro_qp_number(other));
+    scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qpn = uroce_qp_number(other)));
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 41);
+    assert_int_equal(scene_last()->qpn, uroce_qp_number(other));
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "too long"));
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qkey = 5));
     scene_expect_no_completion(s);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "y"));
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 41);
-    assert_int_equal(scene_last()->qpn, uro_qp_number(s->qp));
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 41);
+    assert_int_equal(scene_last()->qpn, uroce_qp_number(s->qp));
     scene_close(s);
 }
 
@@ -153,11 +152,11 @@ static void ud_receive__wrong_q_key__dropped_and_the_receive_stays(void **state)
     scene_post_recv(s, 1, 64);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qkey = 0x00010000));
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qkey = 0x80010001));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QKEY), 2);
+    assert_int_equal(scene_counter(s, "drop_qkey"), 2);
     scene_expect_mark(s, "UD.QKEY");
     scene_expect_no_completion(s);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qkey = 0x80010000));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 41);
     scene_close(s);
 }
 
@@ -167,13 +166,13 @@ static void ud_receive__no_receive_posted__dropped(void **state)
     struct scene *s = scene_ud();
 
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UD_RECEIVE), 1);
+    assert_int_equal(scene_counter(s, "drop_ud_receive"), 1);
     scene_expect_mark(s, "UD.RECEIVE");
     scene_expect_silence(s, 0);
     scene_post_recv(s, 1, 64);
     scene_expect_no_completion(s);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "y"));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 41);
     scene_close(s);
 }
 
@@ -190,46 +189,33 @@ static void ud_receive__one_octet_too_long__dropped_and_the_next_one_fits(void *
         scene_post_recv(s, 1, rooms[i]);
         scene_post_recv(s, 2, 200);
         scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .length = fits + 1));
-        assert_int_equal(scene_counter(s, URO_COUNT_DROP_UD_LENGTH), 1);
+        assert_int_equal(scene_counter(s, "drop_ud_length"), 1);
         scene_expect_mark(s, "UD.OVERSIZE");
         scene_expect_no_completion(s);
         scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .length = fits, .fill = 3));
         if (rooms[i] >= 40) {
-            scene_expect_recv(s, 1, URO_WC_SUCCESS, rooms[i]);
+            scene_expect_recv(s, 1, UROCE_SUCCESS, rooms[i]);
             scene_assert_filled(scene_recv_memory(s, 40), 3, fits);
         } else {
             scene_expect_no_completion(s); /* no room for the header */
         }
-        scene_expect_state(s, URO_QPS_RTS);
+        scene_expect_state(s, UROCE_RTS);
         scene_close(s);
     }
 }
 
-/* A link with a 9000-byte MTU delivers more than any path MTU. A null region has no room for
- * more. */
+/* A link with a 9000-byte MTU delivers more than any path MTU. */
 static void ud_receive__longer_than_any_path_mtu__dropped(void **state)
 {
     (void)state;
     struct scene *s = scene_ud(.link_mtu = 9000);
-    uint8_t *zeros = calloc(2, URO_PATH_MTU_MAX);
-    struct uro_key null = { .kind = URO_KEY_NULL,
-                            .pd = 1,
-                            .access = URO_ACCESS_LOCAL_WRITE,
-                            .length = UINT64_MAX,
-                            .memory = zeros };
 
-    assert_non_null(zeros);
-    uro_key_register(uro_engine_shard(s->engine), &null);
     scene_post_recv(s, 1, 8000);
-    struct uro_rqe *rqe = uro_wq_slot(uro_qp_recv_queue(s->qp), 0);
-    rqe->sges[0].lkey = uro_key_number(&null);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .length = 4097));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_UD_LENGTH), 1);
+    assert_int_equal(scene_counter(s, "drop_ud_length"), 1);
     scene_expect_no_completion(s);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .length = 4096));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4136);
-    assert_int_equal(uro_key_deregister(uro_engine_shard(s->engine), &null), 0);
-    free(zeros);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 4136);
     scene_close(s);
 }
 
@@ -245,29 +231,29 @@ static void ud_receive__not_for_it__dropped_under_its_name(void **state)
     scene_rx(s, 0, PACKET(.op = "RC_ACK"));
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .qpn = 2));
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .to = "10.0.0.9"));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_PKEY), 1);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_SERVICE), 3);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_QPN), 1);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_IP_DEST), 1);
+    assert_int_equal(scene_counter(s, "drop_pkey"), 1);
+    assert_int_equal(scene_counter(s, "drop_service"), 3);
+    assert_int_equal(scene_counter(s, "drop_qpn"), 1);
+    assert_int_equal(scene_counter(s, "drop_ip_dest"), 1);
     scene_expect_no_completion(s);
     scene_expect_silence(s, 0);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x", .pkey = 0x7fff));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 41);
     scene_close(s);
 }
 
 static void ud_receive__in_a_state_that_does_not_listen__dropped(void **state)
 {
     (void)state;
-    struct scene *s = scene_ud(.stop_at = URO_QPS_INIT);
+    struct scene *s = scene_ud(.stop_at = UROCE_INIT);
 
     scene_post_recv(s, 1, 64);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_STATE), 1);
-    scene_to_state(s, URO_QPS_ERR);
-    scene_expect_recv(s, 1, URO_WC_WR_FLUSH_ERR, 0);
+    assert_int_equal(scene_counter(s, "drop_state"), 1);
+    scene_to_state(s, UROCE_ERR);
+    scene_expect_recv(s, 1, UROCE_WR_FLUSH_ERR, 0);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_STATE), 2);
+    assert_int_equal(scene_counter(s, "drop_state"), 2);
     scene_close(s);
 }
 
@@ -278,15 +264,14 @@ static void ud_receive__buffer_that_may_not_be_written__fails_the_queue_pair(voi
     (void)state;
     struct scene *s = scene_ud();
 
-    scene_post_recv(s, 1, 64);
+    scene_post_recv_key(s, 1, 64, uroce_mr_key(s->local_mr) ^ 1);
     scene_post_recv(s, 2, 64);
-    struct uro_rqe *rqe = uro_wq_slot(uro_qp_recv_queue(s->qp), 0);
-    rqe->sges[0].lkey ^= 1;
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
-    scene_expect_recv(s, 1, URO_WC_LOC_PROT_ERR, 0);
-    assert_int_equal(scene_last()->vendor_error, URO_FAIL_LOCAL_KEY);
-    scene_expect_recv(s, 2, URO_WC_WR_FLUSH_ERR, 0);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_recv(s, 1, UROCE_LOC_PROT_ERR, 0);
+    scene_expect_reason(scene_last()->reason,
+                        "a local buffer is not registered, of another PD, or lacks LOCAL_WRITE");
+    scene_expect_recv(s, 2, UROCE_WR_FLUSH_ERR, 0);
+    scene_expect_state(s, UROCE_ERR);
     scene_expect_mark(s, "UD.LOCAL");
     scene_close(s);
 }
@@ -300,10 +285,10 @@ static void ud_receive__cq_full__says_so_and_fails(void **state)
     scene_post_recv(s, 2, 64);
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "x"));
     scene_rx(s, 0, PACKET(.op = "UD_SEND_ONLY", .text = "y"));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 41);
-    scene_expect_event(s, URO_EVENT_CQ_ERR);
-    scene_expect_event(s, URO_EVENT_QP_FATAL);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 41);
+    scene_expect_event(s, UROCE_EVENT_CQ_ERR);
+    scene_expect_event(s, UROCE_EVENT_QP_FATAL);
+    scene_expect_state(s, UROCE_ERR);
     scene_close(s);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mark.h"
+#include "inside.h"
 #include "windows.h"
 
 /* ---- what may not be bound ----------------------------------------------- */
@@ -19,7 +20,7 @@ struct attempt {
 
 static void no_bind_right(const struct attempt *a)
 {
-    a->region->access &= ~URO_ACCESS_MW_BIND;
+    a->region->access &= ~UROCE_ACCESS_MW_BIND;
 }
 static void other_region_pd(const struct attempt *a)
 {
@@ -31,13 +32,13 @@ static void other_window_pd(const struct attempt *a)
 }
 static void writes_what_is_read_only(const struct attempt *a)
 {
-    a->region->access &= ~URO_ACCESS_LOCAL_WRITE;
-    a->request->bind.access = URO_ACCESS_REMOTE_WRITE;
+    a->region->access &= ~UROCE_ACCESS_LOCAL_WRITE;
+    a->request->bind.access = UROCE_ACCESS_REMOTE_WRITE;
 }
 static void changes_what_is_read_only(const struct attempt *a)
 {
-    a->region->access &= ~URO_ACCESS_LOCAL_WRITE;
-    a->request->bind.access = URO_ACCESS_REMOTE_ATOMIC;
+    a->region->access &= ~UROCE_ACCESS_LOCAL_WRITE;
+    a->request->bind.access = UROCE_ACCESS_REMOTE_ATOMIC;
 }
 static void one_octet_more(const struct attempt *a)
 {
@@ -58,15 +59,15 @@ static void range_that_wraps_to_the_region(const struct attempt *a)
 }
 static void zero_based_region(const struct attempt *a)
 {
-    a->region->access |= URO_ACCESS_ZERO_BASED;
+    a->region->access |= UROCE_ACCESS_ZERO_BASED;
 }
 static void right_that_windows_do_not_have(const struct attempt *a)
 {
-    a->request->bind.access |= URO_ACCESS_MW_BIND;
+    a->request->bind.access |= UROCE_ACCESS_MW_BIND;
 }
 static void right_to_flush(const struct attempt *a)
 {
-    a->request->bind.access |= URO_ACCESS_FLUSH_GLOBAL;
+    a->request->bind.access |= UROCE_ACCESS_FLUSH_GLOBAL;
 }
 static void no_such_region(const struct attempt *a)
 {
@@ -95,7 +96,7 @@ static void nothing_to_bind(const struct attempt *a)
 }
 static void zero_based_window_1(const struct attempt *a)
 {
-    a->request->bind.access |= URO_ACCESS_ZERO_BASED;
+    a->request->bind.access |= UROCE_ACCESS_ZERO_BASED;
 }
 static void null_region(const struct attempt *a)
 {
@@ -132,24 +133,23 @@ static void bind__not_allowed__is_an_error_and_changes_nothing(void **state)
         void *opened;
         twins_open(&opened);
         struct twins *s = opened;
-        struct uro_key window = windows_make(s, URO_KEY_WINDOW_1);
-        uro_key_register(windows_shard(s), &window);
+        struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_1);
         twins_connect(s);
-        struct uro_wqe request = windows_request(s, &window);
-        uint32_t number = uro_key_number(&window);
-        wrongs[i](&(const struct attempt){ &s->b.key, &window, &request });
-        twins_post(s, &s->b, &request, 0);
+        const struct uroce_send request = windows_request(s, window);
+        const uint32_t number = uroce_mw_key(window);
+        twins_post(&s->b, &request, 0, 0);
+        wrongs[i](
+            &(const struct attempt){ &s->b.mr->key, &window->key, inside_request(s->b.qp, 0) });
         twins_settle(s);
         print_message("# wrong number %zu\n", i);
-        twins_expect(&s->b, 1, URO_WC_MW_BIND_ERR);
+        twins_expect(s, &s->b, 1, UROCE_MW_BIND_ERR);
         assert_true(uro_mark_hit("MW.BIND.REFUSED"));
-        assert_int_equal(uro_qp_state_now(s->b.qp), URO_QPS_ERR);
-        assert_int_equal(uro_key_number(&window), number);
-        assert_false(window.bound);
-        assert_int_equal(s->b.key.windows, 0);
-        s->b.key.kind = URO_KEY_REGION;
-        uro_key_deregister(windows_shard(s), &window);
-        twins_close(&opened);
+        assert_int_equal(uroce_qp_state(s->b.qp), UROCE_ERR);
+        assert_int_equal(uroce_mw_key(window), number);
+        assert_int_equal(uroce_mw_is_bound(window), 0);
+        s->b.mr->key.kind = URO_KEY_REGION;
+        assert_int_equal(uroce_mw_destroy(window), 0);
+        twins_close(&opened); /* the region has no windows */
     }
     assert_true(uro_mark_hit("MW.BIND"));
 }
@@ -157,19 +157,18 @@ static void bind__not_allowed__is_an_error_and_changes_nothing(void **state)
 static void window_2__bound_while_bound__is_an_error(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = windows_make(s, URO_KEY_WINDOW_2);
+    struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_2);
 
-    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    struct uro_wqe request = windows_request(s, &window);
+    struct uroce_send request = windows_request(s, window);
     windows_bind(s, &request);
-    request = windows_request(s, &window);
-    twins_post(s, &s->b, &request, 0);
+    request = windows_request(s, window);
+    twins_post(&s->b, &request, 0, 0);
     twins_settle(s);
-    twins_expect(&s->b, 1, URO_WC_MW_BIND_ERR);
-    assert_true(window.bound);
-    assert_int_equal(s->b.key.windows, 1);
-    uro_key_deregister(windows_shard(s), &window);
+    twins_expect(s, &s->b, 1, UROCE_MW_BIND_ERR);
+    assert_true(uroce_mw_is_bound(window));
+    assert_int_equal(uroce_mr_destroy(s->b.mr), -EBUSY);
+    assert_int_equal(uroce_mw_destroy(window), 0);
 }
 
 /* ---- turns --------------------------------------------------------------- */
@@ -179,49 +178,47 @@ static void window_2__bound_while_bound__is_an_error(void **state)
 static void local_requests__complete_in_their_turn(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = windows_make(s, URO_KEY_WINDOW_2);
-    struct uro_wqe read = { .wr_id = 9, .opcode = URO_WR_RDMA_READ, .length = 8000 };
+    struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_2);
+    struct uroce_send read = { .wr_id = 9, .opcode = UROCE_RDMA_READ };
 
-    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
     read.remote_address = (uintptr_t)s->a.memory;
-    read.rkey = uro_key_number(&s->a.key);
+    read.rkey = uroce_mr_key(s->a.mr);
     for (int fenced = 0; fenced < 2; fenced++) {
-        struct uro_wqe request = windows_request(s, &window);
-        request.flags = fenced ? URO_SEND_FENCE : 0;
-        twins_post(s, &s->b, &read, 65536);
-        twins_post(s, &s->b, &request, 0);
+        struct uroce_send request = windows_request(s, window);
+        request.flags = fenced ? UROCE_FENCE : 0;
+        twins_post(&s->b, &read, 65536, 8000);
+        twins_post(&s->b, &request, 0, 0);
         (void)twins_output(s, 2);
-        assert_int_equal(window.bound, !fenced);
-        twins_expect_nothing(&s->b);
+        assert_int_equal(uroce_mw_is_bound(window), !fenced);
+        twins_expect_nothing(s, &s->b);
         twins_settle(s);
-        twins_expect(&s->b, 9, URO_WC_SUCCESS);
-        twins_expect(&s->b, 1, URO_WC_SUCCESS);
-        assert_true(window.bound);
-        windows_invalidate(s, &s->b, uro_key_number(&window), URO_WC_SUCCESS);
+        twins_expect(s, &s->b, 9, UROCE_SUCCESS);
+        twins_expect(s, &s->b, 1, UROCE_SUCCESS);
+        assert_true(uroce_mw_is_bound(window));
+        windows_invalidate(s, &s->b, uroce_mw_key(window), UROCE_SUCCESS);
     }
-    uro_key_deregister(windows_shard(s), &window);
+    assert_int_equal(uroce_mw_destroy(window), 0);
     assert_true(uro_mark_hit("REQ.LOCAL.TURN"));
 }
 
 static void local_requests__of_a_queue_pair_in_error__are_flushed_and_not_done(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = windows_make(s, URO_KEY_WINDOW_2);
+    struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_2);
 
-    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    struct uro_wqe request = windows_request(s, &window);
-    struct uro_wqe wrong = request;
+    struct uroce_send request = windows_request(s, window);
+    struct uroce_send wrong = request;
     wrong.wr_id = 6;
-    wrong.window_length = UINT64_MAX;
-    twins_post(s, &s->b, &wrong, 0);
-    twins_post(s, &s->b, &request, 0);
+    wrong.bind_length = UINT64_MAX;
+    twins_post(&s->b, &wrong, 0, 0);
+    twins_post(&s->b, &request, 0, 0);
     twins_settle(s);
-    twins_expect(&s->b, 6, URO_WC_MW_BIND_ERR);
-    twins_expect(&s->b, 1, URO_WC_WR_FLUSH_ERR);
-    assert_false(window.bound);
-    uro_key_deregister(windows_shard(s), &window);
+    twins_expect(s, &s->b, 6, UROCE_MW_BIND_ERR);
+    twins_expect(s, &s->b, 1, UROCE_WR_FLUSH_ERR);
+    assert_false(uroce_mw_is_bound(window));
+    assert_int_equal(uroce_mw_destroy(window), 0);
 }
 
 /* The response was lost. Local requests between the retransmitted requests are not executed
@@ -229,26 +226,25 @@ static void local_requests__of_a_queue_pair_in_error__are_flushed_and_not_done(v
 static void local_requests__passed_again_on_the_way_back__are_not_repeated(void **state)
 {
     struct twins *s = *state;
-    struct uro_key window = windows_make(s, URO_KEY_WINDOW_2);
+    struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_2);
 
-    uro_key_register(windows_shard(s), &window);
     twins_connect(s);
-    struct uro_wqe request = windows_request(s, &window);
-    twins_post_send(s, &s->b, 10, 0, 8); /* a has no receive: RNR, and back */
-    twins_post(s, &s->b, &request, 0);
-    twins_post_send(s, &s->b, 11, 8, 8);
+    struct uroce_send request = windows_request(s, window);
+    twins_post_send(&s->b, 10, 0, 8); /* a has no receive: RNR, and back */
+    twins_post(&s->b, &request, 0, 0);
+    twins_post_send(&s->b, 11, 8, 8);
     twins_settle(s);
-    assert_true(window.bound);
-    twins_expect_nothing(&s->b);
+    assert_true(uroce_mw_is_bound(window));
+    twins_expect_nothing(s, &s->b);
     twins_post_recv(&s->a, 20, 1024, 64);
     twins_post_recv(&s->a, 21, 2048, 64);
     twins_pass_time(s, s->now + URO_MS(20));
-    twins_expect(&s->b, 10, URO_WC_SUCCESS);
-    twins_expect(&s->b, 1, URO_WC_SUCCESS);
-    twins_expect(&s->b, 11, URO_WC_SUCCESS);
-    assert_int_equal(uro_key_number(&window), request.rkey);
-    assert_int_equal(s->b.key.windows, 1);
-    uro_key_deregister(windows_shard(s), &window);
+    twins_expect(s, &s->b, 10, UROCE_SUCCESS);
+    twins_expect(s, &s->b, 1, UROCE_SUCCESS);
+    twins_expect(s, &s->b, 11, UROCE_SUCCESS);
+    assert_int_equal(uroce_mw_key(window), request.rkey);
+    assert_int_equal(uroce_mr_destroy(s->b.mr), -EBUSY);
+    assert_int_equal(uroce_mw_destroy(window), 0);
 }
 
 #define TWINS_TEST(name) cmocka_unit_test_setup_teardown(name, twins_open, twins_close)

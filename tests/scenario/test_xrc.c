@@ -4,52 +4,39 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "core/cq.h"
 #include "scene.h"
 
 /* A second SRQ beside the scene's SRQ, with a CQ and a receive of its own. */
 struct second {
-    struct uro_srq srq;
-    struct uro_cq *cq;
-    void *cq_memory;
-    void *slots;
+    struct uroce_srq *srq;
+    struct uroce_cq *cq;
 };
 
-static void *allocate(size_t size)
+static void open_second(struct scene *s, struct second *second, struct uroce_pd *pd,
+                        struct uroce_xrcd *xrcd)
 {
-    void *memory = aligned_alloc(64, (size + 63) & ~(size_t)63);
-
-    assert_non_null(memory);
-    return memory;
+    assert_int_equal(uroce_cq_create(s->engine, 8, NULL, &second->cq), 0);
+    const struct uroce_srq_config config = { .size = sizeof config,
+                                             .capacity = 8,
+                                             .sge_max = 1,
+                                             .xrcd = xrcd,
+                                             .cq = second->cq,
+                                             .user = second };
+    assert_int_equal(uroce_srq_create(pd, &config, &second->srq), 0);
 }
 
-static void open_second(struct scene *s, struct second *second, uint32_t pd, uint32_t xrcd)
+static void post_second(struct second *second, uint64_t id, const void *at,
+                        const struct uroce_mr *mr)
 {
-    second->cq_memory = allocate(uro_cq_size(8));
-    second->cq = uro_cq_init(second->cq_memory, 8, NULL);
-    second->slots = allocate(uro_srq_slots_size(8, 1));
-    const struct uro_srq_init init = {
-        .pd = pd, .capacity = 8, .sge_max = 1, .xrcd = xrcd, .cq = second->cq, .user = second
-    };
-    uro_srq_create(uro_engine_shard(s->engine), &second->srq, &init, second->slots);
+    const struct uroce_sge sge = { (uintptr_t)at, 4096, uroce_mr_key(mr) };
+
+    assert_int_equal(uroce_srq_receive(second->srq, id, &sge, 1), 0);
 }
 
-static void post_second(struct second *second, uint64_t id, const struct uro_key *key)
+static void close_second(struct second *second)
 {
-    struct uro_rqe *rqe = uro_wq_reserve(&second->srq.wq, 0);
-
-    assert_non_null(rqe);
-    *rqe = (struct uro_rqe){ .wr_id = id, .length = 4096, .sge_count = 1 };
-    rqe->sges[0] = (struct uro_sge){ key->base, 4096, uro_key_number(key) };
-    uro_wq_publish(&second->srq.wq, 1);
-}
-
-static void close_second(struct scene *s, struct second *second)
-{
-    uro_srq_destroy(uro_engine_shard(s->engine), &second->srq);
-    uro_cq_fini(second->cq);
-    free(second->slots);
-    free(second->cq_memory);
+    assert_int_equal(uroce_srq_destroy(second->srq), 0);
+    assert_int_equal(uroce_cq_destroy(second->cq), 0);
 }
 
 /* ---- operations --------------------------------------------------------- */
@@ -65,15 +52,15 @@ static void xrc_send__one_packet_and_several__complete_on_the_queues_own_cq(void
         s, 0,
         PACKET(.op = "XRC_SEND_ONLY_IMM", .psn = 100, .text = "hi", .imm = 5, .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .msn = 1));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2); /* the queue pair itself has no CQ */
-    assert_int_equal(scene_last()->qpn, uro_qp_number(s->qp));
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 2); /* the queue pair itself has no CQ */
+    assert_int_equal(scene_last()->qpn, uroce_qp_number(s->qp));
     assert_int_equal(scene_last()->imm, 5);
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_FIRST", .psn = 101, .length = 1024));
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_MIDDLE", .psn = 102, .length = 1024, .fill = 1024));
     scene_rx(s, 0,
              PACKET(.op = "XRC_SEND_LAST", .psn = 103, .length = 3, .fill = 2048, .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 103, .msn = 2));
-    scene_expect_recv(s, 2, URO_WC_SUCCESS, 2051);
+    scene_expect_recv(s, 2, UROCE_SUCCESS, 2051);
     scene_assert_filled(scene_recv_memory(s, 64), 0, 2051);
     scene_close(s);
 }
@@ -94,8 +81,8 @@ static void xrc_write__with_and_without_immediate__by_the_queues_domain(void **s
     scene_post_recv(s, 1, 0);
     scene_rx(s, 0, PACKET(.op = "XRC_WRITE_ONLY_IMM", .psn = 102, .imm = 9, .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 102, .msn = 2));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 0);
-    assert_int_equal(scene_last()->opcode, URO_WC_RECV_RDMA_WITH_IMM);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 0);
+    assert_int_equal(scene_last()->opcode, UROCE_DONE_RECV_RDMA_WITH_IMM);
     scene_close(s);
 }
 
@@ -141,12 +128,10 @@ static void xrc_flush_and_atomic_write__answered_by_empty_read_responses(void **
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100, .access = 0x10e);
-    struct uro_key key = {
-        .pd = 1, .access = 0x10f, .base = (uintptr_t)s->remote, .length = 4096, .memory = s->remote
-    };
+    struct uroce_mr *mr;
 
-    uro_key_register(uro_engine_shard(s->engine), &key);
-    const uint32_t rkey = uro_key_number(&key);
+    assert_int_equal(uroce_mr_create(s->pd, s->remote, 4096, 0x10f, &mr), 0);
+    const uint32_t rkey = uroce_mr_key(mr);
     for (int times = 0; times < 2; times++) {
         scene_rx(s, 0,
                  PACKET(.op = "XRC_ATOMIC_WRITE", .psn = 100, .rkey = rkey, .dma = 8, .length = 8,
@@ -156,7 +141,7 @@ static void xrc_flush_and_atomic_write__answered_by_empty_read_responses(void **
     }
     scene_rx(s, 0, PACKET(.op = "XRC_FLUSH", .psn = 101, .rkey = rkey, .dma = 8, .placement = 1));
     scene_expect_tx(s, 0, PACKET(.op = "XRC_READ_RESPONSE_ONLY", .psn = 101, .msn = 2));
-    uro_key_deregister(uro_engine_shard(s->engine), &key);
+    assert_int_equal(uroce_mr_destroy(mr), 0);
     scene_close(s);
 }
 
@@ -171,7 +156,7 @@ static void xrc_send__repeated__acknowledged_and_not_delivered_again(void **stat
         scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "hi", .ack_req = true));
         scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .msn = 1));
     }
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 2);
     scene_expect_mark(s, "RSP.DUP.SEND");
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 103, .text = "gap", .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 101, .syndrome = 0x60, .msn = 1));
@@ -188,7 +173,7 @@ static void xrc_send__queue_empty__rnr_nak_and_then_served(void **state)
     scene_post_recv(s, 1, 64);
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "hi", .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .msn = 1));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 2);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 2);
     scene_close(s);
 }
 
@@ -198,39 +183,40 @@ static void xrc__two_queues_of_the_domain__each_packet_says_which(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
-    struct uro_key key = {
-        .pd = 2, .access = 0xf, .base = (uintptr_t)s->remote, .length = 8192, .memory = s->remote
-    };
+    struct uroce_pd *pd;
+    struct uroce_mr *mr;
     struct second second;
-    struct uro_cqe cqe;
+    struct uroce_completion cqe;
 
-    uro_key_register(uro_engine_shard(s->engine), &key);
-    open_second(s, &second, 2, SCENE_XRCD);
+    assert_int_equal(uroce_pd_create(s->engine, &pd), 0);
+    assert_int_equal(uroce_mr_create(pd, s->remote, 8192, 0xf, &mr), 0);
+    open_second(s, &second, pd, s->xrcd);
     scene_post_recv(s, 1, 64);
-    post_second(&second, 2, &key);
-    const uint32_t number = uro_srq_number(&second.srq);
+    post_second(&second, 2, s->remote, mr);
+    const uint32_t number = uroce_srq_number(second.srq);
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "there", .srqn = number));
     scene_expect_no_completion(s);
-    uro_cq_deliver(second.cq);
-    assert_int_equal(uro_cq_poll(second.cq, &cqe, 1), 1);
+    assert_int_equal(uroce_engine_deliver(s->engine), 0);
+    assert_int_equal(uroce_cq_poll(second.cq, &cqe, 1), 1);
     assert_int_equal(cqe.wr_id, 2);
-    assert_int_equal(cqe.qpn, uro_qp_number(s->qp));
+    assert_int_equal(cqe.qpn, uroce_qp_number(s->qp));
     assert_memory_equal(s->remote, "there", 5);
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 101, .text = "here"));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 4);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 4);
     /* A key of the second SRQ's protection domain: valid through that SRQ only. */
     scene_rx(s, 0,
              PACKET(.op = "XRC_WRITE_ONLY", .psn = 102, .srqn = number, .dma = 4, .length = 4,
-                    .fill = 9, .rkey = uro_key_number(&key), .va = key.base + 4096));
+                    .fill = 9, .rkey = uroce_mr_key(mr), .va = (uintptr_t)s->remote + 4096));
     scene_assert_filled(s->remote + 4096, 9, 4);
     scene_rx(s, 0,
              PACKET(.op = "XRC_WRITE_ONLY", .psn = 103, .dma = 4, .length = 4,
-                    .rkey = uro_key_number(&key), .ack_req = true));
+                    .rkey = uroce_mr_key(mr), .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 103, .syndrome = 0x62, .msn = 3));
-    scene_expect_event(s, URO_EVENT_QP_ACCESS_ERR);
-    scene_expect_state(s, URO_QPS_ERR);
-    close_second(s, &second);
-    uro_key_deregister(uro_engine_shard(s->engine), &key);
+    scene_expect_event(s, UROCE_EVENT_QP_ACCESS_ERR);
+    scene_expect_state(s, UROCE_ERR);
+    close_second(&second);
+    assert_int_equal(uroce_mr_destroy(mr), 0);
+    assert_int_equal(uroce_pd_destroy(pd), 0);
     scene_close(s);
     assert_true(uro_mark_hit("XRC.SRQ"));
 }
@@ -241,11 +227,11 @@ static void refused(struct scene *s, uint32_t srqn)
     scene_rx(s, 0,
              PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "x", .srqn = srqn, .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .syndrome = 0x61));
-    scene_expect_event(s, URO_EVENT_QP_REQ_ERR);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_event(s, UROCE_EVENT_QP_REQ_ERR);
+    scene_expect_state(s, UROCE_ERR);
     scene_expect_mark(s, "XRC.NO.SRQ");
     scene_expect_no_completion(s); /* the queue is everybody's: nothing of it is flushed */
-    assert_int_equal(uro_wq_tail(&s->srq.wq) - uro_wq_head(&s->srq.wq), 1);
+    assert_int_equal(uroce_srq_waiting(s->srq), 1);
 }
 
 static void xrc__queue_that_does_not_exist__invalid_request(void **state)
@@ -253,7 +239,7 @@ static void xrc__queue_that_does_not_exist__invalid_request(void **state)
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
 
-    refused(s, uro_srq_number(&s->srq) ^ 1);
+    refused(s, uroce_srq_number(s->srq) ^ 1);
     scene_close(s);
 }
 
@@ -261,13 +247,16 @@ static void xrc__queue_of_another_domain__invalid_request(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
+    struct uroce_xrcd *other;
     struct second second;
 
-    open_second(s, &second, 1, SCENE_XRCD + 1);
-    post_second(&second, 2, &s->local_key);
-    refused(s, uro_srq_number(&second.srq));
-    assert_int_equal(uro_wq_tail(&second.srq.wq) - uro_wq_head(&second.srq.wq), 1);
-    close_second(s, &second);
+    assert_int_equal(uroce_xrcd_create(s->engine, &other), 0);
+    open_second(s, &second, s->pd, other);
+    post_second(&second, 2, s->local, s->local_mr);
+    refused(s, uroce_srq_number(second.srq));
+    assert_int_equal(uroce_srq_waiting(second.srq), 1);
+    close_second(&second);
+    assert_int_equal(uroce_xrcd_destroy(other), 0);
     scene_close(s);
 }
 
@@ -278,27 +267,23 @@ static void xrc__queue_destroyed_inside_a_message__invalid_request_and_no_trace(
     for (int there = 0; there < 2; there++) {
         struct scene *s = scene_xrc_tgt(.rq_psn = 100);
         struct second second;
-        struct uro_cqe cqe;
+        struct uroce_completion cqe;
 
-        open_second(s, &second, 1, SCENE_XRCD);
-        post_second(&second, 2, &s->local_key);
+        open_second(s, &second, s->pd, s->xrcd);
+        post_second(&second, 2, s->local, s->local_mr);
         scene_post_recv(s, 3, 64);
-        const uint32_t number = uro_srq_number(&second.srq);
+        const uint32_t number = uroce_srq_number(second.srq);
         scene_rx(s, 0, PACKET(.op = "XRC_SEND_FIRST", .psn = 100, .srqn = number, .length = 1024));
-        uro_srq_destroy(uro_engine_shard(s->engine), &second.srq);
-        memset(&second.srq, 0xee, sizeof second.srq);
-        memset(second.slots, 0xee, uro_srq_slots_size(8, 1));
+        assert_int_equal(uroce_srq_destroy(second.srq), 0);
         scene_rx(s, 0,
                  PACKET(.op = "XRC_SEND_LAST", .psn = 101, .srqn = there ? 0 : number, .text = "x",
                         .ack_req = true));
         scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 101, .syndrome = 0x61));
-        scene_expect_state(s, URO_QPS_ERR);
+        scene_expect_state(s, UROCE_ERR);
         scene_expect_no_completion(s);
-        uro_cq_deliver(second.cq);
-        assert_int_equal(uro_cq_poll(second.cq, &cqe, 1), 0);
-        uro_cq_fini(second.cq);
-        free(second.slots);
-        free(second.cq_memory);
+        assert_int_equal(uroce_engine_deliver(s->engine), 0);
+        assert_int_equal(uroce_cq_poll(second.cq, &cqe, 1), 0);
+        assert_int_equal(uroce_cq_destroy(second.cq), 0);
         scene_close(s);
     }
 }
@@ -310,13 +295,12 @@ static void xrc__queue_destroyed_inside_a_write__invalid_request(void **state)
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
     struct second second;
 
-    open_second(s, &second, 1, SCENE_XRCD);
-    const uint32_t number = uro_srq_number(&second.srq);
+    open_second(s, &second, s->pd, s->xrcd);
+    const uint32_t number = uroce_srq_number(second.srq);
     scene_rx(
         s, 0,
         PACKET(.op = "XRC_WRITE_FIRST", .psn = 100, .srqn = number, .length = 1024, .dma = 1025));
-    close_second(s, &second);
-    memset(&second, 0xee, sizeof second);
+    close_second(&second);
     scene_rx(
         s, 0,
         PACKET(.op = "XRC_WRITE_LAST", .psn = 101, .srqn = number, .length = 1, .ack_req = true));
@@ -335,8 +319,8 @@ static void xrc_send__longer_than_the_receive__that_receive_and_the_queue_pair_f
     scene_post_recv(s, 2, 64);
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "hi", .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .syndrome = 0x61));
-    scene_expect_recv(s, 1, URO_WC_LOC_LEN_ERR, 0);
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_recv(s, 1, UROCE_LOC_LEN_ERR, 0);
+    scene_expect_state(s, UROCE_ERR);
     scene_expect_no_completion(s);
     scene_close(s);
 }
@@ -349,8 +333,8 @@ static void xrc__to_error_inside_a_message__its_receive_is_flushed_to_the_queues
     scene_post_recv(s, 1, 4096);
     scene_post_recv(s, 2, 64);
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_FIRST", .psn = 100, .length = 1024));
-    scene_to_state(s, URO_QPS_ERR);
-    scene_expect_recv(s, 1, URO_WC_WR_FLUSH_ERR, 0);
+    scene_to_state(s, UROCE_ERR);
+    scene_expect_recv(s, 1, UROCE_WR_FLUSH_ERR, 0);
     scene_expect_no_completion(s);
     scene_close(s);
 }
@@ -377,8 +361,8 @@ static void xrc_tgt__responses_and_other_services__dropped(void **state)
     scene_rx(s, 0, PACKET(.op = "XRC_ATOMIC_ACK", .psn = 0));
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .text = "x"));
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "x", .from = "10.0.0.3"));
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_SERVICE), 4);
-    assert_int_equal(scene_counter(s, URO_COUNT_DROP_ADDRESS), 1);
+    assert_int_equal(scene_counter(s, "drop_service"), 4);
+    assert_int_equal(scene_counter(s, "drop_address"), 1);
     scene_expect_silence(s, 0);
     scene_expect_no_completion(s);
     scene_close(s);
@@ -388,13 +372,13 @@ static void xrc_tgt__responses_and_other_services__dropped(void **state)
 static void xrc__first_packet_in_rtr__communication_is_established(void **state)
 {
     (void)state;
-    struct scene *s = scene_xrc_tgt(.rq_psn = 100, .stop_at = URO_QPS_RTR);
+    struct scene *s = scene_xrc_tgt(.rq_psn = 100, .stop_at = UROCE_RTR);
 
     scene_post_recv(s, 1, 64);
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 100, .text = "x", .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .msn = 1));
-    scene_expect_recv(s, 1, URO_WC_SUCCESS, 1);
-    scene_expect_event(s, URO_EVENT_COMM_EST);
+    scene_expect_recv(s, 1, UROCE_SUCCESS, 1);
+    scene_expect_event(s, UROCE_EVENT_COMM_EST);
     scene_close(s);
 }
 

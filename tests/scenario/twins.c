@@ -6,69 +6,54 @@
 #include <string.h>
 
 #include "base/mark.h"
-#include "wire/ip.h"
 
 #define CALLS_MAX 100000u /* of output at one instant; more: it never ends */
+#define FRAME_MAX 1518u
+#define ROCE_PORT 4791u
 
-const struct uro_mac twins_mac = { { 2, 0, 0, 0, 0, 1 } };
-
-struct uro_gid twins_gid(const char *text)
-{
-    struct uro_gid g;
-    assert_true(uro_gid_parse(text, &g));
-    return g;
-}
-
-static void *take(size_t size)
-{
-    void *memory = aligned_alloc(64, (size + 63) & ~(size_t)63);
-    assert_non_null(memory);
-    memset(memory, 0xee, size);
-    return memory;
-}
+static uint8_t frames[TWINS_BURST * 2][FRAME_MAX];
+static struct uroce_buffer buffers[TWINS_BURST * 2];
 
 static void open_end(struct twins *s, struct end *end)
 {
-    end->cq = uro_cq_init(take(uro_cq_size(256)), 256, NULL);
-    end->memory = take(TWINS_MEMORY);
-    end->key = (struct uro_key){ .pd = 1,
-                                 .access = 0xf,
-                                 .base = (uintptr_t)end->memory,
-                                 .length = TWINS_MEMORY,
-                                 .memory = end->memory };
-    uro_key_register(uro_engine_shard(s->engine), &end->key);
-    const struct uro_qp_init init = { .type = URO_QPT_RC,
-                                      .pd = 1,
-                                      .send_cq = end->cq,
-                                      .recv_cq = end->cq,
-                                      .send_capacity = 128,
-                                      .recv_capacity = 128,
-                                      .send_sge_max = 1,
-                                      .recv_sge_max = 1,
-                                      .inline_max = 64 };
-    end->qp_memory = take(uro_qp_size(&init));
-    end->qp = uro_qp_create(uro_engine_shard(s->engine), &init, end->qp_memory);
+    assert_int_equal(uroce_cq_create(s->engine, 256, NULL, &end->cq), 0);
+    end->memory = malloc(TWINS_MEMORY);
+    assert_non_null(end->memory);
+    memset(end->memory, 0xee, TWINS_MEMORY);
+    assert_int_equal(
+        uroce_mr_create(s->pd, end->memory, TWINS_MEMORY, 0xf | UROCE_ACCESS_MW_BIND, &end->mr), 0);
+    const struct uroce_qp_config config = { .size = sizeof config,
+                                            .type = UROCE_RC,
+                                            .send_cq = end->cq,
+                                            .recv_cq = end->cq,
+                                            .send_capacity = 128,
+                                            .recv_capacity = 128,
+                                            .send_sge_max = 1,
+                                            .recv_sge_max = 1,
+                                            .inline_max = 64 };
+    assert_int_equal(uroce_qp_create(s->pd, &config, &end->qp), 0);
 }
 
-static int open_twins(void **state, uint8_t share)
+static int open_twins(void **state, uint8_t prefix)
 {
     struct twins *s = calloc(1, sizeof *s);
-    struct uro_engine_config config = { .mac = twins_mac,
-                                        .mtu = 1500,
-                                        .address_count = 3,
-                                        .table_bits = 4,
-                                        .qpn_prefix = share,
-                                        .link_routes = share != 0,
-                                        .source_port = share != 0 ? URO_ROCE_PORT : 0,
-                                        .seed = { 1 } };
+    struct uroce_engine_config config = { .size = sizeof config,
+                                          .mac = TWINS_MAC,
+                                          .mtu = 1500,
+                                          .address_count = 2,
+                                          .connections = 64,
+                                          .qpn_prefix = prefix,
+                                          .link_routes = prefix != 0,
+                                          .source_port = prefix != 0 ? ROCE_PORT : 0,
+                                          .seed = { 1 } };
 
     assert_non_null(s);
     uro_mark_clear();
-    config.addresses[0] = (struct uro_engine_address){ uro_gid_link_local(&twins_mac), 64 };
-    config.addresses[1] = (struct uro_engine_address){ twins_gid("10.0.0.1"), 24 };
-    config.addresses[2] = (struct uro_engine_address){ twins_gid("10.9.9.9"), 24 };
-    s->engine_memory = take(uro_engine_size(&config));
-    assert_int_equal(uro_engine_init(s->engine_memory, &config, 0, &s->engine), 0);
+    config.addresses[0].prefix = config.addresses[1].prefix = 24;
+    assert_int_equal(uroce_gid_parse("10.0.0.1", config.addresses[0].gid), 0);
+    assert_int_equal(uroce_gid_parse("10.9.9.9", config.addresses[1].gid), 0);
+    assert_int_equal(uroce_engine_create(&config, 0, &s->engine), 0);
+    assert_int_equal(uroce_pd_create(s->engine, &s->pd), 0);
     open_end(s, &s->a);
     open_end(s, &s->b);
     *state = s;
@@ -87,18 +72,18 @@ int twins_open_shared(void **state)
 
 void twins_destroy_qp(struct twins *s, struct end *end)
 {
+    (void)s;
     if (end->qp != NULL)
-        uro_engine_qp_destroy(s->engine, end->qp);
+        assert_int_equal(uroce_qp_destroy(end->qp), 0);
     end->qp = NULL;
 }
 
 static void close_end(struct twins *s, struct end *end)
 {
     twins_destroy_qp(s, end);
-    uro_key_deregister(uro_engine_shard(s->engine), &end->key);
-    uro_cq_fini(end->cq);
-    free(end->cq);
-    free(end->qp_memory);
+    if (end->mr != NULL)
+        assert_int_equal(uroce_mr_destroy(end->mr), 0);
+    assert_int_equal(uroce_cq_destroy(end->cq), 0);
     free(end->memory);
 }
 
@@ -108,109 +93,115 @@ int twins_close(void **state)
 
     close_end(s, &s->a);
     close_end(s, &s->b);
-    free(s->engine_memory);
+    assert_int_equal(uroce_pd_destroy(s->pd), 0);
+    assert_int_equal(uroce_engine_destroy(s->engine), 0);
     free(s);
     return 0;
 }
 
-static void modify(struct twins *s, struct end *end, const struct uro_qp_attr *attr, unsigned mask)
+void twins_register(struct twins *s, struct end *end, struct uroce_pd *pd, unsigned access)
 {
-    assert_int_equal(uro_engine_qp_modify(s->engine, end->qp, attr, mask | URO_ATTR_STATE, s->now),
-                     0);
+    assert_int_equal(uroce_mr_destroy(end->mr), 0);
+    assert_int_equal(
+        uroce_mr_create(pd != NULL ? pd : s->pd, end->memory, TWINS_MEMORY, access, &end->mr), 0);
 }
 
-void twins_connect_to(struct twins *s, struct end *end, uint8_t sgid_index, struct uro_gid dest,
+static void modify(struct twins *s, struct end *end, const struct uroce_qp_attr *attr,
+                   unsigned mask)
+{
+    assert_int_equal(uroce_qp_modify(end->qp, attr, mask | UROCE_ATTR_STATE, s->now), 0);
+}
+
+void twins_connect_to(struct twins *s, struct end *end, uint8_t sgid_index, const char *dest,
                       uint32_t qpn)
 {
-    struct uro_qp_attr attr = { .state = URO_QPS_INIT,
-                                .port = 1,
-                                .access = 0xe,
-                                .path_mtu = 1024,
-                                .dest_qpn = qpn,
-                                .rq_psn = 0xfffff0,
-                                .sq_psn = 0xfffff0,
-                                .max_dest_rd_atomic = 4,
-                                .max_rd_atomic = 4,
-                                .min_rnr_timer = 1, /* 10 us */
-                                .timeout = 10,      /* 4.2 ms */
-                                .retry_count = 2,
-                                .rnr_retry = 7,
-                                .address = { .sgid_index = sgid_index, .dest = dest } };
+    struct uroce_qp_attr attr = { .state = UROCE_INIT,
+                                  .port = 1,
+                                  .access = 0xe,
+                                  .path_mtu = 1024,
+                                  .dest_qpn = qpn,
+                                  .rq_psn = 0xfffff0,
+                                  .sq_psn = 0xfffff0,
+                                  .max_dest_rd_atomic = 4,
+                                  .max_rd_atomic = 4,
+                                  .min_rnr_timer = 1, /* 10 us */
+                                  .timeout = 10,      /* 4.2 ms */
+                                  .retry_cnt = 2,
+                                  .rnr_retry = 7,
+                                  .address = { .sgid_index = sgid_index } };
 
-    modify(s, end, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS);
-    attr.state = URO_QPS_RTR;
+    assert_int_equal(uroce_gid_parse(dest, attr.address.gid), 0);
+    modify(s, end, &attr, UROCE_ATTR_PKEY_INDEX | UROCE_ATTR_PORT | UROCE_ATTR_ACCESS);
+    attr.state = UROCE_RTR;
     modify(s, end, &attr,
-           URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN |
-               URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR);
-    attr.state = URO_QPS_RTS;
+           UROCE_ATTR_AV | UROCE_ATTR_PATH_MTU | UROCE_ATTR_DEST_QPN | UROCE_ATTR_RQ_PSN |
+               UROCE_ATTR_MAX_DEST_RD_ATOMIC | UROCE_ATTR_MIN_RNR_TIMER);
+    attr.state = UROCE_RTS;
     modify(s, end, &attr,
-           URO_ATTR_TIMEOUT | URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_SQ_PSN |
-               URO_ATTR_RD_ATOMIC);
+           UROCE_ATTR_TIMEOUT | UROCE_ATTR_RETRY_CNT | UROCE_ATTR_RNR_RETRY | UROCE_ATTR_SQ_PSN |
+               UROCE_ATTR_MAX_RD_ATOMIC);
 }
 
 void twins_connect(struct twins *s)
 {
-    twins_connect_to(s, &s->a, 1, twins_gid("10.0.0.1"), uro_qp_number(s->b.qp));
-    twins_connect_to(s, &s->b, 1, twins_gid("10.0.0.1"), uro_qp_number(s->a.qp));
+    twins_connect_to(s, &s->a, 1, "10.0.0.1", uroce_qp_number(s->b.qp));
+    twins_connect_to(s, &s->b, 1, "10.0.0.1", uroce_qp_number(s->a.qp));
+}
+
+static struct uroce_sge element(const struct end *end, uint32_t at, uint32_t length)
+{
+    return (struct uroce_sge){ (uintptr_t)end->memory + at, length, uroce_mr_key(end->mr) };
 }
 
 void twins_post_recv(struct end *end, uint64_t id, uint32_t at, uint32_t length)
 {
-    struct uro_rqe *rqe = uro_wq_reserve(uro_qp_recv_queue(end->qp), 0);
+    const struct uroce_sge sge = element(end, at, length);
 
-    assert_non_null(rqe);
-    rqe->wr_id = id;
-    rqe->length = length;
-    rqe->sge_count = 1;
-    rqe->sges[0] =
-        (struct uro_sge){ (uintptr_t)end->memory + at, length, uro_key_number(&end->key) };
-    uro_wq_publish(uro_qp_recv_queue(end->qp), 1);
+    assert_int_equal(uroce_qp_receive(end->qp, id, &sge, 1), 0);
 }
 
-void twins_post(struct twins *s, struct end *end, const struct uro_wqe *request, uint32_t at)
+void twins_post(struct end *end, const struct uroce_send *request, uint32_t at, uint32_t length)
 {
-    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->qp), 0);
+    const bool local = request->opcode == UROCE_BIND_MW || request->opcode == UROCE_LOCAL_INV;
+    const struct uroce_sge sge = element(end, at, length);
+    struct uroce_send full = *request;
 
-    assert_non_null(wqe);
-    *wqe = *request;
-    wqe->flags |= URO_SEND_SIGNALED;
-    if (wqe->flags & URO_SEND_INLINE) {
-        memcpy(wqe->sges, end->memory + at, wqe->length);
-    } else {
-        wqe->sge_count = 1;
-        wqe->sges[0] =
-            (struct uro_sge){ (uintptr_t)end->memory + at, wqe->length, uro_key_number(&end->key) };
-    }
-    uro_wq_publish(uro_qp_send_queue(end->qp), 1);
-    uro_qp_ring(uro_engine_shard(s->engine), end->qp);
+    full.flags |= UROCE_SIGNALED;
+    full.sges = &sge;
+    full.sge_count = local ? 0 : 1;
+    assert_int_equal(uroce_qp_send(end->qp, &full), 0);
 }
 
-void twins_post_send(struct twins *s, struct end *end, uint64_t id, uint32_t at, uint32_t length)
+void twins_post_send(struct end *end, uint64_t id, uint32_t at, uint32_t length)
 {
-    const struct uro_wqe wqe = { .wr_id = id, .opcode = URO_WR_SEND, .length = length };
+    const struct uroce_send send = { .wr_id = id, .opcode = UROCE_SEND };
 
-    twins_post(s, end, &wqe, at);
+    twins_post(end, &send, at, length);
 }
 
 uint32_t twins_output(struct twins *s, uint32_t room)
 {
-    static uint8_t frame[2048];
-    uint32_t count = uro_engine_output(s->engine, s->tx, room, s->now);
-
-    assert_true(count <= room);
-    for (uint32_t i = 0; i < count; i++)
-        uro_tx_write(&s->tx[i], frame);
+    assert_true(room <= TWINS_BURST * 2);
+    for (uint32_t i = 0; i < room; i++)
+        buffers[i] = (struct uroce_buffer){ frames[i], FRAME_MAX, 0 };
+    const int count = uroce_engine_output(s->engine, buffers, room, s->now);
+    assert_in_range(count, 0, room);
     for (struct end *end = &s->a; end <= &s->b; end++)
-        if (end->qp != NULL && uro_qp_problem(end->qp) != NULL)
-            fail_msg("%s", uro_qp_problem(end->qp));
-    return count;
+        if (end->qp != NULL && uroce_qp_problem(end->qp) != NULL)
+            fail_msg("%s", uroce_qp_problem(end->qp));
+    return (uint32_t)count;
+}
+
+const struct uroce_buffer *twins_frame(uint32_t index)
+{
+    return &buffers[index];
 }
 
 uint32_t twins_settle(struct twins *s)
 {
     uint32_t left = 0;
 
-    for (uint32_t calls = 0; uro_engine_next(s->engine) <= s->now; calls++) {
+    for (uint32_t calls = 0; uroce_engine_next(s->engine) <= s->now; calls++) {
         left += twins_output(s, TWINS_BURST);
         assert_true(calls < CALLS_MAX);
     }
@@ -221,32 +212,32 @@ uint32_t twins_pass_time(struct twins *s, uro_time until)
 {
     uint32_t left = 0;
 
-    while (uro_engine_next(s->engine) <= until) {
-        if (uro_engine_next(s->engine) > s->now)
-            s->now = uro_engine_next(s->engine);
+    while (uroce_engine_next(s->engine) <= until) {
+        if (uroce_engine_next(s->engine) > s->now)
+            s->now = uroce_engine_next(s->engine);
         left += twins_settle(s);
     }
     s->now = until;
     return left;
 }
 
-void twins_expect(struct end *end, uint64_t id, enum uro_wc_status status)
+void twins_expect(struct twins *s, struct end *end, uint64_t id, enum uroce_status status)
 {
-    struct uro_cqe cqe;
+    struct uroce_completion completion;
 
-    uro_cq_deliver(end->cq);
-    if (uro_cq_poll(end->cq, &cqe, 1) != 1)
+    assert_int_equal(uroce_engine_deliver(s->engine), 0);
+    if (uroce_cq_poll(end->cq, &completion, 1) != 1)
         fail_msg("no completion %lu", (unsigned long)id);
-    assert_int_equal(cqe.wr_id, id);
-    assert_int_equal(cqe.status, status);
+    assert_int_equal(completion.wr_id, id);
+    assert_int_equal(completion.status, status);
 }
 
-void twins_expect_nothing(struct end *end)
+void twins_expect_nothing(struct twins *s, struct end *end)
 {
-    struct uro_cqe cqe;
+    struct uroce_completion completion;
 
-    uro_cq_deliver(end->cq);
-    assert_int_equal(uro_cq_poll(end->cq, &cqe, 1), 0);
+    assert_int_equal(uroce_engine_deliver(s->engine), 0);
+    assert_int_equal(uroce_cq_poll(end->cq, &completion, 1), 0);
 }
 
 void twins_fill(struct end *end, uint32_t at, uint32_t length)
@@ -255,7 +246,10 @@ void twins_fill(struct end *end, uint32_t at, uint32_t length)
         end->memory[at + i] = (uint8_t)(i * 31 + i / 256 + 1);
 }
 
-uint64_t twins_counter(const struct twins *s, enum uro_counter which)
+uint64_t twins_counter(const struct twins *s, const char *counter)
 {
-    return uro_engine_counters(s->engine)->value[which];
+    uint64_t value = 0;
+
+    assert_int_equal(uroce_engine_counter(s->engine, counter, &value), 0);
+    return value;
 }

@@ -54,6 +54,8 @@ CASES = [
     ("check_layers.py", {"lib/core/b.c": c("#include <infiniband/verbs.h>\n")}, "layer core may"),
     ("check_layers.py", {"lib/base/b.c": c("#include <immintrin.h>\n")}, "layer base may not"),
     ("check_layers.py", {"lib/new/a.c": c("")}, "belongs to no layer"),
+    ("check_private_includes.py", {"tests/scenario/a.c": c('#include "core/qp.h"\n')}, "core/qp.h is private"),
+    ("check_private_includes.py", {"tests/tidy/private-includes.txt": "lib/sim core/qp.h\n"}, "does not include core/qp.h any more"),
     ("check_sizes.py", {"lib/core/a.c": c("int a;\n" * 800)}, "at most 800"),
     ("check_sizes.py", {"lib/core/a.h": c("int a;\n" * 500)}, "at most 500"),
     ("check_sizes.py", {"tools/b.py": PY + "a = 1\n" * 500}, "at most 500"),
