@@ -150,6 +150,7 @@ static void unmap(void *memory, size_t size)
 
 static void free_engine(struct uroce_engine *engine)
 {
+    free(engine->spare_conn);
     if (engine->memory != NULL)
         unmap(engine->memory, engine->memory_size);
     free(engine);
