@@ -23,7 +23,6 @@
  */
 #include <string.h>
 
-#include "core/work.h"
 #include "fuzz_manager.h"
 #include "wire/frame.h"
 
@@ -37,7 +36,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Returns the queue pair that a packet is for. */
-static const struct uro_qp *addressee(const struct stage *stage, const struct uro_opcode *op)
+static const struct uroce_qp *addressee(const struct stage *stage, const struct uro_opcode *op)
 {
     if (op->name == NULL)
         return stage->qps[STAGE_RC];
@@ -59,18 +58,18 @@ static const struct uro_qp *addressee(const struct stage *stage, const struct ur
 static void mend_key(const struct stage *stage, uint8_t *key)
 {
     if (key[0] == REAL)
-        uro_put_be32(key, uro_key_number(&stage->key));
+        uro_put_be32(key, uroce_mr_key(stage->mr));
     else if (key[0] == REAL_WINDOW)
-        uro_put_be32(key, uro_key_number(&stage->windows[0]));
+        uro_put_be32(key, uroce_mw_key(stage->windows[0]));
     else if (key[0] == REAL_BOUND)
-        uro_put_be32(key, uro_key_number(&stage->windows[1]));
+        uro_put_be32(key, uroce_mw_key(stage->windows[1]));
 }
 
 static void mend_ext(const struct stage *stage, unsigned ext, uint8_t *at)
 {
     if (ext & URO_EXT_XRCETH) {
         if (at[0] == REAL)
-            uro_put_be32(at, uro_srq_number(&stage->xrc_srq));
+            uro_put_be32(at, uroce_srq_number(stage->xrc_srq));
         at += URO_XRCETH_LEN;
     }
     if ((ext & URO_EXT_DETH) && at[0] == REAL)
@@ -95,7 +94,7 @@ static bool mend(const struct stage *stage, uint8_t *bth, uint32_t length)
         op->name != NULL && op->service == URO_UD && uro_get_be24(bth + 5) == 0xffffff;
 
     if (!group)
-        uro_put_be24(bth + 5, uro_qp_number(addressee(stage, op)));
+        uro_put_be24(bth + 5, uroce_qp_number(addressee(stage, op)));
     if (op->name != NULL && length >= URO_BTH_LEN + uro_ext_length(op->ext))
         mend_ext(stage, op->ext, bth + URO_BTH_LEN);
     return group;
@@ -112,77 +111,74 @@ static void packet(struct stage *stage, const uint8_t *from, uint32_t length)
     stage_packet(stage, body, length, group ? &stage_group : &stage_gid);
 }
 
+/* The functions that post refuse a request that the operation, the queue pair or its state does not
+ * allow. */
 static void post_recv(struct stage *stage, uint8_t argument)
 {
-    struct uro_qp *qp = stage->qps[stage->chosen];
-    struct uro_wq *wq = stage->chosen == STAGE_UD    ? &stage->srq.wq
-                        : stage->chosen == STAGE_TGT ? &stage->xrc_srq.wq
-                                                     : uro_qp_recv_queue(qp);
-    struct uro_rqe *rqe = uro_wq_reserve(wq, 0);
+    const struct uroce_sge sge = { STAGE_BASE, argument * 16u, uroce_mr_key(stage->mr) };
 
-    if (rqe == NULL || uro_qp_state_now(qp) == URO_QPS_RESET)
-        return;
-    *rqe = (struct uro_rqe){ .wr_id = argument, .length = argument * 16u, .sge_count = 1 };
-    rqe->sges[0] = (struct uro_sge){ STAGE_BASE, argument * 16u, uro_key_number(&stage->key) };
-    uro_wq_publish(wq, 1);
-    uro_qp_ring(uro_engine_shard(stage->engine), qp);
+    if (stage->chosen == STAGE_UD)
+        (void)!uroce_srq_receive(stage->srq, argument, &sge, 1);
+    else if (stage->chosen == STAGE_TGT)
+        (void)!uroce_srq_receive(stage->xrc_srq, argument, &sge, 1);
+    else
+        (void)!uroce_qp_receive(stage->qps[stage->chosen], argument, &sge, 1);
 }
 
-/* Fills in what the opcode needs beside an address and a length. */
-static void complete_request(const struct stage *stage, struct uro_wqe *wqe, uint8_t argument)
+/* Fills in the fields of @request that the opcode needs beside an address and a length. */
+static void complete_request(const struct stage *stage, struct uroce_send *request,
+                             uint8_t argument)
 {
-    const struct uro_key *window = &stage->windows[argument >> 3 & 1];
+    struct uroce_mw *window = stage->windows[argument >> 3 & 1];
 
-    wqe->xrc_srqn = uro_srq_number(&stage->xrc_srq);
-    if (wqe->opcode == URO_WR_BIND_MW) {
-        wqe->imm = uro_key_number(window);
-        wqe->rkey = (wqe->imm & ~0xffu) | argument;
-        wqe->bind.lkey = uro_key_number(&stage->key);
-        wqe->bind.access = 0xe;
-        wqe->remote_address = STAGE_BASE + argument;
-        wqe->window_length = argument * 8u;
-    } else if (wqe->opcode == URO_WR_LOCAL_INV || wqe->opcode == URO_WR_SEND_WITH_INV) {
-        wqe->imm = uro_key_number(window);
-    } else if (wqe->opcode == URO_WR_FLUSH) {
-        wqe->flush = (struct uro_flush_kind){ .placement = 1, .selectivity = argument >> 3 & 1 };
+    request->remote_srqn = uroce_srq_number(stage->xrc_srq);
+    if (request->opcode == UROCE_BIND_MW) {
+        request->mw = window;
+        request->mr = stage->mr;
+        request->rkey = (uroce_mw_key(window) & ~0xffu) | argument;
+        request->remote_address = STAGE_BASE + argument;
+        request->bind_length = argument * 8u;
+        request->bind_access = 0xe;
+    } else if (request->opcode == UROCE_LOCAL_INV || request->opcode == UROCE_SEND_WITH_INV) {
+        request->imm = uroce_mw_key(window);
+    } else if (request->opcode == UROCE_FLUSH) {
+        request->flush_placement = 1;
+        request->flush_selectivity = argument >> 3 & 1;
+        request->flush_length = argument * 24u;
     }
     if (stage->chosen == STAGE_UD) {
-        const uint32_t which = argument >> 3 & 3; /* the last is nobody's number */
-        wqe->to.ah = which < STAGE_AHS ? uro_ah_number(&stage->ahs[which]) : 0;
-        wqe->to.qpn = which == STAGE_AH_GROUP ? 0xffffff : uro_qp_number(stage->qps[STAGE_UD]);
-        wqe->qkey = STAGE_QKEY | (uint32_t)argument << 31;
+        const uint32_t which = argument >> 3 & 3; /* the last names no handle */
+        request->ah = which < STAGE_AHS ? stage->ahs[which] : NULL;
+        request->remote_qpn =
+            which == STAGE_AH_GROUP ? 0xffffff : uroce_qp_number(stage->qps[STAGE_UD]);
+        request->remote_qkey = STAGE_QKEY | (uint32_t)argument << 31;
     }
 }
 
 static void post_send(struct stage *stage, uint8_t opcode, uint8_t argument)
 {
-    struct uro_qp *qp = stage->qps[stage->chosen];
-    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(qp), 0);
-    enum uro_qp_state state = uro_qp_state_now(qp);
-    bool word = opcode == URO_WR_ATOMIC_CMP_AND_SWP || opcode == URO_WR_ATOMIC_FETCH_AND_ADD ||
-                opcode == URO_WR_ATOMIC_WRITE;
-    uint32_t length = word ? 8 : argument * 24u;
+    const bool local =
+        opcode == UROCE_BIND_MW || opcode == UROCE_LOCAL_INV || opcode == UROCE_FLUSH;
+    const bool word =
+        opcode == UROCE_COMPARE_SWAP || opcode == UROCE_FETCH_ADD || opcode == UROCE_ATOMIC_WRITE;
+    const struct uroce_sge sge = { STAGE_BASE, word ? 8 : argument * 24u, uroce_mr_key(stage->mr) };
+    struct uroce_send request = { .wr_id = argument,
+                                  .opcode = (enum uroce_opcode)opcode,
+                                  .flags = UROCE_SIGNALED,
+                                  .sges = &sge,
+                                  .sge_count = local ? 0 : 1,
+                                  .remote_address = 0x9000 };
 
-    if (wqe == NULL || state < URO_QPS_RTS)
-        return;
-    *wqe = (struct uro_wqe){ .wr_id = argument,
-                             .opcode = opcode,
-                             .flags = URO_SEND_SIGNALED,
-                             .length = length,
-                             .sge_count = 1,
-                             .remote_address = 0x9000 };
-    wqe->sges[0] = (struct uro_sge){ STAGE_BASE, length, uro_key_number(&stage->key) };
-    complete_request(stage, wqe, argument);
-    uro_wq_publish(uro_qp_send_queue(qp), 1);
-    uro_qp_ring(uro_engine_shard(stage->engine), qp);
+    complete_request(stage, &request, argument);
+    (void)!uroce_qp_send(stage->qps[stage->chosen], &request);
 }
 
 static void post_more(struct stage *stage, uint8_t argument)
 {
-    static const uint8_t opcodes[8] = { URO_WR_BIND_MW,       URO_WR_LOCAL_INV,
-                                        URO_WR_SEND_WITH_INV, URO_WR_FLUSH,
-                                        URO_WR_ATOMIC_WRITE,  URO_WR_BIND_MW,
-                                        URO_WR_FLUSH,         13 /* nobody's */ };
+    static const uint8_t opcodes[8] = { UROCE_BIND_MW,       UROCE_LOCAL_INV,
+                                        UROCE_SEND_WITH_INV, UROCE_FLUSH,
+                                        UROCE_ATOMIC_WRITE,  UROCE_BIND_MW,
+                                        UROCE_FLUSH,         13 /* nobody's */ };
 
     post_send(stage, opcodes[argument & 7], argument);
 }
@@ -195,7 +191,7 @@ static size_t step(struct stage *stage, uint8_t kind, uint8_t argument, const ui
 {
     static const size_t units[KINDS] = { [0] = 8, [1] = 1, [9] = 4, [10] = 1 };
     size_t length = argument * units[kind % KINDS];
-    struct uro_cqe cqe[16];
+    struct uroce_completion completions[16];
 
     if (length > left)
         length = left;
@@ -219,11 +215,11 @@ static size_t step(struct stage *stage, uint8_t kind, uint8_t argument, const ui
         break;
     case 5:
         stage_output(stage);
-        uro_engine_deliver(stage->engine);
-        (void)uro_cq_poll(stage->cq, cqe, 16);
+        (void)!uroce_engine_deliver(stage->engine);
+        (void)uroce_cq_poll(stage->cq, completions, 16);
         break;
     case 6:
-        stage_modify(stage, stage->chosen, (enum uro_qp_state)(argument % 7));
+        stage_modify(stage, stage->chosen, (enum uroce_qp_state)(argument % 7));
         break;
     case 7:
         stage->chosen = (enum stage_qp)(argument % STAGE_QPS);

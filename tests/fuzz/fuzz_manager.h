@@ -9,8 +9,8 @@
 #define MANAGED_CONNS 8u
 
 struct managed {
-    struct uro_listener listener;
-    struct uro_conn *conns[MANAGED_CONNS];
+    struct uroce_listener *listener;
+    struct uroce_conn *conns[MANAGED_CONNS];
     uint32_t count;
 };
 
@@ -20,8 +20,8 @@ void fuzz_manager_close(struct managed *managed, struct stage *stage);
 /* Takes the events of the connection manager, and keeps the connection requests. */
 void fuzz_manager_listen(struct managed *managed, struct stage *stage);
 
-/* Delivers a message. Byte 0: the kind; byte 1: index of the application's connection that the
- * message is for; then pairs: a field and its value in place of the fitting value. */
+/* Delivers a message. Byte 0: the kind; byte 1: how many messages ago the engine sent the message
+ * that this one answers; then pairs: a field and its value in place of the fitting value. */
 void fuzz_manager_message(struct managed *managed, struct stage *stage, const uint8_t *octets,
                           uint32_t length);
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "embed/embed.h"
 #include "fuzz_stage.h"
 #include "io/pcap/pcap_replay.h"
 #include "wire/text.h"
@@ -74,7 +75,7 @@ static void replay(int fd)
     if (reader == NULL)
         return;
     stage_open(&stage);
-    struct uro_pcap_replay replay = { .engine = stage.engine, .start = stage.now };
+    struct uro_pcap_replay replay = { .engine = stage.engine->engine, .start = stage.now };
     (void)!uro_pcap_replay_run(&replay, reader, LINGER);
     stage.now = replay.now;
     stage_output(&stage);

@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/work.h"
-#include "support/in_two.h"
 #include "wire/arp.h"
+#include "wire/bytes.h"
+#include "wire/cm_msg.h"
 #include "wire/ether.h"
 #include "wire/frame.h"
 #include "wire/icrc.h"
 
 #define CANARY 256u
-#define XRCD   3u
 #define SRQ    16u
+#define BURST  8u
 
 const struct uro_mac stage_mac = { { 2, 0, 0, 0, 0, 1 } };
 const struct uro_mac stage_peer_mac = { { 2, 0, 0, 0, 0, 2 } };
@@ -23,25 +23,16 @@ struct uro_gid stage_gid;
 struct uro_gid stage_peer_gid;
 struct uro_gid stage_group;
 
-static const enum uro_qp_type types[STAGE_QPS] = { [STAGE_RC] = URO_QPT_RC,
-                                                   [STAGE_UC] = URO_QPT_UC,
-                                                   [STAGE_UD] = URO_QPT_UD,
-                                                   [STAGE_TGT] = URO_QPT_XRC_TGT,
-                                                   [STAGE_INI] = URO_QPT_XRC_INI };
+static const enum uroce_qp_type types[STAGE_QPS] = { [STAGE_RC] = UROCE_RC,
+                                                     [STAGE_UC] = UROCE_UC,
+                                                     [STAGE_UD] = UROCE_UD,
+                                                     [STAGE_TGT] = UROCE_XRC_TGT,
+                                                     [STAGE_INI] = UROCE_XRC_INI };
 
 void stage_check(bool good)
 {
     if (!good)
         abort();
-}
-
-static void *take(size_t size)
-{
-    void *memory = aligned_alloc(64, (size + 63) & ~(size_t)63);
-
-    stage_check(memory != NULL);
-    memset(memory, 0, size);
-    return memory;
 }
 
 void stage_input(struct stage *stage, const uint8_t *octets, uint32_t length)
@@ -51,9 +42,9 @@ void stage_input(struct stage *stage, const uint8_t *octets, uint32_t length)
 
     stage_check(exact != NULL);
     memcpy(exact, octets, length);
-    const struct uro_pkt pkt = take_in_two(exact, length);
-    uro_engine_input(stage->engine, &pkt, 1, stage->now);
-    drop_in_two(&pkt);
+    /* Every second frame is in shared memory. */
+    const struct uroce_packet packet = { exact, length, length > 0 ? exact[length - 1] & 1u : 0 };
+    stage_check(uroce_engine_input(stage->engine, &packet, 1, stage->now) == 0);
     free(exact);
 }
 
@@ -83,67 +74,95 @@ void stage_packet(struct stage *stage, const uint8_t *body, uint32_t length,
     stage_input(stage, frame, (uint32_t)(at + URO_ICRC_LEN - frame));
 }
 
+/* Notes the communication IDs when a frame has a message of the connection manager. */
+static void note(struct stage *stage, const uint8_t *octets, uint32_t length)
+{
+    struct uro_frame frame;
+    struct uro_cm_msg msg;
+
+    if (uro_frame_network(octets, length, &frame) != URO_FRAME_OK ||
+        frame.ether.type == URO_ETHERTYPE_ARP || frame.ip.protocol != URO_IPPROTO_UDP ||
+        frame.udp.dest_port != URO_ROCE_PORT)
+        return;
+    stage_check(uro_frame_roce(&frame) == URO_FRAME_OK);
+    if (frame.bth.dest_qpn != URO_CM_MAD_QPN || frame.payload_length != URO_MAD_LEN ||
+        uro_cm_decode(frame.payload, &msg) != URO_CM_OK)
+        return;
+    stage->ids[stage->id_count++ % STAGE_IDS] =
+        (struct stage_ids){ (uint32_t)msg.value[URO_CM_LOCAL_ID],
+                            (uint32_t)msg.value[URO_CM_REMOTE_ID] };
+}
+
 void stage_output(struct stage *stage)
 {
-    static uint8_t frame[16384];
-    static struct uro_tx tx[8];
-    uint32_t kept = 0;
+    static uint8_t frames[BURST][STAGE_FRAME];
+    struct uroce_buffer buffers[BURST];
+    struct uroce_packet looped;
 
+    for (uint32_t i = 0; i < BURST; i++)
+        buffers[i] = (struct uroce_buffer){ frames[i], STAGE_FRAME, 0 };
     for (int round = 0; round < 64; round++) {
-        uint32_t count = uro_engine_output(stage->engine, tx, 8, stage->now);
-        for (uint32_t i = 0; i < count; i++) {
-            stage_check(uro_tx_length(&tx[i]) <= sizeof frame);
-            uro_tx_write(&tx[i], frame);
-        }
-        (void)uro_engine_looped(stage->engine, &kept);
-        if (count == 0 && kept == 0)
+        const int count = uroce_engine_output(stage->engine, buffers, BURST, stage->now);
+        stage_check(count >= 0);
+        for (int i = 0; i < count; i++)
+            note(stage, buffers[i].bytes, buffers[i].length);
+        if (count == 0 && uroce_engine_looped(stage->engine, &looped, 1) == 0)
             break;
     }
     for (int i = 0; i < STAGE_QPS; i++)
-        stage_check(uro_qp_problem(stage->qps[i]) == NULL);
+        stage_check(uroce_qp_problem(stage->qps[i]) == NULL);
 }
 
-static unsigned mask_of(enum uro_qp_type type, enum uro_qp_state to)
+static unsigned mask_of(enum uroce_qp_type type, enum uroce_qp_state to)
 {
-    const unsigned path = URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN;
-    const unsigned serve = URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR;
-    const unsigned ask = URO_ATTR_RETRY_CNT | URO_ATTR_RNR_RETRY | URO_ATTR_RD_ATOMIC;
-    const bool serves = type == URO_QPT_RC || type == URO_QPT_XRC_TGT;
-    const bool asks = type == URO_QPT_RC || type == URO_QPT_XRC_INI;
+    const unsigned path =
+        UROCE_ATTR_AV | UROCE_ATTR_PATH_MTU | UROCE_ATTR_DEST_QPN | UROCE_ATTR_RQ_PSN;
+    const unsigned serve = UROCE_ATTR_MAX_DEST_RD_ATOMIC | UROCE_ATTR_MIN_RNR_TIMER;
+    const unsigned ask = UROCE_ATTR_RETRY_CNT | UROCE_ATTR_RNR_RETRY | UROCE_ATTR_MAX_RD_ATOMIC;
+    const bool serves = type == UROCE_RC || type == UROCE_XRC_TGT;
+    const bool asks = type == UROCE_RC || type == UROCE_XRC_INI;
 
-    if (to == URO_QPS_INIT)
-        return URO_ATTR_PKEY_INDEX | URO_ATTR_PORT |
-               (type == URO_QPT_UD ? URO_ATTR_QKEY : URO_ATTR_ACCESS);
-    if (to == URO_QPS_RTR)
-        return type == URO_QPT_UD ? 0 : path | (serves ? serve : 0);
-    if (to == URO_QPS_RTS)
-        return URO_ATTR_SQ_PSN | (serves || asks ? URO_ATTR_TIMEOUT : 0) | (asks ? ask : 0);
+    if (to == UROCE_INIT)
+        return UROCE_ATTR_PKEY_INDEX | UROCE_ATTR_PORT |
+               (type == UROCE_UD ? UROCE_ATTR_QKEY : UROCE_ATTR_ACCESS);
+    if (to == UROCE_RTR)
+        return type == UROCE_UD ? 0 : path | (serves ? serve : 0);
+    if (to == UROCE_RTS)
+        return UROCE_ATTR_SQ_PSN | (serves || asks ? UROCE_ATTR_TIMEOUT : 0) | (asks ? ask : 0);
     return 0;
 }
 
-void stage_modify(struct stage *stage, enum stage_qp which, enum uro_qp_state to)
+static struct uroce_address address_of(const struct uro_gid *gid)
 {
-    struct uro_qp *qp = stage->qps[which];
-    const struct uro_qp_attr attr = { .state = to,
-                                      .port = 1,
-                                      .qkey = STAGE_QKEY,
-                                      .access = 0x10e,
-                                      .path_mtu = 256,
-                                      .dest_qpn = STAGE_PEER,
-                                      .rq_psn = 0xfffff0,
-                                      .sq_psn = 0xfffff0,
-                                      .max_dest_rd_atomic = 2,
-                                      .max_rd_atomic = 2,
-                                      .min_rnr_timer = 1,
-                                      .timeout = 1,
-                                      .retry_count = 3,
-                                      .rnr_retry = 3,
-                                      .address = { .dest = stage_peer_gid } };
-    const unsigned mask = mask_of(types[which], to) | URO_ATTR_STATE;
-    int error = uro_engine_qp_modify(stage->engine, qp, &attr, mask, stage->now);
+    struct uroce_address address = { .sgid_index = 1 };
+
+    memcpy(address.gid, gid->octets, sizeof address.gid);
+    return address;
+}
+
+void stage_modify(struct stage *stage, enum stage_qp which, enum uroce_qp_state to)
+{
+    struct uroce_qp *qp = stage->qps[which];
+    const struct uroce_qp_attr attr = { .state = to,
+                                        .port = 1,
+                                        .qkey = STAGE_QKEY,
+                                        .access = 0x10e,
+                                        .path_mtu = 256,
+                                        .dest_qpn = STAGE_PEER,
+                                        .rq_psn = 0xfffff0,
+                                        .sq_psn = 0xfffff0,
+                                        .max_dest_rd_atomic = 2,
+                                        .max_rd_atomic = 2,
+                                        .min_rnr_timer = 1,
+                                        .timeout = 1,
+                                        .retry_cnt = 3,
+                                        .rnr_retry = 3,
+                                        .address = address_of(&stage_peer_gid) };
+    const unsigned mask = mask_of(types[which], to) | UROCE_ATTR_STATE;
+    int error = uroce_qp_modify(qp, &attr, mask, stage->now);
 
     if (error != 0) /* RTS from SQD takes no attributes; whatever else is refused is refused */
-        error = uro_engine_qp_modify(stage->engine, qp, &attr, URO_ATTR_STATE, stage->now);
+        error = uroce_qp_modify(qp, &attr, UROCE_ATTR_STATE, stage->now);
     stage_check(error == 0 || error == -EINVAL);
 }
 
@@ -165,82 +184,73 @@ static void meet(struct stage *stage)
 
 static void open_engine(struct stage *stage)
 {
-    struct uro_engine_config config = { .mac = stage_mac,
-                                        .mtu = 1500,
-                                        .address_count = 1,
-                                        .table_bits = 4,
-                                        .window = 16,
-                                        .reorder_buffer = 4 };
+    struct uroce_engine_config config = { .size = sizeof config,
+                                          .mtu = 1500,
+                                          .address_count = 1,
+                                          .window = 16,
+                                          .connections = 64,
+                                          .reorder_buffer = 4 };
 
     stage_check(uro_gid_parse("10.0.0.1", &stage_gid));
     stage_check(uro_gid_parse("10.0.0.2", &stage_peer_gid));
     stage_check(uro_gid_parse("239.1.2.3", &stage_group));
-    config.addresses[0] = (struct uro_engine_address){ stage_gid, 24 };
-    /* The next script uses the memory again: fresh pages are most of the cost of a script. */
-    static void *memory;
-    if (memory == NULL)
-        memory = take(uro_engine_size(&config));
-    stage_check(uro_engine_init(memory, &config, 0, &stage->engine) == 0);
-    stage->cq = uro_cq_init(take(uro_cq_size(256)), 256, NULL);
+    memcpy(config.mac, stage_mac.octets, sizeof config.mac);
+    memcpy(config.addresses[0].gid, stage_gid.octets, UROCE_GID_SIZE);
+    config.addresses[0].prefix = 24;
+    stage_check(uroce_engine_create(&config, 0, &stage->engine) == 0);
+    stage_check(uroce_pd_create(stage->engine, &stage->pd) == 0);
+    stage_check(uroce_cq_create(stage->engine, 256, NULL, &stage->cq) == 0);
 }
 
 /* Binds a window to the middle of the memory. */
-static void bind(struct stage *stage, struct uro_key *window)
+static void bind(struct stage *stage, struct uroce_mw *window)
 {
-    const struct uro_key_bind request = { .pd = 1,
-                                          .qpn = uro_qp_number(stage->qps[STAGE_RC]),
-                                          .old_rkey = uro_key_number(window),
-                                          .new_rkey = uro_key_number(window),
-                                          .lkey = uro_key_number(&stage->key),
-                                          .access = 0xe,
-                                          .address = STAGE_BASE + 64,
-                                          .length = STAGE_MEMORY / 2 };
+    const struct uroce_send request = { .opcode = UROCE_BIND_MW,
+                                        .mw = window,
+                                        .mr = stage->mr,
+                                        .rkey = uroce_mw_key(window),
+                                        .remote_address = STAGE_BASE + 64,
+                                        .bind_length = STAGE_MEMORY / 2,
+                                        .bind_access = 0xe };
 
-    stage_check(uro_key_bind(uro_engine_shard(stage->engine), &request));
+    stage_check(uroce_qp_send(stage->qps[STAGE_RC], &request) == 0);
+    stage_output(stage);
+    stage_check(uroce_mw_is_bound(window) == 1);
 }
 
 static void open_memory(struct stage *stage)
 {
-    struct uro_shard *shard = uro_engine_shard(stage->engine);
-
-    stage->memory = take(STAGE_MEMORY + 2 * CANARY);
-    stage->key = (struct uro_key){ .pd = 1,
-                                   .access = 0x11f,
-                                   .base = STAGE_BASE,
-                                   .length = STAGE_MEMORY,
-                                   .memory = stage->memory + CANARY };
-    stage->windows[0] = (struct uro_key){ .kind = URO_KEY_WINDOW_1, .pd = 1 };
-    stage->windows[1] = (struct uro_key){ .kind = URO_KEY_WINDOW_2, .pd = 1 };
-    uro_key_register(shard, &stage->key);
-    uro_key_register(shard, &stage->windows[0]);
-    uro_key_register(shard, &stage->windows[1]);
+    stage->memory = calloc(1, STAGE_MEMORY + 2 * CANARY);
+    stage_check(stage->memory != NULL);
+    stage_check(uroce_mr_create_at(stage->pd, stage->memory + CANARY, STAGE_MEMORY, STAGE_BASE,
+                                   0x11f, &stage->mr) == 0);
+    stage_check(uroce_mw_create(stage->pd, UROCE_MW_TYPE_1, &stage->windows[0]) == 0);
+    stage_check(uroce_mw_create(stage->pd, UROCE_MW_TYPE_2, &stage->windows[1]) == 0);
 }
 
 static void open_queue_pairs(struct stage *stage)
 {
-    struct uro_shard *shard = uro_engine_shard(stage->engine);
-    struct uro_srq_init srq = { .pd = 1, .capacity = SRQ, .sge_max = 2 };
+    struct uroce_srq_config srq = { .size = sizeof srq, .capacity = SRQ, .sge_max = 2 };
 
-    stage->srq_slots[0] = take(uro_srq_slots_size(SRQ, 2));
-    stage->srq_slots[1] = take(uro_srq_slots_size(SRQ, 2));
-    uro_srq_create(shard, &stage->srq, &srq, stage->srq_slots[0]);
-    srq.xrcd = XRCD;
+    stage_check(uroce_srq_create(stage->pd, &srq, &stage->srq) == 0);
+    stage_check(uroce_xrcd_create(stage->engine, &stage->xrcd) == 0);
+    srq.xrcd = stage->xrcd;
     srq.cq = stage->cq;
-    uro_srq_create(shard, &stage->xrc_srq, &srq, stage->srq_slots[1]);
+    stage_check(uroce_srq_create(stage->pd, &srq, &stage->xrc_srq) == 0);
     for (int i = 0; i < STAGE_QPS; i++) {
         const bool tgt = i == STAGE_TGT, ini = i == STAGE_INI;
-        const struct uro_qp_init init = { .type = types[i],
-                                          .pd = tgt ? 0 : 1,
-                                          .xrcd = tgt ? XRCD : 0,
-                                          .send_cq = tgt ? NULL : stage->cq,
-                                          .recv_cq = tgt || ini ? NULL : stage->cq,
-                                          .srq = i == STAGE_UD ? &stage->srq : NULL,
-                                          .send_capacity = tgt ? 0 : 16,
-                                          .recv_capacity = tgt || ini ? 0 : 16,
-                                          .send_sge_max = 2,
-                                          .recv_sge_max = 2,
-                                          .inline_max = 64 };
-        stage->qps[i] = uro_qp_create(shard, &init, take(uro_qp_size(&init)));
+        const struct uroce_qp_config config = { .size = sizeof config,
+                                                .type = types[i],
+                                                .xrcd = tgt ? stage->xrcd : NULL,
+                                                .send_cq = tgt ? NULL : stage->cq,
+                                                .recv_cq = tgt || ini ? NULL : stage->cq,
+                                                .srq = i == STAGE_UD ? stage->srq : NULL,
+                                                .send_capacity = tgt ? 0 : 16,
+                                                .recv_capacity = tgt || ini ? 0 : 16,
+                                                .send_sge_max = 2,
+                                                .recv_sge_max = 2,
+                                                .inline_max = 64 };
+        stage_check(uroce_qp_create(stage->pd, &config, &stage->qps[i]) == 0);
     }
 }
 
@@ -249,12 +259,10 @@ static void open_datagrams(struct stage *stage)
     const struct uro_gid dests[STAGE_AHS] = { stage_peer_gid, stage_gid, stage_group };
 
     for (int i = 0; i < STAGE_AHS; i++) {
-        const struct uro_address address = { .dest = dests[i] };
-        stage_check(uro_engine_ah_create(stage->engine, &stage->ahs[i], 1, &address, 0) == 0);
+        const struct uroce_address address = address_of(&dests[i]);
+        stage_check(uroce_ah_create(stage->pd, &address, 0, &stage->ahs[i]) == 0);
     }
-    stage_check(uro_mcast_attach(uro_engine_shard(stage->engine), &stage->member,
-                                 stage->qps[STAGE_UD], &stage_group));
-    stage_check(uro_engine_join(stage->engine, &stage_group, 0) == 0);
+    stage_check(uroce_qp_attach(stage->qps[STAGE_UD], stage_group.octets, 0) == 0);
 }
 
 void stage_open(struct stage *stage)
@@ -262,39 +270,34 @@ void stage_open(struct stage *stage)
     open_engine(stage);
     open_memory(stage);
     open_queue_pairs(stage);
-    bind(stage, &stage->windows[0]);
-    bind(stage, &stage->windows[1]);
     open_datagrams(stage);
     for (int i = 0; i < STAGE_QPS; i++) {
-        stage_modify(stage, (enum stage_qp)i, URO_QPS_INIT);
-        stage_modify(stage, (enum stage_qp)i, URO_QPS_RTR);
-        stage_modify(stage, (enum stage_qp)i, URO_QPS_RTS);
+        stage_modify(stage, (enum stage_qp)i, UROCE_INIT);
+        stage_modify(stage, (enum stage_qp)i, UROCE_RTR);
+        stage_modify(stage, (enum stage_qp)i, UROCE_RTS);
     }
     stage_output(stage);
     meet(stage);
+    bind(stage, stage->windows[0]);
+    bind(stage, stage->windows[1]);
 }
 
 void stage_close(struct stage *stage)
 {
-    struct uro_shard *shard = uro_engine_shard(stage->engine);
-
     for (uint32_t i = 0; i < CANARY; i++)
         stage_check(stage->memory[i] == 0 && stage->memory[CANARY + STAGE_MEMORY + i] == 0);
-    (void)uro_mcast_detach(shard, &stage->member);
-    for (int i = 0; i < STAGE_QPS; i++) {
-        uro_engine_qp_destroy(stage->engine, stage->qps[i]);
-        free(stage->qps[i]);
-    }
+    for (int i = 0; i < STAGE_QPS; i++)
+        stage_check(uroce_qp_destroy(stage->qps[i]) == 0);
     for (int i = 0; i < STAGE_AHS; i++)
-        uro_engine_ah_destroy(stage->engine, &stage->ahs[i]);
-    uro_srq_destroy(shard, &stage->srq);
-    uro_srq_destroy(shard, &stage->xrc_srq);
-    for (int i = 0; i < 2; i++) {
-        stage_check(uro_key_deregister(shard, &stage->windows[i]) == 0);
-        free(stage->srq_slots[i]);
-    }
-    stage_check(uro_key_deregister(shard, &stage->key) == 0);
-    uro_cq_fini(stage->cq);
-    free(stage->cq);
+        stage_check(uroce_ah_destroy(stage->ahs[i]) == 0);
+    stage_check(uroce_srq_destroy(stage->srq) == 0);
+    stage_check(uroce_srq_destroy(stage->xrc_srq) == 0);
+    stage_check(uroce_xrcd_destroy(stage->xrcd) == 0);
+    for (int i = 0; i < 2; i++)
+        stage_check(uroce_mw_destroy(stage->windows[i]) == 0);
+    stage_check(uroce_mr_destroy(stage->mr) == 0);
+    stage_check(uroce_cq_destroy(stage->cq) == 0);
+    stage_check(uroce_pd_destroy(stage->pd) == 0);
+    stage_check(uroce_engine_destroy(stage->engine) == 0);
     free(stage->memory);
 }

@@ -2,10 +2,11 @@
 /* fuzz_stage.h - one engine with a queue pair of each kind, for fuzz_engine_input.c and others. */
 #pragma once
 
-#include "core/datagram.h"
-#include "core/key.h"
-#include "core/rq.h"
-#include "engine/engine.h"
+#include <uroce/connection.h>
+
+#include "base/time.h"
+#include "wire/ether.h"
+#include "wire/gid.h"
 
 #define STAGE_FRAME  2100u /* octets of the longest packet with its headers */
 #define STAGE_MEMORY 8192u
@@ -16,20 +17,29 @@
 enum stage_qp { STAGE_RC, STAGE_UC, STAGE_UD, STAGE_TGT, STAGE_INI, STAGE_QPS };
 enum stage_ah { STAGE_AH_PEER, STAGE_AH_SELF, STAGE_AH_GROUP, STAGE_AHS };
 
+/* The communication IDs in a message that the engine sent to QP 1 of a peer. */
+struct stage_ids {
+    uint32_t local, remote;
+};
+
+#define STAGE_IDS 8u
+
 struct stage {
-    struct uro_engine *engine;
+    struct uroce_engine *engine;
     uro_time now;
-    struct uro_cq *cq; /* of all of them */
-    struct uro_qp *qps[STAGE_QPS];
-    enum stage_qp chosen; /* by the script */
-    struct uro_srq srq;   /* of UD */
-    struct uro_srq xrc_srq;
-    void *srq_slots[2];
-    struct uro_ah ahs[STAGE_AHS];
-    struct uro_mcast member; /* UD */
-    struct uro_key key;
-    struct uro_key windows[2]; /* type 1 and type 2, both bound at first */
-    uint8_t *memory;           /* canary, STAGE_MEMORY octets registered, canary */
+    struct uroce_pd *pd;
+    struct uroce_cq *cq; /* of all queue pairs */
+    struct uroce_qp *qps[STAGE_QPS];
+    enum stage_qp chosen;  /* by the script */
+    struct uroce_srq *srq; /* of UD */
+    struct uroce_xrcd *xrcd;
+    struct uroce_srq *xrc_srq;
+    struct uroce_ah *ahs[STAGE_AHS];
+    struct uroce_mr *mr;
+    struct uroce_mw *windows[2];     /* type 1 and type 2, both bound at first */
+    uint8_t *memory;                 /* canary, STAGE_MEMORY octets registered, canary */
+    struct stage_ids ids[STAGE_IDS]; /* of the last messages, in a ring */
+    uint32_t id_count;
 };
 
 extern const struct uro_mac stage_mac;
@@ -45,7 +55,7 @@ void stage_open(struct stage *stage);
 /* Fails when something outside the registered memory has changed. */
 void stage_close(struct stage *stage);
 
-void stage_modify(struct stage *stage, enum stage_qp which, enum uro_qp_state to);
+void stage_modify(struct stage *stage, enum stage_qp which, enum uroce_qp_state to);
 void stage_input(struct stage *stage, const uint8_t *octets, uint32_t length);
 /* Delivers a packet of the peer. @body follows the UDP header; all else is made valid. */
 void stage_packet(struct stage *stage, const uint8_t *body, uint32_t length,
