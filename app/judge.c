@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* judge.c - `uroce judge FILE.pcap`: prints what in a capture breaks a rule of RoCEv2. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app.h"
+#include "capture/judge.h"
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+static int help(FILE *out)
+{
+    (void)fprintf(
+        out,
+        "Usage: uroce judge [ --json ] FILE\n"
+        "\n"
+        "Follows the queue pairs of a capture between any endpoints, and prints a line for each\n"
+        "packet that breaks a rule: frame number, seconds since the first frame, sender, id of\n"
+        "the rule in docs/PROTOCOL.md, what was seen and what the rule wants. What a lost packet\n"
+        "or a late start of the capture explains is not reported.\n"
+        "\n"
+        "  FILE         a pcap or pcapng file; \"-\" is standard input\n"
+        "  --json       print one JSON object\n"
+        "  -h, --help   print this help\n"
+        "\n"
+        "Exit status: 0 no rule is broken, 1 a rule is broken, 2 FILE cannot be read.\n");
+    return out == stdout ? 0 : 2;
+}
+
+/* Writes an address and its VLAN. */
+static const char *address_text(const struct uro_capture *capture, uint32_t position,
+                                char text[static URO_GID_TEXT_MAX + 16])
+{
+    const struct uro_capture_address *address = &capture->addresses[position];
+    size_t used;
+
+    uro_gid_text(&address->gid, text);
+    used = strlen(text);
+    if (address->vlan != 0)
+        (void)snprintf(text + used, 16, " vlan %u", address->vlan);
+    return text;
+}
+
+/* Prints the time since the first frame, which is negative for a frame of an earlier time. */
+static void print_time(const struct uro_capture *capture, uint32_t position)
+{
+    const uint64_t first = capture->packets[0].time, time = capture->packets[position].time;
+    const uint64_t since = time < first ? first - time : time - first;
+
+    (void)printf("%s%" PRIu64 ".%09" PRIu64, time < first ? "-" : "", since / NS_PER_SECOND,
+                 since % NS_PER_SECOND);
+}
+
+static void print_finding(const struct uro_judge *judge, const struct uro_judge_finding *finding)
+{
+    const struct uro_capture *capture = judge->capture;
+    const struct uro_capture_packet *packet = &capture->packets[finding->packet];
+    const struct uro_judge_rule *rule = &uro_judge_rules[finding->check];
+    const uint32_t qpn = uro_capture_source_qpn(capture, packet);
+    char text[URO_GID_TEXT_MAX + 16];
+
+    (void)printf("%4" PRIu32 " ", finding->packet + 1);
+    print_time(capture, finding->packet);
+    (void)printf(" %s", address_text(capture, packet->source, text));
+    if (qpn != URO_CAPTURE_NONE)
+        (void)printf(" qp 0x%06" PRIx32, qpn);
+    (void)printf(" %s: %s", rule->id, finding->seen);
+    if (finding->other != URO_CAPTURE_NONE)
+        (void)printf(" (frame %" PRIu32 ")", finding->other + 1);
+    (void)printf("; wanted: %s", rule->wants);
+    if (finding->more > 0)
+        (void)printf("; %" PRIu32 " more such frames", finding->more);
+    (void)putchar('\n');
+}
+
+/* Returns the flows of connections whose other flow is not known. */
+static uint32_t count_lonely(const struct uro_capture *capture)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < capture->flow_count; i++)
+        count += capture->flows[i].peer == URO_CAPTURE_NONE &&
+                 (capture->flows[i].service == URO_RC || capture->flows[i].service == URO_XRC);
+    return count;
+}
+
+static uint32_t count_cut(const struct uro_capture *capture)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < capture->count; i++)
+        count += capture->packets[i].kind == URO_CAPTURE_CUT;
+    return count;
+}
+
+static uint32_t count_findings(const struct uro_judge *judge)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < judge->count; i++)
+        count += 1 + judge->findings[i].more;
+    return count;
+}
+
+/* Prints what was judged, and what could not be. */
+static void print_summary(const struct uro_judge *judge)
+{
+    const struct uro_capture *capture = judge->capture;
+    const uint32_t lonely = count_lonely(capture), cut = count_cut(capture);
+
+    (void)printf("%" PRIu32 " frames, %" PRIu32 " of RoCEv2, %" PRIu32
+                 " findings\n",
+                 capture->count, capture->roce_count, count_findings(judge));
+    if (capture->roce_count == 0)
+        (void)printf("note: no frame is for UDP port 4791, so there was nothing to judge\n");
+    if (lonely > 0)
+        (void)printf("note: %" PRIu32 " of %" PRIu32
+                     " flows have no known other direction; their responses were not judged\n",
+                     lonely, capture->flow_count);
+    if (cut > 0)
+        (void)printf("note: %" PRIu32 " frames are cut before the end of their headers, and were "
+                     "not judged; capture with -s 128 or more\n",
+                     cut);
+    if (judge->track->incomplete)
+        (void)printf("note: frame %" PRIu32
+                     " acknowledges packets that the capture does not have, so it is not complete: "
+                     "MSNs, READ depth and ACKs of unsent packets were not judged\n",
+                     judge->track->incomplete_at + 1);
+}
+
+static void print_json_text(const char *text)
+{
+    (void)putchar('"');
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            (void)putchar('\\');
+        (void)putchar(*text);
+    }
+    (void)putchar('"');
+}
+
+static void print_json_finding(const struct uro_judge *judge,
+                               const struct uro_judge_finding *finding)
+{
+    const struct uro_capture *capture = judge->capture;
+    const struct uro_capture_packet *packet = &capture->packets[finding->packet];
+    const uint32_t qpn = uro_capture_source_qpn(capture, packet);
+    char text[URO_GID_TEXT_MAX + 16];
+
+    (void)printf("{\"frame\": %" PRIu32 ", \"time\": ", finding->packet + 1);
+    print_time(capture, finding->packet);
+    (void)printf(", \"sender\": \"%s\"", address_text(capture, packet->source, text));
+    if (qpn != URO_CAPTURE_NONE)
+        (void)printf(", \"qpn\": %" PRIu32, qpn);
+    (void)printf(", \"rule\": \"%s\", \"seen\": ", uro_judge_rules[finding->check].id);
+    print_json_text(finding->seen);
+    (void)printf(", \"wanted\": ");
+    print_json_text(uro_judge_rules[finding->check].wants);
+    if (finding->other != URO_CAPTURE_NONE)
+        (void)printf(", \"other_frame\": %" PRIu32, finding->other + 1);
+    (void)printf(", \"more\": %" PRIu32 "}", finding->more);
+}
+
+static void print_json(const struct uro_judge *judge)
+{
+    const struct uro_capture *capture = judge->capture;
+
+    (void)printf("{\"frames\": %" PRIu32 ", \"roce_frames\": %" PRIu32 ", \"flows\": %" PRIu32
+                 ", \"flows_without_peer\": %" PRIu32 ", \"cut_frames\": %" PRIu32
+                 ", \"complete\": %s, \"damaged\": %s,\n \"findings\": [",
+                 capture->count, capture->roce_count, capture->flow_count, count_lonely(capture),
+                 count_cut(capture), judge->track->incomplete ? "false" : "true",
+                 capture->damaged ? "true" : "false");
+    for (uint32_t i = 0; i < judge->count; i++) {
+        (void)printf("%s\n  ", i > 0 ? "," : "");
+        print_json_finding(judge, &judge->findings[i]);
+    }
+    (void)printf("]}\n");
+}
+
+static int judge_file(const char *path, bool json)
+{
+    char error[URO_PCAP_ERROR_MAX];
+    struct uro_capture *capture = uro_capture_load(path, NULL, NULL, error);
+
+    if (capture == NULL) {
+        (void)fprintf(stderr, "uroce judge: %s\n", error);
+        return 2;
+    }
+    struct uro_judge *judge = uro_judge_run(capture);
+    if (judge == NULL) {
+        (void)fprintf(stderr,
+                      "uroce judge: %s: out of memory; split the capture with editcap -c\n", path);
+        uro_capture_free(capture);
+        return 2;
+    }
+    for (uint32_t i = 0; i < judge->count && !json; i++)
+        print_finding(judge, &judge->findings[i]);
+    if (json)
+        print_json(judge);
+    else
+        print_summary(judge);
+    if (capture->damaged)
+        (void)fprintf(stderr, "uroce judge: %s: %s\n", path, capture->problem);
+    const int status = fflush(stdout) != 0 || capture->damaged ? 2 : judge->count > 0;
+    uro_judge_free(judge);
+    uro_capture_free(capture);
+    return status;
+}
+
+int uro_app_judge(int argc, char **argv)
+{
+    bool json = false;
+    const char *path = NULL;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return help(stdout);
+        if (strcmp(argv[i], "--json") == 0)
+            json = true;
+        else if ((argv[i][0] == '-' && argv[i][1] != '\0') || path != NULL)
+            return help(stderr);
+        else
+            path = argv[i];
+    }
+    return path == NULL ? help(stderr) : judge_file(path, json);
+}

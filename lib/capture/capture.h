@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* capture.h - a capture file in memory: its packets as plain values, and the flows they belong to.
+ *
+ * A flow is all packets from one address to one queue pair. The two flows of a connection are
+ * paired when the capture shows that they belong together: by the messages of the connection
+ * manager, or because the responses of one have the PSNs of requests of the other.
+ */
+#pragma once
+
+#include "capture/index.h"
+#include "io/pcap/pcap_read.h"
+#include "wire/cm_msg.h"
+#include "wire/gid.h"
+
+#define URO_CAPTURE_NONE       URO_INDEX_NONE
+#define URO_CAPTURE_FRAMES_MAX 20000000u /* about 2 GB of memory */
+
+enum uro_capture_kind {
+    URO_CAPTURE_OTHER, /* not RoCEv2 */
+    URO_CAPTURE_ROCE,  /* a receiver accepts the packet */
+    URO_CAPTURE_BAD,   /* a receiver drops the packet: see its flaws */
+    URO_CAPTURE_CUT,   /* RoCEv2, but the capture has not all headers */
+};
+
+/* What a single packet shows. A packet with one of the first group is URO_CAPTURE_BAD. */
+#define URO_FLAW_ICRC         (1u << 0)
+#define URO_FLAW_ICRC_ORDER   (1u << 1) /* correct, but most significant byte first */
+#define URO_FLAW_ICRC_PAD     (1u << 2) /* correct for the packet without its pad */
+#define URO_FLAW_OPCODE       (1u << 3)
+#define URO_FLAW_LENGTH       (1u << 4)
+#define URO_FLAW_VERSION      (1u << 5)
+#define URO_FLAW_UDP_CHECKSUM (1u << 6)
+#define URO_FLAW_ICRC_FLUSH   (1u << 7)  /* doubled over the headers, as Linux rxe sums FLUSH */
+#define URO_FLAW_RESERVED     (1u << 8)  /* a reserved bit, FECN or BECN is set */
+#define URO_FLAW_BECN         (1u << 9)  /* a CNP without BECN */
+#define URO_FLAW_PAD          (1u << 10) /* payload and pad are not a multiple of four bytes */
+#define URO_FLAW_GSI          (1u << 11) /* a datagram to QP 1 of the wrong length or Q_Key */
+#define URO_FLAW_GROUP        (1u << 12) /* a group address and another QPN than 0xffffff */
+
+struct uro_capture_packet {
+    uint64_t time; /* ns since 1970 */
+    uint64_t va;   /* of RETH or AtomicETH */
+    uint32_t length; /* bytes on the wire */
+    uint32_t source; /* position in uro_capture.addresses; NONE: no IP */
+    uint32_t dest;
+    uint32_t flow; /* position in uro_capture.flows; NONE: no flow */
+    uint32_t dest_qpn;
+    uint32_t psn;
+    uint32_t msn;            /* of AETH */
+    uint32_t payload;        /* bytes without pad */
+    uint32_t message_length; /* of RETH */
+    uint32_t rkey;
+    uint32_t source_qpn; /* of DETH */
+    uint32_t icrc;
+    uint32_t flaws; /* set of URO_FLAW_* */
+    uint16_t source_port;
+    uint16_t identification; /* of IPv4 */
+    uint8_t kind;            /* enum uro_capture_kind */
+    uint8_t opcode;
+    uint8_t aeth_kind; /* enum uro_aeth_kind */
+    uint8_t aeth_value;
+    bool ack_req;
+    bool migrated;
+    bool congestion; /* marked CE */
+};
+
+struct uro_capture_address {
+    struct uro_gid gid;
+    uint16_t vlan; /* 0: no VLAN */
+};
+
+enum uro_capture_pairing {
+    URO_PAIRED_NOT,
+    URO_PAIRED_BY_CM,   /* the capture has REQ and REP */
+    URO_PAIRED_BY_PSN,  /* responses have the PSNs of requests */
+    URO_PAIRED_BY_ONLY, /* no other flow between the two addresses: probable, not certain */
+};
+
+struct uro_capture_flow {
+    uint32_t source; /* positions of addresses */
+    uint32_t dest;
+    uint32_t dest_qpn;
+    enum uro_service service; /* URO_CNP: nothing but CNPs */
+    uint32_t first;           /* position of the first packet */
+    uint32_t frames;
+    uint32_t peer; /* position of the flow of the other direction; NONE: not known */
+    enum uro_capture_pairing pairing;
+    uint32_t pmtu; /* bytes of most FIRST and MIDDLE packets; 0: none seen */
+
+    /* From the connection manager; URO_CAPTURE_NONE when the capture has no REQ and REP, or several
+     * for the queue pair. */
+    uint32_t start_psn;     /* of the requests in this flow */
+    uint32_t read_depth;    /* most READs and atomics outstanding in this flow */
+    uint32_t cm_pmtu;       /* bytes */
+    uint32_t connections;   /* number of REPs that name the queue pair */
+    uint32_t cm_packet;     /* position of the first of them; valid if there is one */
+};
+
+/* A message of the connection manager. */
+struct uro_capture_cm {
+    uint32_t packet;
+    struct uro_cm_msg *msg;
+};
+
+struct uro_capture {
+    struct uro_capture_packet *packets;
+    struct uro_capture_flow *flows;
+    struct uro_capture_address *addresses;
+    struct uro_capture_cm *cms;
+    uint32_t count;
+    uint32_t flow_count;
+    uint32_t address_count;
+    uint32_t cm_count;
+    uint32_t roce_count; /* packets whose kind is not URO_CAPTURE_OTHER */
+    bool damaged;        /* the file ends with a part that cannot be read: see problem */
+    char problem[URO_PCAP_ERROR_MAX];
+
+    uint32_t packet_room; /* capacities of the arrays */
+    uint32_t flow_room;
+    uint32_t address_room;
+    uint32_t cm_room;
+    struct uro_index flow_index;
+    struct uro_index address_index;
+};
+
+/* Called for each frame while the file is read: its octets are not kept. */
+typedef void uro_capture_each(void *context, const struct uro_pcap_read_frame *frame,
+                              const struct uro_capture_packet *packet);
+
+/* Reads @path ("-": standard input) and pairs its flows. @each may be NULL. Returns NULL with a
+ * sentence in @error when the file is no capture, is too large, or memory is out. */
+struct uro_capture *uro_capture_load(const char *path, uro_capture_each *each, void *context,
+                                     char error[static URO_PCAP_ERROR_MAX]);
+
+/* Frees @capture. NULL does nothing. */
+void uro_capture_free(struct uro_capture *capture);
+
+/* Returns the QPN that sent @packet, or URO_CAPTURE_NONE when the capture does not tell. */
+uint32_t uro_capture_source_qpn(const struct uro_capture *capture,
+                                const struct uro_capture_packet *packet);
+
+/* Returns the entry of the opcode table. The packet is RoCE. */
+static inline const struct uro_opcode *uro_capture_op(const struct uro_capture_packet *packet)
+{
+    return &uro_opcodes[packet->opcode];
+}
+
+/* Decodes one frame into @packet, without its positions. @link has its addresses, when the result
+ * is true. Returns false when the frame has no IP addresses. capture_decode.c */
+struct uro_capture_link {
+    struct uro_gid source;
+    struct uro_gid dest;
+    uint16_t vlan;
+    const uint8_t *payload; /* of a datagram, valid like the frame; else NULL */
+};
+bool uro_capture_decode(const struct uro_pcap_read_frame *frame, struct uro_capture_packet *packet,
+                        struct uro_capture_link *link);
+
+/* Finds the other direction of each flow. Returns false when memory is out. capture_pairing.c */
+URO_NODISCARD bool uro_capture_pair(struct uro_capture *capture);
+
+/* Returns the position of a flow, or URO_CAPTURE_NONE. */
+uint32_t uro_capture_find_flow(const struct uro_capture *capture, uint32_t source, uint32_t dest,
+                               uint32_t dest_qpn);

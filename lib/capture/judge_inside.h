@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* judge_inside.h - what the files of the judge share. */
+#pragma once
+
+#include "capture/judge.h"
+
+/* What the judge remembers of the requests of a flow and of the responses to them. */
+struct uro_judge_flow {
+    uint32_t generation; /* the rest is of this connection of the flow */
+
+    bool flush_standard; /* a FLUSH had the ICRC of the standard: the sender tries both forms */
+
+    bool message;            /* a message has begun and all of it was seen: */
+    uint32_t message_length; /* bytes that its RETH says */
+    uint64_t message_bytes;  /* bytes so far */
+
+    bool rnr; /* a request waits after an RNR NAK: */
+    uint32_t rnr_packet;
+    uint32_t rnr_psn;
+    uint64_t rnr_delay; /* ns */
+    uint32_t rnr_times; /* transmissions of the request before the NAK */
+    uint32_t rnr_new;   /* the first new request that came meanwhile; NONE: none */
+
+    uint32_t rnr_early; /* PSNs that were repeated too early after an RNR NAK */
+    uint32_t rnr_early_psn; /* the last of them */
+    uint32_t rnr_kept;      /* RNR NAKs whose delay was kept */
+
+    bool nak; /* the last NAK reported a gap: */
+    uint32_t nak_packet;
+    uint32_t nak_psn;
+    uint32_t nak_count; /* times that the gap was reported */
+
+    bool msn; /* a response with an MSN was seen: */
+    uint32_t msn_first;
+    int32_t msn_low; /* bounds of the MSN before the first request, relative to msn_first */
+    int32_t msn_high;
+};
+
+/* State of one CNP sender: a leaky bucket. */
+struct uro_judge_cnp {
+    uint64_t time;
+    uint64_t level; /* ns of the interval that the CNPs took */
+};
+
+/* Adds a finding about the sender of the packet at @packet. */
+URO_PRINTF(5)
+void uro_judge_report(struct uro_judge *judge, enum uro_judge_check check, uint32_t packet,
+                      uint32_t other, const char *format, ...);
+
+/* Judge one packet alone; judge_frame.c. */
+void uro_judge_frame(struct uro_judge *judge, uint32_t position);
+/* Judge the packet of @event; judge_request.c, judge_response.c. */
+void uro_judge_request(struct uro_judge *judge, const struct uro_track_event *event);
+void uro_judge_response(struct uro_judge *judge, const struct uro_track_event *event);
+
+/* Returns the frame number of a position, as `uroce dump` prints it. */
+static inline uint32_t uro_judge_number(uint32_t position)
+{
+    return position + 1;
+}

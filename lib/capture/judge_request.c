@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* judge_request.c - the rules for requests: PSNs, segments, READs, and waiting after RNR NAKs. */
+#include <inttypes.h>
+
+#include "base/time.h"
+#include "capture/judge_inside.h"
+
+#define PMTU_MAX 4096u
+
+/* A request that is repeated sooner than this after its first transmission was not repeated by a
+ * timeout, so it answers the RNR NAK in between. */
+#define NO_TIMEOUT URO_MS(1)
+/* A new request may have been on its way when the RNR NAK passed. */
+#define ON_ITS_WAY URO_MS(5)
+/* A NAK causes no repetition after this time. */
+#define NAK_FORGOTTEN URO_MS(20)
+/* PSNs whose RNR delay was never kept, after which a coincidence with a timeout is excluded. */
+#define RNR_EARLY_MOST 3u
+
+static const struct uro_capture_packet *packet_at(const struct uro_judge *judge, uint32_t position)
+{
+    return &judge->capture->packets[position];
+}
+
+static bool is_pmtu(uint32_t bytes)
+{
+    return bytes >= 256 && bytes <= PMTU_MAX && (bytes & (bytes - 1)) == 0;
+}
+
+/* Judges the payload of a packet by its place. */
+static void judge_size(struct uro_judge *judge, uint32_t position)
+{
+    const struct uro_capture_packet *packet = packet_at(judge, position);
+    const struct uro_opcode *op = uro_capture_op(packet);
+
+    if (!op->payload)
+        return;
+    if (!uro_place_ends(op->place) && !is_pmtu(packet->payload))
+        uro_judge_report(judge, URO_JUDGE_SEGMENT, position, URO_CAPTURE_NONE,
+                         "%s of PSN %" PRIu32 " with %" PRIu32 " bytes, which is no path MTU",
+                         op->name, packet->psn, packet->payload);
+    else if (op->place == URO_LAST && packet->payload == 0)
+        uro_judge_report(judge, URO_JUDGE_SEGMENT, position, URO_CAPTURE_NONE,
+                         "%s of PSN %" PRIu32 " without payload", op->name, packet->psn);
+    else if (packet->payload > PMTU_MAX)
+        uro_judge_report(judge, URO_JUDGE_SEGMENT, position, URO_CAPTURE_NONE,
+                         "%s of PSN %" PRIu32 " with %" PRIu32 " bytes, more than any path MTU",
+                         op->name, packet->psn, packet->payload);
+}
+
+/* Judges a packet by the packet of the PSN before it. UC may give up a message. */
+static void judge_sequence(struct uro_judge *judge, uint32_t position, uint32_t earlier)
+{
+    const struct uro_capture_packet *before = packet_at(judge, earlier);
+    const struct uro_capture_packet *packet = packet_at(judge, position);
+    const struct uro_opcode *op = uro_capture_op(packet), *op_before = uro_capture_op(before);
+    const bool open = !uro_place_ends(op_before->place);
+    const bool begins = uro_place_begins(op->place);
+
+    if (begins && (!open || op->service == URO_UC))
+        return;
+    if (begins || !open || op->operation != op_before->operation) {
+        uro_judge_report(judge, URO_JUDGE_SEQUENCE, position, earlier,
+                         "%s of PSN %" PRIu32 " follows %s of PSN %" PRIu32, op->name, packet->psn,
+                         op_before->name, before->psn);
+        return;
+    }
+    if (op->place == URO_MIDDLE ? packet->payload != before->payload && is_pmtu(packet->payload)
+                                : packet->payload > before->payload)
+        uro_judge_report(judge, URO_JUDGE_SEGMENT, position, earlier,
+                         "%s of PSN %" PRIu32 " with %" PRIu32 " bytes after a packet with %" PRIu32,
+                         op->name, packet->psn, packet->payload, before->payload);
+}
+
+/* Compares the bytes of a WRITE whose packets were all seen with the length in its RETH. */
+static void judge_length(struct uro_judge *judge, struct uro_judge_flow *flow, uint32_t position,
+                         bool contiguous)
+{
+    const struct uro_capture_packet *packet = packet_at(judge, position);
+    const struct uro_opcode *op = uro_capture_op(packet);
+
+    if (op->operation != URO_WRITE) {
+        flow->message = false;
+        return;
+    }
+    if (uro_place_begins(op->place)) {
+        flow->message = true;
+        flow->message_length = packet->message_length;
+        flow->message_bytes = 0;
+    } else if (!contiguous) {
+        flow->message = false;
+    }
+    flow->message_bytes += packet->payload;
+    if (!flow->message)
+        return;
+    if (uro_place_ends(op->place) ? flow->message_bytes != flow->message_length
+                                  : flow->message_bytes >= flow->message_length)
+        uro_judge_report(judge, URO_JUDGE_WRITE_LENGTH, position, URO_CAPTURE_NONE,
+                         "%" PRIu64 " bytes up to %s of PSN %" PRIu32 ", and %" PRIu32
+                         " in the RETH",
+                         flow->message_bytes, op->name, packet->psn, flow->message_length);
+    if (uro_place_ends(op->place))
+        flow->message = false;
+}
+
+/* Judges a request inside the PSNs of a READ: only the READ itself may be resumed there. */
+static void judge_inside_read(struct uro_judge *judge, const struct uro_track_event *event,
+                              const struct uro_track_read *read)
+{
+    const struct uro_capture_packet *packet = packet_at(judge, event->packet);
+    const struct uro_capture_packet *whole = packet_at(judge, read->packet);
+    const uint32_t into = (uint32_t)uro_track_diff(packet->psn, read->psn);
+    const uint64_t offset =
+        (uint64_t)into * uro_track_read_mtu(judge->capture, event->flow);
+
+    if (uro_capture_op(packet)->operation != URO_READ)
+        uro_judge_report(judge, URO_JUDGE_READ_PSN, event->packet, read->packet,
+                         "%s has PSN %" PRIu32 ", and the READ of PSN %" PRIu32 " has %" PRIu32
+                         " responses",
+                         uro_capture_op(packet)->name, packet->psn, read->psn, read->span);
+    else if (packet->va != whole->va + offset || packet->rkey != whole->rkey ||
+             packet->message_length > whole->message_length - offset)
+        uro_judge_report(judge, URO_JUDGE_READ_RESUME, event->packet, read->packet,
+                         "READ of PSN %" PRIu32 " asks for %" PRIu32
+                         " bytes at 0x%" PRIx64 "; the response of this PSN is at 0x%" PRIx64,
+                         packet->psn, packet->message_length, packet->va, whole->va + offset);
+}
+
+/* Judges a request of a PSN that had no request, although later PSNs had. */
+static void judge_first_time(struct uro_judge *judge, const struct uro_track_event *event)
+{
+    const struct uro_track_reads *reads = event->before.reads;
+    const uint32_t psn = packet_at(judge, event->packet)->psn;
+
+    for (uint32_t i = 1; reads != NULL && i <= URO_TRACK_READS && i <= reads->count; i++) {
+        const struct uro_track_read *read = &reads->read[(reads->count - i) % URO_TRACK_READS];
+        const int32_t into = uro_track_diff(psn, read->psn);
+        if (read->packet == event->packet || into <= 0 || (uint32_t)into >= read->span)
+            continue;
+        judge_inside_read(judge, event, read);
+        return;
+    }
+}
+
+static void judge_repeated(struct uro_judge *judge, const struct uro_track_event *event)
+{
+    const struct uro_track_request *request = &judge->track->requests[event->request];
+    const struct uro_capture_packet *packet = packet_at(judge, event->packet);
+    const struct uro_capture_packet *first = packet_at(judge, request->first);
+
+    if (request->first == event->packet)
+        judge_first_time(judge, event);
+    else if (event->other && uro_capture_op(packet)->service != URO_UC)
+        uro_judge_report(judge, URO_JUDGE_REPEAT, event->packet, request->first,
+                         "PSN %" PRIu32 " is repeated as %s of %" PRIu32 " bytes at 0x%" PRIx64
+                         ", and was %s of %" PRIu32 " at 0x%" PRIx64,
+                         packet->psn, uro_capture_op(packet)->name,
+                         packet->message_length > 0 ? packet->message_length : packet->payload,
+                         packet->va, uro_capture_op(first)->name,
+                         first->message_length > 0 ? first->message_length : first->payload,
+                         first->va);
+}
+
+static void report_rnr(struct uro_judge *judge, const struct uro_judge_flow *flow, uint32_t position)
+{
+    const struct uro_capture_packet *packet = packet_at(judge, position);
+    const uint64_t nak_time = packet_at(judge, flow->rnr_packet)->time;
+
+    uro_judge_report(judge, URO_JUDGE_RNR_WAIT, position, flow->rnr_packet,
+                     "request of PSN %" PRIu32 " %" PRIu64
+                     " us after an RNR NAK that asks for %" PRIu64 " us",
+                     packet->psn, (packet->time - nak_time) / URO_US(1),
+                     flow->rnr_delay / URO_US(1));
+}
+
+/* Judges the repetition of a request that got an RNR NAK.
+ *
+ * The NAK may be lost behind the capture, so a repetition that comes too early may follow a timeout
+ * or another response. It does not if it comes sooner than any timeout, while nothing else was
+ * missing; or if the same happened for several PSNs and never otherwise. */
+static void judge_rnr_repeat(struct uro_judge *judge, struct uro_judge_flow *flow,
+                             const struct uro_track_event *event, uint64_t waited)
+{
+    const struct uro_capture_packet *packet = packet_at(judge, event->packet);
+    const struct uro_track_request *request = &judge->track->requests[event->request];
+    const bool begins = event->before.last != packet->psn;
+    const bool quiet = event->before.repeated <= request->first && event->before.open_count == 0 &&
+                       (!flow->nak || packet->time - packet_at(judge, flow->nak_packet)->time >
+                                          NAK_FORGOTTEN);
+
+    if (waited >= flow->rnr_delay - flow->rnr_delay / 16) {
+        flow->rnr_kept++;
+        if (flow->rnr_new != URO_CAPTURE_NONE && begins &&
+            waited <= flow->rnr_delay + flow->rnr_delay / 4)
+            report_rnr(judge, flow, flow->rnr_new);
+        return;
+    }
+    if (!begins)
+        return;
+    if (flow->rnr_early == 0 || flow->rnr_early_psn != packet->psn)
+        flow->rnr_early++;
+    flow->rnr_early_psn = packet->psn;
+    if ((flow->rnr_times == 1 && quiet &&
+         packet->time - packet_at(judge, request->first)->time < NO_TIMEOUT) ||
+        (flow->rnr_early >= RNR_EARLY_MOST && flow->rnr_kept == 0))
+        report_rnr(judge, flow, event->packet);
+}
+
+/* Judges a request that comes while the flow waits after an RNR NAK. A new request counts only if
+ * the repetition comes in time later, which shows that the NAK arrived. */
+static void judge_rnr(struct uro_judge *judge, struct uro_judge_flow *flow,
+                      const struct uro_track_event *event)
+{
+    const struct uro_capture_packet *packet = packet_at(judge, event->packet);
+    const uint64_t nak_time = packet_at(judge, flow->rnr_packet)->time;
+    const uint64_t waited = packet->time > nak_time ? packet->time - nak_time : 0;
+
+    if (packet->psn == flow->rnr_psn) {
+        judge_rnr_repeat(judge, flow, event, waited);
+        flow->rnr = false;
+    } else if (event->fresh && event->distance == 0 && flow->rnr_new == URO_CAPTURE_NONE &&
+               waited > ON_ITS_WAY + 4 * event->before.rtt_max &&
+               waited < flow->rnr_delay - flow->rnr_delay / 16) {
+        flow->rnr_new = event->packet;
+    }
+}
+
+/* Judges the first request of a connection, and the number of READs in flight, by what the
+ * messages of the connection manager say. */
+static void judge_terms(struct uro_judge *judge, const struct uro_track_event *event)
+{
+    const struct uro_capture_flow *flow = &judge->capture->flows[event->flow];
+    const struct uro_track_flow *state = &judge->track->flows[event->flow];
+    const struct uro_capture_packet *packet = packet_at(judge, event->packet);
+
+    if (flow->connections != 1 || state->generation != 0 || flow->first < flow->cm_packet)
+        return;
+    if (!event->known && uro_track_diff(packet->psn, flow->start_psn & URO_PSN_MASK) < 0)
+        uro_judge_report(judge, URO_JUDGE_START, event->packet, flow->cm_packet,
+                         "the first request has PSN %" PRIu32 "; the peer asked for %" PRIu32,
+                         packet->psn, flow->start_psn);
+    if (event->fresh && state->open_count > event->before.open_count &&
+        state->open_count > flow->read_depth)
+        uro_judge_report(judge, URO_JUDGE_DEPTH, event->packet, flow->cm_packet,
+                         "%" PRIu32 " READs and atomics outstanding; the peer allows %" PRIu32,
+                         state->open_count, flow->read_depth);
+}
+
+void uro_judge_request(struct uro_judge *judge, const struct uro_track_event *event)
+{
+    struct uro_judge_flow *flow = &judge->flows[event->flow];
+    const struct uro_track_flow *before = &event->before;
+    const struct uro_capture_packet *packet = packet_at(judge, event->packet);
+    const bool contiguous =
+        event->known && event->fresh && event->distance == 0 && !before->span_unknown;
+
+    judge_size(judge, event->packet);
+    if (uro_capture_op(packet)->operation == URO_FLUSH && !(packet->flaws & URO_FLAW_ICRC_FLUSH))
+        flow->flush_standard = true;
+    if (packet->flaws & URO_FLAW_ICRC_FLUSH && !flow->flush_standard)
+        uro_judge_report(judge, URO_JUDGE_ICRC_FLUSH, event->packet, URO_CAPTURE_NONE,
+                         "the ICRC covers the headers twice, as that of Linux rxe does");
+    if (event->fresh) {
+        if (contiguous)
+            judge_sequence(judge, event->packet, judge->track->requests[before->newest].last);
+        judge_length(judge, flow, event->packet, contiguous);
+        judge_terms(judge, event);
+    } else {
+        judge_repeated(judge, event);
+        flow->message = false;
+    }
+    if (flow->rnr && uro_track_diff(packet->psn, flow->rnr_psn) >= 0)
+        judge_rnr(judge, flow, event);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* track.h - follows the connections of a capture, one packet after the other.
+ *
+ * The state is what a reader of the capture knows, which is not what the two sides know: packets
+ * were lost before they came here, others are lost behind it, and the capture may have dropped
+ * some. For a connection whose beginning is not in the capture, earlier packets are unknown.
+ */
+#pragma once
+
+#include "capture/capture.h"
+#include "core/psn.h"
+
+/* Marks of a packet. */
+#define URO_TRACK_REPEATED (1u << 0) /* a request with a PSN that was sent before */
+#define URO_TRACK_COPY     (1u << 1) /* the same packet again, captured twice or duplicated */
+#define URO_TRACK_GAP      (1u << 2) /* requests before this one are not in the capture so far */
+#define URO_TRACK_LATE     (1u << 3) /* the request was missing until now */
+#define URO_TRACK_NAK      (1u << 4)
+#define URO_TRACK_RNR      (1u << 5)
+#define URO_TRACK_CNP      (1u << 6)
+#define URO_TRACK_RESTART  (1u << 7) /* the queue pair number belongs to a new connection */
+
+/* A PSN with a request. */
+struct uro_track_request {
+    uint32_t flow;
+    uint32_t generation; /* connections of the flow before this one */
+    uint32_t psn;
+    uint32_t span;  /* PSNs: of a READ one for each response; 0: unknown */
+    uint32_t first; /* positions of the first and the last transmission */
+    uint32_t last;
+    uint32_t times; /* transmissions */
+    uint32_t ended; /* messages that end at this PSN or before, at least */
+    uint32_t holes; /* PSNs before this one that were missing at its first transmission */
+    uint32_t next_open; /* next READ or atomic without a response; NONE: the last */
+};
+
+/* One transmission of a READ with several responses. */
+struct uro_track_read {
+    uint32_t request; /* position in uro_track.requests */
+    uint32_t psn;
+    uint32_t span;
+    uint32_t length;  /* bytes that this transmission asked for */
+    uint32_t packet;
+    bool tail; /* every response of the READ, sent once, was seen before its tail was asked again */
+    uint32_t answered; /* responses seen in order, from the first on */
+};
+
+#define URO_TRACK_READS 32u /* transmissions of READs that a flow remembers */
+
+struct uro_track_reads {
+    struct uro_track_read read[URO_TRACK_READS];
+    uint32_t count; /* ever */
+};
+
+/* The requests of a flow, and the responses to them. */
+struct uro_track_flow {
+    uint32_t generation;
+    bool begun;            /* a request was seen: the next fields are valid */
+    bool span_unknown;     /* the last request is a READ whose number of responses is unknown */
+    uint32_t start;        /* PSN of the first request seen */
+    uint32_t next;         /* PSN behind the newest request */
+    uint32_t newest;       /* position of the newest request */
+    uint32_t last;         /* PSN behind the last transmission */
+    uint32_t repeated;     /* position of the last packet with a repeated request; 0: none */
+    uint32_t ended;        /* messages that ended */
+    uint32_t holes;        /* PSNs that were missing, ever */
+    uint32_t filled;       /* and were seen later */
+    uint32_t hole_end;     /* PSN behind the newest hole; valid if holes is not 0 */
+    bool acked;            /* acked_psn is valid */
+    uint32_t acked_psn;    /* newest PSN acknowledged */
+    uint32_t acked_packet; /* position of that response */
+    uint32_t in_step;      /* times that a new request followed when all were acknowledged */
+    uint64_t rtt_max;      /* ns between a request and its response */
+    uint32_t open_first;   /* READs and atomics without response: a list of requests */
+    uint32_t open_last;
+    uint32_t open_count;
+    struct uro_track_reads *reads; /* NULL: no READ with several responses yet */
+};
+
+struct uro_track {
+    const struct uro_capture *capture;
+    struct uro_track_flow *flows;       /* one for each flow of the capture */
+    struct uro_track_request *requests; /* in the order of their first transmission */
+    uint32_t request_count;
+    uint32_t request_room;
+    struct uro_index request_index;
+    uint8_t *marks;      /* of each packet: set of URO_TRACK_* */
+    uint32_t *related;   /* of each packet: the request before a repeated one, or the request that a
+                            response answers; NONE: unknown */
+    bool doubled;    /* the capture has many packets twice */
+    bool incomplete; /* a packet was acknowledged that the capture does not have */
+    uint32_t incomplete_at; /* position of the response that shows it */
+};
+
+/* What a packet changed. */
+struct uro_track_event {
+    uint32_t packet;  /* its position */
+    uint32_t flow;    /* of the requests: that of a request itself, or the peer of a response's */
+    uint32_t request; /* of the packet's PSN; NONE: no request of this PSN was seen */
+    int32_t distance; /* from uro_track_flow.next, before the packet, to its PSN */
+    bool known;       /* distance is valid: a request was seen before */
+    bool fresh;       /* a request beyond all earlier ones */
+    bool other;       /* a repeated request that differs from its first transmission */
+    struct uro_track_flow before; /* the flow before the packet */
+};
+
+/* Begins to follow @capture, which stays unchanged. Returns NULL when memory is out. */
+struct uro_track *uro_track_open(const struct uro_capture *capture);
+
+/* Follows the packet at @position. Positions come in order, each once. @event: what changed.
+ * Returns 1 if @event is valid; 0 for a packet that belongs to no connection whose two flows are
+ * known, or is a copy; -ENOMEM. */
+URO_NODISCARD int uro_track_packet(struct uro_track *track, uint32_t position,
+                                   struct uro_track_event *event);
+
+/* Returns the PSNs that a READ of @length bytes takes in @flow; 0: unknown. */
+uint32_t uro_track_span(const struct uro_capture *capture, uint32_t flow, uint32_t length);
+
+/* Returns the path MTU of the responses to requests of @flow; 0: unknown. */
+uint32_t uro_track_read_mtu(const struct uro_capture *capture, uint32_t flow);
+
+/* Frees. NULL does nothing. */
+void uro_track_close(struct uro_track *track);
+
+/* Returns @a - @b as serial numbers. */
+static inline int32_t uro_track_diff(uint32_t a, uint32_t b)
+{
+    return uro_psn_diff(uro_psn_make(a), uro_psn_make(b));
+}
