@@ -124,9 +124,16 @@ static void print_summary(const struct uro_judge *judge)
                      cut);
     if (judge->track->incomplete)
         (void)printf("note: frame %" PRIu32
-                     " acknowledges packets that the capture does not have, so it is not complete: "
-                     "MSNs, READ depth and ACKs of unsent packets were not judged\n",
+                     " acknowledges packets that the capture does not have, so it is not complete\n",
                      judge->track->incomplete_at + 1);
+    if (judge->unsent > judge->unsent_seen)
+        (void)printf("note: %" PRIu32 " responses, the first in frame %" PRIu32
+                     ", are to PSNs beyond the requests of the capture: either it is not complete, "
+                     "or they break REQ.ACK.GHOST\n",
+                     judge->unsent - judge->unsent_seen, judge->unsent_packet + 1);
+    if (!judge->complete)
+        (void)printf("note: rules that need every packet were not judged: MSNs, the form of READ "
+                     "responses, READ depth\n");
 }
 
 static void print_json_text(const char *text)
@@ -170,7 +177,7 @@ static void print_json(const struct uro_judge *judge)
                  ", \"flows_without_peer\": %" PRIu32 ", \"cut_frames\": %" PRIu32
                  ", \"complete\": %s, \"damaged\": %s,\n \"findings\": [",
                  capture->count, capture->roce_count, capture->flow_count, count_lonely(capture),
-                 count_cut(capture), judge->track->incomplete ? "false" : "true",
+                 count_cut(capture), judge->complete ? "true" : "false",
                  capture->damaged ? "true" : "false");
     for (uint32_t i = 0; i < judge->count; i++) {
         (void)printf("%s\n  ", i > 0 ? "," : "");

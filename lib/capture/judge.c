@@ -65,7 +65,9 @@ static void drop_uncertain(struct uro_judge *judge)
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < judge->count; i++) {
-        if (uro_judge_rules[judge->findings[i].check].needs_all)
+        const enum uro_judge_check check = judge->findings[i].check;
+        const bool depth = check == URO_JUDGE_DEPTH && judge->track->unanswered;
+        if (depth || (!judge->complete && uro_judge_rules[check].needs_all))
             judge->withheld += 1 + judge->findings[i].more;
         else
             judge->findings[kept++] = judge->findings[i];
@@ -100,8 +102,8 @@ static bool judge_all(struct uro_judge *judge)
         else
             uro_judge_response(judge, &event);
     }
-    if (judge->track->incomplete)
-        drop_uncertain(judge);
+    judge->complete = !judge->track->incomplete && judge->unsent <= judge->unsent_seen;
+    drop_uncertain(judge);
     if (judge->count > 0)
         qsort(judge->findings, judge->count, sizeof *judge->findings, compare);
     return !judge->failed;

@@ -14,7 +14,7 @@
     X(ICRC, "ICRC.CHECK", "the CRC of everything from the IP header to the pad", 10, false)        \
     X(ICRC_ORDER, "ICRC.ORDER", "least significant byte first", 1, false)                          \
     X(ICRC_PAD, "ICRC.PAD", "an ICRC that covers the pad", 1, false)                               \
-    X(ICRC_FLUSH, "ICRC.FLUSH", "an ICRC that covers the headers of FLUSH once", 1, false)         \
+    X(ICRC_FLUSH, "ICRC.FLUSH", "an ICRC that covers the headers of FLUSH once", 1, true)          \
     X(OPCODE, "WIRE.OPCODES", "an opcode of RC, UC, UD, XRC or CNP", 10, false)                    \
     X(LENGTH, "WIRE.LENGTH", "headers, payload, pad and ICRC that fill the UDP length", 10, false) \
     X(VERSION, "WIRE.TVER", "transport version 0", 1, false)                                       \
@@ -38,10 +38,10 @@
     X(START, "CM.REQ", "the first PSN that the peer asked for", 1, false)                          \
     X(GHOST, "REQ.ACK.GHOST", "responses to PSNs that were sent", 10, true)                        \
     X(BARE_ACK, "REQ.ACK.READ", "data as the response to a READ or an atomic", 10, true)           \
-    X(RESPONSE, "REQ.RESP.BAD", "a response of the kind that the request has", 10, false)          \
+    X(RESPONSE, "REQ.RESP.BAD", "a response of the kind that the request has", 10, true)          \
     X(READ_FORM, "RSP.READ.FORM", "READ responses whose place and length follow from the request", \
-      10, false)                                                                                   \
-    X(DUP_READ, "RSP.DUP.READ", "FIRST or ONLY as the first response to a READ", 10, false)        \
+      10, true)                                                                                    \
+    X(DUP_READ, "RSP.DUP.READ", "FIRST or ONLY as the first response to a READ", 10, true)         \
     X(MSN, "RSP.MSN", "an MSN that counts the finished messages", 10, true)                        \
     X(NAK_PSN, "RSP.GAP.NAK", "the expected PSN in a NAK, which is not acknowledged yet", 10,      \
       false)                                                                                       \
@@ -88,7 +88,11 @@ struct uro_judge {
     struct uro_judge_finding *findings; /* in the order of their packets */
     uint32_t count;
     uint32_t room;
+    bool complete;     /* nothing shows that the capture lacks packets */
     uint32_t withheld; /* findings that a missing packet could explain, and that were dropped */
+    uint32_t unsent;   /* responses to PSNs for which the capture has no request */
+    uint32_t unsent_seen;   /* of them, those whose request came later */
+    uint32_t unsent_packet; /* position of the first; valid if there is one */
     uint32_t judged;   /* packets of connections whose two flows are known */
     struct uro_judge_flow *flows; /* judge_inside.h; one for each flow */
     struct uro_judge_cnp *cnps;   /* the same */

@@ -30,10 +30,18 @@ struct uro_judge_flow {
     uint32_t nak_psn;
     uint32_t nak_count; /* times that the gap was reported */
 
+    bool ghost; /* a response came for PSNs that were not sent: */
+    uint32_t ghost_packet;
+    uint32_t ghost_next; /* PSN behind the newest request then */
+
     bool msn; /* a response with an MSN was seen: */
     uint32_t msn_first;
     int32_t msn_low; /* bounds of the MSN before the first request, relative to msn_first */
     int32_t msn_high;
+    bool msn_wrong; /* an MSN was outside of the bounds: */
+    bool msn_wrong_few;
+    uint32_t msn_wrong_packet;
+    uint32_t msn_wrong_bound;
 };
 
 /* State of one CNP sender: a leaky bucket. */

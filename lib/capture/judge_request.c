@@ -12,6 +12,8 @@
 #define NO_TIMEOUT URO_MS(1)
 /* A new request may have been on its way when the RNR NAK passed. */
 #define ON_ITS_WAY URO_MS(5)
+/* Two packets of UC this close are of one connection. */
+#define AT_ONCE URO_US(100)
 /* A NAK causes no repetition after this time. */
 #define NAK_FORGOTTEN URO_MS(20)
 /* PSNs whose RNR delay was never kept, after which a coincidence with a timeout is excluded. */
@@ -57,7 +59,7 @@ static void judge_sequence(struct uro_judge *judge, uint32_t position, uint32_t 
     const bool open = !uro_place_ends(op_before->place);
     const bool begins = uro_place_begins(op->place);
 
-    if (begins && (!open || op->service == URO_UC))
+    if ((begins && !open) || (op->service == URO_UC && (begins || packet->time - before->time > AT_ONCE)))
         return;
     if (begins || !open || op->operation != op_before->operation) {
         uro_judge_report(judge, URO_JUDGE_SEQUENCE, position, earlier,
@@ -246,6 +248,43 @@ static void judge_terms(struct uro_judge *judge, const struct uro_track_event *e
                          state->open_count, flow->read_depth);
 }
 
+/* Reports a response that came before its request. */
+static void report_ghost(struct uro_judge *judge, const struct uro_judge_flow *flow,
+                         uint32_t request)
+{
+    const struct uro_capture_packet *packet = packet_at(judge, flow->ghost_packet);
+
+    judge->unsent_seen++;
+    uro_judge_report(judge, URO_JUDGE_GHOST, flow->ghost_packet, request,
+                     "%s of PSN %" PRIu32 " when the last request was PSN %" PRIu32
+                     "; the next one is sent later",
+                     uro_capture_op(packet)->name, packet->psn,
+                     (flow->ghost_next - 1) & URO_PSN_MASK);
+}
+
+static void report_msn(struct uro_judge *judge, const struct uro_judge_flow *flow)
+{
+    const struct uro_capture_packet *packet = packet_at(judge, flow->msn_wrong_packet);
+
+    uro_judge_report(judge, URO_JUDGE_MSN, flow->msn_wrong_packet, URO_CAPTURE_NONE,
+                     "MSN %" PRIu32 " at PSN %" PRIu32 "; at %s %" PRIu32
+                     " messages are finished",
+                     packet->msn, packet->psn, flow->msn_wrong_few ? "least" : "most",
+                     flow->msn_wrong_bound);
+}
+
+/* Reports what waited for the next request. If PSNs are missing before it, they may explain it. */
+static void report_waiting(struct uro_judge *judge, struct uro_judge_flow *flow,
+                           const struct uro_track_event *event)
+{
+    if (flow->ghost && packet_at(judge, event->packet)->psn == flow->ghost_next)
+        report_ghost(judge, flow, event->packet);
+    if (flow->msn_wrong && event->distance == 0)
+        report_msn(judge, flow);
+    flow->ghost = false;
+    flow->msn_wrong = false;
+}
+
 void uro_judge_request(struct uro_judge *judge, const struct uro_track_event *event)
 {
     struct uro_judge_flow *flow = &judge->flows[event->flow];
@@ -255,9 +294,12 @@ void uro_judge_request(struct uro_judge *judge, const struct uro_track_event *ev
         event->known && event->fresh && event->distance == 0 && !before->span_unknown;
 
     judge_size(judge, event->packet);
+    if (event->fresh)
+        report_waiting(judge, flow, event);
     if (uro_capture_op(packet)->operation == URO_FLUSH && !(packet->flaws & URO_FLAW_ICRC_FLUSH))
         flow->flush_standard = true;
-    if (packet->flaws & URO_FLAW_ICRC_FLUSH && !flow->flush_standard)
+    if (packet->flaws & URO_FLAW_ICRC_FLUSH && !flow->flush_standard && event->known &&
+        event->distance == 0)
         uro_judge_report(judge, URO_JUDGE_ICRC_FLUSH, event->packet, URO_CAPTURE_NONE,
                          "the ICRC covers the headers twice, as that of Linux rxe does");
     if (event->fresh) {

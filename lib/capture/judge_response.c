@@ -8,6 +8,9 @@
 
 /* Two packets of one sender this far apart were sent in the order of the capture. */
 #define IN_ORDER     URO_MS(20)
+/* Two responses this close were sent without a request in between. */
+#define AT_ONCE      URO_US(2)
+#define MSN_ANY      (1 << 22) /* beyond any number of messages in flight */
 #define NAKS_MOST    4u /* NAKs for one gap that no reordering explains */
 #define IN_STEP_MOST 3u /* times in step after which all requests in flight are known */
 
@@ -30,9 +33,8 @@ static bool pairing_certain(const struct uro_judge *judge, uint32_t flow)
            judge->capture->flows[flow].pairing == URO_PAIRED_BY_PSN;
 }
 
-/* Returns whether the capture has every request of the connection: its first request is here, or
- * requests and responses were in step several times. */
-static bool all_requests_known(const struct uro_judge *judge, const struct uro_track_event *event)
+/* Returns whether the capture has the first request of the connection. */
+static bool beginning_known(const struct uro_judge *judge, const struct uro_track_event *event)
 {
     const struct uro_judge_flow *flow = &judge->flows[event->flow];
     const struct uro_capture_flow *capture = &judge->capture->flows[event->flow];
@@ -40,22 +42,34 @@ static bool all_requests_known(const struct uro_judge *judge, const struct uro_t
 
     if (!pairing_certain(judge, event->flow) || event->before.span_unknown)
         return false;
-    return event->before.in_step >= IN_STEP_MOST || (flow->msn && before_first == 0) ||
+    return (flow->msn && before_first == 0) ||
            (capture->connections == 1 && event->before.generation == 0 &&
             capture->start_psn == event->before.start);
 }
 
-/* Judges a response beyond all requests. */
-static void judge_ghost(struct uro_judge *judge, const struct uro_track_event *event)
+/* Returns whether no request of before the capture can be in flight: its first request is here, or
+ * requests and responses were in step several times. */
+static bool all_requests_known(const struct uro_judge *judge, const struct uro_track_event *event)
 {
-    const struct uro_capture_packet *packet = packet_at(judge, event->packet);
-    const uint32_t newest = judge->track->requests[event->before.newest].last;
+    return beginning_known(judge, event) ||
+           (pairing_certain(judge, event->flow) && event->before.in_step >= IN_STEP_MOST);
+}
 
-    if (all_requests_known(judge, event))
-        uro_judge_report(judge, URO_JUDGE_GHOST, event->packet, newest,
-                         "%s of PSN %" PRIu32 "; the last request was PSN %" PRIu32,
-                         uro_capture_op(packet)->name, packet->psn,
-                         (event->before.next - 1) & URO_PSN_MASK);
+/* Remembers a response beyond all requests. It is reported when the requests that it answers are
+ * sent afterwards. Without them the capture may lack the requests. */
+static void note_ghost(struct uro_judge *judge, const struct uro_track_event *event)
+{
+    struct uro_judge_flow *flow = &judge->flows[event->flow];
+
+    if (!pairing_certain(judge, event->flow) || event->before.span_unknown)
+        return;
+    if (judge->unsent++ == 0)
+        judge->unsent_packet = event->packet;
+    if (!all_requests_known(judge, event) || flow->ghost)
+        return;
+    flow->ghost = true;
+    flow->ghost_packet = event->packet;
+    flow->ghost_next = event->before.next;
 }
 
 /* ---- MSN ----------------------------------------------------------------------------------- */
@@ -75,39 +89,40 @@ static uint32_t fewest_finished(const struct uro_judge *judge, const struct uro_
     return request->ended - (ends && !answered && request->ended > 0);
 }
 
-/* Narrows the bounds of the MSN before the first request. Reports a response after which no number
- * is left. */
+/* Narrows the bounds of the MSN before the first request. Remembers a response after which no number
+ * is left; it is reported when the next request shows that none is missing. Requests of before the
+ * capture may be finished, too, as long as not all are known. */
 static void judge_msn(struct uro_judge *judge, const struct uro_track_event *event)
 {
     struct uro_judge_flow *flow = &judge->flows[event->flow];
     const struct uro_capture_packet *packet = packet_at(judge, event->packet);
-    const struct uro_track_flow *before = &event->before;
+    const int32_t sent = (int32_t)(event->before.ended + event->before.holes);
+    const int32_t finished = (int32_t)fewest_finished(judge, event);
 
-    if (!flow->msn)
-        flow->msn_first = packet->msn;
-    const int32_t msn = uro_track_diff(packet->msn, flow->msn_first);
-    const int32_t low = msn - (int32_t)(before->ended + before->holes);
-    const int32_t high = msn - (int32_t)fewest_finished(judge, event);
     if (!flow->msn) {
         flow->msn = true;
-        flow->msn_low = low;
-        flow->msn_high = high;
+        flow->msn_first = packet->msn;
+        flow->msn_low = -MSN_ANY;
+        flow->msn_high = -finished;
+    }
+    const int32_t msn = uro_track_diff(packet->msn, flow->msn_first);
+    const bool known = beginning_known(judge, event);
+    if (msn - finished < flow->msn_low || (known && msn - sent > flow->msn_high)) {
+        const bool few = msn - finished < flow->msn_low;
+        if (flow->msn_wrong)
+            return;
+        flow->msn_wrong = true;
+        flow->msn_wrong_few = few;
+        flow->msn_wrong_packet = event->packet;
+        flow->msn_wrong_bound = (flow->msn_first + (uint32_t)(few ? flow->msn_low + finished
+                                                                  : flow->msn_high + sent)) &
+                                URO_PSN_MASK;
         return;
     }
-    if (low > flow->msn_high || high < flow->msn_low) {
-        const int32_t most = flow->msn_high + (int32_t)(before->ended + before->holes);
-        const int32_t least = flow->msn_low + msn - high;
-        if (pairing_certain(judge, event->flow))
-            uro_judge_report(judge, URO_JUDGE_MSN, event->packet, before->acked_packet,
-                             "MSN %" PRIu32 " at PSN %" PRIu32 "; %" PRIu32 " to %" PRIu32
-                             " messages can be finished",
-                             packet->msn, packet->psn,
-                             (flow->msn_first + (uint32_t)least) & URO_PSN_MASK,
-                             (flow->msn_first + (uint32_t)most) & URO_PSN_MASK);
-        return;
-    }
-    flow->msn_low = low > flow->msn_low ? low : flow->msn_low;
-    flow->msn_high = high < flow->msn_high ? high : flow->msn_high;
+    if (known && msn - sent > flow->msn_low)
+        flow->msn_low = msn - sent;
+    if (msn - finished < flow->msn_high)
+        flow->msn_high = msn - finished;
 }
 
 /* ---- NAKs ---------------------------------------------------------------------------------- */
@@ -212,6 +227,24 @@ static bool fits_read(const struct uro_capture_packet *response, const struct ur
     return response->payload == (last ? read->length - into * mtu : mtu);
 }
 
+/* Returns whether the response may begin the answer to a repeated READ that the capture does not
+ * have. It does not if it follows the response before it at once. */
+static bool may_be_resumed(const struct uro_judge *judge, const struct uro_track_event *event,
+                           const struct uro_track_read *read, uint32_t mtu)
+{
+    const struct uro_capture_packet *response = packet_at(judge, event->packet);
+    const uint32_t into = (uint32_t)uro_track_diff(response->psn, read->psn);
+    const enum uro_place place = uro_capture_op(response)->place;
+    const uint32_t rest = read->length - into * mtu;
+    const bool in_order =
+        event->before.acked && uro_track_diff(response->psn, event->before.acked_psn) == 1 &&
+        time_between(judge, event->before.acked_packet, event->packet) < AT_ONCE;
+
+    if (place == URO_ONLY)
+        return response->payload <= mtu && response->payload <= rest && !in_order;
+    return place == URO_FIRST && response->payload == mtu && rest > mtu && !in_order;
+}
+
 /* Judges a response to a READ with one response, which may repeat the end of a longer READ. */
 static bool fits_single(const struct uro_judge *judge, const struct uro_track_event *event)
 {
@@ -228,7 +261,8 @@ static bool fits_single(const struct uro_judge *judge, const struct uro_track_ev
 }
 
 /* Judges the place and the length of a READ response by all READs that it can belong to. */
-static void judge_read_form(struct uro_judge *judge, const struct uro_track_event *event)
+static void judge_read_form(struct uro_judge *judge, const struct uro_track_event *event,
+                            bool first)
 {
     const struct uro_capture_packet *response = packet_at(judge, event->packet);
     const struct uro_track_request *request = &judge->track->requests[event->request];
@@ -244,18 +278,17 @@ static void judge_read_form(struct uro_judge *judge, const struct uro_track_even
         const int32_t into = uro_track_diff(response->psn, read->psn);
         if (into < 0 || (uint32_t)into >= read->span)
             continue;
-        fits = fits || fits_read(response, read, mtu);
+        fits = fits || fits_read(response, read, mtu) ||
+               (into > 0 && may_be_resumed(judge, event, read, mtu));
         if (into == 0 && read->tail && tail == NULL)
             tail = read;
     }
-    if (reads != NULL && reads->count > URO_TRACK_READS && !fits)
-        return;
-    if (!fits)
+    if (!fits && first && (reads == NULL || reads->count <= URO_TRACK_READS))
         uro_judge_report(judge, URO_JUDGE_READ_FORM, event->packet, request->last,
                          "%s of PSN %" PRIu32 " with %" PRIu32 " bytes to the READ of PSN %" PRIu32,
                          uro_capture_op(response)->name, response->psn, response->payload,
                          request->psn);
-    else if (tail != NULL && !uro_place_begins(uro_capture_op(response)->place))
+    if (fits && tail != NULL && !uro_place_begins(uro_capture_op(response)->place))
         uro_judge_report(judge, URO_JUDGE_DUP_READ, event->packet, tail->packet,
                          "%s as the first response to the READ that was resumed at PSN %" PRIu32,
                          uro_capture_op(response)->name, tail->psn);
@@ -285,13 +318,16 @@ static void judge_kind(struct uro_judge *judge, const struct uro_track_event *ev
     const struct uro_opcode *asked = uro_capture_op(packet_at(judge, request->first));
     const enum uro_operation operation = uro_capture_op(response)->operation;
 
+    const bool first = !event->before.acked ||
+                       uro_track_diff(response->psn, event->before.acked_psn) > 0;
+
     if (!answers(asked->operation, response)) {
-        if (pairing_certain(judge, event->flow) && !event->other)
+        if (pairing_certain(judge, event->flow) && first)
             uro_judge_report(judge, URO_JUDGE_RESPONSE, event->packet, request->last,
                              "%s of PSN %" PRIu32 ", which is %s", uro_capture_op(response)->name,
                              response->psn, asked->name);
     } else if (operation == URO_READ) {
-        judge_read_form(judge, event);
+        judge_read_form(judge, event, first);
     } else if (operation == URO_ACK && response->aeth_kind == URO_AETH_ACK) {
         judge_bare_ack(judge, event);
     }
@@ -308,7 +344,7 @@ void uro_judge_response(struct uro_judge *judge, const struct uro_track_event *e
     if (!event->known)
         return;
     if (event->distance >= 0) {
-        judge_ghost(judge, event);
+        note_ghost(judge, event);
         return;
     }
     if (uro_capture_op(packet)->ext & URO_EXT_AETH)

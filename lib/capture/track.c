@@ -402,6 +402,7 @@ static void close_open(struct uro_track *track, struct uro_track_flow *state)
             (request->psn + (request->span == 0 ? 1 : request->span) - 1) & URO_PSN_MASK;
         if (uro_track_diff(last, state->acked_psn) > 0)
             return;
+        track->unanswered = track->unanswered || !request->answered;
         state->open_first = request->next_open;
         state->open_count--;
     }
@@ -427,12 +428,13 @@ static void take_positive(struct uro_track *track, struct uro_track_flow *state,
 }
 
 static void measure(struct uro_track *track, struct uro_track_flow *state, uint32_t position,
-                    const struct uro_track_request *request)
+                    struct uro_track_request *request)
 {
     const uint64_t now = track->capture->packets[position].time;
     const uint64_t then = track->capture->packets[request->last].time;
 
     track->related[position] = request->last;
+    request->answered = true;
     if (request->times == 1 && now > then && now - then > state->rtt_max)
         state->rtt_max = now - then;
 }

@@ -31,6 +31,7 @@ struct uro_track_request {
     uint32_t times; /* transmissions */
     uint32_t ended; /* messages that end at this PSN or before, at least */
     uint32_t holes; /* PSNs before this one that were missing at its first transmission */
+    bool answered;  /* a response with this PSN, or one of its PSNs, was seen */
     uint32_t next_open; /* next READ or atomic without a response; NONE: the last */
 };
 
@@ -89,6 +90,7 @@ struct uro_track {
                             response answers; NONE: unknown */
     bool doubled;    /* the capture has many packets twice */
     bool incomplete; /* a packet was acknowledged that the capture does not have */
+    bool unanswered; /* a READ or atomic was acknowledged whose response the capture does not have */
     uint32_t incomplete_at; /* position of the response that shows it */
 };
 
