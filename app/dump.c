@@ -3,9 +3,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "app.h"
-#include "io/pcap/pcap_read.h"
+#include "dump_html.h"
+#include "capture/capture.h"
 #include "wire/icrc.h"
 #include "wire/text.h"
 
@@ -16,11 +18,15 @@ static int help(FILE *out)
     (void)fprintf(
         out,
         "Usage: uroce dump FILE\n"
+        "       uroce dump --html FILE > PAGE.html\n"
         "\n"
         "Prints one line for each frame of a capture: its number, the seconds since the first\n"
-        "frame, its contents, and after \"!\" the first error in it.\n"
+        "frame, its contents, and after \"!\" the first error in it. If a device talks to itself,\n"
+        "\"from\" is the queue pair that sent the packet, as far as the capture shows it.\n"
         "\n"
-        "  FILE         a pcap or pcapng file of Ethernet frames; \"-\" is standard input\n"
+        "  FILE         a pcap or pcapng file; \"-\" is standard input, without \"from\"\n"
+        "  --html       print a page for a browser instead, with a picture of the connections:\n"
+        "               a ladder, PSNs over time, throughput, round trips, broken rules\n"
         "  -h, --help   print this help\n"
         "\n"
         "Exit status: 0 no frame has an error, 1 a frame has an error, 2 FILE cannot be read.\n");
@@ -48,7 +54,21 @@ static bool icrc_as_rxe(const struct uro_pkt *pkt)
     return uro_get_le32(end) != uro_icrc(frame.network, frame.ip.v6, (size_t)(end - frame.network));
 }
 
-static void print_frame(const struct uro_pcap_read_frame *frame, struct totals *totals)
+/* Prints the queue pair that sent a packet of a device to itself, if the capture shows it. */
+static void print_sender(const struct uro_capture *capture, uint64_t number)
+{
+    if (capture == NULL || number > capture->count)
+        return;
+    const struct uro_capture_packet *packet = &capture->packets[number - 1];
+    if (packet->kind != URO_CAPTURE_ROCE || packet->source != packet->dest)
+        return;
+    const struct uro_capture_flow *flow = &capture->flows[packet->flow];
+    if (flow->pairing == URO_PAIRED_BY_CM || flow->pairing == URO_PAIRED_BY_PSN)
+        (void)printf(" from 0x%06" PRIx32, uro_capture_source_qpn(capture, packet));
+}
+
+static void print_frame(const struct uro_pcap_read_frame *frame, const struct uro_capture *capture,
+                        struct totals *totals)
 {
     char line[URO_TEXT_LINE_MAX];
     bool before = frame->time < totals->first;
@@ -57,6 +77,7 @@ static void print_frame(const struct uro_pcap_read_frame *frame, struct totals *
     bool good = uro_text_line(frame->pkt.octets, frame->pkt.length, line);
     (void)printf("%4" PRIu64 " %s%" PRIu64 ".%09" PRIu64 " %s", totals->frames, before ? "-" : "",
                  since / NS_PER_SECOND, since % NS_PER_SECOND, line);
+    print_sender(capture, totals->frames);
     if (good && icrc_as_rxe(&frame->pkt))
         (void)printf(" (ICRC as Linux rxe sums it)");
     if (frame->length > frame->pkt.length) {
@@ -68,18 +89,15 @@ static void print_frame(const struct uro_pcap_read_frame *frame, struct totals *
     totals->problems += !good;
 }
 
-int uro_app_dump(int argc, char **argv)
+/* Prints all frames. @capture is NULL, or has what the whole file shows. */
+static int dump_file(const char *path, const struct uro_capture *capture)
 {
     struct uro_pcap_read_frame frame;
     struct totals totals = { 0, 0, 0 };
     char error[URO_PCAP_ERROR_MAX];
     int result;
 
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return help(stdout);
-    if (argc != 2 || (argv[1][0] == '-' && argv[1][1] != '\0'))
-        return help(stderr);
-    struct uro_pcap_read *reader = uro_pcap_read_open(argv[1], error);
+    struct uro_pcap_read *reader = uro_pcap_read_open(path, error);
     if (reader == NULL) {
         (void)fprintf(stderr, "uroce dump: %s\n", error);
         return 2;
@@ -87,14 +105,42 @@ int uro_app_dump(int argc, char **argv)
     while ((result = uro_pcap_read_next(reader, &frame)) == 1) {
         if (totals.frames++ == 0)
             totals.first = frame.time;
-        print_frame(&frame, &totals);
+        print_frame(&frame, capture, &totals);
     }
     if (result != 0)
         (void)fprintf(stderr, "uroce dump: %s: the file is damaged after frame %" PRIu64 ": %s\n",
-                      argv[1], totals.frames, uro_pcap_read_problem(reader));
+                      path, totals.frames, uro_pcap_read_problem(reader));
     uro_pcap_read_close(reader);
     (void)printf("%" PRIu64 " frames, %" PRIu64 " with problems\n", totals.frames, totals.problems);
     if (fflush(stdout) != 0 || result != 0)
         return 2;
     return totals.problems > 0;
+}
+
+/* Returns whether @path is a regular file, which can be read twice. */
+static bool can_read_twice(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+int uro_app_dump(int argc, char **argv)
+{
+    char error[URO_PCAP_ERROR_MAX];
+    struct uro_capture *capture = NULL;
+
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return help(stdout);
+    if (argc >= 2 && strcmp(argv[1], "--html") == 0)
+        return argc == 3 && (argv[2][0] != '-' || argv[2][1] == '\0') ? uro_dump_html(argv[2])
+                                                                     : help(stderr);
+    if (argc != 2 || (argv[1][0] == '-' && argv[1][1] != '\0'))
+        return help(stderr);
+    /* A capture that is too large for memory is printed without its senders. */
+    if (can_read_twice(argv[1]))
+        capture = uro_capture_load(argv[1], NULL, NULL, error);
+    const int status = dump_file(argv[1], capture);
+    uro_capture_free(capture);
+    return status;
 }

@@ -435,8 +435,11 @@ static void measure(struct uro_track *track, struct uro_track_flow *state, uint3
 
     track->related[position] = request->last;
     request->answered = true;
-    if (request->times == 1 && now > then && now - then > state->rtt_max)
+    if (request->times != 1 || now <= then)
+        return;
+    if (now - then > state->rtt_max)
         state->rtt_max = now - then;
+    track->marks[position] |= URO_TRACK_TIMED;
 }
 
 static void take_response(struct uro_track *track, uint32_t position, uint32_t flow,

@@ -19,6 +19,7 @@
 #define URO_TRACK_RNR      (1u << 5)
 #define URO_TRACK_CNP      (1u << 6)
 #define URO_TRACK_RESTART  (1u << 7) /* the queue pair number belongs to a new connection */
+#define URO_TRACK_TIMED    (1u << 8) /* a response whose request was sent once: a round trip */
 
 /* A PSN with a request. */
 struct uro_track_request {
@@ -85,7 +86,7 @@ struct uro_track {
     uint32_t request_count;
     uint32_t request_room;
     struct uro_index request_index;
-    uint8_t *marks;      /* of each packet: set of URO_TRACK_* */
+    uint16_t *marks;     /* of each packet: set of URO_TRACK_* */
     uint32_t *related;   /* of each packet: the request before a repeated one, or the request that a
                             response answers; NONE: unknown */
     bool doubled;    /* the capture has many packets twice */

@@ -6,11 +6,23 @@
 #include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "wire/ether.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
+/* Link headers of captures on the device "any", and of captures that have none. */
+#define SLL_LEN       16u
+#define SLL_TYPE      14u /* where the type of what follows is */
+#define SLL2_LEN      20u
+#define SLL2_TYPE     0u
+#define CONVERTED_MAX 262144u /* libpcap's own limit of a frame */
+
 struct uro_pcap_read {
     pcap_t *file;
+    int link;
+    uint8_t *converted; /* the last frame, with an Ethernet header; NULL: not needed */
 };
 
 /* Opens the file, and adds its name to libpcap's message, which has the name only when the file
@@ -27,12 +39,13 @@ static pcap_t *open_file(const char *path, char error[static URO_PCAP_ERROR_MAX]
         return NULL;
     }
     int link = pcap_datalink(file);
-    if (link == DLT_EN10MB)
+    if (link == DLT_EN10MB || link == DLT_LINUX_SLL || link == DLT_LINUX_SLL2 || link == DLT_RAW)
         return file;
     const char *name = pcap_datalink_val_to_name(link);
     snprintf(error, URO_PCAP_ERROR_MAX,
-             "%s: the capture has link type %d (%s), and only Ethernet can be read", path, link,
-             name != NULL ? name : "unknown");
+             "%s: the capture has link type %d (%s), and only Ethernet, Linux cooked and raw IP can "
+             "be read",
+             path, link, name != NULL ? name : "unknown");
     pcap_close(file);
     return NULL;
 }
@@ -49,8 +62,49 @@ struct uro_pcap_read *uro_pcap_read_open(const char *path, char error[static URO
         pcap_close(file);
         return NULL;
     }
-    reader->file = file;
-    return reader;
+    *reader = (struct uro_pcap_read){ .file = file, .link = pcap_datalink(file) };
+    if (reader->link != DLT_EN10MB)
+        reader->converted = malloc(CONVERTED_MAX);
+    if (reader->link == DLT_EN10MB || reader->converted != NULL)
+        return reader;
+    snprintf(error, URO_PCAP_ERROR_MAX, "%s: out of memory", path);
+    uro_pcap_read_close(reader);
+    return NULL;
+}
+
+/* Returns the bytes of the link header of the file, and the type of what follows in a frame. */
+static uint32_t link_header(const struct uro_pcap_read *reader, const uint8_t *octets,
+                            uint32_t length, uint16_t *type)
+{
+    const uint32_t header = reader->link == DLT_RAW         ? 0
+                            : reader->link == DLT_LINUX_SLL ? SLL_LEN
+                                                            : SLL2_LEN;
+
+    *type = 0; /* of no protocol */
+    if (length <= header)
+        return length;
+    if (reader->link == DLT_RAW)
+        *type = octets[0] >> 4 == 6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4;
+    else
+        *type = uro_get_be16(octets + (reader->link == DLT_LINUX_SLL ? SLL_TYPE : SLL2_TYPE));
+    return header;
+}
+
+/* Replaces the link header of the file by an Ethernet header without addresses. */
+static void convert(struct uro_pcap_read *reader, struct uro_pcap_read_frame *frame)
+{
+    struct uro_ether ether = { .tagged = false };
+    const uint32_t header =
+        link_header(reader, frame->pkt.octets, frame->pkt.length, &ether.type);
+    const size_t put = uro_ether_put(reader->converted, &ether);
+    uint32_t rest = frame->pkt.length - header;
+
+    if (rest > CONVERTED_MAX - URO_ETHER_LEN_MAX)
+        rest = CONVERTED_MAX - URO_ETHER_LEN_MAX;
+    memcpy(reader->converted + put, frame->pkt.octets + header, rest);
+    frame->pkt.octets = reader->converted;
+    frame->pkt.length = (uint32_t)put + rest;
+    frame->length = (frame->length > header ? frame->length - header : 0) + (uint32_t)put;
 }
 
 int uro_pcap_read_next(struct uro_pcap_read *reader, struct uro_pcap_read_frame *frame)
@@ -69,6 +123,8 @@ int uro_pcap_read_next(struct uro_pcap_read *reader, struct uro_pcap_read_frame 
         .length = header->len,
         .time = (uint64_t)header->ts.tv_sec * NS_PER_SECOND + (uint64_t)header->ts.tv_usec,
     };
+    if (reader->converted != NULL)
+        convert(reader, frame);
     return 1;
 }
 
@@ -82,5 +138,6 @@ void uro_pcap_read_close(struct uro_pcap_read *reader)
     if (reader == NULL)
         return;
     pcap_close(reader->file);
+    free(reader->converted);
     free(reader);
 }

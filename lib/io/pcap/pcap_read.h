@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pcap_read.h - reads the frames of a capture file in any format of libpcap, with link type
- * Ethernet. */
+/* pcap_read.h - reads the frames of a capture file in any format of libpcap.
+ *
+ * The link type is Ethernet, Linux cooked (the device "any"), or raw IP. Frames of the latter two
+ * get an Ethernet header without addresses. */
 #pragma once
 
 #include "base/time.h"

@@ -103,6 +103,68 @@ static void other_link_type__is_refused_by_name(void **state)
     assert_non_null(strstr(error, "Ethernet"));
 }
 
+/* Writes one frame: @header bytes with the number of a protocol at @type_at, and an IPv6 packet. */
+static void write_linked(uint32_t link, uint32_t header, uint32_t type_at)
+{
+    uint8_t octets[100] = { 0 };
+    struct uro_pkt pkt = { .octets = octets, .length = header + 40 };
+    struct uro_pcap_write *writer;
+
+    if (header > 0) {
+        octets[type_at] = 0x86;
+        octets[type_at + 1] = 0xdd;
+    }
+    octets[header] = 0x60;
+    octets[header + 39] = 0x77;
+    assert_int_equal(uro_pcap_write_open(path, ORIGIN, &writer), 0);
+    assert_int_equal(uro_pcap_write_pkt(writer, &pkt, 0), 0);
+    uro_pcap_write_close(writer);
+    patch(20, link);
+}
+
+/* Linux cooked, its second version, and raw IP. */
+static void capture_without_ethernet__gets_an_ethernet_header(void **state)
+{
+    static const uint32_t kinds[][3] = { { 113, 16, 14 }, { 276, 20, 0 }, { 101, 0, 0 } };
+    struct uro_pcap_read_frame frame;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        write_linked(kinds[i][0], kinds[i][1], kinds[i][2]);
+        struct uro_pcap_read *reader = uro_pcap_read_open(path, error);
+        assert_non_null(reader);
+        assert_int_equal(uro_pcap_read_next(reader, &frame), 1);
+        assert_int_equal(frame.pkt.length, 14 + 40);
+        assert_int_equal(frame.length, 14 + 40);
+        assert_int_equal(frame.pkt.octets[12], 0x86);
+        assert_int_equal(frame.pkt.octets[13], 0xdd);
+        assert_int_equal(frame.pkt.octets[14], 0x60);
+        assert_int_equal(frame.pkt.octets[14 + 39], 0x77);
+        uro_pcap_read_close(reader);
+    }
+}
+
+/* A frame shorter than its link header is a frame of no protocol. */
+static void frame_shorter_than_its_link_header__is_empty(void **state)
+{
+    uint8_t octets[10] = { 0 };
+    struct uro_pkt pkt = { .octets = octets, .length = sizeof octets };
+    struct uro_pcap_read_frame frame;
+    struct uro_pcap_write *writer;
+
+    (void)state;
+    assert_int_equal(uro_pcap_write_open(path, ORIGIN, &writer), 0);
+    assert_int_equal(uro_pcap_write_pkt(writer, &pkt, 0), 0);
+    uro_pcap_write_close(writer);
+    patch(20, 113);
+    struct uro_pcap_read *reader = uro_pcap_read_open(path, error);
+    assert_non_null(reader);
+    assert_int_equal(uro_pcap_read_next(reader, &frame), 1);
+    assert_int_equal(frame.pkt.length, 14);
+    assert_int_equal(frame.pkt.octets[12] | frame.pkt.octets[13], 0);
+    uro_pcap_read_close(reader);
+}
+
 static void no_capture_at_all__is_refused_with_the_file_named(void **state)
 {
     (void)state;
@@ -139,6 +201,8 @@ int main(void)
         cmocka_unit_test(truncated_frame__has_both_lengths),
         cmocka_unit_test(file_cut_inside_a_frame__gives_the_whole_ones_and_a_reason),
         cmocka_unit_test(other_link_type__is_refused_by_name),
+        cmocka_unit_test(capture_without_ethernet__gets_an_ethernet_header),
+        cmocka_unit_test(frame_shorter_than_its_link_header__is_empty),
         cmocka_unit_test(no_capture_at_all__is_refused_with_the_file_named),
     };
     return cmocka_run_group_tests_name("io/pcap_read", tests, make_folder, remove_folder);
