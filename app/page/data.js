@@ -74,8 +74,8 @@ function arrowText(capture, i) {
   const kind = capture.kind[i];
   if (kind === KIND.cnp) return "CNP";
   let text = `${name} ${capture.psn[i]}`;
-  const nak = capture.lines[i].match(/ nak (\S+)|rnr-nak timer \d+/);
-  if (nak) text = `${nak[1] ? "NAK " + nak[1] : nak[0]} ${capture.psn[i]}`;
+  const nak = capture.lines[i].match(/ nak (\S+)|rnr-nak timer (\d+)/);
+  if (nak) text = `${nak[1] ? "NAK " + nak[1] : "RNR NAK timer " + nak[2]} ${capture.psn[i]}`;
   if (capture.payload[i] > 0) text += ` · ${capture.payload[i]} B`;
   if (kind === KIND.repeat) text += " again";
   if (capture.mark[i] & MARK.congestion) text += " · CE";
@@ -106,8 +106,8 @@ function rate(value) {
 }
 
 // The fields of a text line that have a value. Other words of the line are flags.
-const FIELDS = new Set(["qp", "psn", "srq", "qkey", "from", "placement", "selectivity", "va", "rkey",
-  "len", "msn", "credits", "timer", "nak", "compare", "swap", "add", "original", "imm",
+const FIELDS = new Set(["qp", "psn", "srq", "qkey", "from", "placement", "selectivity", "va",
+  "rkey", "len", "msn", "credits", "timer", "nak", "compare", "swap", "add", "original", "imm",
   "invalidate", "pay", "pkey", "vlan", "priority"]);
 const FIELD_NAMES = {qp: "destination QP", psn: "PSN", va: "address", rkey: "R_Key", len: "length",
   msn: "MSN", pay: "payload", imm: "immediate data", qkey: "Q_Key", from: "source QP",

@@ -134,9 +134,19 @@ class Ladder {
     context.textAlign = "right";
     context.fillStyle = state.color("--soft");
     context.fillText(frame + 1, NUMBER_X, middle);
+    if (capture.findingsOf.has(frame)) this.drawFinding(context, middle);
+    context.fillStyle = state.color("--soft");
     context.fillText(seconds(capture.time[frame]), TIME_X, middle);
     if (state.connection < 0) this.drawSides(context, row, middle, x);
     this.drawArrow(context, frame, middle, x);
+  }
+
+  // A red dot before the number of a frame that breaks a rule.
+  drawFinding(context, y) {
+    context.fillStyle = this.state.color("--nak");
+    context.beginPath();
+    context.arc(8, y, 4, 0, 2 * Math.PI);
+    context.fill();
   }
 
   // Names the sides where the connection changes from one row to the next.

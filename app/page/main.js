@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // main.js - joins the parts of the page: filters, selection, what stands in the panels. The part of
-// the address behind "#" chooses what is shown at first: connection=1&frame=17&search=nak&theme=dark
+// the address behind "#" chooses what is shown at first: connection=1&frame=17&search=nak
 
 const byId = id => document.getElementById(id);
 
@@ -26,7 +26,7 @@ class Page {
       color: name => this.color(name), band: () => this.ladder.visibleTimes(),
     };
     const select = frame => this.select(frame);
-    this.ladder = new Ladder(capture, this.state, select, () => this.plots.draw());
+    this.ladder = new Ladder(capture, this.state, select, () => this.drawPlotsSoon());
     this.plots = new Plots(capture, this.state, select);
     this.makeHeader();
     this.makeConnections();
@@ -60,11 +60,13 @@ class Page {
     byId("file").textContent = capture.file;
     const summary = byId("summary");
     summary.textContent = `${capture.count} frames, ${capture.roce} of RoCEv2, ` +
-      `${capture.connections.length} connections, ${duration(capture.last)}`;
-    if (findings > 0) summary.append(" · ", element("b", "", `${findings} broken rules`));
+      `${capture.connections.length} connection${capture.connections.length === 1 ? "" : "s"}, ` +
+      duration(capture.last);
+    const broken = `${findings} broken rule${findings === 1 ? "" : "s"}`;
+    if (findings > 0) summary.append(" · ", element("b", "", broken));
     if (!capture.complete) summary.append(" · the capture lacks packets");
     if (capture.problem) summary.append(" · ", element("b", "", capture.problem));
-    document.title = `${capture.file}: ${capture.count} frames, ${findings} broken rules`;
+    document.title = `${capture.file}: ${capture.count} frames, ${broken}`;
     byId("tabFindings").textContent = `Broken rules (${findings})`;
     const key = byId("rateKey");
     for (const [text, color] of [["A → B ", "--request"], ["B → A ", "--response"],
@@ -171,10 +173,11 @@ class Page {
 
   readAddress() {
     const wanted = new URLSearchParams(location.hash.slice(1));
-    const dark = wanted.get("theme") || (matchMedia("(prefers-color-scheme: dark)").matches && "dark");
-    document.documentElement.classList.toggle("dark", dark === "dark");
+    const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    const dark = (wanted.get("theme") || system) === "dark";
+    document.documentElement.classList.toggle("dark", dark);
     byId("search").value = wanted.get("search") || "";
-    if (wanted.has("from")) this.plots.view = [+wanted.get("from"), +wanted.get("to")];
+    if (wanted.has("from")) this.plots.zoom(+wanted.get("from"), +wanted.get("to"));
     const single = this.capture.connections.length === 1 ? 0 : -1;
     this.choose(+(wanted.get("connection") || single));
     if (wanted.has("frame")) this.select(wanted.get("frame") - 1);
@@ -259,7 +262,8 @@ class Page {
     const {capture} = this, mark = capture.mark[frame], related = capture.related[frame] - 1;
     if (related >= 0) {
       const away = duration(capture.time[frame] - capture.time[related]);
-      const link = this.frameLink(mark & MARK.repeated ? "repeats frame" : "answers frame", related);
+      const text = mark & MARK.repeated ? "repeats frame" : "answers frame";
+      const link = this.frameLink(text, related);
       const cell = element("span");
       cell.append(link, ` after ${away}`);
       add("relation", cell);
@@ -272,6 +276,13 @@ class Page {
     if (mark & MARK.congestion) notes.push("marked CE: congestion");
     if (mark & MARK.bad) notes.push("a receiver drops it");
     if (notes.length > 0) add("note", notes.join("; "));
+  }
+
+  // Draws the plots once for all scroll events before the next picture.
+  drawPlotsSoon() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => { this.waiting = false; this.plots.draw(); });
   }
 
   draw() {

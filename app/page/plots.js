@@ -2,6 +2,7 @@
 // plots.js - PSNs, throughput and round trips over time. The three plots share their time axis.
 
 const LEFT = 64, RIGHT = 10, TOP = 8, BOTTOM = 18, BINS = 240, PSNS = 1 << 24;
+const HEIGHTS = [200, 96, 96];
 
 // Returns about @count round numbers between two values.
 function ticks(from, to, count) {
@@ -20,6 +21,7 @@ class Plots {
     this.view = [0, Math.max(capture.last, 1e-9)];
     this.direction = -1; // of the requests in the PSN plot; -1: that with more
     this.canvases = ["psn", "rate", "rtt"].map(id => document.getElementById(id));
+    this.layers = this.canvases.map(() => document.createElement("canvas"));
     for (const canvas of this.canvases) {
       canvas.addEventListener("mousedown", event => this.begin(event, canvas));
       canvas.addEventListener("dblclick", () => this.zoom(0, Math.max(capture.last, 1e-9)));
@@ -86,7 +88,8 @@ class Plots {
       for (const point of list || []) yield point;
       return;
     }
-    for (const frame of this.state.rows) yield [this.x(this.capture.time[frame], width), null, frame];
+    for (const frame of this.state.rows)
+      yield [this.x(this.capture.time[frame], width), null, frame];
   }
 
   // The connection of the PSN plot: the chosen one, that of the selected frame, or the largest.
@@ -97,16 +100,28 @@ class Plots {
     return selected >= 0 && selected !== undefined ? selected : state.largest;
   }
 
+  // Draws the three plots. What depends on neither the ladder nor the mouse is drawn once, aside.
   draw() {
-    const heights = [200, 96, 96];
     this.canvases.forEach((canvas, i) => {
-      const [context, width, height] = fitCanvas(canvas, canvas.clientWidth, heights[i]);
-      context.font = SMALL;
+      const [context, width, height] = fitCanvas(canvas, canvas.clientWidth, HEIGHTS[i]);
+      const layer = this.layer(i, canvas, width, height);
+      context.drawImage(layer, 0, 0, width, height);
       this.drawBand(context, width, height);
-      [this.drawPsn, this.drawRate, this.drawRtt][i].call(this, context, width, height);
-      this.drawTimes(context, width, height);
       this.drawSelection(context, canvas, width, height);
     });
+  }
+
+  layer(i, canvas, width, height) {
+    const layer = this.layers[i];
+    const key = [...this.view, this.state.connection, this.connection, this.direction,
+                 this.state.color("--back"), canvas.width].join(" ");
+    if (layer.key === key) return layer;
+    layer.key = key;
+    const [context] = fitCanvas(layer, width, height);
+    context.font = SMALL;
+    [this.drawPsn, this.drawRate, this.drawRtt][i].call(this, context, width, height);
+    this.drawTimes(context, width, height);
+    return layer;
   }
 
   // The time of the rows that the ladder shows.
@@ -145,7 +160,8 @@ class Plots {
 
   // Draws the values of the vertical axis, and returns value -> y.
   drawAxis(context, from, to, width, height, text, count) {
-    const y = value => height - BOTTOM - (value - from) / (to - from || 1) * (height - TOP - BOTTOM);
+    const scale = (height - TOP - BOTTOM) / (to - from || 1);
+    const y = value => height - BOTTOM - (value - from) * scale;
     context.textAlign = "right";
     context.textBaseline = "middle";
     for (const value of ticks(from, to, count)) {
@@ -208,7 +224,11 @@ class Plots {
     const {capture} = this, [from, to] = this.view;
     const seen = this.psns.filter(([i]) => capture.time[i] >= from && capture.time[i] <= to);
     let low = Infinity, high = -Infinity;
-    for (const [, psn] of seen) if (psn !== null) { low = Math.min(low, psn); high = Math.max(high, psn); }
+    for (const [, psn] of seen) {
+      if (psn === null) continue;
+      low = Math.min(low, psn);
+      high = Math.max(high, psn);
+    }
     if (low > high) { low = 0; high = 1; }
     const extra = Math.max(1, (high - low) * .04);
     const text = value => Number.isInteger(value) ? String(((value % PSNS) + PSNS) % PSNS) : "";
@@ -245,7 +265,8 @@ class Plots {
 
   // ---- throughput ----------------------------------------------------------------------------
 
-  drawRate(context, width, height) {
+  // Returns the bits a second in each part of the time: A to B, B to A, retransmitted.
+  sumRates() {
     const {capture, state} = this, [from, to] = this.view, step = (to - from) / BINS;
     const sums = [new Float64Array(BINS), new Float64Array(BINS), new Float64Array(BINS)];
     for (let i = 0; i < capture.count; i++) {
@@ -255,6 +276,12 @@ class Plots {
       const which = capture.kind[i] === KIND.repeat ? 2 : capture.direction[i];
       sums[which][bin] += capture.payload[i] * 8 / step;
     }
+    return sums;
+  }
+
+  drawRate(context, width, height) {
+    const {state} = this, [from, to] = this.view, step = (to - from) / BINS;
+    const sums = this.sumRates();
     const most = Math.max(1, ...sums[0], ...sums[1], ...sums[2]);
     const y = this.drawAxis(context, 0, most * 1.05, width, height, rate, 3);
     const colors = ["--request", "--response", "--repeat"];
@@ -273,20 +300,27 @@ class Plots {
 
   // ---- round trips ---------------------------------------------------------------------------
 
-  drawRtt(context, width, height) {
+  // Returns [frame, seconds] of each response whose request was sent once.
+  findTrips() {
     const {capture, state} = this, [from, to] = this.view, found = [];
-    let most = 0;
     for (let i = 0; i < capture.count; i++) {
-      if (!(capture.mark[i] & MARK.timed) || capture.time[i] < from || capture.time[i] > to) continue;
+      if (!(capture.mark[i] & MARK.timed)) continue;
+      if (capture.time[i] < from || capture.time[i] > to) continue;
       if (state.connection >= 0 && capture.connection[i] !== state.connection) continue;
-      const value = capture.time[i] - capture.time[capture.related[i] - 1];
-      found.push([i, value]);
-      most = Math.max(most, value);
+      found.push([i, capture.time[i] - capture.time[capture.related[i] - 1]]);
     }
+    return found;
+  }
+
+  drawRtt(context, width, height) {
+    const {capture, state} = this;
+    const found = this.findTrips();
+    const most = found.reduce((largest, [, value]) => Math.max(largest, value), 0);
     const y = this.drawAxis(context, 0, most * 1.08 || 1e-6, width, height, duration, 3);
     this.rttPoints = found.map(([i, value]) => [this.x(capture.time[i], width), y(value), i]);
     context.fillStyle = state.color("--response");
     const size = found.length > 3000 ? 2 : 3;
-    for (const [x, top] of this.rttPoints) context.fillRect(x - size / 2, top - size / 2, size, size);
+    for (const [x, top] of this.rttPoints)
+      context.fillRect(x - size / 2, top - size / 2, size, size);
   }
 }

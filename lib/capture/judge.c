@@ -13,6 +13,15 @@ const struct uro_judge_rule uro_judge_rules[URO_JUDGE_CHECK_COUNT] = {
 #undef X
 };
 
+const char *uro_judge_name(const struct uro_capture_packet *packet)
+{
+    const struct uro_opcode *op = uro_capture_op(packet);
+
+    if (op->operation != URO_ACK || packet->aeth_kind == URO_AETH_ACK)
+        return op->name;
+    return packet->aeth_kind == URO_AETH_RNR ? "RNR NAK" : "NAK";
+}
+
 /* Returns the counts of the packet's flow, or of its sender if it has no flow. */
 static struct uro_judge_count *count_of(struct uro_judge *judge, enum uro_judge_check check,
                                         uint32_t position)

@@ -61,8 +61,5 @@ void uro_judge_frame(struct uro_judge *judge, uint32_t position);
 void uro_judge_request(struct uro_judge *judge, const struct uro_track_event *event);
 void uro_judge_response(struct uro_judge *judge, const struct uro_track_event *event);
 
-/* Returns the frame number of a position, as `uroce dump` prints it. */
-static inline uint32_t uro_judge_number(uint32_t position)
-{
-    return position + 1;
-}
+/* Returns the name of a packet: that of its opcode, or which NAK it is. */
+const char *uro_judge_name(const struct uro_capture_packet *packet);

@@ -258,7 +258,7 @@ static void report_ghost(struct uro_judge *judge, const struct uro_judge_flow *f
     uro_judge_report(judge, URO_JUDGE_GHOST, flow->ghost_packet, request,
                      "%s of PSN %" PRIu32 " when the last request was PSN %" PRIu32
                      "; the next one is sent later",
-                     uro_capture_op(packet)->name, packet->psn,
+                     uro_judge_name(packet), packet->psn,
                      (flow->ghost_next - 1) & URO_PSN_MASK);
 }
 
