@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_pcap_read.c - any bytes as a capture: each of its frames is described, and all frames are
- * passed to an engine at the times in the file.
+/* fuzz_pcap_read.c - any bytes as a capture: each of its frames is described, all frames are judged,
+ * and they are passed to an engine at the times in the file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "capture/judge.h"
 #include "embed/embed.h"
 #include "fuzz_stage.h"
 #include "io/pcap/pcap_replay.h"
@@ -67,6 +68,30 @@ static void describe_all(int fd)
     uro_pcap_read_close(reader);
 }
 
+/* Judges the capture. Each finding has a text, a rule, and frames of the capture. */
+static void judge_all(int fd)
+{
+    char path[64];
+    char error[URO_PCAP_ERROR_MAX] = "";
+
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    struct uro_capture *capture = uro_capture_load(path, NULL, NULL, error);
+    stage_check((capture == NULL) == (error[0] != '\0'));
+    if (capture == NULL)
+        return;
+    struct uro_judge *judge = uro_judge_run(capture);
+    stage_check(judge != NULL);
+    for (uint32_t i = 0; i < judge->count; i++) {
+        const struct uro_judge_finding *finding = &judge->findings[i];
+        stage_check(finding->packet < capture->count);
+        stage_check(finding->other == URO_CAPTURE_NONE || finding->other < capture->count);
+        stage_check(finding->seen[0] != '\0');
+        stage_check(uro_judge_rules[finding->check].id != NULL);
+    }
+    uro_judge_free(judge);
+    uro_capture_free(capture);
+}
+
 static void replay(int fd)
 {
     struct uro_pcap_read *reader = open_reader(fd);
@@ -88,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = hold(data, size);
 
     describe_all(fd);
+    judge_all(fd);
     replay(fd);
     (void)close(fd);
     return 0;
