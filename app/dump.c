@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 
 #include "app.h"
-#include "dump_html.h"
 #include "capture/capture.h"
+#include "dump_html.h"
 #include "wire/icrc.h"
 #include "wire/text.h"
 
@@ -134,7 +134,7 @@ int uro_app_dump(int argc, char **argv)
         return help(stdout);
     if (argc >= 2 && strcmp(argv[1], "--html") == 0)
         return argc == 3 && (argv[2][0] != '-' || argv[2][1] == '\0') ? uro_dump_html(argv[2])
-                                                                     : help(stderr);
+                                                                      : help(stderr);
     if (argc != 2 || (argv[1][0] == '-' && argv[1][1] != '\0'))
         return help(stderr);
     /* A capture that is too large for memory is printed without its senders. */

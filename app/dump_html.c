@@ -303,8 +303,7 @@ static void put_data(const struct page *page, const char *path, const struct lin
 }
 
 /* Writes the page. Returns false when memory is out. */
-static bool put_page(const struct uro_capture *capture, const char *path,
-                     const struct lines *lines)
+static bool put_page(const struct uro_capture *capture, const char *path, const struct lines *lines)
 {
     struct uro_judge *judge = uro_judge_run(capture);
     struct page page = { .capture = capture, .judge = judge };

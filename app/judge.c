@@ -109,8 +109,7 @@ static void print_summary(const struct uro_judge *judge)
     const struct uro_capture *capture = judge->capture;
     const uint32_t lonely = count_lonely(capture), cut = count_cut(capture);
 
-    (void)printf("%" PRIu32 " frames, %" PRIu32 " of RoCEv2, %" PRIu32
-                 " findings\n",
+    (void)printf("%" PRIu32 " frames, %" PRIu32 " of RoCEv2, %" PRIu32 " findings\n",
                  capture->count, capture->roce_count, count_findings(judge));
     if (capture->roce_count == 0)
         (void)printf("note: no frame is for UDP port 4791, so there was nothing to judge\n");
@@ -123,9 +122,10 @@ static void print_summary(const struct uro_judge *judge)
                      "not judged; capture with -s 128 or more\n",
                      cut);
     if (judge->track->incomplete)
-        (void)printf("note: frame %" PRIu32
-                     " acknowledges packets that the capture does not have, so it is not complete\n",
-                     judge->track->incomplete_at + 1);
+        (void)printf(
+            "note: frame %" PRIu32
+            " acknowledges packets that the capture does not have, so it is not complete\n",
+            judge->track->incomplete_at + 1);
     if (judge->unsent > judge->unsent_seen)
         (void)printf("note: %" PRIu32 " responses, the first in frame %" PRIu32
                      ", are to PSNs beyond the requests of the capture: either it is not complete, "
@@ -197,8 +197,8 @@ static int judge_file(const char *path, bool json)
     }
     struct uro_judge *judge = uro_judge_run(capture);
     if (judge == NULL) {
-        (void)fprintf(stderr,
-                      "uroce judge: %s: out of memory; split the capture with editcap -c\n", path);
+        (void)fprintf(stderr, "uroce judge: %s: out of memory; split the capture with editcap -c\n",
+                      path);
         uro_capture_free(capture);
         return 2;
     }

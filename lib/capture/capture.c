@@ -26,13 +26,13 @@ static uint32_t address_of(struct uro_capture *capture, const struct uro_gid *gi
 {
     const struct uro_capture_address address = { *gid, vlan };
     const uint32_t hash = address_hash(&address);
-    const uint32_t found = uro_index_find(&capture->address_index, hash, address_equal,
-                                          capture->addresses, &address);
+    const uint32_t found =
+        uro_index_find(&capture->address_index, hash, address_equal, capture->addresses, &address);
 
     if (found != URO_INDEX_NONE)
         return found;
-    void *moved = uro_index_grow(capture->addresses, capture->address_count,
-                                 &capture->address_room, sizeof address);
+    void *moved = uro_index_grow(capture->addresses, capture->address_count, &capture->address_room,
+                                 sizeof address);
     if (moved == NULL)
         return URO_CAPTURE_NONE;
     capture->addresses = moved;
@@ -116,8 +116,8 @@ static bool assign_flow(struct uro_capture *capture, struct uro_capture_packet *
 static bool keep_cm(struct uro_capture *capture, const uint8_t *payload)
 {
     struct uro_cm_msg *msg = malloc(sizeof *msg);
-    void *moved = uro_index_grow(capture->cms, capture->cm_count, &capture->cm_room,
-                                 sizeof *capture->cms);
+    void *moved =
+        uro_index_grow(capture->cms, capture->cm_count, &capture->cm_room, sizeof *capture->cms);
 
     if (moved != NULL)
         capture->cms = moved;
@@ -138,8 +138,8 @@ static bool add_frame(struct uro_capture *capture, const struct uro_pcap_read_fr
                       struct uro_capture_packet *packet)
 {
     struct uro_capture_link link;
-    void *moved = uro_index_grow(capture->packets, capture->count, &capture->packet_room,
-                                 sizeof *packet);
+    void *moved =
+        uro_index_grow(capture->packets, capture->count, &capture->packet_room, sizeof *packet);
 
     if (moved == NULL)
         return false;
@@ -161,8 +161,8 @@ static bool add_frame(struct uro_capture *capture, const struct uro_pcap_read_fr
 }
 
 /* Reads all frames. Returns false with a sentence in @error when there are too many. */
-static bool read_frames(struct uro_capture *capture, struct uro_pcap_read *reader,
-                        const char *path, uro_capture_each *each, void *context,
+static bool read_frames(struct uro_capture *capture, struct uro_pcap_read *reader, const char *path,
+                        uro_capture_each *each, void *context,
                         char error[static URO_PCAP_ERROR_MAX])
 {
     struct uro_pcap_read_frame frame;

@@ -22,7 +22,7 @@ enum uro_capture_kind {
     URO_CAPTURE_CUT,   /* RoCEv2, but the capture has not all headers */
 };
 
-/* What a single packet shows. A packet with one of the first group is URO_CAPTURE_BAD. */
+/* Flaws of a single packet. A packet with one of the first seven is URO_CAPTURE_BAD. */
 #define URO_FLAW_ICRC         (1u << 0)
 #define URO_FLAW_ICRC_ORDER   (1u << 1) /* correct, but most significant byte first */
 #define URO_FLAW_ICRC_PAD     (1u << 2) /* correct for the packet without its pad */
@@ -38,8 +38,8 @@ enum uro_capture_kind {
 #define URO_FLAW_GROUP        (1u << 12) /* a group address and another QPN than 0xffffff */
 
 struct uro_capture_packet {
-    uint64_t time; /* ns since 1970 */
-    uint64_t va;   /* of RETH or AtomicETH */
+    uint64_t time;   /* ns since 1970 */
+    uint64_t va;     /* of RETH or AtomicETH */
     uint32_t length; /* bytes on the wire */
     uint32_t source; /* position in uro_capture.addresses; NONE: no IP */
     uint32_t dest;
@@ -89,11 +89,11 @@ struct uro_capture_flow {
 
     /* From the connection manager; URO_CAPTURE_NONE when the capture has no REQ and REP, or several
      * for the queue pair. */
-    uint32_t start_psn;     /* of the requests in this flow */
-    uint32_t read_depth;    /* most READs and atomics outstanding in this flow */
-    uint32_t cm_pmtu;       /* bytes */
-    uint32_t connections;   /* number of REPs that name the queue pair */
-    uint32_t cm_packet;     /* position of the first of them; valid if there is one */
+    uint32_t start_psn;   /* of the requests in this flow */
+    uint32_t read_depth;  /* most READs and atomics outstanding in this flow */
+    uint32_t cm_pmtu;     /* bytes */
+    uint32_t connections; /* number of REPs that name the queue pair */
+    uint32_t cm_packet;   /* position of the first of them; valid if there is one */
 };
 
 /* A message of the connection manager. */

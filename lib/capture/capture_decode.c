@@ -61,8 +61,7 @@ static uint32_t icrc_flaws(const struct uro_frame *frame)
     if (uro_get_be32(end) == uro_icrc(frame->network, frame->ip.v6, length))
         return URO_FLAW_ICRC | URO_FLAW_ICRC_ORDER;
     if (frame->bth.pad_count > 0 &&
-        uro_get_le32(end) ==
-            uro_icrc(frame->network, frame->ip.v6, length - frame->bth.pad_count))
+        uro_get_le32(end) == uro_icrc(frame->network, frame->ip.v6, length - frame->bth.pad_count))
         return URO_FLAW_ICRC | URO_FLAW_ICRC_PAD;
     return URO_FLAW_ICRC;
 }

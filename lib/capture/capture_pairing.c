@@ -137,8 +137,8 @@ static bool pair_by_cm(struct uro_capture *capture)
         good = uro_index_add(index, cm_hash(packet->source, packet->dest, id), i);
         if (cm->msg->kind != URO_CM_REP || !good)
             continue;
-        const uint32_t req = find_cm(capture, &reqs, packet->dest, packet->source,
-                                     cm->msg->value[URO_CM_REMOTE_ID]);
+        const uint32_t req =
+            find_cm(capture, &reqs, packet->dest, packet->source, cm->msg->value[URO_CM_REMOTE_ID]);
         if (req != URO_INDEX_NONE)
             join_by_cm(capture, &capture->cms[req], cm);
     }
@@ -166,16 +166,14 @@ static bool asked_equal(const void *objects, uint32_t position, const void *key)
 /* Remembers the flow of a request under its addresses and PSN. Returns false when memory is out. */
 static bool remember(struct pairing *pairing, const struct uro_capture_packet *packet)
 {
-    const struct asked key = { .source = packet->source,
-                               .dest = packet->dest,
-                               .psn = packet->psn };
+    const struct asked key = { .source = packet->source, .dest = packet->dest, .psn = packet->psn };
     const uint32_t hash = asked_hash(&key);
     uint32_t position =
         uro_index_find(&pairing->asked_index, hash, asked_equal, pairing->asked, &key);
 
     if (position == URO_INDEX_NONE) {
-        void *moved = uro_index_grow(pairing->asked, pairing->asked_count, &pairing->asked_room,
-                                     sizeof key);
+        void *moved =
+            uro_index_grow(pairing->asked, pairing->asked_count, &pairing->asked_room, sizeof key);
         if (moved == NULL)
             return false;
         pairing->asked = moved;
@@ -212,9 +210,7 @@ static void vote(struct votes *votes, uint32_t flow)
 /* Votes for each flow that has a request of the response's PSN. */
 static void count_response(struct pairing *pairing, const struct uro_capture_packet *packet)
 {
-    const struct asked key = { .source = packet->dest,
-                               .dest = packet->source,
-                               .psn = packet->psn };
+    const struct asked key = { .source = packet->dest, .dest = packet->source, .psn = packet->psn };
     const uint32_t position =
         uro_index_find(&pairing->asked_index, asked_hash(&key), asked_equal, pairing->asked, &key);
 
@@ -237,8 +233,7 @@ static bool count_votes(struct pairing *pairing)
 
     for (uint32_t i = 0; i < capture->count; i++) {
         const struct uro_capture_packet *packet = &capture->packets[i];
-        if (packet->kind != URO_CAPTURE_ROCE ||
-            !connected(uro_capture_op(packet)->service) ||
+        if (packet->kind != URO_CAPTURE_ROCE || !connected(uro_capture_op(packet)->service) ||
             capture->flows[packet->flow].peer != URO_CAPTURE_NONE)
             continue;
         if (uro_capture_op(packet)->role == URO_RESPONSE)
@@ -276,10 +271,9 @@ static uint32_t best_of(const struct pairing *pairing, uint32_t flow)
     for (uint32_t i = 0; i < votes->count; i++) {
         if (pairing->capture->flows[votes->flow[i]].peer != URO_CAPTURE_NONE)
             continue;
-        const int order = best == URO_CAPTURE_NONE
-                              ? 1
-                              : compare(pairing->capture, flow, votes->flow[i], votes->number[i],
-                                        best, best_votes);
+        const int order = best == URO_CAPTURE_NONE ? 1
+                                                   : compare(pairing->capture, flow, votes->flow[i],
+                                                             votes->number[i], best, best_votes);
         equal = order == 0 || (equal && order < 0);
         if (order > 0) {
             best = votes->flow[i];

@@ -43,8 +43,8 @@ void uro_judge_report(struct uro_judge *judge, enum uro_judge_check check, uint3
         judge->findings[count->last].more++;
         return;
     }
-    void *moved = uro_index_grow(judge->findings, judge->count, &judge->room,
-                                 sizeof *judge->findings);
+    void *moved =
+        uro_index_grow(judge->findings, judge->count, &judge->room, sizeof *judge->findings);
     if (moved == NULL) {
         judge->failed = true;
         count->number--;

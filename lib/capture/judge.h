@@ -2,7 +2,7 @@
 /* judge.h - names what in a capture breaks a rule of docs/PROTOCOL.md.
  *
  * A finding is something that no loss, no reordering of single packets and no late start of the
- * capture explains. What could have such a reason is not reported.
+ * capture explains. Anything that such a reason could explain is not reported.
  */
 #pragma once
 
@@ -38,7 +38,7 @@
     X(START, "CM.REQ", "the first PSN that the peer asked for", 1, false)                          \
     X(GHOST, "REQ.ACK.GHOST", "responses to PSNs that were sent", 10, true)                        \
     X(BARE_ACK, "REQ.ACK.READ", "data as the response to a READ or an atomic", 10, true)           \
-    X(RESPONSE, "REQ.RESP.BAD", "a response of the kind that the request has", 10, true)          \
+    X(RESPONSE, "REQ.RESP.BAD", "a response of the kind that the request has", 10, true)           \
     X(READ_FORM, "RSP.READ.FORM", "READ responses whose place and length follow from the request", \
       10, true)                                                                                    \
     X(DUP_READ, "RSP.DUP.READ", "FIRST or ONLY as the first response to a READ", 10, true)         \
@@ -84,20 +84,20 @@ struct uro_judge_count {
 
 struct uro_judge {
     const struct uro_capture *capture;
-    struct uro_track *track; /* after the last packet, with the marks of all */
+    struct uro_track *track;            /* after the last packet, with the marks of all */
     struct uro_judge_finding *findings; /* in the order of their packets */
     uint32_t count;
     uint32_t room;
-    bool complete;     /* nothing shows that the capture lacks packets */
-    uint32_t withheld; /* findings that a missing packet could explain, and that were dropped */
-    uint32_t unsent;   /* responses to PSNs for which the capture has no request */
-    uint32_t unsent_seen;   /* of them, those whose request came later */
-    uint32_t unsent_packet; /* position of the first; valid if there is one */
-    uint32_t judged;   /* packets of connections whose two flows are known */
+    bool complete;        /* nothing shows that the capture lacks packets */
+    uint32_t withheld;    /* findings that a missing packet could explain, and that were dropped */
+    uint32_t unsent;      /* responses to PSNs for which the capture has no request */
+    uint32_t unsent_seen; /* of them, those whose request came later */
+    uint32_t unsent_packet;       /* position of the first; valid if there is one */
+    uint32_t judged;              /* packets of connections whose two flows are known */
     struct uro_judge_flow *flows; /* judge_inside.h; one for each flow */
     struct uro_judge_cnp *cnps;   /* the same */
     struct uro_judge_count (*counts)[URO_JUDGE_CHECK_COUNT]; /* for each flow, then each address */
-    bool failed; /* memory is out */
+    bool failed;                                             /* memory is out */
 };
 
 /* Judges a capture, which must stay until the end. Returns NULL when memory is out. */

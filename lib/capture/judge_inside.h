@@ -4,7 +4,7 @@
 
 #include "capture/judge.h"
 
-/* What the judge remembers of the requests of a flow and of the responses to them. */
+/* The judge's memory of the requests of a flow and of the responses to them. */
 struct uro_judge_flow {
     uint32_t generation; /* the rest is of this connection of the flow */
 
@@ -21,7 +21,7 @@ struct uro_judge_flow {
     uint32_t rnr_times; /* transmissions of the request before the NAK */
     uint32_t rnr_new;   /* the first new request that came meanwhile; NONE: none */
 
-    uint32_t rnr_early; /* PSNs that were repeated too early after an RNR NAK */
+    uint32_t rnr_early;     /* PSNs that were repeated too early after an RNR NAK */
     uint32_t rnr_early_psn; /* the last of them */
     uint32_t rnr_kept;      /* RNR NAKs whose delay was kept */
 

@@ -59,7 +59,8 @@ static void judge_sequence(struct uro_judge *judge, uint32_t position, uint32_t 
     const bool open = !uro_place_ends(op_before->place);
     const bool begins = uro_place_begins(op->place);
 
-    if ((begins && !open) || (op->service == URO_UC && (begins || packet->time - before->time > AT_ONCE)))
+    if ((begins && !open) ||
+        (op->service == URO_UC && (begins || packet->time - before->time > AT_ONCE)))
         return;
     if (begins || !open || op->operation != op_before->operation) {
         uro_judge_report(judge, URO_JUDGE_SEQUENCE, position, earlier,
@@ -70,7 +71,8 @@ static void judge_sequence(struct uro_judge *judge, uint32_t position, uint32_t 
     if (op->place == URO_MIDDLE ? packet->payload != before->payload && is_pmtu(packet->payload)
                                 : packet->payload > before->payload)
         uro_judge_report(judge, URO_JUDGE_SEGMENT, position, earlier,
-                         "%s of PSN %" PRIu32 " with %" PRIu32 " bytes after a packet with %" PRIu32,
+                         "%s of PSN %" PRIu32 " with %" PRIu32
+                         " bytes after a packet with %" PRIu32,
                          op->name, packet->psn, packet->payload, before->payload);
 }
 
@@ -112,8 +114,7 @@ static void judge_inside_read(struct uro_judge *judge, const struct uro_track_ev
     const struct uro_capture_packet *packet = packet_at(judge, event->packet);
     const struct uro_capture_packet *whole = packet_at(judge, read->packet);
     const uint32_t into = (uint32_t)uro_track_diff(packet->psn, read->psn);
-    const uint64_t offset =
-        (uint64_t)into * uro_track_read_mtu(judge->capture, event->flow);
+    const uint64_t offset = (uint64_t)into * uro_track_read_mtu(judge->capture, event->flow);
 
     if (uro_capture_op(packet)->operation != URO_READ)
         uro_judge_report(judge, URO_JUDGE_READ_PSN, event->packet, read->packet,
@@ -123,8 +124,8 @@ static void judge_inside_read(struct uro_judge *judge, const struct uro_track_ev
     else if (packet->va != whole->va + offset || packet->rkey != whole->rkey ||
              packet->message_length > whole->message_length - offset)
         uro_judge_report(judge, URO_JUDGE_READ_RESUME, event->packet, read->packet,
-                         "READ of PSN %" PRIu32 " asks for %" PRIu32
-                         " bytes at 0x%" PRIx64 "; the response of this PSN is at 0x%" PRIx64,
+                         "READ of PSN %" PRIu32 " asks for %" PRIu32 " bytes at 0x%" PRIx64
+                         "; the response of this PSN is at 0x%" PRIx64,
                          packet->psn, packet->message_length, packet->va, whole->va + offset);
 }
 
@@ -163,16 +164,16 @@ static void judge_repeated(struct uro_judge *judge, const struct uro_track_event
                          first->va);
 }
 
-static void report_rnr(struct uro_judge *judge, const struct uro_judge_flow *flow, uint32_t position)
+static void report_rnr(struct uro_judge *judge, const struct uro_judge_flow *flow,
+                       uint32_t position)
 {
     const struct uro_capture_packet *packet = packet_at(judge, position);
     const uint64_t nak_time = packet_at(judge, flow->rnr_packet)->time;
 
-    uro_judge_report(judge, URO_JUDGE_RNR_WAIT, position, flow->rnr_packet,
-                     "request of PSN %" PRIu32 " %" PRIu64
-                     " us after an RNR NAK that asks for %" PRIu64 " us",
-                     packet->psn, (packet->time - nak_time) / URO_US(1),
-                     flow->rnr_delay / URO_US(1));
+    uro_judge_report(
+        judge, URO_JUDGE_RNR_WAIT, position, flow->rnr_packet,
+        "request of PSN %" PRIu32 " %" PRIu64 " us after an RNR NAK that asks for %" PRIu64 " us",
+        packet->psn, (packet->time - nak_time) / URO_US(1), flow->rnr_delay / URO_US(1));
 }
 
 /* Judges the repetition of a request that got an RNR NAK.
@@ -186,9 +187,9 @@ static void judge_rnr_repeat(struct uro_judge *judge, struct uro_judge_flow *flo
     const struct uro_capture_packet *packet = packet_at(judge, event->packet);
     const struct uro_track_request *request = &judge->track->requests[event->request];
     const bool begins = event->before.last != packet->psn;
-    const bool quiet = event->before.repeated <= request->first && event->before.open_count == 0 &&
-                       (!flow->nak || packet->time - packet_at(judge, flow->nak_packet)->time >
-                                          NAK_FORGOTTEN);
+    const bool quiet =
+        event->before.repeated <= request->first && event->before.open_count == 0 &&
+        (!flow->nak || packet->time - packet_at(judge, flow->nak_packet)->time > NAK_FORGOTTEN);
 
     if (waited >= flow->rnr_delay - flow->rnr_delay / 16) {
         flow->rnr_kept++;
@@ -258,8 +259,7 @@ static void report_ghost(struct uro_judge *judge, const struct uro_judge_flow *f
     uro_judge_report(judge, URO_JUDGE_GHOST, flow->ghost_packet, request,
                      "%s of PSN %" PRIu32 " when the last request was PSN %" PRIu32
                      "; the next one is sent later",
-                     uro_judge_name(packet), packet->psn,
-                     (flow->ghost_next - 1) & URO_PSN_MASK);
+                     uro_judge_name(packet), packet->psn, (flow->ghost_next - 1) & URO_PSN_MASK);
 }
 
 static void report_msn(struct uro_judge *judge, const struct uro_judge_flow *flow)
@@ -267,8 +267,7 @@ static void report_msn(struct uro_judge *judge, const struct uro_judge_flow *flo
     const struct uro_capture_packet *packet = packet_at(judge, flow->msn_wrong_packet);
 
     uro_judge_report(judge, URO_JUDGE_MSN, flow->msn_wrong_packet, URO_CAPTURE_NONE,
-                     "MSN %" PRIu32 " at PSN %" PRIu32 "; at %s %" PRIu32
-                     " messages are finished",
+                     "MSN %" PRIu32 " at PSN %" PRIu32 "; at %s %" PRIu32 " messages are finished",
                      packet->msn, packet->psn, flow->msn_wrong_few ? "least" : "most",
                      flow->msn_wrong_bound);
 }

@@ -7,12 +7,12 @@
 #include "core/req_retry.h"
 
 /* Two packets of one sender this far apart were sent in the order of the capture. */
-#define IN_ORDER     URO_MS(20)
+#define IN_ORDER URO_MS(20)
 /* Two responses this close were sent without a request in between. */
 #define AT_ONCE      URO_US(2)
 #define MSN_ANY      (1 << 22) /* beyond any number of messages in flight */
-#define NAKS_MOST    4u /* NAKs for one gap that no reordering explains */
-#define IN_STEP_MOST 3u /* times in step after which all requests in flight are known */
+#define NAKS_MOST    4u        /* NAKs for one gap that no reordering explains */
+#define IN_STEP_MOST 3u        /* times in step after which all requests in flight are known */
 
 static const struct uro_capture_packet *packet_at(const struct uro_judge *judge, uint32_t position)
 {
@@ -89,9 +89,9 @@ static uint32_t fewest_finished(const struct uro_judge *judge, const struct uro_
     return request->ended - (ends && !answered && request->ended > 0);
 }
 
-/* Narrows the bounds of the MSN before the first request. Remembers a response after which no number
- * is left; it is reported when the next request shows that none is missing. Requests of before the
- * capture may be finished, too, as long as not all are known. */
+/* Narrows the bounds of the MSN before the first request. Remembers a response that leaves no number
+ * between the bounds; it is reported when the next request shows that none is missing. Requests of
+ * before the capture may be finished, too, as long as the beginning is not known. */
 static void judge_msn(struct uro_judge *judge, const struct uro_track_event *event)
 {
     struct uro_judge_flow *flow = &judge->flows[event->flow];
@@ -114,9 +114,9 @@ static void judge_msn(struct uro_judge *judge, const struct uro_track_event *eve
         flow->msn_wrong = true;
         flow->msn_wrong_few = few;
         flow->msn_wrong_packet = event->packet;
-        flow->msn_wrong_bound = (flow->msn_first + (uint32_t)(few ? flow->msn_low + finished
-                                                                  : flow->msn_high + sent)) &
-                                URO_PSN_MASK;
+        flow->msn_wrong_bound =
+            (flow->msn_first + (uint32_t)(few ? flow->msn_low + finished : flow->msn_high + sent)) &
+            URO_PSN_MASK;
         return;
     }
     if (known && msn - sent > flow->msn_low)
@@ -137,9 +137,8 @@ static void judge_rnr_nak(struct uro_judge *judge, const struct uro_track_event 
     flow->rnr_new = URO_CAPTURE_NONE;
     flow->rnr_psn = packet->psn;
     flow->rnr_delay = uro_req_retry_rnr_delay(packet->aeth_value);
-    flow->rnr_times = event->request == URO_CAPTURE_NONE
-                          ? 0
-                          : judge->track->requests[event->request].times;
+    flow->rnr_times =
+        event->request == URO_CAPTURE_NONE ? 0 : judge->track->requests[event->request].times;
 }
 
 /* Judges a NAK that reports a gap. */
@@ -153,17 +152,15 @@ static void judge_gap_nak(struct uro_judge *judge, const struct uro_track_event 
         pairing_certain(judge, event->flow) &&
         time_between(judge, before->acked_packet, event->packet) > IN_ORDER)
         uro_judge_report(judge, URO_JUDGE_NAK_PSN, event->packet, before->acked_packet,
-                         "NAK PSN sequence for PSN %" PRIu32 "; PSN %" PRIu32
-                         " was acknowledged",
+                         "NAK PSN sequence for PSN %" PRIu32 "; PSN %" PRIu32 " was acknowledged",
                          packet->psn, before->acked_psn);
     if (flow->rnr && flow->rnr_psn == packet->psn)
         uro_judge_report(judge, URO_JUDGE_RNR_NAK, event->packet, flow->rnr_packet,
                          "NAK PSN sequence for PSN %" PRIu32
                          " after an RNR NAK for it, and before it is repeated",
                          packet->psn);
-    const uint32_t sent = event->request == URO_CAPTURE_NONE
-                              ? 0
-                              : judge->track->requests[event->request].last;
+    const uint32_t sent =
+        event->request == URO_CAPTURE_NONE ? 0 : judge->track->requests[event->request].last;
     if (flow->nak && flow->nak_psn == packet->psn && sent <= flow->nak_packet) {
         if (++flow->nak_count >= NAKS_MOST)
             uro_judge_report(judge, URO_JUDGE_NAK_AGAIN, event->packet, flow->nak_packet,
@@ -236,9 +233,9 @@ static bool may_be_resumed(const struct uro_judge *judge, const struct uro_track
     const uint32_t into = (uint32_t)uro_track_diff(response->psn, read->psn);
     const enum uro_place place = uro_capture_op(response)->place;
     const uint32_t rest = read->length - into * mtu;
-    const bool in_order =
-        event->before.acked && uro_track_diff(response->psn, event->before.acked_psn) == 1 &&
-        time_between(judge, event->before.acked_packet, event->packet) < AT_ONCE;
+    const bool in_order = event->before.acked &&
+                          uro_track_diff(response->psn, event->before.acked_psn) == 1 &&
+                          time_between(judge, event->before.acked_packet, event->packet) < AT_ONCE;
 
     if (place == URO_ONLY)
         return response->payload <= mtu && response->payload <= rest && !in_order;
@@ -252,8 +249,7 @@ static bool fits_single(const struct uro_judge *judge, const struct uro_track_ev
     const struct uro_capture_packet *response = packet_at(judge, event->packet);
     const struct uro_capture_packet *asked = packet_at(judge, request->last);
     const struct uro_capture_packet *first = packet_at(judge, request->first);
-    const uint32_t bytes =
-        uro_capture_op(asked)->operation == URO_READ ? asked->message_length : 0;
+    const uint32_t bytes = uro_capture_op(asked)->operation == URO_READ ? asked->message_length : 0;
 
     if (uro_capture_op(response)->place != URO_ONLY)
         return false;
@@ -318,8 +314,8 @@ static void judge_kind(struct uro_judge *judge, const struct uro_track_event *ev
     const struct uro_opcode *asked = uro_capture_op(packet_at(judge, request->first));
     const enum uro_operation operation = uro_capture_op(response)->operation;
 
-    const bool first = !event->before.acked ||
-                       uro_track_diff(response->psn, event->before.acked_psn) > 0;
+    const bool first =
+        !event->before.acked || uro_track_diff(response->psn, event->before.acked_psn) > 0;
 
     if (!answers(asked->operation, response)) {
         if (pairing_certain(judge, event->flow) && first)
@@ -337,8 +333,8 @@ void uro_judge_response(struct uro_judge *judge, const struct uro_track_event *e
 {
     struct uro_judge_flow *flow = &judge->flows[event->flow];
     const struct uro_capture_packet *packet = packet_at(judge, event->packet);
-    const bool negative = uro_capture_op(packet)->operation == URO_ACK &&
-                          packet->aeth_kind != URO_AETH_ACK;
+    const bool negative =
+        uro_capture_op(packet)->operation == URO_ACK && packet->aeth_kind != URO_AETH_ACK;
 
     judge_syndrome(judge, event);
     if (!event->known)

@@ -8,12 +8,12 @@
 
 #include "base/time.h"
 
-#define RECENT        32u           /* packets among which a copy is looked for */
-#define NEAR          4u            /* packets between two captures of one packet */
-#define COPY_WITHIN   URO_US(100)   /* time between two captures of one packet */
-#define COPY_ID_LIMIT URO_MS(1)     /* the same, if the IPv4 identification is equal, too */
-#define FAR           (1 << 16)     /* PSNs: beyond any window, a new connection */
-#define ANY_MTU       256u          /* a READ up to this size has one response */
+#define RECENT        32u         /* packets among which a copy is looked for */
+#define NEAR          4u          /* packets between two captures of one packet */
+#define COPY_WITHIN   URO_US(100) /* time between two captures of one packet */
+#define COPY_ID_LIMIT URO_MS(1)   /* the same, if the IPv4 identification is equal, too */
+#define FAR           (1 << 16)   /* PSNs: beyond any window, a new connection */
+#define ANY_MTU       256u        /* a READ up to this size has one response */
 
 /* ---- copies -------------------------------------------------------------------------------- */
 
@@ -28,7 +28,9 @@ static bool same_packet(const struct uro_capture_packet *a, const struct uro_cap
     return a->kind == b->kind && a->opcode == b->opcode && a->psn == b->psn &&
            a->dest_qpn == b->dest_qpn && a->icrc == b->icrc && a->flow == b->flow &&
            a->length == b->length &&
-           apart <= (identified ? COPY_ID_LIMIT : doubled ? COPY_WITHIN : 0);
+           apart <= (identified ? COPY_ID_LIMIT
+                     : doubled  ? COPY_WITHIN
+                                : 0);
 }
 
 /* Returns whether the packet was captured just before, on another interface or by a mirror. */
@@ -140,8 +142,8 @@ static uint32_t find_request(const struct uro_track *track, uint32_t flow, uint3
                                            .generation = track->flows[flow].generation,
                                            .psn = psn };
 
-    return uro_index_find(&track->request_index, request_hash(&key), request_equal,
-                          track->requests, &key);
+    return uro_index_find(&track->request_index, request_hash(&key), request_equal, track->requests,
+                          &key);
 }
 
 /* Adds a request of a PSN that has none. Returns its position, or NONE when memory is out. */
@@ -159,8 +161,8 @@ static uint32_t add_request(struct uro_track *track, uint32_t flow, uint32_t pos
                                                .ended = state->ended,
                                                .holes = state->holes,
                                                .next_open = URO_CAPTURE_NONE };
-    void *moved = uro_index_grow(track->requests, track->request_count, &track->request_room,
-                                 sizeof request);
+    void *moved =
+        uro_index_grow(track->requests, track->request_count, &track->request_room, sizeof request);
 
     if (moved == NULL)
         return URO_CAPTURE_NONE;
@@ -279,8 +281,7 @@ static uint32_t take_fresh(struct uro_track *track, uint32_t flow, uint32_t posi
     struct uro_track_flow *state = &track->flows[flow];
     const struct uro_capture_packet *packet = &track->capture->packets[position];
     const struct uro_opcode *op = uro_capture_op(packet);
-    const uint32_t gap =
-        state->begun ? (uint32_t)uro_track_diff(packet->psn, state->next) : 0;
+    const uint32_t gap = state->begun ? (uint32_t)uro_track_diff(packet->psn, state->next) : 0;
 
     if (!state->begun)
         state->start = packet->psn;

@@ -29,10 +29,10 @@ struct uro_track_request {
     uint32_t span;  /* PSNs: of a READ one for each response; 0: unknown */
     uint32_t first; /* positions of the first and the last transmission */
     uint32_t last;
-    uint32_t times; /* transmissions */
-    uint32_t ended; /* messages that end at this PSN or before, at least */
-    uint32_t holes; /* PSNs before this one that were missing at its first transmission */
-    bool answered;  /* a response with this PSN, or one of its PSNs, was seen */
+    uint32_t times;     /* transmissions */
+    uint32_t ended;     /* messages that end at this PSN or before, at least */
+    uint32_t holes;     /* PSNs before this one that were missing at its first transmission */
+    bool answered;      /* a response with this PSN, or one of its PSNs, was seen */
     uint32_t next_open; /* next READ or atomic without a response; NONE: the last */
 };
 
@@ -41,7 +41,7 @@ struct uro_track_read {
     uint32_t request; /* position in uro_track.requests */
     uint32_t psn;
     uint32_t span;
-    uint32_t length;  /* bytes that this transmission asked for */
+    uint32_t length; /* bytes that this transmission asked for */
     uint32_t packet;
     bool tail; /* every response of the READ, sent once, was seen before its tail was asked again */
     uint32_t answered; /* responses seen in order, from the first on */
@@ -86,16 +86,17 @@ struct uro_track {
     uint32_t request_count;
     uint32_t request_room;
     struct uro_index request_index;
-    uint16_t *marks;     /* of each packet: set of URO_TRACK_* */
-    uint32_t *related;   /* of each packet: the request before a repeated one, or the request that a
+    uint16_t *marks;   /* of each packet: set of URO_TRACK_* */
+    uint32_t *related; /* of each packet: the request before a repeated one, or the request that a
                             response answers; NONE: unknown */
-    bool doubled;    /* the capture has many packets twice */
-    bool incomplete; /* a packet was acknowledged that the capture does not have */
-    bool unanswered; /* a READ or atomic was acknowledged whose response the capture does not have */
+    bool doubled;      /* the capture has many packets twice */
+    bool incomplete;   /* a packet was acknowledged that the capture does not have */
+    bool
+        unanswered; /* a READ or atomic was acknowledged whose response the capture does not have */
     uint32_t incomplete_at; /* position of the response that shows it */
 };
 
-/* What a packet changed. */
+/* The effect of a packet on its flow. */
 struct uro_track_event {
     uint32_t packet;  /* its position */
     uint32_t flow;    /* of the requests: that of a request itself, or the peer of a response's */

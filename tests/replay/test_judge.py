@@ -14,6 +14,9 @@ import subprocess
 import sys
 import zlib
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib" / "common"))
+import patience  # noqa: E402
+
 FILE_HEADER, FRAME_HEADER = 24, 16
 ETHER, IPV4, UDP, BTH = 14, 20, 8, 12
 AT_BTH = ETHER + IPV4 + UDP
@@ -75,7 +78,8 @@ def icrc(frame: bytearray) -> int:
 
 
 def judge(uroce: str, octets: bytes) -> tuple[int, dict]:
-    run = subprocess.run([uroce, "judge", "--json", "-"], input=octets, capture_output=True, check=False, timeout=60)
+    run = subprocess.run([uroce, "judge", "--json", "-"], input=octets, capture_output=True, check=False,
+                         timeout=patience.seconds(60))
     if run.returncode not in (0, 1):
         raise AssertionError(f"exit status {run.returncode}: {run.stderr.decode()}")
     return run.returncode, json.loads(run.stdout)

@@ -42,10 +42,11 @@ static pcap_t *open_file(const char *path, char error[static URO_PCAP_ERROR_MAX]
     if (link == DLT_EN10MB || link == DLT_LINUX_SLL || link == DLT_LINUX_SLL2 || link == DLT_RAW)
         return file;
     const char *name = pcap_datalink_val_to_name(link);
-    snprintf(error, URO_PCAP_ERROR_MAX,
-             "%s: the capture has link type %d (%s), and only Ethernet, Linux cooked and raw IP can "
-             "be read",
-             path, link, name != NULL ? name : "unknown");
+    snprintf(
+        error, URO_PCAP_ERROR_MAX,
+        "%s: the capture has link type %d (%s), and only Ethernet, Linux cooked and raw IP can "
+        "be read",
+        path, link, name != NULL ? name : "unknown");
     pcap_close(file);
     return NULL;
 }
@@ -94,8 +95,7 @@ static uint32_t link_header(const struct uro_pcap_read *reader, const uint8_t *o
 static void convert(struct uro_pcap_read *reader, struct uro_pcap_read_frame *frame)
 {
     struct uro_ether ether = { .tagged = false };
-    const uint32_t header =
-        link_header(reader, frame->pkt.octets, frame->pkt.length, &ether.type);
+    const uint32_t header = link_header(reader, frame->pkt.octets, frame->pkt.length, &ether.type);
     const size_t put = uro_ether_put(reader->converted, &ether);
     uint32_t rest = frame->pkt.length - header;
 
