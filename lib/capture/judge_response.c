@@ -89,9 +89,9 @@ static uint32_t fewest_finished(const struct uro_judge *judge, const struct uro_
     return request->ended - (ends && !answered && request->ended > 0);
 }
 
-/* Narrows the bounds of the MSN before the first request. Remembers a response that leaves no number
- * between the bounds; it is reported when the next request shows that none is missing. Requests of
- * before the capture may be finished, too, as long as the beginning is not known. */
+/* Narrows the bounds of the MSN before the first request. Remembers a response that leaves no
+ * number between the bounds; it is reported when the next request shows that none is missing.
+ * Requests of before the capture may be finished, too, as long as the beginning is not known. */
 static void judge_msn(struct uro_judge *judge, const struct uro_track_event *event)
 {
     struct uro_judge_flow *flow = &judge->flows[event->flow];

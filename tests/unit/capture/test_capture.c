@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_capture.c - what is read of a capture: packets, flaws, flows, and which flows belong together. */
+#include "support/check.h"
+
+#include <string.h>
+
+#include "capture_kit.h"
+#include "support/make_frame.h"
+
+static void capture__connection__has_two_flows_that_are_paired(void **state)
+{
+    (void)state;
+    kit_begin();
+    kit_exchange(100, 1);
+    kit_send(KIT_A, OP_SEND_FIRST, 101, KIT_PMTU);
+    struct uro_capture *capture = kit_end();
+
+    assert_int_equal(capture->count, 3);
+    assert_int_equal(capture->roce_count, 3);
+    assert_int_equal(capture->flow_count, 2);
+    assert_int_equal(capture->flows[0].peer, 1);
+    assert_int_equal(capture->flows[0].pairing, URO_PAIRED_BY_PSN);
+    assert_int_equal(capture->flows[0].pmtu, KIT_PMTU);
+    assert_int_equal(capture->flows[1].pmtu, 0);
+    assert_int_equal(uro_capture_source_qpn(capture, &capture->packets[0]), KIT_QPN_A);
+    assert_int_equal(uro_capture_source_qpn(capture, &capture->packets[1]), KIT_QPN_B);
+    uro_capture_free(capture);
+}
+
+/* Responses whose PSNs fit no request: probably the other direction, but not certainly. */
+static void capture__responses_to_unseen_requests__pair_only_as_the_last_ones(void **state)
+{
+    (void)state;
+    kit_begin();
+    kit_send(KIT_A, OP_SEND_ONLY, 100, 64);
+    kit_respond(KIT_B, OP_ACK, 5000, 1, SYNDROME_ACK, 0);
+    struct uro_capture *capture = kit_end();
+
+    assert_int_equal(capture->flows[0].pairing, URO_PAIRED_BY_ONLY);
+    assert_int_equal(capture->flows[0].peer, 1);
+    uro_capture_free(capture);
+}
+
+static void put_from(int side, uint8_t opcode, uint32_t qpn, uint32_t psn, uint16_t port)
+{
+    struct uro_frame frame = kit_frame(side, opcode, psn, 0);
+
+    frame.bth.dest_qpn = qpn;
+    frame.udp.source_port = port;
+    frame.aeth = (struct uro_aeth){ SYNDROME_ACK, 1 };
+    kit_put(&frame);
+}
+
+/* Two connections with the same PSNs: the UDP source port decides. */
+static void capture__equal_psns__are_paired_by_source_port(void **state)
+{
+    (void)state;
+    kit_begin();
+    put_from(KIT_A, OP_SEND_ONLY, 0x51, 7, 50001);
+    put_from(KIT_A, OP_SEND_ONLY, 0x52, 7, 50002);
+    put_from(KIT_B, OP_ACK, 0x62, 7, 50002);
+    put_from(KIT_B, OP_ACK, 0x61, 7, 50001);
+    struct uro_capture *capture = kit_end();
+
+    assert_int_equal(capture->flow_count, 4);
+    assert_int_equal(capture->flows[0].peer, 3);
+    assert_int_equal(capture->flows[1].peer, 2);
+    uro_capture_free(capture);
+}
+
+/* The same without a hint: no pairing is better than a wrong one. */
+static void capture__equal_psns_and_ports__are_not_paired(void **state)
+{
+    (void)state;
+    kit_begin();
+    put_from(KIT_A, OP_SEND_ONLY, 0x51, 7, 50001);
+    put_from(KIT_A, OP_SEND_ONLY, 0x52, 7, 50001);
+    put_from(KIT_B, OP_ACK, 0x62, 7, 50001);
+    put_from(KIT_B, OP_ACK, 0x61, 7, 50001);
+    struct uro_capture *capture = kit_end();
+
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(capture->flows[i].peer, URO_CAPTURE_NONE);
+    uro_capture_free(capture);
+}
+
+static void capture__device_that_talks_to_itself__is_paired_by_qpn(void **state)
+{
+    (void)state;
+    kit_begin();
+    for (int side = KIT_A; side <= KIT_B; side++) {
+        struct uro_frame frame = kit_frame(side, side == KIT_A ? OP_SEND_ONLY : OP_ACK, 9, 0);
+        frame.ip.source = frame.ip.dest = uro_gid_from_ipv4((const uint8_t[]){ 10, 0, 0, 1 });
+        frame.aeth = (struct uro_aeth){ SYNDROME_ACK, 1 };
+        kit_put(&frame);
+    }
+    struct uro_capture *capture = kit_end();
+
+    assert_int_equal(uro_capture_source_qpn(capture, &capture->packets[0]), KIT_QPN_A);
+    assert_int_equal(uro_capture_source_qpn(capture, &capture->packets[1]), KIT_QPN_B);
+    uro_capture_free(capture);
+}
+
+/* Appends the octets of a SEND ONLY of 61 bytes after @change, and returns the packet. */
+static struct uro_capture_packet changed(void (*change)(uint8_t *octets, uint32_t *length))
+{
+    const struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 61);
+    uint8_t octets[MADE_FRAME_MAX];
+    uint32_t length = make_frame(&frame, octets);
+
+    kit_begin();
+    change(octets, &length);
+    kit_put_octets(octets, length, length);
+    struct uro_capture *capture = kit_end();
+    const struct uro_capture_packet packet = capture->packets[0];
+    uro_capture_free(capture);
+    return packet;
+}
+
+#define BTH (14u + 20u + 8u)
+
+static void new_icrc(uint8_t *octets, uint32_t length)
+{
+    uro_put_le32(octets + length - 4, uro_icrc(octets + 14, false, length - 4 - 14));
+}
+
+static void wrong_icrc(uint8_t *octets, uint32_t *length)
+{
+    octets[*length - 1] ^= 1;
+}
+
+static void turned_icrc(uint8_t *octets, uint32_t *length)
+{
+    const uint32_t icrc = uro_get_le32(octets + *length - 4);
+    uro_put_be32(octets + *length - 4, icrc);
+}
+
+static void icrc_without_pad(uint8_t *octets, uint32_t *length)
+{
+    uro_put_le32(octets + *length - 4, uro_icrc(octets + 14, false, *length - 4 - 14 - 3));
+}
+
+static void unknown_opcode(uint8_t *octets, uint32_t *length)
+{
+    octets[BTH] = 0x1f;
+    new_icrc(octets, *length);
+}
+
+static void version_1(uint8_t *octets, uint32_t *length)
+{
+    octets[BTH + 1] |= 1;
+    new_icrc(octets, *length);
+}
+
+static void reserved_bit(uint8_t *octets, uint32_t *length)
+{
+    octets[BTH + 8] |= 1;
+    new_icrc(octets, *length);
+}
+
+static void pad_of_2(uint8_t *octets, uint32_t *length)
+{
+    octets[BTH + 1] = (uint8_t)((octets[BTH + 1] & 0xcf) | 2 << 4);
+    new_icrc(octets, *length);
+}
+
+static void wrong_udp_checksum(uint8_t *octets, uint32_t *length)
+{
+    (void)length;
+    octets[BTH - 1] = 1;
+}
+
+/* The sum of the pseudo-header alone: the network card would add the rest. */
+static void offloaded_udp_checksum(uint8_t *octets, uint32_t *length)
+{
+    struct uro_frame frame;
+
+    assert_int_equal(uro_frame_network(octets, *length, &frame), URO_FRAME_OK);
+    const uint32_t sum = uro_ip_pseudo_sum(&frame.ip, URO_IPPROTO_UDP, frame.udp.length);
+    uro_put_be16(octets + BTH - 2, (uint16_t)~uro_ip_sum_finish(sum));
+}
+
+static void nothing(uint8_t *octets, uint32_t *length)
+{
+    (void)octets;
+    (void)length;
+}
+
+static void decode__each_flaw__is_named(void **state)
+{
+    static const struct {
+        void (*change)(uint8_t *octets, uint32_t *length);
+        enum uro_capture_kind kind;
+        uint32_t flaws;
+    } cases[] = {
+        { nothing, URO_CAPTURE_ROCE, 0 },
+        { wrong_icrc, URO_CAPTURE_BAD, URO_FLAW_ICRC },
+        { turned_icrc, URO_CAPTURE_BAD, URO_FLAW_ICRC | URO_FLAW_ICRC_ORDER },
+        { icrc_without_pad, URO_CAPTURE_BAD, URO_FLAW_ICRC | URO_FLAW_ICRC_PAD },
+        { unknown_opcode, URO_CAPTURE_BAD, URO_FLAW_OPCODE },
+        { version_1, URO_CAPTURE_BAD, URO_FLAW_VERSION },
+        { reserved_bit, URO_CAPTURE_ROCE, URO_FLAW_RESERVED },
+        { pad_of_2, URO_CAPTURE_ROCE, 0 },
+        { wrong_udp_checksum, URO_CAPTURE_BAD, URO_FLAW_UDP_CHECKSUM },
+        { offloaded_udp_checksum, URO_CAPTURE_ROCE, 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
+        const struct uro_capture_packet packet = changed(cases[i].change);
+        if (packet.kind != cases[i].kind || packet.flaws != cases[i].flaws)
+            fail_msg("case %zu: kind %u, flaws 0x%x", i, packet.kind, packet.flaws);
+    }
+}
+
+/* A capture with a snapshot length keeps the headers; the payload counts as it was on the wire. */
+static void decode__cut_frame__has_its_headers_or_is_cut(void **state)
+{
+    const struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 61);
+    uint8_t octets[MADE_FRAME_MAX];
+    const uint32_t length = make_frame(&frame, octets);
+
+    (void)state;
+    kit_begin();
+    kit_put_octets(octets, BTH + 12, length);
+    kit_put_octets(octets, BTH + 11, length);
+    kit_put_octets(octets, 10, length);
+    kit_put_octets(octets, 0, length);
+    struct uro_capture *capture = kit_end();
+    assert_int_equal(capture->packets[0].kind, URO_CAPTURE_ROCE);
+    assert_int_equal(capture->packets[0].payload, 61);
+    assert_int_equal(capture->packets[1].kind, URO_CAPTURE_CUT);
+    assert_int_equal(capture->packets[2].kind, URO_CAPTURE_OTHER);
+    assert_int_equal(capture->packets[3].kind, URO_CAPTURE_OTHER);
+    uro_capture_free(capture);
+}
+
+static void decode__vlan__is_another_address(void **state)
+{
+    struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 8);
+
+    (void)state;
+    kit_begin();
+    kit_put(&frame);
+    frame.ether.tagged = true;
+    frame.ether.tag = 3 << 13 | 10;
+    kit_put(&frame);
+    struct uro_capture *capture = kit_end();
+    assert_int_equal(capture->flow_count, 2);
+    assert_int_equal(capture->addresses[capture->packets[1].source].vlan, 10);
+    uro_capture_free(capture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(capture__connection__has_two_flows_that_are_paired),
+        cmocka_unit_test(capture__responses_to_unseen_requests__pair_only_as_the_last_ones),
+        cmocka_unit_test(capture__equal_psns__are_paired_by_source_port),
+        cmocka_unit_test(capture__equal_psns_and_ports__are_not_paired),
+        cmocka_unit_test(capture__device_that_talks_to_itself__is_paired_by_qpn),
+        cmocka_unit_test(decode__each_flaw__is_named),
+        cmocka_unit_test(decode__cut_frame__has_its_headers_or_is_cut),
+        cmocka_unit_test(decode__vlan__is_another_address),
+    };
+    return cmocka_run_group_tests_name("capture", tests, NULL, NULL);
+}
