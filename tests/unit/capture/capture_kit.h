@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* capture_kit.h - makes captures of one connection between 10.0.0.1 (side A, QP 0x11) and 10.0.0.2 (side B, QP 0x22).
+/* capture_kit.h - makes captures of one connection: side A is 10.0.0.1 with QP 0x11, side B is
+ * 10.0.0.2 with QP 0x22.
  *
  * A packet of a kit has 10 us after the packet before it, and an IPv4 identification of its own.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_capture.c - what is read of a capture: packets, flaws, flows, and which flows belong together. */
+/* test_capture.c - what is read of a capture: packets, flaws, flows, and pairs of flows. */
 #include "support/check.h"
 
 #include <string.h>
@@ -68,7 +68,7 @@ static void capture__equal_psns__are_paired_by_source_port(void **state)
     uro_capture_free(capture);
 }
 
-/* The same without a hint: no pairing is better than a wrong one. */
+/* The same without a hint: the flows are not paired, because the pairs could be wrong. */
 static void capture__equal_psns_and_ports__are_not_paired(void **state)
 {
     (void)state;

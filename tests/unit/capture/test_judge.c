@@ -117,7 +117,7 @@ static void judge__msn__counts_each_message_once(void **state)
     EXPECT(URO_JUDGE_MSN);
 }
 
-/* The first MSN of a capture may be any number, and the ACK of a repeated request has the newest. */
+/* The first MSN of a capture may be any number. The ACK of a repeated request has the newest. */
 static void judge__msn_of_a_late_start_and_of_a_repetition__are_innocent(void **state)
 {
     (void)state;
@@ -386,7 +386,7 @@ static void judge__one_early_repetition_after_a_timeout__is_innocent(void **stat
     EXPECT_NOTHING;
 }
 
-/* As Linux rxe: it goes on with later messages, and keeps the delay for the refused one. */
+/* As Linux rxe: it goes on with later messages, and keeps the delay for the refused message. */
 static void judge__new_request_during_the_delay__is_wrong(void **state)
 {
     (void)state;
