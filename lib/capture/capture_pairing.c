@@ -408,7 +408,7 @@ static bool find_pmtu(struct uro_capture *capture)
         return false;
     for (uint32_t i = 0; i < capture->count; i++) {
         const struct uro_capture_packet *packet = &capture->packets[i];
-        if (packet->kind != URO_CAPTURE_ROCE || uro_place_ends(uro_capture_op(packet)->place))
+        if (packet->kind != URO_CAPTURE_ROCE || uro_position_ends(uro_capture_op(packet)->position))
             continue;
         for (uint32_t size = 0; size < SIZES; size++)
             if (packet->payload == 256u << size)

@@ -37,11 +37,11 @@ static void judge_size(struct uro_judge *judge, uint32_t position)
 
     if (!op->payload)
         return;
-    if (!uro_place_ends(op->place) && !is_pmtu(packet->payload))
+    if (!uro_position_ends(op->position) && !is_pmtu(packet->payload))
         uro_judge_report(judge, URO_JUDGE_SEGMENT, position, URO_CAPTURE_NONE,
                          "%s of PSN %" PRIu32 " with %" PRIu32 " bytes, which is no path MTU",
                          op->name, packet->psn, packet->payload);
-    else if (op->place == URO_LAST && packet->payload == 0)
+    else if (op->position == URO_LAST && packet->payload == 0)
         uro_judge_report(judge, URO_JUDGE_SEGMENT, position, URO_CAPTURE_NONE,
                          "%s of PSN %" PRIu32 " without payload", op->name, packet->psn);
     else if (packet->payload > PMTU_MAX)
@@ -56,8 +56,8 @@ static void judge_sequence(struct uro_judge *judge, uint32_t position, uint32_t 
     const struct uro_capture_packet *before = packet_at(judge, earlier);
     const struct uro_capture_packet *packet = packet_at(judge, position);
     const struct uro_opcode *op = uro_capture_op(packet), *op_before = uro_capture_op(before);
-    const bool open = !uro_place_ends(op_before->place);
-    const bool begins = uro_place_begins(op->place);
+    const bool open = !uro_position_ends(op_before->position);
+    const bool begins = uro_position_begins(op->position);
 
     if ((begins && !open) ||
         (op->service == URO_UC && (begins || packet->time - before->time > AT_ONCE)))
@@ -68,7 +68,7 @@ static void judge_sequence(struct uro_judge *judge, uint32_t position, uint32_t 
                          op_before->name, before->psn);
         return;
     }
-    if (op->place == URO_MIDDLE ? packet->payload != before->payload && is_pmtu(packet->payload)
+    if (op->position == URO_MIDDLE ? packet->payload != before->payload && is_pmtu(packet->payload)
                                 : packet->payload > before->payload)
         uro_judge_report(judge, URO_JUDGE_SEGMENT, position, earlier,
                          "%s of PSN %" PRIu32 " with %" PRIu32
@@ -87,7 +87,7 @@ static void judge_length(struct uro_judge *judge, struct uro_judge_flow *flow, u
         flow->message = false;
         return;
     }
-    if (uro_place_begins(op->place)) {
+    if (uro_position_begins(op->position)) {
         flow->message = true;
         flow->message_length = packet->message_length;
         flow->message_bytes = 0;
@@ -97,13 +97,13 @@ static void judge_length(struct uro_judge *judge, struct uro_judge_flow *flow, u
     flow->message_bytes += packet->payload;
     if (!flow->message)
         return;
-    if (uro_place_ends(op->place) ? flow->message_bytes != flow->message_length
+    if (uro_position_ends(op->position) ? flow->message_bytes != flow->message_length
                                   : flow->message_bytes >= flow->message_length)
         uro_judge_report(judge, URO_JUDGE_WRITE_LENGTH, position, URO_CAPTURE_NONE,
                          "%" PRIu64 " bytes up to %s of PSN %" PRIu32 ", and %" PRIu32
                          " in the RETH",
                          flow->message_bytes, op->name, packet->psn, flow->message_length);
-    if (uro_place_ends(op->place))
+    if (uro_position_ends(op->position))
         flow->message = false;
 }
 

@@ -84,7 +84,7 @@ static uint32_t fewest_finished(const struct uro_judge *judge, const struct uro_
     if (event->request == URO_CAPTURE_NONE)
         return 0;
     const struct uro_track_request *request = &judge->track->requests[event->request];
-    const bool ends = uro_place_ends(uro_capture_op(packet_at(judge, request->first))->place);
+    const bool ends = uro_position_ends(uro_capture_op(packet_at(judge, request->first))->position);
     const bool answered = op->operation == URO_ACK && packet->aeth_kind == URO_AETH_ACK;
     return request->ended - (ends && !answered && request->ended > 0);
 }
@@ -216,7 +216,7 @@ static bool fits_read(const struct uro_capture_packet *response, const struct ur
                       uint32_t mtu)
 {
     const uint32_t into = (uint32_t)uro_track_diff(response->psn, read->psn);
-    const enum uro_place place = uro_capture_op(response)->place;
+    const enum uro_position place = uro_capture_op(response)->position;
     const bool last = into == read->span - 1;
 
     if (place != (last ? URO_LAST : into == 0 ? URO_FIRST : URO_MIDDLE))
@@ -231,7 +231,7 @@ static bool may_be_resumed(const struct uro_judge *judge, const struct uro_track
 {
     const struct uro_capture_packet *response = packet_at(judge, event->packet);
     const uint32_t into = (uint32_t)uro_track_diff(response->psn, read->psn);
-    const enum uro_place place = uro_capture_op(response)->place;
+    const enum uro_position place = uro_capture_op(response)->position;
     const uint32_t rest = read->length - into * mtu;
     const bool in_order = event->before.acked &&
                           uro_track_diff(response->psn, event->before.acked_psn) == 1 &&
@@ -251,7 +251,7 @@ static bool fits_single(const struct uro_judge *judge, const struct uro_track_ev
     const struct uro_capture_packet *first = packet_at(judge, request->first);
     const uint32_t bytes = uro_capture_op(asked)->operation == URO_READ ? asked->message_length : 0;
 
-    if (uro_capture_op(response)->place != URO_ONLY)
+    if (uro_capture_op(response)->position != URO_ONLY)
         return false;
     return response->payload == bytes || response->payload == first->message_length;
 }
@@ -284,7 +284,7 @@ static void judge_read_form(struct uro_judge *judge, const struct uro_track_even
                          "%s of PSN %" PRIu32 " with %" PRIu32 " bytes to the READ of PSN %" PRIu32,
                          uro_capture_op(response)->name, response->psn, response->payload,
                          request->psn);
-    if (fits && tail != NULL && !uro_place_begins(uro_capture_op(response)->place))
+    if (fits && tail != NULL && !uro_position_begins(uro_capture_op(response)->position))
         uro_judge_report(judge, URO_JUDGE_DUP_READ, event->packet, tail->packet,
                          "%s as the first response to the READ that was resumed at PSN %" PRIu32,
                          uro_capture_op(response)->name, tail->psn);

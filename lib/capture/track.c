@@ -218,7 +218,7 @@ static bool is_restart(const struct uro_track *track, const struct uro_track_flo
     const int32_t unknown = state->span_unknown ? (int32_t)(bytes / ANY_MTU) : 0;
     const bool acked = state->acked && uro_track_diff(packet->psn, state->acked_psn) <= 0;
 
-    if (!uro_place_begins(uro_capture_op(packet)->place))
+    if (!uro_position_begins(uro_capture_op(packet)->position))
         return false;
     if (request == URO_CAPTURE_NONE)
         return uro_track_diff(packet->psn, state->start) < 0 || distance < -FAR ||
@@ -293,7 +293,7 @@ static uint32_t take_fresh(struct uro_track *track, uint32_t flow, uint32_t posi
         track->marks[position] |= URO_TRACK_GAP;
     }
     state->begun = true;
-    state->ended += uro_place_ends(op->place);
+    state->ended += uro_position_ends(op->position);
     state->span_unknown = span == 0;
     state->next = (packet->psn + (span == 0 ? 1 : span)) & URO_PSN_MASK;
     const uint32_t request = add_request(track, flow, position, span);
