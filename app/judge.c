@@ -85,15 +85,6 @@ static uint32_t count_lonely(const struct uro_capture *capture)
     return count;
 }
 
-static uint32_t count_cut(const struct uro_capture *capture)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < capture->count; i++)
-        count += capture->packets[i].kind == URO_CAPTURE_CUT;
-    return count;
-}
-
 static uint32_t count_findings(const struct uro_judge *judge)
 {
     uint32_t count = 0;
@@ -107,7 +98,7 @@ static uint32_t count_findings(const struct uro_judge *judge)
 static void print_summary(const struct uro_judge *judge)
 {
     const struct uro_capture *capture = judge->capture;
-    const uint32_t lonely = count_lonely(capture), cut = count_cut(capture);
+    const uint32_t lonely = count_lonely(capture);
 
     (void)printf("%" PRIu32 " frames, %" PRIu32 " of RoCEv2, %" PRIu32 " findings\n",
                  capture->count, capture->roce_count, count_findings(judge));
@@ -117,16 +108,21 @@ static void print_summary(const struct uro_judge *judge)
         (void)printf("note: %" PRIu32 " of %" PRIu32
                      " flows have no known other direction; their responses were not judged\n",
                      lonely, capture->flow_count);
-    if (cut > 0)
+    if (capture->cut_count > 0)
         (void)printf("note: %" PRIu32 " frames are cut before the end of their headers, and were "
                      "not judged; capture with -s 128 or more\n",
-                     cut);
-    if (judge->track->incomplete)
+                     capture->cut_count);
+    if (capture->joined_count > 0)
+        (void)printf("note: %" PRIu32 " frames are several packets each, which the kernel splits "
+                     "behind the capture or joined before it (GSO, GRO), and were not judged; "
+                     "capture with pcap= in the device line, or with gso=no,gro=no\n",
+                     capture->joined_count);
+    if (judge->track->incomplete && capture->joined_count == 0)
         (void)printf(
             "note: frame %" PRIu32
             " acknowledges packets that the capture does not have, so it is not complete\n",
             judge->track->incomplete_at + 1);
-    if (judge->unsent > judge->unsent_seen)
+    if (judge->unsent > judge->unsent_seen && capture->joined_count == 0)
         (void)printf("note: %" PRIu32 " responses, the first in frame %" PRIu32
                      ", are to PSNs beyond the requests of the capture: either it is not complete, "
                      "or they break REQ.ACK.GHOST\n",
@@ -177,7 +173,7 @@ static void print_json(const struct uro_judge *judge)
                  ", \"flows_without_peer\": %" PRIu32 ", \"cut_frames\": %" PRIu32
                  ", \"complete\": %s, \"damaged\": %s,\n \"findings\": [",
                  capture->count, capture->roce_count, capture->flow_count, count_lonely(capture),
-                 count_cut(capture), judge->complete ? "true" : "false",
+                 capture->cut_count, judge->complete ? "true" : "false",
                  capture->damaged ? "true" : "false");
     for (uint32_t i = 0; i < judge->count; i++) {
         (void)printf("%s\n  ", i > 0 ? "," : "");

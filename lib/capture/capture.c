@@ -8,6 +8,9 @@
 
 #define QPN_GSI 1u
 
+/* Bytes that are summed at most to recognise joined packets: some seconds of work. */
+#define JOINED_BUDGET (UINT64_C(4) << 30)
+
 static uint32_t address_hash(const struct uro_capture_address *address)
 {
     return uro_index_hash(uro_gid_hash(&address->gid) + address->vlan);
@@ -137,7 +140,7 @@ static bool keep_cm(struct uro_capture *capture, const uint8_t *payload)
 static bool add_frame(struct uro_capture *capture, const struct uro_pcap_read_frame *frame,
                       struct uro_capture_packet *packet)
 {
-    struct uro_capture_link link;
+    struct uro_capture_link link = { .joined = &capture->joined };
     void *moved =
         uro_index_grow(capture->packets, capture->count, &capture->packet_room, sizeof *packet);
 
@@ -156,6 +159,8 @@ static bool add_frame(struct uro_capture *capture, const struct uro_pcap_read_fr
         !keep_cm(capture, link.payload))
         return false;
     capture->roce_count += packet->kind != URO_CAPTURE_OTHER;
+    capture->cut_count += packet->kind == URO_CAPTURE_CUT;
+    capture->joined_count += packet->kind == URO_CAPTURE_JOINED;
     capture->packets[capture->count++] = *packet;
     return true;
 }
@@ -202,6 +207,8 @@ struct uro_capture *uro_capture_load(const char *path, uro_capture_each *each, v
         return NULL;
 
     struct uro_capture *capture = calloc(1, sizeof *capture);
+    if (capture != NULL)
+        capture->joined.budget = JOINED_BUDGET;
     bool good = capture != NULL && read_frames(capture, reader, path, each, context, error);
     uro_pcap_read_close(reader);
     if (capture == NULL || (good && !uro_capture_pair(capture))) {

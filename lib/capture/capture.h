@@ -20,6 +20,9 @@ enum uro_capture_kind {
     URO_CAPTURE_ROCE,  /* a receiver accepts the packet */
     URO_CAPTURE_BAD,   /* a receiver drops the packet: see its flaws */
     URO_CAPTURE_CUT,   /* RoCEv2, but the capture has not all headers */
+    /* Several packets in one frame. The kernel of a sender splits it behind the capture (GSO), or the
+     * kernel of a receiver joined it before (GRO). */
+    URO_CAPTURE_JOINED,
 };
 
 /* Flaws of a single packet. A packet with one of the first seven is URO_CAPTURE_BAD. */
@@ -96,6 +99,13 @@ struct uro_capture_flow {
     uint32_t cm_packet;   /* position of the first of them; valid if there is one */
 };
 
+/* How to recognise joined packets: by the length of the first, which has a correct ICRC. */
+struct uro_capture_joined {
+    uint64_t budget;     /* bytes that may still be summed */
+    uint32_t lengths[8]; /* that were found last, the next to be replaced is number % 8 */
+    uint32_t number;
+};
+
 /* A message of the connection manager. */
 struct uro_capture_cm {
     uint32_t packet;
@@ -112,9 +122,12 @@ struct uro_capture {
     uint32_t address_count;
     uint32_t cm_count;
     uint32_t roce_count; /* packets whose kind is not URO_CAPTURE_OTHER */
-    bool damaged;        /* the file ends with a part that cannot be read: see problem */
+    uint32_t cut_count;
+    uint32_t joined_count;
+    bool damaged; /* the file ends with a part that cannot be read: see problem */
     char problem[URO_PCAP_ERROR_MAX];
 
+    struct uro_capture_joined joined;
     uint32_t packet_room; /* capacities of the arrays */
     uint32_t flow_room;
     uint32_t address_room;
@@ -148,6 +161,7 @@ static inline const struct uro_opcode *uro_capture_op(const struct uro_capture_p
 /* Decodes one frame into @packet, without its positions. @link has its addresses, when the result
  * is true. Returns false when the frame has no IP addresses. capture_decode.c */
 struct uro_capture_link {
+    struct uro_capture_joined *joined; /* in and out */
     struct uro_gid source;
     struct uro_gid dest;
     uint16_t vlan;

@@ -10,6 +10,10 @@
 #define FRAME_MAX 65600u /* an IP packet, its link header, and some bytes more */
 #define QPN_GSI   1u
 
+#define LEAD       64u /* octets before the network header; uro_icrc() reads some */
+#define PACKET_MAX 4400u
+#define SHORTEST   (URO_BTH_LEN + URO_ICRC_LEN)
+
 #define BTH_FLAGS    4u /* octets of the BTH with reserved bits */
 #define BTH_ACK      8u
 #define CONGESTION   0xc0u /* FECN and BECN in octet 4 */
@@ -64,6 +68,51 @@ static uint32_t icrc_flaws(const struct uro_frame *frame)
         uro_get_le32(end) == uro_icrc(frame->network, frame->ip.v6, length - frame->bth.pad_count))
         return URO_FLAW_ICRC | URO_FLAW_ICRC_PAD;
     return URO_FLAW_ICRC;
+}
+
+/* Returns whether the packet at @network has a correct ICRC if it ends after @length octets of
+ * UDP payload. Changes the lengths in its headers. */
+static bool ends_after(uint8_t *network, bool v6, uint32_t length,
+                       struct uro_capture_joined *joined)
+{
+    const uint32_t ip = v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
+    const uint32_t udp = URO_UDP_LEN + length;
+    const size_t summed = ip + udp - URO_ICRC_LEN;
+
+    if (joined->budget < udp)
+        return false;
+    joined->budget -= udp;
+    uro_put_be16(network + (v6 ? 4 : 2), (uint16_t)(v6 ? udp : ip + udp));
+    uro_put_be16(network + ip + 4, (uint16_t)udp);
+    return uro_get_le32(network + summed) == uro_icrc(network, v6, summed);
+}
+
+/* Returns whether the frame begins with a shorter packet that has a correct ICRC: the frame is
+ * several packets, which the kernel has not split yet, or has joined already. */
+static bool is_joined(const struct uro_frame *frame, struct uro_capture_joined *joined)
+{
+    static _Thread_local uint8_t room[LEAD + PACKET_MAX];
+    const bool v6 = frame->ip.v6;
+    const uint32_t headers = (v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN;
+    const uint32_t most = PACKET_MAX - headers, body = frame->body_length;
+    const uint32_t end = body < most ? body : most;
+
+    if (body < 2 * SHORTEST)
+        return false;
+    memcpy(room + LEAD, frame->network, headers + end);
+    for (uint32_t i = 0; i < URO_ARRAY_LEN(joined->lengths); i++) {
+        const uint32_t length = joined->lengths[i];
+        if (length >= SHORTEST && length <= end && length + SHORTEST <= body &&
+            ends_after(room + LEAD, v6, length, joined))
+            return true;
+    }
+    for (uint32_t length = SHORTEST; length <= end && length + SHORTEST <= body; length += 4) {
+        if (!ends_after(room + LEAD, v6, length, joined))
+            continue;
+        joined->lengths[joined->number++ % URO_ARRAY_LEN(joined->lengths)] = length;
+        return true;
+    }
+    return false;
 }
 
 static uint32_t flaws_of(enum uro_frame_result result, const struct uro_frame *frame)
@@ -155,7 +204,7 @@ static void fill_ext(struct uro_capture_packet *packet, const struct uro_frame *
 }
 
 static void decode_roce(struct uro_frame *frame, const uint8_t *octets, uint32_t stored, bool cut,
-                        struct uro_capture_packet *packet)
+                        struct uro_capture_packet *packet, struct uro_capture_joined *joined)
 {
     frame->summed = cut;
     const enum uro_frame_result result = uro_frame_roce(frame);
@@ -170,6 +219,11 @@ static void decode_roce(struct uro_frame *frame, const uint8_t *octets, uint32_t
         return;
     }
     fill_bth(packet, frame);
+    if ((result == URO_FRAME_ICRC || result == URO_FRAME_LENGTH) && is_joined(frame, joined)) {
+        packet->kind = URO_CAPTURE_JOINED;
+        packet->flaws = 0;
+        return;
+    }
     if (result != URO_FRAME_OK) {
         packet->flaws = flaws_of(result, frame);
         return;
@@ -188,7 +242,7 @@ bool uro_capture_decode(const struct uro_pcap_read_frame *frame, struct uro_capt
     uint32_t length;
     const uint8_t *octets = whole_frame(frame, scratch, &length);
 
-    *link = (struct uro_capture_link){ .payload = NULL };
+    *link = (struct uro_capture_link){ .joined = link->joined };
     *packet = (struct uro_capture_packet){ .time = frame->time,
                                            .length = frame->length,
                                            .source = URO_CAPTURE_NONE,
@@ -212,7 +266,7 @@ bool uro_capture_decode(const struct uro_pcap_read_frame *frame, struct uro_capt
         packet->flaws = URO_FLAW_UDP_CHECKSUM;
         return true;
     }
-    decode_roce(&decoded, octets, frame->pkt.length, cut, packet);
+    decode_roce(&decoded, octets, frame->pkt.length, cut, packet, link->joined);
     if (!cut && packet->kind == URO_CAPTURE_ROCE && decoded.op->service == URO_UD)
         link->payload = decoded.payload;
     return true;

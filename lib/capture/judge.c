@@ -94,7 +94,7 @@ static bool judge_all(struct uro_judge *judge)
 
         if (result < 0)
             return false;
-        if (packet->kind == URO_CAPTURE_OTHER || packet->kind == URO_CAPTURE_CUT ||
+        if ((packet->kind != URO_CAPTURE_ROCE && packet->kind != URO_CAPTURE_BAD) ||
             judge->track->marks[i] & URO_TRACK_COPY)
             continue;
         uro_judge_frame(judge, i);
@@ -111,7 +111,8 @@ static bool judge_all(struct uro_judge *judge)
         else
             uro_judge_response(judge, &event);
     }
-    judge->complete = !judge->track->incomplete && judge->unsent <= judge->unsent_seen;
+    judge->complete = judge->capture->joined_count == 0 && !judge->track->incomplete &&
+                      judge->unsent <= judge->unsent_seen;
     drop_uncertain(judge);
     if (judge->count > 0)
         qsort(judge->findings, judge->count, sizeof *judge->findings, compare);

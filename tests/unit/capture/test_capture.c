@@ -235,6 +235,39 @@ static void decode__cut_frame__has_its_headers_or_is_cut(void **state)
     uro_capture_free(capture);
 }
 
+/* Puts two packets into one frame, as a kernel does. The ICRC of the first may be wrong. */
+static void put_joined(bool damaged)
+{
+    const struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 600);
+    uint8_t octets[2 * MADE_FRAME_MAX];
+    const uint32_t length = make_frame(&frame, octets), payload = length - BTH;
+
+    memcpy(octets + length, octets + BTH, payload);
+    octets[length - 1] ^= damaged;
+    uro_put_be16(octets + 16, (uint16_t)(length + payload - 14));
+    uro_put_be16(octets + BTH - 4, (uint16_t)(8 + 2 * payload));
+    uro_put_be16(octets + 24, 0);
+    uro_put_be16(octets + 24, uro_ip_sum_finish(uro_ip_sum(0, octets + 14, 20)));
+    kit_put_octets(octets, length + payload, length + payload);
+}
+
+static void decode__packets_that_a_kernel_joined__are_not_a_wrong_icrc(void **state)
+{
+    (void)state;
+    kit_begin();
+    put_joined(false);
+    put_joined(true);
+    put_joined(false);
+    struct uro_capture *capture = kit_end();
+    assert_int_equal(capture->packets[0].kind, URO_CAPTURE_JOINED);
+    assert_int_equal(capture->packets[0].flaws, 0);
+    assert_int_equal(capture->packets[1].kind, URO_CAPTURE_BAD);
+    assert_int_equal(capture->packets[1].flaws, URO_FLAW_ICRC);
+    assert_int_equal(capture->packets[2].kind, URO_CAPTURE_JOINED);
+    assert_int_equal(capture->joined_count, 2);
+    uro_capture_free(capture);
+}
+
 static void decode__vlan__is_another_address(void **state)
 {
     struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 8);
@@ -261,6 +294,7 @@ int main(void)
         cmocka_unit_test(capture__device_that_talks_to_itself__is_paired_by_qpn),
         cmocka_unit_test(decode__each_flaw__is_named),
         cmocka_unit_test(decode__cut_frame__has_its_headers_or_is_cut),
+        cmocka_unit_test(decode__packets_that_a_kernel_joined__are_not_a_wrong_icrc),
         cmocka_unit_test(decode__vlan__is_another_address),
     };
     return cmocka_run_group_tests_name("capture", tests, NULL, NULL);
