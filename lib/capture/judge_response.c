@@ -96,7 +96,8 @@ static void judge_msn(struct uro_judge *judge, const struct uro_track_event *eve
 {
     struct uro_judge_flow *flow = &judge->flows[event->flow];
     const struct uro_capture_packet *packet = packet_at(judge, event->packet);
-    const int32_t sent = (int32_t)(event->before.ended + event->before.holes);
+    const int32_t sent =
+        (int32_t)(event->before.ended + event->before.holes + event->before.parts);
     const int32_t finished = (int32_t)fewest_finished(judge, event);
 
     if (!flow->msn) {

@@ -327,6 +327,8 @@ static uint32_t take_old(struct uro_track *track, uint32_t flow, uint32_t positi
     const uint32_t request = add_request(track, flow, position, span);
     if (request != URO_CAPTURE_NONE)
         track->requests[request].ended = 0;
+    if (uro_capture_op(&track->capture->packets[position])->operation == URO_READ)
+        state->parts++;
     return request;
 }
 

@@ -67,6 +67,7 @@ struct uro_track_flow {
     uint32_t ended;        /* messages that ended */
     uint32_t holes;        /* PSNs that were missing, ever */
     uint32_t filled;       /* and were seen later */
+    uint32_t parts;        /* READs inside the PSNs of an earlier one: each may count as a message */
     uint32_t hole_end;     /* PSN behind the newest hole; valid if holes is not 0 */
     bool acked;            /* acked_psn is valid */
     uint32_t acked_psn;    /* newest PSN acknowledged */

@@ -117,6 +117,25 @@ static void judge__msn__counts_each_message_once(void **state)
     EXPECT(URO_JUDGE_MSN);
 }
 
+/* A READ whose request was lost may be repeated in parts, which the responder counts. */
+static void judge__msn_of_a_read_in_parts__is_innocent(void **state)
+{
+    (void)state;
+    kit_begin();
+    kit_exchange(99, 1);
+    kit_rdma(KIT_A, OP_READ, 100, 0x1000, 2 * KIT_PMTU, 0);
+    kit_wait(URO_MS(20));
+    kit_rdma(KIT_A, OP_READ, 100, 0x1000, KIT_PMTU, 0);
+    kit_respond(KIT_B, OP_RESP_ONLY, 100, 2, SYNDROME_ACK, KIT_PMTU);
+    kit_rdma(KIT_A, OP_READ, 101, 0x1000 + KIT_PMTU, KIT_PMTU, 0);
+    kit_respond(KIT_B, OP_RESP_ONLY, 101, 3, SYNDROME_ACK, KIT_PMTU);
+    kit_send(KIT_A, OP_SEND_FIRST, 102, KIT_PMTU);
+    kit_send(KIT_A, OP_SEND_LAST, 103, 1);
+    kit_respond(KIT_B, OP_ACK, 103, 4, SYNDROME_ACK, 0);
+    kit_exchange(104, 5);
+    EXPECT_NOTHING;
+}
+
 /* The first MSN of a capture may be any number. The ACK of a repeated request has the newest. */
 static void judge__msn_of_a_late_start_and_of_a_repetition__are_innocent(void **state)
 {
@@ -459,6 +478,7 @@ int main(void)
         cmocka_unit_test(judge__ack_beyond_a_late_start__is_innocent),
         cmocka_unit_test(judge__msn__counts_each_message_once),
         cmocka_unit_test(judge__msn_of_a_late_start_and_of_a_repetition__are_innocent),
+        cmocka_unit_test(judge__msn_of_a_read_in_parts__is_innocent),
         cmocka_unit_test(judge__msn_with_a_packet_missing__is_not_judged),
         cmocka_unit_test(judge__nak_for_an_acknowledged_psn__is_wrong_unless_it_was_overtaken),
         cmocka_unit_test(judge__one_gap__has_one_nak),
