@@ -61,5 +61,8 @@ void uro_judge_frame(struct uro_judge *judge, uint32_t position);
 void uro_judge_request(struct uro_judge *judge, const struct uro_track_event *event);
 void uro_judge_response(struct uro_judge *judge, const struct uro_track_event *event);
 
+/* Returns whether the capture has the first request of the connection. */
+bool uro_judge_beginning_known(const struct uro_judge *judge, const struct uro_track_event *event);
+
 /* Returns the name of a packet: that of its opcode, or which NAK it is. */
 const char *uro_judge_name(const struct uro_capture_packet *packet);

@@ -272,11 +272,27 @@ static void report_msn(struct uro_judge *judge, const struct uro_judge_flow *flo
                      flow->msn_wrong_bound);
 }
 
+/* Returns whether a response for PSNs that were not sent was sent too early. The capture may lack
+ * the request, and this may be its repetition. But then the MSN of the response counts it. */
+static bool ghost_is_certain(const struct uro_judge *judge, const struct uro_judge_flow *flow,
+                             const struct uro_track_event *event)
+{
+    const struct uro_capture_packet *packet = packet_at(judge, event->packet);
+    const struct uro_capture_packet *response = packet_at(judge, flow->ghost_packet);
+
+    if (packet->psn != flow->ghost_next || !flow->msn ||
+        !(uro_capture_op(response)->ext & URO_EXT_AETH) ||
+        !uro_place_ends(uro_capture_op(packet)->place))
+        return false;
+    return uro_track_diff(response->msn, flow->msn_first) <=
+           flow->msn_low + (int32_t)event->before.ended;
+}
+
 /* Reports what waited for the next request. If PSNs are missing before it, they may explain it. */
 static void report_waiting(struct uro_judge *judge, struct uro_judge_flow *flow,
                            const struct uro_track_event *event)
 {
-    if (flow->ghost && packet_at(judge, event->packet)->psn == flow->ghost_next)
+    if (flow->ghost && ghost_is_certain(judge, flow, event))
         report_ghost(judge, flow, event->packet);
     if (flow->msn_wrong && event->distance == 0)
         report_msn(judge, flow);
@@ -298,7 +314,7 @@ void uro_judge_request(struct uro_judge *judge, const struct uro_track_event *ev
     if (uro_capture_op(packet)->operation == URO_FLUSH && !(packet->flaws & URO_FLAW_ICRC_FLUSH))
         flow->flush_standard = true;
     if (packet->flaws & URO_FLAW_ICRC_FLUSH && !flow->flush_standard && event->known &&
-        event->distance == 0)
+        event->distance == 0 && (!packet->migrated || uro_judge_beginning_known(judge, event)))
         uro_judge_report(judge, URO_JUDGE_ICRC_FLUSH, event->packet, URO_CAPTURE_NONE,
                          "the ICRC covers the headers twice, as that of Linux rxe does");
     if (event->fresh) {

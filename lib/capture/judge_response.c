@@ -33,8 +33,7 @@ static bool pairing_certain(const struct uro_judge *judge, uint32_t flow)
            judge->capture->flows[flow].pairing == URO_PAIRED_BY_PSN;
 }
 
-/* Returns whether the capture has the first request of the connection. */
-static bool beginning_known(const struct uro_judge *judge, const struct uro_track_event *event)
+bool uro_judge_beginning_known(const struct uro_judge *judge, const struct uro_track_event *event)
 {
     const struct uro_judge_flow *flow = &judge->flows[event->flow];
     const struct uro_capture_flow *capture = &judge->capture->flows[event->flow];
@@ -51,7 +50,7 @@ static bool beginning_known(const struct uro_judge *judge, const struct uro_trac
  * requests and responses were in step several times. */
 static bool all_requests_known(const struct uro_judge *judge, const struct uro_track_event *event)
 {
-    return beginning_known(judge, event) ||
+    return uro_judge_beginning_known(judge, event) ||
            (pairing_certain(judge, event->flow) && event->before.in_step >= IN_STEP_MOST);
 }
 
@@ -96,8 +95,7 @@ static void judge_msn(struct uro_judge *judge, const struct uro_track_event *eve
 {
     struct uro_judge_flow *flow = &judge->flows[event->flow];
     const struct uro_capture_packet *packet = packet_at(judge, event->packet);
-    const int32_t sent =
-        (int32_t)(event->before.ended + event->before.holes + event->before.parts);
+    const int32_t sent = (int32_t)(event->before.ended + event->before.holes + event->before.parts);
     const int32_t finished = (int32_t)fewest_finished(judge, event);
 
     if (!flow->msn) {
@@ -107,7 +105,7 @@ static void judge_msn(struct uro_judge *judge, const struct uro_track_event *eve
         flow->msn_high = -finished;
     }
     const int32_t msn = uro_track_diff(packet->msn, flow->msn_first);
-    const bool known = beginning_known(judge, event);
+    const bool known = uro_judge_beginning_known(judge, event);
     if (msn - finished < flow->msn_low || (known && msn - sent > flow->msn_high)) {
         const bool few = msn - finished < flow->msn_low;
         if (flow->msn_wrong)
@@ -257,9 +255,10 @@ static bool fits_single(const struct uro_judge *judge, const struct uro_track_ev
     return response->payload == bytes || response->payload == first->message_length;
 }
 
-/* Judges the place and the length of a READ response by all READs that it can belong to. */
+/* Judges the place and the length of a READ response by all READs that it can belong to. A response
+ * out of turn may belong to an earlier connection of the queue pairs. */
 static void judge_read_form(struct uro_judge *judge, const struct uro_track_event *event,
-                            bool first)
+                            bool in_turn)
 {
     const struct uro_capture_packet *response = packet_at(judge, event->packet);
     const struct uro_track_request *request = &judge->track->requests[event->request];
@@ -280,7 +279,7 @@ static void judge_read_form(struct uro_judge *judge, const struct uro_track_even
         if (into == 0 && read->tail && tail == NULL)
             tail = read;
     }
-    if (!fits && first && (reads == NULL || reads->count <= URO_TRACK_READS))
+    if (!fits && in_turn && (reads == NULL || reads->count <= URO_TRACK_READS))
         uro_judge_report(judge, URO_JUDGE_READ_FORM, event->packet, request->last,
                          "%s of PSN %" PRIu32 " with %" PRIu32 " bytes to the READ of PSN %" PRIu32,
                          uro_capture_op(response)->name, response->psn, response->payload,
@@ -315,16 +314,18 @@ static void judge_kind(struct uro_judge *judge, const struct uro_track_event *ev
     const struct uro_opcode *asked = uro_capture_op(packet_at(judge, request->first));
     const enum uro_operation operation = uro_capture_op(response)->operation;
 
-    const bool first =
-        !event->before.acked || uro_track_diff(response->psn, event->before.acked_psn) > 0;
+    const bool in_turn = event->before.acked
+                             ? uro_track_diff(response->psn, event->before.acked_psn) == 1
+                             : request->psn == event->before.start;
 
     if (!answers(asked->operation, response)) {
-        if (pairing_certain(judge, event->flow) && first)
+        if (pairing_certain(judge, event->flow) && in_turn &&
+            uro_place_begins(uro_capture_op(response)->place))
             uro_judge_report(judge, URO_JUDGE_RESPONSE, event->packet, request->last,
                              "%s of PSN %" PRIu32 ", which is %s", uro_capture_op(response)->name,
                              response->psn, asked->name);
     } else if (operation == URO_READ) {
-        judge_read_form(judge, event, first);
+        judge_read_form(judge, event, in_turn);
     } else if (operation == URO_ACK && response->aeth_kind == URO_AETH_ACK) {
         judge_bare_ack(judge, event);
     }

@@ -57,20 +57,20 @@ struct uro_track_reads {
 /* The requests of a flow, and the responses to them. */
 struct uro_track_flow {
     uint32_t generation;
-    bool begun;            /* a request was seen: the next fields are valid */
-    bool span_unknown;     /* the last request is a READ whose number of responses is unknown */
-    uint32_t start;        /* PSN of the first request seen */
-    uint32_t next;         /* PSN behind the newest request */
-    uint32_t newest;       /* position of the newest request */
-    uint32_t last;         /* PSN behind the last transmission */
-    uint32_t repeated;     /* position of the last packet with a repeated request; 0: none */
-    uint32_t ended;        /* messages that ended */
-    uint32_t holes;        /* PSNs that were missing, ever */
-    uint32_t filled;       /* and were seen later */
-    uint32_t parts;        /* READs inside the PSNs of an earlier one: each may count as a message */
-    uint32_t hole_end;     /* PSN behind the newest hole; valid if holes is not 0 */
-    bool acked;            /* acked_psn is valid */
-    uint32_t acked_psn;    /* newest PSN acknowledged */
+    bool begun;         /* a request was seen: the next fields are valid */
+    bool span_unknown;  /* the last request is a READ whose number of responses is unknown */
+    uint32_t start;     /* PSN of the first request seen */
+    uint32_t next;      /* PSN behind the newest request */
+    uint32_t newest;    /* position of the newest request */
+    uint32_t last;      /* PSN behind the last transmission */
+    uint32_t repeated;  /* position of the last packet with a repeated request; 0: none */
+    uint32_t ended;     /* messages that ended */
+    uint32_t holes;     /* PSNs that were missing, ever */
+    uint32_t filled;    /* and were seen later */
+    uint32_t parts;     /* READs inside the PSNs of an earlier one: each may count as a message */
+    uint32_t hole_end;  /* PSN behind the newest hole; valid if holes is not 0 */
+    bool acked;         /* acked_psn is valid */
+    uint32_t acked_psn; /* newest PSN acknowledged */
     uint32_t acked_packet; /* position of that response */
     uint32_t in_step;      /* times that a new request followed when all were acknowledged */
     uint64_t rtt_max;      /* ns between a request and its response */
