@@ -69,7 +69,7 @@ static void judge_sequence(struct uro_judge *judge, uint32_t position, uint32_t 
         return;
     }
     if (op->position == URO_MIDDLE ? packet->payload != before->payload && is_pmtu(packet->payload)
-                                : packet->payload > before->payload)
+                                   : packet->payload > before->payload)
         uro_judge_report(judge, URO_JUDGE_SEGMENT, position, earlier,
                          "%s of PSN %" PRIu32 " with %" PRIu32
                          " bytes after a packet with %" PRIu32,
@@ -98,7 +98,7 @@ static void judge_length(struct uro_judge *judge, struct uro_judge_flow *flow, u
     if (!flow->message)
         return;
     if (uro_position_ends(op->position) ? flow->message_bytes != flow->message_length
-                                  : flow->message_bytes >= flow->message_length)
+                                        : flow->message_bytes >= flow->message_length)
         uro_judge_report(judge, URO_JUDGE_WRITE_LENGTH, position, URO_CAPTURE_NONE,
                          "%" PRIu64 " bytes up to %s of PSN %" PRIu32 ", and %" PRIu32
                          " in the RETH",
@@ -282,7 +282,7 @@ static bool ghost_is_certain(const struct uro_judge *judge, const struct uro_jud
 
     if (packet->psn != flow->ghost_next || !flow->msn ||
         !(uro_capture_op(response)->ext & URO_EXT_AETH) ||
-        !uro_place_ends(uro_capture_op(packet)->place))
+        !uro_position_ends(uro_capture_op(packet)->position))
         return false;
     return uro_track_diff(response->msn, flow->msn_first) <=
            flow->msn_low + (int32_t)event->before.ended;

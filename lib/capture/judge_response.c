@@ -320,7 +320,7 @@ static void judge_kind(struct uro_judge *judge, const struct uro_track_event *ev
 
     if (!answers(asked->operation, response)) {
         if (pairing_certain(judge, event->flow) && in_turn &&
-            uro_place_begins(uro_capture_op(response)->place))
+            uro_position_begins(uro_capture_op(response)->position))
             uro_judge_report(judge, URO_JUDGE_RESPONSE, event->packet, request->last,
                              "%s of PSN %" PRIu32 ", which is %s", uro_capture_op(response)->name,
                              response->psn, asked->name);
