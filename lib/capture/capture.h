@@ -20,9 +20,7 @@ enum uro_capture_kind {
     URO_CAPTURE_ROCE,  /* a receiver accepts the packet */
     URO_CAPTURE_BAD,   /* a receiver drops the packet: see its flaws */
     URO_CAPTURE_CUT,   /* RoCEv2, but the capture has not all headers */
-    /* Several packets in one frame. The kernel of a sender splits it behind the capture (GSO), or the
-     * kernel of a receiver joined it before (GRO). */
-    URO_CAPTURE_JOINED,
+    URO_CAPTURE_JOINED, /* several packets in one frame: not yet split (GSO), or joined (GRO) */
 };
 
 /* Flaws of a single packet. A packet with one of the first seven is URO_CAPTURE_BAD. */
