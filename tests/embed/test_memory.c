@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
+#include <uroce/connection.h>
 #include <uroce/objects.h>
 #include <uroce/uroce.h>
 
@@ -128,11 +129,65 @@ static void engine__memory_runs_out__nothing_is_left(void **state)
     assert_int_equal(uroce_engine_destroy(engine), 0);
 }
 
+/* The further objects, and the calls that need memory later. */
+static void objects__memory_runs_out__nothing_is_left(void **state)
+{
+    struct uroce_engine_config config = {
+        .size = sizeof config, .mac = { 2 }, .mtu = 1500, .address_count = 1, .connections = 4
+    };
+    struct uroce_srq_config srq_wanted = { .size = sizeof srq_wanted, .capacity = 4 };
+    struct uroce_qp_config qp_wanted = { .size = sizeof qp_wanted, .type = UROCE_UD };
+    const struct uroce_conn_param param = { .type = UROCE_RC };
+    struct uroce_conn_target target = { .address = { .sgid_index = 1 }, .path_mtu = 1024 };
+    uint8_t group[UROCE_GID_SIZE];
+    struct uroce_engine *engine;
+    struct uroce_pd *pd;
+    struct uroce_cq *cq;
+    struct uroce_qp *qp;
+    struct uroce_mw *mw = NULL;
+    struct uroce_xrcd *xrcd = NULL;
+    struct uroce_srq *srq = NULL;
+    struct uroce_listener *listener = NULL;
+    struct uroce_conn *conn = NULL;
+    struct uroce_conn_event event;
+
+    (void)state;
+    config.addresses[0].prefix = 24;
+    assert_int_equal(uroce_gid_parse("10.0.0.1", config.addresses[0].gid), 0);
+    assert_int_equal(uroce_gid_parse("10.0.0.2", target.address.gid), 0);
+    assert_int_equal(uroce_gid_parse("239.1.2.3", group), 0);
+    assert_int_equal(uroce_engine_create(&config, 0, &engine), 0);
+    assert_int_equal(uroce_pd_create(engine, &pd), 0);
+    assert_int_equal(uroce_cq_create(engine, 4, NULL, &cq), 0);
+    qp_wanted.send_cq = qp_wanted.recv_cq = cq;
+    assert_int_equal(uroce_qp_create(pd, &qp_wanted, &qp), 0);
+    UNTIL_IT_WORKS(uroce_cq_resize(cq, 100), true);
+    UNTIL_IT_WORKS(uroce_mw_create(pd, UROCE_MW_TYPE_1, &mw), mw == NULL);
+    UNTIL_IT_WORKS(uroce_xrcd_create(engine, &xrcd), xrcd == NULL);
+    UNTIL_IT_WORKS(uroce_srq_create(pd, &srq_wanted, &srq), srq == NULL);
+    UNTIL_IT_WORKS(uroce_srq_resize(srq, 100), true);
+    UNTIL_IT_WORKS(uroce_qp_attach(qp, group, 0), uroce_qp_detach(qp, group, 0) == -EINVAL);
+    UNTIL_IT_WORKS(uroce_listener_create(engine, 1, -1, 1, NULL, &listener), listener == NULL);
+    UNTIL_IT_WORKS(uroce_conn_connect(engine, &target, &param, NULL, 0, &conn), conn == NULL);
+    UNTIL_IT_WORKS(uroce_conn_event(engine, &event), true);
+
+    assert_int_equal(uroce_conn_close(conn, 0), 0);
+    assert_int_equal(uroce_listener_destroy(listener), 0);
+    assert_int_equal(uroce_srq_destroy(srq), 0);
+    assert_int_equal(uroce_xrcd_destroy(xrcd), 0);
+    assert_int_equal(uroce_mw_destroy(mw), 0);
+    assert_int_equal(uroce_qp_destroy(qp), 0);
+    assert_int_equal(uroce_cq_destroy(cq), 0);
+    assert_int_equal(uroce_pd_destroy(pd), 0);
+    assert_int_equal(uroce_engine_destroy(engine), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices__memory_runs_out__the_list_is_as_before),
         cmocka_unit_test(engine__memory_runs_out__nothing_is_left),
+        cmocka_unit_test(objects__memory_runs_out__nothing_is_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
