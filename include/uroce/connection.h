@@ -134,7 +134,7 @@ enum uroce_conn_event_kind {
 
 struct uroce_conn_event {
     enum uroce_conn_event_kind kind;
-    int status;              /* REJECTED: reason; other kinds: 0 */
+    int status;              /* REJECTED: reason; UNREACHABLE: -ETIMEDOUT; other kinds: 0 */
     struct uroce_conn *conn; /* REQUEST: a new connection, which the program closes */
     void *user;              /* @user of the connection; REQUEST: of the listener */
 };

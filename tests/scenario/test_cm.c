@@ -3,153 +3,176 @@
 #include <errno.h>
 #include <string.h>
 
+#include <uroce/connection.h>
+
 #include "base/mark.h"
-#include "cm/conn.h"
 #include "cm/ip_cm.h"
-#include "inside.h"
 #include "twins.h"
 
 #define SERVICE UINT64_C(0x1061234)
-
-static struct uro_gid gid_of(const char *text)
-{
-    struct uro_gid gid;
-
-    assert_true(uro_gid_parse(text, &gid));
-    return gid;
-}
+#define BACKLOG 4u
 
 struct talk {
     struct twins *twins;
-    struct uro_cm *cm;
-    struct uro_listener listener;
-    struct uro_conn *active;
-    struct uro_conn *passive;
+    struct uroce_listener *listener;
+    struct uroce_conn *active;
+    struct uroce_conn *passive;
 };
 
 static struct talk talk_open(struct twins *s)
 {
-    struct talk talk = { .twins = s,
-                         .cm = uro_engine_cm(s->engine->engine),
-                         .listener = { .service_id = SERVICE, .any_address = true, .backlog = 4 } };
-
-    talk.listener.user = s;
-    return talk;
+    return (struct talk){ .twins = s };
 }
 
-static struct uro_conn_param param(const struct end *end, const char *data)
+static void listen_with(struct talk *talk, uint32_t backlog)
 {
-    struct uro_conn_param param = { .type = URO_QPT_RC,
-                                    .qpn = uroce_qp_number(end->qp),
-                                    .responder_resources = 4,
-                                    .initiator_depth = 2,
-                                    .retry_count = 7,
-                                    .rnr_retry_count = 6 };
+    assert_int_equal(uroce_listener_create(talk->twins->engine, SERVICE, -1, backlog, talk->twins,
+                                           &talk->listener),
+                     0);
+}
+
+static struct uroce_conn_param param(const struct end *end, const char *data)
+{
+    struct uroce_conn_param param = { .type = UROCE_RC,
+                                      .qpn = uroce_qp_number(end->qp),
+                                      .responder_resources = 4,
+                                      .initiator_depth = 2,
+                                      .retry_count = 7,
+                                      .rnr_retry_count = 6 };
 
     param.data_length = (uint32_t)strlen(data);
     memcpy(param.data, data, param.data_length);
     return param;
 }
 
-static struct uro_conn_target target(void)
+static struct uroce_conn_target target_at(const char *remote)
 {
-    return (struct uro_conn_target){ .route = { .local = gid_of("10.0.0.1"),
-                                                .remote = gid_of("10.9.9.9"),
-                                                .sgid_index = 1,
-                                                .hop_limit = 64,
-                                                .flow_label = 0x12345 },
-                                     .service_id = SERVICE,
-                                     .path_mtu = 3,
-                                     .ack_timeout = 17,
-                                     .response_timeout = 20,
-                                     .retries = 15 };
+    struct uroce_conn_target target = { .address = { .sgid_index = 1, .flow_label = 0x12345 },
+                                        .service_id = SERVICE,
+                                        .path_mtu = 1024,
+                                        .ack_timeout = 17,
+                                        .response_timeout = 20,
+                                        .retries = 15 };
+
+    assert_int_equal(uroce_gid_parse(remote, target.address.gid), 0);
+    return target;
 }
 
-static void connect_to(struct talk *talk, uint64_t service_id)
+static struct uroce_conn *connect_as(struct talk *talk, const struct uroce_conn_target *target,
+                                     const struct uroce_conn_param *wanted)
 {
-    struct uro_conn_target where = target();
-    const struct uro_conn_param wanted = param(&talk->twins->a, "hello");
+    struct uroce_conn *conn;
 
-    where.service_id = service_id;
-    assert_int_equal(uro_conn_connect(talk->cm, &where, &wanted, talk->twins->now, &talk->active),
-                     0);
+    assert_int_equal(
+        uroce_conn_connect(talk->twins->engine, target, wanted, NULL, talk->twins->now, &conn), 0);
+    return conn;
+}
+
+static void connect_out(struct talk *talk)
+{
+    const struct uroce_conn_target where = target_at("10.9.9.9");
+    const struct uroce_conn_param wanted = param(&talk->twins->a, "hello");
+
+    talk->active = connect_as(talk, &where, &wanted);
     twins_settle(talk->twins);
 }
 
-static struct uro_conn *expect(struct talk *talk, enum uro_conn_event_kind kind, int status)
+static struct uroce_conn_event next_event(struct talk *talk)
 {
-    struct uro_conn_event event;
+    struct uroce_conn_event event;
 
     twins_settle(talk->twins);
-    assert_true(uro_conn_event(talk->cm, &event));
+    assert_int_equal(uroce_conn_event(talk->twins->engine, &event), 1);
+    return event;
+}
+
+static struct uroce_conn *expect(struct talk *talk, enum uroce_conn_event_kind kind, int status)
+{
+    const struct uroce_conn_event event = next_event(talk);
+
     assert_int_equal(event.kind, kind);
     assert_int_equal(event.status, status);
+    if (kind == UROCE_CONN_REQUEST)
+        assert_ptr_equal(event.user, talk->twins);
     return event.conn;
 }
 
 static void expect_no_event(struct talk *talk)
 {
-    struct uro_conn_event event;
+    struct uroce_conn_event event;
 
     twins_settle(talk->twins);
-    assert_false(uro_conn_event(talk->cm, &event));
+    assert_int_equal(uroce_conn_event(talk->twins->engine, &event), 0);
 }
 
-static void move(struct talk *talk, struct uro_conn *conn, struct end *end, enum uro_qp_state state)
+static void expect_data(const struct uroce_conn *conn, const char *data)
 {
-    struct uro_qp_attr attr = { .state = state };
+    struct uroce_conn_param peer;
+
+    assert_int_equal(uroce_conn_peer(conn, &peer), 0);
+    assert_string_equal((const char *)peer.data, data);
+}
+
+static void close_conn(struct talk *talk, struct uroce_conn *conn)
+{
+    assert_int_equal(uroce_conn_close(conn, talk->twins->now), 0);
+}
+
+static void move(struct talk *talk, struct uroce_conn *conn, struct end *end,
+                 enum uroce_qp_state state)
+{
+    struct uroce_qp_attr attr;
     unsigned mask;
 
-    assert_int_equal(uro_conn_qp_attr(conn, &attr, &mask), 0);
-    assert_int_equal(uro_engine_qp_modify(talk->twins->engine->engine, end->qp->core, &attr, mask,
-                                          talk->twins->now),
-                     0);
+    assert_int_equal(uroce_conn_attr(conn, state, &attr, &mask), 0);
+    assert_int_equal(uroce_qp_modify(end->qp, &attr, mask, talk->twins->now), 0);
 }
 
-static void move_all(struct talk *talk, struct uro_conn *conn, struct end *end)
+static void move_all(struct talk *talk, struct uroce_conn *conn, struct end *end)
 {
-    for (enum uro_qp_state state = URO_QPS_INIT; state <= URO_QPS_RTS; state++)
+    for (enum uroce_qp_state state = UROCE_INIT; state <= UROCE_RTS; state++)
         move(talk, conn, end, state);
 }
 
 /* Makes both sides ESTABLISHED and takes the events. */
 static void establish(struct talk *talk)
 {
-    const struct uro_conn_param answer = param(&talk->twins->b, "welcome");
+    const struct uroce_conn_param answer = param(&talk->twins->b, "welcome");
 
-    assert_int_equal(uro_conn_listen(talk->cm, &talk->listener), 0);
-    connect_to(talk, SERVICE);
-    talk->passive = expect(talk, URO_CONN_REQUEST, 0);
-    assert_memory_equal(talk->passive->peer.data, "hello", 6);
+    listen_with(talk, BACKLOG);
+    connect_out(talk);
+    talk->passive = expect(talk, UROCE_CONN_REQUEST, 0);
+    expect_data(talk->passive, "hello");
     move_all(talk, talk->passive, &talk->twins->b);
-    assert_int_equal(uro_conn_accept(talk->passive, &answer, talk->twins->now), 0);
-    assert_ptr_equal(expect(talk, URO_CONN_RESPONSE, 0), talk->active);
-    assert_memory_equal(talk->active->peer.data, "welcome", 8);
+    assert_int_equal(uroce_conn_accept(talk->passive, &answer, NULL, talk->twins->now), 0);
+    assert_ptr_equal(expect(talk, UROCE_CONN_RESPONSE, 0), talk->active);
+    expect_data(talk->active, "welcome");
     move_all(talk, talk->active, &talk->twins->a);
-    assert_int_equal(uro_conn_confirm(talk->active, talk->twins->now), 0);
-    assert_ptr_equal(expect(talk, URO_CONN_CONFIRMED, 0), talk->passive);
+    assert_int_equal(uroce_conn_confirm(talk->active, talk->twins->now), 0);
+    assert_ptr_equal(expect(talk, UROCE_CONN_CONFIRMED, 0), talk->passive);
 }
 
+/* Closes everything. After the last late packet, the engine has nothing to do. */
 static void finish(struct talk *talk)
 {
     if (talk->active != NULL)
-        uro_conn_close(talk->active, talk->twins->now);
+        close_conn(talk, talk->active);
     if (talk->passive != NULL)
-        uro_conn_close(talk->passive, talk->twins->now);
-    if (uro_link_used(&talk->listener.link))
-        uro_conn_unlisten(talk->cm, &talk->listener);
+        close_conn(talk, talk->passive);
+    if (talk->listener != NULL)
+        assert_int_equal(uroce_listener_destroy(talk->listener), 0);
     twins_pass_time(talk->twins, talk->twins->now + URO_MS(200000));
-    assert_int_equal(talk->cm->by_id.count, 0);
+    assert_int_equal(uroce_engine_end_connections(talk->twins->engine, talk->twins->now), 1);
 }
 
 static void connect__accept__talk__disconnect(void **state)
 {
     struct talk talk = talk_open(*state);
     struct twins *s = *state;
-    struct uro_qp_attr attr;
+    struct uroce_qp_attr attr;
 
     establish(&talk);
-    uro_qp_query(s->a.qp->core, &attr);
+    assert_int_equal(uroce_qp_query(s->a.qp, &attr), 0);
     assert_int_equal(attr.dest_qpn, uroce_qp_number(s->b.qp));
     assert_int_equal(attr.path_mtu, 1024);
     assert_int_equal(attr.timeout, 17);
@@ -162,15 +185,15 @@ static void connect__accept__talk__disconnect(void **state)
     twins_expect(s, &s->a, 2, UROCE_SUCCESS);
     twins_expect(s, &s->b, 1, UROCE_SUCCESS);
 
-    assert_int_equal(uro_conn_disconnect(talk.active, s->now), 0);
+    assert_int_equal(uroce_conn_disconnect(talk.active, s->now), 0);
     twins_settle(s);
-    struct uro_conn *first = expect(&talk, URO_CONN_DISCONNECTED, 0);
-    struct uro_conn *second = expect(&talk, URO_CONN_DISCONNECTED, 0);
+    struct uroce_conn *first = expect(&talk, UROCE_CONN_DISCONNECTED, 0);
+    struct uroce_conn *second = expect(&talk, UROCE_CONN_DISCONNECTED, 0);
     assert_true(first == talk.passive && second == talk.active);
-    assert_int_equal(uro_conn_disconnect(talk.passive, s->now), 0);
+    assert_int_equal(uroce_conn_disconnect(talk.passive, s->now), 0);
     twins_pass_time(s, s->now + URO_MS(600));
-    expect(&talk, URO_CONN_TIMEWAIT_EXIT, 0);
-    expect(&talk, URO_CONN_TIMEWAIT_EXIT, 0);
+    expect(&talk, UROCE_CONN_TIMEWAIT_EXIT, 0);
+    expect(&talk, UROCE_CONN_TIMEWAIT_EXIT, 0);
     expect_no_event(&talk);
     assert_true(uro_mark_hit("CM.REQ"));
     assert_true(uro_mark_hit("CM.REP"));
@@ -187,20 +210,22 @@ static void connect__accept__talk__disconnect(void **state)
 static void data_before_the_rtu(struct talk *talk)
 {
     struct twins *s = talk->twins;
-    const struct uro_conn_param answer = param(&s->b, "");
-    struct uro_cm_out lost;
+    const struct uroce_conn_param answer = param(&s->b, "");
+    struct uroce_packet rtu;
     struct uroce_event event;
 
-    assert_int_equal(uro_conn_listen(talk->cm, &talk->listener), 0);
-    connect_to(talk, SERVICE);
-    talk->passive = expect(talk, URO_CONN_REQUEST, 0);
-    move(talk, talk->passive, &s->b, URO_QPS_INIT);
-    move(talk, talk->passive, &s->b, URO_QPS_RTR);
-    assert_int_equal(uro_conn_accept(talk->passive, &answer, s->now), 0);
-    expect(talk, URO_CONN_RESPONSE, 0);
+    listen_with(talk, BACKLOG);
+    connect_out(talk);
+    talk->passive = expect(talk, UROCE_CONN_REQUEST, 0);
+    move(talk, talk->passive, &s->b, UROCE_INIT);
+    move(talk, talk->passive, &s->b, UROCE_RTR);
+    assert_int_equal(uroce_conn_accept(talk->passive, &answer, NULL, s->now), 0);
+    expect(talk, UROCE_CONN_RESPONSE, 0);
     move_all(talk, talk->active, &s->a);
-    assert_int_equal(uro_conn_confirm(talk->active, s->now), 0);
-    assert_true(uro_cm_output(talk->cm, &lost, s->now));
+    assert_int_equal(uroce_conn_confirm(talk->active, s->now), 0);
+    assert_int_equal(twins_output(s, TWINS_BURST), 0);
+    assert_int_equal(uroce_engine_looped(s->engine, &rtu, 1), 1);
+    ((uint8_t *)(uintptr_t)rtu.bytes)[80] ^= 1; /* its ICRC is wrong now */
     twins_post_recv(&s->b, 1, 0, 64);
     twins_post_send(&s->a, 2, 0, 64);
     twins_settle(s);
@@ -209,14 +234,13 @@ static void data_before_the_rtu(struct talk *talk)
     expect_no_event(talk);
     assert_true(uroce_engine_event(s->engine, &event));
     assert_int_equal(event.kind, UROCE_EVENT_COMM_EST);
-    assert_int_equal(talk->passive->state, URO_CONN_REP_SENT);
 }
 
 static void talk_back(struct talk *talk)
 {
     struct twins *s = talk->twins;
 
-    move(talk, talk->passive, &s->b, URO_QPS_RTS);
+    move(talk, talk->passive, &s->b, UROCE_RTS);
     twins_post_recv(&s->a, 3, 0, 64);
     twins_post_send(&s->b, 4, 0, 64);
     twins_settle(s);
@@ -229,8 +253,8 @@ static void rtu_lost__data_arrives__its_notice_confirms(void **state)
     struct talk talk = talk_open(*state);
 
     data_before_the_rtu(&talk);
-    assert_int_equal(uro_conn_data_arrived(talk.passive, talk.twins->now), 0);
-    assert_ptr_equal(expect(&talk, URO_CONN_CONFIRMED, 0), talk.passive);
+    assert_int_equal(uroce_conn_established(talk.passive, talk.twins->now), 0);
+    assert_ptr_equal(expect(&talk, UROCE_CONN_CONFIRMED, 0), talk.passive);
     assert_true(uro_mark_hit("CM.HEARD"));
     talk_back(&talk);
     twins_pass_time(talk.twins, talk.twins->now + URO_MS(10000));
@@ -245,7 +269,7 @@ static void rtu_lost__data_arrives__nobody_notices__next_rep_brings_it(void **st
 
     data_before_the_rtu(&talk);
     twins_pass_time(talk.twins, talk.twins->now + URO_MS(4097));
-    assert_ptr_equal(expect(&talk, URO_CONN_CONFIRMED, 0), talk.passive);
+    assert_ptr_equal(expect(&talk, UROCE_CONN_CONFIRMED, 0), talk.passive);
     assert_true(uro_mark_hit("CM.RTU.AGAIN"));
     assert_false(uroce_engine_event(talk.twins->engine, &event)); /* COMM_EST came once */
     talk_back(&talk);
@@ -256,8 +280,8 @@ static void connect__nobody_listens__rejected(void **state)
 {
     struct talk talk = talk_open(*state);
 
-    connect_to(&talk, SERVICE);
-    expect(&talk, URO_CONN_REJECTED, (int)URO_CONN_REJ_BAD_SERVICE);
+    connect_out(&talk);
+    expect(&talk, UROCE_CONN_REJECTED, (int)UROCE_REJECT_BAD_SERVICE);
     finish(&talk);
 }
 
@@ -265,28 +289,27 @@ static void connect__application_rejects__its_data_arrives(void **state)
 {
     struct talk talk = talk_open(*state);
 
-    assert_int_equal(uro_conn_listen(talk.cm, &talk.listener), 0);
-    connect_to(&talk, SERVICE);
-    talk.passive = expect(&talk, URO_CONN_REQUEST, 0);
-    assert_int_equal(uro_conn_reject(talk.passive, URO_CONN_REJ_CONSUMER, "no", 2, talk.twins->now),
-                     0);
-    expect(&talk, URO_CONN_REJECTED, (int)URO_CONN_REJ_CONSUMER);
-    assert_memory_equal(talk.active->peer.data, "no", 3);
+    listen_with(&talk, BACKLOG);
+    connect_out(&talk);
+    talk.passive = expect(&talk, UROCE_CONN_REQUEST, 0);
+    assert_int_equal(
+        uroce_conn_reject(talk.passive, UROCE_REJECT_CONSUMER, "no", 2, talk.twins->now), 0);
+    expect(&talk, UROCE_CONN_REJECTED, (int)UROCE_REJECT_CONSUMER);
+    expect_data(talk.active, "no");
     finish(&talk);
 }
 
 static void connect__never_answered__unreachable_in_bounded_time(void **state)
 {
     struct talk talk = talk_open(*state);
-    struct uro_conn_target where = target();
-    const struct uro_conn_param wanted = param(&talk.twins->a, "");
+    struct uroce_conn_target where = target_at("10.0.0.77");
+    const struct uroce_conn_param wanted = param(&talk.twins->a, "");
 
-    where.route.remote = gid_of("10.0.0.77");
-    assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &talk.active), 0);
+    talk.active = connect_as(&talk, &where, &wanted);
     twins_pass_time(talk.twins, talk.twins->now + URO_MS(80000));
     expect_no_event(&talk);
     twins_pass_time(talk.twins, talk.twins->now + URO_MS(3000));
-    assert_ptr_equal(expect(&talk, URO_CONN_UNREACHABLE, -ETIMEDOUT), talk.active);
+    assert_ptr_equal(expect(&talk, UROCE_CONN_UNREACHABLE, -ETIMEDOUT), talk.active);
     assert_true(uro_mark_hit("CM.NO.NEIGHBOR"));
     finish(&talk);
 }
@@ -294,16 +317,23 @@ static void connect__never_answered__unreachable_in_bounded_time(void **state)
 static void connect__no_route__unreachable(void **state)
 {
     struct talk talk = talk_open(*state);
-    struct uro_conn_target where = target();
-    const struct uro_conn_param wanted = param(&talk.twins->a, "");
+    struct uroce_conn_target where = target_at("192.168.1.1");
+    const struct uroce_conn_param wanted = param(&talk.twins->a, "");
 
-    where.route.remote = gid_of("192.168.1.1");
     where.retries = 0;
-    assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &talk.active), 0);
+    talk.active = connect_as(&talk, &where, &wanted);
     twins_pass_time(talk.twins, talk.twins->now + URO_MS(6000));
-    assert_ptr_equal(expect(&talk, URO_CONN_UNREACHABLE, -ETIMEDOUT), talk.active);
+    assert_ptr_equal(expect(&talk, UROCE_CONN_UNREACHABLE, -ETIMEDOUT), talk.active);
     assert_true(uro_mark_hit("CM.NO.ROUTE"));
     finish(&talk);
+}
+
+static struct uro_gid gid_of(const char *text)
+{
+    struct uro_gid gid;
+
+    assert_true(uro_gid_parse(text, &gid));
+    return gid;
 }
 
 /* Compares with the header that Linux put in front of the private data: see wire/test_cm_msg.c. */
@@ -348,21 +378,20 @@ static void addresses_in_private_data__as_linux_has_them(void **state)
 static void listen__twice__address_in_use(void **state)
 {
     struct talk talk = talk_open(*state);
-    struct uro_listener other = talk.listener;
-    struct uro_listener specific = talk.listener;
+    struct uroce_engine *engine = talk.twins->engine;
+    struct uroce_listener *other, *specific;
 
-    specific.any_address = false;
-    specific.address = gid_of("10.9.9.9");
-    assert_int_equal(uro_conn_listen(talk.cm, &talk.listener), 0);
-    assert_int_equal(uro_conn_listen(talk.cm, &other), -EADDRINUSE);
-    assert_int_equal(uro_conn_listen(talk.cm, &specific), 0);
-    connect_to(&talk, SERVICE);
-    talk.passive = expect(&talk, URO_CONN_REQUEST, 0);
-    assert_ptr_equal(talk.passive->listener, &specific);
+    listen_with(&talk, BACKLOG);
+    assert_int_equal(uroce_listener_create(engine, SERVICE, -1, BACKLOG, NULL, &other),
+                     -EADDRINUSE);
+    assert_int_equal(uroce_listener_create(engine, SERVICE, 2, BACKLOG, &other, &specific), 0);
+    connect_out(&talk);
+    const struct uroce_conn_event event = next_event(&talk);
+    assert_int_equal(event.kind, UROCE_CONN_REQUEST);
+    assert_ptr_equal(event.user, &other); /* of the listener at the address */
     assert_true(uro_mark_hit("CM.LISTEN"));
-    uro_conn_close(talk.passive, talk.twins->now);
-    talk.passive = NULL;
-    uro_conn_unlisten(talk.cm, &specific);
+    close_conn(&talk, event.conn);
+    assert_int_equal(uroce_listener_destroy(specific), 0);
     finish(&talk);
 }
 
@@ -370,14 +399,14 @@ static void listen__twice__address_in_use(void **state)
 static unsigned end_requests(struct talk *talk)
 {
     unsigned requests = 0;
-    struct uro_conn_event event;
+    struct uroce_conn_event event;
 
     twins_settle(talk->twins);
-    while (uro_conn_event(talk->cm, &event)) {
-        assert_true(event.kind == URO_CONN_REQUEST || event.status == URO_CONN_REJ_CONSUMER);
-        requests += event.kind == URO_CONN_REQUEST;
-        if (event.kind == URO_CONN_REQUEST)
-            uro_conn_close(event.conn, talk->twins->now);
+    while (uroce_conn_event(talk->twins->engine, &event) == 1) {
+        assert_true(event.kind == UROCE_CONN_REQUEST || event.status == (int)UROCE_REJECT_CONSUMER);
+        requests += event.kind == UROCE_CONN_REQUEST;
+        if (event.kind == UROCE_CONN_REQUEST)
+            close_conn(talk, event.conn);
         twins_settle(talk->twins);
     }
     return requests;
@@ -387,63 +416,63 @@ static unsigned end_requests(struct talk *talk)
 static void connect__more_than_the_backlog__comes_again(void **state)
 {
     struct talk talk = talk_open(*state);
-    struct uro_conn *made[6];
-    struct uro_conn_target where = target();
+    struct uroce_conn *made[6];
+    const struct uroce_conn_target where = target_at("10.9.9.9");
 
-    assert_int_equal(uro_conn_listen(talk.cm, &talk.listener), 0);
+    listen_with(&talk, BACKLOG);
     for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++) {
-        struct uro_conn_param wanted = param(&talk.twins->a, "");
+        struct uroce_conn_param wanted = param(&talk.twins->a, "");
         wanted.qpn = 100 + i;
-        assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &made[i]), 0);
+        made[i] = connect_as(&talk, &where, &wanted);
     }
     assert_int_equal(end_requests(&talk), 4);
     assert_true(uro_mark_hit("CM.BACKLOG"));
     twins_pass_time(talk.twins, talk.twins->now + URO_MS(5121));
     assert_int_equal(end_requests(&talk), 2);
     for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++)
-        uro_conn_close(made[i], talk.twins->now);
+        close_conn(&talk, made[i]);
     finish(&talk);
 }
 
 static void backlog__counts_only_requests_that_nobody_has_noticed(void **state)
 {
     struct talk talk = talk_open(*state);
-    struct uro_conn *made[2], *first;
-    struct uro_conn_target where = target();
+    struct uroce_conn *made[2], *first;
+    const struct uroce_conn_target where = target_at("10.9.9.9");
 
-    talk.listener.backlog = 1;
-    assert_int_equal(uro_conn_listen(talk.cm, &talk.listener), 0);
+    listen_with(&talk, 1);
     for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++) {
-        struct uro_conn_param wanted = param(&talk.twins->a, "");
+        struct uroce_conn_param wanted = param(&talk.twins->a, "");
         wanted.qpn = 100 + i;
-        assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &made[i]), 0);
-        struct uro_conn *request = expect(&talk, URO_CONN_REQUEST, 0);
-        uro_conn_noticed(request);
+        made[i] = connect_as(&talk, &where, &wanted);
+        struct uroce_conn *request = expect(&talk, UROCE_CONN_REQUEST, 0);
         if (i == 0)
             first = request;
         else
-            uro_conn_close(request, talk.twins->now);
+            close_conn(&talk, request);
     }
-    uro_conn_close(first, talk.twins->now);
+    close_conn(&talk, first);
     for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++)
-        uro_conn_close(made[i], talk.twins->now);
+        close_conn(&talk, made[i]);
     finish(&talk);
 }
 
 static void datagram_service__asked_and_answered(void **state)
 {
+    struct uroce_conn_param peer;
     struct talk talk = talk_open(*state);
-    struct uro_conn_target where = target();
-    struct uro_conn_param wanted = { .type = URO_QPT_UD };
-    const struct uro_conn_param answer = { .type = URO_QPT_UD, .qpn = 77, .qkey = 0x01234567 };
+    const struct uroce_conn_target where = target_at("10.9.9.9");
+    const struct uroce_conn_param wanted = { .type = UROCE_UD };
+    const struct uroce_conn_param answer = { .type = UROCE_UD, .qpn = 77, .qkey = 0x01234567 };
 
-    assert_int_equal(uro_conn_listen(talk.cm, &talk.listener), 0);
-    assert_int_equal(uro_conn_connect(talk.cm, &where, &wanted, talk.twins->now, &talk.active), 0);
-    talk.passive = expect(&talk, URO_CONN_REQUEST, 0);
-    assert_int_equal(uro_conn_accept(talk.passive, &answer, talk.twins->now), 0);
-    assert_ptr_equal(expect(&talk, URO_CONN_RESPONSE, 0), talk.active);
-    assert_int_equal(talk.active->peer.qpn, 77);
-    assert_int_equal(talk.active->peer.qkey, 0x01234567);
+    listen_with(&talk, BACKLOG);
+    talk.active = connect_as(&talk, &where, &wanted);
+    talk.passive = expect(&talk, UROCE_CONN_REQUEST, 0);
+    assert_int_equal(uroce_conn_accept(talk.passive, &answer, NULL, talk.twins->now), 0);
+    assert_ptr_equal(expect(&talk, UROCE_CONN_RESPONSE, 0), talk.active);
+    assert_int_equal(uroce_conn_peer(talk.active, &peer), 0);
+    assert_int_equal(peer.qpn, 77);
+    assert_int_equal(peer.qkey, 0x01234567);
     assert_true(uro_mark_hit("CM.SIDR.REQ"));
     assert_true(uro_mark_hit("CM.SIDR.REP"));
     finish(&talk);
