@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <uroce/connection.h>
+
 #include "base/mark.h"
-#include "inside.h"
 #include "scene.h"
 #include "scene_wire.h"
+#include "wire/cm_msg.h"
 #include "wire/frame.h"
 
 #define SERVICE   UINT64_C(0x1061234)
@@ -15,6 +17,8 @@
 #define AT_ONCE   200u
 #define REQUESTS  2000u
 #define SENDS     64u
+#define BURST     32u /* of a port */
+#define BAD_MTU   26u /* reason of a REJ, IBTA Vol. 1, 12.6.7.2 */
 
 static void input(struct scene *s, const char *from, const struct uro_cm_msg *msg)
 {
@@ -71,7 +75,7 @@ static void hear(struct said *said, const uint8_t *octets, uint32_t length)
 /* Calls the engine once with room for a burst. */
 static uint32_t burst(struct scene *s, struct said *said)
 {
-    const uint32_t count = scene_burst(s, SCENE_BURST_MAX / 2);
+    const uint32_t count = scene_burst(s, BURST);
 
     for (uint32_t i = 0; i < count; i++)
         hear(said, scene_burst_frame(i), scene_burst_length(i));
@@ -117,21 +121,16 @@ static void strangers_that_do_not_exist__others_are_answered(void **state)
 static void strangers_that_do_not_exist__a_request_of_ours_is_repeated(void **state)
 {
     struct scene *s = scene_rc();
-    struct uro_conn_target target = {
-        .route = { .sgid_index = 1, .hop_limit = 64 },
-        .service_id = SERVICE,
-        .path_mtu = 3,
-        .retries = 3,
+    struct uroce_conn_target target = {
+        .address = { .sgid_index = 1 }, .service_id = SERVICE, .path_mtu = 1024, .retries = 3
     };
-    const struct uro_conn_param param = { .type = URO_QPT_RC };
+    const struct uroce_conn_param param = { .type = UROCE_RC };
     struct said said = { 0 };
-    struct uro_conn *conn;
+    struct uroce_conn *conn;
 
     (void)state;
-    assert_true(uro_gid_parse("10.0.0.1", &target.route.local));
-    assert_true(uro_gid_parse("10.0.0.2", &target.route.remote));
-    assert_int_equal(
-        uro_conn_connect(uro_engine_cm(s->engine->engine), &target, &param, s->now, &conn), 0);
+    assert_int_equal(uroce_gid_parse("10.0.0.2", target.address.gid), 0);
+    assert_int_equal(uroce_conn_connect(s->engine, &target, &param, NULL, s->now, &conn), 0);
     listen_to(s, &said);
     strangers_ask(s, &said);
     assert_int_equal(said.messages[URO_CM_REQ], 1);
@@ -139,7 +138,7 @@ static void strangers_that_do_not_exist__a_request_of_ours_is_repeated(void **st
     assert_true(uroce_engine_next(s->engine) <= s->now);
     listen_to(s, &said);
     assert_int_equal(said.messages[URO_CM_REQ], 2);
-    uro_conn_close(conn, s->now);
+    assert_int_equal(uroce_conn_close(conn, s->now), 0);
     listen_to(s, &said);
     assert_int_equal(said.messages[URO_CM_REJ], 1);
     scene_close(s);
@@ -178,13 +177,13 @@ static void messages_without_end__data_goes_on(void **state)
     for (uint32_t i = 0; i < SENDS; i++)
         scene_post_send(s, SEND(.id = i, .length = 8, .quiet = true));
     for (; said.packets < SENDS; rounds++) {
-        assert_in_range(rounds, 0, SENDS / URO_PORT_BURST);
-        for (uint32_t i = 0; i < URO_PORT_BURST; i++)
+        assert_in_range(rounds, 0, SENDS / BURST);
+        for (uint32_t i = 0; i < BURST; i++)
             input(s, "10.0.0.2", &dreq);
         (void)burst(s, &said);
         (void)burst(s, &said);
     }
-    assert_int_equal(said.messages[URO_CM_DREP], rounds * URO_PORT_BURST);
+    assert_int_equal(said.messages[URO_CM_DREP], rounds * BURST);
     scene_close(s);
 }
 
@@ -193,36 +192,34 @@ static void messages_without_end__data_goes_on(void **state)
 static void requests_without_end__bounded_by_the_backlog(void **state)
 {
     struct scene *s = scene_rc();
-    struct uro_cm *cm = uro_engine_cm(s->engine->engine);
-    struct uro_listener listener = { .service_id = SERVICE, .any_address = true, .backlog = 8 };
+    struct uroce_listener *listener;
     struct said said = { 0 };
-    struct uro_conn_event event;
+    struct uroce_conn_event event;
     uint32_t waited = 0;
 
     (void)state;
-    assert_int_equal(uro_conn_listen(cm, &listener), 0);
+    assert_int_equal(uroce_listener_create(s->engine, SERVICE, -1, 8, NULL, &listener), 0);
     for (uint32_t i = 1; i <= REQUESTS; i++) {
         const struct uro_cm_msg req = request(i);
         input(s, "10.0.0.2", &req);
         listen_to(s, &said);
     }
-    assert_int_equal(cm->by_id.count, 8);
     assert_int_equal(scene_counter(s, "cm_drop_busy"), 16 * 8);
     assert_int_equal(said.messages[URO_CM_REJ], REQUESTS - 8 - 16 * 8);
     assert_true(uro_mark_hit("CM.FLOOD"));
     assert_int_equal(scene_counter(s, "cm_refused"), REQUESTS - 8 - 16 * 8);
-    while (uro_conn_event(cm, &event)) {
+    while (uroce_conn_event(s->engine, &event) == 1) {
         waited++;
-        uro_conn_close(event.conn, s->now);
+        assert_int_equal(uroce_conn_close(event.conn, s->now), 0);
     }
     assert_int_equal(waited, 8);
     const struct uro_cm_msg good = request(REQUESTS + 1);
     input(s, "10.0.0.2", &good);
-    assert_true(uro_conn_event(cm, &event));
-    uro_conn_close(event.conn, s->now);
+    assert_int_equal(uroce_conn_event(s->engine, &event), 1);
+    assert_int_equal(uroce_conn_close(event.conn, s->now), 0);
     listen_to(s, &said);
-    assert_int_equal(cm->by_id.count, 0);
-    uro_conn_unlisten(cm, &listener);
+    assert_int_equal(uroce_engine_end_connections(s->engine, s->now), 1);
+    assert_int_equal(uroce_listener_destroy(listener), 0);
     scene_close(s);
 }
 
@@ -249,7 +246,7 @@ static void requests_for_more_than_the_link_carries_now__refused_until_it_does(v
     static const struct {
         uint32_t mtu;
         unsigned reason;
-    } cases[] = { { 1103, URO_CONN_REJ_BAD_MTU }, { 4500, URO_CONN_REJ_BAD_SERVICE } };
+    } cases[] = { { 1103, BAD_MTU }, { 4500, UROCE_REJECT_BAD_SERVICE } };
     struct scene *s = scene_rc();
     struct said said = { 0 };
 

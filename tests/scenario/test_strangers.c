@@ -4,11 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <uroce/connection.h>
+
 #include "base/mark.h"
 #include "base/rng.h"
-#include "inside.h"
+#include "core/limits.h"
 #include "scene.h"
 #include "scene_wire.h"
+#include "wire/cm_msg.h"
+#include "wire/frame.h"
 #include "wire/opcode.h"
 
 #define RQ_PSN  1000u
@@ -197,16 +201,33 @@ static void stranger__forged_requests_with_other_psns__write_nothing(void **stat
     scene_close(s);
 }
 
+/* Returns the CA GUID in a request that an engine with the seed @seed sends to itself. */
 static uint64_t guid_of_requests(uint8_t seed)
 {
     struct uroce_engine_config config = { .size = sizeof config, .mtu = 1500, .seed = { seed } };
+    struct uroce_conn_target target = { .path_mtu = 1024, .address = { .sgid_index = 0 } };
+    const struct uro_gid own = uro_gid_link_local(&scene_mac);
+    const struct uroce_conn_param param = { .type = UROCE_RC };
+    static uint8_t bytes[SCENE_FRAME_MAX];
+    struct uroce_buffer buffer = { bytes, sizeof bytes, 0 };
+    struct uroce_packet looped;
     struct uroce_engine *engine;
+    struct uroce_conn *conn;
+    struct uro_frame frame;
+    struct uro_cm_msg msg;
 
     memcpy(config.mac, scene_mac.octets, sizeof config.mac);
+    memcpy(target.address.gid, own.octets, sizeof target.address.gid);
     assert_int_equal(uroce_engine_create(&config, 0, &engine), 0);
-    const uint64_t guid = uro_engine_cm(engine->engine)->config.guid;
+    assert_int_equal(uroce_conn_connect(engine, &target, &param, NULL, 0, &conn), 0);
+    while (uroce_engine_looped(engine, &looped, 1) == 0)
+        assert_in_range(uroce_engine_output(engine, &buffer, 1, 0), 0, 1);
+    assert_int_equal(uro_frame_network(looped.bytes, looped.length, &frame), URO_FRAME_OK);
+    assert_int_equal(uro_frame_roce(&frame), URO_FRAME_OK);
+    assert_int_equal(uro_cm_decode(frame.payload, &msg), URO_CM_OK);
+    assert_int_equal(uroce_conn_close(conn, 0), 0);
     assert_int_equal(uroce_engine_destroy(engine), 0);
-    return guid;
+    return msg.value[URO_CM_CA_GUID];
 }
 
 /* A host that knows the MAC address and the QPN cannot send connection requests in the name of this
