@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/psn.h"
+#include "sim/net/psn.h"
 #include "wire/bytes.h"
 #include "wire/frame.h"
 #include "wire/icrc.h"
@@ -103,7 +103,7 @@ static void become(struct sim_world_frame *frame, const struct uro_frame *decode
 /* Returns the distance from the first response of a READ; negative: before it. */
 static int32_t behind(const struct sim_quirks_read *read, const struct uro_bth *bth)
 {
-    return uro_psn_diff(uro_psn_make(bth->psn), uro_psn_make(read->first));
+    return sim_psn_diff(bth->psn, read->first);
 }
 
 /* Returns whether the response belongs to a READ that was answered in part before. */

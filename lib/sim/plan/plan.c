@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/limits.h"
-#include "core/psn.h"
+#include "sim/net/psn.h"
 #include "sim/plan/fields.h"
 
 #define TWO_OF_TEN      6u
@@ -194,8 +194,8 @@ static void draw_pairs(struct sim_plan *plan, struct uro_rng *rng)
             struct sim_plan_end *end = &pair->ends[j];
             if (plan->forever)
                 end->retry_count = end->rnr_retry = FOREVER;
-            end->first_psn = one_in(rng, 2) ? URO_PSN_MASK - uro_rng_below(rng, 200)
-                                            : uro_rng_below(rng, URO_PSN_MASK + 1);
+            end->first_psn = one_in(rng, 2) ? SIM_PSN_MASK - uro_rng_below(rng, 200)
+                                            : uro_rng_below(rng, SIM_PSN_MASK + 1);
             draw_weights(end, rng, plan, pair->xrc ? unused | windows : unused);
         }
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/psn.h"
+#include "sim/net/psn.h"
 #include "sim/oracle/model.h"
 #include "wire/bytes.h"
 #include "wire/frame.h"
@@ -58,7 +58,7 @@ static void begin(struct sim_endpoint *end)
     bool last = end->life->last_life;
     uint32_t sends = attacked->over ? 0 : UINT32_MAX;
 
-    end->wire_psn = uro_rng_below(&end->rng, URO_PSN_MASK + 1);
+    end->wire_psn = uro_rng_below(&end->rng, SIM_PSN_MASK + 1);
     end->life->may_fail = !last && !is_robust(end);
     if (last) { /* its timeouts wait for slow frames */
         attacked->last_plan = *end->plan;

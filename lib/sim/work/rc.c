@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/psn.h"
+#include "sim/net/psn.h"
 #include "sim/oracle/model.h"
 #include "sim/work/workload.h"
 
@@ -84,7 +84,7 @@ static void make(struct sim_endpoint *end)
     make_memory(end);
     sim_endpoint_create(end);
     end->wire_psn =
-        end->life->life == 0 ? end->plan->first_psn : uro_rng_below(&end->rng, URO_PSN_MASK + 1);
+        end->life->life == 0 ? end->plan->first_psn : uro_rng_below(&end->rng, SIM_PSN_MASK + 1);
     end->rc->psn = end->wire_psn;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rc_choose.c - chooses the next request of a reliable connection; see rc.h. */
-#include "core/psn.h"
+#include "sim/net/psn.h"
 #include "sim/oracle/model.h"
 #include "sim/work/rc.h"
 #include "sim/work/workload.h"
@@ -252,7 +252,7 @@ static void give_psns(struct sim_endpoint *end, struct sim_request *request)
     request->psns = local ? 0 : packets;
     request->remote_number = end->rc->remote;
     end->rc->remote += !local;
-    end->rc->psn = (end->rc->psn + request->psns) & URO_PSN_MASK;
+    end->rc->psn = (end->rc->psn + request->psns) & SIM_PSN_MASK;
 }
 
 /* Chooses a request about a memory window; a WRITE when no window fits. */

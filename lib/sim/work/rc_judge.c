@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/psn.h"
+#include "sim/net/psn.h"
 #include "sim/oracle/model.h"
 #include "sim/work/rc.h"
 #include "sim/work/workload.h"
@@ -272,7 +272,7 @@ static bool frame_fail(const struct sim_endpoint *end, const struct uro_frame *f
 
 static int32_t distance(uint32_t psn, uint32_t from)
 {
-    return uro_psn_diff(uro_psn_make(psn), uro_psn_make(from));
+    return sim_psn_diff(psn, from);
 }
 
 /* Returns the request of @end with @psn, searching from number @first on, or NULL. */
@@ -348,7 +348,7 @@ static bool check_once(struct sim_endpoint *end, const struct uro_frame *frame)
 {
     if (distance(frame->bth.psn, end->wire_psn) < 0)
         return frame_fail(end, frame, "goes again over a perfect network");
-    end->wire_psn = (frame->bth.psn + 1) & URO_PSN_MASK;
+    end->wire_psn = (frame->bth.psn + 1) & SIM_PSN_MASK;
     return true;
 }
 

@@ -4,7 +4,7 @@
  */
 #include "sim/work/endpoint.h"
 
-#include "core/psn.h"
+#include "sim/net/psn.h"
 #include "sim/oracle/model.h"
 #include "sim/work/workload.h"
 
@@ -23,8 +23,8 @@ static void begin(struct sim_endpoint *end)
     struct uro_rng *rng = &end->rng;
 
     end->sends_left = sim_world_between(rng, 1, end->plan->sends);
-    end->wire_psn = uro_rng_below(rng, 2) == 0 ? URO_PSN_MASK - uro_rng_below(rng, 20)
-                                               : uro_rng_below(rng, URO_PSN_MASK + 1);
+    end->wire_psn = uro_rng_below(rng, 2) == 0 ? SIM_PSN_MASK - uro_rng_below(rng, 20)
+                                               : uro_rng_below(rng, SIM_PSN_MASK + 1);
 }
 
 static void make(struct sim_endpoint *end)
@@ -121,7 +121,7 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
     }
     if (end->drain.drained)
         sim_endpoint_fail(end, "frame", frame->bth.psn, "is sent in SQD after SQ_DRAINED");
-    end->wire_psn = (end->wire_psn + 1) & URO_PSN_MASK;
+    end->wire_psn = (end->wire_psn + 1) & SIM_PSN_MASK;
     for (; end->wire_next < end->posted; end->wire_next++) {
         struct sim_request *request = sim_request_of(end, end->wire_next);
         if (!sim_judge_stops(request) &&

@@ -13,7 +13,7 @@
 #include "core/datagram.h"
 #include "core/limits.h"
 #include "core/path.h"
-#include "core/psn.h"
+#include "sim/net/psn.h"
 #include "sim/oracle/model.h"
 #include "sim/work/workload.h"
 
@@ -149,7 +149,7 @@ static bool group_is_ready(const struct sim_endpoint *end, bool v6)
 static void begin(struct sim_endpoint *end)
 {
     end->sends_left = sim_world_between(&end->rng, 1, end->plan->sends);
-    end->wire_psn = uro_rng_below(&end->rng, URO_PSN_MASK + 1);
+    end->wire_psn = uro_rng_below(&end->rng, SIM_PSN_MASK + 1);
     end->ud->expected = 0;
 }
 
@@ -355,9 +355,9 @@ static bool is_frame(const struct sim_endpoint *end, const struct sim_request *r
 
 static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
 {
-    if (uro_psn_diff(uro_psn_make(frame->bth.psn), uro_psn_make(end->wire_psn)) < 0)
+    if (sim_psn_diff(frame->bth.psn, end->wire_psn) < 0)
         sim_endpoint_fail(end, "frame", frame->bth.psn, "has a PSN that was used");
-    end->wire_psn = (frame->bth.psn + 1) & URO_PSN_MASK;
+    end->wire_psn = (frame->bth.psn + 1) & SIM_PSN_MASK;
     if (end->drain.drained)
         sim_endpoint_fail(end, "frame", frame->bth.psn, "is sent in SQD after SQ_DRAINED");
     for (; end->wire_next < end->posted; end->wire_next++) {
