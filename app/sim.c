@@ -187,7 +187,7 @@ int uro_app_sim(int argc, char **argv)
                                              .less = (uint32_t)settings.less,
                                              .pcap = settings.pcap,
                                              .trace = settings.trace ? print_line : NULL,
-                                             .tell = settings.trace ? NULL : print_line };
+                                             .print = settings.trace ? NULL : print_line };
         seed_running = options.seed;
         failed += !sim_run(&options, &result);
         print_result(&settings, options.seed, &result);

@@ -217,16 +217,16 @@ static char name_of(const struct sim *sim, uint32_t link, unsigned side)
 static uro_time live(struct sim *sim)
 {
     uro_time from = sim->world.now;
-    char blame[400];
+    char explanation[400];
 
     uro_time patience = sim_net_plan_patience(&sim->net);
-    bool done = run_until(sim, sim_workload_quiet, from + patience);
+    bool done = run_until(sim, sim_workload_idle, from + patience);
     for (uint32_t i = 0; i < sim->net.link_count && !done && !sim->world.failed; i++) {
-        if (sim_workload_quiet(&sim->links[i].load))
+        if (sim_workload_idle(&sim->links[i].load))
             continue;
-        sim_workload_blame(&sim->links[i].load, blame, sizeof blame);
+        sim_workload_explain(&sim->links[i].load, explanation, sizeof explanation);
         sim_world_fail(&sim->world, "%c and %c are not done %" PRIu64 " ms after faults stopped:%s",
-                       name_of(sim, i, 0), name_of(sim, i, 1), patience / 1000000, blame);
+                       name_of(sim, i, 0), name_of(sim, i, 1), patience / 1000000, explanation);
     }
     return sim->world.now - from;
 }
@@ -361,8 +361,8 @@ bool sim_run(const struct sim_options *options, struct sim_result *result)
     count(sim, result);
     result->hosts = sim->net.host_count;
     result->duration = sim->world.now - SIM_PLAN_START;
-    if (!result->passed && options->tell != NULL)
-        sim_journal_tell(sim->world.journal, options->tell);
+    if (!result->passed && options->print != NULL)
+        sim_journal_print(sim->world.journal, options->print);
     tear_down(sim);
     free(sim);
     return result->passed;
@@ -375,7 +375,7 @@ void sim_crashed(void)
     running = NULL;
     if (sim == NULL)
         return;
-    if (sim->options.tell != NULL)
-        sim_journal_tell(sim->world.journal, sim->options.tell);
+    if (sim->options.print != NULL)
+        sim_journal_print(sim->world.journal, sim->options.print);
     uro_pcap_write_close(sim->pcap);
 }

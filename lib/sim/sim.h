@@ -15,7 +15,7 @@ struct sim_options {
     uint32_t less;                   /* number of times to halve the work */
     const char *pcap;                /* a capture of all frames sent; NULL: none */
     void (*trace)(const char *line); /* every line as it happens; NULL: none */
-    void (*tell)(const char *line);  /* on failure: the last lines, oldest first; NULL: none */
+    void (*print)(const char *line); /* on failure: the last lines, oldest first; NULL: none */
 };
 
 #define SIM_TEXT_MAX    1024u

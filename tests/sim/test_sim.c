@@ -48,7 +48,7 @@ static void capture(uint64_t seed, uint32_t without)
 /* Returns how many hosts there were. */
 static uint32_t run(uint64_t seed, uint32_t without)
 {
-    const struct sim_options options = { .seed = seed, .without = without, .tell = print_line };
+    const struct sim_options options = { .seed = seed, .without = without, .print = print_line };
     struct sim_result result;
 
     seed_running = seed;
@@ -68,8 +68,8 @@ static void sim__fixed_seeds__pass(void **state)
         (void)run(seed, 0);
 }
 
-/* seeds.txt has one seed a line, then what the seed found. A seed from the time of two hosts alone also runs with
- * two. */
+/* seeds.txt has one seed a line, then what the seed found. A seed from the time of two hosts
+ * alone also runs with two. */
 static void sim__seeds_that_found_something__pass(void **state)
 {
     (void)state;

@@ -97,7 +97,8 @@ void sim_forger_deliver(struct sim_forged *forged, struct sim_host *to, uint16_t
     sim_forger_raw(to, forged->octets, (uint32_t)forged->length);
 }
 
-/* ---- packets and messages --------------------------------------------------------------------- */
+/* ---- packets and messages
+ * --------------------------------------------------------------------- */
 
 static uint32_t below(struct sim_attacker *attacker, uint32_t bound)
 {
@@ -138,7 +139,7 @@ static void forge_packet(struct sim_attacker *attacker, unsigned side)
     address(attacker, &forged, side, as_peer);
     uint32_t length = uro_opcodes[opcode].payload ? below(attacker, PAYLOAD_MAX) : 0;
     forged.bth.opcode = opcode;
-    forged.bth.dest_qpn = attacker->qpns[side][below(attacker, SIM_ATTACKER_HEARD)];
+    forged.bth.dest_qpn = attacker->qpns[side][below(attacker, SIM_ATTACKER_SEEN)];
     if (as_peer || forged.bth.dest_qpn == 0)
         forged.bth.dest_qpn = 2 + below(attacker, (1u << 24) - 3);
     forged.bth.ack_req = below(attacker, 2) == 0;
@@ -163,7 +164,7 @@ static void fill_message(struct sim_attacker *attacker, const struct sim_forged 
     msg->value[URO_CM_PATH_MTU] = below(attacker, MTU_CODE_MAX);
     msg->value[URO_CM_PKEY] = URO_PKEY_DEFAULT;
     msg->value[URO_CM_INFO_LENGTH] = below(attacker, URO_CM_INFO_MAX);
-    const struct sim_attacker_ids *ids = &attacker->ids[side][below(attacker, SIM_ATTACKER_HEARD)];
+    const struct sim_attacker_ids *ids = &attacker->ids[side][below(attacker, SIM_ATTACKER_SEEN)];
     if (!as_peer && below(attacker, 2) == 0) {
         msg->value[URO_CM_REMOTE_ID] = msg->value[URO_CM_REQUEST_ID] = ids->own;
         msg->value[URO_CM_LOCAL_ID] = ids->peers;
@@ -207,7 +208,8 @@ static void forge_message(struct sim_attacker *attacker, unsigned side)
     deliver(attacker, &forged, side);
 }
 
-/* ---- management datagrams of the two hosts, sent again ---------------------------------------- */
+/* ---- management datagrams of the two hosts, sent again
+ * ---------------------------------------- */
 
 enum change { UNCHANGED, SHORT, LONG, KEY, CLASS, SERVICE, REMOTE_ID, LOCAL_ID, CUT, CHANGES };
 
@@ -237,7 +239,7 @@ static uint64_t qpn_of(const struct sim_attacker *attacker, const struct sim_att
 
     for (uint32_t i = 0; i < SIM_ATTACKER_MADS; i++) {
         const struct sim_attacker_mad *other = &attacker->mads[i];
-        if (!other->heard || other->side == kept->side ||
+        if (!other->seen || other->side == kept->side ||
             uro_cm_decode(other->octets, &msg) != URO_CM_OK)
             continue;
         if (msg.value[URO_CM_LOCAL_ID] == id && msg.value[URO_CM_LOCAL_QPN] != 0)
@@ -294,7 +296,7 @@ static bool repeat_message(struct sim_attacker *attacker)
     enum uro_service other = below(attacker, 2) == 0 ? URO_RC : URO_UC;
     struct sim_forged forged;
 
-    if (!kept->heard || !is_refused(change, kept->kind))
+    if (!kept->seen || !is_refused(change, kept->kind))
         return false;
     sim_forger_begin(&forged, attacker->hosts[!kept->side], attacker->hosts[kept->side],
                      kept->address);
@@ -326,11 +328,12 @@ static void overhear_mad(struct sim_attacker *attacker, unsigned side,
         return;
     attacker->mad_count++;
     *kept =
-        (struct sim_attacker_mad){ .heard = true, .side = side, .address = address, .kind = kind };
+        (struct sim_attacker_mad){ .seen = true, .side = side, .address = address, .kind = kind };
     memcpy(kept->octets, frame->payload, URO_MAD_LEN);
 }
 
-/* ---- the node --------------------------------------------------------------------------------- */
+/* ---- the node
+ * --------------------------------------------------------------------------------- */
 
 static struct sim_attacker *of_node(const struct sim_node *node)
 {
@@ -363,9 +366,9 @@ static void overhear_ids(struct sim_attacker *attacker, unsigned side, const str
     uint32_t receivers = (uint32_t)msg->value[URO_CM_REMOTE_ID];
     uint32_t senders = (uint32_t)msg->value[URO_CM_LOCAL_ID];
 
-    attacker->ids[side][below(attacker, SIM_ATTACKER_HEARD)] =
+    attacker->ids[side][below(attacker, SIM_ATTACKER_SEEN)] =
         (struct sim_attacker_ids){ .own = receivers, .peers = senders };
-    attacker->ids[!side][below(attacker, SIM_ATTACKER_HEARD)] =
+    attacker->ids[!side][below(attacker, SIM_ATTACKER_SEEN)] =
         (struct sim_attacker_ids){ .own = senders, .peers = receivers };
 }
 
@@ -392,7 +395,7 @@ void sim_attacker_overhear(void *user, struct sim_host *host, const struct sim_w
     if (uro_gid_equal(&frame.ip.source, &frame.ip.dest))
         side = !side;
     if (frame.bth.dest_qpn != URO_CM_MAD_QPN)
-        attacker->qpns[side][below(attacker, SIM_ATTACKER_HEARD)] = frame.bth.dest_qpn;
+        attacker->qpns[side][below(attacker, SIM_ATTACKER_SEEN)] = frame.bth.dest_qpn;
     else if (frame.payload_length == URO_MAD_LEN &&
              uro_cm_decode(frame.payload, &msg) == URO_CM_OK) {
         overhear_ids(attacker, side, &msg);

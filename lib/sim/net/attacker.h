@@ -18,7 +18,7 @@
 #include "wire/cm_msg.h"
 #include "wire/ip.h"
 
-#define SIM_ATTACKER_HEARD  16u
+#define SIM_ATTACKER_SEEN   16u
 #define SIM_ATTACKER_MADS   32u
 #define SIM_ATTACKER_NUMBER UINT32_C(0x686f7374) /* in the private data of forged requests */
 
@@ -38,14 +38,14 @@ struct sim_attacker {
     uro_time due;
     /* Recent numbers that the attacker read from each host: QPNs, and connections with both their
      * IDs. */
-    uint32_t qpns[2][SIM_ATTACKER_HEARD];
+    uint32_t qpns[2][SIM_ATTACKER_SEEN];
     struct sim_attacker_ids {
         uint32_t own;
         uint32_t peers;
-    } ids[2][SIM_ATTACKER_HEARD];
+    } ids[2][SIM_ATTACKER_SEEN];
     uint32_t mad_count; /* ever */
     struct sim_attacker_mad {
-        bool heard;
+        bool seen;
         unsigned side;    /* side of the receiver */
         unsigned address; /* index of its address */
         enum uro_cm_kind kind;

@@ -204,12 +204,12 @@ void sim_journal_free(struct sim_journal *journal)
     free(journal);
 }
 
-void sim_journal_follow(struct sim_journal *journal, void (*tell)(const char *line))
+void sim_journal_follow(struct sim_journal *journal, void (*print)(const char *line))
 {
-    journal->follow = tell;
+    journal->follow = print;
 }
 
-static void tell_line(const struct line *line, void (*tell)(const char *line))
+static void print_line_to(const struct line *line, void (*print)(const char *line))
 {
     char frame[URO_TEXT_LINE_MAX];
     char out[SIM_JOURNAL_LINE_MAX + 64];
@@ -219,7 +219,7 @@ static void tell_line(const struct line *line, void (*tell)(const char *line))
     snprintf(out, sizeof out, "%6" PRIu64 ".%06" PRIu64 " ms %-3s %.*s", line->now / 1000000,
              line->now % 1000000, line->where, (int)SIM_JOURNAL_LINE_MAX,
              line->length > 0 ? frame : line->text);
-    tell(out);
+    print(out);
 }
 
 static struct line *next_line(struct sim_journal *journal, uro_time now)
@@ -240,7 +240,7 @@ void sim_journal_note(struct sim_journal *journal, uro_time now, const char *for
     vsnprintf(line->text, sizeof line->text, format, arguments);
     va_end(arguments);
     if (journal->follow != NULL)
-        tell_line(line, journal->follow);
+        print_line_to(line, journal->follow);
 }
 
 void sim_journal_frame(struct sim_journal *journal, uro_time now, const char *where,
@@ -252,13 +252,13 @@ void sim_journal_frame(struct sim_journal *journal, uro_time now, const char *wh
     snprintf(line->where, sizeof line->where, "%s", where);
     memcpy(line->octets, octets, line->length);
     if (journal->follow != NULL)
-        tell_line(line, journal->follow);
+        print_line_to(line, journal->follow);
 }
 
-void sim_journal_tell(struct sim_journal *journal, void (*tell)(const char *line))
+void sim_journal_print(struct sim_journal *journal, void (*print)(const char *line))
 {
     uint64_t first = journal->count > LINES ? journal->count - LINES : 0;
 
     for (uint64_t i = first; i < journal->count; i++)
-        tell_line(&journal->lines[i % LINES], tell);
+        print_line_to(&journal->lines[i % LINES], print);
 }

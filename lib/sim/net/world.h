@@ -91,7 +91,7 @@ struct sim_journal *sim_journal_make(void);
 void sim_journal_free(struct sim_journal *journal);
 
 /* Also reports every line at once: `uroce sim --trace`. */
-void sim_journal_follow(struct sim_journal *journal, void (*tell)(const char *line));
+void sim_journal_follow(struct sim_journal *journal, void (*print)(const char *line));
 
 /* Adds a line of an application or of the oracle. */
 void sim_journal_note(struct sim_journal *journal, uro_time now, const char *format, ...)
@@ -103,4 +103,4 @@ void sim_journal_frame(struct sim_journal *journal, uro_time now, const char *wh
                        const uint8_t *octets, uint32_t length);
 
 /* Reports the kept lines, oldest first. */
-void sim_journal_tell(struct sim_journal *journal, void (*tell)(const char *line));
+void sim_journal_print(struct sim_journal *journal, void (*print)(const char *line));

@@ -44,9 +44,9 @@ static struct sim_attacked_end *known_of(const struct sim_endpoint *end)
     return &attacked->ends[end == &attacked->life.ends[1]];
 }
 
-static bool is_asked(const struct sim_endpoint *end)
+static bool is_finishing(const struct sim_endpoint *end)
 {
-    return end->load->attacked->asked;
+    return end->load->attacked->finishing;
 }
 
 /* ---- lives -------------------------------------------------------------------------------------
@@ -67,8 +67,8 @@ static void begin(struct sim_endpoint *end)
         end->plan = &attacked->last_plan;
     }
     end->sends_left = end->type == URO_QPT_XRC_TGT ? 0 : last ? LAST_SENDS : sends;
-    attacked->asked |= last;
-    attacked->asked_at = end->load->world->now;
+    attacked->finishing |= last;
+    attacked->finishing_since = end->load->world->now;
 }
 
 /* Makes one range of each kind of rights: the rights of the sections, no right at all between them.
@@ -115,8 +115,8 @@ static void connect(struct sim_endpoint *end)
     struct sim_attacked_end *known = known_of(end);
     const struct uro_address address = sim_endpoint_address(end->peer, end->life->plan->v6);
 
-    known->heard[URO_REQUEST] = end->peer->wire_psn;
-    known->heard[URO_RESPONSE] = end->wire_psn;
+    known->seen[URO_REQUEST] = end->peer->wire_psn;
+    known->seen[URO_RESPONSE] = end->wire_psn;
     if (end->type == URO_QPT_UD && uro_engine_ah_create(end->host->engine, &known->ah, end->pd,
                                                         &address, end->load->world->now) != 0)
         sim_world_fail(end->load->world,
@@ -156,7 +156,7 @@ static void bury(struct sim_endpoint *end)
 
 static bool worked(const struct sim_endpoint *end)
 {
-    return is_asked(end) && sim_endpoint_worked(end);
+    return is_finishing(end) && sim_endpoint_worked(end);
 }
 
 /* ---- requests ----------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ static bool can_send(const struct sim_endpoint *end)
 {
     const struct sim_endpoint *peer = end->peer;
 
-    return !is_asked(end) || !is_robust(end) ||
+    return !is_finishing(end) || !is_robust(end) ||
            (peer->recv_posted > peer->recv_done && end->messages_sent == peer->messages_taken);
 }
 
@@ -203,11 +203,12 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     const struct sim_memory *there = &end->peer->memory;
     struct uro_rng *rng = &end->rng;
 
-    request->opcode = is_asked(end) ? URO_WR_SEND : opcodes[uro_rng_below(rng, opcode_count(end))];
+    request->opcode =
+        is_finishing(end) ? URO_WR_SEND : opcodes[uro_rng_below(rng, opcode_count(end))];
     request->length = uro_rng_below(rng, end->life->plan->message_max + 1);
     if (sim_model_is_atomic(request->opcode))
         request->length = 8;
-    if (is_asked(end) && is_robust(end) &&
+    if (is_finishing(end) && is_robust(end) &&
         !sim_endpoint_in_error(end)) { /* it fits the receive that it will find */
         uint32_t room = end->peer->recvs[end->peer->recv_done % SIM_REQUESTS_MAX].room;
         request->length = uro_rng_below(rng, room - header_of(end) + 1);
@@ -219,7 +220,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     request->rkey = uro_key_number(&there->keys[SIM_MEMORY_WINDOWS]);
     sim_post_choose_flags(end, request, false);
     sim_memory_scatter(&request->layout, request->length, end->plan->send_sges, rng);
-    end->messages_sent += is_asked(end);
+    end->messages_sent += is_finishing(end);
     return true;
 }
 
@@ -246,7 +247,7 @@ static void on_error(struct sim_endpoint *end, const struct sim_request *request
 }
 
 /* Checks a message after the attack: the next message that the peer sent. */
-static void take_last(struct sim_endpoint *end, const struct sim_place *place,
+static void take_last(struct sim_endpoint *end, const struct sim_receive *place,
                       const struct uro_cqe *cqe)
 {
     const struct sim_endpoint *peer = end->peer;
@@ -265,7 +266,8 @@ static void take_last(struct sim_endpoint *end, const struct sim_place *place,
 }
 
 /* Checks a receive. Its content may be forged, but must be possible. */
-static void take(struct sim_endpoint *end, const struct sim_place *place, const struct uro_cqe *cqe)
+static void take(struct sim_endpoint *end, const struct sim_receive *place,
+                 const struct uro_cqe *cqe)
 {
     bool write = cqe->opcode == URO_WC_RECV_RDMA_WITH_IMM;
 
@@ -276,7 +278,7 @@ static void take(struct sim_endpoint *end, const struct sim_place *place, const 
     if (end->type == URO_QPT_UD && (cqe->byte_len < SIM_GRH || !(cqe->flags & URO_WC_GRH) ||
                                     cqe->source_qpn > URO_QPN_MULTICAST))
         sim_endpoint_fail(end, "receive", place->number, "does not look like a datagram");
-    if (is_asked(end))
+    if (is_finishing(end))
         take_last(end, place, cqe);
 }
 
@@ -288,11 +290,11 @@ static uint32_t below(struct sim_attacked *attacked, uint32_t bound)
     return uro_rng_below(&attacked->rng, bound);
 }
 
-static uint32_t psn_near(struct sim_attacked *attacked, uint32_t heard)
+static uint32_t psn_near(struct sim_attacked *attacked, uint32_t seen)
 {
     if (below(attacked, 16) == 0)
         return below(attacked, PSN_MASK + 1);
-    return (heard + below(attacked, AHEAD + BEHIND) - BEHIND + 1) & PSN_MASK;
+    return (seen + below(attacked, AHEAD + BEHIND) - BEHIND + 1) & PSN_MASK;
 }
 
 /* A range of memory that has a key, or had one. */
@@ -442,7 +444,7 @@ static void forge_packet(struct sim_attacked *attacked, struct sim_endpoint *at,
     forged.bth.solicited = below(attacked, 2) == 0;
     forged.bth.dest_qpn = at->qpn;
     forged.bth.ack_req = below(attacked, 2) == 0;
-    forged.bth.psn = psn_near(attacked, known_of(at)->heard[op->role]);
+    forged.bth.psn = psn_near(attacked, known_of(at)->seen[op->role]);
     size_t headers = forged.length;
     for (unsigned i = 0; i < URO_EXT_COUNT; i++)
         if (op->ext & 1u << i)
@@ -458,7 +460,7 @@ static void forge_packet(struct sim_attacked *attacked, struct sim_endpoint *at,
     }
     /* The next frame may continue this message. */
     if (op->service == URO_UC && below(attacked, 2) == 0)
-        known_of(at)->heard[op->role] = forged.bth.psn;
+        known_of(at)->seen[op->role] = forged.bth.psn;
     sim_forger_deliver(&forged, at->host, (uint16_t)(0xc000u | below(attacked, 0x4000)));
 }
 
@@ -557,20 +559,20 @@ static uro_time attacker_next(const struct sim_node *node)
     if (!attacked->load->calm || !life->last_life || life->state != SIM_LIFE_RUNNING ||
         !is_robust(&life->ends[0]))
         return URO_TIME_NEVER;
-    return attacked->asked ? attacked->asked_at + answer_max(attacked)
-                           : attacked->load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
+    return attacked->finishing ? attacked->finishing_since + answer_max(attacked)
+                               : attacked->load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
 }
 
 /* Sends one more message after the attack. Wrong state after the attack would change or lose this
  * message. */
 static void ask(struct sim_attacked *attacked)
 {
-    if (attacked->asked) {
+    if (attacked->finishing) {
         sim_world_fail(attacked->load->world, "a message after an attack did not come");
         return;
     }
-    attacked->asked = true;
-    attacked->asked_at = attacked->load->world->now;
+    attacked->finishing = true;
+    attacked->finishing_since = attacked->load->world->now;
     for (unsigned i = 0; i < 2; i++) {
         struct sim_endpoint *end = &attacked->life.ends[i];
         end->messages_sent = end->messages_taken = 0;
@@ -601,7 +603,7 @@ bool sim_attacked_wire(struct sim_attacked *attacked, const struct sim_host *hos
         const struct sim_endpoint *end = &attacked->life.ends[i];
         if (!end->peer->alive || end->peer->host != host || end->qpn != frame->bth.dest_qpn)
             continue;
-        attacked->ends[i].heard[frame->op->role] = frame->bth.psn;
+        attacked->ends[i].seen[frame->op->role] = frame->bth.psn;
         record(attacked, end, frame);
         return true;
     }

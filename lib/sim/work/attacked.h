@@ -29,13 +29,13 @@ struct sim_attacked {
     struct sim_plan_end last_plan; /* of each end in its last life */
     struct sim_attacked_end {
         struct uro_ah ah;    /* UD: handle of the other end */
-        uint32_t heard[2];   /* last PSN sent to this end, by role */
+        uint32_t seen[2];    /* last PSN sent to this end, by role */
         uint32_t gone_key;   /* key of a range of the life before; 0: none */
         uint64_t gone_range; /* address of that range */
     } ends[2];               /* what the attacker knows of life.ends[] */
     bool over;               /* the attack is */
-    bool asked;              /* each end has to send its last messages, which must arrive */
-    uro_time asked_at;
+    bool finishing;          /* each end has to send its last messages, which must arrive */
+    uro_time finishing_since;
     uro_time forge_at;
     struct sim_attacked_frame {
         uint8_t octets[SIM_ATTACKED_FRAME];

@@ -164,7 +164,7 @@ static void call(struct sim_cm_user *user)
     user->conn = conn;
     attempt->tid = conn->tid;
     attempt->request.psn = conn->local_psn;
-    sim_cm_enter(user, SIM_CM_ASKED);
+    sim_cm_enter(user, SIM_CM_REQ_SENT);
 }
 
 /* ---- answering ---- */
@@ -281,7 +281,7 @@ static void act(struct sim_cm_user *user)
     case SIM_CM_ENDED:
         sim_cm_release(user);
         break;
-    case SIM_CM_ASKED:
+    case SIM_CM_REQ_SENT:
     case SIM_CM_ANSWERED:
     case SIM_CM_LEAVING:
         break;
@@ -509,7 +509,7 @@ void sim_cm_calm(struct sim_cm *cm)
     }
 }
 
-bool sim_cm_quiet(const struct sim_cm *cm)
+bool sim_cm_idle(const struct sim_cm *cm)
 {
     for (unsigned side = 0; side < 2; side++) {
         for (uint32_t i = 0; i < cm->user_count[side]; i++) {
@@ -537,9 +537,9 @@ void sim_cm_finish(struct sim_cm *cm)
     }
 }
 
-size_t sim_cm_blame(const struct sim_cm *cm, char *text, size_t room)
+size_t sim_cm_explain(const struct sim_cm *cm, char *text, size_t room)
 {
-    static const char *const steps[] = { "free",     "asked",     "responded", "requested",
+    static const char *const steps[] = { "free",     "REQ sent",  "responded", "requested",
                                          "answered", "connected", "leaving",   "ended" };
     size_t used = 0;
 

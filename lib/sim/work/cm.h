@@ -67,7 +67,7 @@ struct sim_cm_attempt {
 
 enum sim_cm_step {
     SIM_CM_FREE,
-    SIM_CM_ASKED,     /* caller: waits for the answer */
+    SIM_CM_REQ_SENT,  /* caller: waits for the answer */
     SIM_CM_RESPONDED, /* caller: has it, and confirms when its turn comes */
     SIM_CM_REQUESTED, /* server: answers when its turn comes */
     SIM_CM_ANSWERED,  /* server: waits for the confirmation */
@@ -104,7 +104,7 @@ struct sim_cm_user {
     struct sim_cm_endpoint *own; /* NULL: no queue pair */
     uint32_t answer;             /* server: its number */
     unsigned seen;               /* set of 1 << enum uro_conn_event_kind */
-    uro_time asked_at;           /* what it waits for */
+    uro_time waiting_since;      /* what it waits for */
 };
 
 /* The listeners of a host. */
@@ -140,11 +140,11 @@ void sim_cm_free(struct sim_cm *cm);
 /* Prepares for the end of faults. */
 void sim_cm_calm(struct sim_cm *cm);
 /* Returns whether each caller was served and no connection is left. */
-bool sim_cm_quiet(const struct sim_cm *cm);
+bool sim_cm_idle(const struct sim_cm *cm);
 /* Closes the listeners for good. */
 void sim_cm_finish(struct sim_cm *cm);
 /* Writes which users are not done. Returns the bytes written. */
-size_t sim_cm_blame(const struct sim_cm *cm, char *text, size_t room);
+size_t sim_cm_explain(const struct sim_cm *cm, char *text, size_t room);
 /* Returns the service ID for connections of a workload. The next service ID is for datagrams. */
 uint64_t sim_cm_service(uint32_t load);
 

@@ -63,13 +63,14 @@ static void check_time(const struct sim_cm_user *user)
 {
     const struct sim_cm *cm = user->cm;
     const struct sim_cm_attempt *attempt = user->attempt;
-    uro_time waited = cm->load->world->now - user->asked_at;
+    uro_time waited = cm->load->world->now - user->waiting_since;
     uro_time flight = sim_plan_cm_time(cm->plan->ack_timeout);
     uro_time once = sim_plan_cm_time(attempt->response_timeout);
 
-    if (user->step != SIM_CM_LEAVING && user->step != SIM_CM_ASKED && user->step != SIM_CM_ANSWERED)
+    if (user->step != SIM_CM_LEAVING && user->step != SIM_CM_REQ_SENT &&
+        user->step != SIM_CM_ANSWERED)
         return;
-    if (user->step == SIM_CM_ASKED && !attempt->query)
+    if (user->step == SIM_CM_REQ_SENT && !attempt->query)
         once += 2 * flight;
     uro_time most =
         (attempt->retries + UINT64_C(1)) * once + attempt->extensions * (MRA_TIME + flight + SLACK);
@@ -166,7 +167,7 @@ static void on_response(struct sim_cm_user *user)
     uint32_t number = number_in(user->conn);
     const char *problem = "got an answer that nobody gave";
 
-    if (!user->calls || user->step != SIM_CM_ASKED)
+    if (!user->calls || user->step != SIM_CM_REQ_SENT)
         problem = "got an answer and did not ask";
     else if (number < attempt->answer_count && attempt->answers[number].rejects)
         problem = "got an acceptance of a server that rejected";
@@ -224,7 +225,7 @@ static bool may_reject(const struct sim_cm_user *user, int status)
 
 static void on_rejected(struct sim_cm_user *user, int status)
 {
-    bool waits = user->step == SIM_CM_ASKED || user->step == SIM_CM_RESPONDED ||
+    bool waits = user->step == SIM_CM_REQ_SENT || user->step == SIM_CM_RESPONDED ||
                  user->step == SIM_CM_REQUESTED || user->step == SIM_CM_ANSWERED;
 
     if (!waits)
@@ -242,7 +243,7 @@ static void on_rejected(struct sim_cm_user *user, int status)
 
 static void on_unreachable(const struct sim_cm_user *user)
 {
-    if (user->step != SIM_CM_ASKED && user->step != SIM_CM_ANSWERED)
+    if (user->step != SIM_CM_REQ_SENT && user->step != SIM_CM_ANSWERED)
         sim_cm_fail(user, "could not reach a user that it did not ask");
     else if (sim_cm_sure(user->cm, user->attempt) && !user->attempt->absent)
         sim_cm_fail(user, "could not reach the other side, and both are patient");

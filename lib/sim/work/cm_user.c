@@ -184,13 +184,13 @@ void sim_cm_limit_stay(struct sim_cm_user *user)
 
 void sim_cm_enter(struct sim_cm_user *user, enum sim_cm_step step)
 {
-    bool waits = step == SIM_CM_ASKED || step == SIM_CM_ANSWERED || step == SIM_CM_CONNECTED ||
+    bool waits = step == SIM_CM_REQ_SENT || step == SIM_CM_ANSWERED || step == SIM_CM_CONNECTED ||
                  step == SIM_CM_LEAVING;
     bool over = step == SIM_CM_LEAVING || step == SIM_CM_ENDED;
     struct sim_endpoint *end = sim_cm_end(user);
 
     user->step = step;
-    user->asked_at = sim_cm_now(user);
+    user->waiting_since = sim_cm_now(user);
     user->due = waits ? URO_TIME_NEVER
                       : sim_cm_now(user) + uro_rng_below(&user->rng, user->cm->plan->turn_wait_max);
     if (step == SIM_CM_REQUESTED && user->attempt->slow)

@@ -96,7 +96,7 @@ struct sim_request {
 };
 
 /* A receive that completed, and where its bytes are. */
-struct sim_place {
+struct sim_receive {
     uint64_t number;
     const struct sim_recv *recv;
     struct sim_memory *memory;
@@ -144,9 +144,9 @@ struct sim_endpoint_ops {
 
     /* Receives. */
     uint32_t (*recv_room)(struct sim_endpoint *end); /* bytes of one; NULL: the largest message */
-    void (*take)(struct sim_endpoint *end, const struct sim_place *place,
+    void (*take)(struct sim_endpoint *end, const struct sim_receive *place,
                  const struct uro_cqe *cqe); /* a message */
-    bool (*recv_expected)(const struct sim_endpoint *end, const struct sim_place *place,
+    bool (*recv_expected)(const struct sim_endpoint *end, const struct sim_receive *place,
                           uint8_t status); /* whether a receive may fail so; NULL: as above */
 
     /* Checks a frame that the endpoint sent, or its response to a frame of the peer. */
@@ -227,7 +227,7 @@ enum sim_life_state {
     SIM_LIFE_RUNNING,
     SIM_LIFE_ENDING,  /* something failed or time is up */
     SIM_LIFE_WAITING, /* until the next life */
-    SIM_LIFE_QUIET,   /* the last life did all its work */
+    SIM_LIFE_IDLE,    /* the last life did all its work */
     SIM_LIFE_OVER,
 };
 
@@ -246,7 +246,7 @@ struct sim_life {
     bool last_life;
     bool may_fail; /* of this life: something was done that makes completions fail */
     bool may_time_out;
-    bool peace;     /* the last life was QUIET */
+    bool peace;     /* the last life was IDLE */
     uro_time due;   /* the next step; NEVER: none */
     bool abrupt;    /* ENDING without waiting for flushed work */
     bool revoked;   /* of this life: memory was deregistered while in use */
@@ -317,7 +317,7 @@ const char *sim_judge_packet(const struct sim_request *request, uint32_t index, 
                              const struct uro_frame *frame);
 /* Returns what is wrong with the completion of a receive that took the message, apart from its
  * bytes; or NULL. */
-const char *sim_judge_message(const struct sim_request *message, const struct sim_place *place,
+const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *place,
                               const struct uro_cqe *cqe);
 /* Returns whether a slot of the endpoint's windows has the bytes of the request, and no other
  * change. */
@@ -331,7 +331,7 @@ bool sim_judge_expected(const struct sim_endpoint *end, const struct sim_request
                         uint8_t status);
 void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *request,
                           uint8_t status);
-bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_place *place,
+bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive *place,
                         uint8_t status);
 
 /* Returns whether a send or receive that is posted now completes in error. */
@@ -366,8 +366,8 @@ void sim_life_on_progress(struct sim_endpoint *end);
 /* Prepares for the end of faults. */
 void sim_life_calm(struct sim_life *life);
 /* Returns whether the last life has done all its work. */
-bool sim_life_quiet(const struct sim_life *life);
-/* Ends a quiet life. */
+bool sim_life_idle(const struct sim_life *life);
+/* Ends an idle life. */
 void sim_life_finish(struct sim_life *life);
 /* When a life that must not fail may begin after faults have stopped. */
 #define SIM_LIFE_NEIGHBOUR_WAIT URO_MS(1500)

@@ -182,19 +182,19 @@ void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *re
 
 /* ---- receives ---- */
 
-static const char *kind_of(const struct sim_place *place)
+static const char *kind_of(const struct sim_receive *place)
 {
     return place->srq != NULL ? "shared receive" : "receive";
 }
 
-static bool receive_fail(const struct sim_endpoint *end, const struct sim_place *place,
+static bool receive_fail(const struct sim_endpoint *end, const struct sim_receive *place,
                          const char *what)
 {
     return sim_endpoint_fail(end, kind_of(place), place->number, what);
 }
 
 /* A receive that was flushed or failed may hold a part of a message, never more. */
-static void check_unused(const struct sim_endpoint *end, const struct sim_place *place,
+static void check_unused(const struct sim_endpoint *end, const struct sim_receive *place,
                          bool may_have_begun)
 {
     const struct sim_memory_layout *layout = &place->recv->layout;
@@ -208,14 +208,14 @@ static void check_unused(const struct sim_endpoint *end, const struct sim_place 
         receive_fail(end, place, "changed although nothing was received");
 }
 
-bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_place *place,
+bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive *place,
                         uint8_t status)
 {
     (void)end;
     return status == URO_WC_LOC_PROT_ERR && place->recv->bad_lkey;
 }
 
-const char *sim_judge_message(const struct sim_request *message, const struct sim_place *place,
+const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *place,
                               const struct uro_cqe *cqe)
 {
     bool write = sim_model_is_write(message->opcode);
@@ -243,7 +243,7 @@ bool sim_judge_window(struct sim_endpoint *end, const struct sim_request *reques
                             request->length, request->seed, &at);
 }
 
-static void judge_message(struct sim_endpoint *end, const struct sim_place *place,
+static void judge_message(struct sim_endpoint *end, const struct sim_receive *place,
                           const struct uro_cqe *cqe)
 {
     uint32_t at;
@@ -254,7 +254,7 @@ static void judge_message(struct sim_endpoint *end, const struct sim_place *plac
     end->ops->take(end, place, cqe);
 }
 
-static void judge_place(struct sim_endpoint *end, const struct sim_place *place,
+static void judge_place(struct sim_endpoint *end, const struct sim_receive *place,
                         const struct uro_cqe *cqe)
 {
     bool xrc = end->type == URO_QPT_XRC_TGT;
@@ -288,10 +288,10 @@ static void judge_place(struct sim_endpoint *end, const struct sim_place *place,
 static bool judge_own(struct sim_endpoint *end, const struct uro_cqe *cqe)
 {
     uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
-    const struct sim_place place = { .number = number,
-                                     .recv = &end->recvs[number % SIM_REQUESTS_MAX],
-                                     .memory = &end->memory,
-                                     .slot = (uint32_t)(number % end->plan->recv_capacity) };
+    const struct sim_receive place = { .number = number,
+                                       .recv = &end->recvs[number % SIM_REQUESTS_MAX],
+                                       .memory = &end->memory,
+                                       .slot = (uint32_t)(number % end->plan->recv_capacity) };
 
     if (number < end->recv_done)
         return receive_fail(end, &place, "completed twice");
@@ -308,11 +308,11 @@ static bool judge_shared(struct sim_endpoint *end, const struct uro_cqe *cqe)
     uint64_t number = SIM_SRQ_NUMBER(cqe->wr_id);
     struct sim_srq *srq = sim_srq_at(end, SIM_SRQ_INDEX(cqe->wr_id));
     struct sim_srq_recv *recv = sim_srq_find(srq, number);
-    const struct sim_place place = { .number = number,
-                                     .recv = recv != NULL ? &recv->recv : NULL,
-                                     .memory = &srq->memory,
-                                     .slot = recv != NULL ? (uint32_t)(recv - srq->recvs) : 0,
-                                     .srq = srq };
+    const struct sim_receive place = { .number = number,
+                                       .recv = recv != NULL ? &recv->recv : NULL,
+                                       .memory = &srq->memory,
+                                       .slot = recv != NULL ? (uint32_t)(recv - srq->recvs) : 0,
+                                       .srq = srq };
 
     if (end->type == URO_QPT_XRC_TGT ? !srq->plan->xrc : end->srq != srq)
         return receive_fail(end, &place, "is of a queue that this queue pair does not use");

@@ -5,7 +5,7 @@
  *   ENDING   one end after the other goes to ERR, and all its work must be flushed; or (abrupt) is
  *            destroyed or reset with work in flight
  *   WAITING  until the next life, with new queue pairs or the same ones after RESET
- *   QUIET    the last life has done its work; then ENDING once more and OVER
+ *   IDLE     the last life has done its work; then ENDING once more and OVER
  *
  * Earlier lives may be ended from outside or by requests that are wrong on purpose. The last one
  * must do all its work.
@@ -203,7 +203,7 @@ static void pause_pollers(struct sim_life *life)
 
 static void begin_ending(struct sim_life *life)
 {
-    life->peace |= life->count == 1 && life->last_life; /* datagrams are never QUIET */
+    life->peace |= life->count == 1 && life->last_life; /* datagrams are never IDLE */
     life->state = SIM_LIFE_ENDING;
     life->may_fail = true;
     life->abrupt = !life->peace && uro_rng_below(life->rng, 2) == 0;
@@ -284,7 +284,7 @@ static void control_run(struct sim_node *node)
         else
             begin_ending(life);
         break;
-    case SIM_LIFE_QUIET:
+    case SIM_LIFE_IDLE:
         begin_ending(life);
         break;
     case SIM_LIFE_ENDING:
@@ -325,7 +325,7 @@ void sim_life_on_progress(struct sim_endpoint *end)
         if (!life->ends[i].ops->worked(&life->ends[i]))
             return;
     if (life->last_life) {
-        life->state = SIM_LIFE_QUIET;
+        life->state = SIM_LIFE_IDLE;
         life->peace = true;
         life->due = URO_TIME_NEVER;
     } else if (is_reliable(life) && life->due > life->load->world->now) {
@@ -340,18 +340,18 @@ void sim_life_calm(struct sim_life *life)
         life->due = life->load->world->now;
 }
 
-bool sim_life_quiet(const struct sim_life *life)
+bool sim_life_idle(const struct sim_life *life)
 {
     const struct sim_endpoint *end = &life->ends[0];
 
     if (life->count == 2)
-        return life->state == SIM_LIFE_QUIET;
+        return life->state == SIM_LIFE_IDLE;
     return life->last_life && end->alive && end->ops->worked(end);
 }
 
 void sim_life_finish(struct sim_life *life)
 {
-    URO_ASSERT(life->state == SIM_LIFE_QUIET || life->count == 1);
+    URO_ASSERT(life->state == SIM_LIFE_IDLE || life->count == 1);
     life->due = life->load->world->now;
 }
 

@@ -86,9 +86,9 @@ void sim_rc_confirm(struct sim_endpoint *end, const struct sim_request *request)
 bool sim_rc_expected(const struct sim_endpoint *end, const struct sim_request *request,
                      uint8_t status);
 void sim_rc_on_error(struct sim_endpoint *end, const struct sim_request *request, uint8_t status);
-void sim_rc_take(struct sim_endpoint *end, const struct sim_place *place,
+void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *place,
                  const struct uro_cqe *cqe);
-bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_place *place,
+bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_receive *place,
                           uint8_t status);
 /* Handles a request that will never complete: the peer may have executed it or not. */
 void sim_rc_uncertain(struct sim_endpoint *end, const struct sim_request *request);

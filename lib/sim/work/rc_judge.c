@@ -143,7 +143,8 @@ static bool receive_explains(const struct sim_endpoint *end, const struct sim_re
     const struct sim_recv *recv = met_by(end, request);
     bool wild = peer->srq != NULL && peer->srq->plan->wild;
 
-    /* The shared receive that takes the message is unknown. The completion of the receive is checked exactly. */
+    /* The shared receive that takes the message is unknown. The completion of the receive is
+     * checked exactly. */
     if (wild && sim_model_takes_receive(request->opcode) && request->length > 0 &&
         (status == URO_WC_REM_OP_ERR || status == URO_WC_REM_INV_REQ_ERR))
         return true;
@@ -191,7 +192,7 @@ bool sim_rc_expected(const struct sim_endpoint *end, const struct sim_request *r
 
 /* ---- receives ---- */
 
-static bool fail(const struct sim_endpoint *end, const struct sim_place *place, const char *what)
+static bool fail(const struct sim_endpoint *end, const struct sim_receive *place, const char *what)
 {
     return sim_endpoint_fail(end, place->srq != NULL ? "shared receive" : "receive", place->number,
                              what);
@@ -200,7 +201,7 @@ static bool fail(const struct sim_endpoint *end, const struct sim_place *place, 
 /* Returns the oldest message of the peer that was not taken. XRC: only messages to this shared
  * queue. */
 static struct sim_request *next_message(const struct sim_endpoint *end,
-                                        const struct sim_place *place)
+                                        const struct sim_receive *place)
 {
     const struct sim_endpoint *peer = end->peer;
 
@@ -213,7 +214,8 @@ static struct sim_request *next_message(const struct sim_endpoint *end,
     return NULL;
 }
 
-void sim_rc_take(struct sim_endpoint *end, const struct sim_place *place, const struct uro_cqe *cqe)
+void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *place,
+                 const struct uro_cqe *cqe)
 {
     struct sim_request *message = next_message(end, place);
     uint32_t at;
@@ -242,7 +244,7 @@ void sim_rc_take(struct sim_endpoint *end, const struct sim_place *place, const 
     end->peer->rc->windows[message->window].users--;
 }
 
-bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_place *place,
+bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_receive *place,
                           uint8_t status)
 {
     const struct sim_request *message = next_message(end, place);

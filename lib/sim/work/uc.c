@@ -159,7 +159,7 @@ static uint32_t copies(const struct sim_endpoint *end)
 }
 
 static bool could_be(const struct sim_endpoint *end, const struct sim_request *request,
-                     const struct sim_place *place, const struct uro_cqe *cqe)
+                     const struct sim_receive *place, const struct uro_cqe *cqe)
 {
     return request->fault == SIM_FAULT_NONE && sim_model_is_message(request->opcode) &&
            request->taken < copies(end) && sim_judge_message(request, place, cqe) == NULL &&
@@ -168,7 +168,8 @@ static bool could_be(const struct sim_endpoint *end, const struct sim_request *r
                              request->length, request->seed));
 }
 
-static void take(struct sim_endpoint *end, const struct sim_place *place, const struct uro_cqe *cqe)
+static void take(struct sim_endpoint *end, const struct sim_receive *place,
+                 const struct uro_cqe *cqe)
 {
     bool in_order = cable_to(end) == NULL || cable_to(end)->keep_order;
 

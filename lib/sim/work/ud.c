@@ -431,7 +431,8 @@ static bool could_be(const struct sim_endpoint *end, const struct sim_datagram *
            sim_model_holds(octets + SIM_GRH, datagram->length, datagram->seed);
 }
 
-static void take(struct sim_endpoint *end, const struct sim_place *place, const struct uro_cqe *cqe)
+static void take(struct sim_endpoint *end, const struct sim_receive *place,
+                 const struct uro_cqe *cqe)
 {
     const struct sim_recv *recv = place->recv;
     struct sim_workload *load = end->load;

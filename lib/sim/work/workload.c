@@ -136,12 +136,12 @@ void sim_workload_calm(struct sim_workload *load)
     sim_cm_calm(load->cm);
 }
 
-bool sim_workload_quiet(const struct sim_workload *load)
+bool sim_workload_idle(const struct sim_workload *load)
 {
     for (uint32_t i = 0; i < load->life_count; i++)
-        if (!sim_life_quiet(load->lives[i]))
+        if (!sim_life_idle(load->lives[i]))
             return false;
-    return sim_cm_quiet(load->cm);
+    return sim_cm_idle(load->cm);
 }
 
 void sim_workload_end_all(struct sim_workload *load)
@@ -204,13 +204,13 @@ void sim_workload_check(struct sim_workload *load)
             sim_world_fail(load->world, "memory changed after it was deregistered");
 }
 
-void sim_workload_blame(const struct sim_workload *load, char *text, size_t room)
+void sim_workload_explain(const struct sim_workload *load, char *text, size_t room)
 {
-    static const char *const states[] = { "running", "ending", "waiting", "quiet", "over" };
+    static const char *const states[] = { "running", "ending", "waiting", "idle", "over" };
     size_t used = 0;
 
     text[0] = '\0';
-    used += sim_cm_blame(load->cm, text, room);
+    used += sim_cm_explain(load->cm, text, room);
     for (uint32_t i = 0; i < load->life_count && used < room; i++) {
         const struct sim_life *life = load->lives[i];
         for (uint32_t j = 0; j < life->count && used < room; j++) {

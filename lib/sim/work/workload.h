@@ -103,14 +103,14 @@ void sim_workload_fini(struct sim_workload *load);
 /* Prepares for the end of faults. */
 void sim_workload_calm(struct sim_workload *load);
 /* Returns whether all work is done. */
-bool sim_workload_quiet(const struct sim_workload *load);
-/* Ends quiet queue pairs. Requests that are still posted must be flushed. */
+bool sim_workload_idle(const struct sim_workload *load);
+/* Ends idle queue pairs. Requests that are still posted must be flushed. */
 void sim_workload_end_all(struct sim_workload *load);
 bool sim_workload_over(const struct sim_workload *load);
 /* Checks at the end: shared words, memory of ended lives. */
 void sim_workload_check(struct sim_workload *load);
 /* Writes the unfinished work, for the failure message. */
-void sim_workload_blame(const struct sim_workload *load, char *text, size_t room);
+void sim_workload_explain(const struct sim_workload *load, char *text, size_t room);
 
 /* Registers the callbacks of @host, which pass its events and frames to the workload that they
  * belong to. */
