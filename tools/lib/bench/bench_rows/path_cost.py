@@ -18,7 +18,7 @@ MESSAGES = 10_000  # counted; as many fewer are run to be taken off
 PARTS = (
     (r"uro_crc32_|uro_icrc", "ICRC, with the payload's copy"),
     (r"uro_(tx|copy)_|^mem(cpy|move|set)|_mem(cpy|move|set)_", "frames and memory written"),
-    (r"uro_req_(next|send|plan|sent|verb|is)|uro_(path|sgl)_|_encode", "encode"),
+    (r"uro_req_(next|send|plan|sent|gather|is)|uro_(path|sgl)_|_encode", "encode"),
     (r"uro_(req|cq)_", "complete"),
     (r"uro_(frame|ether|ip|udp|bth|ext|opcode|gid|demux|receive)(_|$)|_decode", "decode"),
     (r"uro_rsp_(judge|verdict)", "judge"),
