@@ -10,7 +10,7 @@ import connections
 import libraries
 
 SIZES = (1, 33, 4095, 65536, 1048576)
-# Few: the peer is an emulated machine.
+# Only a few sizes, because the peer is an emulated machine.
 ITERATIONS = {1: 100, 33: 100, 4095: 60, 65536: 12, 1048576: 5}
 
 PERFTEST = "{tool} -F -d {dev} -x {gid} -p {port} -m {mtu} -s {size} -n {n} {extra} {host}"
@@ -48,8 +48,8 @@ TOOLS = (
     (PERFTEST, "ib_send_lat", "-c UD", (33, 1024)),
     (PERFTEST, "ib_send_lat", "-c RC --use-srq", (33,)),
 )
-# Plain conversations, every octet compared: kind, IP versions of its links (of a group: its own),
-# roles of uroce, kernels. Linux rxe as the one who joins gets what its host's IP layer has joined too.
+# Plain transfers; every byte is compared. Columns: kind, IP versions of the links (for a multicast
+# group: of the group), roles of uroce, kernels. As a group member, Linux rxe also gets the groups of its host's IP layer.
 CONVERSATIONS = (
     ("-k uc", (4, 6), ROLES, KERNELS),
     ("-k ud", (4, 6), ROLES, KERNELS),
@@ -66,16 +66,16 @@ CONVERSATIONS = (
 LINKS = ((1024, 4), (4096, 6), (4096, 4), (1024, 6))
 NETDEV_MTU = {1024: 1500, 4096: 4200}
 
-# name, netem for what the guest sends, netem for what it receives, tc's filter of what is meant
+# name, netem for packets from the guest, netem for packets to the guest, tc filter of the impaired packets
 ROCE = "flower ip_proto udp dst_port 4791"
 LOSS = ("loss 1%", "loss 1%", "loss 1%", ROCE)
 REORDER = ("reorder 2%", "delay 300us reorder 2%", "delay 300us reorder 2%", ROCE)
 DUPLICATE = ("duplicate 3%", "duplicate 3%", "duplicate 3%", ROCE)
-# Connection management only, by the length of its datagrams: see connections.py, meets_twice.
+# Only datagrams of the connection manager, selected by length; see meets_twice in connections.py.
 LATE_REQUESTS = ("late requests", "delay 0ms", "delay 100ms", "u32 match u16 308 0xffff at 2")
 
-# command, tool, extra, size, links, roles, impairment. A lost answer of a READ of 1 MiB costs an
-# emulated rxe the whole rest of it: one case of that is enough.
+# command, tool, extra, size, links, roles, impairment. When a response of a 1 MiB READ is lost, an
+# emulated rxe requests the whole rest again. One such case is enough.
 IMPAIRED = (
     (VERIFY, "verify", "", 0, (LINKS[0],), ("client",), LOSS),
     (VERIFY, "verify", "-l 65536", 0, (LINKS[0],), ("server",), LOSS),
@@ -181,8 +181,9 @@ def impaired():
                 yield Case(command, tool, extra, size, *link, role, impairment)
 
 
-# A socket does not see the identification of IPv4, which rxe sets and the ICRC covers. A raw socket does; for
-# who may not open one it is worked out, and the packet counted, unless the user wants it refused. IPv6 has none.
+# A UDP socket does not see the IPv4 identification, which rxe sets and the ICRC covers. A raw socket sees it. Without
+# the right to open a raw socket, uroce infers the identification and counts the packet, or refuses it if so configured.
+# IPv6 has no identification.
 WORKED_OUT = r"rx_weak_icrc +[1-9]"
 ALL_SEEN = r"(?s)^(?!.*(rx_weak_icrc|drop_icrc)).*rx_frames +[1-9]"
 

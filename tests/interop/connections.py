@@ -66,14 +66,14 @@ class Meeting:
         return " ".join(filter(None, (self.tool, self.named, self.more)))
 
 
-# perftest meets twice, and a client that is too quick the second time is rejected, and gone. In the
-# guest the server is the slower one.
+# perftest connects twice. A client that is too early the second time is rejected and exits. The server
+# in the guest is the slower side.
 def perftest(tool, options="", first=False):
     return Meeting(tool, f"-R -F -d {{dev}} -x {{gid}} -p {{port}} -m {{mtu}} -n 50 {options}", "",
                    "{peer}", meets_twice=True, first=first)
 
 
-# At the end rping closes its channel while its other thread may be about to read from it: in either role.
+# At the end, in both roles, rping closes its channel while its other thread may still read from it.
 RPING_CLOSES = "rdma_get_cm_event: Bad file descriptor"
 QUIRK_ENDS = "status 255"
 
@@ -85,7 +85,7 @@ MEETINGS = (
     Meeting("udaddy", "-c 2", "-b {own}", "-s {peer}", (4, 6)),
     Meeting("rdma_server", "-p {port}", "-s {own}", "-s {peer}", client_tool="rdma_client"),
     Meeting("rdma_xserver", "-p {port}", "", "-s {peer}", client_tool="rdma_xclient"),
-    # who sends destroys its queue pair at once, so that not all may leave
+    # the sender destroys its queue pair at once, so some messages may not be sent
     Meeting("mckey", "-m 239.1.2.3", "-b {own} -C 1", "-b {own} -C 5 -s", unheard=True),
     Meeting("cmtime", "-p {port} -c 20", "-b {own}", "-s {peer}", stays=True),
     Meeting("rstream", "-p {port} -S 4096 -C 50 -I 1", "-b {own}", "-s {peer}", (4, 6)),
@@ -102,7 +102,7 @@ MEETINGS = (
     perftest("ib_atomic_bw", first=True),
 )
 
-# The numbers are those of REJ and SIDR_REP: 8 and 1 are "no such service".
+# Reason of REJ and status of SIDR_REP: 8 and 1 mean "no such service".
 REFUSALS = (
     Meeting("rping", "", "-s -a {own} -p {port}", "-c -a {peer} -p {closed}", (4, 6), stays=True,
             refused="RDMA_CM_EVENT_REJECTED, error 8"),

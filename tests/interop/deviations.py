@@ -33,7 +33,7 @@ LINK = "uroce0:net_af_packet0,iface={},blocksz=65536,framesz=8192,qdisc_bypass=0
 HOLDS = "holds"
 RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+)\.peer")
 ROW = re.compile(r"^(\w+) \|(.*)$", re.M)
-# A part of a guest's life would be in the table otherwise.
+# Numbers that differ from run to run; the table has these texts instead.
 NUMBERS = ((r"psn is \d+ \(([+-]\d+)\), not \d+ \(([+-]\d+)\)", r"PSN is \1, not \2"),
            (r"(local_qpn|local_id|remote_id) is 0x[0-9a-f]+, not 0x[0-9a-f]+", r"\1 is another"))
 
@@ -188,7 +188,7 @@ def parse():
 
 
 def main():
-    # ended by the test runner's time limit: guest and namespace go too
+    # the test runner's time limit ended the test: also end the guest and remove the namespace
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options = parse()
     names = sorted(path.stem for path in SCRIPTS.glob("*.peer")

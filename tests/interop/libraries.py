@@ -42,7 +42,7 @@ ROWS = (
             named="librspreload", says="MBytes"),
 )
 
-# The rest with --full, by hand: kernel, row, role of uroce
+# Rows that run only with --full, by hand: kernel, row, role of uroce
 ANY_RUN = (("6.1", "io_demo rc_v", "client"), ("6.1", "qperf rc_lat", "server"),
            ("6.12", "iperf librspreload", "server"), ("6.12", "qperf rc_rdma_read_lat", "client"))
 

@@ -10,9 +10,9 @@ from sides import ROOT, RXE_PEER, finish, must, tail
 SOURCE = ROOT / "tests" / "system" / "mpi_pingpong.c"
 IN_GUEST = "/tmp/mpi_pingpong"
 SAYS = "all to all: 2 ranks, every octet right"
-# IPv6: of a datagram over IPv4, UCX must be told so in wc.sl, which is 0 of rxe.
+# IPv6 only: UCX learns from wc.sl that a datagram came over IPv4, and rxe sets wc.sl to 0.
 GID = 2
-# The guest's host name is its agent's to know.
+# Only the agent in the guest knows the guest's host name.
 AGENT = """#!/bin/sh
 shift
 exec {peer} exec -n {name} -T {seconds} "$*"
@@ -32,7 +32,7 @@ def agent(pair, seconds):
     path = pathlib.Path(pair.scratch) / "agent"
     path.write_text(AGENT.format(peer=RXE_PEER, name=pair.sides[1].name, seconds=seconds))
     path.chmod(0o700)
-    # the daemon starts no other, but wants to see what would
+    # the daemon starts no other daemon, but checks that the program for it exists
     pair.sides[1].run(f"mkdir -p {path.parent} && ln -sf /bin/true {path}")
     return path
 

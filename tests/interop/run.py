@@ -28,7 +28,7 @@ SECONDS = 40  # for a case; with an impaired link three times as long
 FAILURES_MAX = 10
 DEATHS_MAX = 3  # of guests, in one run
 PAIRS = ("uroce-rxe", "rxe-rxe", "uroce-uroce")
-# qdisc_bypass=0: what bypasses the queue is not seen by dumpcap.
+# qdisc_bypass=0: dumpcap does not see packets that bypass the queue.
 AF_PACKET = "net_af_packet0,iface={},blocksz=65536,framesz=8192,qdisc_bypass=0"
 VHOST = "net_vhost0,iface={}"
 UDP = "udp"
@@ -321,7 +321,7 @@ def parse():
 
 
 def main():
-    # ended by the test runner's time limit: guests and namespace go too
+    # the test runner's time limit ended the test: also end the guests and remove the namespace
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options = parse()
     chosen = [c for c in cases.plan(options.full, options.kernel)

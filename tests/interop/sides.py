@@ -27,8 +27,8 @@ CLOSED = 1  # nobody listens at the port so much after a side's own
 USUAL = ";retry_7=forever"
 OUR_PROGRAMS = ("verify", "services", "partings")
 
-# One queueing discipline a direction, for what the filter means: ARP and the rest pass unharmed.
-# What the guest sends passes netem on a band of eth0; what it receives is sent round by ifb0.
+# One queueing discipline per direction, for the packets of the filter only: ARP and other packets pass unchanged.
+# Packets from the guest pass netem on a band of eth0. Packets to the guest are redirected through ifb0.
 IMPAIR = """
 set -e
 for m in ifb sch_ingress act_mirred cls_flower cls_u32 sch_netem sch_prio; do modprobe $m; done
@@ -48,8 +48,8 @@ for p in ip ipv6; do
 done
 """
 
-# A device of uroce is there while its program runs. What the guest knows about it is old, so it is
-# asked, often; a guest that waited until it asks again by itself would lose seconds.
+# A device of uroce exists while its program runs. The guest's neighbour entry for it may be stale, so the test
+# makes the guest resolve it often. Otherwise the guest would wait seconds until its own next request.
 REACH = """
 for v in ipv4 ipv6; do
     echo 50 >/proc/sys/net/$v/neigh/eth0/retrans_time_ms
@@ -69,7 +69,7 @@ done
 """
 
 
-# rxe has the addresses of its interface's VLANs in its table of GIDs, behind its own.
+# The GID table of rxe has the addresses of its interface, then those of the interface's VLANs.
 VLAN = """
 modprobe 8021q
 [ -e /sys/class/net/eth0.{vlan} ] ||

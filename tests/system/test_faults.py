@@ -346,7 +346,7 @@ def interface__under_udp_down_moved_and_made_again__all_goes_on(case: Case) -> N
         run.all_right()
 
 
-# ---- what is full -----------------------------------------------------------
+# ---- full queues ------------------------------------------------------------
 
 def limited(case: Case, kind: int, most: int, **environment: str) -> subprocess.CompletedProcess:
     case.plugin()

@@ -437,7 +437,7 @@ def child_of_a_process_that_listens__keeps_the_port_from_nobody(case: Case) -> N
             equal(shares(SHARED_ADDRESS), 2)
             first.kill()
             equal(second.listen("b", port=LISTENS_ON + 1), "ok")
-            # Else the broker gives the dead one what is for its successor.
+            # Otherwise the broker passes packets for the new process to the dead one.
             assert pairs.wait_for(lambda: shares(SHARED_ADDRESS) == 1, 10), f"{shares(SHARED_ADDRESS)} processes have the address"
         finally:
             os.killpg(first.process.pid, signal.SIGKILL)

@@ -52,7 +52,7 @@ def peer_that_is_not_there__is_told_by_who_sent_to_it_and_by_nobody_else(case: C
             start(address, "rping", "-c", "-a", address, "-C", "1")
         pairs.wait_for(lambda: all(told(address) for address in nobody), 30)
         equal({address: told(address) for address in nobody}, {address: [address] for address in nobody})
-        # What a client of it asks comes by way of the broker, behind all that this one passed on.
+        # The client's request comes through the broker, after all packets that this process passed on.
         client = spaces.start("b", case.uroce, "run", "--device", "uroce0:udp,ip=10.9.0.2", "--", "rping", "-c", "-a",
                               "10.9.0.1", "-C", "1")
         silent.wait(patience.seconds(30))  # when it was served

@@ -20,8 +20,8 @@ PLUGIN = "liburoce-memif.so"
 SERVER = "a:net_memif0,role=server,socket={}/m.sock,socket-abstract=no;ip=10.0.0.1/24"
 NOBODY = 65534
 
-# Opens a device and makes a completion queue, which starts the device, in another current directory
-# than the one in which the library was loaded.
+# Opens a device and creates a completion queue, which starts the device. The current directory is not the
+# one in which the library was loaded.
 CHANGES_DIRECTORY = """
 import ctypes, os, sys
 verbs = ctypes.CDLL(None)

@@ -41,8 +41,8 @@ QUEUES: dict[str, queue.Queue] = {}
 # Reasons to skip: other hardware, settings of the machine, packets past the transport, tag matching.
 NEVER = re.compile(r"dmabuf|huge pages|PCI device|Raw Packet|by root on Ethernet"
                    r"|QP type 8 |^Extended CQ")
-# May fail. A child of a process whose engine ran has no device (lib/host/fork.c); the other takes it
-# for granted that what was posted has completed by the next call.
+# May fail. The first forks after its engine ran, so the child has no device (lib/host/fork.c). The second
+# assumes that a posted request has completed by the next call.
 OTHERWISE = {"test_multi_process_alloc_dm", "test_resize_cq"}
 
 NAME = re.compile(r"^(\w+) \(tests\.(\w+)\.[\w.]+\)")

@@ -26,7 +26,7 @@ import test_udp
 import pairs  # from tools/lib/common, which programs put on the path
 from uroce_case import LIBRARY, PATHS, Case, Skip, equal, has, main
 
-# A few of each kind: every transport, each way to post and to wait, and what few programs ask for.
+# A few programs of each kind: every transport, each way to post and to wait, and rarely used features.
 CHOSEN = {
     "memif": """rc_pingpong_odp rc_pingpong_dm uc_pingpong ud_pingpong_events xsrq_pingpong send_bw_group
         send_bw_srq read_bw_events wr_ud_send_lat_inline wr_xrc_send_bw wr_atomic_bw devinfo rping mckey""",
@@ -34,24 +34,24 @@ CHOSEN = {
         atomic_bw_swap ucx_rc_tag_bw ucx_ud_tag_bw hello rping_own_qp ucmatose udaddy rdma_xserver cmtime
         rstream_verify riostream"""}
 SHORT = ["-n", "100"]  # for perftest and the pingpongs
-# With several connections librdmacm's own service thread polls a list that it has freed. And perftest with -R, when
-# nobody listens yet, begins anew with an identifier that it has destroyed.
+# With several connections, the service thread of librdmacm polls a list that it has freed. perftest with -R uses
+# an identifier that it has destroyed when the server does not listen yet.
 LEFT_OUT = re.compile("pyverbs|_duration$|^tcp_iperf_many$|^cm_")
 
-# What a program does not give back: its name, the function that it has it from. What it allocates itself is
-# its own affair.
+# Objects that a program does not free: start of the program's name, and the function that returned the object.
+# Memory that the program allocates itself is not checked.
 KEPT = (
     ("ib_", "ibv_get_device_list"),  # perftest never frees the list
     ("ib_", "ibv_create_cq"),        # nor, in the client of ib_send_*, the CQ of receives
 )
-# At its end rping destroys a channel on which its other thread waits. Looking for leaks stops that thread,
-# which goes on with a closed descriptor, and ends the program with an error.
+# At the end rping destroys a channel on which its other thread waits. The leak check stops that thread. The
+# thread then uses a closed descriptor, and the program ends with an error.
 NO_LEAKS = ("rping",)
 
 REPORTED = 86  # status of a process that did what it must not
-# To go on after an error means to go on after a report of leaks, else what the program said is not written;
-# for what our code does wrong itself there is no going on. And `env`, which starts the program, has the
-# library and not the runtime in front of it.
+# halt_on_error=0 lets the program continue after a leak report, so that its own output is written. Errors in our code
+# still end the program. verify_asan_link_order=0: `env`, which starts the program, loads the library before the
+# runtime of the sanitizer.
 ADDRESSES = (f"exitcode={REPORTED}:log_path={{where}}/report:halt_on_error=0:detect_stack_use_after_return=1:"
              "verify_asan_link_order=0:detect_leaks={leaks}")
 UNDEFINED = f"exitcode={REPORTED}:halt_on_error=1:print_stacktrace=1"  # said on stderr; gcc's writes no file
@@ -78,7 +78,7 @@ def what_counts(report: str, program: str) -> str:
     if LEAKS not in report:
         return report
     ours = [leak for leak in LEAK.findall(report) if is_ours(leak, program)]
-    # What is lost indirectly hangs on what is lost directly: a context on a CQ that the program keeps.
+    # An indirect leak is reachable from a direct leak, such as a context from a CQ that the program keeps.
     return "\n\n".join(ours) if any(leak.startswith("Direct") for leak in ours) else ""
 
 
@@ -120,7 +120,7 @@ def sanitized(kind: type, reports: Reports, program: str) -> type:
     return Sanitized
 
 
-# ---- that a report is seen at all: what a program must not do, done in Python ---------------
+# ---- a report is noticed: Python makes the mistakes of a faulty program -----------------------
 
 FREED = "import ctypes as c; p = c.CDLL(None).malloc; p.restype = c.c_void_p; p = c.c_void_p(p(4096)); "
 VERBS = f"v = c.CDLL('{LIBRARY}'); v.ibv_get_device_list.restype = c.c_void_p; "

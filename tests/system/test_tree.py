@@ -34,7 +34,7 @@ def trees(case: Case) -> set[str]:
     return {path.name for path in case.scratch.glob("uroce-tree-*")}
 
 
-# ---- what is in it ----------------------------------------------------------
+# ---- contents --------------------------------------------------------------
 
 def tree__attributes__are_those_of_the_queries(case: Case) -> None:
     if shutil.which("ibv_devinfo") is None:
@@ -154,7 +154,7 @@ def tree__program_with_more_rights_than_its_user__sees_none(case: Case) -> None:
     equal(run.returncode, 1, run.stdout)
 
 
-# ---- where it is, and how long ----------------------------------------------
+# ---- place and lifetime -----------------------------------------------------
 
 def place__runtime_directory__and_for_the_user_alone(case: Case) -> None:
     where = pathlib.Path(case.environment("-d", LEFT)["UROCE_TREE"])

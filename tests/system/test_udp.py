@@ -28,32 +28,27 @@ ud_pingpong srq_pingpong xsrq_pingpong send_bw send_bw_events send_bw_srq send_l
 write_bw_all write_bw_many write_lat read_bw_all read_bw_many atomic_bw_add ucx_rc_tag_bw ucx_ud_tag_bw
 hello rping rping_large ucmatose rdma_server rdma_xserver cmtime udaddy rstream_verify riostream rcopy
 fi_rdm cm_send_bw cm_send_lat""".split()
-# Both processes on one address, which they share by the broker.
+# Both processes share one address through the broker.
 SHARED = """rc_pingpong rc_pingpong_events ud_pingpong xsrq_pingpong send_lat_ud write_bw write_bw_many read_bw
 ucx_rc_tag_bw hello rping ucmatose rdma_server udaddy cmtime mckey""".split()
-# In two namespaces, which have addresses of both versions and a network between them.
+# In two namespaces with IPv4 and IPv6 addresses and a network between them.
 APART = """rping_ipv6 hello_ipv6 ucmatose_ipv6 udaddy_ipv6 mckey_ipv6 rstream_ipv6 tcp_iperf_ipv6 fi_msg udpong udpong_ipv6
 qperf_rc_bw qperf_rc_rdma_write_lat""".split()
-# And with the IPv6 address first, which is the one that programs choose then.
+# The same with the IPv6 address first: programs then choose IPv6.
 APART_V6 = """rc_pingpong rc_pingpong_events rc_pingpong_large uc_pingpong ud_pingpong write_bw_many
 read_bw atomic_bw_add ucx_rc_tag_bw ucx_ud_tag_bw""".split()
-# And with both processes on one of these.
+# Both processes on one IPv6 address.
 SHARED_V6 = "rc_pingpong ud_pingpong write_bw_many rping_ipv6".split()
-# Loopback has one IPv6 address, and libfabric takes none of its addresses for that of a device. A stream that nobody
-# acknowledges does not fit into a plain user's socket buffer whenever the receiver waits for a processor, and
-# perftest waits for ever for what was lost.
 # Rows that this link cannot run. A stream without acknowledgements overruns the socket buffer of an ordinary user, and
 # perftest waits forever for the lost messages. Loopback has one IPv6 address. libfabric skips loopback addresses (fi_msg).
 # perftest's IPv6 group has a scope that the kernel does not forward. The first IPv6 neighbour resolution between new
 # namespaces takes a second, longer than ibv_xsrq_pingpong waits; with --all, v6_*write_lat* may fail for the same reason.
 LOST = "^send_bw_uc"
 LEFT_OUT = re.compile(f"ipv6|bw_group$|^fi_msg|{LOST}")
-# IPv6 groups of perftest are of scope 1, which the kernel keeps on the machine. It takes a second to find a new IPv6
-# neighbour, for which ibv_xsrq_pingpong does not wait, and then it waits for ever.
 LEFT_OUT_V6 = re.compile(f"bw_group|xsrq|{LOST}")
-# These name the addresses of two sides, or an MTU that is not the network's.
+# Rows that name the addresses of both sides, or an MTU that the network does not have.
 LEFT_OUT_SHARED_V6 = re.compile(f"{LEFT_OUT_V6.pattern}|^mckey|^fi_dgram|^ucx_cm|^cm_send_bw_ud")
-# Other tests may run on this machine, by other users too: each has a subnet of its own.
+# Other tests, also of other users, may run on this machine. Each test has its own subnet.
 SUBNET = f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 250}"
 ADDRESSES = {"server": f"{SUBNET}.2", "client": f"{SUBNET}.3"}
 LOOPBACK = {"10.0.0.1": ADDRESSES["server"], "10.0.0.2": ADDRESSES["client"]}

@@ -47,7 +47,7 @@ def scapy_frame(opcode: int, size: int, psn: int) -> bytes:
     bth = BTH(opcode=opcode, dqpn=0x1234, psn=psn, padcount=pad, ackreq=psn & 1, migreq=psn >> 1 & 1,
               becn=int(opcode == 0x81))
     rest = octets(HEADERS[opcode], opcode) + octets(size, psn) + bytes(pad)
-    # without the checksum scapy fills one in, so that both forms are read
+    # if the checksum is missing, scapy fills it in: the test reads both forms
     udp = UDP(sport=0xc000 | psn & 0xff, dport=4791, **({"chksum": 0} if psn % 3 else {}))
     return bytes(Ether(dst="02:00:00:00:00:01", src="02:00:00:00:00:02")
                  / IP(src="10.0.0.1", dst="10.0.0.2", tos=psn & 0xff, ttl=64 - psn % 8, id=psn & 0xffff)
