@@ -9,8 +9,8 @@ import sources
 PURE = r"lib/(base|wire|core|cm|engine)/"
 CALL = r"(?<![\w.>])(?:%s)\s*\("
 
-# (words, where they are judged, where they are right, what to do instead); regexes on the path
-# from the root. Comments and strings are not judged.
+# (words, files that are checked, files that may use them, what to do instead); files are regexes on the path
+# from the root. Comments and strings are not checked.
 CODE_RULES = [
     (CALL % r"malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|strdup|alloca",
      PURE, None, "memory is an argument here: uro_x_size() and uro_x_init(memory)"),

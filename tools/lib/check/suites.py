@@ -35,7 +35,7 @@ STAGES = {
     "clang": ("clang", ["-Dhot_asserts=true"], ("unit", "scenario", "sim", "replay", "api"), {}),
     "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay", "api", "sanitized"), SANITIZER_ENV),
 }
-# What has threads of its own, and what calls the library from many.
+# Tests with threads: of the library, and programs that call the library from several threads.
 THREADED = ("api/threads", "api/rdma_cm_threads", "host/test_contend", "host/test_coalesce", "host/test_lifetime", "host/test_progress", "host/test_round",
             "host/test_silence", "host/test_unmapped", "io/test_memif_threads", "verbs/test_events", "base/test_doorbell", "base/test_mark", "scenario/test_rc_read")
 TSAN = ["-Db_sanitize=thread", "-Db_lundef=false", "-Ddpdk=disabled", "-Dwerror=false"]

@@ -12,8 +12,8 @@ LATENCY_TIMED = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)[ \t]+([\d.]+)[ \t]+([\d.]+)
 PINGPONG = re.compile(r"^(\d+) iters in ([\d.]+) seconds = ([\d.]+) usec/iter", re.M)
 
 
-# ucx_perftest: iterations; percentile, average and overall time; bandwidth twice, rate twice. Of
-# several threads only what is overall.
+# ucx_perftest: iterations; percentile, average and overall time; bandwidth twice, rate twice. With
+# several threads it prints only the overall figures.
 UCX = re.compile(r"^(?:Final:)?[ \t]+(\d+)((?:[ \t]+[\d.]+){7}|(?:[ \t]+[\d.]+){3})[ \t]*$", re.M)
 
 

@@ -20,8 +20,8 @@ LINK = "net_memif0,role={role},socket={where}/link.sock"
 ADDRESSES = {"server": "10.0.0.1/24", "client": "10.0.0.2/24"}
 NOBODY = 65534
 LAST_LINES = 15
-# Writes without end. -u 17 is eight ACK timeouts of 0.54 s: with perftest's own 67 ms a machine with other work gives up a peer
-# that only waits for a processor.
+# Writes without end. -u 17 gives eight ACK timeouts of 0.54 s. With perftest's default of 67 ms, a busy machine gives up a
+# peer that only waits for a processor.
 STREAM = ("ib_write_bw", "-F", "-x", "1", "-u", "17", "--run_infinitely", "-D", "1")
 
 
@@ -151,7 +151,7 @@ class Pair:
         command = self.command(role, program)
         with (self.where / f"{role}.out").open("wb") as out, \
                 (self.where / f"{role}.err").open("wb") as err:
-            # A group of its own: ending it ends what uroce started, and nothing else.
+            # Own process group: ending the group ends the processes that uroce started, and no others.
             process = subprocess.Popen([*self.drop, *command], stdin=subprocess.DEVNULL, stdout=out,
                                        stderr=err, cwd=self.where, start_new_session=True)
         self.running.append(process)

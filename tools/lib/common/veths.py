@@ -12,7 +12,7 @@ import pairs
 
 LOSSY_LINK = pathlib.Path(__file__).resolve().parent / "lossy_link.py"
 AF_PACKET = "net_af_packet0,iface=link0;ip={address}"
-# With an address that the kernel has not, so that it does not answer beside us.
+# The kernel does not have this address, so that it does not answer in addition to uroce.
 OWN_AF_PACKET = "net_af_packet0,iface=link0;ip={own}"
 OWN_AF_XDP = "net_af_xdp0,iface=link0;ip={own}"
 UDP = "udp,ip={plain},hub=no"

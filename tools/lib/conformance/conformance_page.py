@@ -10,7 +10,7 @@ import mutants_results
 import rxe_facts
 
 SWEEPS = "tests/sim/sweeps.txt"
-# Rules by the first word of their id, in the page's order.
+# Rules by the first word of their id, in the order of the page.
 FAMILIES = (
     ("the wire", ("WIRE", "IP", "ICRC")),
     ("what is sent", ("TX", "NEIGH", "LOOP")),

@@ -22,7 +22,7 @@ COMPILERS = {"libfuzzer": "clang", "afl": "afl-clang-fast"}
 ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 AFL_ENV = {"AFL_SKIP_CPUFREQ": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1",
            "AFL_NO_AFFINITY": "1", "AFL_NO_UI": "1",
-           # afl-fuzz insists on these of ASan; a leak is libFuzzer's to find
+           # afl-fuzz requires these options of ASan; libFuzzer looks for leaks
            "ASAN_OPTIONS": "abort_on_error=1:symbolize=0:detect_leaks=0"}
 AFL_SMOKE = "wire_frame"  # the one target that tools/check builds for AFL++
 STACK_LINES = 24  # of what a sanitizer says: the first stack

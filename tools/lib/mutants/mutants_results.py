@@ -8,7 +8,7 @@ import revision
 
 TABLES = "tests/mutants"
 RESULTS = f"{TABLES}/oracle.results"
-# Who can notice, the weakest last: its word in the tables, and in a sentence.
+# Tests that can notice a mutant, the weakest last: word in the tables, and word in a sentence.
 CATCHERS = {"sim": "the simulator", "storm": "the storm of connections",
             "fuzz": "the fuzzer of verbs", "tests": "a test only",
             "nobody": "nobody"}

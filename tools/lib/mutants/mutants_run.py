@@ -157,7 +157,7 @@ def ninja(names: list[str]) -> str:
     return "" if run.returncode == 0 else "\n".join(run.stdout.splitlines()[-8:])
 
 
-# ---- who notices -------------------------------------------------------------------------------
+# ---- running tests -----------------------------------------------------------------------------
 
 
 def ran(command: list[str]) -> tuple[int | None, str]:
@@ -218,7 +218,7 @@ def by_tests() -> str:
     return ", ".join(dict.fromkeys(failed))
 
 
-# The simulator knows nothing of verbs.
+# The simulator does not use lib/verbs.
 ORACLES = {"cm": {"storm": by_storm, "sim": by_sim}, "verbs": {"fuzz": by_corpus}}
 
 

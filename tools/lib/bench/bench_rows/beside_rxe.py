@@ -22,8 +22,8 @@ RUNS = 5  # a virtual machine without KVM is slow, and as often fast
 XDP_PROGRAMS = "*/bpf/xdp-dispatcher.o", "*/bpf/xsk_def_xdp_prog*.o"  # libxdp loads them
 MTU, XDP_MTU = 4200, 2200  # of the interfaces; af_xdp has frames of 3 KiB
 IB_MTU = {MTU: 4096, XDP_MTU: 2048}
-# rxe lives in the first namespace only. Both ends are there, and rules lead what leaves by one
-# interface to the other one instead of to the local host.
+# rxe works in the first namespace only, so both ends are there. Rules send packets from one interface to the
+# other one instead of to the local host.
 WITH_RXE = """
 set -e
 modprobe veth
@@ -52,7 +52,7 @@ for link in $(rdma link | sed -n 's,^link \\(rxe[^/]*\\)/.*,\\1,p'); do rdma lin
 /bin/ip link del veth0 2>/dev/null
 ! grep -q "^rdma_rxe " /proc/modules || rmmod rdma_rxe
 """
-# A second pair is for the programs' TCP: AF_XDP takes all that comes to its own interface.
+# A second pair of interfaces carries the TCP connections of the programs: AF_XDP takes all packets of its interface.
 WITH_UROCE = """
 set -e
 modprobe veth
@@ -94,7 +94,7 @@ status=$?
 wait
 exit $status
 """
-# port_rate holds both ends, in a process each.
+# port_rate runs both ends, each in its own process.
 WITH_PORTS = """
 set -e
 modprobe veth

@@ -23,11 +23,11 @@ THERE = "/tmp/uroce"  # in a guest
 STEP = re.compile(r"^(connect|disconnect) *: +([\d.]+) ", re.M)
 SERVE, ASK = "cmtime -b {own}", f"cmtime -c {COUNT} -s {{peer}}"
 UNTIL = "n=0; until {listens}; do n=$((n + 1)); [ $n -lt 200 ] || exit 1; usleep 20000; done"
-# The addresses stay the kernel's, in both; rxe has the UDP port until its module goes.
+# The kernel keeps the addresses in both cases. rxe holds the UDP port until its module is removed.
 TO_RXE = "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0"
 TO_UROCE = "rdma link delete rxe0 && rmmod rdma_rxe"
 RXE_LISTENS = "rdma resource show cm_id | grep -q LISTEN"
-# gso=no: this link cannot sum, and the kernel says so only when it has lost the first burst
+# gso=no: this link cannot compute checksums, and the kernel reports that only after it lost the first burst
 WITH_UROCE = (f"export LD_LIBRARY_PATH={THERE} LD_PRELOAD={THERE}/libibverbs.so.1 "
               "UROCE_DEVICES='uroce0:udp,gso=no,ip={own}'; ")
 UROCE_LISTENS = "grep -q :12B7 /proc/net/udp"

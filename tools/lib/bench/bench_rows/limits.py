@@ -10,11 +10,11 @@ import tempfile
 from bench_rows.figure import Bench, Figure, NotRun, by_turns
 
 SECONDS = 120
-# udp_trips: behind the UDP header, of a SEND of 8 octets and of an ACK, which leave together.
+# udp_trips: bytes after the UDP header of an 8-byte SEND and of an ACK, which are sent together.
 SEND_AND_ACK = "24+20"
 MEMIF = "net_memif{n},role={role},socket={where}/link.sock"
 HEADERS = 58  # of a frame that carries a payload, with the ICRC
-# Runs what follows between two interfaces, in a network namespace that ends with it.
+# Runs the rest of the command between two interfaces, in a network namespace that ends with the command.
 BETWEEN_INTERFACES = """
 set -e
 ip link add link0 type veth peer name link1

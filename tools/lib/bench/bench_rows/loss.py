@@ -11,10 +11,10 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 MIB = 1048576
 SECONDS = 120
 MTU = 4500
-# what, lost and overtaken per mille, the share of lossless that is aimed at
+# name, lost and reordered packets per mille, target as a fraction of the lossless rate
 TROUBLES = (("0.01 % lost", 0.1, 0, 0.95), ("0.1 % lost", 1, 0, 0.85), ("1 % lost", 10, 0, 0.5),
             ("1 % overtaken", 0, 10, 0.97))
-# what, and from how many octets in its queue on a switch marks: 128 KiB, 10 Gb/s
+# name, and the queue length in bytes above which the switch marks packets; queue 128 KiB, 10 Gb/s
 QUEUE = 131072
 SWITCHES = (("a switch that marks nothing", 0), ("a switch that marks above 32 KiB", 32768))
 PROGRAM = ["ib_write_bw", "-F", "-x", "1", "-m", "4096", "-s", "65536"]

@@ -6,7 +6,7 @@ from bench_rows import limits
 from bench_rows.figure import Bench, Figure, by_turns
 
 DEVICE = "uroce0:net_null0,no-rx=1;ip=10.0.0.1/24"
-# what, arguments of object_memory, the aim, in octets
+# name, arguments of object_memory, target in bytes
 OBJECTS = (("connected RC queue pair that sends nothing, queues and READs 1 deep", ("qp", "1", "2000"), 2048),
            ("connected RC queue pair, queues 128 deep, READs 1 deep", ("qp", "128", "1000"), 32768),
            ("memory region", ("mr", "0", "10000"), 128))

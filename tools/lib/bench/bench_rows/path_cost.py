@@ -14,7 +14,7 @@ from bench_rows.messages import engine_ns
 AIM_CYCLES = 400
 PROGRAM = "engine_parts"  # engine_rate, without what the linker joins
 MESSAGES = 10_000  # counted; as many fewer are run to be taken off
-# The first that fits a function's name; a static one is called after its file, too.
+# The first pattern that matches the name of a function counts. The name of a static function includes its file.
 PARTS = (
     (r"uro_crc32_|uro_icrc", "ICRC, with the payload's copy"),
     (r"uro_(tx|copy)_|^mem(cpy|move|set)|_mem(cpy|move|set)_", "frames and memory written"),
@@ -45,7 +45,7 @@ def part_of(function: str, where: dict[str, str]) -> str:
 def static_functions(sources: dict[str, str]) -> dict[str, str]:
     """Returns the file stem of each static function; @sources has the text of each stem."""
     found: dict[str, str] = {}
-    # Two may have the same name: that of the packets' path is meant.
+    # Two functions may have the same name: the one on the packet path counts.
     for stem in sorted(sources, key=lambda stem: (not stem.startswith(("req_", "rsp_")), stem)):
         for function in STATIC.findall(sources[stem]):
             found.setdefault(function, stem)
@@ -98,7 +98,7 @@ def instructions(bench: Bench, kind: str) -> list[float]:
     """Returns the instructions of the whole path and of each part for one message. Takes the
     difference of two runs, because one run contains start and end too."""
     few, many = (by_part(counted(bench, kind, n * MESSAGES), files()) for n in (1, 2))
-    # engine_rate runs a tenth more, to begin with
+    # engine_rate first runs a tenth more as warm-up
     parts = {part: (many[part] - few[part]) / (MESSAGES * 1.1) for part in many}
     return [sum(parts.values()), *parts.values()]
 
