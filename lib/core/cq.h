@@ -199,7 +199,7 @@ enum uro_event_kind {
 
 struct uro_event {
     enum uro_event_kind kind;
-    void *user; /* of the CQ, QP or SRQ, as given at its creation */
+    void *user; /* user pointer of the CQ, QP or SRQ */
 };
 
 /* Lets programs see all completions made so far. The events of the CQs stay. Engine locked. */

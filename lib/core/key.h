@@ -116,11 +116,11 @@ bool uro_key_grants(const struct uro_shard *shard, const struct uro_key_claim *c
 
 /* A BIND_MW work request. Sources: IBTA Vol. 1, "Bind Memory Window"; man ibv_bind_mw. */
 struct uro_key_bind {
-    uint32_t pd; /* of the queue pair */
+    uint32_t pd; /* PD of the queue pair */
     uint32_t qpn;
     uint32_t old_rkey;
     uint32_t new_rkey; /* only its low byte counts */
-    uint32_t lkey;     /* of the region */
+    uint32_t lkey;     /* lkey of the region */
     uint32_t access;
     uint64_t address; /* in the region */
     uint64_t length;  /* 0: unbinds a type 1 window */

@@ -113,7 +113,7 @@ struct uro_rsp {
     uint32_t length;
     uint32_t pd;                /* PD of the keys in the receive in use; uro_rq_pd() */
     const struct uro_rqe *recv; /* in use by a message; rq.c */
-    struct uro_srq *srq;        /* that `recv` is from; NULL: the queue pair's own queue; rq.c */
+    struct uro_srq *srq;        /* source of `recv`; NULL: the own receive queue; rq.c */
     struct uro_gap *gap;        /* requests that arrived before their turn; reorder.c */
     bool gap_reported; /* a NAK or RNR NAK was sent for `expected`; rsp_ack.c, rsp_execute.c */
     bool established;  /* COMM_EST was raised */
@@ -148,7 +148,7 @@ struct uro_qp {
     struct uro_table_node node; /* node.number is the QPN */
     struct uro_shard *shard;
     atomic_int state;         /* enum uro_qp_state; qp.c, read by posters */
-    enum uro_service service; /* of the type */
+    enum uro_service service; /* service of the QP type */
     struct uro_path path;
     struct uro_cq *send_cq;
     struct uro_srq *srq;

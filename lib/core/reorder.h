@@ -38,7 +38,7 @@ struct uro_gap {
 };
 
 struct uro_reorder {
-    struct uro_reorder_packet *packets; /* as many as gaps: each gap has at least one packet */
+    struct uro_reorder_packet *packets; /* one for each gap: a gap has at least one packet */
     struct uro_gap *gaps;
     uint32_t capacity;
     uint32_t packets_touched; /* packets from this index on were never in use */

@@ -34,7 +34,7 @@ struct uro_req_plan {
     uint32_t length;    /* payload bytes; READ: requested bytes */
     enum uro_operation operation;
     enum uro_position position;
-    int opcode; /* of the BTH; negative: the service has no such packet */
+    int opcode; /* BTH opcode; negative: the service has no such packet */
     bool ack_req;
 };
 

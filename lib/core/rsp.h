@@ -39,7 +39,7 @@ enum uro_rsp_verdict {
 
 struct uro_rsp_consequence {
     bool sends_nak;          /* a NAK or RNR NAK is sent */
-    enum uro_aeth_kind kind; /* of that answer */
+    enum uro_aeth_kind kind; /* kind of the NAK */
     uint8_t nak;             /* URO_NAK_*, when kind is URO_AETH_NAK */
     bool fails;              /* the queue pair goes to ERR */
     bool completes;          /* a receive in use completes with @status instead of a flush */

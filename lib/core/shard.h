@@ -45,7 +45,7 @@ struct uro_deferred {
 };
 
 struct uro_shard {
-    struct uro_counters *counters; /* of the record */
+    struct uro_counters *counters; /* counters in the record */
     struct uro_shard_config config;
     struct uro_wheel
         wheel; /* a timer for each queue pair, one for the gaps, one for the deferred ACKs */

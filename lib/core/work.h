@@ -52,15 +52,15 @@ struct uro_wqe {
             uint32_t qpn;
         } to; /* UD */
         struct uro_flush_kind {
-            uint8_t placement;   /* as struct uro_feth */
-            uint8_t selectivity; /* as struct uro_feth */
+            uint8_t placement;   /* field of struct uro_feth */
+            uint8_t selectivity; /* field of struct uro_feth */
         } flush;
     };
     union {
         uint64_t swap;
         uint32_t qkey; /* UD */
         struct {
-            uint32_t lkey;   /* of the region */
+            uint32_t lkey;   /* lkey of the region */
             uint32_t access; /* URO_ACCESS_*; ZERO_BASED too */
         } bind;              /* BIND_MW */
     };

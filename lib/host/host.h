@@ -25,7 +25,7 @@ enum uro_progress_mode {
 struct uro_device_config {
     char name[32];
     char link[256];                                /* "net_memif0,role=server,socket=/run/a.sock" */
-    const struct uro_port_driver *driver;          /* of link; NULL: the link is wrong */
+    const struct uro_port_driver *driver;          /* driver of the link; NULL: the link is wrong */
     struct uro_gid gids[URO_ENGINE_ADDRESSES_MAX]; /* 0: link-local, then ip= in order */
     uint8_t prefix[URO_ENGINE_ADDRESSES_MAX];
     uint32_t gid_count;

@@ -48,8 +48,8 @@ struct uro_script_value {
 
 struct uro_script_field {
     enum uro_field field;
-    struct uro_script_value value; /* of a number field */
-    struct uro_script_text text;   /* of a text field */
+    struct uro_script_value value; /* value of a number field */
+    struct uro_script_text text;   /* text of a text field */
 };
 
 enum uro_script_kind {

@@ -19,7 +19,7 @@ struct uro_ether {
     struct uro_mac source;
     bool tagged;
     uint16_t tag;  /* 802.1Q TCI (PCP, DEI, VID); meaningful when tagged */
-    uint16_t type; /* of what follows, behind the tag */
+    uint16_t type; /* EtherType of the payload, after the tag */
 };
 
 #define URO_VLAN_MAX 4094u /* and 1 the least */

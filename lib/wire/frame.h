@@ -37,9 +37,9 @@ struct uro_frame {
     struct uro_ip ip; /* unset when ether.type is ARP */
     struct uro_udp udp;
     const uint8_t *network; /* first octet of the IP header (or of ARP) */
-    const uint8_t *body;    /* what follows the IP and, for UDP, the UDP header */
+    const uint8_t *body;    /* payload of IP or, for UDP, of UDP */
     uint32_t body_length;
-    bool summed; /* somebody found the ICRC right; false after uro_frame_network() */
+    bool summed; /* the ICRC was checked by the port; false after uro_frame_network() */
     /* The IP header in the memory that has the payload (core/pkt.h), when only the head was copied.
      * Otherwise, and after uro_frame_network(), NULL. */
     const uint8_t *indirect;

@@ -17,7 +17,7 @@ enum uro_membership {
 };
 
 struct uro_membership_query {
-    uint8_t version;          /* of IGMP 1 to 3, of MLD 1 or 2 */
+    uint8_t version;          /* version of IGMP (1 to 3) or MLD (1, 2) */
     uint32_t max_response_ms; /* answer within */
     struct uro_gid group;     /* zero: asks for all */
 };
