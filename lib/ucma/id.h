@@ -74,7 +74,7 @@ struct uro_id {
     bool family_only;     /* AFONLY: excludes the other IP version */
     bool family_only_set; /* false: the default of the family applies */
     bool known;           /* the program knows its number, from CREATE_ID or an event */
-    bool removed;         /* its device was removed: it can only be destroyed */
+    bool removed;         /* the device was removed: the identifier can only be destroyed */
 };
 
 /* Creates an identifier of @channel, which the program does not know yet. Returns NULL when out of

@@ -15,7 +15,7 @@ struct uro_iface_state {
     uint32_t mtu;
     bool up; /* administratively up */
     bool running;
-    bool ethernet; /* its frames are Ethernet frames; those of an IP tunnel are not */
+    bool ethernet; /* the interface has Ethernet frames; an IP tunnel does not */
     struct uro_mac mac;
 };
 

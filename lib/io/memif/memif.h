@@ -29,7 +29,7 @@ struct uro_memif_options {
     bool abstract;       /* the socket has a name, but no file */
     uint32_t id;         /* number of the interface at its socket */
     uint32_t buffer;     /* size of a buffer, in bytes */
-    uint32_t slots_log2; /* of each ring */
+    uint32_t slots_log2; /* log2 of the slots of each ring */
     uint32_t user;       /* allowed user ID of the peer, besides root; or URO_MEMIF_ANY_USER */
     bool has_user;       /* the link has user= */
     bool has_mac;

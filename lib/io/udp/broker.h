@@ -19,7 +19,7 @@
 
 /* A process, by its QPN prefix. */
 struct uro_broker_member {
-    int fd; /* its connection to the broker; -1: no process has the prefix */
+    int fd; /* connection of the process; -1: no process has the prefix */
     struct uro_listened *services;
     uint32_t service_count;
 };

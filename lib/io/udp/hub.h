@@ -56,7 +56,7 @@ struct uro_hub_header {
 /* A report of the network. The process that sent the packet is unknown, so the broker passes the
  * report on to all other processes. */
 struct uro_hub_report {
-    uint32_t error; /* as in struct uro_sock_report */
+    uint32_t error; /* errno, as in struct uro_sock_report */
     uint32_t info;
     uint32_t quoted_length;
     uint8_t quoted[URO_SOCK_QUOTED_MAX];

@@ -11,10 +11,10 @@ struct uro_share {
     int fd;                             /* connection to the broker, or -1 */
     bool pending;                       /* a request for a share is pending */
     uint32_t wanted;                    /* the requested share; 0: any */
-    struct uro_hub_directory directory; /* where the broker's socket was last found */
+    struct uro_hub_directory directory; /* directory of the broker's socket, as last found */
     uint32_t number;
     struct uro_gid address;
-    struct uro_listened *services; /* as last set; sent again to the next broker */
+    struct uro_listened *services; /* last services set; sent again to the next broker */
     uint32_t service_count;
     bool services_unsaid; /* the broker had no room for the services */
     uint8_t *record;      /* URO_HUB_RECORD bytes */

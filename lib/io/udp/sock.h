@@ -13,7 +13,7 @@
 #include "wire/ext.h"
 #include "wire/gid.h"
 
-#define URO_SOCK_HOP_LIMIT 64 /* of packets that do not set their own */
+#define URO_SOCK_HOP_LIMIT 64 /* traffic class of packets that set none */
 
 union uro_sock_address {
     struct sockaddr any;
@@ -44,7 +44,7 @@ struct uro_sock {
     bool v6;
     bool segments;           /* the kernel cuts a long send into packets */
     bool coalesces;          /* the kernel joins received packets of one size */
-    uint8_t traffic_class;   /* of packets that do not set their own */
+    uint8_t traffic_class;   /* traffic class of packets that set none */
     uint32_t receive_octets; /* size of the receive buffer, as the kernel counts it */
 };
 

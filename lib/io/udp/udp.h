@@ -60,7 +60,7 @@ struct uro_udp_port {
     struct uro_share shares[URO_UDP_SOCKS_MAX];
     struct uro_service_locks service_locks;
     struct uro_sock_options options;
-    struct uro_addresses addresses; /* of all in socks */
+    struct uro_addresses addresses; /* state of the addresses of all socks */
     uint32_t mtu;                   /* MTU from the configuration */
     uint32_t mtu_then;              /* least MTU of the interfaces at opening; 0: unknown */
     struct uro_groups groups;

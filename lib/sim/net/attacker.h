@@ -70,7 +70,7 @@ void sim_attacker_calm(struct sim_attacker *attacker);
 
 struct sim_forged {
     uint8_t octets[SIM_FORGER_ROOM];
-    size_t network; /* where the IP header begins */
+    size_t network; /* offset of the IP header */
     size_t length;  /* end of the frame: headers behind the BTH are appended here */
     struct uro_ip ip;
     struct uro_bth bth; /* written last */

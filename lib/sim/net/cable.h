@@ -81,7 +81,7 @@ struct sim_switch {
     struct sim_world *world;
     uint32_t port_count;
     struct sim_switch_port {
-        struct uro_mac mac; /* of the host at the other end */
+        struct uro_mac mac; /* MAC address of the host at the other end */
         struct sim_node *to;
     } ports[SIM_SWITCH_PORTS_MAX];
 };
@@ -102,7 +102,8 @@ struct sim_outages {
     uint32_t link_count;
     struct sim_outage_link {
         uint32_t cable_count;
-        struct sim_cable *cables[SIM_OUTAGES_CABLES_MAX]; /* that go down together; borrowed */
+        struct sim_cable
+            *cables[SIM_OUTAGES_CABLES_MAX]; /* cables that go down together; borrowed */
         uint32_t host_count;
         struct sim_host *hosts[2]; /* hosts whose engines are informed; borrowed */
     } links[SIM_OUTAGES_LINKS_MAX];

@@ -32,7 +32,7 @@ struct sim_host {
     struct uro_rng rng;
     void *memory; /* owned; the engine's */
     struct uro_engine *engine;
-    struct sim_node *out;        /* where frames go; set before the world runs */
+    struct sim_node *out;        /* receiver of the frames; set before the world runs */
     struct uro_pcap_write *pcap; /* borrowed; may be NULL */
     void (*event)(void *user, const struct uro_event *event);
     void (*after_round)(void *user, struct sim_host *host);
@@ -52,7 +52,7 @@ struct sim_host {
     uint64_t frames_sent;
     uint64_t roce_sent;
     uint64_t ring_drops;
-    uint64_t wakeups; /* of the engine, or of the service thread */
+    uint64_t wakeups; /* wake-ups of the engine, or of the service thread */
 };
 
 /* Builds the engine and adds it to @world. */

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* threads.h - the threads of a simulated host with two processors: the program, which posts, polls and waits for events, and
- * the service thread of lib/host. host/sched.h decides which thread runs the engine.
+/* threads.h - the threads of a simulated host with two processors: the program, which posts,
+ * polls and waits for events, and the service thread of lib/host. host/sched.h decides which
+ * thread runs the engine.
  *
- * Without this, the engine of a host runs at once. With it, a round takes time and holds the engine lock, a wake-up takes time,
- * a thread can lose its processor, and the program has times in which it polls, waits for events, or does neither. Work that
- * no thread does within SIM_THREADS_LATE is a lost wake-up, and fails the run.
+ * Without this, the engine of a host runs at once. With it, a round takes time and holds the
+ * engine lock, a wake-up takes time, a thread can lose its processor, and the program has times
+ * in which it polls, waits for events, or does neither. Work that no thread does within
+ * SIM_THREADS_LATE is a lost wake-up, and fails the run.
  */
 #pragma once
 
 #include "host/sched.h"
 #include "sim/net/world.h"
 
-/* The longest time until a thread runs the engine: learned silence, a check for silence, and two lost processors. */
+/* The longest time until a thread runs the engine: learned silence, a check for silence, and two
+ * lost processors. */
 #define SIM_THREADS_LATE URO_MS(5)
 /* The time until a thread runs the engine, unless a thread loses its processor more than once. */
 #define SIM_THREADS_USUAL URO_MS(4)
@@ -47,7 +50,7 @@ struct sim_threads {
     uro_time thread_at;     /* time when the service thread runs again */
     uro_time round_until;   /* a round holds the engine lock until then */
     uint64_t completions;   /* found by the program */
-    bool thread_has_lock;   /* that round is the service thread's */
+    bool thread_has_lock;   /* the round in progress is the service thread's */
     bool thread_ends;       /* the service thread has to end its round */
     bool caller_again;      /* a caller runs another round, for a doorbell during its round */
     bool armed;             /* a frame wakes the service thread */

@@ -73,7 +73,7 @@ struct sim_plan_end {
     uint32_t inline_max;
     bool signal_all;
     uint32_t signal_probability; /* of 65536 requests that need not be signalled */
-    uint32_t inline_probability; /* of those that fit */
+    uint32_t inline_probability; /* of 65536 requests whose data fits inline */
     uint32_t fence_probability;
     uint32_t solicit_probability;
     uint32_t weights[SIM_PLAN_KINDS]; /* not all zero */
@@ -82,7 +82,7 @@ struct sim_plan_end {
     uint32_t post_wait_max; /* delay of a post, ns */
     uint32_t recv_wait_max;
     uint32_t first_psn;
-    uint32_t srq;   /* of its host, for its receives; SIM_PLAN_NO_SRQ */
+    uint32_t srq;   /* SRQ of the host for the receives; SIM_PLAN_NO_SRQ: none */
     uint32_t sends; /* work requests of each life */
     uint8_t rd_atomic;
     uint8_t min_rnr_timer;
@@ -103,35 +103,35 @@ struct sim_plan_pair {
     bool v6;
     bool xrc;            /* one end is the initiator, the other the target */
     uint32_t xrc_target; /* end */
-    unsigned sides[2];   /* of its ends; the same: with itself */
+    unsigned sides[2];   /* hosts of the two ends; equal: a link with itself */
     struct sim_plan_end ends[2];
 };
 
 /* Applications that connect to each other by messages of the connection manager. */
 struct sim_plan_cm {
     uint64_t seed;
-    uint32_t callers[2];  /* of each host, that ask; 0 and 0: there are none at all */
-    uint32_t attempts;    /* of each, while there are faults */
+    uint32_t callers[2];  /* active CM users of each host; 0 and 0: none */
+    uint32_t attempts;    /* attempts of each user while there are faults */
     uint32_t connections; /* room of each connection manager */
     uint32_t backlog;
     bool notices; /* a request does not count as waiting after its event was read */
     bool v6;
     uint32_t path_mtu;
     uint32_t message_max;
-    uint32_t message_count;     /* of each side, at most */
+    uint32_t message_count;     /* most messages of each side */
     uint32_t call_wait_max;     /* time between two attempts, ns */
     uint32_t turn_wait_max;     /* time until an application acts on an event, ns */
     uint32_t stay_max;          /* longest connection while there are faults, us */
     uint32_t shut_wait_max;     /* time between closing and opening a service, us; 0: always open */
-    uint32_t leave_probability; /* of 65536 connections, given up without a word in any state */
+    uint32_t leave_probability; /* of 65536 connections, abandoned in any state without a message */
     uint32_t reject_probability;
     uint32_t query_probability;   /* of 65536 attempts: for a datagram service */
     uint32_t nobody_probability;  /* for a service without a listener */
     uint32_t self_probability;    /* to the own host */
     uint32_t patient_probability; /* no side leaves or rejects, in spite of network faults */
     uint32_t absent_probability;  /* to an address without a host */
-    uint32_t slow_probability;    /* of patient attempts: the host takes its time */
-    uint8_t retries;              /* of impatient ones */
+    uint32_t slow_probability;    /* of 65536 patient attempts, where the host answers slowly */
+    uint8_t retries;              /* retries of impatient attempts */
     uint8_t response_timeout;
     uint8_t ack_timeout; /* at least as long as every pair's */
 };
@@ -166,7 +166,7 @@ struct sim_plan {
     struct sim_attacker_config attacker;
     uint32_t doze_probability;   /* of 65536 polls, after which the reader does something else */
     uint32_t doze_max;           /* us */
-    uint32_t cq_count;           /* of each host */
+    uint32_t cq_count;           /* completion queues of each host */
     uint32_t cq_tight;           /* capacity of the tight CQ, too small for its users; 0: none */
     bool cq_tight_all;           /* also for shared receive queues, UC and UD */
     uint32_t resize_probability; /* of 65536 readings of a completion queue */

@@ -26,7 +26,7 @@ struct sim_attacked {
     const struct sim_plan_attacked *plan;
     struct uro_rng rng;
     struct sim_life life;
-    struct sim_plan_end last_plan; /* of each end in its last life */
+    struct sim_plan_end last_plan; /* plan of each end in its last life */
     struct sim_attacked_end {
         struct uro_ah ah;    /* UD: handle of the other end */
         uint32_t seen[2];    /* last PSN sent to this end, by role */

@@ -35,7 +35,7 @@ struct sim_cm_message {
     struct uro_conn_param param;
     uint32_t psn;             /* the other side starts with it */
     bool rejects;             /* an answer */
-    struct sim_endpoint *end; /* of an answer; NULL: none */
+    struct sim_endpoint *end; /* endpoint of a response; NULL: none */
 };
 
 struct sim_cm_attempt {
@@ -60,9 +60,9 @@ struct sim_cm_attempt {
     struct sim_cm_message request;
     uint32_t answer_count;
     struct sim_cm_message answers[SIM_CM_ANSWERS_MAX];
-    uint32_t answer;  /* that the caller confirmed, or NONE */
-    unsigned leavers; /* who disconnects when all is done: 1 the caller, 2 the server, 3 both */
-    uint32_t message_count[2]; /* of the caller, of the server */
+    uint32_t answer;  /* response that the caller confirmed, or NONE */
+    unsigned leavers; /* sides that disconnect at the end: 1 the caller, 2 the server, 3 both */
+    uint32_t message_count[2]; /* messages of the caller, of the server */
 };
 
 enum sim_cm_step {
@@ -79,7 +79,7 @@ enum sim_cm_step {
 /* The endpoint of a user, connected to that of another user. */
 struct sim_cm_endpoint {
     struct sim_cm_endpoint *next; /* all of the run */
-    struct sim_life life;         /* its first endpoint alone */
+    struct sim_life life;         /* life of the first endpoint only */
     struct sim_cm_user *user;     /* NULL: the user released it */
 };
 
@@ -88,13 +88,13 @@ struct sim_cm_user {
     struct sim_cm *cm;
     struct uro_rng rng;
     uint32_t number;
-    unsigned side; /* of the workload */
+    unsigned side; /* side of the workload */
     bool calls;
     enum sim_cm_step step;
-    uro_time due;      /* its turn */
+    uro_time due;      /* time of the next step */
     uro_time leave_at; /* leaves without a message */
     uint32_t made;     /* attempts */
-    uint32_t tries;    /* those among them that had to succeed */
+    uint32_t tries;    /* attempts that had to succeed */
     uint32_t lives;    /* endpoints so far */
     bool served;       /* caller: the last attempt did all it had to */
 
@@ -104,7 +104,7 @@ struct sim_cm_user {
     struct sim_cm_endpoint *own; /* NULL: no queue pair */
     uint32_t answer;             /* server: its number */
     unsigned seen;               /* set of 1 << enum uro_conn_event_kind */
-    uro_time waiting_since;      /* what it waits for */
+    uro_time waiting_since;      /* start of the present wait */
 };
 
 /* The listeners of a host. */
@@ -121,7 +121,7 @@ struct sim_cm {
     struct sim_workload *load;
     const struct sim_plan_cm *plan;
     struct uro_rng rng;
-    struct sim_endpoint_ops ops; /* of the endpoints */
+    struct sim_endpoint_ops ops; /* operations of the endpoints */
     struct sim_plan_pair
         pair; /* their plan; ends[1]: without requests that take responder resources */
     struct sim_cm_listeners listeners[2];

@@ -19,7 +19,7 @@ struct sim_cq {
     bool events;     /* the poller waits for events; else it polls */
     bool armed;      /* waits for an event */
     bool reported;   /* the event was reported */
-    bool overflowed; /* that was reported */
+    bool overflowed; /* the overflow was reported */
     uint32_t last;   /* number of completions then: none may follow */
     struct sim_workload *load;
     struct sim_host *host;

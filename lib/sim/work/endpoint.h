@@ -59,13 +59,13 @@ enum sim_fault {
 
 /* A send request. */
 struct sim_request {
-    uint64_t number; /* its wr_id */
+    uint64_t number; /* wr_id */
     uint8_t opcode;  /* enum uro_wr_opcode */
     uint8_t flags;
     enum sim_fault fault;
     uint32_t length;
     uint32_t imm;
-    uint64_t seed;   /* of the message, or of what a READ finds */
+    uint64_t seed;   /* seed of the message, or of the data that a READ finds */
     uint32_t at;     /* offset in the window that it reads or writes */
     uint32_t window; /* RC: slot in the peer's memory; SIM_NO_WINDOW: none */
     uint64_t
@@ -78,7 +78,7 @@ struct sim_request {
 
     /* RC */
     bool shared_word; /* an atomic on the word that all connections share */
-    uint32_t psn;     /* of its first packet */
+    uint32_t psn;     /* PSN of the first packet */
     uint32_t psns;
     uint32_t writers; /* WRITEs to the window, this request included */
     uint32_t srq;     /* XRC: the peer's shared receive queue */
@@ -131,7 +131,7 @@ struct sim_endpoint_ops {
     bool (*can_send)(const struct sim_endpoint *end); /* beyond room in the queue; NULL: always */
     bool (*choose)(struct sim_endpoint *end, struct sim_request *request); /* false: not now */
     void (*fill)(struct sim_endpoint *end, const struct sim_request *request,
-                 struct uro_wqe *wqe); /* what only this type has */
+                 struct uro_wqe *wqe); /* adds the fields of this type */
     /* The request succeeded; NULL: nothing to check. */
     void (*confirm)(struct sim_endpoint *end, const struct sim_request *request);
     bool (*expected)(const struct sim_endpoint *end, const struct sim_request *request,
@@ -183,12 +183,12 @@ struct sim_endpoint {
     uro_time resume_at;
     struct sim_srq *srq; /* basic; NULL: its own receives */
     struct sim_host *host;
-    struct sim_endpoint *next; /* of the workload */
+    struct sim_endpoint *next; /* next endpoint of the workload */
 
     struct sim_endpoint *peer; /* NULL: datagrams */
     struct sim_workload *load;
-    uint32_t side;   /* of its host */
-    uint32_t number; /* of its family */
+    uint32_t side;   /* side of its host */
+    uint32_t number; /* number within its family */
     uint32_t pd;
     uint32_t qkey; /* UD */
     struct uro_rng rng;
@@ -210,12 +210,12 @@ struct sim_endpoint {
     uint64_t flush_until; /* UC, UD: earlier requests may have been flushed in SQE */
     bool recv_failed_of[SIM_PLAN_SRQS_MAX + 1];  /* XRC: of this shared queue */
     uint64_t shared_next[SIM_PLAN_SRQS_MAX + 1]; /* no older receive may complete any more */
-    uint32_t wire_psn;                           /* of the next packet; RC: if none is sent again */
+    uint32_t wire_psn;  /* PSN of the next packet; RC: of the next new packet */
     uint32_t wire_next; /* UC, UD: the next first packet is of this request or a later one */
     uint64_t signalled; /* number behind the newest signalled request */
     struct sim_request *requests; /* owned */
     struct sim_recv *recvs;       /* owned; SIM_REQUESTS_MAX */
-    uint64_t messages_sent;       /* that the peer has to take */
+    uint64_t messages_sent;       /* messages that the peer must receive */
     uint64_t messages_taken;      /* from the peer */
     uint64_t taken_last;          /* UC: number of the newest */
 
@@ -238,18 +238,18 @@ struct sim_life {
     const struct sim_plan_pair *plan;
     struct uro_rng *rng;
     struct uro_rng own_rng;
-    uint32_t number; /* of its family */
-    uint32_t count;  /* of endpoints: 1 or 2 */
+    uint32_t number; /* number within its family */
+    uint32_t count;  /* number of endpoints: 1 or 2 */
     struct sim_endpoint ends[2];
     enum sim_life_state state;
     uint32_t life; /* 0 .. */
     bool last_life;
-    bool may_fail; /* of this life: something was done that makes completions fail */
+    bool may_fail; /* completions of this life may fail */
     bool may_time_out;
     bool peace;     /* the last life was IDLE */
     uro_time due;   /* the next step; NEVER: none */
     bool abrupt;    /* ENDING without waiting for flushed work */
-    bool revoked;   /* of this life: memory was deregistered while in use */
+    bool revoked;   /* memory was deregistered while in use in this life */
     bool reuse;     /* ENDING by RESET: the next life has the same queue pairs */
     uint32_t first; /* end that is ended first */
 };

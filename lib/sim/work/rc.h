@@ -22,7 +22,7 @@ enum sim_rc_mw_state { SIM_RC_MW_FREE, SIM_RC_MW_BINDING, SIM_RC_MW_BOUND, SIM_R
 /* A memory window, of type 1 or 2. */
 struct sim_rc_mw {
     struct uro_key key;
-    enum sim_rc_mw_state state; /* as its owner and the peer know */
+    enum sim_rc_mw_state state; /* state known to the owner and the peer */
     uint32_t rkey;
     uint32_t at; /* offset in its slot */
     uint32_t length;
@@ -34,7 +34,7 @@ struct sim_rc_mw {
 struct sim_rc_window {
     uint32_t users;
     uint32_t writers; /* WRITEs posted, ever */
-    bool revoked;     /* its memory window was invalidated while in use */
+    bool revoked;     /* the memory window was invalidated while in use */
     uint64_t seed;
     uint32_t at;
     uint32_t length;
@@ -43,11 +43,11 @@ struct sim_rc_window {
 struct sim_rc_state {
     bool revoked[SIM_MEMORY_SECTIONS]; /* deregistered while in use */
     uint64_t renewed;          /* the first request that may use it with a new key; MAX: none */
-    uint32_t psn;              /* of the next request to be posted */
+    uint32_t psn;              /* PSN of the next posted request */
     uint32_t msn_sent;         /* by our responder */
     uint64_t remote;           /* requests posted that the peer sees */
     uint32_t read_parts;       /* READ requests that begin inside a READ: the peer counts them */
-    struct uro_key shared_key; /* of the word that all connections share, in our PD */
+    struct uro_key shared_key; /* key of the word that all connections share, in our PD */
     struct sim_rc_window windows[SIM_RC_WINDOWS_MAX]; /* in the peer's memory */
     struct sim_rc_mw mws[SIM_RC_MWS];                 /* ours */
     uint64_t word; /* the peer's word for us, after all that was posted */

@@ -53,7 +53,7 @@ struct sim_srq {
     uint64_t done;              /* completed, or forgotten with their queue pair */
     uint32_t lost_max;          /* may have gone with a queue pair that was using them */
     uint64_t dropped;           /* went with the queue that they waited in */
-    uint32_t generation;        /* how often another queue took its place */
+    uint32_t generation;        /* number of times that another queue replaced it */
     uint64_t seen;              /* the oldest after the last round */
     uint32_t limit;             /* armed; 0: not */
     uint64_t armed_at;          /* the oldest then */

@@ -58,13 +58,13 @@ struct sim_host_work {
     uint32_t tie_count;
     struct sim_host_tie {
         struct sim_workload *load;
-        unsigned side; /* of the workload that this host is */
+        unsigned side; /* side of this host in the workload */
     } ties[SIM_HOST_WORK_TIES_MAX];
 };
 
 struct sim_workload {
     struct sim_world *world;
-    uint32_t number; /* of all workloads of the run, from 0 */
+    uint32_t number; /* index among all workloads of the run */
     uint32_t pds;    /* the first of its protection domains */
     const struct sim_plan *plan;
     struct uro_rng rng;
@@ -75,14 +75,15 @@ struct sim_workload {
     struct sim_shared_word shared[2];
     struct sim_srq srqs[2][SIM_PLAN_SRQS_MAX + 1]; /* the last: of an attacked XRC target */
     struct sim_life *connections;                  /* owned; of RC and XRC, then UC, then UD */
-    struct sim_life *parties;                      /* those of UD */
+    struct sim_life *parties;                      /* lives of UD */
     struct sim_datagram *datagrams;                /* owned; of the whole run */
     uint32_t datagram_count;
     uint32_t datagram_room;
     uint32_t life_count;
-    struct sim_life *lives[SIM_WORKLOAD_LIVES_MAX]; /* those and the attacked one */
-    struct sim_cm *cm;                              /* owned */
-    struct sim_attacked *attacked;                  /* owned; NULL: none */
+    struct sim_life
+        *lives[SIM_WORKLOAD_LIVES_MAX]; /* all lives: of the connections, UD and the attacked one */
+    struct sim_cm *cm;                  /* owned */
+    struct sim_attacked *attacked;      /* owned; NULL: none */
     struct sim_endpoint *endpoints;
     struct sim_buried *buried;
     /* Called for each polled completion. */
