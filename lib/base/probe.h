@@ -12,9 +12,12 @@
 #include "base/defs.h"
 
 #ifdef URO_HAS_SDT
-#define SDT_USE_VARIADIC
 #include <sys/sdt.h>
-#define URO_PROBE(name, ...) STAP_PROBEV(uroce, name, __VA_ARGS__)
+#define URO_PROBE1(name, a)       STAP_PROBE1(uroce, name, a)
+#define URO_PROBE2(name, a, b)    STAP_PROBE2(uroce, name, a, b)
+#define URO_PROBE3(name, a, b, c) STAP_PROBE3(uroce, name, a, b, c)
 #else
-#define URO_PROBE(name, ...) ((void)0)
+#define URO_PROBE1(name, a)       ((void)(a))
+#define URO_PROBE2(name, a, b)    ((void)(a), (void)(b))
+#define URO_PROBE3(name, a, b, c) ((void)(a), (void)(b), (void)(c))
 #endif

@@ -16,10 +16,10 @@
 #define URO_CAPTURE_FRAMES_MAX 20000000u /* about 2 GB of memory */
 
 enum uro_capture_kind {
-    URO_CAPTURE_OTHER, /* not RoCEv2 */
-    URO_CAPTURE_ROCE,  /* a receiver accepts the packet */
-    URO_CAPTURE_BAD,   /* a receiver drops the packet: see its flaws */
-    URO_CAPTURE_CUT,   /* RoCEv2, but the capture has not all headers */
+    URO_CAPTURE_OTHER,  /* not RoCEv2 */
+    URO_CAPTURE_ROCE,   /* a receiver accepts the packet */
+    URO_CAPTURE_BAD,    /* a receiver drops the packet: see its flaws */
+    URO_CAPTURE_CUT,    /* RoCEv2, but the capture has not all headers */
     URO_CAPTURE_JOINED, /* several packets in one frame: not yet split (GSO), or joined (GRO) */
 };
 

@@ -44,7 +44,7 @@ void uro_congestion_notify(struct uro_qp *qp, struct uro_tx *tx)
     tx->span_count = 0;
     memset(uro_path_ext(tx, &qp->path), 0, URO_CNP_LEN);
     uro_path_seal(tx, &qp->path, &bth, URO_CNP_LEN);
-    URO_PROBE(cnp_sent, uro_qp_qpn(qp));
+    URO_PROBE1(cnp_sent, uro_qp_qpn(qp));
     uro_count(qp->shard->counters, URO_COUNT_CNP_SENT);
 }
 
@@ -86,7 +86,7 @@ void uro_congestion_cnp_received(struct uro_qp *qp)
     struct uro_congestion *congestion = &qp->congestion;
     uro_time now = qp->shard->now;
 
-    URO_PROBE(cnp_received, uro_qp_qpn(qp), congestion->window);
+    URO_PROBE2(cnp_received, uro_qp_qpn(qp), congestion->window);
     uro_count(qp->shard->counters, URO_COUNT_CNP_RECEIVED);
     if (congestion->alpha != 0 && now - congestion->cut_at < URO_CNP_EVERY)
         return;

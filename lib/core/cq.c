@@ -138,7 +138,7 @@ bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cq
     *slot = *cqe;
     slot->timestamp = shard->now;
     cq->filled = filled + 1;
-    URO_PROBE(completion, cqe->qpn, cqe->wr_id, cqe->status);
+    URO_PROBE3(completion, cqe->qpn, cqe->wr_id, cqe->status);
     uro_count(shard->counters, URO_COUNT_COMPLETIONS);
     wake(shard, cq, urgent);
     return true;

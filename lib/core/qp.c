@@ -222,7 +222,7 @@ enum uro_qp_state uro_qp_state_now(const struct uro_qp *qp)
 
 void uro_qp_ring(struct uro_shard *shard, struct uro_qp *qp)
 {
-    URO_PROBE(doorbell, uro_qp_qpn(qp));
+    URO_PROBE1(doorbell, uro_qp_qpn(qp));
     uro_doorbell_ring(&shard->doorbells, &qp->doorbell);
 }
 
@@ -246,7 +246,7 @@ void uro_qp_drained(struct uro_qp *qp)
  * poster sees the change, or the engine sees the work. */
 static void set_state(struct uro_qp *qp, enum uro_qp_state state)
 {
-    URO_PROBE(qp_state, uro_qp_qpn(qp), uro_qp_state_of(qp), state);
+    URO_PROBE3(qp_state, uro_qp_qpn(qp), uro_qp_state_of(qp), state);
     atomic_store(&qp->state, (int)state);
     atomic_thread_fence(memory_order_seq_cst);
 }

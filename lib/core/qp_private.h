@@ -219,7 +219,7 @@ static inline struct uro_wqe *uro_qp_wqe(const struct uro_qp *qp, uint32_t index
 /* Records why the queue pair fails, unless it failed before. */
 static inline void uro_qp_record_failure(struct uro_qp *qp, enum uro_fail_reason fail_reason)
 {
-    URO_PROBE(qp_failed, uro_qp_qpn(qp), fail_reason);
+    URO_PROBE2(qp_failed, uro_qp_qpn(qp), fail_reason);
     if (qp->fail_reason == URO_FAIL_NONE)
         qp->fail_reason = (uint8_t)fail_reason;
 }

@@ -245,7 +245,7 @@ void uro_req_single_sent(struct uro_qp *qp)
 
 static struct uro_req_outcome resend(struct uro_qp *qp, enum uro_recovery_step step)
 {
-    URO_PROBE(retransmit, uro_qp_qpn(qp), qp->req.una.value, step);
+    URO_PROBE3(retransmit, uro_qp_qpn(qp), qp->req.una.value, step);
     return (struct uro_req_outcome){ .kind = URO_REQ_OUTCOME_RESEND, .step = (uint8_t)step };
 }
 
@@ -342,7 +342,7 @@ void uro_req_on_timer(struct uro_qp *qp)
     if (action != URO_REQ_RETRY_PROBE)
         uro_recovery_on_expiry(&req->recovery);
     if (action != URO_REQ_RETRY_PROBE && !rnr) {
-        URO_PROBE(ack_timeout, uro_qp_qpn(qp), qp->req.una.value);
+        URO_PROBE2(ack_timeout, uro_qp_qpn(qp), qp->req.una.value);
         uro_count(qp->shard->counters, URO_COUNT_TIMEOUTS);
         uro_rxe_other_icrc(qp);
         uro_congestion_timed_out(qp);

@@ -181,7 +181,7 @@ static struct uro_req_outcome receive_nak(struct uro_qp *qp, uro_psn psn, enum r
         [URO_NAK_OPERATIONAL] = { URO_WC_REM_OP_ERR, URO_FAIL_NAK_OPERATIONAL },
     };
 
-    URO_PROBE(nak_received, uro_qp_qpn(qp), psn.value, code);
+    URO_PROBE3(nak_received, uro_qp_qpn(qp), psn.value, code);
     if (code == URO_NAK_PSN_SEQUENCE) {
         uro_count(qp->shard->counters, URO_COUNT_SEQ_NAK_RECEIVED);
         return uro_req_gap(qp, psn);
@@ -200,7 +200,7 @@ static struct uro_req_outcome receive_rnr(struct uro_qp *qp, uro_psn psn, enum r
 {
     struct uro_req *req = &qp->req;
 
-    URO_PROBE(rnr_received, uro_qp_qpn(qp), psn.value, code);
+    URO_PROBE3(rnr_received, uro_qp_qpn(qp), psn.value, code);
     if (req->retry.wait == URO_REQ_WAIT_RNR)
         return none;
     if (reach == REACH_READ)

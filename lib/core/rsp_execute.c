@@ -411,7 +411,7 @@ static void set_nak_due(struct uro_qp *qp, enum uro_rsp_verdict verdict)
     const struct uro_rsp_consequence *consequence = uro_rsp_consequence(verdict);
     struct uro_rsp *rsp = &qp->rsp;
 
-    URO_PROBE(nak_sent, uro_qp_qpn(qp), rsp->expected.value, verdict);
+    URO_PROBE3(nak_sent, uro_qp_qpn(qp), rsp->expected.value, verdict);
     uro_rsp_verdict_mark(verdict);
     rsp->gap_reported = true;
     rsp->nak_due = true;

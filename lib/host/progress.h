@@ -64,7 +64,7 @@ static inline void uro_sched_store_takeover(struct uro_sched_shared *shared,
     if (before->balance == words->balance && before->takeover == words->takeover)
         return; /* the program may have stored other values when it announced a wait */
     if (before->takeover != words->takeover)
-        URO_PROBE(takeover, words->takeover);
+        URO_PROBE1(takeover, words->takeover);
     URO_SCHED_STORE(shared, words, balance);
     URO_SCHED_STORE(shared, words, takeover);
 }

@@ -32,7 +32,7 @@ static void sleep_until(struct uro_device *device, uro_time now, uro_time until,
         left.tv_sec = (time_t)((until - now) / 1000000000u);
         left.tv_nsec = (long)((until - now) % 1000000000u);
     }
-    URO_PROBE(thread_sleep, device->wake_fd, until - now, armed);
+    URO_PROBE3(thread_sleep, device->wake_fd, until - now, armed);
     int woken = ppoll(device->poll_fds, armed ? device->poll_fd_count : 1, &left, NULL);
     atomic_store(&device->shared.wake_at, 0);
     atomic_store(&device->shared.rx_armed, false);
@@ -103,7 +103,7 @@ void uro_service_wake(struct uro_device *device)
 
     if (atomic_load(&device->shared.wake_at) == 0)
         return; /* the thread is awake, and checks for doorbells before it sleeps */
-    URO_PROBE(thread_wake, device->wake_fd);
+    URO_PROBE1(thread_wake, device->wake_fd);
     atomic_store(&device->shared.wake_at, 0);
     if (write(device->wake_fd, &one, sizeof one) < 0)
         return; /* the eventfd is full, so it is readable */
