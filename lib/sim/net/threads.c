@@ -218,6 +218,8 @@ static void end_thread_round(struct sim_threads *threads)
     struct sim_host *host = threads->host;
     bool rung = uro_engine_rung(host->engine);
 
+    if (!rung) /* a command, such as one that flushes a queue pair, may have taken the doorbell */
+        threads->doorbell_since = NEVER;
     threads->thread_ends = threads->thread_has_lock = false;
     threads->round.ended = now_of(threads);
     struct uro_sched_decision decision =
@@ -274,8 +276,8 @@ static uro_time later(uro_time a, uro_time b)
 static uro_time forgotten_at(const struct sim_threads *threads)
 {
     const struct sim_host *host = threads->host;
-    uro_time since = threads->frame_since < threads->doorbell_since ? threads->frame_since
-                                                                    : threads->doorbell_since;
+    uro_time doorbell = uro_engine_rung(host->engine) ? threads->doorbell_since : NEVER;
+    uro_time since = threads->frame_since < doorbell ? threads->frame_since : doorbell;
     uro_time due = threads->engine->due(host);
     uro_time timer = due == threads->due ? later(due, threads->due_since) : NEVER;
 
