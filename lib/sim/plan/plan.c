@@ -46,7 +46,8 @@
      SIM_PLAN_PART(QUEUE) | SIM_PLAN_PART(PARTITION) | SIM_PLAN_PART(DOZE) |                       \
      SIM_PLAN_PART(TIGHT) | SIM_PLAN_PART(ATTACKER) | SIM_PLAN_PART(ATTACKED) |                    \
      SIM_PLAN_PART(UNNAMED))
-#define HOST_FAULTS (SIM_PLAN_PART(RING) | SIM_PLAN_PART(STALL) | SIM_PLAN_PART(UNNAMED))
+#define HOST_FAULTS                                                                                \
+    (SIM_PLAN_PART(RING) | SIM_PLAN_PART(STALL) | SIM_PLAN_PART(THREADS) | SIM_PLAN_PART(UNNAMED))
 
 /* Random numbers of one struct of a plan. Kinds from SIM_FIELDS_KINDS on are those of several
  * structs. */
