@@ -28,9 +28,7 @@ static bool same_packet(const struct uro_capture_packet *a, const struct uro_cap
     return a->kind == b->kind && a->opcode == b->opcode && a->psn == b->psn &&
            a->dest_qpn == b->dest_qpn && a->icrc == b->icrc && a->flow == b->flow &&
            a->length == b->length &&
-           apart <= (identified ? COPY_ID_LIMIT
-                     : doubled  ? COPY_WITHIN
-                                : 0);
+           ((identified && apart <= COPY_ID_LIMIT) || (doubled && apart <= COPY_WITHIN));
 }
 
 /* Returns whether the packet was captured just before, on another interface or by a mirror. */
