@@ -13,10 +13,10 @@ uint32_t uro_index_find(const struct uro_index *index, uint32_t hash, uro_index_
         return URO_INDEX_NONE;
     for (uint32_t i = hash;; i++) {
         const struct uro_index_slot *slot = &index->slots[i & (index->size - 1)];
-        if (slot->position == URO_INDEX_NONE)
+        if (slot->number == 0)
             return URO_INDEX_NONE;
-        if (slot->hash == hash && equal(objects, slot->position, key))
-            return slot->position;
+        if (slot->hash == hash && equal(objects, slot->number - 1, key))
+            return slot->number - 1;
     }
 }
 
@@ -24,7 +24,7 @@ static void place(struct uro_index_slot *slots, uint32_t size, struct uro_index_
 {
     uint32_t i = slot.hash;
 
-    while (slots[i & (size - 1)].position != URO_INDEX_NONE)
+    while (slots[i & (size - 1)].number != 0)
         i++;
     slots[i & (size - 1)] = slot;
 }
@@ -32,14 +32,12 @@ static void place(struct uro_index_slot *slots, uint32_t size, struct uro_index_
 static bool make_larger(struct uro_index *index)
 {
     const uint32_t size = index->size == 0 ? FIRST_SIZE : index->size * 2;
-    struct uro_index_slot *slots = size > index->size ? malloc(size * sizeof *slots) : NULL;
+    struct uro_index_slot *slots = size > index->size ? calloc(size, sizeof *slots) : NULL;
 
     if (slots == NULL)
         return false;
-    for (uint32_t i = 0; i < size; i++)
-        slots[i].position = URO_INDEX_NONE;
     for (uint32_t i = 0; i < index->size; i++)
-        if (index->slots[i].position != URO_INDEX_NONE)
+        if (index->slots[i].number != 0)
             place(slots, size, index->slots[i]);
     free(index->slots);
     index->slots = slots;
@@ -51,7 +49,7 @@ bool uro_index_add(struct uro_index *index, uint32_t hash, uint32_t position)
 {
     if (index->used >= index->size / 2 && !make_larger(index))
         return false;
-    place(index->slots, index->size, (struct uro_index_slot){ hash, position });
+    place(index->slots, index->size, (struct uro_index_slot){ hash, position + 1 });
     index->used++;
     return true;
 }

@@ -12,7 +12,7 @@
 
 struct uro_index_slot {
     uint32_t hash;
-    uint32_t position; /* URO_INDEX_NONE: the slot is free */
+    uint32_t number; /* position + 1; 0: the slot is free */
 };
 
 struct uro_index {
