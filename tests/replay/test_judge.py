@@ -28,6 +28,7 @@ SPECIAL = {
     "made_flush": set(),
     "nic_frames": set(),
     "rxe612_rc_flush": {"TX.MIGREQ", "ICRC.FLUSH"},
+    "rxe61_rnr_behind": {"TX.MIGREQ", "RSP.RNR"},
     "rxe61_read_loss": {"TX.MIGREQ", "RSP.DUP.READ"},
     "rxe61_rdmacm_reject": set(),
     "rxe61_rdmacm_udaddy": set(),
