@@ -85,12 +85,13 @@ static uint32_t count_lonely(const struct uro_capture *capture)
     return count;
 }
 
-static uint32_t count_findings(const struct uro_judge *judge)
+/* Returns the findings that are not printed one by one. */
+static uint32_t count_more(const struct uro_judge *judge)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < judge->count; i++)
-        count += 1 + judge->findings[i].more;
+        count += judge->findings[i].more;
     return count;
 }
 
@@ -98,10 +99,13 @@ static uint32_t count_findings(const struct uro_judge *judge)
 static void print_summary(const struct uro_judge *judge)
 {
     const struct uro_capture *capture = judge->capture;
-    const uint32_t lonely = count_lonely(capture);
+    const uint32_t lonely = count_lonely(capture), more = count_more(judge);
 
-    (void)printf("%" PRIu32 " frames, %" PRIu32 " of RoCEv2, %" PRIu32 " findings\n",
-                 capture->count, capture->roce_count, count_findings(judge));
+    (void)printf("%" PRIu32 " frames, %" PRIu32 " of RoCEv2, %" PRIu32 " findings", capture->count,
+                 capture->roce_count, judge->count);
+    if (more > 0)
+        (void)printf(" and %" PRIu32 " more like them", more);
+    (void)putchar('\n');
     if (capture->roce_count == 0)
         (void)printf("note: no frame is for UDP port 4791, so there was nothing to judge\n");
     if (lonely > 0)
