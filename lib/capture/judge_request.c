@@ -12,6 +12,8 @@
 #define NO_TIMEOUT URO_MS(1)
 /* A new request may have been on its way when the RNR NAK passed. */
 #define ON_ITS_WAY URO_MS(5)
+/* A host may capture a packet that it sends after the response to it. */
+#define SWAPPED URO_US(200)
 /* Two packets of UC this close are of one connection. */
 #define AT_ONCE URO_US(100)
 /* A NAK causes no repetition after this time. */
@@ -292,8 +294,13 @@ static bool ghost_is_certain(const struct uro_judge *judge, const struct uro_jud
 static void report_waiting(struct uro_judge *judge, struct uro_judge_flow *flow,
                            const struct uro_track_event *event)
 {
+    const struct uro_capture_packet *packet = packet_at(judge, event->packet);
+
     if (flow->ghost && ghost_is_certain(judge, flow, event))
         report_ghost(judge, flow, event->packet);
+    else if (flow->ghost && packet->psn == flow->ghost_next &&
+             packet->time < packet_at(judge, flow->ghost_packet)->time + SWAPPED)
+        judge->unsent_seen++; /* the capture has the two packets in the wrong order */
     if (flow->msn_wrong && event->distance == 0)
         report_msn(judge, flow);
     flow->ghost = false;

@@ -91,6 +91,23 @@ static void judge__ack_beyond_the_last_request__is_a_note(void **state)
     uro_capture_free(capture);
 }
 
+/* The host captured the ACK first. The MSN shows that the request was sent before. */
+static void judge__ack_captured_before_its_request__is_innocent(void **state)
+{
+    (void)state;
+    kit_begin();
+    kit_exchange(100, 1);
+    kit_respond(KIT_B, OP_ACK, 101, 2, SYNDROME_ACK, 0);
+    kit_send(KIT_A, OP_SEND_ONLY, 101, 64);
+    kit_exchange(102, 3);
+    struct uro_capture *capture = kit_end();
+    struct uro_judge *judge = uro_judge_run(capture);
+    assert_int_equal(judge->count, 0);
+    assert_true(judge->complete);
+    uro_judge_free(judge);
+    uro_capture_free(capture);
+}
+
 /* The capture began when requests were in flight; one of them is repeated. */
 static void judge__ack_beyond_a_late_start__is_innocent(void **state)
 {
@@ -475,6 +492,7 @@ int main(void)
         cmocka_unit_test(judge__migreq_0__is_reported_once_with_its_number),
         cmocka_unit_test(judge__ack_of_a_request_that_is_sent_later__is_a_ghost),
         cmocka_unit_test(judge__ack_beyond_the_last_request__is_a_note),
+        cmocka_unit_test(judge__ack_captured_before_its_request__is_innocent),
         cmocka_unit_test(judge__ack_beyond_a_late_start__is_innocent),
         cmocka_unit_test(judge__msn__counts_each_message_once),
         cmocka_unit_test(judge__msn_of_a_late_start_and_of_a_repetition__are_innocent),
