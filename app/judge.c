@@ -85,7 +85,7 @@ static uint32_t count_lonely(const struct uro_capture *capture)
     return count;
 }
 
-/* Returns the findings that are not printed one by one. */
+/* Returns the number of findings that were counted, but not kept. */
 static uint32_t count_more(const struct uro_judge *judge)
 {
     uint32_t count = 0;
