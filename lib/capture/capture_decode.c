@@ -52,7 +52,7 @@ static enum uro_frame_result decode_network(const uint8_t **octets, uint32_t len
         (size_t)(decoded->network - *octets) + (decoded->ip.v6 ? URO_IPV6_LEN : URO_IPV4_LEN);
     if (*octets != scratch)
         memcpy(scratch, *octets, length);
-    uro_put_be16(scratch + header + 6, 0);
+    memset(scratch + header + 6, 0, sizeof(uint16_t));
     *octets = scratch;
     return uro_frame_network(scratch, length, decoded);
 }
