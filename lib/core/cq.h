@@ -86,7 +86,8 @@ enum uro_wc_opcode {
     X(NOT_INVALIDATABLE, "the key is not a type 2 window bound through this queue pair")           \
     X(NO_HANDLE, "the address handle was destroyed or is of another PD")                           \
     X(DATAGRAM_LENGTH, "the datagram is longer than the link's MTU")                               \
-    X(CQ_OVERRUN, "the completion queue overflowed")
+    X(CQ_OVERRUN, "the completion queue overflowed")                                               \
+    X(PEER_PSN, "the peer's PSN is far from the expected one; no completion has this reason")
 
 enum uro_fail_reason {
 #define X(id, text) URO_FAIL_##id,

@@ -165,7 +165,7 @@ void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame)
     if (!uro_sgl_scatter(qp->shard, &sgl, 0, grh, sizeof grh) ||
         !uro_sgl_scatter(qp->shard, &sgl, sizeof grh, frame->payload, frame->payload_length)) {
         URO_MARK("UD.LOCAL");
-        uro_qp_fail_recv(qp, URO_WC_LOC_PROT_ERR, URO_FAIL_LOCAL_KEY);
+        uro_qp_fail_recv(qp, URO_WC_LOC_PROT_ERR, URO_FAIL_LOCAL_KEY, NULL);
         return;
     }
     complete(qp, frame);

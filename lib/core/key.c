@@ -203,6 +203,51 @@ uint8_t *uro_key_remote(const struct uro_shard *shard, const struct uro_key_clai
     return reach(key, address, length, claim->access & REMOTE_WRITES);
 }
 
+/* Returns the first rule that the access breaks. */
+static enum uro_key_fault find_fault(const struct uro_key *key, const struct uro_key_claim *claim,
+                                     uint64_t address, uint64_t length, bool local)
+{
+    const bool writes = claim->access & (REMOTE_WRITES | URO_ACCESS_LOCAL_WRITE);
+
+    if (key == NULL)
+        return URO_KEY_FAULT_UNKNOWN;
+    if (local && is_window(key))
+        return URO_KEY_FAULT_WINDOW;
+    if (key->pd != claim->pd)
+        return URO_KEY_FAULT_PD;
+    if (is_window(key) && !key->bound)
+        return URO_KEY_FAULT_UNBOUND;
+    if ((key->access & claim->access) != claim->access)
+        return URO_KEY_FAULT_RIGHT;
+    if (key->kind == URO_KEY_WINDOW_2 && key->qpn != claim->qpn)
+        return URO_KEY_FAULT_QP;
+    if (length == 0)
+        return URO_KEY_FAULT_NONE;
+    if (!inside(key, address, length))
+        return URO_KEY_FAULT_RANGE;
+    return reach(key, address, length, writes) == NULL ? URO_KEY_FAULT_MISSING : URO_KEY_FAULT_NONE;
+}
+
+enum uro_key_fault uro_key_examine(const struct uro_shard *shard, const struct uro_key_claim *claim,
+                                   uint64_t address, uint64_t length, bool local,
+                                   struct uro_record_access *access)
+{
+    const struct uro_key *key = uro_key_find(shard, claim->number);
+    const enum uro_key_fault fault = find_fault(key, claim, address, length, local);
+
+    *access = (struct uro_record_access){ .fault = fault,
+                                          .key = claim->number,
+                                          .address = address,
+                                          .length = length,
+                                          .rights = claim->access };
+    if (key != NULL) {
+        access->key_rights = key->access;
+        access->key_address = key->base;
+        access->key_length = key->length;
+    }
+    return fault;
+}
+
 /* ---- windows ------------------------------------------------------------------------------- */
 
 /* Returns whether a window to @region may be bound as @bind says. */

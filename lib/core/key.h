@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/table.h"
+#include "core/record.h"
 
 struct uro_shard;
 
@@ -113,6 +114,13 @@ uint8_t *uro_key_remote(const struct uro_shard *shard, const struct uro_key_clai
 
 /* Returns whether the key gives the claimed rights to the peer. Checks no range. */
 bool uro_key_grants(const struct uro_shard *shard, const struct uro_key_claim *claim);
+
+/* Returns why the key does not allow the access, and describes the access and the key. @local: the
+ * claim is of our own work request. For the record of a failure: changes nothing, and takes longer
+ * than the functions above. */
+enum uro_key_fault uro_key_examine(const struct uro_shard *shard, const struct uro_key_claim *claim,
+                                   uint64_t address, uint64_t length, bool local,
+                                   struct uro_record_access *access);
 
 /* A BIND_MW work request. Sources: IBTA Vol. 1, "Bind Memory Window"; man ibv_bind_mw. */
 struct uro_key_bind {

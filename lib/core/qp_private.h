@@ -177,7 +177,8 @@ struct uro_qp {
 
     _Alignas(URO_QP_LINE) struct uro_wq recv;
     struct uro_rqe *taken; /* room for a receive from a shared queue */
-    enum uro_qp_type type;
+    uint8_t type;          /* enum uro_qp_type */
+    bool far_recorded;     /* a request with a PSN far from the expected one was recorded */
     uint32_t xrcd;
     unsigned events;               /* set of 1 << enum uro_event_kind */
     struct uro_link deferred_link; /* list of deferred ACKs; rxe.c */
@@ -216,14 +217,6 @@ static inline struct uro_wqe *uro_qp_wqe(const struct uro_qp *qp, uint32_t index
     return uro_wq_slot(&qp->send, index);
 }
 
-/* Records why the queue pair fails, unless it failed before. */
-static inline void uro_qp_record_failure(struct uro_qp *qp, enum uro_fail_reason fail_reason)
-{
-    URO_PROBE2(qp_failed, uro_qp_qpn(qp), fail_reason);
-    if (qp->fail_reason == URO_FAIL_NONE)
-        qp->fail_reason = (uint8_t)fail_reason;
-}
-
 /* ---- qp.c, for the rest of core ---------------------------------------------- */
 
 /* Raises an asynchronous event for the owner. */
@@ -241,9 +234,9 @@ void uro_qp_fail_send(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status
                       enum uro_fail_reason fail_reason);
 
 /* Fails the queue pair for a fault of the receiving side: a receive in use completes with @status,
- * everything else is flushed. */
+ * everything else is flushed. @frame: the request that caused it, or NULL. */
 void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status,
-                      enum uro_fail_reason fail_reason);
+                      enum uro_fail_reason fail_reason, const struct uro_frame *frame);
 
 /* Flushes the work posted since the queue pair went to ERR, or the sends of a queue pair in SQE. */
 void uro_qp_flush(struct uro_qp *qp);

@@ -73,6 +73,8 @@ static void receive_for(struct uro_qp *qp, const struct uro_frame *frame)
 
     uro_count(counters, URO_COUNT_RX_ROCE);
     counters->value[URO_COUNT_RX_BYTES] += uro_frame_packet_length(frame);
+    uro_record_packet_add(uro_record_of(counters), qp->shard->now, frame->body,
+                          uro_frame_packet_length(frame));
     if (notice) {
         uro_congestion_cnp_received(qp);
         return;

@@ -1,14 +1,219 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* record.h - what an engine records about itself, in memory that other processes may read.
+/* record.h - what an engine records about itself, in memory that other processes may read: counters,
+ * the last packets, and the last failures of queue pairs.
  *
  * The driver lends the memory (uro_engine_config.record), or the engine uses its own. Only the
  * engine writes it. A reader in another process sees each 64-bit value whole, but not the values of
- * one moment.
+ * one moment. A failure has its number at both ends, so that a reader recognizes a torn copy.
  */
 #pragma once
 
+#include <string.h>
+
 #include "base/counters.h"
+#include "base/time.h"
+#include "wire/bth.h"
+#include "wire/gid.h"
+
+/* ---- packets ------------------------------------------------------------------- */
+
+#define URO_RECORD_PACKETS 2048u
+#define URO_RECORD_BTH     16u /* bytes of a packet that are kept: BTH, then AETH if there is one */
+
+/* A received packet, or packets that a queue pair sent in one turn. */
+struct uro_record_packet {
+    uint64_t time;               /* of the engine */
+    uint8_t bth[URO_RECORD_BTH]; /* of the first packet */
+    uint64_t info; /* bytes of the first IP packet | packets sent after it << 16 | QPN << 32 of our
+                      queue pair that sent it; the QPN of a received packet is in the BTH */
+};
+
+/* ---- failures ------------------------------------------------------------------ */
+
+#define URO_RECORD_FAILURES 32u
+#define URO_FAILURE_PACKETS 64u
+
+/* At most this many failures are recorded in a period. When thousands of queue pairs fail at once,
+ * the others are only counted, and the first ones stay. */
+#define URO_RECORD_PERIOD     URO_MS(1000)
+#define URO_RECORD_PERIOD_MAX URO_RECORD_FAILURES
+
+/* Why a key does not allow an access. */
+enum uro_key_fault {
+    URO_KEY_FAULT_NONE,
+    URO_KEY_FAULT_UNKNOWN, /* no region or window has the key */
+    URO_KEY_FAULT_PD,      /* the key is of another protection domain */
+    URO_KEY_FAULT_RIGHT,   /* the key lacks a right */
+    URO_KEY_FAULT_RANGE,   /* the bytes are not all inside */
+    URO_KEY_FAULT_UNBOUND, /* a window that is not bound */
+    URO_KEY_FAULT_QP,      /* a type 2 window of another queue pair */
+    URO_KEY_FAULT_WINDOW,  /* a window used as a local key */
+    URO_KEY_FAULT_MISSING, /* on-demand memory that is not there */
+    URO_KEY_FAULT_COUNT
+};
+
+/* An access that a key does not allow, and the key. */
+struct uro_record_access {
+    uint32_t fault; /* enum uro_key_fault */
+    uint32_t key;
+    uint64_t address; /* of the access */
+    uint64_t length;
+    uint32_t rights;     /* set of URO_ACCESS_* that the access requires */
+    uint32_t key_rights; /* of the key */
+    uint64_t key_address;
+    uint64_t key_length;
+};
+
+/* Bits of uro_failure.known: which groups of fields have values. */
+#define URO_KNOWN_REQUEST  (1u << 0) /* wr_id, wr_opcode, remote_*, length: of our work request */
+#define URO_KNOWN_PACKET   (1u << 1) /* packet_*: of the packet that caused the failure */
+#define URO_KNOWN_ACCESS   (1u << 2) /* access */
+#define URO_KNOWN_RESPONSE (1u << 3) /* last_response */
+#define URO_KNOWN_LENGTHS  (1u << 4) /* length_seen, length_max */
+
+/* Why a queue pair failed, or what it waits for. */
+struct uro_failure {
+    uint64_t number; /* from 1; 0: the entry is empty, or is written now */
+    uint64_t time;   /* of the engine */
+    uint32_t known;  /* set of URO_KNOWN_* */
+    bool waits;      /* the queue pair did not fail */
+    uint8_t type;    /* enum uro_qp_type */
+    uint8_t reason;  /* enum uro_fail_reason */
+    uint8_t status;  /* enum uro_wc_status of the completion */
+    uint32_t qpn;
+    uint32_t peer_qpn;
+    struct uro_gid address; /* of the queue pair */
+    struct uro_gid peer;
+    uint32_t path_mtu; /* bytes */
+    uint32_t rights;   /* set of URO_ACCESS_* of the queue pair */
+
+    /* The requester. */
+    uint32_t oldest_psn; /* oldest unacknowledged PSN */
+    uint32_t next_psn;
+    uint8_t timeout; /* exponent; 0: for ever */
+    uint8_t retry_count;
+    uint8_t rnr_retry;
+    uint8_t max_rd_atomic;
+    uint64_t wr_id;
+    uint64_t remote_address;
+    uint32_t remote_key;
+    uint32_t length;        /* bytes of the message */
+    uint64_t last_response; /* time; the engine's clock */
+    uint64_t rnr_since;     /* time of the first RNR NAK without progress since; 0: none */
+
+    /* The responder. */
+    uint32_t expected_psn;
+    uint32_t packet_psn;
+    uint8_t packet_opcode; /* of the BTH */
+    uint8_t wr_opcode;     /* enum uro_wr_opcode */
+    uint8_t max_dest_rd_atomic;
+    bool
+        unreachable; /* the peer's host reports that no process has its UDP port: URO_FAILURE_ICMP */
+    uint32_t length_seen;
+    uint32_t length_max;
+    struct uro_record_access access;
+
+    uint32_t
+        route_mtu; /* largest IP packet of the route to the peer; 0: unknown; set by the driver */
+    uint32_t packet_count;
+    struct uro_record_packet packets[URO_FAILURE_PACKETS]; /* of the queue pair, oldest first */
+    uint64_t number_again;                                 /* as `number` */
+};
+
+/* ---- ICMP ---------------------------------------------------------------------- */
+
+#define URO_RECORD_CLOSED 8u
+
+/* A host that reported by ICMP that no process has its UDP port 4791. Reports may be forged. */
+struct uro_record_closed {
+    uint64_t time;
+    struct uro_gid peer;
+};
 
 struct uro_record {
     struct uro_counters counters;
+    uint16_t packet_at; /* offset in packets[] of the next entry, which is the oldest one */
+    uint32_t closed_at; /* count of reports; the next one is at this index, modulo the ring */
+    struct uro_record_closed closed[URO_RECORD_CLOSED];
+    uint64_t failure_count; /* failures so far, without those of the program */
+    uint64_t recorded;      /* number of the newest failure in the ring */
+    uint64_t period;        /* begin of the current period */
+    uint32_t period_count;  /* failures recorded in it */
+    _Alignas(64) struct uro_record_packet packets[URO_RECORD_PACKETS];
+    struct uro_failure failures[URO_RECORD_FAILURES]; /* number % URO_RECORD_FAILURES */
 };
+
+static_assert(sizeof(struct uro_record_packet) * URO_RECORD_PACKETS == UINT16_MAX + 1u,
+              "packet_at wraps at the end of the ring");
+static_assert(offsetof(struct uro_record, counters) == 0, "uro_record_of()");
+
+/* Returns the record that @counters are part of. */
+static inline struct uro_record *uro_record_of(struct uro_counters *counters)
+{
+    return (struct uro_record *)(void *)counters;
+}
+
+/* Add an entry to the ring. @bth: URO_RECORD_BTH bytes from the BTH of the first packet on. A call
+ * costs about ten instructions. */
+static inline void uro_record_packet_add(struct uro_record *record, uro_time now,
+                                         const uint8_t *bth, uint64_t info)
+{
+    struct uro_record_packet *packet =
+        (struct uro_record_packet *)(void *)((uint8_t *)record->packets + record->packet_at);
+
+    record->packet_at = (uint16_t)(record->packet_at + sizeof *packet);
+    packet->time = now;
+    memcpy(packet->bth, bth, sizeof packet->bth);
+    packet->info = info;
+}
+
+/* Returns the QPN of our queue pair that sent the packet, or 0 for a received packet. */
+static inline uint32_t uro_record_packet_sender(const struct uro_record_packet *packet)
+{
+    return (uint32_t)(packet->info >> 32);
+}
+
+/* Returns the number of packets that were sent right after the first one. */
+static inline uint32_t uro_record_packet_more(const struct uro_record_packet *packet)
+{
+    return (uint32_t)(packet->info >> 16) & 0xffff;
+}
+
+/* Returns the bytes of the first IP packet; 0: the entry is empty. */
+static inline uint32_t uro_record_packet_length(const struct uro_record_packet *packet)
+{
+    return (uint32_t)packet->info & 0xffff;
+}
+
+/* Returns the QPN of our queue pair that sent or received the packet. */
+static inline uint32_t uro_record_packet_qpn(const struct uro_record_packet *packet)
+{
+    const uint32_t sender = uro_record_packet_sender(packet);
+
+    return sender != 0
+               ? sender
+               : (uint32_t)packet->bth[5] << 16 | (uint32_t)packet->bth[6] << 8 | packet->bth[7];
+}
+
+struct uro_frame;
+struct uro_qp;
+
+/* Why a queue pair fails, as the failing code knows it. */
+struct uro_record_cause {
+    unsigned reason;               /* enum uro_fail_reason */
+    unsigned status;               /* enum uro_wc_status */
+    uint32_t failed_wqe;           /* index of the send request, or URO_QP_NO_WQE */
+    const struct uro_frame *frame; /* request of the peer that caused it, or NULL */
+    bool waits;                    /* the queue pair does not fail */
+};
+
+/* Records a failure, or that a queue pair waits in vain. Call before the queue pair changes. Takes
+ * bounded time, and beyond URO_RECORD_PERIOD_MAX calls in a period only counts. record.c */
+void uro_record_failure(struct uro_qp *qp, const struct uro_record_cause *cause);
+
+/* Records a report that no process has the UDP port at @peer. record.c */
+void uro_record_closed_port(struct uro_record *record, const struct uro_gid *peer, uro_time now);
+
+/* Copies the failure @number to @out. Returns false if it is not in the ring any more, or is
+ * written now. For the driver, and for readers of a copy. record.c */
+bool uro_record_get(const struct uro_record *record, uint64_t number, struct uro_failure *out);

@@ -205,8 +205,15 @@ static struct uro_req_outcome receive_rnr(struct uro_qp *qp, uro_psn psn, enum r
         return none;
     if (reach == REACH_READ)
         return uro_req_gap(qp, psn);
-    return uro_req_retry_outcome(
-        qp, uro_req_retry_on_rnr_nak(&req->retry, &qp->shard->wheel, qp->shard->now, code));
+    const enum uro_req_retry_action action =
+        uro_req_retry_on_rnr_nak(&req->retry, &qp->shard->wheel, qp->shard->now, code);
+    if (uro_req_retry_rnr_is_long(&req->retry, qp->shard->now)) {
+        const struct uro_record_cause cause = { .reason = URO_FAIL_NO_RECEIVE,
+                                                .failed_wqe = head_of(qp),
+                                                .waits = true };
+        uro_record_failure(qp, &cause);
+    }
+    return uro_req_retry_outcome(qp, action);
 }
 
 static struct uro_req_outcome receive_ack(struct uro_qp *qp, uro_psn psn,

@@ -27,9 +27,12 @@
 #include "core/req_retry.h"
 
 #include "base/mark.h"
+#include "core/limits.h"
 
 #define LEFT_ARMED    256u /* with fewer armed timers, a timer stays armed after its wait ended */
 #define RNR_FOREVER   7
+#define RNR_WAITING   6 /* rnr_retries_left of a wait without end, and after its report */
+#define RNR_REPORTED  5
 #define RETRY_FOREVER 7
 #define PROBE_LEAST   URO_MS(2) /* a peer may lose the processor for a time slice */
 #define PROBES_MOST   16u
@@ -166,11 +169,30 @@ void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wh
         uro_wheel_cancel(wheel, &retry->timer);
 }
 
+uro_time uro_req_retry_rnr_since(const struct uro_req_retry *retry)
+{
+    return retry->rnr_retries_left != retry->config.rnr_retry_max ? URO_MS(retry->rnr_since_ms) : 0;
+}
+
+bool uro_req_retry_rnr_is_long(struct uro_req_retry *retry, uro_time now)
+{
+    if (retry->config.rnr_retry_max != RNR_FOREVER || retry->rnr_retries_left != RNR_WAITING ||
+        now - URO_MS(retry->rnr_since_ms) < URO_RNR_LONG)
+        return false;
+    retry->rnr_retries_left = RNR_REPORTED;
+    return true;
+}
+
 enum uro_req_retry_action uro_req_retry_on_rnr_nak(struct uro_req_retry *retry,
                                                    struct uro_wheel *wheel, uro_time now,
                                                    uint8_t rnr_code)
 {
-    if (retry->config.rnr_retry_max != RNR_FOREVER) {
+    if (retry->rnr_retries_left == retry->config.rnr_retry_max)
+        retry->rnr_since_ms = (uint32_t)(now / URO_MS(1));
+    if (retry->config.rnr_retry_max == RNR_FOREVER) {
+        if (retry->rnr_retries_left == RNR_FOREVER)
+            retry->rnr_retries_left = RNR_WAITING;
+    } else {
         if (retry->rnr_retries_left == 0) {
             URO_MARK("REQ.RNR.COUNT");
             return URO_REQ_RETRY_FAIL_RNR;

@@ -37,6 +37,7 @@ struct uro_req_retry {
     uint32_t rtt;           /* round-trip time, ns, smoothed; 0: not measured yet */
     uint32_t rtt_var;       /* variation of rtt, ns */
     uint8_t probes;         /* probes sent since progress */
+    uint32_t rnr_since_ms;  /* time of the first RNR NAK; valid if rnr_retries_left is not full */
     uro_time probe_at;      /* time of the next probe, before deadline; or NEVER */
     uro_time deadline;      /* end of the wait; progress moves it without touching the timer */
     struct uro_timer timer; /* armed at or before probe_at and deadline, during a finite wait */
@@ -54,6 +55,13 @@ void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wh
 URO_NODISCARD enum uro_req_retry_action uro_req_retry_on_rnr_nak(struct uro_req_retry *retry,
                                                                  struct uro_wheel *wheel,
                                                                  uro_time now, uint8_t rnr_code);
+/* Returns the time, to a millisecond, of the first RNR NAK without progress since; 0: none. */
+uro_time uro_req_retry_rnr_since(const struct uro_req_retry *retry);
+
+/* Returns true once for each RNR wait: when the peer has had no receive for URO_RNR_LONG, and the
+ * requester retries for ever. */
+bool uro_req_retry_rnr_is_long(struct uro_req_retry *retry, uro_time now);
+
 /* Reports that the peer answers requests behind a gap while the gap is retransmitted. The ACK wait
  * starts again. */
 void uro_req_retry_on_alive(struct uro_req_retry *retry, struct uro_wheel *wheel, uro_time now);

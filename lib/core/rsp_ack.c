@@ -95,6 +95,13 @@ static void sent_all(struct uro_rsp *rsp, struct uro_resource *resource)
 static void lose_access(struct uro_qp *qp, struct uro_resource *resource)
 {
     struct uro_rsp *rsp = &qp->rsp;
+    const uint8_t opcode =
+        (uint8_t)uro_opcode_find(qp->service, URO_REQUEST, URO_READ, URO_ONLY, 0);
+    const struct uro_frame request = {
+        .op = &uro_opcodes[opcode],
+        .bth = { .opcode = opcode, .psn = psn_of(resource).value },
+        .reth = { .va = resource->va, .rkey = resource->rkey, .length = resource->read.length },
+    };
 
     URO_MARK("RSP.READ.REVOKED");
     uro_count(qp->shard->counters, URO_COUNT_ACCESS_REFUSED);
@@ -106,7 +113,7 @@ static void lose_access(struct uro_qp *qp, struct uro_resource *resource)
     rsp->resources_pending = 0;
     rsp->resources_oldest = rsp->resources_newest;
     uro_qp_raise_event(qp, URO_EVENT_QP_ACCESS_ERR);
-    uro_qp_fail_recv(qp, URO_WC_WR_FLUSH_ERR, URO_FAIL_PEER_ACCESS);
+    uro_qp_fail_recv(qp, URO_WC_WR_FLUSH_ERR, URO_FAIL_PEER_ACCESS, &request);
 }
 
 /* Refuses a repeated READ whose key is not valid any more, without failing the queue pair. The

@@ -457,7 +457,7 @@ static void refuse_rc(struct uro_qp *qp, const struct uro_frame *frame,
             uro_qp_raise_event(qp, (unsigned)consequence->event);
         }
         uro_qp_fail_recv(qp, consequence->completes ? consequence->status : URO_WC_WR_FLUSH_ERR,
-                         consequence->fail_reason);
+                         consequence->fail_reason, frame);
     }
 }
 
@@ -474,6 +474,16 @@ static void raise_established(struct uro_qp *qp)
     uro_qp_raise_event(qp, URO_EVENT_COMM_EST);
 }
 
+static void record_far(struct uro_qp *qp, const struct uro_frame *frame)
+{
+    const struct uro_record_cause cause = {
+        .reason = URO_FAIL_PEER_PSN, .failed_wqe = URO_QP_NO_WQE, .frame = frame, .waits = true
+    };
+
+    qp->far_recorded = true;
+    uro_record_failure(qp, &cause);
+}
+
 /* Counts a request whose PSN is far from the expected PSN. The request is then handled as any
  * other, because it may be from the peer. A peer with long READs has many PSNs in flight and may
  * repeat these READs, so the limit grows by their PSNs. */
@@ -485,6 +495,8 @@ static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
     if (distance > URO_PSN_FAR + reads || distance < -(URO_PSN_FAR + reads)) {
         URO_MARK("RSP.FAR");
         uro_count(qp->shard->counters, URO_COUNT_RX_FAR);
+        if (!qp->far_recorded)
+            record_far(qp, frame);
     }
 }
 
@@ -605,7 +617,7 @@ static void refuse_uc(struct uro_qp *qp, enum uro_rsp_verdict verdict)
     }
     if (verdict == URO_RSP_BAD_LOCAL) { /* our own mistake, not the peer's */
         const struct uro_rsp_consequence *consequence = uro_rsp_consequence(verdict);
-        uro_qp_fail_recv(qp, consequence->status, consequence->fail_reason);
+        uro_qp_fail_recv(qp, consequence->status, consequence->fail_reason, NULL);
         return;
     }
     URO_MARK("UC.REFUSE");

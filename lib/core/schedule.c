@@ -112,6 +112,21 @@ static bool describe(struct uro_qp *qp, next_packet *next, struct round *round)
     return true;
 }
 
+/* Records the packets that the queue pair has described since the round had @before packets. */
+static void record_turn(const struct uro_qp *qp, const struct round *round, uint32_t before)
+{
+    const struct uro_tx *tx = &round->tx[before];
+
+    if (round->count == before)
+        return;
+    const uint32_t bth_at =
+        tx->network_at + URO_UDP_LEN + (tx->icrc_v6 ? URO_IPV6_LEN : URO_IPV4_LEN);
+    uro_record_packet_add(uro_record_of(qp->shard->counters), qp->shard->now, tx->head + bth_at,
+                          (uro_tx_length(tx) - tx->network_at) |
+                              (uint64_t)(round->count - before - 1) << 16 |
+                              (uint64_t)uro_qp_qpn(qp) << 32);
+}
+
 /* Runs one turn of the first queue pair of the list. Returns false when the list is empty. The
  * queue pair moves to the end of the list if it has more packets. */
 static bool turn(struct uro_list *list, size_t link_at, next_packet *next, struct round *round)
@@ -121,10 +136,15 @@ static bool turn(struct uro_list *list, size_t link_at, next_packet *next, struc
     if (link == NULL)
         return false;
     struct uro_qp *qp = (struct uro_qp *)(void *)((uint8_t *)link - link_at);
+    const uint32_t before = round->count;
+    bool more = true;
     for (uint32_t i = 0; i < URO_SCHEDULE_BUDGET && round->left > 0; i++)
-        if (!describe(qp, next, round))
-            return true;
-    if (!uro_link_used(link))
+        if (!describe(qp, next, round)) {
+            more = false;
+            break;
+        }
+    record_turn(qp, round, before);
+    if (more && !uro_link_used(link))
         uro_list_append(list, link);
     return true;
 }
@@ -146,10 +166,12 @@ static void acknowledge(struct uro_shard *shard, struct round *round)
 
     while (round->left > 0 && (link = uro_list_pop(&shard->acks)) != NULL) {
         struct uro_qp *qp = URO_CONTAINER_OF(link, struct uro_qp, response_link);
+        const uint32_t before = round->count;
         bool more = true;
         URO_MARK("RSP.ACK.FIRST");
         for (uint32_t i = 0; i < ACK_PACKETS && more && round->left > 0; i++)
             more = describe(qp, next_response, round);
+        record_turn(qp, round, before);
         if (more)
             uro_ready_response(qp);
     }
