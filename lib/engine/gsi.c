@@ -75,10 +75,11 @@ void uro_gsi_icmp(struct uro_gsi *gsi, const struct uro_frame *frame, uro_time n
     struct uro_bth bth;
 
     if (!uro_icmp_decode(&frame->ip, frame->body, frame->body_length, &icmp) ||
-        icmp.kind != URO_ICMP_NO_PORT || icmp.quoted_length <= mad_at)
+        icmp.kind != URO_ICMP_NO_PORT || icmp.quoted_length < URO_BTH_LEN)
         return;
+    uro_record_closed_port(uro_record_of(gsi->shard->counters), &icmp.dest, now);
     uro_bth_decode(icmp.quoted, &bth);
-    if (bth.dest_qpn == URO_CM_MAD_QPN)
+    if (bth.dest_qpn == URO_CM_MAD_QPN && icmp.quoted_length > mad_at)
         uro_cm_undelivered(gsi->cm, &icmp.dest, icmp.quoted + mad_at, icmp.quoted_length - mad_at,
                            now);
 }

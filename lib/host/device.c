@@ -34,6 +34,7 @@
 #include "core/shard.h"
 #include "host/device.h"
 #include "host/fork.h"
+#include "host/log.h"
 #include "host/plugin.h"
 #include "wire/ip.h"
 
@@ -113,6 +114,8 @@ URO_NODISCARD static bool finish(struct uro_device *device)
     if (device->config.verbose)
         print_counters(device);
     uro_round_close_capture(device);
+    uro_log_failures(device);
+    uro_log_end(device);
     uro_port_close(device->port);
     uro_stats_end(&device->stats);
     device->closed = true; /* the engine stays, since programs may free objects later */
@@ -231,6 +234,7 @@ static int build_engine(struct uro_device *device)
     if (device->engine_memory == NULL || device->tx == NULL || device->macs == NULL)
         return -ENOMEM;
     error = uro_engine_init(device->engine_memory, &wanted, uro_device_now(), &device->engine);
+    memset(&device->failures_seen, 0, sizeof device->failures_seen);
     if (error == 0)
         uro_engine_shard(device->engine)->attempt = uro_unmapped_attempt;
     return error;

@@ -359,6 +359,19 @@ static const char *set_telemetry(struct uro_device_config *config, const char *v
     return set_yes(&config->telemetry, value);
 }
 
+static const char *set_log(struct uro_device_config *config, const char *value)
+{
+    static const char *const choices[] = {
+        [URO_LOG_NONE] = "none", [URO_LOG_ERRORS] = "errors", [URO_LOG_ALL] = "all", NULL
+    };
+    uint32_t index;
+
+    if (!find_choice(value, choices, &index))
+        return "must be none, errors or all";
+    config->log = (enum uro_log_level)index;
+    return NULL;
+}
+
 static const char *set_quota(struct uro_device_config *config, enum uro_quota quota,
                              const char *value)
 {
@@ -410,6 +423,7 @@ static const struct key {
              { "memory", set_memory, .repeats = false },
              { "verbose", set_verbose, .repeats = false },
              { "telemetry", set_telemetry, .repeats = false },
+             { "log", set_log, .repeats = false },
 #define X(id, key, text) { key, .quota = URO_QUOTA_##id },
              URO_QUOTAS(X)
 #undef X
@@ -444,7 +458,7 @@ static void refuse_unknown_key(struct uro_entry *entry, const char *where, const
 
 void uro_entry_begin(struct uro_entry *entry, const char *where, const char *name)
 {
-    *entry = (struct uro_entry){ .config = { .cpu = -1, .gid_count = 1 } };
+    *entry = (struct uro_entry){ .config = { .cpu = -1, .gid_count = 1, .log = URO_LOG_ERRORS } };
     (void)snprintf(entry->where, sizeof entry->where, "%s", where);
     (void)snprintf(entry->config.name, sizeof entry->config.name, "%s", name);
     entry->config.prefix[0] = 64;

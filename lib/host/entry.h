@@ -21,6 +21,7 @@
  *     seed=NUMBER                  repeatable QPNs, keys and PSNs; for tests only
  *     memory=MEBIBYTES             packet buffers
  *     verbose=yes|no               whether the driver's own log is printed
+ *     log=none|errors|all          which failures and refused calls are printed on stderr
  *     max_qp= max_mr= ...          number of objects that a process may have; see quota.h
  *     max_registered=MEBIBYTES     memory that a process may register
  *

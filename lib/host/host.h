@@ -21,6 +21,12 @@ enum uro_progress_mode {
     URO_PROGRESS_CALLER, /* only callers: for programs that poll all the time */
 };
 
+enum uro_log_level {
+    URO_LOG_NONE,   /* no line about failures and refused calls */
+    URO_LOG_ERRORS, /* each failure, and refused calls that are mistakes */
+    URO_LOG_ALL,    /* also calls that ask for what uroce does not have */
+};
+
 /* One device as configured. config.h reads the configuration. */
 struct uro_device_config {
     char name[32];
@@ -49,6 +55,7 @@ struct uro_device_config {
     uint32_t memory_mib;
     bool verbose;
     bool telemetry; /* DPDK opens its telemetry socket */
+    enum uro_log_level log;
     uint64_t most[URO_QUOTA_COUNT];
     char problem[448]; /* reason, with file and line, why the device cannot be used, or "" */
 };

@@ -16,6 +16,7 @@
 #include "core/shard.h"
 #include "host/fork.h"
 #include "host/limits.h"
+#include "host/log.h"
 #include "io/pcap/pcap_write.h"
 
 /* ---- capture: pcap=FILE ------------------------------------------------------ */
@@ -308,6 +309,10 @@ static void check_changes(struct uro_device *device, uro_time now)
 static void report_events(struct uro_device *device)
 {
     struct uro_event event;
+    const struct uro_record *record = uro_record_of(uro_engine_shard(device->engine)->counters);
+
+    if (record->failure_count != device->failures_seen.count)
+        uro_log_failures(device);
 
     while (uro_engine_event(device->engine, &event)) {
         uro_host_event_handlers()->engine_event(device, &event);

@@ -41,7 +41,8 @@ static void print_report(struct uro_sock *sock, const struct uro_sock_report *re
         fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text), strerror((int)report->error));
 }
 
-/* Keeps a report for the connection manager, which itself checks whether the datagram was ours. */
+/* Keeps a report for the engine, which itself checks whether the datagram was ours. Reports to the
+ * connection manager of the peer come first: it waits for them. */
 static void keep(struct uro_sock *sock, const struct uro_sock_report *report)
 {
     struct uro_undelivered *kept = sock->undelivered;
@@ -51,7 +52,7 @@ static void keep(struct uro_sock *sock, const struct uro_sock_report *report)
         report->error != ECONNREFUSED || report->quoted_length < URO_BTH_LEN)
         return;
     uro_bth_decode(report->quoted, &bth);
-    if (bth.dest_qpn != URO_CM_MAD_QPN)
+    if (bth.dest_qpn != URO_CM_MAD_QPN && kept->count > 0)
         return;
     kept->by[kept->count] = sock;
     kept->reports[kept->count++] = *report;

@@ -13,8 +13,9 @@
 #include "io/udp/sock.h"
 #include "wire/gid.h"
 
-/* Reports for the connection manager: datagrams to peers where no process has the port. Further
- * reports are dropped; the connection manager retransmits and gets another. */
+/* Reports for the engine: datagrams to peers where no process has the port. Further reports are
+ * dropped; the connection manager retransmits and gets another. For other queue pairs one report at
+ * a time is enough. */
 #define URO_UNDELIVERED_MAX 8u
 struct uro_undelivered {
     uint32_t count;

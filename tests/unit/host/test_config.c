@@ -68,6 +68,7 @@ static void line__name_and_link_only__the_rest_has_defaults(void **state)
     assert_true(d->seed == 0);
     assert_int_equal(d->memory_mib, 0);
     assert_false(d->verbose);
+    assert_int_equal(d->log, URO_LOG_ERRORS);
     assert_int_equal(d->most[URO_QUOTA_QP], 1048560);
     assert_int_equal(d->most[URO_QUOTA_AH], 1048576);
     assert_true(d->most[URO_QUOTA_MEMORY] == UINT64_MAX);
@@ -118,6 +119,8 @@ static void line__words_of_choice__each_is_read(void **state)
     assert_true(read_right("a:net_null0;verbose=1")->verbose);
     assert_false(read_right("a:net_null0")->telemetry);
     assert_true(read_right("a:net_null0;telemetry=yes")->telemetry);
+    assert_int_equal(read_right("a:net_null0;log=none")->log, URO_LOG_NONE);
+    assert_int_equal(read_right("a:net_null0;log=all")->log, URO_LOG_ALL);
 }
 
 static void line__address_without_length__subnet_of_24_or_64(void **state)
@@ -175,7 +178,7 @@ static const struct {
     { "a:net_null0;link=net_ring0", "link= is given twice" },
     { "a:net_null0;MTU=1500", "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu vlan "
                               "vendor_part_id window retry_7 progress cpu pcap seed memory "
-                              "verbose telemetry max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
+                              "verbose telemetry log max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
                               "max_conn max_registered" },
     { "a:net_null0;max_qp=1048561", "max_qp=1048561: must be a number from 0 to 1048560" },
     { "a:net_null0;max_mr=-1", "max_mr=-1: must be a number from 0 to 1048576" },
@@ -230,6 +233,7 @@ static const struct {
     { "a:net_null0;memory=0", "memory=0: must be a number of mebibytes from 1 to 1048576" },
     { "a:net_null0;verbose=maybe", "verbose=maybe: must be yes or no" },
     { "a:net_null0;telemetry=on", "telemetry=on: must be yes or no" },
+    { "a:net_null0;log=some", "log=some: must be none, errors or all" },
     { "a:net_null0;pcap=%{NOT_SET_ANYWHERE}",
       "pcap=%{NOT_SET_ANYWHERE}: names an environment variable that is not set" },
     { "a:net_null0;pcap=%{HOME", "pcap=%{HOME: %{ without a } that closes it" },

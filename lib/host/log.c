@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* log.c - see log.h. The state is that of the process, and of atomics: no thread waits, and a forked
+ * child needs no care. */
+#include "host/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/cq.h"
+#include "core/shard.h"
+#include "host/device.h"
+#include "host/fork.h"
+#include "stats/failure_text.h"
+
+#define LINE_MAX 640u
+
+static atomic_uint_least64_t period;               /* begin of the current period */
+static atomic_uint lines;                          /* printed in it */
+static atomic_uint left_out;                       /* since the last line */
+static atomic_uint_least64_t texts[URO_LOG_TEXTS]; /* hashes of the printed texts; 0: free */
+
+/* FNV-1a; never 0. */
+static uint64_t hash_of(const char *text)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    return hash | 1;
+}
+
+/* Returns whether the text is new, and remembers it. */
+static bool is_new(const char *text)
+{
+    const uint64_t hash = hash_of(text);
+
+    for (unsigned i = 0; i < URO_LOG_TEXTS; i++) {
+        uint_least64_t known = 0;
+        if (atomic_compare_exchange_strong(&texts[i], &known, hash))
+            return true;
+        if (known == hash)
+            return false;
+    }
+    return true;
+}
+
+static bool rate_allows(uro_time now)
+{
+    uint_least64_t began = atomic_load(&period);
+
+    if ((began == 0 || now - began >= URO_LOG_PERIOD) &&
+        atomic_compare_exchange_strong(&period, &began, now))
+        atomic_store(&lines, 0);
+    return atomic_fetch_add(&lines, 1) < URO_LOG_LINES;
+}
+
+void uro_log_line(const struct uro_device *device, const char *format, ...)
+{
+    char line[LINE_MAX];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (device->config.log == URO_LOG_NONE || !is_new(line))
+        return;
+    if (!rate_allows(uro_device_now())) {
+        (void)atomic_fetch_add(&left_out, 1);
+        return;
+    }
+    uro_log_end(device);
+    fprintf(stderr, "uroce: %s: %s\n", device->config.name, line);
+}
+
+void uro_log_end(const struct uro_device *device)
+{
+    const unsigned count = atomic_exchange(&left_out, 0);
+
+    if (count > 0)
+        fprintf(stderr, "uroce: %s: %u more lines were left out; see `uroce why %d`\n",
+                device->config.name, count, (int)getpid());
+}
+
+/* Adds what only the port knows: the MTU of the route to a silent peer. */
+static void complete(struct uro_device *device, struct uro_failure *failure)
+{
+    if (failure->reason == URO_FAIL_NO_ANSWER && !uro_gid_is_zero(&failure->peer))
+        failure->route_mtu = uro_device_route_mtu(device, &failure->address, &failure->peer);
+}
+
+void uro_log_failures(struct uro_device *device)
+{
+    struct uro_record *record = uro_record_of(uro_engine_shard(device->engine)->counters);
+    char text[URO_FAILURE_TEXT_MAX];
+
+    for (uint64_t number = device->failures_seen.recorded + 1; number <= record->recorded;
+         number++) {
+        struct uro_failure *failure = &record->failures[number % URO_RECORD_FAILURES];
+        if (failure->number != number)
+            continue;
+        complete(device, failure);
+        uro_log_line(device, "QP 0x%x: %s; %s; see `uroce why %d`", failure->qpn,
+                     uro_failure_text(failure, text), uro_failure_mend(failure), (int)getpid());
+    }
+    const uint64_t recorded = record->recorded - device->failures_seen.recorded;
+    const uint64_t failed = record->failure_count - device->failures_seen.count;
+    if (failed > recorded)
+        (void)atomic_fetch_add(&left_out, (unsigned)(failed - recorded));
+    device->failures_seen.recorded = record->recorded;
+    device->failures_seen.count = record->failure_count;
+}
