@@ -181,20 +181,27 @@ enum uro_service uro_qp_type_service(enum uro_qp_type type)
     return services[type];
 }
 
-int uro_qp_state_check(enum uro_qp_type type, enum uro_qp_state from, enum uro_qp_state to,
-                       unsigned given)
+bool uro_qp_state_masks(enum uro_qp_type type, enum uro_qp_state from, enum uro_qp_state to,
+                        unsigned *required, unsigned *allowed)
 {
     URO_ASSERT(type < URO_QPT_COUNT);
     URO_ASSERT(from < URO_QPS_COUNT);
 
+    *required = *allowed = 0;
     if (to >= URO_QPS_COUNT)
-        return -EINVAL;
-
+        return false;
     const struct transition *t = &transitions[from][to];
-    unsigned required = t->required[type];
-    unsigned allowed = required | t->optional[type] | URO_ATTR_STATE;
+    *required = t->required[type];
+    *allowed = *required | t->optional[type] | URO_ATTR_STATE;
+    return (t->types & 1u << type) != 0;
+}
 
-    if ((t->types & 1u << type) == 0)
+int uro_qp_state_check(enum uro_qp_type type, enum uro_qp_state from, enum uro_qp_state to,
+                       unsigned given)
+{
+    unsigned required, allowed;
+
+    if (!uro_qp_state_masks(type, from, to, &required, &allowed))
         return -EINVAL;
     if ((given & required) == required && (given & ~allowed) == 0)
         return 0;

@@ -52,6 +52,10 @@ enum uro_qp_type {
 
 enum uro_service uro_qp_type_service(enum uro_qp_type type);
 
+/* Returns whether the transition exists, with the attributes that it requires and allows. */
+bool uro_qp_state_masks(enum uro_qp_type type, enum uro_qp_state from, enum uro_qp_state to,
+                        unsigned *required, unsigned *allowed);
+
 /* Returns 0 when a queue pair of @type may go @from -> @to with exactly the attributes @given
  * (URO_ATTR_STATE is implied), or
  *   -EINVAL  no such transition, a required attribute is missing, or an extra one is given.

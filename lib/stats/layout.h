@@ -8,7 +8,8 @@
  *     /dev/shm/uroce-UID/               mode 0700; or XDG_RUNTIME_DIR/uroce, or /tmp/uroce-UID;
  *                                       or the directory that UROCE_STATE_DIR names
  *         NAME-GUID.PID                 a process that runs the device NAME; the process has a lock
- *         NAME-GUID.PID.ended           a process that has ended; kept for `uroce why`
+ *         NAME-GUID.PID.ended           a process that has ended; kept for `uroce why` if
+ *                                       a queue pair failed or a call was refused
  *         NAME-GUID.total               sums of the counters of the processes that have ended
  *
  * Only the user of the process, and root, can read these files. Two devices of one name are the
@@ -44,6 +45,21 @@ struct uro_stats_header {
     atomic_uint state; /* enum uro_stats_state */
 };
 
+#define URO_STATS_REFUSALS    64u
+#define URO_STATS_CALL_MAX    32u
+#define URO_STATS_REFUSAL_MAX 256u
+
+/* A call of the program that was refused. Any thread writes an entry; a torn one has two numbers. */
+struct uro_stats_refusal {
+    atomic_uint_least64_t number;     /* from 1; 0: the entry is empty, or is written now */
+    uint64_t time;                    /* wall clock, ns since 1970 */
+    int32_t error;                    /* errno */
+    atomic_uint repeats;              /* further refusals with the same text right after it */
+    char call[URO_STATS_CALL_MAX];    /* "ibv_modify_qp", NUL-terminated */
+    char text[URO_STATS_REFUSAL_MAX]; /* what is wrong and what to do, NUL-terminated */
+    atomic_uint_least64_t number_again;
+};
+
 struct uro_stats_page {
     struct uro_stats_header header;
     uint64_t started;                 /* wall clock, ns since 1970 */
@@ -59,4 +75,6 @@ struct uro_stats_page {
     int32_t added_pid;      /* in a total: `pid` and `started` of the last file that was */
     uint64_t added_started; /* added to it */
     _Alignas(64) struct uro_record record;
+    atomic_uint_least64_t refusal_count;
+    struct uro_stats_refusal refusals[URO_STATS_REFUSALS]; /* number % URO_STATS_REFUSALS */
 };

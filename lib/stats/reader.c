@@ -67,6 +67,15 @@ int uro_stats_read(uid_t uid, uro_stats_visit *visit, void *context)
     return result;
 }
 
+bool uro_stats_refusal(const struct uro_stats_page *page, uint64_t number,
+                       struct uro_stats_refusal *out)
+{
+    if (number == 0)
+        return false;
+    memcpy(out, &page->refusals[number % URO_STATS_REFUSALS], sizeof *out);
+    return out->number == number && out->number_again == number;
+}
+
 struct sum {
     const char *device;
     uint64_t guid;

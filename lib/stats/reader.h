@@ -24,6 +24,11 @@ typedef void uro_stats_visit(void *context, const struct uro_stats_file *file);
  * no directory could be read: -ENOENT when the user runs no device. */
 URO_NODISCARD int uro_stats_read(uid_t uid, uro_stats_visit *visit, void *context);
 
+/* Copies the refusal @number of a page that was read. Returns false if the ring does not have it,
+ * or it was written meanwhile. */
+bool uro_stats_refusal(const struct uro_stats_page *page, uint64_t number,
+                       struct uro_stats_refusal *out);
+
 /* Sums the counters of a device over all processes of the user, also of those that have ended. All
  * zero if no process ran the device. Returns 0 or -errno, as uro_stats_read(). */
 URO_NODISCARD int uro_stats_sum(uid_t uid, const char *device, uint64_t guid,

@@ -72,6 +72,10 @@ static int check(struct uro_stats_page *page, size_t length)
     clean(page->program, sizeof page->program);
     clean(page->device, sizeof page->device);
     clean(page->link, sizeof page->link);
+    for (unsigned i = 0; i < URO_STATS_REFUSALS; i++) {
+        clean(page->refusals[i].call, sizeof page->refusals[i].call);
+        clean(page->refusals[i].text, sizeof page->refusals[i].text);
+    }
     if (page->gid_count > URO_STATS_GIDS)
         page->gid_count = URO_STATS_GIDS;
     return 0;
@@ -161,13 +165,69 @@ static bool add(int directory, const char *name, const struct uro_stats_page *en
     return replace(directory, path, total);
 }
 
-/* Moves the counters of an ended process to the total, with memory for two pages. */
+/* ---- files that are kept ----------------------------------------------------------- */
+
+#define KEPT_MAX 16u
+
+/* Removes the kept files that are older than the newest KEPT_MAX. Each pass removes the oldest. */
+static void remove_oldest(int directory)
+{
+    char oldest[URO_STATS_FILE_MAX];
+    unsigned kept;
+
+    do {
+        struct timespec time = { 0 };
+        const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *list = copy < 0 ? NULL : fdopendir(copy);
+
+        kept = 0;
+        if (list == NULL) {
+            if (copy >= 0)
+                (void)close(copy);
+            return;
+        }
+        for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
+            struct stat is;
+            if (uro_stats_kind_of(entry->d_name) != URO_STATS_KEPT ||
+                fstatat(directory, entry->d_name, &is, AT_SYMLINK_NOFOLLOW) != 0)
+                continue;
+            if (kept++ == 0 || is.st_ctim.tv_sec < time.tv_sec ||
+                (is.st_ctim.tv_sec == time.tv_sec && is.st_ctim.tv_nsec < time.tv_nsec)) {
+                time = is.st_ctim;
+                memcpy(oldest, entry->d_name, strlen(entry->d_name) + 1); /* shorter: its kind */
+            }
+        }
+        (void)closedir(list);
+    } while (kept > KEPT_MAX && unlinkat(directory, oldest, 0) == 0);
+}
+
+/* Keeps the file of an ended process, whose counters are part of the total. rename() sets the ctime
+ * by which the oldest is found. */
+static void keep(int directory, const char *name)
+{
+    char kept[URO_STATS_FILE_MAX];
+    const int length = snprintf(kept, sizeof kept, "%s" ENDED_SUFFIX, name);
+
+    if (length >= (int)sizeof kept || renameat(directory, name, directory, kept) != 0)
+        (void)unlinkat(directory, name, 0);
+    else
+        remove_oldest(directory);
+}
+
+/* Moves the counters of an ended process to the total, with memory for two pages. Keeps the file if
+ * `uroce why` has something to show of it. */
 static void add_file(int directory, const char *name, struct uro_stats_page page[static 2])
 {
     if (!uro_stats_has_ended(directory, name))
         return;
     int error = uro_stats_read_page(directory, name, &page[0]);
-    if (error == -EINVAL || error == -EPROTO || add(directory, name, &page[0], &page[1]))
+    if (error == -EINVAL || error == -EPROTO)
+        (void)unlinkat(directory, name, 0);
+    else if (!add(directory, name, &page[0], &page[1]))
+        return;
+    else if (page[0].record.recorded > 0 || page[0].refusal_count > 0)
+        keep(directory, name);
+    else
         (void)unlinkat(directory, name, 0);
 }
 

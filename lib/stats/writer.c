@@ -130,6 +130,31 @@ int uro_stats_open(struct uro_stats_writer *writer, const struct uro_stats_devic
     return error;
 }
 
+void uro_stats_refuse(struct uro_stats_page *page, uint64_t time, int error, const char *call,
+                      const char *text)
+{
+    const uint64_t newest = atomic_load(&page->refusal_count);
+    struct uro_stats_refusal *refusal = &page->refusals[newest % URO_STATS_REFUSALS];
+
+    if (newest > 0 && refusal->error == error && strcmp(refusal->text, text) == 0 &&
+        strcmp(refusal->call, call) == 0) {
+        refusal->time = time;
+        (void)atomic_fetch_add(&refusal->repeats, 1);
+        return;
+    }
+    const uint64_t number = atomic_fetch_add(&page->refusal_count, 1) + 1;
+    refusal = &page->refusals[number % URO_STATS_REFUSALS];
+    atomic_store(&refusal->number, 0);
+    atomic_store(&refusal->number_again, 0);
+    refusal->time = time;
+    refusal->error = error;
+    atomic_store(&refusal->repeats, 0);
+    (void)snprintf(refusal->call, sizeof refusal->call, "%s", call);
+    (void)snprintf(refusal->text, sizeof refusal->text, "%s", text);
+    atomic_store(&refusal->number_again, number);
+    atomic_store(&refusal->number, number);
+}
+
 void uro_stats_abandon(struct uro_stats_writer *writer)
 {
     if (writer->fd >= 0)

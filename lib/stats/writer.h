@@ -29,6 +29,10 @@ URO_NODISCARD int uro_stats_open(struct uro_stats_writer *writer,
                                  const struct uro_stats_device *device,
                                  char problem[static URO_STATS_PROBLEM_MAX]);
 
+/* Records that the call @call was refused with @error. Thread: any. */
+void uro_stats_refuse(struct uro_stats_page *page, uint64_t time, int error, const char *call,
+                      const char *text);
+
 /* Ends the file: its counters are added to the total of the device. The page stays mapped, and what
  * the engine still counts is lost. */
 void uro_stats_end(struct uro_stats_writer *writer);

@@ -7,6 +7,7 @@
 
 #include "core/shard.h"
 #include "verbs/objects.h"
+#include "verbs/refusal.h"
 #include "wire/grh.h"
 
 #define REPLY_HOP_LIMIT 0xffu /* unrelated to the hop limit of the received datagram */
@@ -47,6 +48,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     struct uro_ibv_ah *ah;
 
     if (!uro_ibv_address_valid(pd->context, attr)) {
+        (void)uro_refuse_address(pd->context, "ibv_create_ah", attr);
         errno = EINVAL;
         return NULL;
     }
@@ -62,6 +64,10 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     if (error != 0) {
         uro_object_refund(&ah->object);
         free(ah);
+        if (error == EINVAL)
+            (void)uro_refuse_address(pd->context, "ibv_create_ah", attr);
+        else if (error == ENETUNREACH)
+            (void)uro_refuse_route(uro_ibv_host(pd->context), "ibv_create_ah", attr);
         errno = error;
         return NULL;
     }

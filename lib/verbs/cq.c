@@ -5,6 +5,7 @@
 
 #include "core/limits.h"
 #include "verbs/objects.h"
+#include "verbs/refusal.h"
 
 #define ALIGNMENT 64u
 
@@ -56,6 +57,11 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
     if (attr->cqe < 1 || attr->cqe > URO_CQ_CAPACITY_MAX ||
         attr->comp_vector >= (uint32_t)context->num_comp_vectors ||
         (attr->channel != NULL && attr->channel->context != context)) {
+        (void)uro_refuse(uro_ibv_host(context), EINVAL, "ibv_create_cq",
+                         "cqe is %u (1 to max_cqe %u) and comp_vector %u (below num_comp_vectors "
+                         "%d), or the channel is of another context",
+                         attr->cqe, URO_CQ_CAPACITY_MAX, attr->comp_vector,
+                         context->num_comp_vectors);
         errno = EINVAL;
         return NULL;
     }
@@ -135,7 +141,8 @@ int uro_ibv_resize_cq(struct ibv_cq *ibv, int cqe)
     if (uro_object_dead(&cq->object))
         return EIO;
     if (cqe < 1 || (uint32_t)cqe > URO_CQ_CAPACITY_MAX)
-        return EINVAL;
+        return uro_refuse(cq->object.device, EINVAL, "ibv_resize_cq",
+                          "cqe is %d; it must be from 1 to max_cqe %u", cqe, URO_CQ_CAPACITY_MAX);
     uint32_t capacity = granted((uint32_t)cqe);
     if (posix_memalign(&ring, ALIGNMENT, uro_cq_ring_size(capacity)) != 0)
         return ENOMEM;

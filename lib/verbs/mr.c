@@ -11,6 +11,7 @@
 
 #include "core/limits.h"
 #include "verbs/objects.h"
+#include "verbs/refusal.h"
 
 #define ACCESS_KNOWN                                                                               \
     (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
@@ -168,12 +169,37 @@ struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key,
     return &mr->ibv;
 }
 
+static void refuse(struct uro_device *device, int error, const struct range *range)
+{
+    const unsigned long long at = (uintptr_t)range->start, length = range->length;
+
+    if (error == EFAULT)
+        (void)uro_refuse(device, error, "ibv_reg_mr",
+                         "not all of the %llu bytes at 0x%llx are mapped%s", length, at,
+                         range->access & URO_ACCESS_LOCAL_WRITE
+                             ? " and writable: map them, or leave out IBV_ACCESS_LOCAL_WRITE"
+                             : ": map them first");
+    else if (error == EOPNOTSUPP)
+        (void)uro_refuse(device, error, "ibv_reg_mr",
+                         "access 0x%x has IBV_ACCESS_FLUSH_PERSISTENT: no memory is persistent",
+                         range->access);
+    else if (error == EINVAL && uro_ibv_access_refusal(range->access) == 0)
+        (void)uro_refuse(device, error, "ibv_reg_mr",
+                         "the %llu bytes at 0x%llx go beyond the end of all addresses", length, at);
+    else if (error == EINVAL)
+        (void)uro_refuse(device, error, "ibv_reg_mr",
+                         "access 0x%x is unknown, or has REMOTE_WRITE or REMOTE_ATOMIC without "
+                         "IBV_ACCESS_LOCAL_WRITE, which they need",
+                         range->access);
+}
+
 static struct ibv_mr *register_range(struct ibv_pd *pd, const struct range *range)
 {
     struct uro_key key = { .kind = URO_KEY_REGION };
     int error = refusal(range);
 
     if (error != 0) {
+        refuse(uro_ibv_host(pd->context), error, range);
         errno = error;
         return NULL;
     }

@@ -11,6 +11,7 @@
 
 #include "core/limits.h"
 #include "verbs/post.h"
+#include "verbs/refusal.h"
 
 /* Constants that an older <infiniband/verbs.h> lacks: IBV_QP_EX_WITH_FLUSH, IBV_FLUSH_GLOBAL |
  * _PERSISTENT, IBV_FLUSH_RANGE and IBV_FLUSH_MR. */
@@ -335,7 +336,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
     if (count > 0)
         uro_device_progress(qp->object.device, true);
-    return uro_errors_keep(error);
+    return error == 0 ? 0 : uro_errors_keep(uro_refuse_batch(qp, error));
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)

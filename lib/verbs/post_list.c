@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "verbs/post.h"
+#include "verbs/refusal.h"
 
 /* Fills in the fields of the opcode other than the buffer. */
 static int put_operands(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
@@ -112,7 +113,7 @@ int uro_ibv_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_sen
         *bad_wr = wr;
     if (count > 0)
         uro_device_progress(qp->object.device, true);
-    return error;
+    return error == 0 ? 0 : uro_refuse_send(qp, wr, error);
 }
 
 static int put_receive(struct uro_wq *queue, uint32_t ahead, const struct ibv_recv_wr *wr)
@@ -176,7 +177,7 @@ int uro_ibv_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
         *bad_wr = wr;
     if (flushes)
         uro_device_progress(qp->object.device, true);
-    return error;
+    return error == 0 ? 0 : uro_refuse_recv(qp, wr, error);
 }
 
 int uro_ibv_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
@@ -193,5 +194,5 @@ int uro_ibv_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ib
     pthread_spin_unlock(&srq->lock);
     if (error != 0)
         *bad_wr = wr;
-    return error;
+    return error == 0 ? 0 : uro_refuse_srq_recv(srq->object.device, &srq->core.wq, wr, error);
 }

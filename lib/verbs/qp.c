@@ -9,6 +9,7 @@
 #include "core/shard.h"
 #include "verbs/objects.h"
 #include "verbs/post.h"
+#include "verbs/refusal.h"
 
 #define ALIGNMENT  64u
 #define OPEN_NEEDS (IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE)
@@ -300,6 +301,12 @@ struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_i
     struct uro_ibv_qp *qp;
 
     if (error != 0) {
+        if (error == EINVAL)
+            (void)uro_refuse_create(context, attr);
+        else if (error == EOPNOTSUPP)
+            (void)uro_refuse(uro_ibv_host(context), error, "ibv_create_qp",
+                             "type %d, comp_mask 0x%x or the create flags are not supported",
+                             (int)attr->qp_type, attr->comp_mask);
         errno = error;
         return NULL;
     }

@@ -6,6 +6,7 @@
 
 #include "core/limits.h"
 #include "verbs/post.h"
+#include "verbs/refusal.h"
 
 static void lock_cq(struct ibv_cq *cq)
 {
@@ -159,7 +160,7 @@ int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
     if (uro_object_dead(&qp->object))
         return EIO;
     if ((bits & URO_ATTR_AV) && !uro_ibv_address_valid(ibv->context, &wanted->ah_attr))
-        return EINVAL;
+        return uro_refuse_modify(qp, wanted, bits);
 
     from_ibv(wanted, bits, &attr);
     uro_ibv_qp_lock(qp);
@@ -182,7 +183,9 @@ int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
     free(unused);
     if (error == 0)
         uro_device_progress(device, true); /* for flushed, drained or resumed requests */
-    return -error;
+    if (error == -ENETUNREACH)
+        return uro_refuse_route(device, "ibv_modify_qp", &wanted->ah_attr);
+    return error == -EINVAL ? uro_refuse_modify(qp, wanted, bits) : -error;
 }
 
 int uro_ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,

@@ -5,6 +5,7 @@
 
 #include "core/limits.h"
 #include "verbs/objects.h"
+#include "verbs/refusal.h"
 
 #define ALIGNMENT 64u
 
@@ -63,6 +64,9 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
     struct uro_ibv_srq *srq;
 
     if (!capacity_valid(attr->max_wr) || attr->max_sge > URO_SGE_MAX) {
+        (void)uro_refuse(uro_ibv_host(parts->context), EINVAL, "ibv_create_srq",
+                         "max_wr is %u (1 to max_srq_wr %u), max_sge %u (at most %u)", attr->max_wr,
+                         URO_WR_MAX, attr->max_sge, URO_SGE_MAX);
         errno = EINVAL;
         return NULL;
     }
@@ -207,6 +211,11 @@ int uro_ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given
     void *unused = change(srq, attr, mask, slots, &error);
     uro_device_unlock(device);
     free(unused);
+    if (error == EINVAL)
+        (void)uro_refuse(device, error, "ibv_modify_srq",
+                         "srq_limit %u or max_wr %u does not fit the receives that are posted",
+                         mask & IBV_SRQ_LIMIT ? attr->srq_limit : 0,
+                         mask & IBV_SRQ_MAX_WR ? attr->max_wr : 0);
     return error;
 }
 

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* refusal_post.c - why ibv_post_send, ibv_post_recv, ibv_post_srq_recv and ibv_wr_complete refuse a
+ * work request. */
+#include <errno.h>
+
+#include "core/limits.h"
+#include "verbs/post.h"
+#include "verbs/refusal.h"
+
+#define CALL_SEND  "ibv_post_send"
+#define CALL_RECV  "ibv_post_recv"
+#define CALL_SRQ   "ibv_post_srq_recv"
+#define CALL_BATCH "ibv_wr_complete"
+
+static const char *state_name(const struct uro_ibv_qp *qp)
+{
+    static const char *const names[URO_QPS_COUNT] = { "RESET", "INIT", "RTR", "RTS",
+                                                      "SQD",   "SQE",  "ERR" };
+
+    return names[uro_qp_state_now(qp->core)];
+}
+
+static int refuse_state(struct uro_ibv_qp *qp, const char *call)
+{
+    if (qp->type == URO_QPT_XRC_TGT)
+        return uro_refuse(qp->object.device, EINVAL, call,
+                          "a queue pair of type IBV_QPT_XRC_RECV sends nothing");
+    return uro_refuse(qp->object.device, EINVAL, call,
+                      "the queue pair is in %s: sends need RTS (ibv_modify_qp)", state_name(qp));
+}
+
+static int refuse_datagram(struct uro_ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct uro_device *device = qp->object.device;
+
+    if (wr->wr.ud.ah == NULL)
+        return uro_refuse(device, EINVAL, CALL_SEND,
+                          "wr.ud.ah is NULL: a datagram needs an "
+                          "address handle from ibv_create_ah");
+    if (wr->wr.ud.ah->pd->handle != qp->ibv.pd->handle)
+        return uro_refuse(device, EINVAL, CALL_SEND,
+                          "the address handle is of another PD than the queue pair");
+    if (wr->wr.ud.remote_qpn > 0xffffff)
+        return uro_refuse(device, EINVAL, CALL_SEND, "wr.ud.remote_qpn 0x%x has more than 24 bits",
+                          wr->wr.ud.remote_qpn);
+    return 0;
+}
+
+/* Returns 0 if the elements are right. */
+static int refuse_elements(struct uro_ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct uro_device *device = qp->object.device;
+    const bool atomic = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+                        wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+                        wr->opcode == IBV_WR_ATOMIC_WRITE;
+    uint64_t length = 0;
+
+    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->send->sge_max)
+        return uro_refuse(device, EINVAL, CALL_SEND,
+                          "num_sge is %d, but the queue pair has max_send_sge %u", wr->num_sge,
+                          qp->send->sge_max);
+    for (int i = 0; i < wr->num_sge; i++)
+        length += wr->sg_list[i].length;
+    if ((wr->send_flags & IBV_SEND_INLINE) && length > qp->send->inline_max)
+        return uro_refuse(device, EINVAL, CALL_SEND,
+                          "IBV_SEND_INLINE with %llu bytes, but the queue pair has max_inline_data "
+                          "%u",
+                          (unsigned long long)length, qp->send->inline_max);
+    if (atomic && length != 8)
+        return uro_refuse(device, EINVAL, CALL_SEND,
+                          "an atomic needs a buffer of 8 bytes, not of %llu",
+                          (unsigned long long)length);
+    if (length > qp->message_max)
+        return uro_refuse(device, EINVAL, CALL_SEND, "the message has %llu bytes; at most %u",
+                          (unsigned long long)length, qp->message_max);
+    return 0;
+}
+
+int uro_refuse_send(struct uro_ibv_qp *qp, const struct ibv_send_wr *wr, int error)
+{
+    struct uro_device *device = qp->object.device;
+
+    if (error != EINVAL || wr == NULL)
+        return error;
+    if (!uro_post_sends(qp))
+        return refuse_state(qp, CALL_SEND);
+    if (!uro_post_takes(qp->type, (unsigned)wr->opcode))
+        return uro_refuse(device, EINVAL, CALL_SEND,
+                          "opcode %d is unknown, or not for this type of queue pair",
+                          (int)wr->opcode);
+    error = qp->type == URO_QPT_UD ? refuse_datagram(qp, wr) : 0;
+    if (error == 0)
+        error = refuse_elements(qp, wr);
+    return error != 0 ? error
+                      : uro_refuse(device, EINVAL, CALL_SEND,
+                                   "opcode %d with send_flags 0x%x is not possible: a flag or an "
+                                   "operand does not fit the opcode",
+                                   (int)wr->opcode, (unsigned)wr->send_flags);
+}
+
+int uro_refuse_batch(struct uro_ibv_qp *qp, int error)
+{
+    if (error != EINVAL)
+        return error;
+    if (!uro_post_sends(qp))
+        return refuse_state(qp, CALL_BATCH);
+    return uro_refuse(qp->object.device, EINVAL, CALL_BATCH,
+                      "a request since ibv_wr_start is not valid: too many or too long buffers "
+                      "(max_send_sge %u, max_inline_data %u), an address of another PD, or a "
+                      "setter is missing",
+                      qp->send->sge_max, qp->send->inline_max);
+}
+
+static int refuse_receive(struct uro_device *device, const char *call, const struct uro_wq *queue,
+                          const struct ibv_recv_wr *wr)
+{
+    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->sge_max)
+        return uro_refuse(device, EINVAL, call, "num_sge is %d, but the queue has max %u",
+                          wr->num_sge, queue->sge_max);
+    return uro_refuse(device, EINVAL, call, "the receive has more than 4 GiB");
+}
+
+int uro_refuse_recv(struct uro_ibv_qp *qp, const struct ibv_recv_wr *wr, int error)
+{
+    struct uro_device *device = qp->object.device;
+
+    if (error != EINVAL || wr == NULL)
+        return error;
+    if (qp->ibv.srq != NULL)
+        return uro_refuse(device, EINVAL, CALL_RECV,
+                          "the queue pair has an SRQ: use ibv_post_srq_recv");
+    if (qp->type == URO_QPT_XRC_INI || qp->type == URO_QPT_XRC_TGT)
+        return uro_refuse(device, EINVAL, CALL_RECV,
+                          "a queue pair of XRC has no receive queue: use ibv_post_srq_recv");
+    if (uro_qp_state_now(qp->core) == URO_QPS_RESET)
+        return uro_refuse(device, EINVAL, CALL_RECV,
+                          "the queue pair is in RESET: receives need INIT (ibv_modify_qp)");
+    return refuse_receive(device, CALL_RECV, qp->recv, wr);
+}
+
+int uro_refuse_srq_recv(struct uro_device *device, const struct uro_wq *queue,
+                        const struct ibv_recv_wr *wr, int error)
+{
+    return error != EINVAL || wr == NULL ? error : refuse_receive(device, CALL_SRQ, queue, wr);
+}
