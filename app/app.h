@@ -9,5 +9,6 @@ int uro_app_devices(int argc, char **argv);
 int uro_app_hub(int argc, char **argv);
 int uro_app_dump(int argc, char **argv);
 int uro_app_judge(int argc, char **argv);
+int uro_app_why(int argc, char **argv);
 int uro_app_peer(int argc, char **argv);
 int uro_app_sim(int argc, char **argv);
