@@ -47,12 +47,13 @@ enum uro_stats_kind uro_stats_kind_of(const char *name)
 
 /* ---- reading ---------------------------------------------------------------------- */
 
-/* Ends the string, and removes what would change a terminal. */
+/* Ends the string, and replaces what could change a terminal: all but ASCII, because C1 controls are
+ * also in UTF-8. */
 static void clean(char *text, size_t size)
 {
     text[size - 1] = '\0';
     for (; *text != '\0'; text++)
-        if ((unsigned char)*text < ' ' || *text == 127)
+        if ((unsigned char)*text < ' ' || (unsigned char)*text >= 127)
             *text = '?';
 }
 

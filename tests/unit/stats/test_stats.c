@@ -322,6 +322,91 @@ static void directory_that_others_can_write__is_not_used(void **state)
     assert_int_equal(uro_stats_read(geteuid(), see, look()), -EACCES);
 }
 
+/* Starts and ends a process, which fails a queue pair or refuses a call. */
+static void run_process(bool fails, bool refuses)
+{
+    struct uro_stats_writer writer;
+
+    open_file(&writer, 1);
+    writer.page->record.recorded = fails;
+    if (refuses)
+        uro_stats_refuse(writer.page, 5, EINVAL, "ibv_modify_qp", "no GRH");
+    close_file(&writer);
+}
+
+static void ended_process__is_kept_if_something_failed(void **state)
+{
+    (void)state;
+    run_process(false, false);
+    assert_int_equal(count_files(), 1); /* the total */
+    run_process(true, false);
+    assert_int_equal(count_files(), 2);
+    run_process(false, true);
+    assert_int_equal(count_files(), 2); /* the same process number: the newer one stays */
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 3);
+}
+
+/* Writes a file of a process @pid that was killed. */
+static void leave_killed(int pid)
+{
+    struct uro_stats_writer writer;
+    char from[512], to[512];
+
+    open_file(&writer, 1);
+    writer.page->record.recorded = 1;
+    writer.page->header.pid = pid;
+    (void)snprintf(from, sizeof from, "%s/uroce0-0000000000001122.%d", directory, (int)getpid());
+    (void)snprintf(to, sizeof to, "%s/uroce0-0000000000001122.%d", directory, pid);
+    assert_int_equal(rename(from, to), 0);
+    uro_stats_abandon(&writer);
+    uro_stats_unmap(&writer);
+}
+
+static void ended_processes__the_newest_sixteen_are_kept(void **state)
+{
+    char name[512];
+
+    (void)state;
+    for (int pid = 1; pid <= 20; pid++) {
+        leave_killed(100000000 + pid);
+        assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), pid);
+    }
+    assert_int_equal(count_files(), 1 + 16);
+    (void)snprintf(name, sizeof name, "%s/uroce0-0000000000001122.100000004.ended", directory);
+    assert_int_equal(access(name, F_OK), -1);
+    (void)snprintf(name, sizeof name, "%s/uroce0-0000000000001122.100000005.ended", directory);
+    assert_int_equal(access(name, F_OK), 0);
+}
+
+static void refusals__repeated_and_too_many__the_newest_stay(void **state)
+{
+    struct uro_stats_writer writer;
+    struct uro_stats_refusal refusal;
+    char text[400];
+
+    (void)state;
+    open_file(&writer, 0);
+    assert_false(uro_stats_refusal(writer.page, 0, &refusal));
+    for (unsigned i = 0; i < 3; i++)
+        uro_stats_refuse(writer.page, i, EINVAL, "ibv_post_send", "the same");
+    assert_int_equal(writer.page->refusal_count, 1);
+    assert_true(uro_stats_refusal(writer.page, 1, &refusal));
+    assert_int_equal(refusal.repeats, 2);
+    assert_int_equal(refusal.time, 2);
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    for (unsigned i = 0; i < URO_STATS_REFUSALS; i++) {
+        text[0] = (char)('0' + i);
+        uro_stats_refuse(writer.page, i, EINVAL, "ibv_post_send", text);
+    }
+    assert_false(uro_stats_refusal(writer.page, 1, &refusal));
+    assert_true(uro_stats_refusal(writer.page, 1 + URO_STATS_REFUSALS, &refusal));
+    assert_int_equal(strlen(refusal.text), URO_STATS_REFUSAL_MAX - 1);
+    writer.page->refusals[1].number_again = 0; /* a torn copy */
+    assert_false(uro_stats_refusal(writer.page, 1 + URO_STATS_REFUSALS, &refusal));
+    close_file(&writer);
+}
+
 static void link_to_a_directory__is_not_used(void **state)
 {
     struct uro_stats_writer writer;
@@ -352,6 +437,9 @@ int main(void)
         IN_DIRECTORY(cut_file__is_refused),
         IN_DIRECTORY(directory_that_others_can_write__is_not_used),
         IN_DIRECTORY(link_to_a_directory__is_not_used),
+        IN_DIRECTORY(ended_process__is_kept_if_something_failed),
+        IN_DIRECTORY(ended_processes__the_newest_sixteen_are_kept),
+        IN_DIRECTORY(refusals__repeated_and_too_many__the_newest_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
