@@ -3,7 +3,6 @@
  * child needs no care. */
 #include "host/log.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -84,14 +83,14 @@ void uro_log_end(const struct uro_device *device)
                 device->config.name, count, (int)getpid());
 }
 
-void uro_log_refusal(struct uro_device *device, int error, const char *call, const char *text)
+void uro_log_refusal(struct uro_device *device, bool probe, int error, const char *call,
+                     const char *text)
 {
-    const bool probes = error == EOPNOTSUPP || error == ENOSYS;
-
+    if (probe && device->config.log != URO_LOG_ALL)
+        return;
     if (uro_device_started(device) && device->stats.page != NULL)
         uro_stats_refuse(device->stats.page, uro_host_wall_clock(), error, call, text);
-    if (!probes || device->config.log == URO_LOG_ALL)
-        uro_log_line(device, "%s: %s", call, text);
+    uro_log_line(device, "%s: %s", call, text);
 }
 
 /* Adds what only the port knows: the MTU of the route to a silent peer. */

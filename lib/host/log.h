@@ -18,10 +18,11 @@ URO_PRINTF(2) void uro_log_line(const struct uro_device *device, const char *for
 /* Prints how many lines were left out since the last line, if any. */
 void uro_log_end(const struct uro_device *device);
 
-/* Records and prints that the call @call was refused with the errno @error. A call for what uroce
- * does not have, EOPNOTSUPP or ENOSYS, is only printed with log=all: programs find out that way.
+/* Records and prints that the call @call was refused with the errno @error. A probe is a call by which
+ * correct programs find out what uroce has: nothing is recorded or printed of it, except with log=all.
  * Thread: any. */
-void uro_log_refusal(struct uro_device *device, int error, const char *call, const char *text);
+void uro_log_refusal(struct uro_device *device, bool probe, int error, const char *call,
+                     const char *text);
 
 /* Completes the records of new failures of queue pairs, and prints them. Engine lock held. */
 void uro_log_failures(struct uro_device *device);

@@ -180,9 +180,9 @@ static void refuse(struct uro_device *device, int error, const struct range *ran
                              ? " and writable: map them, or leave out IBV_ACCESS_LOCAL_WRITE"
                              : ": map them first");
     else if (error == EOPNOTSUPP)
-        (void)uro_refuse(device, error, "ibv_reg_mr",
-                         "access 0x%x has IBV_ACCESS_FLUSH_PERSISTENT: no memory is persistent",
-                         range->access);
+        (void)uro_refuse_probe(
+            device, error, "ibv_reg_mr",
+            "access 0x%x has IBV_ACCESS_FLUSH_PERSISTENT: no memory is persistent", range->access);
     else if (error == EINVAL && uro_ibv_access_refusal(range->access) == 0)
         (void)uro_refuse(device, error, "ibv_reg_mr",
                          "the %llu bytes at 0x%llx go beyond the end of all addresses", length, at);

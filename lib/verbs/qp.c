@@ -304,9 +304,9 @@ struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_i
         if (error == EINVAL)
             (void)uro_refuse_create(context, attr);
         else if (error == EOPNOTSUPP)
-            (void)uro_refuse(uro_ibv_host(context), error, "ibv_create_qp",
-                             "type %d, comp_mask 0x%x or the create flags are not supported",
-                             (int)attr->qp_type, attr->comp_mask);
+            (void)uro_refuse_probe(uro_ibv_host(context), error, "ibv_create_qp",
+                                   "type %d, comp_mask 0x%x or the create flags are not supported",
+                                   (int)attr->qp_type, attr->comp_mask);
         errno = error;
         return NULL;
     }

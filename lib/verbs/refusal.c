@@ -9,16 +9,34 @@
 #include "host/log.h"
 #include "stats/layout.h"
 
-int uro_refuse(struct uro_device *device, int error, const char *call, const char *format, ...)
+static void report(struct uro_device *device, bool probe, int error, const char *call,
+                   const char *format, va_list arguments)
 {
     char text[URO_STATS_REFUSAL_MAX];
     const int kept = errno;
+
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    uro_log_refusal(device, probe, error, call, text);
+    errno = kept;
+}
+
+int uro_refuse(struct uro_device *device, int error, const char *call, const char *format, ...)
+{
     va_list arguments;
 
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    report(device, false, error, call, format, arguments);
     va_end(arguments);
-    uro_log_refusal(device, error, call, text);
-    errno = kept;
+    return error;
+}
+
+int uro_refuse_probe(struct uro_device *device, int error, const char *call, const char *format,
+                     ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    report(device, true, error, call, format, arguments);
+    va_end(arguments);
     return error;
 }

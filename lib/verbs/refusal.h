@@ -10,6 +10,12 @@ __attribute__((format(printf, 4, 5), cold)) int uro_refuse(struct uro_device *de
                                                            const char *call, const char *format,
                                                            ...);
 
+/* The same for a call by which correct programs find out what uroce has: EOPNOTSUPP, and
+ * max_inline_data, which ibv_query_device does not return. Only log=all shows it. */
+__attribute__((format(printf, 4, 5), cold)) int uro_refuse_probe(struct uro_device *device,
+                                                                 int error, const char *call,
+                                                                 const char *format, ...);
+
 /* Say why a call fails with EINVAL, as uro_refuse(). They run after the call found the error, so
  * that the way of correct calls stays as it is. */
 

@@ -222,13 +222,15 @@ int uro_refuse_cap(struct uro_device *device, const char *call, const struct ibv
         { "max_recv_wr", "max_qp_wr", cap->max_recv_wr, URO_WR_MAX },
         { "max_send_sge", "max_sge", cap->max_send_sge, URO_SGE_MAX },
         { "max_recv_sge", "max_sge", cap->max_recv_sge, URO_SGE_MAX },
-        { "max_inline_data", "the limit", cap->max_inline_data, URO_INLINE_MAX },
     };
 
     for (size_t i = 0; i < URO_ARRAY_LEN(caps); i++)
         if (caps[i].value > caps[i].most)
             return uro_refuse(device, EINVAL, call, "%s is %u; %s is %u", caps[i].name,
                               caps[i].value, caps[i].limit, caps[i].most);
+    if (cap->max_inline_data > URO_INLINE_MAX)
+        return uro_refuse_probe(device, EINVAL, call, "max_inline_data is %u; the limit is %u",
+                                cap->max_inline_data, URO_INLINE_MAX);
     return 0;
 }
 

@@ -211,9 +211,12 @@ static void create__says_which_limit_is_exceeded(void **state)
     assert_null(ibv_create_qp(api->pd, &attr));
     expect("ibv_create_qp", EINVAL, "send_cq is NULL");
     attr = api_qp_attr(cq);
-    attr.qp_type = IBV_QPT_RAW_PACKET;
+    attr.qp_type = IBV_QPT_RAW_PACKET; /* probes are not recorded */
     assert_null(ibv_create_qp(api->pd, &attr));
-    expect("ibv_create_qp", EOPNOTSUPP, "not supported");
+    attr = api_qp_attr(cq);
+    attr.cap.max_inline_data = 1u << 20;
+    assert_null(ibv_create_qp(api->pd, &attr));
+    expect("ibv_create_qp", EINVAL, "send_cq is NULL");
     assert_null(ibv_create_cq(api->context, 0, NULL, NULL, 0));
     expect("ibv_create_cq", EINVAL, "cqe is 0 (1 to max_cqe");
     assert_null(ibv_create_srq(api->pd, &srq));

@@ -2,6 +2,7 @@
 /* Lines on stderr about failures of queue pairs: what is printed, and how much. */
 #include "stage.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,25 @@ static void line__printed_before__is_not_printed_again(void **state)
     assert_int_equal(lines(), 1 + 2 * URO_LOG_TEXTS);
 }
 
+static void probe__is_printed_with_log_all_only(void **state)
+{
+    (void)state;
+    begin("a:fake0" IP);
+    uro_log_refusal(device, true, EOPNOTSUPP, "ibv_create_qp", "not supported");
+    assert_int_equal(lines(), 0);
+    uro_log_refusal(device, false, EINVAL, "ibv_create_qp", "no CQ");
+    assert_int_equal(lines(), 1);
+    assert_string_equal(printed, "uroce: a: ibv_create_qp: no CQ\n");
+}
+
+static void probe__with_log_all__is_printed(void **state)
+{
+    (void)state;
+    begin("a:fake0;log=all" IP);
+    uro_log_refusal(device, true, EOPNOTSUPP, "ibv_create_qp", "not supported");
+    assert_int_equal(lines(), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +150,8 @@ int main(void)
         cmocka_unit_test(failure__behind_a_narrow_route__says_the_mtu),
         cmocka_unit_test(failures__thousands__are_a_few_lines_and_a_count),
         cmocka_unit_test(failures__with_log_none__print_nothing),
+        cmocka_unit_test(probe__is_printed_with_log_all_only),
+        cmocka_unit_test(probe__with_log_all__is_printed),
         cmocka_unit_test(line__printed_before__is_not_printed_again),
     };
     return stage_run("log", tests, sizeof tests / sizeof tests[0]);
