@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* why.c - `uroce why`: why queue pairs failed and calls were refused, in all processes of a user, and
- * the explanation of a vendor_err.
+/* why.c - `uroce why`: prints why queue pairs failed and calls were refused in the processes of a
+ * user, and explains a vendor_err.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -381,7 +381,7 @@ static int search_and_print(uid_t uid, const char *what)
     int status = 0;
 
     if (what != NULL && what[strspn(what, "0123456789")] == '\0')
-        search.pid = atoi(what);
+        search.pid = (int)strtoul(what, NULL, 10);
     else
         search.device = what;
     if (search.items == NULL || search.others == NULL) {

@@ -68,5 +68,5 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous")
 /* Most packets that a queue pair sends in one turn. */
 #define URO_SCHEDULE_BUDGET 16u
 
-/* Time without a receive at the peer after which a requester that retries for ever is recorded. */
+/* Time without a receive at the peer, after which a requester that retries for ever is recorded. */
 #define URO_RNR_LONG URO_MS(5000)

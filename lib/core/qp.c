@@ -89,7 +89,7 @@ size_t uro_qp_resources_needed(const struct uro_qp *qp, const struct uro_qp_attr
     uint8_t depth =
         mask & URO_ATTR_DEST_RD ? attr->max_dest_rd_atomic : qp->attr.max_dest_rd_atomic;
 
-    if (!has_resources((enum uro_qp_type)qp->type) || !known || (access & ACCESS_RESOURCES) == 0 ||
+    if (!has_resources(qp->type) || !known || (access & ACCESS_RESOURCES) == 0 ||
         depth > URO_RD_ATOMIC_MAX)
         return 0;
     return resource_count(access, depth) * sizeof(struct uro_resource);
@@ -179,7 +179,7 @@ void *uro_qp_lend_resources(struct uro_qp *qp, void *memory, size_t size)
     struct uro_resource *before = qp->rsp.resources;
     uint32_t count = (uint32_t)(size / sizeof(struct uro_resource));
 
-    URO_ASSERT(has_resources((enum uro_qp_type)qp->type) && count >= qp->resources_lent);
+    URO_ASSERT(has_resources(qp->type) && count >= qp->resources_lent);
     if (before != NULL)
         memcpy(memory, before, qp->resources_lent * sizeof *before);
     qp->rsp.resources = memory;
@@ -189,7 +189,7 @@ void *uro_qp_lend_resources(struct uro_qp *qp, void *memory, size_t size)
 
 enum uro_qp_type uro_qp_type(const struct uro_qp *qp)
 {
-    return (enum uro_qp_type)qp->type;
+    return qp->type;
 }
 
 enum uro_fail_reason uro_qp_failure(const struct uro_qp *qp)
@@ -317,16 +317,6 @@ static void finish_recvs(struct uro_qp *qp)
     }
 }
 
-/* Records why the queue pair fails, unless it failed before. Call before the queues change. */
-static void record_failure(struct uro_qp *qp, const struct uro_record_cause *cause)
-{
-    URO_PROBE2(qp_failed, uro_qp_qpn(qp), cause->reason);
-    if (qp->fail_reason != URO_FAIL_NONE)
-        return;
-    qp->fail_reason = (uint8_t)cause->reason;
-    uro_record_failure(qp, cause);
-}
-
 /* Enters ERR: the requester sends no more; pending responses are still sent. */
 static void enter_error(struct uro_qp *qp)
 {
@@ -348,12 +338,9 @@ static void enter_error(struct uro_qp *qp)
 
 static void enter_overrun(struct uro_qp *qp)
 {
-    const struct uro_record_cause cause = { .reason = URO_FAIL_CQ_OVERRUN,
-                                            .status = URO_WC_WR_FLUSH_ERR,
-                                            .failed_wqe = URO_QP_NO_WQE };
-
     URO_MARK("CQ.OVERRUN");
-    record_failure(qp, &cause);
+    uro_record_failure(qp, &(const struct uro_record_cause){ .reason = URO_FAIL_CQ_OVERRUN,
+                                                             .failed_wqe = URO_QP_NO_WQE });
     uro_qp_raise_event(qp, URO_EVENT_QP_FATAL);
     enter_error(qp);
 }
@@ -386,7 +373,7 @@ void uro_qp_fail_send(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status
                                             .status = status,
                                             .failed_wqe = failed_wqe };
 
-    record_failure(qp, &cause);
+    uro_record_failure(qp, &cause);
     if (uro_qp_reliable(qp))
         enter_error(qp);
     else
@@ -402,7 +389,7 @@ void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status,
         .reason = fail_reason, .status = status, .failed_wqe = URO_QP_NO_WQE, .frame = frame
     };
 
-    record_failure(qp, &cause);
+    uro_record_failure(qp, &cause);
     enter_error(qp);
     if (status != URO_WC_WR_FLUSH_ERR)
         finish_in_use(qp, status, fail_reason);
@@ -616,7 +603,7 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
 {
     enum uro_qp_state from = uro_qp_state_of(qp);
     enum uro_qp_state to = mask & URO_ATTR_STATE ? attr->state : from;
-    int error = uro_qp_state_check((enum uro_qp_type)qp->type, from, to, mask);
+    int error = uro_qp_state_check(qp->type, from, to, mask);
 
     shard->now = now;
     if (error != 0 || !in_range(shard, qp, attr, mask))

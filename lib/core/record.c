@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/probe.h"
 #include "core/key.h"
 #include "core/operation.h"
 #include "core/qp_private.h"
@@ -242,8 +243,14 @@ static bool is_closed(const struct uro_record *record, const struct uro_failure 
 void uro_record_failure(struct uro_qp *qp, const struct uro_record_cause *cause)
 {
     struct uro_record *record = uro_record_of(qp->shard->counters);
-    struct uro_failure *failure = next_slot(record, qp->shard->now);
 
+    if (!cause->waits) {
+        URO_PROBE2(qp_failed, uro_qp_qpn(qp), cause->reason);
+        if (qp->fail_reason != URO_FAIL_NONE)
+            return;
+        qp->fail_reason = (uint8_t)cause->reason;
+    }
+    struct uro_failure *failure = next_slot(record, qp->shard->now);
     record->failure_count++;
     if (failure == NULL)
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* record.h - what an engine records about itself, in memory that other processes may read: counters,
- * the last packets, and the last failures of queue pairs.
+/* record.h - what an engine records about itself: counters, the last packets, and the last failures
+ * of queue pairs. Other processes may read the memory.
  *
  * The driver lends the memory (uro_engine_config.record), or the engine uses its own. Only the
  * engine writes it. A reader in another process sees each 64-bit value whole, but not the values of
@@ -107,8 +107,7 @@ struct uro_failure {
     uint8_t packet_opcode; /* of the BTH */
     uint8_t wr_opcode;     /* enum uro_wr_opcode */
     uint8_t max_dest_rd_atomic;
-    bool
-        unreachable; /* the peer's host reports that no process has its UDP port: URO_FAILURE_ICMP */
+    bool unreachable; /* ICMP: no process has the peer's UDP port */
     uint32_t length_seen;
     uint32_t length_max;
     struct uro_record_access access;
@@ -132,7 +131,7 @@ struct uro_record_closed {
 
 struct uro_record {
     struct uro_counters counters;
-    uint16_t packet_at; /* offset in packets[] of the next entry, which is the oldest one */
+    uint16_t packet_at; /* offset in packets[] of the next entry, which is the oldest entry */
     uint32_t closed_at; /* count of reports; the next one is at this index, modulo the ring */
     struct uro_record_closed closed[URO_RECORD_CLOSED];
     uint64_t failure_count; /* failures so far, without those of the program */
@@ -173,7 +172,7 @@ static inline uint32_t uro_record_packet_sender(const struct uro_record_packet *
     return (uint32_t)(packet->info >> 32);
 }
 
-/* Returns the number of packets that were sent right after the first one. */
+/* Returns the number of packets that were sent right after the first packet. */
 static inline uint32_t uro_record_packet_more(const struct uro_record_packet *packet)
 {
     return (uint32_t)(packet->info >> 16) & 0xffff;
@@ -207,8 +206,9 @@ struct uro_record_cause {
     bool waits;                    /* the queue pair does not fail */
 };
 
-/* Records a failure, or that a queue pair waits in vain. Call before the queue pair changes. Takes
- * bounded time, and beyond URO_RECORD_PERIOD_MAX calls in a period only counts. record.c */
+/* Records a failure, unless the queue pair failed before, or that a queue pair waits in vain. Call
+ * before the queue pair changes. Takes bounded time, and beyond URO_RECORD_PERIOD_MAX calls in a
+ * period only counts. record.c */
 void uro_record_failure(struct uro_qp *qp, const struct uro_record_cause *cause);
 
 /* Records a report that no process has the UDP port at @peer. record.c */

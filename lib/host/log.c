@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.c - see log.h. The state is that of the process, and of atomics: no thread waits, and a forked
- * child needs no care. */
+/* log.c - see log.h. The state is of the process and consists of atomics. So no thread waits for
+ * another, and a forked child needs no care. */
 #include "host/log.h"
 
 #include <stdarg.h>

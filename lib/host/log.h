@@ -18,9 +18,8 @@ URO_PRINTF(2) void uro_log_line(const struct uro_device *device, const char *for
 /* Prints how many lines were left out since the last line, if any. */
 void uro_log_end(const struct uro_device *device);
 
-/* Records and prints that the call @call was refused with the errno @error. A probe is a call by which
- * correct programs find out what uroce has: nothing is recorded or printed of it, except with log=all.
- * Thread: any. */
+/* Records and prints that the call @call was refused with the errno @error. @probe: a call by which
+ * correct programs find out what uroce has. Only log=all records probes. Thread: any. */
 void uro_log_refusal(struct uro_device *device, bool probe, int error, const char *call,
                      const char *text);
 

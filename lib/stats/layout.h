@@ -49,14 +49,14 @@ struct uro_stats_header {
 #define URO_STATS_CALL_MAX    32u
 #define URO_STATS_REFUSAL_MAX 256u
 
-/* A call of the program that was refused. Any thread writes an entry; a torn one has two numbers. */
+/* A refused call of the program. Any thread writes entries. A torn entry has two numbers. */
 struct uro_stats_refusal {
     atomic_uint_least64_t number;     /* from 1; 0: the entry is empty, or is written now */
     uint64_t time;                    /* wall clock, ns since 1970 */
     int32_t error;                    /* errno */
     atomic_uint repeats;              /* further refusals with the same text right after it */
     char call[URO_STATS_CALL_MAX];    /* "ibv_modify_qp", NUL-terminated */
-    char text[URO_STATS_REFUSAL_MAX]; /* what is wrong and what to do, NUL-terminated */
+    char text[URO_STATS_REFUSAL_MAX]; /* reason and mend, NUL-terminated */
     atomic_uint_least64_t number_again;
 };
 

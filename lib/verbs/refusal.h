@@ -4,8 +4,8 @@
 
 #include "host/host.h"
 
-/* Records that the call @call is refused. The text says what is wrong, with the numbers, and what to
- * do. Returns @error, an errno. Thread: any. The caller may hold any lock. */
+/* Records that the call @call is refused. The text has the reason with its numbers, and the mend.
+ * Returns @error, an errno. Thread: any. The caller may hold any lock. */
 __attribute__((format(printf, 4, 5), cold)) int uro_refuse(struct uro_device *device, int error,
                                                            const char *call, const char *format,
                                                            ...);

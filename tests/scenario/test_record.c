@@ -10,6 +10,7 @@
 #include "core/record.h"
 #include "core/shard.h"
 #include "stats/failure_text.h"
+#include "wire/icmp.h"
 
 static struct uro_failure last; /* newest failure */
 static char text[URO_FAILURE_TEXT_MAX];
@@ -221,6 +222,45 @@ static void silence__behind_a_closed_port__says_what_icmp_says(void **state)
     scene_close(s);
 }
 
+/* Receives an ICMP message that quotes a packet to queue pair @qpn of 10.0.0.2. */
+static void receive_no_port(struct scene *s, uint32_t qpn)
+{
+    const struct uro_bth bth = { .opcode = 4, .pkey = 0xffff, .dest_qpn = qpn };
+    const struct uro_ether ether = { .dest = uro_engine_shard(s->engine)->config.mac,
+                                     .type = URO_ETHERTYPE_IPV4 };
+    struct uro_ip ip = { .hop_limit = 64, .protocol = URO_IPPROTO_ICMP };
+    uint8_t quoted[URO_BTH_LEN], octets[256];
+    struct uro_icmp icmp = { .kind = URO_ICMP_NO_PORT,
+                             .quoted = quoted,
+                             .quoted_length = sizeof quoted };
+
+    uro_bth_encode(quoted, &bth);
+    assert_true(uro_gid_parse("10.0.0.1", &ip.dest));
+    assert_true(uro_gid_parse("10.0.0.2", &ip.source));
+    icmp.source = ip.dest;
+    icmp.dest = ip.source;
+    ip.payload_length =
+        (uint16_t)(URO_ICMP_ECHO_HEADER + URO_IPV4_LEN + URO_UDP_LEN + sizeof quoted);
+    uint32_t length = (uint32_t)uro_ether_put(octets, &ether);
+    length += (uint32_t)uro_ip_put(octets + length, &ip);
+    length += uro_icmp_encode_no_port(octets + length, &ip, &icmp);
+    scene_input_raw(s, octets, length);
+}
+
+static void icmp__that_quotes_a_packet_of_ours__marks_the_peer(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
+
+    send_in_vain(s);
+    receive_no_port(s, SCENE_QPN_PEER);
+    assert_int_equal(record_of(s)->closed_at, 1);
+    scene_expect_silence(s, URO_MS(140));
+    scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
+    expect_failure(s, 1, "ICMP says that port 4791 is closed there");
+    scene_close(s);
+}
+
 static void rnr__retries_used_up__says_so(void **state)
 {
     (void)state;
@@ -302,13 +342,16 @@ static void failures__thousands_at_once__keep_the_first_and_count_the_others(voi
     struct uro_record *record = record_of(s);
     struct uro_record_cause cause = { .reason = URO_FAIL_NO_ANSWER, .failed_wqe = URO_QP_NO_WQE };
 
-    for (uint32_t i = 0; i < 10000; i++)
+    for (uint32_t i = 0; i < 10000; i++) {
+        s->qp->fail_reason = URO_FAIL_NONE;
         uro_record_failure(s->qp, &cause);
+    }
     assert_int_equal(record->failure_count, 10000);
     assert_int_equal(record->recorded, URO_RECORD_PERIOD_MAX);
     assert_true(uro_record_get(record, 1, &last));
     uro_engine_shard(s->engine)->now += URO_RECORD_PERIOD;
     cause.reason = URO_FAIL_CQ_OVERRUN;
+    s->qp->fail_reason = URO_FAIL_NONE;
     uro_record_failure(s->qp, &cause);
     assert_int_equal(record->recorded, URO_RECORD_PERIOD_MAX + 1);
     assert_false(uro_record_get(record, 1, &last));
@@ -357,6 +400,7 @@ int main(void)
         cmocka_unit_test(nak__of_an_invalid_request__names_the_causes),
         cmocka_unit_test(silence__says_how_long_and_what_came_last),
         cmocka_unit_test(silence__behind_a_closed_port__says_what_icmp_says),
+        cmocka_unit_test(icmp__that_quotes_a_packet_of_ours__marks_the_peer),
         cmocka_unit_test(rnr__retries_used_up__says_so),
         cmocka_unit_test(rnr__for_ever__is_recorded_once_while_the_queue_pair_waits),
         cmocka_unit_test(psn__far_from_the_expected__is_recorded_once),

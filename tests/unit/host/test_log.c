@@ -39,6 +39,7 @@ static void break_qp(uint32_t count)
     uro_device_shard(device)->now = uro_device_now();
     for (uint32_t i = 0; i < count; i++) {
         qp->attr.dest_qpn++;
+        qp->fail_reason = URO_FAIL_NONE;
         uro_record_failure(qp, &cause);
     }
     uro_log_failures(device);
