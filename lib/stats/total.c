@@ -47,8 +47,7 @@ enum uro_stats_kind uro_stats_kind_of(const char *name)
 
 /* ---- reading ---------------------------------------------------------------------- */
 
-/* Ends the string, and replaces all but ASCII. Control characters, which UTF-8 has too, could change
- * a terminal. */
+/* Ends the string, and replaces all but ASCII: control characters could change a terminal. */
 static void clean(char *text, size_t size)
 {
     text[size - 1] = '\0';
