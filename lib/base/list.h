@@ -37,6 +37,16 @@ static inline void uro_list_append(struct uro_list *list, struct uro_link *link)
     list->head.prev = link;
 }
 
+/* Inserts @link before @next, which is in a list or is the head of a list. */
+static inline void uro_list_insert(struct uro_link *next, struct uro_link *link)
+{
+    URO_HOT_ASSERT(!uro_link_used(link) && uro_link_used(next));
+    link->next = next;
+    link->prev = next->prev;
+    link->prev->next = link;
+    next->prev = link;
+}
+
 /* Removes a link from its list. Has no effect on a link that is in no list. */
 static inline void uro_list_remove(struct uro_link *link)
 {

@@ -66,6 +66,10 @@ bool uro_cq_move(struct uro_cq *cq, void *ring, uint32_t capacity)
 void uro_cq_fini(struct uro_cq *cq)
 {
     uro_list_remove(&cq->events);
+    uro_list_remove(&cq->all);
+    if (cq->counted_in != NULL)
+        (*cq->counted_in)--;
+    cq->counted_in = NULL;
 }
 
 static void announce(struct uro_shard *shard, struct uro_cq *cq)

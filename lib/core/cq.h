@@ -130,6 +130,9 @@ struct uro_cq {
     atomic_uint armed;             /* enum uro_cq_arm */
     _Alignas(64) atomic_uint tail; /* moved by the engine: up to here the reader sees completions */
     _Alignas(64) atomic_uint head; /* moved by the reader */
+    uint32_t number;               /* in snapshots, from 1; core/snapshot.h */
+    struct uro_link all;           /* in shard->cqs */
+    uint32_t *counted_in;          /* shard->cq_count; NULL: the CQ is in no snapshot */
 };
 
 /* Returns the bytes of memory for a CQ of @capacity completions (1 .. URO_CQ_CAPACITY_MAX). */
@@ -152,7 +155,7 @@ size_t uro_cq_ring_size(uint32_t capacity);
  */
 URO_NODISCARD bool uro_cq_move(struct uro_cq *cq, void *ring, uint32_t capacity);
 
-/* Removes the CQ from the lists of events. Its memory then belongs to the caller again. Engine
+/* Removes the CQ from the lists of events and from snapshots. Its memory then belongs to the caller again. Engine
  * locked. */
 void uro_cq_fini(struct uro_cq *cq);
 

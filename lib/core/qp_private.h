@@ -141,6 +141,12 @@ struct uro_rsp {
     struct uro_resource *resources; /* lent ring; NULL while the queue pair needs no resources */
 };
 
+/* Counts of rare events since the queue pair was created, for snapshots. */
+struct uro_qp_rare {
+    uint64_t retransmits; /* times that the requester went back to an earlier PSN; recovery.c */
+    uint64_t rnr_naks;    /* RNR NAKs received; req_complete.c */
+};
+
 /* With thousands of queue pairs, the cost of a message is the number of cache lines that it
  * touches. The fields that both sides use come first, then the fields of the responder, then the
  * fields of the requester. prefetch.h prefetches the lines. */
@@ -182,6 +188,8 @@ struct uro_qp {
     uint32_t xrcd;
     unsigned events;               /* set of 1 << enum uro_event_kind */
     struct uro_link deferred_link; /* list of deferred ACKs; rxe.c */
+
+    _Alignas(URO_QP_LINE) struct uro_qp_rare rare; /* a line that no message touches */
 };
 
 #define URO_QP_SAME_LINE(a, b)                                                                     \
@@ -193,7 +201,7 @@ URO_QP_SAME_LINE(send_cq, attr.access);
 URO_QP_SAME_LINE(response_link, rsp.length);
 URO_QP_SAME_LINE(rsp.gap, rsp.resources_pending);
 URO_QP_SAME_LINE(request_link, req.read_psns);
-static_assert(sizeof(struct uro_qp) == 14 * URO_QP_LINE, "no padding beside the aligned lines");
+static_assert(sizeof(struct uro_qp) == 15 * URO_QP_LINE, "no padding beside the aligned lines");
 
 static inline enum uro_qp_state uro_qp_state_of(const struct uro_qp *qp)
 {

@@ -246,6 +246,7 @@ void uro_req_single_sent(struct uro_qp *qp)
 static struct uro_req_outcome resend(struct uro_qp *qp, enum uro_recovery_step step)
 {
     URO_PROBE3(retransmit, uro_qp_qpn(qp), qp->req.una.value, step);
+    qp->rare.retransmits++;
     return (struct uro_req_outcome){ .kind = URO_REQ_OUTCOME_RESEND, .step = (uint8_t)step };
 }
 

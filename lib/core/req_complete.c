@@ -221,8 +221,10 @@ static struct uro_req_outcome receive_ack(struct uro_qp *qp, uro_psn psn,
 {
     bool ack = aeth->kind == URO_AETH_ACK; /* the credit count is ignored */
 
-    if (aeth->kind == URO_AETH_RNR)
+    if (aeth->kind == URO_AETH_RNR) {
         uro_count(qp->shard->counters, URO_COUNT_RNR_RECEIVED);
+        qp->rare.rnr_naks++;
+    }
     enum reach reach = acknowledge(qp, uro_psn_add(psn, ack));
     if (reach == REACH_OVERRUN)
         return overrun;

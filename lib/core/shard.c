@@ -74,6 +74,8 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     uro_list_init(&shard->requests);
     uro_list_init(&shard->sent);
     uro_list_init(&shard->cq_events);
+    uro_list_init(&shard->cqs);
+    shard->cq_count = shard->cq_number = 0;
     uro_list_init(&shard->qp_events);
     uro_list_init(&shard->srq_events);
     shard->requests_first = false;

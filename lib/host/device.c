@@ -265,7 +265,7 @@ static int bring_up(struct uro_device *device)
     }
     uro_round_multicast(device);
     uro_engine_link(device->engine, device->link_up, uro_device_now());
-    uro_round_show(device, URO_STATS_RUNNING);
+    uro_show_state(device, URO_STATS_RUNNING);
     return 0;
 }
 
@@ -294,6 +294,7 @@ static void take_down(struct uro_device *device)
     if (device->engine_memory != NULL)
         (void)munmap(device->engine_memory, device->engine_size);
     uro_stats_end(&device->stats);
+    uro_stats_table_unmap(&device->table);
     uro_stats_unmap(&device->stats);
     free(device->tx);
     free(device->macs);

@@ -8,6 +8,7 @@
  *   sched.c      decides which thread runs the rounds, and when the service thread sleeps
  *   progress.c   the engine lock, and the rounds of callers
  *   service.c    the service thread and its wake-up
+ *   show.c       shows the device to other processes
  *   fork.c       what happens to a device in a forked child
  *   unmapped.c   faults on registered memory
  */
@@ -20,7 +21,7 @@
 #include "core/sgl.h"
 #include "host/host.h"
 #include "host/progress.h"
-#include "stats/writer.h"
+#include "stats/table_writer.h"
 
 struct uro_pcap_write;
 
@@ -63,9 +64,11 @@ struct uro_device {
     struct uro_port *port; /* freed at the end of the process: check `closed` first */
     bool awaits_peer;      /* copy of port->awaits_peer, for use without the engine lock */
     void *engine_memory;
-    size_t engine_size;            /* bytes */
-    struct uro_stats_writer stats; /* the record of the engine, for other processes */
-    struct uro_tx *tx;             /* array of URO_PORT_BURST */
+    size_t engine_size;                  /* bytes */
+    struct uro_stats_writer stats;       /* the record of the engine, for other processes */
+    struct uro_stats_table_writer table; /* the objects of the engine, for other processes */
+    struct uro_snapshot snapshot;        /* of the objects, while it is taken */
+    struct uro_tx *tx;                   /* array of URO_PORT_BURST */
     struct uro_mac *macs;       /* array of URO_ENGINE_MACS_MAX: addresses that the port receives */
     uint32_t multicast_version; /* version of the engine's groups that the port has */
     uint32_t services_version;  /* version of the engine's services that the port has */
@@ -106,9 +109,6 @@ uint32_t uro_round_send(struct uro_device *device, uro_time now);
  * Engine lock held. */
 uint64_t uro_round_served(const struct uro_device *device);
 
-/* Shows the state of the process and of the link to other processes. Engine lock held. */
-void uro_round_show(struct uro_device *device, enum uro_stats_state state);
-
 /* Passes the multicast groups that the engine has joined to the port. Engine lock held. */
 void uro_round_multicast(struct uro_device *device);
 
@@ -127,6 +127,15 @@ void uro_round_close_capture(struct uro_device *device);
 /* In a forked child: closes the child's copy of the file. The parent writes the frames that are in
  * memory. */
 void uro_round_abandon_capture(struct uro_device *device);
+
+/* ---- show.c ---------------------------------------------------------------- */
+
+/* Shows the state of the process and of the link to other processes. Engine lock held. */
+void uro_show_state(struct uro_device *device, enum uro_stats_state state);
+
+/* Shows the queue pairs, CQs and keys if another process has asked. Returns whether it must be
+ * called again soon, because there are more of them. Engine lock held. */
+bool uro_show_objects(struct uro_device *device, uro_time now);
 
 /* ---- host.c ---------------------------------------------------------------- */
 

@@ -193,17 +193,6 @@ static void warn_of_guesses(struct uro_device *device, uro_time now)
         fprintf(stderr, "uroce: %s: %s\n", device->config.name, text);
 }
 
-void uro_round_show(struct uro_device *device, enum uro_stats_state state)
-{
-    struct uro_stats_page *page = device->stats.page;
-
-    if (page == NULL)
-        return;
-    atomic_store_explicit(&page->link_up, device->link_up, memory_order_relaxed);
-    atomic_store_explicit(&page->mtu, device->port->mtu, memory_order_relaxed);
-    atomic_store_explicit(&page->header.state, state, memory_order_release);
-}
-
 static void check_link(struct uro_device *device, uro_time now)
 {
     device->link_checked_at = now;
@@ -224,7 +213,9 @@ static void check_link(struct uro_device *device, uro_time now)
         atomic_store(&device->gone, true);
         uro_host_event_handlers()->port_event(device, URO_PORT_GONE); /* rule PORT.GONE */
     }
-    uro_round_show(device, URO_STATS_RUNNING);
+    uro_show_state(device, URO_STATS_RUNNING);
+    if (uro_show_objects(device, now)) /* check soon again */
+        device->link_checked_at -= uro_round_link_interval(device) - URO_SHOW_INTERVAL;
 }
 
 /* The handler takes the locks of commands, which must be taken before the engine lock. */

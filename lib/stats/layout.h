@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 
 #include "core/record.h"
+#include "stats/table.h"
 #include "wire/gid.h"
 
 #define URO_STATS_MAGIC    "uroce-st"
@@ -74,6 +75,7 @@ struct uro_stats_page {
     atomic_uint mtu;        /* current MTU of the link, bytes of an IP packet */
     int32_t added_pid;      /* in a total: `pid` and `started` of the last file that was */
     uint64_t added_started; /* added to it */
+    struct uro_stats_table table;
     _Alignas(64) struct uro_record record;
     atomic_uint_least64_t refusal_count;
     struct uro_stats_refusal refusals[URO_STATS_REFUSALS]; /* number % URO_STATS_REFUSALS */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/limits.h"
+#include "core/snapshot.h"
 #include "verbs/objects.h"
 #include "verbs/refusal.h"
 
@@ -93,6 +94,9 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
     pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
     pthread_mutex_init(&cq->batch, NULL);
     name_events(cq);
+    uro_device_lock(uro_ibv_host(context));
+    uro_snapshot_add_cq(uro_device_shard(uro_ibv_host(context)), cq->core);
+    uro_device_unlock(uro_ibv_host(context));
     uro_object_add(&cq->object, context, detach);
     return cq;
 }

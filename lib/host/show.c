@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* show.c - shows a device to other processes: its state, and its objects when a reader asks. */
+#include "host/device.h"
+
+#include "core/shard.h"
+#include "host/limits.h"
+
+void uro_show_state(struct uro_device *device, enum uro_stats_state state)
+{
+    struct uro_stats_page *page = device->stats.page;
+
+    if (page == NULL)
+        return;
+    atomic_store_explicit(&page->link_up, device->link_up, memory_order_relaxed);
+    atomic_store_explicit(&page->mtu, device->port->mtu, memory_order_relaxed);
+    atomic_store_explicit(&page->header.state, state, memory_order_release);
+}
+
+/* Begins a snapshot. Returns false if the file cannot grow for it. */
+static bool begin(struct uro_device *device)
+{
+    struct uro_shard *shard = uro_engine_shard(device->engine);
+    struct uro_snapshot_rows rows;
+    uint32_t wanted[URO_SNAPSHOT_KINDS];
+
+    for (unsigned kind = 0; kind < URO_SNAPSHOT_KINDS; kind++)
+        wanted[kind] = uro_snapshot_objects(shard, (enum uro_snapshot_kind)kind);
+    if (uro_stats_table_begin(&device->table, &device->stats, wanted, &rows) != 0)
+        return false;
+    uro_snapshot_begin(&device->snapshot, shard, &rows);
+    return true;
+}
+
+bool uro_show_objects(struct uro_device *device, uro_time now)
+{
+    if (device->stats.page == NULL || device->stats.fd < 0)
+        return false;
+    if (device->snapshot.shard == NULL)
+        return uro_stats_table_wanted(&device->table, device->stats.page) && begin(device);
+    if (!uro_snapshot_step(&device->snapshot, URO_SHOW_ROWS))
+        return true;
+    uro_stats_table_end(&device->table, &device->stats, &device->snapshot, now);
+    uro_snapshot_cancel(&device->snapshot);
+    return false;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* table.h - the queue pairs, completion queues and keys of a process, shown when a reader asks.
+ *
+ * The rows are behind the page, in the same file, which grows for them. A reader stores a new value
+ * in `requested`. The process then copies the state of its objects to the rows, at its next check of
+ * the link. A process that nobody reads does no work for this.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "core/snapshot.h"
+
+/* Offset of the rows in the file: a multiple of every page size of Linux. First the queue pairs,
+ * then the CQs, then the keys. The rows of a kind begin where the capacity of the kind before
+ * ends. */
+#define URO_STATS_TABLE_OFFSET (1u << 20)
+
+/* Most rows of a kind. A process with more objects shows so many of them. */
+#define URO_STATS_TABLE_ROWS_MAX (1u << 18)
+
+/* A part of the page. */
+struct uro_stats_table {
+    atomic_uint requested; /* any other value than before: a reader wants a table */
+    atomic_uint version;   /* of the rows; odd while the process writes them */
+    int32_t error;         /* 0, or -errno why the process cannot write rows */
+    uint32_t incomplete;   /* 0 or 1: there are more objects than rows */
+    uint64_t time;         /* of the engine, when the rows were complete */
+    uint32_t count[URO_SNAPSHOT_KINDS];
+    uint32_t capacity[URO_SNAPSHOT_KINDS]; /* rows in the file */
+};
+
+/* Returns the bytes of a row. */
+static inline size_t uro_stats_table_row_size(enum uro_snapshot_kind kind)
+{
+    static const uint8_t size[URO_SNAPSHOT_KINDS] = { sizeof(struct uro_snapshot_qp),
+                                                      sizeof(struct uro_snapshot_cq),
+                                                      sizeof(struct uro_snapshot_key) };
+
+    return size[kind];
+}

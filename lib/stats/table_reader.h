@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* table_reader.h - asks a process for the rows of table.h, and reads them.
+ *
+ * The file belongs to another process, and perhaps to another user. It may be cut off, and its
+ * values may change at any moment. Therefore no page of it is mapped, and every value is checked.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "stats/layout.h"
+
+/* Time after which a process that did not begin to answer is taken for one that runs no rounds, and
+ * after which it is taken for one that was killed in its answer. */
+#define URO_STATS_TABLE_BEGIN_MS 500u
+#define URO_STATS_TABLE_END_MS   3000u
+
+/* A question to a process. */
+struct uro_stats_question {
+    int fd; /* of the file */
+    unsigned version;
+};
+
+/* A checked copy of the rows of a process. */
+struct uro_stats_rows {
+    uint64_t time;   /* of the engine, when the process wrote the rows */
+    bool incomplete; /* the process has more objects */
+    uint32_t count[URO_SNAPSHOT_KINDS];
+    struct uro_snapshot_qp *qps;
+    struct uro_snapshot_cq *cqs;
+    struct uro_snapshot_key *keys;
+};
+
+/* Asks the process with the file @name, which belongs to the user @uid, for a table. Returns 0, or
+ *   -EACCES  the file belongs to somebody else, or has a second name
+ *   -EPROTO  the file is of another version of uroce
+ *   -errno   of the system */
+URO_NODISCARD int uro_stats_table_ask(int directory, const char *name, uid_t uid,
+                                      struct uro_stats_question *question);
+
+/* Copies the rows that answer @question to @rows, which uro_stats_table_free() frees. Returns 0, or
+ *   -EAGAIN       no answer yet
+ *   -EINPROGRESS  the process writes the answer now
+ *   -EINVAL       the rows are damaged
+ *   -ENOMEM       no memory, here or in the process
+ *   -ENOSPC       the process has no room for the rows: its file system is full
+ *   -errno        of the system, here or in the process */
+URO_NODISCARD int uro_stats_table_read(const struct uro_stats_question *question,
+                                       struct uro_stats_rows *rows);
+
+void uro_stats_table_forget(struct uro_stats_question *question);
+void uro_stats_table_free(struct uro_stats_rows *rows);
