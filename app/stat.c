@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stat.c - `uroce stat`: shows the devices, processes and queue pairs that run over uroce. */
+#define _GNU_SOURCE /* geteuid, nanosleep */
+#include "stat.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app.h"
+
+#define RATE_NS     250000000L /* interval of the two surveys whose difference is the rates */
+#define WATCH_LEAST 0.1
+#define WATCH_MOST  86400.0
+
+enum format { TEXT, JSON, PROMETHEUS };
+
+struct options {
+    struct uro_stat_filter filter;
+    enum format format;
+    unsigned sections;
+    double watch; /* seconds; 0: print once */
+};
+
+static int help(FILE *out)
+{
+    (void)fprintf(
+        out, "Usage: uroce stat [ OPTIONS ] [ DEVICE ]\n"
+             "\n"
+             "Shows the devices, processes and queue pairs that run over uroce now: your own, and "
+             "those\n"
+             "of all users for root. TX/s and RX/s are packets a second, SENT/WIN the packets in "
+             "flight\n"
+             "and the most that may be, RETRY and RNR the retransmissions and RNR NAKs so far.\n"
+             "\n"
+             "  DEVICE                only this device\n"
+             "  -p, --pid PID         only this process\n"
+             "      --qps             all queue pairs, in detail\n"
+             "      --cqs             all completion queues\n"
+             "      --mrs             all memory regions and windows\n"
+             "  -c, --counters        all counters\n"
+             "  -j, --json            print one line of JSON\n"
+             "      --prometheus      print in the text format of Prometheus\n"
+             "  -w, --watch[=SECONDS] print again each second, or after so many seconds\n"
+             "  -h, --help            print this help\n"
+             "\n"
+             "Exit status: 0 shown, 1 nothing runs or something cannot be read, 2 wrong option.\n");
+    return out == stdout ? 0 : 2;
+}
+
+/* ---- options ---------------------------------------------------------------------- */
+
+enum { QPS = 256, CQS, MRS, PROM };
+
+static const struct option long_options[] = {
+    { "pid", required_argument, NULL, 'p' },   { "qps", no_argument, NULL, QPS },
+    { "cqs", no_argument, NULL, CQS },         { "mrs", no_argument, NULL, MRS },
+    { "counters", no_argument, NULL, 'c' },    { "json", no_argument, NULL, 'j' },
+    { "prometheus", no_argument, NULL, PROM }, { "watch", optional_argument, NULL, 'w' },
+    { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 }
+};
+
+static bool read_pid(const char *text, long *pid)
+{
+    char *end = NULL;
+
+    errno = 0;
+    *pid = strtol(text, &end, 10);
+    if (errno == 0 && end != text && *end == '\0' && *pid > 0)
+        return true;
+    (void)fprintf(stderr, "uroce stat: --pid %s: a positive number is expected\n", text);
+    return false;
+}
+
+static bool read_seconds(const char *text, double *seconds)
+{
+    char *end = NULL;
+
+    *seconds = text != NULL ? strtod(text, &end) : 1;
+    if ((text == NULL || (end != text && *end == '\0')) && *seconds >= WATCH_LEAST &&
+        *seconds <= WATCH_MOST)
+        return true;
+    (void)fprintf(stderr, "uroce stat: --watch=%s: a number from 0.1 to 86400 is expected\n", text);
+    return false;
+}
+
+static bool apply(struct options *options, int option, const char *argument)
+{
+    switch (option) {
+    case 'p':
+        return read_pid(argument, &options->filter.pid);
+    case 'w':
+        return read_seconds(argument, &options->watch);
+    case 'c':
+        options->sections |= URO_STAT_COUNTERS;
+        return true;
+    case QPS:
+        options->sections |= URO_STAT_QPS;
+        return true;
+    case CQS:
+        options->sections |= URO_STAT_CQS;
+        return true;
+    case MRS:
+        options->sections |= URO_STAT_MRS;
+        return true;
+    case 'j':
+    case PROM:
+        options->format = option == 'j' ? JSON : PROMETHEUS;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int read_options(int argc, char **argv, struct options *options)
+{
+    int option;
+
+    while ((option = getopt_long(argc, argv, "p:cjw::h", long_options, NULL)) != -1) {
+        if (option == 'h')
+            return help(stdout);
+        if (option == '?')
+            return help(stderr);
+        if (!apply(options, option, optarg))
+            return 2;
+    }
+    /* `--watch 2` has the seconds in a word of their own, and no device has such a name. */
+    if (options->watch > 0 && optind < argc && argv[optind][0] >= '0' && argv[optind][0] <= '9' &&
+        !read_seconds(argv[optind++], &options->watch))
+        return 2;
+    if (optind < argc)
+        options->filter.device = argv[optind++];
+    if (optind < argc) {
+        (void)fprintf(stderr, "uroce stat: \"%s\": only one device can be named\n", argv[optind]);
+        return 2;
+    }
+    if (options->watch > 0 && options->format == PROMETHEUS) {
+        (void)fprintf(stderr,
+                      "uroce stat: --watch does not go with --prometheus, which a collector "
+                      "reads again by itself\n");
+        return 2;
+    }
+    return -1;
+}
+
+/* ---- output ------------------------------------------------------------------------ */
+
+static void nap(double seconds)
+{
+    struct timespec rest = { .tv_sec = (time_t)seconds,
+                             .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds)) };
+
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
+        ;
+}
+
+/* Prints why there is nothing to show. */
+static void print_nothing(const struct uro_stat_view *view)
+{
+    const struct uro_stat_filter *filter = &view->filter;
+
+    if (filter->pid != 0)
+        (void)fprintf(stderr,
+                      "uroce stat: no process %ld%s%s runs over uroce; `uroce stat` lists all\n",
+                      filter->pid, filter->device != NULL ? " with device " : "",
+                      filter->device != NULL ? filter->device : "");
+    else if (filter->device != NULL)
+        (void)fprintf(stderr,
+                      "uroce stat: no process has used the device %s; `uroce stat` lists all\n",
+                      filter->device);
+    else
+        (void)fprintf(stderr,
+                      "uroce stat: no program of %s runs over uroce; start one with `uroce run "
+                      "PROGRAM`\n",
+                      geteuid() == 0 ? "any user" : "this user");
+}
+
+/* Prints on stderr what the view lacks. Returns whether it is complete. */
+static bool print_problems(const struct uro_stat_view *view)
+{
+    char text[URO_STAT_REASON_MAX];
+    bool complete = view->now.error == 0;
+
+    if (!complete)
+        (void)fprintf(stderr, "uroce stat: %s\n", uro_stat_survey_problem(&view->now, text));
+    for (uint32_t i = 0; i < view->now.count; i++)
+        if (uro_stat_unreadable(&view->now.files[i])) {
+            (void)fprintf(stderr, "uroce stat: %s\n",
+                          uro_stat_file_problem(&view->now.files[i], text));
+            complete = false;
+        }
+    return complete;
+}
+
+static void print_view(const struct uro_stat_view *view, const struct options *options)
+{
+    if (options->format == JSON)
+        uro_stat_print_json(view, options->sections);
+    else if (options->format == PROMETHEUS)
+        uro_stat_print_prometheus(view, options->sections);
+    else
+        uro_stat_print_text(view, options->sections);
+}
+
+/* Takes two surveys and prints them. Returns the exit status. */
+static int show(const struct options *options)
+{
+    struct uro_stat_view view = { .filter = options->filter };
+    struct uro_stat_device device = { 0 };
+
+    uro_stat_take(&view, true);
+    if (options->format != PROMETHEUS && view.now.count > 0) {
+        nap(RATE_NS / 1e9);
+        uro_stat_take(&view, true);
+    }
+    bool good = uro_stat_next_device(&view, &device);
+    if (!good && options->format == TEXT)
+        print_nothing(&view);
+    else
+        good = true; /* an empty document */
+    if (good && options->watch > 0 && options->format == TEXT && isatty(STDOUT_FILENO))
+        (void)printf("\033[H\033[2J");
+    if (good)
+        print_view(&view, options);
+    if (fflush(stdout) != 0) {
+        (void)fprintf(stderr, "uroce stat: cannot write the output: %s\n", strerror(errno));
+        good = false;
+    }
+    good &= print_problems(&view);
+    uro_stat_free(&view);
+    return good ? 0 : 1;
+}
+
+int uro_app_stat(int argc, char **argv)
+{
+    struct options options = { .format = TEXT };
+    int status = read_options(argc, argv, &options);
+
+    if (status >= 0)
+        return status;
+    status = show(&options);
+    while (options.watch > 0 && ferror(stdout) == 0) {
+        nap(options.watch);
+        if (options.format == TEXT && !isatty(STDOUT_FILENO))
+            (void)putchar('\n');
+        status = show(&options);
+    }
+    return status;
+}

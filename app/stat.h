@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stat.h - the output formats of `uroce stat`. */
+#pragma once
+
+#include "stat_view.h"
+
+#define URO_STAT_QPS      (1u << 0)
+#define URO_STAT_CQS      (1u << 1)
+#define URO_STAT_MRS      (1u << 2)
+#define URO_STAT_COUNTERS (1u << 3)
+
+/* Each prints the view. @sections: set of URO_STAT_* that the user chose; 0: the short form. */
+void uro_stat_print_text(const struct uro_stat_view *view, unsigned sections);
+void uro_stat_print_json(const struct uro_stat_view *view, unsigned sections);
+void uro_stat_print_prometheus(const struct uro_stat_view *view, unsigned sections);
