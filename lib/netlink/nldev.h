@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nldev.h - answers requests of NETLINK_RDMA about devices, as the `rdma` tool of iproute2 sends
+ * them. The commands and attributes are those of <rdma/rdma_netlink.h>.
+ *
+ * Devices can be read but not changed: they come from the configuration. A refused request gets
+ * -EOPNOTSUPP, and a hint that says what to do instead.
+ */
+#pragma once
+
+#include "base/counters.h"
+#include "netlink/msg.h"
+
+#define URO_NLDEV_DEVICES_MAX 64u
+#define URO_NLDEV_NAME_MAX    64u
+#define URO_NLDEV_FIELDS_MAX  12u
+#define URO_NLDEV_HINT_MAX    384u
+#define URO_NLDEV_MESSAGE_MAX 4096u /* bytes of an answer's message: tools have buffers of a page */
+
+/* Kinds of verbs objects, in the order of `rdma resource show`. */
+enum uro_nldev_kind {
+    URO_NLDEV_QP,
+    URO_NLDEV_CQ,
+    URO_NLDEV_PD,
+    URO_NLDEV_CM_ID,
+    URO_NLDEV_MR,
+    URO_NLDEV_CTX,
+    URO_NLDEV_SRQ,
+    URO_NLDEV_KINDS,
+};
+
+/* A verbs object as the attributes that a tool gets about it. A queue pair has RES_LQPN, RES_RQPN,
+ * RES_TYPE, RES_STATE, RES_SQ_PSN, RES_RQ_PSN and RES_PID, for example. */
+struct uro_nldev_object {
+    uint32_t field_count;
+    struct uro_nldev_field {
+        uint16_t attr; /* RDMA_NLDEV_ATTR_... */
+        uint16_t size; /* 1, 4 or 8 bytes */
+        uint64_t value;
+    } fields[URO_NLDEV_FIELDS_MAX];
+};
+
+/* The objects of one kind that a device has, in all processes of the user. */
+struct uro_nldev_objects {
+    bool known; /* false: nobody counts objects of this kind */
+    uint32_t count;
+    struct uro_nldev_object *list; /* `count` objects */
+};
+
+struct uro_nldev_device {
+    uint32_t index; /* the device is uverbs<index> */
+    char name[URO_NLDEV_NAME_MAX];
+    char firmware[URO_NLDEV_NAME_MAX];
+    uint64_t node_guid, sys_image_guid;  /* first byte highest */
+    uint8_t node_type;                   /* 1: channel adapter */
+    uint8_t port_state, port_phys_state; /* as in ports/1/state and phys_state */
+    uint32_t port_cap_mask;
+    uint32_t ndev_index; /* network interface; 0: the link has none */
+    char ndev_name[URO_NLDEV_NAME_MAX];
+    struct uro_counters counters; /* sums over all processes of the user */
+    struct uro_nldev_objects objects[URO_NLDEV_KINDS];
+};
+
+struct uro_nldev_view {
+    uint32_t count;
+    struct uro_nldev_device devices[URO_NLDEV_DEVICES_MAX];
+};
+
+/* The answer to a request. */
+struct uro_nldev_answer {
+    struct uro_netlink_list messages; /* one datagram each */
+    char hint[URO_NLDEV_HINT_MAX];    /* one line without its end for the user, or "" */
+};
+
+/* Answers all messages of a datagram @request, as the kernel does: a message that is cut off ends
+ * the datagram, and one that asks for nothing is ignored. Adds to @answer. @port_id is the port id
+ * of the socket that sent the request. */
+void uro_nldev_answer(const struct uro_nldev_view *view, const uint8_t *request, size_t length,
+                      uint32_t port_id, struct uro_nldev_answer *answer);
+
+/* Adds a field to an object that has fewer than URO_NLDEV_FIELDS_MAX. */
+void uro_nldev_add_field(struct uro_nldev_object *object, uint16_t attr, uint16_t size,
+                         uint64_t value);
