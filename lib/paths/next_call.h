@@ -2,8 +2,8 @@
 /* next_call.h - the C library calls that this library replaces, and how to call the original
  * ones.
  *
- * To replace one more call: add a line to URO_PATHS_CALLS, a function in open_calls.c,
- * stat_calls.c or name_calls.c, and a case in tests/api/test_paths.c. Calls inside the C library
+ * To replace one more call: add a line to URO_PATHS_CALLS, a function in a file such as
+ * open_calls.c, and a case in tests/api/test_paths.c. Calls inside the C library
  * do not come here, so each of its functions that takes a path needs its own line.
  */
 #pragma once
@@ -58,7 +58,24 @@
     X(canonicalize_file_name)                                                                      \
     X(chdir)                                                                                       \
     X(getxattr)                                                                                    \
-    X(lgetxattr)
+    X(lgetxattr)                                                                                   \
+    X(socket)                                                                                      \
+    X(bind)                                                                                        \
+    X(connect)                                                                                     \
+    X(getsockname)                                                                                 \
+    X(setsockopt)                                                                                  \
+    X(send)                                                                                        \
+    X(sendto)                                                                                      \
+    X(sendmsg)                                                                                     \
+    X(write)                                                                                       \
+    X(recv)                                                                                        \
+    X(recvfrom)                                                                                    \
+    X(recvmsg)                                                                                     \
+    X(read)                                                                                        \
+    X(__recv_chk)                                                                                  \
+    X(__recvfrom_chk)                                                                              \
+    X(__read_chk)                                                                                  \
+    X(close)
 
 #define URO_PATHS_INDEX(name) uro_paths_##name,
 enum uro_paths_call { URO_PATHS_CALLS(URO_PATHS_INDEX) };

@@ -34,7 +34,7 @@ static bool trusted(const char *path)
            (is.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Runs after what other libraries open while they are loaded: see tree_of_process(). A program with
+/* Runs after what other libraries open while they are loaded: see uro_paths_tree(). A program with
  * more rights than its user gets NULL. */
 __attribute__((constructor)) static void know_tree(void)
 {
@@ -45,13 +45,19 @@ __attribute__((constructor)) static void know_tree(void)
     atomic_store_explicit(&tree_known, true, memory_order_release);
 }
 
-/* NULL: there is none. */
-static const char *tree_of_process(void)
+const char *uro_paths_tree(void)
 {
     if (atomic_load_explicit(&tree_known, memory_order_acquire))
         return tree[0] != '\0' ? tree : NULL;
     const char *path = secure_getenv(TREE);
     return usable(path) ? path : NULL;
+}
+
+const char *uro_paths_trusted_tree(void)
+{
+    const char *top = uro_paths_tree();
+
+    return top != NULL && trusted(top) ? top : NULL;
 }
 
 /* Lengths of the parts of a name, such as "/sys/class/infiniband" and
@@ -102,9 +108,9 @@ static bool is_ours(const char *entry, const char *name, size_t length)
 static bool find(const char *name, struct uro_paths_buffer *buffer, struct parts *parts)
 {
     const char *below = name[0] == '/' ? part_in_tree(name, parts) : NULL;
-    const char *top = below != NULL ? tree_of_process() : NULL;
+    const char *top = below != NULL ? uro_paths_trusted_tree() : NULL;
 
-    if (top == NULL || !trusted(top))
+    if (top == NULL)
         return false;
     size_t before = strlen(top), length = strlen(below);
     size_t until = parts->entry - (size_t)(below - name);

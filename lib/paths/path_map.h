@@ -24,3 +24,10 @@ struct uro_paths_buffer {
  * be NULL. Keeps errno, allocates nothing and takes no lock. Any thread, also in a signal
  * handler. */
 const char *uro_paths_map(const char *name, struct uro_paths_buffer *buffer);
+
+/* Returns the directory of the tree, or NULL if the process has none. Thread: any. */
+const char *uro_paths_tree(void);
+
+/* Returns the same if only root or the user of this process can change the directory, and NULL
+ * otherwise. Thread: any. */
+const char *uro_paths_trusted_tree(void);

@@ -189,9 +189,12 @@ static void map__tree_that_others_can_write_to__is_not_used(void **state)
     below(tree, sizeof tree, "");
     assert_int_equal(chmod(tree, 0720), 0);
     expect_as_it_is("/dev/infiniband");
+    assert_null(uro_paths_trusted_tree());
+    assert_string_equal(uro_paths_tree(), tree);
     assert_int_equal(chmod(tree, 0702), 0);
     expect_as_it_is("/dev/infiniband");
     assert_int_equal(chmod(tree, 0700), 0);
+    assert_string_equal(uro_paths_trusted_tree(), tree);
     expect_in_tree("/dev/infiniband", "/dev/infiniband");
 }
 

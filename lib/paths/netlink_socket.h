@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* netlink_socket.h - sockets of NETLINK_RDMA that this library answers, without the kernel.
+ *
+ * The program's descriptor is one end of a socket pair. Each request of the program is answered at
+ * once: netlink/nldev.h makes the answer, and this library writes it to the other end. So poll(),
+ * blocking receives and MSG_PEEK work as the kernel has them. A part of an answer that does not fit
+ * into the socket stays in memory until the program has received the rest.
+ *
+ * A descriptor can be closed by a call that this library does not see. Each use therefore checks
+ * that the descriptor still is that socket. Copies of a descriptor, made by dup(), are not known:
+ * requests on them get no answer.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+/* Returns whether a socket of these kinds is answered here. */
+bool uro_netlink_socket_wanted(int domain, int type, int protocol);
+
+/* Makes a socket. @type has its flags, such as SOCK_CLOEXEC. Returns the descriptor, or -1 with
+ * errno; EMFILE if there are too many of them. */
+int uro_netlink_socket_make(int type);
+
+/* Returns whether @fd is such a socket. Takes no lock if the process has none: then this may be a
+ * signal handler. Keeps errno. */
+bool uro_netlink_socket_is(int fd);
+
+/* Replace the calls of similar names on such a socket. Return 0 or a length, or -1 with errno. */
+int uro_netlink_socket_bind(int fd, const struct sockaddr *address, socklen_t length);
+int uro_netlink_socket_name(int fd, struct sockaddr *address, socklen_t *length);
+ssize_t uro_netlink_socket_send(int fd, const uint8_t *bytes, size_t length);
+
+/* Moves answers from memory to the socket. Comes before each receive. */
+void uro_netlink_socket_fill(int fd);
+
+/* Writes the address of the sender, the kernel, to @address of *@length bytes. */
+void uro_netlink_socket_sender(struct sockaddr *address, socklen_t *length);
+
+/* Forgets the socket, before the program closes its descriptor. */
+void uro_netlink_socket_forget(int fd);
