@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "paths/path_map.h"
+#include "paths/umad_message.h"
 
 /* Not in any header: what open becomes in a program built with _FORTIFY_SOURCE. */
 int __open_2(const char *name, int flags);
@@ -31,7 +32,7 @@ URO_PATHS_EXPORT int open(const char *name, int flags, ...)
     TAKE_MODE(mode, flags)
     URO_NEXT(open);
 
-    return next(uro_paths_map(name, &buffer), flags, mode);
+    return uro_paths_umad_message(name, next(uro_paths_map(name, &buffer), flags, mode));
 }
 
 URO_PATHS_EXPORT int open64(const char *name, int flags, ...)
@@ -40,7 +41,7 @@ URO_PATHS_EXPORT int open64(const char *name, int flags, ...)
     TAKE_MODE(mode, flags)
     URO_NEXT(open64);
 
-    return next(uro_paths_map(name, &buffer), flags, mode);
+    return uro_paths_umad_message(name, next(uro_paths_map(name, &buffer), flags, mode));
 }
 
 URO_PATHS_EXPORT int openat(int dir_fd, const char *name, int flags, ...)
@@ -66,7 +67,7 @@ URO_PATHS_EXPORT int __open_2(const char *name, int flags)
     struct uro_paths_buffer buffer;
     URO_NEXT(__open_2);
 
-    return next(uro_paths_map(name, &buffer), flags);
+    return uro_paths_umad_message(name, next(uro_paths_map(name, &buffer), flags));
 }
 
 URO_PATHS_EXPORT int __open64_2(const char *name, int flags)
@@ -74,7 +75,7 @@ URO_PATHS_EXPORT int __open64_2(const char *name, int flags)
     struct uro_paths_buffer buffer;
     URO_NEXT(__open64_2);
 
-    return next(uro_paths_map(name, &buffer), flags);
+    return uro_paths_umad_message(name, next(uro_paths_map(name, &buffer), flags));
 }
 
 URO_PATHS_EXPORT int __openat_2(int dir_fd, const char *name, int flags)
