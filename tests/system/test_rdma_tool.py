@@ -1,0 +1,231 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rdma tool of iproute2 under `uroce run`, and tools that need management datagrams; writes TAP.
+
+    test_rdma_tool.py BUILD_DIRECTORY [--match REGEX]
+"""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+
+import uroce_case
+from uroce_case import Case, Skip, equal, has
+
+DEVICES = "u0:udp,ip=127.0.0.1,hub=no u1:udp,ip=127.0.0.2,hub=no"
+KINDS = ("qp", "cq", "mr", "pd", "cm_id", "ctx", "srq")
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    if found is None:
+        raise Skip(f"{name} is not installed")
+    return found
+
+
+def environment(case: Case) -> dict[str, str]:
+    return {"UROCE_STATE_DIR": str(case.scratch / "state"), "UROCE_DEVICES": DEVICES}
+
+
+def rdma(case: Case, *words: str) -> subprocess.CompletedProcess:
+    return case.call("run", "--", tool("rdma"), *words, **environment(case))
+
+
+def said(case: Case, *words: str) -> str:
+    run = rdma(case, *words)
+    equal((run.returncode, run.stderr), (0, ""), run.stdout)
+    return run.stdout
+
+
+def parsed(case: Case, *words: str):
+    return json.loads(said(case, "-j", *words))
+
+
+# ---- devices and links ------------------------------------------------------
+
+def dev__is_what_ibv_devinfo_prints(case: Case) -> None:
+    run = case.call("run", "--", tool("ibv_devinfo"), "-v", **environment(case))
+    equal(run.returncode, 0, run.stderr)
+    infos = [dict(re.findall(r"^\s*(\w+):\s+(.*)$", part, re.M)) for part in run.stdout.split("hca_id:")[1:]]
+    devices = parsed(case, "dev")
+    equal([device["ifname"] for device in devices], ["u0", "u1"])
+    for number, (device, info) in enumerate(zip(devices, infos, strict=True)):
+        equal((device["ifindex"], device["node_type"], device["fw"]), (number, "ca", info["fw_ver"]))
+        equal((device["node_guid"], device["sys_image_guid"]), (info["node_guid"], info["sys_image_guid"]))
+    equal(parsed(case, "dev", "show", "u1"), devices[1:])
+    has(said(case, "dev"), f"0: u0: node_type ca fw {infos[0]['fw_ver']} node_guid {infos[0]['node_guid']}")
+
+
+def link__has_state_and_interface_if_there_is_one(case: Case) -> None:
+    links = parsed(case, "link")
+    state = {"port": 1, "state": "ACTIVE", "physical_state": "LINK_UP"}
+    equal(links, [{"ifindex": 0, "ifname": "u0", **state, "netdev": "lo",
+                   "netdev_index": socket.if_nametoindex("lo")},
+                  {"ifindex": 1, "ifname": "u1", **state}])  # 127.0.0.2 is an address of no interface
+    equal(parsed(case, "link", "show", "u1/1"), links[1:])
+    has(said(case, "-d", "link"), "caps: <CM,")
+
+
+def system__is_shared(case: Case) -> None:
+    has(said(case, "system"), "netns shared", "copy-on-fork on")
+
+
+# ---- traffic and processes --------------------------------------------------
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return str(probe.getsockname()[1])
+
+
+def transfer(case: Case) -> None:
+    """Runs a ping-pong from u1 to u0."""
+    command = [tool("ibv_rc_pingpong"), "-g", "0", "-n", "50", "-p", free_port()]
+    env = {**os.environ, **environment(case), "XDG_RUNTIME_DIR": str(case.scratch)}
+    with subprocess.Popen([case.uroce, "run", "--", *command, "-d", "u0"], env=env, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as server:
+        try:
+            for _ in range(1000):  # until the server listens
+                client = case.call("run", "--", *command, "-d", "u1", "127.0.0.1", **environment(case))
+                if client.returncode == 0 or "Couldn't connect" not in client.stderr:
+                    break
+            equal(client.returncode, 0, client.stdout + client.stderr)
+            output = server.communicate(timeout=uroce_case.patience.seconds(30))[0]
+            equal(server.returncode, 0, output)
+        finally:
+            server.kill()
+
+
+def counters(case: Case) -> dict[str, dict[str, int]]:
+    rows = parsed(case, "statistic", "show")
+    equal([row["port"] for row in rows], [1, 1])
+    return {row["ifname"]: row for row in rows}
+
+
+def statistic__counts_what_processes_sent(case: Case) -> None:
+    before = counters(case)
+    equal({name: row["sent_pkts"] for name, row in before.items()}, {"u0": 0, "u1": 0})
+    transfer(case)
+    first = counters(case)
+    assert first["u0"]["sent_pkts"] >= 50 and first["u1"]["sent_pkts"] >= 50, first
+    equal((first["u0"]["sent_pkts"], first["u1"]["sent_pkts"]), (first["u1"]["rcvd_pkts"], first["u0"]["rcvd_pkts"]))
+    transfer(case)
+    second = counters(case)
+    assert second["u0"]["sent_pkts"] >= first["u0"]["sent_pkts"] + 50, (first, second)
+    equal(parsed(case, "statistic", "show", "link", "u1/1"), [second["u1"]])
+    has(said(case, "statistic", "show", "link", "u0"), f"link u0/1 sent_pkts {second['u0']['sent_pkts']} ")
+
+
+def statistic__names_are_those_of_sysfs(case: Case) -> None:
+    source = pathlib.Path(__file__).resolve().parents[2] / "lib" / "stats" / "kernel_names.c"
+    names = re.findall(r'"hw_counters/(\w+)"', source.read_text())
+    equal(set(counters(case)["u0"]), {"ifname", "port", *names})
+
+
+def statistic__objects_have_no_counters_of_their_own(case: Case) -> None:
+    for words in (("qp",), ("show", "mr"), ("mode",), ("mode", "supported")):
+        said(case, "statistic", *words)
+    has(said(case, "statistic", "qp", "mode"), "link u0/1 mode qp auto off")
+
+
+@contextlib.contextmanager
+def user_of(case: Case, device: str):
+    """A process that uses the device: the server of a ping-pong, which waits for its client."""
+    env = {**os.environ, **environment(case), "XDG_RUNTIME_DIR": str(case.scratch)}
+    command = [tool("stdbuf"), "-oL", tool("ibv_rc_pingpong"), "-g", "0", "-p", free_port(), "-d", device]
+    with subprocess.Popen([case.uroce, "run", "--", *command], env=env, stdout=subprocess.PIPE,
+                          text=True) as process:
+        try:
+            has(process.stdout.readline(), "local address")
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def resource__contexts_are_processes(case: Case) -> None:
+    equal(parsed(case, "resource", "show", "ctx"), [])
+    with user_of(case, "u0") as first, user_of(case, "u1") as second:
+        rows = parsed(case, "resource", "show", "ctx")
+        equal(sorted((row["ifname"], row["pid"]) for row in rows),
+              [("u0", first), ("u1", second)])
+        equal({row["comm"] for row in rows}, {"ibv_rc_pingpong"})
+        equal([(row["ifname"], row["ctx"]) for row in parsed(case, "resource")], [("u0", 1), ("u1", 1)])
+        has(said(case, "resource", "show", "u0"), "0: u0: ", "ctx 1")
+    equal([row["ctx"] for row in parsed(case, "resource", "show")], [0, 0])
+
+
+def resource__each_kind_is_listed(case: Case) -> None:
+    for kind in KINDS:
+        equal(parsed(case, "resource", "show", kind), [], kind)
+    for kind in ("qp", "cm_id"):
+        equal(said(case, "resource", "show", kind, "link", "u0/1"), "", kind)
+    equal(said(case, "resource", "show", "qp", "lqpn", "17"), "")
+
+
+# ---- refusals ---------------------------------------------------------------
+
+def refused(case: Case, *words: str) -> str:
+    """Returns the line about a command that uroce refuses."""
+    run = rdma(case, *words)
+    line, error = run.stderr.splitlines()
+    equal((run.returncode, run.stdout, error), (1, "", "error: Operation not supported"), words)
+    assert line.startswith("uroce: "), line
+    return line
+
+
+def link_add__prints_the_line_that_makes_the_device(case: Case) -> None:
+    line = refused(case, "link", "add", "rxe7", "type", "rxe", "netdev", "lo")
+    setting = re.search(r"export UROCE_DEVICES=(\S+)$", line)[1]
+    equal(setting, "rxe7:udp,iface=lo")
+    run = case.call("run", "--", tool("rdma"), "-j", "link", UROCE_DEVICES=setting)
+    equal([(link["ifname"], link["netdev"]) for link in json.loads(run.stdout)], [("rxe7", "lo")], run.stderr)
+
+
+def link_del__says_where_the_device_is_configured(case: Case) -> None:
+    has(refused(case, "link", "del", "u1"), "u1", "UROCE_DEVICES", "UROCE_CONFIG")
+
+
+def changes__are_refused(case: Case) -> None:
+    for words in ("dev set u0 name u7", "dev set u0 adaptive-moderation on", "system set netns exclusive",
+                  "statistic qp set link u0/1 auto type on"):
+        has(refused(case, *words.split()), "can show a device of uroce but not change it")
+
+
+def raw_resources__are_refused(case: Case) -> None:
+    has(refused(case, "-r", "resource", "show", "qp"), "not supported (NLDEV command")
+
+
+def wrong_words__get_the_errors_of_the_tool(case: Case) -> None:
+    for words, wanted in (("link show nix", "Wrong device name"), ("dev show nix", "Wrong device name"),
+                          ("link show u0/2", ""), ("nonsense", "Unknown object")):
+        run = rdma(case, *words.split())
+        has(run.stdout + run.stderr, wanted)
+        equal("uroce" in run.stderr, False, run.stderr)
+
+
+# ---- management datagrams ---------------------------------------------------
+
+def management_tools__say_why_they_fail(case: Case) -> None:
+    for name in ("perfquery", "ibping"):
+        run = case.call("run", "--", tool(name), "1", **environment(case))
+        assert run.returncode != 0, run.stdout
+        (line,) = [line for line in run.stderr.splitlines() if "uroce" in line]
+        has(line, f"{name}: uroce has no management datagrams (umad)", "rdma statistic show link")
+
+
+def management_tools__without_devices_of_uroce__are_left_alone(case: Case) -> None:
+    run = case.call("run", "--no-paths", "--", tool("perfquery"), **environment(case))
+    assert "uroce has" not in run.stderr, run.stderr
+
+
+CASES = [value for name, value in globals().items()
+         if name.startswith(("dev__", "link", "system__", "statistic__", "resource__", "changes__", "raw_", "wrong_",
+                             "management_"))]
+
+
+if __name__ == "__main__":
+    sys.exit(uroce_case.main(__doc__, CASES))
