@@ -9,6 +9,7 @@
 #include "core/qp_private.h"
 #include "core/record.h"
 #include "core/shard.h"
+#include "inside.h"
 #include "stats/failure_text.h"
 #include "wire/icmp.h"
 
@@ -17,7 +18,7 @@ static char text[URO_FAILURE_TEXT_MAX];
 
 static struct uro_record *record_of(const struct scene *s)
 {
-    return uro_record_of(uro_engine_shard(s->engine)->counters);
+    return uro_record_of(inside_shard(s->engine)->counters);
 }
 
 /* Reads failure @number, and checks that its text is or contains @wanted. */
@@ -37,9 +38,9 @@ static void refuse(struct scene *s, const struct scene_packet *packet, uint8_t s
 {
     scene_rx(s, 0, packet);
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = syndrome));
-    scene_expect_state(s, URO_QPS_ERR);
+    scene_expect_state(s, UROCE_ERR);
     expect_failure(s, 1, wanted);
-    assert_int_equal(last.qpn, uro_qp_number(s->qp));
+    assert_int_equal(last.qpn, uroce_qp_number(s->qp));
     assert_int_equal(last.peer_qpn, SCENE_QPN_PEER);
     assert_int_equal(last.packet_count, 1);
     assert_int_equal(uro_record_packet_qpn(&last.packets[0]), last.qpn);
@@ -64,9 +65,9 @@ static void write__outside_of_the_memory__says_the_range(void **state)
     char wanted[96];
 
     (void)snprintf(wanted, sizeof wanted, "outside of the memory, which has %u bytes at 0x%llx",
-                   SCENE_MEMORY, (unsigned long long)s->remote_key.base);
+                   SCENE_MEMORY, (unsigned long long)s->remote_mr->key.base);
     refuse(s,
-           PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .va = s->remote_key.base + SCENE_MEMORY,
+           PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .va = s->remote_mr->key.base + SCENE_MEMORY,
                   .dma = 1, .text = "a"),
            0x62, wanted);
 }
@@ -76,7 +77,7 @@ static void write__into_memory_without_the_right__says_the_right(void **state)
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
 
-    s->remote_key.access = URO_ACCESS_REMOTE_READ;
+    s->remote_mr->key.access = UROCE_ACCESS_REMOTE_READ;
     refuse(s, PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .dma = 1, .text = "a"), 0x62,
            "the memory lacks REMOTE_WRITE; it has REMOTE_READ");
 }
@@ -86,7 +87,7 @@ static void write__into_memory_of_another_domain__says_so(void **state)
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
 
-    s->remote_key.pd++;
+    s->remote_mr->key.pd++;
     refuse(s, PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .dma = 1, .text = "a"), 0x62,
            "the memory is of another protection domain");
 }
@@ -94,7 +95,7 @@ static void write__into_memory_of_another_domain__says_so(void **state)
 static void write__to_a_queue_pair_without_the_right__names_qp_access_flags(void **state)
 {
     (void)state;
-    refuse(scene_rc(.rq_psn = 100, .access = URO_ACCESS_REMOTE_READ),
+    refuse(scene_rc(.rq_psn = 100, .access = UROCE_ACCESS_REMOTE_READ),
            PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .dma = 1, .text = "a"), 0x61,
            "qp_access_flags lacks REMOTE_WRITE; it has REMOTE_READ");
 }
@@ -104,7 +105,7 @@ static void atomic__at_an_odd_address__says_so(void **state)
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
 
-    refuse(s, PACKET(.op = "RC_FETCH_ADD", .psn = 100, .va = s->remote_key.base + 1), 0x61,
+    refuse(s, PACKET(.op = "RC_FETCH_ADD", .psn = 100, .va = s->remote_mr->key.base + 1), 0x61,
            "no multiple of 8");
 }
 
@@ -116,7 +117,7 @@ static void send__longer_than_the_receive__says_both_lengths(void **state)
     scene_post_recv(s, 1, 2);
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .text = "abc"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x61));
-    scene_expect_recv(s, 1, URO_WC_LOC_LEN_ERR, 0);
+    scene_expect_recv(s, 1, UROCE_LOC_LEN_ERR, 0);
     expect_failure(s, 1, "has at least 3 bytes, but the receive has 2");
     scene_close(s);
 }
@@ -129,7 +130,7 @@ static void send__with_a_larger_path_mtu__says_path_mtu(void **state)
     scene_post_recv(s, 1, 2000);
     scene_rx(s, 0, PACKET(.op = "RC_SEND_FIRST", .psn = 100, .length = 1024));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x61));
-    scene_expect_recv(s, 1, URO_WC_LOC_LEN_ERR, 0);
+    scene_expect_recv(s, 1, UROCE_LOC_LEN_ERR, 0);
     expect_failure(s, 1, "with 1024 bytes, but the path MTU here is 256: the sides have different");
     scene_close(s);
 }
@@ -148,13 +149,13 @@ static void nak__names_the_request_with_its_key(void **state)
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
 
-    scene_post_send(s, SEND(.id = 7, .op = URO_WR_RDMA_WRITE, .text = "a", .remote_address = 0x500,
+    scene_post_send(s, SEND(.id = 7, .op = UROCE_RDMA_WRITE, .text = "a", .remote_address = 0x500,
                             .rkey = 0x99));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_WRITE_ONLY", .psn = 10, .ack_req = true, .va = 0x500,
                            .rkey = 0x99, .dma = 1, .text = "a"));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x62));
-    scene_expect_sent(s, 7, URO_WC_REM_ACCESS_ERR);
+    scene_expect_sent(s, 7, UROCE_REM_ACCESS_ERR);
     expect_failure(s, 1,
                    "10.0.0.2 (QP 0xabc) refused an RDMA WRITE of 1 bytes at 0x500 with rkey 0x99");
     assert_int_equal(last.wr_id, 7);
@@ -175,7 +176,7 @@ static void nak__of_an_invalid_request__names_the_causes(void **state)
     scene_post_send(s, SEND(.id = 1, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x61));
-    scene_expect_sent(s, 1, URO_WC_REM_INV_REQ_ERR);
+    scene_expect_sent(s, 1, UROCE_REM_INV_REQ_ERR);
     expect_failure(s, 1, "a SEND of 1 bytes as invalid");
     scene_close(s);
 }
@@ -196,7 +197,7 @@ static void silence__says_how_long_and_what_came_last(void **state)
 
     send_in_vain(s);
     scene_expect_silence(s, URO_MS(140));
-    scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
+    scene_expect_sent(s, 1, UROCE_RETRY_EXC_ERR);
     expect_failure(s, 1,
                    "no answer from 10.0.0.2 (QP 0xabc) in 1 retries of 67 ms; no response is "
                    "recorded");
@@ -214,7 +215,7 @@ static void silence__behind_a_closed_port__says_what_icmp_says(void **state)
     assert_true(uro_gid_parse("10.0.0.2", &peer));
     uro_record_closed_port(record_of(s), &peer, s->now);
     scene_expect_silence(s, URO_MS(140));
-    scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
+    scene_expect_sent(s, 1, UROCE_RETRY_EXC_ERR);
     expect_failure(s, 1, "ICMP says that port 4791 is closed there");
     last.route_mtu = 1000;
     (void)uro_failure_text(&last, text);
@@ -226,7 +227,7 @@ static void silence__behind_a_closed_port__says_what_icmp_says(void **state)
 static void receive_no_port(struct scene *s, uint32_t qpn)
 {
     const struct uro_bth bth = { .opcode = 4, .pkey = 0xffff, .dest_qpn = qpn };
-    const struct uro_ether ether = { .dest = uro_engine_shard(s->engine)->config.mac,
+    const struct uro_ether ether = { .dest = inside_shard(s->engine)->config.mac,
                                      .type = URO_ETHERTYPE_IPV4 };
     struct uro_ip ip = { .hop_limit = 64, .protocol = URO_IPPROTO_ICMP };
     uint8_t quoted[URO_BTH_LEN], octets[256];
@@ -256,7 +257,7 @@ static void icmp__that_quotes_a_packet_of_ours__marks_the_peer(void **state)
     receive_no_port(s, SCENE_QPN_PEER);
     assert_int_equal(record_of(s)->closed_at, 1);
     scene_expect_silence(s, URO_MS(140));
-    scene_expect_sent(s, 1, URO_WC_RETRY_EXC_ERR);
+    scene_expect_sent(s, 1, UROCE_RETRY_EXC_ERR);
     expect_failure(s, 1, "ICMP says that port 4791 is closed there");
     scene_close(s);
 }
@@ -269,7 +270,7 @@ static void rnr__retries_used_up__says_so(void **state)
     scene_post_send(s, SEND(.id = 1, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10, .syndrome = 0x20 | 1));
-    scene_expect_sent(s, 1, URO_WC_RNR_RETRY_EXC_ERR);
+    scene_expect_sent(s, 1, UROCE_RNR_RETRY_EXC_ERR);
     expect_failure(s, 1, "had no receive posted in 0 RNR retries");
     scene_close(s);
 }
@@ -289,12 +290,12 @@ static void rnr__for_ever__is_recorded_once_while_the_queue_pair_waits(void **st
     }
     expect_failure(s, 1, "RNR for 5 s: the receiver 10.0.0.2 (QP 0xabc) posts no receives");
     assert_true(last.waits);
-    scene_expect_state(s, URO_QPS_RTS);
+    scene_expect_state(s, UROCE_RTS);
     scene_expect_tx(s, 12 * step,
                     PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
     scene_rx(s, 12 * step, PACKET(.op = "RC_ACK", .psn = 10));
-    scene_expect_sent(s, 1, URO_WC_SUCCESS);
-    assert_int_equal(uro_qp_failure(s->qp), URO_FAIL_NONE);
+    scene_expect_sent(s, 1, UROCE_SUCCESS);
+    assert_int_equal(uro_qp_failure(s->qp->core), URO_FAIL_NONE);
     scene_close(s);
 }
 
@@ -319,7 +320,7 @@ static void lkey__of_nothing__says_so(void **state)
 
     scene_post_send(s, SEND(.id = 1, .text = "a", .lkey = 0x1234));
     scene_expect_silence(s, 0);
-    scene_expect_sent(s, 1, URO_WC_LOC_PROT_ERR);
+    scene_expect_sent(s, 1, UROCE_LOC_PROT_ERR);
     expect_failure(s, 1, "with lkey 0x1234: no memory is registered with this key");
     scene_close(s);
 }
@@ -329,7 +330,7 @@ static void program__moves_to_error__is_no_failure(void **state)
     (void)state;
     struct scene *s = scene_rc();
 
-    scene_to_state(s, URO_QPS_ERR);
+    scene_to_state(s, UROCE_ERR);
     assert_int_equal(record_of(s)->failure_count, 0);
     scene_close(s);
 }
@@ -343,16 +344,16 @@ static void failures__thousands_at_once__keep_the_first_and_count_the_others(voi
     struct uro_record_cause cause = { .reason = URO_FAIL_NO_ANSWER, .failed_wqe = URO_QP_NO_WQE };
 
     for (uint32_t i = 0; i < 10000; i++) {
-        s->qp->fail_reason = URO_FAIL_NONE;
-        uro_record_failure(s->qp, &cause);
+        s->qp->core->fail_reason = URO_FAIL_NONE;
+        uro_record_failure(s->qp->core, &cause);
     }
     assert_int_equal(record->failure_count, 10000);
     assert_int_equal(record->recorded, URO_RECORD_PERIOD_MAX);
     assert_true(uro_record_get(record, 1, &last));
-    uro_engine_shard(s->engine)->now += URO_RECORD_PERIOD;
+    inside_shard(s->engine)->now += URO_RECORD_PERIOD;
     cause.reason = URO_FAIL_CQ_OVERRUN;
-    s->qp->fail_reason = URO_FAIL_NONE;
-    uro_record_failure(s->qp, &cause);
+    s->qp->core->fail_reason = URO_FAIL_NONE;
+    uro_record_failure(s->qp->core, &cause);
     assert_int_equal(record->recorded, URO_RECORD_PERIOD_MAX + 1);
     assert_false(uro_record_get(record, 1, &last));
     expect_failure(s, URO_RECORD_PERIOD_MAX + 1, "the completion queue overflowed");
@@ -373,7 +374,7 @@ static void packets__of_a_failure__are_the_last_ones_of_its_queue_pair(void **st
         scene_expect_tx(s, 0,
                         PACKET(.op = "RC_SEND_ONLY", .psn = 10 + i, .ack_req = true, .text = "a"));
         scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 10 + i, .syndrome = i < 99 ? 0x1f : 0x62));
-        scene_expect_sent(s, i, i < 99 ? URO_WC_SUCCESS : URO_WC_REM_ACCESS_ERR);
+        scene_expect_sent(s, i, i < 99 ? UROCE_SUCCESS : UROCE_REM_ACCESS_ERR);
     }
     expect_failure(s, 1, "refused");
     assert_int_equal(last.packet_count, URO_FAILURE_PACKETS);
