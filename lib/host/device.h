@@ -78,12 +78,12 @@ struct uro_device {
     atomic_bool closed;             /* the process ends: no frame is sent or received any more */
     atomic_bool gone;               /* the interface of the port was removed for ever */
     uro_time link_checked_at;
-    uro_time full_since;         /* time since when the port takes no frame; 0: it takes frames */
-    struct uro_guesses guesses;  /* counts of suspicious packets */
+    uro_time full_since;        /* time since when the port takes no frame; 0: it takes frames */
+    struct uro_guesses guesses; /* counts of suspicious packets */
     struct {
-        uint64_t count;    /* failures of queue pairs that were looked at */
-        uint64_t recorded; /* number of the newest one of them */
-    } failures_seen;       /* log.c */
+        uint64_t count;          /* failures of queue pairs that were looked at */
+        uint64_t recorded;       /* number of the newest one of them */
+    } failures_seen;             /* log.c */
     bool path_warned;            /* the warning about a path with a small MTU was printed */
     struct uro_gid path_checked; /* destination of the last check of such a path */
     bool armed;                  /* a frame wakes the service thread */

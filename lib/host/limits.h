@@ -85,11 +85,11 @@
 #define URO_OUTPUT_BURSTS 4u /* most transmit bursts in a round */
 #define URO_SEND_INTERRUPTED                                                                       \
     URO_US(100)                    /* a longer send was interrupted: its time does not count */
-#define URO_SEND_TIMED          2u /* only sends of at most this many frames are timed */
-#define URO_LINK_STUCK          URO_MS(100) /* a link that is full for this long drops frames */
+#define URO_SEND_TIMED 2u          /* only sends of at most this many frames are timed */
+#define URO_LINK_STUCK URO_MS(100) /* a link that is full for this long drops frames */
 /* Objects that are shown to another process in one check of the link, and interval of these checks
  * until all are shown. */
-#define URO_SHOW_ROWS     1024u
-#define URO_SHOW_INTERVAL URO_MS(2)
+#define URO_SHOW_ROWS           1024u
+#define URO_SHOW_INTERVAL       URO_MS(2)
 #define URO_LINK_CHECK_INTERVAL URO_MS(100)
 #define URO_LINK_DOWN_INTERVAL  URO_MS(5)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The record of failures: each mistake gives its true cause. */
-#include "scenario/scene.h"
+#include "scene.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -176,10 +176,11 @@ static const struct {
     { "a:net_null0;mtu=1500x", "mtu=1500x: must be a number from 576 to 9600" },
     { "a:net_null0;mtu=1500;mtu=1500", "mtu= is given twice" },
     { "a:net_null0;link=net_ring0", "link= is given twice" },
-    { "a:net_null0;MTU=1500", "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu vlan "
-                              "vendor_part_id window retry_7 progress cpu pcap seed memory "
-                              "verbose telemetry log max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
-                              "max_conn max_registered" },
+    { "a:net_null0;MTU=1500",
+      "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu vlan "
+      "vendor_part_id window retry_7 progress cpu pcap seed memory "
+      "verbose telemetry log max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
+      "max_conn max_registered" },
     { "a:net_null0;max_qp=1048561", "max_qp=1048561: must be a number from 0 to 1048560" },
     { "a:net_null0;max_mr=-1", "max_mr=-1: must be a number from 0 to 1048576" },
     { "a:net_null0;max_registered=1g", "max_registered=1g: must be a number of mebibytes" },

@@ -127,12 +127,24 @@ static void receive_nothing(void)
     assert_false(wakes());
 }
 
+/* Receives the ICMP message for the queue pair whose packet was refused: the call that finds the
+ * kernel's report, or the call after it, returns the message. */
+static void receive_report(void)
+{
+    struct uro_pkt pkts[ROOM];
+
+    if (uro_port_receive(port, pkts, ROOM) == 0)
+        assert_int_equal(uro_port_receive(port, pkts, ROOM), 1);
+    uro_port_release(port, pkts, 1);
+    receive_nothing();
+}
+
 /* The program polls: the receive path meets the error first, and the kernel reports it once. */
 static void port_unreachable__found_by_receive__is_reported_and_cleared(void **state)
 {
     (void)state;
     send_to_nobody();
-    receive_nothing();
+    receive_report();
     told_once();
     assert_true(uro_port_arm(port));
 }
@@ -141,7 +153,7 @@ static void port_unreachable__not_verbose__is_cleared(void **state)
 {
     (void)state;
     send_to_nobody();
-    receive_nothing();
+    receive_report();
     assert_string_equal(capture_stderr_text(capture), "");
 }
 
@@ -152,7 +164,7 @@ static void port_unreachable__found_before_a_sleep__is_reported_and_cleared(void
     send_to_nobody();
     (void)uro_port_arm(port);
     told_once();
-    assert_false(wakes());
+    receive_report();
     assert_true(uro_port_arm(port));
 }
 
@@ -162,7 +174,7 @@ static void port_unreachable__found_by_send__is_reported_and_the_packet_is_sent(
     send_to_nobody();
     send_to_nobody(); /* reported, too: it was sent */
     told_once();
-    receive_nothing();
+    receive_report();
 }
 
 /* The kernel refuses the packet, because of no route or a firewall. The network is not involved and
