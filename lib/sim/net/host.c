@@ -30,6 +30,7 @@ static void host_accept(struct sim_node *node, struct sim_world_frame *frame)
         return;
     }
     frame->next = NULL;
+    frame->due = host->world->now;
     if (host->waiting == NULL)
         host->waiting = frame;
     else
@@ -286,6 +287,11 @@ void sim_host_fini(struct sim_host *host)
 bool sim_host_swallows(const struct sim_host *host)
 {
     return uro_engine_counters(host->engine)->value[URO_COUNT_TX_NO_NEIGHBOR] > 0;
+}
+
+bool sim_host_has_older(const struct sim_host *host, uro_time arrived)
+{
+    return host->waiting != NULL && host->waiting->due < arrived;
 }
 
 void sim_host_calm(struct sim_host *host)

@@ -45,7 +45,7 @@ struct sim_host {
     void *tapper;
 
     struct sim_threads threads;      /* valid with config.threads */
-    struct sim_world_frame *waiting; /* the receive ring */
+    struct sim_world_frame *waiting; /* the receive ring; `due` is the time of arrival */
     struct sim_world_frame *last;
     uint32_t waiting_count;
     uro_time tx_free; /* time when the transmit ring has room again */
@@ -66,6 +66,9 @@ void sim_host_events(struct sim_host *host);
 /* Returns whether frames were dropped because a next hop was not found. Only a sender that waits
  * for a response detects this. */
 bool sim_host_swallows(const struct sim_host *host);
+
+/* Returns whether a frame that arrived before @arrived waits in the receive ring. */
+bool sim_host_has_older(const struct sim_host *host, uro_time arrived);
 
 /* Stops the faults: the receive ring takes all frames, and the transmit ring soon has room. */
 void sim_host_calm(struct sim_host *host);

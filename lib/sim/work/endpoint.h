@@ -246,12 +246,13 @@ struct sim_life {
     bool last_life;
     bool may_fail; /* completions of this life may fail */
     bool may_time_out;
-    bool peace;     /* the last life was IDLE */
-    uro_time due;   /* the next step; NEVER: none */
-    bool abrupt;    /* ENDING without waiting for flushed work */
-    bool revoked;   /* memory was deregistered while in use in this life */
-    bool reuse;     /* ENDING by RESET: the next life has the same queue pairs */
-    uint32_t first; /* end that is ended first */
+    bool peace;          /* the last life was IDLE */
+    uro_time due;        /* the next step; NEVER: none */
+    uro_time arrived_by; /* time by which frames to reused queue pairs have reached the host */
+    bool abrupt;         /* ENDING without waiting for flushed work */
+    bool revoked;        /* memory was deregistered while in use in this life */
+    bool reuse;          /* ENDING by RESET: the next life has the same queue pairs */
+    uint32_t first;      /* end that is ended first */
 };
 
 /* endpoint.c */

@@ -18,6 +18,7 @@
 
 #define END_WAIT_MAX   URO_US(200) /* between the end of one side and that of the other */
 #define DRAIN_WAIT     URO_US(20)  /* between two looks whether all was flushed */
+#define RING_WAIT      URO_US(20)  /* between two looks at the receive rings */
 #define LATE_POSTS_MAX 4u
 #define BIRTH_WAIT_MAX URO_US(500)
 
@@ -187,6 +188,7 @@ static void bury(struct sim_life *life)
     if (life->reuse &&
         life->count == 2) /* what is still under way to these queue pairs must arrive first */
         life->due += sim_plan_flight_max(load->plan);
+    life->arrived_by = life->due;
 }
 
 /* Pauses the pollers while a program destroys a queue pair abruptly. Completions that were not
@@ -258,9 +260,26 @@ static uro_time arrived_at(const struct sim_workload *load)
     return jumped_at == 0 ? 0 : jumped_at + sim_plan_flight_max(load->plan);
 }
 
+/* Returns the earliest time at which no frame to the queue pairs of the last life is left. The
+ * program of a host may run the engine so rarely that the receive ring fills. A frame then waits in
+ * the ring longer than sim_plan_flight_max(). */
+static uro_time reusable_at(const struct sim_life *life)
+{
+    uro_time now = life->load->world->now;
+    uro_time arrived = arrived_at(life->load);
+
+    if (now < arrived)
+        return arrived;
+    arrived = arrived > life->arrived_by ? arrived : life->arrived_by;
+    for (uint32_t i = 0; i < life->count; i++)
+        if (sim_host_has_older(life->ends[i].host, arrived))
+            return now + RING_WAIT;
+    return 0;
+}
+
 /* Returns the earliest start of the next life. An address that was not found is resolved again once
  * a second, and retries may run out earlier. A life that must not fail begins later. A reused queue
- * pair waits until all frames to it have arrived. */
+ * pair waits until the engine has received all frames to it. */
 static uro_time not_before(const struct sim_life *life)
 {
     const struct sim_workload *load = life->load;
@@ -268,7 +287,7 @@ static uro_time not_before(const struct sim_life *life)
 
     if (doubtful && load->world->now < load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT)
         return load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
-    return life->reuse && life->count == 2 ? arrived_at(load) : 0;
+    return life->reuse && life->count == 2 ? reusable_at(life) : 0;
 }
 
 static void control_run(struct sim_node *node)
