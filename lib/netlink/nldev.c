@@ -401,9 +401,12 @@ static const char *printable(const char *name, const char *otherwise,
 {
     size_t used = 0;
 
-    for (; *name != '\0' && used + 1 < URO_NLDEV_NAME_MAX; name++)
-        out[used++] =
-            strchr("'\"\\;$`&|<>", *name) != NULL || *name <= ' ' || *name == 127 ? '?' : *name;
+    for (; *name != '\0' && used + 1 < URO_NLDEV_NAME_MAX; name++) {
+        out[used] = *name;
+        if (*name <= ' ' || *name == 127 || strchr("'\"\\;$`&|<>", *name) != NULL)
+            out[used] = '?';
+        used++;
+    }
     out[used] = '\0';
     return used > 0 ? out : otherwise;
 }

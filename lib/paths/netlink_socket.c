@@ -2,7 +2,9 @@
 /* netlink_socket.c - see netlink_socket.h for the contract.
  *
  * The lock protects all but `fd` and `count`, which every call of the program reads without it. It
- * is not held while an answer is made, because that opens and closes files.
+ * is not held while an answer is made, because that opens and closes files. Under the lock there are
+ * only direct system calls. The C library's calls of the same names come to this library, and a
+ * thread can be cancelled in them.
  */
 #define _GNU_SOURCE
 #include "paths/netlink_socket.h"
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -81,7 +84,7 @@ static bool is_same(int fd, const struct stat *wanted)
 static void release(struct netlink_socket *socket)
 {
     if (is_same(socket->peer, &socket->peer_is))
-        (void)close(socket->peer);
+        (void)syscall(SYS_close, socket->peer);
     free(socket->pending);
     socket->pending = NULL;
     socket->sent = socket->used = 0;
@@ -260,8 +263,8 @@ static void fill(struct netlink_socket *socket)
     while (socket->sent < socket->used) {
         struct nlmsghdr header;
         memcpy(&header, socket->pending + socket->sent, sizeof header);
-        if (send(socket->peer, socket->pending + socket->sent, header.nlmsg_len,
-                 MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        if (syscall(SYS_sendto, socket->peer, socket->pending + socket->sent, header.nlmsg_len,
+                    MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) < 0)
             return;
         socket->sent += NLMSG_ALIGN(header.nlmsg_len);
     }

@@ -209,6 +209,7 @@ URO_PATHS_EXPORT ssize_t recvfrom(int fd, void *restrict out, size_t size, int f
     return got;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the C library's parameters */
 URO_PATHS_EXPORT ssize_t __recvfrom_chk(int fd, void *restrict out, size_t size, size_t limit,
                                         int flags, __SOCKADDR_ARG from, socklen_t *restrict length)
 {
