@@ -492,6 +492,33 @@ static int answer_request(struct exchange *exchange, struct request *request)
     return error;
 }
 
+static bool is_about_objects(uint16_t type)
+{
+    const uint16_t operation = type & OPERATION_MASK;
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(kinds); i++)
+        if (operation == kinds[i].operation)
+            return true;
+    return operation == RDMA_NLDEV_CMD_RES_GET;
+}
+
+bool uro_nldev_needs_objects(const uint8_t *request, size_t length)
+{
+    struct nlmsghdr header;
+
+    for (unsigned i = 0; i < REQUESTS_MAX && length >= sizeof header; i++) {
+        memcpy(&header, request, sizeof header);
+        if (header.nlmsg_len < sizeof header || header.nlmsg_len > length)
+            return false;
+        if (is_about_objects(header.nlmsg_type))
+            return true;
+        const size_t step = ALIGNED((size_t)header.nlmsg_len);
+        request += step < length ? step : length;
+        length -= step < length ? step : length;
+    }
+    return false;
+}
+
 void uro_nldev_answer(const struct uro_nldev_view *view, const uint8_t *request, size_t length,
                       uint32_t port_id, struct uro_nldev_answer *answer)
 {

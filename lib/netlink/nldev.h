@@ -71,6 +71,9 @@ struct uro_nldev_answer {
     char hint[URO_NLDEV_HINT_MAX];    /* one line without its end for the user, or "" */
 };
 
+/* Returns whether the answer needs the objects of the devices. */
+bool uro_nldev_needs_objects(const uint8_t *request, size_t length);
+
 /* Answers all messages of a datagram @request, as the kernel does: a message that is cut off ends
  * the datagram, and one that asks for nothing is ignored. Adds to @answer. @port_id is the port id
  * of the socket that sent the request. */

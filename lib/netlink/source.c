@@ -2,7 +2,6 @@
 /* source.c - see source.h for the contract. */
 #include "netlink/source.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <net/if.h>
@@ -12,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stats/reader.h"
+#include "netlink/objects.h"
+#include "stats/survey.h"
 
 /* ---- the tree ---------------------------------------------------------------------- */
 
@@ -118,19 +118,6 @@ static bool read_device(const char *tree, uint32_t index, struct uro_nldev_devic
 
 /* ---- the processes ------------------------------------------------------------------ */
 
-/* Appends an object. Returns NULL without memory. */
-static struct uro_nldev_object *add_object(struct uro_nldev_objects *objects)
-{
-    struct uro_nldev_object *more =
-        realloc(objects->list, (objects->count + 1) * sizeof *objects->list);
-
-    if (more == NULL)
-        return NULL;
-    objects->list = more;
-    memset(&more[objects->count], 0, sizeof *more);
-    return &more[objects->count++];
-}
-
 static struct uro_nldev_device *find(struct uro_nldev_view *view, const struct uro_stats_page *page)
 {
     for (uint32_t i = 0; i < view->count; i++)
@@ -140,39 +127,68 @@ static struct uro_nldev_device *find(struct uro_nldev_view *view, const struct u
     return NULL;
 }
 
-/* Adds the counters of a file, and the process as a context of its device. */
-static void add_file(void *context, const struct uro_stats_file *file)
+/* Adds a process as a context of its device. */
+static void add_context(struct uro_nldev_device *device, uint32_t pid)
+{
+    struct uro_nldev_object *context = uro_nldev_add_object(device, URO_NLDEV_CTX);
+
+    if (context == NULL)
+        return;
+    uro_nldev_add_field(context, RDMA_NLDEV_ATTR_RES_CTXN, sizeof pid, pid);
+    uro_nldev_add_field(context, RDMA_NLDEV_ATTR_RES_PID, sizeof pid, pid);
+}
+
+/* Says whether the numbers of objects are known that processes show as rows. */
+static void set_known(struct uro_nldev_device *device, bool known)
+{
+    static const enum uro_nldev_kind kinds[] = { URO_NLDEV_QP, URO_NLDEV_CQ, URO_NLDEV_PD,
+                                                 URO_NLDEV_MR };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(kinds); i++)
+        device->objects[kinds[i]].known = known;
+}
+
+/* Adds the counters of a file, and the objects of the process if it lives. */
+static void add_file(struct uro_nldev_view *view, const struct uro_survey_file *file)
 {
     struct uro_nldev_device *device =
-        file->error == 0 && file->kind != URO_STATS_KEPT ? find(context, file->page) : NULL;
-    struct uro_nldev_object *process;
+        file->error == 0 && file->kind != URO_STATS_KEPT ? find(view, file->page) : NULL;
 
     if (device == NULL)
         return;
     for (uint32_t i = 0; i < URO_COUNTER_COUNT; i++)
         device->counters.value[i] += file->page->record.counters.value[i];
-    if (!file->alive || (process = add_object(&device->objects[URO_NLDEV_CTX])) == NULL)
+    if (!file->alive)
         return;
-    const uint32_t pid = (uint32_t)file->page->header.pid;
-    uro_nldev_add_field(process, RDMA_NLDEV_ATTR_RES_CTXN, sizeof pid, pid);
-    uro_nldev_add_field(process, RDMA_NLDEV_ATTR_RES_PID, sizeof pid, pid);
+    add_context(device, (uint32_t)file->page->header.pid);
+    if (file->rows_error == 0)
+        uro_nldev_add_rows(device, (uint32_t)file->page->header.pid, &file->rows);
+    else
+        set_known(device, false);
 }
 
 /* ---- both --------------------------------------------------------------------------- */
 
-struct uro_nldev_view *uro_nldev_read(const char *tree)
+struct uro_nldev_view *uro_nldev_read(const char *tree, bool objects)
 {
     struct uro_nldev_view *view = calloc(1, sizeof *view);
+    struct uro_survey survey;
 
     if (view == NULL)
         return NULL;
     while (view->count < URO_NLDEV_DEVICES_MAX &&
            read_device(tree, view->count, &view->devices[view->count]))
         view->count++;
-    for (uint32_t i = 0; i < view->count; i++)
+    for (uint32_t i = 0; i < view->count; i++) {
         view->devices[i].objects[URO_NLDEV_CTX].known = true;
-    /* Without these files, which is no error, no program has used a device. */
-    (void)!uro_stats_read(geteuid(), add_file, view);
+        set_known(&view->devices[i], objects);
+    }
+    uro_survey_take(&survey, objects ? URO_SURVEY_ROWS : 0);
+    for (uint32_t i = 0; i < survey.count; i++)
+        add_file(view, &survey.files[i]);
+    uro_survey_free(&survey);
+    for (uint32_t i = 0; i < view->count; i++)
+        uro_nldev_sort_objects(&view->devices[i]);
     return view;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* netlink_socket.c - see netlink_socket.h for the contract.
  *
- * The lock protects all but `fd` and `count`, which every call of the program reads without it. It
- * is not held while an answer is made, because that opens and closes files. Under the lock there are
- * only direct system calls. The C library's calls of the same names come to this library, and a
- * thread can be cancelled in them.
+ * The lock protects all but `fd` and `count`, which every call of the program reads without it. No
+ * answer is made under the lock, because that opens and closes files. Code under the lock sends and
+ * closes by direct system calls. The C library's functions would come back to this library, and
+ * they are cancellation points.
  */
 #define _GNU_SOURCE
 #include "paths/netlink_socket.h"
@@ -333,7 +333,8 @@ static uint32_t bound_port_id(int fd)
 static int answer(int fd, const uint8_t *bytes, size_t length)
 {
     const char *tree = uro_paths_trusted_tree();
-    struct uro_nldev_view *view = tree == NULL ? NULL : uro_nldev_read(tree);
+    const bool objects = uro_nldev_needs_objects(bytes, length);
+    struct uro_nldev_view *view = tree == NULL ? NULL : uro_nldev_read(tree, objects);
     struct uro_nldev_answer answer = { 0 };
     bool queued = false;
 

@@ -140,15 +140,15 @@ def user_of(case: Case, device: str):
     with subprocess.Popen([case.uroce, "run", "--", *command], env=env, stdout=subprocess.PIPE,
                           text=True) as process:
         try:
-            has(process.stdout.readline(), "local address")
-            yield process.pid
+            qpn = re.search(r"local address:.* QPN (0x[0-9a-f]+)", process.stdout.readline())[1]
+            yield process.pid, int(qpn, 16)
         finally:
             process.kill()
 
 
 def resource__contexts_are_processes(case: Case) -> None:
     equal(parsed(case, "resource", "show", "ctx"), [])
-    with user_of(case, "u0") as first, user_of(case, "u1") as second:
+    with user_of(case, "u0") as (first, _), user_of(case, "u1") as (second, _):
         rows = parsed(case, "resource", "show", "ctx")
         equal(sorted((row["ifname"], row["pid"]) for row in rows),
               [("u0", first), ("u1", second)])
@@ -156,6 +156,26 @@ def resource__contexts_are_processes(case: Case) -> None:
         equal([(row["ifname"], row["ctx"]) for row in parsed(case, "resource")], [("u0", 1), ("u1", 1)])
         has(said(case, "resource", "show", "u0"), "0: u0: ", "ctx 1")
     equal([row["ctx"] for row in parsed(case, "resource", "show")], [0, 0])
+
+
+def only_row(case: Case, kind: str) -> dict:
+    (row,) = parsed(case, "resource", "show", kind)
+    equal((row["ifname"], row["comm"]), ("u1", "ibv_rc_pingpong"))
+    return row
+
+
+def resource__objects_are_those_of_the_process(case: Case) -> None:
+    with user_of(case, "u1") as (pid, qpn):
+        qp, cq, mr, pd = (only_row(case, kind) for kind in ("qp", "cq", "mr", "pd"))
+        equal((qp["lqpn"], qp["type"], qp["state"], qp["port"]), (qpn, "RC", "INIT", 1))
+        equal((mr["mrlen"], mr["rkey"], cq["users"], pd["users"]), (4096, mr["lkey"], 1, 2))
+        equal({row["pid"] for row in (qp, cq, mr, pd)}, {pid})
+        equal({row["pdn"] for row in (qp, mr, pd)}, {qp["pdn"]})
+        equal(parsed(case, "resource", "show", "qp", "lqpn", str(qpn)), [qp])
+        equal(parsed(case, "resource", "show", "qp", "link", "u1/1", "type", "RC"), [qp])
+        equal(parsed(case, "resource", "show", "qp", "link", "u0/1"), [])
+        counts = {kind: parsed(case, "resource")[1].get(kind) for kind in KINDS}
+        equal(counts, {"qp": 1, "cq": 1, "mr": 1, "pd": 1, "ctx": 1, "cm_id": None, "srq": None})
 
 
 def resource__each_kind_is_listed(case: Case) -> None:

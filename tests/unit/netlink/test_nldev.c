@@ -400,6 +400,34 @@ static void counters_of_objects__do_not_exist(void **state)
     expect_ack(f, 0);
 }
 
+static void requests_about_objects__are_told_from_others(void **state)
+{
+    static const struct {
+        uint16_t operation;
+        bool needed;
+    } rows[] = {
+        { RDMA_NLDEV_CMD_GET, false },       { RDMA_NLDEV_CMD_PORT_GET, false },
+        { RDMA_NLDEV_CMD_STAT_GET, false },  { RDMA_NLDEV_CMD_RES_GET, true },
+        { RDMA_NLDEV_CMD_RES_QP_GET, true }, { RDMA_NLDEV_CMD_RES_SRQ_GET, true },
+    };
+    struct fixture *f = *state;
+    const uint32_t too_long = 17;
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(rows); i++) {
+        begin(f, RDMA_NLDEV_CMD_SYS_GET, ONE); /* the request comes second */
+        uro_netlink_end(&f->request);
+        uro_netlink_begin(&f->request, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, rows[i].operation), ONE, SEQ,
+                          0);
+        uro_netlink_end(&f->request);
+        assert_int_equal(uro_nldev_needs_objects(f->request.bytes, f->request.used),
+                         rows[i].needed);
+        assert_false(uro_nldev_needs_objects(f->request.bytes, f->request.used - 1));
+        assert_false(uro_nldev_needs_objects(f->request.bytes, 0));
+        memcpy(f->request.bytes + sizeof(struct nlmsghdr), &too_long, sizeof too_long);
+        assert_false(uro_nldev_needs_objects(f->request.bytes, f->request.used));
+    }
+}
+
 /* ---- refusals -------------------------------------------------------------------------- */
 
 static void ask_for_link(struct fixture *f, const char *name, const char *ndev)
@@ -562,6 +590,7 @@ int main(void)
         CASE(object_by_its_number__is_found_or_not),
         CASE(counters__have_the_names_of_hw_counters),
         CASE(counters_of_objects__do_not_exist),
+        CASE(requests_about_objects__are_told_from_others),
         CASE(new_link__gets_the_line_that_makes_it),
         CASE(deleted_link__is_named_in_the_hint),
         CASE(changes_and_unknown_commands__are_refused),

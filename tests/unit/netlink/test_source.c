@@ -86,7 +86,7 @@ static int remove_tree(void **state)
 
 static void devices__are_those_of_the_tree_before_the_kernels(void **state)
 {
-    struct uro_nldev_view *view = uro_nldev_read(tree);
+    struct uro_nldev_view *view = uro_nldev_read(tree, false);
 
     (void)state;
     assert_non_null(view);
@@ -112,7 +112,7 @@ static void devices__are_those_of_the_tree_before_the_kernels(void **state)
 static void missing_tree__has_no_devices(void **state)
 {
     (void)state;
-    struct uro_nldev_view *view = uro_nldev_read("/nowhere");
+    struct uro_nldev_view *view = uro_nldev_read("/nowhere", true);
     assert_non_null(view);
     assert_int_equal(view->count, 0);
     uro_nldev_free(view);
@@ -152,7 +152,7 @@ static void processes__are_contexts_and_their_counters_are_added(void **state)
     assert_int_equal(uro_stats_open(&other, &shown, problem), 0);
     other.page->record.counters.value[URO_COUNT_TX_ROCE] = 1000;
 
-    struct uro_nldev_view *view = uro_nldev_read(tree);
+    struct uro_nldev_view *view = uro_nldev_read(tree, false);
     assert_non_null(view);
     const struct uro_nldev_device *device = &view->devices[0];
     assert_int_equal(device->counters.value[URO_COUNT_TX_ROCE], 34);
@@ -169,6 +169,31 @@ static void processes__are_contexts_and_their_counters_are_added(void **state)
     uro_stats_unmap(&other);
 }
 
+/* Nobody answers for this process, which runs no engine. */
+static void process_that_does_not_answer__makes_the_numbers_unknown(void **state)
+{
+    static const struct uro_gid gid;
+    const struct uro_stats_device shown = {
+        .name = "first", .link = "x", .gids = &gid, .guid = 0x01020304a5060708, .gid_count = 1
+    };
+    char problem[URO_STATS_PROBLEM_MAX];
+    struct uro_stats_writer living;
+
+    (void)state;
+    assert_int_equal(uro_stats_open(&living, &shown, problem), 0);
+    struct uro_nldev_view *view = uro_nldev_read(tree, true);
+    assert_non_null(view);
+    assert_false(view->devices[0].objects[URO_NLDEV_QP].known);
+    assert_false(view->devices[0].objects[URO_NLDEV_MR].known);
+    assert_int_equal(view->devices[0].objects[URO_NLDEV_CTX].count, 1);
+    assert_true(view->devices[1].objects[URO_NLDEV_QP].known);
+    assert_int_equal(view->devices[1].objects[URO_NLDEV_QP].count, 0);
+    assert_false(view->devices[1].objects[URO_NLDEV_SRQ].known);
+    uro_nldev_free(view);
+    uro_stats_end(&living);
+    uro_stats_unmap(&living);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_tree, remove_tree)
@@ -176,6 +201,7 @@ int main(void)
         CASE(devices__are_those_of_the_tree_before_the_kernels),
         CASE(missing_tree__has_no_devices),
         CASE(processes__are_contexts_and_their_counters_are_added),
+        CASE(process_that_does_not_answer__makes_the_numbers_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* objects.h - turns the queue pairs, completion queues and keys of a process into the objects that
+ * nldev.h lists. */
+#pragma once
+
+#include "netlink/nldev.h"
+#include "stats/table_reader.h"
+
+/* Appends an object of that kind to the device. Returns NULL without memory: the number of such
+ * objects is then unknown. */
+URO_NODISCARD struct uro_nldev_object *uro_nldev_add_object(struct uro_nldev_device *device,
+                                                            enum uro_nldev_kind kind);
+
+/* Adds the objects of the process @pid. There are no rows of protection domains: a domain is listed
+ * if a queue pair or a memory region belongs to it. */
+void uro_nldev_add_rows(struct uro_nldev_device *device, uint32_t pid,
+                        const struct uro_stats_rows *rows);
+
+/* Sorts the objects of each kind by their numbers, which are their first fields. */
+void uro_nldev_sort_objects(struct uro_nldev_device *device);

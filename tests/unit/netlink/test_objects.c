@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rows of processes as objects of the kernel. */
+#include "netlink/objects.h"
+
+#include "core/key.h"
+#include "core/qp_state.h"
+#include "support/check.h"
+
+#include <rdma/rdma_netlink.h>
+#include <stdlib.h>
+
+static struct uro_nldev_device device;
+
+static int no_objects(void **state)
+{
+    (void)state;
+    for (uint32_t kind = 0; kind < URO_NLDEV_KINDS; kind++)
+        free(device.objects[kind].list);
+    device = (struct uro_nldev_device){ .index = 0 };
+    return 0;
+}
+
+static bool has(enum uro_nldev_kind kind, uint32_t index, uint16_t attr)
+{
+    const struct uro_nldev_object *object = &device.objects[kind].list[index];
+
+    assert_true(index < device.objects[kind].count);
+    for (uint32_t i = 0; i < object->field_count; i++)
+        if (object->fields[i].attr == attr)
+            return true;
+    return false;
+}
+
+static uint64_t field(enum uro_nldev_kind kind, uint32_t index, uint16_t attr)
+{
+    const struct uro_nldev_object *object = &device.objects[kind].list[index];
+
+    assert_true(has(kind, index, attr));
+    for (uint32_t i = 0; i < object->field_count; i++)
+        if (object->fields[i].attr == attr)
+            return object->fields[i].value;
+    return 0;
+}
+
+static void queue_pair__has_its_state(void **state)
+{
+    struct uro_snapshot_qp qp = { .qpn = 70,
+                                  .peer_qpn = 80,
+                                  .type = URO_QPT_RC,
+                                  .pd = 5,
+                                  .state = URO_QPS_RTS,
+                                  .expected_psn = 90,
+                                  .next_psn = 100 };
+    const struct uro_stats_rows rows = { .count = { 1, 0, 0 }, .qps = &qp };
+
+    (void)state;
+    uro_nldev_add_rows(&device, 1234, &rows);
+    assert_int_equal(device.objects[URO_NLDEV_QP].count, 1);
+    assert_int_equal(field(URO_NLDEV_QP, 0, RDMA_NLDEV_ATTR_RES_LQPN), 70);
+    assert_int_equal(field(URO_NLDEV_QP, 0, RDMA_NLDEV_ATTR_RES_RQPN), 80);
+    assert_int_equal(field(URO_NLDEV_QP, 0, RDMA_NLDEV_ATTR_RES_RQ_PSN), 90);
+    assert_int_equal(field(URO_NLDEV_QP, 0, RDMA_NLDEV_ATTR_RES_SQ_PSN), 100);
+    assert_int_equal(field(URO_NLDEV_QP, 0, RDMA_NLDEV_ATTR_RES_TYPE), 2);
+    assert_int_equal(field(URO_NLDEV_QP, 0, RDMA_NLDEV_ATTR_RES_STATE), 3);
+    assert_int_equal(field(URO_NLDEV_QP, 0, RDMA_NLDEV_ATTR_RES_PDN), 5);
+    assert_int_equal(field(URO_NLDEV_QP, 0, RDMA_NLDEV_ATTR_RES_PID), 1234);
+    assert_int_equal(field(URO_NLDEV_QP, 0, RDMA_NLDEV_ATTR_PORT_INDEX), 1);
+}
+
+static void types__are_those_of_verbs(void **state)
+{
+    static const uint8_t wanted[] = { 2, 3, 4, 9, 10, UINT8_MAX };
+
+    (void)state;
+    for (uint8_t type = 0; type <= URO_QPT_COUNT; type++) {
+        struct uro_snapshot_qp qp = { .qpn = type, .type = type };
+        const struct uro_stats_rows rows = { .count = { 1, 0, 0 }, .qps = &qp };
+        uro_nldev_add_rows(&device, 1, &rows);
+        assert_int_equal(field(URO_NLDEV_QP, type, RDMA_NLDEV_ATTR_RES_TYPE), wanted[type]);
+        assert_int_equal(has(URO_NLDEV_QP, type, RDMA_NLDEV_ATTR_RES_RQPN), type != URO_QPT_UD);
+        assert_int_equal(has(URO_NLDEV_QP, type, RDMA_NLDEV_ATTR_RES_PDN), type != URO_QPT_XRC_TGT);
+    }
+}
+
+static void cqs_and_domains__count_their_users(void **state)
+{
+    struct uro_snapshot_qp qps[] = {
+        { .qpn = 1, .type = URO_QPT_RC, .pd = 7, .send_cq = 2, .recv_cq = 2 },
+        { .qpn = 2, .type = URO_QPT_RC, .pd = 3, .send_cq = 2, .recv_cq = 4 },
+        { .qpn = 3, .type = URO_QPT_XRC_TGT, .pd = 99 },
+    };
+    struct uro_snapshot_cq cqs[] = { { .number = 4, .capacity = 40 },
+                                     { .number = 2, .capacity = 20 },
+                                     { .number = 9 } };
+    struct uro_snapshot_key keys[] = {
+        { .key = 0x1234, .kind = URO_KEY_REGION, .pd = 7, .address = 0x5000, .length = 4096 },
+        { .key = 0x2200, .kind = URO_KEY_NULL, .pd = 8 },
+        { .key = 0x3300, .kind = URO_KEY_WINDOW_1, .pd = 10 },
+        { .key = 0x4400, .kind = URO_KEY_WINDOW_2, .pd = 10 },
+    };
+    const struct uro_stats_rows rows = {
+        .count = { 3, 3, 4 }, .qps = qps, .cqs = cqs, .keys = keys
+    };
+
+    (void)state;
+    uro_nldev_add_rows(&device, 11, &rows);
+    uro_nldev_sort_objects(&device);
+    static const struct {
+        enum uro_nldev_kind kind;
+        uint16_t attr;
+        uint32_t count;
+        struct {
+            uint64_t number, users;
+        } objects[3];
+    } wanted[] = {
+        { URO_NLDEV_CQ, RDMA_NLDEV_ATTR_RES_CQN, 3, { { 2, 2 }, { 4, 1 }, { 9, 0 } } },
+        { URO_NLDEV_PD, RDMA_NLDEV_ATTR_RES_PDN, 3, { { 3, 1 }, { 7, 2 }, { 8, 1 } } },
+    };
+    for (size_t i = 0; i < URO_ARRAY_LEN(wanted); i++) {
+        assert_int_equal(device.objects[wanted[i].kind].count, wanted[i].count);
+        for (uint32_t j = 0; j < wanted[i].count; j++) {
+            assert_int_equal(field(wanted[i].kind, j, wanted[i].attr), wanted[i].objects[j].number);
+            assert_int_equal(field(wanted[i].kind, j, RDMA_NLDEV_ATTR_RES_USECNT),
+                             wanted[i].objects[j].users);
+        }
+    }
+    assert_int_equal(field(URO_NLDEV_CQ, 0, RDMA_NLDEV_ATTR_RES_CQE), 20);
+    assert_int_equal(device.objects[URO_NLDEV_MR].count, 2);
+    assert_int_equal(field(URO_NLDEV_MR, 0, RDMA_NLDEV_ATTR_RES_MRN), 0x12);
+    assert_int_equal(field(URO_NLDEV_MR, 0, RDMA_NLDEV_ATTR_RES_RKEY), 0x1234);
+    assert_int_equal(field(URO_NLDEV_MR, 0, RDMA_NLDEV_ATTR_RES_LKEY), 0x1234);
+    assert_int_equal(field(URO_NLDEV_MR, 0, RDMA_NLDEV_ATTR_RES_IOVA), 0x5000);
+    assert_int_equal(field(URO_NLDEV_MR, 0, RDMA_NLDEV_ATTR_RES_MRLEN), 4096);
+    assert_int_equal(field(URO_NLDEV_MR, 1, RDMA_NLDEV_ATTR_RES_MRN), 0x22);
+}
+
+static void objects_of_two_processes__are_sorted_together(void **state)
+{
+    enum { EACH = 100 };
+    struct uro_snapshot_qp qps[EACH];
+    const struct uro_stats_rows rows = { .count = { EACH, 0, 0 }, .qps = qps };
+
+    (void)state;
+    for (uint32_t process = 0; process < 2; process++) {
+        for (uint32_t i = 0; i < EACH; i++)
+            qps[i] = (struct uro_snapshot_qp){ .qpn = 2 * (EACH - i) + process };
+        uro_nldev_add_rows(&device, process, &rows);
+    }
+    uro_nldev_sort_objects(&device);
+    assert_int_equal(device.objects[URO_NLDEV_QP].count, 2 * EACH);
+    for (uint32_t i = 0; i < 2 * EACH; i++)
+        assert_int_equal(field(URO_NLDEV_QP, i, RDMA_NLDEV_ATTR_RES_LQPN), i + 2);
+}
+
+static void process_without_objects__adds_none(void **state)
+{
+    const struct uro_stats_rows rows = { .incomplete = false };
+
+    (void)state;
+    uro_nldev_add_rows(&device, 1, &rows);
+    uro_nldev_sort_objects(&device);
+    for (uint32_t kind = 0; kind < URO_NLDEV_KINDS; kind++)
+        assert_int_equal(device.objects[kind].count, 0);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, no_objects, no_objects)
+    const struct CMUnitTest tests[] = {
+        CASE(queue_pair__has_its_state),
+        CASE(types__are_those_of_verbs),
+        CASE(cqs_and_domains__count_their_users),
+        CASE(objects_of_two_processes__are_sorted_together),
+        CASE(process_without_objects__adds_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
