@@ -418,7 +418,14 @@ static bool is_change(uint16_t operation)
            operation == RDMA_NLDEV_CMD_STAT_SET || operation == RDMA_NLDEV_CMD_STAT_DEL;
 }
 
-/* Writes the hint for a refused request. The hint for an earlier request stays. */
+static bool is_raw(uint16_t operation)
+{
+    return operation == RDMA_NLDEV_CMD_RES_QP_GET_RAW ||
+           operation == RDMA_NLDEV_CMD_RES_CQ_GET_RAW || operation == RDMA_NLDEV_CMD_RES_MR_GET_RAW;
+}
+
+/* Writes the hint for a refused request. The hint for an earlier request stays. Requests of
+ * libraries get none: librdmacm asks for a character device first, and does without. */
 static void explain(struct exchange *exchange, const struct request *request)
 {
     const struct uro_nldev_device *device = find_device(exchange, request);
@@ -443,11 +450,10 @@ static void explain(struct exchange *exchange, const struct request *request)
         (void)snprintf(hint, URO_NLDEV_HINT_MAX,
                        "uroce: `rdma` can show a device of uroce but not change it. The device is "
                        "set up by UROCE_DEVICES, or by the file that UROCE_CONFIG names");
-    else
+    else if (is_raw(request->operation))
         (void)snprintf(hint, URO_NLDEV_HINT_MAX,
-                       "uroce: this request of NETLINK_RDMA is not supported (NLDEV command %u). "
-                       "`rdma link`, `dev`, `resource show`, `statistic` and `system` are",
-                       request->operation);
+                       "uroce: `rdma -r` shows data of a card's hardware, and uroce has none. Use "
+                       "`rdma resource show` without -r");
 }
 
 /* ---- requests --------------------------------------------------------------------- */

@@ -216,7 +216,14 @@ def changes__are_refused(case: Case) -> None:
 
 
 def raw_resources__are_refused(case: Case) -> None:
-    has(refused(case, "-r", "resource", "show", "qp"), "not supported (NLDEV command")
+    has(refused(case, "-r", "resource", "show", "qp"), "without -r")
+
+
+def library_that_asks_for_a_character_device__prints_nothing(case: Case) -> None:
+    """librdmacm does so when a program first uses it."""
+    script = "import ctypes; assert ctypes.CDLL('librdmacm.so.1').rdma_create_event_channel()"
+    run = case.call("run", "--quiet", "--", sys.executable, "-c", script, **environment(case))
+    equal((run.returncode, run.stdout, run.stderr), (0, "", ""))
 
 
 def wrong_words__get_the_errors_of_the_tool(case: Case) -> None:
@@ -243,7 +250,7 @@ def management_tools__without_devices_of_uroce__are_left_alone(case: Case) -> No
 
 
 CASES = [value for name, value in globals().items()
-         if name.startswith(("dev__", "link", "system__", "statistic__", "resource__", "changes__", "raw_", "wrong_",
+         if name.startswith(("dev__", "link", "system__", "statistic__", "resource__", "changes__", "raw_", "library_", "wrong_",
                              "management_"))]
 
 

@@ -464,7 +464,7 @@ static void deleted_link__is_named_in_the_hint(void **state)
     assert_non_null(strstr(f->answer.hint, "To start none with the device,"));
 }
 
-static void changes_and_unknown_commands__are_refused(void **state)
+static void changes_and_raw_data__are_refused(void **state)
 {
     static const struct {
         uint16_t operation;
@@ -474,8 +474,9 @@ static void changes_and_unknown_commands__are_refused(void **state)
         { RDMA_NLDEV_CMD_SYS_SET, "not change it" },
         { RDMA_NLDEV_CMD_STAT_SET, "not change it" },
         { RDMA_NLDEV_CMD_STAT_DEL, "not change it" },
-        { RDMA_NLDEV_CMD_RES_QP_GET_RAW, "(NLDEV command 19)" },
-        { 999, "(NLDEV command 999)" },
+        { RDMA_NLDEV_CMD_RES_QP_GET_RAW, "without -r" },
+        { RDMA_NLDEV_CMD_RES_CQ_GET_RAW, "without -r" },
+        { RDMA_NLDEV_CMD_RES_MR_GET_RAW, "without -r" },
     };
     struct fixture *f = *state;
 
@@ -483,6 +484,18 @@ static void changes_and_unknown_commands__are_refused(void **state)
         ask(f, rows[i].operation, ONE, 0, 1);
         expect_ack(f, -EOPNOTSUPP);
         assert_non_null(strstr(f->answer.hint, rows[i].hint));
+    }
+}
+
+static void requests_of_libraries__are_refused_without_a_hint(void **state)
+{
+    static const uint16_t operations[] = { RDMA_NLDEV_CMD_GET_CHARDEV, RDMA_NLDEV_CMD_UNSPEC, 999 };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(operations); i++) {
+        ask(f, operations[i], ONE, 0, 1);
+        expect_ack(f, -EOPNOTSUPP);
+        assert_string_equal(f->answer.hint, "");
     }
 }
 
@@ -593,7 +606,8 @@ int main(void)
         CASE(requests_about_objects__are_told_from_others),
         CASE(new_link__gets_the_line_that_makes_it),
         CASE(deleted_link__is_named_in_the_hint),
-        CASE(changes_and_unknown_commands__are_refused),
+        CASE(changes_and_raw_data__are_refused),
+        CASE(requests_of_libraries__are_refused_without_a_hint),
         CASE(other_clients_of_the_family__are_refused),
         CASE(request_that_is_cut_off__is_ignored),
         CASE(attributes_beyond_the_end__are_an_error),
