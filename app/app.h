@@ -13,3 +13,4 @@ int uro_app_why(int argc, char **argv);
 int uro_app_peer(int argc, char **argv);
 int uro_app_sim(int argc, char **argv);
 int uro_app_stat(int argc, char **argv);
+int uro_app_top(int argc, char **argv);

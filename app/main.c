@@ -14,6 +14,7 @@ static const struct subcommand {
     { "devices", uro_app_devices,
       "list the configured devices, or all kinds of links and their options" },
     { "stat", uro_app_stat, "show the running devices, processes and queue pairs" },
+    { "top", uro_app_top, "show the same live in a terminal" },
     { "hub", uro_app_hub, "share one UDP address between processes; `uroce run` starts it" },
     { "dump", uro_app_dump, "print the packets of a capture file, one per line" },
     { "judge", uro_app_judge, "name the packets of a capture file that break a rule of RoCEv2" },
