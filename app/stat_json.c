@@ -234,7 +234,7 @@ void uro_stat_print_json(const struct uro_stat_view *view, unsigned sections)
 
     (void)putchar('{');
     print_text_field("version", URO_VERSION);
-    print_field("time_ns", view->now.time);
+    print_field("time_ns", view->time);
     (void)printf("\"devices\":[");
     for (bool first = true; uro_stat_next_device(view, &device); first = false) {
         (void)printf("%s", first ? "" : ",");

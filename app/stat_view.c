@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stat_view.c - see stat_view.h. */
-#define _GNU_SOURCE /* geteuid */
+#define _GNU_SOURCE /* geteuid, clock_gettime */
 #include "stat_view.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PSN_MASK 0xffffffu
@@ -45,12 +46,22 @@ static void sort_rows(struct uro_stats_rows *rows)
     qsort(rows->keys, rows->count[URO_SNAPSHOT_KEYS], sizeof *rows->keys, compare_keys);
 }
 
+static uint64_t wall_clock(void)
+{
+    struct timespec now = { 0 };
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 void uro_stat_take(struct uro_stat_view *view, bool rows)
 {
     const unsigned all = geteuid() == 0 ? URO_SURVEY_ALL_USERS : 0;
 
     uro_survey_free(&view->before);
     view->before = view->now;
+    view->time_before = view->time;
+    view->time = wall_clock(); /* the survey reads the counters first, and then waits for rows */
     uro_survey_take(&view->now, all | (rows ? URO_SURVEY_ROWS : 0));
     for (uint32_t i = 0; i < view->now.count; i++)
         sort_rows(&view->now.files[i].rows);
@@ -119,8 +130,8 @@ static const struct uro_stat_rates unknown = { -1, -1, -1, -1 };
 
 static double seconds_between(const struct uro_stat_view *view)
 {
-    return view->before.time != 0 && view->now.time > view->before.time
-               ? (double)(view->now.time - view->before.time) / 1e9
+    return view->time_before != 0 && view->time > view->time_before
+               ? (double)(view->time - view->time_before) / 1e9
                : 0;
 }
 
@@ -383,7 +394,7 @@ const char *uro_stat_survey_problem(const struct uro_survey *survey,
 {
     if (survey->error == -EACCES)
         (void)snprintf(text, URO_STAT_REASON_MAX,
-                       "a state directory of uroce belongs to somebody else, or others have rights "
+                       "a state directory of uroce belongs to another user, or others have rights "
                        "to it: see /dev/shm/uroce-%u and UROCE_STATE_DIR",
                        (unsigned)geteuid());
     else if (survey->error == -EBUSY)

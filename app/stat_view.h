@@ -8,7 +8,7 @@
 #include "core/qp_state.h"
 #include "stats/survey.h"
 
-/* What the user wants to see. */
+/* The devices and processes that are shown. */
 struct uro_stat_filter {
     const char *device; /* name; NULL: all */
     long pid;           /* 0: all */
@@ -18,6 +18,8 @@ struct uro_stat_view {
     struct uro_stat_filter filter;
     struct uro_survey before;
     struct uro_survey now;
+    uint64_t time_before; /* wall clock when the counters were read, ns since 1970; 0: no survey */
+    uint64_t time;
 };
 
 /* Rates per second. Negative: unknown. */

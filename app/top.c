@@ -234,7 +234,7 @@ static void draw_history(const struct top *top, const struct history *history, u
 
 static void draw_head(const struct top *top, int line)
 {
-    const time_t now = (time_t)(top->view.now.time / 1000000000u);
+    const time_t now = (time_t)(top->view.time / 1000000000u);
     char clock[16] = "?";
     struct tm broken;
 

@@ -155,8 +155,8 @@ size_t uro_cq_ring_size(uint32_t capacity);
  */
 URO_NODISCARD bool uro_cq_move(struct uro_cq *cq, void *ring, uint32_t capacity);
 
-/* Removes the CQ from the lists of events and from snapshots. Its memory then belongs to the caller again. Engine
- * locked. */
+/* Removes the CQ from the lists of events and from snapshots. Its memory then belongs to the caller
+ * again. Engine locked. */
 void uro_cq_fini(struct uro_cq *cq);
 
 /* Lets the reader see all completions. Engine. */

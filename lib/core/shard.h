@@ -66,7 +66,7 @@ struct uro_shard {
     struct uro_list srq_events; /* shared receive queues with an event to fetch */
     struct uro_list cqs;        /* completion queues; snapshot.c */
     uint32_t cq_count;          /* number of them */
-    uint32_t cq_number;         /* number of the newest one */
+    uint32_t cq_number;         /* number of the newest CQ */
     bool requests_first;        /* in the next round, because this round sent only responses */
     uint32_t on_demand;         /* regions in keys that may fault */
     uint8_t *copies;            /* uro_touch_size() bytes */

@@ -187,8 +187,6 @@ static int compare(const void *left, const void *right)
 
 void uro_survey_take(struct uro_survey *survey, unsigned flags)
 {
-    struct timespec now = { 0 };
-
     *survey = (struct uro_survey){ 0 };
     add_user(survey, geteuid());
     if ((flags & URO_SURVEY_ALL_USERS) != 0 && secure_getenv("UROCE_STATE_DIR") == NULL) {
@@ -199,8 +197,6 @@ void uro_survey_take(struct uro_survey *survey, unsigned flags)
         read_rows(survey);
     if (survey->count > 0)
         qsort(survey->files, survey->count, sizeof *survey->files, compare);
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    survey->time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 void uro_survey_free(struct uro_survey *survey)

@@ -24,8 +24,7 @@ struct uro_survey_file {
 struct uro_survey {
     struct uro_survey_file *files; /* sorted by user, device, GUID, kind and pid */
     uint32_t count;
-    int error;     /* 0, or why files are missing: as uro_stats_read(), or -ENOMEM */
-    uint64_t time; /* wall clock, ns since 1970 */
+    int error; /* 0, or why files are missing: as uro_stats_read(), or -ENOMEM */
 };
 
 #define URO_SURVEY_ROWS      (1u << 0) /* also ask the processes for their rows */

@@ -2,8 +2,8 @@
 /* table.h - the queue pairs, completion queues and keys of a process, shown when a reader asks.
  *
  * The rows are behind the page, in the same file, which grows for them. A reader stores a new value
- * in `requested`. The process then copies the state of its objects to the rows, at its next check of
- * the link. A process that nobody reads does no work for this.
+ * in `requested`. At its next check of the link, the process copies the state of its objects to the
+ * rows. A process that nobody reads does no work for this.
  */
 #pragma once
 

@@ -19,9 +19,9 @@ static inline bool uro_stats_table_wanted(const struct uro_stats_table_writer *t
     return atomic_load_explicit(&page->table.requested, memory_order_relaxed) != table->answers;
 }
 
-/* Begins a table with at least @wanted rows of each kind, as far as URO_STATS_TABLE_ROWS_MAX allows. The
- * file grows if necessary. Returns 0, or -errno, which the readers see: -ENOSPC when the file system
- * is full. */
+/* Begins a table with at least @wanted rows of each kind, up to URO_STATS_TABLE_ROWS_MAX. The file
+ * grows if necessary. Returns 0, or -errno: -ENOSPC when the file system is full. Readers also see
+ * the error. */
 URO_NODISCARD int uro_stats_table_begin(struct uro_stats_table_writer *table,
                                         struct uro_stats_writer *writer,
                                         const uint32_t wanted[URO_SNAPSHOT_KINDS],
