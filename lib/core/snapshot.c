@@ -101,17 +101,9 @@ void uro_snapshot_add_cq(struct uro_shard *shard, struct uro_cq *cq)
 
 uint32_t uro_snapshot_objects(const struct uro_shard *shard, enum uro_snapshot_kind kind)
 {
-    switch (kind) {
-    case URO_SNAPSHOT_QPS:
+    if (kind == URO_SNAPSHOT_QPS)
         return shard->qps.count;
-    case URO_SNAPSHOT_CQS:
-        return shard->cq_count;
-    case URO_SNAPSHOT_KEYS:
-        return shard->keys.count;
-    case URO_SNAPSHOT_KINDS:
-        break;
-    }
-    return 0;
+    return kind == URO_SNAPSHOT_CQS ? shard->cq_count : shard->keys.count;
 }
 
 void uro_snapshot_begin(struct uro_snapshot *snapshot, struct uro_shard *shard,
@@ -206,17 +198,11 @@ static bool copy_cqs(struct uro_snapshot *snapshot, uint32_t *cost, uint32_t cos
 
 static bool copy_kind(struct uro_snapshot *snapshot, uint32_t *cost, uint32_t cost_max)
 {
-    switch (snapshot->kind) {
-    case URO_SNAPSHOT_QPS:
+    if (snapshot->kind == URO_SNAPSHOT_QPS)
         return copy_table(snapshot, &snapshot->shard->qps, cost, cost_max);
-    case URO_SNAPSHOT_CQS:
+    if (snapshot->kind == URO_SNAPSHOT_CQS)
         return copy_cqs(snapshot, cost, cost_max);
-    case URO_SNAPSHOT_KEYS:
-        return copy_table(snapshot, &snapshot->shard->keys, cost, cost_max);
-    case URO_SNAPSHOT_KINDS:
-        break;
-    }
-    return true;
+    return copy_table(snapshot, &snapshot->shard->keys, cost, cost_max);
 }
 
 bool uro_snapshot_step(struct uro_snapshot *snapshot, uint32_t rows_max)

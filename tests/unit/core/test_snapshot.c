@@ -160,6 +160,26 @@ static void snapshot__queue_pair__has_its_state(void **state)
     drop_cq(cq);
 }
 
+static void snapshot__connected_queue_pair__has_its_peer(void **state)
+{
+    struct uro_qp *qp = make_qp(NULL);
+
+    (void)state;
+    atomic_store(&qp->state, URO_QPS_RTR);
+    qp->attr.dest_qpn = 77;
+    qp->attr.path_mtu = 1024;
+    qp->attr.address.dest.octets[15] = 9;
+    (void)take(16);
+    assert_int_equal(qp_rows[0].state, URO_QPS_RTR);
+    assert_int_equal(qp_rows[0].peer_qpn, 77);
+    assert_int_equal(qp_rows[0].path_mtu, 1024);
+    assert_int_equal(qp_rows[0].peer.octets[15], 9);
+    assert_int_equal(qp_rows[0].send_cq, 0);
+    assert_int_equal(qp_rows[0].window, 256); /* no CNP was received: that of the device */
+    atomic_store(&qp->state, URO_QPS_RESET);
+    drop_qp(qp);
+}
+
 static void snapshot__key__has_its_range(void **state)
 {
     (void)state;
@@ -305,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(snapshot__of_nothing__is_empty),
         cmocka_unit_test(snapshot__queue_pair__has_its_state),
+        cmocka_unit_test(snapshot__connected_queue_pair__has_its_peer),
         cmocka_unit_test(snapshot__key__has_its_range),
         cmocka_unit_test(snapshot__in_small_steps__has_everything_once),
         cmocka_unit_test(snapshot__objects_come_and_go__those_that_stay_are_in_it_once),
