@@ -54,7 +54,7 @@ static bool icrc_as_rxe(const struct uro_pkt *pkt)
     return uro_get_le32(end) != uro_icrc(frame.network, frame.ip.v6, (size_t)(end - frame.network));
 }
 
-/* Prints the queue pair that sent a packet of a device to itself, if the capture shows it. */
+/* If a device sent the packet to itself, prints the sending queue pair, if the capture shows it. */
 static void print_sender(const struct uro_capture *capture, uint64_t number)
 {
     if (capture == NULL || number > capture->count)
@@ -89,7 +89,7 @@ static void print_frame(const struct uro_pcap_read_frame *frame, const struct ur
     totals->problems += !good;
 }
 
-/* Prints all frames. @capture is NULL, or has what the whole file shows. */
+/* Prints all frames. @capture: the file as read before, with its connections, or NULL. */
 static int dump_file(const char *path, const struct uro_capture *capture)
 {
     struct uro_pcap_read_frame frame;

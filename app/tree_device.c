@@ -2,7 +2,7 @@
 /* tree_device.c - writes the files that the kernel would have for a device. Their values are those
  * of the queries of lib/verbs/query.c: tests/system/test_uroce.py compares them.
  *
- * There are no counters, because the files do not change when the device's counters do.
+ * The directories of counters are empty: these files are written once, and would show old values.
  */
 #include <net/if.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define CPUS_MAX 1024
 #define PATH     256
 
-/* A device, whose paths all have the same beginning. */
+/* A device, and the tree that gets its files. */
 struct device {
     struct uro_tree *tree;
     const struct uro_device_config *config;
@@ -97,7 +97,7 @@ static void write_port(const struct device *device)
     uro_tree_directory(device->tree, path_of(device, path, "ports/1/hw_counters"));
 }
 
-/* Writes the local CPUs, which are all CPUs, as masks of 32 with the highest first. */
+/* Writes the local CPUs: all CPUs of the machine, in masks of 32 bits, the highest mask first. */
 static void write_cpus(const struct device *device)
 {
     long count = sysconf(_SC_NPROCESSORS_CONF);
@@ -138,7 +138,7 @@ static void write_verbs(const struct device *device, unsigned int index)
     (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/abi_version", index);
     uro_tree_file(device->tree, path, "1\n");
     (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/dev", index);
-    /* device number of /dev/null, to which the node below is a link */
+    /* The number is that of /dev/null. The node below is a link to /dev/null. */
     uro_tree_file(device->tree, path, "1:3\n");
     (void)snprintf(path, sizeof path, "dev/infiniband/uverbs%u", index);
     uro_tree_link(device->tree, path, "/dev/null");

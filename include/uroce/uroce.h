@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* uroce.h - adds RDMA devices in a program that links liburoce.
  *
- * Everything else is plain verbs: ibv_*() of <infiniband/verbs.h> (man 7 rdma_cm, man 3
- * ibv_open_device and their neighbours) and rdma_*() of <rdma/rdma_cma.h>. The program needs no
- * preloaded library, no environment and no `uroce run`.
+ * Everything else is plain verbs: ibv_*() of <infiniband/verbs.h> (man 3 ibv_open_device) and
+ * rdma_*() of <rdma/rdma_cma.h> (man 7 rdma_cm). The program needs no preloaded library, no
+ * environment and no `uroce run`.
  *
  *     cc program.c $(pkg-config --cflags --libs uroce)
  *
@@ -91,8 +91,8 @@ int uroce_device_remove(const char *name);
  *
  *   loss       probability that a frame is lost, a decimal fraction from 0 to 1 such as 0.01
  *   duplicate  probability that a frame arrives twice
- *   reorder    probability that the next frame overtakes a frame, which waits at most 1 ms for the
- *              next frame
+ *   reorder    probability that a frame is held back until the next frame has passed it, for at
+ *              most 1 ms
  *   delay_us   one-way delay of every frame in microseconds, 0 to 10000000
  *   seed       seed of the faults, 32 bits; 1 by default
  *   plugged    no: the link is down, and every frame is lost

@@ -9,7 +9,7 @@
 #include "core/shard.h"
 
 #define LINE        64u
-#define LONGEST     24u /* a minute: longer times of a peer would block our connections */
+#define LONGEST     24u /* 2^24 is a minute. Longer timeouts of a peer would hold connections */
 #define MIX         UINT64_C(0x9e3779b97f4a7c15) /* 2^64 divided by the golden ratio, odd */
 #define MOST_EVENTS (1u << URO_CONN_REQUEST | 1u << URO_CONN_RESPONSE | 1u << URO_CONN_REJECTED)
 
@@ -376,11 +376,11 @@ bool uro_cm_end_all(struct uro_cm *cm, uro_time now)
     cm->now = now;
     for (uint32_t i = 0; i < cm->pool_used; i++) {
         struct uro_conn *conn = &cm->pool[i];
-        if (uro_link_used(&conn->link)) /* has no owner already */
+        if (uro_link_used(&conn->link)) /* the connection is unused or has no owner */
             continue;
         if (cm->reply_count == URO_CM_REPLIES)
             return false;
-        if (!conn->owned) { /* a request whose event was not fetched */
+        if (!conn->owned) { /* the event of this request was not fetched */
             uro_conn_close(conn, now);
             continue;
         }

@@ -242,7 +242,7 @@ int uro_conn_data_arrived(struct uro_conn *conn, uro_time now)
 
 void uro_conn_end(struct uro_conn *conn)
 {
-    if (!conn->owned) /* who has not looked at it still holds it */
+    if (!conn->owned) /* the listener still counts a request whose event was not fetched */
         uro_listen_done(conn);
     uro_conn_stop_retransmit(conn);
     uro_conn_unset_peer(conn);

@@ -77,8 +77,8 @@ struct uro_listener *uro_listen_find(struct uro_cm *cm, uint64_t service_id,
 /* Adds a waiting request to the listener. Returns false when the backlog is full.
  * uro_listen_done() removes the request. */
 bool uro_listen_take(struct uro_listener *listener, struct uro_conn *conn);
-/* Counts a request beyond the backlog. Returns false if it is left unanswered, or true if there
- * were so many that it is a flood. */
+/* Counts a request beyond the backlog. Returns false if the caller drops the request without a
+ * reply. Returns true in a flood, in which the caller rejects the request. */
 bool uro_listen_overrun(struct uro_listener *listener);
 void uro_listen_done(struct uro_conn *conn);
 

@@ -3,12 +3,13 @@
  * with the process.
  *
  * When a process ends, its devices disconnect from their peers, as the kernel would: they send a
- * DREQ for each connection, and a REJ for each that is not established yet. A peer that does not
- * reply soon is not waited for.
+ * DREQ for each connection, and a REJ for each that is not established yet. They wait at most
+ * DISCONNECT_MAX for the replies.
  *
- * The port is then closed, so that the peer sees it go and nothing is left behind. That is safe
- * only after the service thread has ended, while no other thread is inside. A process that ends in
- * the middle of a call (exit in a signal handler) waits for EXIT_WAIT at most.
+ * The process then closes the port, so that the peer sees the link go down. Closing also removes
+ * the files of the port, such as sockets. It is safe only after the service thread has ended, and
+ * while no thread uses the device. A process may end in the middle of a call, by exit() in a signal
+ * handler. It then waits for EXIT_WAIT_NS at most.
  *
  * The last frames, often the ACK of the peer's last message, may still be in memory that is shared
  * with the peer and goes away with the port. A process that ends right after sending therefore
@@ -42,7 +43,7 @@
 #define THREAD_STACK (1024u * 1024u)
 
 #define EXIT_WAIT_NS      300000000L  /* wait for other threads */
-#define LINGER            URO_MS(50)  /* a peer that is ready to run has got a processor by then */
+#define LINGER            URO_MS(50)  /* time in which the scheduler runs a peer that is ready */
 #define DISCONNECT_MAX    URO_MS(300) /* includes resolving next hops */
 #define DISCONNECT_NAP_NS 100000L     /* pause between two rounds meanwhile */
 
@@ -172,7 +173,7 @@ static uint32_t connections_max(const struct uro_device *device)
     return most != 0 ? (uint32_t)most : 1;
 }
 
-/* Shows the device to other processes. Without that, the engine keeps its record for itself. */
+/* Opens the counters that `uroce stat` reads. On failure the device runs without them. */
 static void open_stats(struct uro_device *device)
 {
     const struct uro_device_config *config = &device->config;
@@ -284,7 +285,7 @@ static void pin(const struct uro_device *device)
                 device->config.name, device->config.cpu);
 }
 
-/* Closes everything after a failed start. No other thread has seen any of it. */
+/* Closes everything after a failed start. No other thread uses the device yet. */
 static void take_down(struct uro_device *device)
 {
     if (device->port != NULL)
@@ -307,8 +308,8 @@ static void take_down(struct uro_device *device)
     device->wake_fd = -1;
 }
 
-/* Prints why the device does not start. A program may try for ever: each reason is printed once.
- * Start lock held. */
+/* Prints why the device does not start. Some programs retry without end, so each reason is printed
+ * once. Start lock held. */
 static void complain(struct uro_device *device)
 {
     if (strcmp(device->problem, device->printed_problem) == 0)

@@ -10,8 +10,8 @@
 
 #define ALIGNMENT 64u
 
-/* Returns the granted capacity. Rings have 2^n slots, and the program gets all but one of them, so
- * that the largest CQ has the largest ring. */
+/* Returns the granted capacity: 2^n - 1, since a CQ leaves one slot of its ring of 2^n slots empty.
+ * The largest CQ thus uses the largest ring. */
 static uint32_t granted(uint32_t wanted)
 {
     uint32_t slots = 2;

@@ -2,8 +2,9 @@
 /* dm.c - device memory. A network card has it on board; here it is memory of the process, zeroed
  * when it is allocated.
  *
- * As on network cards, copies have units of four bytes. An imported handle has the memory of its
- * origin. The origin's struct stays allocated as long as a handle exists.
+ * As on network cards, copies have units of four bytes. The handle that allocated the memory is the
+ * origin of all handles that import it. The origin's struct stays allocated as long as a handle
+ * exists.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -322,8 +322,8 @@ URO_NODISCARD bool uro_ibv_start(struct ibv_context *context);
 /* Starts the engine for a new object of the PD. errno is EIO if the PD is dead. */
 URO_NODISCARD bool uro_ibv_start_for(struct ibv_pd *pd);
 
-/* Adds the object to the use of a quota. Returns false with errno ENOMEM if the quota is reached.
- * uro_object_detach() gives it back, or uro_object_refund() earlier. */
+/* Charges the object to a quota. Returns false with errno ENOMEM if the quota is reached. The
+ * charge ends with uro_object_detach(), or earlier with uro_object_refund(). */
 URO_NODISCARD bool uro_object_charge(struct uro_object *object, struct ibv_context *context,
                                      enum uro_quota quota);
 void uro_object_refund(struct uro_object *object);

@@ -9,7 +9,7 @@
 #include "wire/bytes.h"
 
 #define PAGE_SIZES   UINT64_C(0xfffff000)
-#define ACK_DELAY    15 /* 4.096 us << 15 = 134 ms: a process may wait for a processor */
+#define ACK_DELAY    15 /* 4.096 us << 15 = 134 ms, because the scheduler may delay a process */
 #define PKEY_DEFAULT 0xffffu
 #define PKEYS        1
 /* All operations can use on-demand regions, since the processor resolves their faults. */
@@ -26,7 +26,7 @@
 #define CAP_ATOMIC_WRITE (UINT64_C(1) << 40)
 #define COUNTER_MAX      0xffffu
 
-/* Called by the stub of a private name, lib/abi/symbols.txt. */
+/* Called by ibv_query_gid_type(), which lib/abi/gen_symbols.py writes. */
 int uro_query_gid_type(void *context, uint8_t port, unsigned index, unsigned *type);
 
 static const struct uro_device_config *config_of(struct ibv_context *context)

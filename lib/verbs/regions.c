@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* regions.c - allocates the structs of a context's memory regions.
  *
- * Programs have many regions. They are in blocks, so that a region has neither links nor the
- * overhead of malloc(). A new block has as many slots as the context has regions already.
+ * Programs have many regions. They are allocated in blocks, so that a region needs no list pointers
+ * and no malloc() header. A new block has as many slots as the context has regions already.
  *
  * A slot in use holds a reference to the context, since an origin may exist longer than its handle.
  * The context lock protects the blocks.
