@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_threads.c - everything at once, from many threads: posting to shared queue pairs, polling
- * shared completion queues, waiting for their events, resizing them, registering, creating,
- * flushing and destroying, taking memory away that a peer writes to, and forking. Two devices of
- * this process talk over UDP on loopback addresses that no other process has. tools/check runs it
- * with the thread sanitizer as well.
+/* test_threads.c - many threads use all verbs at the same time. They post to shared queue pairs,
+ * and poll, resize and wait for shared completion queues. They create and destroy objects. They
+ * deregister memory while a peer writes to it, and they fork. Two devices of this process are
+ * connected over UDP, at loopback addresses that no other process has. tools/check also runs this
+ * test with the thread sanitizer.
  */
 #include "api/api.h"
 
@@ -20,38 +20,39 @@
 
 #define DEVICES     2
 #define PAIRS       2
-#define POSTERS     4 /* two of each pair */
+#define POSTERS     4 /* posting threads: two for each connection */
 #define MESSAGES    400u
 #define OUTSTANDING 8
 #define OCTETS      256u
 #define CAPACITY    64
 #define FORKS       3
 #define OTHERS      6
-#define MOVES       20u /* of each outcome, at least */
-#define ARRIVED     1u  /* in a wr_id, beside the pair */
+#define MOVES       20u /* least number of accepted WRITEs, and of refused WRITEs */
+#define ARRIVED     1u  /* bit of a wr_id: receive. The other bits are the connection's index */
 
 static struct ibv_context *contexts[DEVICES];
 static struct ibv_pd *pds[DEVICES];
-static struct ibv_cq *cqs[DEVICES]; /* of all pairs */
+static struct ibv_cq *cqs[DEVICES]; /* shared by all connections */
 static struct ibv_mr *mrs[DEVICES];
 static struct ibv_comp_channel *channel;
 static uint8_t buffers[DEVICES][PAIRS * OCTETS];
 
 static struct {
     struct ibv_qp *qps[DEVICES];
-    pthread_mutex_t posting; /* a receive before its send */
+    pthread_mutex_t posting; /* held to post a receive and then its send */
     unsigned posted;
     atomic_uint sent, arrived;
 } pairs[PAIRS];
 static atomic_bool over;
 
-/* A connection that fails whenever its target is not registered, and is made again. */
+/* A connection whose requester writes to @target. When @target is not registered, the connection
+ * fails, and the test connects again. */
 static struct {
     struct ibv_cq *cqs[DEVICES];
     struct ibv_qp *qps[DEVICES];
-    struct ibv_qp_attr ways[DEVICES]; /* to RTS */
-    atomic_uint key;                  /* of the target, the one of now or of before */
-    uint8_t target[2][OCTETS];        /* one of them is registered, or none */
+    struct ibv_qp_attr ways[DEVICES]; /* attributes for the transitions to RTS */
+    atomic_uint key;                  /* rkey of the current or of the previous target */
+    uint8_t target[2][OCTETS];        /* two buffers; at most one is registered */
     atomic_uint begun;
     unsigned written, refused;
     atomic_bool over;
@@ -401,7 +402,7 @@ static void make_moving_pair(void)
     for (int i = 0; i < DEVICES; i++) {
         const struct api peer = { .context = contexts[!i], .pd = pds[!i] };
         moving.ways[i] = api_attr(&peer, moving.qps[!i]->qp_num);
-        moving.ways[i].timeout = 18; /* 1 s: this machine may have other things to do */
+        moving.ways[i].timeout = 18; /* 1 s, since other programs may delay this test */
     }
     begin_moving(1);
 }

@@ -129,7 +129,7 @@ static struct uroce_send write_of(const struct uroce_sge *sge)
                                 .rkey = uroce_mr_key(mr) };
 }
 
-/* Runs the engine until no packet leaves or stays; returns the last frame that left. */
+/* Runs the engine until it has no more packets to send. Returns the last frame that it sent. */
 static const uint8_t *run(void)
 {
     static uint8_t bytes[ROOM];
@@ -218,7 +218,7 @@ static void mr__destroyed_or_of_another_pd__peers_have_no_access(void **state)
     assert_int_equal(uroce_pd_destroy(other), 0);
 }
 
-/* One call takes more completions than the engine's own function is asked for at a time. */
+/* The engine's own function returns fewer completions at a time, so uroce_cq_poll() calls it again. */
 static void poll__20_completions__one_call_has_them_all(void **state)
 {
     struct uroce_qp *qp = make_qp(UROCE_RC, 0);

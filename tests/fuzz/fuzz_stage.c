@@ -161,7 +161,7 @@ void stage_modify(struct stage *stage, enum stage_qp which, enum uroce_qp_state 
     const unsigned mask = mask_of(types[which], to) | UROCE_ATTR_STATE;
     int error = uroce_qp_modify(qp, &attr, mask, stage->now);
 
-    if (error != 0) /* RTS from SQD takes no attributes; whatever else is refused is refused */
+    if (error != 0) /* SQD to RTS accepts the state alone. Other transitions fail again */
         error = uroce_qp_modify(qp, &attr, UROCE_ATTR_STATE, stage->now);
     stage_check(error == 0 || error == -EINVAL);
 }

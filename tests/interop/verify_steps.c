@@ -91,7 +91,7 @@ static void post_messages(const struct verify_end *end, const struct step *step)
     for (uint32_t i = 0; i < step->count; i++) {
         uint64_t value = 0;
 
-        if (verify_plan_kind(step, i)->atomic) /* its answer is the word before it */
+        if (verify_plan_kind(step, i)->atomic) /* an atomic returns the old value of the target */
             memcpy(&value, step->local.after + verify_plan_slot(step, i), 8);
         post_message(end, step, i, value);
     }
@@ -100,8 +100,8 @@ static void post_messages(const struct verify_end *end, const struct step *step)
 /* ---- completions ---- */
 
 struct progress {
-    const struct step *asked, *answered; /* NULL: this end does not */
-    uint32_t next_send, next_receive;    /* the message whose completion comes next */
+    const struct step *asked, *answered; /* requests of this end and of the peer; NULL: none */
+    uint32_t next_send, next_receive;    /* message numbers of the next completions */
 };
 
 static uint32_t next_signaled(const struct step *step, uint32_t from)
@@ -134,7 +134,7 @@ static void take_send(struct progress *progress, const struct ibv_wc *wc)
     const struct step *step = progress->asked;
 
     if (step == NULL || progress->next_send == step->count || wc->wr_id != progress->next_send)
-        meet_die("completion of message %llu, not %u", (unsigned long long)wc->wr_id,
+        meet_die("got the completion of message %llu, expected %u", (unsigned long long)wc->wr_id,
                  progress->next_send);
     if (wc->opcode != verify_plan_kind(step, progress->next_send)->completes_as)
         meet_die("message %u completed as opcode %d", progress->next_send, (int)wc->opcode);
@@ -147,13 +147,13 @@ static void take_receive(struct progress *progress, const struct ibv_wc *wc)
     uint32_t message = progress->next_receive;
 
     if (step == NULL || message == step->count || wc->wr_id != (VERIFY_RECV_WRID | message))
-        meet_die("receive %llx, not %u", (unsigned long long)wc->wr_id, message);
+        meet_die("got receive %llx, expected %u", (unsigned long long)wc->wr_id, message);
     enum ibv_wc_opcode want =
         verify_plan_verb(step, message) == WRITE_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
     if (wc->opcode != want)
         meet_die("receive %u has opcode %d", message, (int)wc->opcode);
     if (wc->byte_len != step->size)
-        meet_die("receive %u has %u octets, not %u", message, wc->byte_len, step->size);
+        meet_die("receive %u has %u bytes, expected %u", message, wc->byte_len, step->size);
     bool has = wc->wc_flags & IBV_WC_WITH_IMM;
     if (has != verify_plan_kind(step, message)->immediate ||
         (has && ntohl(wc->imm_data) != verify_plan_immediate(step, message)))
@@ -204,7 +204,7 @@ static void complete(const struct verify_end *end, struct progress *progress)
             take_send(progress, &wc);
     }
     if (ibv_poll_cq(end->cq, 1, &wc) != 0)
-        meet_die("a completion too many: %llx", (unsigned long long)wc.wr_id);
+        meet_die("unexpected completion: %llx", (unsigned long long)wc.wr_id);
 }
 
 /* ---- a step ---- */
@@ -220,7 +220,7 @@ static void compare(const struct step *step, const uint8_t *is, const uint8_t *s
     uint32_t message = 0;
     while (message + 1 < step->count && verify_plan_slot(step, message + 1) <= at)
         message++;
-    meet_die("%s area: octet %zu is %02x, not %02x (message %u begins at %zu, %u octets)", what, at,
+    meet_die("%s area: byte %zu is %02x, not %02x (message %u begins at %zu, %u bytes)", what, at,
              is[at], should[at], message, verify_plan_slot(step, message),
              verify_plan_size(step, message));
 }
@@ -272,7 +272,8 @@ static bool left_out(const struct operation *operation, uint32_t which,
 
 void verify_steps_run(struct verify_end *end, const struct verify_options *options, uint32_t round)
 {
-    static const char *const names[DIRECTION_COUNT] = { "client asks", "server asks", "both ask" };
+    static const char *const names[DIRECTION_COUNT] = { "requests of the client", "of the server",
+                                                        "of both" };
     struct step *asked = verify_plan_new(), *answered = verify_plan_new();
     uint32_t client = options->meet.host != NULL;
 
@@ -288,7 +289,7 @@ void verify_steps_run(struct verify_end *end, const struct verify_options *optio
                 continue;
             verify_plan(asked, o, s, salt | client);
             verify_plan(answered, o, s, salt | !client);
-            printf("%s, %s of %u octets, %u messages\n", names[d], operation->name, asked->size,
+            printf("%s, %s of %u bytes, %u messages\n", names[d], operation->name, asked->size,
                    asked->count);
             run(end, asks ? asked : NULL, answers ? answered : NULL);
         }

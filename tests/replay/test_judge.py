@@ -4,8 +4,8 @@
 
     test_judge.py build/app/uroce pcap-fixtures
 
-A capture of Linux rxe has the deviations of rxe and nothing else. A copy in which one packet was changed has the finding
-that the change deserves, about the right frame.
+In a capture of Linux rxe, `uroce judge` finds only the known deviations of rxe. In a copy with one changed packet, it finds the
+broken rule in that packet.
 """
 import json
 import pathlib
@@ -22,7 +22,7 @@ ETHER, IPV4, UDP, BTH = 14, 20, 8, 12
 AT_BTH = ETHER + IPV4 + UDP
 AT_EXT = AT_BTH + BTH
 
-# Rules that a capture of rxe breaks: MigReq 0 in all connected services, and what the capture was made for.
+# Rules that a capture of rxe breaks: MigReq is 0 in all connected services, and some captures show another deviation.
 MIGREQ = {"TX.MIGREQ"}
 SPECIAL = {
     "made_flush": set(),
@@ -232,7 +232,7 @@ def too_many_cnps(folder: pathlib.Path):
     capture = Capture(folder / "nic_frames.pcap")
     time, cnp = capture.frames[0]
     capture.frames = [[time + i * 4000, bytearray(cnp)] for i in range(60)]
-    for number in range(1, 61):  # each with another identification: not copies of one packet
+    for number in range(1, 61):  # distinct IP identifications, so that the judge sees different packets
         capture.change(number, ETHER + 4, (100 + number).to_bytes(2, "big"))
     return capture, (23, "CNP.SEND")
 

@@ -103,8 +103,8 @@ void scene_to_state(struct scene *scene, enum uroce_qp_state to)
     assert_int_equal(uroce_qp_modify(scene->qp, &attr, mask, scene->now), 0);
 }
 
-/* Takes the next frame, which no queue pair sent: its VLAN tag has priority 0. Returns false when
- * there is no frame. */
+/* Takes the next frame, which must be ARP, ND or a membership report. Checks its VLAN tag: priority
+ * 0. Returns false when there is no frame. */
 static bool take_control(struct scene *scene)
 {
     uint8_t octets[SCENE_FRAME_MAX];

@@ -68,7 +68,7 @@ static void qp__moved_to_error_while_answering__answers_nothing_more(void **stat
     scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 99, .text = "a", .ce = true));
     assert_int_equal(to_state(s, UROCE_ERR), 0);
     scene_expect_silence(s, 0);
-    doubt_peer(s); /* every queue pair is looked at again */
+    doubt_peer(s); /* the engine schedules every queue pair again */
     meet_again(s);
     scene_expect_silence(s, 0);
     scene_close(s);
@@ -157,14 +157,14 @@ static const struct {
 } moments[] = {
     { "nothing pending", nothing_pending },
     { "waiting for an ACK", ack_wait },
-    { "waiting as an RNR NAK said", rnr_wait },
-    { "its doorbell rang", doorbell },
+    { "RNR wait", rnr_wait },
+    { "the doorbell was rung", doorbell },
     { "a completion is not polled", unpolled_completion },
     { "draining", draining },
     { "the drained event is not fetched", drained_event },
-    { "an answer is due", answer_due },
-    { "in error and a NAK is due", nak_due_in_error },
-    { "half a message has come", half_a_message },
+    { "a response is pending", answer_due },
+    { "in ERR, and a NAK is pending", nak_due_in_error },
+    { "half a message was received", half_a_message },
 };
 
 /* Checks that a destroyed queue pair causes no frame, no completion, no event and no timer. */
@@ -174,7 +174,7 @@ static void expect_gone(struct scene *s, uint32_t qpn)
     struct uroce_completion cqe;
 
     while (uroce_engine_event(s->engine, &event))
-        assert_ptr_not_equal(event.user, s); /* of its completion queue, perhaps */
+        assert_ptr_not_equal(event.user, s); /* an event of the CQ is allowed */
     assert_int_equal(uroce_cq_poll(s->send_cq, &cqe, 1), 0);
     assert_int_equal(uroce_cq_poll(s->recv_cq, &cqe, 1), 0);
     scene_expect_silence(s, URO_MS(100000));

@@ -187,7 +187,7 @@ static void srq__queue_pair_fails__its_half_received_message_is_flushed_the_rest
     scene_expect_event(s, UROCE_EVENT_LAST_WQE);
     expect_no_event(s);
     scene_expect_mark(s, "SRQ.LAST.WQE");
-    scene_to_state(s, UROCE_ERR); /* once is enough */
+    scene_to_state(s, UROCE_ERR); /* ERR to ERR raises no second event */
     expect_no_event(s);
     part(s, b, "RC_SEND_ONLY", 100, 7, 4);
     scene_expect_recv(s, 2, UROCE_SUCCESS, 4);
@@ -285,12 +285,12 @@ static void srq__resized__what_waits_keeps_its_order_also_around_the_end(void **
     }
     for (uint64_t id = 4; id < 7; id++)
         scene_post_recv(s, id, 64);
-    assert_int_equal(uroce_srq_resize(s->srq, 3), -EINVAL); /* four wait */
+    assert_int_equal(uroce_srq_resize(s->srq, 3), -EINVAL); /* four receives are posted */
     assert_int_equal(uroce_srq_resize(s->srq, 9), 0);
     for (uint64_t id = 7; id < 12; id++)
         scene_post_recv(s, id, 64);
     assert_int_equal(uroce_srq_receive(s->srq, 99, NULL, 0),
-                     -ENOMEM); /* 9, not the 16 slots of the ring */
+                     -ENOMEM); /* the SRQ has 9 entries, although its ring has 16 slots */
     assert_int_equal(uroce_srq_arm(s->srq, 4), 0);
     for (uint32_t i = 3; i < 9; i++) {
         part(s, s->qp, "RC_SEND_ONLY", 100 + i, 0, 4);
@@ -309,7 +309,7 @@ static void srq__shrunk_to_what_waits__full_and_in_order(void **state)
     for (uint64_t id = 0; id < 3; id++)
         scene_post_recv(s, id, 64);
     assert_int_equal(uroce_srq_arm(s->srq, 4), 0);
-    assert_int_equal(uroce_srq_resize(s->srq, 3), -EINVAL); /* the armed limit */
+    assert_int_equal(uroce_srq_resize(s->srq, 3), -EINVAL); /* below the armed limit of 4 */
     assert_int_equal(uroce_srq_arm(s->srq, 3), 0);
     assert_int_equal(uroce_srq_resize(s->srq, 3), 0);
     assert_int_equal(uroce_srq_receive(s->srq, 99, NULL, 0), -ENOMEM);

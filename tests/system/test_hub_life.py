@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long the broker of an address over UDP lives, and what processes are told that it cannot serve. Writes TAP.
+"""Tests when the broker of an address over UDP ends, and the error of a process that it cannot serve. Writes TAP.
 
     test_hub_life.py BUILD [--match REGEX]
 """
@@ -64,7 +64,7 @@ def program_of_uroce_run_that_does_nothing__keeps_the_broker(case: Case) -> None
 
 
 def child_of_a_program_of_uroce_run__keeps_the_broker(case: Case) -> None:
-    """The child outlives the program, such as a background process of a shell."""
+    """A background process of a shell outlives the shell. The broker stays while it lives."""
     with Shared(case.uroce) as pair:
         hub = idle(case, pair)
         try:
@@ -93,7 +93,7 @@ def broker_without_a_descriptor__says_so_and_goes_on(case: Case) -> None:
             pair.end(server)
             assert pairs.wait_for(lambda: len(hub.descriptors()) == needed, 10)
             with program(pair, "/usr/bin/env", "ibv_rc_pingpong", "-g", "1"):
-                assert pairs.wait_for(lambda: is_used(SHARED_ADDRESS), 20), "nobody is served any more"
+                assert pairs.wait_for(lambda: is_used(SHARED_ADDRESS), 20), "the broker does not serve the next program"
         finally:
             hub.end()
 

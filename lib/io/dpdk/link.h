@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link.h - the options and limits of a link before DPDK opens it, and DPDK's device of it. */
+/* link.h - the options and limits of a DPDK link, and the DPDK device that nic.c opens for it. */
 #pragma once
 
 #include "io/dpdk/dpdk.h"
@@ -24,7 +24,7 @@ struct uro_link {
     char iface[32];                     /* the kernel's interface, "" when not named */
     uint32_t mtu;                       /* largest IP packet */
     uint32_t frame_max;                 /* longest frame sent */
-    uint32_t room;                      /* octets a receive buffer needs */
+    uint32_t room;                      /* bytes that a receive buffer needs */
     uint16_t descriptors;               /* number requested for each ring */
     char devargs[URO_LINK_DEVARGS_MAX]; /* the link as the user wrote it, for DPDK */
 };
@@ -33,7 +33,7 @@ struct uro_link {
 URO_NODISCARD int uro_link_parse(const struct uro_port_config *config, struct uro_link *link,
                                  char error[static URO_PORT_ERROR_MAX]);
 
-/* Limits the link to packets of @mtu octets. */
+/* Limits the link to packets of @mtu bytes. */
 void uro_link_set_mtu(struct uro_link *link, uint32_t mtu);
 
 /* ---- nic.c: DPDK's device -------------------------------------------------- */

@@ -17,14 +17,13 @@
 
 #define WINDOW_LEAST    8u
 #define PACKET_OVERHEAD 512u /* bytes that the kernel charges for each packet's records */
-#define SHARE_ROUNDS    16u  /* read from brokers and groups first once in so many rounds */
+#define SHARE_ROUNDS    16u  /* every 16th round reads from brokers and groups first */
 #define ANSWER_MS       2000 /* longest wait for an answer of the broker */
 
 /* ---- shared addresses --------------------------------------------------- */
 
-/* Joins the shared address of @sock, if it has a broker: requests the port's share, and waits for
- * the answer for @wait_ms at most. With 0 it does not wait, and returns ASKED while there is no
- * answer. */
+/* Joins the shared address of @sock, if it has a broker: requests the QPN prefix of this port, and
+ * waits at most @wait_ms for the reply. With @wait_ms 0, returns ASKED until the reply is there. */
 static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *sock, int wait_ms,
                                   char error[static URO_PORT_ERROR_MAX])
 {
@@ -44,8 +43,8 @@ static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *soc
     return URO_SHARE_JOINED;
 }
 
-/* Closes @sock after its broker has gone. The next broker makes new sockets, so this socket must be
- * closed as well. */
+/* Closes @sock after its broker has ended. The next broker opens new sockets for the address, so
+ * the process must release its old socket. */
 static void lose(struct uro_sock *sock)
 {
     uro_share_lose(sock->share);
@@ -144,8 +143,8 @@ static bool arm(struct uro_port *port)
     return ready <= 0;
 }
 
-/* Sets the MTU of the port: the configured MTU, or that of the interfaces if theirs has dropped
- * below it since opening. rule PORT.MTU */
+/* Sets the MTU of the port: the configured MTU, or the MTU of the interfaces if the latter was
+ * lowered below it since the port was opened. rule PORT.MTU */
 static void keep_mtu(struct uro_udp_port *udp)
 {
     uint32_t now = udp->addresses.mtu;
@@ -155,7 +154,7 @@ static void keep_mtu(struct uro_udp_port *udp)
     udp->port.mtu = now != 0 && now < udp->mtu_then && now < udp->mtu ? now : udp->mtu;
 }
 
-/* Returns whether one of the addresses is present, on whichever interface. */
+/* Returns whether at least one of the addresses is present, on any interface. */
 static bool is_there(struct uro_udp_port *udp)
 {
     uint32_t absent = 0;
@@ -208,7 +207,7 @@ static void services(struct uro_port *port, const struct uro_listened *all, uint
     struct uro_listened *some = malloc((count + 1) * sizeof *some);
 
     if (some == NULL)
-        return; /* uro_share_services() without memory does the same */
+        return; /* out of memory: the broker keeps the old list, as in uro_share_services() */
     for (uint32_t i = 0; i < udp->sock_count; i++) {
         const struct uro_sock *sock = &udp->socks[i];
         uint32_t here = 0;
@@ -241,7 +240,7 @@ static void close_socks(struct uro_udp_port *udp)
 
 /* Closes all descriptors without sending anything or changing a socket: a forked child closes its
  * copies, and the parent continues to use the sockets. After the parent has died, other processes
- * may listen, take its share, and start another broker. */
+ * may listen, get its QPN prefix, and start another broker. */
 static void close_descriptors(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -315,7 +314,7 @@ static int open_raw_tap(struct uro_sock *sock, enum uro_ip_id_rule rule,
         return 0;
     (void)snprintf(error, URO_PORT_ERROR_MAX,
                    "link udp: ident=full needs a raw socket for %s: %s; give the process "
-                   "CAP_NET_RAW, or use ident=any, which checks packets of other senders less",
+                   "CAP_NET_RAW, or use ident=any, which checks less of other senders' packets",
                    uro_gid_text(&sock->address, text), strerror(errno));
     return -1;
 }
@@ -361,9 +360,9 @@ static enum uro_share_result open_each(struct uro_udp_port *udp,
     return result;
 }
 
-/* Opens all sockets with the same share, because a QPN contains the share and a queue pair may use
- * any of the addresses. The first broker grants its lowest free share. When another process has
- * this share at another address, tries the next higher share at all addresses. */
+/* Opens all sockets with the same QPN prefix, because a queue pair may use any of the addresses.
+ * The first broker grants its lowest free prefix. When another process has this prefix at another
+ * address, tries the next higher prefix at all addresses. */
 static int open_socks(struct uro_udp_port *udp, const struct uro_port_config *config, bool alone,
                       char error[static URO_PORT_ERROR_MAX])
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* member_stage.h - an engine whose membership reports a test reads, and which gets membership
- * queries. */
+/* member_stage.h - an engine for the tests of multicast membership: a test sends it queries and
+ * reads its reports. */
 #pragma once
 
 #include "engine/engine.h"

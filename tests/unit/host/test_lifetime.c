@@ -130,7 +130,7 @@ static void start__capture_cannot_be_written__is_not_started(void **state)
     assert_int_equal(must_status(refuses_the_capture), 0);
 }
 
-/* ---- what connections ask ----------------------------------------------- */
+/* ---- operations of the port ----------------------------------------------- */
 
 static const struct uro_listened service = { .id = 0x1061d37, .address = { { 10, 0, 0, 1 } } };
 
@@ -482,6 +482,6 @@ int main(void)
         cmocka_unit_test(exit__while_threads_poll__closes_and_does_not_crash),
         cmocka_unit_test(capture__echo__request_and_answer_are_in_the_file),
     };
-    (void)alarm(patience(60)); /* a hang is a failure, not a night */
+    (void)alarm(patience(60)); /* a test that hangs fails */
     return cmocka_run_group_tests_name("host/lifetime", tests, NULL, NULL);
 }

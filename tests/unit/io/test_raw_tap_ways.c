@@ -205,7 +205,7 @@ static void no_right_to_raw_sockets__ident_full_reports_it(void **state)
     assert_string_equal(
         error,
         "link udp: ident=full needs a raw socket for 127.0.0.6: Operation not permitted; give the "
-        "process CAP_NET_RAW, or use ident=any, which checks packets of other senders less");
+        "process CAP_NET_RAW, or use ident=any, which checks less of other senders' packets");
     struct uro_port *any = open_port("udp,hub=no", error);
     set_right_to_raw_sockets(true);
     assert_non_null(any);

@@ -4,8 +4,8 @@
 
     check_messages.py [--list] [ROOT]     --list: prints FILE:LINE: TEXT and judges nothing
 
-A message says what happened, why, and what to do. The check knows only some words that have led to
-messages that strangers do not understand; whoever adds a message reads it as a stranger would.
+A message says what happened, why, and what to do. The check finds only some words that made
+messages hard to understand. The author of a message must still read it as a stranger would.
 """
 import re
 import sys

@@ -35,13 +35,13 @@ STAGES = {
     "clang": ("clang", ["-Dhot_asserts=true"], ("unit", "scenario", "sim", "replay", "api"), {}),
     "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay", "api", "sanitized"), SANITIZER_ENV),
 }
-# Tests with threads: of the library, and programs that call the library from several threads.
+# Tests of code that several threads run: threads of the library, or threads of the test.
 THREADED = ("api/threads", "api/rdma_cm_threads", "host/test_contend", "host/test_coalesce", "host/test_lifetime", "host/test_progress", "host/test_round",
             "host/test_silence", "host/test_unmapped", "io/test_memif_threads", "verbs/test_events", "base/test_doorbell", "base/test_mark", "scenario/test_rc_read")
 TSAN = ["-Db_sanitize=thread", "-Db_lundef=false", "-Ddpdk=disabled", "-Dwerror=false"]
 MEMCHECK = ["valgrind", "--quiet", "--error-exitcode=1", "--leak-check=full",
             "--errors-for-leak-kinds=definite", "--trace-children=no"]
-SLOWER = 10  # valgrind and the thread sanitizer, than without
+SLOWER = 10  # factor of the time limits under valgrind and the thread sanitizer
 UNDER_VALGRIND = ("api/exit", "fuzz/verbs", "fuzz/ucma", "fuzz/engine_input", "scenario/test_cm",
                   "scenario/test_xrc")
 QUICK = ("gcc", ("tidy", "unit", "scenario", "sim"), {"UROCE_SIM_COUNT": "5"})
@@ -177,8 +177,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="gcc, the fast suites")
     parser.add_argument("--stage", action="append", choices=[*STAGES, *OTHERS],
-                        help="only this one (may be repeated)")
-    parser.add_argument("--fuzz-seconds", type=int, default=60, help="for all targets together")
+                        help="run only this stage (may be repeated)")
+    parser.add_argument("--fuzz-seconds", type=int, default=60, help="time for all fuzz targets together")
     options = parser.parse_args()
     os.chdir(ROOT)
     start = time.monotonic()
