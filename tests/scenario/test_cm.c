@@ -248,7 +248,7 @@ static void talk_back(struct talk *talk)
     twins_expect(s, &s->b, 4, UROCE_SUCCESS);
 }
 
-static void rtu_lost__data_arrives__its_notice_confirms(void **state)
+static void rtu_lost__data_arrives__established_event_confirms(void **state)
 {
     struct talk talk = talk_open(*state);
 
@@ -262,7 +262,7 @@ static void rtu_lost__data_arrives__its_notice_confirms(void **state)
     finish(&talk);
 }
 
-static void rtu_lost__data_arrives__nobody_notices__next_rep_brings_it(void **state)
+static void rtu_lost__data_arrives_unnoticed__next_rep_is_answered_with_rtu(void **state)
 {
     struct talk talk = talk_open(*state);
     struct uroce_event event;
@@ -276,7 +276,7 @@ static void rtu_lost__data_arrives__nobody_notices__next_rep_brings_it(void **st
     finish(&talk);
 }
 
-static void connect__nobody_listens__rejected(void **state)
+static void connect__no_listener__rejected(void **state)
 {
     struct talk talk = talk_open(*state);
 
@@ -413,7 +413,7 @@ static unsigned end_requests(struct talk *talk)
 }
 
 /* As in Linux, a full backlog drops requests without a reply; the client retransmits. */
-static void connect__more_than_the_backlog__comes_again(void **state)
+static void connect__more_than_the_backlog__peer_retransmits(void **state)
 {
     struct talk talk = talk_open(*state);
     struct uroce_conn *made[6];
@@ -434,7 +434,7 @@ static void connect__more_than_the_backlog__comes_again(void **state)
     finish(&talk);
 }
 
-static void backlog__counts_only_requests_that_nobody_has_noticed(void **state)
+static void backlog__counts_only_requests_whose_event_was_not_fetched(void **state)
 {
     struct talk talk = talk_open(*state);
     struct uroce_conn *made[2], *first;
@@ -457,7 +457,7 @@ static void backlog__counts_only_requests_that_nobody_has_noticed(void **state)
     finish(&talk);
 }
 
-static void datagram_service__asked_and_answered(void **state)
+static void datagram_service__sidr_req__gets_sidr_rep(void **state)
 {
     struct uroce_conn_param peer;
     struct talk talk = talk_open(*state);
@@ -484,17 +484,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(connect__accept__talk__disconnect),
-        TEST(rtu_lost__data_arrives__its_notice_confirms),
-        TEST(rtu_lost__data_arrives__nobody_notices__next_rep_brings_it),
-        TEST(connect__nobody_listens__rejected),
+        TEST(rtu_lost__data_arrives__established_event_confirms),
+        TEST(rtu_lost__data_arrives_unnoticed__next_rep_is_answered_with_rtu),
+        TEST(connect__no_listener__rejected),
         TEST(connect__application_rejects__its_data_arrives),
         TEST(connect__never_answered__unreachable_in_bounded_time),
         TEST(connect__no_route__unreachable),
         TEST(addresses_in_private_data__as_linux_has_them),
         TEST(listen__twice__address_in_use),
-        TEST(connect__more_than_the_backlog__comes_again),
-        TEST(backlog__counts_only_requests_that_nobody_has_noticed),
-        TEST(datagram_service__asked_and_answered),
+        TEST(connect__more_than_the_backlog__peer_retransmits),
+        TEST(backlog__counts_only_requests_whose_event_was_not_fetched),
+        TEST(datagram_service__sidr_req__gets_sidr_rep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

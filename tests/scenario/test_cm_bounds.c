@@ -12,7 +12,7 @@
 
 /* The timeouts in a REQ can be hours, with up to 16 attempts. uroce limits how long such a REQ
  * holds a connection. */
-static void cm_req__that_names_hours__holds_a_connection_for_a_minute_at_most(void **state)
+static void cm_req__timeout_of_hours__holds_a_connection_for_at_most_a_minute(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_target target = {
@@ -36,7 +36,7 @@ static void cm_req__that_names_hours__holds_a_connection_for_a_minute_at_most(vo
 }
 
 /* A REQ that was not sent yet is not sent after its REJ. */
-static void cm_req__closed_before_it_is_sent__only_the_rej_goes(void **state)
+static void cm_req__closed_before_it_is_sent__only_the_rej_is_sent(void **state)
 {
     struct managers *s = *state;
 
@@ -49,7 +49,7 @@ static void cm_req__closed_before_it_is_sent__only_the_rej_goes(void **state)
 }
 
 /* A listener at one address gets no requests for another address. */
-static void cm_listener__at_one_address__hears_nothing_of_others(void **state)
+static void cm_listener__at_one_address__gets_no_requests_of_others(void **state)
 {
     struct managers *s = *state;
     const uint8_t elsewhere[4] = { 10, 0, 0, 99 };
@@ -71,7 +71,7 @@ static void cm_listener__at_one_address__hears_nothing_of_others(void **state)
 }
 
 /* The retry count in the REQ applies to both sides. */
-static void cm_qp__of_either_side__tries_again_as_often_as_the_active_side_asked(void **state)
+static void cm_qp__of_either_side__has_the_retry_count_of_the_req(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_target target = {
@@ -101,7 +101,7 @@ static void cm_qp__of_either_side__tries_again_as_often_as_the_active_side_asked
 
 /* The service exists, but its process uses all its connections. The REJ must not say that the
  * service ID is unknown. */
-static void cm_service__all_connections_in_use__is_not_called_unsupported(void **state)
+static void cm_service__all_connections_in_use__other_status_than_unsupported(void **state)
 {
     struct managers *s = *state;
     struct uro_conn *held[MANAGERS_CONNECTIONS];
@@ -119,17 +119,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
-            cm_req__that_names_hours__holds_a_connection_for_a_minute_at_most, managers_open,
+            cm_req__timeout_of_hours__holds_a_connection_for_at_most_a_minute, managers_open,
             managers_close),
-        cmocka_unit_test_setup_teardown(cm_req__closed_before_it_is_sent__only_the_rej_goes,
+        cmocka_unit_test_setup_teardown(cm_req__closed_before_it_is_sent__only_the_rej_is_sent,
                                         managers_open, managers_close),
-        cmocka_unit_test_setup_teardown(cm_listener__at_one_address__hears_nothing_of_others,
+        cmocka_unit_test_setup_teardown(cm_listener__at_one_address__gets_no_requests_of_others,
+                                        managers_open, managers_close),
+        cmocka_unit_test_setup_teardown(cm_qp__of_either_side__has_the_retry_count_of_the_req,
                                         managers_open, managers_close),
         cmocka_unit_test_setup_teardown(
-            cm_qp__of_either_side__tries_again_as_often_as_the_active_side_asked, managers_open,
-            managers_close),
-        cmocka_unit_test_setup_teardown(
-            cm_service__all_connections_in_use__is_not_called_unsupported, managers_open,
+            cm_service__all_connections_in_use__other_status_than_unsupported, managers_open,
             managers_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static bool known(const struct manager *m, uint32_t number)
     return uro_hash_find(&m->cm->by_id, number) != NULL;
 }
 
-static void timewait__all_in_it__the_oldest_makes_room(void **state)
+static void timewait__all_connections__the_oldest_is_reused(void **state)
 {
     struct managers *s = *state;
     uint32_t numbers[MANAGERS_CONNECTIONS];
@@ -45,7 +45,7 @@ static void timewait__all_in_it__the_oldest_makes_room(void **state)
     assert_int_equal(s->counters.value[URO_COUNT_CM_REUSED], 2); /* on either side */
 }
 
-static void connections__made_faster_than_timewait_ends__never_run_out(void **state)
+static void connections__made_faster_than_timewait_ends__are_reused(void **state)
 {
     struct managers *s = *state;
 
@@ -130,7 +130,7 @@ static void pool__all_owned__requests_are_refused(void **state)
         uro_conn_close(theirs[i], s->now);
 }
 
-static void service_answered__owner_gone__the_same_question_is_answered_again(void **state)
+static void sidr_rep_sent__owner_closed__repeated_sidr_req_gets_it_again(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = { .type = URO_QPT_UD, .qpn = 77, .qkey = 5 };
@@ -157,7 +157,7 @@ static void end(struct managers *s, struct manager *m)
     assert_true(uro_cm_end_all(m->cm, s->now));
 }
 
-static void process_ends__connected__the_peer_is_told(void **state)
+static void process_ends__connected__sends_dreq(void **state)
 {
     struct managers *s = *state;
 
@@ -169,7 +169,7 @@ static void process_ends__connected__the_peer_is_told(void **state)
     assert_true(uro_mark_hit("CM.END.ALL"));
 }
 
-static void process_ends__answer_lost__not_done_before_it_is_asked_for_again(void **state)
+static void process_ends__drep_lost__not_done_until_the_dreq_is_repeated(void **state)
 {
     struct managers *s = *state;
 
@@ -184,7 +184,7 @@ static void process_ends__answer_lost__not_done_before_it_is_asked_for_again(voi
     managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
 }
 
-static void process_ends__accepted__the_peer_is_told(void **state)
+static void process_ends__accepted__sends_dreq(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = managers_param("");
@@ -197,7 +197,7 @@ static void process_ends__accepted__the_peer_is_told(void **state)
     managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
 }
 
-static void process_ends__asked__the_request_is_taken_back(void **state)
+static void process_ends__req_sent__sends_rej(void **state)
 {
     struct managers *s = *state;
 
@@ -209,7 +209,7 @@ static void process_ends__asked__the_request_is_taken_back(void **state)
     assert_true(uro_mark_hit("CM.PART"));
 }
 
-static void process_ends__answered__the_answer_is_refused(void **state)
+static void process_ends__rep_received__sends_rej(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = managers_param("");
@@ -233,7 +233,7 @@ static void process_ends__requests_wait__refused(void **state)
     managers_expect_nothing(s, &s->b);
 }
 
-static void process_ends__datagram_service_was_asked__refused(void **state)
+static void process_ends__sidr_req_received__rejected(void **state)
 {
     struct managers *s = *state;
 
@@ -243,7 +243,7 @@ static void process_ends__datagram_service_was_asked__refused(void **state)
     managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_SIDR_REJECTED);
 }
 
-static void process_ends__nothing_to_say__said_at_once(void **state)
+static void process_ends__no_connections__done_at_once(void **state)
 {
     struct managers *s = *state;
 
@@ -252,7 +252,7 @@ static void process_ends__nothing_to_say__said_at_once(void **state)
 }
 
 /* There are more REJs than room to send. The rest leaves after the first have left. */
-static void process_ends__more_refusals_than_room__all_are_said(void **state)
+static void process_ends__more_rejs_than_slots__all_are_sent(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg dreq = { .kind = URO_CM_DREQ };
@@ -279,21 +279,21 @@ static void process_ends__more_refusals_than_room__all_are_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(timewait__all_in_it__the_oldest_makes_room),
-        TEST(connections__made_faster_than_timewait_ends__never_run_out),
+        TEST(timewait__all_connections__the_oldest_is_reused),
+        TEST(connections__made_faster_than_timewait_ends__are_reused),
         TEST(timewait__owned__is_not_reused),
         TEST(leaving__reused_when_nothing_is_in_timewait),
         TEST(pool__all_owned__requests_are_refused),
-        TEST(service_answered__owner_gone__the_same_question_is_answered_again),
-        TEST(process_ends__connected__the_peer_is_told),
-        TEST(process_ends__answer_lost__not_done_before_it_is_asked_for_again),
-        TEST(process_ends__accepted__the_peer_is_told),
-        TEST(process_ends__asked__the_request_is_taken_back),
-        TEST(process_ends__answered__the_answer_is_refused),
+        TEST(sidr_rep_sent__owner_closed__repeated_sidr_req_gets_it_again),
+        TEST(process_ends__connected__sends_dreq),
+        TEST(process_ends__drep_lost__not_done_until_the_dreq_is_repeated),
+        TEST(process_ends__accepted__sends_dreq),
+        TEST(process_ends__req_sent__sends_rej),
+        TEST(process_ends__rep_received__sends_rej),
         TEST(process_ends__requests_wait__refused),
-        TEST(process_ends__datagram_service_was_asked__refused),
-        TEST(process_ends__nothing_to_say__said_at_once),
-        TEST(process_ends__more_refusals_than_room__all_are_said),
+        TEST(process_ends__sidr_req_received__rejected),
+        TEST(process_ends__no_connections__done_at_once),
+        TEST(process_ends__more_rejs_than_slots__all_are_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static const struct uro_cm_msg *ask(struct managers *s, enum uro_qp_type type, u
 
 /* ---- what is said -------------------------------------------------------- */
 
-static void req__says_everything(void **state)
+static void req__all_fields__are_sent(void **state)
 {
     struct managers *s = *state;
     const struct uro_cm_msg *req = ask(s, URO_QPT_RC, 64);
@@ -132,7 +132,7 @@ static void req__of_each_type__is_of_that_type(void **state)
     }
 }
 
-static void req__extended_type_of_an_rc_request__is_not_looked_at(void **state)
+static void req__extended_type_of_an_rc_request__is_ignored(void **state)
 {
     struct managers *s = *state;
 
@@ -162,7 +162,7 @@ static void accept_as(struct managers *s, enum uro_qp_type type)
     assert_int_equal(uro_conn_accept(s->b.conn, &answer, s->now), 0);
 }
 
-static void rep_rtu_dreq_drep__say_everything(void **state)
+static void rep_rtu_dreq_drep__all_fields__are_sent(void **state)
 {
     struct managers *s = *state;
     const uint64_t tid = ask(s, URO_QPT_RC, 64)->tid;
@@ -207,7 +207,7 @@ static void rep_rtu_dreq_drep__say_everything(void **state)
     assert_true(uro_mark_hit("CM.TID"));
 }
 
-static void mra__says_which_message_waits(void **state)
+static void mra__names_the_delayed_message(void **state)
 {
     struct managers *s = *state;
 
@@ -233,7 +233,7 @@ static void mra__says_which_message_waits(void **state)
     EXPECT(&s->a.last, URO_CM_MRA, about_rep);
 }
 
-static void rej__says_what_is_rejected(void **state)
+static void rej__names_the_rejected_message(void **state)
 {
     struct managers *s = *state;
 
@@ -257,7 +257,7 @@ static void rej__says_what_is_rejected(void **state)
     assert_true(uro_mark_hit("CM.REJ.SAID"));
 }
 
-static void rej__of_a_rep__says_so(void **state)
+static void rej__of_a_rep__names_the_rep(void **state)
 {
     struct managers *s = *state;
 
@@ -275,7 +275,7 @@ static void rej__of_a_rep__says_so(void **state)
     assert_int_equal(s->a.last.tid, tid);
 }
 
-static void sidr__question_and_answers_say_everything(void **state)
+static void sidr__req_and_rep__all_fields_are_sent(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = {
@@ -306,7 +306,7 @@ static void sidr__question_and_answers_say_everything(void **state)
     EXPECT(&s->b.last, URO_CM_SIDR_REP, said);
 }
 
-static void sidr__refused__the_same_question_is_refused_again(void **state)
+static void sidr__rejected__repeated_req_is_rejected_again(void **state)
 {
     struct managers *s = *state;
 
@@ -328,7 +328,7 @@ static void sidr__refused__the_same_question_is_refused_again(void **state)
 
 /* ---- what is heard ------------------------------------------------------- */
 
-static void passive__knows_what_the_req_said(void **state)
+static void passive__has_the_values_of_the_req(void **state)
 {
     struct managers *s = *state;
 
@@ -358,7 +358,7 @@ static void passive__knows_what_the_req_said(void **state)
 }
 
 /* The REQ sets the timeout of the REP and the number of its repetitions. */
-static void passive__repeats_as_the_req_said(void **state)
+static void passive__retransmits_with_the_timeout_of_the_req(void **state)
 {
     struct managers *s = *state;
 
@@ -380,7 +380,7 @@ static void passive__repeats_as_the_req_said(void **state)
     EXPECT(&s->b.last, URO_CM_REJ, rej);
 }
 
-static void active__knows_what_the_rep_said(void **state)
+static void active__has_the_values_of_the_rep(void **state)
 {
     struct managers *s = *state;
 
@@ -398,7 +398,7 @@ static void active__knows_what_the_rep_said(void **state)
     assert_memory_equal(conn->peer.data, "hello", 6);
 }
 
-static void xrc__its_target_is_named_apart(void **state)
+static void xrc__target_qpn_is_in_its_own_field(void **state)
 {
     struct managers *s = *state;
 
@@ -410,7 +410,7 @@ static void xrc__its_target_is_named_apart(void **state)
     assert_int_equal(s->a.conn->peer.qpn, 0x222);
 }
 
-static void rtu__its_data_is_heard(void **state)
+static void rtu__private_data__arrives(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg rtu = { .kind = URO_CM_RTU, .data_length = 3, .data = "yes" };
@@ -426,7 +426,7 @@ static void rtu__its_data_is_heard(void **state)
     assert_true(uro_mark_hit("CM.RTU"));
 }
 
-static void sidr__its_data_is_heard(void **state)
+static void sidr__private_data__arrives(void **state)
 {
     struct managers *s = *state;
     struct uro_conn_target target = managers_target(s);
@@ -443,22 +443,22 @@ static void sidr__its_data_is_heard(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(req__says_everything),
+        TEST(req__all_fields__are_sent),
         TEST(req__to_the_same_subnet__names_no_lids),
         TEST(req__of_each_type__is_of_that_type),
-        TEST(req__extended_type_of_an_rc_request__is_not_looked_at),
-        TEST(rep_rtu_dreq_drep__say_everything),
-        TEST(mra__says_which_message_waits),
-        TEST(rej__says_what_is_rejected),
-        TEST(rej__of_a_rep__says_so),
-        TEST(sidr__question_and_answers_say_everything),
-        TEST(sidr__refused__the_same_question_is_refused_again),
-        TEST(passive__knows_what_the_req_said),
-        TEST(passive__repeats_as_the_req_said),
-        TEST(active__knows_what_the_rep_said),
-        TEST(xrc__its_target_is_named_apart),
-        TEST(rtu__its_data_is_heard),
-        TEST(sidr__its_data_is_heard),
+        TEST(req__extended_type_of_an_rc_request__is_ignored),
+        TEST(rep_rtu_dreq_drep__all_fields__are_sent),
+        TEST(mra__names_the_delayed_message),
+        TEST(rej__names_the_rejected_message),
+        TEST(rej__of_a_rep__names_the_rep),
+        TEST(sidr__req_and_rep__all_fields_are_sent),
+        TEST(sidr__rejected__repeated_req_is_rejected_again),
+        TEST(passive__has_the_values_of_the_req),
+        TEST(passive__retransmits_with_the_timeout_of_the_req),
+        TEST(active__has_the_values_of_the_rep),
+        TEST(xrc__target_qpn_is_in_its_own_field),
+        TEST(rtu__private_data__arrives),
+        TEST(sidr__private_data__arrives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static void strangers_ask(struct scene *s, struct said *said)
     }
 }
 
-static void strangers_that_do_not_exist__others_are_answered(void **state)
+static void requests_of_absent_hosts__other_requests_are_answered(void **state)
 {
     struct scene *s = scene_rc();
     const struct uro_cm_msg dreq = { .kind = URO_CM_DREQ };
@@ -118,7 +118,7 @@ static void strangers_that_do_not_exist__others_are_answered(void **state)
 }
 
 /* Our own retransmissions leave in time, too. */
-static void strangers_that_do_not_exist__a_request_of_ours_is_repeated(void **state)
+static void requests_of_absent_hosts__own_request_is_retransmitted(void **state)
 {
     struct scene *s = scene_rc();
     struct uroce_conn_target target = {
@@ -145,7 +145,7 @@ static void strangers_that_do_not_exist__a_request_of_ours_is_repeated(void **st
 }
 
 /* As cmtime does: this side has sent nothing to that host before, so its MAC address is unknown. */
-static void requests_of_an_unknown_host__all_answered_when_it_is_known(void **state)
+static void requests_of_an_unresolved_host__all_answered_after_arp(void **state)
 {
     struct scene *s = scene_rc();
     struct said said = { 0 };
@@ -166,7 +166,7 @@ static void requests_of_an_unknown_host__all_answered_when_it_is_known(void **st
 
 /* The port delivers a full burst of messages in each call, and each needs a reply. A round has
  * several bursts. */
-static void messages_without_end__data_goes_on(void **state)
+static void messages_without_end__data_is_still_sent(void **state)
 {
     struct scene *s = scene_rc();
     const struct uro_cm_msg dreq = { .kind = URO_CM_DREQ };
@@ -189,7 +189,7 @@ static void messages_without_end__data_goes_on(void **state)
 
 /* The application of a listener is slow. The backlog bounds the waiting requests. Others get no
  * reply, or a REJ once uroce detects a flood, and leave no state. */
-static void requests_without_end__bounded_by_the_backlog(void **state)
+static void requests_without_end__limited_by_the_backlog(void **state)
 {
     struct scene *s = scene_rc();
     struct uroce_listener *listener;
@@ -223,7 +223,7 @@ static void requests_without_end__bounded_by_the_backlog(void **state)
     scene_close(s);
 }
 
-static void cm__message_of_another_partition__is_dropped_by_its_name(void **state)
+static void cm__message_of_another_partition__is_counted_and_dropped(void **state)
 {
     (void)state;
     struct scene *s = scene_rc();
@@ -241,7 +241,7 @@ static void cm__message_of_another_partition__is_dropped_by_its_name(void **stat
 }
 
 /* rule PORT.MTU */
-static void requests_for_more_than_the_link_carries_now__refused_until_it_does(void **state)
+static void requests_with_mtu_above_the_link__refused_until_it_fits(void **state)
 {
     static const struct {
         uint32_t mtu;
@@ -265,13 +265,13 @@ static void requests_for_more_than_the_link_carries_now__refused_until_it_does(v
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cm__message_of_another_partition__is_dropped_by_its_name),
-        cmocka_unit_test(strangers_that_do_not_exist__others_are_answered),
-        cmocka_unit_test(strangers_that_do_not_exist__a_request_of_ours_is_repeated),
-        cmocka_unit_test(requests_of_an_unknown_host__all_answered_when_it_is_known),
-        cmocka_unit_test(messages_without_end__data_goes_on),
-        cmocka_unit_test(requests_without_end__bounded_by_the_backlog),
-        cmocka_unit_test(requests_for_more_than_the_link_carries_now__refused_until_it_does),
+        cmocka_unit_test(cm__message_of_another_partition__is_counted_and_dropped),
+        cmocka_unit_test(requests_of_absent_hosts__other_requests_are_answered),
+        cmocka_unit_test(requests_of_absent_hosts__own_request_is_retransmitted),
+        cmocka_unit_test(requests_of_an_unresolved_host__all_answered_after_arp),
+        cmocka_unit_test(messages_without_end__data_is_still_sent),
+        cmocka_unit_test(requests_without_end__limited_by_the_backlog),
+        cmocka_unit_test(requests_with_mtu_above_the_link__refused_until_it_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

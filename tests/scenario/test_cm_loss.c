@@ -64,7 +64,7 @@ static void rtu_lost__next_rep_is_answered_again(void **state)
     assert_true(uro_mark_hit("CM.RTU.AGAIN"));
 }
 
-static void rtu_lost__data_is_as_good(void **state)
+static void rtu_lost__data_establishes_the_connection(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = managers_param("");
@@ -116,7 +116,7 @@ static void drep_lost__answered_again_in_timewait(void **state)
     assert_true(uro_mark_hit("CM.DREQ.AGAIN"));
 }
 
-static void both_disconnect__both_are_told_once(void **state)
+static void both_disconnect__each_gets_one_event(void **state)
 {
     struct managers *s = *state;
 
@@ -133,7 +133,7 @@ static void both_disconnect__both_are_told_once(void **state)
     managers_expect_nothing(s, &s->b);
 }
 
-static void peer_died__every_message_gives_up_in_time(void **state)
+static void peer_died__every_retransmission_ends_in_time(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = managers_param("");
@@ -151,7 +151,7 @@ static void peer_died__every_message_gives_up_in_time(void **state)
     assert_true(uro_mark_hit("CM.TIMEOUT"));
 }
 
-static void peer_died__dreq_gives_up(void **state)
+static void peer_died__dreq_retransmission_ends(void **state)
 {
     struct managers *s = *state;
 
@@ -165,7 +165,7 @@ static void peer_died__dreq_gives_up(void **state)
 
 /* ---- repeated ------------------------------------------------------------ */
 
-static void req_twice__mra_while_the_application_thinks(void **state)
+static void req_twice__mra_until_the_application_responds(void **state)
 {
     struct managers *s = *state;
 
@@ -181,7 +181,7 @@ static void req_twice__mra_while_the_application_thinks(void **state)
     assert_true(uro_mark_hit("CM.REQ.AGAIN"));
 }
 
-static void req_with_the_queue_pair_of_another__stale(void **state)
+static void req_with_the_qpn_of_another_connection__stale(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg req;
@@ -256,7 +256,7 @@ static void bad_requests__rejected_with_the_reason(void **state)
     assert_true(uro_mark_hit("CM.REQ.JUDGE"));
 }
 
-static void messages_of_nobody__answered_or_counted(void **state)
+static void messages_without_a_connection__answered_or_counted(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg msg = { .kind = URO_CM_DREQ, .tid = 5 };
@@ -282,7 +282,7 @@ static void messages_of_nobody__answered_or_counted(void **state)
 }
 
 /* Messages with the right communication IDs from the wrong address change nothing. */
-static void messages_of_somebody_else__change_nothing(void **state)
+static void messages_of_another_host__change_nothing(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg msg = { .kind = URO_CM_DREQ };
@@ -303,7 +303,7 @@ static void messages_of_somebody_else__change_nothing(void **state)
     assert_true(uro_mark_hit("CM.UNEXPECTED"));
 }
 
-static void datagrams_that_are_no_message__counted(void **state)
+static void datagrams_other_than_cm_messages__counted(void **state)
 {
     struct managers *s = *state;
     const struct uro_cm_route route = { .local = s->b.address, .remote = s->a.address };
@@ -325,7 +325,7 @@ static void datagrams_that_are_no_message__counted(void **state)
     assert_true(uro_mark_hit("CM.CLASS.INFO"));
 }
 
-static void more_questions_than_room_for_answers__the_rest_is_lost(void **state)
+static void more_requests_than_reply_slots__the_rest_is_dropped(void **state)
 {
     struct managers *s = *state;
     const struct uro_cm_route route = { .local = s->b.address, .remote = s->a.address };
@@ -348,7 +348,7 @@ static void more_questions_than_room_for_answers__the_rest_is_lost(void **state)
 
 /* ---- datagram services --------------------------------------------------- */
 
-static void sidr_rep_lost__same_answer_again(void **state)
+static void sidr_rep_lost__same_reply_again(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = { .type = URO_QPT_UD, .qpn = 77, .qkey = 0x1234567 };
@@ -377,7 +377,7 @@ static void sidr__application_rejects(void **state)
 }
 
 /* A host that guesses the ID of a SIDR_REQ and replies to it gets no datagrams. */
-static void sidr__answered_by_somebody_else__not_heard(void **state)
+static void sidr__rep_of_another_host__is_ignored(void **state)
 {
     struct managers *s = *state;
     const struct uro_gid asked = s->b.address;
@@ -417,23 +417,23 @@ int main(void)
         TEST(req_lost__repeated_after_the_agreed_time),
         TEST(rep_lost__repeated),
         TEST(rtu_lost__next_rep_is_answered_again),
-        TEST(rtu_lost__data_is_as_good),
+        TEST(rtu_lost__data_establishes_the_connection),
         TEST(dreq_and_drep_lost__repeated),
         TEST(drep_lost__answered_again_in_timewait),
-        TEST(both_disconnect__both_are_told_once),
-        TEST(peer_died__every_message_gives_up_in_time),
-        TEST(peer_died__dreq_gives_up),
-        TEST(req_twice__mra_while_the_application_thinks),
-        TEST(req_with_the_queue_pair_of_another__stale),
+        TEST(both_disconnect__each_gets_one_event),
+        TEST(peer_died__every_retransmission_ends_in_time),
+        TEST(peer_died__dreq_retransmission_ends),
+        TEST(req_twice__mra_until_the_application_responds),
+        TEST(req_with_the_qpn_of_another_connection__stale),
         TEST(bad_requests__rejected_with_the_reason),
-        TEST(messages_of_nobody__answered_or_counted),
-        TEST(messages_of_somebody_else__change_nothing),
-        TEST(datagrams_that_are_no_message__counted),
-        TEST(sidr_rep_lost__same_answer_again),
+        TEST(messages_without_a_connection__answered_or_counted),
+        TEST(messages_of_another_host__change_nothing),
+        TEST(datagrams_other_than_cm_messages__counted),
+        TEST(sidr_rep_lost__same_reply_again),
         TEST(sidr__application_rejects),
-        TEST(sidr__answered_by_somebody_else__not_heard),
+        TEST(sidr__rep_of_another_host__is_ignored),
         TEST(sidr__never_answered__unreachable),
-        TEST(more_questions_than_room_for_answers__the_rest_is_lost),
+        TEST(more_requests_than_reply_slots__the_rest_is_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,7 +106,7 @@ static const struct message messages[] = {
     { URO_CM_DREP, true, URO_CM_DREQ, false },
 };
 
-static void each_message__lost_up_to_15_times__comes_again(void **state)
+static void each_message__lost_up_to_15_times__is_retransmitted(void **state)
 {
     for (unsigned i = 0; i < URO_ARRAY_LEN(messages); i++)
         for (uint32_t lost = 0; lost < COPIES; lost++) {
@@ -154,7 +154,7 @@ static void req_always_lost__unreachable_after_16(void **state)
 }
 
 /* The passive side gives up first and sends a REJ, which the active side accepts. */
-static void rep_always_lost__both_are_told(void **state)
+static void rep_always_lost__both_get_an_event(void **state)
 {
     struct managers *s = *state;
     const struct life life = lose_always(s, URO_CM_REP);
@@ -164,7 +164,7 @@ static void rep_always_lost__both_are_told(void **state)
     assert_int_equal(life.a.status[URO_CONN_REJECTED], URO_CONN_REJ_TIMEOUT);
 }
 
-static void rtu_always_lost__both_are_told(void **state)
+static void rtu_always_lost__both_get_an_event(void **state)
 {
     struct managers *s = *state;
     const struct life life = lose_always(s, URO_CM_RTU);
@@ -175,7 +175,7 @@ static void rtu_always_lost__both_are_told(void **state)
     assert_int_equal(s->a.sent[URO_CM_RTU], COPIES);
 }
 
-static void dreq_always_lost__who_leaves_is_told(void **state)
+static void dreq_always_lost__sender_gets_disconnected_event(void **state)
 {
     struct managers *s = *state;
     const struct life life = lose_always(s, URO_CM_DREQ);
@@ -185,7 +185,7 @@ static void dreq_always_lost__who_leaves_is_told(void **state)
     assert_int_equal(s->a.sent[URO_CM_DREQ], COPIES);
 }
 
-static void drep_always_lost__both_are_told(void **state)
+static void drep_always_lost__both_get_an_event(void **state)
 {
     struct managers *s = *state;
     const struct life life = lose_always(s, URO_CM_DREP);
@@ -196,7 +196,7 @@ static void drep_always_lost__both_are_told(void **state)
 }
 
 /* The listener's application gets the request again, and rejects it again. */
-static void rej_lost__said_again_to_the_next_request(void **state)
+static void rej_lost__next_request_is_rejected_again(void **state)
 {
     for (uint32_t lost = 0; lost < COPIES; lost++) {
         struct managers *s = *state;
@@ -212,7 +212,7 @@ static void rej_lost__said_again_to_the_next_request(void **state)
     }
 }
 
-static void service__each_message_lost_up_to_15_times__comes_again(void **state)
+static void service__each_message_lost_up_to_15_times__is_retransmitted(void **state)
 {
     for (uint32_t lost = 0; lost < 2 * COPIES; lost++) {
         struct managers *s = *state;
@@ -229,7 +229,7 @@ static void service__each_message_lost_up_to_15_times__comes_again(void **state)
 }
 
 /* The side that gives up waits for no reply to its REJ. If the REJ is lost, the peer times out. */
-static void mra_lost__next_request_is_answered_by_another(void **state)
+static void mra_lost__next_request_gets_an_mra(void **state)
 {
     struct managers *s = *state;
 
@@ -244,7 +244,7 @@ static void mra_lost__next_request_is_answered_by_another(void **state)
 }
 
 /* The peer accepted and left: its DREQ reaches a side that never got the REP. */
-static void rep_lost__peer_leaves__told_in_time(void **state)
+static void rep_lost__peer_leaves__event_in_time(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param param = managers_param("");
@@ -293,7 +293,7 @@ static void service__each_message_twice__changes_nothing(void **state)
     assert_int_equal(s->b.sent[URO_CM_SIDR_REP], 1); /* it was a question while it was asked */
 }
 
-static void rej_twice__told_once(void **state)
+static void rej_twice__one_event(void **state)
 {
     struct managers *s = *state;
     struct life life = { .s = s, .rejects = true };
@@ -310,19 +310,19 @@ static void rej_twice__told_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_message__lost_up_to_15_times__comes_again),
+        TEST(each_message__lost_up_to_15_times__is_retransmitted),
         TEST(req_always_lost__unreachable_after_16),
-        TEST(rep_always_lost__both_are_told),
-        TEST(rtu_always_lost__both_are_told),
-        TEST(dreq_always_lost__who_leaves_is_told),
-        TEST(drep_always_lost__both_are_told),
-        TEST(rej_lost__said_again_to_the_next_request),
-        TEST(service__each_message_lost_up_to_15_times__comes_again),
-        TEST(mra_lost__next_request_is_answered_by_another),
-        TEST(rep_lost__peer_leaves__told_in_time),
+        TEST(rep_always_lost__both_get_an_event),
+        TEST(rtu_always_lost__both_get_an_event),
+        TEST(dreq_always_lost__sender_gets_disconnected_event),
+        TEST(drep_always_lost__both_get_an_event),
+        TEST(rej_lost__next_request_is_rejected_again),
+        TEST(service__each_message_lost_up_to_15_times__is_retransmitted),
+        TEST(mra_lost__next_request_gets_an_mra),
+        TEST(rep_lost__peer_leaves__event_in_time),
         TEST(each_message__twice__changes_nothing),
         TEST(service__each_message_twice__changes_nothing),
-        TEST(rej_twice__told_once),
+        TEST(rej_twice__one_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static void expect_ignored(struct managers *s, struct manager *at)
 
 /* ---- late ---------------------------------------------------------------- */
 
-static void req__after_the_asker_gave_up__its_answer_is_refused(void **state)
+static void req__after_the_requester_gave_up__its_rep_is_rejected(void **state)
 {
     struct managers *s = *state;
 
@@ -63,7 +63,7 @@ static void req__after_its_connection_ended__stale(void **state)
     managers_expect_nothing(s, &s->a);
 }
 
-static void rep__after_another_copy__answered_as_the_first(void **state)
+static void rep__duplicate__answered_as_the_first(void **state)
 {
     struct managers *s = *state;
 
@@ -80,7 +80,7 @@ static void rep__after_another_copy__answered_as_the_first(void **state)
     managers_expect_nothing(s, &s->a);
 }
 
-static void rep__after_the_asker_was_refused__refused(void **state)
+static void rep__after_a_rej__rejected(void **state)
 {
     struct managers *s = *state;
 
@@ -114,7 +114,7 @@ static void rtu__after_the_end__changes_nothing(void **state)
     expect_ignored(s, &s->b);
 }
 
-static void rtu__after_data_was_as_good__changes_nothing(void **state)
+static void rtu__after_data_established_the_connection__changes_nothing(void **state)
 {
     struct managers *s = *state;
 
@@ -168,7 +168,7 @@ static void rej__after_the_end__changes_nothing(void **state)
     expect_ignored(s, &s->a);
 }
 
-static void drep__after_it_was_given_up__changes_nothing(void **state)
+static void drep__after_the_last_retry__changes_nothing(void **state)
 {
     struct managers *s = *state;
 
@@ -186,7 +186,7 @@ static void drep__after_it_was_given_up__changes_nothing(void **state)
     expect_ignored(s, &s->a);
 }
 
-static void sidr_rep__after_it_was_given_up__changes_nothing(void **state)
+static void sidr_rep__after_the_last_retry__changes_nothing(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param param = { .type = URO_QPT_UD, .qpn = 77 };
@@ -210,7 +210,7 @@ static void sidr_rep__after_it_was_given_up__changes_nothing(void **state)
 
 /* A REJ or DREQ for a request that the application has not fetched is dropped. Its retransmission
  * takes effect. */
-static void dreq__before_the_response_was_fetched__comes_again(void **state)
+static void dreq__before_the_response_was_fetched__is_retransmitted(void **state)
 {
     struct managers *s = *state;
 
@@ -253,7 +253,7 @@ static void apr_and_lap__at_any_time__change_nothing(void **state)
 }
 
 /* An MRA takes effect even if a retransmission was due already and waited only to be sent. */
-static void mra__overtakes_a_repetition__which_waits_then(void **state)
+static void mra__received_before_a_retransmission__delays_it(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg mra = { .kind = URO_CM_MRA };
@@ -334,19 +334,19 @@ static void mra__repeated_for_ever__unreachable_in_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(req__after_the_asker_gave_up__its_answer_is_refused),
+        TEST(req__after_the_requester_gave_up__its_rep_is_rejected),
         TEST(req__after_its_connection_ended__stale),
-        TEST(rep__after_another_copy__answered_as_the_first),
-        TEST(rep__after_the_asker_was_refused__refused),
+        TEST(rep__duplicate__answered_as_the_first),
+        TEST(rep__after_a_rej__rejected),
         TEST(rtu__after_the_end__changes_nothing),
-        TEST(rtu__after_data_was_as_good__changes_nothing),
+        TEST(rtu__after_data_established_the_connection__changes_nothing),
         TEST(mra__after_the_rep__changes_nothing),
         TEST(rej__after_the_end__changes_nothing),
-        TEST(drep__after_it_was_given_up__changes_nothing),
-        TEST(sidr_rep__after_it_was_given_up__changes_nothing),
-        TEST(dreq__before_the_response_was_fetched__comes_again),
+        TEST(drep__after_the_last_retry__changes_nothing),
+        TEST(sidr_rep__after_the_last_retry__changes_nothing),
+        TEST(dreq__before_the_response_was_fetched__is_retransmitted),
         TEST(apr_and_lap__at_any_time__change_nothing),
-        TEST(mra__overtakes_a_repetition__which_waits_then),
+        TEST(mra__received_before_a_retransmission__delays_it),
         TEST(req__repeated_for_ever__unreachable_in_time),
         TEST(mra__repeated_for_ever__unreachable_in_time),
     };

@@ -73,7 +73,7 @@ static void expect_path(const struct uro_qp_attr *attr, const struct uro_gid *de
     assert_int_equal(attr->path_mtu, 512);
 }
 
-static void active_rc__what_rep_and_request_said(void **state)
+static void active_rc__attributes_of_req_and_rep(void **state)
 {
     struct managers *s = *state;
 
@@ -92,7 +92,7 @@ static void active_rc__what_rep_and_request_said(void **state)
     assert_int_equal(attr.max_rd_atomic, 7);
 }
 
-static void passive_rc__what_the_request_said(void **state)
+static void passive_rc__attributes_of_the_req(void **state)
 {
     struct managers *s = *state;
 
@@ -110,7 +110,7 @@ static void passive_rc__what_the_request_said(void **state)
     assert_int_equal(attr.max_rd_atomic, 4);
 }
 
-static void other_types__have_what_they_need(void **state)
+static void other_types__have_the_required_attributes(void **state)
 {
     static const struct {
         enum uro_qp_type active, passive;
@@ -138,7 +138,7 @@ static void other_types__have_what_they_need(void **state)
 }
 
 /* READ is allowed only if a side announced that it would initiate or accept READs. */
-static void access__reads_only_when_somebody_asked_for_them(void **state)
+static void access__reads_only_with_responder_resources(void **state)
 {
     static const struct {
         uint8_t resources, depth;
@@ -166,7 +166,7 @@ static void access__reads_only_when_somebody_asked_for_them(void **state)
     }
 }
 
-static void too_early_or_no_such_state__einval(void **state)
+static void attributes__too_early_or_no_such_state__einval(void **state)
 {
     struct managers *s = *state;
     struct uro_qp_attr attr = { .state = URO_QPS_RTR };
@@ -183,11 +183,11 @@ static void too_early_or_no_such_state__einval(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(active_rc__what_rep_and_request_said),
-        TEST(passive_rc__what_the_request_said),
-        TEST(other_types__have_what_they_need),
-        TEST(access__reads_only_when_somebody_asked_for_them),
-        TEST(too_early_or_no_such_state__einval),
+        TEST(active_rc__attributes_of_req_and_rep),
+        TEST(passive_rc__attributes_of_the_req),
+        TEST(other_types__have_the_required_attributes),
+        TEST(access__reads_only_with_responder_resources),
+        TEST(attributes__too_early_or_no_such_state__einval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static void expect_unreported(struct managers *s)
     managers_expect_nothing(s, &s->a);
 }
 
-static void req__to_a_port_that_nobody_has__fails_after_few_reports(void **state)
+static void req__to_an_unused_udp_port__fails_after_few_icmp_errors(void **state)
 {
     struct managers *s = *state;
 
@@ -56,7 +56,7 @@ static void req__to_a_port_that_nobody_has__fails_after_few_reports(void **state
     assert_int_equal(s->a.sent[URO_CM_REQ], URO_CM_UNDELIVERED_MAX);
 }
 
-static void req__whose_server_starts_meanwhile__connects(void **state)
+static void req__server_starts_meanwhile__connects(void **state)
 {
     struct managers *s = *state;
 
@@ -67,7 +67,7 @@ static void req__whose_server_starts_meanwhile__connects(void **state)
     s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
 }
 
-static void req__of_which_a_router_shows_little__fails(void **state)
+static void req__icmp_error_with_few_bytes_of_it__fails(void **state)
 {
     struct managers *s = *state;
 
@@ -76,7 +76,7 @@ static void req__of_which_a_router_shows_little__fails(void **state)
     managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
 }
 
-static void service_query__to_a_port_that_nobody_has__fails(void **state)
+static void service_query__to_an_unused_udp_port__fails(void **state)
 {
     struct managers *s = *state;
 
@@ -87,7 +87,7 @@ static void service_query__to_a_port_that_nobody_has__fails(void **state)
     managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
 }
 
-static void req__shown_too_little_of__waits_on(void **state)
+static void req__icmp_error_with_too_few_bytes__continues_to_wait(void **state)
 {
     struct managers *s = *state;
 
@@ -97,7 +97,7 @@ static void req__shown_too_little_of__waits_on(void **state)
     expect_unreported(s);
 }
 
-static void req__that_differs_in_any_octet__waits_on(void **state)
+static void req__icmp_error_with_another_byte__continues_to_wait(void **state)
 {
     struct managers *s = *state;
     uint8_t mad[URO_MAD_LEN];
@@ -111,7 +111,7 @@ static void req__that_differs_in_any_octet__waits_on(void **state)
     expect_unreported(s);
 }
 
-static void req__to_somebody_else__waits_on(void **state)
+static void req__icmp_error_for_another_host__continues_to_wait(void **state)
 {
     struct managers *s = *state;
 
@@ -121,7 +121,7 @@ static void req__to_somebody_else__waits_on(void **state)
 }
 
 /* A late report, or one forged by a host that reads the traffic, changes nothing. */
-static void req__that_was_answered__is_what_it_is(void **state)
+static void req__icmp_error_after_the_rep__changes_nothing(void **state)
 {
     struct managers *s = *state;
     uint8_t mad[URO_MAD_LEN];
@@ -141,22 +141,22 @@ static void req__that_was_answered__is_what_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(req__to_a_port_that_nobody_has__fails_after_few_reports,
+        cmocka_unit_test_setup_teardown(req__to_an_unused_udp_port__fails_after_few_icmp_errors,
                                         managers_open, managers_close),
-        cmocka_unit_test_setup_teardown(req__whose_server_starts_meanwhile__connects, managers_open,
+        cmocka_unit_test_setup_teardown(req__server_starts_meanwhile__connects, managers_open,
                                         managers_close),
-        cmocka_unit_test_setup_teardown(req__of_which_a_router_shows_little__fails, managers_open,
+        cmocka_unit_test_setup_teardown(req__icmp_error_with_few_bytes_of_it__fails, managers_open,
                                         managers_close),
-        cmocka_unit_test_setup_teardown(service_query__to_a_port_that_nobody_has__fails,
+        cmocka_unit_test_setup_teardown(service_query__to_an_unused_udp_port__fails, managers_open,
+                                        managers_close),
+        cmocka_unit_test_setup_teardown(req__icmp_error_with_too_few_bytes__continues_to_wait,
                                         managers_open, managers_close),
-        cmocka_unit_test_setup_teardown(req__shown_too_little_of__waits_on, managers_open,
-                                        managers_close),
-        cmocka_unit_test_setup_teardown(req__that_differs_in_any_octet__waits_on, managers_open,
-                                        managers_close),
-        cmocka_unit_test_setup_teardown(req__to_somebody_else__waits_on, managers_open,
-                                        managers_close),
-        cmocka_unit_test_setup_teardown(req__that_was_answered__is_what_it_is, managers_open,
-                                        managers_close),
+        cmocka_unit_test_setup_teardown(req__icmp_error_with_another_byte__continues_to_wait,
+                                        managers_open, managers_close),
+        cmocka_unit_test_setup_teardown(req__icmp_error_for_another_host__continues_to_wait,
+                                        managers_open, managers_close),
+        cmocka_unit_test_setup_teardown(req__icmp_error_after_the_rep__changes_nothing,
+                                        managers_open, managers_close),
     };
 
     return cmocka_run_group_tests_name("scenario/cm_undelivered", tests, NULL, NULL);

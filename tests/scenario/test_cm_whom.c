@@ -46,7 +46,7 @@ static void accept_b(struct managers *s)
 /* ---- whose --------------------------------------------------------------- */
 
 /* The message has our ID and the right address, but the peer's ID of an older connection. */
-static void message__with_another_number_of_the_peer__is_nobodys(void **state)
+static void message__with_another_remote_id__matches_no_connection(void **state)
 {
     static const enum uro_cm_kind kinds[] = { URO_CM_DREQ, URO_CM_REJ, URO_CM_RTU, URO_CM_LAP };
     struct managers *s = *state;
@@ -64,7 +64,7 @@ static void message__with_another_number_of_the_peer__is_nobodys(void **state)
     assert_int_equal(s->b.conn->state, URO_CONN_ESTABLISHED);
 }
 
-static void message__to_another_address_of_ours__is_nobodys(void **state)
+static void message__to_another_local_address__matches_no_connection(void **state)
 {
     struct managers *s = *state;
 
@@ -79,7 +79,7 @@ static void message__to_another_address_of_ours__is_nobodys(void **state)
 }
 
 /* A REQ is identified by CA GUID and communication ID, and by CA GUID and QPN. */
-static void req__same_number_and_queue_pair_of_another_node__is_another(void **state)
+static void req__same_id_and_qpn_of_another_node__is_a_new_request(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg req = caught_request(s);
@@ -122,7 +122,7 @@ static void req__from_a_queue_pair_whose_connection_has_ended__is_new(void **sta
 }
 
 /* A second REQ from the same queue pair does not end a connection that is still being set up. */
-static void req__from_a_queue_pair_that_waits_for_our_answer__stale_and_no_more(void **state)
+static void req__second_from_a_qp_with_a_pending_request__stale(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = { .type = URO_QPT_RC, .qpn = QPN_B };
@@ -181,7 +181,7 @@ static void req_twice__answered_by_the_same_rep_at_once(void **state)
 }
 
 /* Two hosts chose the same request ID. */
-static void sidr__same_question_from_another_address__is_another(void **state)
+static void sidr__same_id_from_another_address__is_a_new_request(void **state)
 {
     struct managers *s = *state;
 
@@ -196,7 +196,7 @@ static void sidr__same_question_from_another_address__is_another(void **state)
 }
 
 /* A connection without a queue pair has no QPN to name in the DREQ. */
-static void dreq__to_a_connection_without_queue_pair__is_heard(void **state)
+static void dreq__to_a_connection_without_queue_pair__is_accepted(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param none = { .type = URO_QPT_RC };
@@ -274,7 +274,7 @@ static void unlisten__requests_that_were_fetched__can_be_accepted(void **state)
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
 }
 
-static void listen_again__nobody_waits_yet(void **state)
+static void listen_again__no_requests_are_pending(void **state)
 {
     struct managers *s = *state;
 
@@ -295,7 +295,7 @@ static void ask_and_take_back(struct managers *s)
     managers_expect(s, &s->b, URO_CONN_REJECTED, URO_CONN_REJ_TIMEOUT);
 }
 
-static void backlog__request_taken_back_and_closed__makes_room(void **state)
+static void backlog__request_withdrawn_and_closed__frees_its_slot(void **state)
 {
     struct managers *s = *state;
 
@@ -309,7 +309,7 @@ static void backlog__request_taken_back_and_closed__makes_room(void **state)
 
 /* Otherwise a client that sends and withdraws requests repeatedly would hold one connection each
  * time. */
-static void backlog__request_taken_back_and_nobody_has_looked__makes_no_room(void **state)
+static void backlog__request_withdrawn_and_not_fetched__keeps_its_slot(void **state)
 {
     struct managers *s = *state;
 
@@ -325,7 +325,7 @@ static void backlog__request_taken_back_and_nobody_has_looked__makes_no_room(voi
     uro_conn_close(expect_request(s), s->now);
 }
 
-static void backlog__of_a_datagram_service__questions_are_refused(void **state)
+static void backlog__of_a_datagram_service__requests_are_rejected(void **state)
 {
     struct managers *s = *state;
 
@@ -406,7 +406,7 @@ static void calls__out_of_order__einval(void **state)
 }
 
 /* The connection is closed before its REQ left: the REQ is never built. */
-static void close__before_the_request_left__it_never_leaves(void **state)
+static void close__before_the_request_was_sent__it_is_not_sent(void **state)
 {
     struct managers *s = *state;
 
@@ -423,26 +423,26 @@ static void close__before_the_request_left__it_never_leaves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(message__with_another_number_of_the_peer__is_nobodys),
-        TEST(message__to_another_address_of_ours__is_nobodys),
-        TEST(req__same_number_and_queue_pair_of_another_node__is_another),
+        TEST(message__with_another_remote_id__matches_no_connection),
+        TEST(message__to_another_local_address__matches_no_connection),
+        TEST(req__same_id_and_qpn_of_another_node__is_a_new_request),
         TEST(req__from_a_queue_pair_whose_connection_has_ended__is_new),
-        TEST(req__from_a_queue_pair_that_waits_for_our_answer__stale_and_no_more),
+        TEST(req__second_from_a_qp_with_a_pending_request__stale),
         TEST(req__from_the_queue_pair_that_we_connected_to__stale),
         TEST(req_twice__answered_by_the_same_rep_at_once),
-        TEST(sidr__same_question_from_another_address__is_another),
-        TEST(dreq__to_a_connection_without_queue_pair__is_heard),
+        TEST(sidr__same_id_from_another_address__is_a_new_request),
+        TEST(dreq__to_a_connection_without_queue_pair__is_accepted),
         TEST(listeners__the_address_decides__then_any),
         TEST(unlisten__requests_that_wait__refused),
         TEST(unlisten__requests_that_were_fetched__can_be_accepted),
-        TEST(listen_again__nobody_waits_yet),
-        TEST(backlog__request_taken_back_and_closed__makes_room),
-        TEST(backlog__request_taken_back_and_nobody_has_looked__makes_no_room),
-        TEST(backlog__of_a_datagram_service__questions_are_refused),
+        TEST(listen_again__no_requests_are_pending),
+        TEST(backlog__request_withdrawn_and_closed__frees_its_slot),
+        TEST(backlog__request_withdrawn_and_not_fetched__keeps_its_slot),
+        TEST(backlog__of_a_datagram_service__requests_are_rejected),
         TEST(private_data__longer_than_its_message_has_room__einval),
         TEST(private_data_of_a_service__longer_than_its_message_has_room__einval),
         TEST(calls__out_of_order__einval),
-        TEST(close__before_the_request_left__it_never_leaves),
+        TEST(close__before_the_request_was_sent__it_is_not_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static void meet_again(struct scene *s)
 
 /* The application moves the queue pair to ERR. Pending responses are dropped, whatever happens
  * later. */
-static void qp__moved_to_error_while_answering__answers_nothing_more(void **state)
+static void qp__moved_to_error_with_responses_pending__sends_no_more(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -74,7 +74,7 @@ static void qp__moved_to_error_while_answering__answers_nothing_more(void **stat
     scene_close(s);
 }
 
-static void qp__peer_may_have_another_address__notification_and_answer_wait(void **state)
+static void qp__mac_of_the_peer_in_doubt__cnp_and_ack_wait_for_arp(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -186,7 +186,7 @@ static void expect_gone(struct scene *s, uint32_t qpn)
 }
 
 /* bug B30 */
-static void qp__destroyed_at_any_moment__nothing_refers_to_it_afterwards(void **state)
+static void qp__destroyed_in_any_state__no_frame_event_or_timer_remains(void **state)
 {
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(moments); i++) {
@@ -202,7 +202,7 @@ static void qp__destroyed_at_any_moment__nothing_refers_to_it_afterwards(void **
     }
 }
 
-static void qp__reset_at_any_moment__connects_and_works_again(void **state)
+static void qp__reset_in_any_state__connects_and_works_again(void **state)
 {
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(moments); i++) {
@@ -240,10 +240,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cq__full_for_a_receive__the_message_is_not_acknowledged),
-        cmocka_unit_test(qp__moved_to_error_while_answering__answers_nothing_more),
-        cmocka_unit_test(qp__peer_may_have_another_address__notification_and_answer_wait),
-        cmocka_unit_test(qp__destroyed_at_any_moment__nothing_refers_to_it_afterwards),
-        cmocka_unit_test(qp__reset_at_any_moment__connects_and_works_again),
+        cmocka_unit_test(qp__moved_to_error_with_responses_pending__sends_no_more),
+        cmocka_unit_test(qp__mac_of_the_peer_in_doubt__cnp_and_ack_wait_for_arp),
+        cmocka_unit_test(qp__destroyed_in_any_state__no_frame_event_or_timer_remains),
+        cmocka_unit_test(qp__reset_in_any_state__connects_and_works_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

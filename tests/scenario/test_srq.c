@@ -48,7 +48,7 @@ static void expect_no_event(struct scene *s)
 
 /* Messages take receives in the order in which they begin. The slots of these receives are free
  * from then on. */
-static void srq__messages_end_in_another_order_than_they_began__each_has_its_receive(void **state)
+static void srq__messages_end_in_another_order__each_uses_its_own_receive(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 4, .rq_psn = 100);
@@ -79,7 +79,7 @@ static void srq__messages_end_in_another_order_than_they_began__each_has_its_rec
     scene_close(s);
 }
 
-static void srq__receive_of_several_elements__all_of_them_are_taken(void **state)
+static void srq__receive_of_several_elements__all_elements_are_filled(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 4, .rq_psn = 100);
@@ -96,7 +96,7 @@ static void srq__receive_of_several_elements__all_of_them_are_taken(void **state
     scene_close(s);
 }
 
-static void srq__empty__rnr_nak_to_whoever_asks_and_then_served(void **state)
+static void srq__empty__each_queue_pair_sends_rnr_nak_until_a_receive_is_posted(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 4, .rq_psn = 100);
@@ -122,7 +122,7 @@ static void srq__empty__rnr_nak_to_whoever_asks_and_then_served(void **state)
 }
 
 /* UC: the next message of the same queue pair uses the receive that a lost message had taken. */
-static void srq__uc_message_lost__its_receive_is_used_next_and_never_lost(void **state)
+static void srq__uc_message_lost__next_message_uses_its_receive(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.srq = 4, .rq_psn = 100);
@@ -140,7 +140,7 @@ static void srq__uc_message_lost__its_receive_is_used_next_and_never_lost(void *
 
 /* ---- the limit ---------------------------------------------------------- */
 
-static void srq__fewer_left_than_armed_for__one_event_until_armed_again(void **state)
+static void srq__fewer_receives_than_the_limit__one_event_until_armed_again(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 8, .rq_psn = 100);
@@ -172,7 +172,7 @@ static void srq__fewer_left_than_armed_for__one_event_until_armed_again(void **s
 
 /* ---- failing ------------------------------------------------------------ */
 
-static void srq__queue_pair_fails__its_half_received_message_is_flushed_the_rest_stays(void **state)
+static void srq__queue_pair_fails__only_the_receive_of_its_message_is_flushed(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 8, .rq_psn = 100);
@@ -227,7 +227,7 @@ static void srq__buffer_that_may_not_be_written__fails_one_queue_pair(void **sta
     scene_close(s);
 }
 
-static void srq__queue_pair_reset_or_destroyed_inside_a_message__others_go_on(void **state)
+static void srq__queue_pair_reset_or_destroyed_in_a_message__other_continues(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 8, .rq_psn = 100);
@@ -249,7 +249,7 @@ static void srq__queue_pair_reset_or_destroyed_inside_a_message__others_go_on(vo
 
 /* The queue pair failed with a response pending. The response fails, too, but causes no second
  * LAST_WQE_REACHED. */
-static void srq__queue_pair_fails_again_while_answering__its_end_is_told_once(void **state)
+static void srq__responder_fails_after_the_qp_failed__one_last_wqe_event(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 8, .rq_psn = 100);
@@ -272,7 +272,7 @@ static void srq__queue_pair_fails_again_while_answering__its_end_is_told_once(vo
 
 /* ---- resizing, destroying ----------------------------------------------- */
 
-static void srq__resized__what_waits_keeps_its_order_also_around_the_end(void **state)
+static void srq__resized__posted_receives_keep_order_across_the_ring_end(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 4, .rq_psn = 100);
@@ -301,7 +301,7 @@ static void srq__resized__what_waits_keeps_its_order_also_around_the_end(void **
     scene_close(s);
 }
 
-static void srq__shrunk_to_what_waits__full_and_in_order(void **state)
+static void srq__shrunk_to_the_posted_receives__full_and_in_order(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 16, .rq_psn = 100);
@@ -324,7 +324,7 @@ static void srq__shrunk_to_what_waits__full_and_in_order(void **state)
     scene_close(s);
 }
 
-static void srq__destroyed_with_receives_and_an_event__nothing_of_it_remains(void **state)
+static void srq__destroyed_with_receives_and_an_event__event_is_removed(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 4, .rq_psn = 100);
@@ -344,20 +344,19 @@ static void srq__destroyed_with_receives_and_an_event__nothing_of_it_remains(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(srq__messages_end_in_another_order_than_they_began__each_has_its_receive),
-        cmocka_unit_test(srq__receive_of_several_elements__all_of_them_are_taken),
-        cmocka_unit_test(srq__empty__rnr_nak_to_whoever_asks_and_then_served),
-        cmocka_unit_test(srq__uc_message_lost__its_receive_is_used_next_and_never_lost),
-        cmocka_unit_test(srq__fewer_left_than_armed_for__one_event_until_armed_again),
-        cmocka_unit_test(
-            srq__queue_pair_fails__its_half_received_message_is_flushed_the_rest_stays),
+        cmocka_unit_test(srq__messages_end_in_another_order__each_uses_its_own_receive),
+        cmocka_unit_test(srq__receive_of_several_elements__all_elements_are_filled),
+        cmocka_unit_test(srq__empty__each_queue_pair_sends_rnr_nak_until_a_receive_is_posted),
+        cmocka_unit_test(srq__uc_message_lost__next_message_uses_its_receive),
+        cmocka_unit_test(srq__fewer_receives_than_the_limit__one_event_until_armed_again),
+        cmocka_unit_test(srq__queue_pair_fails__only_the_receive_of_its_message_is_flushed),
         cmocka_unit_test(srq__message_too_long__takes_one_receive_and_fails_one_queue_pair),
         cmocka_unit_test(srq__buffer_that_may_not_be_written__fails_one_queue_pair),
-        cmocka_unit_test(srq__queue_pair_fails_again_while_answering__its_end_is_told_once),
-        cmocka_unit_test(srq__queue_pair_reset_or_destroyed_inside_a_message__others_go_on),
-        cmocka_unit_test(srq__resized__what_waits_keeps_its_order_also_around_the_end),
-        cmocka_unit_test(srq__shrunk_to_what_waits__full_and_in_order),
-        cmocka_unit_test(srq__destroyed_with_receives_and_an_event__nothing_of_it_remains),
+        cmocka_unit_test(srq__responder_fails_after_the_qp_failed__one_last_wqe_event),
+        cmocka_unit_test(srq__queue_pair_reset_or_destroyed_in_a_message__other_continues),
+        cmocka_unit_test(srq__resized__posted_receives_keep_order_across_the_ring_end),
+        cmocka_unit_test(srq__shrunk_to_the_posted_receives__full_and_in_order),
+        cmocka_unit_test(srq__destroyed_with_receives_and_an_event__event_is_removed),
     };
     return cmocka_run_group_tests_name("scenario/srq", tests, NULL, NULL);
 }
