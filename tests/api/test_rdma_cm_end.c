@@ -220,7 +220,7 @@ static void connects_and_cleans_up_the_connection_at_exit(struct side *side)
     connects(side);
 }
 
-static void exit__its_owner_cleans_up_after_us__does_not_hang(void **state)
+static void exit__program_uses_the_device_after_its_end__does_not_hang(void **state)
 {
     (void)state;
     meet(serves_to_the_end, connects_and_cleans_up_at_exit);
@@ -331,7 +331,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit__client_connected__server_gets_disconnected_event),
-        cmocka_unit_test(exit__its_owner_cleans_up_after_us__does_not_hang),
+        cmocka_unit_test(exit__program_uses_the_device_after_its_end__does_not_hang),
         cmocka_unit_test(exit__server_connected__client_gets_disconnected_event),
         cmocka_unit_test(exit__client_requested_connection__server_gets_event),
         cmocka_unit_test(exit__server_got_request__client_is_rejected),

@@ -415,7 +415,7 @@ static void end_moving_pair(void)
     }
 }
 
-static void threads__do_everything_at_once__each_message_arrives_and_nothing_stays(void **state)
+static void threads__use_all_verbs_at_once__messages_arrive_and_nothing_leaks(void **state)
 {
     void *(*const others[OTHERS])(void *) = { resize,     wait_for_events, make_and_destroy,
                                               fork_often, write_often,     move_target };
@@ -448,8 +448,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
-            threads__do_everything_at_once__each_message_arrives_and_nothing_stays, open_all,
-            close_all),
+            threads__use_all_verbs_at_once__messages_arrive_and_nothing_leaks, open_all, close_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -219,7 +219,7 @@ static void mr__destroyed_or_of_another_pd__peers_have_no_access(void **state)
 }
 
 /* The engine's own function returns fewer completions at a time, so uroce_cq_poll() calls it again. */
-static void poll__20_completions__one_call_has_them_all(void **state)
+static void poll__20_completions__one_call_returns_all(void **state)
 {
     struct uroce_qp *qp = make_qp(UROCE_RC, 0);
     const struct uroce_qp_attr error = { .state = UROCE_ERR };
@@ -237,7 +237,7 @@ static void poll__20_completions__one_call_has_them_all(void **state)
     assert_int_equal(uroce_qp_destroy(qp), 0);
 }
 
-static void qp__destroyed__its_completions_are_gone(void **state)
+static void qp__destroyed__its_completions_are_removed(void **state)
 {
     struct uroce_qp *qp = make_qp(UROCE_RC, 0);
     const struct uroce_qp_attr error = { .state = UROCE_ERR };
@@ -273,7 +273,7 @@ static void post__request_that_the_operation_forbids__refused(void **state)
     assert_int_equal(uroce_qp_destroy(rc), 0);
 }
 
-static void modify__access_or_state_that_is_none__refused(void **state)
+static void modify__unknown_access_bit_or_state__refused(void **state)
 {
     struct uroce_qp *qp = make_qp(UROCE_RC, 0);
     struct uroce_qp_attr attr = { .state = UROCE_INIT, .port = 1, .access = 1u << 20 };
@@ -346,7 +346,7 @@ static void vlan_and_gateway__destination_elsewhere__arp_request(void **state)
     (void)stop(state);
 }
 
-static void seed__another__other_queue_pair_numbers(void **state)
+static void seed__different__different_queue_pair_numbers(void **state)
 {
     uint32_t numbers[2];
 
@@ -369,13 +369,13 @@ int main(void)
         WITH_ENGINE(signal_all__request_without_the_flag__completes),
         WITH_ENGINE(inline__two_elements__are_joined),
         WITH_ENGINE(mr__destroyed_or_of_another_pd__peers_have_no_access),
-        WITH_ENGINE(poll__20_completions__one_call_has_them_all),
-        WITH_ENGINE(qp__destroyed__its_completions_are_gone),
+        WITH_ENGINE(poll__20_completions__one_call_returns_all),
+        WITH_ENGINE(qp__destroyed__its_completions_are_removed),
         WITH_ENGINE(post__request_that_the_operation_forbids__refused),
-        WITH_ENGINE(modify__access_or_state_that_is_none__refused),
+        WITH_ENGINE(modify__unknown_access_bit_or_state__refused),
         WITH_ENGINE(ud__wrong_handle_number_or_length__refused),
         cmocka_unit_test(vlan_and_gateway__destination_elsewhere__arp_request),
-        cmocka_unit_test(seed__another__other_queue_pair_numbers),
+        cmocka_unit_test(seed__different__different_queue_pair_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

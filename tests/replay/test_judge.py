@@ -4,8 +4,8 @@
 
     test_judge.py build/app/uroce pcap-fixtures
 
-In a capture of Linux rxe, `uroce judge` finds only the known deviations of rxe. In a copy with one changed packet, it finds the
-broken rule in that packet.
+In a capture of Linux rxe, `uroce judge` finds only the known deviations of rxe. In a copy with one changed packet, it
+finds the broken rule in that packet.
 """
 import json
 import pathlib
@@ -128,13 +128,13 @@ def reserved_bit(folder: pathlib.Path):
     return capture, (3, "WIRE.RESERVED")
 
 
-def ack_of_what_was_not_sent(folder: pathlib.Path):
+def ack_of_an_unsent_psn(folder: pathlib.Path):
     capture = Capture(folder / "rxe61_rc_send.pcap")  # frame 4 acknowledges PSN 257, frame 5 sends 258
     capture.change(4, AT_BTH + 9, psn(258))
     return capture, (4, "REQ.ACK.GHOST")
 
 
-def msn_that_counts_a_repeated_message(folder: pathlib.Path):
+def msn_that_counts_a_duplicate(folder: pathlib.Path):
     capture = Capture(folder / "rxe61_psn_nak.pcap")  # frame 10: ACK of PSN 257 with MSN 2
     capture.change(10, AT_EXT + 1, psn(9))
     capture.frames.append([capture.frames[-1][0] + 1000, bytearray(capture.frames[8][1])])
@@ -164,7 +164,7 @@ def first_packet_that_is_not_full(folder: pathlib.Path):
     return capture, (3, "REQ.SEGMENT")
 
 
-def read_response_of_the_wrong_place(folder: pathlib.Path):
+def read_response_with_the_wrong_opcode(folder: pathlib.Path):
     capture = Capture(folder / "rxe61_mtu4096_read.pcap")
     # Frame 2 is FIRST. As MIDDLE it has no AETH, so its payload is four bytes too long as well.
     capture.change(2, AT_BTH, b"\x0e")
@@ -181,7 +181,7 @@ def ack_instead_of_data(folder: pathlib.Path):
     return capture, (6, "REQ.ACK.READ")
 
 
-def nak_for_what_was_acknowledged(folder: pathlib.Path):
+def nak_for_an_acknowledged_psn(folder: pathlib.Path):
     capture = Capture(folder / "rxe61_rc_send.pcap")  # frame 8 acknowledges PSN 259
     capture.change(8, AT_EXT, b"\x60")
     capture.change(8, AT_BTH + 9, psn(257))
@@ -197,7 +197,7 @@ def request_inside_a_read(folder: pathlib.Path):
     return capture, (9, "REQ.READ.PSN")
 
 
-def rnr_wait_that_is_not_kept(folder: pathlib.Path):
+def retry_before_the_rnr_wait_has_ended(folder: pathlib.Path):
     capture = Capture(folder / "rxe61_rnr_exceeded.pcap")
     start = capture.frames[0][0]
     for frame, after_us in zip(capture.frames, (0, 100, 250, 350, 500, 600)):
@@ -237,7 +237,7 @@ def too_many_cnps(folder: pathlib.Path):
     return capture, (23, "CNP.SEND")
 
 
-def first_psn_that_was_not_agreed(folder: pathlib.Path):
+def first_psn_other_than_in_the_cm_exchange(folder: pathlib.Path):
     capture = Capture(folder / "rxe61_rdmacm_rping.pcap")
     for number, (_, frame) in enumerate(capture.frames, 1):
         if frame[AT_BTH] < 0x60:
@@ -248,11 +248,11 @@ def first_psn_that_was_not_agreed(folder: pathlib.Path):
     return capture, (first, "CM.REQ")
 
 
-CHANGED = [wrong_icrc, icrc_of_the_other_byte_order, icrc_without_the_pad, reserved_bit, ack_of_what_was_not_sent,
-           msn_that_counts_a_repeated_message, message_without_its_first_packet, write_with_another_length,
-           first_packet_that_is_not_full, read_response_of_the_wrong_place, ack_instead_of_data,
-           nak_for_what_was_acknowledged, request_inside_a_read, rnr_wait_that_is_not_kept, gap_nak_after_an_rnr_nak,
-           repeated_request_that_differs, reserved_syndrome, too_many_cnps, first_psn_that_was_not_agreed]
+CHANGED = [wrong_icrc, icrc_of_the_other_byte_order, icrc_without_the_pad, reserved_bit, ack_of_an_unsent_psn,
+           msn_that_counts_a_duplicate, message_without_its_first_packet, write_with_another_length,
+           first_packet_that_is_not_full, read_response_with_the_wrong_opcode, ack_instead_of_data,
+           nak_for_an_acknowledged_psn, request_inside_a_read, retry_before_the_rnr_wait_has_ended, gap_nak_after_an_rnr_nak,
+           repeated_request_that_differs, reserved_syndrome, too_many_cnps, first_psn_other_than_in_the_cm_exchange]
 
 
 def changed(uroce: str, folder: pathlib.Path, make) -> str:

@@ -49,7 +49,7 @@ def ends(hub: Broker) -> None:
     equal(hub.process.wait(patience.seconds(20)), 0)
 
 
-def program_of_uroce_run_that_does_nothing__keeps_the_broker(case: Case) -> None:
+def idle_program_of_uroce_run__broker_stays(case: Case) -> None:
     with Shared(case.uroce) as pair:
         hub = idle(case, pair)
         try:
@@ -63,7 +63,7 @@ def program_of_uroce_run_that_does_nothing__keeps_the_broker(case: Case) -> None
             hub.end()
 
 
-def child_of_a_program_of_uroce_run__keeps_the_broker(case: Case) -> None:
+def child_of_a_program_of_uroce_run__broker_stays(case: Case) -> None:
     """A background process of a shell outlives the shell. The broker stays while it lives."""
     with Shared(case.uroce) as pair:
         hub = idle(case, pair)
@@ -79,7 +79,7 @@ def child_of_a_program_of_uroce_run__keeps_the_broker(case: Case) -> None:
             hub.end()
 
 
-def broker_without_a_descriptor__says_so_and_goes_on(case: Case) -> None:
+def broker_out_of_descriptors__reports_it_and_continues(case: Case) -> None:
     with Shared(case.uroce) as pair:
         with broker(pair) as first:
             needed = len(first.descriptors())
@@ -98,8 +98,8 @@ def broker_without_a_descriptor__says_so_and_goes_on(case: Case) -> None:
             hub.end()
 
 
-CASES = [program_of_uroce_run_that_does_nothing__keeps_the_broker, child_of_a_program_of_uroce_run__keeps_the_broker,
-         broker_without_a_descriptor__says_so_and_goes_on]
+CASES = [idle_program_of_uroce_run__broker_stays, child_of_a_program_of_uroce_run__broker_stays,
+         broker_out_of_descriptors__reports_it_and_continues]
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

@@ -5,7 +5,7 @@
 
 #include "base/counters.h"
 
-static void counters__every_one_has_a_name_of_its_own_and_a_text(void **state)
+static void counters__each__has_a_unique_name_and_a_description(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < URO_COUNTER_COUNT; i++) {
@@ -18,7 +18,7 @@ static void counters__every_one_has_a_name_of_its_own_and_a_text(void **state)
     }
 }
 
-static void counters__name_stands_at_its_own_number(void **state)
+static void counters__by_number__have_the_expected_names(void **state)
 {
     (void)state;
     assert_string_equal(uro_counter_name(URO_COUNT_RX_FRAMES), "rx_frames");
@@ -31,8 +31,8 @@ static void counters__name_stands_at_its_own_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counters__every_one_has_a_name_of_its_own_and_a_text),
-        cmocka_unit_test(counters__name_stands_at_its_own_number),
+        cmocka_unit_test(counters__each__has_a_unique_name_and_a_description),
+        cmocka_unit_test(counters__by_number__have_the_expected_names),
     };
     return cmocka_run_group_tests_name("base/counters", tests, NULL, NULL);
 }

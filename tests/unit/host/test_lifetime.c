@@ -180,7 +180,7 @@ static void makes_many(void)
     MUST(make_connections(DEVICE, 20000) == 20000);
 }
 
-static void connections__without_a_bound_of_the_user__there_are_many(void **state)
+static void connections__no_max_conn__allows_20000(void **state)
 {
     (void)state;
     assert_int_equal(must_status(makes_many), 0);
@@ -191,7 +191,7 @@ static void makes_seven(void)
     MUST(make_connections(DEVICE ";max_conn=7", 20) == 7);
 }
 
-static void connections__max_conn__there_are_no_more(void **state)
+static void connections__max_conn__no_more_can_be_made(void **state)
 {
     (void)state;
     assert_int_equal(must_status(makes_seven), 0);
@@ -214,7 +214,7 @@ static void refuses_by_the_bound_of_all(void)
     capture_stderr_end(capture);
 }
 
-static void connections__max_conn_of_all_devices__bounds_each_of_them(void **state)
+static void connections__max_conn_of_star__limits_each_device(void **state)
 {
     (void)state;
     assert_int_equal(must_status(refuses_by_the_bound_of_all), 0);
@@ -391,7 +391,7 @@ static void cleans_up_late(void)
     MUST(uro_device_start(left) == 0);
 }
 
-static void exit__program_cleans_up_after_us__is_not_held_up(void **state)
+static void exit__program_uses_the_device_after_its_end__calls_return(void **state)
 {
     int status;
 
@@ -470,15 +470,15 @@ int main(void)
         cmocka_unit_test(start__port_does_not_open__the_reason_is_kept),
         cmocka_unit_test(start__capture_cannot_be_written__is_not_started),
         cmocka_unit_test(operations_of_the_port__called__return_its_values),
-        cmocka_unit_test(connections__without_a_bound_of_the_user__there_are_many),
-        cmocka_unit_test(connections__max_conn__there_are_no_more),
-        cmocka_unit_test(connections__max_conn_of_all_devices__bounds_each_of_them),
+        cmocka_unit_test(connections__no_max_conn__allows_20000),
+        cmocka_unit_test(connections__max_conn__no_more_can_be_made),
+        cmocka_unit_test(connections__max_conn_of_star__limits_each_device),
         cmocka_unit_test(listeners__as_many_as_a_port_announces__more_are_refused),
         cmocka_unit_test(exit__device_ran__its_port_is_closed_once),
         cmocka_unit_test(exit__device_never_started__nothing_to_close),
         cmocka_unit_test(exit__of_a_forked_child__closes_nothing),
         cmocka_unit_test(exit__in_a_signal_handler_inside_the_lock__does_not_hang),
-        cmocka_unit_test(exit__program_cleans_up_after_us__is_not_held_up),
+        cmocka_unit_test(exit__program_uses_the_device_after_its_end__calls_return),
         cmocka_unit_test(exit__while_threads_poll__closes_and_does_not_crash),
         cmocka_unit_test(capture__echo__request_and_answer_are_in_the_file),
     };

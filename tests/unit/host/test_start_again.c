@@ -159,7 +159,7 @@ static void starts_from_many_threads(void)
     MUST(fake.opens == 1);
 }
 
-static void start__many_threads_try_while_it_is_mended__it_starts_once(void **state)
+static void start__many_threads_retry_until_it_works__starts_once(void **state)
 {
     (void)state;
     assert_int_equal(must_status(starts_from_many_threads), 0);
@@ -172,7 +172,7 @@ int main(void)
         cmocka_unit_test(start__the_capture_can_be_written_later__works),
         cmocka_unit_test(start__fails_again_and_again__each_reason_is_printed_once),
         cmocka_unit_test(start__failed_many_times__nothing_is_left_open),
-        cmocka_unit_test(start__many_threads_try_while_it_is_mended__it_starts_once),
+        cmocka_unit_test(start__many_threads_retry_until_it_works__starts_once),
     };
     (void)alarm(patience(60)); /* a hang is a failure, not a night */
     return cmocka_run_group_tests_name("host/start_again", tests, NULL, NULL);
