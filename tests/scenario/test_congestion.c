@@ -9,7 +9,7 @@
 
 /* ---- told by the network -------------------------------------------------- */
 
-static void congestion__marked_request__sender_is_told_once_in_a_while(void **state)
+static void congestion__marked_requests__cnp_at_most_once_an_interval(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -35,7 +35,7 @@ static void congestion__marked_request__sender_is_told_once_in_a_while(void **st
 }
 
 /* The data of a READ flows to this side, so the responder is the sender to slow down. */
-static void congestion__marked_answer_of_a_read__responder_is_told(void **state)
+static void congestion__marked_read_response__cnp_is_sent(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 7);
@@ -52,7 +52,7 @@ static void congestion__marked_answer_of_a_read__responder_is_told(void **state)
     scene_close(s);
 }
 
-static void congestion__marked_packet_of_uc__sender_is_told(void **state)
+static void congestion__marked_packet_of_uc__cnp_is_sent(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.rq_psn = 100);
@@ -79,7 +79,7 @@ static void congestion__marked_datagram__is_counted_only(void **state)
 }
 
 /* Packets marked ECT, and CNPs that are marked, cause no CNP. */
-static void congestion__could_be_marked_or_is_a_notification__nobody_is_told(void **state)
+static void congestion__unmarked_packet_or_marked_cnp__no_cnp(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -115,7 +115,7 @@ static uint32_t send_many(struct scene *s, uro_time at)
     return sent_while_it_goes(s, at);
 }
 
-static void congestion__told__half_as_much_is_in_flight_and_slowly_more_again(void **state)
+static void congestion__cnp__window_is_halved_and_recovers_slowly(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16, .mtu = 256);
@@ -146,7 +146,7 @@ static void congestion__told__half_as_much_is_in_flight_and_slowly_more_again(vo
 /* ---- an ACK timeout --------------------------------------------------------- */
 
 /* Otherwise a peer slower than this side would lose most of a full window each time. */
-static void congestion__ack_timeouts__half_as_much_is_sent_again_each_time(void **state)
+static void congestion__ack_timeouts__each_halves_the_window(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 64, .mtu = 256);
@@ -178,7 +178,7 @@ static void congestion__ack_timeouts__half_as_much_is_sent_again_each_time(void 
 /* ---- told by the peer, again ------------------------------------------------- */
 
 /* CNPs that arrive together, copies or forged, count as one CNP. */
-static void congestion__told_many_times_at_once__counts_as_once(void **state)
+static void congestion__many_cnps_at_once__count_as_one(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
@@ -190,7 +190,7 @@ static void congestion__told_many_times_at_once__counts_as_once(void **state)
     scene_close(s);
 }
 
-static void congestion__told_again_and_again__a_few_packets_remain(void **state)
+static void congestion__many_cnps_over_time__window_keeps_a_few_packets(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 256);
@@ -204,7 +204,7 @@ static void congestion__told_again_and_again__a_few_packets_remain(void **state)
 }
 
 /* A reduction long after the previous one is small, and grows with the next CNP. */
-static void congestion__told_after_a_long_time__starts_with_a_small_cut(void **state)
+static void congestion__cnp_after_a_long_time__reduces_the_window_little(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
@@ -226,7 +226,7 @@ static void congestion__told_after_a_long_time__starts_with_a_small_cut(void **s
 }
 
 /* The window first grows half-way back to its size before the last reduction, and then beyond. */
-static void congestion__told_twice__all_may_be_in_flight_again_in_the_end(void **state)
+static void congestion__two_cnps__window_is_full_again_in_the_end(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16, .mtu = 256);
@@ -246,7 +246,7 @@ static void congestion__told_twice__all_may_be_in_flight_again_in_the_end(void *
 
 /* Few packets inside a message ask for an ACK. The last packet that fits into the window must ask,
  * or the transfer would stop. */
-static void congestion__window_shrinks_inside_a_message__one_more_packet_asks(void **state)
+static void congestion__window_shrinks_in_a_message__next_packet_requests_ack(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 256, .mtu = 256);
@@ -296,7 +296,7 @@ static void expect_part(struct scene *s, uro_time now, uint32_t psn)
 
 /* No packet behind the retransmitted packet asks for an ACK, and the last of these packets are
  * lost. */
-static void congestion__goes_on_behind_a_probe__one_more_packet_asks(void **state)
+static void congestion__continues_after_a_probe__next_packet_requests_ack(void **state)
 {
     (void)state;
     const uro_time late = URO_MS(2) + URO_US(20);
@@ -314,7 +314,7 @@ static void congestion__goes_on_behind_a_probe__one_more_packet_asks(void **stat
 }
 
 /* The same case with a peer that keeps the packets behind a gap. */
-static void congestion__goes_on_behind_a_patch__one_more_packet_asks(void **state)
+static void congestion__continues_after_a_single_retransmit__requests_ack(void **state)
 {
     (void)state;
     uint8_t octets[9000];
@@ -348,7 +348,7 @@ static const struct scene_send *add(uint64_t id)
 }
 
 /* The responses of atomics acknowledge them as an ACK does. */
-static void congestion__nothing_but_atomics__recovers_as_well(void **state)
+static void congestion__only_atomics__window_recovers(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16, .depth = 16);
@@ -370,7 +370,7 @@ static void congestion__nothing_but_atomics__recovers_as_well(void **state)
 
 /* READ responses in flight do not count against the window, and the window does not wait for their
  * acknowledgement. */
-static void congestion__told_during_a_long_read__recovers_with_what_is_sent(void **state)
+static void congestion__cnp_during_a_long_read__recovers_by_sent_packets(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16, .mtu = 256);
@@ -397,8 +397,7 @@ static void congestion__told_during_a_long_read__recovers_with_what_is_sent(void
     scene_close(s);
 }
 
-static void congestion__told_by_somebody_else_or_where_nothing_is_sent__changes_nothing(
-    void **state)
+static void congestion__cnp_of_a_stranger_or_to_an_idle_qp__changes_nothing(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
@@ -420,7 +419,7 @@ static void congestion__told_by_somebody_else_or_where_nothing_is_sent__changes_
     scene_close(s);
 }
 
-static void congestion__queue_pair_starts_anew__forgets_it(void **state)
+static void congestion__queue_pair_reset__window_is_full_again(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
@@ -441,25 +440,24 @@ static void congestion__queue_pair_starts_anew__forgets_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(congestion__marked_request__sender_is_told_once_in_a_while),
-        cmocka_unit_test(congestion__marked_answer_of_a_read__responder_is_told),
-        cmocka_unit_test(congestion__marked_packet_of_uc__sender_is_told),
+        cmocka_unit_test(congestion__marked_requests__cnp_at_most_once_an_interval),
+        cmocka_unit_test(congestion__marked_read_response__cnp_is_sent),
+        cmocka_unit_test(congestion__marked_packet_of_uc__cnp_is_sent),
         cmocka_unit_test(congestion__marked_datagram__is_counted_only),
-        cmocka_unit_test(congestion__could_be_marked_or_is_a_notification__nobody_is_told),
-        cmocka_unit_test(congestion__told_after_a_long_time__starts_with_a_small_cut),
-        cmocka_unit_test(congestion__told_twice__all_may_be_in_flight_again_in_the_end),
-        cmocka_unit_test(congestion__told__half_as_much_is_in_flight_and_slowly_more_again),
-        cmocka_unit_test(congestion__ack_timeouts__half_as_much_is_sent_again_each_time),
-        cmocka_unit_test(congestion__told_many_times_at_once__counts_as_once),
-        cmocka_unit_test(congestion__told_again_and_again__a_few_packets_remain),
-        cmocka_unit_test(congestion__window_shrinks_inside_a_message__one_more_packet_asks),
-        cmocka_unit_test(congestion__goes_on_behind_a_probe__one_more_packet_asks),
-        cmocka_unit_test(congestion__goes_on_behind_a_patch__one_more_packet_asks),
-        cmocka_unit_test(congestion__nothing_but_atomics__recovers_as_well),
-        cmocka_unit_test(congestion__told_during_a_long_read__recovers_with_what_is_sent),
-        cmocka_unit_test(
-            congestion__told_by_somebody_else_or_where_nothing_is_sent__changes_nothing),
-        cmocka_unit_test(congestion__queue_pair_starts_anew__forgets_it),
+        cmocka_unit_test(congestion__unmarked_packet_or_marked_cnp__no_cnp),
+        cmocka_unit_test(congestion__cnp_after_a_long_time__reduces_the_window_little),
+        cmocka_unit_test(congestion__two_cnps__window_is_full_again_in_the_end),
+        cmocka_unit_test(congestion__cnp__window_is_halved_and_recovers_slowly),
+        cmocka_unit_test(congestion__ack_timeouts__each_halves_the_window),
+        cmocka_unit_test(congestion__many_cnps_at_once__count_as_one),
+        cmocka_unit_test(congestion__many_cnps_over_time__window_keeps_a_few_packets),
+        cmocka_unit_test(congestion__window_shrinks_in_a_message__next_packet_requests_ack),
+        cmocka_unit_test(congestion__continues_after_a_probe__next_packet_requests_ack),
+        cmocka_unit_test(congestion__continues_after_a_single_retransmit__requests_ack),
+        cmocka_unit_test(congestion__only_atomics__window_recovers),
+        cmocka_unit_test(congestion__cnp_during_a_long_read__recovers_by_sent_packets),
+        cmocka_unit_test(congestion__cnp_of_a_stranger_or_to_an_idle_qp__changes_nothing),
+        cmocka_unit_test(congestion__queue_pair_reset__window_is_full_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 /* ---- responder resources ------------------------------------------------ */
 
 /* The caller provides the memory of the responder resources when max_dest_rd_atomic is known. */
-static void modify__more_answers_than_were_lent__einval_until_they_are(void **state)
+static void modify__too_few_responder_resources__einval_until_there_are_enough(void **state)
 {
     (void)state;
     struct scene *s = scene_rc();
@@ -56,7 +56,7 @@ static void modify__more_answers_than_were_lent__einval_until_they_are(void **st
 
 /* The queue pair first grants only rights that are answered by an ACK, and then others, which need
  * responder resources. */
-static void modify__rights_to_what_is_remembered__einval_until_answers_are_lent(void **state)
+static void modify__read_rights_without_responder_resources__einval(void **state)
 {
     (void)state;
     struct scene *s = scene_rc();
@@ -115,7 +115,7 @@ static void modify__rights_to_what_is_remembered__einval_until_answers_are_lent(
 }
 
 /* rxe may have more FLUSHes in flight than max_dest_rd_atomic allows. */
-static void modify__few_answers__as_many_are_needed_unless_the_peer_may_flush(void **state)
+static void modify__responder_resources_needed__more_with_flush_rights(void **state)
 {
     (void)state;
     struct scene *s = scene_rc();
@@ -149,7 +149,7 @@ static void modify__few_answers__as_many_are_needed_unless_the_peer_may_flush(vo
     scene_close(s);
 }
 
-static void rc_read__memory_of_answers_is_another__they_are_known_as_before(void **state)
+static void rc_read__responder_resources_moved__duplicates_are_answered(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -178,7 +178,7 @@ static void rc_read__memory_of_answers_is_another__they_are_known_as_before(void
 
 /* ---- requests ----------------------------------------------------------- */
 
-static void uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes(void **state)
+static void uc__operation_without_opcode__fails_when_it_is_sent(void **state)
 {
     (void)state;
     const enum uroce_opcode not_offered[] = { UROCE_RDMA_READ, UROCE_COMPARE_SWAP,
@@ -200,7 +200,7 @@ static void uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes(vo
 }
 
 /* Only the last packet would carry the key: even the first packet is not sent. */
-static void uc__long_message_that_could_not_be_ended__is_not_begun(void **state)
+static void uc__message_whose_last_packet_cannot_be_sent__is_not_started(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.sq_psn = 7);
@@ -214,7 +214,7 @@ static void uc__long_message_that_could_not_be_ended__is_not_begun(void **state)
     scene_close(s);
 }
 
-static void ud__anything_but_a_send__fails_when_its_turn_comes(void **state)
+static void ud__operation_other_than_send__fails_when_it_is_sent(void **state)
 {
     (void)state;
     const enum uroce_opcode not_offered[] = { UROCE_RDMA_WRITE,    UROCE_RDMA_WRITE_WITH_IMM,
@@ -298,13 +298,13 @@ static void modify__alternate_path__is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(modify__more_answers_than_were_lent__einval_until_they_are),
-        cmocka_unit_test(modify__rights_to_what_is_remembered__einval_until_answers_are_lent),
-        cmocka_unit_test(modify__few_answers__as_many_are_needed_unless_the_peer_may_flush),
-        cmocka_unit_test(rc_read__memory_of_answers_is_another__they_are_known_as_before),
-        cmocka_unit_test(uc__what_the_service_has_no_packet_for__fails_when_its_turn_comes),
-        cmocka_unit_test(uc__long_message_that_could_not_be_ended__is_not_begun),
-        cmocka_unit_test(ud__anything_but_a_send__fails_when_its_turn_comes),
+        cmocka_unit_test(modify__too_few_responder_resources__einval_until_there_are_enough),
+        cmocka_unit_test(modify__read_rights_without_responder_resources__einval),
+        cmocka_unit_test(modify__responder_resources_needed__more_with_flush_rights),
+        cmocka_unit_test(rc_read__responder_resources_moved__duplicates_are_answered),
+        cmocka_unit_test(uc__operation_without_opcode__fails_when_it_is_sent),
+        cmocka_unit_test(uc__message_whose_last_packet_cannot_be_sent__is_not_started),
+        cmocka_unit_test(ud__operation_other_than_send__fails_when_it_is_sent),
         cmocka_unit_test(ud_send__handle_of_another_domain__error_completion),
         cmocka_unit_test(xrc_send__number_beyond_24_bits__reserved_octet_stays_zero),
         cmocka_unit_test(modify__alternate_path__is_refused),

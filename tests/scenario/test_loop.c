@@ -15,7 +15,7 @@ static const struct uro_mac peer_mac = { { 2, 0, 0, 0, 0, 2 } };
 
 /* ---- between two queue pairs -------------------------------------------- */
 
-static void send__to_ourselves__arrives_at_once_and_nothing_leaves(void **state)
+static void send__to_the_own_device__arrives_at_once_without_a_frame(void **state)
 {
     struct twins *s = *state;
     const uint32_t headers = 20 + 8 + 12 + 4; /* IPv4, UDP, BTH, ICRC */
@@ -53,7 +53,7 @@ static void send__to_itself__one_queue_pair_is_both_ends(void **state)
     assert_memory_equal(s->a.memory + 4096, s->a.memory, 3000);
 }
 
-static void send__to_another_address_of_ours_in_another_subnet__needs_no_gateway(void **state)
+static void send__to_an_own_address_in_another_subnet__needs_no_gateway(void **state)
 {
     struct twins *s = *state;
 
@@ -66,7 +66,7 @@ static void send__to_another_address_of_ours_in_another_subnet__needs_no_gateway
     twins_expect(s, &s->a, 1, UROCE_SUCCESS);
 }
 
-static void write_and_read__many_times_what_the_loop_holds__arrive_whole(void **state)
+static void write_and_read__much_larger_than_the_loop_buffer__arrive_whole(void **state)
 {
     struct twins *s = *state;
     const uint32_t length = 200001;
@@ -90,7 +90,7 @@ static void write_and_read__many_times_what_the_loop_holds__arrive_whole(void **
     assert_int_equal(s->b.memory[length], 0xee);
 }
 
-static void atomic__to_ourselves__executed_once_and_answered(void **state)
+static void atomic__to_the_own_device__executed_once_and_answered(void **state)
 {
     struct twins *s = *state;
     uint64_t value = 40;
@@ -127,7 +127,7 @@ static void send__no_receive_posted__waits_and_arrives_when_there_is_one(void **
 
 /* There are more frames and more room than the loop queue holds. The queue fills up but never
  * overflows, and nothing is lost. */
-static void send__more_than_the_loop_holds__all_arrive_in_order(void **state)
+static void send__more_than_the_loop_buffer__all_arrive_in_order(void **state)
 {
     struct twins *s = *state;
     struct uroce_packet kept[2 * LOOP_FRAMES];
@@ -152,7 +152,7 @@ static void send__more_than_the_loop_holds__all_arrive_in_order(void **state)
 
 /* ---- as any received frame ---------------------------------------------- */
 
-static void kept_frame__damaged__is_refused_and_sent_again(void **state)
+static void looped_frame__damaged__is_dropped_and_retransmitted(void **state)
 {
     struct twins *s = *state;
     struct uroce_packet kept;
@@ -171,7 +171,7 @@ static void kept_frame__damaged__is_refused_and_sent_again(void **state)
     twins_expect(s, &s->a, 1, UROCE_SUCCESS);
 }
 
-static void kept_frame__its_queue_pair_is_destroyed__dropped_and_the_sender_gives_up(void **state)
+static void looped_frame__destination_qp_destroyed__sender_gives_up(void **state)
 {
     struct twins *s = *state;
 
@@ -186,7 +186,7 @@ static void kept_frame__its_queue_pair_is_destroyed__dropped_and_the_sender_give
     twins_expect_nothing(s, &s->b);
 }
 
-static void kept_frame__its_sender_is_destroyed__arrives_and_the_answer_finds_nobody(void **state)
+static void looped_frame__sending_qp_destroyed__arrives_and_ack_is_dropped(void **state)
 {
     struct twins *s = *state;
 
@@ -223,7 +223,7 @@ static void learn_peer(struct twins *s, const char *address)
 
 /* b sends to itself and a sends to a peer. The memory of a's frames must stay until they are
  * written, so the next call delivers b's frames. */
-static void mixed__frames_of_both_kinds__ours_wait_until_the_others_are_written(void **state)
+static void mixed__looped_and_sent_frames__looped_frames_come_last(void **state)
 {
     struct twins *s = *state;
     const struct uroce_send send = { .opcode = UROCE_SEND, .flags = UROCE_INLINE };
@@ -251,7 +251,7 @@ static void mixed__frames_of_both_kinds__ours_wait_until_the_others_are_written(
 
 /* ---- the hop ------------------------------------------------------------ */
 
-static void hop__link_goes_and_comes__we_still_know_ourselves(void **state)
+static void hop__link_down_and_up__own_address_stays_resolved(void **state)
 {
     struct twins *s = *state;
 
@@ -266,7 +266,7 @@ static void hop__link_goes_and_comes__we_still_know_ourselves(void **state)
     assert_int_equal(twins_counter(s, "arp_tx"), 0);
 }
 
-static void hop__somebody_claims_our_address__is_not_believed(void **state)
+static void hop__arp_claims_our_address__is_ignored(void **state)
 {
     struct twins *s = *state;
 
@@ -280,7 +280,7 @@ static void hop__somebody_claims_our_address__is_not_believed(void **state)
 
 /* ---- an address that other processes have, too -------------------------- */
 
-static void shared__to_our_own_number__nothing_leaves_and_nothing_is_repeated(void **state)
+static void shared__to_our_qpn_prefix__no_frame_and_no_retransmit(void **state)
 {
     struct twins *s = *state;
     const uint32_t length = 200000;
@@ -301,7 +301,7 @@ static void shared__to_our_own_number__nothing_leaves_and_nothing_is_repeated(vo
     assert_int_equal(twins_counter(s, "retry_rounds"), 0);
 }
 
-static void shared__to_the_number_of_another_process__leaves(void **state)
+static void shared__to_the_qpn_prefix_of_another_process__is_sent(void **state)
 {
     struct twins *s = *state;
 
@@ -311,7 +311,7 @@ static void shared__to_the_number_of_another_process__leaves(void **state)
     assert_int_equal(twins_counter(s, "loop_frames"), 0);
 }
 
-static void shared__our_number_at_another_address__leaves(void **state)
+static void shared__our_qpn_prefix_at_another_address__is_sent(void **state)
 {
     struct twins *s = *state;
 
@@ -326,22 +326,22 @@ int main(void)
 #define SHARED_TEST(name) cmocka_unit_test_setup_teardown(name, twins_open_shared, twins_close)
 #define LOOP_TEST(name)   cmocka_unit_test_setup_teardown(name, twins_open, twins_close)
     const struct CMUnitTest tests[] = {
-        LOOP_TEST(send__to_ourselves__arrives_at_once_and_nothing_leaves),
+        LOOP_TEST(send__to_the_own_device__arrives_at_once_without_a_frame),
         LOOP_TEST(send__to_itself__one_queue_pair_is_both_ends),
-        LOOP_TEST(send__to_another_address_of_ours_in_another_subnet__needs_no_gateway),
-        LOOP_TEST(write_and_read__many_times_what_the_loop_holds__arrive_whole),
-        LOOP_TEST(atomic__to_ourselves__executed_once_and_answered),
+        LOOP_TEST(send__to_an_own_address_in_another_subnet__needs_no_gateway),
+        LOOP_TEST(write_and_read__much_larger_than_the_loop_buffer__arrive_whole),
+        LOOP_TEST(atomic__to_the_own_device__executed_once_and_answered),
         LOOP_TEST(send__no_receive_posted__waits_and_arrives_when_there_is_one),
-        LOOP_TEST(send__more_than_the_loop_holds__all_arrive_in_order),
-        LOOP_TEST(kept_frame__damaged__is_refused_and_sent_again),
-        LOOP_TEST(kept_frame__its_queue_pair_is_destroyed__dropped_and_the_sender_gives_up),
-        LOOP_TEST(kept_frame__its_sender_is_destroyed__arrives_and_the_answer_finds_nobody),
-        LOOP_TEST(mixed__frames_of_both_kinds__ours_wait_until_the_others_are_written),
-        LOOP_TEST(hop__link_goes_and_comes__we_still_know_ourselves),
-        LOOP_TEST(hop__somebody_claims_our_address__is_not_believed),
-        SHARED_TEST(shared__to_our_own_number__nothing_leaves_and_nothing_is_repeated),
-        SHARED_TEST(shared__to_the_number_of_another_process__leaves),
-        SHARED_TEST(shared__our_number_at_another_address__leaves),
+        LOOP_TEST(send__more_than_the_loop_buffer__all_arrive_in_order),
+        LOOP_TEST(looped_frame__damaged__is_dropped_and_retransmitted),
+        LOOP_TEST(looped_frame__destination_qp_destroyed__sender_gives_up),
+        LOOP_TEST(looped_frame__sending_qp_destroyed__arrives_and_ack_is_dropped),
+        LOOP_TEST(mixed__looped_and_sent_frames__looped_frames_come_last),
+        LOOP_TEST(hop__link_down_and_up__own_address_stays_resolved),
+        LOOP_TEST(hop__arp_claims_our_address__is_ignored),
+        SHARED_TEST(shared__to_our_qpn_prefix__no_frame_and_no_retransmit),
+        SHARED_TEST(shared__to_the_qpn_prefix_of_another_process__is_sent),
+        SHARED_TEST(shared__our_qpn_prefix_at_another_address__is_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static void detach(struct scene *s, struct uroce_qp *qp, const char *group)
 
 /* ---- who gets it -------------------------------------------------------- */
 
-static void mcast__several_members__each_has_a_copy_and_nobody_else(void **state)
+static void mcast__several_members__each_gets_a_copy_and_no_other_qp(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -73,7 +73,7 @@ static void mcast__several_members__each_has_a_copy_and_nobody_else(void **state
     scene_close(s);
 }
 
-static void mcast__over_ipv6__as_well(void **state)
+static void mcast__over_ipv6__each_member_gets_a_copy(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -90,8 +90,7 @@ static void mcast__over_ipv6__as_well(void **state)
     scene_close(s);
 }
 
-static void mcast__member_with_another_q_key_or_without_a_receive__only_that_one_misses_it(
-    void **state)
+static void mcast__member_with_wrong_q_key_or_no_receive__others_get_it(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -120,7 +119,7 @@ static void mcast__member_with_another_q_key_or_without_a_receive__only_that_one
 }
 
 /* Groups with the same last byte share a hash bucket. */
-static void mcast__groups_that_look_alike__are_kept_apart(void **state)
+static void mcast__groups_with_the_same_last_byte__are_distinct(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -152,7 +151,7 @@ static void mcast__groups_that_look_alike__are_kept_apart(void **state)
     scene_close(s);
 }
 
-static void mcast__detached__gets_no_more_and_the_last_one_closes_the_door(void **state)
+static void mcast__last_member_detached__packets_are_dropped(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -174,7 +173,7 @@ static void mcast__detached__gets_no_more_and_the_last_one_closes_the_door(void 
 }
 
 /* The first member of a group makes the engine join it, and the last makes the engine leave it. */
-static void mcast__first_and_last_member__are_reported_and_no_others(void **state)
+static void mcast__only_the_first_and_the_last_member__are_reported(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -206,7 +205,7 @@ static void send_news(struct scene *s, struct uroce_ah *ah, uint32_t psn)
     scene_expect_sent(s, 10, UROCE_SUCCESS);
 }
 
-static void mcast__sent_by_a_member__leaves_and_comes_back_to_all_members(void **state)
+static void mcast__sent_by_a_member__all_members_get_a_copy(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -227,7 +226,7 @@ static void mcast__sent_by_a_member__leaves_and_comes_back_to_all_members(void *
     scene_close(s);
 }
 
-static void mcast__sent_by_a_member_that_blocks_its_own__comes_back_to_the_others(void **state)
+static void mcast__sender_blocks_own_packets__other_members_get_a_copy(void **state)
 {
     (void)state;
     struct scene *s = scene_ud(.block_self_multicast = true);
@@ -252,7 +251,7 @@ static void mcast__sent_by_a_member_that_blocks_its_own__comes_back_to_the_other
     scene_close(s);
 }
 
-static void mcast__sent_by_no_member__leaves_and_nobody_here_hears_it(void **state)
+static void mcast__no_local_member__packet_only_leaves(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -267,7 +266,7 @@ static void mcast__sent_by_no_member__leaves_and_nobody_here_hears_it(void **sta
 
 /* ---- dropped ------------------------------------------------------------ */
 
-static void mcast__what_is_no_datagram_to_a_group__dropped(void **state)
+static void mcast__packet_other_than_ud_to_a_group__dropped(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -352,17 +351,16 @@ static void mcast__one_small_packet_of_an_unknown_opcode__counted_and_dropped(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mcast__several_members__each_has_a_copy_and_nobody_else),
-        cmocka_unit_test(mcast__over_ipv6__as_well),
-        cmocka_unit_test(
-            mcast__member_with_another_q_key_or_without_a_receive__only_that_one_misses_it),
-        cmocka_unit_test(mcast__groups_that_look_alike__are_kept_apart),
-        cmocka_unit_test(mcast__detached__gets_no_more_and_the_last_one_closes_the_door),
-        cmocka_unit_test(mcast__first_and_last_member__are_reported_and_no_others),
-        cmocka_unit_test(mcast__sent_by_a_member__leaves_and_comes_back_to_all_members),
-        cmocka_unit_test(mcast__sent_by_a_member_that_blocks_its_own__comes_back_to_the_others),
-        cmocka_unit_test(mcast__sent_by_no_member__leaves_and_nobody_here_hears_it),
-        cmocka_unit_test(mcast__what_is_no_datagram_to_a_group__dropped),
+        cmocka_unit_test(mcast__several_members__each_gets_a_copy_and_no_other_qp),
+        cmocka_unit_test(mcast__over_ipv6__each_member_gets_a_copy),
+        cmocka_unit_test(mcast__member_with_wrong_q_key_or_no_receive__others_get_it),
+        cmocka_unit_test(mcast__groups_with_the_same_last_byte__are_distinct),
+        cmocka_unit_test(mcast__last_member_detached__packets_are_dropped),
+        cmocka_unit_test(mcast__only_the_first_and_the_last_member__are_reported),
+        cmocka_unit_test(mcast__sent_by_a_member__all_members_get_a_copy),
+        cmocka_unit_test(mcast__sender_blocks_own_packets__other_members_get_a_copy),
+        cmocka_unit_test(mcast__no_local_member__packet_only_leaves),
+        cmocka_unit_test(mcast__packet_other_than_ud_to_a_group__dropped),
         cmocka_unit_test(mcast__one_small_packet_of_an_unknown_opcode__counted_and_dropped),
     };
     return cmocka_run_group_tests_name("scenario/mcast", tests, NULL, NULL);

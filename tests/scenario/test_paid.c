@@ -92,7 +92,7 @@ static void b05__repeated_read_that_wraps__not_answered(void **state)
 }
 
 /* bug B07: the response of an atomic is lost; the second response completes the atomic. */
-static void b07__atomic_answer_lost__asked_again_and_completes_once(void **state)
+static void b07__atomic_response_lost__retransmitted_and_completes_once(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -123,7 +123,7 @@ static void b07__atomic_answer_lost__asked_again_and_completes_once(void **state
 }
 
 /* bug B11: the ICRC covers the pad bytes. Every size, sent and received. */
-static void b11__every_length_up_to_the_mtu__is_summed_with_its_pad(void **state)
+static void b11__every_length_up_to_the_mtu__icrc_covers_the_pad(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.rq_psn = 0);
@@ -146,7 +146,7 @@ static void b11__every_length_up_to_the_mtu__is_summed_with_its_pad(void **state
 }
 
 /* bug B12: stacks disagree about MigReq. uroce accepts both values, and sends 1 as adapters do. */
-static void b12__mig_req_either_way__accepted_and_sent_as_one(void **state)
+static void b12__mig_req_0_or_1__accepted_and_1_is_sent(void **state)
 {
     (void)state;
     struct scene *s = scene_uc();
@@ -203,9 +203,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(b02__headers_or_pad_longer_than_the_packet__counted_and_dropped),
         cmocka_unit_test(b05__repeated_read_that_wraps__not_answered),
-        cmocka_unit_test(b07__atomic_answer_lost__asked_again_and_completes_once),
-        cmocka_unit_test(b11__every_length_up_to_the_mtu__is_summed_with_its_pad),
-        cmocka_unit_test(b12__mig_req_either_way__accepted_and_sent_as_one),
+        cmocka_unit_test(b07__atomic_response_lost__retransmitted_and_completes_once),
+        cmocka_unit_test(b11__every_length_up_to_the_mtu__icrc_covers_the_pad),
+        cmocka_unit_test(b12__mig_req_0_or_1__accepted_and_1_is_sent),
         cmocka_unit_test(b15__reserved_syndrome_or_last_without_first__error_completion),
     };
     return cmocka_run_group_tests_name("scenario/paid", tests, NULL, NULL);

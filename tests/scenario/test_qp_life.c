@@ -12,7 +12,7 @@ static int to_state(struct scene *s, enum uroce_qp_state to)
     return uroce_qp_modify(s->qp, &attr, UROCE_ATTR_STATE, s->now);
 }
 
-static void qp__moved_to_error__everything_posted_is_flushed_in_order(void **state)
+static void qp__moved_to_error__all_requests_are_flushed_in_order(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -36,7 +36,7 @@ static void qp__moved_to_error__everything_posted_is_flushed_in_order(void **sta
     scene_close(s);
 }
 
-static void qp__reset_and_connected_again__starts_afresh(void **state)
+static void qp__reset_and_connected_again__works_as_new(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -89,7 +89,7 @@ static void drain(struct scene *s, bool given, bool notify)
     assert_int_equal(uroce_qp_modify(s->qp, &attr, mask, s->now), 0);
 }
 
-static void qp__drained__raises_the_event_only_if_it_was_asked_for(void **state)
+static void qp__drained__raises_the_event_only_if_requested(void **state)
 {
     static const struct {
         bool given, notify;
@@ -160,7 +160,7 @@ static void cq__full__overrun_is_an_event_and_the_queue_pair_fails(void **state)
 }
 
 /* The first failure reason is kept: later failures are its consequences. */
-static void qp__failed__says_why_until_reset(void **state)
+static void qp__failed__has_a_reason_until_reset(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -181,7 +181,7 @@ static void qp__failed__says_why_until_reset(void **state)
 }
 
 /* A responder that fails completes no request. Only the queue pair has the failure reason. */
-static void qp__failed_without_a_completion__says_why(void **state)
+static void qp__failed_without_a_completion__has_a_reason(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -238,7 +238,7 @@ static const struct {
     { { .op = "RC_FETCH_ADD", .psn = 99 }, "drop_replay", NULL },
 };
 
-static void receive__packet_of_a_stranger__is_counted_and_changes_nothing(void **state)
+static void receive__packet_of_another_host__is_counted_and_changes_nothing(void **state)
 {
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(strangers); i++) {
@@ -319,16 +319,16 @@ static void modify__value_out_of_range__einval_and_nothing_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(qp__moved_to_error__everything_posted_is_flushed_in_order),
-        cmocka_unit_test(qp__reset_and_connected_again__starts_afresh),
+        cmocka_unit_test(qp__moved_to_error__all_requests_are_flushed_in_order),
+        cmocka_unit_test(qp__reset_and_connected_again__works_as_new),
         cmocka_unit_test(qp__drained__started_messages_finish_and_no_new_one_starts),
-        cmocka_unit_test(qp__drained__raises_the_event_only_if_it_was_asked_for),
+        cmocka_unit_test(qp__drained__raises_the_event_only_if_requested),
         cmocka_unit_test(qp__first_packet_in_rtr__raises_established_once_and_is_served),
-        cmocka_unit_test(qp__failed__says_why_until_reset),
-        cmocka_unit_test(qp__failed_without_a_completion__says_why),
+        cmocka_unit_test(qp__failed__has_a_reason_until_reset),
+        cmocka_unit_test(qp__failed_without_a_completion__has_a_reason),
         cmocka_unit_test(cq__full__overrun_is_an_event_and_the_queue_pair_fails),
         cmocka_unit_test(cq__armed_for_solicited__only_a_solicited_or_failed_completion_wakes),
-        cmocka_unit_test(receive__packet_of_a_stranger__is_counted_and_changes_nothing),
+        cmocka_unit_test(receive__packet_of_another_host__is_counted_and_changes_nothing),
         cmocka_unit_test(receive__limited_membership_pkey__is_accepted),
         cmocka_unit_test(receive__state_before_rtr__request_is_dropped),
         cmocka_unit_test(modify__value_out_of_range__einval_and_nothing_changes),

@@ -46,7 +46,7 @@ static void destroy_all(struct scene *s)
     scene_close(s);
 }
 
-static void rc_acks__several_queue_pairs_have_requests__leave_before_all_of_them(void **state)
+static void rc_acks__several_queue_pairs__are_sent_before_all_requests(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
@@ -66,7 +66,7 @@ static void rc_acks__several_queue_pairs_have_requests__leave_before_all_of_them
 
 /* The link has so little room that ACKs alone fill it. Requests must still leave in turn, but none
  * before the ACK of its own queue pair. */
-static void rc_acks__fill_the_link__requests_leave_behind_their_own_ack(void **state)
+static void rc_acks__fill_the_link__requests_of_a_qp_follow_its_ack(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
@@ -92,7 +92,7 @@ static void rc_acks__fill_the_link__requests_leave_behind_their_own_ack(void **s
 
 /* The ACK covers the READ as well, so it waits for the READ data. Requests do not wait for the
  * data. */
-static void rc_ack__behind_a_long_read__waits_for_the_data_as_before(void **state)
+static void rc_ack__behind_a_long_read__follows_the_data(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10, .mtu = 256);
@@ -111,7 +111,7 @@ static void rc_ack__behind_a_long_read__waits_for_the_data_as_before(void **stat
 
 /* A program sees a receive completion after the driver has sent the ACK, not when the message
  * arrives. */
-static void rc_receive__before_the_ack_left__has_no_completion(void **state)
+static void rc_receive__ack_not_sent_yet__has_no_completion(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -131,10 +131,10 @@ static void rc_receive__before_the_ack_left__has_no_completion(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_acks__several_queue_pairs_have_requests__leave_before_all_of_them),
-        cmocka_unit_test(rc_acks__fill_the_link__requests_leave_behind_their_own_ack),
-        cmocka_unit_test(rc_ack__behind_a_long_read__waits_for_the_data_as_before),
-        cmocka_unit_test(rc_receive__before_the_ack_left__has_no_completion),
+        cmocka_unit_test(rc_acks__several_queue_pairs__are_sent_before_all_requests),
+        cmocka_unit_test(rc_acks__fill_the_link__requests_of_a_qp_follow_its_ack),
+        cmocka_unit_test(rc_ack__behind_a_long_read__follows_the_data),
+        cmocka_unit_test(rc_receive__ack_not_sent_yet__has_no_completion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

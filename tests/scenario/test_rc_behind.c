@@ -69,7 +69,7 @@ static void rc_send__repeated_by_rxe__is_acked_with_its_psn(void **state)
 
 /* The response of a READ or atomic may be lost, too. An ACK beyond it would complete that
  * request. */
-static void rc_send__repeated_before_reads_and_atomics__ack_does_not_pass_them(void **state)
+static void rc_send__duplicate_before_reads_and_atomics__ack_does_not_pass_them(void **state)
 {
     (void)state;
     static const char *const ops[] = { "RC_READ_REQUEST", "RC_FETCH_ADD" };
@@ -99,7 +99,7 @@ static void rc_send__repeated_before_reads_and_atomics__ack_does_not_pass_them(v
 /* The responder forgot a READ that it answered before those in its responder resources. Its sender
  * has therefore received that response, and needs no ACK for the SEND before it. An ACK with the
  * PSN before the oldest remembered READ would acknowledge a READ response. */
-static void rc_send__repeated_before_a_read_that_is_forgotten__is_not_acked(void **state)
+static void rc_send__duplicate_before_an_evicted_read__is_not_acked(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -119,7 +119,7 @@ static void rc_send__repeated_before_a_read_that_is_forgotten__is_not_acked(void
 }
 
 /* The requester: an ACK with a PSN that it never sent completes nothing. */
-static void rc_send__acked_with_a_psn_never_sent__fails_when_its_time_is_up(void **state)
+static void rc_send__acked_with_an_unsent_psn__fails_after_all_retries(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
@@ -140,7 +140,7 @@ static void rc_send__acked_with_a_psn_never_sent__fails_when_its_time_is_up(void
 
 /* ---- short ACK timeouts -------------------------------------------------- */
 
-static void rc_timeout__shorter_than_the_engines_least__is_the_least(void **state)
+static void rc_timeout__shorter_than_the_minimum__is_the_minimum(void **state)
 {
     (void)state;
     const uro_time least = UINT64_C(4096) << 12;
@@ -160,7 +160,7 @@ static void rc_timeout__shorter_than_the_engines_least__is_the_least(void **stat
 }
 
 /* A timeout of 0 stays infinite, and a timeout longer than the minimum stays as it was set. */
-static void rc_timeout__none_or_longer_than_the_least__is_as_it_was_set(void **state)
+static void rc_timeout__none_or_above_the_minimum__is_unchanged(void **state)
 {
     (void)state;
     const uro_time longer = UINT64_C(4096) << 13;
@@ -185,11 +185,11 @@ int main(void)
             rc_send__psn_before_the_first_expected_one__is_acked_with_a_psn_never_sent),
         cmocka_unit_test(rc_send__psn_far_behind__is_acked_with_the_last_one_received),
         cmocka_unit_test(rc_send__repeated_by_rxe__is_acked_with_its_psn),
-        cmocka_unit_test(rc_send__repeated_before_reads_and_atomics__ack_does_not_pass_them),
-        cmocka_unit_test(rc_send__repeated_before_a_read_that_is_forgotten__is_not_acked),
-        cmocka_unit_test(rc_send__acked_with_a_psn_never_sent__fails_when_its_time_is_up),
-        cmocka_unit_test(rc_timeout__shorter_than_the_engines_least__is_the_least),
-        cmocka_unit_test(rc_timeout__none_or_longer_than_the_least__is_as_it_was_set),
+        cmocka_unit_test(rc_send__duplicate_before_reads_and_atomics__ack_does_not_pass_them),
+        cmocka_unit_test(rc_send__duplicate_before_an_evicted_read__is_not_acked),
+        cmocka_unit_test(rc_send__acked_with_an_unsent_psn__fails_after_all_retries),
+        cmocka_unit_test(rc_timeout__shorter_than_the_minimum__is_the_minimum),
+        cmocka_unit_test(rc_timeout__none_or_above_the_minimum__is_unchanged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

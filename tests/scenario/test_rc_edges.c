@@ -8,7 +8,7 @@
 
 /* ---- beyond bounds ------------------------------------------------------- */
 
-static void rc_read__posted_where_none_may_be_outstanding__fails_by_itself(void **state)
+static void rc_read__max_rd_atomic_0__fails(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5, .depth = 0);
@@ -21,7 +21,7 @@ static void rc_read__posted_where_none_may_be_outstanding__fails_by_itself(void 
     scene_close(s);
 }
 
-static void rc_read__of_more_than_a_message_may_have__invalid_request(void **state)
+static void rc_read__longer_than_2_gib__invalid_request(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -74,7 +74,7 @@ static void rc_atomic__answered_with_the_syndrome_of_a_nak__bad_response(void **
     scene_close(s);
 }
 
-static void rc_send__a_read_response_in_its_middle__bad_response(void **state)
+static void rc_send__read_response_instead_of_ack__bad_response(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
@@ -95,7 +95,7 @@ static void rc_send__a_read_response_in_its_middle__bad_response(void **state)
 
 /* A peer that keeps to the rules does not send this. The RNR wait that the peer requested stays
  * nevertheless. */
-static void rc_read__answer_beyond_it_while_the_peer_is_not_ready__waits_on(void **state)
+static void rc_read__later_response_in_the_rnr_wait__wait_continues(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
@@ -172,7 +172,7 @@ static void post_and_send(struct scene *s, uint32_t count)
     }
 }
 
-static void cq__full_when_a_nak_acknowledges_those_before__nobody_is_blamed(void **state)
+static void cq__full_when_a_nak_acknowledges_requests__no_request_fails(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5, .cq_capacity = 1);
@@ -182,7 +182,7 @@ static void cq__full_when_a_nak_acknowledges_those_before__nobody_is_blamed(void
     expect_overrun(s);
 }
 
-static void cq__full_when_a_response_acknowledges_those_before__the_data_is_not_taken(void **state)
+static void cq__full_when_a_response_acknowledges_requests__data_is_dropped(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5, .cq_capacity = 1);
@@ -193,7 +193,7 @@ static void cq__full_when_a_response_acknowledges_those_before__the_data_is_not_
     expect_overrun(s);
 }
 
-static void cq__full_when_a_read_is_complete__nothing_goes_on(void **state)
+static void cq__full_when_a_read_is_complete__nothing_more_is_sent(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5, .cq_capacity = 1);
@@ -205,7 +205,7 @@ static void cq__full_when_a_read_is_complete__nothing_goes_on(void **state)
     expect_overrun(s);
 }
 
-static void cq__full_when_a_reserved_syndrome_comes__nobody_is_blamed(void **state)
+static void cq__full_at_a_reserved_syndrome__no_request_fails(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5, .cq_capacity = 1);
@@ -215,7 +215,7 @@ static void cq__full_when_a_reserved_syndrome_comes__nobody_is_blamed(void **sta
     expect_overrun(s);
 }
 
-static void cq__full_when_uc_has_sent__the_queue_pair_ends(void **state)
+static void cq__full_when_uc_has_sent__queue_pair_fails(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.sq_psn = 5, .cq_capacity = 1);
@@ -231,19 +231,19 @@ static void cq__full_when_uc_has_sent__the_queue_pair_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_read__posted_where_none_may_be_outstanding__fails_by_itself),
-        cmocka_unit_test(rc_read__of_more_than_a_message_may_have__invalid_request),
+        cmocka_unit_test(rc_read__max_rd_atomic_0__fails),
+        cmocka_unit_test(rc_read__longer_than_2_gib__invalid_request),
         cmocka_unit_test(qp__with_more_than_any_limit__is_not_created),
         cmocka_unit_test(rc_atomic__answered_with_the_syndrome_of_a_nak__bad_response),
-        cmocka_unit_test(rc_send__a_read_response_in_its_middle__bad_response),
-        cmocka_unit_test(rc_read__answer_beyond_it_while_the_peer_is_not_ready__waits_on),
+        cmocka_unit_test(rc_send__read_response_instead_of_ack__bad_response),
+        cmocka_unit_test(rc_read__later_response_in_the_rnr_wait__wait_continues),
         cmocka_unit_test(rc_read__its_buffer_is_no_longer_registered__protection_error),
         cmocka_unit_test(rc_atomic__its_buffer_is_no_longer_registered__protection_error),
-        cmocka_unit_test(cq__full_when_a_nak_acknowledges_those_before__nobody_is_blamed),
-        cmocka_unit_test(cq__full_when_a_response_acknowledges_those_before__the_data_is_not_taken),
-        cmocka_unit_test(cq__full_when_a_read_is_complete__nothing_goes_on),
-        cmocka_unit_test(cq__full_when_a_reserved_syndrome_comes__nobody_is_blamed),
-        cmocka_unit_test(cq__full_when_uc_has_sent__the_queue_pair_ends),
+        cmocka_unit_test(cq__full_when_a_nak_acknowledges_requests__no_request_fails),
+        cmocka_unit_test(cq__full_when_a_response_acknowledges_requests__data_is_dropped),
+        cmocka_unit_test(cq__full_when_a_read_is_complete__nothing_more_is_sent),
+        cmocka_unit_test(cq__full_at_a_reserved_syndrome__no_request_fails),
+        cmocka_unit_test(cq__full_when_uc_has_sent__queue_pair_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

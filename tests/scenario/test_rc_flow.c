@@ -9,7 +9,7 @@
 
 /* ---- as requester ------------------------------------------------------- */
 
-static void rc_window__full__the_ack_of_a_part_lets_as_many_go(void **state)
+static void rc_window__full__as_many_are_sent_as_are_acknowledged(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .window = 2);
@@ -61,7 +61,7 @@ static void rc_gap__reported_three_times__is_sent_again_once(void **state)
 
 /* A loss near the start of a long READ: the peer sends all the rest of it, which can take longer
  * than the timeout, before it sees the second request. rule REQ.GAP.ALIVE */
-static void rc_gap__answers_beyond_it_go_on__the_wait_starts_again(void **state)
+static void rc_gap__later_responses_arrive__timer_restarts(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
@@ -87,7 +87,7 @@ static void rc_gap__answers_beyond_it_go_on__the_wait_starts_again(void **state)
 
 /* A repeated NAK does not show that the responder makes progress toward the retransmitted
  * packet. */
-static void rc_gap__told_of_the_same_one_for_ever__fails_when_its_time_is_up(void **state)
+static void rc_gap__same_nak_without_end__fails_after_all_retries(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
@@ -105,7 +105,7 @@ static void rc_gap__told_of_the_same_one_for_ever__fails_when_its_time_is_up(voi
 }
 
 /* After a timeout, a NAK of the same gap causes a retransmission again. */
-static void rc_gap__told_again_after_a_timeout__is_sent_at_once(void **state)
+static void rc_gap__nak_again_after_a_timeout__retransmits_at_once(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -148,7 +148,7 @@ static void rc_rnr__retries_used_up__fails_with_its_own_status(void **state)
 }
 
 /* bug B06 */
-static void rc_send__acknowledged_twice__one_completion_and_silent_ones_stay_silent(void **state)
+static void rc_send__acknowledged_twice__each_completes_once(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -195,7 +195,7 @@ static void rc_read__resumed_and_answered_from_first__is_complete(void **state)
 
 /* ---- as responder ------------------------------------------------------- */
 
-static void rc_ack__several_due_at_once__one_for_the_highest(void **state)
+static void rc_ack__several_pending__one_ack_for_the_highest_psn(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -252,7 +252,7 @@ static void rc_read__repeated_with_a_greater_range__is_not_answered(void **state
 
 /* ---- limits of link and queues ------------------------------------------ */
 
-static void cq__full_while_flushing__the_error_is_told_once_and_stays(void **state)
+static void cq__full_while_flushing__one_overrun_event(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.cq_capacity = 1);
@@ -286,7 +286,7 @@ static int to_rtr(struct scene *s, uint32_t path_mtu)
 }
 
 /* bug B29 */
-static void modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not(void **state)
+static void modify__path_mtu_above_the_link__only_a_smaller_one_is_accepted(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.stop_at = UROCE_INIT, .link_mtu = 4183); /* 4096 needs 4184 */
@@ -299,7 +299,7 @@ static void modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_
 }
 
 /* rule PORT.MTU */
-static void modify__link_carries_less_for_a_while__path_mtu_is_bound_by_that(void **state)
+static void modify__link_mtu_lowered_for_a_while__limits_the_path_mtu(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.stop_at = UROCE_INIT, .link_mtu = 4184);
@@ -314,7 +314,7 @@ static void modify__link_carries_less_for_a_while__path_mtu_is_bound_by_that(voi
 }
 
 /* SE is valid only in requests that cause a receive completion at the peer. */
-static void rc_send__solicited_flag_where_it_means_nothing__is_not_sent(void **state)
+static void rc_send__solicited_flag_without_meaning__is_not_sent(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -334,7 +334,7 @@ static void rc_send__solicited_flag_where_it_means_nothing__is_not_sent(void **s
     scene_close(s);
 }
 
-static void tx__headers__are_as_every_peer_accepts_them(void **state)
+static void tx__headers__have_values_that_all_peers_accept(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -358,7 +358,7 @@ static void tx__headers__are_as_every_peer_accepts_them(void **state)
     assert_true(uro_mark_hit("TX.HEADER"));
 }
 
-static void link__down__queue_pairs_wait_and_are_sent_again_as_ever(void **state)
+static void link__down_and_up__queue_pairs_retransmit(void **state)
 {
     (void)state;
     const uro_time later = (UINT64_C(4096) << 14) + URO_US(2);
@@ -379,23 +379,23 @@ static void link__down__queue_pairs_wait_and_are_sent_again_as_ever(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_window__full__the_ack_of_a_part_lets_as_many_go),
+        cmocka_unit_test(rc_window__full__as_many_are_sent_as_are_acknowledged),
         cmocka_unit_test(rc_gap__reported_three_times__is_sent_again_once),
-        cmocka_unit_test(rc_gap__answers_beyond_it_go_on__the_wait_starts_again),
-        cmocka_unit_test(rc_gap__told_again_after_a_timeout__is_sent_at_once),
-        cmocka_unit_test(rc_gap__told_of_the_same_one_for_ever__fails_when_its_time_is_up),
+        cmocka_unit_test(rc_gap__later_responses_arrive__timer_restarts),
+        cmocka_unit_test(rc_gap__nak_again_after_a_timeout__retransmits_at_once),
+        cmocka_unit_test(rc_gap__same_nak_without_end__fails_after_all_retries),
         cmocka_unit_test(rc_rnr__retries_used_up__fails_with_its_own_status),
-        cmocka_unit_test(rc_send__acknowledged_twice__one_completion_and_silent_ones_stay_silent),
+        cmocka_unit_test(rc_send__acknowledged_twice__each_completes_once),
         cmocka_unit_test(rc_read__resumed_and_answered_from_first__is_complete),
-        cmocka_unit_test(rc_ack__several_due_at_once__one_for_the_highest),
+        cmocka_unit_test(rc_ack__several_pending__one_ack_for_the_highest_psn),
         cmocka_unit_test(rc_send__receive_may_not_be_written__operational_nak_and_protection_error),
         cmocka_unit_test(rc_read__repeated_with_a_greater_range__is_not_answered),
-        cmocka_unit_test(cq__full_while_flushing__the_error_is_told_once_and_stays),
-        cmocka_unit_test(modify__path_mtu_above_the_link__is_refused_and_the_next_smaller_is_not),
-        cmocka_unit_test(modify__link_carries_less_for_a_while__path_mtu_is_bound_by_that),
-        cmocka_unit_test(rc_send__solicited_flag_where_it_means_nothing__is_not_sent),
-        cmocka_unit_test(tx__headers__are_as_every_peer_accepts_them),
-        cmocka_unit_test(link__down__queue_pairs_wait_and_are_sent_again_as_ever),
+        cmocka_unit_test(cq__full_while_flushing__one_overrun_event),
+        cmocka_unit_test(modify__path_mtu_above_the_link__only_a_smaller_one_is_accepted),
+        cmocka_unit_test(modify__link_mtu_lowered_for_a_while__limits_the_path_mtu),
+        cmocka_unit_test(rc_send__solicited_flag_without_meaning__is_not_sent),
+        cmocka_unit_test(tx__headers__have_values_that_all_peers_accept),
+        cmocka_unit_test(link__down_and_up__queue_pairs_retransmit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static void rc_flush__range__is_answered_behind_the_write(void **state)
 }
 
 /* With selectivity "region", address and length are ignored. */
-static void rc_flush__whole_region__looks_at_the_key_only(void **state)
+static void rc_flush__whole_region__checks_only_the_key(void **state)
 {
     (void)state;
     struct scene *s = open_flushable(4);
@@ -55,7 +55,7 @@ static void rc_flush__whole_region__looks_at_the_key_only(void **state)
     scene_close(s);
 }
 
-static void rc_flush__summed_as_rxe_does__is_answered(void **state)
+static void rc_flush__icrc_of_rxe__is_answered(void **state)
 {
     (void)state;
     struct scene *s = open_flushable(4);
@@ -122,7 +122,7 @@ static void rc_flush__send_behind_it__its_ack_waits(void **state)
 }
 
 /* Linux rxe does not count FLUSH among what max_dest_rd_atomic bounds. */
-static void rc_flush__more_than_the_depth_and_a_read__all_are_answered(void **state)
+static void rc_flush__more_than_max_dest_rd_atomic__all_are_answered(void **state)
 {
     (void)state;
     struct scene *s = open_flushable(1);
@@ -139,7 +139,7 @@ static void rc_flush__more_than_the_depth_and_a_read__all_are_answered(void **st
 
 /* A READ without response keeps its responder resource when a FLUSH arrives. The peer retransmits
  * the FLUSH. */
-static void rc_flush__more_than_can_be_remembered__sent_again_and_nothing_is_forgotten(void **state)
+static void rc_flush__more_than_the_responder_resources__are_retransmitted(void **state)
 {
     (void)state;
     struct scene *s = open_flushable(1);
@@ -162,7 +162,7 @@ static void rc_flush__more_than_can_be_remembered__sent_again_and_nothing_is_for
 
 /* ---- as responder: ATOMIC_WRITE ----------------------------------------- */
 
-static void rc_atomic_write__eight_octets__are_written_as_they_came(void **state)
+static void rc_atomic_write__eight_bytes__are_written_unchanged(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -176,7 +176,7 @@ static void rc_atomic_write__eight_octets__are_written_as_they_came(void **state
 
 /* The program has written to the same address meanwhile, and a repeated ATOMIC_WRITE must not
  * overwrite that. */
-static void rc_atomic_write__repeated__same_answer_executed_once(void **state)
+static void rc_atomic_write__repeated__same_response_and_executed_once(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -193,7 +193,7 @@ static void rc_atomic_write__repeated__same_answer_executed_once(void **state)
 }
 
 /* A request with the PSN of an earlier request but another operation is not a repetition of it. */
-static void rc_atomic_write__repeated_as_another_verb__is_not_answered(void **state)
+static void rc_atomic_write__repeated_as_another_operation__is_not_answered(void **state)
 {
     static const struct scene_packet others[] = {
         { .op = "RC_CMP_SWAP", .psn = 100, .ack_req = true },
@@ -321,18 +321,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_flush__range__is_answered_behind_the_write),
-        cmocka_unit_test(rc_flush__whole_region__looks_at_the_key_only),
-        cmocka_unit_test(rc_flush__summed_as_rxe_does__is_answered),
+        cmocka_unit_test(rc_flush__whole_region__checks_only_the_key),
+        cmocka_unit_test(rc_flush__icrc_of_rxe__is_answered),
         cmocka_unit_test(rc_flush__repeated__is_answered_again),
         cmocka_unit_test(rc_flush__repeated_without_its_address__is_answered_again),
         cmocka_unit_test(rc_flush__repeated_for_another_address__is_dropped),
         cmocka_unit_test(rc_flush__send_behind_it__its_ack_waits),
-        cmocka_unit_test(rc_flush__more_than_the_depth_and_a_read__all_are_answered),
-        cmocka_unit_test(
-            rc_flush__more_than_can_be_remembered__sent_again_and_nothing_is_forgotten),
-        cmocka_unit_test(rc_atomic_write__eight_octets__are_written_as_they_came),
-        cmocka_unit_test(rc_atomic_write__repeated__same_answer_executed_once),
-        cmocka_unit_test(rc_atomic_write__repeated_as_another_verb__is_not_answered),
+        cmocka_unit_test(rc_flush__more_than_max_dest_rd_atomic__all_are_answered),
+        cmocka_unit_test(rc_flush__more_than_the_responder_resources__are_retransmitted),
+        cmocka_unit_test(rc_atomic_write__eight_bytes__are_written_unchanged),
+        cmocka_unit_test(rc_atomic_write__repeated__same_response_and_executed_once),
+        cmocka_unit_test(rc_atomic_write__repeated_as_another_operation__is_not_answered),
         cmocka_unit_test(rc_atomic_write__more_than_the_depth__is_refused),
         cmocka_unit_test(xrc__flush_and_atomic_write__are_executed_once),
         cmocka_unit_test(rc_responder__not_allowed__nak_and_nothing_is_written),

@@ -124,7 +124,7 @@ static void rc_flush__write_before_it_unanswered__keeps_its_icrc(void **state)
 }
 
 /* An ACK does not confirm that the data was flushed or written. */
-static void rc_flush__bare_ack_in_its_place__is_a_gap_not_a_completion(void **state)
+static void rc_flush__ack_instead_of_the_response__is_a_gap_not_a_completion(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
@@ -139,7 +139,7 @@ static void rc_flush__bare_ack_in_its_place__is_a_gap_not_a_completion(void **st
     scene_close(s);
 }
 
-static void rc_requester__response_that_does_not_fit__fails_it(void **state)
+static void rc_requester__wrong_response__request_fails(void **state)
 {
     static const struct {
         const char *name;
@@ -168,7 +168,7 @@ static void rc_requester__response_that_does_not_fit__fails_it(void **state)
     }
 }
 
-static void rc_requester__nak__fails_it_as_the_peer_says(void **state)
+static void rc_requester__nak__request_fails_with_its_reason(void **state)
 {
     static const struct {
         uint8_t syndrome;
@@ -195,7 +195,7 @@ static void rc_requester__nak__fails_it_as_the_peer_says(void **state)
 }
 
 /* FLUSH and ATOMIC_WRITE use responder resources, whose number is limited. */
-static void rc_requester__depth_used_up__the_next_one_waits(void **state)
+static void rc_requester__max_rd_atomic_reached__the_next_request_waits(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5, .depth = 1);
@@ -266,10 +266,10 @@ int main(void)
         cmocka_unit_test(rc_flush__unanswered__is_sent_again_with_the_other_icrc),
         cmocka_unit_test(rc_flush__never_answered__alternates_and_fails),
         cmocka_unit_test(rc_flush__write_before_it_unanswered__keeps_its_icrc),
-        cmocka_unit_test(rc_flush__bare_ack_in_its_place__is_a_gap_not_a_completion),
-        cmocka_unit_test(rc_requester__response_that_does_not_fit__fails_it),
-        cmocka_unit_test(rc_requester__nak__fails_it_as_the_peer_says),
-        cmocka_unit_test(rc_requester__depth_used_up__the_next_one_waits),
+        cmocka_unit_test(rc_flush__ack_instead_of_the_response__is_a_gap_not_a_completion),
+        cmocka_unit_test(rc_requester__wrong_response__request_fails),
+        cmocka_unit_test(rc_requester__nak__request_fails_with_its_reason),
+        cmocka_unit_test(rc_requester__max_rd_atomic_reached__the_next_request_waits),
         cmocka_unit_test(rc_fence__send_behind_a_flush__waits_for_its_response),
         cmocka_unit_test(xrc__flush_and_atomic_write__name_the_shared_queue),
     };

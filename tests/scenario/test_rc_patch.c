@@ -42,7 +42,7 @@ static struct scene *open_learned(void)
     return s;
 }
 
-static void rc_patch__peer_keeps_what_is_behind__one_packet_and_on_it_goes(void **state)
+static void rc_single__peer_has_a_reorder_buffer__one_packet_then_new_ones(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -61,7 +61,7 @@ static void rc_patch__peer_keeps_what_is_behind__one_packet_and_on_it_goes(void 
 }
 
 /* Inside a message, only the retransmitted packet asks for an ACK. */
-static void rc_patch__inside_a_message__asks_for_an_ack(void **state)
+static void rc_single__inside_a_message__requests_an_ack(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -83,7 +83,7 @@ static void rc_patch__inside_a_message__asks_for_an_ack(void **state)
     scene_close(s);
 }
 
-static void rc_patch__peer_keeps_nothing_after_all__all_is_sent_again(void **state)
+static void rc_single__peer_has_no_reorder_buffer__goes_back_n(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -111,7 +111,7 @@ static void rc_patch__peer_keeps_nothing_after_all__all_is_sent_again(void **sta
 
 /* A packet was late, and the ACK arrives before anything was retransmitted. This does not show that
  * the peer keeps packets. */
-static void rc_patch__the_missing_one_was_only_late__nothing_is_learned(void **state)
+static void rc_single__packet_was_only_late__estimate_is_unchanged(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -130,7 +130,7 @@ static void rc_patch__the_missing_one_was_only_late__nothing_is_learned(void **s
     scene_close(s);
 }
 
-static void rc_patch__acknowledged_before_it_was_sent__goes_on_where_it_was(void **state)
+static void rc_single__acknowledged_before_it_was_sent__continues_at_the_cursor(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -158,7 +158,7 @@ static void send_and_read(struct scene *s)
     scene_expect_tx(s, 0, READ_15);
 }
 
-static void rc_patch__read_is_under_way__all_is_sent_again(void **state)
+static void rc_single__read_is_outstanding__goes_back_n(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -174,7 +174,7 @@ static void rc_patch__read_is_under_way__all_is_sent_again(void **state)
 
 /* The requester went back already and has not sent the READ again: nothing is in flight behind the
  * gap. Seed 216 of the simulator. */
-static void rc_patch__nothing_was_sent_behind__is_sent_once(void **state)
+static void rc_single__no_later_packet_was_sent__is_sent_once(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -191,7 +191,7 @@ static void rc_patch__nothing_was_sent_behind__is_sent_once(void **state)
 
 /* The retransmitted packet is lost again without a NAK. It is retransmitted like any late packet
  * (test_rc_probe.c). */
-static void rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was(void **state)
+static void rc_single__lost_again__probed_then_continues_at_the_cursor(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -225,7 +225,7 @@ static void post_bind(struct scene *s, struct uroce_mw *window, uint64_t id)
 
 /* The requester was going back over a bind that was executed. The bind completes with the requests
  * before it, and the requester does not continue from it. */
-static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(void **state)
+static void rc_single__local_request_at_the_cursor__is_not_repeated(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -257,7 +257,7 @@ static void rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to(v
 
 /* The peer sends an RNR NAK before the missing packet is retransmitted, and keeps no packets behind
  * the RNR NAK. */
-static void rc_patch__peer_has_no_receive_meanwhile__all_is_sent_again(void **state)
+static void rc_single__rnr_nak_meanwhile__goes_back_n(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -276,7 +276,7 @@ static void rc_patch__peer_has_no_receive_meanwhile__all_is_sent_again(void **st
 }
 
 /* Without an ACK timeout, no probe asks for the remaining packets. */
-static void rc_patch__there_are_no_timeouts__all_is_sent_again(void **state)
+static void rc_single__timeout_0__goes_back_n(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .timeout = 0);
@@ -294,17 +294,17 @@ static void rc_patch__there_are_no_timeouts__all_is_sent_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_patch__peer_keeps_what_is_behind__one_packet_and_on_it_goes),
-        cmocka_unit_test(rc_patch__inside_a_message__asks_for_an_ack),
-        cmocka_unit_test(rc_patch__peer_keeps_nothing_after_all__all_is_sent_again),
-        cmocka_unit_test(rc_patch__the_missing_one_was_only_late__nothing_is_learned),
-        cmocka_unit_test(rc_patch__acknowledged_before_it_was_sent__goes_on_where_it_was),
-        cmocka_unit_test(rc_patch__read_is_under_way__all_is_sent_again),
-        cmocka_unit_test(rc_patch__nothing_was_sent_behind__is_sent_once),
-        cmocka_unit_test(rc_patch__lost_again__is_asked_for_and_it_goes_on_where_it_was),
-        cmocka_unit_test(rc_patch__local_request_at_the_place_to_go_on__is_not_gone_back_to),
-        cmocka_unit_test(rc_patch__peer_has_no_receive_meanwhile__all_is_sent_again),
-        cmocka_unit_test(rc_patch__there_are_no_timeouts__all_is_sent_again),
+        cmocka_unit_test(rc_single__peer_has_a_reorder_buffer__one_packet_then_new_ones),
+        cmocka_unit_test(rc_single__inside_a_message__requests_an_ack),
+        cmocka_unit_test(rc_single__peer_has_no_reorder_buffer__goes_back_n),
+        cmocka_unit_test(rc_single__packet_was_only_late__estimate_is_unchanged),
+        cmocka_unit_test(rc_single__acknowledged_before_it_was_sent__continues_at_the_cursor),
+        cmocka_unit_test(rc_single__read_is_outstanding__goes_back_n),
+        cmocka_unit_test(rc_single__no_later_packet_was_sent__is_sent_once),
+        cmocka_unit_test(rc_single__lost_again__probed_then_continues_at_the_cursor),
+        cmocka_unit_test(rc_single__local_request_at_the_cursor__is_not_repeated),
+        cmocka_unit_test(rc_single__rnr_nak_meanwhile__goes_back_n),
+        cmocka_unit_test(rc_single__timeout_0__goes_back_n),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void rc_probe__last_packet_lost__is_sent_again(void **state)
 }
 
 /* The responder sends only one NAK for a gap. */
-static void rc_probe__lost_again__the_rest_follows_the_answer(void **state)
+static void rc_probe__lost_again__the_rest_follows_the_response(void **state)
 {
     (void)state;
     struct scene *s = open_under_way(0);
@@ -75,7 +75,7 @@ static void rc_probe__lost_again__the_rest_follows_the_answer(void **state)
 }
 
 /* The peer was not scheduled. It has received all packets, and gets a second copy of one packet. */
-static void rc_probe__answer_was_only_late__nothing_is_sent_again(void **state)
+static void rc_probe__response_was_only_late__nothing_is_retransmitted(void **state)
 {
     (void)state;
     struct scene *s = open_under_way(0);
@@ -90,7 +90,7 @@ static void rc_probe__answer_was_only_late__nothing_is_sent_again(void **state)
     scene_close(s);
 }
 
-static void rc_probe__peer_gone__is_asked_at_longer_and_longer_intervals(void **state)
+static void rc_probe__peer_gone__intervals_grow(void **state)
 {
     (void)state;
     struct scene *s = open_under_way(1);
@@ -112,7 +112,7 @@ static void rc_probe__peer_gone__is_asked_at_longer_and_longer_intervals(void **
     scene_close(s);
 }
 
-static void rc_probe__read__is_asked_for_again(void **state)
+static void rc_probe__read_response_lost__is_requested_again(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14);
@@ -186,7 +186,7 @@ static struct scene *open_reading(void)
     return s;
 }
 
-static void rc_probe__reads_were_only_late__no_other_is_asked_for_again(void **state)
+static void rc_probe__reads_were_only_late__no_other_is_requested_again(void **state)
 {
     (void)state;
     struct scene *s = open_reading();
@@ -206,7 +206,7 @@ static void rc_probe__reads_were_only_late__no_other_is_asked_for_again(void **s
 }
 
 /* The port has room for one packet, and sends a response of this side in it. */
-static void rc_probe__read_is_answered_before_it_asked__it_does_not(void **state)
+static void rc_probe__read_answered_before_the_probe__no_probe(void **state)
 {
     (void)state;
     struct scene *s = open_reads();
@@ -228,7 +228,7 @@ static void rc_probe__read_is_answered_before_it_asked__it_does_not(void **state
     scene_close(s);
 }
 
-static void rc_probe__all_reads_lost__the_rest_is_asked_for_after_the_second(void **state)
+static void rc_probe__all_reads_lost__rest_is_requested_after_the_second(void **state)
 {
     (void)state;
     struct scene *s = open_reading();
@@ -284,13 +284,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_probe__last_packet_lost__is_sent_again),
-        cmocka_unit_test(rc_probe__lost_again__the_rest_follows_the_answer),
-        cmocka_unit_test(rc_probe__answer_was_only_late__nothing_is_sent_again),
-        cmocka_unit_test(rc_probe__peer_gone__is_asked_at_longer_and_longer_intervals),
-        cmocka_unit_test(rc_probe__read__is_asked_for_again),
-        cmocka_unit_test(rc_probe__reads_were_only_late__no_other_is_asked_for_again),
-        cmocka_unit_test(rc_probe__read_is_answered_before_it_asked__it_does_not),
-        cmocka_unit_test(rc_probe__all_reads_lost__the_rest_is_asked_for_after_the_second),
+        cmocka_unit_test(rc_probe__lost_again__the_rest_follows_the_response),
+        cmocka_unit_test(rc_probe__response_was_only_late__nothing_is_retransmitted),
+        cmocka_unit_test(rc_probe__peer_gone__intervals_grow),
+        cmocka_unit_test(rc_probe__read_response_lost__is_requested_again),
+        cmocka_unit_test(rc_probe__reads_were_only_late__no_other_is_requested_again),
+        cmocka_unit_test(rc_probe__read_answered_before_the_probe__no_probe),
+        cmocka_unit_test(rc_probe__all_reads_lost__rest_is_requested_after_the_second),
         cmocka_unit_test(rc_probe__write_before_a_read__both_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ static uint64_t remote_va(const struct scene *s, uint32_t offset)
 
 /* ---- as responder ------------------------------------------------------- */
 
-static void rc_read__asked_again_from_its_middle__only_the_rest_is_sent(void **state)
+static void rc_read__repeated_from_its_middle__only_the_rest_is_sent(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -49,7 +49,7 @@ static void rc_read__asked_again_from_its_middle__only_the_rest_is_sent(void **s
 
 /* The response covers the range of the repeated request, not of the first request. */
 /* bug B17 */
-static void rc_read__asked_again_for_less__gets_that_much_and_later_all(void **state)
+static void rc_read__repeated_for_less__gets_that_much_and_later_all(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -117,7 +117,7 @@ static void rc_read__zero_octets_twice__is_answered_twice(void **state)
 
 /* The peer repeats the first READ, gets its first response after all, and so may start the next
  * READ. That READ arrives while the second response to the first READ is still pending. */
-static void rc_read__next_one_behind_a_repeated_one__is_not_too_deep(void **state)
+static void rc_read__next_read_after_a_duplicate__is_within_max_dest_rd_atomic(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .dest_depth = 1);
@@ -137,7 +137,7 @@ static void rc_read__next_one_behind_a_repeated_one__is_not_too_deep(void **stat
 }
 
 /* The responder keeps sixteen requests. A peer that starts one more no longer needs the oldest. */
-static void rc_read__memory_full_and_oldest_asked_for_again__oldest_is_forgotten(void **state)
+static void rc_read__resources_full_and_oldest_repeated__oldest_is_evicted(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .dest_depth = 16);
@@ -188,7 +188,7 @@ static void rc_read__region_deregistered_meanwhile__access_nak(void **state)
     scene_close(s);
 }
 
-static void rc_read__repeated_when_its_region_is_gone__connection_goes_on(void **state)
+static void rc_read__duplicate_of_a_deregistered_region__connection_survives(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -248,7 +248,7 @@ static void rc_atomic__thread_adds_to_the_same_word__nothing_is_lost(void **stat
 
 /* ---- as requester ------------------------------------------------------- */
 
-static void rc_read__response_lost__asked_again_from_the_first_missing(void **state)
+static void rc_read__response_lost__requested_from_the_first_missing_psn(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 2000);
@@ -275,7 +275,7 @@ static void rc_read__response_lost__asked_again_from_the_first_missing(void **st
 }
 
 /* bug B13 */
-static void rc_read__bare_ack_in_its_place__is_a_gap_not_a_completion(void **state)
+static void rc_read__ack_instead_of_data__is_a_gap_not_a_completion(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
@@ -313,7 +313,7 @@ static void rc_read__response_too_short__error_completion(void **state)
     scene_close(s);
 }
 
-static void rc_read__depth_used_up__the_next_one_waits(void **state)
+static void rc_read__max_rd_atomic_reached__the_next_read_waits(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5, .depth = 1);
@@ -403,20 +403,20 @@ static void rc_fence__send_behind_a_read__waits_for_its_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_read__asked_again_from_its_middle__only_the_rest_is_sent),
-        cmocka_unit_test(rc_read__asked_again_for_less__gets_that_much_and_later_all),
+        cmocka_unit_test(rc_read__repeated_from_its_middle__only_the_rest_is_sent),
+        cmocka_unit_test(rc_read__repeated_for_less__gets_that_much_and_later_all),
         cmocka_unit_test(rc_read__send_behind_it__its_ack_waits_for_the_data),
         cmocka_unit_test(rc_read__zero_octets_twice__is_answered_twice),
-        cmocka_unit_test(rc_read__next_one_behind_a_repeated_one__is_not_too_deep),
-        cmocka_unit_test(rc_read__memory_full_and_oldest_asked_for_again__oldest_is_forgotten),
+        cmocka_unit_test(rc_read__next_read_after_a_duplicate__is_within_max_dest_rd_atomic),
+        cmocka_unit_test(rc_read__resources_full_and_oldest_repeated__oldest_is_evicted),
         cmocka_unit_test(rc_read__more_outstanding_than_allowed__is_refused),
         cmocka_unit_test(rc_read__region_deregistered_meanwhile__access_nak),
-        cmocka_unit_test(rc_read__repeated_when_its_region_is_gone__connection_goes_on),
+        cmocka_unit_test(rc_read__duplicate_of_a_deregistered_region__connection_survives),
         cmocka_unit_test(rc_atomic__thread_adds_to_the_same_word__nothing_is_lost),
-        cmocka_unit_test(rc_read__response_lost__asked_again_from_the_first_missing),
-        cmocka_unit_test(rc_read__bare_ack_in_its_place__is_a_gap_not_a_completion),
+        cmocka_unit_test(rc_read__response_lost__requested_from_the_first_missing_psn),
+        cmocka_unit_test(rc_read__ack_instead_of_data__is_a_gap_not_a_completion),
         cmocka_unit_test(rc_read__response_too_short__error_completion),
-        cmocka_unit_test(rc_read__depth_used_up__the_next_one_waits),
+        cmocka_unit_test(rc_read__max_rd_atomic_reached__the_next_read_waits),
         cmocka_unit_test(rc_atomic__compare_and_swap__operands_and_result_in_place),
         cmocka_unit_test(rc_read__old_ack_between_its_responses__changes_nothing),
         cmocka_unit_test(rc_fence__send_behind_a_read__waits_for_its_data),

@@ -110,7 +110,7 @@ static void rc_reads__further_loss__halves_the_window_and_answers_double_it(void
 }
 
 /* The responder drops a repeated request that goes beyond a request which it executed. */
-static void rc_reads__part_was_lost__smaller_parts_end_where_it_ended(void **state)
+static void rc_reads__part_was_lost__smaller_parts_end_at_the_same_psn(void **state)
 {
     (void)state;
     struct scene *s = open_with_depth(4);
@@ -139,7 +139,7 @@ static void rc_reads__part_was_lost__smaller_parts_end_where_it_ended(void **sta
     scene_close(s);
 }
 
-static void rc_reads__short_ones_after_a_loss__share_the_window(void **state)
+static void rc_reads__short_reads_after_a_loss__share_the_window(void **state)
 {
     (void)state;
     struct scene *s = open_with_depth(4);
@@ -228,8 +228,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_reads__response_lost__no_more_than_the_window_is_requested),
         cmocka_unit_test(rc_reads__further_loss__halves_the_window_and_answers_double_it),
-        cmocka_unit_test(rc_reads__part_was_lost__smaller_parts_end_where_it_ended),
-        cmocka_unit_test(rc_reads__short_ones_after_a_loss__share_the_window),
+        cmocka_unit_test(rc_reads__part_was_lost__smaller_parts_end_at_the_same_psn),
+        cmocka_unit_test(rc_reads__short_reads_after_a_loss__share_the_window),
         cmocka_unit_test(rc_reads__late_response_ends_a_part__the_next_part_is_requested),
         cmocka_unit_test(rc_reads__ack_timeout__begins_the_window),
         cmocka_unit_test(rc_reads__send_before_them_finds_no_receive__all_are_requested_again),

@@ -21,7 +21,7 @@ static void expect_received(struct scene *s, uint64_t from, uint64_t to)
         scene_expect_recv(s, id, UROCE_SUCCESS, 1);
 }
 
-static void rc_early__one_was_overtaken__nobody_is_told_and_all_have_their_turn(void **state)
+static void rc_early__one_packet_was_overtaken__no_nak_and_all_are_executed(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 3);
@@ -41,7 +41,7 @@ static void rc_early__one_was_overtaken__nobody_is_told_and_all_have_their_turn(
 
 /* Each part writes the bytes of its packet, even if the receive buffer of the packet was reused
  * meanwhile. */
-static void rc_early__parts_of_a_write__reach_memory_when_their_turn_comes(void **state)
+static void rc_early__packets_of_a_write__reach_memory_in_order(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 0);
@@ -57,7 +57,7 @@ static void rc_early__parts_of_a_write__reach_memory_when_their_turn_comes(void 
     scene_close(s);
 }
 
-static void rc_early__gap_stays__peer_is_told_once_and_needs_to_send_one_packet(void **state)
+static void rc_early__gap_stays__one_nak_and_one_retransmit(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 3);
@@ -96,7 +96,7 @@ static void rc_early__another_gap_behind_the_first__waits_its_own_time(void **st
     scene_close(s);
 }
 
-static void rc_early__no_place__peer_is_told_at_once_and_again_when_its_turn_comes(void **state)
+static void rc_early__buffer_full__nak_at_once_and_again_in_order(void **state)
 {
     (void)state;
     struct scene *s = open_with(2, 5);
@@ -124,8 +124,7 @@ static void rc_early__no_place__peer_is_told_at_once_and_again_when_its_turn_com
 }
 
 /* The packets may have arrived in any order. */
-static void rc_early__several_without_a_place__are_asked_for_when_no_gap_is_before_them(
-    void **state)
+static void rc_early__several_beyond_the_buffer__nak_after_the_gap_closed(void **state)
 {
     (void)state;
     static const uint32_t orders[][2] = { { 105, 106 }, { 106, 105 } };
@@ -168,7 +167,7 @@ static struct scene *rxe_was_told(uro_time told)
     return s;
 }
 
-static void rc_early__rxe_closes_a_gap__acknowledged_no_further_than_it_came_back(void **state)
+static void rc_early__rxe_closes_a_gap__ack_only_up_to_its_retransmits(void **state)
 {
     (void)state;
     const uro_time told = URO_REORDER_WAIT + URO_US(2);
@@ -190,7 +189,7 @@ static void rc_early__rxe_closes_a_gap__acknowledged_no_further_than_it_came_bac
     }
 }
 
-static void rc_early__rxe_closes_a_gap_and_does_not_come_back__is_told_later(void **state)
+static void rc_early__rxe_closes_a_gap_and_stops__ack_is_sent_later(void **state)
 {
     (void)state;
     const uro_time told = URO_REORDER_WAIT + URO_US(2);
@@ -206,7 +205,7 @@ static void rc_early__rxe_closes_a_gap_and_does_not_come_back__is_told_later(voi
 
 /* The second gap closes before a NAK of it leaves. rxe got a NAK of the first gap, and retransmits
  * all packets. */
-static void rc_early__rxe_closes_two_gaps__acknowledged_no_further_than_it_came_back(void **state)
+static void rc_early__rxe_closes_two_gaps__ack_only_up_to_its_retransmits(void **state)
 {
     (void)state;
     const uro_time told = URO_REORDER_WAIT + URO_US(2);
@@ -234,7 +233,7 @@ static void rc_early__rxe_closes_two_gaps__acknowledged_no_further_than_it_came_
 }
 
 /* The port took no frame, so the NAK never left and is no longer needed. */
-static void rc_early__rxe_closes_a_gap_before_it_is_told__all_are_acknowledged(void **state)
+static void rc_early__rxe_closes_a_gap_before_the_nak__all_are_acknowledged(void **state)
 {
     (void)state;
     const uro_time later = URO_REORDER_WAIT + URO_US(2);
@@ -251,7 +250,7 @@ static void rc_early__rxe_closes_a_gap_before_it_is_told__all_are_acknowledged(v
 }
 
 /* rxe does not go back if it got no NAK. */
-static void rc_early__one_of_rxe_was_overtaken__all_are_acknowledged(void **state)
+static void rc_early__packet_of_rxe_was_overtaken__all_are_acknowledged(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 2);
@@ -263,7 +262,7 @@ static void rc_early__one_of_rxe_was_overtaken__all_are_acknowledged(void **stat
     scene_close(s);
 }
 
-static void rc_early__no_place_behind_a_gap_that_was_forgotten__is_forgotten_too(void **state)
+static void rc_early__buffer_full_behind_an_abandoned_gap__is_dropped(void **state)
 {
     (void)state;
     struct scene *s = open_with(4, 3);
@@ -299,7 +298,7 @@ static void rc_early__too_far_or_too_long__is_not_kept(void **state)
     scene_close(s);
 }
 
-static void rc_early__gap_never_closes__what_was_kept_is_forgotten(void **state)
+static void rc_early__gap_never_closes__buffer_is_emptied(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 2);
@@ -318,7 +317,7 @@ static void rc_early__gap_never_closes__what_was_kept_is_forgotten(void **state)
 }
 
 /* A READ uses the PSNs of its responses. A kept packet with such a PSN was invalid. */
-static void rc_early__read_and_what_is_behind_it__are_answered_in_order(void **state)
+static void rc_early__read_and_later_requests__are_answered_in_order(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 2);
@@ -338,7 +337,7 @@ static void rc_early__read_and_what_is_behind_it__are_answered_in_order(void **s
     scene_close(s);
 }
 
-static void rc_early__what_came_inside_a_read__leaves_its_place(void **state)
+static void rc_early__packet_within_the_psns_of_a_read__is_removed(void **state)
 {
     (void)state;
     struct scene *s = open_with(1, 0);
@@ -359,7 +358,7 @@ static void rc_early__what_came_inside_a_read__leaves_its_place(void **state)
 }
 
 /* The completion finds no free entry, so the message is not acknowledged. */
-static void rc_early__kept_one_overflows_the_completion_queue__is_not_acknowledged(void **state)
+static void rc_early__buffered_packet_overflows_the_cq__is_not_acknowledged(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .reorder_buffer = 8, .cq_capacity = 1);
@@ -379,7 +378,7 @@ static void rc_early__kept_one_overflows_the_completion_queue__is_not_acknowledg
     scene_close(s);
 }
 
-static void rc_early__kept_one_is_refused__those_behind_it_are_forgotten(void **state)
+static void rc_early__buffered_packet_is_refused__later_packets_are_dropped(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 1);
@@ -398,7 +397,7 @@ static void rc_early__kept_one_is_refused__those_behind_it_are_forgotten(void **
     scene_close(s);
 }
 
-static void rc_early__kept_one_has_a_wrong_key__fails_in_its_turn(void **state)
+static void rc_early__buffered_packet_has_a_wrong_key__fails_in_order(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 1);
@@ -433,7 +432,7 @@ static void start_anew(struct scene *s, struct uroce_qp *qp)
                                                     .stop_at = UROCE_RTS });
 }
 
-static void rc_early__queue_pair_fails_starts_anew_or_ends__its_place_is_free(void **state)
+static void rc_early__queue_pair_fails_resets_or_ends__its_slots_are_free(void **state)
 {
     (void)state;
     struct scene *s = open_with(1, 0);
@@ -461,27 +460,26 @@ static void rc_early__queue_pair_fails_starts_anew_or_ends__its_place_is_free(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_early__one_was_overtaken__nobody_is_told_and_all_have_their_turn),
-        cmocka_unit_test(rc_early__parts_of_a_write__reach_memory_when_their_turn_comes),
-        cmocka_unit_test(rc_early__gap_stays__peer_is_told_once_and_needs_to_send_one_packet),
+        cmocka_unit_test(rc_early__one_packet_was_overtaken__no_nak_and_all_are_executed),
+        cmocka_unit_test(rc_early__packets_of_a_write__reach_memory_in_order),
+        cmocka_unit_test(rc_early__gap_stays__one_nak_and_one_retransmit),
         cmocka_unit_test(rc_early__another_gap_behind_the_first__waits_its_own_time),
-        cmocka_unit_test(rc_early__no_place__peer_is_told_at_once_and_again_when_its_turn_comes),
-        cmocka_unit_test(
-            rc_early__several_without_a_place__are_asked_for_when_no_gap_is_before_them),
-        cmocka_unit_test(rc_early__rxe_closes_a_gap__acknowledged_no_further_than_it_came_back),
-        cmocka_unit_test(rc_early__rxe_closes_a_gap_and_does_not_come_back__is_told_later),
-        cmocka_unit_test(rc_early__rxe_closes_two_gaps__acknowledged_no_further_than_it_came_back),
-        cmocka_unit_test(rc_early__rxe_closes_a_gap_before_it_is_told__all_are_acknowledged),
-        cmocka_unit_test(rc_early__one_of_rxe_was_overtaken__all_are_acknowledged),
-        cmocka_unit_test(rc_early__no_place_behind_a_gap_that_was_forgotten__is_forgotten_too),
+        cmocka_unit_test(rc_early__buffer_full__nak_at_once_and_again_in_order),
+        cmocka_unit_test(rc_early__several_beyond_the_buffer__nak_after_the_gap_closed),
+        cmocka_unit_test(rc_early__rxe_closes_a_gap__ack_only_up_to_its_retransmits),
+        cmocka_unit_test(rc_early__rxe_closes_a_gap_and_stops__ack_is_sent_later),
+        cmocka_unit_test(rc_early__rxe_closes_two_gaps__ack_only_up_to_its_retransmits),
+        cmocka_unit_test(rc_early__rxe_closes_a_gap_before_the_nak__all_are_acknowledged),
+        cmocka_unit_test(rc_early__packet_of_rxe_was_overtaken__all_are_acknowledged),
+        cmocka_unit_test(rc_early__buffer_full_behind_an_abandoned_gap__is_dropped),
         cmocka_unit_test(rc_early__too_far_or_too_long__is_not_kept),
-        cmocka_unit_test(rc_early__gap_never_closes__what_was_kept_is_forgotten),
-        cmocka_unit_test(rc_early__read_and_what_is_behind_it__are_answered_in_order),
-        cmocka_unit_test(rc_early__what_came_inside_a_read__leaves_its_place),
-        cmocka_unit_test(rc_early__kept_one_overflows_the_completion_queue__is_not_acknowledged),
-        cmocka_unit_test(rc_early__kept_one_is_refused__those_behind_it_are_forgotten),
-        cmocka_unit_test(rc_early__kept_one_has_a_wrong_key__fails_in_its_turn),
-        cmocka_unit_test(rc_early__queue_pair_fails_starts_anew_or_ends__its_place_is_free),
+        cmocka_unit_test(rc_early__gap_never_closes__buffer_is_emptied),
+        cmocka_unit_test(rc_early__read_and_later_requests__are_answered_in_order),
+        cmocka_unit_test(rc_early__packet_within_the_psns_of_a_read__is_removed),
+        cmocka_unit_test(rc_early__buffered_packet_overflows_the_cq__is_not_acknowledged),
+        cmocka_unit_test(rc_early__buffered_packet_is_refused__later_packets_are_dropped),
+        cmocka_unit_test(rc_early__buffered_packet_has_a_wrong_key__fails_in_order),
+        cmocka_unit_test(rc_early__queue_pair_fails_resets_or_ends__its_slots_are_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static struct scene *send_and_read(uint32_t psn)
     return s;
 }
 
-static void rc_repeat__send_and_the_read_behind_it__the_read_is_the_only_answer(void **state)
+static void rc_repeat__send_and_a_following_read__only_the_read_is_answered(void **state)
 {
     (void)state;
     for (uint32_t psn = 100; psn <= 0xffffff; psn += 0xffffff - 100) {
@@ -178,7 +178,7 @@ static void rc_repeat__send_long_after_a_read__is_acknowledged_at_once(void **st
     scene_close(s);
 }
 
-static void rc_repeat__more_answers_than_are_remembered__the_newest_counts(void **state)
+static void rc_repeat__more_reads_than_resources__the_newest_counts(void **state)
 {
     (void)state;
     struct scene *s = send_and_read(100);
@@ -256,7 +256,7 @@ static void rc_repeat__ack_waits__any_later_answer_takes_its_place(void **state)
 
 /* One queue pair waits when the timer is armed, others start to wait later, and one of them is
  * destroyed. */
-static void rc_repeat__three_queue_pairs__each_waits_for_itself(void **state)
+static void rc_repeat__three_queue_pairs__each_has_its_own_deferred_ack(void **state)
 {
     (void)state;
     struct scene *s = send_and_read(100);
@@ -310,18 +310,18 @@ static void rc_repeat__fails_or_begins_anew_while_an_ack_waits__nothing_is_sent(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_repeat__send_and_the_read_behind_it__the_read_is_the_only_answer),
+        cmocka_unit_test(rc_repeat__send_and_a_following_read__only_the_read_is_answered),
         cmocka_unit_test(rc_repeat__send_alone__is_acknowledged_later),
         cmocka_unit_test(rc_repeat__send_of_another_endpoint__is_acknowledged_at_once),
         cmocka_unit_test(rc_repeat__send_while_the_read_is_answered__no_ack_between_the_responses),
         cmocka_unit_test(rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once),
         cmocka_unit_test(rc_repeat__send_with_a_read_behind_others__is_acknowledged_later),
         cmocka_unit_test(rc_repeat__send_long_after_a_read__is_acknowledged_at_once),
-        cmocka_unit_test(rc_repeat__more_answers_than_are_remembered__the_newest_counts),
+        cmocka_unit_test(rc_repeat__more_reads_than_resources__the_newest_counts),
         cmocka_unit_test(rc_repeat__send_between_two_reads__the_first_does_not_answer_it),
         cmocka_unit_test(rc_repeat__several_sends__one_ack_for_all_after_the_last),
         cmocka_unit_test(rc_repeat__ack_waits__any_later_answer_takes_its_place),
-        cmocka_unit_test(rc_repeat__three_queue_pairs__each_waits_for_itself),
+        cmocka_unit_test(rc_repeat__three_queue_pairs__each_has_its_own_deferred_ack),
         cmocka_unit_test(rc_repeat__fails_or_begins_anew_while_an_ack_waits__nothing_is_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

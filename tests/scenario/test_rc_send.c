@@ -40,7 +40,7 @@ static void rc_send__repeated_after_lost_ack__is_acked_not_delivered_twice(void 
     scene_close(s);
 }
 
-static void rc_send__packet_missing__one_nak_then_silence_until_it_comes(void **state)
+static void rc_send__packet_missing__one_nak_until_it_arrives(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -79,7 +79,7 @@ static void rc_send__no_receive_posted__rnr_nak_with_our_timer_and_then_served(v
     scene_close(s);
 }
 
-static void rc_send__longer_than_the_receive__length_error_here_invalid_request_there(void **state)
+static void rc_send__longer_than_the_receive__length_error_and_invalid_request(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -222,9 +222,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_send__one_packet__is_delivered_and_acknowledged),
         cmocka_unit_test(rc_send__repeated_after_lost_ack__is_acked_not_delivered_twice),
-        cmocka_unit_test(rc_send__packet_missing__one_nak_then_silence_until_it_comes),
+        cmocka_unit_test(rc_send__packet_missing__one_nak_until_it_arrives),
         cmocka_unit_test(rc_send__no_receive_posted__rnr_nak_with_our_timer_and_then_served),
-        cmocka_unit_test(rc_send__longer_than_the_receive__length_error_here_invalid_request_there),
+        cmocka_unit_test(rc_send__longer_than_the_receive__length_error_and_invalid_request),
         cmocka_unit_test(rc_send__three_packets__first_middle_last_and_one_completion),
         cmocka_unit_test(rc_send__ack_lost__sent_again_after_the_timeout_from_the_oldest),
         cmocka_unit_test(rc_send__peer_gone__retry_exceeded_after_one_plus_retry_count),

@@ -47,8 +47,7 @@ static void rc_twice__message_of_several_packets__rxe_is_sent_its_ack_twice(void
 }
 
 /* FIRST is acknowledged once, which does rxe no harm. */
-static void rc_twice__message_of_several_packets_comes_again__its_end_is_acknowledged_twice(
-    void **state)
+static void rc_twice__message_of_several_packets_repeated__last_is_acked_twice(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -65,7 +64,7 @@ static void rc_twice__message_of_several_packets_comes_again__its_end_is_acknowl
 
 /* One ACK covers the message and the request behind it. It does not end a message of several
  * packets, so it is sent once. */
-static void rc_twice__more_behind_the_end_of_a_message__one_ack(void **state)
+static void rc_twice__packets_follow_the_last_of_a_message__one_ack(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -154,7 +153,7 @@ static void rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowle
 
 /* The response to a READ or an atomic acknowledges the requests before it, and does rxe no harm at
  * any time. */
-static void rc_twice__answer_is_due_behind_it__rxe_is_sent_no_ack(void **state)
+static void rc_twice__response_pending_behind_it__no_ack_to_rxe(void **state)
 {
     (void)state;
     for (uint32_t rxe = 0; rxe < 2; rxe++) {
@@ -179,16 +178,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_twice__message_of_several_packets__rxe_is_sent_its_ack_twice),
-        cmocka_unit_test(
-            rc_twice__message_of_several_packets_comes_again__its_end_is_acknowledged_twice),
-        cmocka_unit_test(rc_twice__more_behind_the_end_of_a_message__one_ack),
+        cmocka_unit_test(rc_twice__message_of_several_packets_repeated__last_is_acked_twice),
+        cmocka_unit_test(rc_twice__packets_follow_the_last_of_a_message__one_ack),
         cmocka_unit_test(
             rc_twice__end_of_a_message_with_a_read_behind_it__is_acknowledged_twice_later),
         cmocka_unit_test(
             rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged_twice),
         cmocka_unit_test(
             rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowledged_twice),
-        cmocka_unit_test(rc_twice__answer_is_due_behind_it__rxe_is_sent_no_ack),
+        cmocka_unit_test(rc_twice__response_pending_behind_it__no_ack_to_rxe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

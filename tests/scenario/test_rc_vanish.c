@@ -109,7 +109,7 @@ static void rc_read__on_demand__sends_a_copy(void **state)
 }
 
 /* There is room for the copies of one round. The copies of later rounds overwrite them. */
-static void rc_read__more_than_there_is_room_for_copies__begins_again(void **state)
+static void rc_read__more_than_the_copy_buffer__starts_again(void **state)
 {
     (void)state;
     struct scene *s = open_on_demand(false);
@@ -137,7 +137,7 @@ static void rc_send__own_memory_vanishes__local_protection_error(void **state)
     scene_close(s);
 }
 
-static void rc_memory__ordinary__is_touched_without_attempts(void **state)
+static void rc_memory__always_mapped__is_accessed_without_fault_handler(void **state)
 {
     (void)state;
     struct scene *s = open_on_demand(true); /* another region of the device */
@@ -159,9 +159,9 @@ int main(void)
         TEST(rc_atomic__memory_vanishes__access_nak),
         TEST(rc_read__memory_vanishes__access_nak),
         TEST(rc_read__on_demand__sends_a_copy),
-        TEST(rc_read__more_than_there_is_room_for_copies__begins_again),
+        TEST(rc_read__more_than_the_copy_buffer__starts_again),
         TEST(rc_send__own_memory_vanishes__local_protection_error),
-        TEST(rc_memory__ordinary__is_touched_without_attempts),
+        TEST(rc_memory__always_mapped__is_accessed_without_fault_handler),
     };
     return cmocka_run_group_tests_name("scenario/rc_vanish", tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static int begin(struct twins *s, struct uro_resolve *resolve, uint8_t index, co
     return uro_engine_resolve_begin(s->engine->engine, resolve, index, &gid, s->now + wait, s->now);
 }
 
-static void own_address__is_known_at_once(void **state)
+static void resolve__own_address__at_once(void **state)
 {
     struct twins *s = *state;
     struct uro_resolve resolve = { 0 };
@@ -36,7 +36,7 @@ static void own_address__is_known_at_once(void **state)
 
 /* The neighbour entry fails after 1.3 s and sends requests again: only the caller's deadline
  * counts. */
-static void nobody_answers__times_out_when_it_was_said(void **state)
+static void resolve__no_answer__times_out_as_requested(void **state)
 {
     struct twins *s = *state;
     struct uro_resolve soon = { 0 }, late = { 0 };
@@ -58,7 +58,7 @@ static void nobody_answers__times_out_when_it_was_said(void **state)
     uro_engine_resolve_end(s->engine->engine, &late);
 }
 
-static void given_up__is_never_told(void **state)
+static void resolve__abandoned__no_event(void **state)
 {
     struct twins *s = *state;
     struct uro_resolve resolve = { 0 };
@@ -69,7 +69,7 @@ static void given_up__is_never_told(void **state)
     assert_null(uro_engine_resolved(s->engine->engine));
 }
 
-static void no_route__is_said_at_once(void **state)
+static void resolve__no_route__fails_at_once(void **state)
 {
     struct twins *s = *state;
     struct uro_resolve resolve = { 0 };
@@ -84,10 +84,10 @@ static void no_route__is_said_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(own_address__is_known_at_once),
-        TEST(nobody_answers__times_out_when_it_was_said),
-        TEST(given_up__is_never_told),
-        TEST(no_route__is_said_at_once),
+        TEST(resolve__own_address__at_once),
+        TEST(resolve__no_answer__times_out_as_requested),
+        TEST(resolve__abandoned__no_event),
+        TEST(resolve__no_route__fails_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

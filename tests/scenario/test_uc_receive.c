@@ -268,7 +268,7 @@ static void uc_write__with_immediate_and_no_receive__dropped(void **state)
     scene_close(s);
 }
 
-static void uc_write__not_allowed__nothing_is_written_and_nobody_is_harmed(void **state)
+static void uc_write__not_allowed__nothing_is_written_and_qp_survives(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.rq_psn = 10);
@@ -299,7 +299,7 @@ static void uc_write__not_allowed__nothing_is_written_and_nobody_is_harmed(void 
     scene_close(s);
 }
 
-static void uc_write__too_long_or_short_for_its_announcement__ends_there(void **state)
+static void uc_write__longer_or_shorter_than_its_reth__is_dropped(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.rq_psn = 10);
@@ -342,7 +342,7 @@ static void uc__first_packet_in_rtr__communication_is_established(void **state)
     scene_close(s);
 }
 
-static void uc__packets_that_are_not_for_it__change_nothing(void **state)
+static void uc__wrong_address_pkey_or_service__changes_nothing(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.rq_psn = 10);
@@ -360,7 +360,7 @@ static void uc__packets_that_are_not_for_it__change_nothing(void **state)
     scene_close(s);
 }
 
-static void uc__receive_cq_full__says_so_and_fails(void **state)
+static void uc__receive_cq_full__overrun_event_and_failure(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.rq_psn = 10, .cq_capacity = 1);
@@ -392,12 +392,12 @@ int main(void)
         cmocka_unit_test(uc_write__last_lost__the_next_message_of_any_kind_is_taken),
         cmocka_unit_test(uc_write__with_immediate__takes_a_receive_with_the_last_packet),
         cmocka_unit_test(uc_write__with_immediate_and_no_receive__dropped),
-        cmocka_unit_test(uc_write__not_allowed__nothing_is_written_and_nobody_is_harmed),
-        cmocka_unit_test(uc_write__too_long_or_short_for_its_announcement__ends_there),
+        cmocka_unit_test(uc_write__not_allowed__nothing_is_written_and_qp_survives),
+        cmocka_unit_test(uc_write__longer_or_shorter_than_its_reth__is_dropped),
         cmocka_unit_test(uc_write__queue_pair_without_the_right__dropped),
         cmocka_unit_test(uc__first_packet_in_rtr__communication_is_established),
-        cmocka_unit_test(uc__packets_that_are_not_for_it__change_nothing),
-        cmocka_unit_test(uc__receive_cq_full__says_so_and_fails),
+        cmocka_unit_test(uc__wrong_address_pkey_or_service__changes_nothing),
+        cmocka_unit_test(uc__receive_cq_full__overrun_event_and_failure),
     };
     return cmocka_run_group_tests_name("scenario/uc_receive", tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static void uc_send__any_length_around_the_mtu__is_cut_into_full_packets_and_a_r
     }
 }
 
-static void uc_send__long_message__never_asks_for_an_ack_and_knows_no_window(void **state)
+static void uc_send__long_message__no_ack_requests_and_no_window(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.mtu = 256, .window = 8);
@@ -175,7 +175,7 @@ static void uc_send__unsignalled__completes_silently(void **state)
     scene_close(s);
 }
 
-static void uc_send__destroyed_before_it_completed__nobody_looks_at_it_again(void **state)
+static void uc_send__qp_destroyed_before_completion__no_completion(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.sq_psn = 7);
@@ -191,14 +191,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uc_send__any_length_around_the_mtu__is_cut_into_full_packets_and_a_rest),
-        cmocka_unit_test(uc_send__long_message__never_asks_for_an_ack_and_knows_no_window),
+        cmocka_unit_test(uc_send__long_message__no_ack_requests_and_no_window),
         cmocka_unit_test(uc_send__with_immediate_and_solicited__both_on_the_last_packet_only),
         cmocka_unit_test(uc_write__address_on_the_first_packet_immediate_on_the_last),
         cmocka_unit_test(uc_send__inline__the_octets_of_the_request_are_sent),
         cmocka_unit_test(uc_send__described__completes_with_the_next_call_and_not_before),
         cmocka_unit_test(uc_send__half_described__does_not_complete_until_its_last_packet),
         cmocka_unit_test(uc_send__unsignalled__completes_silently),
-        cmocka_unit_test(uc_send__destroyed_before_it_completed__nobody_looks_at_it_again),
+        cmocka_unit_test(uc_send__qp_destroyed_before_completion__no_completion),
     };
     return cmocka_run_group_tests_name("scenario/uc_send", tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void uc_send__bad_local_key__only_the_send_queue_stops(void **state)
     scene_close(s);
 }
 
-static void uc_send__bad_one_in_a_burst__those_before_it_succeed_first(void **state)
+static void uc_send__bad_request_in_a_burst__earlier_requests_succeed_first(void **state)
 {
     (void)state;
     struct scene *s = scene_uc();
@@ -81,7 +81,7 @@ static void uc_send__key_gone_inside_a_message__the_message_fails(void **state)
 }
 
 /* If a completion is lost, receives must stop, too. SQE would hide the loss. */
-static void uc_send__bad_local_key_and_the_cq_full__fails_altogether(void **state)
+static void uc_send__bad_local_key_and_full_cq__queue_pair_fails(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.cq_capacity = 1);
@@ -99,7 +99,7 @@ static void uc_send__bad_local_key_and_the_cq_full__fails_altogether(void **stat
 }
 
 /* A window is bound between two sends of one burst. */
-static void uc__local_requests_among_sends__complete_in_their_turn(void **state)
+static void uc__local_requests_among_sends__complete_in_order(void **state)
 {
     (void)state;
     struct scene *s = scene_uc();
@@ -143,7 +143,7 @@ static void uc__local_requests_among_sends__complete_in_their_turn(void **state)
 
 /* ---- states ------------------------------------------------------------- */
 
-static void uc__drained__the_started_message_finishes_and_says_so(void **state)
+static void uc__drained__started_message_finishes_then_the_event(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.sq_psn = 7);
@@ -194,7 +194,7 @@ static void uc__to_error__sends_and_receives_are_flushed(void **state)
     scene_close(s);
 }
 
-static void uc__reset_and_connected_again__starts_afresh(void **state)
+static void uc__reset_and_connected_again__works_as_new(void **state)
 {
     (void)state;
     const struct scene_options again = { .type = UROCE_UC,
@@ -226,13 +226,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uc_send__bad_local_key__only_the_send_queue_stops),
-        cmocka_unit_test(uc_send__bad_one_in_a_burst__those_before_it_succeed_first),
+        cmocka_unit_test(uc_send__bad_request_in_a_burst__earlier_requests_succeed_first),
         cmocka_unit_test(uc_send__key_gone_inside_a_message__the_message_fails),
-        cmocka_unit_test(uc_send__bad_local_key_and_the_cq_full__fails_altogether),
-        cmocka_unit_test(uc__local_requests_among_sends__complete_in_their_turn),
-        cmocka_unit_test(uc__drained__the_started_message_finishes_and_says_so),
+        cmocka_unit_test(uc_send__bad_local_key_and_full_cq__queue_pair_fails),
+        cmocka_unit_test(uc__local_requests_among_sends__complete_in_order),
+        cmocka_unit_test(uc__drained__started_message_finishes_then_the_event),
         cmocka_unit_test(uc__to_error__sends_and_receives_are_flushed),
-        cmocka_unit_test(uc__reset_and_connected_again__starts_afresh),
+        cmocka_unit_test(uc__reset_and_connected_again__works_as_new),
     };
     return cmocka_run_group_tests_name("scenario/uc_stop", tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static void ud_receive__with_immediate__is_in_the_completion_as_on_the_wire(void
     scene_close(s);
 }
 
-static void ud_receive__anybody_at_any_psn_asking_for_an_ack__is_served_without_one(void **state)
+static void ud_receive__any_source_psn_and_ack_req__delivered_without_an_ack(void **state)
 {
     (void)state;
     static const uint32_t psns[] = { 0, 0, 5, 3, 0xffffff, 1 };
@@ -104,7 +104,7 @@ static void ud_receive__in_rtr__delivered_without_an_event(void **state)
     scene_close(s);
 }
 
-static void ud_receive__solicited__wakes_who_waits_for_that(void **state)
+static void ud_receive__solicited__raises_a_solicited_event(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -177,7 +177,7 @@ static void ud_receive__no_receive_posted__dropped(void **state)
 }
 
 /* bug B20: other stacks lost or blocked the queue pair. */
-static void ud_receive__one_octet_too_long__dropped_and_the_next_one_fits(void **state)
+static void ud_receive__one_byte_too_long__dropped_and_the_next_fits(void **state)
 {
     (void)state;
     static const uint32_t rooms[] = { 140, 40, 39, 0 };
@@ -219,7 +219,7 @@ static void ud_receive__longer_than_any_path_mtu__dropped(void **state)
     scene_close(s);
 }
 
-static void ud_receive__not_for_it__dropped_under_its_name(void **state)
+static void ud_receive__wrong_pkey_service_or_destination__dropped_and_counted(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -242,7 +242,7 @@ static void ud_receive__not_for_it__dropped_under_its_name(void **state)
     scene_close(s);
 }
 
-static void ud_receive__in_a_state_that_does_not_listen__dropped(void **state)
+static void ud_receive__in_init_or_err__dropped(void **state)
 {
     (void)state;
     struct scene *s = scene_ud(.stop_at = UROCE_INIT);
@@ -276,7 +276,7 @@ static void ud_receive__buffer_that_may_not_be_written__fails_the_queue_pair(voi
     scene_close(s);
 }
 
-static void ud_receive__cq_full__says_so_and_fails(void **state)
+static void ud_receive__cq_full__overrun_event_and_failure(void **state)
 {
     (void)state;
     struct scene *s = scene_ud(.cq_capacity = 1);
@@ -298,18 +298,18 @@ int main(void)
         cmocka_unit_test(ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_octets),
         cmocka_unit_test(ud_receive__over_ipv6__the_first_40_octets_are_the_header),
         cmocka_unit_test(ud_receive__with_immediate__is_in_the_completion_as_on_the_wire),
-        cmocka_unit_test(ud_receive__anybody_at_any_psn_asking_for_an_ack__is_served_without_one),
+        cmocka_unit_test(ud_receive__any_source_psn_and_ack_req__delivered_without_an_ack),
         cmocka_unit_test(ud_receive__in_rtr__delivered_without_an_event),
-        cmocka_unit_test(ud_receive__solicited__wakes_who_waits_for_that),
+        cmocka_unit_test(ud_receive__solicited__raises_a_solicited_event),
         cmocka_unit_test(ud_receive__from_a_shared_queue__takes_the_oldest_receive),
         cmocka_unit_test(ud_receive__wrong_q_key__dropped_and_the_receive_stays),
         cmocka_unit_test(ud_receive__no_receive_posted__dropped),
-        cmocka_unit_test(ud_receive__one_octet_too_long__dropped_and_the_next_one_fits),
+        cmocka_unit_test(ud_receive__one_byte_too_long__dropped_and_the_next_fits),
         cmocka_unit_test(ud_receive__longer_than_any_path_mtu__dropped),
-        cmocka_unit_test(ud_receive__not_for_it__dropped_under_its_name),
-        cmocka_unit_test(ud_receive__in_a_state_that_does_not_listen__dropped),
+        cmocka_unit_test(ud_receive__wrong_pkey_service_or_destination__dropped_and_counted),
+        cmocka_unit_test(ud_receive__in_init_or_err__dropped),
         cmocka_unit_test(ud_receive__buffer_that_may_not_be_written__fails_the_queue_pair),
-        cmocka_unit_test(ud_receive__cq_full__says_so_and_fails),
+        cmocka_unit_test(ud_receive__cq_full__overrun_event_and_failure),
     };
     return cmocka_run_group_tests_name("scenario/ud_receive", tests, NULL, NULL);
 }

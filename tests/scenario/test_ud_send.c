@@ -9,7 +9,7 @@
 
 /* ---- on the wire -------------------------------------------------------- */
 
-static void ud_send__one_datagram__names_queue_pair_and_key_and_asks_for_nothing(void **state)
+static void ud_send__one_datagram__has_qpn_and_q_key_and_no_ack_req(void **state)
 {
     (void)state;
     struct scene *s = scene_ud(.sq_psn = 0xffffff);
@@ -53,7 +53,7 @@ static void ud_send__privileged_q_key__the_queue_pairs_own_is_sent(void **state)
 }
 
 /* The source port is 0xc000 plus the upper 14 bits of QPN * 0x61c88647. */
-static void ud_send__source_port__is_made_of_the_sending_queue_pair(void **state)
+static void ud_send__source_port__depends_on_the_sending_queue_pair(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -122,7 +122,7 @@ static void ud_send__many_peers_in_one_burst__each_gets_its_own_in_order(void **
     scene_close(s);
 }
 
-static void ud_send__next_hop_not_known_yet__waits_and_so_do_those_behind(void **state)
+static void ud_send__next_hop_unresolved__waits_with_later_requests(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -145,7 +145,7 @@ static void ud_send__next_hop_not_known_yet__waits_and_so_do_those_behind(void *
     scene_close(s);
 }
 
-static void ud_send__next_hop_that_does_not_answer__swallows_it_and_it_completes(void **state)
+static void ud_send__next_hop_does_not_answer__completes_unsent(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -173,7 +173,7 @@ static void ud_send__next_hop_that_does_not_answer__swallows_it_and_it_completes
     scene_close(s);
 }
 
-static void ud_send__handle_destroyed_before_it_went_out__error_completion(void **state)
+static void ud_send__handle_destroyed_before_it_was_sent__error_completion(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -198,7 +198,7 @@ static void ud_send__handle_destroyed_before_it_went_out__error_completion(void 
 /* ---- what stops it ------------------------------------------------------ */
 
 /* bug B21 */
-static void ud_send__longer_than_the_link_carries__fails_and_says_why(void **state)
+static void ud_send__longer_than_the_mtu__fails_with_a_reason(void **state)
 {
     (void)state;
     struct scene *s = scene_ud(.link_mtu = 1500);
@@ -217,8 +217,7 @@ static void ud_send__longer_than_the_link_carries__fails_and_says_why(void **sta
 }
 
 /* rule PORT.MTU */
-static void ud_send__handle_made_while_the_link_carried_less__takes_what_it_carries_again(
-    void **state)
+static void ud_send__handle_made_at_a_lower_mtu__uses_the_restored_mtu(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -260,7 +259,7 @@ static void ud_send__bad_local_key__only_the_send_queue_stops_and_resumes(void *
     scene_close(s);
 }
 
-static void ud_send__bad_one_in_a_burst__those_before_it_succeed_first(void **state)
+static void ud_send__bad_request_in_a_burst__earlier_requests_succeed_first(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -269,7 +268,7 @@ static void ud_send__bad_one_in_a_burst__those_before_it_succeed_first(void **st
     scene_close(s);
 }
 
-static void ud__drained__what_waits_for_its_hop_goes_out_after_rts(void **state)
+static void ud__drained__request_waiting_for_its_hop_is_sent_after_rts(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -322,20 +321,19 @@ static void ud_send__to_itself__arrives_with_its_header_and_nothing_leaves(void 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ud_send__one_datagram__names_queue_pair_and_key_and_asks_for_nothing),
+        cmocka_unit_test(ud_send__one_datagram__has_qpn_and_q_key_and_no_ack_req),
         cmocka_unit_test(ud_send__privileged_q_key__the_queue_pairs_own_is_sent),
-        cmocka_unit_test(ud_send__source_port__is_made_of_the_sending_queue_pair),
+        cmocka_unit_test(ud_send__source_port__depends_on_the_sending_queue_pair),
         cmocka_unit_test(ud_send__any_length_up_to_the_mtu__is_one_packet),
         cmocka_unit_test(ud_send__many_peers_in_one_burst__each_gets_its_own_in_order),
-        cmocka_unit_test(ud_send__next_hop_not_known_yet__waits_and_so_do_those_behind),
-        cmocka_unit_test(ud_send__next_hop_that_does_not_answer__swallows_it_and_it_completes),
-        cmocka_unit_test(ud_send__handle_destroyed_before_it_went_out__error_completion),
-        cmocka_unit_test(ud_send__longer_than_the_link_carries__fails_and_says_why),
-        cmocka_unit_test(
-            ud_send__handle_made_while_the_link_carried_less__takes_what_it_carries_again),
+        cmocka_unit_test(ud_send__next_hop_unresolved__waits_with_later_requests),
+        cmocka_unit_test(ud_send__next_hop_does_not_answer__completes_unsent),
+        cmocka_unit_test(ud_send__handle_destroyed_before_it_was_sent__error_completion),
+        cmocka_unit_test(ud_send__longer_than_the_mtu__fails_with_a_reason),
+        cmocka_unit_test(ud_send__handle_made_at_a_lower_mtu__uses_the_restored_mtu),
         cmocka_unit_test(ud_send__bad_local_key__only_the_send_queue_stops_and_resumes),
-        cmocka_unit_test(ud_send__bad_one_in_a_burst__those_before_it_succeed_first),
-        cmocka_unit_test(ud__drained__what_waits_for_its_hop_goes_out_after_rts),
+        cmocka_unit_test(ud_send__bad_request_in_a_burst__earlier_requests_succeed_first),
+        cmocka_unit_test(ud__drained__request_waiting_for_its_hop_is_sent_after_rts),
         cmocka_unit_test(ud_send__to_itself__arrives_with_its_header_and_nothing_leaves),
     };
     return cmocka_run_group_tests_name("scenario/ud_send", tests, NULL, NULL);

@@ -47,7 +47,7 @@ static void vlan__reports_of_groups__have_its_tag(void **state)
     scene_close(s);
 }
 
-static void vlan__frames_of_another_one_or_of_none__change_nothing_and_are_counted(void **state)
+static void vlan__frames_of_another_or_no_vlan__are_counted_and_dropped(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.vlan = VLAN, .rq_psn = 100);
@@ -87,7 +87,7 @@ static void vlan__frames_of_another_one_or_of_none__change_nothing_and_are_count
 }
 
 /* Frames between our own queue pairs have the tag, too. */
-static void vlan__datagram_to_ourselves__arrives(void **state)
+static void vlan__datagram_to_the_own_device__arrives(void **state)
 {
     (void)state;
     static const char *const selves[] = { "10.0.0.1", "fe80::ff:fe00:1" };
@@ -145,8 +145,8 @@ int main(void)
         cmocka_unit_test(
             vlan__requests_and_answers__have_its_tag_and_the_service_level_as_priority),
         cmocka_unit_test(vlan__reports_of_groups__have_its_tag),
-        cmocka_unit_test(vlan__frames_of_another_one_or_of_none__change_nothing_and_are_counted),
-        cmocka_unit_test(vlan__datagram_to_ourselves__arrives),
+        cmocka_unit_test(vlan__frames_of_another_or_no_vlan__are_counted_and_dropped),
+        cmocka_unit_test(vlan__datagram_to_the_own_device__arrives),
         cmocka_unit_test(vlan__echo_request__is_answered_with_its_tag_when_the_answer_has_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

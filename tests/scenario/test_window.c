@@ -77,7 +77,7 @@ static void try_edge(size_t index, enum uroce_mw_type kind, bool zero_based)
     twins_close(&state);
 }
 
-static void window__bound__opens_its_octets_and_not_one_more(void **state)
+static void window__bound__allows_access_to_its_range_only(void **state)
 {
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(edges); i++) {
@@ -88,7 +88,7 @@ static void window__bound__opens_its_octets_and_not_one_more(void **state)
     assert_true(uro_mark_hit("MW.REACH"));
 }
 
-static void window__with_one_right__refuses_the_others(void **state)
+static void window__with_one_right__refuses_other_accesses(void **state)
 {
     static const struct {
         uint32_t right;
@@ -134,7 +134,7 @@ static void window_2__used_through_another_queue_pair__is_refused(void **state)
     assert_int_equal(uroce_mw_destroy(window), 0);
 }
 
-static void window__not_bound__opens_nothing(void **state)
+static void window__not_bound__access_is_refused(void **state)
 {
     struct twins *s = *state;
     struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_1);
@@ -166,7 +166,7 @@ static void window__as_a_local_key__is_refused(void **state)
     assert_true(uro_mark_hit("MW.LOCAL"));
 }
 
-static void window_1__bound_again__moves_and_the_old_key_is_dead(void **state)
+static void window_1__bound_again__has_the_new_range_and_key(void **state)
 {
     struct twins *s = *state;
     struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_1);
@@ -211,7 +211,7 @@ static void region__with_a_window_bound__is_not_deregistered(void **state)
     assert_int_equal(uroce_mw_destroy(window), 0);
 }
 
-static void region__expelled__takes_its_windows_along(void **state)
+static void region__expelled__its_windows_are_expelled(void **state)
 {
     struct twins *s = *state;
     struct uroce_mw *windows[3];
@@ -238,7 +238,7 @@ static void region__expelled__takes_its_windows_along(void **state)
         assert_int_equal(uroce_mw_destroy(windows[i]), 0);
 }
 
-static void window_2__invalidated_by_its_binder__opens_nothing_and_can_be_bound_again(void **state)
+static void window_2__invalidated_by_its_binder__can_be_bound_again(void **state)
 {
     struct twins *s = *state;
     struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_2);
@@ -258,7 +258,7 @@ static void window_2__invalidated_by_its_binder__opens_nothing_and_can_be_bound_
     assert_int_equal(uroce_mw_destroy(window), 0);
 }
 
-static void local_inv__of_what_is_not_ours_to_invalidate__is_an_error(void **state)
+static void local_inv__of_a_key_that_it_may_not_invalidate__is_an_error(void **state)
 {
     (void)state;
     for (int i = 0; i < 6; i++) {
@@ -296,7 +296,7 @@ static void send_with_inv(struct twins *s, uint32_t rkey, uint32_t length)
     twins_settle(s);
 }
 
-static void send_with_inv__closes_the_window_and_says_which(void **state)
+static void send_with_inv__invalidates_and_completion_has_the_key(void **state)
 {
     struct twins *s = *state;
     struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_2);
@@ -324,7 +324,7 @@ static void send_with_inv__closes_the_window_and_says_which(void **state)
 }
 
 /* bug B23 */
-static void send_with_inv__of_what_cannot_be__is_refused_and_delivers_nothing(void **state)
+static void send_with_inv__of_a_wrong_key__is_refused_and_not_delivered(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
@@ -359,18 +359,18 @@ static void send_with_inv__of_what_cannot_be__is_refused_and_delivers_nothing(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(window__bound__opens_its_octets_and_not_one_more),
-        cmocka_unit_test(window__with_one_right__refuses_the_others),
+        cmocka_unit_test(window__bound__allows_access_to_its_range_only),
+        cmocka_unit_test(window__with_one_right__refuses_other_accesses),
         TWINS_TEST(window_2__used_through_another_queue_pair__is_refused),
-        TWINS_TEST(window__not_bound__opens_nothing),
+        TWINS_TEST(window__not_bound__access_is_refused),
         TWINS_TEST(window__as_a_local_key__is_refused),
-        TWINS_TEST(window_1__bound_again__moves_and_the_old_key_is_dead),
+        TWINS_TEST(window_1__bound_again__has_the_new_range_and_key),
         TWINS_TEST(region__with_a_window_bound__is_not_deregistered),
-        TWINS_TEST(region__expelled__takes_its_windows_along),
-        TWINS_TEST(window_2__invalidated_by_its_binder__opens_nothing_and_can_be_bound_again),
-        cmocka_unit_test(local_inv__of_what_is_not_ours_to_invalidate__is_an_error),
-        TWINS_TEST(send_with_inv__closes_the_window_and_says_which),
-        cmocka_unit_test(send_with_inv__of_what_cannot_be__is_refused_and_delivers_nothing),
+        TWINS_TEST(region__expelled__its_windows_are_expelled),
+        TWINS_TEST(window_2__invalidated_by_its_binder__can_be_bound_again),
+        cmocka_unit_test(local_inv__of_a_key_that_it_may_not_invalidate__is_an_error),
+        TWINS_TEST(send_with_inv__invalidates_and_completion_has_the_key),
+        cmocka_unit_test(send_with_inv__of_a_wrong_key__is_refused_and_not_delivered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

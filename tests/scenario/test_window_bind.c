@@ -175,7 +175,7 @@ static void window_2__bound_while_bound__is_an_error(void **state)
 
 /* A bind behind a READ is executed at once, or with a fence after the READ. It completes behind the
  * READ. */
-static void local_requests__complete_in_their_turn(void **state)
+static void local_requests__complete_in_order(void **state)
 {
     struct twins *s = *state;
     struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_2);
@@ -202,7 +202,7 @@ static void local_requests__complete_in_their_turn(void **state)
     assert_true(uro_mark_hit("REQ.LOCAL.TURN"));
 }
 
-static void local_requests__of_a_queue_pair_in_error__are_flushed_and_not_done(void **state)
+static void local_requests__in_error__are_flushed_and_not_executed(void **state)
 {
     struct twins *s = *state;
     struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_2);
@@ -223,7 +223,7 @@ static void local_requests__of_a_queue_pair_in_error__are_flushed_and_not_done(v
 
 /* The response was lost. Local requests between the retransmitted requests are not executed
  * again. */
-static void local_requests__passed_again_on_the_way_back__are_not_repeated(void **state)
+static void local_requests__among_retransmits__are_not_repeated(void **state)
 {
     struct twins *s = *state;
     struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_2);
@@ -254,9 +254,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bind__not_allowed__is_an_error_and_changes_nothing),
         TWINS_TEST(window_2__bound_while_bound__is_an_error),
-        TWINS_TEST(local_requests__complete_in_their_turn),
-        TWINS_TEST(local_requests__of_a_queue_pair_in_error__are_flushed_and_not_done),
-        TWINS_TEST(local_requests__passed_again_on_the_way_back__are_not_repeated),
+        TWINS_TEST(local_requests__complete_in_order),
+        TWINS_TEST(local_requests__in_error__are_flushed_and_not_executed),
+        TWINS_TEST(local_requests__among_retransmits__are_not_repeated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static void rc_send_inv__its_last_packet_has_the_key(void **state)
 
 /* The first copy invalidated the window. The window was bound again, with the same key, before the
  * second copy arrived. */
-static void rc_send_inv__repeated__does_not_close_what_was_bound_since(void **state)
+static void rc_send_inv__repeated__keeps_a_window_that_was_bound_since(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
@@ -99,8 +99,7 @@ static void rc_send_inv__repeated__does_not_close_what_was_bound_since(void **st
     scene_close(s);
 }
 
-static void rc_send_inv__of_a_key_that_cannot_be__nak_and_the_receive_is_flushed_untouched(
-    void **state)
+static void rc_send_inv__of_a_wrong_key__nak_and_receive_is_flushed(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -145,7 +144,7 @@ static void rc_write__longer_than_the_window__is_refused_at_its_first_packet(voi
     assert_true(uro_mark_hit("RSP.WHOLE"));
 }
 
-static void rc_write__window_closed_between_its_packets__stops_there(void **state)
+static void rc_write__window_invalidated_between_packets__access_nak(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10, .mtu = 256);
@@ -170,7 +169,7 @@ static void rc_write__window_closed_between_its_packets__stops_there(void **stat
     scene_close(s);
 }
 
-static void local_inv__finds_the_cq_full__the_queue_pair_ends(void **state)
+static void local_inv__cq_full__queue_pair_fails(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .cq_capacity = 1);
@@ -195,12 +194,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_send_inv__its_last_packet_has_the_key),
-        cmocka_unit_test(rc_send_inv__repeated__does_not_close_what_was_bound_since),
-        cmocka_unit_test(
-            rc_send_inv__of_a_key_that_cannot_be__nak_and_the_receive_is_flushed_untouched),
+        cmocka_unit_test(rc_send_inv__repeated__keeps_a_window_that_was_bound_since),
+        cmocka_unit_test(rc_send_inv__of_a_wrong_key__nak_and_receive_is_flushed),
         cmocka_unit_test(rc_write__longer_than_the_window__is_refused_at_its_first_packet),
-        cmocka_unit_test(rc_write__window_closed_between_its_packets__stops_there),
-        cmocka_unit_test(local_inv__finds_the_cq_full__the_queue_pair_ends),
+        cmocka_unit_test(rc_write__window_invalidated_between_packets__access_nak),
+        cmocka_unit_test(local_inv__cq_full__queue_pair_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,7 +65,7 @@ static void xrc_send__one_packet_and_several__complete_on_the_queues_own_cq(void
     scene_close(s);
 }
 
-static void xrc_write__with_and_without_immediate__by_the_queues_domain(void **state)
+static void xrc_write__with_and_without_immediate__uses_the_pd_of_the_srq(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
@@ -105,7 +105,7 @@ static void xrc_read__answered_without_xrceth_and_again_when_repeated(void **sta
     scene_close(s);
 }
 
-static void xrc_atomics__executed_once_answered_as_often_as_asked(void **state)
+static void xrc_atomics__repeated__executed_once_and_answered_again(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
@@ -179,7 +179,7 @@ static void xrc_send__queue_empty__rnr_nak_and_then_served(void **state)
 
 /* ---- which queue -------------------------------------------------------- */
 
-static void xrc__two_queues_of_the_domain__each_packet_says_which(void **state)
+static void xrc__two_srqs_of_the_domain__each_packet_selects_one(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
@@ -261,7 +261,7 @@ static void xrc__queue_of_another_domain__invalid_request(void **state)
 }
 
 /* The rest of the message may name the destroyed SRQ or, wrongly, an SRQ that exists. */
-static void xrc__queue_destroyed_inside_a_message__invalid_request_and_no_trace(void **state)
+static void xrc__srq_destroyed_in_a_message__invalid_request(void **state)
 {
     (void)state;
     for (int there = 0; there < 2; there++) {
@@ -289,7 +289,7 @@ static void xrc__queue_destroyed_inside_a_message__invalid_request_and_no_trace(
 }
 
 /* A WRITE takes no receive, so its SRQ may be destroyed during the WRITE. */
-static void xrc__queue_destroyed_inside_a_write__invalid_request(void **state)
+static void xrc__srq_destroyed_in_a_write__invalid_request(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
@@ -310,7 +310,7 @@ static void xrc__queue_destroyed_inside_a_write__invalid_request(void **state)
 
 /* ---- refused ------------------------------------------------------------ */
 
-static void xrc_send__longer_than_the_receive__that_receive_and_the_queue_pair_fail(void **state)
+static void xrc_send__longer_than_the_receive__receive_and_qp_fail(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
@@ -325,7 +325,7 @@ static void xrc_send__longer_than_the_receive__that_receive_and_the_queue_pair_f
     scene_close(s);
 }
 
-static void xrc__to_error_inside_a_message__its_receive_is_flushed_to_the_queues_cq(void **state)
+static void xrc__to_error_in_a_message__receive_is_flushed_to_the_srq_cq(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
@@ -386,19 +386,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(xrc_send__one_packet_and_several__complete_on_the_queues_own_cq),
-        cmocka_unit_test(xrc_write__with_and_without_immediate__by_the_queues_domain),
+        cmocka_unit_test(xrc_write__with_and_without_immediate__uses_the_pd_of_the_srq),
         cmocka_unit_test(xrc_read__answered_without_xrceth_and_again_when_repeated),
-        cmocka_unit_test(xrc_atomics__executed_once_answered_as_often_as_asked),
+        cmocka_unit_test(xrc_atomics__repeated__executed_once_and_answered_again),
         cmocka_unit_test(xrc_flush_and_atomic_write__answered_by_empty_read_responses),
         cmocka_unit_test(xrc_send__repeated__acknowledged_and_not_delivered_again),
         cmocka_unit_test(xrc_send__queue_empty__rnr_nak_and_then_served),
-        cmocka_unit_test(xrc__two_queues_of_the_domain__each_packet_says_which),
+        cmocka_unit_test(xrc__two_srqs_of_the_domain__each_packet_selects_one),
         cmocka_unit_test(xrc__queue_that_does_not_exist__invalid_request),
         cmocka_unit_test(xrc__queue_of_another_domain__invalid_request),
-        cmocka_unit_test(xrc__queue_destroyed_inside_a_message__invalid_request_and_no_trace),
-        cmocka_unit_test(xrc__queue_destroyed_inside_a_write__invalid_request),
-        cmocka_unit_test(xrc_send__longer_than_the_receive__that_receive_and_the_queue_pair_fail),
-        cmocka_unit_test(xrc__to_error_inside_a_message__its_receive_is_flushed_to_the_queues_cq),
+        cmocka_unit_test(xrc__srq_destroyed_in_a_message__invalid_request),
+        cmocka_unit_test(xrc__srq_destroyed_in_a_write__invalid_request),
+        cmocka_unit_test(xrc_send__longer_than_the_receive__receive_and_qp_fail),
+        cmocka_unit_test(xrc__to_error_in_a_message__receive_is_flushed_to_the_srq_cq),
         cmocka_unit_test(xrc__queue_pair_without_the_right__invalid_request),
         cmocka_unit_test(xrc_tgt__responses_and_other_services__dropped),
         cmocka_unit_test(xrc__first_packet_in_rtr__communication_is_established),

@@ -67,7 +67,7 @@ static void xrc_read__is_answered_into_its_buffer(void **state)
     scene_close(s);
 }
 
-static void xrc_atomics__original_comes_back(void **state)
+static void xrc_atomics__original_value_is_returned(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_ini();
@@ -172,7 +172,7 @@ int main(void)
         cmocka_unit_test(xrc_send__every_packet_names_the_queue),
         cmocka_unit_test(xrc_write__queue_address_and_immediate_in_this_order),
         cmocka_unit_test(xrc_read__is_answered_into_its_buffer),
-        cmocka_unit_test(xrc_atomics__original_comes_back),
+        cmocka_unit_test(xrc_atomics__original_value_is_returned),
         cmocka_unit_test(xrc_flush_and_atomic_write__name_the_queue_and_complete),
         cmocka_unit_test(xrc_send__lost_or_not_ready__sent_again_with_its_queue),
         cmocka_unit_test(xrc_send__refused__error_completion_and_err),
