@@ -49,7 +49,7 @@ static void says(const char *text, const char *what)
         fail_msg("nobody says \"%s\":\n%s", what, said);
 }
 
-static void expect__another_number__every_field_that_differs_is_said(void **state)
+static void expect__another_value__error_lists_every_different_field(void **state)
 {
     (void)state;
     says("connect $port\n"
@@ -63,28 +63,28 @@ static void expect__another_number__every_field_that_differs_is_said(void **stat
                                  "0x2..0x3"));
 }
 
-static void expect__another_packet__is_said(void **state)
+static void expect__another_packet__error_names_it(void **state)
 {
     (void)state;
     says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect READ_RESPONSE_ONLY\n",
          "it is another packet");
 }
 
-static void expect__nothing_comes__is_said_with_the_time(void **state)
+static void expect__no_packet__error_has_the_time(void **state)
 {
     (void)state;
     says("connect $port\nexpect ACKNOWLEDGE within 300ms\n",
          "   0.300000  line 2: expect ACKNOWLEDGE within 300ms: no such packet came within 300 ms");
 }
 
-static void expect__earlier_than_after__is_said(void **state)
+static void expect__earlier_than_after__is_an_error(void **state)
 {
     (void)state;
     says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect ACKNOWLEDGE after 1ms\n",
          "came too early, after 0 us");
 }
 
-static void expect__other_octets__are_said(void **state)
+static void expect__other_payload__error_shows_it(void **state)
 {
     (void)state;
     says("connect $port\n"
@@ -97,7 +97,7 @@ static void expect__other_octets__are_said(void **state)
          "payload is another");
 }
 
-static void expect__a_header_that_is_not_there__is_said(void **state)
+static void expect__missing_header__is_an_error(void **state)
 {
     (void)state;
     says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect ANY va=1\n",
@@ -111,33 +111,33 @@ static void expect__message__its_fields_are_compared(void **state)
          "reason is 8, not 28; message is 0, not 1");
 }
 
-static void nothing__something_comes__is_said(void **state)
+static void nothing__a_packet_arrives__is_an_error(void **state)
 {
     (void)state;
     says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nnothing 10ms\n", "nothing 10ms: came 10.0");
 }
 
-static void end__something_was_not_looked_at__is_said(void **state)
+static void end__unexpected_packet_left__is_an_error(void **state)
 {
     (void)state;
     says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nwait 1ms\n",
          "at the end: the script does not expect 10.0.0.1 > 10.0.0.2 RC_ACK");
 }
 
-static void variable__without_value__is_said(void **state)
+static void variable__without_value__is_an_error(void **state)
 {
     (void)state;
     says("connect $port\nsend WRITE_ONLY psn=+0 va=$nowhere rkey=1\n",
          "$nowhere has no value: neither --set nor the endpoint gave one");
 }
 
-static void connect__nobody_listens__is_said(void **state)
+static void connect__no_listener__is_an_error(void **state)
 {
     (void)state;
     says("connect 9\n", "line 1: expected REP, came 10.0.0.1 > 10.0.0.2 REJ");
 }
 
-static void await__passes_over_what_is_something_else(void **state)
+static void await__skips_other_packets(void **state)
 {
     (void)state;
     holds("connect $port\n"
@@ -160,7 +160,7 @@ static void drop__the_second__is_not_seen(void **state)
           "expect ACKNOWLEDGE psn=+2\n");
 }
 
-static void on__answers_as_often_as_it_says(void **state)
+static void on__answers_as_often_as_its_count(void **state)
 {
     (void)state;
     holds("connect $port private=\"send=1\" local_ack_timeout=20\n"
@@ -210,7 +210,7 @@ static void accept__the_endpoint_connects__and_is_served(void **state)
     assert_non_null(strstr(said, "10.0.0.2 > 10.0.0.1 REP"));
 }
 
-static void disconnect__is_said_once(void **state)
+static void disconnect__sends_one_dreq(void **state)
 {
     const char *first;
 
@@ -221,7 +221,7 @@ static void disconnect__is_said_once(void **state)
     assert_null(strstr(first + 1, "DREQ"));
 }
 
-static void fresh__what_comes_for_the_connection_before__is_not_taken(void **state)
+static void fresh__packets_of_the_previous_connection__are_ignored(void **state)
 {
     (void)state;
     holds("send REQ port=$port remote_response_timeout=14 local_response_timeout=14\n"
@@ -237,7 +237,7 @@ static void fresh__what_comes_for_the_connection_before__is_not_taken(void **sta
     assert_true(again < strstr(said, "RTU"));
 }
 
-static void peer__is_not_there__unreached(void **state)
+static void peer__absent__is_unreachable(void **state)
 {
     static struct uro_script script;
     struct uro_script_problem problem;
@@ -265,27 +265,27 @@ static void peer__is_not_there__unreached(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expect__another_number__every_field_that_differs_is_said),
-        cmocka_unit_test(expect__another_packet__is_said),
-        cmocka_unit_test(expect__nothing_comes__is_said_with_the_time),
-        cmocka_unit_test(expect__earlier_than_after__is_said),
-        cmocka_unit_test(expect__other_octets__are_said),
-        cmocka_unit_test(expect__a_header_that_is_not_there__is_said),
+        cmocka_unit_test(expect__another_value__error_lists_every_different_field),
+        cmocka_unit_test(expect__another_packet__error_names_it),
+        cmocka_unit_test(expect__no_packet__error_has_the_time),
+        cmocka_unit_test(expect__earlier_than_after__is_an_error),
+        cmocka_unit_test(expect__other_payload__error_shows_it),
+        cmocka_unit_test(expect__missing_header__is_an_error),
         cmocka_unit_test(expect__message__its_fields_are_compared),
-        cmocka_unit_test(nothing__something_comes__is_said),
-        cmocka_unit_test(end__something_was_not_looked_at__is_said),
-        cmocka_unit_test(variable__without_value__is_said),
-        cmocka_unit_test(connect__nobody_listens__is_said),
-        cmocka_unit_test(await__passes_over_what_is_something_else),
+        cmocka_unit_test(nothing__a_packet_arrives__is_an_error),
+        cmocka_unit_test(end__unexpected_packet_left__is_an_error),
+        cmocka_unit_test(variable__without_value__is_an_error),
+        cmocka_unit_test(connect__no_listener__is_an_error),
+        cmocka_unit_test(await__skips_other_packets),
         cmocka_unit_test(drop__the_second__is_not_seen),
-        cmocka_unit_test(on__answers_as_often_as_it_says),
+        cmocka_unit_test(on__answers_as_often_as_its_count),
         cmocka_unit_test(set__is_a_sum__of_variables),
         cmocka_unit_test(qp__numbers_by_hand__need_no_connection),
         cmocka_unit_test(send__to_a_group__has_its_mac_address),
         cmocka_unit_test(accept__the_endpoint_connects__and_is_served),
-        cmocka_unit_test(disconnect__is_said_once),
-        cmocka_unit_test(fresh__what_comes_for_the_connection_before__is_not_taken),
-        cmocka_unit_test(peer__is_not_there__unreached),
+        cmocka_unit_test(disconnect__sends_one_dreq),
+        cmocka_unit_test(fresh__packets_of_the_previous_connection__are_ignored),
+        cmocka_unit_test(peer__absent__is_unreachable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static uint32_t repeat(struct uro_cqe *cqes, uint32_t count, uint32_t room)
     return count + 1;
 }
 
-static void completion__delivered_twice__is_noticed(void **state)
+static void completion__delivered_twice__is_reported(void **state)
 {
     (void)state;
     assert_true(is_noticed(repeat, "completed twice"));
@@ -64,7 +64,7 @@ static uint32_t drop(struct uro_cqe *cqes, uint32_t count, uint32_t room)
     return is_success(&cqes[count - 1], false) && ++seen == 3 ? count - 1 : count;
 }
 
-static void completion__missing__is_noticed(void **state)
+static void completion__missing__is_reported(void **state)
 {
     (void)state;
     assert_true(is_noticed(drop, "did not complete before the one after it"));
@@ -78,7 +78,7 @@ static uint32_t report_error(struct uro_cqe *cqes, uint32_t count, uint32_t room
     return count;
 }
 
-static void completion__with_an_error_that_nothing_caused__is_noticed(void **state)
+static void completion__with_an_error_without_cause__is_reported(void **state)
 {
     (void)state;
     assert_true(is_noticed(report_error, "failed with status"));
@@ -92,7 +92,7 @@ static uint32_t flush(struct uro_cqe *cqes, uint32_t count, uint32_t room)
     return count;
 }
 
-static void completion__flushed_in_rts__is_noticed(void **state)
+static void completion__flushed_in_rts__is_reported(void **state)
 {
     (void)state;
     assert_true(is_noticed(flush, "flushed without cause"));
@@ -107,7 +107,7 @@ static uint32_t rename_operation(struct uro_cqe *cqes, uint32_t count, uint32_t 
     return count;
 }
 
-static void completion__of_another_operation__is_noticed(void **state)
+static void completion__of_another_operation__is_reported(void **state)
 {
     (void)state;
     assert_true(is_noticed(rename_operation, "completed with the opcode of another operation"));
@@ -122,7 +122,7 @@ static uint32_t shorten(struct uro_cqe *cqes, uint32_t count, uint32_t room)
     return count;
 }
 
-static void receive__wrong_length__is_noticed(void **state)
+static void receive__wrong_length__is_reported(void **state)
 {
     (void)state;
     assert_true(is_noticed(shorten, "receive"));
@@ -131,12 +131,12 @@ static void receive__wrong_length__is_noticed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(completion__delivered_twice__is_noticed),
-        cmocka_unit_test(completion__missing__is_noticed),
-        cmocka_unit_test(completion__with_an_error_that_nothing_caused__is_noticed),
-        cmocka_unit_test(completion__flushed_in_rts__is_noticed),
-        cmocka_unit_test(completion__of_another_operation__is_noticed),
-        cmocka_unit_test(receive__wrong_length__is_noticed),
+        cmocka_unit_test(completion__delivered_twice__is_reported),
+        cmocka_unit_test(completion__missing__is_reported),
+        cmocka_unit_test(completion__with_an_error_without_cause__is_reported),
+        cmocka_unit_test(completion__flushed_in_rts__is_reported),
+        cmocka_unit_test(completion__of_another_operation__is_reported),
+        cmocka_unit_test(receive__wrong_length__is_reported),
     };
 
     return cmocka_run_group_tests_name("sim/judge", tests, NULL, NULL);

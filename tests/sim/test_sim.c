@@ -70,7 +70,7 @@ static void sim__fixed_seeds__pass(void **state)
 
 /* seeds.txt has one seed a line, then what the seed found. A seed from the time of two hosts
  * alone also runs with two. */
-static void sim__seeds_that_found_something__pass(void **state)
+static void sim__seeds_that_found_bugs__pass(void **state)
 {
     (void)state;
     char line[256];
@@ -136,7 +136,7 @@ static void sim__same_seed__is_the_same_run(void **state)
 }
 
 /* What a failing run is made small with. */
-static void sim__seed_without_everything__does_nothing(void **state)
+static void sim__seed_with_all_parts_left_out__does_nothing(void **state)
 {
     (void)state;
     uint32_t parts = 0;
@@ -169,9 +169,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sim__fixed_seeds__pass),
-        cmocka_unit_test(sim__seeds_that_found_something__pass),
+        cmocka_unit_test(sim__seeds_that_found_bugs__pass),
         cmocka_unit_test(sim__same_seed__is_the_same_run),
-        cmocka_unit_test(sim__seed_without_everything__does_nothing),
+        cmocka_unit_test(sim__seed_with_all_parts_left_out__does_nothing),
         cmocka_unit_test(sim__seed_with_less_work__passes),
         cmocka_unit_test(sim__fresh_seeds__pass),
     };
