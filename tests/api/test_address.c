@@ -145,8 +145,7 @@ static void expect_port(const struct stage *stage, enum ibv_event_type type)
 
 /* ---- the cases ----------------------------------------------------------- */
 
-static void address__removed__requests_fail_and_the_next_connection_works_when_it_is_back(
-    void **state)
+static void address__removed__requests_fail_until_it_is_back(void **state)
 {
     struct stage *stage = *state;
 
@@ -295,7 +294,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define STAGED(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
-        STAGED(address__removed__requests_fail_and_the_next_connection_works_when_it_is_back),
+        STAGED(address__removed__requests_fail_until_it_is_back),
         STAGED(address__back_before_requests_fail__they_succeed),
         STAGED(gid__over_udp__names_the_interface_with_its_address),
         STAGED(interface__down_and_up__raises_port_events),

@@ -58,7 +58,7 @@ static struct ibv_qp *ud_qp(const struct api *api, struct ibv_cq *cq)
     return qp;
 }
 
-static void group__one_queue_pair_too_many__is_enomem_and_one_line(void **state)
+static void group__more_queue_pairs_than_allowed__enomem_and_one_line(void **state)
 {
     const struct api *api = *state;
     const union ibv_gid group = group_of(1);
@@ -107,13 +107,13 @@ static void join_too_many(const struct api *api, uint32_t most, const char *line
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void group__one_too_many__is_enomem_and_one_line(void **state)
+static void groups__more_than_allowed__enomem_and_one_line(void **state)
 {
     join_too_many(*state, GROUPS, "uroce0: 8192 multicast groups are joined");
 }
 
 /* A UDP port has a socket for each group. */
-static void group__one_too_many_over_udp__is_enomem_and_one_line(void **state)
+static void groups_over_udp__more_than_allowed__enomem_and_one_line(void **state)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
     struct api udp = { .device = list[1] };
@@ -129,7 +129,7 @@ static void group__one_too_many_over_udp__is_enomem_and_one_line(void **state)
     assert_int_equal(ibv_close_device(udp.context), 0);
 }
 
-static void device_memory__an_octet_too_many__is_enomem_and_one_line(void **state)
+static void device_memory__one_byte_too_many__enomem_and_one_line(void **state)
 {
     const struct api *api = *state;
     struct ibv_alloc_dm_attr all = { .length = ALL_DM }, one = { .length = 1 };
@@ -160,7 +160,7 @@ static struct ibv_ah *handle(const struct api *api, uint32_t number)
     return ibv_create_ah(api->pd, &attr);
 }
 
-static void next_hop__one_too_many__is_enomem_and_one_line(void **state)
+static void next_hops__more_than_allowed__enomem_and_one_line(void **state)
 {
     const struct api *api = *state;
     struct ibv_ah **handles = calloc(HOPS, sizeof(struct ibv_ah *));
@@ -192,11 +192,11 @@ static void next_hop__one_too_many__is_enomem_and_one_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(group__one_queue_pair_too_many__is_enomem_and_one_line),
-        API_TEST(group__one_too_many__is_enomem_and_one_line),
-        API_TEST(group__one_too_many_over_udp__is_enomem_and_one_line),
-        API_TEST(device_memory__an_octet_too_many__is_enomem_and_one_line),
-        API_TEST(next_hop__one_too_many__is_enomem_and_one_line),
+        API_TEST(group__more_queue_pairs_than_allowed__enomem_and_one_line),
+        API_TEST(groups__more_than_allowed__enomem_and_one_line),
+        API_TEST(groups_over_udp__more_than_allowed__enomem_and_one_line),
+        API_TEST(device_memory__one_byte_too_many__enomem_and_one_line),
+        API_TEST(next_hops__more_than_allowed__enomem_and_one_line),
     };
     char line[128], address[API_ADDRESS];
 

@@ -245,43 +245,43 @@ static void cancel_often(void (*turn)(void))
     }
 }
 
-static void cancel__of_a_thread_that_polls__all_goes_on(void **state)
+static void cancel__of_a_thread_that_polls__others_continue(void **state)
 {
     (void)state;
     cancel_often(poll_both);
 }
 
-static void cancel__of_a_thread_that_posts__all_goes_on(void **state)
+static void cancel__of_a_thread_that_posts__others_continue(void **state)
 {
     (void)state;
     cancel_often(post_and_poll);
 }
 
-static void cancel__of_a_thread_that_posts_extended__all_goes_on(void **state)
+static void cancel__of_a_thread_that_posts_extended__others_continue(void **state)
 {
     (void)state;
     cancel_often(post_extended);
 }
 
-static void cancel__of_a_thread_that_makes_objects__all_goes_on(void **state)
+static void cancel__of_a_thread_that_creates_objects__others_continue(void **state)
 {
     (void)state;
     cancel_often(make_and_destroy);
 }
 
-static void cancel__of_a_thread_that_opens_devices__all_goes_on(void **state)
+static void cancel__of_a_thread_that_opens_devices__others_continue(void **state)
 {
     (void)state;
     cancel_often(open_and_close);
 }
 
-static void cancel__of_a_thread_that_connects__all_goes_on(void **state)
+static void cancel__of_a_thread_that_connects__others_continue(void **state)
 {
     (void)state;
     cancel_often(cancel_cm_turn);
 }
 
-static void cancel__of_a_thread_that_waits_for_connections__all_goes_on(void **state)
+static void cancel__of_a_thread_that_waits_for_connections__others_continue(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < rounds(); i++) {
@@ -298,7 +298,7 @@ static void cancel__of_a_thread_that_waits_for_connections__all_goes_on(void **s
     cancel_cm_take_rest();
 }
 
-static void cancel__of_a_thread_that_waits_for_trouble__all_goes_on(void **state)
+static void cancel__of_a_thread_that_waits_for_async_events__others_continue(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < rounds(); i++) {
@@ -451,14 +451,14 @@ static bool name_devices(const char *link)
 int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cancel__of_a_thread_that_polls__all_goes_on),
-        cmocka_unit_test(cancel__of_a_thread_that_posts__all_goes_on),
-        cmocka_unit_test(cancel__of_a_thread_that_posts_extended__all_goes_on),
-        cmocka_unit_test(cancel__of_a_thread_that_makes_objects__all_goes_on),
-        cmocka_unit_test(cancel__of_a_thread_that_opens_devices__all_goes_on),
-        cmocka_unit_test(cancel__of_a_thread_that_connects__all_goes_on),
-        cmocka_unit_test(cancel__of_a_thread_that_waits_for_connections__all_goes_on),
-        cmocka_unit_test(cancel__of_a_thread_that_waits_for_trouble__all_goes_on),
+        cmocka_unit_test(cancel__of_a_thread_that_polls__others_continue),
+        cmocka_unit_test(cancel__of_a_thread_that_posts__others_continue),
+        cmocka_unit_test(cancel__of_a_thread_that_posts_extended__others_continue),
+        cmocka_unit_test(cancel__of_a_thread_that_creates_objects__others_continue),
+        cmocka_unit_test(cancel__of_a_thread_that_opens_devices__others_continue),
+        cmocka_unit_test(cancel__of_a_thread_that_connects__others_continue),
+        cmocka_unit_test(cancel__of_a_thread_that_waits_for_connections__others_continue),
+        cmocka_unit_test(cancel__of_a_thread_that_waits_for_async_events__others_continue),
         cmocka_unit_test(cancel__of_a_thread_that_waits_for_completions__loses_no_event),
     };
     const char *problem;

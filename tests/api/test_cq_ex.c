@@ -81,7 +81,7 @@ static void cq_ex__unsupported_fields__is_eopnotsupp(void **state)
     }
 }
 
-static void cq_ex__flags_without_their_mask__are_not_looked_at(void **state)
+static void cq_ex__flags_without_their_mask__are_ignored(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq_init_attr_ex attr = { .cqe = 1, .flags = 0xffffffff };
@@ -91,7 +91,7 @@ static void cq_ex__flags_without_their_mask__are_not_looked_at(void **state)
     api_destroy_cq_ex(cq);
 }
 
-static void cq_ex__of_each_flag__has_that_reader_only(void **state)
+static void cq_ex__each_flag__adds_one_read_function(void **state)
 {
     const struct api *api = *state;
 
@@ -123,7 +123,7 @@ static void cq_ex__of_each_flag__has_that_reader_only(void **state)
 
 /* ---- polling ------------------------------------------------------------ */
 
-static void start_poll__nothing_there__is_enoent_and_no_batch(void **state)
+static void start_poll__empty_cq__is_enoent_and_no_batch(void **state)
 {
     struct ibv_cq_ex *cq = api_cq_ex(*state, 4, 0);
 
@@ -193,7 +193,7 @@ static void failed_completion__has_request_and_reason(void **state)
 }
 
 /* A program may make any call inside a batch, and no call may wait for the end of the batch. */
-static void batch__in_it_any_other_call__does_not_wait(void **state)
+static void batch__other_verbs_inside_it__do_not_wait(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq_ex *ex = api_cq_ex(api, 20, 0);
@@ -293,7 +293,7 @@ static void *acknowledge(void *argument)
     return NULL;
 }
 
-static void cq_ex__armed__wakes_once_and_is_destroyed_when_that_is_acknowledged(void **state)
+static void cq_ex__armed__one_event_and_destroy_waits_for_its_acknowledgement(void **state)
 {
     const struct api *api = *state;
     struct ibv_comp_channel *channel = ibv_create_comp_channel(api->context);
@@ -338,7 +338,7 @@ static void cq_ex__overrun__raises_event_and_keeps_completions(void **state)
     api_destroy_cq_ex(cq);
 }
 
-static void cq_ex__overrun_that_it_ignores__loses_the_newest_and_goes_on(void **state)
+static void cq_ex__ignore_overrun__drops_the_newest_and_works(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq_ex *cq = api_cq_ex(api, 3, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN);
@@ -373,18 +373,18 @@ int main(void)
         API_TEST(cq_ex__is_a_cq_too),
         API_TEST(cq_ex__wrong_arguments__is_einval),
         API_TEST(cq_ex__unsupported_fields__is_eopnotsupp),
-        API_TEST(cq_ex__flags_without_their_mask__are_not_looked_at),
-        API_TEST(cq_ex__of_each_flag__has_that_reader_only),
-        API_TEST(start_poll__nothing_there__is_enoent_and_no_batch),
+        API_TEST(cq_ex__flags_without_their_mask__are_ignored),
+        API_TEST(cq_ex__each_flag__adds_one_read_function),
+        API_TEST(start_poll__empty_cq__is_enoent_and_no_batch),
         API_TEST(start_poll__unknown_attribute__is_einval),
         API_TEST(batch__pending_completions__are_in_order),
         API_TEST(batch__ended_before_the_last_completion__leaves_the_rest),
         API_TEST(failed_completion__has_request_and_reason),
-        API_TEST(batch__in_it_any_other_call__does_not_wait),
+        API_TEST(batch__other_verbs_inside_it__do_not_wait),
         API_TEST(batches__of_two_threads_while_a_third_modifies__each_completion_once),
-        API_TEST(cq_ex__armed__wakes_once_and_is_destroyed_when_that_is_acknowledged),
+        API_TEST(cq_ex__armed__one_event_and_destroy_waits_for_its_acknowledgement),
         API_TEST(cq_ex__overrun__raises_event_and_keeps_completions),
-        API_TEST(cq_ex__overrun_that_it_ignores__loses_the_newest_and_goes_on),
+        API_TEST(cq_ex__ignore_overrun__drops_the_newest_and_works),
         API_TEST(moderation__is_not_offered_and_refused),
     };
     return API_RUN(tests);

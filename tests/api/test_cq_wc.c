@@ -126,7 +126,7 @@ static void close_transfer(struct transfer *transfer)
     assert_int_equal(ibv_dereg_mr(transfer->to_mr), 0);
 }
 
-static void start_poll__of_a_long_message__drives_it_to_its_end(void **state)
+static void start_poll__during_a_long_message__makes_progress(void **state)
 {
     struct transfer transfer;
 
@@ -139,7 +139,7 @@ static void start_poll__of_a_long_message__drives_it_to_its_end(void **state)
 }
 
 /* Calls ibv_next_poll() repeatedly, as the tests of rdma-core do. */
-static void next_poll__again_and_again__drives_too(void **state)
+static void next_poll__repeated__makes_progress(void **state)
 {
     struct transfer transfer;
     int error;
@@ -236,8 +236,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(completion__of_a_receive__readers_return_its_fields),
-        API_TEST(start_poll__of_a_long_message__drives_it_to_its_end),
-        API_TEST(next_poll__again_and_again__drives_too),
+        API_TEST(start_poll__during_a_long_message__makes_progress),
+        API_TEST(next_poll__repeated__makes_progress),
         API_TEST(timestamps__are_of_the_clock_that_the_device_describes),
         API_TEST(wall_clock_timestamps__lie_between_posting_and_reading),
         API_TEST(rt_values__of_an_unknown_kind__are_einval),

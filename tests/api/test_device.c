@@ -81,7 +81,7 @@ static void query_device__unsupported_features__are_zero(void **state)
 }
 
 /* The struct grew over the years: only the members that the caller's version has are written. */
-static void query_device_ex__struct_of_another_release__is_filled_as_far_as_it_goes(void **state)
+static void query_device_ex__struct_of_another_release__common_fields_are_filled(void **state)
 {
     const struct api *api = *state;
     struct verbs_context *verbs = verbs_get_ctx(api->context);
@@ -185,7 +185,7 @@ static void gid_table__empty_slots__are_zero_or_no_data(void **state)
     }
 }
 
-static void gid_table__addresses__follow_the_link_local_one(void **state)
+static void gid_table__addresses__follow_the_link_local_gid(void **state)
 {
     static const uint8_t ipv4[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
     const struct api *api = *state;
@@ -252,7 +252,7 @@ static void contexts__of_one_device__have_descriptors_of_their_own(void **state)
     assert_int_equal(ibv_close_device(other), 0);
 }
 
-static void async_events__none_waits__are_eagain_and_not_readable(void **state)
+static void async_events__none_pending__eagain_and_not_readable(void **state)
 {
     const struct api *api = *state;
     struct ibv_async_event event;
@@ -281,18 +281,18 @@ int main(void)
         cmocka_unit_test(device_list__read_twice__has_the_same_devices),
         API_TEST(guid__is_the_interface_part_of_gid_0),
         API_TEST(query_device__unsupported_features__are_zero),
-        API_TEST(query_device_ex__struct_of_another_release__is_filled_as_far_as_it_goes),
+        API_TEST(query_device_ex__struct_of_another_release__common_fields_are_filled),
         API_TEST(query_device_ex__unknown_input__is_einval),
         API_TEST(query_port__is_an_active_ethernet_port),
         API_TEST(query_port__of_a_link_that_cannot_carry_1024__has_mtu_512),
         API_TEST(query_port__no_such_port__is_einval),
         API_TEST(query_port__from_an_old_program__does_not_write_past_its_struct),
         API_TEST(gid_table__empty_slots__are_zero_or_no_data),
-        API_TEST(gid_table__addresses__follow_the_link_local_one),
+        API_TEST(gid_table__addresses__follow_the_link_local_gid),
         API_TEST(gid_table__wrong_arguments__fails_as_each_verb_specifies),
         API_TEST(pkey_table__holds_the_default_key_only),
         API_TEST(contexts__of_one_device__have_descriptors_of_their_own),
-        API_TEST(async_events__none_waits__are_eagain_and_not_readable),
+        API_TEST(async_events__none_pending__eagain_and_not_readable),
         API_TEST(device__word_behind_the_public_struct__can_be_read),
     };
     return API_RUN(tests);

@@ -51,7 +51,7 @@ static void dm__wrong_arguments__is_einval_and_too_large_enomem(void **state)
     }
 }
 
-static void dm__all_of_it_at_once__and_not_an_octet_more(void **state)
+static void dm__all_at_once__allocated_and_one_byte_more_refused(void **state)
 {
     const struct api *api = *state;
     struct ibv_alloc_dm_attr one = { .length = 1 };
@@ -148,7 +148,7 @@ static void dm_mr__wrong_arguments__is_refused(void **state)
     assert_int_equal(ibv_free_dm(dm), 0);
 }
 
-static void dm__with_an_mr_on_it__is_busy(void **state)
+static void dm__with_an_mr__is_busy(void **state)
 {
     const struct api *api = *state;
     struct ibv_dm *dm = alloc(api, LENGTH);
@@ -262,11 +262,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(dm__wrong_arguments__is_einval_and_too_large_enomem),
-        API_TEST(dm__all_of_it_at_once__and_not_an_octet_more),
+        API_TEST(dm__all_at_once__allocated_and_one_byte_more_refused),
         API_TEST(dm__copies_within_its_bounds),
         API_TEST(dm__freed_and_allocated_again__reads_zero),
         API_TEST(dm_mr__wrong_arguments__is_refused),
-        API_TEST(dm__with_an_mr_on_it__is_busy),
+        API_TEST(dm__with_an_mr__is_busy),
         API_TEST(dm_mr__is_reached_by_offsets__and_only_its_part),
         API_TEST(dm__as_a_send_buffer__is_sent),
         API_TEST(import_dm__has_the_same_memory),

@@ -202,7 +202,7 @@ static void wear_out(const struct kind *kind, const struct api *api)
     }
 }
 
-static void memory__runs_out_while_objects_are_made__is_enomem_and_nothing_stays(void **state)
+static void memory__runs_out_while_objects_are_created__enomem_and_no_leak(void **state)
 {
     const struct api *api = *state;
 
@@ -218,7 +218,7 @@ static void memory__runs_out_while_objects_are_made__is_enomem_and_nothing_stays
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(memory__runs_out_while_objects_are_made__is_enomem_and_nothing_stays),
+        API_TEST(memory__runs_out_while_objects_are_created__enomem_and_no_leak),
     };
     return API_RUN(tests);
 }

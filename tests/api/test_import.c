@@ -126,7 +126,7 @@ static void imported_pd_and_mr__are_the_same_domain_and_region(void **state)
 }
 
 /* Deregistering any handle ends the region; the other handles are only freed. */
-static void dereg_mr__of_an_imported_one__ends_the_region(void **state)
+static void dereg_mr__of_an_imported_mr__ends_the_region(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, sizeof memory, RIGHTS);
@@ -212,7 +212,7 @@ static void unimport_mr__of_the_only_handle__ends_the_region(void **state)
     api_pair_close(&pair);
 }
 
-static void unimport_pd__that_is_used__stays(void **state)
+static void unimport_pd__in_use__remains(void **state)
 {
     const struct api *api = *state;
     struct ibv_context *context = import(api);
@@ -331,11 +331,11 @@ int main(void)
         API_TEST(import_pd__that_the_device_does_not_share__is_enoent),
         API_TEST(import_mr__that_is_not_of_the_pd__is_enoent),
         API_TEST(imported_pd_and_mr__are_the_same_domain_and_region),
-        API_TEST(dereg_mr__of_an_imported_one__ends_the_region),
+        API_TEST(dereg_mr__of_an_imported_mr__ends_the_region),
         API_TEST(unimport_mr__of_the_first_handle__leaves_the_region_to_the_second),
         API_TEST(region__used_by_an_imported_handle__outlives_its_context),
         API_TEST(unimport_mr__of_the_only_handle__ends_the_region),
-        API_TEST(unimport_pd__that_is_used__stays),
+        API_TEST(unimport_pd__in_use__remains),
         API_TEST(td__wrong_arguments__is_einval),
         API_TEST(parent_domain__wrong_arguments__is_einval),
         API_TEST(parent_domain__holds_pd_and_td),

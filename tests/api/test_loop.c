@@ -130,7 +130,7 @@ static void atomics__both_sides_add__nothing_is_lost(void **state)
     api_pair_close(&pair);
 }
 
-static void destroy__a_peer_with_requests_under_way__the_other_gives_up(void **state)
+static void destroy__peer_with_requests_outstanding__requester_fails(void **state)
 {
     struct pair pair;
     struct ibv_sge from;
@@ -199,7 +199,7 @@ static void send__receive_posted_later__arrives_while_the_program_sleeps(void **
 }
 
 /* The post sends only the packets of one round. The service thread must send the rest. */
-static void write__big_and_its_last_octet_watched__arrives_without_another_call(void **state)
+static void write__large_and_program_spins_on_its_last_byte__arrives(void **state)
 {
     struct big here = open_big(*state), there = open_big(*state);
     struct ibv_sge from = { (uintptr_t)here.memory, BIG, here.mr->lkey };
@@ -225,10 +225,10 @@ int main(void)
         API_TEST(send__both_ways__arrives),
         API_TEST(write_and_read__big__arrive_whole),
         API_TEST(atomics__both_sides_add__nothing_is_lost),
-        API_TEST(destroy__a_peer_with_requests_under_way__the_other_gives_up),
+        API_TEST(destroy__peer_with_requests_outstanding__requester_fails),
         API_TEST(send__waited_for_by_event__arrives),
         API_TEST(send__receive_posted_later__arrives_while_the_program_sleeps),
-        API_TEST(write__big_and_its_last_octet_watched__arrives_without_another_call),
+        API_TEST(write__large_and_program_spins_on_its_last_byte__arrives),
     };
     return API_RUN(tests);
 }

@@ -250,7 +250,7 @@ static void expect_both(struct member *m, uint64_t id, uint8_t fill)
     assert_int_equal(m->buffer[1024 * id + GRH], fill);
 }
 
-static void send__to_a_group__every_member_gets_one_copy_the_sender_too(void **state)
+static void send__to_a_group__every_member_and_the_sender_get_one_copy(void **state)
 {
     static const struct {
         const union ibv_gid *group;
@@ -298,7 +298,7 @@ static void send__to_a_group__every_member_gets_one_copy_the_sender_too(void **s
     test_free(m);
 }
 
-static void send__from_one_that_blocks_its_own__goes_to_the_others_only(void **state)
+static void send__sender_blocks_own_packets__only_others_get_a_copy(void **state)
 {
     const struct api *api = *state;
     struct member *m = test_calloc(2, sizeof *m);
@@ -345,8 +345,8 @@ int main(void)
         API_TEST(attach__up_to_the_device_limit__then_fails),
         API_TEST(close_device__still_attached__leaves_the_group),
         API_TEST(ah__group_of_another_ip_version_than_its_source__is_einval),
-        API_TEST(send__to_a_group__every_member_gets_one_copy_the_sender_too),
-        API_TEST(send__from_one_that_blocks_its_own__goes_to_the_others_only),
+        API_TEST(send__to_a_group__every_member_and_the_sender_get_one_copy),
+        API_TEST(send__sender_blocks_own_packets__only_others_get_a_copy),
     };
     return API_RUN(tests);
 }

@@ -80,7 +80,7 @@ static void flush_rights__global_is_given_and_persistent_refused(void **state)
     expect_refusal(api, memory, 8, 1 << 8 | 1 << 9, EOPNOTSUPP);
 }
 
-static void memory__that_is_not_there__is_efault(void **state)
+static void memory__not_mapped__is_efault(void **state)
 {
     const struct api *api = *state;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -119,7 +119,7 @@ static void ranges__that_wrap__are_einval(void **state)
     assert_int_equal(errno, EINVAL);
 }
 
-static void nothing__can_be_registered(void **state)
+static void zero_length__can_be_registered(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, 0, IBV_ACCESS_LOCAL_WRITE);
@@ -132,7 +132,7 @@ static void nothing__can_be_registered(void **state)
 /* rule KEY.REREG */
 /* If the range stays the same, so does the key: peers do not get the new access rights in a
  * message. */
-static void rereg_mr__of_each_part__only_another_range_has_another_key(void **state)
+static void rereg_mr__of_each_part__only_a_new_range_changes_the_key(void **state)
 {
     const struct api *api = *state;
     struct ibv_pd *pd = ibv_alloc_pd(api->context);
@@ -214,7 +214,7 @@ static void expect_written(uint32_t from, uint32_t length)
     memset(memory, 0, sizeof memory);
 }
 
-static void region__with_addresses_of_its_own__is_used_by_them(void **state)
+static void region__with_an_iova__is_accessed_by_the_iova(void **state)
 {
     const struct api *api = *state;
     struct pair pair;
@@ -261,7 +261,7 @@ static void rereg_mr__to_other_memory__the_old_key_and_memory_are_out_of_reach(v
     ibv_dereg_mr(mr);
 }
 
-static void rereg_mr__of_rights__holds_at_once(void **state)
+static void rereg_mr__of_access__takes_effect_at_once(void **state)
 {
     const struct api *api = *state;
     struct pair pair;
@@ -356,15 +356,15 @@ int main(void)
         API_TEST(remote_writing__without_local_writing__is_einval),
         API_TEST(access_bits__unknown__are_einval_and_optional_ones_ignored),
         API_TEST(flush_rights__global_is_given_and_persistent_refused),
-        API_TEST(memory__that_is_not_there__is_efault),
+        API_TEST(memory__not_mapped__is_efault),
         API_TEST(read_only_memory__is_efault_only_with_local_write),
         API_TEST(ranges__that_wrap__are_einval),
-        API_TEST(nothing__can_be_registered),
-        API_TEST(rereg_mr__of_each_part__only_another_range_has_another_key),
+        API_TEST(zero_length__can_be_registered),
+        API_TEST(rereg_mr__of_each_part__only_a_new_range_changes_the_key),
         API_TEST(rereg_mr__wrong_arguments__leaves_the_old_region_valid),
-        API_TEST(region__with_addresses_of_its_own__is_used_by_them),
+        API_TEST(region__with_an_iova__is_accessed_by_the_iova),
         API_TEST(rereg_mr__to_other_memory__the_old_key_and_memory_are_out_of_reach),
-        API_TEST(rereg_mr__of_rights__holds_at_once),
+        API_TEST(rereg_mr__of_access__takes_effect_at_once),
         API_TEST(null_mr__sends_zeros_and_discards_received_data),
         API_TEST(null_mr__of_a_peer_or_changed__is_refused),
     };

@@ -107,7 +107,7 @@ static void expect_written(const struct stage *stage, uint32_t from, uint32_t le
 }
 
 /* Only the low byte of the wanted key counts, as on a NIC. */
-static void bind_mw_2__to_a_key_of_other_high_octets__takes_the_low_one(void **state)
+static void bind_mw_2__key_with_other_high_bytes__uses_the_low_byte(void **state)
 {
     struct stage stage;
 
@@ -154,7 +154,7 @@ static void mw__reports_type_and_holds_its_pd(void **state)
 
 /* ---- type 1 --------------------------------------------------------------------------------- */
 
-static void bind_mw__opens_the_range_and_no_more(void **state)
+static void bind_mw__allows_access_to_the_range_only(void **state)
 {
     struct stage stage;
 
@@ -195,7 +195,7 @@ static void bind_mw__on_an_unreliable_connection__opens_the_range(void **state)
     close_stage(&stage);
 }
 
-static void region__is_not_opened_to_peers_by_a_window_into_it(void **state)
+static void region__with_a_window__peers_cannot_use_its_own_key(void **state)
 {
     struct stage stage;
 
@@ -209,7 +209,7 @@ static void region__is_not_opened_to_peers_by_a_window_into_it(void **state)
     close_stage(&stage);
 }
 
-static void bind_mw__gives_the_next_key_and_only_when_it_was_posted(void **state)
+static void bind_mw__returns_the_next_key_only_after_posting(void **state)
 {
     struct stage stage;
     struct ibv_mw_bind bind;
@@ -260,7 +260,7 @@ static void bind_mw__wrong_window_or_region__is_refused_at_once(void **state)
     close_stage(&stage);
 }
 
-static void bind_mw__to_a_full_queue__is_enomem_and_the_key_stays(void **state)
+static void bind_mw__to_a_full_queue__enomem_and_key_unchanged(void **state)
 {
     struct stage stage;
     int posted = 0, error;
@@ -319,7 +319,7 @@ static void bind_mw__of_length_0__unbinds(void **state)
 
 /* ---- type 2 --------------------------------------------------------------------------------- */
 
-static void window_2__bound_and_zero_based__is_used_by_offsets(void **state)
+static void window_2__zero_based__is_accessed_by_offsets(void **state)
 {
     struct stage stage;
 
@@ -337,7 +337,7 @@ static void window_2__bound_and_zero_based__is_used_by_offsets(void **state)
     close_stage(&stage);
 }
 
-static void window_2__invalidated_here__is_closed(void **state)
+static void window_2__invalidated_locally__access_is_refused(void **state)
 {
     struct stage stage;
 
@@ -355,7 +355,7 @@ static void window_2__invalidated_here__is_closed(void **state)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-static void window_2__invalidated_by_the_peers_send__is_closed_and_said(void **state)
+static void window_2__invalidated_by_the_peer__completion_has_the_key(void **state)
 {
     struct stage stage;
 
@@ -409,7 +409,7 @@ static void region__with_windows__can_be_neither_deregistered_nor_changed(void *
     close_stage(&stage);
 }
 
-static void mw__deallocated_while_bound__leaves_a_key_that_opens_nothing(void **state)
+static void mw__deallocated_while_bound__access_with_its_key_is_refused(void **state)
 {
     struct stage stage;
 
@@ -476,20 +476,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(mw__wrong_arguments__is_einval),
         API_TEST(mw__reports_type_and_holds_its_pd),
-        API_TEST(bind_mw__opens_the_range_and_no_more),
+        API_TEST(bind_mw__allows_access_to_the_range_only),
         API_TEST(bind_mw__on_an_unreliable_connection__opens_the_range),
-        API_TEST(region__is_not_opened_to_peers_by_a_window_into_it),
-        API_TEST(bind_mw__gives_the_next_key_and_only_when_it_was_posted),
+        API_TEST(region__with_a_window__peers_cannot_use_its_own_key),
+        API_TEST(bind_mw__returns_the_next_key_only_after_posting),
         API_TEST(bind_mw__wrong_window_or_region__is_refused_at_once),
-        API_TEST(bind_mw__to_a_full_queue__is_enomem_and_the_key_stays),
+        API_TEST(bind_mw__to_a_full_queue__enomem_and_key_unchanged),
         API_TEST(bind_mw__beyond_the_region__is_an_error_completion),
         API_TEST(bind_mw__of_length_0__unbinds),
-        API_TEST(bind_mw_2__to_a_key_of_other_high_octets__takes_the_low_one),
-        API_TEST(window_2__bound_and_zero_based__is_used_by_offsets),
-        API_TEST(window_2__invalidated_here__is_closed),
-        API_TEST(window_2__invalidated_by_the_peers_send__is_closed_and_said),
+        API_TEST(bind_mw_2__key_with_other_high_bytes__uses_the_low_byte),
+        API_TEST(window_2__zero_based__is_accessed_by_offsets),
+        API_TEST(window_2__invalidated_locally__access_is_refused),
+        API_TEST(window_2__invalidated_by_the_peer__completion_has_the_key),
         API_TEST(region__with_windows__can_be_neither_deregistered_nor_changed),
-        API_TEST(mw__deallocated_while_bound__leaves_a_key_that_opens_nothing),
+        API_TEST(mw__deallocated_while_bound__access_with_its_key_is_refused),
         API_TEST(close_device__with_a_window_bound__ends_both),
     };
     return API_RUN(tests);

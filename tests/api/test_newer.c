@@ -66,7 +66,7 @@ static uint8_t memory[4096];
 
 /* ---- buffers ------------------------------------------------------------- */
 
-static void buffer__is_zeroed_pages_of_ones_own(void **state)
+static void buffer__has_zeroed_pages_of_its_own(void **state)
 {
     const struct api *api = *state;
     void *one, *two;
@@ -285,7 +285,7 @@ static void port_speed__is_that_of_the_port(void **state)
     FAILS(query_port_speed(api->context, 256 + API_PORT, &speed), EINVAL);
 }
 
-static void completion_counters__are_said_not_to_be_there(void **state)
+static void completion_counters__are_reported_as_unsupported(void **state)
 {
     const struct api *api = *state;
     struct ibv_context *stranger = api->context; /* in the place of a counter: there is none */
@@ -306,7 +306,7 @@ static void completion_counters__are_said_not_to_be_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(buffer__is_zeroed_pages_of_ones_own),
+        API_TEST(buffer__has_zeroed_pages_of_its_own),
         API_TEST(buffer__registered__carries_data),
         API_TEST(buffer__range_outside_or_another_domain__is_einval),
         API_TEST(buffer__of_a_parent_domain__is_registered_there),
@@ -317,7 +317,7 @@ int main(void)
         API_TEST(attributes__unsupported__is_refused),
         API_TEST(attributes__of_an_older_program__end_earlier),
         API_TEST(port_speed__is_that_of_the_port),
-        API_TEST(completion_counters__are_said_not_to_be_there),
+        API_TEST(completion_counters__are_reported_as_unsupported),
     };
 
     return API_RUN(tests);

@@ -120,7 +120,7 @@ static void channel__used_by_a_cq__is_busy(void **state)
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-static void channel__nothing_waits_and_it_is_nonblocking__is_eagain(void **state)
+static void channel__nonblocking_without_events__is_eagain(void **state)
 {
     const struct api *api = *state;
     struct ibv_comp_channel *channel = ibv_create_comp_channel(api->context);
@@ -154,7 +154,7 @@ static void address__that_roce_cannot_reach__is_einval(void **state)
     }
 }
 
-static void what_no_device_has__is_eopnotsupp(void **state)
+static void unsupported_verbs__are_eopnotsupp(void **state)
 {
     const struct api *api = *state;
     struct ibv_counters_init_attr counters = { 0 };
@@ -179,7 +179,7 @@ static void fork_support__is_not_needed(void **state)
 
 /* Objects that the program did not destroy become inaccessible, as with a kernel. Destroying them
  * later is harmless. */
-static void close_device__with_objects_left__leaves_them_to_be_destroyed(void **state)
+static void close_device__with_objects_left__they_can_be_destroyed(void **state)
 {
     const struct api *api = *state;
     static uint8_t buffer[64];
@@ -209,11 +209,11 @@ int main(void)
         API_TEST(cq__used_by_a_qp__is_busy),
         API_TEST(cq__empty__polls_zero),
         API_TEST(channel__used_by_a_cq__is_busy),
-        API_TEST(channel__nothing_waits_and_it_is_nonblocking__is_eagain),
+        API_TEST(channel__nonblocking_without_events__is_eagain),
         API_TEST(address__that_roce_cannot_reach__is_einval),
-        API_TEST(what_no_device_has__is_eopnotsupp),
+        API_TEST(unsupported_verbs__are_eopnotsupp),
         API_TEST(fork_support__is_not_needed),
-        API_TEST(close_device__with_objects_left__leaves_them_to_be_destroyed),
+        API_TEST(close_device__with_objects_left__they_can_be_destroyed),
     };
     return API_RUN(tests);
 }

@@ -146,7 +146,7 @@ static void make_trouble(uint8_t *at, size_t length, enum trouble trouble)
 }
 
 /* The first page of a peer's target is mapped, the second is not. */
-static void memory__gone_when_a_peer_uses_it__is_refused_and_nothing_dies(void **state)
+static void memory__unusable_when_a_peer_accesses_it__access_is_refused(void **state)
 {
     static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
                                                   IBV_WR_ATOMIC_FETCH_AND_ADD };
@@ -175,7 +175,7 @@ static void memory__gone_when_a_peer_uses_it__is_refused_and_nothing_dies(void *
     }
 }
 
-static void memory__gone_when_it_is_our_own__is_a_protection_error(void **state)
+static void memory__unusable_when_accessed_locally__protection_error(void **state)
 {
     const struct api *api = *state;
     size_t page = page_size();
@@ -209,7 +209,7 @@ static int advise(const struct api *api, enum ibv_advise_mr_advice advice, uint3
     return ibv_advise_mr(api->pd, advice, flags, &element, 1);
 }
 
-static void prefetch__brings_pages_in(void **state)
+static void prefetch__faults_pages_in(void **state)
 {
     const struct api *api = *state;
     size_t page = page_size();
@@ -290,8 +290,7 @@ static int flickering_process(void)
     return pthread_join(thread, &result) != 0 || result != at || wrong > 0;
 }
 
-static void memory__another_thread_unmaps_it_during_the_copy__is_refused_and_nothing_dies(
-    void **state)
+static void memory__unmapped_by_a_thread_during_the_copy__access_is_refused(void **state)
 {
     char program[] = "/proc/self/exe", word[] = "flicker";
     char *const words[] = { program, word, NULL };
@@ -344,10 +343,10 @@ int main(int count, char **words)
         API_TEST(device__reports_on_demand_paging_capabilities),
         API_TEST(implicit_mr__covers_all_memory__also_mapped_later),
         API_TEST(explicit_mr__registered_before_it_is_mapped__faults_when_it_is_used),
-        API_TEST(memory__gone_when_a_peer_uses_it__is_refused_and_nothing_dies),
-        API_TEST(memory__gone_when_it_is_our_own__is_a_protection_error),
-        API_TEST(memory__another_thread_unmaps_it_during_the_copy__is_refused_and_nothing_dies),
-        API_TEST(prefetch__brings_pages_in),
+        API_TEST(memory__unusable_when_a_peer_accesses_it__access_is_refused),
+        API_TEST(memory__unusable_when_accessed_locally__protection_error),
+        API_TEST(memory__unmapped_by_a_thread_during_the_copy__access_is_refused),
+        API_TEST(prefetch__faults_pages_in),
         API_TEST(prefetch__wrong_arguments__has_the_right_errno),
     };
     return API_RUN(tests);

@@ -218,7 +218,7 @@ static void fstatat__both_forms(void **state)
                 fstatat64(at, OTHER, &is, 0), fstatat64(at, ABSENT, &is, 0));
 }
 
-static void xstat__of_programs_built_long_ago(void **state)
+static void xstat__of_old_programs__works(void **state)
 {
     const int v = STAT_VERSION, at = AT_FDCWD;
 
@@ -362,7 +362,7 @@ static void getxattr__both_forms__find_the_file(void **state)
     EXPECT_ABSENT(getxattr(ABSENT, "user.none", value, sizeof value), -1);
 }
 
-static void chdir__then_short_names__are_ours(void **state)
+static void chdir__then_relative_names__find_our_files(void **state)
 {
     int before = open(".", O_RDONLY | O_DIRECTORY);
 
@@ -397,7 +397,7 @@ int main(void)
         cmocka_unit_test(fopen__both_forms),
         cmocka_unit_test(stat__all_forms),
         cmocka_unit_test(fstatat__both_forms),
-        cmocka_unit_test(xstat__of_programs_built_long_ago),
+        cmocka_unit_test(xstat__of_old_programs__works),
         cmocka_unit_test(statx__with_the_flags_of_ls__works),
         cmocka_unit_test(access__all_forms),
         cmocka_unit_test(opendir__lists_our_device),
@@ -405,7 +405,7 @@ int main(void)
         cmocka_unit_test(readlink__all_forms),
         cmocka_unit_test(realpath__all_forms__resolve),
         cmocka_unit_test(getxattr__both_forms__find_the_file),
-        cmocka_unit_test(chdir__then_short_names__are_ours),
+        cmocka_unit_test(chdir__then_relative_names__find_our_files),
         cmocka_unit_test(call__that_succeeds__leaves_errno),
     };
 

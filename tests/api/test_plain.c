@@ -35,7 +35,7 @@ static void no_configuration__is_an_empty_list_and_no_error(void **state)
     ibv_free_device_list(list);
 }
 
-static void words__of_every_enumerator__are_there_and_differ(void **state)
+static void strings__of_every_enumerator__exist_and_differ(void **state)
 {
     (void)state;
     for (int i = IBV_WC_SUCCESS; i <= IBV_WC_TM_RNDV_INCOMPLETE; i++)
@@ -84,7 +84,7 @@ static void rates__convert_back(void **state)
 
 /* A link has 1, 4, 8 or 12 lanes (2 where the name says so) of one of these speeds; the numbers in
  * the API are cut to whole Mbit/s. */
-static void rates__are_lanes_times_the_speed_of_one(void **state)
+static void rates__are_lanes_times_lane_speed(void **state)
 {
     static const double lane[] = { 2500, 5000, 10000, 14062.5, 25781.25, 53125, 106250 };
     static const int lanes[] = { 1, 2, 4, 8, 12 };
@@ -132,7 +132,7 @@ static void sysfs_path__environment_unset__is_sys(void **state)
     unsetenv("SYSFS_PATH");
 }
 
-static void kernel_attributes__arrive_in_their_places(void **state)
+static void kernel_attributes__are_converted_field_by_field(void **state)
 {
     struct ib_uverbs_qp_attr kernel = {
         .qp_state = 3,
@@ -225,12 +225,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_configuration__is_an_empty_list_and_no_error),
-        cmocka_unit_test(words__of_every_enumerator__are_there_and_differ),
+        cmocka_unit_test(strings__of_every_enumerator__exist_and_differ),
         cmocka_unit_test(rates__convert_back),
-        cmocka_unit_test(rates__are_lanes_times_the_speed_of_one),
+        cmocka_unit_test(rates__are_lanes_times_lane_speed),
         cmocka_unit_test(sysfs_file__is_read_without_its_newline),
         cmocka_unit_test(sysfs_path__environment_unset__is_sys),
-        cmocka_unit_test(kernel_attributes__arrive_in_their_places),
+        cmocka_unit_test(kernel_attributes__are_converted_field_by_field),
         cmocka_unit_test(path_record__to_the_kernels_form_and_back__is_the_same),
     };
     unsetenv("UROCE_CONFIG");

@@ -35,7 +35,7 @@ static void qp__just_created__is_in_reset_and_reports_its_objects(void **state)
     ibv_destroy_cq(cq);
 }
 
-static void qps__made_one_after_another__have_numbers_that_do_not_tell_the_next(void **state)
+static void qps__created_in_a_row__have_unpredictable_numbers(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -126,7 +126,7 @@ static void capabilities__beyond_the_limits__are_einval(void **state)
     ibv_destroy_cq(cq);
 }
 
-static void types_that_roce_has_not__are_eopnotsupp(void **state)
+static void types_unknown_to_roce__are_eopnotsupp(void **state)
 {
     static const enum ibv_qp_type types[] = { IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER };
     const struct api *api = *state;
@@ -156,7 +156,7 @@ static void xrc_recv__from_a_pd__is_einval(void **state)
     ibv_destroy_cq(cq);
 }
 
-static void attributes_that_roce_has_not__are_eopnotsupp(void **state)
+static void attributes_unknown_to_roce__are_eopnotsupp(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -247,7 +247,7 @@ static void expect_same(const struct ibv_qp_attr *set, const struct ibv_qp_attr 
     expect_same_address(set, got);
 }
 
-static void query_qp__after_modify__shows_every_attribute_as_it_was_set(void **state)
+static void query_qp__after_modify__returns_every_attribute_as_set(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -440,15 +440,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(qp__just_created__is_in_reset_and_reports_its_objects),
-        API_TEST(qps__made_one_after_another__have_numbers_that_do_not_tell_the_next),
+        API_TEST(qps__created_in_a_row__have_unpredictable_numbers),
         API_TEST(capabilities__requested__are_granted_and_written_back),
         API_TEST(capabilities__of_queues__are_all_their_slots),
         API_TEST(capabilities__beyond_the_limits__are_einval),
-        API_TEST(types_that_roce_has_not__are_eopnotsupp),
+        API_TEST(types_unknown_to_roce__are_eopnotsupp),
         API_TEST(xrc_recv__from_a_pd__is_einval),
-        API_TEST(attributes_that_roce_has_not__are_eopnotsupp),
+        API_TEST(attributes_unknown_to_roce__are_eopnotsupp),
         API_TEST(qp__without_a_cq__is_einval),
-        API_TEST(query_qp__after_modify__shows_every_attribute_as_it_was_set),
+        API_TEST(query_qp__after_modify__returns_every_attribute_as_set),
         API_TEST(modify_qp__to_reset__forgets_everything),
         API_TEST(modify_qp__a_step_that_does_not_exist__is_einval_and_no_step),
         API_TEST(modify_qp__attributes_missing_or_too_many__is_einval),

@@ -157,7 +157,7 @@ static void memory__more_than_may_be_registered__is_enomem(void **state)
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void memory__of_a_region_that_changes__is_counted_as_it_is(void **state)
+static void memory__of_a_reregistered_region__is_counted_by_its_new_length(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, MEBIBYTE / 2, 0);
@@ -178,7 +178,7 @@ static void memory__of_a_region_that_changes__is_counted_as_it_is(void **state)
 }
 
 /* Objects of a closed context no longer count. */
-static void context__closed_with_objects__gives_them_back(void **state)
+static void context__closed_with_objects__refunds_their_quota(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cqs[2];
@@ -207,8 +207,8 @@ int main(void)
         API_TEST(objects__more_than_the_device_may_have__are_enomem),
         API_TEST(device__queried__reports_limits),
         API_TEST(memory__more_than_may_be_registered__is_enomem),
-        API_TEST(memory__of_a_region_that_changes__is_counted_as_it_is),
-        API_TEST(context__closed_with_objects__gives_them_back),
+        API_TEST(memory__of_a_reregistered_region__is_counted_by_its_new_length),
+        API_TEST(context__closed_with_objects__refunds_their_quota),
     };
     return API_RUN(tests);
 }

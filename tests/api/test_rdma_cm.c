@@ -312,7 +312,7 @@ static void threads__each_with_its_channels__connect_at_once(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static void nobody_listens__rejected(void **state)
+static void no_listener__rejected(void **state)
 {
     struct talk talk = { 0 };
     struct rdma_conn_param wanted = { .retry_count = 1 };
@@ -437,7 +437,7 @@ static void channel__is_polled_like_a_descriptor__and_may_be_nonblocking(void **
 }
 
 /* Events that wait in the old channel move to the new channel. */
-static void migrate__waiting_events_come_along(void **state)
+static void migrate__unfetched_events_move_along(void **state)
 {
     struct talk talk = { 0 };
     struct rdma_conn_param wanted = { .retry_count = 1 };
@@ -469,12 +469,12 @@ int main(void)
         cmocka_unit_test(notify__connection_already_established__is_eisconn),
         cmocka_unit_test(many_connections__leave_no_descriptor_and_no_memory),
         cmocka_unit_test(threads__each_with_its_channels__connect_at_once),
-        cmocka_unit_test(nobody_listens__rejected),
+        cmocka_unit_test(no_listener__rejected),
         cmocka_unit_test(server_rejects__its_data_arrives),
         cmocka_unit_test(datagrams__service_resolved__datagrams_reach_its_qp),
         cmocka_unit_test(datagrams__service_rejects__its_data_arrives),
         cmocka_unit_test(channel__is_polled_like_a_descriptor__and_may_be_nonblocking),
-        cmocka_unit_test(migrate__waiting_events_come_along),
+        cmocka_unit_test(migrate__unfetched_events_move_along),
     };
     return API_RUN(tests);
 }

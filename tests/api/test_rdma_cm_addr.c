@@ -115,8 +115,7 @@ static void leads(const char *own, const char *from, const char *to, const char 
     assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-static void source__is_the_first_address_in_the_smallest_subnet__else_one_with_a_gateway(
-    void **state)
+static void source__first_address_in_the_smallest_subnet__else_with_a_gateway(void **state)
 {
     (void)state;
     leads("", "", "10.1.0.9", "uroce0", "10.1.0.1");
@@ -128,7 +127,7 @@ static void source__is_the_first_address_in_the_smallest_subnet__else_one_with_a
     leads("0.0.0.0", "", "10.1.7.9", "uroce1", "10.1.7.1");
 }
 
-static void own_and_loopback_address__are_reached_from_themselves(void **state)
+static void own_and_loopback_address__are_their_own_source(void **state)
 {
     (void)state;
     leads("", "", "10.1.7.1", "uroce1", "10.1.7.1");
@@ -174,7 +173,7 @@ static void unreachable__no_route_fails_at_once__no_answer_times_out(void **stat
     assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-static void group__is_sent_to_from_an_address_that_others_know(void **state)
+static void group__source_is_an_address_that_others_can_reach(void **state)
 {
     (void)state;
     leads("", "", "239.1.2.3", "uroce0", "10.1.0.1");
@@ -226,11 +225,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_channel, close_channel)
     const struct CMUnitTest tests[] = {
-        TEST(source__is_the_first_address_in_the_smallest_subnet__else_one_with_a_gateway),
-        TEST(own_and_loopback_address__are_reached_from_themselves),
+        TEST(source__first_address_in_the_smallest_subnet__else_with_a_gateway),
+        TEST(own_and_loopback_address__are_their_own_source),
         TEST(link_local__goes_by_the_interface_of_its_scope),
         TEST(unreachable__no_route_fails_at_once__no_answer_times_out),
-        TEST(group__is_sent_to_from_an_address_that_others_know),
+        TEST(group__source_is_an_address_that_others_can_reach),
         TEST(getaddrinfo__result__creates_an_endpoint),
     };
 

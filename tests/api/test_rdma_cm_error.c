@@ -219,7 +219,7 @@ static int set(struct rdma_cm_id *id, int level, int name, size_t size)
     return rdma_set_option(id, level, name, value, size);
 }
 
-static void option__of_another_size_or_name__is_refused(void **state)
+static void option__wrong_size_or_name__is_refused(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *datagrams = another(stage, RDMA_PS_UDP);
@@ -280,7 +280,7 @@ static void destroyed__with_unfetched_events(void **state)
 #define HOPS     32768u
 #define GID_IPV6 2
 
-static void resolve__no_next_hop_left__is_enomem_and_one_line(void **state)
+static void resolve__no_next_hop_left__enomem_and_one_line(void **state)
 {
     const struct sockaddr_in far = address_of("10.0.0.77", 4000);
     struct stage *stage = *state;
@@ -323,9 +323,9 @@ int main(void)
         TEST(calls__out_of_order__fail),
         TEST(private_data__too_long_for_the_request__is_refused),
         TEST(request__without_addresses__is_rejected_as_by_the_consumer),
-        TEST(option__of_another_size_or_name__is_refused),
+        TEST(option__wrong_size_or_name__is_refused),
         TEST(join__no_multicast_address_or_no_device__fails),
-        TEST(resolve__no_next_hop_left__is_enomem_and_one_line),
+        TEST(resolve__no_next_hop_left__enomem_and_one_line),
         TEST(destroyed__with_unfetched_events),
     };
     return API_RUN(tests);

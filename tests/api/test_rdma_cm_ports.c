@@ -220,7 +220,7 @@ static void specific__accepts_its_own_address_only(void **state)
 }
 
 /* The same port number means four services. */
-static void port_spaces__do_not_hear_each_other(void **state)
+static void port_spaces__are_independent(void **state)
 {
     static const enum rdma_port_space spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB,
                                                    RDMA_PS_IPOIB };
@@ -239,7 +239,7 @@ static void port_spaces__do_not_hear_each_other(void **state)
         rdma_destroy_id(listeners[i]);
 }
 
-static void port_0__each_gets_one_of_its_own(void **state)
+static void port_0__each_gets_its_own_port(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *ids[EPHEMERAL];
@@ -264,8 +264,8 @@ int main(void)
         TEST(wildcard__accepts_its_family__ipv6_both_unless_v6only),
         TEST(families__share_a_port_when_both_keep_to_themselves),
         TEST(specific__accepts_its_own_address_only),
-        TEST(port_spaces__do_not_hear_each_other),
-        TEST(port_0__each_gets_one_of_its_own),
+        TEST(port_spaces__are_independent),
+        TEST(port_0__each_gets_its_own_port),
         TEST(ipv4__v6only_cleared__shares_no_port),
         TEST(ipv6__system_default_v6only__accepts_only_ipv6), /* last: it leaves the namespace */
     };

@@ -43,7 +43,7 @@ static void assert_all_different(struct ibv_qp *const *qps)
     free(numbers);
 }
 
-static void queue_pairs__64_ki__two_of_them_talk(void **state)
+static void queue_pairs__64_ki__two_of_them_exchange_data(void **state)
 {
     const struct api *api = *state;
     struct ibv_qp **qps = calloc(QPS, sizeof *qps);
@@ -84,7 +84,7 @@ static void queue_pairs__64_ki__two_of_them_talk(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { API_TEST(queue_pairs__64_ki__two_of_them_talk) };
+    const struct CMUnitTest tests[] = { API_TEST(queue_pairs__64_ki__two_of_them_exchange_data) };
 
     return API_RUN(tests);
 }

@@ -48,7 +48,7 @@ static void create_srq__grants_at_least_requested_capacity(void **state)
     expect_refused(api, 1, (uint32_t)device.max_srq_sge + 1);
 }
 
-static void create_srq_ex__of_a_basic_one__needs_a_pd_and_nothing_else(void **state)
+static void create_srq_ex__basic_srq__needs_only_a_pd(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq_init_attr_ex init = { .attr = { .max_wr = 4, .max_sge = 1 }, .pd = api->pd };
@@ -128,7 +128,7 @@ static void post_srq_recv__wrong_request__bad_wr_points_to_it(void **state)
     assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void receives__are_used_in_order_by_whoever_needs_one(void **state)
+static void receives__are_used_in_order_by_all_queue_pairs(void **state)
 {
     static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
 
@@ -156,7 +156,7 @@ static void receives__are_used_in_order_by_whoever_needs_one(void **state)
 
 /* rule SRQ.PD: a shared receive is written by the rights of the queue's PD, not of the queue pair
  * that uses it. */
-static void receive__of_another_pd_than_the_queue_pairs__arrives(void **state)
+static void receive__pd_differs_from_the_queue_pairs__arrives(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq_init_attr init = { .attr = { .max_wr = 4, .max_sge = 2 } };
@@ -182,7 +182,7 @@ static void receive__of_another_pd_than_the_queue_pairs__arrives(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void empty_queue__makes_the_sender_wait_until_something_is_posted(void **state)
+static void empty_srq__sender_waits_until_a_receive_is_posted(void **state)
 {
     struct srq_stand stand;
     struct ibv_wc wc;
@@ -260,7 +260,7 @@ static void *post_for_ever(void *argument)
     return NULL;
 }
 
-static void resize__while_a_thread_posts__loses_and_repeats_none(void **state)
+static void resize__while_a_thread_posts__loses_and_repeats_no_receive(void **state)
 {
     struct srq_stand stand;
     struct poster poster = { .stand = &stand };
@@ -286,15 +286,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(create_srq__grants_at_least_requested_capacity),
-        API_TEST(create_srq_ex__of_a_basic_one__needs_a_pd_and_nothing_else),
+        API_TEST(create_srq_ex__basic_srq__needs_only_a_pd),
         API_TEST(modify_srq__changes_all_or_nothing),
         API_TEST(post_srq_recv__wrong_request__bad_wr_points_to_it),
-        API_TEST(receives__are_used_in_order_by_whoever_needs_one),
-        API_TEST(receive__of_another_pd_than_the_queue_pairs__arrives),
-        API_TEST(empty_queue__makes_the_sender_wait_until_something_is_posted),
+        API_TEST(receives__are_used_in_order_by_all_queue_pairs),
+        API_TEST(receive__pd_differs_from_the_queue_pairs__arrives),
+        API_TEST(empty_srq__sender_waits_until_a_receive_is_posted),
         API_TEST(post_recv__on_a_queue_pair_of_a_shared_queue__is_einval),
         API_TEST(resize__with_receives_waiting__keeps_them_in_order),
-        API_TEST(resize__while_a_thread_posts__loses_and_repeats_none),
+        API_TEST(resize__while_a_thread_posts__loses_and_repeats_no_receive),
     };
     return API_RUN(tests);
 }

@@ -246,7 +246,7 @@ static void write__to_a_deregistered_region__is_refused_and_writes_nothing(void 
 }
 
 /* The context is closed without cleanup, as when a kernel closes a program's descriptor. */
-static void closed_context__with_objects_left__is_out_of_the_peers_reach(void **state)
+static void closed_context__with_objects_left__peer_access_is_refused(void **state)
 {
     const struct api *api = *state;
     struct api other = { .context = ibv_open_device(api->device) };
@@ -287,7 +287,7 @@ static void closed_context__with_objects_left__is_out_of_the_peers_reach(void **
     assert_int_equal(ibv_dealloc_pd(other.pd), 0);
 }
 
-static void keys__of_another_domain__open_nothing(void **state)
+static void keys__of_another_pd__access_is_refused(void **state)
 {
     const struct api *api = *state;
     struct pair pair;
@@ -347,7 +347,7 @@ static void send__from_memory_that_is_not_registered__completes_in_error(void **
     api_pair_close(&pair);
 }
 
-static void unsignalled_sends__complete_silently_with_the_signalled_one_after(void **state)
+static void unsignaled_sends__complete_with_the_next_signaled_send(void **state)
 {
     struct pair pair;
     struct ibv_wc wc;
@@ -401,10 +401,10 @@ int main(void)
         API_TEST(zero_based_region__is_addressed_from_zero),
         API_TEST(region_with_an_iova__is_addressed_by_it),
         API_TEST(write__to_a_deregistered_region__is_refused_and_writes_nothing),
-        API_TEST(closed_context__with_objects_left__is_out_of_the_peers_reach),
-        API_TEST(keys__of_another_domain__open_nothing),
+        API_TEST(closed_context__with_objects_left__peer_access_is_refused),
+        API_TEST(keys__of_another_pd__access_is_refused),
         API_TEST(send__from_memory_that_is_not_registered__completes_in_error),
-        API_TEST(unsignalled_sends__complete_silently_with_the_signalled_one_after),
+        API_TEST(unsignaled_sends__complete_with_the_next_signaled_send),
         API_TEST(poll_cq__more_wanted_than_a_batch__returns_all_in_order),
     };
     return API_RUN(tests);

@@ -77,7 +77,7 @@ static void writes__arrive(void **state)
     api_pair_close(&pair);
 }
 
-static void operations_that_uc_has_not__are_einval_when_posted(void **state)
+static void operations_unsupported_by_uc__einval_when_posted(void **state)
 {
     static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
                                                   IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_INV,
@@ -94,7 +94,7 @@ static void operations_that_uc_has_not__are_einval_when_posted(void **state)
 }
 
 /* A local error: only the send queue stops, and requests that are posted then are flushed. */
-static void own_fault__stops_the_send_queue_until_it_is_resumed(void **state)
+static void local_error__stops_the_send_queue_until_it_is_resumed(void **state)
 {
     const struct api *api = *state;
     struct pair pair;
@@ -159,8 +159,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(sends__with_and_without_immediate__arrive),
         API_TEST(writes__arrive),
-        API_TEST(operations_that_uc_has_not__are_einval_when_posted),
-        API_TEST(own_fault__stops_the_send_queue_until_it_is_resumed),
+        API_TEST(operations_unsupported_by_uc__einval_when_posted),
+        API_TEST(local_error__stops_the_send_queue_until_it_is_resumed),
         API_TEST(attributes__are_shown_as_they_were_set),
     };
     return API_RUN(tests);

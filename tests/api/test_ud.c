@@ -77,7 +77,7 @@ static struct ibv_wc exchange(struct stand *stand)
     return wc;
 }
 
-static void datagram__arrives_behind_the_header_that_brought_it(void **state)
+static void datagram__arrives_behind_its_grh(void **state)
 {
     static const int indices[] = { API_GID, IPV6, 0 };
     const struct api *api = *state;
@@ -101,7 +101,7 @@ static void datagram__arrives_behind_the_header_that_brought_it(void **state)
     }
 }
 
-static void datagram__with_immediate__brings_it(void **state)
+static void datagram__with_immediate__arrives(void **state)
 {
     struct stand stand;
 
@@ -136,7 +136,7 @@ static void datagram__inline_and_to_oneself__arrives(void **state)
     stand_close(&stand);
 }
 
-static void answer__to_the_completion_and_its_header__arrives(void **state)
+static void reply__to_the_address_of_a_completion__arrives(void **state)
 {
     const struct api *api = *state;
 
@@ -191,7 +191,7 @@ static void address_of_a_completion__is_that_of_its_sender(void **state)
     stand_close(&stand);
 }
 
-static void address_of_a_completion__that_has_none__is_einval(void **state)
+static void address_of_a_completion__without_a_valid_grh__is_einval(void **state)
 {
     const struct api *api = *state;
     struct ibv_grh grh = { 0 };
@@ -217,7 +217,7 @@ static void address_of_a_completion__that_has_none__is_einval(void **state)
     stand_close(&stand);
 }
 
-static void address_handle__to_another_net_without_a_gateway__is_enetunreach(void **state)
+static void address_handle__other_subnet_without_gateway__is_enetunreach(void **state)
 {
     const struct api *api = *state;
     struct ibv_ah_attr attr = address(api, API_GID);
@@ -233,7 +233,7 @@ static void address_handle__to_another_net_without_a_gateway__is_enetunreach(voi
     assert_int_equal(errno, EINVAL);
 }
 
-static void request__that_no_datagram_can_be__is_einval_when_posted(void **state)
+static void request__unsupported_by_ud__einval_when_posted(void **state)
 {
     static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE,
                                                   IBV_WR_RDMA_READ,
@@ -285,7 +285,7 @@ static void datagram__longer_than_the_active_mtu__is_einval_when_posted(void **s
 }
 
 /* B20: only the datagram is dropped, and the receive waits for the next datagram. */
-static void datagram__longer_than_the_receive_or_of_another_key__is_dropped_alone(void **state)
+static void datagram__too_long_or_wrong_q_key__only_it_is_dropped(void **state)
 {
     struct stand stand;
 
@@ -362,16 +362,16 @@ static void attributes__are_shown_as_they_were_set(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(datagram__arrives_behind_the_header_that_brought_it),
-        API_TEST(datagram__with_immediate__brings_it),
+        API_TEST(datagram__arrives_behind_its_grh),
+        API_TEST(datagram__with_immediate__arrives),
         API_TEST(datagram__inline_and_to_oneself__arrives),
-        API_TEST(answer__to_the_completion_and_its_header__arrives),
+        API_TEST(reply__to_the_address_of_a_completion__arrives),
         API_TEST(address_of_a_completion__is_that_of_its_sender),
-        API_TEST(address_of_a_completion__that_has_none__is_einval),
-        API_TEST(address_handle__to_another_net_without_a_gateway__is_enetunreach),
-        API_TEST(request__that_no_datagram_can_be__is_einval_when_posted),
+        API_TEST(address_of_a_completion__without_a_valid_grh__is_einval),
+        API_TEST(address_handle__other_subnet_without_gateway__is_enetunreach),
+        API_TEST(request__unsupported_by_ud__einval_when_posted),
         API_TEST(datagram__longer_than_the_active_mtu__is_einval_when_posted),
-        API_TEST(datagram__longer_than_the_receive_or_of_another_key__is_dropped_alone),
+        API_TEST(datagram__too_long_or_wrong_q_key__only_it_is_dropped),
         API_TEST(privileged_q_key__means_the_queue_pairs_own),
         API_TEST(handle__destroyed_before_the_send__is_an_error_completion),
         API_TEST(attributes__are_shown_as_they_were_set),

@@ -291,7 +291,7 @@ static void send__from_unmapped_to_unmapped_memory__carries_zeros(void **state)
     close_talk(&talk);
 }
 
-static void memory__mapped_again_before_it_is_used__is_the_new_one(void **state)
+static void memory__mapped_again_before_its_use__new_memory_is_used(void **state)
 {
     struct talk talk;
     size_t page = page_size();
@@ -384,7 +384,7 @@ int main(void)
         cmocka_unit_test(read__of_unmapped_memory__gets_zeros_in_a_poll),
         cmocka_unit_test(atomic__on_unmapped_memory__finds_zero),
         cmocka_unit_test(send__from_unmapped_to_unmapped_memory__carries_zeros),
-        cmocka_unit_test(memory__mapped_again_before_it_is_used__is_the_new_one),
+        cmocka_unit_test(memory__mapped_again_before_its_use__new_memory_is_used),
     };
     struct CMUnitTest outer[sizeof tests / sizeof *tests];
 

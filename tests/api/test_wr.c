@@ -58,7 +58,7 @@ static void send__one_element__arrives(void **state)
     wr_close(&wr);
 }
 
-static void send_imm__without_a_buffer__brings_the_immediate(void **state)
+static void send_imm__without_a_buffer__immediate_arrives(void **state)
 {
     struct wr wr;
     struct ibv_wc wc;
@@ -99,7 +99,7 @@ static void send__list_of_elements__is_one_message(void **state)
 }
 
 /* Sends from memory that is not registered, and that changes before the post. */
-static void send__inline__octets_are_those_of_the_setter(void **state)
+static void send__inline__has_the_bytes_of_the_setter(void **state)
 {
     uint8_t octets[WR_INLINE];
     struct wr wr;
@@ -181,7 +181,7 @@ static void write_imm__is_seen_by_the_peer(void **state)
     wr_close(&wr);
 }
 
-static void read__brings_the_peers_octets(void **state)
+static void read__returns_the_peers_bytes(void **state)
 {
     struct wr wr;
 
@@ -219,7 +219,7 @@ static void atomics__swap_and_add__return_old_value(void **state)
     wr_close(&wr);
 }
 
-static void atomic_write__octets_of_the_call__arrive(void **state)
+static void atomic_write__bytes_of_the_call__arrive(void **state)
 {
     uint64_t word = 0x1122334455667788;
     struct wr wr;
@@ -256,7 +256,7 @@ static void flush__behind_a_write__completes(void **state)
 }
 
 /* The region was registered without IBV_ACCESS_FLUSH_GLOBAL. */
-static void flush__of_a_region_that_does_not_allow_it__is_a_remote_access_error(void **state)
+static void flush__of_a_region_without_flush_access__remote_access_error(void **state)
 {
     struct wr wr;
 
@@ -272,7 +272,7 @@ static void flush__of_a_region_that_does_not_allow_it__is_a_remote_access_error(
 /* ---- batches ------------------------------------------------------------ */
 
 /* A builder uses the wr_id and flags at the time of its call. */
-static void builder__id_and_flags_changed_later__keeps_its_own(void **state)
+static void builder__id_and_flags_changed_later__keeps_the_first_values(void **state)
 {
     struct wr wr;
 
@@ -293,7 +293,7 @@ static void builder__id_and_flags_changed_later__keeps_its_own(void **state)
     wr_close(&wr);
 }
 
-static void abort__nothing_of_the_batch_is_done(void **state)
+static void abort__no_request_of_the_batch_is_posted(void **state)
 {
     struct wr wr;
 
@@ -316,7 +316,7 @@ static void abort__nothing_of_the_batch_is_done(void **state)
     wr_close(&wr);
 }
 
-static void complete__of_nothing__is_nothing(void **state)
+static void complete__empty_batch__posts_nothing(void **state)
 {
     struct wr wr;
 
@@ -327,7 +327,7 @@ static void complete__of_nothing__is_nothing(void **state)
 }
 
 /* rule POST.BATCH */
-static void both_ways_of_posting__mixed__complete_in_order(void **state)
+static void post_send_and_builder__mixed__complete_in_order(void **state)
 {
     struct wr wr;
     struct ibv_send_wr *bad;
@@ -430,7 +430,7 @@ static void *modify_until_stopped(void *argument)
 }
 
 /* A batch may first have to register memory, while another thread modifies the queue pair. */
-static void batch__that_registers_memory_while_another_thread_modifies__goes_on(void **state)
+static void batch__registers_memory_while_a_thread_modifies__no_deadlock(void **state)
 {
     const struct api *api = *state;
     struct keeper keeper = { .stop = false };
@@ -462,23 +462,23 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(send__one_element__arrives),
-        API_TEST(send_imm__without_a_buffer__brings_the_immediate),
+        API_TEST(send_imm__without_a_buffer__immediate_arrives),
         API_TEST(send__list_of_elements__is_one_message),
-        API_TEST(send__inline__octets_are_those_of_the_setter),
+        API_TEST(send__inline__has_the_bytes_of_the_setter),
         API_TEST(send__inline_flag_and_an_element__is_not_inline),
         API_TEST(write__list_of_inline_pieces__arrives),
         API_TEST(write_imm__is_seen_by_the_peer),
-        API_TEST(read__brings_the_peers_octets),
+        API_TEST(read__returns_the_peers_bytes),
         API_TEST(atomics__swap_and_add__return_old_value),
-        API_TEST(atomic_write__octets_of_the_call__arrive),
+        API_TEST(atomic_write__bytes_of_the_call__arrive),
         API_TEST(flush__behind_a_write__completes),
-        API_TEST(flush__of_a_region_that_does_not_allow_it__is_a_remote_access_error),
-        API_TEST(builder__id_and_flags_changed_later__keeps_its_own),
-        API_TEST(abort__nothing_of_the_batch_is_done),
-        API_TEST(complete__of_nothing__is_nothing),
-        API_TEST(both_ways_of_posting__mixed__complete_in_order),
+        API_TEST(flush__of_a_region_without_flush_access__remote_access_error),
+        API_TEST(builder__id_and_flags_changed_later__keeps_the_first_values),
+        API_TEST(abort__no_request_of_the_batch_is_posted),
+        API_TEST(complete__empty_batch__posts_nothing),
+        API_TEST(post_send_and_builder__mixed__complete_in_order),
         API_TEST(batches__of_several_threads__do_not_mix),
-        API_TEST(batch__that_registers_memory_while_another_thread_modifies__goes_on),
+        API_TEST(batch__registers_memory_while_a_thread_modifies__no_deadlock),
     };
     return API_RUN(tests);
 }

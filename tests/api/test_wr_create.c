@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 
-static void device__flush_and_atomic_write__are_said_to_be_there(void **state)
+static void device__flush_and_atomic_write__are_reported(void **state)
 {
     const uint64_t global = UINT64_C(1) << 38, persistent = UINT64_C(1) << 39;
     const uint64_t atomic_write = UINT64_C(1) << 40;
@@ -154,7 +154,7 @@ static void create__capabilities__are_written_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(device__flush_and_atomic_write__are_said_to_be_there),
+        API_TEST(device__flush_and_atomic_write__are_reported),
         API_TEST(reg_mr__to_be_flushed_to_persistence__is_eopnotsupp),
         API_TEST(create__requested_operations__exist),
         API_TEST(create__xrc_recv_with_an_operation__is_eopnotsupp),

@@ -239,7 +239,7 @@ static void complete__one_mistake__nothing_is_posted(void **state)
     wr_close(&wr);
 }
 
-static void complete__several_mistakes__the_first_counts(void **state)
+static void complete__several_mistakes__returns_the_first_error(void **state)
 {
     struct wr wr;
 
@@ -384,7 +384,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(complete__one_mistake__nothing_is_posted),
-        API_TEST(complete__several_mistakes__the_first_counts),
+        API_TEST(complete__several_mistakes__returns_the_first_error),
         API_TEST(complete__exactly_full__is_posted),
         API_TEST(complete__before_rts__is_einval),
         API_TEST(complete__in_error__is_flushed),

@@ -95,7 +95,7 @@ static void datagram__without_an_address__is_einval(void **state)
     api_pair_close(&wr.pair);
 }
 
-static void datagram__with_an_address_that_cannot_be__is_einval(void **state)
+static void datagram__with_an_invalid_address__is_einval(void **state)
 {
     const struct api *api = *state;
     struct ibv_pd *other = ibv_alloc_pd(api->context);
@@ -296,7 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(datagrams__each_with_an_address__arrive),
         API_TEST(datagram__without_an_address__is_einval),
-        API_TEST(datagram__with_an_address_that_cannot_be__is_einval),
+        API_TEST(datagram__with_an_invalid_address__is_einval),
         API_TEST(datagram__longer_than_the_mtu__is_einval),
         API_TEST(unreliable__write_with_immediate__arrives),
         API_TEST(xrc__sends_writes_and_atomics__reach_the_shared_queue_and_its_memory),

@@ -65,7 +65,7 @@ static enum ibv_wc_status use(struct stage *stage)
 }
 
 /* A SEND in the same batch carries the key to the peer. */
-static void bind_mw__of_type_2__opens_the_memory(void **state)
+static void bind_mw__of_type_2__allows_access(void **state)
 {
     struct stage stage;
     uint32_t told;
@@ -92,7 +92,7 @@ static void bind_mw__of_type_2__opens_the_memory(void **state)
     close_stage(&stage);
 }
 
-static void local_inv__of_a_bound_window__closes_it(void **state)
+static void local_inv__of_a_bound_window__access_is_refused(void **state)
 {
     struct stage stage;
 
@@ -112,7 +112,7 @@ static void local_inv__of_a_bound_window__closes_it(void **state)
 }
 
 /* The window belongs to b, and a no longer needs it. */
-static void send_inv__to_the_peer_that_bound_it__closes_it(void **state)
+static void send_inv__to_the_peer_that_bound_it__access_is_refused(void **state)
 {
     const struct api *api = *state;
     struct stage stage;
@@ -171,9 +171,9 @@ static void bind_mw__window_that_cannot_be_bound__is_einval(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(bind_mw__of_type_2__opens_the_memory),
-        API_TEST(local_inv__of_a_bound_window__closes_it),
-        API_TEST(send_inv__to_the_peer_that_bound_it__closes_it),
+        API_TEST(bind_mw__of_type_2__allows_access),
+        API_TEST(local_inv__of_a_bound_window__access_is_refused),
+        API_TEST(send_inv__to_the_peer_that_bound_it__access_is_refused),
         API_TEST(bind_mw__window_that_cannot_be_bound__is_einval),
     };
     return API_RUN(tests);

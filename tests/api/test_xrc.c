@@ -210,7 +210,7 @@ static void xrc_srq__with_something_missing__is_einval(void **state)
     assert_int_equal(ibv_close_xrcd(xrcd), 0);
 }
 
-static void queue_pair__of_parts_that_its_end_has_not__is_einval(void **state)
+static void queue_pair__with_queues_that_its_xrc_end_lacks__is_einval(void **state)
 {
     struct stand stand;
 
@@ -273,7 +273,7 @@ static void target__has_no_queues_of_its_own(void **state)
     stand_close(&stand);
 }
 
-static void parts_of_another_context__are_einval(void **state)
+static void objects_of_another_context__are_einval(void **state)
 {
     struct stand stand;
 
@@ -461,7 +461,7 @@ static void open_qp__in_another_context__is_the_same_queue_pair(void **state)
     assert_int_equal(ibv_close_device(context), 0);
 }
 
-static void close_device__with_everything_of_xrc_left__leaves_it_to_be_destroyed(void **state)
+static void close_device__with_xrc_objects_left__they_can_be_destroyed(void **state)
 {
     const struct api *api = *state;
     struct api own = { .device = api->device, .context = ibv_open_device(api->device) };
@@ -481,15 +481,15 @@ int main(void)
         API_TEST(open_xrcd__wrong_arguments__has_the_errno_of_the_kernel),
         API_TEST(xrcd__in_use__is_busy),
         API_TEST(xrc_srq__with_something_missing__is_einval),
-        API_TEST(queue_pair__of_parts_that_its_end_has_not__is_einval),
-        API_TEST(parts_of_another_context__are_einval),
+        API_TEST(queue_pair__with_queues_that_its_xrc_end_lacks__is_einval),
+        API_TEST(objects_of_another_context__are_einval),
         API_TEST(target__has_no_queues_of_its_own),
         API_TEST(sends__arrive_in_the_queue_they_name),
         API_TEST(writes_reads_and_atomics__reach_the_memory_of_the_queues_pd),
         API_TEST(send__to_a_queue_of_another_domain__fails),
         API_TEST(open_qp__unknown_number__is_einval),
         API_TEST(open_qp__in_another_context__is_the_same_queue_pair),
-        API_TEST(close_device__with_everything_of_xrc_left__leaves_it_to_be_destroyed),
+        API_TEST(close_device__with_xrc_objects_left__they_can_be_destroyed),
     };
     return API_RUN(tests);
 }

@@ -225,7 +225,7 @@ static void request__rejected__the_reason_and_the_data_arrive(void **state)
     run(now + 10000 * MS);
 }
 
-static void request__nobody_listens__bad_service(void **state)
+static void request__no_listener__bad_service(void **state)
 {
     struct uroce_conn *active = connect_with("");
 
@@ -235,7 +235,7 @@ static void request__nobody_listens__bad_service(void **state)
     run(now + 10000 * MS);
 }
 
-static void datagram_service__asked_for__answers_with_a_queue_pair(void **state)
+static void datagram_service__sidr_req__reply_has_a_queue_pair(void **state)
 {
     struct uroce_listener *listener = listen_at(-1);
     const struct uroce_conn_target target = target_of();
@@ -373,8 +373,8 @@ int main(void)
 #define WITH_ENGINE(name) cmocka_unit_test_setup_teardown(name, start, stop)
         WITH_ENGINE(connection__made_used_and_ended__both_sides_have_the_events),
         WITH_ENGINE(request__rejected__the_reason_and_the_data_arrive),
-        WITH_ENGINE(request__nobody_listens__bad_service),
-        WITH_ENGINE(datagram_service__asked_for__answers_with_a_queue_pair),
+        WITH_ENGINE(request__no_listener__bad_service),
+        WITH_ENGINE(datagram_service__sidr_req__reply_has_a_queue_pair),
         WITH_ENGINE(listener__wrong_argument__refused),
         WITH_ENGINE(connect__wrong_argument__refused),
         WITH_ENGINE(connect__all_connections_are_in_use__enomem),

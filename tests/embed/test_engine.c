@@ -269,7 +269,7 @@ static void rc__write_read_and_atomics__move_the_bytes(void **state)
 
 /* The receiver's frames are in shared memory: some longer than their headers, some not for a queue
  * pair, and several in one call. */
-static void shared_frames__are_received_as_others(void **state)
+static void shared_frames__are_received_like_others(void **state)
 {
     struct stage *stage = open_stage(UROCE_RC);
     const struct uroce_sge from = element(&stage->one, 0, 200), to = element(&stage->two, 0, 200);
@@ -509,7 +509,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc__send__arrives_in_the_receive),
         cmocka_unit_test(rc__write_read_and_atomics__move_the_bytes),
-        cmocka_unit_test(shared_frames__are_received_as_others),
+        cmocka_unit_test(shared_frames__are_received_like_others),
         cmocka_unit_test(ud__datagram__arrives_behind_its_grh),
         cmocka_unit_test(rc__wrong_key__both_sides_have_the_reason),
         cmocka_unit_test(engine_create__wrong_value__refused),

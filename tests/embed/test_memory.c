@@ -94,7 +94,7 @@ static void devices__memory_runs_out__the_list_is_as_before(void **state)
 }
 
 /* An object that a failed call leaves behind would make uroce_engine_destroy() fail. */
-static void engine__memory_runs_out__nothing_is_left(void **state)
+static void engine__memory_runs_out__no_leak(void **state)
 {
     struct uroce_engine_config config = {
         .size = sizeof config, .mac = { 2 }, .mtu = 1500, .address_count = 1
@@ -130,7 +130,7 @@ static void engine__memory_runs_out__nothing_is_left(void **state)
 }
 
 /* The further objects, and the calls that need memory later. */
-static void objects__memory_runs_out__nothing_is_left(void **state)
+static void objects__memory_runs_out__no_leak(void **state)
 {
     struct uroce_engine_config config = {
         .size = sizeof config, .mac = { 2 }, .mtu = 1500, .address_count = 1, .connections = 4
@@ -186,8 +186,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices__memory_runs_out__the_list_is_as_before),
-        cmocka_unit_test(engine__memory_runs_out__nothing_is_left),
-        cmocka_unit_test(objects__memory_runs_out__nothing_is_left),
+        cmocka_unit_test(engine__memory_runs_out__no_leak),
+        cmocka_unit_test(objects__memory_runs_out__no_leak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -260,7 +260,7 @@ static struct uroce_send bind_of(struct uroce_mw *mw)
                                 .bind_access = UROCE_ACCESS_REMOTE_WRITE };
 }
 
-static void window__bound_and_invalidated__opens_and_closes(void **state)
+static void window__bound_then_invalidated__access_allowed_then_refused(void **state)
 {
     struct uroce_qp *qp = rc();
     const struct uroce_sge sge = element(0, 8);
@@ -582,7 +582,7 @@ static void query__returns_what_modify_set(void **state)
     assert_int_equal(uroce_qp_destroy(qp), 0);
 }
 
-static void cq__resized__keeps_what_waits(void **state)
+static void cq__resized__keeps_pending_completions(void **state)
 {
     struct uroce_qp *qp = rc();
     const struct uroce_qp_attr error = { .state = UROCE_ERR };
@@ -717,7 +717,7 @@ int main(void)
         WITH_ENGINE(atomic_write_and_flush__reach_the_memory),
         WITH_ENGINE(post__field_that_the_operation_forbids__refused),
         WITH_ENGINE(mr__with_an_address_of_its_own__is_used_by_that_address),
-        WITH_ENGINE(window__bound_and_invalidated__opens_and_closes),
+        WITH_ENGINE(window__bound_then_invalidated__access_allowed_then_refused),
         WITH_ENGINE(window__wrong_argument__refused),
         WITH_ENGINE(srq__serves_a_queue_pair_and_reports_its_limit),
         WITH_ENGINE(srq_create__wrong_value__refused),
@@ -726,7 +726,7 @@ int main(void)
         WITH_ENGINE(multicast__57th_member__refused),
         WITH_ENGINE(block_self_multicast__own_datagram__does_not_arrive),
         WITH_ENGINE(query__returns_what_modify_set),
-        WITH_ENGINE(cq__resized__keeps_what_waits),
+        WITH_ENGINE(cq__resized__keeps_pending_completions),
         WITH_ENGINE(looped__frame_to_the_engine_itself__is_shown_once),
         WITH_ENGINE(set_mtu__smaller_link__the_next_connection_has_a_smaller_path_mtu),
         WITH_ENGINE(config__prefix_and_source_port__show_in_numbers_and_frames),

@@ -203,7 +203,7 @@ static void port__message__goes_through_the_driver(void **state)
     exchange("toy");
 }
 
-static void port__only_what_a_driver_must_have__the_rest_has_defaults(void **state)
+static void port__only_mandatory_operations__others_have_defaults(void **state)
 {
     (void)state;
     exchange("least");
@@ -223,7 +223,7 @@ static void port__open_fails__the_verb_fails(void **state)
 }
 
 /* A driver of the program may have a name that begins like the name of a driver of uroce. */
-static void port__name_like_that_of_a_link__is_a_driver_as_any(void **state)
+static void port__name_similar_to_a_built_in_link__is_accepted(void **state)
 {
     static const char *const names[] = { "net_af_toy", "cable_toy" };
     char device[64], error[UROCE_ERROR_MAX];
@@ -273,9 +273,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(port__message__goes_through_the_driver),
-        cmocka_unit_test(port__only_what_a_driver_must_have__the_rest_has_defaults),
+        cmocka_unit_test(port__only_mandatory_operations__others_have_defaults),
         cmocka_unit_test(port__open_fails__the_verb_fails),
-        cmocka_unit_test(port__name_like_that_of_a_link__is_a_driver_as_any),
+        cmocka_unit_test(port__name_similar_to_a_built_in_link__is_accepted),
         cmocka_unit_test(port_add__wrong_argument__refused),
     };
 

@@ -129,7 +129,7 @@ static void *look_at_devices(void *unused)
     return channel != NULL ? &stop : NULL;
 }
 
-static void devices__come_and_go_under_a_thread_that_looks__it_sees_whole_lists(void **state)
+static void devices__added_and_removed_while_a_thread_lists__lists_are_consistent(void **state)
 {
     pthread_t thread;
     void *result;
@@ -156,7 +156,7 @@ int main(void)
         cmocka_unit_test(remove__bound_identifiers__get_device_removal),
         cmocka_unit_test(add__after_others_were_removed__librdmacm_uses_the_new_ones),
         cmocka_unit_test(add__after_others_were_removed__librdmacm_uses_the_new_ones),
-        cmocka_unit_test(devices__come_and_go_under_a_thread_that_looks__it_sees_whole_lists),
+        cmocka_unit_test(devices__added_and_removed_while_a_thread_lists__lists_are_consistent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

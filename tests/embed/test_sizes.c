@@ -68,7 +68,7 @@ static struct uroce_address address_of(uint32_t number)
     return address;
 }
 
-static void modify__all_next_hops_are_in_use__enomem_and_the_state_stays(void **state)
+static void modify__all_next_hops_are_in_use__enomem_and_state_unchanged(void **state)
 {
     const struct uroce_engine_config config = config_of_engine();
     struct uroce_ah **ahs = calloc(NEXT_HOPS, sizeof(struct uroce_ah *));
@@ -119,7 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engine_create__size_of_garbage__refused_without_reading_on),
         cmocka_unit_test(cq_poll__more_than_a_cq_holds__takes_nothing),
-        cmocka_unit_test(modify__all_next_hops_are_in_use__enomem_and_the_state_stays),
+        cmocka_unit_test(modify__all_next_hops_are_in_use__enomem_and_state_unchanged),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
