@@ -67,7 +67,7 @@ static void same(const struct fixture *f)
     assert_int_equal(f->hash.count, count);
 }
 
-static void hash__nodes_come_and_go_in_any_order__each_is_found_while_it_is_there(void **state)
+static void hash__nodes_in_any_order__each_is_found_until_removed(void **state)
 {
     static const uint8_t seed[URO_RNG_SEED_OCTETS] = { 7 };
     static const uint32_t sizes[] = { 1, 2, 3, 64, 100, NODES };
@@ -90,7 +90,7 @@ static void hash__nodes_come_and_go_in_any_order__each_is_found_while_it_is_ther
     }
 }
 
-static void hash__nodes_of_one_number__come_newest_first_and_keep_it_while_it_grows(void **state)
+static void hash__nodes_of_one_number__newest_first_also_after_growth(void **state)
 {
     struct fixture *f = make(NODES);
 
@@ -109,7 +109,7 @@ static void hash__nodes_of_one_number__come_newest_first_and_keep_it_while_it_gr
     drop(f);
 }
 
-static void hash__node_that_is_in_no_table__can_be_removed(void **state)
+static void hash__node_outside_any_table__can_be_removed(void **state)
 {
     struct fixture *f = make(4);
 
@@ -163,9 +163,9 @@ static void hash__many_nodes__no_bucket_has_more_than_a_few(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hash__nodes_come_and_go_in_any_order__each_is_found_while_it_is_there),
-        cmocka_unit_test(hash__nodes_of_one_number__come_newest_first_and_keep_it_while_it_grows),
-        cmocka_unit_test(hash__node_that_is_in_no_table__can_be_removed),
+        cmocka_unit_test(hash__nodes_in_any_order__each_is_found_until_removed),
+        cmocka_unit_test(hash__nodes_of_one_number__newest_first_also_after_growth),
+        cmocka_unit_test(hash__node_outside_any_table__can_be_removed),
         cmocka_unit_test(hash__many_nodes__no_bucket_has_more_than_a_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

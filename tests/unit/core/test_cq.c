@@ -88,7 +88,7 @@ static void cq__filled_and_emptied_often__order_holds_across_the_wrap(void **sta
     drop(cq);
 }
 
-static void cq__one_more_than_its_capacity__error_event_and_old_ones_stay(void **state)
+static void cq__one_more_than_its_capacity__error_event_and_old_entries_remain(void **state)
 {
     struct uro_cq *cq = make(2);
     struct uro_cqe out[4];
@@ -268,7 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cq__filled_and_emptied_often__order_holds_across_the_wrap),
-        cmocka_unit_test(cq__one_more_than_its_capacity__error_event_and_old_ones_stay),
+        cmocka_unit_test(cq__one_more_than_its_capacity__error_event_and_old_entries_remain),
         cmocka_unit_test(cq__full_with_ignore_overrun__drops_the_newest_and_works),
         cmocka_unit_test(cq_move__at_every_fill_and_offset__keeps_order_and_has_the_new_capacity),
         cmocka_unit_test(cq_move__to_less_than_pending_completions__changes_nothing),

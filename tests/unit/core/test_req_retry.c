@@ -92,7 +92,7 @@ static void progress__nothing_outstanding__a_late_timer_means_nothing(void **sta
 
 /* The timer would otherwise be processed twice more before its deadline, long after it became
  * useless. */
-static void progress__nothing_outstanding_among_hundreds__takes_its_timer_away(void **state)
+static void progress__nothing_outstanding__timer_is_removed(void **state)
 {
     static struct uro_timer others[256];
     struct uro_req_retry retry = make(0, 0);
@@ -141,7 +141,7 @@ static void rnr__shorter_than_the_ack_wait__is_kept_to_the_microsecond(void **st
     uro_req_retry_stop(&retry, &wheel);
 }
 
-static void rnr__longer_than_the_ack_wait__the_ack_wait_does_not_cut_it_short(void **state)
+static void rnr__longer_than_the_ack_timeout__lasts_its_whole_time(void **state)
 {
     struct uro_req_retry retry = make(7, 7);
 
@@ -176,7 +176,7 @@ static void timeout__exponent_zero_behind_an_rnr_wait__waits_for_ever(void **sta
 }
 
 /* rule REQ.PROBE */
-static void probe__is_due_when_an_answer_is_late_by_far(void **state)
+static void probe__is_due_when_a_response_is_very_late(void **state)
 {
     static const struct {
         uro_time taken, due; /* due 0: not before the ACK timeout */
@@ -198,7 +198,7 @@ static void probe__is_due_when_an_answer_is_late_by_far(void **state)
 }
 
 /* If response times vary little, the probe comes sooner. A late response delays it. */
-static void probe__follows_the_time_that_answers_take(void **state)
+static void probe__follows_the_round_trip_time(void **state)
 {
     struct uro_req_retry retry = make(0, 0);
     uro_time now = 0;
@@ -218,7 +218,7 @@ static void probe__follows_the_time_that_answers_take(void **state)
     uro_req_retry_stop(&retry, &wheel);
 }
 
-static void retry_count_seven__as_rxe_reads_it__is_for_ever(void **state)
+static void retry_count_seven__in_rxe_mode__is_unlimited(void **state)
 {
     const struct uro_req_retry_config config = { .timeout_exponent = 1,
                                                  .retry_max = 7,
@@ -242,14 +242,14 @@ int main(void)
         cmocka_unit_test(expiry__without_progress__retry_count_times_then_failure),
         cmocka_unit_test(progress__moves_the_deadline_and_refills_the_budget),
         cmocka_unit_test(progress__nothing_outstanding__a_late_timer_means_nothing),
-        cmocka_unit_test(progress__nothing_outstanding_among_hundreds__takes_its_timer_away),
+        cmocka_unit_test(progress__nothing_outstanding__timer_is_removed),
         cmocka_unit_test(timeout__exponent_zero__waits_for_ever),
         cmocka_unit_test(rnr__shorter_than_the_ack_wait__is_kept_to_the_microsecond),
-        cmocka_unit_test(rnr__longer_than_the_ack_wait__the_ack_wait_does_not_cut_it_short),
+        cmocka_unit_test(rnr__longer_than_the_ack_timeout__lasts_its_whole_time),
         cmocka_unit_test(timeout__exponent_zero_behind_an_rnr_wait__waits_for_ever),
-        cmocka_unit_test(probe__is_due_when_an_answer_is_late_by_far),
-        cmocka_unit_test(probe__follows_the_time_that_answers_take),
-        cmocka_unit_test(retry_count_seven__as_rxe_reads_it__is_for_ever),
+        cmocka_unit_test(probe__is_due_when_a_response_is_very_late),
+        cmocka_unit_test(probe__follows_the_round_trip_time),
+        cmocka_unit_test(retry_count_seven__in_rxe_mode__is_unlimited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,7 +106,7 @@ static void source_port__flow_label_and_qpns__as_peers_compute_it(void **state)
     assert_true(uro_mark_hit("TX.PORT"));
 }
 
-static void source_port__of_a_link_that_has_one__wins(void **state)
+static void source_port__of_the_link__is_used(void **state)
 {
     static struct uro_shard shard;
     struct uro_hop hop = { .state = URO_HOP_KNOWN };
@@ -215,7 +215,7 @@ int main(void)
         cmocka_unit_test(qp_state__rc_path__needs_each_required_attribute),
         cmocka_unit_test(qp_state__transitions_of_rc__are_these),
         cmocka_unit_test(source_port__flow_label_and_qpns__as_peers_compute_it),
-        cmocka_unit_test(source_port__of_a_link_that_has_one__wins),
+        cmocka_unit_test(source_port__of_the_link__is_used),
         cmocka_unit_test(verdicts__each_sends_nak_and_only_two_keep_the_qp_alive),
         cmocka_unit_test(sgl__any_cut_of_list_and_message__touches_the_same_octets),
         cmocka_unit_test(path_mtu__of_a_link__every_header_fits),

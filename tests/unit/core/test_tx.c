@@ -77,8 +77,7 @@ static void write__of_any_frame__is_its_octets_and_their_icrc(void **state)
     assert_true(uro_mark_hit("ICRC.ORDER"));
 }
 
-static void write_from__behind_the_udp_header__counts_the_identification_the_kernel_writes(
-    void **state)
+static void write_from__behind_the_udp_header__icrc_covers_the_kernels_ip_id(void **state)
 {
     uint8_t want[FRAME_MAX], got[FRAME_MAX];
 
@@ -108,8 +107,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(write__of_any_frame__is_its_octets_and_their_icrc),
-        cmocka_unit_test(
-            write_from__behind_the_udp_header__counts_the_identification_the_kernel_writes),
+        cmocka_unit_test(write_from__behind_the_udp_header__icrc_covers_the_kernels_ip_id),
     };
     return cmocka_run_group_tests(tests, seed, NULL);
 }

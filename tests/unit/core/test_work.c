@@ -28,7 +28,7 @@ static struct uro_rqe *post(struct uro_wq *wq, uint64_t wr_id)
     return rqe;
 }
 
-static void reserve__as_many_as_fit__and_one_more_for_each_that_is_finished(void **state)
+static void reserve__as_many_as_fit__one_more_per_finished_request(void **state)
 {
     struct uro_wq wq;
 
@@ -61,7 +61,7 @@ static void reserve__several_ahead__stops_at_capacity(void **state)
 }
 
 /* Indices wrap at 2^32. */
-static void reserve__after_very_many__goes_on(void **state)
+static void reserve__after_very_many__still_works(void **state)
 {
     struct uro_wq wq;
 
@@ -104,9 +104,9 @@ static void replace__with_pending_requests__keeps_them_and_has_new_capacity(void
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reserve__as_many_as_fit__and_one_more_for_each_that_is_finished),
+        cmocka_unit_test(reserve__as_many_as_fit__one_more_per_finished_request),
         cmocka_unit_test(reserve__several_ahead__stops_at_capacity),
-        cmocka_unit_test(reserve__after_very_many__goes_on),
+        cmocka_unit_test(reserve__after_very_many__still_works),
         cmocka_unit_test(replace__with_pending_requests__keeps_them_and_has_new_capacity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void expect_kept(const char *letters)
     }
 }
 
-static void take__frames_of_all_ways__ours_are_kept_and_the_rest_stays_in_order(void **state)
+static void take__looped_and_other_frames__others_keep_their_order(void **state)
 {
     struct uro_tx tx[6];
 
@@ -67,7 +67,7 @@ static void take__frames_of_all_ways__ours_are_kept_and_the_rest_stays_in_order(
     expect_kept("bcdf");
 }
 
-static void take__twice__the_second_is_behind_the_first(void **state)
+static void take__twice__appends(void **state)
 {
     struct uro_tx tx;
 
@@ -79,7 +79,7 @@ static void take__twice__the_second_is_behind_the_first(void **state)
     expect_kept("ab");
 }
 
-static void take__as_many_and_as_large_as_can_be__no_frame_touches_another(void **state)
+static void take__most_and_largest_frames__do_not_overlap(void **state)
 {
     static struct uro_tx tx[URO_LOOP_FRAMES];
     static uint8_t payload[18 + MTU - 10];
@@ -118,9 +118,9 @@ int main(void)
 {
 #define LOOP_TEST(name) cmocka_unit_test_setup_teardown(name, open_loop, close_loop)
     const struct CMUnitTest tests[] = {
-        LOOP_TEST(take__frames_of_all_ways__ours_are_kept_and_the_rest_stays_in_order),
-        LOOP_TEST(take__twice__the_second_is_behind_the_first),
-        LOOP_TEST(take__as_many_and_as_large_as_can_be__no_frame_touches_another),
+        LOOP_TEST(take__looped_and_other_frames__others_keep_their_order),
+        LOOP_TEST(take__twice__appends),
+        LOOP_TEST(take__most_and_largest_frames__do_not_overlap),
         LOOP_TEST(init__memory_of_the_buffers__is_not_touched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

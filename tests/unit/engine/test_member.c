@@ -74,7 +74,7 @@ static void member__leaves__reports_twice_and_is_removed(void **state)
     assert_true(uro_mark_hit("MCAST.LEAVE"));
 }
 
-static void member__left_and_joined_before_it_was_said__a_member_in_the_end(void **state)
+static void member__left_and_joined_before_the_report__remains_a_member(void **state)
 {
     struct stage *s = open_stage();
 
@@ -163,7 +163,7 @@ static void member__group_query__reports_that_group_only(void **state)
     assert_true(uro_mark_hit("MCAST.QUERY.GROUP"));
 }
 
-static void member__change_and_answer_due_together__said_once_as_a_change(void **state)
+static void member__change_and_query_at_once__one_change_report(void **state)
 {
     struct stage *s = open_stage();
     struct uro_tx tx;
@@ -243,8 +243,7 @@ static struct uro_gid numbered(const char *base, uint32_t i)
     return group;
 }
 
-static void member__as_many_groups_as_there_can_be__each_once_in_frames_the_link_carries(
-    void **state)
+static void member__most_groups__each_is_reported_once_within_the_mtu(void **state)
 {
     static const struct {
         const char *base;
@@ -287,7 +286,7 @@ static void member__as_many_groups_as_there_can_be__each_once_in_frames_the_link
 }
 
 /* Groups whose leave reports are still pending do not keep slots from new groups. */
-static void member__groups_left_but_unreported__make_way(void **state)
+static void member__groups_left_but_unreported__are_replaced(void **state)
 {
     struct stage *s = open_stage();
 
@@ -315,7 +314,7 @@ static void member__groups_left_but_unreported__make_way(void **state)
 
 /* When the table is full, groups that were left and fully reported are dropped first. Groups that
  * are joined are never dropped. */
-static void member__table_full__reported_groups_make_way_first(void **state)
+static void member__table_full__reported_groups_are_replaced_first(void **state)
 {
     struct stage *s = open_stage();
 
@@ -353,16 +352,15 @@ int main(void)
         cmocka_unit_test(member__joins__reports_at_once_and_again_within_a_second),
         cmocka_unit_test(member__joins_ipv6_group__reported_from_the_link_local_address),
         cmocka_unit_test(member__leaves__reports_twice_and_is_removed),
-        cmocka_unit_test(member__left_and_joined_before_it_was_said__a_member_in_the_end),
+        cmocka_unit_test(member__left_and_joined_before_the_report__remains_a_member),
         cmocka_unit_test(member__general_query__one_report_with_every_group),
         cmocka_unit_test(member__group_query__reports_that_group_only),
-        cmocka_unit_test(member__change_and_answer_due_together__said_once_as_a_change),
+        cmocka_unit_test(member__change_and_query_at_once__one_change_report),
         cmocka_unit_test(member__groups_of_all_nodes_or_this_machine__are_never_reported),
         cmocka_unit_test(member__link_came_up__all_groups_are_reported_again),
-        cmocka_unit_test(
-            member__as_many_groups_as_there_can_be__each_once_in_frames_the_link_carries),
-        cmocka_unit_test(member__groups_left_but_unreported__make_way),
-        cmocka_unit_test(member__table_full__reported_groups_make_way_first),
+        cmocka_unit_test(member__most_groups__each_is_reported_once_within_the_mtu),
+        cmocka_unit_test(member__groups_left_but_unreported__are_replaced),
+        cmocka_unit_test(member__table_full__reported_groups_are_replaced_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void older__igmp2__a_message_for_each_group_and_for_leaving(void **state)
     assert_true(uro_mark_hit("MCAST.OLDER"));
 }
 
-static void older__igmp1__nothing_is_said_of_leaving(void **state)
+static void older__igmp1__sends_no_leave_message(void **state)
 {
     struct stage *s = open_stage();
 
@@ -114,7 +114,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(older__igmp2__a_message_for_each_group_and_for_leaving),
-        cmocka_unit_test(older__igmp1__nothing_is_said_of_leaving),
+        cmocka_unit_test(older__igmp1__sends_no_leave_message),
         cmocka_unit_test(older__mld1__a_message_for_each_group_and_for_leaving),
         cmocka_unit_test(older__querier_silent_for_long__returns_to_newest_version_by_steps),
     };

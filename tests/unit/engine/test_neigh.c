@@ -175,7 +175,7 @@ static void neigh__new_peer__data_waits_for_resolution(void **state)
 }
 
 /* rule TX.NO.NEIGHBOR */
-static void neigh__no_answer__nine_questions_then_the_retry_budget_decides(void **state)
+static void neigh__no_answer__nine_requests_then_retry_count_applies(void **state)
 {
     struct stage *s = open_stage();
     struct uro_cqe cqe;
@@ -333,7 +333,7 @@ static void fill_and_empty(uint32_t most)
     assert_int_equal(uro_neigh_next(&neigh, URO_MS(100000)), URO_TIME_NEVER);
 }
 
-static void neigh__as_many_as_there_can_be__found_shared_and_given_back(void **state)
+static void neigh__table_full__entries_are_shared_and_released(void **state)
 {
     (void)state;
     fill_and_empty(URO_NEIGH_HOPS_MAX);
@@ -488,9 +488,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neigh__hundred_new_peers_at_once__each_gets_a_request),
-        cmocka_unit_test(neigh__as_many_as_there_can_be__found_shared_and_given_back),
+        cmocka_unit_test(neigh__table_full__entries_are_shared_and_released),
         cmocka_unit_test(neigh__new_peer__data_waits_for_resolution),
-        cmocka_unit_test(neigh__no_answer__nine_questions_then_the_retry_budget_decides),
+        cmocka_unit_test(neigh__no_answer__nine_requests_then_retry_count_applies),
         cmocka_unit_test(neigh__other_subnet__gateway_is_resolved_or_no_route),
         cmocka_unit_test(neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert),
         cmocka_unit_test(neigh__request_for_an_address__answered_only_for_ours),

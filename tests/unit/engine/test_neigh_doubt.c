@@ -125,7 +125,7 @@ static void claim__known_host_gone__host_that_answers_all_is_accepted(void **sta
 }
 
 /* Repeated claims must not delay frames all the time. */
-static void claims__again_and_again__looked_into_once_a_second(void **state)
+static void claims__repeated__checked_once_a_second(void **state)
 {
     struct stage *s = *state;
     unsigned asked = 0;
@@ -160,8 +160,8 @@ int main(void)
                                         close_stage),
         cmocka_unit_test_setup_teardown(claim__known_host_gone__host_that_answers_all_is_accepted,
                                         open_stage, close_stage),
-        cmocka_unit_test_setup_teardown(claims__again_and_again__looked_into_once_a_second,
-                                        open_stage, close_stage),
+        cmocka_unit_test_setup_teardown(claims__repeated__checked_once_a_second, open_stage,
+                                        close_stage),
         cmocka_unit_test_setup_teardown(claim__then_link_comes_back__all_peers_are_resolved_again,
                                         open_stage, close_stage),
     };

@@ -126,7 +126,7 @@ static void qpn_prefix__last_value__is_refused(void **state)
 }
 
 /* A frame to the engine's own address may be for another process: the link decides. */
-static void share__own_address__goes_by_the_link(void **state)
+static void own_address__by_port_kind__looped_or_sent(void **state)
 {
     (void)state;
     static struct uro_counters counters;
@@ -200,7 +200,7 @@ int main(void)
         cmocka_unit_test(qpn_prefix__of_an_engine__bounds_its_queue_pairs),
         cmocka_unit_test(qpn_prefix__of_an_engine__begins_its_communication_ids),
         cmocka_unit_test(qpn_prefix__last_value__is_refused),
-        cmocka_unit_test(share__own_address__goes_by_the_link),
+        cmocka_unit_test(own_address__by_port_kind__looped_or_sent),
         cmocka_unit_test(services__list_the_listeners__and_changes_show),
         cmocka_unit_test(link_routes__any_destination__is_known_at_once),
     };
