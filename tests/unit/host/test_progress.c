@@ -105,7 +105,7 @@ static void hybrid__program_polled_and_went_away__service_thread_takes_over(void
     assert_true(stage_sent_by_service());
 }
 
-static void hybrid__program_announces_to_wait__service_thread_answers(void **state)
+static void hybrid__program_waits_for_an_event__service_thread_answers(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
@@ -138,7 +138,7 @@ static void hybrid__post_while_port_is_armed__thread_is_not_woken(void **state)
     }
 }
 
-static void hybrid__program_announces_with_a_send_left__it_is_sent(void **state)
+static void hybrid__program_waits_with_a_send_pending__it_is_sent(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
@@ -217,7 +217,7 @@ static void polled_port__program_silent__service_thread_answers(void **state)
     }
 }
 
-static void burst__more_than_one_round_takes__all_answered(void **state)
+static void burst__larger_than_a_round__all_packets_are_answered(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
@@ -299,7 +299,7 @@ static void lock__threads_poll_without_pause__commands_come_through(void **state
 /* The device reads the link state ten times a second. A wake-up for another reason would show as a
  * round without that read. The test counts and does not measure time, so a slow machine changes
  * neither number. */
-static void idle__nothing_happens__only_the_link_is_looked_at(void **state)
+static void idle__no_work__thread_checks_only_the_link(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
@@ -313,7 +313,7 @@ static void idle__nothing_happens__only_the_link_is_looked_at(void **state)
 }
 
 /* A port without a descriptor is polled less and less often. */
-static void idle__port_without_descriptor__is_polled_seldom(void **state)
+static void idle__port_without_descriptor__is_polled_rarely(void **state)
 {
     (void)state;
     stage_start("a:polled0" IP);
@@ -380,7 +380,7 @@ static uint32_t arms_after_link_went_down(bool wakes)
     return fake_read(&fake.arms);
 }
 
-static void link__is_down__its_descriptor_is_not_slept_on(void **state)
+static void link__is_down__thread_does_not_wait_on_its_descriptor(void **state)
 {
     (void)state;
     uint32_t arms = arms_after_link_went_down(false);
@@ -444,22 +444,22 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(hybrid__program_polls__it_answers_itself),
     cmocka_unit_test(hybrid__program_runs_rounds__port_is_not_armed),
     cmocka_unit_test(hybrid__program_polled_and_went_away__service_thread_takes_over),
-    cmocka_unit_test(hybrid__program_announces_to_wait__service_thread_answers),
+    cmocka_unit_test(hybrid__program_waits_for_an_event__service_thread_answers),
     cmocka_unit_test(hybrid__post_while_port_is_armed__thread_is_not_woken),
-    cmocka_unit_test(hybrid__program_announces_with_a_send_left__it_is_sent),
+    cmocka_unit_test(hybrid__program_waits_with_a_send_pending__it_is_sent),
     cmocka_unit_test(hybrid__program_is_woken__service_thread_sleeps),
     cmocka_unit_test(thread__program_silent__service_thread_answers),
     cmocka_unit_test(caller__program_polls__it_answers_itself),
     cmocka_unit_test(polled_port__program_silent__service_thread_answers),
-    cmocka_unit_test(burst__more_than_one_round_takes__all_answered),
+    cmocka_unit_test(burst__larger_than_a_round__all_packets_are_answered),
     cmocka_unit_test(full_link__no_free_slot__response_is_sent_later),
     cmocka_unit_test(lock__held__a_poller_does_not_wait),
     cmocka_unit_test(lock__threads_poll_without_pause__commands_come_through),
-    cmocka_unit_test(idle__nothing_happens__only_the_link_is_looked_at),
-    cmocka_unit_test(idle__port_without_descriptor__is_polled_seldom),
+    cmocka_unit_test(idle__no_work__thread_checks_only_the_link),
+    cmocka_unit_test(idle__port_without_descriptor__is_polled_rarely),
     cmocka_unit_test(link__down_and_up__one_event_each),
     cmocka_unit_test(link__awaits_a_peer__up_until_a_peer_came_and_left),
-    cmocka_unit_test(link__is_down__its_descriptor_is_not_slept_on),
+    cmocka_unit_test(link__is_down__thread_does_not_wait_on_its_descriptor),
     cmocka_unit_test(link__down_and_wakes_when_up__thread_sleeps_on_its_descriptor),
     cmocka_unit_test(link__is_gone__one_permanent_event),
 };

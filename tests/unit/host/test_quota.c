@@ -23,7 +23,7 @@ static bool look(uro_time now)
     return uro_quota_check_guesses(&guesses, &counters, now, text);
 }
 
-static void guesses__few_in_any_interval__nothing_is_said(void **state)
+static void guesses__few_in_any_interval__prints_nothing(void **state)
 {
     (void)state;
     for (uint32_t i = 1; i <= 100; i++) {
@@ -68,7 +68,7 @@ static void guesses__of_two_kinds__each_has_its_line(void **state)
 }
 
 /* uroce drops sixteen times the backlog of a listener before it rejects a flood. */
-static void requests__more_than_a_program_takes__said(void **state)
+static void requests__more_than_a_program_accepts__prints_message(void **state)
 {
     (void)state;
     counters.value[URO_COUNT_CM_DROP_BUSY] = URO_GUESS_MAX;
@@ -77,7 +77,7 @@ static void requests__more_than_a_program_takes__said(void **state)
 }
 
 /* Counters that increase through loss and reordering must not look like an attack. */
-static void losses__however_many__are_no_guesses(void **state)
+static void losses__many__are_not_counted_as_guesses(void **state)
 {
     static const enum uro_counter honest[] = {
         URO_COUNT_RX_OUT_OF_SEQ, URO_COUNT_DROP_AFTER_NAK,
@@ -95,12 +95,12 @@ static void losses__however_many__are_no_guesses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(guesses__few_in_any_interval__nothing_is_said, begin),
+        cmocka_unit_test_setup(guesses__few_in_any_interval__prints_nothing, begin),
         cmocka_unit_test_setup(guesses__many_in_an_interval__one_line_names_kind_and_count, begin),
         cmocka_unit_test_setup(guesses__that_go_on__are_reported_again_after_an_interval, begin),
         cmocka_unit_test_setup(guesses__of_two_kinds__each_has_its_line, begin),
-        cmocka_unit_test_setup(requests__more_than_a_program_takes__said, begin),
-        cmocka_unit_test_setup(losses__however_many__are_no_guesses, begin),
+        cmocka_unit_test_setup(requests__more_than_a_program_accepts__prints_message, begin),
+        cmocka_unit_test_setup(losses__many__are_not_counted_as_guesses, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

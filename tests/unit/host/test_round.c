@@ -105,7 +105,7 @@ static void talks_to_itself(void)
     uro_device_unlock(device); /* its end closes the capture */
 }
 
-static void round__queue_pair_talks_to_itself__all_done_in_one_and_captured_once(void **state)
+static void round__queue_pair_connected_to_itself__done_in_one_and_captured_once(void **state)
 {
     const size_t octets = 14 + 20 + 8 + 12 + 4, with_ack = octets + 4;
 
@@ -228,7 +228,7 @@ static void round__link_full_for_long__frames_are_lost_and_timers_run(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round__queue_pair_talks_to_itself__all_done_in_one_and_captured_once),
+        cmocka_unit_test(round__queue_pair_connected_to_itself__done_in_one_and_captured_once),
         cmocka_unit_test(round__link_full__looped_frames_are_delivered),
         cmocka_unit_test(round__group_joined__port_filter_is_set_before_the_report),
         cmocka_unit_test(round__link_full_for_long__frames_are_lost_and_timers_run),

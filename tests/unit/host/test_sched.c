@@ -109,7 +109,7 @@ static void thread__callers_run__checks_at_growing_intervals(void **state)
     assert_int_equal(sched.interval, URO_STAND_BACK_MIN);
 }
 
-static void thread__caller_is_in_a_round__waits_only_when_it_does_not_run_the_engine(void **state)
+static void thread__caller_is_in_a_round__waits_only_if_callers_run_the_engine(void **state)
 {
     (void)state;
     words.caller_in_round = true;
@@ -162,7 +162,7 @@ static void contended_poll__newer_than_the_last_round__that_caller_is_next(void 
     assert_int_equal(thread_round(1, 0, NOW), URO_SCHED_RUN);
 }
 
-static void thread__nothing_moves__spins_only_while_the_program_is_away(void **state)
+static void thread__no_work__spins_only_while_the_program_makes_no_calls(void **state)
 {
     (void)state;
     words.poll_round_at = words.post_round_at = NOW;
@@ -203,7 +203,7 @@ static void idle__sleeps_until_a_timer_the_link_or_a_nap(void **state)
     assert_int_equal(sleep_until(false, false, URO_TIME_NEVER), URO_LINK_CHECK_INTERVAL);
 }
 
-static void caller__engine_is_due_long_before_the_thread_wakes__wakes_it(void **state)
+static void caller__timer_due_long_before_the_thread_wakes__wakes_it(void **state)
 {
     (void)state;
     struct uro_sched_caller_round round = { .began = NOW, .ended = NOW, .next = NOW };
@@ -272,7 +272,7 @@ static void post__program_does_not_poll__waits_only_in_a_long_burst(void **state
     assert_int_equal(post(NOW), URO_SCHED_DEFER);
 }
 
-static void post__each_send_is_a_call__waits_as_long_as_one_takes(void **state)
+static void post__send_is_a_system_call__waits_as_long_as_a_send_takes(void **state)
 {
     (void)state;
     sched = uro_sched_init(URO_PROGRESS_HYBRID, true);
@@ -330,7 +330,7 @@ static void reply__thread_receives_a_write_soon_after_a_post__the_score_rises(vo
     assert_int_equal(sched.reply_score, 1);
 }
 
-static void send_cost__is_the_last_timed_one__decays__and_interruptions_do_not_count(void **state)
+static void send_cost__is_the_last_measurement__decays_and_ignores_interruptions(void **state)
 {
     (void)state;
     uro_sched_on_send(&words, NOW, NOW + URO_US(8));
@@ -351,24 +351,24 @@ int main(void)
         TEST(takeover__callers_receive__callers_only_at_zero),
         TEST(takeover__program_waits_for_an_event__thread_is_woken_unless_frames_do),
         TEST(thread__callers_run__checks_at_growing_intervals),
-        TEST(thread__caller_is_in_a_round__waits_only_when_it_does_not_run_the_engine),
+        TEST(thread__caller_is_in_a_round__waits_only_if_callers_run_the_engine),
         TEST(thread__progress_is_caller__never_runs),
         TEST(thread__doorbell_missed__runs_once_more),
         TEST(silence__program_calls_soon_after_a_takeover__twice_the_gap),
         TEST(contended_poll__newer_than_the_last_round__that_caller_is_next),
-        TEST(thread__nothing_moves__spins_only_while_the_program_is_away),
+        TEST(thread__no_work__spins_only_while_the_program_makes_no_calls),
         TEST(idle__sleeps_until_a_timer_the_link_or_a_nap),
-        TEST(caller__engine_is_due_long_before_the_thread_wakes__wakes_it),
+        TEST(caller__timer_due_long_before_the_thread_wakes__wakes_it),
         TEST(caller__empty_polls__yields_every_eighth_round_from_the_64th_on),
         TEST(post__alone__leaves_at_once),
         TEST(post__follows_a_post_of_a_polling_program__waits),
         TEST(post__no_other_sender__is_sent_at_once),
         TEST(post__program_does_not_poll__waits_only_in_a_long_burst),
-        TEST(post__each_send_is_a_call__waits_as_long_as_one_takes),
+        TEST(post__send_is_a_system_call__waits_as_long_as_a_send_takes),
         TEST(poll__finds_a_completion__runs_only_when_needed),
         TEST(reply__awaited_only_after_an_ack_and_with_a_score),
         TEST(reply__thread_receives_a_write_soon_after_a_post__the_score_rises),
-        TEST(send_cost__is_the_last_timed_one__decays__and_interruptions_do_not_count),
+        TEST(send_cost__is_the_last_measurement__decays_and_ignores_interruptions),
     };
     return cmocka_run_group_tests_name("host/sched", tests, NULL, NULL);
 }

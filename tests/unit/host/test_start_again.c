@@ -61,7 +61,7 @@ static void works_when_mended(void)
     fake_wait(&fake.sent, 1);
 }
 
-static void start__the_first_one_failed__the_next_one_tries_again(void **state)
+static void start__after_a_failed_start__tries_again(void **state)
 {
     (void)state;
     assert_int_equal(must_status(works_when_mended), 0);
@@ -102,7 +102,7 @@ static void complains_once_for_each_reason(void)
     MUST(count_lines(said) == 2);
 }
 
-static void start__fails_again_and_again__each_reason_is_printed_once(void **state)
+static void start__fails_repeatedly__each_reason_is_printed_once(void **state)
 {
     (void)state;
     assert_int_equal(must_status(complains_once_for_each_reason), 0);
@@ -129,7 +129,7 @@ static void leaves_nothing_open(void)
     MUST(open_descriptors() == before);
 }
 
-static void start__failed_many_times__nothing_is_left_open(void **state)
+static void start__failed_many_times__leaks_no_descriptor(void **state)
 {
     (void)state;
     assert_int_equal(must_status(leaves_nothing_open), 0);
@@ -168,10 +168,10 @@ static void start__many_threads_retry_until_it_works__starts_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(start__the_first_one_failed__the_next_one_tries_again),
+        cmocka_unit_test(start__after_a_failed_start__tries_again),
         cmocka_unit_test(start__the_capture_can_be_written_later__works),
-        cmocka_unit_test(start__fails_again_and_again__each_reason_is_printed_once),
-        cmocka_unit_test(start__failed_many_times__nothing_is_left_open),
+        cmocka_unit_test(start__fails_repeatedly__each_reason_is_printed_once),
+        cmocka_unit_test(start__failed_many_times__leaks_no_descriptor),
         cmocka_unit_test(start__many_threads_retry_until_it_works__starts_once),
     };
     (void)alarm(patience(60)); /* a hang is a failure, not a night */

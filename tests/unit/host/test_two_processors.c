@@ -423,7 +423,7 @@ static void programs_that_poll__need_no_service_thread(void **state)
     }
 }
 
-static void programs_that_look_at_memory__are_not_kept_waiting_for_a_wakeup(void **state)
+static void programs_that_spin_on_memory__do_not_wait_for_a_wakeup(void **state)
 {
     uint32_t contended = 0;
 
@@ -435,7 +435,7 @@ static void programs_that_look_at_memory__are_not_kept_waiting_for_a_wakeup(void
     assert_true(contended > 0);
 }
 
-static void programs_that_sleep__are_woken_once_a_message(void **state)
+static void programs_that_sleep__one_wakeup_per_message(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -447,7 +447,7 @@ static void programs_that_sleep__are_woken_once_a_message(void **state)
     }
 }
 
-static void posts_of_a_burst__leave_together(void **state)
+static void posts_of_a_burst__are_sent_together(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -462,9 +462,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(programs_that_poll__need_no_service_thread),
-        cmocka_unit_test(programs_that_look_at_memory__are_not_kept_waiting_for_a_wakeup),
-        cmocka_unit_test(programs_that_sleep__are_woken_once_a_message),
-        cmocka_unit_test(posts_of_a_burst__leave_together),
+        cmocka_unit_test(programs_that_spin_on_memory__do_not_wait_for_a_wakeup),
+        cmocka_unit_test(programs_that_sleep__one_wakeup_per_message),
+        cmocka_unit_test(posts_of_a_burst__are_sent_together),
     };
     return cmocka_run_group_tests_name("host/two_processors", tests, NULL, NULL);
 }

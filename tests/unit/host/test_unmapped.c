@@ -30,7 +30,7 @@ static void mends(void)
     MUST(fault_pages() == 2);
 }
 
-static void round__finds_registered_memory_unmapped__has_an_empty_page_and_counts_it(void **state)
+static void round__registered_memory_is_unmapped__uses_an_empty_page_and_counts(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(mends), 0);
@@ -129,7 +129,7 @@ static void attempts(void)
     MUST(fault_pages() == 0);
 }
 
-static void attempt__memory_vanishes__ends_and_the_thread_goes_on(void **state)
+static void attempt__memory_is_unmapped__ends_and_the_thread_continues(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(attempts), 0);
@@ -155,7 +155,7 @@ static void attempt_over(void)
     fault_touch_second();
 }
 
-static void attempt__touches_something_else_or_is_over__kills(void **state)
+static void attempt__other_fault_or_after_its_end__kills(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(attempt_elsewhere), DIED);
@@ -165,11 +165,11 @@ static void attempt__touches_something_else_or_is_over__kills(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round__finds_registered_memory_unmapped__has_an_empty_page_and_counts_it),
+        cmocka_unit_test(round__registered_memory_is_unmapped__uses_an_empty_page_and_counts),
         cmocka_unit_test(round__of_the_service_thread__unmapped_memory_completes),
         cmocka_unit_test(round__other_faults__kill),
-        cmocka_unit_test(attempt__memory_vanishes__ends_and_the_thread_goes_on),
-        cmocka_unit_test(attempt__touches_something_else_or_is_over__kills),
+        cmocka_unit_test(attempt__memory_is_unmapped__ends_and_the_thread_continues),
+        cmocka_unit_test(attempt__other_fault_or_after_its_end__kills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

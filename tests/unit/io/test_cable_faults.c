@@ -15,7 +15,7 @@ static int read_words(const char *words)
     return uro_cable_faults_read(&faults, words, error);
 }
 
-static void faults_read__every_word__taken(void **state)
+static void faults_read__every_option__accepted(void **state)
 {
     (void)state;
     assert_int_equal(
@@ -30,7 +30,7 @@ static void faults_read__every_word__taken(void **state)
     assert_false(faults.plugged);
 }
 
-static void faults_read__wrong_word__refused(void **state)
+static void faults_read__wrong_option__refused(void **state)
 {
     static const char *const wrong[] = {
         "cable,loss=1.1",        "cable,loss=2",     "cable,loss=",
@@ -99,8 +99,8 @@ static void faults_judge__certain__always(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(faults_read__every_word__taken),
-        cmocka_unit_test(faults_read__wrong_word__refused),
+        cmocka_unit_test(faults_read__every_option__accepted),
+        cmocka_unit_test(faults_read__wrong_option__refused),
         cmocka_unit_test(faults_judge__same_seed__same_verdicts),
         cmocka_unit_test(faults_judge__probability__about_as_many),
         cmocka_unit_test(faults_judge__certain__always),

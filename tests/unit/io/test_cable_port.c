@@ -349,7 +349,7 @@ static void cable__one_slot_left__duplicate_does_not_fit(void **state)
     close_pair(&pair);
 }
 
-static void open__wrong_words__a_sentence(void **state)
+static void open__wrong_options__error_is_a_sentence(void **state)
 {
     char many[2 * URO_PORT_ERROR_MAX] = "";
 
@@ -392,7 +392,7 @@ int main(void)
         cmocka_unit_test(cable__peer_leaves_and_returns__up_again),
         cmocka_unit_test(cable__full__no_free_slot_until_frames_are_taken),
         cmocka_unit_test(cable__one_slot_left__duplicate_does_not_fit),
-        cmocka_unit_test(open__wrong_words__a_sentence),
+        cmocka_unit_test(open__wrong_options__error_is_a_sentence),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,7 +43,7 @@ static const char *arrived(uro_time now)
     return text;
 }
 
-static void held__a_frame_follows__is_overtaken_once_and_waits_no_longer(void **state)
+static void held__a_frame_follows__is_overtaken_once_then_delivered(void **state)
 {
     (void)state;
     put('a', DUE);
@@ -64,7 +64,7 @@ static void held__nothing_follows__arrives_after_the_hold_time(void **state)
 }
 
 /* The receiver has borrowed the frame, so the frame must keep its slot. */
-static void held__the_receiver_has_it__is_not_overtaken(void **state)
+static void held__already_received__is_not_overtaken(void **state)
 {
     struct uro_pkt pkt;
 
@@ -94,11 +94,11 @@ static void repeated__in_a_used_slot__arrives_with_the_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            held__a_frame_follows__is_overtaken_once_and_waits_no_longer, start, stop),
+        cmocka_unit_test_setup_teardown(held__a_frame_follows__is_overtaken_once_then_delivered,
+                                        start, stop),
         cmocka_unit_test_setup_teardown(held__nothing_follows__arrives_after_the_hold_time, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(held__the_receiver_has_it__is_not_overtaken, start, stop),
+        cmocka_unit_test_setup_teardown(held__already_received__is_not_overtaken, start, stop),
         cmocka_unit_test_setup_teardown(repeated__in_a_used_slot__arrives_with_the_first, start,
                                         stop),
     };

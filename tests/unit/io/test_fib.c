@@ -90,14 +90,14 @@ static void narrow_ipv6_path_reported_by_a_stranger__mtu_stays(void **state)
     assert_true(leaves(WIDE));
 }
 
-static void longer_than_the_interface_carries__does_not_leave(void **state)
+static void packet__longer_than_the_interface_mtu__is_not_sent(void **state)
 {
     (void)state;
     assert_false(leaves(WIDE + 1));
     assert_int_equal(errno, EMSGSIZE);
 }
 
-static void where_no_route_leads__is_not_known(void **state)
+static void route_mtu__no_route__is_unknown(void **state)
 {
     struct uro_gid nowhere;
 
@@ -112,9 +112,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(narrow_path_reported_by_a_stranger__mtu_stays, start, stop),
         cmocka_unit_test_setup_teardown(narrow_ipv6_path_reported_by_a_stranger__mtu_stays,
                                         start_ipv6, stop),
-        cmocka_unit_test_setup_teardown(longer_than_the_interface_carries__does_not_leave, start,
+        cmocka_unit_test_setup_teardown(packet__longer_than_the_interface_mtu__is_not_sent, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(where_no_route_leads__is_not_known, start, stop),
+        cmocka_unit_test_setup_teardown(route_mtu__no_route__is_unknown, start, stop),
     };
 
     if (!own_net_enter())

@@ -18,7 +18,7 @@ static struct uro_gid address(const char *text)
 }
 
 /* If no process shares the address, each packet from our address is an echo. */
-static void address_alone__from_it__is_an_echo(void **state)
+static void group__own_address_not_shared__own_packet_is_dropped(void **state)
 {
     const struct uro_sock own[2] = { { .address = address("10.0.0.1") },
                                      { .address = address("fd00::1"), .v6 = true } };
@@ -33,7 +33,7 @@ static void address_alone__from_it__is_an_echo(void **state)
 }
 
 /* The source QPN identifies the process that sent the packet. */
-static void address_shared__from_another_process__is_received(void **state)
+static void group__address_shared__packet_of_another_process_is_received(void **state)
 {
     struct uro_share share = { .number = 5 };
     const struct uro_sock own = { .address = address("10.0.0.1"), .share = &share };
@@ -51,8 +51,8 @@ static void address_shared__from_another_process__is_received(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(address_alone__from_it__is_an_echo),
-        cmocka_unit_test(address_shared__from_another_process__is_received),
+        cmocka_unit_test(group__own_address_not_shared__own_packet_is_dropped),
+        cmocka_unit_test(group__address_shared__packet_of_another_process_is_received),
     };
 
     return cmocka_run_group_tests_name("io/group", tests, NULL, NULL);

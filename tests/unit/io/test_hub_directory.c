@@ -43,7 +43,7 @@ static int stop(void **state)
 
 /* ---- the directory ------------------------------------------------------ */
 
-static void directory__that_is_made__is_the_users_alone(void **state)
+static void directory__created__is_accessible_to_the_user_only(void **state)
 {
     struct stat is;
 
@@ -60,7 +60,7 @@ static void directory__not_created__is_absent(void **state)
     assert_int_equal(uro_hub_directory_find(&directory, 0, false), -ENOENT);
 }
 
-static void directory__that_others_may_use__is_refused(void **state)
+static void directory__accessible_to_others__is_refused(void **state)
 {
     (void)state;
     for (mode_t others = 1; others <= 0070; others = others == 7 ? 0010 : others + 1) {
@@ -70,7 +70,7 @@ static void directory__that_others_may_use__is_refused(void **state)
     }
 }
 
-static void directory__that_is_a_link_to_another_of_the_users__is_refused(void **state)
+static void directory__symbolic_link__is_refused(void **state)
 {
     char other[64];
 
@@ -82,7 +82,7 @@ static void directory__that_is_a_link_to_another_of_the_users__is_refused(void *
     assert_int_equal(rmdir(other), 0);
 }
 
-static void directory__in_one_that_others_may_write_to__is_none(void **state)
+static void directory__parent_writable_by_others__is_not_used(void **state)
 {
     (void)state;
     assert_int_equal(chmod(own_runtime, 0770), 0);
@@ -104,7 +104,7 @@ static void look_from_another_net(void)
     MUST(strcmp(here, there) != 0);
 }
 
-static void path__in_another_network_namespace__is_another(void **state)
+static void path__in_another_network_namespace__differs(void **state)
 {
     (void)state;
     int status = must_status(look_from_another_net);
@@ -115,7 +115,7 @@ static void path__in_another_network_namespace__is_another(void **state)
 
 /* ---- locks -------------------------------------------------------------- */
 
-static void lock__of_another__is_refused_at_once_until_it_is_given_back(void **state)
+static void lock__held_by_another__fails_at_once_until_released(void **state)
 {
     char path[URO_HUB_DIRECTORY_PATH_MAX];
 
@@ -179,7 +179,7 @@ static void broker__silent__caller_does_not_wait(void **state)
     assert_false(share.pending);
 }
 
-static void broker__that_takes_no_more_connections__is_not_waited_for(void **state)
+static void broker__accepts_no_more_connections__caller_does_not_wait(void **state)
 {
     struct uro_share shares[4];
     char error[URO_PORT_ERROR_MAX] = "";
@@ -198,7 +198,7 @@ static void broker__that_takes_no_more_connections__is_not_waited_for(void **sta
     (void)close(listener);
 }
 
-static void broker__that_was_killed__is_none(void **state)
+static void broker__killed__is_reported_as_absent(void **state)
 {
     struct uro_share share = { .fd = -1 };
     char error[URO_PORT_ERROR_MAX] = "";
@@ -229,22 +229,21 @@ static void broker__no_file_descriptor_left__reports_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(directory__that_is_made__is_the_users_alone, start, stop),
+        cmocka_unit_test_setup_teardown(directory__created__is_accessible_to_the_user_only, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(directory__not_created__is_absent, start, stop),
-        cmocka_unit_test_setup_teardown(directory__that_others_may_use__is_refused, start, stop),
-        cmocka_unit_test_setup_teardown(
-            directory__that_is_a_link_to_another_of_the_users__is_refused, start, stop),
-        cmocka_unit_test_setup_teardown(directory__in_one_that_others_may_write_to__is_none, start,
+        cmocka_unit_test_setup_teardown(directory__accessible_to_others__is_refused, start, stop),
+        cmocka_unit_test_setup_teardown(directory__symbolic_link__is_refused, start, stop),
+        cmocka_unit_test_setup_teardown(directory__parent_writable_by_others__is_not_used, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(path__in_another_network_namespace__is_another, start,
+        cmocka_unit_test_setup_teardown(path__in_another_network_namespace__differs, start, stop),
+        cmocka_unit_test_setup_teardown(lock__held_by_another__fails_at_once_until_released, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(lock__of_another__is_refused_at_once_until_it_is_given_back,
-                                        start, stop),
         cmocka_unit_test_setup_teardown(lock__file_was_replaced__keeps_the_new_file, start, stop),
         cmocka_unit_test_setup_teardown(broker__silent__caller_does_not_wait, start, stop),
-        cmocka_unit_test_setup_teardown(broker__that_takes_no_more_connections__is_not_waited_for,
+        cmocka_unit_test_setup_teardown(broker__accepts_no_more_connections__caller_does_not_wait,
                                         start, stop),
-        cmocka_unit_test_setup_teardown(broker__that_was_killed__is_none, start, stop),
+        cmocka_unit_test_setup_teardown(broker__killed__is_reported_as_absent, start, stop),
         cmocka_unit_test_setup_teardown(broker__no_file_descriptor_left__reports_it, start, stop),
     };
 

@@ -67,7 +67,7 @@ static void solve__any_ident__is_found_with_df_or_without(void **state)
 }
 
 /* An identification explains 2^17 of the 2^32 possible ICRC differences. */
-static void solve__damage__is_not_taken_for_an_ident(void **state)
+static void solve__damaged_packet__no_ident_is_found(void **state)
 {
     uint8_t room[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = room + URO_ETHER_LEN;
     uint32_t explained = 0;
@@ -86,7 +86,7 @@ static void solve__damage__is_not_taken_for_an_ident(void **state)
     assert_in_range(explained, 0, 3);
 }
 
-static void usual__counter_of_a_foreign_sender_wraps__nothing_of_it_is_refused(void **state)
+static void usual__counter_of_another_sender_wraps__all_packets_are_accepted(void **state)
 {
     struct uro_ip_id_history habit = { 0 };
 
@@ -95,7 +95,7 @@ static void usual__counter_of_a_foreign_sender_wraps__nothing_of_it_is_refused(v
         assert_true(uro_ip_id_accept(&habit, (uint16_t)i < URO_IP_ID_BATCH));
 }
 
-static void usual__sender_changes_for_good__is_accepted_in_the_end(void **state)
+static void usual__sender_changes_permanently__is_accepted_in_the_end(void **state)
 {
     struct uro_ip_id_history habit = { 0 };
     uint32_t refused = 0;
@@ -114,9 +114,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(change__any_ip_id_of_a_batch__follows_the_packet),
         cmocka_unit_test(solve__any_ident__is_found_with_df_or_without),
-        cmocka_unit_test(solve__damage__is_not_taken_for_an_ident),
-        cmocka_unit_test(usual__counter_of_a_foreign_sender_wraps__nothing_of_it_is_refused),
-        cmocka_unit_test(usual__sender_changes_for_good__is_accepted_in_the_end),
+        cmocka_unit_test(solve__damaged_packet__no_ident_is_found),
+        cmocka_unit_test(usual__counter_of_another_sender_wraps__all_packets_are_accepted),
+        cmocka_unit_test(usual__sender_changes_permanently__is_accepted_in_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void link_options__wrong_value__error_names_the_allowed_values(void **sta
     }
 }
 
-static void link_options__driver_with_other_options__unknown_options_are_left_to_it(void **state)
+static void link_options__driver_with_other_options__gets_unknown_options(void **state)
 {
     struct values values = { .yes = false };
     char error[URO_PORT_ERROR_MAX];
@@ -139,7 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(link_options__one_of_each_kind__are_stored_and_reported_as_given),
         cmocka_unit_test(link_options__wrong_value__error_names_the_allowed_values),
-        cmocka_unit_test(link_options__driver_with_other_options__unknown_options_are_left_to_it),
+        cmocka_unit_test(link_options__driver_with_other_options__gets_unknown_options),
         cmocka_unit_test(link_options__name_of_a_link__finds_its_driver_only),
         cmocka_unit_test(link_options__value_of_one_option__is_copied_when_it_fits),
     };

@@ -27,7 +27,7 @@ static void start(const char *server_words, const char *client_words, uint32_t m
     assert_true(kit_meet(client, server));
 }
 
-static void connect__server_first__takes_few_looks(void **state)
+static void connect__server_first__takes_few_polls(void **state)
 {
     (void)state;
     start("role=server", "role=client", 0);
@@ -49,7 +49,7 @@ static void connect__client_first__connects_when_the_server_starts(void **state)
 }
 
 /* A program that only polls for frames also detects that its peer connects and leaves. */
-static void connect__frames_are_looked_for__is_enough(void **state)
+static void connect__only_by_polling_for_frames__connects(void **state)
 {
     static struct kit_frame frame;
 
@@ -118,7 +118,7 @@ static void frame__longer_than_buffers__arrives_whole(void **state)
 }
 
 /* Lent frames do not change until they are released, even while other frames are sent. */
-static void frame__sent_on_while_it_is_lent__is_whole(void **state)
+static void frame__forwarded_while_lent__is_whole(void **state)
 {
     (void)state;
     start("role=server", "role=client,bsize=256", JUMBO);
@@ -164,7 +164,7 @@ static uint32_t number_of(const struct uro_pkt *pkt)
     return uro_get_be32(pkt->octets + 14);
 }
 
-static void ring__many_times_round__bursts_stay_in_order(void **state)
+static void ring__wraps_many_times__bursts_stay_in_order(void **state)
 {
     struct uro_rng rng;
 
@@ -276,7 +276,7 @@ static void peer__leaves__link_goes_down_and_up_again(void **state)
 
 /* A frame that arrives during a sleep ends the sleep. A frame that arrived before prevents the
  * sleep. */
-static void asleep__frame_arrives__wakes(void **state)
+static void sleep__frame_arrives__wakes(void **state)
 {
     (void)state;
     start("role=server", "role=client", 0);
@@ -303,7 +303,7 @@ static void asleep__frame_arrives__wakes(void **state)
 
 /* After a frame the port polls only for frames. The next sleep ends at once and handles the
  * rest. */
-static void asleep__frame_arrives_with_a_disconnect__next_sleep_ends_at_once(void **state)
+static void sleep__frame_arrives_with_a_disconnect__next_sleep_ends_at_once(void **state)
 {
     (void)state;
     start("role=server", "role=client", 0);
@@ -330,18 +330,18 @@ static void asleep__frame_arrives_with_a_disconnect__next_sleep_ends_at_once(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(connect__server_first__takes_few_looks, stop),
+        cmocka_unit_test_teardown(connect__server_first__takes_few_polls, stop),
         cmocka_unit_test_teardown(connect__client_first__connects_when_the_server_starts, stop),
-        cmocka_unit_test_teardown(connect__frames_are_looked_for__is_enough, stop),
+        cmocka_unit_test_teardown(connect__only_by_polling_for_frames__connects, stop),
         cmocka_unit_test_teardown(frame__data_is_shared__everything_else_is_copied, stop),
         cmocka_unit_test_teardown(frame__longer_than_buffers__arrives_whole, stop),
-        cmocka_unit_test_teardown(frame__sent_on_while_it_is_lent__is_whole, stop),
-        cmocka_unit_test_teardown(ring__many_times_round__bursts_stay_in_order, stop),
+        cmocka_unit_test_teardown(frame__forwarded_while_lent__is_whole, stop),
+        cmocka_unit_test_teardown(ring__wraps_many_times__bursts_stay_in_order, stop),
         cmocka_unit_test_teardown(ring__full__no_free_slot_until_frames_are_released, stop),
         cmocka_unit_test_teardown(ring__sent_beyond_free_slots__is_counted, stop),
         cmocka_unit_test_teardown(peer__leaves__link_goes_down_and_up_again, stop),
-        cmocka_unit_test_teardown(asleep__frame_arrives__wakes, stop),
-        cmocka_unit_test_teardown(asleep__frame_arrives_with_a_disconnect__next_sleep_ends_at_once,
+        cmocka_unit_test_teardown(sleep__frame_arrives__wakes, stop),
+        cmocka_unit_test_teardown(sleep__frame_arrives_with_a_disconnect__next_sleep_ends_at_once,
                                   stop),
     };
     return cmocka_run_group_tests_name("io/memif", tests, NULL, NULL);

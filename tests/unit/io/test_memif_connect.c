@@ -86,7 +86,7 @@ static void link_options__wrong__message_has_the_right_form(void **state)
         says(cases[i][0], cases[i][1], cases[i][2]);
 }
 
-static void words__right__are_taken(void **state)
+static void link_options__right__are_accepted(void **state)
 {
     static const char *const cases[] = {
         "role=master",
@@ -110,7 +110,7 @@ static void words__right__are_taken(void **state)
     assert_memory_equal(client->mac.octets, ((uint8_t[]){ 0x0a, 0x1b, 0x2c, 0x3d, 0x4e, 0x5f }), 6);
 }
 
-static void words__too_long__are_refused_and_the_longest_is_taken(void **state)
+static void link_options__too_long__refused_and_the_longest_is_accepted(void **state)
 {
     char many[501] = "", words[600];
 
@@ -125,7 +125,7 @@ static void words__too_long__are_refused_and_the_longest_is_taken(void **state)
 }
 
 /* A ring that can hold no frame would be full for ever. */
-static void words__ring_that_holds_no_frame__is_refused(void **state)
+static void link_options__ring_smaller_than_a_frame__is_refused(void **state)
 {
     char error[URO_PORT_ERROR_MAX];
     const struct uro_port_config config = { .device = "kit",
@@ -417,7 +417,7 @@ __attribute__((noinline, no_sanitize_address, no_sanitize_thread)) static void t
     *octet = *octet;
 }
 
-static void region__of_both_sides__is_there_before_the_first_frame(void **state)
+static void region__of_both_sides__is_mapped_before_the_first_frame(void **state)
 {
     void *probe = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -442,9 +442,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(link_options__wrong__message_has_the_right_form, stop),
-        cmocka_unit_test_teardown(words__right__are_taken, stop),
-        cmocka_unit_test_teardown(words__too_long__are_refused_and_the_longest_is_taken, stop),
-        cmocka_unit_test_teardown(words__ring_that_holds_no_frame__is_refused, stop),
+        cmocka_unit_test_teardown(link_options__right__are_accepted, stop),
+        cmocka_unit_test_teardown(link_options__too_long__refused_and_the_longest_is_accepted,
+                                  stop),
+        cmocka_unit_test_teardown(link_options__ring_smaller_than_a_frame__is_refused, stop),
         cmocka_unit_test_teardown(socket__in_use_by_another_process__reports_it, stop),
         cmocka_unit_test_teardown(socket__same_id_twice__is_refused, stop),
         cmocka_unit_test_teardown(socket_file__left_over__is_replaced_and_removed_at_the_end, stop),
@@ -454,7 +455,7 @@ int main(void)
         cmocka_unit_test_teardown(two_interfaces__one_sleeps__its_client_wakes_it, stop),
         cmocka_unit_test_teardown(
             two_interfaces__one_closes_before_accepting__its_client_is_disconnected, stop),
-        cmocka_unit_test_teardown(region__of_both_sides__is_there_before_the_first_frame, stop),
+        cmocka_unit_test_teardown(region__of_both_sides__is_mapped_before_the_first_frame, stop),
         cmocka_unit_test_teardown(connection__ended__its_descriptors_do_not_wake, stop),
     };
     return cmocka_run_group_tests_name("io/memif_connect", tests, NULL, NULL);

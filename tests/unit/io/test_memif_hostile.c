@@ -149,7 +149,7 @@ static void ring_is_wrong(unsigned at, uint64_t value, const char *reason)
     ended(&peer, reason);
 }
 
-static void ring__where_none_can_be__is_refused(void **state)
+static void ring__wrong_place_length_or_index__is_refused(void **state)
 {
     static const char outside[] = "a ring outside its region or misaligned",
                       cookie[] = "a ring with a wrong cookie",
@@ -250,7 +250,7 @@ static void ring__full_eventfd__sender_does_not_wait(void **state)
 }
 
 /* A link change that is found before a sleep is reported before the sleep. */
-static void link__changes_before_a_sleep__there_is_none(void **state)
+static void link__changes_before_a_sleep__does_not_sleep(void **state)
 {
     const struct uro_memif_message out = memif_peer_ring(true, PEER_TO_SERVER),
                                    in = memif_peer_ring(false, PEER_TO_CLIENT),
@@ -276,7 +276,7 @@ static void link__changes_before_a_sleep__there_is_none(void **state)
 
 /* ---- messages ----------------------------------------------------------- */
 
-static void message__of_another_length__ends_it(void **state)
+static void message__wrong_length__ends_the_connection(void **state)
 {
     static const size_t lengths[] = { 1, 2, 127, 129, 1000 };
     uint8_t octets[1000] = { URO_MEMIF_ADD_REGION };
@@ -319,7 +319,7 @@ static void message__unexpected__ends_the_connection(void **state)
 }
 
 /* One descriptor is valid. All others are closed, whatever their number. */
-static void message__with_many_descriptors__leaves_none_behind(void **state)
+static void message__with_many_descriptors__none_leaks(void **state)
 {
     (void)state;
     for (unsigned count = 2; count <= 8; count++) {
@@ -337,7 +337,7 @@ static void message__with_many_descriptors__leaves_none_behind(void **state)
     }
 }
 
-static void client__goes_at_any_step__leaves_nothing_behind(void **state)
+static void client__disconnects_at_any_step__nothing_leaks(void **state)
 {
     (void)state;
     struct memif_peer peer = kit_peer_known(server);
@@ -387,7 +387,7 @@ static void client_hears(struct uro_memif_message message, const char *reason)
     (void)close(listener);
 }
 
-static void server__wrong_hello__is_left_and_tried_again(void **state)
+static void server__wrong_hello__client_disconnects_and_retries(void **state)
 {
     struct uro_memif_message hello = memif_peer_hello();
 
@@ -422,7 +422,7 @@ static void server__message_after_connect__ends_the_connection(void **state)
 }
 
 /* The server sends CONNECTED in place of an ACK: a step before its turn ends the connection. */
-static void server__skips_a_step__is_left(void **state)
+static void server__skips_a_step__client_disconnects(void **state)
 {
     const struct uro_memif_message hello = memif_peer_hello(),
                                    connected = uro_memif_message(URO_MEMIF_CONNECTED);
@@ -443,7 +443,7 @@ static void server__skips_a_step__is_left(void **state)
 
 /* In both roles: a peer that stays silent between two steps is dropped, and others connect
  * instead. */
-static void peer__silent__is_left_after_a_second(void **state)
+static void peer__silent__is_disconnected_after_a_second(void **state)
 {
     char said[URO_MEMIF_REASON + 1];
 
@@ -471,20 +471,20 @@ int main(void)
         CASE(region__memory_that_may_vanish__is_refused),
         CASE(region__of_a_wrong_size__is_refused),
         CASE(region__wrong_number_or_no_descriptor__is_refused),
-        CASE(ring__where_none_can_be__is_refused),
+        CASE(ring__wrong_place_length_or_index__is_refused),
         CASE(ring__twice_or_missing__is_refused),
         CASE(ring__doorbell_is_no_eventfd__is_refused),
         CASE(ring__blocking_eventfd__sender_does_not_wait),
         CASE(ring__full_eventfd__sender_does_not_wait),
-        CASE(link__changes_before_a_sleep__there_is_none),
-        CASE(message__of_another_length__ends_it),
+        CASE(link__changes_before_a_sleep__does_not_sleep),
+        CASE(message__wrong_length__ends_the_connection),
         CASE(message__unexpected__ends_the_connection),
-        CASE(message__with_many_descriptors__leaves_none_behind),
-        CASE(client__goes_at_any_step__leaves_nothing_behind),
-        cmocka_unit_test_teardown(server__wrong_hello__is_left_and_tried_again, stop),
+        CASE(message__with_many_descriptors__none_leaks),
+        CASE(client__disconnects_at_any_step__nothing_leaks),
+        cmocka_unit_test_teardown(server__wrong_hello__client_disconnects_and_retries, stop),
         cmocka_unit_test_teardown(server__message_after_connect__ends_the_connection, stop),
-        cmocka_unit_test_teardown(server__skips_a_step__is_left, stop),
-        CASE(peer__silent__is_left_after_a_second),
+        cmocka_unit_test_teardown(server__skips_a_step__client_disconnects, stop),
+        CASE(peer__silent__is_disconnected_after_a_second),
     };
     return cmocka_run_group_tests_name("io/memif_hostile", tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static struct memif_peer with_region(void)
 
 /* An epoll descriptor that is always readable would keep the server awake, and reading an inotify
  * descriptor blocks. */
-static void doorbell__of_another_kind__is_refused(void **state)
+static void doorbell__not_an_eventfd__is_refused(void **state)
 {
     sigset_t none;
 
@@ -88,7 +88,7 @@ static void fill(int doorbell)
     assert_int_equal(fcntl(doorbell, F_SETFL, 0), 0);
 }
 
-static void doorbell__full_and_blocking__server_rings_on(void **state)
+static void doorbell__full_and_blocking__server_does_not_block(void **state)
 {
     (void)state;
     struct memif_peer peer = kit_peer_up(server);
@@ -106,7 +106,7 @@ static void doorbell__full_and_blocking__server_rings_on(void **state)
     memif_peer_drop(&peer);
 }
 
-static void doorbell__full_and_blocking__client_rings_on(void **state)
+static void doorbell__full_and_blocking__client_does_not_block(void **state)
 {
     int listener = memif_peer_listen(kit_name());
 
@@ -293,10 +293,10 @@ static void client__stranger_listens__sends_no_secret(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(doorbell__of_another_kind__is_refused, start_server, stop),
-        cmocka_unit_test_setup_teardown(doorbell__full_and_blocking__server_rings_on, start_server,
-                                        stop),
-        cmocka_unit_test_teardown(doorbell__full_and_blocking__client_rings_on, stop),
+        cmocka_unit_test_setup_teardown(doorbell__not_an_eventfd__is_refused, start_server, stop),
+        cmocka_unit_test_setup_teardown(doorbell__full_and_blocking__server_does_not_block,
+                                        start_server, stop),
+        cmocka_unit_test_teardown(doorbell__full_and_blocking__client_does_not_block, stop),
         cmocka_unit_test_setup_teardown(doorbell__rung__wakes_each_time, start_server, stop),
         cmocka_unit_test_setup_teardown(memory__of_huge_pages__is_refused, start_server, stop),
         cmocka_unit_test_setup_teardown(descriptor__file_system_hangs__port_does_not_wait,

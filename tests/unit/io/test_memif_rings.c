@@ -73,7 +73,7 @@ static void write_body(unsigned slot, const uint8_t *octets, uint32_t length)
 static struct kit_frame frame;
 
 /* Checks that this peer works, so that the frames below are refused for their contents. */
-static void by_hand__right__goes_both_ways(void **state)
+static void raw_peer__correct__frames_pass_both_ways(void **state)
 {
     uint8_t octets[200];
 
@@ -97,7 +97,7 @@ static void by_hand__right__goes_both_ways(void **state)
     still_up();
 }
 
-static void head__ahead_of_the_ring__ends_it(void **state)
+static void head__ahead_of_the_ring__ends_the_connection(void **state)
 {
     (void)state;
     atomic_store(&peer.to_server->head, PEER_SLOTS + 1);
@@ -106,7 +106,7 @@ static void head__ahead_of_the_ring__ends_it(void **state)
     ended(index_wrong);
 }
 
-static void head__goes_back__ends_it(void **state)
+static void head__moves_back__ends_the_connection(void **state)
 {
     (void)state;
     to_server(0, buffer(0, 100, false));
@@ -116,7 +116,7 @@ static void head__goes_back__ends_it(void **state)
     ended(index_wrong);
 }
 
-static void descriptor__outside_of_memory__ends_it(void **state)
+static void descriptor__outside_of_memory__ends_the_connection(void **state)
 {
     static const struct uro_memif_desc wrong[] = {
         { .length = 100, .offset = PEER_MEMORY - 99 },
@@ -159,7 +159,7 @@ static void descriptor__at_the_end_of_memory__is_read(void **state)
 
 /* The frame is longer than any valid frame. The engine gets the maximum length, and refuses the
  * frame. */
-static void frame__too_long__is_cut(void **state)
+static void frame__too_long__is_truncated(void **state)
 {
     (void)state;
     to_server(0, (struct uro_memif_desc){ .length = PEER_MEMORY, .offset = 0 });
@@ -174,7 +174,7 @@ static void frame__too_long__is_cut(void **state)
 }
 
 /* The same holds for a frame that looks like a packet which fills it. */
-static void frame__packet_that_is_too_long__is_cut_and_copied(void **state)
+static void frame__packet_too_long__is_truncated_and_copied(void **state)
 {
     const uint16_t length = URO_MEMIF_LONGEST + 4;
     uint8_t octets[2000];
@@ -215,7 +215,7 @@ static void frame__rewritten_while_lent__keeps_its_head(void **state)
 }
 
 /* Lent frames stay valid when the peer leaves, even if the link state is read meanwhile. */
-static void frame__lent_when_the_peer_leaves__stays_until_given_back(void **state)
+static void frame__lent_when_the_peer_leaves__valid_until_released(void **state)
 {
     (void)state;
     struct uro_pkt pkt;
@@ -235,7 +235,7 @@ static void frame__lent_when_the_peer_leaves__stays_until_given_back(void **stat
 }
 
 /* The rest of the chain may arrive later. Until then the port sleeps. */
-static void chain__without_its_end__is_waited_for_asleep(void **state)
+static void chain__without_its_end__port_sleeps_until_it_arrives(void **state)
 {
     (void)state;
     to_server(0, buffer(0, 100, false));
@@ -258,7 +258,7 @@ static void chain__without_its_end__is_waited_for_asleep(void **state)
 }
 
 /* A chain that one peer left incomplete does not affect the next peer. */
-static void chain__its_sender_is_gone__the_next_ones_frame_wakes(void **state)
+static void chain__incomplete_and_peer_replaced__frame_of_the_next_peer_wakes(void **state)
 {
     (void)state;
     to_server(0, buffer(0, 300, true));
@@ -272,7 +272,7 @@ static void chain__its_sender_is_gone__the_next_ones_frame_wakes(void **state)
     assert_true(kit_take(server, &frame));
 }
 
-static void chain__as_long_as_the_ring__ends_it(void **state)
+static void chain__as_long_as_the_ring__ends_the_connection(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < PEER_SLOTS; i++)
@@ -289,7 +289,7 @@ static void offer_all(struct uro_memif_desc desc)
         memif_peer_put(peer.to_client, i, desc);
 }
 
-static void offered__nothing__ends_it(void **state)
+static void offered__wrong_buffers__ends_the_connection(void **state)
 {
     static const struct uro_memif_desc wrong[] = {
         { .length = 0, .offset = PEER_BUFFERS },
@@ -314,7 +314,7 @@ static void offered__nothing__ends_it(void **state)
 }
 
 /* The first buffer is valid and the others are not: no part of the frame is published. */
-static void offered__a_buffer_and_then_none__ends_it(void **state)
+static void offered__one_buffer_then_a_short_one__ends_the_connection(void **state)
 {
     (void)state;
     offer_all((struct uro_memif_desc){ 0 });
@@ -329,7 +329,7 @@ static void offered__a_buffer_and_then_none__ends_it(void **state)
     ended(no_frame);
 }
 
-static void offered__too_few__others_are_not_used(void **state)
+static void offered__too_few__no_other_buffer_is_used(void **state)
 {
     (void)state;
     memif_peer_put(peer.to_client, 1,
@@ -342,7 +342,7 @@ static void offered__too_few__others_are_not_used(void **state)
 }
 
 /* The shortest frame has 60 bytes. Padding must not be written where only the payload has room. */
-static void offered__a_buffer_shorter_than_a_frame__is_not_written_beyond(void **state)
+static void offered__buffer_shorter_than_a_frame__no_write_beyond_it(void **state)
 {
     (void)state;
     struct uro_tx both[2] = { { .head_length = 40 }, { .head_length = 40 } };
@@ -364,7 +364,7 @@ static void offered__a_buffer_shorter_than_a_frame__is_not_written_beyond(void *
     still_up();
 }
 
-static void offered__beyond_the_ring__ends_it(void **state)
+static void offered__beyond_the_ring__ends_the_connection(void **state)
 {
     (void)state;
     atomic_store(&peer.to_client->head, PEER_SLOTS + 1);
@@ -377,23 +377,23 @@ static void offered__beyond_the_ring__ends_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OF_SERVER(by_hand__right__goes_both_ways),
-        OF_SERVER(head__ahead_of_the_ring__ends_it),
-        OF_SERVER(head__goes_back__ends_it),
-        OF_SERVER(descriptor__outside_of_memory__ends_it),
+        OF_SERVER(raw_peer__correct__frames_pass_both_ways),
+        OF_SERVER(head__ahead_of_the_ring__ends_the_connection),
+        OF_SERVER(head__moves_back__ends_the_connection),
+        OF_SERVER(descriptor__outside_of_memory__ends_the_connection),
         OF_SERVER(descriptor__at_the_end_of_memory__is_read),
-        OF_SERVER(frame__too_long__is_cut),
-        OF_SERVER(frame__packet_that_is_too_long__is_cut_and_copied),
+        OF_SERVER(frame__too_long__is_truncated),
+        OF_SERVER(frame__packet_too_long__is_truncated_and_copied),
         OF_SERVER(frame__rewritten_while_lent__keeps_its_head),
-        OF_SERVER(frame__lent_when_the_peer_leaves__stays_until_given_back),
-        OF_SERVER(chain__without_its_end__is_waited_for_asleep),
-        OF_SERVER(chain__its_sender_is_gone__the_next_ones_frame_wakes),
-        OF_SERVER(chain__as_long_as_the_ring__ends_it),
-        OF_SERVER(offered__nothing__ends_it),
-        OF_SERVER(offered__a_buffer_and_then_none__ends_it),
-        OF_SERVER(offered__too_few__others_are_not_used),
-        OF_SERVER(offered__a_buffer_shorter_than_a_frame__is_not_written_beyond),
-        OF_SERVER(offered__beyond_the_ring__ends_it),
+        OF_SERVER(frame__lent_when_the_peer_leaves__valid_until_released),
+        OF_SERVER(chain__without_its_end__port_sleeps_until_it_arrives),
+        OF_SERVER(chain__incomplete_and_peer_replaced__frame_of_the_next_peer_wakes),
+        OF_SERVER(chain__as_long_as_the_ring__ends_the_connection),
+        OF_SERVER(offered__wrong_buffers__ends_the_connection),
+        OF_SERVER(offered__one_buffer_then_a_short_one__ends_the_connection),
+        OF_SERVER(offered__too_few__no_other_buffer_is_used),
+        OF_SERVER(offered__buffer_shorter_than_a_frame__no_write_beyond_it),
+        OF_SERVER(offered__beyond_the_ring__ends_the_connection),
     };
     return cmocka_run_group_tests_name("io/memif_rings", tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static void to_client(unsigned slot, struct uro_memif_desc desc)
 }
 
 /* A client knows the addresses of its buffers. The server sets only the length. */
-static void filled__descriptor_changes_offset__buffer_stays(void **state)
+static void filled__descriptor_changes_offset__same_buffer_is_read(void **state)
 {
     (void)state;
     const uint32_t offset = uro_memif_slot_get(&peer.to_client->slots[0]).offset;
@@ -69,7 +69,7 @@ static void filled__descriptor_changes_offset__buffer_stays(void **state)
     assert_true(uro_port_link_up(client));
 }
 
-static void filled__longer_than_its_buffer__ends_it(void **state)
+static void filled__longer_than_its_buffer__ends_the_connection(void **state)
 {
     static const uint32_t lengths[] = { 1025, 4096, UINT32_MAX };
 
@@ -84,7 +84,7 @@ static void filled__longer_than_its_buffer__ends_it(void **state)
     }
 }
 
-static void filled__more_than_offered__ends_it(void **state)
+static void filled__more_than_offered__ends_the_connection(void **state)
 {
     (void)state;
     atomic_store(&peer.to_client->tail, PEER_SLOTS + 1);
@@ -92,7 +92,7 @@ static void filled__more_than_offered__ends_it(void **state)
     ended(index_wrong);
 }
 
-static void filled__chain_without_end__ends_it(void **state)
+static void filled__chain_without_end__ends_the_connection(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < PEER_SLOTS; i++)
@@ -121,10 +121,10 @@ static void emptied__index_beyond_sent_frames__ends_the_connection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(filled__descriptor_changes_offset__buffer_stays),
-        CASE(filled__longer_than_its_buffer__ends_it),
-        CASE(filled__more_than_offered__ends_it),
-        CASE(filled__chain_without_end__ends_it),
+        CASE(filled__descriptor_changes_offset__same_buffer_is_read),
+        CASE(filled__longer_than_its_buffer__ends_the_connection),
+        CASE(filled__more_than_offered__ends_the_connection),
+        CASE(filled__chain_without_end__ends_the_connection),
         CASE(emptied__index_beyond_sent_frames__ends_the_connection),
     };
     return cmocka_run_group_tests_name("io/memif_served", tests, NULL, NULL);

@@ -91,7 +91,7 @@ static void *come_and_go(void *argument)
     return NULL;
 }
 
-static void two_interfaces__a_thread_each__every_frame_arrives(void **state)
+static void two_interfaces__each_with_its_thread__every_frame_arrives(void **state)
 {
     static const unsigned sides[SIDES] = { 0, 1 };
     pthread_t servers[SIDES], clients[SIDES];
@@ -115,7 +115,7 @@ static void two_interfaces__a_thread_each__every_frame_arrives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_interfaces__a_thread_each__every_frame_arrives),
+        cmocka_unit_test(two_interfaces__each_with_its_thread__every_frame_arrives),
     };
     return cmocka_run_group_tests_name("io/memif_threads", tests, NULL, NULL);
 }

@@ -87,7 +87,7 @@ static void hear(const struct record *record, size_t length)
         uro_network_error_receive(&sock, &header, octets);
 }
 
-static void own_packet__is_reported_and_passed_to_the_others(void **state)
+static void error_for_an_own_packet__is_reported_and_forwarded(void **state)
 {
     struct record got;
 
@@ -104,7 +104,7 @@ static void own_packet__is_reported_and_passed_to_the_others(void **state)
 }
 
 /* The error may belong to a packet that is retransmitted then, so it counts. */
-static void packet_of_another_process__counted_and_passed_on_without_message(void **state)
+static void error_for_a_packet_of_another_process__counted_and_forwarded(void **state)
 {
     struct record got;
 
@@ -121,7 +121,7 @@ static void packet_of_another_process__counted_and_passed_on_without_message(voi
 }
 
 /* The error comes from the kernel, not from the network, and concerns no other process. */
-static void refused_by_the_kernel__stays_here(void **state)
+static void error_of_the_local_kernel__is_not_forwarded(void **state)
 {
     static const uint8_t packet[2000];
     const union uro_sock_address to = uro_sock_address_of(&stranger, URO_ROCE_PORT);
@@ -144,7 +144,7 @@ static void address_not_shared__all_errors_are_reported(void **state)
     assert_string_equal(capture_stderr_text(capture), "uroce: 127.0.0.8: Connection refused\n");
 }
 
-static void passed_on__reported_by_the_process_that_sent_there(void **state)
+static void forwarded__reported_by_the_process_that_sent_the_packet(void **state)
 {
     const struct record other = record_of(&stranger, ECONNREFUSED, 0);
     const struct record ours = record_of(&peer, ECONNREFUSED, 0);
@@ -156,7 +156,7 @@ static void passed_on__reported_by_the_process_that_sent_there(void **state)
     assert_string_equal(capture_stderr_text(capture), REFUSED);
 }
 
-static void passed_on__not_verbose__prints_nothing(void **state)
+static void forwarded__not_verbose__prints_nothing(void **state)
 {
     const struct record ours = record_of(&peer, ECONNREFUSED, 0);
 
@@ -166,7 +166,7 @@ static void passed_on__not_verbose__prints_nothing(void **state)
     assert_string_equal(capture_stderr_text(capture), "");
 }
 
-static void passed_on__narrow_path__one_message(void **state)
+static void forwarded__low_path_mtu__one_message(void **state)
 {
     const struct record other = record_of(&stranger, EMSGSIZE, NARROW);
     const struct record ours = record_of(&peer, EMSGSIZE, NARROW);
@@ -183,7 +183,7 @@ static void passed_on__narrow_path__one_message(void **state)
                         "smaller path MTU in the program\n");
 }
 
-static void heard_and_wrong__is_nothing(void **state)
+static void forwarded__malformed__is_ignored(void **state)
 {
     struct record record = record_of(&peer, ECONNREFUSED, 0);
 
@@ -203,7 +203,7 @@ static void heard_and_wrong__is_nothing(void **state)
     assert_string_equal(capture_stderr_text(capture), "");
 }
 
-static void heard_and_too_long__is_nothing(void **state)
+static void forwarded__too_long__is_ignored(void **state)
 {
     struct {
         struct record record;
@@ -217,7 +217,7 @@ static void heard_and_too_long__is_nothing(void **state)
 }
 
 /* Sends to many peers: to each, or only to the later peers whose entries share a slot. */
-static void sent_to_many__most_are_known(void **state)
+static void recent_peers__many__most_are_found(void **state)
 {
     struct uro_gid to = peer;
     uint32_t known = 0;
@@ -239,19 +239,19 @@ static void sent_to_many__most_are_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(own_packet__is_reported_and_passed_to_the_others, start,
+        cmocka_unit_test_setup_teardown(error_for_an_own_packet__is_reported_and_forwarded, start,
                                         stop),
         cmocka_unit_test_setup_teardown(
-            packet_of_another_process__counted_and_passed_on_without_message, start, stop),
-        cmocka_unit_test_setup_teardown(refused_by_the_kernel__stays_here, start, stop),
+            error_for_a_packet_of_another_process__counted_and_forwarded, start, stop),
+        cmocka_unit_test_setup_teardown(error_of_the_local_kernel__is_not_forwarded, start, stop),
         cmocka_unit_test_setup_teardown(address_not_shared__all_errors_are_reported, start, stop),
-        cmocka_unit_test_setup_teardown(passed_on__reported_by_the_process_that_sent_there, start,
-                                        stop),
-        cmocka_unit_test_setup_teardown(passed_on__not_verbose__prints_nothing, start, stop),
-        cmocka_unit_test_setup_teardown(passed_on__narrow_path__one_message, start, stop),
-        cmocka_unit_test_setup_teardown(heard_and_wrong__is_nothing, start, stop),
-        cmocka_unit_test_setup_teardown(heard_and_too_long__is_nothing, start, stop),
-        cmocka_unit_test_setup_teardown(sent_to_many__most_are_known, start, stop),
+        cmocka_unit_test_setup_teardown(forwarded__reported_by_the_process_that_sent_the_packet,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(forwarded__not_verbose__prints_nothing, start, stop),
+        cmocka_unit_test_setup_teardown(forwarded__low_path_mtu__one_message, start, stop),
+        cmocka_unit_test_setup_teardown(forwarded__malformed__is_ignored, start, stop),
+        cmocka_unit_test_setup_teardown(forwarded__too_long__is_ignored, start, stop),
+        cmocka_unit_test_setup_teardown(recent_peers__many__most_are_found, start, stop),
     };
 
     if (!own_net_enter())

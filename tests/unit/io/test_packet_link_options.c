@@ -15,7 +15,7 @@ static int read(const char *link)
     return uro_packet_options_read(link, &options, error);
 }
 
-static void packet_link_options__only_the_interface__the_rest_is_ours_to_choose(void **state)
+static void packet_link_options__only_iface__others_have_defaults(void **state)
 {
     (void)state;
     assert_int_equal(read("net_af_packet0,iface=veth0"), 0);
@@ -27,7 +27,7 @@ static void packet_link_options__only_the_interface__the_rest_is_ours_to_choose(
     assert_int_equal(options.block, 0);
 }
 
-static void packet_link_options__those_of_dpdks_driver__are_understood(void **state)
+static void packet_link_options__options_of_dpdks_driver__are_accepted(void **state)
 {
     (void)state;
     assert_int_equal(read("net_af_packet12,iface=eth1,blocksz=65536,framesz=8192,framecnt=512,"
@@ -44,7 +44,7 @@ static void packet_link_options__those_of_dpdks_driver__are_understood(void **st
     assert_true(options.qdisc_given && options.qdisc_bypass == 1 && options.gso);
 }
 
-static void packet_link_options__a_wrong_one__is_refused_by_name(void **state)
+static void packet_link_options__wrong_option__error_names_it(void **state)
 {
     static const struct {
         const char *link;
@@ -82,9 +82,9 @@ static void packet_link_options__a_wrong_one__is_refused_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packet_link_options__only_the_interface__the_rest_is_ours_to_choose),
-        cmocka_unit_test(packet_link_options__those_of_dpdks_driver__are_understood),
-        cmocka_unit_test(packet_link_options__a_wrong_one__is_refused_by_name),
+        cmocka_unit_test(packet_link_options__only_iface__others_have_defaults),
+        cmocka_unit_test(packet_link_options__options_of_dpdks_driver__are_accepted),
+        cmocka_unit_test(packet_link_options__wrong_option__error_names_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

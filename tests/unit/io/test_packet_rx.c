@@ -128,7 +128,7 @@ static const struct virtio_net_hdr plain;
 
 /* ---- frames ---------------------------------------------------------------- */
 
-static void packet_rx__frames__are_lent_from_their_slots_and_given_back_in_order(void **state)
+static void packet_rx__frames__are_lent_from_their_slots_and_released_in_order(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 3; round++) {
@@ -152,7 +152,7 @@ static void packet_rx__frames__are_lent_from_their_slots_and_given_back_in_order
     }
 }
 
-static void packet_rx__frame_is_cut_off__is_dropped_and_its_slot_given_back(void **state)
+static void packet_rx__truncated_frame__is_dropped_and_its_slot_released(void **state)
 {
     (void)state;
     (void)arrive(joined, SLOT, plain);
@@ -165,7 +165,7 @@ static void packet_rx__frame_is_cut_off__is_dropped_and_its_slot_given_back(void
     assert_int_equal(pkts[0].length, 100);
 }
 
-static void packet_rx__checksum_is_none_or_was_checked__is_taken_out(void **state)
+static void packet_rx__checksum_absent_or_verified__is_cleared(void **state)
 {
     const struct virtio_net_hdr said[] = { { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM },
                                            { .flags = VIRTIO_NET_HDR_F_DATA_VALID } };
@@ -187,7 +187,7 @@ static void packet_rx__checksum_is_none_or_was_checked__is_taken_out(void **stat
     assert_int_equal(uro_get_be16(pkts[0].octets + 40), 0x1234);
 }
 
-static void packet_rx__tag_was_taken_out__is_put_back(void **state)
+static void packet_rx__vlan_tag_was_removed__is_inserted(void **state)
 {
     struct uro_frame frame = plain_frame(false, WRITE_MIDDLE, data, 64), read;
 
@@ -231,7 +231,7 @@ static void each_is_lent(bool v6, uint32_t count, uint32_t payload, uint32_t les
         assert_int_equal(header_of(i)->tp_status, TP_STATUS_KERNEL);
 }
 
-static void packet_rx__short_packets_in_one_frame__come_one_by_one(void **state)
+static void packet_rx__short_packets_in_a_gro_frame__are_split(void **state)
 {
     (void)state;
     each_is_lent(false, 2, 64, 0, false);
@@ -239,7 +239,7 @@ static void packet_rx__short_packets_in_one_frame__come_one_by_one(void **state)
     each_is_lent(false, URO_PORT_BURST, 100, 100, false);
 }
 
-static void packet_rx__long_packets_in_one_frame__are_read_from_where_they_are(void **state)
+static void packet_rx__long_packets_in_a_gro_frame__are_not_copied(void **state)
 {
     (void)state;
     each_is_lent(false, 7, 1024, 512, true);
@@ -247,7 +247,7 @@ static void packet_rx__long_packets_in_one_frame__are_read_from_where_they_are(v
 }
 
 /* Each datagram had to be copied, so it ends the burst. */
-static void packet_rx__long_datagrams_to_qp1_in_one_frame__come_one_by_one(void **state)
+static void packet_rx__long_datagrams_to_qp1_in_a_gro_frame__are_split(void **state)
 {
     (void)state;
     fill_data();
@@ -271,7 +271,7 @@ static void packet_rx__long_datagrams_to_qp1_in_one_frame__come_one_by_one(void 
     assert_int_equal(uro_packet_rx_lend(&rx, pkts, 1), 0);
 }
 
-static void packet_rx__tag_was_taken_out_of_several__each_has_it(void **state)
+static void packet_rx__vlan_tag_removed_from_a_gro_frame__each_packet_has_it(void **state)
 {
     struct uro_frame frame;
     uint32_t seen = 0;
@@ -297,7 +297,7 @@ static void packet_rx__tag_was_taken_out_of_several__each_has_it(void **state)
     }
 }
 
-static void packet_rx__several_are_cut_off__the_whole_ones_are_lent(void **state)
+static void packet_rx__truncated_gro_frame__complete_packets_are_lent(void **state)
 {
     (void)state;
     fill_data();
@@ -310,7 +310,7 @@ static void packet_rx__several_are_cut_off__the_whole_ones_are_lent(void **state
     assert_int_equal(header_of(0)->tp_status, TP_STATUS_KERNEL);
 }
 
-static void packet_rx__no_packets_of_udp_in_one_frame__dropped(void **state)
+static void packet_rx__gro_frame_without_udp__dropped(void **state)
 {
     const struct virtio_net_hdr tcp = { .gso_type = TCP_V4, .gso_size = 100 };
     const struct virtio_net_hdr endless = { .gso_type = UDP_L4, .gso_size = 0 };
@@ -333,7 +333,7 @@ static void packet_rx__no_packets_of_udp_in_one_frame__dropped(void **state)
     assert_int_equal(header_of(0)->tp_status, TP_STATUS_KERNEL);
 }
 
-static void packet_rx__several_and_frames__come_in_their_order(void **state)
+static void packet_rx__gro_frames_and_frames__keep_their_order(void **state)
 {
     (void)state;
     fill_data();
@@ -372,17 +372,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
-        TEST(packet_rx__frames__are_lent_from_their_slots_and_given_back_in_order),
-        TEST(packet_rx__frame_is_cut_off__is_dropped_and_its_slot_given_back),
-        TEST(packet_rx__checksum_is_none_or_was_checked__is_taken_out),
-        TEST(packet_rx__tag_was_taken_out__is_put_back),
-        TEST(packet_rx__short_packets_in_one_frame__come_one_by_one),
-        TEST(packet_rx__long_packets_in_one_frame__are_read_from_where_they_are),
-        TEST(packet_rx__long_datagrams_to_qp1_in_one_frame__come_one_by_one),
-        TEST(packet_rx__tag_was_taken_out_of_several__each_has_it),
-        TEST(packet_rx__several_are_cut_off__the_whole_ones_are_lent),
-        TEST(packet_rx__no_packets_of_udp_in_one_frame__dropped),
-        TEST(packet_rx__several_and_frames__come_in_their_order),
+        TEST(packet_rx__frames__are_lent_from_their_slots_and_released_in_order),
+        TEST(packet_rx__truncated_frame__is_dropped_and_its_slot_released),
+        TEST(packet_rx__checksum_absent_or_verified__is_cleared),
+        TEST(packet_rx__vlan_tag_was_removed__is_inserted),
+        TEST(packet_rx__short_packets_in_a_gro_frame__are_split),
+        TEST(packet_rx__long_packets_in_a_gro_frame__are_not_copied),
+        TEST(packet_rx__long_datagrams_to_qp1_in_a_gro_frame__are_split),
+        TEST(packet_rx__vlan_tag_removed_from_a_gro_frame__each_packet_has_it),
+        TEST(packet_rx__truncated_gro_frame__complete_packets_are_lent),
+        TEST(packet_rx__gro_frame_without_udp__dropped),
+        TEST(packet_rx__gro_frames_and_frames__keep_their_order),
         TEST(packet_rx__ring_cannot_be_reopened__tried_again),
     };
 

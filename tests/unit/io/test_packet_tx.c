@@ -182,7 +182,7 @@ static void leave_together(bool v6)
         is_frame(0, i, i);
 }
 
-static void packet_tx__packets_of_a_flow__leave_as_one_frame(void **state)
+static void packet_tx__packets_of_a_flow__are_sent_as_one_gso_frame(void **state)
 {
     (void)state;
     leave_together(false);
@@ -191,7 +191,7 @@ static void packet_tx__packets_of_a_flow__leave_as_one_frame(void **state)
     assert_int_equal(tx.dropped, 0);
 }
 
-static void packet_tx__another_flow_or_a_longer_packet__begins_another(void **state)
+static void packet_tx__another_flow_or_a_longer_packet__starts_a_new_gso_frame(void **state)
 {
     (void)state;
     describe_frame(0, false, 64, 5000);
@@ -213,7 +213,7 @@ static void packet_tx__another_flow_or_a_longer_packet__begins_another(void **st
 }
 
 /* A joined frame holds as many packets as the IP length field allows. */
-static void packet_tx__more_than_a_frame_holds__begins_another(void **state)
+static void packet_tx__more_than_a_gso_frame_holds__starts_a_new_gso_frame(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < URO_PORT_BURST; i++)
@@ -245,7 +245,7 @@ static void packet_tx__frames_other_than_roce__are_sent_alone_and_padded(void **
     }
 }
 
-static void packet_tx__kernel_joins_nothing__each_leaves_as_it_is(void **state)
+static void packet_tx__kernel_without_gso__packets_are_sent_one_by_one(void **state)
 {
     (void)state;
     for (unsigned described = 0; described < 2; described++) {
@@ -260,7 +260,7 @@ static void packet_tx__kernel_joins_nothing__each_leaves_as_it_is(void **state)
     }
 }
 
-static void packet_tx__too_long__is_dropped_and_nothing_else(void **state)
+static void packet_tx__too_long__only_that_packet_is_dropped(void **state)
 {
     (void)state;
     describe_frame(0, false, 64, 5000);
@@ -309,7 +309,7 @@ static void packet_tx__queue_full__tried_again(void **state)
     assert_int_equal(tx.dropped, 0);
 }
 
-static void packet_tx__one_is_refused__dropped_and_the_rest_is_sent(void **state)
+static void packet_tx__kernel_refuses_a_frame__it_is_dropped_and_the_rest_sent(void **state)
 {
     static const int whys[] = { ENOBUFS, ENETDOWN, EMSGSIZE, EINVAL };
 
@@ -340,7 +340,7 @@ static void packet_tx__interrupted__tried_again(void **state)
     assert_int_equal(tx.dropped, 0);
 }
 
-static void packet_tx__several_in_one_are_refused__leave_one_by_one_from_then_on(void **state)
+static void packet_tx__kernel_refuses_a_gso_frame__later_packets_are_sent_singly(void **state)
 {
     (void)state;
     refuses_many = true;
@@ -385,16 +385,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
-        TEST(packet_tx__packets_of_a_flow__leave_as_one_frame),
-        TEST(packet_tx__another_flow_or_a_longer_packet__begins_another),
-        TEST(packet_tx__more_than_a_frame_holds__begins_another),
+        TEST(packet_tx__packets_of_a_flow__are_sent_as_one_gso_frame),
+        TEST(packet_tx__another_flow_or_a_longer_packet__starts_a_new_gso_frame),
+        TEST(packet_tx__more_than_a_gso_frame_holds__starts_a_new_gso_frame),
         TEST(packet_tx__frames_other_than_roce__are_sent_alone_and_padded),
-        TEST(packet_tx__kernel_joins_nothing__each_leaves_as_it_is),
-        TEST(packet_tx__too_long__is_dropped_and_nothing_else),
+        TEST(packet_tx__kernel_without_gso__packets_are_sent_one_by_one),
+        TEST(packet_tx__too_long__only_that_packet_is_dropped),
         TEST(packet_tx__queue_full__tried_again),
-        TEST(packet_tx__one_is_refused__dropped_and_the_rest_is_sent),
+        TEST(packet_tx__kernel_refuses_a_frame__it_is_dropped_and_the_rest_sent),
         TEST(packet_tx__interrupted__tried_again),
-        TEST(packet_tx__several_in_one_are_refused__leave_one_by_one_from_then_on),
+        TEST(packet_tx__kernel_refuses_a_gso_frame__later_packets_are_sent_singly),
         TEST(packet_tx__link_is_down__remaining_frames_are_dropped),
     };
 

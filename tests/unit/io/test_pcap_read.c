@@ -40,7 +40,7 @@ static void patch(long at, uint32_t value)
     fclose(file);
 }
 
-static void what_was_written__is_read_back_to_the_nanosecond(void **state)
+static void written_capture__is_read_back_to_the_nanosecond(void **state)
 {
     (void)state;
     struct uro_pcap_read_frame frame;
@@ -76,7 +76,7 @@ static void truncated_frame__has_both_lengths(void **state)
     uro_pcap_read_close(reader);
 }
 
-static void file_cut_inside_a_frame__gives_the_whole_ones_and_a_reason(void **state)
+static void file_cut_inside_a_frame__returns_complete_frames_then_an_error(void **state)
 {
     (void)state;
     struct uro_pcap_read_frame frame;
@@ -91,7 +91,7 @@ static void file_cut_inside_a_frame__gives_the_whole_ones_and_a_reason(void **st
     uro_pcap_read_close(reader);
 }
 
-static void other_link_type__is_refused_by_name(void **state)
+static void other_link_type__error_names_it(void **state)
 {
     (void)state;
 
@@ -165,7 +165,7 @@ static void frame_shorter_than_its_link_header__is_empty(void **state)
     uro_pcap_read_close(reader);
 }
 
-static void no_capture_at_all__is_refused_with_the_file_named(void **state)
+static void file_other_than_a_capture__error_names_it(void **state)
 {
     (void)state;
 
@@ -197,13 +197,13 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_written__is_read_back_to_the_nanosecond),
+        cmocka_unit_test(written_capture__is_read_back_to_the_nanosecond),
         cmocka_unit_test(truncated_frame__has_both_lengths),
-        cmocka_unit_test(file_cut_inside_a_frame__gives_the_whole_ones_and_a_reason),
-        cmocka_unit_test(other_link_type__is_refused_by_name),
+        cmocka_unit_test(file_cut_inside_a_frame__returns_complete_frames_then_an_error),
+        cmocka_unit_test(other_link_type__error_names_it),
         cmocka_unit_test(capture_without_ethernet__gets_an_ethernet_header),
         cmocka_unit_test(frame_shorter_than_its_link_header__is_empty),
-        cmocka_unit_test(no_capture_at_all__is_refused_with_the_file_named),
+        cmocka_unit_test(file_other_than_a_capture__error_names_it),
     };
     return cmocka_run_group_tests_name("io/pcap_read", tests, make_folder, remove_folder);
 }

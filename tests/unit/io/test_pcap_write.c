@@ -97,7 +97,7 @@ static void flush__shows_everything_to_other_readers(void **state)
     uro_pcap_write_close(writer);
 }
 
-static void more_than_the_buffer__is_all_in_the_file(void **state)
+static void frames_beyond_the_buffer_size__are_all_in_the_file(void **state)
 {
     (void)state;
     enum { FRAMES = 5000 };
@@ -120,7 +120,7 @@ static void limit_file_size(rlim_t octets_max)
 }
 
 /* A file size limit acts like a full disk: the first write is short, and the next fails. */
-static void disk_full__one_message_and_the_capture_goes_on(void **state)
+static void disk_full__one_message_and_the_capture_continues(void **state)
 {
     (void)state;
     uint8_t file[1024];
@@ -147,7 +147,7 @@ static void disk_full__one_message_and_the_capture_goes_on(void **state)
     assert_int_equal(word(file + FILE_HEADER + FRAME_HEADER + 20 + 8), 40);
 }
 
-static void disk_full__from_the_start__still_gives_a_capture_later(void **state)
+static void disk_full__from_the_start__capture_is_written_later(void **state)
 {
     (void)state;
     uint8_t file[1024];
@@ -225,9 +225,9 @@ int main(void)
         cmocka_unit_test(file__two_frames__are_stored_with_nanoseconds),
         cmocka_unit_test(file__without_frames__is_a_capture),
         cmocka_unit_test(flush__shows_everything_to_other_readers),
-        cmocka_unit_test(more_than_the_buffer__is_all_in_the_file),
-        cmocka_unit_test(disk_full__one_message_and_the_capture_goes_on),
-        cmocka_unit_test(disk_full__from_the_start__still_gives_a_capture_later),
+        cmocka_unit_test(frames_beyond_the_buffer_size__are_all_in_the_file),
+        cmocka_unit_test(disk_full__one_message_and_the_capture_continues),
+        cmocka_unit_test(disk_full__from_the_start__capture_is_written_later),
         cmocka_unit_test(open__symbolic_link__is_refused),
         cmocka_unit_test(open__fifo__is_refused_without_waiting),
         cmocka_unit_test(open__new_file__only_its_owner_may_read),

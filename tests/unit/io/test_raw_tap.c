@@ -23,7 +23,7 @@ static void any_identification__is_checked_in_full(void **state)
 }
 
 /* Several packets wait at once: the copies of all of them are read. */
-static void many_that_wait__are_checked_in_full(void **state)
+static void many_waiting_packets__are_checked_in_full(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 3; round++) {
@@ -34,7 +34,7 @@ static void many_that_wait__are_checked_in_full(void **state)
     }
 }
 
-static void without_a_raw_socket__is_weak(void **state)
+static void packet_without_a_raw_socket__is_checked_in_part(void **state)
 {
     (void)state;
     start_again(URO_IP_ID_ANY, false);
@@ -44,7 +44,7 @@ static void without_a_raw_socket__is_weak(void **state)
     assert_int_equal(verdict(), WEAK);
 }
 
-static void damage_that_an_identification_explains__is_refused(void **state)
+static void damage_that_looks_like_an_ip_id__is_refused(void **state)
 {
     (void)state;
     prove();
@@ -69,7 +69,7 @@ static void damage_to_df__is_refused(void **state)
 
 /* The identification explains the ICRC, but the header copy belongs to a packet with another BTH or
  * port. */
-static void header_of_another_packet__does_not_speak_for_it(void **state)
+static void raw_header_of_another_packet__is_not_used(void **state)
 {
     struct sent sent;
 
@@ -90,7 +90,7 @@ static void header_of_another_packet__does_not_speak_for_it(void **state)
     }
 }
 
-static void repeated_by_the_network__is_checked_in_full(void **state)
+static void duplicate_of_the_network__is_checked_in_full(void **state)
 {
     (void)state;
     prove();
@@ -106,7 +106,7 @@ static void repeated_by_the_network__is_checked_in_full(void **state)
 
 /* Packets that the UDP socket does not take fill the buffer of the raw socket: the next packet has
  * no copy. */
-static void raw_buffer_is_full__one_is_refused_and_the_next_is_not(void **state)
+static void raw_buffer_is_full__one_packet_is_refused_and_the_next_accepted(void **state)
 {
     struct sent sent;
 
@@ -122,7 +122,7 @@ static void raw_buffer_is_full__one_is_refused_and_the_next_is_not(void **state)
     assert_int_equal(verdict(), FULL);
 }
 
-static void only_own_senders_for_long__tap_rests_until_another_sender(void **state)
+static void only_uroce_senders_for_long__tap_pauses_until_another_sender(void **state)
 {
     (void)state;
     for (uint16_t i = 0; i < REST; i++) {
@@ -152,7 +152,7 @@ static void only_own_senders_for_long__tap_rests_until_another_sender(void **sta
     assert_int_equal(verdict(), REFUSED);
 }
 
-static void foreign_one_was_seen__it_does_not_rest_any_more(void **state)
+static void other_sender_was_seen__tap_does_not_pause_any_more(void **state)
 {
     (void)state;
     prove();
@@ -165,7 +165,7 @@ static void foreign_one_was_seen__it_does_not_rest_any_more(void **state)
 }
 
 /* Packets of uroce senders are not stored. They cost only the filter in the kernel. */
-static void like_ours__is_not_kept(void **state)
+static void packet_of_a_uroce_sender__raw_header_is_not_kept(void **state)
 {
     (void)state;
     send_one(URO_IP_ID_BATCH - 1, false);
@@ -174,7 +174,7 @@ static void like_ours__is_not_kept(void **state)
     assert_int_equal(asked_of(URO_IP_ID_BATCH), URO_RAW_TAP_SAW);
 }
 
-static void other_udp_port__is_not_seen(void **state)
+static void packet_to_another_udp_port__is_filtered_out(void **state)
 {
     struct sent sent;
 
@@ -242,7 +242,7 @@ static void flush_of_rxe__is_checked_in_full(void **state)
     assert_int_equal(verdict(), REFUSED);
 }
 
-static void flush_of_rxe_without_a_raw_socket__is_weak(void **state)
+static void flush_of_rxe_without_a_raw_socket__is_checked_in_part(void **state)
 {
     (void)state;
     start_again(URO_IP_ID_ANY, false);
@@ -266,20 +266,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(any_identification__is_checked_in_full),
-        TEST(many_that_wait__are_checked_in_full),
-        TEST(without_a_raw_socket__is_weak),
-        TEST(damage_that_an_identification_explains__is_refused),
+        TEST(many_waiting_packets__are_checked_in_full),
+        TEST(packet_without_a_raw_socket__is_checked_in_part),
+        TEST(damage_that_looks_like_an_ip_id__is_refused),
         TEST(damage_to_df__is_refused),
-        TEST(header_of_another_packet__does_not_speak_for_it),
-        TEST(repeated_by_the_network__is_checked_in_full),
-        TEST(raw_buffer_is_full__one_is_refused_and_the_next_is_not),
-        TEST(only_own_senders_for_long__tap_rests_until_another_sender),
-        TEST(foreign_one_was_seen__it_does_not_rest_any_more),
-        TEST(like_ours__is_not_kept),
-        TEST(other_udp_port__is_not_seen),
+        TEST(raw_header_of_another_packet__is_not_used),
+        TEST(duplicate_of_the_network__is_checked_in_full),
+        TEST(raw_buffer_is_full__one_packet_is_refused_and_the_next_accepted),
+        TEST(only_uroce_senders_for_long__tap_pauses_until_another_sender),
+        TEST(other_sender_was_seen__tap_does_not_pause_any_more),
+        TEST(packet_of_a_uroce_sender__raw_header_is_not_kept),
+        TEST(packet_to_another_udp_port__is_filtered_out),
         TEST(ident_full__packet_not_seen_by_the_tap__is_refused),
         TEST(flush_of_rxe__is_checked_in_full),
-        TEST(flush_of_rxe_without_a_raw_socket__is_weak),
+        TEST(flush_of_rxe_without_a_raw_socket__is_checked_in_part),
         TEST(ident_plain__has_no_raw_socket),
     };
 

@@ -47,7 +47,7 @@ static void send_joined(const uint16_t *idents, uint32_t count)
 
 /* Only the first packet has a header copy. The packets that count on from its identification are
  * checked in full, too. */
-static void joined__those_that_follow_the_first_are_full(void **state)
+static void gro__packets_after_the_first__are_checked_in_full(void **state)
 {
     static const uint16_t idents[] = { 62, 63, 64, 70, 66, 62 };
     static const enum verdict by_rule[][6] = {
@@ -65,7 +65,7 @@ static void joined__those_that_follow_the_first_are_full(void **state)
     }
 }
 
-static void joined__the_first_is_not_right__others_do_not_follow_it(void **state)
+static void gro__first_packet_is_damaged__others_are_checked_by_themselves(void **state)
 {
     static const uint16_t idents[] = { 1000, 1001 };
 
@@ -89,7 +89,7 @@ static void share_address(uint32_t number)
     assert_true(uro_raw_tap_open(&sock, URO_IP_ID_ANY));
 }
 
-static void shared_address__those_of_the_share_are_seen(void **state)
+static void shared_address__raw_tap_has_packets_of_its_qpn_prefix(void **state)
 {
     (void)state;
     for (uint32_t number = 0; number < URO_QPN_PREFIXES; number++) {
@@ -119,7 +119,7 @@ static enum verdict passed_verdict(int broker)
 
 /* The broker forwards packets to QP 1. The kernel had joined the other packets behind a packet for
  * another member. */
-static void passed_on_by_the_broker__that_of_queue_pair_1_is_checked_in_full(void **state)
+static void packet_to_qp1_from_the_broker__is_checked_in_full(void **state)
 {
     struct sent sent;
     int pair[2];
@@ -148,7 +148,7 @@ static void passed_on_by_the_broker__that_of_queue_pair_1_is_checked_in_full(voi
 
 /* ---- groups and ports --------------------------------------------------- */
 
-static void group__is_checked_in_full(void **state)
+static void packet_to_a_group__is_checked_in_full(void **state)
 {
     static struct uro_groups groups;
     const struct uro_sock_options options = { .coalesces = true };
@@ -194,7 +194,7 @@ static struct uro_port *open_port(const char *link, char error[static URO_PORT_E
     return uro_udp_open(&config, error);
 }
 
-static void no_right_to_raw_sockets__ident_full_reports_it(void **state)
+static void no_permission_for_raw_sockets__ident_full_reports_it(void **state)
 {
     char error[URO_PORT_ERROR_MAX];
 
@@ -217,7 +217,7 @@ static void no_right_to_raw_sockets__ident_full_reports_it(void **state)
     uro_port_close(full);
 }
 
-static void ip_id__another_word__the_three_are_named(void **state)
+static void ident__wrong_value__error_names_the_three_values(void **state)
 {
     char error[URO_PORT_ERROR_MAX];
 
@@ -231,13 +231,13 @@ static void ip_id__another_word__the_three_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(joined__those_that_follow_the_first_are_full),
-        TEST(joined__the_first_is_not_right__others_do_not_follow_it),
-        TEST(shared_address__those_of_the_share_are_seen),
-        TEST(passed_on_by_the_broker__that_of_queue_pair_1_is_checked_in_full),
-        TEST(group__is_checked_in_full),
-        TEST(no_right_to_raw_sockets__ident_full_reports_it),
-        TEST(ip_id__another_word__the_three_are_named),
+        TEST(gro__packets_after_the_first__are_checked_in_full),
+        TEST(gro__first_packet_is_damaged__others_are_checked_by_themselves),
+        TEST(shared_address__raw_tap_has_packets_of_its_qpn_prefix),
+        TEST(packet_to_qp1_from_the_broker__is_checked_in_full),
+        TEST(packet_to_a_group__is_checked_in_full),
+        TEST(no_permission_for_raw_sockets__ident_full_reports_it),
+        TEST(ident__wrong_value__error_names_the_three_values),
     };
 
     if (!own_net_enter())

@@ -32,14 +32,14 @@ static void route__over_loopback__has_the_mtu_of_the_interface(void **state)
     assert_int_equal(carried("127.77.0.1", "127.77.0.2"), mtu);
 }
 
-static void route__from_an_address_that_is_not_there__is_not_known(void **state)
+static void route__from_an_absent_address__is_unknown(void **state)
 {
     (void)state;
     assert_int_equal(carried("192.0.2.1", "127.77.0.2"), 0);
 }
 
 /* There is no route between IPv4 and IPv6 either. */
-static void route__to_a_group__is_not_known(void **state)
+static void route__to_a_group__is_unknown(void **state)
 {
     (void)state;
     assert_int_equal(carried("127.77.0.1", "239.77.0.1"), 0);
@@ -51,8 +51,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(route__over_loopback__has_the_mtu_of_the_interface),
-        cmocka_unit_test(route__from_an_address_that_is_not_there__is_not_known),
-        cmocka_unit_test(route__to_a_group__is_not_known),
+        cmocka_unit_test(route__from_an_absent_address__is_unknown),
+        cmocka_unit_test(route__to_a_group__is_unknown),
     };
 
     return cmocka_run_group_tests_name("io/route", tests, NULL, NULL);

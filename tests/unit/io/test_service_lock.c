@@ -43,7 +43,7 @@ static int stop(void **state)
     return 0;
 }
 
-static void claim__of_another__is_refused_until_given_back(void **state)
+static void claim__held_by_another_port__fails_until_released(void **state)
 {
     (void)state;
     assert_int_equal(uro_service_lock_take(&first.port, &what), 0);
@@ -55,7 +55,7 @@ static void claim__of_another__is_refused_until_given_back(void **state)
     assert_int_equal(uro_service_lock_take(&second.port, &what), 0);
 }
 
-static void claims__of_several_services__each_is_given_back_by_itself(void **state)
+static void claims__of_several_services__are_released_separately(void **state)
 {
     struct uro_listened all[3] = { what, what, what };
 
@@ -73,7 +73,7 @@ static void claims__of_several_services__each_is_given_back_by_itself(void **sta
     assert_int_equal(uro_service_lock_take(&second.port, &all[2]), -EADDRINUSE);
 }
 
-static void claim__at_an_address_of_its_own__is_none(void **state)
+static void claim__address_not_shared__needs_no_lock(void **state)
 {
     (void)state;
     what.address = own;
@@ -83,7 +83,7 @@ static void claim__at_an_address_of_its_own__is_none(void **state)
     uro_service_lock_release(&first.port, &what);
 }
 
-static void claims__of_a_port_that_is_closed__are_free(void **state)
+static void claims__of_a_closed_port__are_released(void **state)
 {
     (void)state;
     assert_int_equal(uro_service_lock_take(&first.port, &what), 0);
@@ -108,12 +108,12 @@ static void service_lock__no_file_descriptor_left__reports_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(claim__of_another__is_refused_until_given_back, start,
+        cmocka_unit_test_setup_teardown(claim__held_by_another_port__fails_until_released, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(claims__of_several_services__each_is_given_back_by_itself,
-                                        start, stop),
-        cmocka_unit_test_setup_teardown(claim__at_an_address_of_its_own__is_none, start, stop),
-        cmocka_unit_test_setup_teardown(claims__of_a_port_that_is_closed__are_free, start, stop),
+        cmocka_unit_test_setup_teardown(claims__of_several_services__are_released_separately, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(claim__address_not_shared__needs_no_lock, start, stop),
+        cmocka_unit_test_setup_teardown(claims__of_a_closed_port__are_released, start, stop),
         cmocka_unit_test_setup_teardown(service_lock__no_file_descriptor_left__reports_it, start,
                                         stop),
     };

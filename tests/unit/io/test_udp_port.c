@@ -226,7 +226,7 @@ static void packet_to_a_group__wakes(void **state)
     receive_nothing(); /* it is from our address: an echo */
 }
 
-static void group_that_was_left__a_packet_to_it__does_not_wake(void **state)
+static void group__left__packet_to_it_does_not_wake(void **state)
 {
     (void)state;
     join_group("239.77.0.1");
@@ -259,7 +259,7 @@ static void group__interface_came_back__is_joined_again(void **state)
     assert_true(wakes());
 }
 
-static void groups__packets_wait_at_each__are_looked_at_in_turn(void **state)
+static void groups__packets_at_each__are_polled_round_robin(void **state)
 {
     struct uro_groups *groups = &uro_udp_of(port)->groups;
     struct uro_gid gids[2];
@@ -274,7 +274,7 @@ static void groups__packets_wait_at_each__are_looked_at_in_turn(void **state)
 
 /* Two processes of one machine may join a group. Neither receives what only another interface
  * joined. */
-static void group_that_another_process_has__is_joined(void **state)
+static void group__joined_by_another_process__is_joined(void **state)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
     struct uro_groups *other = test_calloc(1, sizeof *other);
@@ -296,7 +296,7 @@ static void group_that_another_process_has__is_joined(void **state)
 }
 
 /* An IPv6 group needs an IPv6 address, and an IPv4 group an IPv4 address. */
-static void group__no_address_of_its_kind__is_said_once_and_costs_no_descriptor(void **state)
+static void group__no_address_of_its_ip_version__one_message_and_no_descriptor(void **state)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
     struct uro_sock own[2] = { { .fd = -1, .v6 = true }, udp->socks[0] };
@@ -369,13 +369,13 @@ static bool keeps_reports(const char *name, const struct uro_sock *own, int leve
 
 /* Any host that can send ICMP can report that a group is unreachable. The socket must not queue
  * such reports. */
-static void group__reports_of_errors__are_not_kept(void **state)
+static void group__icmp_errors__are_not_queued(void **state)
 {
     (void)state;
     assert_false(keeps_reports("239.77.0.1", uro_udp_of(port)->socks, IPPROTO_IP, IP_RECVERR));
 }
 
-static void group_of_ipv6__reports_of_errors__are_not_kept(void **state)
+static void group_of_ipv6__icmp_errors__are_not_queued(void **state)
 {
     struct uro_sock own = { .fd = -1, .v6 = true };
 
@@ -385,7 +385,7 @@ static void group_of_ipv6__reports_of_errors__are_not_kept(void **state)
 }
 
 /* The socket of a shared address belonged to another process before, and still has its options. */
-static void gro_no__of_a_socket_that_joined_before__joins_no_more(void **state)
+static void gro_no__socket_had_gro_enabled__is_disabled(void **state)
 {
     struct uro_sock *sock = &uro_udp_of(port)->socks[0];
     const struct uro_sock_options options = { .coalesces = false };
@@ -415,20 +415,17 @@ int main(void)
             port_unreachable__found_by_send__is_reported_and_the_packet_is_sent, start, stop),
         cmocka_unit_test_setup_teardown(kernel_refuses_the_packet__one_message, start, stop),
         cmocka_unit_test_setup_teardown(packet_to_a_group__wakes, start, stop),
-        cmocka_unit_test_setup_teardown(group_that_was_left__a_packet_to_it__does_not_wake, start,
-                                        stop),
+        cmocka_unit_test_setup_teardown(group__left__packet_to_it_does_not_wake, start, stop),
         cmocka_unit_test_setup_teardown(group__interface_came_back__is_joined_again, start, stop),
-        cmocka_unit_test_setup_teardown(groups__packets_wait_at_each__are_looked_at_in_turn, start,
+        cmocka_unit_test_setup_teardown(groups__packets_at_each__are_polled_round_robin, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(group_that_another_process_has__is_joined, start, stop),
+        cmocka_unit_test_setup_teardown(group__joined_by_another_process__is_joined, start, stop),
         cmocka_unit_test_setup_teardown(
-            group__no_address_of_its_kind__is_said_once_and_costs_no_descriptor, start, stop),
+            group__no_address_of_its_ip_version__one_message_and_no_descriptor, start, stop),
         cmocka_unit_test_setup_teardown(group__replaces_another__is_joined, start, stop),
-        cmocka_unit_test_setup_teardown(group__reports_of_errors__are_not_kept, start, stop),
-        cmocka_unit_test_setup_teardown(group_of_ipv6__reports_of_errors__are_not_kept, start,
-                                        stop),
-        cmocka_unit_test_setup_teardown(gro_no__of_a_socket_that_joined_before__joins_no_more,
-                                        start, stop),
+        cmocka_unit_test_setup_teardown(group__icmp_errors__are_not_queued, start, stop),
+        cmocka_unit_test_setup_teardown(group_of_ipv6__icmp_errors__are_not_queued, start, stop),
+        cmocka_unit_test_setup_teardown(gro_no__socket_had_gro_enabled__is_disabled, start, stop),
     };
 
     return cmocka_run_group_tests_name("io/udp_port", tests, NULL, NULL);

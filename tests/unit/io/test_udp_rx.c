@@ -109,7 +109,7 @@ static uint64_t moved_by(uint32_t first, uint32_t last)
 }
 
 /* The first packet has a RETH or AETH, the last an AETH. */
-static void longer_packets_between__most_bytes_are_not_copied(void **state)
+static void gro__longer_packets_between__most_bytes_are_not_copied(void **state)
 {
     uint64_t whole = (uint64_t)MESSAGES / 2 * MIDDLES * MIDDLE;
 
@@ -118,7 +118,7 @@ static void longer_packets_between__most_bytes_are_not_copied(void **state)
     assert_in_range(moved_by(MIDDLE + 4, MIDDLE + 4), 0, whole / 5);
 }
 
-static void another_size_from_now_on__is_learned(void **state)
+static void gro__packet_size_changes__is_learned(void **state)
 {
     (void)state;
     for (uint32_t length = 1040; length <= 4112; length *= 2, length -= 16) {
@@ -132,7 +132,7 @@ static void another_size_from_now_on__is_learned(void **state)
     }
 }
 
-static void single_ones_longer_than_before__are_whole(void **state)
+static void gro__single_packets_longer_than_before__are_whole(void **state)
 {
     (void)state;
     send_packets(MIDDLES, 1500);
@@ -178,11 +178,12 @@ static void packets_of_ipv4__are_summed_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(longer_packets_between__most_bytes_are_not_copied, start,
-                                        stop),
-        cmocka_unit_test_setup_teardown(another_size_from_now_on__is_learned, start, stop),
+        cmocka_unit_test_setup_teardown(gro__longer_packets_between__most_bytes_are_not_copied,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(gro__packet_size_changes__is_learned, start, stop),
         cmocka_unit_test_setup_teardown(packets_of_ipv4__are_summed_once, start, stop),
-        cmocka_unit_test_setup_teardown(single_ones_longer_than_before__are_whole, start, stop),
+        cmocka_unit_test_setup_teardown(gro__single_packets_longer_than_before__are_whole, start,
+                                        stop),
     };
 
     return cmocka_run_group_tests_name("io/udp_rx", tests, NULL, NULL);

@@ -168,7 +168,7 @@ static void forged_reports__are_errors_of_the_next_send(void **state)
     assert_int_equal(pending(), ECONNREFUSED);
 }
 
-static void source_route_failed__is_not_that_the_kernel_cannot_cut(void **state)
+static void source_route_failed__gso_stays_enabled(void **state)
 {
     (void)state;
     forge(NO_SOURCEROUTE, 0);
@@ -177,7 +177,7 @@ static void source_route_failed__is_not_that_the_kernel_cannot_cut(void **state)
     all_are_sent(1);
 }
 
-static void too_narrow_for_others__costs_no_packet(void **state)
+static void low_path_mtu_of_another_peer__no_packet_is_lost(void **state)
 {
     (void)state;
     forge(OWN_NET_NARROW, 1400);
@@ -218,7 +218,7 @@ static void report__receive_buffer_full__no_packet_is_lost(void **state)
 }
 
 /* Each packet causes one more error, but the errors do not block the socket. */
-static void nobody_listens__every_packet_is_sent(void **state)
+static void port_unreachable__every_packet_is_sent(void **state)
 {
     (void)state;
     (void)close(receiver);
@@ -239,7 +239,7 @@ static void make_without_checksum(void)
                      0);
 }
 
-static void kernel_cannot_cut__packets_leave_one_by_one_from_then_on(void **state)
+static void kernel_without_gso__later_packets_are_sent_singly(void **state)
 {
     (void)state;
     make_without_checksum();
@@ -252,7 +252,7 @@ static void kernel_cannot_cut__packets_leave_one_by_one_from_then_on(void **stat
 }
 
 /* Traffic class with DSCP 10 and congestion experienced, and hop limit 7. */
-static void kernel_cannot_cut__traffic_class_and_hop_limit_stay(void **state)
+static void kernel_without_gso__traffic_class_and_hop_limit_are_kept(void **state)
 {
     (void)state;
     make_without_checksum();
@@ -263,14 +263,14 @@ static void kernel_cannot_cut__traffic_class_and_hop_limit_stay(void **state)
     assert_false(sock.segments);
 }
 
-static void kernel_cannot_cut_ipv6__traffic_class_and_hop_limit_stay(void **state)
+static void kernel_without_gso_ipv6__traffic_class_and_hop_limit_are_kept(void **state)
 {
-    kernel_cannot_cut__traffic_class_and_hop_limit_stay(state);
+    kernel_without_gso__traffic_class_and_hop_limit_are_kept(state);
 }
 
 /* The datagram exceeds the loopback MTU. Some kernels return the same error as a kernel that cannot
  * segment. */
-static void path_too_narrow__segments_stay(void **state)
+static void low_path_mtu__gso_stays_enabled(void **state)
 {
     (void)state;
     send_packets(FEW, 1800);
@@ -285,21 +285,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(forged_reports__are_errors_of_the_next_send, start, stop),
-        cmocka_unit_test_setup_teardown(source_route_failed__is_not_that_the_kernel_cannot_cut,
-                                        start, stop),
-        cmocka_unit_test_setup_teardown(too_narrow_for_others__costs_no_packet, start, stop),
+        cmocka_unit_test_setup_teardown(source_route_failed__gso_stays_enabled, start, stop),
+        cmocka_unit_test_setup_teardown(low_path_mtu_of_another_peer__no_packet_is_lost, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(narrow_path_reported_by_a_stranger__no_packet_is_lost,
                                         start, stop),
         cmocka_unit_test_setup_teardown(report__receive_buffer_full__no_packet_is_lost, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(nobody_listens__every_packet_is_sent, start, stop),
-        cmocka_unit_test_setup_teardown(kernel_cannot_cut__packets_leave_one_by_one_from_then_on,
-                                        start, stop),
-        cmocka_unit_test_setup_teardown(kernel_cannot_cut__traffic_class_and_hop_limit_stay, start,
+        cmocka_unit_test_setup_teardown(port_unreachable__every_packet_is_sent, start, stop),
+        cmocka_unit_test_setup_teardown(kernel_without_gso__later_packets_are_sent_singly, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(kernel_cannot_cut_ipv6__traffic_class_and_hop_limit_stay,
-                                        start_ipv6, stop),
-        cmocka_unit_test_setup_teardown(path_too_narrow__segments_stay, start, stop),
+        cmocka_unit_test_setup_teardown(kernel_without_gso__traffic_class_and_hop_limit_are_kept,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(
+            kernel_without_gso_ipv6__traffic_class_and_hop_limit_are_kept, start_ipv6, stop),
+        cmocka_unit_test_setup_teardown(low_path_mtu__gso_stays_enabled, start, stop),
     };
 
     if (!own_net_enter())
