@@ -100,7 +100,7 @@ static void map__our_device__is_in_the_tree_with_all_below_it(void **state)
     expect_in_tree("/dev/infiniband/uverbs0", "/dev/infiniband/uverbs0");
 }
 
-static void map__device_of_the_kernel__stays(void **state)
+static void map__device_of_the_kernel__is_not_mapped(void **state)
 {
     (void)state;
     expect_as_it_is("/sys/class/infiniband/mlx5_0");
@@ -108,7 +108,7 @@ static void map__device_of_the_kernel__stays(void **state)
     expect_as_it_is("/dev/infiniband/uverbs7");
 }
 
-static void map__name_not_in_the_tree__stays(void **state)
+static void map__name_not_in_the_tree__is_not_mapped(void **state)
 {
     (void)state;
     expect_as_it_is("/sys/class/infiniband/later0");
@@ -116,7 +116,7 @@ static void map__name_not_in_the_tree__stays(void **state)
     expect_as_it_is("/dev/infiniband/rdma_cm");
 }
 
-static void map__other_names__stay(void **state)
+static void map__other_names__are_not_mapped(void **state)
 {
     (void)state;
     expect_as_it_is(NULL);
@@ -130,7 +130,7 @@ static void map__other_names__stay(void **state)
     expect_as_it_is("/dev/null");
 }
 
-static void map__way_out_of_the_tree__is_that_of_the_machine(void **state)
+static void map__path_out_of_the_tree__is_the_machines(void **state)
 {
     (void)state;
     expect_outside("/sys/class/infiniband/..", "/sys/class");
@@ -143,7 +143,7 @@ static void map__way_out_of_the_tree__is_that_of_the_machine(void **state)
 }
 
 /* Programs that list a directory open these two entries, as well. */
-static void map__dots_inside__are_in_the_tree(void **state)
+static void map__dots_inside__are_resolved_in_the_tree(void **state)
 {
     (void)state;
     expect_in_tree("/sys/class/infiniband/.", "/class/infiniband/.");
@@ -154,7 +154,7 @@ static void map__dots_inside__are_in_the_tree(void **state)
     expect_as_it_is("/sys/class/infiniband/.hidden");
 }
 
-static void map__name_longer_than_any_of_ours__stays(void **state)
+static void map__name_longer_than_the_limit__is_not_mapped(void **state)
 {
     static const char start[] = "/sys/class/infiniband/ours0/";
     char name[URO_PATHS_NAME_MAX + sizeof "/sys"];
@@ -168,7 +168,7 @@ static void map__name_longer_than_any_of_ours__stays(void **state)
     expect_in_tree(name, name + strlen("/sys"));
 }
 
-static void map__environment_changed_later__is_as_it_was(void **state)
+static void map__environment_changed_later__has_no_effect(void **state)
 {
     char before[512];
 
@@ -216,13 +216,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(map__directories__are_the_trees),
         cmocka_unit_test(map__our_device__is_in_the_tree_with_all_below_it),
-        cmocka_unit_test(map__device_of_the_kernel__stays),
-        cmocka_unit_test(map__name_not_in_the_tree__stays),
-        cmocka_unit_test(map__other_names__stay),
-        cmocka_unit_test(map__way_out_of_the_tree__is_that_of_the_machine),
-        cmocka_unit_test(map__dots_inside__are_in_the_tree),
-        cmocka_unit_test(map__name_longer_than_any_of_ours__stays),
-        cmocka_unit_test(map__environment_changed_later__is_as_it_was),
+        cmocka_unit_test(map__device_of_the_kernel__is_not_mapped),
+        cmocka_unit_test(map__name_not_in_the_tree__is_not_mapped),
+        cmocka_unit_test(map__other_names__are_not_mapped),
+        cmocka_unit_test(map__path_out_of_the_tree__is_the_machines),
+        cmocka_unit_test(map__dots_inside__are_resolved_in_the_tree),
+        cmocka_unit_test(map__name_longer_than_the_limit__is_not_mapped),
+        cmocka_unit_test(map__environment_changed_later__has_no_effect),
         cmocka_unit_test(map__tree_that_others_can_write_to__is_not_used),
         cmocka_unit_test(map__tree_of_another_user__is_not_used),
     };

@@ -75,7 +75,7 @@ static void packet__its_names__as_ibta_has_them(void **state)
     assert_int_equal(script.steps[5].subject.opcode, 0);
 }
 
-static void words__of_a_syndrome__alone_are_a_range_in_a_sum_a_number(void **state)
+static void syndrome__name_alone_is_a_range__in_a_sum_a_number(void **state)
 {
     (void)state;
     good("expect ACK syndrome=rnr\nsend ACK syndrome=rnr+12\nexpect ACK syndrome=nak_access");
@@ -112,7 +112,7 @@ static void directive__unknown__message_lists_directives(void **state)
     bad("wait 1s\n  sned SEND_ONLY", 2, 3, "\"sned\": expected connect, accept, qp, send");
 }
 
-static void packet__unknown__is_said(void **state)
+static void packet__unknown__is_an_error(void **state)
 {
     (void)state;
     bad("send", 1, 5, "expected the name of a packet");
@@ -121,7 +121,7 @@ static void packet__unknown__is_said(void **state)
     bad("on REQ send ACK", 1, 4, "a packet, not a message");
 }
 
-static void field__wrong__is_said_with_its_column(void **state)
+static void field__wrong__error_has_its_column(void **state)
 {
     (void)state;
     bad("send SEND_ONLY lenght=5", 1, 16, "\"lenght=5\": expected a field of a packet");
@@ -139,7 +139,7 @@ static void field__wrong__is_said_with_its_column(void **state)
     bad("send SEND_ONLY psn=99999999999999999999", 1, 20, "expected a number");
 }
 
-static void time__wrong__is_said(void **state)
+static void time__wrong__is_an_error(void **state)
 {
     (void)state;
     bad("wait", 1, 5, "expected a time");
@@ -148,7 +148,7 @@ static void time__wrong__is_said(void **state)
     bad("wait 5ms 6ms", 1, 10, "\"6ms\": expected the end of the line");
 }
 
-static void repeat__without_its_end__is_said(void **state)
+static void repeat__without_its_end__is_an_error(void **state)
 {
     (void)state;
     bad("wait 1ms\nrepeat 3\nwait 1ms\n", 2, 1, "an end for the repeat");
@@ -166,7 +166,7 @@ static void variables__of_the_player__cannot_be_set(void **state)
     bad("drop 3xd ACK", 1, 6, "a count");
 }
 
-static void script__too_long__is_said(void **state)
+static void script__too_long__is_an_error(void **state)
 {
     static char text[257 * 9 + 1];
 
@@ -182,16 +182,16 @@ int main(void)
         cmocka_unit_test(script__title_rules_comments_blank_lines),
         cmocka_unit_test(send__fields__as_written),
         cmocka_unit_test(packet__its_names__as_ibta_has_them),
-        cmocka_unit_test(words__of_a_syndrome__alone_are_a_range_in_a_sum_a_number),
+        cmocka_unit_test(syndrome__name_alone_is_a_range__in_a_sum_a_number),
         cmocka_unit_test(message__fields_are_those_of_messages),
         cmocka_unit_test(on_and_drop__counts),
         cmocka_unit_test(directive__unknown__message_lists_directives),
-        cmocka_unit_test(packet__unknown__is_said),
-        cmocka_unit_test(field__wrong__is_said_with_its_column),
-        cmocka_unit_test(time__wrong__is_said),
-        cmocka_unit_test(repeat__without_its_end__is_said),
+        cmocka_unit_test(packet__unknown__is_an_error),
+        cmocka_unit_test(field__wrong__error_has_its_column),
+        cmocka_unit_test(time__wrong__is_an_error),
+        cmocka_unit_test(repeat__without_its_end__is_an_error),
         cmocka_unit_test(variables__of_the_player__cannot_be_set),
-        cmocka_unit_test(script__too_long__is_said),
+        cmocka_unit_test(script__too_long__is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

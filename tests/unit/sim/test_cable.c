@@ -131,7 +131,7 @@ static void cable__bottleneck__queues_then_drops_the_newest(void **state)
     close_cable();
 }
 
-static void cable__partition__nothing_passes_while_it_lasts(void **state)
+static void cable__partition__no_frame_passes_while_it_lasts(void **state)
 {
     (void)state;
     open_cable(&(struct sim_cable_config){
@@ -170,7 +170,7 @@ int main(void)
         cmocka_unit_test(cable__duplicates__each_copy_arrives),
         cmocka_unit_test(cable__late_frames__are_overtaken),
         cmocka_unit_test(cable__bottleneck__queues_then_drops_the_newest),
-        cmocka_unit_test(cable__partition__nothing_passes_while_it_lasts),
+        cmocka_unit_test(cable__partition__no_frame_passes_while_it_lasts),
         cmocka_unit_test(cable__calm__has_no_more_faults),
     };
     return cmocka_run_group_tests_name("io/cable", tests, NULL, NULL);

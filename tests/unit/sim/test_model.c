@@ -53,7 +53,7 @@ static void codec__any_wrong_bit__is_a_problem_or_may_change_on_the_way(void **s
     assert_true(passed >= 96);
 }
 
-static void codec__octet_behind_the_frame__is_no_problem(void **state)
+static void codec__byte_behind_the_frame__is_accepted(void **state)
 {
     (void)state;
     struct sim_codec result;
@@ -69,7 +69,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codec__frame_of_a_real_nic__has_no_problem),
         cmocka_unit_test(codec__any_wrong_bit__is_a_problem_or_may_change_on_the_way),
-        cmocka_unit_test(codec__octet_behind_the_frame__is_no_problem),
+        cmocka_unit_test(codec__byte_behind_the_frame__is_accepted),
     };
     return cmocka_run_group_tests_name("sim/model", tests, NULL, NULL);
 }

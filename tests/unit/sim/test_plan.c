@@ -87,7 +87,7 @@ static void plan__clean_link__has_no_fault(void **state)
 }
 
 /* To reduce a failing run, a user must be able to omit a single fault. */
-static void plan__part_left_out__leaves_all_other_fields_as_they_were(void **state)
+static void plan__part_left_out__other_fields_are_unchanged(void **state)
 {
     (void)state;
     static struct sim_net_plan less;
@@ -125,7 +125,7 @@ static void plan__text__names_the_faults_that_are_on(void **state)
     assert_null(strstr(text, "loss_probability 4321"));
 }
 
-static void plan__halved_work__has_something_left(void **state)
+static void plan__halved_work__is_not_zero(void **state)
 {
     (void)state;
 
@@ -145,9 +145,9 @@ int main(void)
         cmocka_unit_test(plan__seeds__have_two_to_eight_hosts_all_linked),
         cmocka_unit_test(plan__host_of_a_clean_link__is_delayed_by_nothing),
         cmocka_unit_test(plan__clean_link__has_no_fault),
-        cmocka_unit_test(plan__part_left_out__leaves_all_other_fields_as_they_were),
+        cmocka_unit_test(plan__part_left_out__other_fields_are_unchanged),
         cmocka_unit_test(plan__text__names_the_faults_that_are_on),
-        cmocka_unit_test(plan__halved_work__has_something_left),
+        cmocka_unit_test(plan__halved_work__is_not_zero),
     };
     return cmocka_run_group_tests_name("sim/plan", tests, NULL, NULL);
 }

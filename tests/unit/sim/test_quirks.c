@@ -83,14 +83,14 @@ static struct uro_frame answer(const char *name, uint32_t psn)
     return rewrite_one(name, psn, (struct uro_aeth){ .kind = URO_AETH_ACK }, SIM_QUIRK_TAIL, 1);
 }
 
-static void quirks__no_habits__frame_stays_as_it_is(void **state)
+static void quirks__none__frame_is_unchanged(void **state)
 {
     (void)state;
     (void)rewrite("RC_SEND_ONLY", 0, 3);
     assert_memory_equal(carried->octets, before, carried->length);
 }
 
-static void quirks__not_roce__frame_stays_as_it_is(void **state)
+static void quirks__not_roce__frame_is_unchanged(void **state)
 {
     (void)state;
     carried = sim_world_make_frame(&world, 60);
@@ -147,7 +147,7 @@ static void quirks__nak_invalid__has_code_operational_error(void **state)
                      URO_NAK_OPERATIONAL);
 }
 
-static void quirks__read_response__is_a_bare_ack_now_and_then(void **state)
+static void quirks__read_response__is_sometimes_an_ack_without_data(void **state)
 {
     (void)state;
     const struct uro_frame other = rewrite("RC_READ_RESPONSE_LAST", SIM_QUIRK_BARE_ACK, 4);
@@ -160,7 +160,7 @@ static void quirks__read_response__is_a_bare_ack_now_and_then(void **state)
     assert_int_equal(frame.payload_length, 0);
 }
 
-static void quirks__read_answered_again__goes_on_in_the_middle(void **state)
+static void quirks__repeated_read_response__continues_in_the_middle(void **state)
 {
     (void)state;
     assert_string_equal(answer("RC_READ_RESPONSE_FIRST", 0xffffff).op->name,
@@ -182,16 +182,16 @@ static void quirks__read_answered_again__goes_on_in_the_middle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_WORLD(quirks__no_habits__frame_stays_as_it_is),
-        IN_WORLD(quirks__not_roce__frame_stays_as_it_is),
+        IN_WORLD(quirks__none__frame_is_unchanged),
+        IN_WORLD(quirks__not_roce__frame_is_unchanged),
         IN_WORLD(quirks__request__ack_req_in_the_middle),
         IN_WORLD(quirks__acknowledge__grants_finite_credits),
         IN_WORLD(quirks__source_port__is_another_one),
         IN_WORLD(quirks__flush__has_the_icrc_of_rxe),
         IN_WORLD(quirks__migreq__is_never_set),
         IN_WORLD(quirks__nak_invalid__has_code_operational_error),
-        IN_WORLD(quirks__read_response__is_a_bare_ack_now_and_then),
-        IN_WORLD(quirks__read_answered_again__goes_on_in_the_middle),
+        IN_WORLD(quirks__read_response__is_sometimes_an_ack_without_data),
+        IN_WORLD(quirks__repeated_read_response__continues_in_the_middle),
     };
     return cmocka_run_group_tests_name("quirks", tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static int close_switch(void **state)
     return 0;
 }
 
-static void switch__frame_to_one__takes_its_way_alone(void **state)
+static void switch__unicast_frame__leaves_by_one_port(void **state)
 {
     (void)state;
     send(0x02, 1, 7);
@@ -66,7 +66,7 @@ static void switch__frame_to_one__takes_its_way_alone(void **state)
     assert_int_equal(ends[2].count, 0);
 }
 
-static void switch__frame_to_a_group__takes_all_ways(void **state)
+static void switch__multicast_frame__leaves_by_all_ports(void **state)
 {
     (void)state;
     send(0x33, 1, 8);
@@ -87,9 +87,9 @@ static void switch__unknown_destination__frame_is_flooded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(switch__frame_to_one__takes_its_way_alone, open_switch,
+        cmocka_unit_test_setup_teardown(switch__unicast_frame__leaves_by_one_port, open_switch,
                                         close_switch),
-        cmocka_unit_test_setup_teardown(switch__frame_to_a_group__takes_all_ways, open_switch,
+        cmocka_unit_test_setup_teardown(switch__multicast_frame__leaves_by_all_ports, open_switch,
                                         close_switch),
         cmocka_unit_test_setup_teardown(switch__unknown_destination__frame_is_flooded, open_switch,
                                         close_switch),

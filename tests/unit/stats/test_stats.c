@@ -123,7 +123,7 @@ static void two_processes__are_added_while_they_run_and_after_their_end(void **s
     assert_int_equal(count_files(), 1); /* the total */
 }
 
-static void device_of_another_address__has_its_own_sum(void **state)
+static void stats__device_of_another_address__has_its_own_sum(void **state)
 {
     struct uro_stats_device other = device;
     struct uro_stats_writer first, second;
@@ -139,7 +139,7 @@ static void device_of_another_address__has_its_own_sum(void **state)
     assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 5);
 }
 
-static void killed_process__its_counters_stay(void **state)
+static void killed_process__its_counters_are_kept(void **state)
 {
     struct uro_stats_writer writer;
     int ready[2];
@@ -207,7 +207,7 @@ static void forked_child_that_lives_on__does_not_keep_the_parent_alive(void **st
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-static void stopped_reader__does_not_hold_a_process_up(void **state)
+static void stopped_reader__does_not_delay_a_process(void **state)
 {
     struct uro_stats_writer writer;
     int fd = open(directory, O_RDONLY | O_DIRECTORY);
@@ -246,7 +246,7 @@ static struct seen *look(void)
     return &seen;
 }
 
-static void living_process__says_who_it_is(void **state)
+static void running_process__record_has_its_pid_and_program(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -281,7 +281,7 @@ static void another_version__only_the_header_is_read(void **state)
     close_file(&writer);
 }
 
-static void strings_without_end__are_ended_and_counts_bounded(void **state)
+static void strings_without_end__are_terminated_and_counts_limited(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -426,14 +426,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_DIRECTORY(no_process__every_counter_is_zero),
         IN_DIRECTORY(two_processes__are_added_while_they_run_and_after_their_end),
-        IN_DIRECTORY(device_of_another_address__has_its_own_sum),
-        IN_DIRECTORY(killed_process__its_counters_stay),
+        IN_DIRECTORY(stats__device_of_another_address__has_its_own_sum),
+        IN_DIRECTORY(killed_process__its_counters_are_kept),
         IN_DIRECTORY(killed_between_adding_and_removing__is_added_once),
         IN_DIRECTORY(forked_child_that_lives_on__does_not_keep_the_parent_alive),
-        IN_DIRECTORY(stopped_reader__does_not_hold_a_process_up),
-        IN_DIRECTORY(living_process__says_who_it_is),
+        IN_DIRECTORY(stopped_reader__does_not_delay_a_process),
+        IN_DIRECTORY(running_process__record_has_its_pid_and_program),
         IN_DIRECTORY(another_version__only_the_header_is_read),
-        IN_DIRECTORY(strings_without_end__are_ended_and_counts_bounded),
+        IN_DIRECTORY(strings_without_end__are_terminated_and_counts_limited),
         IN_DIRECTORY(cut_file__is_refused),
         IN_DIRECTORY(directory_that_others_can_write__is_not_used),
         IN_DIRECTORY(link_to_a_directory__is_not_used),

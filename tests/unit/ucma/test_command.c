@@ -293,7 +293,7 @@ static int share(uint32_t number, int on)
     return run(RDMA_USER_CM_CMD_SET_OPTION, &in, sizeof in, 0);
 }
 
-static void reuse__is_taken_back_only_before_there_is_a_port(void **state)
+static void reuse__can_be_cleared_only_before_the_port_is_bound(void **state)
 {
     struct rdma_ucm_bind_ip in = { .addr.sin6_family = AF_INET6 };
 
@@ -363,7 +363,7 @@ static void numbers__are_the_lowest_that_are_free(void **state)
     assert_int_equal(create(0x7777, &other), EINVAL);
 }
 
-static void longer_command__of_a_newer_library__is_taken(void **state)
+static void longer_command__of_a_newer_library__is_accepted(void **state)
 {
     uint8_t body[512] = { 0 };
     uint32_t number;
@@ -391,7 +391,7 @@ static uint16_t port_of(uint32_t number)
 
 /* Found by the fuzzer: each failure bound the identifier again. The leftover binding was used after
  * the identifier was freed. */
-static void resolving_fails__bound_once__and_its_port_is_free_when_it_goes(void **state)
+static void resolve_fails__identifier_stays_bound__destroy_frees_the_port(void **state)
 {
     const struct sockaddr_in here = { .sin_family = AF_INET,
                                       .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
@@ -426,12 +426,12 @@ int main(void)
         TEST(migrate__fd_is_no_channel__fails),
         TEST(event_of_the_program__is_fetched_with_its_argument),
         TEST(services_by_name__are_never_found),
-        TEST(reuse__is_taken_back_only_before_there_is_a_port),
+        TEST(reuse__can_be_cleared_only_before_the_port_is_bound),
         TEST(resolve__foreign_source_address__leaves_the_identifier_unchanged),
         TEST(response_buffer_too_small__is_enospc__and_creates_nothing),
         TEST(numbers__are_the_lowest_that_are_free),
-        TEST(longer_command__of_a_newer_library__is_taken),
-        TEST(resolving_fails__bound_once__and_its_port_is_free_when_it_goes),
+        TEST(longer_command__of_a_newer_library__is_accepted),
+        TEST(resolve_fails__identifier_stays_bound__destroy_frees_the_port),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

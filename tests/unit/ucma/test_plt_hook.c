@@ -33,7 +33,7 @@ static void object__is_named_by_any_address_inside(void **state)
     assert_null(uro_plt_hook_object((const void *)16));
 }
 
-static void one_function_is_missing__nothing_is_changed(void **state)
+static void hook__one_function_is_missing__changes_nothing(void **state)
 {
     const struct uro_plt_hook changes[] = { uid, absent };
 
@@ -81,7 +81,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(object__is_named_by_any_address_inside),
-        cmocka_unit_test(one_function_is_missing__nothing_is_changed),
+        cmocka_unit_test(hook__one_function_is_missing__changes_nothing),
         cmocka_unit_test(change__redirects_calls_of_the_library_only),
         cmocka_unit_test(change__again__is_harmless__and_the_table_is_read_only_afterwards),
     };

@@ -40,7 +40,7 @@ static void expect_type(struct pair *pair, int type)
     assert_int_equal(node->type, type);
 }
 
-static void events__of_several_objects__come_in_the_order_they_were_put(void **state)
+static void events__of_several_objects__keep_their_order(void **state)
 {
     struct pair pair;
 
@@ -70,7 +70,7 @@ static void events__raised_twice_by_one_object__other_object_gets_its_turn(void 
     uro_events_close(&pair.queue);
 }
 
-static void take__nothing_waits_and_descriptor_is_nonblocking__is_eagain(void **state)
+static void take__nonblocking_without_events__is_eagain(void **state)
 {
     struct pair pair;
 
@@ -189,7 +189,7 @@ static void *take_for_ever(void *argument)
 
 /* The descriptor counts the remaining events, whether the thread was cancelled before, in or after
  * its read. */
-static void take__cancelled_while_events_come__loses_none(void **state)
+static void take__cancelled_while_events_arrive__loses_no_event(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 3000; i++) {
@@ -214,15 +214,15 @@ static void take__cancelled_while_events_come__loses_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events__of_several_objects__come_in_the_order_they_were_put),
+        cmocka_unit_test(events__of_several_objects__keep_their_order),
         cmocka_unit_test(events__raised_twice_by_one_object__other_object_gets_its_turn),
-        cmocka_unit_test(take__nothing_waits_and_descriptor_is_nonblocking__is_eagain),
+        cmocka_unit_test(take__nonblocking_without_events__is_eagain),
         cmocka_unit_test(withdraw__of_one_object__leaves_the_other_and_its_readiness),
         cmocka_unit_test(withdraw__then_put_again__is_an_event_again),
         cmocka_unit_test(put__on_an_object_without_a_queue__does_nothing),
         cmocka_unit_test(epoll__edge_triggered__sees_every_put),
         cmocka_unit_test(events__put_by_two_threads_at_once__are_all_taken),
-        cmocka_unit_test(take__cancelled_while_events_come__loses_none),
+        cmocka_unit_test(take__cancelled_while_events_arrive__loses_no_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,14 +134,14 @@ static void past_the_end_of_a_file__is_refused(void **state)
     close(fd);
 }
 
-static void nothing_at_all__is_usable_anywhere(void **state)
+static void zero_length__is_usable_anywhere(void **state)
 {
     (void)state;
     assert_true(uro_memory_usable(NULL, 0, true));
     assert_true(uro_memory_usable((const uint8_t *)(uintptr_t)1, 0, true));
 }
 
-static void asking__leaves_every_octet_as_it_was(void **state)
+static void memory_check__changes_no_byte(void **state)
 {
     (void)state;
     uint8_t *at = map(8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -164,8 +164,8 @@ int main(void)
         cmocka_unit_test(range_with_a_hole__is_refused),
         cmocka_unit_test(unmapped_addresses__are_refused),
         cmocka_unit_test(past_the_end_of_a_file__is_refused),
-        cmocka_unit_test(nothing_at_all__is_usable_anywhere),
-        cmocka_unit_test(asking__leaves_every_octet_as_it_was),
+        cmocka_unit_test(zero_length__is_usable_anywhere),
+        cmocka_unit_test(memory_check__changes_no_byte),
     };
     page = (size_t)sysconf(_SC_PAGESIZE);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ static void expect_kept(const struct uro_ibv_mr *mr, unsigned i)
         assert_int_equal(octets[at], i + 1);
 }
 
-static void regions__come_and_go__are_zero_at_first_and_do_not_meet(void **state)
+static void regions__allocated_and_freed__are_zeroed_and_do_not_overlap(void **state)
 {
     struct uro_ibv_context *context = new_context();
     struct uro_ibv_mr *regions[MANY];
@@ -113,7 +113,7 @@ static void region__attached__is_detached_once(void **state)
 }
 
 /* An imported handle may need the region after its context was closed. */
-static void region__of_a_context_that_was_closed__stays(void **state)
+static void region__of_a_closed_context__remains_valid(void **state)
 {
     struct uro_ibv_context *context = new_context();
     struct uro_ibv_mr *mr = new_region(context, 5);
@@ -125,7 +125,7 @@ static void region__of_a_context_that_was_closed__stays(void **state)
     uro_region_free(mr);
 }
 
-static void one_region__takes_less_than_it_would_alone(void **state)
+static void region__in_a_block__takes_less_memory_than_malloc(void **state)
 {
     struct uro_ibv_context *context = new_context();
 
@@ -141,11 +141,11 @@ static void one_region__takes_less_than_it_would_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regions__come_and_go__are_zero_at_first_and_do_not_meet),
+        cmocka_unit_test(regions__allocated_and_freed__are_zeroed_and_do_not_overlap),
         cmocka_unit_test(region__freed_among_others__its_slot_is_reused),
         cmocka_unit_test(region__attached__is_detached_once),
-        cmocka_unit_test(region__of_a_context_that_was_closed__stays),
-        cmocka_unit_test(one_region__takes_less_than_it_would_alone),
+        cmocka_unit_test(region__of_a_closed_context__remains_valid),
+        cmocka_unit_test(region__in_a_block__takes_less_memory_than_malloc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static struct uro_gid gid(const char *text)
 }
 
 /* RFC 5952 for what is written; the left column is any form people use. */
-static void gid__any_form_in__one_form_out(void **state)
+static void gid__any_text_form__is_printed_in_one_form(void **state)
 {
     static const char *const pairs[][2] = {
         { "10.0.0.1", "10.0.0.1" },
@@ -100,7 +100,7 @@ static void mac_parse__six_pairs_and_nothing_else(void **state)
         assert_false(uro_mac_parse(bad[i], &mac));
 }
 
-static void gid__questions__have_the_right_answers(void **state)
+static void gid__predicates__are_right(void **state)
 {
     static const struct {
         const char *text;
@@ -197,10 +197,10 @@ static void multicast__groups_have_the_mac_of_the_standards(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gid__any_form_in__one_form_out),
+        cmocka_unit_test(gid__any_text_form__is_printed_in_one_form),
         cmocka_unit_test(gid_parse__no_address__is_refused),
         cmocka_unit_test(mac_parse__six_pairs_and_nothing_else),
-        cmocka_unit_test(gid__questions__have_the_right_answers),
+        cmocka_unit_test(gid__predicates__are_right),
         cmocka_unit_test(gid_is_loopback__127_and_1__nothing_else),
         cmocka_unit_test(gid__made_from_a_mac_or_an_address),
         cmocka_unit_test(gid_same_subnet__compares_just_the_prefix),

@@ -149,7 +149,7 @@ static void deth__known_octets__decode_and_encode_back(void **state)
     assert_memory_equal(out, known, sizeof known);
 }
 
-static void feth__every_value__stands_in_the_low_octet(void **state)
+static void feth__every_value__is_in_the_low_byte(void **state)
 {
     (void)state;
     for (unsigned value = 0; value < 64; value++) {
@@ -293,7 +293,7 @@ int main(void)
         cmocka_unit_test(reth__known_octets__decode_and_encode_back),
         cmocka_unit_test(atomic_eth__known_octets__decode_and_encode_back),
         cmocka_unit_test(deth__known_octets__decode_and_encode_back),
-        cmocka_unit_test(feth__every_value__stands_in_the_low_octet),
+        cmocka_unit_test(feth__every_value__is_in_the_low_byte),
         cmocka_unit_test(aeth__syndromes_of_the_specification__decode),
         cmocka_unit_test(ether__tagged_or_not__decode_reverses_encode),
         cmocka_unit_test(udp__known_octets__decode_and_encode_back),

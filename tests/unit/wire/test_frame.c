@@ -312,7 +312,7 @@ static void repair_icrc(uint32_t length)
     uro_put_le32(made + length - 4, uro_icrc(made + 14, false, length - 14 - 4));
 }
 
-static void frame__opcode_version_and_length__have_their_own_names(void **state)
+static void frame__wrong_opcode_version_or_length__have_distinct_results(void **state)
 {
     struct uro_frame in = plain(false);
     uint32_t length = make_frame(&in, made);
@@ -373,7 +373,7 @@ static void frame__roce_part_of_any_length__is_never_read_beyond(void **state)
     }
 }
 
-static void frame__shorter_than_bth_and_icrc__is_a_length(void **state)
+static void frame__shorter_than_bth_and_icrc__is_a_length_error(void **state)
 {
     const struct uro_frame in = plain(false);
     const uint32_t length = make_frame(&in, made);
@@ -408,7 +408,7 @@ static void frame__flush__has_either_icrc_and_nothing_else_has(void **state)
 }
 
 /* A link that had to compute the ICRC reports that, and the ICRC is not computed again. */
-static void frame__found_right_before__is_not_summed_again(void **state)
+static void frame__icrc_already_checked__is_not_computed_again(void **state)
 {
     const struct uro_frame in = plain(false);
     const uint32_t length = make_frame(&in, made);
@@ -454,11 +454,11 @@ int main(void)
         cmocka_unit_test(frame__impossible_source_address__is_refused),
         cmocka_unit_test(frame__udp_length__within_the_ip_packet),
         cmocka_unit_test(frame__udp_checksum__zero_or_right),
-        cmocka_unit_test(frame__opcode_version_and_length__have_their_own_names),
+        cmocka_unit_test(frame__wrong_opcode_version_or_length__have_distinct_results),
         cmocka_unit_test(frame__roce_part_of_any_length__is_never_read_beyond),
-        cmocka_unit_test(frame__shorter_than_bth_and_icrc__is_a_length),
+        cmocka_unit_test(frame__shorter_than_bth_and_icrc__is_a_length_error),
         cmocka_unit_test(frame__flush__has_either_icrc_and_nothing_else_has),
-        cmocka_unit_test(frame__found_right_before__is_not_summed_again),
+        cmocka_unit_test(frame__icrc_already_checked__is_not_computed_again),
         cmocka_unit_test(frame_result_text__every_result_has_one),
     };
     return cmocka_run_group_tests_name("wire/frame", tests, fill_data, NULL);

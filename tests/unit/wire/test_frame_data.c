@@ -250,7 +250,7 @@ static bool choose(struct uro_frame *in, unsigned opcode, struct uro_rng *rng)
     return in->op->name != NULL && in->op->payload;
 }
 
-static void apart__every_opcode_with_payload__reads_as_in_one_piece(void **state)
+static void split_frame__every_opcode_with_payload__is_read_like_a_whole_frame(void **state)
 {
     struct uro_rng rng;
     unsigned opcodes = 0;
@@ -276,7 +276,7 @@ static void apart__every_opcode_with_payload__reads_as_in_one_piece(void **state
 }
 
 /* Changes one bit: in the head any bit that the ICRC covers, behind the head any bit. */
-static void apart__one_bit_changed__is_refused(void **state)
+static void split_frame__one_bit_changed__is_refused(void **state)
 {
     struct uro_rng rng;
 
@@ -304,7 +304,7 @@ static void apart__one_bit_changed__is_refused(void **state)
 }
 
 /* If is_data() accepts a head, parsing the frame finds no error but a wrong ICRC. */
-static void apart__any_head__is_refused_before_or_read(void **state)
+static void split_frame__any_header__is_refused_or_read(void **state)
 {
     struct uro_rng rng;
     unsigned believed = 0;
@@ -330,7 +330,7 @@ static void apart__any_head__is_refused_before_or_read(void **state)
     assert_true(believed > 1000);
 }
 
-static void icrc_apart__cut_anywhere__is_that_of_the_whole(void **state)
+static void split_icrc__cut_anywhere__equals_that_of_the_whole(void **state)
 {
     (void)state;
     for (int v6 = 0; v6 <= 1; v6++) {
@@ -360,10 +360,10 @@ int main(void)
         cmocka_unit_test(is_data__vlan_tag__is_not),
         cmocka_unit_test(is_data__any_opcode_to_qp1__is_not),
         cmocka_unit_test(is_data__too_short_for_its_headers__is_not),
-        cmocka_unit_test(apart__every_opcode_with_payload__reads_as_in_one_piece),
-        cmocka_unit_test(apart__one_bit_changed__is_refused),
-        cmocka_unit_test(apart__any_head__is_refused_before_or_read),
-        cmocka_unit_test(icrc_apart__cut_anywhere__is_that_of_the_whole),
+        cmocka_unit_test(split_frame__every_opcode_with_payload__is_read_like_a_whole_frame),
+        cmocka_unit_test(split_frame__one_bit_changed__is_refused),
+        cmocka_unit_test(split_frame__any_header__is_refused_or_read),
+        cmocka_unit_test(split_icrc__cut_anywhere__equals_that_of_the_whole),
     };
     return cmocka_run_group_tests_name("wire/frame_data", tests, fill_data, NULL);
 }

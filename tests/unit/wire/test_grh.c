@@ -73,7 +73,7 @@ static void grh__that_looks_like_both__is_ipv4_when_its_checksum_is_right(void *
     assert_true(grh.v6);
 }
 
-static void grh__of_neither_version__is_none(void **state)
+static void grh__of_neither_version__is_refused(void **state)
 {
     uint8_t area[URO_GRH_LEN] = { 0 };
     struct uro_grh grh;
@@ -91,7 +91,7 @@ int main(void)
         cmocka_unit_test(grh__of_an_ipv4_header__is_twenty_zeros_and_the_header),
         cmocka_unit_test(grh__of_an_ipv6_header__is_the_header),
         cmocka_unit_test(grh__that_looks_like_both__is_ipv4_when_its_checksum_is_right),
-        cmocka_unit_test(grh__of_neither_version__is_none),
+        cmocka_unit_test(grh__of_neither_version__is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,7 @@ static void checksum_is_the_pseudo_headers(bool v6)
     assert_int_equal(frame.udp.length, length - head + URO_UDP_LEN);
 }
 
-static void gso__joined__checksum_is_that_of_the_pseudo_header(void **state)
+static void gso__frame__has_the_checksum_of_the_pseudo_header(void **state)
 {
     (void)state;
     checksum_is_the_pseudo_headers(false);
@@ -111,7 +111,7 @@ static void flow_is_the_same(bool v6, const struct change *changes, size_t count
     }
 }
 
-static void gso__another_header__is_another_flow_unless_it_counts_or_measures(void **state)
+static void gso__other_header__is_another_flow_except_length_id_checksum(void **state)
 {
     static const struct change v4[] = {
         { 0, true },   { 11, true },  { 13, true },  { 14, true },  { 15, true },  { 16, false },
@@ -154,7 +154,7 @@ static void gso__options_fragments_other_protocols_and_tags__are_not_packets_of_
     assert_int_equal(uro_gso_head(packets[0], lengths[0]), 0);
 }
 
-static void gso__checksum_that_is_none__is_forgotten(void **state)
+static void gso__partial_udp_checksum__is_cleared(void **state)
 {
     struct uro_frame frame;
 
@@ -177,10 +177,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gso__packets_over_ipv4__joined_and_cut_are_the_same),
         cmocka_unit_test(gso__packets_over_ipv6__joined_and_cut_are_the_same),
-        cmocka_unit_test(gso__joined__checksum_is_that_of_the_pseudo_header),
-        cmocka_unit_test(gso__another_header__is_another_flow_unless_it_counts_or_measures),
+        cmocka_unit_test(gso__frame__has_the_checksum_of_the_pseudo_header),
+        cmocka_unit_test(gso__other_header__is_another_flow_except_length_id_checksum),
         cmocka_unit_test(gso__options_fragments_other_protocols_and_tags__are_not_packets_of_udp),
-        cmocka_unit_test(gso__checksum_that_is_none__is_forgotten),
+        cmocka_unit_test(gso__partial_udp_checksum__is_cleared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

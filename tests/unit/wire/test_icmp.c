@@ -105,7 +105,7 @@ static struct uro_icmp neighbor(enum uro_icmp_kind kind)
     return icmp;
 }
 
-static void icmp__neighbor_messages__come_back(void **state)
+static void icmp__neighbor_messages__decode_reverses_encode(void **state)
 {
     const struct uro_ip ip = ip_of(true);
 
@@ -263,7 +263,7 @@ int main(void)
         cmocka_unit_test(ip_sum__example_of_the_rfc),
         cmocka_unit_test(ip_sum__any_length_and_even_pieces__agrees_with_the_definition),
         cmocka_unit_test(icmp__echo__reply_is_checked),
-        cmocka_unit_test(icmp__neighbor_messages__come_back),
+        cmocka_unit_test(icmp__neighbor_messages__decode_reverses_encode),
         cmocka_unit_test(icmp__neighbor_message_against_the_rfc__is_refused),
         cmocka_unit_test(icmp__solicited_advertisement_to_a_group__is_refused),
         cmocka_unit_test(icmp__other_types__are_other),

@@ -95,7 +95,7 @@ static void ip_take_plain__any_octet_changed__agrees_with_the_full_parser(void *
     assert_in_range(taken, ROUNDS / 4, ROUNDS - ROUNDS / 4);
 }
 
-static void ip_take_plain__cut_anywhere__is_left_to_the_thorough_one(void **state)
+static void ip_take_plain__cut_anywhere__is_left_to_the_full_parser(void **state)
 {
     (void)state;
     struct uro_rng rng;
@@ -112,7 +112,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ip_take_plain__any_octet_changed__agrees_with_the_full_parser),
-        cmocka_unit_test(ip_take_plain__cut_anywhere__is_left_to_the_thorough_one),
+        cmocka_unit_test(ip_take_plain__cut_anywhere__is_left_to_the_full_parser),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

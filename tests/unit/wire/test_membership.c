@@ -165,7 +165,7 @@ static void mld__report__is_scapys_octet_for_octet(void **state)
     assert_true(uro_mark_hit("MCAST.REPORT.FORM"));
 }
 
-static void membership__reports_of_others__are_no_queries(void **state)
+static void membership__reports_of_others__are_not_queries(void **state)
 {
     static const char *const reports[] = { IGMP3_REPORT, IGMP2_REPORT, MLD2_REPORT };
 
@@ -331,7 +331,7 @@ int main(void)
         cmocka_unit_test(membership__queries_of_every_version__are_read),
         cmocka_unit_test(igmp__report__is_scapys_octet_for_octet),
         cmocka_unit_test(mld__report__is_scapys_octet_for_octet),
-        cmocka_unit_test(membership__reports_of_others__are_no_queries),
+        cmocka_unit_test(membership__reports_of_others__are_not_queries),
         cmocka_unit_test(ip__other_options_or_other_protocols__are_refused),
         cmocka_unit_test(membership__malformed_queries__are_refused),
         cmocka_unit_test(membership__cut_or_changed__is_never_a_query),

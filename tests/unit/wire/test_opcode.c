@@ -72,7 +72,7 @@ static void opcode__number__has_the_service(void **state)
             assert_int_equal(uro_opcodes[opcode].service, service_of[opcode >> 5]);
 }
 
-static void opcode__headers__follow_from_the_verb(void **state)
+static void opcode__headers__follow_from_the_operation(void **state)
 {
     (void)state;
     for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -124,7 +124,7 @@ static void opcode__xrc__is_rc_with_an_srq_number(void **state)
     }
 }
 
-static void opcode_find__every_question__agrees_with_the_table(void **state)
+static void opcode_find__every_argument__agrees_with_the_table(void **state)
 {
     static const unsigned exts[] = { 0, URO_EXT_IMM, URO_EXT_INV, OPTIONAL };
     unsigned found = 0;
@@ -184,9 +184,9 @@ int main(void)
         cmocka_unit_test(opcode__table__has_the_packets_of_the_specification_and_no_more),
         cmocka_unit_test(opcode__name__has_service_operation_position_and_headers),
         cmocka_unit_test(opcode__number__has_the_service),
-        cmocka_unit_test(opcode__headers__follow_from_the_verb),
+        cmocka_unit_test(opcode__headers__follow_from_the_operation),
         cmocka_unit_test(opcode__xrc__is_rc_with_an_srq_number),
-        cmocka_unit_test(opcode_find__every_question__agrees_with_the_table),
+        cmocka_unit_test(opcode_find__every_argument__agrees_with_the_table),
         cmocka_unit_test(opcode_by_name__every_name__is_found_and_others_are_not),
         cmocka_unit_test(ext_length__is_the_sum_of_its_headers),
     };

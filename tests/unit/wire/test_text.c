@@ -53,7 +53,7 @@ static void text__wrong_icrc__shows_both(void **state)
 }
 
 /* The tag with all bits of its priority, and a tag with priority only. */
-static void text__tag_of_a_vlan__stands_before_the_addresses(void **state)
+static void text__vlan_tag__is_printed_before_the_addresses(void **state)
 {
     static const struct {
         uint16_t tag;
@@ -237,7 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text__every_vector__has_the_line_people_expect),
         cmocka_unit_test(text__wrong_icrc__shows_both),
-        cmocka_unit_test(text__tag_of_a_vlan__stands_before_the_addresses),
+        cmocka_unit_test(text__vlan_tag__is_printed_before_the_addresses),
         cmocka_unit_test(text__frames_that_are_not_roce),
         cmocka_unit_test(text__icmp_and_igmp__are_printed),
         cmocka_unit_test(text__port_unreachable__names_the_destination),
