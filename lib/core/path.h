@@ -36,7 +36,7 @@ struct uro_path {
     uint32_t mtu;         /* bytes of payload of a full packet */
     uint32_t checksum;    /* IPv4: sum of the header with length and checksum 0 */
     uint16_t source_port; /* UDP */
-    bool port_fixed; /* every frame of this path has source_port, whatever the sender asks for */
+    bool port_fixed; /* every frame of this path has source_port; the sender's choice is ignored */
     bool v6;
     uint8_t network_at; /* offset of the IP header in head */
     uint8_t head_length;

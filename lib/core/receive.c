@@ -12,7 +12,7 @@
 #include "core/req.h"
 #include "core/rsp.h"
 
-#define ECN_MASK 3u /* of the traffic class */
+#define ECN_MASK 3u /* ECN bits of the traffic class */
 #define ECN_CE   3u
 
 /* Returns whether a queue pair in @state accepts packets of @role (IBTA Vol. 1, QP states). */

@@ -104,8 +104,8 @@ enum uro_recovery_step uro_recovery_on_probe(struct uro_recovery *recovery,
     if (first)
         save(recovery, view);
     if (first && view->rd_atomic_used > 0 && !probed_in_vain(recovery, view->head)) {
-        /* Send one packet and go on. Waiting for its answer would mean requesting all other READs
-         * again. */
+        /* Sends one packet and continues. Waiting for its response would mean requesting all other
+         * READs again. */
         URO_MARK("REQ.PROBE.READ");
         recovery->mode = URO_RECOVERY_SINGLE;
         recovery->read_probed = true;

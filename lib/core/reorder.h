@@ -24,14 +24,14 @@ struct uro_qp;
 struct uro_shard;
 
 struct uro_reorder_packet {
-    struct uro_link link;   /* in the list of a gap, in PSN order, or in free_packets */
+    struct uro_link link;   /* element of the list of a gap, in PSN order, or of free_packets */
     struct uro_frame frame; /* frame.payload is the array below; all other pointers are NULL */
     uint8_t payload[URO_PATH_MTU_MAX];
 };
 
 /* The gap of a queue pair, and the packets behind the gap. */
 struct uro_gap {
-    struct uro_link link; /* in unreported, reported or free_gaps */
+    struct uro_link link; /* element of unreported, reported or free_gaps */
     struct uro_qp *qp;
     struct uro_list packets;
     uro_time due; /* time of the report to the peer, or of dropping the packets */

@@ -150,7 +150,7 @@ static void plan_word(const struct uro_wqe *wqe, struct uro_req_plan *plan)
 static int opcode_of(const struct uro_qp *qp, const struct uro_wqe *wqe,
                      const struct uro_req_plan *plan)
 {
-    unsigned extra = uro_request_kind(wqe)->ext; /* of the last packet */
+    unsigned extra = uro_request_kind(wqe)->ext; /* extra headers of the last packet */
 
     /* Do not begin a message whose last packet has no opcode. */
     if (plan->position == URO_FIRST &&
