@@ -42,7 +42,7 @@ struct uro_stats_header {
     uint32_t layout;   /* URO_STATS_LAYOUT */
     uint32_t size;     /* bytes of struct uro_stats_page */
     char version[24];  /* version of uroce, NUL-terminated */
-    int32_t pid;       /* in the namespace of the process */
+    int32_t pid;       /* PID in the PID namespace of the process */
     atomic_uint state; /* enum uro_stats_state */
 };
 

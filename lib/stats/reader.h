@@ -9,7 +9,7 @@
 
 struct uro_stats_file {
     const char *directory;
-    const char *name; /* of the file */
+    const char *name; /* name of the file */
     enum uro_stats_kind kind;
     int error;  /* 0; -EPROTO: of another version, and only page->header is valid; other -errno */
     bool alive; /* a process has the file open */

@@ -19,7 +19,7 @@ struct uro_stats_device {
 };
 
 struct uro_stats_writer {
-    int fd;                      /* of the file, with our lock; -1: no file */
+    int fd;                      /* descriptor of the file, which holds our lock; -1: no file */
     struct uro_stats_page *page; /* the mapped file, or NULL; the mapping stays until unmap() */
 };
 
