@@ -37,7 +37,7 @@ struct page {
     const struct uro_judge *judge;
     struct connection *connections;
     uint32_t connection_count;
-    uint32_t *connection_of; /* of each flow */
+    uint32_t *connection_of; /* index of the connection of each flow */
 };
 
 static void add_line(void *context, const struct uro_pcap_read_frame *frame,

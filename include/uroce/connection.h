@@ -42,7 +42,7 @@ extern "C" {
 struct uroce_listener;
 struct uroce_conn;
 
-/* Parameters that each side tells the other, as in struct rdma_conn_param. */
+/* Parameters that each side sends to the other, as in struct rdma_conn_param. */
 struct uroce_conn_param {
     enum uroce_qp_type type;
     uint32_t qpn;                /* 24 bits */
@@ -123,7 +123,7 @@ int uroce_conn_close(struct uroce_conn *conn, uint64_t now);
 /* ---- state -------------------------------------------------------------- */
 
 enum uroce_conn_event_kind {
-    UROCE_CONN_REQUEST = 0,      /* to a listener: a peer wants to connect */
+    UROCE_CONN_REQUEST = 0,      /* event of a listener: a peer requests a connection */
     UROCE_CONN_RESPONSE = 1,     /* the peer accepted */
     UROCE_CONN_CONFIRMED = 2,    /* the peer received the acceptance */
     UROCE_CONN_REJECTED = 3,     /* status: reason of the rejection */

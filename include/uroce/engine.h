@@ -76,7 +76,7 @@ struct uroce_engine_config {
     uint8_t qpn_prefix;      /* upper 6 bits of all QPNs, 1..62, for engines that share an address;
                                 0: any */
     uint8_t timeout_min;     /* shortest ACK timeout, as uroce_qp_attr.timeout, 0..31; 0: none */
-    uint32_t connections;    /* of the connection manager at once, 0..1048576; 0: 4096 */
+    uint32_t connections;    /* most connections at the same time, 0..1048576; 0: 4096 */
     int link_routes;     /* not 0: the link finds next hops, without ARP and neighbour discovery */
     int retry_7_forever; /* not 0: retry_cnt 7 never gives up, as in Linux rxe */
 };

@@ -151,7 +151,7 @@ struct uroce_completion {
     uint32_t qpn;
     uint32_t source_qpn;    /* sender of a datagram */
     uint64_t time;          /* time of the engine call that completed the request */
-    uint32_t service_level; /* of a datagram */
+    uint32_t service_level; /* service level of a datagram */
     uint32_t reserved[3];   /* 0 */
 };
 
@@ -208,7 +208,7 @@ struct uroce_srq_config {
     uint32_t sge_max;        /* elements of a receive, 0..32 */
     struct uroce_xrcd *xrcd; /* XRC SRQ: its domain; NULL: a basic SRQ */
     struct uroce_cq *cq;     /* XRC SRQ: CQ of its receives; NULL for a basic SRQ */
-    void *user;              /* in every event of this SRQ */
+    void *user;              /* value of `user` in every event of this SRQ */
 };
 
 /* Creates a shared receive queue. Returns 0 or
@@ -256,7 +256,7 @@ struct uroce_qp_config {
     uint32_t recv_sge_max;    /* elements of a receive, 0..32 */
     uint32_t inline_max;      /* bytes of an inline request, 0..1024 */
     int signal_all;           /* not 0: every send has a completion, even without UROCE_SIGNALED */
-    void *user;               /* in every event of this queue pair */
+    void *user;               /* value of `user` in every event of this queue pair */
     struct uroce_srq *srq;    /* RC, UC, UD: a basic SRQ for all receives; NULL: none */
     struct uroce_xrcd *xrcd;  /* XRC_TGT: its domain; NULL for other types */
     int block_self_multicast; /* UD, not 0: does not receive its own multicasts */

@@ -40,22 +40,22 @@ enum uro_capture_kind {
 
 struct uro_capture_packet {
     uint64_t time;   /* ns since 1970 */
-    uint64_t va;     /* of RETH or AtomicETH */
+    uint64_t va;     /* field of RETH or AtomicETH */
     uint32_t length; /* bytes on the wire */
     uint32_t source; /* position in uro_capture.addresses; NONE: no IP */
     uint32_t dest;
     uint32_t flow; /* position in uro_capture.flows; NONE: no flow */
     uint32_t dest_qpn;
     uint32_t psn;
-    uint32_t msn;            /* of AETH */
+    uint32_t msn;            /* field of AETH */
     uint32_t payload;        /* bytes without pad */
-    uint32_t message_length; /* of RETH */
+    uint32_t message_length; /* field of RETH */
     uint32_t rkey;
-    uint32_t source_qpn; /* of DETH */
+    uint32_t source_qpn; /* field of DETH */
     uint32_t icrc;
     uint32_t flaws; /* set of URO_FLAW_* */
     uint16_t source_port;
-    uint16_t identification; /* of IPv4 */
+    uint16_t identification; /* field of IPv4 */
     uint8_t kind;            /* enum uro_capture_kind */
     uint8_t opcode;
     uint8_t aeth_kind; /* enum uro_aeth_kind */
@@ -97,7 +97,7 @@ struct uro_capture_flow {
     uint32_t cm_packet;   /* position of the first of them; valid if there is one */
 };
 
-/* How to recognise joined packets: by the length of the first, which has a correct ICRC. */
+/* Joined packets are recognised by the length of the first packet, which has a correct ICRC. */
 struct uro_capture_joined {
     uint64_t budget;     /* bytes that may still be summed */
     uint32_t lengths[8]; /* that were found last, the next to be replaced is number % 8 */

@@ -58,7 +58,7 @@ enum uro_judge_check {
 };
 
 struct uro_judge_rule {
-    const char *id;    /* of docs/PROTOCOL.md */
+    const char *id;    /* rule ID of docs/PROTOCOL.md */
     const char *wants; /* continues "wanted: " */
     uint32_t most;
     bool needs_all;
@@ -91,7 +91,7 @@ struct uro_judge {
     bool complete;        /* nothing shows that the capture lacks packets */
     uint32_t withheld;    /* findings that a missing packet could explain, and that were dropped */
     uint32_t unsent;      /* responses to PSNs for which the capture has no request */
-    uint32_t unsent_seen; /* of them, those whose request came just afterwards */
+    uint32_t unsent_seen; /* unsent PSNs whose request came just afterwards */
     uint32_t unsent_packet;       /* position of the first; valid if there is one */
     uint32_t judged;              /* packets of connections whose two flows are known */
     struct uro_judge_flow *flows; /* judge_inside.h; one for each flow */

@@ -34,7 +34,7 @@ enum uro_conn_state {
 
 /* The events of a connection, in the order in which they can happen. */
 enum uro_conn_event_kind {
-    URO_CONN_REQUEST,      /* to the listener: a peer wants to connect */
+    URO_CONN_REQUEST,      /* event of the listener: a peer requests a connection */
     URO_CONN_RESPONSE,     /* the peer accepted */
     URO_CONN_CONFIRMED,    /* the peer received our acceptance: ESTABLISHED */
     URO_CONN_REJECTED,     /* status: reason of the REJ, or status of the SIDR_REP */

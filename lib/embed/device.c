@@ -19,7 +19,7 @@ const char *uroce_version(void)
     return URO_VERSION;
 }
 
-static const char own_mark; /* its address tells which library this code is in */
+static const char own_mark; /* its address shows which library contains this code */
 
 /* Returns whether the program's ibv_*() calls reach this library; otherwise writes @error. */
 static bool verbs_are_ours(char *error, size_t size)

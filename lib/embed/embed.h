@@ -25,9 +25,9 @@ struct uroce_engine {
     uint32_t mtu;
     uint32_t users; /* objects that exist */
     uint32_t last_pd, last_xrcd;
-    struct uroce_conn *spare_conn; /* for the next REQUEST; NULL: none */
+    struct uroce_conn *spare_conn; /* connection for the next REQUEST event; NULL: none */
     struct uro_tx tx[URO_PORT_BURST];
-    uint8_t copy[URO_PORT_MTU_MAX + UROCE_FRAME_OVERHEAD]; /* of a shared frame */
+    uint8_t copy[URO_PORT_MTU_MAX + UROCE_FRAME_OVERHEAD]; /* private copy of a shared frame */
 };
 
 struct uroce_pd {

@@ -173,7 +173,7 @@ static void input_many(struct uro_engine *engine, const struct uro_pkt *pkts, ui
     static const uint32_t ahead[] = {
         [URO_DEMUX_BUCKET] = BUCKET_AHEAD, [URO_DEMUX_QP] = QP_AHEAD
     };
-    struct uro_demux_guess guesses[GUESSES]; /* of packet i at i % GUESSES */
+    struct uro_demux_guess guesses[GUESSES]; /* guess of packet i, at index i % GUESSES */
 
     for (uint32_t i = 0; i < count + BUCKET_AHEAD; i++) {
         if (i < count)

@@ -43,7 +43,7 @@ struct uro_neigh {
     uint32_t used; /* entries[0 .. used) may be in use */
     uro_time due;  /* earliest due of all entries, or earlier */
     struct uro_neigh_entry *free;
-    struct uro_neigh_entry *buckets[URO_NEIGH_BUCKETS]; /* by address */
+    struct uro_neigh_entry *buckets[URO_NEIGH_BUCKETS]; /* entries by the hash of their address */
     uint32_t reply_first;
     uint32_t reply_count;
     struct uro_neigh_reply replies[URO_NEIGH_REPLIES_MAX];

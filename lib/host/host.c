@@ -109,7 +109,7 @@ struct uro_device *uro_host_make_for_child(struct uro_device *device)
     return child;
 }
 
-/* Prints warnings about a device that works, but perhaps not as its user expects. */
+/* Prints warnings about settings with which a device works differently than its user may expect. */
 static void warn(const struct uro_device_config *entry)
 {
     char loopback[URO_HOST_LOOPBACK_MAX], left_out[URO_HOST_LEFT_OUT_MAX];

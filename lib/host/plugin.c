@@ -30,7 +30,7 @@
  * liburoce-NAME.so. */
 static const struct plugin {
     const char *name;
-    const char *folder; /* of the build tree, below lib/io */
+    const char *folder; /* folder of the build tree, below lib/io */
 } plugins[] = {
     { "udp", "udp" }, { "memif", "memif" }, { "packet", "packet" }, { "dpdk-links", "dpdk" }
 };
@@ -38,11 +38,11 @@ static const struct plugin {
 /* Loaded plug-ins. They stay loaded. */
 static const struct uro_port_plugin *_Atomic loaded[URO_ARRAY_LEN(plugins)];
 
-/* Where the plug-ins of a build tree are, seen from the directory of a library or program of that
- * tree. No other directory above ours is looked into: it may be anybody's, such as /tmp. */
+/* Directories of plug-ins in a build tree, relative to the directory of the library or program. No
+ * other parent directory is searched: other users may own it, as with /tmp. */
 static const struct place {
-    const char *directory; /* how the name of our own directory ends; "*" is any one name */
-    const char *plugins;   /* from there to the directory that has one for each kind */
+    const char *directory; /* last components of our own directory; "*" matches any name */
+    const char *plugins;   /* relative path to the parent of the plug-in folders */
 } build_tree[] = {
     { "/lib/abi", "../io/" },
     { "/lib/embed", "../io/" },

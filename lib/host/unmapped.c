@@ -48,7 +48,7 @@ static uintptr_t page_size; /* bytes */
 
 /* The handler that was installed before. */
 struct previous {
-    int number; /* of the signal */
+    int number; /* signal number */
     struct sigaction action;
 };
 

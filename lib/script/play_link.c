@@ -167,7 +167,7 @@ bool uro_play_connect(struct uro_play *play, const struct uro_script_step *step)
     return play->deviated;
 }
 
-/* Runs an ACCEPT step. The service port is taken from the REQ, whatever it is. */
+/* Runs an ACCEPT step. Accepts any service port, and takes it from the REQ. */
 bool uro_play_accept(struct uro_play *play, const struct uro_script_step *step)
 {
     if (play->part == 0) {

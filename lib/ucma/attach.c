@@ -125,7 +125,7 @@ static struct ibv_ah *hook_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr
     return ibv_create_ah(pd, &own);
 }
 
-/* Opens a device. librdmacm does so once, and goes on using the context in a forked child. */
+/* Opens a device. librdmacm does so once, and also uses the context in a forked child. */
 static struct ibv_context *hook_open_device(struct ibv_device *device)
 {
     struct ibv_context *context = ibv_open_device(device);

@@ -329,7 +329,7 @@ static int change_refusal(const struct uro_ibv_mr *mr, const struct ibv_pd *pd,
     return refusal(range);
 }
 
-/* Changes the region. A new range gets a new key. Otherwise peers go on using the key that they
+/* Changes the region. A new range gets a new key. Otherwise peers continue to use the key that they
  * have. */
 static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
                   const struct range *range)

@@ -134,7 +134,7 @@ static const uint8_t *decode_ext(const uint8_t *pos, const struct uro_opcode *op
             frame->inv_rkey = uro_get_be32(pos);
             pos += URO_INV_LEN;
             break;
-        default: /* of a CNP, reserved */
+        default: /* reserved bytes of a CNP */
             break;
         }
     }

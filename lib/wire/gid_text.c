@@ -5,7 +5,7 @@
 #include "wire/bytes.h"
 #include "wire/gid.h"
 
-#define GROUPS 8u /* of 16 bits, separated by colons */
+#define GROUPS 8u /* groups of 16 bits, separated by colons */
 
 struct run {
     size_t first;

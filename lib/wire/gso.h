@@ -11,7 +11,7 @@
 #include "wire/ip.h"
 
 #define URO_GSO_PACKETS_MAX 64u    /* the least that any kernel has for a limit */
-#define URO_GSO_OCTETS_MAX  65535u /* of a frame: the length fields of IP have no room for more */
+#define URO_GSO_OCTETS_MAX  65535u /* limit of the length fields of IP */
 #define URO_GSO_HEAD_MAX    62u    /* Ethernet, IPv6, UDP */
 
 /* Returns the number of octets before the UDP payload, or 0 if the frame does not hold several
@@ -31,5 +31,5 @@ void uro_gso_join(uint8_t *headers, uint32_t head, uint32_t payload);
 void uro_gso_cut(const uint8_t *joined, uint32_t head, uint32_t index, uint32_t payload,
                  uint8_t *out);
 
-/* Takes the UDP checksum out of a frame: it was not computed yet, or somebody checked it. */
+/* Clears the UDP checksum of a frame, because it was not computed yet or was already checked. */
 void uro_gso_forget_checksum(uint8_t *frame, uint32_t length);

@@ -14,7 +14,7 @@ enum uro_icmp_kind {
     URO_ICMP_ECHO_REPLY,
     URO_ICMP_NEIGHBOR_SOLICIT,
     URO_ICMP_NEIGHBOR_ADVERT,
-    URO_ICMP_NO_PORT, /* nobody has the port that a RoCE packet of ours went to */
+    URO_ICMP_NO_PORT, /* port unreachable, for a RoCE packet that we sent */
 };
 
 struct uro_icmp {

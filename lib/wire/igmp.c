@@ -8,8 +8,8 @@ enum {
     AT_TYPE = 0,
     AT_MAX_RESPONSE = 1,
     AT_CHECKSUM = 2,
-    AT_GROUP = 4,        /* of a query, and of what is older than version 3 */
-    AT_RECORD_COUNT = 6, /* of a report */
+    AT_GROUP = 4,        /* offset in a query, and in reports before version 3 */
+    AT_RECORD_COUNT = 6, /* offset in a report */
 };
 static_assert(AT_RECORD_COUNT + 2 == URO_IGMP_REPORT_LEN, "the offsets must cover the header");
 

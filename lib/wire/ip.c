@@ -95,7 +95,7 @@ uint16_t uro_ip_sum_finish(uint32_t sum)
 
 uint32_t uro_ip_pseudo_sum(const struct uro_ip *ip, uint8_t protocol, uint32_t length)
 {
-    const size_t skip = ip->v6 ? 0 : 12; /* of an IPv4-mapped GID */
+    const size_t skip = ip->v6 ? 0 : 12; /* prefix of an IPv4-mapped GID */
     uint32_t sum = uro_ip_sum(0, ip->source.octets + skip, 16 - skip);
 
     sum = uro_ip_sum(sum, ip->dest.octets + skip, 16 - skip);

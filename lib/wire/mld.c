@@ -8,8 +8,8 @@ enum {
     AT_TYPE = 0,
     AT_CHECKSUM = 2,
     AT_MAX_RESPONSE = 4, /* of a query */
-    AT_RECORD_COUNT = 6, /* of a report */
-    AT_GROUP = 8,        /* of a query, and of what is older than version 2 */
+    AT_RECORD_COUNT = 6, /* offset in a report */
+    AT_GROUP = 8,        /* offset in a query, and in reports before version 2 */
 };
 static_assert(AT_RECORD_COUNT + 2 == URO_MLD_REPORT_LEN, "the offsets must cover the header");
 

@@ -106,7 +106,7 @@ uint32_t uro_ext_length(unsigned ext)
     return LENGTH(ext);
 }
 
-/* Where a service's operation 0 stands in the table. */
+/* Index in the table of operation 0 of a service. */
 static const uint8_t bases[URO_SERVICE_COUNT] = {
     [URO_RC] = 0x00, [URO_UC] = 0x20, [URO_UD] = 0x60, [URO_XRC] = 0xa0, [URO_CNP] = 0x80,
 };

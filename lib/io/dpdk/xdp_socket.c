@@ -12,7 +12,7 @@
 #include <xdp/libxdp.h>
 #include <xdp/xsk.h>
 
-static struct uro_xdp *current; /* of the port that is being opened; NULL: use libxdp's program */
+static struct uro_xdp *current; /* port that is being opened; NULL: use libxdp's program */
 
 static struct {
     libbpf_print_fn_t bpf;

@@ -81,7 +81,7 @@ static uint32_t link_header(const struct uro_pcap_read *reader, const uint8_t *o
                             : reader->link == DLT_LINUX_SLL ? SLL_LEN
                                                             : SLL2_LEN;
 
-    *type = 0; /* of no protocol */
+    *type = 0; /* no known protocol */
     if (length <= header)
         return length;
     if (reader->link == DLT_RAW)

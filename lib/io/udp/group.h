@@ -29,7 +29,7 @@ void uro_groups_renew(struct uro_groups *groups, const struct uro_sock *own, uin
                       const struct uro_sock_options *options);
 void uro_groups_close(struct uro_groups *groups);
 
-/* Returns the sockets in turn; NULL when there is no group. */
+/* Returns the next socket, round robin. Returns NULL when there is no group. */
 const struct uro_sock *uro_groups_next(struct uro_groups *groups);
 
 /* Returns whether a multicast packet is the loopback copy of a packet that this process sent. The

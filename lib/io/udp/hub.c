@@ -154,8 +154,8 @@ static void cut_off(const char *name, const char *end, char out[static NAME_MAX 
         (void)snprintf(out, NAME_MAX + 1, "%.*s", (int)(length - tail), name);
 }
 
-/* Removes a lock file that nobody has locked. With the lock file of a broker it also removes the
- * broker's socket. */
+/* Removes a lock file that no process has locked. With the lock file of a broker it also removes
+ * the broker's socket. */
 static void sweep_file(int directory, const char *parent, const char *name)
 {
     char path[URO_HUB_DIRECTORY_PATH_MAX + NAME_MAX], socket[NAME_MAX + 1];

@@ -11,7 +11,7 @@
  * sender that counts its packets follows our pattern for a batch whenever its counter wraps. */
 #define PLAIN_ENOUGH   (4 * URO_IP_ID_BATCH)
 #define FOREIGN_ENOUGH 64u   /* packets rejected before a sender counts as changed */
-#define FLAG_DF        0x40u /* in the octet after the identification */
+#define FLAG_DF        0x40u /* bit in the byte after the identification */
 
 /* A linear map of CRC registers: the image of each bit. */
 struct map {

@@ -59,7 +59,7 @@ static void read_broker(struct uro_udp_port *udp, struct uro_sock *sock)
 
 /* ---- frames ------------------------------------------------------------- */
 
-/* Receives from one group, each group in turn. */
+/* Receives from one group. Successive calls go round all groups. */
 static uint32_t receive_group(struct uro_udp_port *udp, struct uro_pkt *pkts, uint32_t max)
 {
     const struct uro_sock *group = uro_groups_next(&udp->groups);
