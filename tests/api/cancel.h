@@ -11,7 +11,7 @@
 
 extern struct cancel_stage {
     struct ibv_context *contexts[2];
-    struct ibv_qp_attr way; /* to the second device */
+    struct ibv_qp_attr way; /* attributes of a path to the second device */
 } cancel_stage;
 
 /* The call that this thread is in and that must not be a cancellation point, or NULL. */

@@ -120,7 +120,7 @@ static void talk(struct stage *stage)
     }
 }
 
-/* ---- what the program is told -------------------------------------------- */
+/* ---- events of the program ----------------------------------------------- */
 
 static enum ibv_port_state port_state(const struct api *api)
 {

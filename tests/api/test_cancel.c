@@ -26,7 +26,7 @@ struct cancel_stage cancel_stage;
 _Thread_local const char *volatile cancel_inside;
 
 static struct {
-    struct ibv_comp_channel *channel; /* of the receiver */
+    struct ibv_comp_channel *channel; /* completion channel of the receiver */
     struct ibv_cq *cqs[2];
     struct ibv_qp *qps[2];
     struct ibv_mr *mrs[2];

@@ -169,7 +169,8 @@ static void batch__ended_before_the_last_completion__leaves_the_rest(void **stat
     api_flush(api, qp, 0, 5);
     assert_int_equal(ibv_start_poll(cq, &api_poll_attr), 0);
     ibv_end_poll(cq);
-    api_expect(ibv_cq_ex_to_cq(cq), 1, IBV_WC_WR_FLUSH_ERR); /* ibv_poll_cq goes on there */
+    api_expect(ibv_cq_ex_to_cq(cq), 1,
+               IBV_WC_WR_FLUSH_ERR); /* ibv_poll_cq continues after the batch */
     expect_batch(cq, 2, 3);
     assert_int_equal(ibv_destroy_qp(qp), 0);
     api_destroy_cq_ex(cq);

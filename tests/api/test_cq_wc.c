@@ -9,7 +9,7 @@
 /* ---- what a completion has ---------------------------------------------- */
 
 struct talk {
-    struct ibv_cq_ex *cq; /* of both */
+    struct ibv_cq_ex *cq; /* CQ of both queue pairs */
     struct ibv_qp *from, *to;
     struct ibv_mr *mr;
     uint8_t buffer[64];

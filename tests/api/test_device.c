@@ -123,7 +123,7 @@ static void query_port__is_an_active_ethernet_port(void **state)
     assert_int_equal(attr.phys_state, 5);
     assert_int_equal(attr.link_layer, IBV_LINK_LAYER_ETHERNET);
     assert_int_equal(attr.max_mtu, IBV_MTU_4096);
-    assert_int_equal(attr.active_mtu, IBV_MTU_1024); /* of 1500 octets */
+    assert_int_equal(attr.active_mtu, IBV_MTU_1024); /* for a link MTU of 1500 bytes */
     assert_int_equal(attr.gid_tbl_len, 16);
     assert_int_equal(attr.pkey_tbl_len, 1);
     assert_int_equal(attr.lid, 0);

@@ -94,7 +94,7 @@ static void window_keeps_region(struct stage *stage)
                                 .send_flags = IBV_SEND_SIGNALED };
 
     assert_non_null(mw);
-    FAILS("ibv_bind_mw", ibv_bind_mw(stage->qp, mw, &bind)); /* in RESET */
+    FAILS("ibv_bind_mw", ibv_bind_mw(stage->qp, mw, &bind)); /* the queue pair is in RESET */
     api_pair_open(stage->api, &pair, NULL);
     assert_int_equal(ibv_bind_mw(pair.a.qp, mw, &bind), 0);
     api_expect(pair.a.cq, 0, IBV_WC_SUCCESS);

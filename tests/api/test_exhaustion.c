@@ -18,7 +18,7 @@
 #define ROOM_LEAST (256u * 1024) /* octets of address space that are left in the first round */
 #define ROOM_STEP  (37u * 4096)
 
-static struct ibv_cq *cq; /* of the queue pairs */
+static struct ibv_cq *cq; /* CQ of all queue pairs */
 static uint8_t octets[64];
 static void *objects[OBJECTS];
 

@@ -209,7 +209,8 @@ static void child_of_a_process_with_an_engine__frees_objects__parent_is_unaffect
     in_child(free_all, &all);
     assert_int_equal(fcntl(all.channel->fd, F_SETFL, O_NONBLOCK), 0);
     assert_int_equal(ibv_get_cq_event(all.channel, &cq, &side), 0);
-    in_child(free_all, &all); /* not acknowledged, and nobody to wait for in there */
+    in_child(free_all,
+             &all); /* events are not acknowledged, and the child must not wait for that */
     ibv_ack_cq_events(cq, 1);
     assert_int_equal(ibv_post_send(all.pair.a.qp, &wr, &bad), 0);
     api_expect(all.pair.b.cq, 1, IBV_WC_SUCCESS);

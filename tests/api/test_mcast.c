@@ -273,7 +273,7 @@ static void send__to_a_group__every_member_and_the_sender_get_one_copy(void **st
         send_to(&m[0], ah, MULTICAST, 0x5a);
         expect_both(&m[0], 0, 0x5a);
         expect_recv(&m[1], 0, m[0].qp->qp_num, 0x5a);
-        send_to(&m[2], ah, MULTICAST, 0xa5); /* from one that is no member */
+        send_to(&m[2], ah, MULTICAST, 0xa5); /* the sender is no member */
         expect_recv(&m[0], 1, m[2].qp->qp_num, 0xa5);
         expect_recv(&m[1], 1, m[2].qp->qp_num, 0xa5);
         api_expect(m[2].cq, 100, IBV_WC_SUCCESS);

@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 #define ALL_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
-#define BEGIN      1024u /* of the window, in b's memory */
+#define BEGIN      1024u /* start of the window in b's memory */
 #define SPAN       64u
 #define CANARY     0xcc
 
 struct stage {
     const struct api *api;
     struct pair pair;
-    struct ibv_mr *mr; /* of b's memory: only windows open it to peers */
+    struct ibv_mr *mr; /* region of b's memory; peers have access only through windows */
     uint8_t memory[4096];
 };
 
@@ -414,7 +414,7 @@ static void mw__deallocated_while_bound__access_with_its_key_is_refused(void **s
     struct stage stage;
 
     open_stage(&stage, *state);
-    for (int i = 0; i < 100; i++) { /* whoever has its number next */
+    for (int i = 0; i < 100; i++) { /* a later window may get its number */
         struct ibv_mw *mw = i % 2 ? bound_1(&stage) : bound_2(&stage);
         uint32_t key = mw->rkey;
         assert_int_equal(ibv_dealloc_mw(mw), 0);

@@ -46,7 +46,7 @@ struct mr_attr {
     void *buf;
 };
 
-#define ALLOW_UNPROTECTED (1u << 2) /* of a parent domain's mask, rdma-core 64 */
+#define ALLOW_UNPROTECTED (1u << 2) /* bit of the comp_mask of a parent domain, rdma-core 64 */
 
 static uint8_t memory[4096];
 
@@ -288,7 +288,8 @@ static void port_speed__is_that_of_the_port(void **state)
 static void completion_counters__are_reported_as_unsupported(void **state)
 {
     const struct api *api = *state;
-    struct ibv_context *stranger = api->context; /* in the place of a counter: there is none */
+    struct ibv_context *stranger =
+        api->context; /* placeholder for a counter object, which does not exist */
     uint64_t room[4] = { 0 };
 
     FAILS(query_counter_caps(api->context, room, sizeof room), EOPNOTSUPP);

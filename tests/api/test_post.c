@@ -249,7 +249,7 @@ static void posting__in_error__is_taken_and_flushed(void **state)
     api_connect(*state, stand.side.qp, 0x654321);
     assert_int_equal(api_go(*state, stand.side.qp, IBV_QPS_ERR, 5), 0);
     stand.wr.wr_id = 5;
-    stand.wr.send_flags = 0; /* a flushed request is told of even when it did not ask */
+    stand.wr.send_flags = 0; /* a flushed request completes even if it is unsignaled */
     assert_int_equal(ibv_post_send(stand.side.qp, &stand.wr, &bad), 0);
     api_expect(stand.side.cq, 5, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(api_post_recv(&stand.side, 6, &stand.sge), 0);

@@ -275,7 +275,7 @@ static void query_qp__after_modify__returns_every_attribute_as_set(void **state)
     memset(&got, 0xff, sizeof got);
     assert_int_equal(ibv_query_qp(qp, &got, 0x1fffff, &init), 0);
     set.cur_qp_state = IBV_QPS_RTS;
-    set.qkey = 0; /* not of this type */
+    set.qkey = 0; /* this type has no Q_Key */
     expect_same(&set, &got);
     assert_int_equal(qp->state, IBV_QPS_RTS);
     ibv_destroy_qp(qp);

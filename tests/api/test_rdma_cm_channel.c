@@ -102,7 +102,7 @@ static void events__make_the_descriptor_ready_for_select_and_both_kinds_of_epoll
     cause(one);
     assert_int_equal(epoll_wait(edges, &got, 1, -1), 1);
     assert_int_equal(epoll_wait(edges, &got, 1, 0), 0);
-    cause(two); /* with the first still there */
+    cause(two); /* the first event is still unfetched */
     assert_int_equal(epoll_wait(edges, &got, 1, -1), 1);
     assert_ptr_equal(expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED), one);
     assert_true(selected());

@@ -275,7 +275,7 @@ static void destroys_it(struct side *side)
 {
     connects(side);
     MUST(rdma_destroy_id(side->id) == 0);
-    MUST(hear(side)); /* still there when the server was told */
+    MUST(hear(side)); /* the client still runs when the server gets the event */
 }
 
 static void destroy_id__connected__peer_gets_disconnected_event(void **state)

@@ -15,7 +15,7 @@
 
 #define WAIT_MS   60000 /* a guard against hanging */
 #define PORT      4100
-#define FIRST     32768 /* as Linux chooses */
+#define FIRST     32768 /* first port that Linux chooses */
 #define LAST      60999
 #define EPHEMERAL 200
 

@@ -20,7 +20,7 @@
 
 #include <rdma/rdma_cma.h>
 
-#define ROUNDS  100 /* of each client */
+#define ROUNDS  100 /* connections that each client makes */
 #define SERVERS 3   /* threads that read one channel */
 #define CLIENTS 3
 #define WAIT_MS 60000 /* a guard against hanging */

@@ -15,7 +15,7 @@ struct stand {
     struct pair pair;
     struct ibv_ah *ah;
     struct ibv_sge from, to;
-    struct ibv_send_wr wr; /* from a to b */
+    struct ibv_send_wr wr; /* request that sends from a to b */
 };
 
 static struct ibv_ah_attr address(const struct api *api, int index)
@@ -227,7 +227,7 @@ static void address_handle__other_subnet_without_gateway__is_enetunreach(void **
     assert_null(ibv_create_ah(api->pd, &attr));
     assert_int_equal(errno, ENETUNREACH);
     attr = address(api, API_GID);
-    attr.grh.sgid_index = IPV6; /* from one version to the other */
+    attr.grh.sgid_index = IPV6; /* source and destination have different IP versions */
     errno = 0;
     assert_null(ibv_create_ah(api->pd, &attr));
     assert_int_equal(errno, EINVAL);
@@ -330,7 +330,8 @@ static void handle__destroyed_before_the_send__is_an_error_completion(void **sta
     api_expect(stand.pair.a.cq, 1, IBV_WC_LOC_QP_OP_ERR);
 
     stand.ah = stand.wr.wr.ud.ah = handle(api, api->pd, API_GID);
-    assert_int_equal(ibv_modify_qp(stand.pair.a.qp, &attr, IBV_QP_STATE), 0); /* from SQE */
+    assert_int_equal(ibv_modify_qp(stand.pair.a.qp, &attr, IBV_QP_STATE),
+                     0); /* transition from SQE */
     assert_int_equal(exchange(&stand).byte_len, GRH + LENGTH);
     stand_close(&stand);
 }

@@ -28,9 +28,9 @@ static struct api apis[DEVICES];
 struct talk {
     struct pair pair;
     bool polls;
-    uint8_t *at; /* of three pages, the one in the middle, which goes */
+    uint8_t *at; /* the middle one of three pages, which is unmapped */
     struct ibv_mr *mr;
-    struct ibv_wc received; /* by the victim */
+    struct ibv_wc received; /* receive completion of the victim */
     int receives;
 };
 

@@ -209,7 +209,7 @@ static void open_xrc(struct xrc *xrc, const struct api *api)
                                           .comp_mask = IBV_QP_INIT_ATTR_XRCD };
 
     open_domain(xrc, api);
-    api_side_open(api, a, NULL, IBV_QPT_UC, NULL); /* for its buffer and its CQ */
+    api_side_open(api, a, NULL, IBV_QPT_UC, NULL); /* provides a buffer and a CQ */
     api_side_open(api, b, NULL, IBV_QPT_UC, NULL);
     assert_int_equal(ibv_destroy_qp(a->qp), 0);
     struct ibv_qp_init_attr_ex sender = wr_init(api, a->cq, WR_OPERATIONS);

@@ -9,9 +9,9 @@
 /* a binds and invalidates with ibv_wr_*(), b is the peer that uses the window. */
 struct stage {
     struct wr wr;
-    struct ibv_mr *mr; /* of a's memory */
+    struct ibv_mr *mr; /* region of a's memory */
     struct ibv_mw *mw;
-    uint32_t rkey; /* of the window once it is bound */
+    uint32_t rkey; /* rkey of the bound window */
     uint8_t memory[SPAN];
 };
 

@@ -36,10 +36,10 @@ static_assert(offsetof(struct wr_newer_qp_ex, wr_flush) == 352, "as programs wer
 
 struct wr {
     struct pair pair;     /* a is posted to */
-    struct ibv_qp_ex *qp; /* of a */
+    struct ibv_qp_ex *qp; /* queue pair of a */
     struct ibv_mr *whole; /* b's buffer with every right */
-    uint32_t rkey;        /* of that */
-    uint32_t plain_rkey;  /* of b's buffer without the right to be flushed */
+    uint32_t rkey;        /* rkey of that region */
+    uint32_t plain_rkey;  /* rkey of b's buffer, without flush access */
     uint64_t remote;      /* b's buffer */
 };
 void wr_open(struct wr *wr, const struct api *api);
