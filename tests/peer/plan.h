@@ -19,11 +19,11 @@
 #define PLAN_REGION   65536u
 #define PLAN_RECV_MAX 128u
 #define PLAN_SEND_MAX 16u
-#define PLAN_OCTETS   65536u /* of a receive, and of what is sent */
-/* What READs, WRITEs and atomics of the endpoint are about; the script answers whatever it is. */
+#define PLAN_OCTETS   65536u /* most bytes of a receive, and of a message that is sent */
+/* Default address range of the endpoint's READs, WRITEs and atomics. The script answers any range. */
 #define PLAN_REMOTE_VA   0x10000u
 #define PLAN_REMOTE_RKEY 0x1234u
-#define PLAN_QKEY        0x01234567u /* of datagram services, as rdma_cm has it */
+#define PLAN_QKEY        0x01234567u /* Q_Key of datagram services, as in rdma_cm */
 
 struct plan {
     uint32_t recv; /* receives posted */
@@ -36,7 +36,7 @@ struct plan {
     uint32_t bytes; /* octets of each */
     uint32_t echo;  /* what a receive took is sent back, at most so many octets; 0: not */
     uint32_t skip;  /* but not its first so many */
-    uint32_t qkey;  /* with which datagrams are sent back */
+    uint32_t qkey;  /* Q_Key of the datagrams that are sent back */
     uint32_t srq;   /* 1: receives are in a shared receive queue */
     uint32_t group; /* datagrams: is in the group 239.192.0.N; 0: in none */
 };

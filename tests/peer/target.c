@@ -29,7 +29,7 @@ struct target {
     struct ibv_pd *pd, *other_pd;
     struct ibv_cq *cq;
     struct ibv_srq *srq;
-    struct ibv_ah *back; /* to who asked for datagrams */
+    struct ibv_ah *back; /* address of the peer that requested datagrams */
     int member;          /* the socket that is in the group, -1: none is */
     struct ibv_mr *all, *read_only, *other, *work;
     uint8_t *region, *buffers;
@@ -37,7 +37,7 @@ struct target {
 };
 
 static struct target *targets;
-static struct ibv_comp_channel *completions; /* of all that echo */
+static struct ibv_comp_channel *completions; /* channel of all echoing queue pairs */
 static struct in_addr group_address;         /* where groups are joined */
 
 static int64_t now_ms(void)
@@ -161,7 +161,7 @@ static union ibv_gid gid_of(const struct sockaddr *address)
     return gid;
 }
 
-/* From the address that was asked, whatever a datagram was sent to: it may have been a group. */
+/* Replies from the address that received the request, even if a datagram went to a group. */
 static struct ibv_ah *way_back(struct target *t)
 {
     const union ibv_gid own = gid_of(rdma_get_local_addr(t->id));

@@ -31,7 +31,7 @@ static char said[LINES_MAX];
 
 struct named_rule {
     char name[RULE_MAX];
-    bool hit; /* by one script that names it */
+    bool hit; /* at least one script that names the mark has hit it */
 };
 
 static struct named_rule named[RULES_MAX];

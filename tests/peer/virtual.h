@@ -20,7 +20,7 @@ struct virtual_conn {
     void *qp_memory;
     struct uro_srq *srq; /* NULL: receives are the queue pair's own */
     void *srq_slots;
-    struct uro_ah back; /* to the player, for datagrams that are sent back */
+    struct uro_ah back; /* address of the player, for datagrams that are sent back */
     bool can_answer;    /* it is made */
     struct uro_mcast member;
     struct plan plan;
@@ -30,17 +30,17 @@ struct virtual_conn {
 struct virtual
 {
     void *engine_memory;
-    struct uro_engine *engine; /* at 10.0.0.1 */
+    struct uro_engine *engine; /* engine with the address 10.0.0.1 */
     struct uro_listener stream, datagram, unreliable;
     struct uro_cq *cq;
     uint8_t *region;  /* with three keys: all rights, READ only, another protection domain */
-    uint8_t *buffers; /* of receives and sends */
+    uint8_t *buffers; /* buffers of receives and sends */
     struct uro_key keys[4];
     struct virtual_conn conns[VIRTUAL_CONNS];
     bool calls; /* the endpoint connects to port 7471 of the player */
     void *peer_memory;
     struct uro_engine *peer_engine; /* the player's, at 10.0.0.2 */
-    struct uro_mac sent_to;         /* of the player's last frame */
+    struct uro_mac sent_to;         /* destination MAC of the player's last frame */
     uro_time now;
     struct uro_tx tx[32];
 };

@@ -38,10 +38,10 @@ struct scene {
         enum uroce_qp_type type;
     } qps[SCENE_QPS_MAX];
     uint32_t qp_count;
-    struct uroce_srq *srq;   /* with options.srq; NULL: destroyed */
+    struct uroce_srq *srq;   /* SRQ if options.srq is set; NULL: destroyed */
     struct uroce_xrcd *xrcd; /* XRC_TGT: its domain */
     struct uroce_ah *ah;     /* UD: address handle for 10.0.0.2 */
-    uint8_t *local;          /* for sends, receives and READ sinks */
+    uint8_t *local;          /* memory for sends, receives and READ responses */
     uint8_t *remote;         /* what the peer reads and writes */
     struct uroce_mr *local_mr;
     struct uroce_mr *remote_mr;
@@ -56,7 +56,7 @@ struct scene_options {
     uint32_t mtu;            /* 1024 */
     uint32_t link_mtu;       /* 4500 when left 0 */
     uint16_t vlan;           /* none when left 0 */
-    uint8_t sl;              /* of the path */
+    uint8_t sl;              /* service level of the path */
     uint32_t rq_psn;
     uint32_t sq_psn;
     uint8_t timeout;       /* 14: 67 ms */

@@ -388,7 +388,7 @@ static void listen__twice__address_in_use(void **state)
     connect_out(&talk);
     const struct uroce_conn_event event = next_event(&talk);
     assert_int_equal(event.kind, UROCE_CONN_REQUEST);
-    assert_ptr_equal(event.user, &other); /* of the listener at the address */
+    assert_ptr_equal(event.user, &other); /* event of the listener at the address */
     assert_true(uro_mark_hit("CM.LISTEN"));
     close_conn(&talk, event.conn);
     assert_int_equal(uroce_listener_destroy(specific), 0);

@@ -42,7 +42,7 @@ static void timewait__all_connections__the_oldest_is_reused(void **state)
     assert_false(known(&s->a, numbers[0]));
     for (unsigned i = 1; i < MANAGERS_CONNECTIONS; i++)
         assert_true(known(&s->a, numbers[i]));
-    assert_int_equal(s->counters.value[URO_COUNT_CM_REUSED], 2); /* on either side */
+    assert_int_equal(s->counters.value[URO_COUNT_CM_REUSED], 2); /* one on each side */
 }
 
 static void connections__made_faster_than_timewait_ends__are_reused(void **state)
@@ -165,7 +165,7 @@ static void process_ends__connected__sends_dreq(void **state)
     end(s, &s->a);
     managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
     assert_int_equal(s->a.sent[URO_CM_DREQ], 1);
-    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0); /* whoever still looks */
+    managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0); /* the owner still gets the event */
     assert_true(uro_mark_hit("CM.END.ALL"));
 }
 
@@ -228,7 +228,7 @@ static void process_ends__requests_wait__refused(void **state)
 
     managers_ask(s);
     managers_settle(s);
-    end(s, &s->b); /* nobody fetched the event */
+    end(s, &s->b); /* the event was not fetched */
     managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_REJ_CONSUMER);
     managers_expect_nothing(s, &s->b);
 }

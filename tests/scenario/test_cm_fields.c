@@ -326,7 +326,7 @@ static void sidr__rejected__repeated_req_is_rejected_again(void **state)
     assert_memory_equal(s->b.last.data, "no", 3);
 }
 
-/* ---- what is heard ------------------------------------------------------- */
+/* ---- received messages --------------------------------------------------- */
 
 static void passive__has_the_values_of_the_req(void **state)
 {

@@ -12,12 +12,12 @@
 #include "wire/frame.h"
 
 #define SERVICE   UINT64_C(0x1061234)
-#define STRANGERS 250u /* in the subnet of the scene */
-#define QUESTIONS 500u /* of all of them: more than can wait for their next hops */
+#define STRANGERS 250u /* hosts in the subnet of the scene */
+#define QUESTIONS 500u /* requests of all hosts: more than can wait for next hops */
 #define AT_ONCE   200u
 #define REQUESTS  2000u
 #define SENDS     64u
-#define BURST     32u /* of a port */
+#define BURST     32u /* burst of a port */
 #define BAD_MTU   26u /* reason of a REJ, IBTA Vol. 1, 12.6.7.2 */
 
 static void input(struct scene *s, const char *from, const struct uro_cm_msg *msg)
@@ -51,7 +51,7 @@ static struct uro_cm_msg request(uint32_t number)
 struct said {
     uint32_t messages[URO_CM_KIND_COUNT];
     uint32_t packets;
-    uint64_t reason; /* of the last REJ */
+    uint64_t reason; /* reason of the last REJ */
 };
 
 static void hear(struct said *said, const uint8_t *octets, uint32_t length)

@@ -174,7 +174,7 @@ static void req_twice__mra_until_the_application_responds(void **state)
     managers_pass_time(s, URO_MS(5121));
     assert_int_equal(s->b.sent[URO_CM_MRA], 1);
     managers_expect_nothing(s, &s->b);
-    /* our requester heard it: no more repetitions for a minute */
+    /* our requester got the MRA: no retransmission for a minute */
     managers_pass_time(s, URO_MS(60000));
     assert_int_equal(s->a.sent[URO_CM_REQ], 2);
     assert_true(uro_mark_hit("CM.MRA"));
@@ -198,7 +198,7 @@ static void req_with_the_qpn_of_another_connection__stale(void **state)
 
     req.value[URO_CM_LOCAL_ID] ^= 1;
     struct uro_gid real = s->a.address;
-    s->a.address.octets[15] = 77; /* somebody says that the peer began again */
+    s->a.address.octets[15] = 77; /* another host claims that the peer restarted */
     managers_forge(s, &s->a, &req);
     s->a.address = real;
     assert_int_equal(s->b.sent[URO_CM_REJ], 1);

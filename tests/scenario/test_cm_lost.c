@@ -7,7 +7,7 @@
 #include "base/mark.h"
 #include "managers.h"
 
-#define COPIES  16u /* of a message: the first and 15 repetitions */
+#define COPIES  16u /* copies of a message: the first and 15 retransmissions */
 #define FOREVER URO_MS(400000)
 
 /* Events that an application got which reacts at once. */
@@ -30,7 +30,7 @@ static void answer(struct life *life, struct manager *m, const struct uro_conn_e
     int error = 0;
 
     if (event->kind == URO_CONN_REQUEST) {
-        if (m->conn != NULL) /* of a request that came again */
+        if (m->conn != NULL) /* the request was retransmitted */
             uro_conn_close(m->conn, s->now);
         m->conn = event->conn;
         error = life->rejects ? uro_conn_reject(m->conn, URO_CONN_REJ_CONSUMER, NULL, 0, s->now)
@@ -239,7 +239,7 @@ static void mra_lost__next_request_gets_an_mra(void **state)
     managers_pass_time(s, URO_MS(5125 * 3));
     assert_int_equal(s->b.sent[URO_CM_MRA], 3);
     managers_pass_time(s, URO_MS(5125 * 5));
-    assert_int_equal(s->a.sent[URO_CM_REQ], 5); /* the fourth MRA was heard */
+    assert_int_equal(s->a.sent[URO_CM_REQ], 5); /* the fourth MRA arrived */
     assert_int_equal(s->b.sent[URO_CM_MRA], 4);
 }
 

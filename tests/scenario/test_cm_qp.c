@@ -97,7 +97,8 @@ static void passive_rc__attributes_of_the_req(void **state)
     struct managers *s = *state;
 
     ask(s, asked, URO_QPT_RC);
-    struct uro_qp_attr attr = attr_of(s->b.conn, URO_QPS_RTR, RTR_DEEP); /* not accepted yet */
+    struct uro_qp_attr attr =
+        attr_of(s->b.conn, URO_QPS_RTR, RTR_DEEP); /* the request is not accepted yet */
     expect_path(&attr, &s->a.address, 0);
     assert_int_equal(attr.dest_qpn, 0x111);
     assert_int_equal(attr.rq_psn, s->b.conn->local_psn);

@@ -237,7 +237,8 @@ static void listeners__the_address_decides__then_any(void **state)
     assert_int_equal(uro_conn_listen(s->b.cm, &own), 0);
     assert_int_equal(uro_conn_listen(s->b.cm, &again), -EADDRINUSE);
     uro_conn_unlisten(s->b.cm, &s->b.listener);
-    assert_int_equal(uro_conn_listen(s->b.cm, &s->b.listener), 0); /* any is heard of last now */
+    assert_int_equal(uro_conn_listen(s->b.cm, &s->b.listener),
+                     0); /* the listener at any address is the newest now */
     managers_forge(s, &s->a, &req);
     assert_true(uro_conn_event(s->b.cm, &event));
     assert_ptr_equal(event.user, &own);

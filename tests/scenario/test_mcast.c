@@ -66,7 +66,8 @@ static void mcast__several_members__each_gets_a_copy_and_no_other_qp(void **stat
     scene_expect_no_completion(s);
     assert_memory_equal(scene_recv_memory(s, 40), "news", 4);
     assert_memory_equal(scene_recv_memory(s, 64 + 40), "news", 4);
-    assert_memory_equal(scene_recv_memory(s, 64 + 36), "\xef\1\2\3", 4); /* to the group */
+    assert_memory_equal(scene_recv_memory(s, 64 + 36), "\xef\1\2\3",
+                        4); /* destination: the group */
     scene_expect_mark(s, "UD.MULTICAST");
     detach(s, s->qp, GROUP);
     detach(s, b, GROUP);
@@ -240,7 +241,7 @@ static void mcast__sender_blocks_own_packets__other_members_get_a_copy(void **st
     send_news(s, ah, 0);
     scene_expect_recv(s, 2, UROCE_SUCCESS, 44);
     scene_expect_no_completion(s);
-    /* A queue pair with the same number on another host is somebody else. */
+    /* A queue pair with the same number on another host is a different queue pair. */
     scene_rx(s, 0,
              PACKET(.op = "UD_SEND_ONLY", .text = "same", .to = GROUP, .qpn = ALL,
                     .source_qpn = uroce_qp_number(s->qp)));
@@ -276,7 +277,7 @@ static void mcast__packet_other_than_ud_to_a_group__dropped(void **state)
         { .op = "RC_SEND_ONLY", .text = "x", .to = GROUP, .qpn = ALL },
         { .op = "RC_ACK", .to = GROUP, .qpn = ALL },
         { .op = "UD_SEND_ONLY", .text = "x", .to = "10.0.0.1", .qpn = ALL },
-        { .op = "UD_SEND_ONLY", .text = "x", .to = GROUP }, /* to one queue pair */
+        { .op = "UD_SEND_ONLY", .text = "x", .to = GROUP }, /* destination: one queue pair */
         { .op = "UC_SEND_ONLY", .text = "x", .to = GROUP, .qpn = uroce_qp_number(uc) },
         { .op = "UD_SEND_ONLY", .length = 256, .qkey = 0x80010000, .to = GROUP, .qpn = 1 },
     };
@@ -287,7 +288,7 @@ static void mcast__packet_other_than_ud_to_a_group__dropped(void **state)
     for (size_t i = 0; i < URO_ARRAY_LEN(wrong); i++)
         scene_rx(s, 0, &wrong[i]);
     assert_int_equal(scene_counter(s, "drop_qpn"), 6);
-    assert_int_equal(scene_counter(s, "drop_address"), 1); /* not from its peer to it */
+    assert_int_equal(scene_counter(s, "drop_address"), 1); /* wrong source or destination address */
     scene_expect_mark(s, "MCAST.QPN");
     scene_expect_no_completion(s);
     scene_expect_silence(s, 0);

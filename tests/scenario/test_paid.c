@@ -10,7 +10,7 @@
 #include "wire/frame.h"
 #include "wire/icrc.h"
 
-#define AT_BTH (14u + 20u + 8u) /* in a frame over IPv4 */
+#define AT_BTH (14u + 20u + 8u) /* offset of the BTH in a frame over IPv4 */
 
 /* Recomputes the ICRC of a frame over IPv4 whose bytes were changed. */
 static void sum_again(uint8_t *frame, uint32_t length)
@@ -106,7 +106,7 @@ static void b07__atomic_response_lost__retransmitted_and_completes_once(void **s
     scene_expect_tx(s, 0, asks);
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_SEND_ONLY", .psn = 11, .text = "behind", .ack_req = true));
-    /* The ACK of what is behind tells that the answer before it was lost. */
+    /* The ACK of a later request shows that the response before it was lost. */
     scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 11, .msn = 2));
     scene_expect_no_completion(s);
     scene_expect_tx(s, 0, asks);

@@ -8,7 +8,7 @@
 #include "scene.h"
 
 #define ROOM     32u
-#define AT_BTH   (14u + 20u + 8u) /* in a frame over IPv4 */
+#define AT_BTH   (14u + 20u + 8u) /* offset of the BTH in a frame over IPv4 */
 #define OP_ACK   0x11u
 #define OP_SEND  0x04u
 #define REQUESTS 40u /* more than a turn, and more than a burst */

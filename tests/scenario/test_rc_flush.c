@@ -261,7 +261,7 @@ static const struct {
     const char *name;
     struct scene_packet packet;
     uint32_t va_offset;
-    uint32_t access;        /* of the queue pair */
+    uint32_t access;        /* access flags of the queue pair */
     uint32_t region_access; /* beside LOCAL_WRITE */
     uint8_t syndrome;
     const char *mark;

@@ -91,7 +91,7 @@ static void rc_reads__further_loss__halves_the_window_and_answers_double_it(void
     expect_request(s, 0, 1, 7);
     respond(s, 0, "RC_READ_RESPONSE_FIRST", 1);
     lose(s, 0, 2);
-    expect_request(s, 0, 2, 2); /* to the next multiple of 4 */
+    expect_request(s, 0, 2, 2); /* the request ends at the next multiple of 4 */
     respond(s, 0, "RC_READ_RESPONSE_FIRST", 2);
     lose(s, 0, 3);
     expect_request(s, 0, 3, 1); /* the window is at its least, 4 */

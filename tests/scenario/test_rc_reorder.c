@@ -50,7 +50,7 @@ static void rc_early__packets_of_a_write__reach_memory_in_order(void **state)
         s, 0,
         PACKET(.op = "RC_WRITE_LAST", .psn = 102, .ack_req = true, .length = 900, .fill = 2048));
     scene_rx(s, 0, PACKET(.op = "RC_WRITE_MIDDLE", .psn = 101, .length = 1024, .fill = 1024));
-    assert_memory_equal(s->remote + 1024, s->remote + 4096, 1924); /* as it was */
+    assert_memory_equal(s->remote + 1024, s->remote + 4096, 1924); /* the memory is unchanged */
     scene_rx(s, 0, PACKET(.op = "RC_WRITE_FIRST", .psn = 100, .dma = 2948, .length = 1024));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 102, .msn = 1));
     scene_assert_filled(s->remote, 0, 2948);
@@ -68,11 +68,12 @@ static void rc_early__gap_stays__one_nak_and_one_retransmit(void **state)
                     PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
     scene_expect_mark(s, "RSP.EARLY.TOLD");
     assert_int_equal(scene_counter(s, "out_of_seq_request"), 1);
-    scene_rx(s, URO_US(50), ONLY(102)); /* sent before the peer heard of it */
+    scene_rx(s, URO_US(50), ONLY(102)); /* sent before the peer received the NAK */
     scene_expect_silence(s, URO_US(100));
     scene_rx(s, URO_US(100), ONLY(100));
-    scene_expect_tx(s, URO_US(100),
-                    PACKET(.op = "RC_ACK", .psn = 102, .msn = 3)); /* though nobody asked */
+    scene_expect_tx(
+        s, URO_US(100),
+        PACKET(.op = "RC_ACK", .psn = 102, .msn = 3)); /* although no request has ack_req */
     expect_received(s, 0, 2);
     scene_expect_silence(s, URO_MS(30));
     scene_close(s);

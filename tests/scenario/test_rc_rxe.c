@@ -19,10 +19,10 @@
 #define MESSAGE_MAX   4096u
 #define IN_FLIGHT     512u /* packets that one direction holds */
 #define PACKET_MAX    512u /* bytes of a frame */
-#define ACK_LENGTH    62u  /* of a frame with an ACK */
+#define ACK_LENGTH    62u  /* length of a frame with an ACK */
 #define ETHER_TYPE_AT 12u
 #define NIC           64u                /* packets that rxe's interface takes */
-#define WORD          (SCENE_MEMORY - 8) /* of the atomics, in scene->remote */
+#define WORD          (SCENE_MEMORY - 8) /* offset of the atomics' word in scene->remote */
 #define TIMER         10u                /* events, at least, between two of its timer */
 #define EVENTS_MAX    100000u
 #define STUCK         200u /* milliseconds without an event */
@@ -56,7 +56,7 @@ struct run {
     uro_time now;
     uint8_t *source;           /* what rxe sends */
     uint32_t events, timer_at; /* its events until now; the timer fires again no earlier */
-    struct way up, down;       /* from rxe, to rxe */
+    struct way up, down;       /* up: from rxe; down: to rxe */
 };
 
 static bool happens(struct run *run, uint32_t per_million)

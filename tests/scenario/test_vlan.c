@@ -69,8 +69,7 @@ static void vlan__frames_of_another_or_no_vlan__are_counted_and_dropped(void **s
     assert_int_equal(scene_counter(s, "drop_vlan"), 3);
     scene_expect_mark(s, "RX.VLAN");
 
-    set_tag(tagged, 7 << 13 | 1 << 12 |
-                        VLAN); /* whatever priority it came with, and though it may be dropped */
+    set_tag(tagged, 7 << 13 | 1 << 12 | VLAN); /* the reply has the default priority */
     scene_input_raw(s, tagged, length + URO_VLAN_LEN);
     scene_expect_tx(s, 0, ACK);
     scene_expect_recv(s, 1, UROCE_SUCCESS, 1);

@@ -29,7 +29,7 @@ static enum uroce_status use(struct twins *s, enum uroce_opcode opcode, uint32_t
 /* ---- what a binding opens ------------------------------------------------ */
 
 static const struct {
-    int64_t from; /* of the window's beginning */
+    int64_t from; /* offset from the start of the window */
     uint64_t length;
     bool good;
 } edges[] = {
@@ -233,7 +233,7 @@ static void region__expelled__its_windows_are_expelled(void **state)
     assert_int_equal(use(s, UROCE_RDMA_WRITE, uroce_mw_key(windows[0]),
                          (uintptr_t)s->b.memory + WINDOW_BEGIN, 8),
                      UROCE_REM_ACCESS_ERR);
-    uro_key_register(inside_shard(s->engine), &s->b.mr->key); /* for the fixture */
+    uro_key_register(inside_shard(s->engine), &s->b.mr->key); /* the fixture deregisters it */
     for (int i = 0; i < 3; i++)
         assert_int_equal(uroce_mw_destroy(windows[i]), 0);
 }
@@ -334,7 +334,7 @@ static void send_with_inv__of_a_wrong_key__is_refused_and_not_delivered(void **s
         struct uroce_mw *window = windows_make(s, i == 1 ? UROCE_MW_TYPE_1 : UROCE_MW_TYPE_2);
         twins_connect(s);
         struct uroce_send request = windows_request(s, window);
-        if (i == 3) { /* by the other queue pair */
+        if (i == 3) { /* posted to the other queue pair */
             twins_post(&s->a, &request, 0, 0);
             twins_settle(s);
             twins_expect(s, &s->a, 1, UROCE_SUCCESS);

@@ -230,7 +230,7 @@ static void refused(struct scene *s, uint32_t srqn)
     scene_expect_event(s, UROCE_EVENT_QP_REQ_ERR);
     scene_expect_state(s, UROCE_ERR);
     scene_expect_mark(s, "XRC.NO.SRQ");
-    scene_expect_no_completion(s); /* the queue is everybody's: nothing of it is flushed */
+    scene_expect_no_completion(s); /* the SRQ is shared: its receives are not flushed */
     assert_int_equal(uroce_srq_waiting(s->srq), 1);
 }
 

@@ -4,7 +4,7 @@
 
 #include "twins.h"
 
-#define WINDOW_BEGIN 4096u /* of the window, in b's memory */
+#define WINDOW_BEGIN 4096u /* start of the window in b's memory */
 #define WINDOW_SPAN  100u
 #define WINDOW_ACCESS                                                                              \
     (UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC)

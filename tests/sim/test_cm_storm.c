@@ -21,7 +21,7 @@
 #define LONGEST  URO_MS(400000) /* all repetitions of all messages, twice */
 #define SEEDS    400u
 #define DELAY_MS 3000u
-#define HEARD    32u /* messages that somebody remembers who reads along */
+#define HEARD    32u /* messages that the eavesdropper remembers */
 #define IDS_END  40u /* octets of a message up to behind the numbers of its connection */
 
 struct flying {
@@ -126,7 +126,7 @@ static void send_all(struct storm *s)
         }
 }
 
-/* Each message, whatever it is, has a name among the counters. */
+/* Each kind of message has a counter. */
 static uint64_t named(const struct storm *s)
 {
     return s->counters.value[URO_COUNT_CM_RX] + s->counters.value[URO_COUNT_CM_DROP_MALFORMED];
@@ -154,7 +154,7 @@ static void deliver(struct storm *s)
     }
 }
 
-/* ---- somebody who reads along ---------------------------------------------- */
+/* ---- eavesdropper ---------------------------------------------------------- */
 
 /* Another message about the same connection, or the same one with another value. */
 static void rewrite(struct storm *s, uint8_t *mad)

@@ -135,7 +135,7 @@ static void sim__same_seed__is_the_same_run(void **state)
     }
 }
 
-/* What a failing run is made small with. */
+/* Runs without any part. A failing run is reduced by leaving out parts. */
 static void sim__seed_with_all_parts_left_out__does_nothing(void **state)
 {
     (void)state;
