@@ -27,7 +27,7 @@ static uint8_t memory[5 * PAGE] __attribute__((aligned(PAGE)));
 static uint8_t messages[2 * PAGE];
 #define OFFERED (memory + PAGE)
 #define FOREIGN (memory + 3 * PAGE)
-#define LANDING (messages + PAGE) /* of what is read */
+#define LANDING (messages + PAGE) /* buffer for received data */
 
 static struct ibv_pd *pd;
 static struct ibv_mr *offered, *foreign, *message_region;
@@ -101,7 +101,7 @@ static void tell_keys(FILE *out)
                   (uintptr_t)FOREIGN, foreign->rkey, PAGE);
 }
 
-/* Whether somebody has written where the pattern was, and where first. */
+/* Returns whether the pattern was overwritten, and the offset of the first change. */
 static void tell_memory(FILE *out)
 {
     for (size_t i = 0; i < sizeof memory; i++) {
@@ -217,7 +217,7 @@ static void request(struct link *link, char *const *words)
         meet_die("ibv_post_send");
 }
 
-/* False: it was told to end. */
+/* Returns false when the victim was told to end. */
 static bool obey(FILE *in, FILE *out, char *const *words, unsigned count)
 {
     const char *verb = words[0];

@@ -34,7 +34,7 @@ void victim_meet(const char *own, const char *peer, uint16_t port, int backlog);
 struct link *victim_connect(const char **why);
 struct link *victim_accept(void);
 
-/* What has been heard of a connection since it was made. */
+/* Events of a connection since it was established. */
 const char *victim_left(const struct rdma_cm_id *id);
 
 /* Takes whoever comes, and keeps a few who do not go on, until there is something to read at

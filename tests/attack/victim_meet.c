@@ -11,7 +11,7 @@
 
 #define PER_QUEUE  8u
 #define RNR_ALWAYS 7
-#define HALF_OPEN  64u /* accepted, and nothing heard since: beyond these the oldest goes */
+#define HALF_OPEN  64u /* most connections without RTU; beyond that, the oldest is dropped */
 #define ACK_TIMEOUT                                                                                \
     18 /* a second: who waits for an answer must not give up before the attack is over */
 
@@ -54,7 +54,7 @@ struct ibv_cq *victim_queue_pair(struct rdma_cm_id *id)
     return cq;
 }
 
-/* The next event of a connection; of others, whose peers have gone, nothing is heard. */
+/* Returns the next event of a connection. Ignores events of connections whose peers have ended. */
 static enum rdma_cm_event_type next(struct rdma_cm_id **id, const struct rdma_cm_id *only)
 {
     struct pollfd readable = { .fd = channel->fd, .events = POLLIN };
@@ -141,7 +141,7 @@ const char *victim_left(const struct rdma_cm_id *id)
     return what;
 }
 
-/* ---- whoever comes ----------------------------------------------------------------------------- */
+/* ---- new connections --------------------------------------------------------------------------- */
 
 /* The id's context is its completion queue. */
 static void end(struct rdma_cm_id *id)

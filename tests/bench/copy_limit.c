@@ -28,7 +28,7 @@ static _Alignas(128) atomic_uint head;
 static _Alignas(128) atomic_bool done;
 static uint32_t sums[RING];
 static uint8_t ring[RING][STRIDE];
-static uint32_t length; /* of a message */
+static uint32_t length; /* length of a message */
 static cpu_set_t allowed;
 
 static double now(void)

@@ -34,7 +34,7 @@ static void carry(struct side *from, struct side *to)
     carried += count;
 }
 
-/* Sends from each queue pair in turn until all messages were sent and received. */
+/* Sends from all queue pairs, round robin, until all messages were sent and received. */
 static void in_turn(struct side sides[2], const struct plan *plan, uint32_t messages)
 {
     bool receives = plan->opcode == URO_WR_SEND;

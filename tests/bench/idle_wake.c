@@ -23,7 +23,7 @@
 
 #include "one.h"
 
-#define PAUSE_MS 20 /* between messages: nobody looks for them any more */
+#define PAUSE_MS 20 /* pause between messages, after which both sides sleep */
 #define PATIENT  60 /* seconds until a side gives up */
 
 struct said {

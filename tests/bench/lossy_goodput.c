@@ -22,7 +22,7 @@
 #define ONE_WAY         URO_US(25)
 #define PS_OCTET        320u       /* 25 Gb/s */
 #define PS_OCTET_NARROW 800u       /* 10 Gb/s */
-#define RING            URO_US(20) /* of frames that wait for the cable */
+#define RING            URO_US(20) /* longest queue of frames for the cable, as time */
 #define LATE_MAX        URO_US(20) /* a frame that is overtaken comes so much later */
 #define START           URO_MS(1)
 #define STEP            URO_MS(1)

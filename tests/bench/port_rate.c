@@ -33,7 +33,7 @@ struct options {
     const char *link;
     const char *peer;
     uint32_t length;
-    uint32_t second; /* of pingpong; 0: one frame is all */
+    uint32_t second; /* length of the second frame of a pingpong; 0: no second frame */
     double seconds;
     bool icrc;
     bool pingpong;

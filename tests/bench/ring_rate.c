@@ -162,7 +162,7 @@ static void say(const struct end *end, uint32_t number)
     struct side *side = &sides[end->number];
 
     if (plan.opcode == URO_WR_SEND)
-        sides_post_receive(side, 0, &plan); /* for the answer */
+        sides_post_receive(side, 0, &plan); /* receive for the response */
     side->memory[SIDES_FRAME + plan.octets - 1] = (uint8_t)number;
     sides_post(sides, end->number, 0, &plan);
 }

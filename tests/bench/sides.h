@@ -34,7 +34,7 @@ struct plan {
     uint32_t each; /* requests outstanding of every queue pair; 0: SIDES_WINDOW of all together */
     uint32_t messages;
     struct uro_engine *engines[2]; /* that are there already, or NULL */
-    uro_time now;                  /* for these */
+    uro_time now;                  /* virtual time of both sides */
 };
 
 /* Parses the kind: rc, uc, ud, xrc, or write (by RC). Ends the program for any other name. */

@@ -29,7 +29,7 @@ struct side {
 struct stage {
     struct side one, two;
     uint64_t now;
-    uint32_t shared; /* of the frames that arrive */
+    uint32_t shared; /* value of `shared` in the received frames */
     unsigned armed;  /* events of armed CQs */
 };
 

@@ -31,7 +31,7 @@ struct lane {
 static struct lane lanes[2];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned opened, closed, carried;
-static uint32_t mtu; /* that open() was told last */
+static uint32_t mtu; /* MTU argument of the last open() */
 
 /* "toy,lane=0": receives from that lane and sends into the other lane. */
 static int open_port(void *user, const struct uroce_port_config *config, void **port, char *error,

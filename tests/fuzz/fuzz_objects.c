@@ -120,7 +120,7 @@ static void *make_mr(struct ibv_pd *pd)
     uint32_t length;
 
     switch (how & 7) {
-    case 0: /* nobody's memory */
+    case 0: /* unregistered memory */
         return ibv_reg_mr(pd, (void *)(uintptr_t)16, (size_t)where << 20, access);
     case 1:
         return ibv_alloc_null_mr(pd);
@@ -148,7 +148,7 @@ static void *make_ah(struct ibv_pd *pd)
     attr.grh.sgid_index = how & 3;
     attr.grh.traffic_class = how;
     (void)ibv_query_gid(fuzz_context(how >> 2), 1, how & 3, &attr.grh.dgid);
-    if (how & 0x40) /* a group, or anybody */
+    if (how & 0x40) /* a multicast group or any address */
         memset(attr.grh.dgid.raw, fuzz_next(), how & 0x80 ? 2 : 16);
     return ibv_create_ah(pd, &attr);
 }

@@ -46,7 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct uro_script script;
     struct uro_script_problem problem = { 0 };
-    char *text = malloc(size > 0 ? size : 1); /* of its own: what reads beyond it is seen */
+    char *text =
+        malloc(size > 0 ? size : 1); /* exact size, so that the sanitizer finds reads beyond it */
 
     demand(text != NULL);
     memcpy(text, data, size);

@@ -28,17 +28,17 @@ struct stage {
     struct uroce_engine *engine;
     uro_time now;
     struct uroce_pd *pd;
-    struct uroce_cq *cq; /* of all queue pairs */
+    struct uroce_cq *cq; /* CQ of all queue pairs */
     struct uroce_qp *qps[STAGE_QPS];
-    enum stage_qp chosen;  /* by the script */
-    struct uroce_srq *srq; /* of UD */
+    enum stage_qp chosen;  /* queue pair that the script chose */
+    struct uroce_srq *srq; /* SRQ of the UD queue pair */
     struct uroce_xrcd *xrcd;
     struct uroce_srq *xrc_srq;
     struct uroce_ah *ahs[STAGE_AHS];
     struct uroce_mr *mr;
     struct uroce_mw *windows[2];     /* type 1 and type 2, both bound at first */
     uint8_t *memory;                 /* canary, STAGE_MEMORY octets registered, canary */
-    struct stage_ids ids[STAGE_IDS]; /* of the last messages, in a ring */
+    struct stage_ids ids[STAGE_IDS]; /* communication IDs of the last messages, as a ring */
     uint32_t id_count;
 };
 

@@ -93,7 +93,7 @@ static const struct shape {
 
 struct command {
     uint32_t number;
-    const struct shape *shape; /* NULL: nobody knows it */
+    const struct shape *shape; /* NULL: unknown command */
     uint8_t body[BODY_MAX];
     uint16_t in, out;
     uint8_t *answer; /* `out` octets */
@@ -314,7 +314,8 @@ static void open_channel(uint32_t which)
     fuzz_demand(fd >= 0);
     channels[which] = uro_channel_get(fd);
     fuzz_demand(channels[which] != NULL);
-    uro_channel_put(channels[which]); /* of the two counts one is left, which is the opener's */
+    uro_channel_put(
+        channels[which]); /* drops one of the two references; the opener has the other */
 }
 
 /* Closes a channel as attach.c does. */

@@ -16,7 +16,7 @@ struct meet_options {
     uint32_t mtu;       /* -m, IB path MTU */
 };
 
-#define MEET_OPTIONS "p:d:x:m:" /* for getopt() */
+#define MEET_OPTIONS "p:d:x:m:" /* option letters for getopt() */
 #define MEET_DEFAULTS                                                                              \
     {                                                                                              \
         .port = 18515, .gid_index = 1, .mtu = 1024                                                 \

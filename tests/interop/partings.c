@@ -36,7 +36,7 @@ enum parting {
     SERVER_REJECTS,
     SERVER_FORGETS, /* the request's identifier is destroyed */
     ASKER_REJECTS,  /* the answer */
-    SERVER_EXITS,   /* without a word */
+    SERVER_EXITS,   /* exits without disconnecting */
     PARTING_COUNT
 };
 

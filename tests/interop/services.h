@@ -22,7 +22,7 @@
 struct services_options {
     struct meet_options meet;
     const char *kind;
-    const char *group; /* of "group": an IP address */
+    const char *group; /* IP address of the option "group" */
 };
 
 struct services_hello {
@@ -43,7 +43,7 @@ struct services_end {
     struct ibv_cq *cq;
     struct ibv_srq *srq; /* or NULL */
     struct ibv_qp *qps[SERVICES_QPS];
-    bool flush_unknown; /* to the library of this end */
+    bool flush_unknown; /* the library of this end does not know FLUSH */
     uint32_t qp_count;
     union ibv_gid gid;
     uint8_t *memory; /* SERVICES_ROOM to send from, then as much to receive into */

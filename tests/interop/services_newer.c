@@ -12,7 +12,7 @@
 
 #include "services.h"
 
-#define TARGET       SERVICES_ROOM /* in the peer's memory */
+#define TARGET       SERVICES_ROOM /* offset in the peer's memory */
 #define WORDS        20u
 #define WORD_ID      100u
 #define FLUSH_ID     0x666c757368000000u /* found in shared memory by this */

@@ -25,7 +25,7 @@ struct verify_options {
     uint32_t rounds;
     uint32_t seed;
     uint32_t largest; /* message */
-    uint8_t timeout;  /* of an acknowledgement, as a queue pair has it */
+    uint8_t timeout;  /* local ACK timeout of the queue pair */
     bool zero_read;   /* also READs of no octets (Linux 6.1 rxe refuses a repeated one) */
 };
 

@@ -20,7 +20,7 @@ enum verb {
     WRITE,
     WRITE_IMM,
     READ,
-    READ_BACK, /* of what the message before wrote */
+    READ_BACK, /* reads back what the previous message wrote */
     CMP_SWAP,  /* all atomics of a step work on one word; every other CMP_SWAP compares unequal */
     FETCH_ADD,
     VERB_COUNT
@@ -37,7 +37,7 @@ struct verb_kind {
 struct operation {
     const char *name;
     uint32_t verb_count;
-    enum verb verbs[MAX_VERBS]; /* of each turn */
+    enum verb verbs[MAX_VERBS]; /* operation of each turn */
     bool late;                  /* receives are posted after the messages: RNR NAK */
     uint32_t sizes[MAX_SIZES];
     uint32_t turns[MAX_SIZES]; /* 0: no more sizes */
@@ -56,7 +56,7 @@ struct step {
     uint32_t size;
     uint32_t count; /* messages */
     uint32_t word;  /* the message whose slot the atomics work on */
-    uint64_t key;   /* of all content */
+    uint64_t key;   /* key of the pseudo-random content */
     size_t span;    /* octets of the areas in use */
     struct picture local, target;
 };

@@ -75,7 +75,9 @@ static void fixtures__each_frame__encodes_to_its_own_octets(void **state)
 static void fixtures__all_opcodes_spoken__are_shown(void **state)
 {
     (void)state;
-    static const char *const missing[] = { "RC_SEND_LAST_INV" }; /* nobody sent a long one yet */
+    static const char *const missing[] = {
+        "RC_SEND_LAST_INV"
+    }; /* no capture has a long SEND with invalidate */
     bool seen[256] = { false };
     struct uro_pcap_read_frame frame;
     struct uro_frame decoded;

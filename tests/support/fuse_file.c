@@ -143,7 +143,7 @@ static void be_daemon(int channel, const char *folder)
     const unsigned user = geteuid(), group = getegid();
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
         _exit(1);
-    int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC); /* by a user of the name space */
+    int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC); /* opened by the user of the namespace */
     int map = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
     (void)snprintf(options, sizeof options, "0 %u 1", user);
     if (fuse < 0 || map < 0 || write(map, options, strlen(options)) < 0)

@@ -235,7 +235,7 @@ static void fork_when(const char *when)
     parents = own;
     if (strcmp(when, "thread") == 0) {
         MUST(pthread_create(&thread, NULL, in_thread, NULL) == 0);
-        while (pthread_tryjoin_np(thread, NULL) != 0) /* and goes on meanwhile */
+        while (pthread_tryjoin_np(thread, NULL) != 0) /* the thread continues meanwhile */
             move(own);
     } else {
         forker_expect_end(forker_start(uses));

@@ -20,7 +20,7 @@
         }                                                                                          \
     } while (0)
 
-extern const char *forker_role; /* of this process */
+extern const char *forker_role; /* role of this process */
 extern const char *forker_address;
 
 /* Starts @body in a child that must end normally. */

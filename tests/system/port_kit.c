@@ -39,7 +39,7 @@ static uro_port_open_fn *load(const char *variable, const char *otherwise)
 
     if (library == NULL)
         die(dlerror());
-    *(void **)&open_port = dlsym(library, URO_PORT_OPEN_SYMBOL); /* of DPDK's links */
+    *(void **)&open_port = dlsym(library, URO_PORT_OPEN_SYMBOL); /* driver of DPDK's links */
     if (open_port != NULL)
         return open_port;
     const struct uro_port_plugin *described = dlsym(library, URO_PORT_PLUGIN_SYMBOL);

@@ -264,7 +264,7 @@ static void bridge__groups_joined_and_left__it_learns_of_both(void **state)
     assert_true(bridge_knows(s, "239.1.2.3", true));
     assert_true(bridge_knows(s, "ff0e::1:2", true));
     silence(s);
-    kit_run(other, "ip link set br0 type bridge mcast_querier 1"); /* else nobody is asked */
+    kit_run(other, "ip link set br0 type bridge mcast_querier 1"); /* sends the queries */
     uro_engine_leave(s->engine, &four, now());
     uro_engine_leave(s->engine, &six, now());
     assert_true(bridge_knows(s, "239.1.2.3", false));

@@ -343,7 +343,8 @@ static int answer_of_kernel(int family, const struct sockaddr *address, socklen_
     socklen_t size = sizeof status;
 
     memcpy(&closed, address, length);
-    ((struct sockaddr_in *)&closed)->sin_port = htons(4792); /* in the same place in IPv6 */
+    ((struct sockaddr_in *)&closed)->sin_port =
+        htons(4792); /* the port is at the same offset in IPv6 */
     int asks = socket(family, SOCK_DGRAM, 0);
     int knows = socket(family, SOCK_DGRAM, 0);
     assert_int_equal(connect(asks, address, length), 0);

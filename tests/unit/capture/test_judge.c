@@ -422,7 +422,7 @@ static void judge__one_early_repetition_after_a_timeout__is_innocent(void **stat
     EXPECT_NOTHING;
 }
 
-/* As Linux rxe: it goes on with later messages, and keeps the delay for the refused message. */
+/* Like Linux rxe: later messages are sent at once; only the refused message waits. */
 static void judge__new_request_during_the_delay__is_wrong(void **state)
 {
     (void)state;

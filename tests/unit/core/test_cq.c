@@ -71,7 +71,7 @@ static void expect_no_event(void)
 
 static void cq__filled_and_emptied_often__order_holds_across_the_wrap(void **state)
 {
-    struct uro_cq *cq = make(3); /* not a power of two */
+    struct uro_cq *cq = make(3); /* capacity that is not a power of two */
     struct uro_cqe out[8];
     uint64_t next = 0, seen = 0;
 
@@ -100,7 +100,7 @@ static void cq__one_more_than_its_capacity__error_event_and_old_entries_remain(v
     expect_event(URO_EVENT_CQ_ERR);
     expect_no_event();
     assert_int_equal(take(cq, out, 4), 2);
-    assert_false(push(cq, 4, 1)); /* in error for good */
+    assert_false(push(cq, 4, 1)); /* the CQ stays in error */
     drop(cq);
 }
 

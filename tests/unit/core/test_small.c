@@ -75,7 +75,7 @@ static void qp_state__transitions_of_rc__are_these(void **state)
         "x--S--x", /* RTR */
         "x--xx-x", /* RTS */
         "x--xx-x", /* SQD */
-        "x-----x", /* SQE: only UC and UD go on from here */
+        "x-----x", /* SQE: only UC and UD can leave this state to RTS */
         "x-----x", /* ERR */
     };
     (void)state;

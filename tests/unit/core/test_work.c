@@ -7,7 +7,7 @@
 #include "core/limits.h"
 #include "support/check.h"
 
-#define CAPACITY 3u /* of four slots */
+#define CAPACITY 3u /* the ring has four slots */
 
 static _Alignas(64) uint8_t memory[4096];
 

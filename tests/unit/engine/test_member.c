@@ -59,8 +59,9 @@ static void member__leaves__reports_twice_and_is_removed(void **state)
     assert_int_equal(listen_to(s, URO_MS(2000)), 1);
     leave(s, "239.1.2.3", URO_MS(3000));
     assert_int_equal(listen_to(s, URO_MS(3000)), 1);
-    expect_frame(s, "01005e000016020000000001080046c0002800004000010203fa00000000e0000016"
-                    "940400002200e9f90000000103000000ef010203000000000000"); /* from 0.0.0.0 */
+    expect_frame(
+        s, "01005e000016020000000001080046c0002800004000010203fa00000000e0000016"
+           "940400002200e9f90000000103000000ef010203000000000000"); /* source address 0.0.0.0 */
     const uro_time again = next(s);
     assert_true(again <= URO_MS(4000));
     assert_int_equal(listen_to(s, again), 1);
@@ -123,7 +124,8 @@ static void member__general_query__one_report_with_every_group(void **state)
         assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "232.1.1.1"));
         assert_int_equal(next(s), URO_TIME_NEVER);
     }
-    assert_true(earliest < URO_MS(200) && latest > URO_MS(1000)); /* at a moment of our own */
+    assert_true(earliest < URO_MS(200) &&
+                latest > URO_MS(1000)); /* random times that the engine chooses */
 
     ask(s, true, NULL, 0, URO_MS(300000));
     assert_int_equal(listen_to(s, URO_MS(300000)), 3);

@@ -110,7 +110,8 @@ static void member__packets_to_a_group__accepted_while_joined(void **state)
         join(s, groups[i], 0);
         send_to(s, groups[i]);
         assert_int_equal(counted(s, URO_COUNT_DROP_IP_DEST), refused);
-        assert_int_equal(counted(s, URO_COUNT_DROP_QPN), ++passed); /* nobody is there yet */
+        assert_int_equal(counted(s, URO_COUNT_DROP_QPN),
+                         ++passed); /* no queue pair is a member yet */
         leave(s, groups[i], 0);
         send_to(s, groups[i]);
         assert_int_equal(counted(s, URO_COUNT_DROP_IP_DEST), ++refused);

@@ -329,7 +329,7 @@ static void fill_and_empty(uint32_t most)
         uro_neigh_put(&neigh, hop);
         uro_neigh_put(&neigh, hops[i]);
     }
-    assert_false(uro_neigh_run(&neigh, URO_MS(100000))); /* nobody's: nothing to ask */
+    assert_false(uro_neigh_run(&neigh, URO_MS(100000))); /* no user: no request is due */
     assert_int_equal(uro_neigh_next(&neigh, URO_MS(100000)), URO_TIME_NEVER);
 }
 

@@ -237,7 +237,7 @@ static uint32_t fake_route_mtu(struct uro_port *port, const struct uro_gid *from
 static void fake_forked(struct uro_port *port)
 {
     (void)port;
-    fake.forks++; /* there is one thread, and nobody has the lock */
+    fake.forks++; /* one thread runs, and the lock is free */
 }
 
 static void fake_services(struct uro_port *port, const struct uro_listened *all, uint32_t count)

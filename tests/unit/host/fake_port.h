@@ -33,11 +33,11 @@ struct fake_port {
     bool mended;           /* links that say "broken" open */
     bool breaks_otherwise; /* such a link gives another reason than before */
     bool link_up;
-    bool gone;               /* for ever, once the link is down */
-    unsigned flags;          /* of the next port */
-    int claim_error;         /* of each claim() */
-    uint32_t carries;        /* on the way to anybody */
-    uint32_t room;           /* of each room() */
+    bool gone;               /* the link never comes up again */
+    unsigned flags;          /* flags of the next port */
+    int claim_error;         /* result of each claim() */
+    uint32_t carries;        /* MTU of the route to any peer */
+    uint32_t room;           /* result of each room() */
     uint64_t *completes;     /* fake_count_in(), or NULL */
     void (*sends)(void);     /* called for each burst, or NULL */
     void (*receiving)(void); /* called for each receive(), or NULL */
@@ -46,9 +46,10 @@ struct fake_port {
     bool let_open;
     uint32_t begins; /* opens that began */
     uint32_t opens, closes, receives, arms, link_looks, sent;
-    uint32_t multicasts, reports; /* of groups; not counted as sent, and never set to zero */
-    uint32_t received_by_arm;     /* .receives when it was last armed */
-    uint32_t services;            /* services in the last call, 0 before the first call */
+    uint32_t multicasts,
+        reports; /* frames to groups, and membership reports; not in `sent`, never reset */
+    uint32_t received_by_arm; /* .receives when it was last armed */
+    uint32_t services;        /* services in the last call, 0 before the first call */
     uint32_t claims, unclaims, forks, ways;
     struct uro_listened claimed; /* or unclaimed, last */
     pid_t opener, sender;        /* threads */
@@ -56,7 +57,7 @@ struct fake_port {
     sigset_t opener_signals; /* blocked ones */
     uint8_t last[FAKE_FRAME_MAX];
     uint32_t last_length;
-    struct uro_mac macs[FAKE_MACS]; /* of the groups wanted */
+    struct uro_mac macs[FAKE_MACS]; /* MAC addresses of the requested groups */
     uint32_t mac_count;
     int close_pipe; /* gets an octet when the port is closed; -1: none */
 };

@@ -123,7 +123,7 @@ static void command__completes_something__program_sees_it_afterwards(void **stat
 
 /* ---- the peer's WRITE behind its ACK ------------------------------------ */
 
-static uint32_t looks_until_write; /* from now on; 0: none comes */
+static uint32_t looks_until_write; /* polls until the WRITE arrives; 0: no WRITE */
 
 static void look_takes_300_ns(void)
 {

@@ -232,7 +232,8 @@ static void trust__directory_writable_by_others__is_refused(void **state)
                    "its directory %s can be written by others; chmod go-w it", directory);
     assert_int_equal(chmod(directory, 0777), 0);
     check_refused(problem);
-    assert_int_equal(chmod(directory, 01777), 0); /* like /tmp: nobody takes away what is ours */
+    assert_int_equal(chmod(directory, 01777),
+                     0); /* sticky like /tmp: other users cannot replace our files */
     uro_config_read(&config, NULL, path);
     assert_string_equal(entry(0)->problem, "");
     assert_int_equal(chmod(directory, 0700), 0);

@@ -129,7 +129,7 @@ static void program_polls_and_posts_while_the_thread_drives__the_post_is_sent(vo
     assert_true(uro_cq_push(uro_engine_shard(uro_device_engine(device)), cq, &cqe, true));
     uint32_t rounds = fake_read(&fake.receives);
     atomic_store(&detained, false);
-    fake_wait(&fake.receives, rounds + 1); /* time stands: nobody is silent for long */
+    fake_wait(&fake.receives, rounds + 1);                   /* the clock does not advance */
     assert_int_equal(pthread_mutex_lock(&device->mutex), 0); /* uro_device_lock() would send */
     assert_false(uro_engine_rung(uro_device_engine(device)));
     uro_engine_qp_destroy(uro_device_engine(device), rings);

@@ -78,7 +78,7 @@ static void program__bus_error_of_its_own__is_its_own(void **state)
 /* ---- with one ------------------------------------------------------------ */
 
 static void *expected;
-static sigset_t blocked; /* in the handler */
+static sigset_t blocked; /* signals blocked in the handler */
 
 static void with_info(int number, siginfo_t *info, void *context)
 {

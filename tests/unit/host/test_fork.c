@@ -354,7 +354,7 @@ static void stays_dead(void)
 
 static void forks_with_dpdk(void)
 {
-    fake_drivers[0].flags |= URO_DRIVER_ONE_PROCESS; /* as DPDK's */
+    fake_drivers[0].flags |= URO_DRIVER_ONE_PROCESS; /* like the DPDK driver */
     parents = first(DEVICE);
     MUST(freopen("/dev/null", "w", stderr) != NULL);
     MUST(uro_device_start(parents) == 0);

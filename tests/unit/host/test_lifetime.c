@@ -222,7 +222,7 @@ static void connections__max_conn_of_star__limits_each_device(void **state)
 
 /* ---- listeners ---------------------------------------------------------- */
 
-#define LISTENERS 2048u /* at one address */
+#define LISTENERS 2048u /* listeners at one address */
 
 static struct uro_listener listeners[LISTENERS + 1];
 

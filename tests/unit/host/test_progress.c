@@ -152,7 +152,8 @@ static void hybrid__program_waits_with_a_send_pending__it_is_sent(void **state)
         uro_device_hand_over(device);
         fake_wait(&fake.arms, arms + 1);
     }
-    assert_true(fake_read(&fake.link_looks) - looks < 25); /* by which it wakes anyway */
+    assert_true(fake_read(&fake.link_looks) - looks <
+                25); /* the thread wakes for each check of the link */
 }
 
 /* With a stopped clock the thread would look for the next frame for ever. */

@@ -160,7 +160,7 @@ static void joins_a_group(void)
     struct uro_device *device = uro_host_devices()[0];
     MUST(device != NULL && uro_device_start(device) == 0);
     MUST(fake.multicasts == 1 && wanted(nodes) && !wanted(mac));
-    fake_wait(&fake.reports, 1); /* of what it is in from the start */
+    fake_wait(&fake.reports, 1); /* report of the groups that it joins at start */
     uro_device_lock(device);
     MUST(uro_gid_parse("ff0e::1:2", &group));
     MUST(uro_engine_join(device->engine, &group, uro_device_now()) == 0);
@@ -216,7 +216,7 @@ static void link_takes_nothing(void)
     (void)uro_round_run(device, true, now + URO_MS(103), &received);
     (void)uro_round_run(device, true, now + URO_MS(200), &received);
     MUST(fake.sent == 1 && *lost == 1);
-    _exit(0); /* the lock is kept: nobody runs a round with an earlier time */
+    _exit(0); /* the lock is still held, so no round with an earlier time can run */
 }
 
 static void round__link_full_for_long__frames_are_lost_and_timers_run(void **state)

@@ -24,7 +24,7 @@
 #define ROUND  300u          /* a round, ns */
 #define LOOK   50u           /* an empty poll of a queue, or a look at memory */
 #define WIRE   200u          /* a frame to the peer */
-#define SWITCH URO_US(5)     /* to wake a thread, or to change to it */
+#define SWITCH URO_US(5)     /* time to wake a thread, or to switch to it */
 #define SLICE  URO_MS(3)     /* a thread that does not block runs this long while another waits */
 #define FAR    URO_MS(10000) /* nothing takes so long */
 #define JITTER                                                                                     \
@@ -63,11 +63,11 @@ struct host {
     bool armed, waits_for_event, acked;
     bool thread_in_round;                /* the service thread has the engine lock */
     uint32_t contended;                  /* polls that found it taken */
-    struct uro_sched_caller_round round; /* of the program, while caller_in_round */
+    struct uro_sched_caller_round round; /* round of the program, valid if caller_in_round */
     struct uro_sched_thread_round thread_round;
     uint64_t awaits_more_than;
     uro_time awaits_until;
-    uint32_t posted, turns; /* by the program */
+    uint32_t posted, turns; /* counts of the program */
 };
 
 static struct host hosts[2];

@@ -28,7 +28,7 @@ static uint32_t qpn; /* what packets are for */
 
 struct sent {
     uint8_t room[MADE_FRAME_MAX];
-    uint8_t *packet; /* from the IP header on */
+    uint8_t *packet; /* packet that begins with the IP header */
 };
 
 /* Makes a packet of the foreign sender to @dest. */

@@ -84,7 +84,7 @@ static void faults_judge__probability__about_as_many(void **state)
         overtaken += verdict.overtaken;
     }
     assert_in_range(lost, 9525, 10475);
-    assert_in_range(duplicated, 8525, 9475); /* of those that are not lost */
+    assert_in_range(duplicated, 8525, 9475); /* 5 % of the frames that are not lost */
     assert_in_range(overtaken, 8525, 9475);
 }
 

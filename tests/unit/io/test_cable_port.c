@@ -242,7 +242,7 @@ static void cable__seed_is_set__the_same_faults_again(void **state)
     (void)state;
     uint32_t first = arrivals(&pair);
     assert_int_equal(uro_cable_port_set("one", "loss=0.5", error), 0);
-    assert_int_not_equal(arrivals(&pair), first); /* the faults go on */
+    assert_int_not_equal(arrivals(&pair), first); /* the sequence of faults continues */
     assert_int_equal(uro_cable_port_set("one", "seed=5", error), 0);
     assert_int_equal(arrivals(&pair), first);
     close_pair(&pair);

@@ -87,7 +87,7 @@ static void directory__parent_writable_by_others__is_not_used(void **state)
     (void)state;
     assert_int_equal(chmod(own_runtime, 0770), 0);
     assert_int_equal(uro_hub_directory_find(&directory, 0, true), -ENOENT);
-    assert_int_equal(chmod(own_runtime, 01777), 0); /* as /tmp */
+    assert_int_equal(chmod(own_runtime, 01777), 0); /* sticky, like /tmp */
     assert_int_equal(uro_hub_directory_find(&directory, 0, true), 0);
 }
 
@@ -173,7 +173,7 @@ static void broker__silent__caller_does_not_wait(void **state)
     assert_int_equal(uro_share_ask(&share, &address, 0, 0, error), URO_SHARE_ASKED);
     assert_int_equal(uro_share_answer(&share, 0, &sock, error), URO_SHARE_ASKED);
     assert_true(share.pending);
-    (void)close(listener); /* with it ends the connection that it never took */
+    (void)close(listener); /* also closes the connection that was not accepted */
     assert_int_equal(uro_share_answer(&share, 0, &sock, error), URO_SHARE_REFUSED);
     assert_int_equal(share.fd, -1);
     assert_false(share.pending);

@@ -65,7 +65,7 @@ static void link_options__one_of_each_kind__are_stored_and_reported_as_given(voi
     assert_int_equal(values.choice, 1);
     assert_true(values.yes);
     assert_int_equal(values.other, 6);
-    assert_int_equal(values.number, 1); /* not given: unchanged */
+    assert_int_equal(values.number, 1); /* option not given: value unchanged */
     assert_int_equal(given, 0x3d);
 }
 

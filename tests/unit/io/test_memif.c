@@ -263,7 +263,7 @@ static void peer__leaves__link_goes_down_and_up_again(void **state)
             comes = kit_open(words[1 - i], 0);
             assert_true(kit_find(i == 0 ? comes : stays, i == 0 ? stays : comes));
             kit_works(stays, comes);
-            kit_send(comes, kit_data(1, 1024)); /* nobody takes it */
+            kit_send(comes, kit_data(1, 1024)); /* the receiver does not poll */
             kit_close(&comes);
             assert_true(kit_sleep_until(stays, false));
             assert_int_equal(uro_port_room(stays), URO_PORT_BURST);
@@ -288,7 +288,7 @@ static void sleep__frame_arrives__wakes(void **state)
         kit_send(from, kit_data(i, 1024));
         assert_true(kit_wakes(to, 0));
         uro_port_disarm(to);
-        kit_send(from, kit_plain(i, 100)); /* nobody asked to be woken */
+        kit_send(from, kit_plain(i, 100)); /* the receiver is not armed */
         assert_false(kit_wakes(to, 0));
         assert_false(uro_port_arm(to));
         uro_port_disarm(to);

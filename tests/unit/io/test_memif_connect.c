@@ -204,7 +204,7 @@ static void socket_file__left_over__is_replaced_and_removed_at_the_end(void **st
     (void)stop(state);
     assert_false(is_there());
 
-    FILE *file = fopen(path, "w"); /* somebody's, and no socket */
+    FILE *file = fopen(path, "w"); /* a regular file, not a socket */
     assert_non_null(file);
     (void)fclose(file);
     (void)kit_refused(words);

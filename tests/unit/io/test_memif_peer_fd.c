@@ -244,7 +244,7 @@ static void server__stranger_connects__is_refused_before_anything_is_read(void *
 {
     (void)state;
     if (geteuid() != 0)
-        skip(); /* only root can be somebody else */
+        skip(); /* only root can change its user ID */
     assert_int_equal(call_as_stranger("role=server"), 0);
 }
 

@@ -16,7 +16,7 @@
 
 #define SLOT         8192u
 #define SLOTS        4u
-#define AT           76u /* of the frame in its slot */
+#define AT           76u /* offset of the frame in its slot */
 #define WRITE_MIDDLE 0x07
 #define SEND_ONLY    0x04
 #define UDP_L4       5

@@ -271,7 +271,7 @@ static void packet_tx__too_long__only_that_packet_is_dropped(void **state)
     is_frame(0, 0, 0);
     is_frame(0, 1, 2);
     assert_int_equal(tx.dropped, 1);
-    tx.frame_max = 1000; /* there is no memory for it, whatever the interface carries */
+    tx.frame_max = 1000; /* the buffer limits the frame, not the interface */
     uro_packet_tx_send(&tx, frames, 3, 2000);
     assert_int_equal(sent_count, 2);
     assert_int_equal(tx.dropped, 2);

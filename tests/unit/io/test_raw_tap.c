@@ -129,7 +129,8 @@ static void only_uroce_senders_for_long__tap_pauses_until_another_sender(void **
         send_one(i % URO_IP_ID_BATCH, false);
         assert_int_equal(verdict(), FULL);
     }
-    start_again(URO_IP_ID_ANY, true); /* not rested: the others are forgotten with it */
+    start_again(URO_IP_ID_ANY,
+                true); /* without a pause; a restart also forgets the known senders */
     send_one(4000, false);
     assert_int_equal(verdict(), FULL);
 

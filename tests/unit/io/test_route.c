@@ -27,7 +27,7 @@ static void route__over_loopback__has_the_mtu_of_the_interface(void **state)
     (void)state;
     assert_true(fd >= 0 && ioctl(fd, SIOCGIFMTU, &ask) == 0);
     (void)close(fd);
-    const uint32_t most = 65535; /* of IPv4 */
+    const uint32_t most = 65535; /* longest IPv4 packet */
     const uint32_t mtu = (uint32_t)ask.ifr_mtu < most ? (uint32_t)ask.ifr_mtu : most;
     assert_int_equal(carried("127.77.0.1", "127.77.0.2"), mtu);
 }

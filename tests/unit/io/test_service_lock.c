@@ -11,7 +11,7 @@
 #include "io/udp/udp.h"
 #include "support/own_runtime.h"
 
-static struct uro_udp_port first, second; /* as of two processes */
+static struct uro_udp_port first, second; /* ports of two processes */
 static struct uro_listened what;
 static struct uro_gid own;
 

@@ -23,7 +23,7 @@ static struct uro_sock sock;
 static struct uro_gid own, peer;
 static int receiver;
 static uint8_t payload[2000];
-static uint8_t traffic_class, hop_limit; /* of what is sent */
+static uint8_t traffic_class, hop_limit; /* values of the sent packets */
 
 /* Starts a port. @to may equal @from, because loopback has only one IPv6 address. */
 static int start_with(const char *from, const char *to)

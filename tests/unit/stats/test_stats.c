@@ -179,7 +179,8 @@ static void killed_between_adding_and_removing__is_added_once(void **state)
     (void)snprintf(after, sizeof after, "%s/kept", directory);
     assert_int_equal(link(before, after), 0);
     close_file(&writer);
-    assert_int_equal(rename(after, before), 0); /* as if it was never removed */
+    assert_int_equal(rename(after, before),
+                     0); /* the file exists again, as after a crash before its removal */
     assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 4);
     assert_int_equal(count_files(), 1);
 }

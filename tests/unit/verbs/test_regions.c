@@ -9,7 +9,7 @@
 #include "verbs/objects.h"
 
 #define MANY 100
-#define FULL 64 /* as many as there are places then */
+#define FULL 64 /* number of slots of the blocks */
 
 static struct uro_ibv_context *new_context(void)
 {

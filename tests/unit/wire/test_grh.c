@@ -68,7 +68,7 @@ static void grh__that_looks_like_both__is_ipv4_when_its_checksum_is_right(void *
     assert_true(uro_grh_decode(area, &grh));
     assert_true(grh.v6);
     area[31] ^= 1;
-    area[20] = 0x46; /* options: nobody sends those */
+    area[20] = 0x46; /* IP options, which no RoCE sender uses */
     assert_true(uro_grh_decode(area, &grh));
     assert_true(grh.v6);
 }

@@ -166,7 +166,7 @@ static void gso__partial_udp_checksum__is_cleared(void **state)
         uro_gso_forget_checksum(packets[0], lengths[0]);
         assert_int_equal(uro_frame_network(packets[0], lengths[0], &frame), URO_FRAME_OK);
     }
-    packets[0][20] = 58; /* not UDP: left alone */
+    packets[0][20] = 58; /* protocol other than UDP: unchanged */
     uro_put_be16(packets[0] + 60, 0x1234);
     uro_gso_forget_checksum(packets[0], lengths[0]);
     assert_int_equal(uro_get_be16(packets[0] + 60), 0x1234);

@@ -137,7 +137,7 @@ static void icmp__neighbor_message_against_the_rfc__is_refused(void **state)
 
     (void)state;
     uro_icmp_encode_neighbor(message, &ip, &icmp);
-    assert_true(decode(&ip, 24, &icmp)); /* without an option */
+    assert_true(decode(&ip, 24, &icmp)); /* the message has no option */
     assert_false(icmp.has_mac);
     assert_false(decode(&ip, 23, &icmp));
     assert_false(decode(&ip, 25, &icmp));
