@@ -73,7 +73,7 @@ def auto__run_and_devices__agree(case: Case) -> None:
     assert "WARNING" not in run.stderr, run.stderr
 
 
-def auto__ipv6_alone__is_taken(case: Case) -> None:
+def auto__only_ipv6__is_used(case: Case) -> None:
     machine = Machine(case, LO, ETH0, "ip address del 10.44.0.7/24 dev eth0")
     equal(machine.addresses(), ["fd44::7"])
 
@@ -93,12 +93,12 @@ def auto__link_local_addresses__are_left_out(case: Case) -> None:
     equal(machine.addresses(), ["10.44.0.7", "fd44::7"])
 
 
-def auto__ipv6_addresses_that_do_not_stay__are_left_out(case: Case) -> None:
+def auto__deprecated_ipv6_addresses__are_left_out(case: Case) -> None:
     machine = Machine(case, LO, ETH0, "ip address add fd44::8/64 dev eth0 nodad preferred_lft 0")
     equal(machine.addresses(), ["10.44.0.7", "fd44::7"])
 
 
-def auto__several__lists_them_and_runs_nothing(case: Case) -> None:
+def auto__several_addresses__lists_them_and_does_not_start(case: Case) -> None:
     machine = Machine(case, LO, ETH0, ETH1)
     wanted = ("this machine has no default route and several addresses: ", "10.44.0.7 (eth0)", "10.55.0.7 (eth1)",
               "udp,ip=", "udp,iface=eth")
@@ -111,7 +111,7 @@ def auto__several__lists_them_and_runs_nothing(case: Case) -> None:
         "uroce run --device uroce0:udp,ip=")
 
 
-def auto__only_loopback__is_said_loudly_and_once(case: Case) -> None:
+def auto__only_loopback__one_warning(case: Case) -> None:
     needs_library(case)
     warning = "WARNING: uroce0 has the address 127.0.0.1 and reaches only this machine"
     machine = Machine(case, LO)
@@ -125,7 +125,7 @@ def auto__only_loopback__is_said_loudly_and_once(case: Case) -> None:
     has(machine.call("devices").stdout, warning)
 
 
-def auto__nothing_is_up__says_how_to_mend_it(case: Case) -> None:
+def auto__no_interface_up__error_says_what_to_do(case: Case) -> None:
     machine = Machine(case)
     machine.refused("uroce0:udp", "no interface of this network namespace is up", "ip link set lo up")
     needs_library(case)
@@ -152,13 +152,13 @@ def iface__its_addresses__are_those_of_the_device(case: Case) -> None:
     equal(machine.addresses("uroce0:udp,iface=lo"), ["127.0.0.1", "::1"])
 
 
-def iface__with_an_address__takes_that_alone(case: Case) -> None:
+def iface__with_an_address__uses_only_that_address(case: Case) -> None:
     machine = Machine(case, LO, ETH0, ETH1)
     equal(machine.addresses("uroce0:udp,iface=eth0,ip=fd44::7"), ["fd44::7"])
     machine.refused("uroce0:udp,iface=eth0,ip=10.55.0.7", "ip=10.55.0.7: is no address of the interface eth0")
 
 
-def iface__that_is_not_there_or_down__is_refused(case: Case) -> None:
+def iface__absent_or_down__is_refused(case: Case) -> None:
     machine = Machine(case, LO, ETH0, "ip link set eth0 down")
     machine.refused("uroce0:udp,iface=eth7", 'there is no interface "eth7"', "ip link")
     machine.refused("uroce0:udp,iface=eth0", "iface=eth0: the interface is down or has no address")
@@ -175,7 +175,7 @@ def iface__device__opens(case: Case) -> None:
 
 # ---- ip=NET -----------------------------------------------------------------
 
-def net__our_address_in_it__is_taken(case: Case) -> None:
+def net__with_an_address_of_ours__uses_it(case: Case) -> None:
     machine = Machine(case, LO, ETH0, ETH1)
     equal(machine.addresses("uroce0:udp,ip=10.44.0.0/24"), ["10.44.0.7"])
     equal(machine.addresses("uroce0:udp;ip=fd55::/64,10.44.0.0/16"), ["fd55::7", "10.44.0.7"])
@@ -190,12 +190,12 @@ def net__address_with_a_length__is_that_address(case: Case) -> None:
     equal(machine.addresses("uroce0:udp,ip=10.44.0.0/32"), ["10.44.0.0"])
 
 
-def net__first_address_of_it__can_be_ours(case: Case) -> None:
+def net__first_address_of_the_subnet__can_be_ours(case: Case) -> None:
     machine = Machine(case, LO, ETH0, "ip address add 10.77.0.0/31 dev eth0")
     equal(machine.addresses("uroce0:udp,ip=10.77.0.0/31"), ["10.77.0.0"])
 
 
-def net__without_an_address_of_ours__lists_what_there_is(case: Case) -> None:
+def net__without_an_address_of_ours__lists_the_addresses(case: Case) -> None:
     machine = Machine(case, LO, ETH0, ETH1)
     machine.refused("uroce0:udp,ip=10.99.0.0/16", "ip=10.99.0.0/16: no address of this machine is in this net",
                     "10.44.0.7 (eth0)")

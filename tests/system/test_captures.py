@@ -200,7 +200,7 @@ def cooked(frames: list, version: int) -> list:
     return found
 
 
-def judge__device_any__finds_the_same(case: Case) -> None:
+def judge__capture_on_any__finds_the_same(case: Case) -> None:
     header, frames = read_frames(FIXTURES / "rxe61_read_loss.pcap")
     wanted = [re.sub(r"^.*? qp", "qp", line) for line in judge(case, joined(header, frames))[1]]
     for version, link in ((1, 113), (2, 276)):
@@ -252,7 +252,7 @@ def every_command(case: Case, path: pathlib.Path, status: int, *words: str) -> N
         has(run.stderr, f"uroce {command[0]}: ", str(path), *words)
 
 
-def all__file_that_is_no_capture__says_so(case: Case) -> None:
+def all__file_other_than_a_capture__is_an_error(case: Case) -> None:
     for name, octets in (("empty", b""), ("garbage", random.Random(1).randbytes(3000)), ("text", b"no capture\n" * 9)):
         path = case.scratch / name
         path.write_bytes(octets)
@@ -261,20 +261,20 @@ def all__file_that_is_no_capture__says_so(case: Case) -> None:
     every_command(case, case.scratch, 2)
 
 
-def all__other_link_type__says_which(case: Case) -> None:
+def all__other_link_type__error_names_it(case: Case) -> None:
     path = case.scratch / "other.pcap"
     path.write_bytes(HEADER[:20] + struct.pack("<I", 247))
     every_command(case, path, 2, "INFINIBAND", "only Ethernet, Linux cooked and raw IP")
 
 
-def all__file_cut_in_a_frame__judges_the_rest_and_says_so(case: Case) -> None:
+def all__file_cut_in_a_frame__judges_the_rest_with_an_error(case: Case) -> None:
     path = case.scratch / "cut.pcap"
     path.write_bytes((FIXTURES / "rxe61_read_loss.pcap").read_bytes()[:-100])
     every_command(case, path, 2, "damaged after frame 8")
     equal(case.call("judge", path).stdout.count("; wanted: "), 3)
 
 
-def judge__no_frame__says_that_there_was_nothing(case: Case) -> None:
+def judge__no_frame__reports_an_empty_capture(case: Case) -> None:
     path = case.scratch / "none.pcap"
     path.write_bytes(HEADER)
     run = case.call("judge", path)
@@ -300,7 +300,7 @@ def judge__changed_octets__no_crash(case: Case) -> None:
             assert case.call("dump", "--html", path).returncode in (0, 2)
 
 
-def judge__usage__is_the_manner_of_the_others(case: Case) -> None:
+def judge__usage__is_like_that_of_other_subcommands(case: Case) -> None:
     equal(case.call("judge", "--help").returncode, 0)
     for wrong in ((), ("--wrong", "x"), ("a", "b")):
         run = case.call("judge", *wrong)
@@ -308,7 +308,7 @@ def judge__usage__is_the_manner_of_the_others(case: Case) -> None:
         has(run.stderr, "Usage: uroce judge")
 
 
-def dump__device_that_talks_to_itself__names_the_sender(case: Case) -> None:
+def dump__device_sends_to_itself__names_the_sending_qp(case: Case) -> None:
     header, frames = read_frames(FIXTURES / "rxe61_psn_nak.pcap")
     own = []
     for frame in frames:

@@ -173,11 +173,11 @@ def killed(case: Case, victim: str) -> None:
             Checked(case, pair, 1).all_right()
 
 
-def peer__server_killed_at_any_moment__client_fails_and_both_come_again(case: Case) -> None:
+def peer__server_killed_at_any_moment__client_fails_and_both_can_restart(case: Case) -> None:
     killed(case, "server")
 
 
-def peer__client_killed_at_any_moment__both_come_again(case: Case) -> None:
+def peer__client_killed_at_any_moment__both_can_restart(case: Case) -> None:
     killed(case, "client")
 
 
@@ -208,23 +208,23 @@ def client_outlives(case: Case, pair: pairs.Pair, address: str) -> None:
     assert said.count("lost") >= ROUNDS, said
 
 
-def survivor__of_clients_over_memif__serves_the_next_one(case: Case) -> None:
+def server_over_memif__client_killed__serves_the_next_client(case: Case) -> None:
     server_outlives(case, pairs.Pair(case.uroce), "10.0.0.1")
 
 
-def survivor__of_servers_over_memif__connects_to_the_next_one(case: Case) -> None:
+def client_over_memif__server_killed__connects_to_the_next_server(case: Case) -> None:
     client_outlives(case, pairs.Pair(case.uroce), "10.0.0.1")
 
 
-def survivor__of_clients_over_udp__serves_the_next_one(case: Case) -> None:
+def server_over_udp__client_killed__serves_the_next_client(case: Case) -> None:
     server_outlives(case, test_udp.Pair(case.uroce), test_udp.ADDRESSES["server"])
 
 
-def survivor__of_servers_over_udp__connects_to_the_next_one(case: Case) -> None:
+def client_over_udp__server_killed__connects_to_the_next_server(case: Case) -> None:
     client_outlives(case, test_udp.Pair(case.uroce), test_udp.ADDRESSES["server"])
 
 
-def peer__stopped_for_less_than_the_retries_last__all_goes_on(case: Case) -> None:
+def peer__stopped_for_less_than_all_retries__connection_survives(case: Case) -> None:
     with pairs.Pair(case.uroce) as pair:
         run = Checked(case, pair, 2)
         for side in ("server", "client"):
@@ -235,7 +235,7 @@ def peer__stopped_for_less_than_the_retries_last__all_goes_on(case: Case) -> Non
         run.all_right()
 
 
-def peer__stopped_for_seconds__all_goes_on(case: Case) -> None:
+def peer__stopped_for_seconds__connection_survives(case: Case) -> None:
     with pairs.Pair(case.uroce) as pair:
         run = Checked(case, pair, 1)
         run.flow()
@@ -245,7 +245,7 @@ def peer__stopped_for_seconds__all_goes_on(case: Case) -> None:
         run.all_right()
 
 
-def peer__gone_before_a_stopped_server_answers__next_one_is_served(case: Case) -> None:
+def peer__ended_before_a_stopped_server_answers__next_client_is_served(case: Case) -> None:
     """Over memif: when the server continues, connections wait for it whose other end is closed."""
     with pairs.Pair(case.uroce) as pair:
         case.plugin()
@@ -263,7 +263,7 @@ def peer__gone_before_a_stopped_server_answers__next_one_is_served(case: Case) -
             equal(side[1].status, 0, f"{role}: {side[1].tail()}")
 
 
-def peer__stopped_for_longer__is_given_up_in_bounded_time(case: Case) -> None:
+def peer__stopped_for_longer__requests_fail_in_bounded_time(case: Case) -> None:
     with pairs.Pair(case.uroce) as pair:
         run = Stream(case, pair)
         run.flow()
@@ -287,7 +287,7 @@ def change(pair: apart.Pair, *lines: str) -> None:
                    input="\n".join(f"link {line}" for line in lines))
 
 
-def interface__down_for_a_moment__all_goes_on(case: Case) -> None:
+def interface__down_for_a_moment__connection_survives(case: Case) -> None:
     with segment(case) as pair:
         run = Checked(case, pair, 3, "10.0.0.1")
         run.flow()
@@ -295,7 +295,7 @@ def interface__down_for_a_moment__all_goes_on(case: Case) -> None:
         run.all_right()
 
 
-def interface__renamed__all_goes_on(case: Case) -> None:
+def interface__renamed__connection_survives(case: Case) -> None:
     with segment(case) as pair:
         run = Checked(case, pair, 3, "10.0.0.1")
         run.flow()
@@ -326,7 +326,7 @@ class Udp(apart.Pair):
         return f"uroce0:udp,ip={apart.ADDRESSES[role][0].partition('/')[0]},hub=no"
 
 
-def interface__under_udp_down_moved_and_made_again__all_goes_on(case: Case) -> None:
+def interface_under_udp__down_moved_or_made_again__connection_survives(case: Case) -> None:
     why = apart.why_not()
     if why:
         raise Skip(why)
@@ -355,7 +355,7 @@ def limited(case: Case, kind: int, most: int, **environment: str) -> subprocess.
                           preexec_fn=lambda: resource.setrlimit(kind, (most, most)))
 
 
-def memory__too_little_address_space__is_an_error_that_says_so(case: Case) -> None:
+def memory__too_little_address_space__error_says_so(case: Case) -> None:
     for mebibytes in range(100, 700, 100):
         run = limited(case, resource.RLIMIT_AS, mebibytes << 20,
                       UROCE_DEVICES="a:net_ring0;ip=10.0.0.1/24")
@@ -364,12 +364,12 @@ def memory__too_little_address_space__is_an_error_that_says_so(case: Case) -> No
             has(run.stdout, "a  not usable: ", "memory")
 
 
-def memory__nothing_may_be_locked__is_no_hindrance(case: Case) -> None:
+def memory__memlock_limit_0__works(case: Case) -> None:
     run = limited(case, resource.RLIMIT_MEMLOCK, 0, UROCE_DEVICES="a:net_ring0;ip=10.0.0.1/24")
     equal(run.returncode, 0, run.stdout + run.stderr)
 
 
-def memory__few_descriptors__is_an_error_that_says_so(case: Case) -> None:
+def descriptors__too_few__error_says_so(case: Case) -> None:
     for most in (8, 10, 12, 14, 16):
         run = limited(case, resource.RLIMIT_NOFILE, most,
                       UROCE_DEVICES="a:net_ring0;ip=10.0.0.1/24")
@@ -378,7 +378,7 @@ def memory__few_descriptors__is_an_error_that_says_so(case: Case) -> None:
             has(run.stdout, "a  not usable: ")
 
 
-def disk__full_for_a_capture__program_goes_on_and_it_is_said(case: Case) -> None:
+def disk__full_for_a_capture__program_continues_and_a_warning_is_printed(case: Case) -> None:
     if os.geteuid() != 0:
         raise Skip("only root can mount a small disk")
     disk = case.scratch / "disk"
@@ -404,7 +404,7 @@ def disk__full_for_a_capture__program_goes_on_and_it_is_said(case: Case) -> None
         subprocess.run(["umount", disk], check=False)
 
 
-def capture__of_a_program_that_is_killed__has_what_came_before(case: Case) -> None:
+def capture__of_a_killed_program__has_the_frames_before(case: Case) -> None:
     """A program that hangs is killed, and the capture must show why it hung."""
     capture = case.scratch / "killed.pcap"
     device = f"a:net_null0,no-rx=1;ip=10.0.0.1/24,fd00::1/64;pcap={capture}"

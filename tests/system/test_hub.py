@@ -138,7 +138,7 @@ def connect(pair: Shared) -> None:
     assert not problem, problem
 
 
-def processes_come_and_die__the_broker_keeps_nothing_of_them(case: Case) -> None:
+def processes_join_and_die__the_broker_releases_everything(case: Case) -> None:
     rng = random.Random(7)
     with Shared(case.uroce) as pair, broker(pair) as hub:
         alone = len(hub.descriptors())
@@ -153,7 +153,7 @@ def processes_come_and_die__the_broker_keeps_nothing_of_them(case: Case) -> None
         equal(hub.process.poll(), None)
 
 
-def the_broker_dies__programs_are_told_and_told_again_when_there_is_another(case: Case) -> None:
+def broker_dies__programs_get_link_down_and_link_up_with_the_next(case: Case) -> None:
     with Shared(case.uroce) as pair:
         watcher, _ = pair.start("server", ["/usr/bin/python3", str(EVENTS)])
 
@@ -169,7 +169,7 @@ def the_broker_dies__programs_are_told_and_told_again_when_there_is_another(case
         assert pairs.wait_for(lambda: pair.said("server").count("IBV_EVENT_PORT_ERR") == 2, 20), pair.said("server")
 
 
-def another_broker_after_the_first_was_killed__traffic_goes_on(case: Case) -> None:
+def next_broker_after_a_killed_one__traffic_continues(case: Case) -> None:
     program_ = list(pairs.STREAM)
 
     def lines() -> int:
@@ -198,7 +198,7 @@ def start_broker(case: Case, spaces: Namespaces, address: str) -> subprocess.Pop
     return hub
 
 
-def raw_socket__goes_and_comes_with_the_socket_of_the_broker(case: Case) -> None:
+def raw_socket__closes_and_opens_with_the_brokers_socket(case: Case) -> None:
     """As root, the raw socket lets packets of foreign senders be checked in full."""
     with spaces_or_skip() as spaces:
         def table(name: str) -> str:
@@ -218,7 +218,7 @@ def raw_socket__goes_and_comes_with_the_socket_of_the_broker(case: Case) -> None
         equal(table("raw").count("0100090A:0011"), 1)
 
 
-def a_broker_goes_while_another_is_asked_for__there_is_one_afterwards(case: Case) -> None:
+def broker_ends_while_another_starts__one_broker_runs(case: Case) -> None:
     """A broker that ends does not report that it serves; only a broker that stays does."""
     with Shared(case.uroce) as pair, broker(pair) as going:
         os.kill(going.process.pid, signal.SIGSTOP)
@@ -231,7 +231,7 @@ def a_broker_goes_while_another_is_asked_for__there_is_one_afterwards(case: Case
         connect(pair)
 
 
-def alone_on_a_port_that_is_taken__names_the_holder(case: Case) -> None:
+def hub_no__port_in_use__error_names_the_process(case: Case) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
         holder.bind((TAKEN_ADDRESS, PORT))
         run = case.call("hub", "--address", TAKEN_ADDRESS)
@@ -239,7 +239,7 @@ def alone_on_a_port_that_is_taken__names_the_holder(case: Case) -> None:
     equal(run.returncode, 1)
 
 
-def hub_no__while_there_is_a_broker__the_port_is_taken(case: Case) -> None:
+def hub_no__while_a_broker_runs__port_is_in_use(case: Case) -> None:
     with Shared(case.uroce) as pair, broker(pair):
         run = subprocess.run([*pair.drop, case.uroce, "run", "--device", f"uroce0:udp,ip={SHARED_ADDRESS},hub=no", "--",
                               "ibv_rc_pingpong", "-g", "1"], capture_output=True, text=True, timeout=patience.seconds(60), check=False)
@@ -277,7 +277,7 @@ def busy_polls(pid: int) -> set[int]:
     return found
 
 
-def busy_poll__on_a_shared_address__is_that_of_the_process(case: Case) -> None:
+def busy_poll__on_a_shared_address__is_set_per_process(case: Case) -> None:
     """The next process with the socket does not inherit the value."""
     if os.geteuid() != 0:
         raise Skip("needs root, to look at sockets of others")
@@ -329,7 +329,7 @@ def listened_for() -> int:
     return sum(is_locked(file) for place in hub_member.places() for file in place.glob(f"listen-*-{SUBNET}.*"))
 
 
-def lock_of_a_broker_that_serves__is_removed__it_goes_on_alone(case: Case) -> None:
+def lock_file_of_a_running_broker__removed__broker_continues(case: Case) -> None:
     """A program that removes old files from /tmp does this."""
     with Shared(case.uroce) as pair, broker(pair):
         for place in hub_member.places():
@@ -342,7 +342,7 @@ def lock_of_a_broker_that_serves__is_removed__it_goes_on_alone(case: Case) -> No
         connect(pair)
 
 
-def files_of_the_killed__are_removed_by_the_next_broker(case: Case) -> None:
+def files_of_killed_processes__are_removed_by_the_next_broker(case: Case) -> None:
     with Shared(case.uroce) as pair:
         with broker(pair):
             listener = Listener(pair)
@@ -356,7 +356,7 @@ def files_of_the_killed__are_removed_by_the_next_broker(case: Case) -> None:
             other.end()
 
 
-def two_listen_on_one_port__the_second_may_when_the_first_no_longer_does(case: Case) -> None:
+def two_listeners_on_one_port__second_succeeds_after_the_first_closed(case: Case) -> None:
     with Shared(case.uroce) as pair:
         first, second = Listener(pair), Listener(pair)
         equal(first.listen("a"), "ok")
@@ -371,7 +371,7 @@ def two_listen_on_one_port__the_second_may_when_the_first_no_longer_does(case: C
         equal((first.listen("a"), first.listen("c", space="udp")), ("ok", "ok"))
 
 
-def rping_where_another_listens__says_so(case: Case) -> None:
+def rping_on_a_port_with_a_listener__reports_it(case: Case) -> None:
     with Shared(case.uroce) as pair:
         equal(Listener(pair).listen("a"), "ok")
         said = pair.alone(["rping", "-s", "-a", SHARED_ADDRESS, "-p", str(LISTENS_ON)])
@@ -390,7 +390,7 @@ class Other(Shared):
         return f"{self.device}:udp;ip={OTHER_ADDRESS}"
 
 
-def place_at_the_first_address_is_taken_at_the_second__one_that_is_free_at_both_is_found(case: Case) -> None:
+def qpn_prefix_in_use_at_the_second_address__one_free_at_both_is_found(case: Case) -> None:
     with Other(case.uroce) as other, Two(case.uroce) as two, Shared(case.uroce) as pair:
         equal([Listener(other).listen(name, OTHER_ADDRESS, port) for name, port in (("a", 1), ("b", 2))], ["ok", "ok"])
         both, shared = Listener(two), Listener(pair)
@@ -399,7 +399,7 @@ def place_at_the_first_address_is_taken_at_the_second__one_that_is_free_at_both_
         equal(Listener(two).listen("a", "0.0.0.0", 4), "ok")
 
 
-def wildcard_that_meets_a_listener__listens_nowhere(case: Case) -> None:
+def wildcard_listener_with_a_conflict__listens_at_no_address(case: Case) -> None:
     with Shared(case.uroce) as pair, Two(case.uroce) as two:
         holder, wild, other = Listener(pair), Listener(two), Listener(two)
         equal(holder.listen("a"), "ok")
@@ -414,7 +414,7 @@ def wildcard_that_meets_a_listener__listens_nowhere(case: Case) -> None:
         equal(listened_for(), 0)
 
 
-def while_there_is_no_broker__a_port_is_still_that_of_one_process(case: Case) -> None:
+def no_broker__a_service_port_still_belongs_to_one_process(case: Case) -> None:
     with Shared(case.uroce) as pair:
         first, second = Listener(pair), Listener(pair)
         equal((first.listen("a"), second.listen("b", port=LISTENS_ON + 1)), ("ok", "ok"))
@@ -426,7 +426,7 @@ def while_there_is_no_broker__a_port_is_still_that_of_one_process(case: Case) ->
         equal(second.listen("a"), "ok")
 
 
-def child_of_a_process_that_listens__keeps_the_port_from_nobody(case: Case) -> None:
+def child_of_a_listening_process__does_not_hold_the_port(case: Case) -> None:
     with Shared(case.uroce) as pair:
         first, second = Listener(pair), Listener(pair)
         equal((first.listen("a"), first.listen("b", port=LISTENS_ON + 1)), ("ok", "ok"))
@@ -443,17 +443,18 @@ def child_of_a_process_that_listens__keeps_the_port_from_nobody(case: Case) -> N
             os.killpg(first.process.pid, signal.SIGKILL)
 
 
-CASES = [two_listen_on_one_port__the_second_may_when_the_first_no_longer_does, rping_where_another_listens__says_so,
-         place_at_the_first_address_is_taken_at_the_second__one_that_is_free_at_both_is_found,
-         wildcard_that_meets_a_listener__listens_nowhere, while_there_is_no_broker__a_port_is_still_that_of_one_process,
-         child_of_a_process_that_listens__keeps_the_port_from_nobody, files_of_the_killed__are_removed_by_the_next_broker,
-         lock_of_a_broker_that_serves__is_removed__it_goes_on_alone,
-         processes_come_and_die__the_broker_keeps_nothing_of_them,
-         the_broker_dies__programs_are_told_and_told_again_when_there_is_another,
-         another_broker_after_the_first_was_killed__traffic_goes_on,
-         raw_socket__goes_and_comes_with_the_socket_of_the_broker,
-         a_broker_goes_while_another_is_asked_for__there_is_one_afterwards, alone_on_a_port_that_is_taken__names_the_holder,
-         hub_no__while_there_is_a_broker__the_port_is_taken, busy_poll__on_a_shared_address__is_that_of_the_process]
+CASES = [two_listeners_on_one_port__second_succeeds_after_the_first_closed,
+         rping_on_a_port_with_a_listener__reports_it,
+         qpn_prefix_in_use_at_the_second_address__one_free_at_both_is_found,
+         wildcard_listener_with_a_conflict__listens_at_no_address,
+         no_broker__a_service_port_still_belongs_to_one_process, child_of_a_listening_process__does_not_hold_the_port,
+         files_of_killed_processes__are_removed_by_the_next_broker,
+         lock_file_of_a_running_broker__removed__broker_continues,
+         processes_join_and_die__the_broker_releases_everything,
+         broker_dies__programs_get_link_down_and_link_up_with_the_next,
+         next_broker_after_a_killed_one__traffic_continues, raw_socket__closes_and_opens_with_the_brokers_socket,
+         broker_ends_while_another_starts__one_broker_runs, hub_no__port_in_use__error_names_the_process,
+         hub_no__while_a_broker_runs__port_is_in_use, busy_poll__on_a_shared_address__is_set_per_process]
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

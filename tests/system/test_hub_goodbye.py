@@ -77,7 +77,7 @@ def passed_on(member: hub_member.Member, count: int) -> None:
         equal(member.hear()[0], hub_member.DATAGRAM)
 
 
-def who_accepted__is_told_until_it_answers(case: Case) -> None:
+def broker__passive_peer_of_a_closed_process__gets_dreqs_until_drep(case: Case) -> None:
     with scene(case) as (peer, member):
         first, second = member(), member()
         ids = {name: id_of(of, 0x77) for name, of in (("first", first), ("second", second))}
@@ -94,7 +94,7 @@ def who_accepted__is_told_until_it_answers(case: Case) -> None:
         equal([peer.hear() for _ in range(3)], [(ids["second"], 1002)] * 3)
 
 
-def who_was_accepted__is_told(case: Case) -> None:
+def broker__active_peer_of_a_closed_process__gets_a_dreq(case: Case) -> None:
     with scene(case) as (peer, member):
         one = member()
         own = id_of(one, 0x99)
@@ -105,7 +105,7 @@ def who_was_accepted__is_told(case: Case) -> None:
         equal(peer.hear(), (own, 2001))
 
 
-def connections_that_ended_before__are_not_ended_again(case: Case) -> None:
+def broker__connection_ended_before_the_close__gets_no_dreq(case: Case) -> None:
     with scene(case) as (peer, member):
         one = member()
         for number, end in enumerate((DREQ, DREP, REJ, None), 1):
@@ -141,7 +141,8 @@ def rping_whose_client_is_killed__ends_at_once(case: Case) -> None:
         has(pair.said("server"), "server DISCONNECT EVENT")
 
 
-CASES = [who_accepted__is_told_until_it_answers, who_was_accepted__is_told, connections_that_ended_before__are_not_ended_again,
+CASES = [broker__passive_peer_of_a_closed_process__gets_dreqs_until_drep,
+         broker__active_peer_of_a_closed_process__gets_a_dreq, broker__connection_ended_before_the_close__gets_no_dreq,
          rping_whose_client_is_killed__ends_at_once]
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def unlimited(spaces: Namespaces) -> None:
     inside(spaces, "b", "sh", "-c", "cd /proc/sys/net; echo 0 >ipv4/icmp_ratemask; echo 0 >ipv6/icmp/ratelimit")
 
 
-def peer_that_is_not_there__is_told_by_who_sent_to_it_and_by_nobody_else(case: Case) -> None:
+def icmp_error__only_the_sending_process_reports_it(case: Case) -> None:
     nobody = [f"10.9.0.{number}" for number in range(11, 19)]
     with spaces_or_skip() as spaces:
         unlimited(spaces)
@@ -80,13 +80,13 @@ def at_any_of_the_sockets(case: Case, own: str, net: str, via: str, nobody: list
             assert pairs.wait_for(all_told, 30), f"nothing of {len(untold)} of {len(nobody)}"
 
 
-def report_of_the_network__at_any_of_the_sockets__reaches_a_process(case: Case) -> None:
+def icmp_error__at_any_socket__reaches_a_process(case: Case) -> None:
     """The test sends so many reports that each of the 63 sockets gets one with a probability of 19
     in 20."""
     at_any_of_the_sockets(case, "10.9.0.1", "10.8.0.0/24", "10.9.0.2", [f"10.8.0.{number}" for number in range(1, 251)])
 
 
-def report_of_the_network_of_ipv6__reaches_a_process(case: Case) -> None:
+def icmpv6_error__reaches_a_process(case: Case) -> None:
     at_any_of_the_sockets(case, "fd09::1", "fd08::/64", "fd09::2", [f"fd08::{number}" for number in range(1, 9)])
 
 
@@ -98,7 +98,7 @@ def failed(socks: list[socket.socket]) -> bool:
     return bool(look.poll(0))
 
 
-def report_without_room__wakes_the_broker_once(case: Case) -> None:
+def icmp_error__receive_buffer_full__wakes_the_broker_once(case: Case) -> None:
     """The socket keeps the error, which poll() reports until a process reads it."""
     with spaces_or_skip() as spaces, contextlib.ExitStack() as stack:
         unlimited(spaces)
@@ -120,7 +120,7 @@ def report_without_room__wakes_the_broker_once(case: Case) -> None:
         assert pairs.wait_for(lambda: member.taken() is not None and not failed(socks), 10), "an error stays"
 
 
-def report_of_a_process__the_others_are_told(case: Case) -> None:
+def icmp_error__found_by_a_process__others_get_it(case: Case) -> None:
     refused, narrow = errno.ECONNREFUSED, errno.EMSGSIZE
     address = f"{SUBNET}.8"
     made = Broker(case.uroce, [], address)
@@ -139,7 +139,7 @@ def report_of_a_process__the_others_are_told(case: Case) -> None:
         made.end()
 
 
-def reports_without_end__leave_room_for_datagrams(case: Case) -> None:
+def icmp_errors_without_end__datagrams_are_still_passed_on(case: Case) -> None:
     """Any host can send ICMP. A process that does not read for a while still gets the datagrams
     that it needs to connect."""
     address = f"{SUBNET}.8"
@@ -159,10 +159,9 @@ def reports_without_end__leave_room_for_datagrams(case: Case) -> None:
         made.end()
 
 
-CASES = [peer_that_is_not_there__is_told_by_who_sent_to_it_and_by_nobody_else,
-         report_of_the_network__at_any_of_the_sockets__reaches_a_process, report_of_the_network_of_ipv6__reaches_a_process,
-         report_without_room__wakes_the_broker_once, report_of_a_process__the_others_are_told,
-         reports_without_end__leave_room_for_datagrams]
+CASES = [icmp_error__only_the_sending_process_reports_it, icmp_error__at_any_socket__reaches_a_process,
+         icmpv6_error__reaches_a_process, icmp_error__receive_buffer_full__wakes_the_broker_once,
+         icmp_error__found_by_a_process__others_get_it, icmp_errors_without_end__datagrams_are_still_passed_on]
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

@@ -75,27 +75,27 @@ def works(pair: Shared) -> None:
     equal(Listener(pair).listen("a"), "ok")
 
 
-def abstract_names_that_a_stranger_took__are_in_nobodys_way(case: Case) -> None:
+def abstract_socket_names_in_use_by_another_user__do_no_harm(case: Case) -> None:
     service = 0x106 << 16 | LISTENS_ON
     with Dropped(case.uroce) as pair:
         with stranger("abstract", f"uroce-hub-{USER}-{SHARED_ADDRESS}", f"uroce-listen-{USER}-{SHARED_ADDRESS}-{service:x}"):
             works(pair)
 
 
-def directory_that_a_stranger_made__another_is_taken(case: Case) -> None:
+def directory_made_by_another_user__a_different_one_is_used(case: Case) -> None:
     with Dropped(case.uroce) as pair, stranger("directory", PLACES[0]):
         works(pair)
         equal(os.listdir(PLACES[0]), [])
 
 
-def directories_that_a_stranger_made__are_named(case: Case) -> None:
+def directories_made_by_another_user__error_names_them(case: Case) -> None:
     with Dropped(case.uroce) as pair, stranger("directory", *PLACES):
         said = pair.alone(["/usr/bin/true"])
         has(said.text, f"uroce hub: {PLACES[1]} belongs to another user", "set XDG_RUNTIME_DIR")
         equal(said.status, 0)
 
 
-def address_that_another_users_hub_has__names_the_user(case: Case) -> None:
+def address_with_a_hub_of_another_user__error_names_the_user(case: Case) -> None:
     with Dropped(case.uroce) as pair:
         hub = Broker(case.uroce, drop_to(pairs.NOBODY))
         try:
@@ -106,8 +106,9 @@ def address_that_another_users_hub_has__names_the_user(case: Case) -> None:
         assert said.status, f"ended with {said.status}"
 
 
-CASES = [address_that_another_users_hub_has__names_the_user, abstract_names_that_a_stranger_took__are_in_nobodys_way, directory_that_a_stranger_made__another_is_taken,
-         directories_that_a_stranger_made__are_named]
+CASES = [address_with_a_hub_of_another_user__error_names_the_user,
+         abstract_socket_names_in_use_by_another_user__do_no_harm,
+         directory_made_by_another_user__a_different_one_is_used, directories_made_by_another_user__error_names_them]
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

@@ -94,7 +94,7 @@ static void hear_groups(const char *link, int netns, const char *interface)
 }
 
 /* Unlike a veth, a macvlan delivers only groups that a process joined. */
-static void af_packet__interface_that_filters__lets_the_groups_in(void **state)
+static void af_packet__filtering_interface__accepts_joined_groups(void **state)
 {
     (void)state;
     kit_run(-1, "ip link add mv link va address 02:00:00:00:00:0a type macvlan mode bridge");
@@ -103,7 +103,7 @@ static void af_packet__interface_that_filters__lets_the_groups_in(void **state)
     kit_run(-1, "ip link del mv");
 }
 
-static void tap__lets_the_groups_in(void **state)
+static void tap__accepts_joined_groups(void **state)
 {
     (void)state;
     int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -223,7 +223,7 @@ static void send_to(int from, const char *group)
 }
 
 /* A bridge needs some time before it considers its member list complete. */
-static void bridge__packets_to_groups__come_for_those_that_were_joined(void **state)
+static void bridge__packets_to_groups__arrive_for_joined_groups(void **state)
 {
     const struct uro_gid group = gid("239.1.2.3");
     const uro_time until = now() + URO_MS(1000) * patience(PATIENCE);
@@ -250,7 +250,7 @@ static void bridge__packets_to_groups__come_for_those_that_were_joined(void **st
     close_station(s);
 }
 
-static void bridge__groups_joined_and_left__it_learns_of_both(void **state)
+static void bridge__groups_joined_and_left__bridge_learns_both(void **state)
 {
     const struct uro_gid four = gid("239.1.2.3"), six = gid("ff0e::1:2");
 
@@ -272,7 +272,7 @@ static void bridge__groups_joined_and_left__it_learns_of_both(void **state)
     close_station(s);
 }
 
-static void bridge__asks_in_any_version__our_answer_tells_it(void **state)
+static void bridge__queries_of_any_version__our_report_is_accepted(void **state)
 {
     static const char *const versions[] = { "mcast_igmp_version 3 mcast_mld_version 2",
                                             "mcast_igmp_version 2 mcast_mld_version 1" };
@@ -301,11 +301,11 @@ static void bridge__asks_in_any_version__our_answer_tells_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(af_packet__interface_that_filters__lets_the_groups_in),
-        cmocka_unit_test(tap__lets_the_groups_in),
-        cmocka_unit_test(bridge__groups_joined_and_left__it_learns_of_both),
-        cmocka_unit_test(bridge__packets_to_groups__come_for_those_that_were_joined),
-        cmocka_unit_test(bridge__asks_in_any_version__our_answer_tells_it),
+        cmocka_unit_test(af_packet__filtering_interface__accepts_joined_groups),
+        cmocka_unit_test(tap__accepts_joined_groups),
+        cmocka_unit_test(bridge__groups_joined_and_left__bridge_learns_both),
+        cmocka_unit_test(bridge__packets_to_groups__arrive_for_joined_groups),
+        cmocka_unit_test(bridge__queries_of_any_version__our_report_is_accepted),
     };
 
     other = kit_veth(1500);

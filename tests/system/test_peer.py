@@ -52,7 +52,7 @@ class Target:
 
 # ---- over a link ------------------------------------------------------------
 
-def peer__scripts_of_each_kind__are_held_by_a_stock_server(case: Case) -> None:
+def peer__scripts_of_each_kind__pass_against_a_stock_server(case: Case) -> None:
     case.plugin()
     case.environment()
     with Target(case):
@@ -63,7 +63,7 @@ def peer__scripts_of_each_kind__are_held_by_a_stock_server(case: Case) -> None:
           "".join(f"ok {i} - {name}.peer\n" for i, name in enumerate(PLAYED, 1)))
 
 
-def peer__not_held__status_1_and_what_differs(case: Case) -> None:
+def peer__script_fails__status_1_and_the_difference(case: Case) -> None:
     case.plugin()
     case.environment()
     wrong = script(case, "connect $p\nsend SEND_ONLY psn=+0 ackreq\n"
@@ -78,7 +78,7 @@ def peer__not_held__status_1_and_what_differs(case: Case) -> None:
     has(run.stdout, "RC_SEND_ONLY", "RC_ACK")
 
 
-def peer__nobody_has_the_address__status_77(case: Case) -> None:
+def peer__absent_address__status_77(case: Case) -> None:
     case.plugin()
     case.environment()
     with Target(case):
@@ -89,7 +89,7 @@ def peer__nobody_has_the_address__status_77(case: Case) -> None:
     assert "read.peer" not in run.stdout, run.stdout
 
 
-def peer__endpoint_in_another_subnet__first_address_asks_the_gateway(case: Case) -> None:
+def peer__endpoint_in_another_subnet__uses_the_gateway(case: Case) -> None:
     case.plugin()
     case.environment()
     own = device(case, "client").replace("ip=10.0.0.2/24", "ip=10.0.2.2/24,10.0.3.2/24;gateway=10.0.2.1")
@@ -102,7 +102,7 @@ def peer__endpoint_in_another_subnet__first_address_asks_the_gateway(case: Case)
 
 # ---- before it --------------------------------------------------------------
 
-def peer__wrong_script__file_line_column_and_nothing_is_played(case: Case) -> None:
+def peer__wrong_script__error_has_file_line_and_column(case: Case) -> None:
     run = case.call("peer", "-a", "10.0.0.1", SCRIPTS / "send.peer",
                     script(case, "wait 1s\nwait 5\n"))
     equal((run.returncode, run.stdout), (2, ""))
@@ -110,12 +110,12 @@ def peer__wrong_script__file_line_column_and_nothing_is_played(case: Case) -> No
           f'{case.scratch}/some.peer:2:6: "5": expected a time such as 500us, 200ms or 2s\n')
 
 
-def peer__check__reads_only(case: Case) -> None:
+def peer__check__only_parses(case: Case) -> None:
     run = case.call("peer", "--check", *sorted(SCRIPTS.glob("*.peer")))
     equal((run.returncode, run.stdout, run.stderr), (0, "", ""))
 
 
-def peer__wrong_use__is_said(case: Case) -> None:
+def peer__wrong_arguments__usage(case: Case) -> None:
     send = SCRIPTS / "send.peer"
     for words, say in (
             ([], "no script is given; name one or more SCRIPT files"),
@@ -137,7 +137,7 @@ def peer__wrong_use__is_said(case: Case) -> None:
     has(run.stdout, "Usage: uroce peer")
 
 
-def peer__port_that_cannot_be__status_77(case: Case) -> None:
+def peer__impossible_port__status_77(case: Case) -> None:
     case.plugin()
     run = case.call("peer", "-a", "10.0.0.1", "-d", "a:net_af_packet0,iface=lo,blocksz=4096,framesz=8192;ip=10.0.0.2/24",
                     SCRIPTS / "send.peer")

@@ -84,7 +84,7 @@ def path__peer_called_by_name__loads_its_own(case: Case) -> None:
     has(run.stderr, "a ring would not hold a frame")
 
 
-def name__that_the_caller_chose__is_not_believed(case: Case) -> None:
+def argv_0__chosen_by_the_caller__is_not_used(case: Case) -> None:
     here = plant(case, "here")
     for name in ("uroce", str(here / "uroce"), "./uroce", ""):
         run = case.call("-c", 'exec -a "$0" "$@"', name, case.uroce, "devices", "--probe",
@@ -126,7 +126,7 @@ def lib_dir__relative__is_refused(case: Case) -> None:
         has(run.stdout, f"UROCE_LIB_DIR={chosen}: must be an absolute path")
 
 
-def lib_dir__that_others_can_write__is_refused(case: Case) -> None:
+def lib_dir__writable_by_others__is_refused(case: Case) -> None:
     here = plant(case, "here")
     here.chmod(0o777)
     run = case.call("devices", "--probe", UROCE_DEVICES=server(case), UROCE_LIB_DIR=str(here))
@@ -150,7 +150,7 @@ def lib_dir__with_the_file_of_another_user__is_refused(case: Case) -> None:
     has(run.stdout, "the file belongs to another user")
 
 
-def lib_dir__of_ones_own__is_taken(case: Case) -> None:
+def lib_dir__owned_by_the_user__is_accepted(case: Case) -> None:
     here = plant(case, "here")
     shutil.copy(case.build / "lib" / "io" / "memif" / PLUGIN, here)
     lone = case.scratch / "uroce"

@@ -45,7 +45,7 @@ static void af_packet__frames_of_every_length__come_back(void **state)
 
 /* The kernel may segment joined packets on this interface. The test does not assume which method it
  * uses. */
-static void af_packet__packets_leave_one_by_one__they_are_said_to_come_so(void **state)
+static void af_packet__without_gso__port_reports_single_packets(void **state)
 {
     (void)state;
     struct uro_port *port = kit_open(LINK ",gso=no", 0);
@@ -95,7 +95,7 @@ static void af_packet__both_sleep__every_frame_wakes(void **state)
     kit_kill(peer);
 }
 
-static void af_packet__link_goes_down_and_up__traffic_goes_on(void **state)
+static void af_packet__link_down_and_up__traffic_continues(void **state)
 {
     (void)state;
     pid_t peer = kit_echo(PEER, 0, false, other);
@@ -122,7 +122,7 @@ static void af_packet__link_goes_down_and_up__traffic_goes_on(void **state)
 }
 
 /* The kernel may set IFF_RUNNING only a second later, by its link watch. */
-static void af_packet__interface_is_set_up__link_is_up_at_once(void **state)
+static void af_packet__interface_set_up__link_is_up_at_once(void **state)
 {
     (void)state;
     struct uro_port *port = kit_open(LINK, 0);
@@ -139,8 +139,7 @@ static void af_packet__interface_is_set_up__link_is_up_at_once(void **state)
 }
 
 /* A frame that is too long for the interface now is lost. Frames behind it are not. */
-static void af_packet__interface_carries_less_for_a_while__mtu_follows_and_traffic_goes_on(
-    void **state)
+static void af_packet__interface_mtu_lowered_for_a_while__port_mtu_follows(void **state)
 {
     (void)state;
     pid_t peer = kit_echo(PEER, 0, false, other);
@@ -169,8 +168,7 @@ static void af_packet__interface_carries_less_for_a_while__mtu_follows_and_traff
     kit_kill(peer);
 }
 
-static void af_packet__interface_is_renamed__traffic_goes_on__and_removed__link_is_gone(
-    void **state)
+static void af_packet__interface_renamed__traffic_continues__removed__link_is_gone(void **state)
 {
     (void)state;
     pid_t peer = kit_echo(PEER, 0, false, other);
@@ -237,7 +235,7 @@ static bool goes_on(struct uro_port *port, int tap)
 
 /* A datagram that must be fragmented has no virtio description. The kernel's ring does not move on
  * from it. */
-static void af_packet__frame_that_virtio_cannot_describe__others_come_after_it(void **state)
+static void af_packet__frame_unknown_to_virtio__later_frames_arrive(void **state)
 {
     (void)state;
     uint8_t frame[3042] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7 };
@@ -271,7 +269,7 @@ static void af_packet__frame_that_virtio_cannot_describe__others_come_after_it(v
 }
 
 /* The interface left an error in the socket, which would end every sleep at once. */
-static void af_packet__interface_was_down_for_a_moment__a_sleeper_sleeps(void **state)
+static void af_packet__interface_was_down_for_a_moment__does_not_wake(void **state)
 {
     (void)state;
     struct uro_pkt pkt;
@@ -292,7 +290,7 @@ static void af_packet__interface_was_down_for_a_moment__a_sleeper_sleeps(void **
 
 /* A packet socket also gets the frames that other sockets send from the interface, during the
  * sending call. */
-static void af_packet__another_socket_sends_over_the_interface__we_do_not_hear_it(void **state)
+static void af_packet__another_socket_sends__its_frames_are_not_received(void **state)
 {
     (void)state;
     static const uint8_t frame[60] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 9, 8, 6 };
@@ -313,7 +311,7 @@ static void af_packet__another_socket_sends_over_the_interface__we_do_not_hear_i
     uro_port_close(port);
 }
 
-static void af_packet__ring_that_is_none_for_the_interface__is_refused(void **state)
+static void af_packet__wrong_ring_size__is_refused(void **state)
 {
     static const struct {
         const char *words, *names;
@@ -380,7 +378,7 @@ static void ask_kernel(int family, const struct sockaddr *address, socklen_t len
     close(here);
 }
 
-static void af_packet__address_is_the_kernels_too__kernel_keeps_silent(void **state)
+static void af_packet__address_shared_with_the_kernel__kernel_sends_no_replies(void **state)
 {
     (void)state;
     struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(4791) };
@@ -400,20 +398,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(af_packet__frames_of_every_length__come_back),
-        cmocka_unit_test(af_packet__packets_leave_one_by_one__they_are_said_to_come_so),
+        cmocka_unit_test(af_packet__without_gso__port_reports_single_packets),
         cmocka_unit_test(af_packet__many_frames_at_once__none_is_lost),
         cmocka_unit_test(af_packet__both_sleep__every_frame_wakes),
-        cmocka_unit_test(af_packet__link_goes_down_and_up__traffic_goes_on),
-        cmocka_unit_test(af_packet__interface_is_set_up__link_is_up_at_once),
-        cmocka_unit_test(
-            af_packet__interface_carries_less_for_a_while__mtu_follows_and_traffic_goes_on),
-        cmocka_unit_test(af_packet__frame_that_virtio_cannot_describe__others_come_after_it),
-        cmocka_unit_test(af_packet__interface_was_down_for_a_moment__a_sleeper_sleeps),
-        cmocka_unit_test(af_packet__another_socket_sends_over_the_interface__we_do_not_hear_it),
-        cmocka_unit_test(af_packet__ring_that_is_none_for_the_interface__is_refused),
-        cmocka_unit_test(af_packet__address_is_the_kernels_too__kernel_keeps_silent),
-        cmocka_unit_test(
-            af_packet__interface_is_renamed__traffic_goes_on__and_removed__link_is_gone),
+        cmocka_unit_test(af_packet__link_down_and_up__traffic_continues),
+        cmocka_unit_test(af_packet__interface_set_up__link_is_up_at_once),
+        cmocka_unit_test(af_packet__interface_mtu_lowered_for_a_while__port_mtu_follows),
+        cmocka_unit_test(af_packet__frame_unknown_to_virtio__later_frames_arrive),
+        cmocka_unit_test(af_packet__interface_was_down_for_a_moment__does_not_wake),
+        cmocka_unit_test(af_packet__another_socket_sends__its_frames_are_not_received),
+        cmocka_unit_test(af_packet__wrong_ring_size__is_refused),
+        cmocka_unit_test(af_packet__address_shared_with_the_kernel__kernel_sends_no_replies),
+        cmocka_unit_test(af_packet__interface_renamed__traffic_continues__removed__link_is_gone),
     };
 
     other = kit_veth(9000);

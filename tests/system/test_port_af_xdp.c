@@ -26,7 +26,7 @@ static void af_xdp__frames_of_every_length__come_back(void **state)
     kit_kill(peer);
 }
 
-static void af_xdp__each_send_is_a_call__packets_are_gathered(void **state)
+static void af_xdp__each_send_is_a_system_call__packets_are_coalesced(void **state)
 {
     (void)state;
 
@@ -53,7 +53,7 @@ static void af_xdp__both_sleep__every_frame_wakes(void **state)
 
 /* A veth does not filter multicast. The test therefore checks the kernel's list of joined
  * groups. */
-static void af_xdp__groups_wanted__the_kernel_is_asked_for_all(void **state)
+static void af_xdp__groups_joined__all_multicast_is_requested(void **state)
 {
     (void)state;
     const struct uro_mac groups[] = { { { 0x33, 0x33, 0, 0, 0, 1 } } };
@@ -68,9 +68,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(af_xdp__frames_of_every_length__come_back),
-        cmocka_unit_test(af_xdp__each_send_is_a_call__packets_are_gathered),
+        cmocka_unit_test(af_xdp__each_send_is_a_system_call__packets_are_coalesced),
         cmocka_unit_test(af_xdp__both_sleep__every_frame_wakes),
-        cmocka_unit_test(af_xdp__groups_wanted__the_kernel_is_asked_for_all),
+        cmocka_unit_test(af_xdp__groups_joined__all_multicast_is_requested),
     };
     char error[URO_PORT_ERROR_MAX];
     struct uro_port_config config = { .device = "kit", .link = "net_af_xdp0,iface=va" };

@@ -36,7 +36,7 @@ static void memif__frames_of_every_length__come_back(void **state)
     kit_kill(peer);
 }
 
-static void memif__peer_dies_and_comes_back__traffic_goes_on(void **state)
+static void memif__peer_dies_and_returns__traffic_continues(void **state)
 {
     (void)state;
     const char *ours[] = { client, server };
@@ -64,7 +64,7 @@ static void memif__peer_dies_and_comes_back__traffic_goes_on(void **state)
     }
 }
 
-static void memif__server_closes_under_a_living_client__opens_again(void **state)
+static void memif__server_closes_while_a_client_runs__opens_again(void **state)
 {
     (void)state;
     pid_t peer = kit_echo(client, 1500, true, -1);
@@ -121,7 +121,7 @@ static bool sleep_until(struct uro_port *port, bool up)
     return uro_port_link_up(port) == up;
 }
 
-static void memif__asleep_without_a_peer__its_coming_wakes(void **state)
+static void memif__asleep_without_a_peer__wakes_when_a_peer_connects(void **state)
 {
     (void)state;
     struct uro_port *port = kit_open(server, 1500);
@@ -144,7 +144,7 @@ static void memif__asleep_without_a_peer__its_coming_wakes(void **state)
 
 /* Datagrams are not retransmitted: a program with a running peer must not lose the first
  * datagrams. */
-static void memif__server_is_there_and_asleep__the_first_frame_arrives(void **state)
+static void memif__server_is_asleep__the_first_frame_arrives(void **state)
 {
     (void)state;
     pid_t peer = kit_echo_asleep(server, 1500, true, -1);
@@ -203,11 +203,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memif__frames_of_every_length__come_back),
-        cmocka_unit_test(memif__peer_dies_and_comes_back__traffic_goes_on),
-        cmocka_unit_test(memif__server_closes_under_a_living_client__opens_again),
+        cmocka_unit_test(memif__peer_dies_and_returns__traffic_continues),
+        cmocka_unit_test(memif__server_closes_while_a_client_runs__opens_again),
         cmocka_unit_test(memif__both_sleep__every_frame_wakes),
-        cmocka_unit_test(memif__asleep_without_a_peer__its_coming_wakes),
-        cmocka_unit_test(memif__server_is_there_and_asleep__the_first_frame_arrives),
+        cmocka_unit_test(memif__asleep_without_a_peer__wakes_when_a_peer_connects),
+        cmocka_unit_test(memif__server_is_asleep__the_first_frame_arrives),
         cmocka_unit_test(memif__dpdk_serves__frames_of_every_length_come_back),
         cmocka_unit_test(memif__dpdk_is_the_client__frames_of_every_length_come_back),
     };

@@ -30,7 +30,7 @@ static void ring__frames_of_every_length__come_back(void **state)
 
 /* If a driver did not pad with zeros, a card could send old bytes of the buffer behind a short
  * frame. */
-static void ring__shorter_than_ethernet_allows__is_filled_up_with_zeros(void **state)
+static void ring__frame_shorter_than_ethernet_allows__is_padded_with_zeros(void **state)
 {
     (void)state;
     static const uint8_t zeros[KIT_FRAME_MIN];
@@ -54,7 +54,7 @@ static void ring__shorter_than_ethernet_allows__is_filled_up_with_zeros(void **s
     uro_port_close(port);
 }
 
-static void ring__two_ports_in_one_process__do_not_meet(void **state)
+static void ring__two_ports_in_one_process__are_independent(void **state)
 {
     (void)state;
     struct uro_port *a = kit_open("net_ring1", 0);
@@ -85,7 +85,7 @@ static void ring__closed_port__opens_again(void **state)
     }
 }
 
-static void ring__arm_with_frames_there__does_not_sleep(void **state)
+static void ring__arm_with_frames_pending__does_not_sleep(void **state)
 {
     (void)state;
     struct uro_port *port = kit_open("net_ring4", 0);
@@ -133,7 +133,7 @@ static void open__any_port__leaves_affinity_and_signals_alone(void **state)
     uro_port_close(port);
 }
 
-static void vhost__nobody_there__waits_with_the_link_down(void **state)
+static void vhost__no_peer__waits_with_the_link_down(void **state)
 {
     (void)state;
     char path[64];
@@ -162,7 +162,7 @@ static void explains(const char *link, const char *words)
         fail_msg("\"%s\" does not say \"%s\"", error, words);
 }
 
-static void open__wrong_options__says_what_is_wrong(void **state)
+static void open__wrong_options__error_names_them(void **state)
 {
     (void)state;
     explains("memif0", "DPDK carries no such link");
@@ -182,12 +182,12 @@ int main(void)
         cmocka_unit_test(open__any_port__leaves_affinity_and_signals_alone), /* starts DPDK */
         cmocka_unit_test(open__any_port__loads_no_driver_from_outside),
         cmocka_unit_test(ring__frames_of_every_length__come_back),
-        cmocka_unit_test(ring__shorter_than_ethernet_allows__is_filled_up_with_zeros),
-        cmocka_unit_test(ring__two_ports_in_one_process__do_not_meet),
+        cmocka_unit_test(ring__frame_shorter_than_ethernet_allows__is_padded_with_zeros),
+        cmocka_unit_test(ring__two_ports_in_one_process__are_independent),
         cmocka_unit_test(ring__closed_port__opens_again),
-        cmocka_unit_test(ring__arm_with_frames_there__does_not_sleep),
-        cmocka_unit_test(vhost__nobody_there__waits_with_the_link_down),
-        cmocka_unit_test(open__wrong_options__says_what_is_wrong),
+        cmocka_unit_test(ring__arm_with_frames_pending__does_not_sleep),
+        cmocka_unit_test(vhost__no_peer__waits_with_the_link_down),
+        cmocka_unit_test(open__wrong_options__error_names_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

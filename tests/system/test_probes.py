@@ -32,7 +32,7 @@ def built(library: pathlib.Path) -> dict[str, int]:
     return {name: len(arguments.split()) for name, arguments in found}
 
 
-def probes__are_those_of_the_page(case: Case) -> None:
+def probes__match_the_documentation(case: Case) -> None:
     library = case.build / "lib" / "abi" / LIBRARY
     if not library.exists():
         raise Skip(f"{LIBRARY} is not built: the headers of libibverbs are missing")
@@ -44,7 +44,7 @@ def probes__are_those_of_the_page(case: Case) -> None:
     equal(built(library), documented())
 
 
-def telemetry_yes__opens_the_socket_of_dpdk(case: Case) -> None:
+def telemetry_yes__opens_the_dpdk_socket(case: Case) -> None:
     case.plugin()
     environment = case.environment(UROCE_DEVICES="t0:net_ring0;ip=10.9.0.1/24;telemetry=yes")
     if shutil.which("ibv_rc_pingpong") is None:
@@ -65,7 +65,7 @@ def telemetry_yes__opens_the_socket_of_dpdk(case: Case) -> None:
         shutil.rmtree(path.parent, ignore_errors=True)
 
 
-CASES = [probes__are_those_of_the_page, telemetry_yes__opens_the_socket_of_dpdk]
+CASES = [probes__match_the_documentation, telemetry_yes__opens_the_dpdk_socket]
 
 
 if __name__ == "__main__":

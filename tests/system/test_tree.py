@@ -36,7 +36,7 @@ def trees(case: Case) -> set[str]:
 
 # ---- contents --------------------------------------------------------------
 
-def tree__attributes__are_those_of_the_queries(case: Case) -> None:
+def tree__attributes__equal_the_query_results(case: Case) -> None:
     if shutil.which("ibv_devinfo") is None:
         raise Skip("ibv_devinfo is not installed")
     run = case.call("run", "-d", DEVICES, "--", "ibv_devinfo", "-v", "-d", "left")
@@ -56,7 +56,7 @@ def tree__attributes__are_those_of_the_queries(case: Case) -> None:
     equal(device(case, "ports/1/rate"), f"2.5 Gb/sec ({said['active_width'].split()[0]} SDR)")
 
 
-def tree__gids__are_16_and_those_in_use_have_a_type(case: Case) -> None:
+def tree__gids__are_16_and_used_gids_have_a_type(case: Case) -> None:
     equal([device(case, f"ports/1/gids/{i}") for i in range(4)],
           ["fe80:0000:0000:0000:0000:00ff:fe00:0001", "0000:0000:0000:0000:0000:ffff:0a00:0001",
            "fd00:0000:0000:0000:0000:0000:0000:0001", "0000:0000:0000:0000:0000:0000:0000:0000"])
@@ -65,14 +65,14 @@ def tree__gids__are_16_and_those_in_use_have_a_type(case: Case) -> None:
     equal(sorted(run.stdout.split(), key=int), [str(i) for i in range(16)])
 
 
-def tree__interface_of_the_link__is_in_it(case: Case) -> None:
+def tree__interface_of_the_link__is_listed(case: Case) -> None:
     loopback = "lo0:net_af_packet0,iface=lo;ip=10.0.0.1/24"
     for name, wanted in (("ports/1/gid_attrs/ndevs/1", "lo\n"), ("device/net/lo/ifindex", "1\n")):
         run = case.call("run", "-d", loopback, "--", "cat", f"/sys/class/infiniband/lo0/{name}")
         equal((run.stdout, run.stderr), (wanted, ""))
 
 
-def tree__interfaces_of_addresses_over_udp__are_in_it(case: Case) -> None:
+def tree__interfaces_of_addresses_over_udp__are_listed(case: Case) -> None:
     both = "u0:udp,ip=127.0.0.1,hub=no"
     for name, wanted in (("ports/1/gid_attrs/ndevs/0", "lo\n"), ("ports/1/gid_attrs/ndevs/1", "lo\n"),
                          ("device/net/lo/ifindex", "1\n")):
@@ -80,14 +80,14 @@ def tree__interfaces_of_addresses_over_udp__are_in_it(case: Case) -> None:
         equal((run.stdout, run.stderr), (wanted, ""))
 
 
-def tree__devices_with_one_mac__have_guids_of_their_own(case: Case) -> None:
+def tree__devices_with_one_mac__have_different_guids(case: Case) -> None:
     same = "a:net_null0;ip=10.0.0.1/24;mac=02:00:00:00:00:07 b:net_null1;ip=10.0.1.1/24;mac=02:00:00:00:00:07"
     guids = [case.call("run", "-d", same, "--", "cat", f"/sys/class/infiniband/{name}/node_guid").stdout
              for name in "ab"]
     equal(guids, ["0000:00ff:fe00:0007\n", "0000:00ff:ff00:0007\n"])
 
 
-def tree__machine__all_cpus_and_no_node(case: Case) -> None:
+def tree__machine__all_cpus_and_no_numa_node(case: Case) -> None:
     equal(device(case, "device/numa_node"), "-1")
     mask = int(device(case, "device/local_cpus").replace(",", ""), 16)
     equal(mask, (1 << os.sysconf("SC_NPROCESSORS_CONF")) - 1)
@@ -98,7 +98,7 @@ def tree__second_device__has_the_second_number(case: Case) -> None:
     equal(cat(case, "/sys/class/infiniband_verbs/uverbs1/ibdev"), "right\n")
 
 
-def tree__node__is_a_character_device_and_its_number_is_said(case: Case) -> None:
+def tree__node__is_a_character_device_with_its_number(case: Case) -> None:
     code = ("import os; s = os.stat('/dev/infiniband/uverbs1'); import stat;"
             "print(stat.S_ISCHR(s.st_mode), os.access('/dev/infiniband/uverbs1', os.R_OK | os.W_OK),"
             "f'{os.major(s.st_rdev)}:{os.minor(s.st_rdev)}')")
@@ -107,14 +107,14 @@ def tree__node__is_a_character_device_and_its_number_is_said(case: Case) -> None
                                cat(case, "/sys/class/infiniband_verbs/uverbs1/dev").strip()])
 
 
-def tree__rdma_cm__is_not_there(case: Case) -> None:
+def tree__rdma_cm__is_absent(case: Case) -> None:
     if pathlib.Path("/dev/infiniband/rdma_cm").exists():
         raise Skip("this kernel has RDMA")
     run = case.call("run", "-d", DEVICES, "--", "cat", "/dev/infiniband/rdma_cm")
     equal(run.returncode, 1)
 
 
-def tree__ls__shows_all_and_complains_of_nothing(case: Case) -> None:
+def tree__ls__lists_all_without_errors(case: Case) -> None:
     run = case.call("run", "-d", DEVICES, "--", "ls", "-laR", "/sys/class/infiniband",
                     "/sys/class/infiniband_verbs", "/dev/infiniband")
     equal((run.returncode, run.stderr), (0, ""))
@@ -133,13 +133,13 @@ def tree__wrong_entry__is_absent_and_takes_no_number(case: Case) -> None:
     equal(run.stdout, "left\n", run.stderr)
 
 
-def tree__run_in_a_run__is_that_of_the_inner_one(case: Case) -> None:
+def tree__nested_run__inner_tree_is_used(case: Case) -> None:
     inner = ["-d", LEFT, "--", "ls", "/sys/class/infiniband"]
     run = case.call("run", "-d", "outer:net_null0", "--", case.uroce, "run", *inner)
     assert "outer" not in run.stdout.split() and "left" in run.stdout.split(), run.stdout
 
 
-def tree__program_with_more_rights_than_its_user__sees_none(case: Case) -> None:
+def tree__set_user_id_program__sees_no_tree(case: Case) -> None:
     if os.geteuid() != 0:
         raise Skip("only root can make a set-user-ID program of somebody else")
     program = case.scratch / "cat"
@@ -156,7 +156,7 @@ def tree__program_with_more_rights_than_its_user__sees_none(case: Case) -> None:
 
 # ---- place and lifetime -----------------------------------------------------
 
-def place__runtime_directory__and_for_the_user_alone(case: Case) -> None:
+def place__runtime_directory__private_to_the_user(case: Case) -> None:
     where = pathlib.Path(case.environment("-d", LEFT)["UROCE_TREE"])
     equal(where.parent, case.scratch)
     equal((stat.S_IMODE(where.stat().st_mode), where.stat().st_uid), (0o700, os.geteuid()))
@@ -180,7 +180,7 @@ def place__directory_that_others_can_replace__is_not_used(case: Case) -> None:
     equal(pathlib.Path(found["UROCE_TREE"]).parent, safe)
 
 
-def place__directory_of_somebody_else__is_not_used(case: Case) -> None:
+def place__directory_of_another_user__is_not_used(case: Case) -> None:
     if os.geteuid() != 0:
         raise Skip("only root can make a directory of somebody else")
     os.chown(case.scratch, NOBODY, NOBODY)
@@ -195,7 +195,7 @@ def life__program_ended__the_next_run_removes_its_tree(case: Case) -> None:
     assert first != second
 
 
-def life__program_lives__its_tree_stays(case: Case) -> None:
+def life__program_runs__its_tree_is_kept(case: Case) -> None:
     code = "import os, sys; print(os.environ['UROCE_TREE'], flush=True); sys.stdin.read()"
     with subprocess.Popen([case.uroce, "run", "-d", LEFT, "--", "/usr/bin/python3", "-c", code],
                           env={**os.environ, "XDG_RUNTIME_DIR": str(case.scratch)}, text=True,
@@ -206,7 +206,7 @@ def life__program_lives__its_tree_stays(case: Case) -> None:
         living.stdin.close()
 
 
-def life__child_that_lives_on__keeps_the_tree(case: Case) -> None:
+def life__child_outlives_the_program__tree_is_kept(case: Case) -> None:
     run = case.call("run", "-d", LEFT, "--", "sh", "-c",
                     f"echo $UROCE_TREE; mkfifo {case.scratch}/go; "
                     f"cat {case.scratch}/go >/dev/null 2>&1 &")
@@ -217,7 +217,7 @@ def life__child_that_lives_on__keeps_the_tree(case: Case) -> None:
     assert there
 
 
-def life__few_descriptors_allowed__the_lock_is_kept_all_the_same(case: Case) -> None:
+def life__few_descriptors_allowed__lock_is_held(case: Case) -> None:
     run = subprocess.run(["sh", "-c", 'ulimit -n 20; exec "$0" run -d "$1" -- sh -c "$2"',
                           case.uroce, LEFT, 'ls -l /proc/$$/fd'], capture_output=True, text=True,
                          env={**os.environ, "XDG_RUNTIME_DIR": str(case.scratch)}, check=False)

@@ -209,27 +209,27 @@ def checked_octets(case: Case, server: str, client: str, kind=Pair) -> None:
     assert not problem, problem
 
 
-def in_single_packets__octets_are_right(case: Case) -> None:
+def no_gso_no_gro__data_is_right(case: Case) -> None:
     checked_octets(case, ",gso=no,gro=no", ",gso=no,gro=no")
 
 
-def cut_by_one_side_joined_by_none__octets_are_right(case: Case) -> None:
+def gso_without_gro__data_is_right(case: Case) -> None:
     checked_octets(case, ",gso=no,gro=no", ",gro=no")
 
 
-def in_single_packets_over_ipv6__octets_are_right(case: Case) -> None:
+def no_gso_no_gro_over_ipv6__data_is_right(case: Case) -> None:
     checked_octets(case, ",gso=no,gro=no", ",gso=no,gro=no", ApartV6)
 
 
-def cut_by_one_side_joined_by_none_over_ipv6__octets_are_right(case: Case) -> None:
+def gso_without_gro_over_ipv6__data_is_right(case: Case) -> None:
     checked_octets(case, ",gso=no,gro=no", ",gro=no", ApartV6)
 
 
-def ident_plain__ours_are(case: Case) -> None:
+def ident_plain__own_packets_are_accepted(case: Case) -> None:
     checked_octets(case, ",ident=plain", ",ident=plain,gro=no")
 
 
-def on_a_wire__every_icrc_is_that_of_the_packet(case: Case) -> None:
+def on_a_wire__every_icrc_is_right(case: Case) -> None:
     """Packets that the kernel segments and numbers, captured behind it, have the right ICRC for
     receivers that see the whole header."""
     tools = ["ip", "ethtool", "tcpdump"]
@@ -296,7 +296,7 @@ def call(*command: str) -> None:
     equal(run.returncode, 0, f"{' '.join(command)}: {run.stderr}")
 
 
-def link_without_checksums__the_kernel_cannot_cut_and_nothing_is_lost(case: Case) -> None:
+def link_without_checksum_offload__no_gso_and_no_loss(case: Case) -> None:
     """The first long send fails with EIO: its packets then leave one by one."""
     if os.geteuid() != 0 or shutil.which("ethtool") is None:
         raise Skip("needs root and ethtool")
@@ -317,27 +317,27 @@ def refused(case: Case, link: str, *words: str) -> None:
     assert run.returncode != 0
 
 
-def port_taken__the_holder_is_named(case: Case) -> None:
+def port_in_use__error_names_the_process(case: Case) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
         holder.bind((TAKEN_ADDRESS, PORT))
         refused(case, f"udp,ip={TAKEN_ADDRESS}", f"UDP port 4791 of {TAKEN_ADDRESS} is taken by process ",
                 "(python3)", "ip=")
 
 
-def address_of_another_machine__says_so(case: Case) -> None:
+def address_of_another_machine__error_says_so(case: Case) -> None:
     refused(case, "udp,ip=192.0.2.77", "this machine has no address 192.0.2.77", "ip=auto")
 
 
-def unknown_word__the_known_ones_are_named(case: Case) -> None:
+def unknown_option__error_names_the_known_options(case: Case) -> None:
     refused(case, f"udp,ip={SUBNET}.10,speed=fast", 'unknown option "speed"', "gso=", "ident=")
 
 
-def busy_poll__no_number__says_what_may_stand_there(case: Case) -> None:
+def busy_poll__no_number__error_names_the_allowed_values(case: Case) -> None:
     for value in ("", "-1", "5us", "10001", "99999999999999999999"):
         refused(case, f"udp,ip={SUBNET}.10,hub=no,busy-poll={value}", f"busy-poll={value}: must be a number of microseconds from 0 to 10000")
 
 
-def busy_poll__is_the_sockets__or_the_right_to_it_is_missing(case: Case) -> None:
+def busy_poll__is_set_on_the_socket__or_permission_is_missing(case: Case) -> None:
     class Alone(Pair):
         """Brokers of ADDRESSES may still run."""
         def configuration(self, role: str) -> str:
@@ -356,7 +356,7 @@ def listed(case: Case, device: str) -> str:
     return run.stdout + run.stderr
 
 
-def without_address__that_of_the_default_route(case: Case) -> None:
+def without_address__uses_that_of_the_default_route(case: Case) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -369,13 +369,12 @@ def auto_on_another_link__is_refused(case: Case) -> None:
     has(listed(case, "uroce0:net_ring0;ip=auto"), "ip=auto: works only with link=udp")
 
 
-OWN = [in_single_packets__octets_are_right, cut_by_one_side_joined_by_none__octets_are_right,
-       in_single_packets_over_ipv6__octets_are_right, cut_by_one_side_joined_by_none_over_ipv6__octets_are_right,
-       ident_plain__ours_are, on_a_wire__every_icrc_is_that_of_the_packet,
-       link_without_checksums__the_kernel_cannot_cut_and_nothing_is_lost, port_taken__the_holder_is_named, address_of_another_machine__says_so,
-       unknown_word__the_known_ones_are_named, busy_poll__no_number__says_what_may_stand_there,
-       busy_poll__is_the_sockets__or_the_right_to_it_is_missing, without_address__that_of_the_default_route,
-       auto_on_another_link__is_refused]
+OWN = [no_gso_no_gro__data_is_right, gso_without_gro__data_is_right, no_gso_no_gro_over_ipv6__data_is_right,
+       gso_without_gro_over_ipv6__data_is_right, ident_plain__own_packets_are_accepted, on_a_wire__every_icrc_is_right,
+       link_without_checksum_offload__no_gso_and_no_loss, port_in_use__error_names_the_process,
+       address_of_another_machine__error_says_so, unknown_option__error_names_the_known_options,
+       busy_poll__no_number__error_names_the_allowed_values, busy_poll__is_set_on_the_socket__or_permission_is_missing,
+       without_address__uses_that_of_the_default_route, auto_on_another_link__is_refused]
 
 if __name__ == "__main__":
     EVERY = "--all" in sys.argv

@@ -100,7 +100,7 @@ def link_local_addresses__reach_each_other(case: Case) -> None:
         Run(case, spaces, PINGPONG, (";ip=fe80::a", ";ip=fe80::b")).both_end_well()
 
 
-def narrow_route__is_told_and_a_smaller_mtu_helps(case: Case) -> None:
+def low_route_mtu__warning_and_a_smaller_mtu_works(case: Case) -> None:
     with spaces_or_skip() as spaces:
         for side in "ab":
             route(spaces, side, "10.9.0.0/24", "dev", "eth0", "mtu", "700")
@@ -113,7 +113,7 @@ def narrow_route__is_told_and_a_smaller_mtu_helps(case: Case) -> None:
         Run(case, spaces, [*PINGPONG, "-m", "512"], (";mtu=700", ";mtu=700")).both_end_well()
 
 
-def default_route_that_is_narrow__is_what_the_device_goes_by(case: Case) -> None:
+def default_route_with_a_low_mtu__limits_the_device(case: Case) -> None:
     with spaces_or_skip() as spaces:
         for side in "ab":
             route(spaces, side, "default", "dev", "eth0", "mtu", "700")
@@ -128,7 +128,7 @@ def say_narrow(spaces: test_udp.Namespaces, writer: str, host: str, peer: str, p
     has(inside(spaces, "ab"[writer == "a"], "ip", "route", "get", peer), "mtu 600")
 
 
-def default_route_that_a_stranger_says_is_narrow__the_device_is_as_before(case: Case) -> None:
+def forged_low_mtu_of_the_default_route__device_mtu_is_unchanged(case: Case) -> None:
     with spaces_or_skip() as spaces:
         say_narrow(spaces, "b", "10.9.0.1", "192.0.2.1", "icmp")
         listed = subprocess.run(["ip", "netns", "exec", spaces.names["a"], case.uroce, "devices"], check=False,
@@ -136,7 +136,7 @@ def default_route_that_a_stranger_says_is_narrow__the_device_is_as_before(case: 
         has(listed.stdout, "mtu   1500, IB MTU 1024")
 
 
-def path_that_a_stranger_says_is_narrow__connections_go_on_and_begin(case: Case) -> None:
+def forged_low_path_mtu__connections_continue_and_start(case: Case) -> None:
     with spaces_or_skip() as spaces:
         stream = ["ib_write_bw", "-F", "-x", "1", "-m", "1024", "-n", "40000", "-s", "65536"]
         run = Run(case, spaces, stream, (",hub=no", ",hub=no"))
@@ -146,7 +146,7 @@ def path_that_a_stranger_says_is_narrow__connections_go_on_and_begin(case: Case)
         Run(case, spaces, [*PINGPONG, "-m", "1024"]).both_end_well()
 
 
-def interface_that_carries_less_for_a_while__the_port_says_so(case: Case) -> None:
+def interface_mtu_lowered_for_a_while__port_mtu_follows(case: Case) -> None:
     """The MTU never exceeds the MTU at the time of the open, which limits the frames. It is the
     least MTU of the interfaces with its addresses."""
     with spaces_or_skip() as spaces:
@@ -180,7 +180,7 @@ def tagged(pcap: pathlib.Path) -> list[bool]:
     return [" vlan 10," in line for line in seen if "10.9.10." in line]
 
 
-def vlan__all_that_its_devices_send_has_its_tag(case: Case) -> None:
+def vlan__all_frames_of_its_devices_have_its_tag(case: Case) -> None:
     with spaces_or_skip("tcpdump") as spaces:
         pcap = case.scratch / "tagged.pcap"
         Run(case, spaces, ["ibv_rc_pingpong", "-g", "1", "-c", "-n", "20"],
@@ -207,7 +207,7 @@ def vlan__is_that_of_the_kernels_interface(case: Case) -> None:
         equal(set(tagged(pcap)), {True})
 
 
-def several_packets_in_one_frame__are_understood_and_sent_by_af_packet(case: Case) -> None:
+def gso_frames__are_received_and_sent_by_af_packet(case: Case) -> None:
     """On one machine the kernel passes on joined packets in one piece, unless the interface does
     not support that."""
     short = "net_af_packet0,iface=eth0,framesz=4096"  # cuts off what has several
@@ -232,7 +232,7 @@ def sent(spaces: test_udp.Namespaces, side: str) -> int:
     return int(table.split("eth0:")[1].split()[9])
 
 
-def peer_that_is_gone__is_reported_and_others_are_still_served(case: Case) -> None:
+def peer_gone__is_reported_and_others_are_served(case: Case) -> None:
     with spaces_or_skip() as spaces:
         stream = list(pairs.STREAM)
         run = Run(case, spaces, stream, (",hub=no", ",hub=no;verbose=yes"))
@@ -289,22 +289,22 @@ def payload(case: Case, to: str, kind: type[Narrow] = Narrow) -> int:
 
 
 # rule CM.MTU.ROUTE
-def narrow_route_to_a_peer__a_connection_by_rdma_cm_keeps_to_it(case: Case) -> None:
+def low_route_mtu_to_a_peer__rdma_cm_connection_uses_it(case: Case) -> None:
     equal(payload(case, "10.0.0.1"), 1024)
 
 
 # rule CM.MTU.ROUTE
-def narrow_route_of_ipv6_to_a_peer__a_connection_by_rdma_cm_keeps_to_it(case: Case) -> None:
+def low_ipv6_route_mtu_to_a_peer__rdma_cm_connection_uses_it(case: Case) -> None:
     equal(payload(case, "fd00::1"), 1024)
 
 
 # rule CM.MTU.ROUTE
-def narrow_route_of_a_link_to_a_peer__a_connection_by_rdma_cm_keeps_to_it(case: Case) -> None:
+def low_link_route_mtu_to_a_peer__rdma_cm_connection_uses_it(case: Case) -> None:
     equal(payload(case, "fe80::a%link0"), 1024)
 
 
 # rule CM.MTU.ROUTE
-def route_that_carries_more_than_the_device__a_connection_by_rdma_cm_keeps_to_the_device(case: Case) -> None:
+def route_mtu_above_the_device__rdma_cm_connection_uses_the_device_mtu(case: Case) -> None:
     equal(payload(case, "10.0.0.1", Wide), 1024)
 
 
@@ -318,30 +318,31 @@ def connect_to_nobody(case: Case, address: str, words: str) -> None:
         has(said, "RDMA_CM_EVENT_UNREACHABLE, error -110")
 
 
-def port_that_nobody_has__a_connection_fails_soon(case: Case) -> None:
+def unused_udp_port__connection_fails_soon(case: Case) -> None:
     connect_to_nobody(case, "10.9.0.1", ",hub=no")
 
 
-def port_that_nobody_has__a_connection_of_a_shared_address_fails_soon(case: Case) -> None:
+def unused_udp_port__connection_of_a_shared_address_fails_soon(case: Case) -> None:
     """The kernel delivers the report to any of the hub's sockets."""
     connect_to_nobody(case, "10.9.0.1", "")
 
 
-def port_of_ipv6_that_nobody_has__a_connection_fails_soon(case: Case) -> None:
+def unused_udp_port_over_ipv6__connection_fails_soon(case: Case) -> None:
     connect_to_nobody(case, "fd09::1", ",ip=fd09::2")
 
 
-CASES = [port_that_nobody_has__a_connection_fails_soon, port_that_nobody_has__a_connection_of_a_shared_address_fails_soon,
-         port_of_ipv6_that_nobody_has__a_connection_fails_soon, narrow_route_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, narrow_route_of_ipv6_to_a_peer__a_connection_by_rdma_cm_keeps_to_it,
-         narrow_route_of_a_link_to_a_peer__a_connection_by_rdma_cm_keeps_to_it, route_that_carries_more_than_the_device__a_connection_by_rdma_cm_keeps_to_the_device,
+CASES = [unused_udp_port__connection_fails_soon, unused_udp_port__connection_of_a_shared_address_fails_soon,
+         unused_udp_port_over_ipv6__connection_fails_soon, low_route_mtu_to_a_peer__rdma_cm_connection_uses_it,
+         low_ipv6_route_mtu_to_a_peer__rdma_cm_connection_uses_it,
+         low_link_route_mtu_to_a_peer__rdma_cm_connection_uses_it,
+         route_mtu_above_the_device__rdma_cm_connection_uses_the_device_mtu,
          traffic_class_and_hop_limit__are_those_of_the_program, traffic_class_of_ipv6__is_that_of_the_program,
-         hop_limit_of_ipv6__is_that_of_the_program, link_local_addresses__reach_each_other, narrow_route__is_told_and_a_smaller_mtu_helps, default_route_that_is_narrow__is_what_the_device_goes_by,
-         default_route_that_a_stranger_says_is_narrow__the_device_is_as_before,
-         path_that_a_stranger_says_is_narrow__connections_go_on_and_begin,
-         interface_that_carries_less_for_a_while__the_port_says_so,
-         vlan__all_that_its_devices_send_has_its_tag, vlan__is_that_of_the_kernels_interface,
-         several_packets_in_one_frame__are_understood_and_sent_by_af_packet,
-         peer_that_is_gone__is_reported_and_others_are_still_served]
+         hop_limit_of_ipv6__is_that_of_the_program, link_local_addresses__reach_each_other,
+         low_route_mtu__warning_and_a_smaller_mtu_works, default_route_with_a_low_mtu__limits_the_device,
+         forged_low_mtu_of_the_default_route__device_mtu_is_unchanged,
+         forged_low_path_mtu__connections_continue_and_start, interface_mtu_lowered_for_a_while__port_mtu_follows,
+         vlan__all_frames_of_its_devices_have_its_tag, vlan__is_that_of_the_kernels_interface,
+         gso_frames__are_received_and_sent_by_af_packet, peer_gone__is_reported_and_others_are_served]
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

@@ -26,7 +26,7 @@ def run__devices__are_one_line(case: Case) -> None:
     equal(found["UROCE_DEVICES"], f"{LEFT} b:net_null0")
 
 
-def run__device__wins_over_the_environment(case: Case) -> None:
+def run__device__overrides_the_environment(case: Case) -> None:
     found = case.environment("-d", LEFT, UROCE_DEVICES="old:net_null0")
     equal(found["UROCE_DEVICES"], LEFT)
 
@@ -44,13 +44,13 @@ def run__config__is_an_absolute_path_and_the_only_source(case: Case) -> None:
     assert "UROCE_DEVICES" not in found
 
 
-def run__config_that_is_not_there__is_said_at_once(case: Case) -> None:
+def run__config_absent__fails_at_once(case: Case) -> None:
     run = case.call("run", "--config", "/no/such.ini", "--", "true")
     equal(run.returncode, 2)
     equal(run.stderr, "uroce run: --config /no/such.ini: No such file or directory\n")
 
 
-def run__config_that_is_a_link__is_not_followed(case: Case) -> None:
+def run__config_is_a_symbolic_link__is_not_followed(case: Case) -> None:
     file, link = case.scratch / "a.ini", case.scratch / "link.ini"
     file.write_text("[a]\nlink=net_null0\n")
     link.symlink_to(file)
@@ -74,14 +74,14 @@ def run__no_paths__leaves_that_library_out(case: Case) -> None:
     assert "UROCE_TREE" not in found
 
 
-def run__no_device__makes_one_over_udp(case: Case) -> None:
+def run__no_device__adds_a_device_over_udp(case: Case) -> None:
     found = case.environment()
     has(found["UROCE_DEVICES"], "uroce0:udp,ip=")
     assert os.path.isdir(f"{found['UROCE_TREE']}/class/infiniband/uroce0")
     has(case.environment(UROCE_DEVICES=" ")["UROCE_DEVICES"], "uroce0:udp,ip=")
 
 
-def run__variables_of_the_loader__keep_what_they_had(case: Case) -> None:
+def run__loader_variables__keep_their_values(case: Case) -> None:
     found = case.environment("-d", LEFT, LD_LIBRARY_PATH="/before", LD_PRELOAD="libm.so.6")
     where = (case.build / "lib").resolve()
     equal(found["LD_LIBRARY_PATH"], f"{where / 'abi'}:/before")
@@ -89,12 +89,12 @@ def run__variables_of_the_loader__keep_what_they_had(case: Case) -> None:
           f"{where / 'paths' / PATHS} {where / 'abi' / LIBRARY} libm.so.6")
 
 
-def run__status_of_the_program__is_ours(case: Case) -> None:
+def run__exit_status__is_that_of_the_program(case: Case) -> None:
     case.environment()
     equal(case.call("run", "--", "sh", "-c", "exit 7").returncode, 7)
 
 
-def run__options_behind_the_program__are_the_programs(case: Case) -> None:
+def run__options_after_the_program__belong_to_the_program(case: Case) -> None:
     case.environment()
     run = case.call("run", "echo", "--config", "-d", "--help")
     equal((run.returncode, run.stdout), (0, "--config -d --help\n"))
@@ -107,27 +107,27 @@ def run__program_not_found__status_127(case: Case) -> None:
     has(run.stderr, "uroce run: no-such-program: there is no such program in PATH\n")
 
 
-def run__path_to_nothing__is_not_looked_for_in_PATH(case: Case) -> None:
+def run__path_to_a_missing_file__PATH_is_not_searched(case: Case) -> None:
     case.environment()
     run = case.call("run", "--", "./no-such-program")
     equal(run.returncode, 127)
     has(run.stderr, "uroce run: ./no-such-program: No such file or directory\n")
 
 
-def run__file_that_is_no_program__status_126(case: Case) -> None:
+def run__file_not_executable__status_126(case: Case) -> None:
     case.environment()
     file = case.scratch / "text"
     file.write_text("no program\n")
     equal(case.call("run", "--", file).returncode, 126)
 
 
-def run__nothing_to_run__usage(case: Case) -> None:
+def run__no_program__usage(case: Case) -> None:
     run = case.call("run", "-d", LEFT)
     equal(run.returncode, 2)
     has(run.stderr, "no program is given", "Usage: uroce run")
 
 
-def run__away_from_its_libraries__says_so(case: Case) -> None:
+def run__libraries_missing__error_says_so(case: Case) -> None:
     lone = case.scratch / "uroce"
     shutil.copy(case.uroce, lone)
     run = case.call("run", "--", "true", uroce=lone)
@@ -135,7 +135,7 @@ def run__away_from_its_libraries__says_so(case: Case) -> None:
     has(run.stderr, LIBRARY)
 
 
-def run__library_in_a_path_with_a_blank__says_so(case: Case) -> None:
+def run__library_path_with_a_space__error_says_so(case: Case) -> None:
     tree = case.scratch / "a b"
     (tree / "app").mkdir(parents=True)
     (tree / "lib" / "abi").mkdir(parents=True)
@@ -175,7 +175,7 @@ def without_loader(case: Case) -> pathlib.Path:
     return copy
 
 
-def run__static_program__is_warned_of(case: Case) -> None:
+def run__static_program__warning(case: Case) -> None:
     case.environment()
     program = without_loader(case)
     has(case.call("run", "-q", "-d", LEFT, "--", program).stderr,
@@ -184,7 +184,7 @@ def run__static_program__is_warned_of(case: Case) -> None:
     has(run.stderr, f"{program} is linked statically")
 
 
-def run__program_with_address_sanitizer__is_warned_of(case: Case) -> None:
+def run__program_with_address_sanitizer__warning(case: Case) -> None:
     case.environment()
     program = copy_of(case, "ibv_devices", (b"\0libibverbs.so.1\0", b"\0libasan.so.8\0\0\0\0"))
     has(case.call("run", "-d", LEFT, "--", program).stderr,
@@ -194,7 +194,7 @@ def run__program_with_address_sanitizer__is_warned_of(case: Case) -> None:
     assert "WARNING" not in run.stderr, run.stderr
 
 
-def run__program_with_more_rights__is_warned_of(case: Case) -> None:
+def run__set_user_id_program__warning(case: Case) -> None:
     case.environment()
     if os.geteuid() != 0:
         raise Skip("only root can give a program to another user")
@@ -211,7 +211,7 @@ def run__program_with_more_rights__is_warned_of(case: Case) -> None:
     equal(case.call("run", "-d", LEFT, "--", program).stderr, "")
 
 
-def run__ordinary_program_or_script__is_not_warned_of(case: Case) -> None:
+def run__ordinary_program_or_script__no_warning(case: Case) -> None:
     case.environment()
     script = case.scratch / "script"
     script.write_text("#!/bin/sh\nexit 0\n")
@@ -223,14 +223,14 @@ def run__ordinary_program_or_script__is_not_warned_of(case: Case) -> None:
 
 # ---- devices ----------------------------------------------------------------
 
-def devices__none__shows_the_one_that_run_makes(case: Case) -> None:
+def devices__none__shows_the_default_device_of_run(case: Case) -> None:
     run = case.call("devices")
     equal(run.stderr, "")
     has(run.stdout, "No device is configured. `uroce run` uses this default:\nuroce0  ")
     assert run.returncode == 0 or "uroce0  not usable: " in run.stdout, run.stdout
 
 
-def devices__configured__all_of_it_is_shown(case: Case) -> None:
+def devices__configured__all_values_are_shown(case: Case) -> None:
     run = case.call("devices", UROCE_DEVICES=LEFT)
     equal((run.returncode, run.stderr), (0, ""))
     equal(run.stdout, "left  configured\n"
@@ -242,11 +242,11 @@ def devices__configured__all_of_it_is_shown(case: Case) -> None:
                       "  gid 2   fd00::1/64\n")
 
 
-def devices__on_a_vlan__is_said(case: Case) -> None:
+def devices__on_a_vlan__vlan_is_shown(case: Case) -> None:
     has(case.call("devices", UROCE_DEVICES=LEFT + ";vlan=10").stdout, "IB MTU 4096\n  vlan  10\n")
 
 
-def devices__one_wrong__is_said_and_the_other_shown(case: Case) -> None:
+def devices__one_wrong__error_and_the_other_is_shown(case: Case) -> None:
     run = case.call("devices", UROCE_DEVICES=f"{WRONG} {LEFT}")
     equal(run.returncode, 1)
     has(run.stdout, "wrong  not usable: UROCE_DEVICES, device 1 (wrong): mtu=12: must be a number "
@@ -264,7 +264,7 @@ def devices__link_that_does_not_exist__is_refused_without_a_probe(case: Case) ->
     has(run.stdout, "the interface is missing; add iface=NAME")
 
 
-def devices__option_that_the_link_does_not_have__names_those_that_it_has(case: Case) -> None:
+def devices__unknown_link_option__error_names_the_known_options(case: Case) -> None:
     run = case.call("devices", UROCE_DEVICES="uroce0:udp,gsa=no")
     equal((run.returncode, run.stderr), (1, ""))
     has(run.stdout, 'link udp: unknown option "gsa"; udp knows ip=, iface=, gso=, gro=, ident=, hub=, busy-poll=')
@@ -279,7 +279,7 @@ def devices__links__lists_drivers_and_options(case: Case) -> None:
         "net_memif0        memory", "net_af_packet0    a packet socket", "PCI address       a network card")
 
 
-def devices__file_not_to_be_trusted__is_said(case: Case) -> None:
+def devices__file_writable_by_others__error(case: Case) -> None:
     file = case.scratch / "open.ini"
     file.write_text("[a]\nlink=net_null0\n")
     file.chmod(0o666)
@@ -295,14 +295,14 @@ def devices__probe__opens_the_port(case: Case) -> None:
     has(run.stdout, "a  link up\n")
 
 
-def devices__probe_of_a_link_that_cannot_be__says_why(case: Case) -> None:
+def devices__probe_fails__error_has_the_reason(case: Case) -> None:
     case.plugin()
     run = case.call("devices", "--probe", UROCE_DEVICES="a:net_virtio_user0,path=/no/such.sock")
     equal(run.returncode, 1)
     has(run.stdout, "a  not usable: ", "net_virtio_user0")
 
 
-def devices__probe_without_plug_in__says_what_to_do(case: Case) -> None:
+def devices__probe_without_plug_in__error_says_what_to_do(case: Case) -> None:
     lone = case.scratch / "uroce-alone"
     shutil.copy(case.uroce, lone)
     run = case.call("devices", "--probe", uroce=lone, UROCE_DEVICES="a:net_ring0")
@@ -319,7 +319,7 @@ def devices__probe_without_plug_in__says_what_to_do(case: Case) -> None:
 
 # ---- uroce ------------------------------------------------------------------
 
-def uroce__version_and_help__are_no_errors(case: Case) -> None:
+def uroce__version_and_help__status_0(case: Case) -> None:
     run = case.call("version")
     equal(run.returncode, 0)
     assert re.fullmatch(r"uroce \d+\.\d+\.\d+\n", run.stdout), run.stdout

@@ -110,7 +110,7 @@ def shared_address__tcp_and_roce__both_run(case: Case) -> None:
             talks(pair, *words)
 
 
-def shared_address__kernel__has_its_interface_meanwhile(case: Case) -> None:
+def shared_address__kernel__keeps_its_interface(case: Case) -> None:
     with Pair(case) as pair:
         pair.hold()
         assert pair.has_program("server")
@@ -118,7 +118,7 @@ def shared_address__kernel__has_its_interface_meanwhile(case: Case) -> None:
         equal(pair.python("client", PING, "fd00::1"), "answered by fd00::1\n")
 
 
-def own_address__answers_beside_the_kernel(case: Case) -> None:
+def own_address__kernel_and_device__both_answer_ping(case: Case) -> None:
     with Pair(case, own=True) as pair:
         pair.hold()
         for address in ("10.0.0.11", "10.0.0.1"):
@@ -127,7 +127,7 @@ def own_address__answers_beside_the_kernel(case: Case) -> None:
         has(talks(pair, "ibv_rc_pingpong", "-g", "1", "-n", "200"), "GID ::ffff:10.0.0.11")
 
 
-def own_address__roce_to_the_kernels__is_the_kernels(case: Case) -> None:
+def own_address__roce_to_the_kernels_address__goes_to_the_kernel(case: Case) -> None:
     with Pair(case, own=True) as pair:
         pair.hold()
         with subprocess.Popen(["ip", "netns", "exec", pair.name("server"), sys.executable, "-c", TAKES_ONE, "10.0.0.1"],
@@ -137,7 +137,7 @@ def own_address__roce_to_the_kernels__is_the_kernels(case: Case) -> None:
             equal(taker.communicate(timeout=patience.seconds(30))[0], "for the kernel\n")
 
 
-def killed_process__leaves_nothing_on_the_interface(case: Case) -> None:
+def killed_process__xdp_program_is_removed(case: Case) -> None:
     with Pair(case) as pair:
         server = pair.hold()
         assert pair.has_program("server")
@@ -146,7 +146,7 @@ def killed_process__leaves_nothing_on_the_interface(case: Case) -> None:
         pair.end(pair.hold())
 
 
-def interface_with_a_program__is_warned_of(case: Case) -> None:
+def interface_with_an_xdp_program__warning(case: Case) -> None:
     with Pair(case) as pair:
         pair.hold()
         environment = {**os.environ, "UROCE_DEVICES": "other:net_af_xdp0,iface=link0"}
