@@ -23,7 +23,7 @@ struct lines {
     char *text;
     size_t used;
     size_t room;
-    bool failed; /* memory is out */
+    bool failed; /* out of memory */
 };
 
 /* The two flows of a connection. */
@@ -88,7 +88,7 @@ static uint32_t other_flow(const struct uro_capture *capture, uint32_t position)
     return flow->peer;
 }
 
-/* Lists the connections in the order of their first packets. Returns false when memory is out. */
+/* Lists the connections in the order of their first packets. Returns false when out of memory. */
 static bool list_connections(struct page *page)
 {
     const struct uro_capture *capture = page->capture;
@@ -302,7 +302,7 @@ static void put_data(const struct page *page, const char *path, const struct lin
     (void)printf("</script>\n");
 }
 
-/* Writes the page. Returns false when memory is out. */
+/* Writes the page. Returns false when out of memory. */
 static bool put_page(const struct uro_capture *capture, const char *path, const struct lines *lines)
 {
     struct uro_judge *judge = uro_judge_run(capture);

@@ -19,7 +19,7 @@
 
 #define HEADERS_MAX 64u   /* program headers that are read */
 #define DYNAMIC_MAX 1024u /* entries of the dynamic section that are read */
-#define NAME_SIZE   16u   /* octets of a library's name; only its beginning matters */
+#define NAME_SIZE   16u   /* bytes of a library's name; only its beginning matters */
 
 /* ---- finding it ------------------------------------------------------------------------------ */
 

@@ -14,7 +14,7 @@
 #include "app.h"
 #include "sim/sim.h"
 
-#define KEPT (1 << 30) /* octets that free() keeps for the next seed */
+#define KEPT (1 << 30) /* bytes that free() keeps for the next seed */
 
 struct settings {
     uint64_t seed;

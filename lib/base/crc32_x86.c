@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* crc32_x86.c - CRC-32 by carry-less multiplication, 16 or 64 octets at a time.
+/* crc32_x86.c - CRC-32 by carry-less multiplication, 16 or 64 bytes at a time.
  *
  * Folding. A block of 128 bits, loaded as it stands in memory, is a polynomial: bit i is the
  * coefficient of x^(127-i), so its low half L counts for L*x^64 and its high half H for H. Moving
@@ -67,7 +67,7 @@ INLINE_128 __m128i move(__m128i block, __m128i factors)
                          _mm_clmulepi64_si128(block, factors, 0x11));
 }
 
-/* Bytes 16 + n of this: a shuffle that moves a block n octets down (n < 0: up), filling with 0. */
+/* Bytes 16 + n of this: a shuffle that moves a block n bytes down (n < 0: up), filling with 0. */
 static const int8_t slide[48] = {
     -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, /* up */
     0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, /* where it is */
@@ -79,7 +79,7 @@ INLINE_128 __m128i slid(__m128i block, ptrdiff_t octets_down)
     return _mm_shuffle_epi8(block, _mm_loadu_si128((const void *)&slide[16 + octets_down]));
 }
 
-/* Stores the first 1..15 octets of a block, in ascending order. */
+/* Stores the first 1..15 bytes of a block, in ascending order. */
 INLINE_128 void put_front(uint8_t *to, __m128i block, size_t count)
 {
     uint64_t low = (uint64_t)_mm_cvtsi128_si64(block);
@@ -103,8 +103,8 @@ INLINE_128 void put_front(uint8_t *to, __m128i block, size_t count)
         *to = (uint8_t)low;
 }
 
-/* Feeds the last 1..15 octets; at least 16 stand before them. The sum's octets and theirs are one
- * string, cut again so that its last 16 octets are a whole block. */
+/* Feeds the last 1..15 bytes; at least 16 stand before them. The sum's bytes and theirs are one
+ * string, cut again so that its last 16 bytes are a whole block. */
 INLINE_128 __m128i feed_tail(__m128i sum, const struct cursor *c)
 {
     const ptrdiff_t count = (ptrdiff_t)c->left;
@@ -316,8 +316,8 @@ INLINE_512 __m512i placed_512(uint32_t reg)
     return _mm512_zextsi128_si512(placed_128(reg));
 }
 
-/* As masked_head(), by 64 octets: @pad, below 64, is the number of octets that the block has before
- * the head. They are not read. Octets after the head, up to a whole block, are part of the
+/* As masked_head(), by 64 bytes: @pad, below 64, is the number of bytes that the block has before
+ * the head. They are not read. Bytes after the head, up to a whole block, are part of the
  * string. */
 INLINE_512 __m512i masked_head_512(const struct uro_crc32_mask *mask, const uint8_t *head,
                                    size_t length, size_t pad)

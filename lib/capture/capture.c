@@ -24,7 +24,7 @@ static bool address_equal(const void *objects, uint32_t position, const void *ke
     return a->vlan == b->vlan && uro_gid_equal(&a->gid, &b->gid);
 }
 
-/* Returns the position of the address, which is added if it is new; NONE when memory is out. */
+/* Returns the position of the address, which is added if it is new; NONE when out of memory. */
 static uint32_t address_of(struct uro_capture *capture, const struct uro_gid *gid, uint16_t vlan)
 {
     const struct uro_capture_address address = { *gid, vlan };
@@ -97,7 +97,7 @@ static uint32_t add_flow(struct uro_capture *capture, const struct uro_capture_p
     return capture->flow_count++;
 }
 
-/* Puts the packet into its flow. Returns false when memory is out. */
+/* Puts the packet into its flow. Returns false when out of memory. */
 static bool assign_flow(struct uro_capture *capture, struct uro_capture_packet *packet)
 {
     uint32_t position =
@@ -115,7 +115,7 @@ static bool assign_flow(struct uro_capture *capture, struct uro_capture_packet *
     return true;
 }
 
-/* Keeps a message of the connection manager. Returns false when memory is out. */
+/* Keeps a message of the connection manager. Returns false when out of memory. */
 static bool keep_cm(struct uro_capture *capture, const uint8_t *payload)
 {
     struct uro_cm_msg *msg = malloc(sizeof *msg);
@@ -136,7 +136,7 @@ static bool keep_cm(struct uro_capture *capture, const uint8_t *payload)
     return true;
 }
 
-/* Appends one frame. Returns false when memory is out. */
+/* Appends one frame. Returns false when out of memory. */
 static bool add_frame(struct uro_capture *capture, const struct uro_pcap_read_frame *frame,
                       struct uro_capture_packet *packet)
 {

@@ -134,12 +134,12 @@ struct uro_capture {
     struct uro_index address_index;
 };
 
-/* Called for each frame while the file is read: its octets are not kept. */
+/* Called for each frame while the file is read: its bytes are not kept. */
 typedef void uro_capture_each(void *context, const struct uro_pcap_read_frame *frame,
                               const struct uro_capture_packet *packet);
 
 /* Reads @path ("-": standard input) and pairs its flows. @each may be NULL. Returns NULL with a
- * sentence in @error when the file is no capture, is too large, or memory is out. */
+ * sentence in @error when the file is no capture, is too large, or out of memory. */
 struct uro_capture *uro_capture_load(const char *path, uro_capture_each *each, void *context,
                                      char error[static URO_PCAP_ERROR_MAX]);
 
@@ -168,7 +168,7 @@ struct uro_capture_link {
 bool uro_capture_decode(const struct uro_pcap_read_frame *frame, struct uro_capture_packet *packet,
                         struct uro_capture_link *link);
 
-/* Finds the other direction of each flow. Returns false when memory is out. capture_pairing.c */
+/* Finds the other direction of each flow. Returns false when out of memory. capture_pairing.c */
 URO_NODISCARD bool uro_capture_pair(struct uro_capture *capture);
 
 /* Returns the position of a flow, or URO_CAPTURE_NONE. */

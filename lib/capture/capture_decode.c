@@ -10,13 +10,13 @@
 #define FRAME_MAX 65600u /* an IP packet, its link header, and some bytes more */
 #define QPN_GSI   1u
 
-#define LEAD       64u /* octets before the network header; uro_icrc() reads some */
+#define LEAD       64u /* bytes before the network header; uro_icrc() reads some */
 #define PACKET_MAX 4400u
 #define SHORTEST   (URO_BTH_LEN + URO_ICRC_LEN)
 
-#define BTH_FLAGS    4u /* octets of the BTH with reserved bits */
+#define BTH_FLAGS    4u /* bytes of the BTH with reserved bits */
 #define BTH_ACK      8u
-#define CONGESTION   0xc0u /* FECN and BECN in octet 4 */
+#define CONGESTION   0xc0u /* FECN and BECN in byte 4 */
 #define RESERVED_4   0x3fu
 #define RESERVED_8   0x7fu
 #define SYNDROME_TOP 0x80u
@@ -70,7 +70,7 @@ static uint32_t icrc_flaws(const struct uro_frame *frame)
     return URO_FLAW_ICRC;
 }
 
-/* Returns whether the packet at @network has a correct ICRC if it ends after @length octets of
+/* Returns whether the packet at @network has a correct ICRC if it ends after @length bytes of
  * UDP payload. Changes the lengths in its headers. */
 static bool ends_after(uint8_t *network, bool v6, uint32_t length,
                        struct uro_capture_joined *joined)
@@ -124,7 +124,7 @@ static uint32_t flaws_of(enum uro_frame_result result, const struct uro_frame *f
     return result == URO_FRAME_ICRC ? icrc_flaws(frame) : URO_FLAW_LENGTH;
 }
 
-/* Returns the reserved bits that are set in a CNP, whose 16 octets are all reserved. */
+/* Returns the reserved bits that are set in a CNP, whose 16 bytes are all reserved. */
 static uint32_t cnp_flaws(const struct uro_frame *frame)
 {
     const uint8_t *rest = frame->body + URO_BTH_LEN;

@@ -163,7 +163,7 @@ static bool asked_equal(const void *objects, uint32_t position, const void *key)
     return a->source == b->source && a->dest == b->dest && a->psn == b->psn;
 }
 
-/* Remembers the flow of a request under its addresses and PSN. Returns false when memory is out. */
+/* Remembers the flow of a request under its addresses and PSN. Returns false when out of memory. */
 static bool remember(struct pairing *pairing, const struct uro_capture_packet *packet)
 {
     const struct asked key = { .source = packet->source, .dest = packet->dest, .psn = packet->psn };
@@ -341,7 +341,7 @@ static uint32_t lonely_hash(const struct lonely *lonely)
     return uro_index_hash((uint64_t)lonely->source << 32 ^ lonely->dest);
 }
 
-/* Lists the flows without a peer by their addresses. Returns false when memory is out. */
+/* Lists the flows without a peer by their addresses. Returns false when out of memory. */
 static bool list_lonely(const struct uro_capture *capture, struct lonely *list, uint32_t *count,
                         struct uro_index *index)
 {

@@ -28,7 +28,7 @@ typedef bool uro_index_equal(const void *objects, uint32_t position, const void 
 uint32_t uro_index_find(const struct uro_index *index, uint32_t hash, uro_index_equal *equal,
                         const void *objects, const void *key);
 
-/* Adds a position. Returns false when memory is out; nothing has changed then. */
+/* Adds a position. Returns false when out of memory; nothing has changed then. */
 URO_NODISCARD bool uro_index_add(struct uro_index *index, uint32_t hash, uint32_t position);
 
 /* Frees the table, and makes it empty. */
@@ -45,5 +45,5 @@ static inline uint32_t uro_index_hash(uint64_t value)
 }
 
 /* Makes room for one more element of @size bytes behind @count elements. Returns the array, which
- * may have moved, or NULL when memory is out; the old array is still valid then. */
+ * may have moved, or NULL when out of memory; the old array is still valid then. */
 void *uro_index_grow(void *array, uint32_t count, uint32_t *capacity, size_t size);

@@ -97,10 +97,10 @@ struct uro_judge {
     struct uro_judge_flow *flows; /* judge_inside.h; one for each flow */
     struct uro_judge_cnp *cnps;   /* the same */
     struct uro_judge_count (*counts)[URO_JUDGE_CHECK_COUNT]; /* for each flow, then each address */
-    bool failed;                                             /* memory is out */
+    bool failed;                                             /* out of memory */
 };
 
-/* Judges a capture, which must stay until the end. Returns NULL when memory is out. */
+/* Judges a capture, which must stay until the end. Returns NULL when out of memory. */
 struct uro_judge *uro_judge_run(const struct uro_capture *capture);
 
 /* Frees. NULL does nothing. */

@@ -144,7 +144,7 @@ static uint32_t find_request(const struct uro_track *track, uint32_t flow, uint3
                           &key);
 }
 
-/* Adds a request of a PSN that has none. Returns its position, or NONE when memory is out. */
+/* Adds a request of a PSN that has none. Returns its position, or NONE when out of memory. */
 static uint32_t add_request(struct uro_track *track, uint32_t flow, uint32_t position,
                             uint32_t span)
 {

@@ -109,7 +109,7 @@ struct uro_track_event {
     struct uro_track_flow before; /* the flow before the packet */
 };
 
-/* Begins to follow @capture, which stays unchanged. Returns NULL when memory is out. */
+/* Begins to follow @capture, which stays unchanged. Returns NULL when out of memory. */
 struct uro_track *uro_track_open(const struct uro_capture *capture);
 
 /* Follows the packet at @position. Positions come in order, each once. @event: what changed.

@@ -2,7 +2,7 @@
 /* field.h - the names that a script uses for the fields of packets and of CM messages.
  *
  * All fields are numbers in one table, so that sending, matching and reporting differences need no
- * code for each field. Octets and addresses are texts.
+ * code for each field. Bytes and addresses are texts.
  */
 #pragma once
 
@@ -44,7 +44,7 @@ enum uro_field {
     URO_FIELD_LENGTH,
     URO_FIELD_FILL,
     URO_FIELD_PAYLOAD, /* text */
-    URO_FIELD_OCTETS,  /* text, of a RAW packet: all octets after the UDP header */
+    URO_FIELD_OCTETS,  /* text, of a RAW packet: all bytes after the UDP header */
     /* IP and UDP, and faults of the packet */
     URO_FIELD_FROM, /* text */
     URO_FIELD_TO,   /* text */

@@ -20,7 +20,7 @@ void uro_packet_init(struct uro_packet *packet, uint8_t opcode)
     packet->value[URO_FIELD_SYNDROME] = URO_CREDITS_UNLIMITED;
     packet->value[URO_FIELD_TTL] = HOP_LIMIT;
     packet->value[URO_FIELD_SPORT] = SOURCE_PORT;
-    packet->value[URO_FIELD_PAD] = UINT64_MAX; /* the actual number of pad octets */
+    packet->value[URO_FIELD_PAD] = UINT64_MAX; /* the actual number of pad bytes */
 }
 
 static uint8_t *write_bth(const struct uro_packet *packet, uint8_t *pos, uint32_t pad)
@@ -122,7 +122,7 @@ static uint8_t *write_octets(const struct uro_packet *packet, uint8_t *pos)
     return pos + packet->length;
 }
 
-/* Writes the IP and UDP headers for @length octets after the UDP header. */
+/* Writes the IP and UDP headers for @length bytes after the UDP header. */
 static void write_network(const struct uro_packet *packet, uint8_t *network, uint32_t length)
 {
     const uint64_t *v = packet->value;

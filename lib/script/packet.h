@@ -4,13 +4,13 @@
 
 #include "script/field.h"
 
-#define URO_PACKET_OCTETS_MAX 8192u /* octets of payload, or after the UDP header */
+#define URO_PACKET_OCTETS_MAX 8192u /* bytes of payload, or after the UDP header */
 #define URO_PACKET_FRAME_MAX  (URO_PACKET_OCTETS_MAX + 128u)
 
 enum uro_packet_icrc { URO_PACKET_ICRC_GOOD, URO_PACKET_ICRC_BAD, URO_PACKET_ICRC_NONE };
 
 struct uro_packet {
-    const struct uro_opcode *op; /* decides the headers; NULL: octets only */
+    const struct uro_opcode *op; /* decides the headers; NULL: bytes only */
     uint64_t value[URO_FIELD_PACKET_END];
     struct uro_mac from_mac, to_mac;
     struct uro_gid from, to;
@@ -18,7 +18,7 @@ struct uro_packet {
     uint32_t length;       /* length of `octets`, or of the pattern */
 };
 
-/* Returns the octet of the test pattern at a position. */
+/* Returns the byte of the test pattern at a position. */
 static inline uint8_t uro_packet_pattern(uint64_t position)
 {
     return (uint8_t)(position * 31 + position / 256);
@@ -27,7 +27,7 @@ static inline uint8_t uro_packet_pattern(uint64_t position)
 /* Fills in a valid packet of that opcode, without numbers of a connection. */
 void uro_packet_init(struct uro_packet *packet, uint8_t opcode);
 
-/* Writes the frame. Returns its length in octets. */
+/* Writes the frame. Returns its length in bytes. */
 uint32_t uro_packet_write(const struct uro_packet *packet,
                           uint8_t out[static URO_PACKET_FRAME_MAX]);
 

@@ -12,7 +12,7 @@
 #define URO_SCRIPT_FIELDS_MAX 1024u /* fields of all steps together */
 #define URO_SCRIPT_NAMES_MAX  48u   /* names of variables */
 #define URO_SCRIPT_TERMS_MAX  3u    /* terms of a sum */
-#define URO_SCRIPT_TEXT_MAX   200u  /* octets of one text; private data is not longer */
+#define URO_SCRIPT_TEXT_MAX   200u  /* bytes of one text; private data is not longer */
 
 struct uro_script_text {
     const char *start;

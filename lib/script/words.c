@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SHOWN_MAX 40 /* octets of a word shown in a message */
+#define SHOWN_MAX 40 /* bytes of a word shown in a message */
 
 static bool is_blank(char c)
 {

@@ -21,10 +21,10 @@ bool uro_words_are(const struct uro_words *words, const char *text);
 /* Takes the next word if it is @text. Returns whether it was. */
 bool uro_words_take(struct uro_words *words, const char *text);
 
-/* Reports that the last word is wrong from its octet @from on. Always returns false. */
+/* Reports that the last word is wrong from its byte @from on. Always returns false. */
 bool uro_words_refuse(struct uro_words *words, size_t from, const char *expected);
 
-/* Reads the word from octet @from on as a value or a time. Reports an error and returns false when
+/* Reads the word from byte @from on as a value or a time. Reports an error and returns false when
  * the word is something else. */
 bool uro_words_value(struct uro_words *words, size_t from, enum uro_field field,
                      struct uro_script_value *value);

@@ -4,7 +4,7 @@
  *     begin            takes a free slot, and fills in the fields that all requests have
  *                      The caller writes imm, remote_address, rkey, compare_add, swap and xrc_srqn.
  *     datagram, bind   check and fill in further fields
- *     elements, or inline and octets
+ *     elements, or inline and bytes
  *                      fill in the buffer, unless the request has none (bind, LOCAL_INV)
  *     end              checks the whole request
  *     publish          gives all slots that ended without an error to the engine

@@ -12,7 +12,7 @@
 #define ALIGNMENT      64u
 
 /* A buffer is a chunk of AF_XDP's memory: with DPDK's headers it fills a page, whatever the MTU is.
- * Frames in smaller buffers are not sent. The kernel reserves the first octets of a buffer. */
+ * Frames in smaller buffers are not sent. The kernel reserves the first bytes of a buffer. */
 #define AF_XDP_MTU  3400u
 #define AF_XDP_ROOM 3712u
 

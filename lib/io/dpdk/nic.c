@@ -113,7 +113,7 @@ static int configure(struct uro_dpdk *dpdk, const struct uro_link *link,
     return status;
 }
 
-/* Creates a buffer pool. Each buffer holds the longest frame of the port. @buffer_size: octets
+/* Creates a buffer pool. Each buffer holds the longest frame of the port. @buffer_size: bytes
  * of the longest frame. @held: number of buffers that the link itself may hold at a time.
  * @memory_mib: 0: no more memory than needed. Returns NULL when there is no memory. */
 static struct rte_mempool *create_pool(const char *name, uint32_t buffer_size, uint32_t held,

@@ -5,7 +5,7 @@
  * buffer is used again while it is still in the CPU's caches. The threads that call this port
  * belong to the program and are not logical cores of DPDK. Without a logical core, a thread would
  * take every buffer from a ring that cycles through the whole pool (measured: 3 times slower at 64
- * octets, 2 times at 4096). So the thread that calls a port becomes the logical core of that port
+ * bytes, 2 times at 4096). So the thread that calls a port becomes the logical core of that port
  * for the duration of the call. Only one thread calls a port at a time.
  */
 #include "io/dpdk/dpdk.h"

@@ -82,7 +82,7 @@ static int32_t half_of(unsigned value)
     return half;
 }
 
-/* Loads a field into r5. r2: start of the frame, or 4 octets later if it has a tag; r3: its end;
+/* Loads a field into r5. r2: start of the frame, or 4 bytes later if it has a tag; r3: its end;
  * r4, r5: scratch; r6: the context. */
 
 static void load(struct code *code, uint8_t size, int16_t offset)

@@ -18,7 +18,7 @@
 
 #define LONGEST 65535u /* IP packet */
 #define REPLY_MAX                                                                                  \
-    8192u /* octets; an answer with hundreds of next hops is cut off, so the MTU is unknown */
+    8192u /* bytes; an answer with hundreds of next hops is cut off, so the MTU is unknown */
 #define NUMBER_TEXT  16u
 #define MATCH_IN_FIB 0x2000 /* RTM_F_FIB_MATCH, which older headers do not have */
 

@@ -104,7 +104,7 @@ struct uro_memif {
     struct uro_memif_region regions[URO_MEMIF_REGIONS];
     struct uro_memif_queue in;
     struct uro_memif_queue out;
-    uint8_t *heads;       /* URO_MEMIF_WHOLE octets for each lent frame */
+    uint8_t *heads;       /* URO_MEMIF_WHOLE bytes for each lent frame */
     uint8_t *longest;     /* a received frame of several buffers, reassembled */
     uint8_t *longest_out; /* a frame to be split; `longest` may be lent */
     uint32_t lent;        /* number of lent frames; keeps the memory mapped */
@@ -176,7 +176,7 @@ uint32_t uro_memif_address(const struct uro_memif_options *options, struct socka
 /* Makes the client's region, filled with zeros. Returns false when there is no memory. */
 URO_NODISCARD bool uro_memif_region_make(struct uro_memif_region *region, size_t size);
 
-/* Maps @size octets of the file @fd for the server. @fd remains property of the caller. Returns
+/* Maps @size bytes of the file @fd for the server. @fd remains property of the caller. Returns
  * NULL, or the reason for failure. */
 URO_NODISCARD const char *uro_memif_region_map(struct uro_memif_region *region, int fd,
                                                uint64_t size);
@@ -187,7 +187,7 @@ void uro_memif_region_populate(const struct uro_memif_region *region);
 
 void uro_memif_region_drop(struct uro_memif_region *region);
 
-/* Returns the address of @length octets at @offset of @region, or NULL when they are not inside a
+/* Returns the address of @length bytes at @offset of @region, or NULL when they are not inside a
  * region. */
 static inline uint8_t *uro_memif_region_find(
     const struct uro_memif_region regions[static URO_MEMIF_REGIONS], uint32_t region,

@@ -49,7 +49,7 @@ enum uro_memif_type {
 
 /* Offsets of fields in a message. All messages have the same length. */
 enum {
-    URO_MEMIF_AT_TYPE = 0, /* 2 octets */
+    URO_MEMIF_AT_TYPE = 0, /* 2 bytes */
 
     URO_MEMIF_HELLO_NAME = 2,
     URO_MEMIF_HELLO_MIN_VERSION = 34, /* 2 */

@@ -335,7 +335,7 @@ static uint32_t free_slots(struct uro_memif *memif)
 }
 
 /* Returns the next slot's empty buffer, and its descriptor in @desc. The frame begins @before
- * octets after its start. NULL: the buffer is not in a region. */
+ * bytes after its start. NULL: the buffer is not in a region. */
 static uint8_t *buffer_for(struct uro_memif *memif, uint32_t before, struct uro_memif_desc *desc)
 {
     struct uro_memif_queue *out = &memif->out;
@@ -375,7 +375,7 @@ static uint32_t slots_for(uint32_t length, uint32_t buffer)
     return length <= buffer ? 1 : (length + buffer - 1) / buffer;
 }
 
-/* Splits the @length octets of memif->longest_out over the buffer @memory and the buffers of the
+/* Splits the @length bytes of memif->longest_out over the buffer @memory and the buffers of the
  * next slots. Returns false when these do not hold the frame. */
 static bool cut_up(struct uro_memif *memif, uint8_t *memory, struct uro_memif_desc desc,
                    uint32_t length, uint32_t slots)

@@ -17,7 +17,7 @@
 #include "wire/gso.h"
 
 #define LOOK_EVERY  1024u /* receive() calls without a frame between checks of the interface */
-#define KERNELS     128u  /* octets of the kernel in a slot before the frame */
+#define KERNELS     128u  /* bytes of the kernel in a slot before the frame */
 #define SLOTS       1024u
 #define SLOTS_LONG  512u /* number of slots if each has room for coalesced packets */
 #define SLOT_LEAST  2048u

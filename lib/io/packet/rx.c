@@ -25,8 +25,8 @@ void uro_packet_rx_close(struct uro_packet_rx *rx)
 
 /* ---- several packets ----------------------------------------------------- */
 
-/* Writes the headers of a packet with @payload octets of UDP payload. Returns their length in
- * octets. */
+/* Writes the headers of a packet with @payload bytes of UDP payload. Returns their length in
+ * bytes. */
 static uint32_t put_headers(const struct uro_packet_several *from, uint32_t payload, uint8_t *out)
 {
     if (!from->tagged) {

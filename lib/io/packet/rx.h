@@ -16,7 +16,7 @@
 struct uro_packet_several {
     const uint8_t *headers; /* headers of the coalesced packets; NULL: none */
     uint32_t length;
-    uint32_t head; /* octets before the payload of the first packet */
+    uint32_t head; /* bytes before the payload of the first packet */
     uint32_t segment;
     uint32_t index; /* index of the next packet */
     bool tagged;    /* each packet gets this tag, which the kernel removed */
@@ -26,7 +26,7 @@ struct uro_packet_several {
 struct uro_packet_rx {
     struct uro_packet_ring *ring;
     struct uro_packet_several several; /* the coalesced packets of the last slot */
-    uint8_t *heads;                    /* URO_PACKET_WHOLE octets for each lent frame */
+    uint8_t *heads;                    /* URO_PACKET_WHOLE bytes for each lent frame */
     uint8_t *whole;                    /* a packet copied as a whole */
     uint32_t lent;
     uint64_t dropped; /* frames cut off, or coalesced in another protocol */

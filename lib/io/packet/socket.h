@@ -39,9 +39,9 @@ void uro_packet_socket_forget_error(int fd);
 struct uro_packet_ring {
     uint8_t *memory; /* NULL: no ring */
     size_t size;
-    uint32_t slot; /* octets */
+    uint32_t slot; /* bytes */
     uint32_t slots;
-    uint32_t block; /* octets; no slot crosses the border of a block */
+    uint32_t block; /* bytes; no slot crosses the border of a block */
     bool described; /* in front of each frame is a virtio header: checksum and segmentation */
     uint32_t next;  /* next slot to read */
     uint32_t done;  /* next slot to return */
@@ -52,15 +52,15 @@ struct uro_packet_ring {
 struct uro_packet_slot {
     uint8_t *frame;
     uint32_t length;  /* length of the frame */
-    uint32_t here;    /* octets of the frame that are in the slot */
-    uint32_t segment; /* UDP payload of each coalesced packet, octets; 0: single frame */
+    uint32_t here;    /* bytes of the frame that are in the slot */
+    uint32_t segment; /* UDP payload of each coalesced packet, bytes; 0: single frame */
     bool odd;         /* cannot be read: coalesced but not UDP, or a tag that is not 802.1Q */
     bool unsummed;    /* the UDP checksum is missing, or the kernel has verified it */
     bool tagged;      /* the kernel removed an 802.1Q tag; restored unless coalesced */
     uint16_t tag;
 };
 
-/* Gives the socket a ring with slots of about @slot octets (framesz=), about @slots of them.
+/* Gives the socket a ring with slots of about @slot bytes (framesz=), about @slots of them.
  * @block: size of a block (blocksz=); 0: chosen. The socket is not bound yet. Returns 0 or
  * -errno. */
 URO_NODISCARD int uro_packet_ring_open(struct uro_packet_ring *ring, int fd, uint32_t slot,

@@ -13,7 +13,7 @@
 #define SHORTEST                                                                                   \
     60u /* shortest Ethernet frame without FCS; NICs may pad shorter frames with leftover data */
 #define DESCRIPTION sizeof(struct virtio_net_hdr)
-#define BEFORE      16u /* octets for the virtio header, so that frames stay aligned */
+#define BEFORE      16u /* bytes for the virtio header, so that frames stay aligned */
 #define AT_CHECKSUM 6u  /* offset in the UDP header */
 #define EACH_MORE   (BEFORE + SHORTEST)
 
@@ -24,8 +24,8 @@ static_assert(URO_PORT_BURST <= URO_GSO_PACKETS_MAX, "a burst may be one frame")
 struct uro_packet_tx_frame {
     uint8_t *ether; /* the Ethernet header, after the virtio header */
     uint32_t length;
-    uint32_t head;    /* octets before the UDP payload; 0: no packet can be appended */
-    uint32_t segment; /* UDP payload of the first packet, octets */
+    uint32_t head;    /* bytes before the UDP payload; 0: no packet can be appended */
+    uint32_t segment; /* UDP payload of the first packet, bytes */
     uint32_t packets;
     struct iovec octets;
 };
@@ -52,7 +52,7 @@ void uro_packet_tx_close(struct uro_packet_tx *tx)
 
 /* ---- frames ---------------------------------------------------------------- */
 
-/* Returns whether @frame, with @payload octets of UDP payload, can be appended to the last
+/* Returns whether @frame, with @payload bytes of UDP payload, can be appended to the last
  * frame. */
 static bool follows(const struct uro_packet_tx *tx, const struct uro_tx *frame, uint32_t payload)
 {

@@ -30,7 +30,7 @@ URO_NODISCARD bool uro_packet_tx_open(struct uro_packet_tx *tx, int fd, uint32_t
                                       bool described, bool joins);
 void uro_packet_tx_close(struct uro_packet_tx *tx);
 
-/* Sends frames. No frame may be pending. Drops packets longer than @longest octets. */
+/* Sends frames. No frame may be pending. Drops packets longer than @longest bytes. */
 void uro_packet_tx_send(struct uro_packet_tx *tx, const struct uro_tx *frames, uint32_t count,
                         uint32_t longest);
 

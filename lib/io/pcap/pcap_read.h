@@ -17,7 +17,7 @@ struct uro_pcap_read;
 struct uro_pcap_read *uro_pcap_read_open(const char *path, char error[static URO_PCAP_ERROR_MAX]);
 
 struct uro_pcap_read_frame {
-    struct uro_pkt pkt; /* stored octets; valid until the next call */
+    struct uro_pkt pkt; /* stored bytes; valid until the next call */
     uint32_t length;    /* length on the wire: more than pkt.length if the capture cut the frame */
     uint64_t time;      /* ns since 1970 */
 };

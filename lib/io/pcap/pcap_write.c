@@ -45,10 +45,10 @@ static_assert(BUFFER_SIZE >= sizeof(struct frame_header) + URO_PCAP_FRAME_MAX,
 struct uro_pcap_write {
     int fd;
     bool error_returned; /* the first error was returned */
-    off_t stored;        /* octets of the valid part of the file */
+    off_t stored;        /* bytes of the valid part of the file */
     uint64_t lost;       /* frames left out */
     uint64_t origin;
-    uint32_t used;   /* octets in the buffer */
+    uint32_t used;   /* bytes in the buffer */
     uint32_t frames; /* frames in the buffer */
     uint8_t buffer[BUFFER_SIZE];
 };

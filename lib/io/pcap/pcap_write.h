@@ -2,7 +2,7 @@
 /* pcap_write.h - writes frames to a capture file that Wireshark, tcpdump and `uroce dump` read.
  *
  * Classic pcap with nanoseconds, link type Ethernet. Written without libpcap: the format is 24
- * octets a file and 16 a frame, and a verbs program that captures should not load libpcap.
+ * bytes a file and 16 a frame, and a verbs program that captures should not load libpcap.
  *
  * A capture must never disturb what it watches: when the disk is full frames are left out and
  * counted, the file stays readable, and writing goes on as soon as there is room again.
@@ -32,7 +32,7 @@ URO_NODISCARD int uro_pcap_write_pkt(struct uro_pcap_write *writer, const struct
 URO_NODISCARD int uro_pcap_write_tx(struct uro_pcap_write *writer, const struct uro_tx *tx,
                                     uro_time now);
 
-/* Returns room for a frame of @length octets, to be filled before the next call. @result: as the
+/* Returns room for a frame of @length bytes, to be filled before the next call. @result: as the
  * other two functions return. */
 uint8_t *uro_pcap_write_reserve(struct uro_pcap_write *writer, uint32_t length, uro_time now,
                                 int *result);

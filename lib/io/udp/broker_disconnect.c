@@ -174,7 +174,7 @@ void uro_broker_disconnect_note(struct uro_broker_disconnect *disconnect, uint32
 /* ---- DREQ ---------------------------------------------------------------- */
 
 /* Writes the UDP payload of a DREQ at AT_BTH. Writes the IP and UDP headers that the ICRC covers in
- * front of it. Returns the number of octets from the BTH on. */
+ * front of it. Returns the number of bytes from the BTH on. */
 static uint32_t write_dreq(const struct uro_broker *broker, const struct connection *connection,
                            uint8_t packet[static PACKET_MAX])
 {

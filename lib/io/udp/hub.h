@@ -30,8 +30,8 @@
 #include "wire/bytes.h"
 
 #define URO_HUB_VERSION 2u
-#define URO_HUB_RECORD  66000u /* largest body, in octets */
-#define URO_HUB_AT_QPN  5u     /* octet of the BTH with the upper 8 bits of the QPN */
+#define URO_HUB_RECORD  66000u /* largest body, in bytes */
+#define URO_HUB_AT_QPN  5u     /* byte of the BTH with the upper 8 bits of the QPN */
 static_assert(URO_PORT_SERVICES_MAX * sizeof(struct uro_listened) <= URO_HUB_RECORD,
               "all services of an address are one record");
 

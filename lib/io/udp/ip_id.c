@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ip_id.c - moves CRC registers over octets of zeros, forwards and backwards. */
+/* ip_id.c - moves CRC registers over bytes of zeros, forwards and backwards. */
 #include "io/udp/ip_id.h"
 
 #include <string.h>
 
 #include "base/crc32.h"
 
-#define POWERS 17u /* distances below 2^17 octets */
+#define POWERS 17u /* distances below 2^17 bytes */
 /* Number of packets in our pattern before a sender must keep to it. It is more than a batch: a
  * sender that counts its packets follows our pattern for a batch whenever its counter wraps. */
 #define PLAIN_ENOUGH   (4 * URO_IP_ID_BATCH)
@@ -27,7 +27,7 @@ static uint32_t apply(const struct map *map, uint32_t reg)
     return out;
 }
 
-/* Returns maps: back[k] undoes feeding 2^k octets of zeros. */
+/* Returns maps: back[k] undoes feeding 2^k bytes of zeros. */
 static const struct map *backwards(void)
 {
     static struct map back[POWERS];
@@ -38,7 +38,7 @@ static const struct map *backwards(void)
     if (back[0].of[0] != 0)
         return back;
     for (uint32_t i = 0; i < 256; i++) {
-        table[i] = uro_crc32(i, &zero, 1); /* the contribution of the low octet */
+        table[i] = uro_crc32(i, &zero, 1); /* the contribution of the low byte */
         index_of[table[i] >> 24] = (uint8_t)i;
     }
     for (unsigned bit = 0; bit < 32; bit++) {
@@ -74,7 +74,7 @@ bool uro_ip_id_solve(uint32_t difference, uint32_t behind, uint16_t *id, bool *f
     for (unsigned k = 0; k < POWERS; k++)
         if (octets >> k & 1u)
             difference = apply(&back[k], difference);
-    /* The first octet fed is the lowest octet of the register. */
+    /* The first byte fed is the lowest byte of the register. */
     uint8_t flags = (uint8_t)(difference >> 16);
     if (difference >> 24 != 0 || (flags & ~FLAG_DF) != 0)
         return false;

@@ -2,7 +2,7 @@
 /* ip_id.h - the IPv4 identification and the DF bit next to it. The ICRC covers them, but a UDP
  * socket can neither set nor read them.
  *
- * A CRC is linear: when octets of a packet change by @delta, the CRC register changes by the CRC of
+ * A CRC is linear: when bytes of a packet change by @delta, the CRC register changes by the CRC of
  * @delta alone. So a register can be moved from one identification to another. And the difference
  * of two ICRCs gives the identification that another sender used.
  */
@@ -25,12 +25,12 @@ enum uro_ip_id_rule {
 
 #define URO_IP_ID_BATCH 64u /* identifications 0 .. 63: the packets of one segmented send */
 
-/* Returns the change of the register, @behind octets after the identification, when the
+/* Returns the change of the register, @behind bytes after the identification, when the
  * identification is @id instead of 0. */
 uint32_t uro_ip_id_change(uint16_t id, uint32_t behind);
 
 /* Finds the change of the identification, and whether DF changed, that explain a register
- * difference of @difference. @behind is the number of octets after the identification, the flags
+ * difference of @difference. @behind is the number of bytes after the identification, the flags
  * among them. Returns false when no change explains the difference: the packet was damaged. One in
  * 32768 damaged packets has an explanation by accident. */
 URO_NODISCARD bool uro_ip_id_solve(uint32_t difference, uint32_t behind, uint16_t *id,

@@ -14,7 +14,7 @@
 #include "io/udp/share.h"
 #include "wire/ip.h"
 
-#define IPV4_MOST     60u /* octets of an IPv4 header with options */
+#define IPV4_MOST     60u /* bytes of an IPv4 header with options */
 #define KEPT          (IPV4_MOST + URO_UDP_LEN + URO_BTH_LEN)
 #define AT_IDENT      4u
 #define AT_FLAGS      6u

@@ -26,7 +26,7 @@
 #define SLOT_WHOLE     DATAGRAM_MAX /* one slot for a whole message: fewer for the kernel to read */
 #define UNJOINED_MANY  256u         /* calls in a row without coalesced packets */
 #define FITTED_MOST                                                                                \
-    (128u << 10)             /* octets, at most, that are moved before the slots get another size */
+    (128u << 10)             /* bytes, at most, that are moved before the slots get another size */
 #define SLOT_LEAST     1024u /* so that URO_RX_SEGMENTS slots hold a datagram */
 #define AT_IPV4_IDENT  4u
 #define AT_IPV4_SOURCE 12u
@@ -87,7 +87,7 @@ void uro_rx_close(struct uro_rx *rx)
 
 struct note {
     const union uro_sock_address *from;
-    uint32_t segment; /* octets of each packet, the last may have fewer; 0: one packet */
+    uint32_t segment; /* bytes of each packet, the last may have fewer; 0: one packet */
     uint8_t traffic_class;
     uint8_t hop_limit;
     struct uro_raw_tap *raw_tap; /* sees the first of its packets, or NULL */
@@ -173,7 +173,7 @@ static enum verdict judge(struct uro_rx *rx, const struct note *note, uint32_t i
 }
 
 /* Finds the identification that explains the ICRC of the packet at @network, and writes it to
- * @header. @doubled: the ICRC is the one that rxe computes for FLUSH, which covers the octets after
+ * @header. @doubled: the ICRC is the one that rxe computes for FLUSH, which covers the bytes after
  * the UDP header twice. Returns false when there is no such identification. */
 static bool explain(const uint8_t *network, uint32_t covered, bool doubled,
                     struct uro_raw_tap_header *header)
@@ -269,7 +269,7 @@ static void add_frame(struct uro_rx *rx, const struct uro_sock *sock, struct not
     rx->frames[rx->count++] = pkt;
 }
 
-/* Joins the octets of a packet that is longer than a slot. */
+/* Joins the bytes of a packet that is longer than a slot. */
 static void close_gaps(struct uro_rx *rx, uint32_t which, uint32_t total)
 {
     uint8_t *payload = slot_at(rx, which, 0);
@@ -313,7 +313,7 @@ static bool is_ours(const struct uro_sock *sock, const uint8_t *payload, uint32_
 }
 
 /* Returns whether slots of the size of this message's packets would be better than the present
- * slots. The message of @total octets did not fit, but it counts less than the messages that did
+ * slots. The message of @total bytes did not fit, but it counts less than the messages that did
  * fit. The middle packets of RDMA messages are most of the traffic. */
 static bool is_better(struct uro_rx *rx, uint32_t total)
 {

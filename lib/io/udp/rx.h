@@ -39,12 +39,12 @@ struct uro_rx {
     uint32_t own_count;
     enum uro_ip_id_rule idents;
     bool many;         /* the last call filled all messages */
-    uint32_t slot;     /* payload of a slot, in octets */
-    uint32_t fitted;   /* octets received in slots of the right size, less octets that were not */
+    uint32_t slot;     /* payload of a slot, in bytes */
+    uint32_t fitted;   /* bytes received in slots of the right size, less bytes that were not */
     uint32_t unjoined; /* calls since a message with several packets */
     uint8_t *memory;   /* a region for each message */
     uint8_t *spare;    /* buffer to rearrange a region */
-    uint64_t moved;    /* octets that had to be moved, for tests */
+    uint64_t moved;    /* bytes that had to be moved, for tests */
     struct mmsghdr messages[URO_RX_MESSAGES];
     struct iovec slots[URO_RX_MESSAGES][URO_RX_SEGMENTS];
     union uro_sock_address from[URO_RX_MESSAGES];

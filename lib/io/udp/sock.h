@@ -86,7 +86,7 @@ bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us, char error[static UR
 /* Closes the socket and its raw tap. */
 void uro_sock_close(struct uro_sock *sock);
 
-/* Octets kept of a quoted packet: as many as a datagram of the connection manager has. */
+/* Bytes kept of a quoted packet: as many as a datagram of the connection manager has. */
 #define URO_SOCK_QUOTED_MAX (URO_BTH_LEN + URO_DETH_LEN + URO_MAD_LEN)
 
 /* A report about a packet that was sent. */
@@ -95,7 +95,7 @@ struct uro_sock_report {
     uint32_t info;  /* with EMSGSIZE: MTU of the path */
     /* from the network, about any packet; else from the kernel, about ours */
     bool network;
-    uint32_t quoted_length; /* octets of the quoted packet, from the BTH on */
+    uint32_t quoted_length; /* bytes of the quoted packet, from the BTH on */
     uint8_t quoted[URO_SOCK_QUOTED_MAX];
     union uro_sock_address to; /* destination of the packet; AF_UNSPEC: unknown */
 };

@@ -16,7 +16,7 @@
 
 #define UDP_OPTION_SEGMENT 103
 #define SEGMENTS_MAX       URO_IP_ID_BATCH
-#define DATAGRAM_MAX       65507u /* octets that IPv4 and UDP carry */
+#define DATAGRAM_MAX       65507u /* bytes that IPv4 and UDP carry */
 #define AT_IPV4_IDENT      4u
 #define ICRC_LEN           4u
 
@@ -44,7 +44,7 @@ struct way {
     uint8_t traffic_class;
     uint8_t hop_limit;
     uint8_t prefix;
-    uint32_t head; /* octets before the BTH */
+    uint32_t head; /* bytes before the BTH */
 };
 
 static struct uro_sock *sock_of(const struct uro_udp_tx *tx, const struct uro_gid *source)
@@ -84,7 +84,7 @@ static bool read_way(const struct uro_udp_tx *tx, const struct uro_tx *frame, st
 
 /* ---- datagrams ---------------------------------------------------------- */
 
-/* Returns whether a packet of @length octets can be appended to the last datagram. */
+/* Returns whether a packet of @length bytes can be appended to the last datagram. */
 static bool joins(const struct uro_udp_tx *tx, const struct way *way, uint32_t length)
 {
     if (tx->count == 0)

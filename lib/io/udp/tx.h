@@ -21,7 +21,7 @@ struct uro_udp_tx {
     _Alignas(size_t) uint8_t control[URO_PORT_BURST][96];
     struct uro_sock *by[URO_PORT_BURST];
     uint32_t packets[URO_PORT_BURST]; /* number of packets in the datagram */
-    uint32_t segment[URO_PORT_BURST]; /* octets of each packet but the last */
+    uint32_t segment[URO_PORT_BURST]; /* bytes of each packet but the last */
     uint8_t traffic_class[URO_PORT_BURST];
     uint8_t hop_limit[URO_PORT_BURST];
     uint8_t prefix
