@@ -132,7 +132,7 @@ static void query_port__is_an_active_ethernet_port(void **state)
     assert_int_equal(attr.port_cap_flags2, 0);
 }
 
-/* A packet of MTU 1024 with all its headers would have 1104 octets. */
+/* A packet of MTU 1024 with all its headers would have 1104 bytes. */
 static void query_port__of_a_link_that_cannot_carry_1024__has_mtu_512(void **state)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);

@@ -15,7 +15,7 @@
 #define KINDS      7
 #define OBJECTS    200000u
 #define ROUNDS     5u
-#define ROOM_LEAST (256u * 1024) /* octets of address space that are left in the first round */
+#define ROOM_LEAST (256u * 1024) /* bytes of address space that are left in the first round */
 #define ROOM_STEP  (37u * 4096)
 
 static struct ibv_cq *cq; /* CQ of all queue pairs */

@@ -230,7 +230,7 @@ static void prefetch__faults_pages_in(void **state)
 }
 
 #define FLICKERS 400u
-#define FLICKER  (1u << 18) /* octets */
+#define FLICKER  (1u << 18) /* bytes */
 
 static atomic_bool enough;
 

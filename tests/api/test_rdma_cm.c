@@ -20,7 +20,7 @@
 #define WARM_UP       10
 #define THREADS       4
 #define TEXT          "hello over rdma_cm"
-#define REQ_ROOM      56 /* octets of private data that Linux leaves to the program */
+#define REQ_ROOM      56 /* bytes of private data that Linux leaves to the program */
 #define REP_ROOM      196
 #define REJ_ROOM      148
 #define SIDR_REQ_ROOM 180

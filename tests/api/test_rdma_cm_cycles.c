@@ -21,7 +21,7 @@
 #define CYCLES  300
 #define WARM_UP 50
 #define PER                                                                                        \
-    16 /* octets of each cycle: less than the smallest object; what is left is the heap's own */
+    16 /* bytes of each cycle: less than the smallest object; what is left is the heap's own */
 #define PORT    7471
 #define WAIT_MS 60000 /* a guard against hanging */
 #define PATIENT 60    /* seconds, and one for each hundred cycles */
@@ -45,7 +45,7 @@ static unsigned cycles(void)
 
 struct footprint {
     unsigned descriptors;
-    size_t heap;   /* octets in use */
+    size_t heap;   /* bytes in use */
     long resident; /* KiB */
 };
 

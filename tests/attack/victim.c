@@ -17,7 +17,7 @@
 #include "victim.h"
 
 #define PAGE    4096u
-#define MESSAGE 64u /* octets of a receive, at most */
+#define MESSAGE 64u /* bytes of a receive, at most */
 #define BACKLOG 8
 #define WORDS   6u
 
@@ -184,7 +184,7 @@ static void tell_window(FILE *out, struct link *link)
     (void)fprintf(out, "%u\n", wr.bind_mw.rkey);
 }
 
-/* words: kind, address, key, length; octets come from the memory that is offered. */
+/* words: kind, address, key, length; bytes come from the memory that is offered. */
 static void request(struct link *link, char *const *words)
 {
     uint64_t address = strtoull(words[1], NULL, 10);

@@ -30,7 +30,7 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Octets per nanosecond in one slice. Each call starts with the register of the one before. */
+/* Bytes per nanosecond in one slice. Each call starts with the register of the one before. */
 static double measure_slice(size_t length, bool copy, double ns)
 {
     const double start = now_ns();

@@ -14,7 +14,7 @@
 
 #define SLICES     20 /* the best of so many is printed: the others were disturbed */
 #define LARGE      (64u << 20)
-#define BATCH_SIZE (1u << 20) /* octets between two looks at the clock, at least */
+#define BATCH_SIZE (1u << 20) /* bytes between two looks at the clock, at least */
 
 /* Processor time of this thread: other programs on the machine do not count. */
 static double now_ns(void)
@@ -25,7 +25,7 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Octets per nanosecond, copied in pieces of @length along @size octets. */
+/* Bytes per nanosecond, copied in pieces of @length along @size bytes. */
 static double measure_slice(uint8_t *to, const uint8_t *from, size_t length, size_t size, double ns)
 {
     void *(*volatile copy)(void *, const void *, size_t) = memcpy; /* a call, as in a program */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* engine_rate.c - the time that one message takes in both engines together, without any port.
  *
- *   engine_rate [rc|uc|ud|xrc|write [octets [active [idle [messages [each]]]]]]
+ *   engine_rate [rc|uc|ud|xrc|write [bytes [active [idle [messages [each]]]]]]
  *
  * Two engines in one thread pass their frames to each other. Every byte is copied and covered by a
  * CRC, as a port would do. Prints nanoseconds per message and the number of frames: SENDs with

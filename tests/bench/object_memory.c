@@ -4,7 +4,7 @@
  *   object_memory qp DEPTH COUNT    connected RC queue pairs with queues so deep, that send nothing
  *   object_memory mr 0 COUNT        memory regions
  *
- * Prints one line of JSON: octets of each that malloc gave away, and that became resident.
+ * Prints one line of JSON: bytes of each that malloc gave away, and that became resident.
  */
 #include <malloc.h>
 #include <stdbool.h>

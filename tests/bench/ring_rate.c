@@ -16,7 +16,7 @@
 #include "sides.h"
 
 #define RING      256u
-#define FRAME_MAX 256u /* room for 64 octets and every header */
+#define FRAME_MAX 256u /* room for 64 bytes and every header */
 
 /* A slot: a frame, and in the same cache line the word that shows whether the slot is full. */
 struct slot {

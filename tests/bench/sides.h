@@ -11,7 +11,7 @@
 
 #define SIDES_WINDOW 128u  /* requests outstanding */
 #define SIDES_BURST  32u   /* frames */
-#define SIDES_FRAME  8192u /* octets, of the longest */
+#define SIDES_FRAME  8192u /* bytes, of the longest */
 #define SIDES_MTU    4096u /* IB MTU */
 
 struct side {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fuzz_cm_msg.c - a connection manager with a listener and a busy application, and any messages.
  *
- * An input is a row of steps: an octet that says what happens, then what that needs. Messages are
- * made of a kind, a few octets for its fields, and the IDs of connections that exist, since no
+ * An input is a row of steps: a byte that says what happens, then what that needs. Messages are
+ * made of a kind, a few bytes for its fields, and the IDs of connections that exist, since no
  * fuzzer guesses 32 random bits. At the end everybody goes, and nothing may be left.
  */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_config.c - any text as configuration: the first octet says whether it is UROCE_DEVICES or
+/* fuzz_config.c - any text as configuration: the first byte says whether it is UROCE_DEVICES or
  * the file that UROCE_CONFIG names. Every entry is usable, or says in one sentence why it is not.
  */
 #include <fcntl.h>

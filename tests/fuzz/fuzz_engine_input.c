@@ -2,20 +2,20 @@
 /* fuzz_engine_input.c - any sequence of frames, posts and time steps against live queue pairs of
  * every kind.
  *
- * The input is a script. Each step is one octet of kind, one of argument, and what it takes:
+ * The input is a script. Each step is one byte of kind, one of argument, and what it takes:
  *
- *   0 raw      argument * 8 octets are a frame as they are
- *   1 packet   argument octets from the BTH on; addresses, lengths, QPN and ICRC are made right
+ *   0 raw      argument * 8 bytes are a frame as they are
+ *   1 packet   argument bytes from the BTH on; addresses, lengths, QPN and ICRC are made right
  *   2 time     argument^2 microseconds pass
- *   3 recv     a receive of argument * 16 octets is posted
+ *   3 recv     a receive of argument * 16 bytes is posted
  *   4 send     opcode argument & 7, length argument * 24; a datagram to address
  *              handle argument >> 3 & 3
  *   5 output   everything that is due is sent
  *   6 modify   to state argument % 7
  *   7 choose   recv, send and modify are about queue pair argument % 5 from now on: RC first
  *   8 more     as send: a window bound or invalidated, SEND with invalidate, FLUSH, ATOMIC_WRITE
- *   9 long     as packet, argument * 4 octets
- *  10 message  argument octets make a message of the connection manager, see fuzz_manager.h
+ *   9 long     as packet, argument * 4 bytes
+ *  10 message  argument bytes make a message of the connection manager, see fuzz_manager.h
  *  11 manage   the application connects, accepts, rejects, leaves ... as argument says
  *
  * Nothing outside the registered ranges may change, what must hold inside the queue pairs holds

@@ -82,7 +82,7 @@ void fuzz_make_domain(void);
 /* Checks the counters after all objects were destroyed. */
 void fuzz_check_unused(void);
 
-#define FUZZ_DM 1024u /* octets of device memory */
+#define FUZZ_DM 1024u /* bytes of device memory */
 
 /* Memory to send inline from, which is not secret. */
 #define FUZZ_INLINE 1100u

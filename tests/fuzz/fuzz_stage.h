@@ -8,7 +8,7 @@
 #include "wire/ether.h"
 #include "wire/gid.h"
 
-#define STAGE_FRAME  2100u /* octets of the longest packet with its headers */
+#define STAGE_FRAME  2100u /* bytes of the longest packet with its headers */
 #define STAGE_MEMORY 8192u
 #define STAGE_BASE   0x1000u /* the address of the memory, as keys name it */
 #define STAGE_PEER   0xabcu  /* QPN of the peer of RC, UC and XRC */
@@ -37,7 +37,7 @@ struct stage {
     struct uroce_ah *ahs[STAGE_AHS];
     struct uroce_mr *mr;
     struct uroce_mw *windows[2];     /* type 1 and type 2, both bound at first */
-    uint8_t *memory;                 /* canary, STAGE_MEMORY octets registered, canary */
+    uint8_t *memory;                 /* canary, STAGE_MEMORY bytes registered, canary */
     struct stage_ids ids[STAGE_IDS]; /* communication IDs of the last messages, as a ring */
     uint32_t id_count;
 };

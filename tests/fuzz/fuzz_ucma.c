@@ -96,7 +96,7 @@ struct command {
     const struct shape *shape; /* NULL: unknown command */
     uint8_t body[BODY_MAX];
     uint16_t in, out;
-    uint8_t *answer; /* `out` octets */
+    uint8_t *answer; /* `out` bytes */
     uint8_t *option;
 };
 

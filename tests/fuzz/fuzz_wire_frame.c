@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *octets, size_t length);
 
-#define INPUT_MAX 4300u /* make_frame() has room for a payload of 4096 octets */
+#define INPUT_MAX 4300u /* make_frame() has room for a payload of 4096 bytes */
 
 /* Aborts unless @condition. Unlike assert(), it works in every build. */
 static void demand(bool condition)
@@ -122,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *octets, size_t length)
 
     if (length == 0 || length > INPUT_MAX)
         return 0;
-    uint8_t *exact = malloc(length); /* so that one octet too many is seen */
+    uint8_t *exact = malloc(length); /* so that one byte too many is seen */
     demand(exact != NULL);
     memcpy(exact, octets, length);
 

@@ -21,7 +21,7 @@
 #include "support/patience.h"
 
 #define WAIT_MS   20000
-#define TEXT      16u /* octets of each end's private data */
+#define TEXT      16u /* bytes of each end's private data */
 #define REJ_OTHER 28  /* "consumer reject" */
 
 /* Depths of the client: what it accepts and what it requests; the values that the peer gets. */

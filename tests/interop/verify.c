@@ -13,7 +13,7 @@
  *   -s SEED    of the content (default 1)
  *   -o NAME    only this operation
  *   -l OCTETS  no larger messages than this
- *   -z         also READs of no octets
+ *   -z         also READs of no bytes
  * and for either end:
  *   -t N       wait 4.096 us * 2^N for an acknowledgement (default 14, 67 ms)
  *

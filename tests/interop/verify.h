@@ -2,7 +2,7 @@
 /* verify.h - the parts of the verify program: one end of a connection, and the steps run over it.
  *
  * verify is a plain libibverbs program that runs on both ends of a connection and checks every
- * octet that arrived, every octet that should not have changed, and every completion.
+ * byte that arrived, every byte that should not have changed, and every completion.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #include "meet.h"
 
-#define VERIFY_AREA      (4u << 20) /* octets of each of the two registered areas */
+#define VERIFY_AREA      (4u << 20) /* bytes of each of the two registered areas */
 #define VERIFY_DEPTH     64u        /* work requests each queue can hold */
 #define VERIFY_SECONDS   60         /* a step that takes longer has failed */
 #define VERIFY_RECV_WRID (1ull << 32)
@@ -26,7 +26,7 @@ struct verify_options {
     uint32_t seed;
     uint32_t largest; /* message */
     uint8_t timeout;  /* local ACK timeout of the queue pair */
-    bool zero_read;   /* also READs of no octets (Linux 6.1 rxe refuses a repeated one) */
+    bool zero_read;   /* also READs of no bytes (Linux 6.1 rxe refuses a repeated one) */
 };
 
 /* One end of a connection. A message moves between slots at the same offset of one end's local

@@ -57,7 +57,7 @@ struct step {
     uint32_t count; /* messages */
     uint32_t word;  /* the message whose slot the atomics work on */
     uint64_t key;   /* key of the pseudo-random content */
-    size_t span;    /* octets of the areas in use */
+    size_t span;    /* bytes of the areas in use */
     struct picture local, target;
 };
 

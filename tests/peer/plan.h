@@ -27,14 +27,14 @@
 
 struct plan {
     uint32_t recv; /* receives posted */
-    uint32_t size; /* octets of each */
+    uint32_t size; /* bytes of each */
     uint32_t late; /* receives posted this many ms after the connection is there; 0: none */
     uint32_t send; /* requests that the endpoint makes, of each kind, in this order */
     uint32_t write;
     uint32_t read;
     uint32_t faa;
-    uint32_t bytes; /* octets of each */
-    uint32_t echo;  /* what a receive took is sent back, at most so many octets; 0: not */
+    uint32_t bytes; /* bytes of each */
+    uint32_t echo;  /* what a receive took is sent back, at most so many bytes; 0: not */
     uint32_t skip;  /* but not its first so many */
     uint32_t qkey;  /* Q_Key of the datagrams that are sent back */
     uint32_t srq;   /* 1: receives are in a shared receive queue */
@@ -76,7 +76,7 @@ static inline void plan_read(struct plan *plan, const char *words, size_t length
     }
 }
 
-/* What is sent back of a completed receive: its octets behind the skipped ones, or, of a WRITE with
+/* What is sent back of a completed receive: its bytes behind the skipped ones, or, of a WRITE with
  * immediate, the first of the memory. */
 static inline uint32_t plan_echo(const struct plan *plan, uint32_t received, bool written)
 {
@@ -85,14 +85,14 @@ static inline uint32_t plan_echo(const struct plan *plan, uint32_t received, boo
     return written || length > plan->echo ? plan->echo : length;
 }
 
-/* The private data of the answer; returns its octets. */
+/* The private data of the answer; returns its bytes. */
 static inline int plan_answer(char *out, size_t room, uint64_t va, const uint32_t keys[3])
 {
     return snprintf(out, room, "va=0x%llx rkey=0x%x ro=0x%x other=0x%x length=%u",
                     (unsigned long long)va, keys[0], keys[1], keys[2], PLAN_REGION);
 }
 
-/* The octet of the pattern at a position, as in scripts (fill=). */
+/* The byte of the pattern at a position, as in scripts (fill=). */
 static inline uint8_t plan_octet(uint32_t position)
 {
     return (uint8_t)(position * 31 + position / 256);

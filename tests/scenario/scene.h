@@ -45,7 +45,7 @@ struct scene {
     uint8_t *remote;         /* what the peer reads and writes */
     struct uroce_mr *local_mr;
     struct uroce_mr *remote_mr;
-    uint32_t recv_used; /* octets of local, from its middle, given to receives */
+    uint32_t recv_used; /* bytes of local, from its middle, given to receives */
     uint32_t mtu;
     uint16_t vlan; /* 0: none. Frames come and must be sent with its tag, which no packet shows */
     uint8_t sl;    /* its priority */
@@ -128,7 +128,7 @@ struct scene_packet {
     uint32_t dma;     /* RETH length */
     uint64_t swap_add, compare;
     uint64_t original;
-    uint32_t imm;        /* or the key to invalidate, as its four octets */
+    uint32_t imm;        /* or the key to invalidate, as its four bytes */
     uint32_t srqn;       /* XRC; arriving: the scene's shared queue when left 0 */
     uint32_t qkey;       /* UD; SCENE_QKEY when left 0 */
     uint32_t source_qpn; /* UD; the sender when left 0 */
@@ -137,7 +137,7 @@ struct scene_packet {
     bool rxe_icrc;         /* FLUSH: summed as Linux rxe does */
     const char *text;      /* payload, or else: */
     const uint8_t *octets; /* `length` of them, or else: */
-    uint32_t length;       /* octets of payload, scene_octet(fill + i) each */
+    uint32_t length;       /* bytes of payload, scene_octet(fill + i) each */
     uint32_t fill;
     uint16_t pkey;    /* 0xffff when left 0 */
     uint32_t qpn;     /* destination: the scene's queue pair or the peer's when left 0 */
@@ -155,13 +155,13 @@ struct scene_send {
     uint32_t flags; /* SIGNALED is added unless `quiet` */
     bool quiet;
     const char *text;
-    uint32_t length; /* octets from scene->local + at */
+    uint32_t length; /* bytes from scene->local + at */
     uint32_t at;
     uint64_t remote_address;
     uint32_t rkey;
     uint32_t imm;
     uint64_t compare_add, swap;
-    uint8_t placement; /* FLUSH, of `length` octets */
+    uint8_t placement; /* FLUSH, of `length` bytes */
     uint8_t selectivity;
     uint32_t lkey;       /* left 0: key of scene->local */
     uint32_t srqn;       /* XRC */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scene_wire.h - packets of a scene as octets, and back. */
+/* scene_wire.h - packets of a scene as bytes, and back. */
 #pragma once
 
 #include "scene.h"

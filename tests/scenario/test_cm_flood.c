@@ -252,7 +252,7 @@ static void requests_with_mtu_above_the_link__refused_until_it_fits(void **state
 
     (void)state;
     for (uint32_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
-        const struct uro_cm_msg req = request(i + 1); /* 1024 octets, of which 1104 are made */
+        const struct uro_cm_msg req = request(i + 1); /* 1024 bytes, of which 1104 are made */
         uroce_engine_set_mtu(s->engine, cases[i].mtu);
         input(s, "10.0.0.2", &req);
         listen_to(s, &said);

@@ -6,7 +6,7 @@
 
 #include "managers.h"
 
-#define LEAST 28u /* octets that must be shown: up to our communication ID */
+#define LEAST 28u /* bytes that must be shown: up to our communication ID */
 
 /* Reports that a packet to b was undeliverable; the report quotes @length bytes of @mad. */
 static void undelivered(struct managers *s, const uint8_t *mad, uint32_t length)

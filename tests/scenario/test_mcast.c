@@ -296,7 +296,7 @@ static void mcast__packet_other_than_ud_to_a_group__dropped(void **state)
     scene_close(s);
 }
 
-/* A UDP packet of @length octets behind the UDP header to QPN 0xffffff, opcode 0xff. */
+/* A UDP packet of @length bytes behind the UDP header to QPN 0xffffff, opcode 0xff. */
 static void input_unknown(struct scene *s, const char *to, uint32_t length, bool icrc)
 {
     uint8_t frame[256] = { 0 };
@@ -323,7 +323,7 @@ static void input_unknown(struct scene *s, const char *to, uint32_t length, bool
     free(exact);
 }
 
-/* bug B01: one packet of 48 octets like this stopped hosts. */
+/* bug B01: one packet of 48 bytes like this stopped hosts. */
 static void mcast__one_small_packet_of_an_unknown_opcode__counted_and_dropped(void **state)
 {
     (void)state;

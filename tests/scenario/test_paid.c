@@ -35,7 +35,7 @@ static void b02__headers_or_pad_longer_than_the_packet__counted_and_dropped(void
             continue;
         uint32_t whole = scene_frame(s, PACKET(.op = op->name, .psn = 100), frame);
         const uint32_t ext = whole - 4 - AT_BTH - URO_BTH_LEN;
-        frame[AT_BTH + 1] |= 3 << 4; /* three pad octets, none there */
+        frame[AT_BTH + 1] |= 3 << 4; /* three pad bytes, none there */
         sum_again(frame, whole);
         scene_input(s, 0, frame, whole);
         sent++;

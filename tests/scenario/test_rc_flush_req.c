@@ -42,7 +42,7 @@ static void rc_atomic_write__posted__completes_with_its_response(void **state)
     struct scene *s = scene_rc(.sq_psn = 5);
 
     scene_post_send(s, AWRITE(.id = 1));
-    memset(s->local, 0, 8); /* inline: these octets do not count any more */
+    memset(s->local, 0, 8); /* inline: these bytes do not count any more */
     scene_expect_tx(s, 0, AWRITE_SENT(.psn = 5));
     scene_rx(s, 0, DONE(.psn = 5, .msn = 1));
     scene_expect_sent(s, 1, UROCE_SUCCESS);

@@ -9,7 +9,7 @@
 
 /* ---- delivered ---------------------------------------------------------- */
 
-/* The octets are literal, because programs parse them. */
+/* The bytes are literal, because programs parse them. */
 static void ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_octets(void **state)
 {
     (void)state;

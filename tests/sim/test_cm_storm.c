@@ -22,7 +22,7 @@
 #define SEEDS    400u
 #define DELAY_MS 3000u
 #define HEARD    32u /* messages that the eavesdropper remembers */
-#define IDS_END  40u /* octets of a message up to behind the numbers of its connection */
+#define IDS_END  40u /* bytes of a message up to behind the numbers of its connection */
 
 struct flying {
     bool used;

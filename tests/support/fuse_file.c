@@ -21,7 +21,7 @@
 #include "support/patience.h"
 
 #define LIFE_S   20         /* longer than the tests that use it may take */
-#define REQUEST  (1u << 17) /* octets, at most */
+#define REQUEST  (1u << 17) /* bytes, at most */
 #define FILE_INO 2u
 
 /* ---- the file system ---------------------------------------------------- */

@@ -6,7 +6,7 @@
 
 #include "core/pkt.h"
 
-/* Every second one of those that may come in two pieces does: by its last octet, so that it is the same ones again.
+/* Every second one of those that may come in two pieces does: by its last byte, so that it is the same ones again.
  * @octets stay the caller's; free() pkt.octets. */
 static inline struct uro_pkt take_in_two(const uint8_t *octets, uint32_t length)
 {

@@ -68,7 +68,7 @@ static inline uint32_t make_frame(const struct uro_frame *frame, uint8_t out[sta
     return (uint32_t)(pos + URO_ICRC_LEN - out);
 }
 
-/* A packet of @opcode with @length octets of @data from one host to another; tests change what
+/* A packet of @opcode with @length bytes of @data from one host to another; tests change what
  * they are about. */
 static inline struct uro_frame plain_frame(bool v6, uint8_t opcode, const uint8_t *data,
                                            uint32_t length)

@@ -69,7 +69,7 @@ bool memif_peer_send(int control, const void *octets, size_t length, const int *
     return sendmsg(control, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-/* Octets of a message, 0 at the end, -1 when there is none. */
+/* Bytes of a message, 0 at the end, -1 when there is none. */
 static ssize_t receive(int control, struct uro_memif_message *message, int *fd)
 {
     union {

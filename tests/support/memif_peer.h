@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memif_peer.h - the other side of a memif, written by hand: every message, and every octet of
+/* memif_peer.h - the other side of a memif, written by hand: every message, and every byte of
  * the shared memory, can be wrong.
  *
  * Nothing here waits: who drives the port drives it between what the peer says and what it

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* own_net.h - a network namespace for one test program, with nothing in it but loopback, and packets that are
- * written there octet by octet. Needs root. */
+ * written there byte by byte. Needs root. */
 #pragma once
 
 #include <sched.h>
@@ -45,7 +45,7 @@ static inline bool own_net_enter(void)
     return false;
 }
 
-/* Sends @length octets, from the IPv4 header on; the kernel writes nothing but the checksum of that. */
+/* Sends @length bytes, from the IPv4 header on; the kernel writes nothing but the checksum of that. */
 static inline bool own_net_send(const uint8_t *packet, size_t length)
 {
     struct sockaddr_in to = { .sin_family = AF_INET };

@@ -20,7 +20,7 @@ struct uro_port *kit_try_open(const struct uro_port_config *config,
 /* Opens @link, or ends the process with the port's error message. */
 struct uro_port *kit_open(const char *link, uint32_t mtu);
 
-/* Sends frame number @sequence of @length octets, waiting for room. */
+/* Sends frame number @sequence of @length bytes, waiting for room. */
 void kit_send(struct uro_port *port, uint32_t sequence, uint32_t length);
 
 /* Waits for the next frame of the kit and skips other frames. Returns its length, or 0 after about

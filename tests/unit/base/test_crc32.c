@@ -12,7 +12,7 @@
 #include "base/rng.h"
 
 #define LENGTH_MAX 4200u
-#define MARGIN     64u /* octets around what is read or written, to see that they stay */
+#define MARGIN     64u /* bytes around what is read or written, to see that they stay */
 
 static uint8_t source[LENGTH_MAX + 2 * MARGIN];
 static uint8_t target[LENGTH_MAX + 2 * MARGIN];
@@ -156,7 +156,7 @@ static void unguard(uint8_t *pages)
     (void)munmap(pages - PAGE, 4 * PAGE);
 }
 
-#define BEFORE     12u /* octets before a head can be read */
+#define BEFORE     12u /* bytes before a head can be read */
 #define HEAD_MAX   64u
 #define MANY_UNTIL 200u
 
@@ -209,7 +209,7 @@ static void crc32_masked_copy__every_length__touches_nothing_else(void **state)
 }
 
 static _Atomic bool stop;
-static _Atomic size_t scribbled; /* octets from the first on that change all the time */
+static _Atomic size_t scribbled; /* bytes from the first on that change all the time */
 
 static void *scribble(void *arg)
 {

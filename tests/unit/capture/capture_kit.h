@@ -46,7 +46,7 @@ void kit_wait(uint64_t ns);
 /* Returns a packet of @side. Tests change what they are about before kit_put(). */
 struct uro_frame kit_frame(int side, uint8_t opcode, uint32_t psn, uint32_t payload);
 void kit_put(const struct uro_frame *frame);
-/* Appends any octets. @length is that on the wire. */
+/* Appends any bytes. @length is that on the wire. */
 void kit_put_octets(const uint8_t *octets, uint32_t stored, uint32_t length);
 
 /* Appends a request without RETH, an RETH request, a response with AETH. */

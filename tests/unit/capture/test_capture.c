@@ -101,7 +101,7 @@ static void capture__device_that_talks_to_itself__is_paired_by_qpn(void **state)
     uro_capture_free(capture);
 }
 
-/* Appends the octets of a SEND ONLY of 61 bytes after @change, and returns the packet. */
+/* Appends the bytes of a SEND ONLY of 61 bytes after @change, and returns the packet. */
 static struct uro_capture_packet changed(void (*change)(uint8_t *octets, uint32_t *length))
 {
     const struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 61);

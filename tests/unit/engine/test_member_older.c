@@ -4,7 +4,7 @@
 #include "support/check.h"
 #include "unit/engine/member_stage.h"
 
-#define IGMP_OLD  8u  /* octets: version 2, or 1 where the time to answer is 0 */
+#define IGMP_OLD  8u  /* bytes: version 2, or 1 where the time to answer is 0 */
 #define MLD_OLD   24u /* version 1 */
 #define FORGOTTEN URO_MS(260000)
 

@@ -59,7 +59,7 @@ struct fake_port {
     uint32_t last_length;
     struct uro_mac macs[FAKE_MACS]; /* MAC addresses of the requested groups */
     uint32_t mac_count;
-    int close_pipe; /* gets an octet when the port is closed; -1: none */
+    int close_pipe; /* gets a byte when the port is closed; -1: none */
 };
 
 /* The only port of this process, open or not. Links with "broken" in their options do not open.

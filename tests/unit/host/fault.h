@@ -24,7 +24,7 @@ extern struct uro_device *device;
 extern struct uro_key key;
 extern uint8_t
     *fault_there; /* where the region of two pages begins, of which the second is unmapped */
-extern size_t fault_page; /* octets */
+extern size_t fault_page; /* bytes */
 
 /* Runs @body in a child and returns its exit status, or 128 + signal as a shell does. SIGSEGV has
  * its default action at first. */

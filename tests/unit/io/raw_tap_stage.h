@@ -15,7 +15,7 @@
 #define UDP_OCTETS (URO_BTH_LEN + PAYLOAD + URO_ICRC_LEN)
 #define COVERED    (URO_IPV4_LEN + URO_UDP_LEN + UDP_OCTETS - URO_ICRC_LEN)
 #define PACKET     (COVERED + URO_ICRC_LEN)
-#define BEHIND     (COVERED - 6) /* octets behind the identification that the ICRC covers */
+#define BEHIND     (COVERED - 6) /* bytes behind the identification that the ICRC covers */
 #define ANOTHER    0x5a00 /* an identification; what it makes of an ICRC is added as damage */
 #define PORT       49321
 

@@ -74,7 +74,7 @@ static void solve__damaged_packet__no_ident_is_found(void **state)
 
     (void)state;
     uint32_t plain = icrc_of(packet, 1068, 77, false);
-    for (uint32_t at = 33; at < 1068; at++) /* before it there are octets the ICRC does not cover */
+    for (uint32_t at = 33; at < 1068; at++) /* before it there are bytes the ICRC does not cover */
         for (unsigned bit = 0; bit < 8; bit++) {
             uint16_t found;
             bool fragmentable;

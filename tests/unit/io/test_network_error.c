@@ -14,7 +14,7 @@
 #include "support/stderr_text.h"
 
 #define NUMBER  7u   /* QPN prefix of the process */
-#define NARROW  1400 /* octets that the path carries */
+#define NARROW  1400 /* bytes that the path carries */
 #define REFUSED "uroce: 127.0.0.9: Connection refused\n"
 
 struct record {

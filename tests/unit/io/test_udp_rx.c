@@ -14,7 +14,7 @@
 
 #define UDP_OPTION_SEGMENT 103
 #define HEADERS            (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN)
-#define MIDDLE             4112u /* octets of UDP payload of the packets between first and last */
+#define MIDDLE             4112u /* bytes of UDP payload of the packets between first and last */
 #define MIDDLES            14u
 #define MESSAGES           32u
 

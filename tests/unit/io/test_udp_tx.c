@@ -100,7 +100,7 @@ static void send_packets(uint32_t count, uint32_t length)
 static void is_marked(struct msghdr *message)
 {
     for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
-        int value = *CMSG_DATA(at); /* TOS is an octet, the others are not */
+        int value = *CMSG_DATA(at); /* TOS is a byte, the others are not */
         if (at->cmsg_len == CMSG_LEN(sizeof value))
             memcpy(&value, CMSG_DATA(at), sizeof value);
         if (at->cmsg_type == (sock.v6 ? IPV6_TCLASS : IP_TOS))

@@ -3,7 +3,7 @@
  *
  * usage: agent DEVICE NUMBER
  *
- * Request: "@@RUN id timeout cmdlen inlen\n", then cmdlen octets of shell text and inlen octets of
+ * Request: "@@RUN id timeout cmdlen inlen\n", then cmdlen bytes of shell text and inlen bytes of
  *          standard input for it.
  * Answer:  "@@RXE id status outlen errlen\n", then what it wrote to standard output and error.
  *
@@ -39,7 +39,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* Exactly @len octets; while nobody is at the other end, waits. */
+/* Exactly @len bytes; while nobody is at the other end, waits. */
 static void take(char *buf, size_t len)
 {
     size_t got = 0;
