@@ -168,7 +168,7 @@ void uro_cq_look(struct uro_cq *cq);
 
 /* Appends a completion. uro_shard_event() later returns the event of an armed CQ. Returns false
  * when the CQ is full and overruns are not ignored. The CQ is then in error, and the caller must
- * fail the QP, so that no completion is lost silently (B10). Engine. */
+ * fail the QP, so that no completion is lost silently. Engine. */
 URO_NODISCARD bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq,
                                const struct uro_cqe *cqe, bool solicited);
 
@@ -187,7 +187,8 @@ void uro_cq_forget(struct uro_cq *cq, uint32_t qpn);
 
 /* ---- events: notifications for the process, fetched after each round -----------
  *
- * Events are bits of their objects. No event is lost. The same event of an object waits once. */
+ * Events are bits of their objects. No event is lost. An event that is raised again before it is
+ * fetched counts once. */
 
 enum uro_event_kind {
     URO_EVENT_COMPLETION, /* an armed CQ got a completion: wake its channel */
@@ -198,7 +199,7 @@ enum uro_event_kind {
     URO_EVENT_COMM_EST,
     URO_EVENT_SQ_DRAINED,
     URO_EVENT_LAST_WQE,  /* in ERR, and no more receives come from its shared receive queue */
-    URO_EVENT_SRQ_LIMIT, /* of an SRQ: fewer receives are left than uro_srq_arm() asked for */
+    URO_EVENT_SRQ_LIMIT, /* an SRQ has fewer receives than the limit of uro_srq_arm() */
 };
 
 struct uro_event {

@@ -90,8 +90,8 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
 size_t uro_qp_resources_size(uint8_t max_dest_rd_atomic);
 
 /* Returns the bytes of responder resources that uro_qp_modify() with these arguments requires: none
- * for a queue pair that gives the peer no right to use one, and more for a queue pair that gives
- * the right to FLUSH. */
+ * for a queue pair whose access flags allow no READ, atomic or FLUSH, and more for a queue pair
+ * that allows FLUSH. */
 size_t uro_qp_resources_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr,
                                unsigned mask);
 
