@@ -8,7 +8,7 @@
 
 #define QPN_GSI 1u
 
-/* Bytes that are summed at most to recognise joined packets: some seconds of work. */
+/* Most bytes whose ICRC is computed to recognise joined packets. They take some seconds. */
 #define JOINED_BUDGET (UINT64_C(4) << 30)
 
 static uint32_t address_hash(const struct uro_capture_address *address)
@@ -24,7 +24,8 @@ static bool address_equal(const void *objects, uint32_t position, const void *ke
     return a->vlan == b->vlan && uro_gid_equal(&a->gid, &b->gid);
 }
 
-/* Returns the position of the address, which is added if it is new; NONE when out of memory. */
+/* Returns the position of the address, which is added if it is new. Returns NONE when out of
+ * memory. */
 static uint32_t address_of(struct uro_capture *capture, const struct uro_gid *gid, uint16_t vlan)
 {
     const struct uro_capture_address address = { *gid, vlan };

@@ -90,7 +90,7 @@ struct uro_capture_flow {
 
     /* From the connection manager; URO_CAPTURE_NONE when the capture has no REQ and REP, or several
      * for the queue pair. */
-    uint32_t start_psn;   /* of the requests in this flow */
+    uint32_t start_psn;   /* first PSN of the requests in this flow */
     uint32_t read_depth;  /* most READs and atomics outstanding in this flow */
     uint32_t cm_pmtu;     /* bytes */
     uint32_t connections; /* number of REPs that name the queue pair */
@@ -99,8 +99,9 @@ struct uro_capture_flow {
 
 /* Joined packets are recognised by the length of the first packet, which has a correct ICRC. */
 struct uro_capture_joined {
-    uint64_t budget;     /* bytes that may still be summed */
-    uint32_t lengths[8]; /* that were found last, the next to be replaced is number % 8 */
+    uint64_t budget; /* bytes that may still be summed */
+    uint32_t
+        lengths[8]; /* lengths that were found last; the next one replaces lengths[number % 8] */
     uint32_t number;
 };
 
@@ -146,7 +147,7 @@ struct uro_capture *uro_capture_load(const char *path, uro_capture_each *each, v
 /* Frees @capture. NULL does nothing. */
 void uro_capture_free(struct uro_capture *capture);
 
-/* Returns the QPN that sent @packet, or URO_CAPTURE_NONE when the capture does not tell. */
+/* Returns the QPN that sent @packet, or URO_CAPTURE_NONE when the capture does not show it. */
 uint32_t uro_capture_source_qpn(const struct uro_capture *capture,
                                 const struct uro_capture_packet *packet);
 
@@ -159,11 +160,11 @@ static inline const struct uro_opcode *uro_capture_op(const struct uro_capture_p
 /* Decodes one frame into @packet, without its positions. @link has its addresses, when the result
  * is true. Returns false when the frame has no IP addresses. capture_decode.c */
 struct uro_capture_link {
-    struct uro_capture_joined *joined; /* in and out */
+    struct uro_capture_joined *joined; /* updated */
     struct uro_gid source;
     struct uro_gid dest;
     uint16_t vlan;
-    const uint8_t *payload; /* of a datagram, valid like the frame; else NULL */
+    const uint8_t *payload; /* payload of a datagram, valid as long as the frame; else NULL */
 };
 bool uro_capture_decode(const struct uro_pcap_read_frame *frame, struct uro_capture_packet *packet,
                         struct uro_capture_link *link);

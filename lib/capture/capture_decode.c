@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* capture_decode.c - decodes one captured frame, also a frame that the capture cut; see
+/* capture_decode.c - decodes one captured frame, which may be truncated; see
  * capture.h. */
 #include <string.h>
 
@@ -35,7 +35,7 @@ static const uint8_t *whole_frame(const struct uro_pcap_read_frame *frame, uint8
     return scratch;
 }
 
-/* Decodes up to UDP. A checksum that the network card was to fill in, or that cannot be checked
+/* Decodes up to UDP. A checksum that the network card computes later, or that cannot be checked
  * because the frame is cut, is replaced by 0. */
 static enum uro_frame_result decode_network(const uint8_t **octets, uint32_t length, bool cut,
                                             uint8_t *scratch, struct uro_frame *decoded)

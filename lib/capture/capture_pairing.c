@@ -11,11 +11,11 @@
 
 #include "capture/capture.h"
 
-#define CANDIDATES 8u /* flows that one PSN or one flow remembers */
+#define CANDIDATES 8u /* most candidates kept for one PSN, and for one flow */
 #define ROUNDS     8u
 
 struct asked {
-    uint32_t source; /* of the requests */
+    uint32_t source; /* address position of the requester */
     uint32_t dest;
     uint32_t psn;
     uint32_t count;
@@ -74,7 +74,7 @@ static bool cm_equal(const void *objects, uint32_t position, const void *wanted)
            packet->dest == key->dest;
 }
 
-/* Notes in a flow what one message says of its requests. */
+/* Records in a flow the values of one REQ or REP for its requests. */
 static void note_terms(struct uro_capture_flow *flow, uint32_t rep, uint64_t psn, uint64_t depth,
                        uint64_t mtu)
 {
@@ -283,7 +283,7 @@ static uint32_t best_of(const struct pairing *pairing, uint32_t flow)
     return equal ? URO_CAPTURE_NONE : best;
 }
 
-/* Joins flows that are the best candidates of each other, until no more are. */
+/* Joins flows that are the best candidates of each other, as long as there are any. */
 static void join_by_votes(struct pairing *pairing)
 {
     struct uro_capture *capture = pairing->capture;
@@ -319,7 +319,7 @@ static bool pair_by_psn(struct uro_capture *capture)
     return good;
 }
 
-/* ---- what is left -------------------------------------------------------------------------- */
+/* ---- remaining flows ----------------------------------------------------------------------- */
 
 struct lonely {
     uint32_t source;
@@ -362,7 +362,7 @@ static bool list_lonely(const struct uro_capture *capture, struct lonely *list, 
     return true;
 }
 
-/* Joins two flows between two addresses if no others are between them. */
+/* Joins two flows between two addresses if these addresses have no other flows. */
 static bool pair_by_only(struct uro_capture *capture)
 {
     struct uro_index index = { .slots = NULL };
@@ -399,7 +399,7 @@ static void choose_pmtu(struct uro_capture *capture, const uint32_t *seen)
     }
 }
 
-/* Finds the path MTU of each flow: the size of most packets that have to be full. */
+/* Finds the path MTU of each flow: the payload size of most FIRST and MIDDLE packets. */
 static bool find_pmtu(struct uro_capture *capture)
 {
     uint32_t *seen = calloc((size_t)capture->flow_count * SIZES + 1, sizeof *seen);

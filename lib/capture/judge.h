@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* judge.h - names what in a capture breaks a rule of docs/PROTOCOL.md.
+/* judge.h - finds the packets of a capture that break a rule of docs/PROTOCOL.md.
  *
  * A finding is something that no loss, no reordering of single packets and no late start of the
  * capture explains. Anything that such a reason could explain is not reported.
@@ -70,8 +70,8 @@ extern const struct uro_judge_rule uro_judge_rules[URO_JUDGE_CHECK_COUNT];
 
 struct uro_judge_finding {
     enum uro_judge_check check;
-    uint32_t packet; /* position; its sender broke the rule */
-    uint32_t other;  /* position of a packet that shows it, too; NONE: none */
+    uint32_t packet; /* position of the packet whose sender broke the rule */
+    uint32_t other;  /* position of another packet that shows the error; NONE: none */
     uint32_t more;   /* further findings of this sender and check that are not kept */
     char seen[URO_JUDGE_TEXT_MAX];
 };
@@ -79,12 +79,12 @@ struct uro_judge_finding {
 /* The findings of one check about one sender. */
 struct uro_judge_count {
     uint32_t number;
-    uint32_t last; /* position of the newest one that is kept */
+    uint32_t last; /* position of the newest kept finding */
 };
 
 struct uro_judge {
     const struct uro_capture *capture;
-    struct uro_track *track;            /* after the last packet, with the marks of all */
+    struct uro_track *track;            /* state after the last packet */
     struct uro_judge_finding *findings; /* in the order of their packets */
     uint32_t count;
     uint32_t room;
@@ -95,7 +95,7 @@ struct uro_judge {
     uint32_t unsent_packet;       /* position of the first; valid if there is one */
     uint32_t judged;              /* packets of connections whose two flows are known */
     struct uro_judge_flow *flows; /* judge_inside.h; one for each flow */
-    struct uro_judge_cnp *cnps;   /* the same */
+    struct uro_judge_cnp *cnps;   /* one for each CNP sender */
     struct uro_judge_count (*counts)[URO_JUDGE_CHECK_COUNT]; /* for each flow, then each address */
     bool failed;                                             /* out of memory */
 };

@@ -5,8 +5,8 @@
 #include "base/time.h"
 #include "capture/judge_inside.h"
 
-/* CNPs that may come at once: a receiver that hands over packets in batches makes them look
- * closer than they were sent. */
+/* Minimum interval of CNPs, and slack. A capture of batched packets shows shorter intervals than
+ * those between the transmissions. */
 #define CNP_EVERY URO_US(50)
 #define CNP_SLACK URO_MS(1)
 
@@ -41,7 +41,7 @@ static void judge_bad(struct uro_judge *judge, uint32_t position)
                          "the UDP checksum is wrong");
 }
 
-/* Reports what a receiver may overlook. */
+/* Reports flaws with which a receiver accepts the packet. */
 static void judge_small(struct uro_judge *judge, uint32_t position)
 {
     const struct uro_capture_packet *packet = &judge->capture->packets[position];

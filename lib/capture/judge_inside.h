@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* judge_inside.h - what the files of the judge share. */
+/* judge_inside.h - functions and state that the files of the judge share. */
 #pragma once
 
 #include "capture/judge.h"
 
-/* The judge's memory of the requests of a flow and of the responses to them. */
+/* The judge's state of a flow of requests and of the responses to them. */
 struct uro_judge_flow {
-    uint32_t generation; /* the rest is of this connection of the flow */
+    uint32_t generation; /* connection of the flow to which the other fields belong */
 
     bool flush_standard; /* a FLUSH had the ICRC of the standard: the sender tries both forms */
 
@@ -19,10 +19,10 @@ struct uro_judge_flow {
     uint32_t rnr_psn;
     uint64_t rnr_delay; /* ns */
     uint32_t rnr_times; /* transmissions of the request before the NAK */
-    uint32_t rnr_new;   /* the first new request that came meanwhile; NONE: none */
+    uint32_t rnr_new;   /* position of the first new request in the meantime; NONE: none */
 
     uint32_t rnr_early;     /* PSNs that were repeated too early after an RNR NAK */
-    uint32_t rnr_early_psn; /* the last of them */
+    uint32_t rnr_early_psn; /* PSN of the last of these repetitions */
     uint32_t rnr_kept;      /* RNR NAKs whose delay was kept */
 
     bool nak; /* the last NAK reported a gap: */
@@ -32,7 +32,7 @@ struct uro_judge_flow {
 
     bool ghost; /* a response came for PSNs that were not sent: */
     uint32_t ghost_packet;
-    uint32_t ghost_next; /* PSN behind the newest request then */
+    uint32_t ghost_next; /* PSN after the newest request at that time */
 
     bool msn; /* a response with an MSN was seen: */
     uint32_t msn_first;
@@ -47,7 +47,7 @@ struct uro_judge_flow {
 /* State of one CNP sender: a leaky bucket. */
 struct uro_judge_cnp {
     uint64_t time;
-    uint64_t level; /* ns of the interval that the CNPs took */
+    uint64_t level; /* level in ns */
 };
 
 /* Adds a finding about the sender of the packet at @packet. */
@@ -64,5 +64,5 @@ void uro_judge_response(struct uro_judge *judge, const struct uro_track_event *e
 /* Returns whether the capture has the first request of the connection. */
 bool uro_judge_beginning_known(const struct uro_judge *judge, const struct uro_track_event *event);
 
-/* Returns the name of a packet: that of its opcode, or which NAK it is. */
+/* Returns the name of a packet: the name of its opcode, or the kind of the NAK. */
 const char *uro_judge_name(const struct uro_capture_packet *packet);

@@ -7,18 +7,18 @@
 
 #define PMTU_MAX 4096u
 
-/* A request that is repeated sooner than this after its first transmission was not repeated by a
- * timeout, so it answers the RNR NAK in between. */
+/* Shortest ACK timeout. If a request is repeated sooner, the reason is not a timeout but the RNR
+ * NAK in between. */
 #define NO_TIMEOUT URO_MS(1)
-/* A new request may have been on its way when the RNR NAK passed. */
+/* Time in which a new request may still arrive that was sent before its sender got the RNR NAK. */
 #define ON_ITS_WAY URO_MS(5)
 /* A host may capture a packet that it sends after the response to it. */
 #define SWAPPED URO_US(200)
-/* Two packets of UC this close are of one connection. */
+/* Two UC packets within this time belong to the same connection. */
 #define AT_ONCE URO_US(100)
 /* A NAK causes no repetition after this time. */
 #define NAK_FORGOTTEN URO_MS(20)
-/* PSNs whose RNR delay was never kept, after which a coincidence with a timeout is excluded. */
+/* Number of ignored RNR delays that cannot all be coincidences with a timeout. */
 #define RNR_EARLY_MOST 3u
 
 static const struct uro_capture_packet *packet_at(const struct uro_judge *judge, uint32_t position)
@@ -31,7 +31,7 @@ static bool is_pmtu(uint32_t bytes)
     return bytes >= 256 && bytes <= PMTU_MAX && (bytes & (bytes - 1)) == 0;
 }
 
-/* Judges the payload of a packet by its place. */
+/* Judges the payload length of a FIRST, MIDDLE, LAST or ONLY packet. */
 static void judge_size(struct uro_judge *judge, uint32_t position)
 {
     const struct uro_capture_packet *packet = packet_at(judge, position);
@@ -52,7 +52,7 @@ static void judge_size(struct uro_judge *judge, uint32_t position)
                          op->name, packet->psn, packet->payload);
 }
 
-/* Judges a packet by the packet of the PSN before it. UC may give up a message. */
+/* Judges a packet by its predecessor in PSN order. UC may abandon a message. */
 static void judge_sequence(struct uro_judge *judge, uint32_t position, uint32_t earlier)
 {
     const struct uro_capture_packet *before = packet_at(judge, earlier);
@@ -131,7 +131,7 @@ static void judge_inside_read(struct uro_judge *judge, const struct uro_track_ev
                          packet->psn, packet->message_length, packet->va, whole->va + offset);
 }
 
-/* Judges a request of a PSN that had no request, although later PSNs had. */
+/* Judges the first request of a PSN that comes after requests of later PSNs. */
 static void judge_first_time(struct uro_judge *judge, const struct uro_track_event *event)
 {
     const struct uro_track_reads *reads = event->before.reads;
@@ -180,9 +180,10 @@ static void report_rnr(struct uro_judge *judge, const struct uro_judge_flow *flo
 
 /* Judges the repetition of a request that got an RNR NAK.
  *
- * The NAK may be lost behind the capture, so a repetition that comes too early may follow a timeout
- * or another response. It does not if it comes sooner than any timeout, while nothing else was
- * missing; or if the same happened for several PSNs and never otherwise. */
+ * The NAK may be lost between the capture and the requester. So the reason of an early repetition
+ * may be a timeout or another response. In two cases the requester certainly ignored the RNR delay.
+ * Either the repetition comes sooner than any timeout, and no other packet was missing. Or several
+ * PSNs were repeated early, and no RNR delay was ever kept. */
 static void judge_rnr_repeat(struct uro_judge *judge, struct uro_judge_flow *flow,
                              const struct uro_track_event *event, uint64_t waited)
 {
@@ -274,8 +275,8 @@ static void report_msn(struct uro_judge *judge, const struct uro_judge_flow *flo
                      flow->msn_wrong_bound);
 }
 
-/* Returns whether a response for PSNs that were not sent was sent too early. The capture may lack
- * the request, and this may be its repetition. But then the MSN of the response counts it. */
+/* Returns whether a response for unsent PSNs is certainly wrong. The capture may lack the request,
+ * and have only its repetition. But then the MSN of the response counts the request. */
 static bool ghost_is_certain(const struct uro_judge *judge, const struct uro_judge_flow *flow,
                              const struct uro_track_event *event)
 {
@@ -290,7 +291,7 @@ static bool ghost_is_certain(const struct uro_judge *judge, const struct uro_jud
            flow->msn_low + (int32_t)event->before.ended;
 }
 
-/* Reports what waited for the next request. If PSNs are missing before it, they may explain it. */
+/* Reports pending findings at the next request, unless missing PSNs may explain them. */
 static void report_waiting(struct uro_judge *judge, struct uro_judge_flow *flow,
                            const struct uro_track_event *event)
 {

@@ -28,7 +28,7 @@ struct uro_undelivered {
  * sends. */
 uint32_t uro_network_error_take(struct uro_sock *sock, const union uro_sock_address *tried);
 
-/* Handles a report that the broker passed on, in the record of @sock's share. */
+/* Handles a report that the broker forwarded, in a record from the broker of @sock. */
 void uro_network_error_receive(struct uro_sock *sock, const struct uro_hub_header *header,
                                uint32_t octets);
 
