@@ -23,7 +23,7 @@ static void device_list__read_twice__has_the_same_devices(void **state)
     ibv_free_device_list(two);
     /* Programs keep the pointer: librdmacm sorts by it. */
     assert_string_equal(ibv_get_device_name(device), "uroce0");
-    assert_int_equal(ibv_get_device_index(device), -1); /* none that the kernel has given */
+    assert_int_equal(ibv_get_device_index(device), -1); /* the kernel has assigned no index */
     assert_int_equal(device->node_type, IBV_NODE_CA);
     assert_int_equal(device->transport_type, IBV_TRANSPORT_IB);
     assert_string_equal(device->dev_name, "uverbs0");

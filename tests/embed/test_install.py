@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""liburoce as it is installed: programs are built with what pkg-config says and nothing else, and run without an environment."""
+"""Installed liburoce: programs are built with only the flags of pkg-config, and run without environment variables."""
 import os
 import pathlib
 import re

@@ -110,7 +110,7 @@ def play_once(options, namespace, guest, names):
         capture_output=True, text=True, timeout=patience.seconds(SECONDS), check=False)
     results = read_tap(done.stdout)
     if set(names) - set(results):
-        raise Unavailable(f"not all was played: {done.stderr}{done.stdout[-500:]}")
+        raise Unavailable(f"some scripts were not played: {done.stderr}{done.stdout[-500:]}")
     return results
 
 

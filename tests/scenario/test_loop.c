@@ -8,7 +8,7 @@
 #include "wire/ether.h"
 #include "wire/gid.h"
 
-#define LOOP_FRAMES 32u /* that the engine keeps for itself */
+#define LOOP_FRAMES 32u /* capacity of the loop queue */
 
 static const struct uro_mac own_mac = { TWINS_MAC };
 static const struct uro_mac peer_mac = { { 2, 0, 0, 0, 0, 2 } };
@@ -29,7 +29,7 @@ static void send__to_the_own_device__arrives_at_once_without_a_frame(void **stat
     twins_expect(s, &s->a, 1, UROCE_SUCCESS);
     assert_memory_equal(s->b.memory, s->a.memory, 100);
     assert_true(uro_mark_hit("LOOP.SAME"));
-    assert_int_equal(twins_counter(s, "loop_frames"), 2); /* and its acknowledgement */
+    assert_int_equal(twins_counter(s, "loop_frames"), 2); /* the SEND and its ACK */
     assert_int_equal(twins_counter(s, "tx_roce"), 2);
     assert_int_equal(twins_counter(s, "rx_roce"), 2);
     assert_int_equal(twins_counter(s, "tx_roce_bytes"), 2 * headers + 100 + 4);
@@ -150,7 +150,7 @@ static void send__more_than_the_loop_buffer__all_arrive_in_order(void **state)
     assert_int_equal(twins_counter(s, "retry_rounds"), 0);
 }
 
-/* ---- as any received frame ---------------------------------------------- */
+/* ---- checked like received frames ---------------------------------------- */
 
 static void looped_frame__damaged__is_dropped_and_retransmitted(void **state)
 {
@@ -204,7 +204,7 @@ static void looped_frame__sending_qp_destroyed__arrives_and_ack_is_dropped(void 
     twins_expect_nothing(s, &s->a);
 }
 
-/* ---- beside the wire ---------------------------------------------------- */
+/* ---- together with frames on the wire ------------------------------------ */
 
 static void learn_peer(struct twins *s, const char *address)
 {
@@ -261,7 +261,8 @@ static void hop__link_down_and_up__own_address_stays_resolved(void **state)
     twins_post_recv(&s->b, 7, 0, 200);
     twins_post_send(&s->a, 1, 0, 100);
     const uint32_t sent = twins_pass_time(s, URO_MS(100000));
-    assert_int_equal(sent, twins_counter(s, "membership_tx")); /* our groups, no question */
+    assert_int_equal(
+        sent, twins_counter(s, "membership_tx")); /* membership reports, but no ARP request */
     twins_expect(s, &s->b, 7, UROCE_SUCCESS);
     assert_int_equal(twins_counter(s, "arp_tx"), 0);
 }
