@@ -7,9 +7,9 @@
  * less than the C library's own way in a process with threads. Everything else is called with
  * cancellation turned off.
  *
- * readv() is left as it is: the waits that may be cancelled read with it (verbs/events.c,
- * ucma/channel.c). tests/api/check_cancel.py looks that the libraries call nothing else that is a
- * cancellation point.
+ * readv() is not wrapped, because the waits that may be cancelled call it (verbs/events.c,
+ * ucma/channel.c). tests/api/check_cancel.py checks that the libraries call no other cancellation
+ * point.
  */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -129,7 +129,7 @@ GUARDED(int, fputs, (const char *text, FILE *to), text, to)
 GUARDED(int, fputc, (int octet, FILE *to), octet, to)
 GUARDED(int, puts, (const char *text), text)
 
-/* ---- with any number of arguments ----------------------------------------------------------- */
+/* ---- variadic functions --------------------------------------------------------------------- */
 
 int __wrap_open64(const char *path, int flags, ...);
 int __real_open64(const char *path, int flags, ...);
@@ -164,7 +164,7 @@ int __wrap_openat64(int directory, const char *path, int flags, ...)
 int __wrap_fcntl64(int fd, int command, ...);
 int __real_fcntl64(int fd, int command, ...);
 
-/* Every argument of it fits a pointer. */
+/* Every argument of fcntl() fits into a pointer. */
 int __wrap_fcntl64(int fd, int command, ...)
 {
     URO_UNCANCELLED;
@@ -188,7 +188,7 @@ int __wrap_fprintf(FILE *to, const char *format, ...)
     return length;
 }
 
-/* ---- as _FORTIFY_SOURCE has them ------------------------------------------------------------ */
+/* ---- the functions of _FORTIFY_SOURCE ------------------------------------------------------- */
 
 #define FORTIFIED(type, name, parameters, fits, call)                                              \
     type __wrap___##name##_chk parameters;                                                         \

@@ -11,7 +11,7 @@
 #define LEAST 1u /* programs pass numbers below 0x100 as keys by mistake */
 
 #define REMOTE_WRITES (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC)
-/* Programs ask for LOCAL_WRITE too; a window is never a local key, so it means nothing. */
+/* Some programs also request LOCAL_WRITE. It has no effect: a window is never a local key. */
 #define WINDOW_RIGHTS                                                                              \
     (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
      URO_ACCESS_REMOTE_ATOMIC | URO_ACCESS_ZERO_BASED | URO_ACCESS_OPTIONAL)
@@ -109,7 +109,7 @@ static uint8_t *memory_at(const struct uro_key *key, uint64_t address)
     return (uint8_t *)((uintptr_t)key->memory + (uintptr_t)(address - key->base));
 }
 
-/* Returns the memory of a range that lies inside the key and that the key gives the right to, or
+/* Returns the memory of a range that lies inside the key and that the key gives access to, or
  * NULL when an on-demand region has no memory there. */
 static uint8_t *reach(const struct uro_key *key, uint64_t address, uint64_t length, bool write)
 {

@@ -22,7 +22,7 @@ uint64_t uro_host_wall_clock(void)
     return read_clock(CLOCK_REALTIME);
 }
 
-/* The difference of the two clocks is constant until somebody sets a clock. A reading of one clock
+/* The difference of the two clocks is constant until a clock is set. A reading of one clock
  * between two readings of the other gives bounds of the difference. The smallest upper bound so far
  * is the best estimate. A lower bound above the estimate shows that the clock was set. */
 uint64_t uro_host_wall_time(uro_time now, uint64_t *offset)

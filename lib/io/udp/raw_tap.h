@@ -33,8 +33,9 @@ enum uro_raw_tap_answer {
 };
 
 /* Opens a raw tap for an IPv4 @sock, if @rule accepts packets of other senders. It sees all packets
- * to the address, or those to the share of a shared address. Returns false, with errno, when there
- * can be no raw socket; @sock works without it. uro_sock_close() closes the tap. */
+ * to the address, or on a shared address those to the QPN prefix of the process. Returns false with
+ * errno if the raw socket cannot be opened; @sock works without it. uro_sock_close() closes the
+ * tap. */
 bool uro_raw_tap_open(struct uro_sock *sock, enum uro_ip_id_rule rule);
 void uro_raw_tap_close(struct uro_raw_tap *raw_tap);
 

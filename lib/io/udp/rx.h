@@ -3,9 +3,9 @@
  *
  * The kernel may coalesce consecutive packets of one size (UDP GRO). Such a message is scattered
  * into slots of the size of most packets. Each slot has room for headers before it, so most payload
- * is not copied again. The first and the last packet of an RDMA message have other sizes: they come
- * alone, or the last comes with the next first. While nothing is coalesced, a datagram has one
- * slot.
+ * is not copied again. The first and the last packet of an RDMA message have other sizes. The
+ * kernel does not coalesce them with MIDDLE packets. While no packets are coalesced, a datagram has
+ * one slot.
  *
  * IPv4: a socket does not show the identification, which the ICRC covers. Our own pattern is known
  * (ip_id.h). For another sender the identification is computed from the ICRC, and the raw tap is
