@@ -66,7 +66,7 @@ static void post_send__before_rts__is_einval(void **state)
 }
 
 /* bug B25 */
-static void post_recv__in_reset__is_einval_and_later_is_taken(void **state)
+static void post_recv__in_reset__is_einval_and_later_accepted(void **state)
 {
     struct stand stand;
     struct ibv_recv_wr wr = { .wr_id = 1 }, *bad = NULL;
@@ -192,7 +192,7 @@ static void post_send__unknown_or_foreign_opcodes__are_einval(void **state)
     stand_close(&stand);
 }
 
-static void post_send__inline__is_einval_when_too_long_or_not_read_from(void **state)
+static void post_send__inline__einval_for_too_long_data_or_reads_and_atomics(void **state)
 {
     struct stand stand;
     struct ibv_qp_cap cap = usual;
@@ -217,7 +217,7 @@ static void post_send__inline__is_einval_when_too_long_or_not_read_from(void **s
     stand_close(&stand);
 }
 
-static void post_send__atomics__need_eight_octets(void **state)
+static void post_send__atomics__need_eight_bytes(void **state)
 {
     struct stand stand;
     struct ibv_send_wr *bad;
@@ -240,7 +240,7 @@ static void post_send__atomics__need_eight_octets(void **state)
     stand_close(&stand);
 }
 
-static void posting__in_error__is_taken_and_flushed(void **state)
+static void posting__in_error__is_accepted_and_flushed(void **state)
 {
     struct stand stand;
     struct ibv_send_wr *bad;
@@ -275,7 +275,7 @@ static void modify_qp__to_reset__drops_posted_requests_and_empties_queues(void *
     stand_close(&stand);
 }
 
-static void destroy_qp__takes_its_completions_along(void **state)
+static void destroy_qp__removes_its_completions(void **state)
 {
     struct stand stand;
     struct ibv_wc wc;
@@ -299,18 +299,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(post_send__before_rts__is_einval),
-        API_TEST(post_recv__in_reset__is_einval_and_later_is_taken),
+        API_TEST(post_recv__in_reset__is_einval_and_later_accepted),
         API_TEST(post_recv__of_more_elements_than_granted__is_einval),
         API_TEST(post_recv__when_full__is_enomem_and_keeps_earlier_requests),
         API_TEST(post_send__when_full__is_enomem_and_keeps_earlier_requests),
         API_TEST(post_send__wrong_in_the_middle_of_a_list__keeps_earlier_requests),
         API_TEST(post_send__elements_out_of_range__is_einval),
         API_TEST(post_send__unknown_or_foreign_opcodes__are_einval),
-        API_TEST(post_send__inline__is_einval_when_too_long_or_not_read_from),
-        API_TEST(post_send__atomics__need_eight_octets),
-        API_TEST(posting__in_error__is_taken_and_flushed),
+        API_TEST(post_send__inline__einval_for_too_long_data_or_reads_and_atomics),
+        API_TEST(post_send__atomics__need_eight_bytes),
+        API_TEST(posting__in_error__is_accepted_and_flushed),
         API_TEST(modify_qp__to_reset__drops_posted_requests_and_empties_queues),
-        API_TEST(destroy_qp__takes_its_completions_along),
+        API_TEST(destroy_qp__removes_its_completions),
     };
     return API_RUN(tests);
 }

@@ -11,7 +11,8 @@
 
 #define PER_QUEUE  8u
 #define RNR_ALWAYS 7
-#define HALF_OPEN  64u /* most connections without RTU; beyond that, the oldest is dropped */
+#define HALF_OPEN                                                                                  \
+    64u /* most accepted connections without an event since; beyond that, the oldest is dropped */
 #define ACK_TIMEOUT                                                                                \
     18 /* a second: who waits for an answer must not give up before the attack is over */
 

@@ -178,7 +178,7 @@ static void post_more(struct stage *stage, uint8_t argument)
     static const uint8_t opcodes[8] = { UROCE_BIND_MW,       UROCE_LOCAL_INV,
                                         UROCE_SEND_WITH_INV, UROCE_FLUSH,
                                         UROCE_ATOMIC_WRITE,  UROCE_BIND_MW,
-                                        UROCE_FLUSH,         13 /* no queue pair has this type */ };
+                                        UROCE_FLUSH,         13 /* unknown opcode */ };
 
     post_send(stage, opcodes[argument & 7], argument);
 }

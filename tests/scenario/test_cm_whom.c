@@ -43,7 +43,7 @@ static void accept_b(struct managers *s)
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
 }
 
-/* ---- whose --------------------------------------------------------------- */
+/* ---- which connection ---------------------------------------------------- */
 
 /* The message has our ID and the right address, but the peer's ID of an older connection. */
 static void message__with_another_remote_id__matches_no_connection(void **state)
@@ -151,7 +151,8 @@ static void req__from_the_queue_pair_that_we_connected_to__stale(void **state)
     accept_b(s);
     assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
     managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
-    req.value[URO_CM_LOCAL_ID] = s->a.conn->peer_id; /* and its number: no repetition */
+    req.value[URO_CM_LOCAL_ID] =
+        s->a.conn->peer_id; /* a new ID, so it is no duplicate of the REP's connection */
     req.value[URO_CM_CA_GUID] = 2;
     req.value[URO_CM_LOCAL_QPN] = QPN_B;
     req.remote_gid = s->a.address;
@@ -286,7 +287,7 @@ static void listen_again__no_requests_are_pending(void **state)
     s->b.conn = expect_request(s);
 }
 
-/* Sends a request and withdraws it. Its place in the backlog is free whenever its owner looks. */
+/* Sends a request and withdraws it. The listener has fetched the request. */
 static void ask_and_take_back(struct managers *s)
 {
     managers_ask(s);
@@ -341,9 +342,9 @@ static void backlog__of_a_datagram_service__requests_are_rejected(void **state)
     uro_conn_close(first, s->now);
 }
 
-/* ---- what an owner may not do -------------------------------------------- */
+/* ---- refused calls ------------------------------------------------------- */
 
-static void private_data__longer_than_its_message_has_room__einval(void **state)
+static void private_data__longer_than_the_field__einval(void **state)
 {
     struct managers *s = *state;
     struct uro_conn_target target = managers_target(s);
@@ -362,14 +363,15 @@ static void private_data__longer_than_its_message_has_room__einval(void **state)
     assert_int_equal(uro_conn_reject(s->b.conn, 28, data, 149, s->now), -EINVAL);
     param.data_length = 196;
     assert_int_equal(uro_conn_accept(s->b.conn, &param, s->now), 0);
-    assert_int_equal(uro_conn_accept(s->b.conn, &param, s->now), -EINVAL); /* once */
+    assert_int_equal(uro_conn_accept(s->b.conn, &param, s->now),
+                     -EINVAL); /* a second accept fails */
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
     assert_int_equal(uro_conn_reject(s->a.conn, 28, data, 149, s->now), -EINVAL);
     assert_int_equal(uro_conn_reject(s->a.conn, 28, data, 148, s->now), 0);
     assert_true(uro_mark_hit("CM.DATA"));
 }
 
-static void private_data_of_a_service__longer_than_its_message_has_room__einval(void **state)
+static void private_data_of_a_service__longer_than_the_field__einval(void **state)
 {
     struct managers *s = *state;
     struct uro_conn_target target = managers_target(s);
@@ -440,8 +442,8 @@ int main(void)
         TEST(backlog__request_withdrawn_and_closed__frees_its_slot),
         TEST(backlog__request_withdrawn_and_not_fetched__keeps_its_slot),
         TEST(backlog__of_a_datagram_service__requests_are_rejected),
-        TEST(private_data__longer_than_its_message_has_room__einval),
-        TEST(private_data_of_a_service__longer_than_its_message_has_room__einval),
+        TEST(private_data__longer_than_the_field__einval),
+        TEST(private_data_of_a_service__longer_than_the_field__einval),
         TEST(calls__out_of_order__einval),
         TEST(close__before_the_request_was_sent__it_is_not_sent),
     };

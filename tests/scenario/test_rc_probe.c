@@ -5,7 +5,8 @@
 
 #define RTT     URO_US(20)
 #define TIMEOUT (UINT64_C(4096) << 14)
-#define ASKED   (RTT + URO_MS(2) + URO_US(2)) /* after what was sent at RTT */
+#define ASKED                                                                                      \
+    (RTT + URO_MS(2) + URO_US(2)) /* time of the probe for packets that were sent at RTT */
 
 /* Opens a queue pair that has measured the response time, and sends the four packets 11 .. 14 of a
  * message. Its retry count is @retries. */
@@ -104,7 +105,7 @@ static void rc_probe__peer_gone__intervals_grow(void **state)
     scene_expect_silence(s, RTT + TIMEOUT - URO_US(2));
     scene_expect_state(s, UROCE_RTS);
     now = RTT + TIMEOUT + URO_US(2);
-    expect_packets(s, now, 0); /* the one retry: asking used up none */
+    expect_packets(s, now, 0); /* the only retry: probes do not count as retries */
     expect_probe(s, now + (URO_MS(2) << 5) + URO_US(2), 0);
     scene_expect_state(s, UROCE_RTS);
     scene_expect_silence(s, now + TIMEOUT + URO_US(2));
@@ -195,9 +196,9 @@ static void rc_probe__reads_were_only_late__no_other_is_requested_again(void **s
         answer(s, ASKED + RTT, 12 + 2 * i);
         scene_expect_sent(s, 2 + i, UROCE_SUCCESS);
         if (i == 0)
-            scene_expect_tx(s, ASKED + RTT, READ(18)); /* which waited for its turn */
+            scene_expect_tx(s, ASKED + RTT, READ(18)); /* this READ waited for max_rd_atomic */
     }
-    answer(s, ASKED + RTT, 12); /* what was asked for twice comes twice */
+    answer(s, ASKED + RTT, 12); /* the duplicate request also gets a response */
     scene_expect_silence(s, ASKED + RTT);
     answer(s, ASKED + RTT, 18);
     scene_expect_sent(s, 5, UROCE_SUCCESS);
@@ -233,7 +234,7 @@ static void rc_probe__all_reads_lost__rest_is_requested_after_the_second(void **
     (void)state;
     struct scene *s = open_reading();
     const uro_time second =
-        ASKED + RTT + URO_US(2310); /* the late answer counts in what is usual */
+        ASKED + RTT + URO_US(2310); /* the late response raises the average response time */
 
     answer(s, ASKED + RTT, 12);
     scene_expect_sent(s, 2, UROCE_SUCCESS);
@@ -253,7 +254,7 @@ static void rc_probe__all_reads_lost__rest_is_requested_after_the_second(void **
 }
 
 /* The WRITE before the READ is probed. The READ stays outstanding and is counted correctly. */
-static void rc_probe__write_before_a_read__both_go_on(void **state)
+static void rc_probe__write_before_a_read__both_complete(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .timeout = 14, .depth = 1);
@@ -291,7 +292,7 @@ int main(void)
         cmocka_unit_test(rc_probe__reads_were_only_late__no_other_is_requested_again),
         cmocka_unit_test(rc_probe__read_answered_before_the_probe__no_probe),
         cmocka_unit_test(rc_probe__all_reads_lost__rest_is_requested_after_the_second),
-        cmocka_unit_test(rc_probe__write_before_a_read__both_go_on),
+        cmocka_unit_test(rc_probe__write_before_a_read__both_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static struct scene *busy(enum uroce_qp_type type)
     return s;
 }
 
-/* Continues the conversation with the peer, which must not have changed. */
+/* Continues the transfers with the peer. The queue pair must be unchanged. */
 static void goes_on(struct scene *s)
 {
     scene_expect_silence(s, 0);
@@ -141,7 +141,7 @@ static void stranger__another_service__every_opcode_is_dropped(void **state)
 }
 
 /* The forged packets have the peer's address. Responses count only for requests in flight. */
-static void stranger__forged_answers_with_other_psns__change_nothing(void **state)
+static void stranger__forged_responses_with_other_psns__change_nothing(void **state)
 {
     static const uint8_t syndromes[] = { 0x1f, 0x20, 0x2e, 0x60, 0x61, 0x62, 0x63, 0x40 };
     struct uro_rng rng;
@@ -270,7 +270,7 @@ int main(void)
         cmocka_unit_test(stranger__another_queue_pair__every_opcode_is_dropped),
         cmocka_unit_test(stranger__another_partition__every_opcode_is_dropped),
         cmocka_unit_test(stranger__another_service__every_opcode_is_dropped),
-        cmocka_unit_test(stranger__forged_answers_with_other_psns__change_nothing),
+        cmocka_unit_test(stranger__forged_responses_with_other_psns__change_nothing),
         cmocka_unit_test(stranger__forged_requests_with_other_psns__write_nothing),
         cmocka_unit_test(stranger__with_our_mac_address__cannot_compute_our_guid),
         cmocka_unit_test(far_request__of_a_peer_with_long_reads__is_not_counted),

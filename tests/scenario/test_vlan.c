@@ -62,14 +62,14 @@ static void vlan__frames_of_another_or_no_vlan__are_counted_and_dropped(void **s
     memcpy(tagged + 16, frame + 12, length - 12);
     set_tag(tagged, VLAN + 1);
     scene_input_raw(s, tagged, length + URO_VLAN_LEN);
-    set_tag(tagged, 0); /* a priority only */
+    set_tag(tagged, 0); /* VLAN ID 0: a priority tag */
     scene_input_raw(s, tagged, length + URO_VLAN_LEN);
     scene_expect_silence(s, 0);
     scene_expect_no_completion(s);
     assert_int_equal(scene_counter(s, "drop_vlan"), 3);
     scene_expect_mark(s, "RX.VLAN");
 
-    set_tag(tagged, 7 << 13 | 1 << 12 | VLAN); /* the reply has the default priority */
+    set_tag(tagged, 7 << 13 | 1 << 12 | VLAN); /* any priority and DEI are accepted */
     scene_input_raw(s, tagged, length + URO_VLAN_LEN);
     scene_expect_tx(s, 0, ACK);
     scene_expect_recv(s, 1, UROCE_SUCCESS, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_window_wire.c - SEND with invalidate in packets, and windows under repetition. */
+/* test_window_wire.c - packets of SEND with invalidate, and windows when requests are repeated. */
 #include <string.h>
 
 #include "base/mark.h"

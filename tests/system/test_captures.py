@@ -121,7 +121,7 @@ class Maker:
 
 
 def judge(case: Case, octets: bytes) -> tuple[int, list, str, str]:
-    """Returns status, findings, the other words of the judge, and its errors."""
+    """Returns the exit status, the findings, the rest of the output, and stderr."""
     run = subprocess.run([case.uroce, "judge", "-"], input=octets, capture_output=True, check=False,
                          timeout=patience.seconds(60))
     lines = run.stdout.decode().splitlines()
@@ -136,7 +136,7 @@ def simulated(case: Case, seed: int) -> pathlib.Path:
     return path
 
 
-# ---- no false accusation ---------------------------------------------------------------------------------------------------
+# ---- no false finding ------------------------------------------------------------------------------------------------------
 
 def clean(case: Case, octets: bytes, what: str) -> None:
     status, findings, words, errors = judge(case, octets)
@@ -284,7 +284,7 @@ def judge__no_frame__reports_an_empty_capture(case: Case) -> None:
 
 
 def judge__changed_octets__no_crash(case: Case) -> None:
-    """Any octet may be wrong. The judge may find anything, but its words stay text and JSON."""
+    """Changes random bytes. The judge may report any finding, but its output stays text and JSON."""
     rng = random.Random(5)
     for name in ("rxe61_rdmacm_rping", "rxe61_psn_wrap", "rxe612_rc_flush"):
         octets = bytearray((FIXTURES / f"{name}.pcap").read_bytes())

@@ -24,7 +24,7 @@ extern uro_port_open_fn uro_udp_open;
 
 static struct uro_port *port;
 static struct uro_gid addresses[2], nobody;
-#define OWN addresses[1] /* any address but the first */
+#define OWN addresses[1] /* the device has the second address */
 static struct stderr_capture capture;
 
 static int start_with(bool verbose)

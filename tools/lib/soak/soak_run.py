@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs for hours: who ends, who is wrong, who grows. Called by tools/soak."""
+"""Runs programs for hours, and reports those that end, fail or grow. Called by tools/soak."""
 import argparse
 import os
 import pathlib
@@ -16,10 +16,10 @@ import veths
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SAMPLE_SECONDS = 5
-WARM_SHARE = 0.3        # of the time: areas and rings are touched for the first time
-GROWTH_KIB = 1024       # that a process may grow afterwards, allocators being what they are
+WARM_SHARE = 0.3        # fraction of the time in which processes touch memory for the first time
+GROWTH_KIB = 1024       # growth of a process after that which counts as noise of the allocator
 LOSS_PER_MILLE = 5
-PATIENT = ["-t", "18"]    # a peer may be silent for 8 s: there are more programs than processors
+PATIENT = ["-t", "18"]    # ACK timeout for busy machines: a peer may not respond for 8 s
 CHURN = [["ibv_rc_pingpong", "-g", "1", "-n", "500"], ["ibv_uc_pingpong", "-g", "1", "-n", "1"],
          ["ib_send_lat", "-F", "-x", "1", "-n", "200"], ["ib_read_bw", "-F", "-x", "1", "-n", "100"],
          ["ib_atomic_lat", "-F", "-x", "1", "-n", "200"]]
@@ -85,7 +85,7 @@ def run(build: pathlib.Path, seconds: float) -> int:
     uroce = build / "app" / "uroce"
     problems: list[str] = []
     told: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):  # to end early is to end all the same, and to say so
+    for number in (signal.SIGINT, signal.SIGTERM):  # a signal ends the run early; the results are still printed
         signal.signal(number, lambda caught, _: told.append(caught))
     begin, sampled, count = time.monotonic(), 0.0, 0
     with pairs.Pair(uroce) as stream:
@@ -98,7 +98,7 @@ def run(build: pathlib.Path, seconds: float) -> int:
             watched += [Watched(f"verify with loss, {side}", process) for side, (process, _) in
                         zip(("server", "client"), start_verify(lossy, build, 1000000))]
         else:
-            print(f"{veths.why_not()}: nothing runs over a link that loses", flush=True)
+            print(f"{veths.why_not()}: no programs run over a link with loss", flush=True)
         try:
             while not told and time.monotonic() - begin < seconds and not any(w.process.poll() for w in watched):
                 if time.monotonic() - sampled >= SAMPLE_SECONDS:
