@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* victim.c - one end of connections that stand still while somebody attacks them, so that the attack's
- * outcome does not depend on who is faster. Does what it reads, line by line, at a socket:
+/* victim.c - one end of idle connections that are attacked. The connections are idle so that the
+ * outcome of an attack does not depend on timing. Executes commands from a socket, line by line:
  *
- *     victim -s SOCKET -p PORT -a OWN-ADDRESS     serves
- *     victim -s SOCKET -p PORT PEER-ADDRESS       asks
+ *     victim -s SOCKET -p PORT -a OWN-ADDRESS     listens
+ *     victim -s SOCKET -p PORT PEER-ADDRESS       connects
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,12 +17,12 @@
 #include "victim.h"
 
 #define PAGE    4096u
-#define MESSAGE 64u /* bytes of a receive, at most */
+#define MESSAGE 64u /* most bytes of a receive */
 #define BACKLOG 8
 #define WORDS   6u
 
-/* In the middle what peers may use, with a key of its own behind it what peers of another protection
- * domain may use; the rest is nobody's. */
+/* Peers have access to the page OFFERED. The page FOREIGN has a key of another protection domain.
+ * The other pages are not registered. */
 static uint8_t memory[5 * PAGE] __attribute__((aligned(PAGE)));
 static uint8_t messages[2 * PAGE];
 #define OFFERED (memory + PAGE)
@@ -73,7 +73,7 @@ void victim_post(struct rdma_cm_id *id)
         meet_die("ibv_post_recv");
 }
 
-/* ---- what can be asked ------------------------------------------------------------------------ */
+/* ---- commands --------------------------------------------------------------------------------- */
 
 static struct link *named(const char *word)
 {
@@ -158,7 +158,7 @@ static void tell_completion(FILE *out, struct link *link, uint32_t wait_ms)
                   (int)wc.status, message ? (const char *)messages : "-");
 }
 
-/* A window of type 2 on all that is offered, for this connection's queue pair. */
+/* Binds a type 2 window to all memory that is open to peers, for the queue pair of this connection. */
 static void tell_window(FILE *out, struct link *link)
 {
     struct ibv_mw *window = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
@@ -184,7 +184,7 @@ static void tell_window(FILE *out, struct link *link)
     (void)fprintf(out, "%u\n", wr.bind_mw.rkey);
 }
 
-/* words: kind, address, key, length; bytes come from the memory that is offered. */
+/* Posts a request. @words: kind, address, key, length. Its data is in the memory open to peers. */
 static void request(struct link *link, char *const *words)
 {
     uint64_t address = strtoull(words[1], NULL, 10);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* victim.h - a victim's connections: victim.c has what it does with them, victim_meet.c how they come. */
+/* victim.h - the connections of a victim: victim.c uses them, victim_meet.c sets them up. */
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -20,23 +20,23 @@ struct link {
     struct ibv_cq *cq;
 };
 
-/* Makes the queue pair of a connection and remembers it. */
+/* Creates the queue pair of a connection, and adds the connection to the list. */
 struct link *victim_link(struct rdma_cm_id *id);
-/* Of the protection domain of all connections. */
+/* Returns the protection domain of all connections. */
 struct ibv_pd *victim_domain(struct ibv_context *device);
 void victim_post(struct rdma_cm_id *id);
 struct ibv_cq *victim_queue_pair(struct rdma_cm_id *id);
 
-/* Once: listens at @own, or else will ask @peer. */
+/* Listens at @own, or prepares to connect to @peer. Called once. */
 void victim_meet(const char *own, const char *peer, uint16_t port, int backlog);
 
-/* NULL: @why says what came instead of a connection. */
+/* Returns a new connection. On failure returns NULL, and @why is the event that arrived instead. */
 struct link *victim_connect(const char **why);
 struct link *victim_accept(void);
 
-/* Events of a connection since it was established. */
+/* Returns the events of a connection since it was established. */
 const char *victim_left(const struct rdma_cm_id *id);
 
-/* Takes whoever comes, and keeps a few who do not go on, until there is something to read at
- * @control. Says how many came and how many of them got in. */
+/* Accepts all connections, and keeps a few half-open ones, until a command can be read from
+ * @control. Prints how many requests arrived, and how many of them were established. */
 void victim_serve(int control, FILE *out);

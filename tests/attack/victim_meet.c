@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* victim_meet.c - a victim's connections come by rdma_cm. */
+/* victim_meet.c - sets up the connections of a victim by rdma_cm. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -12,9 +12,8 @@
 #define PER_QUEUE  8u
 #define RNR_ALWAYS 7
 #define HALF_OPEN                                                                                  \
-    64u /* most accepted connections without an event since; beyond that, the oldest is dropped */
-#define ACK_TIMEOUT                                                                                \
-    18 /* a second: who waits for an answer must not give up before the attack is over */
+    64u /* accepted connections without a later event; further ones replace the oldest */
+#define ACK_TIMEOUT 18 /* one second, so that no requester gives up before the attack ends */
 
 static struct rdma_event_channel *channel;
 static struct addrinfo *peer_address;
@@ -144,7 +143,7 @@ const char *victim_left(const struct rdma_cm_id *id)
 
 /* ---- new connections --------------------------------------------------------------------------- */
 
-/* The id's context is its completion queue. */
+/* Destroys a connection. The context of the identifier is its completion queue. */
 static void end(struct rdma_cm_id *id)
 {
     struct ibv_cq *cq = id->context;
@@ -180,7 +179,7 @@ static void welcome(struct waiting *waiting, struct rdma_cm_id *id)
     }
     id->context = victim_queue_pair(id);
     victim_post(id);
-    if (rdma_accept(id, &offered) != 0) { /* it was taken back meanwhile */
+    if (rdma_accept(id, &offered) != 0) { /* the peer has withdrawn the request */
         end(id);
         return;
     }

@@ -11,7 +11,7 @@
 
 #define SIDES_WINDOW 128u  /* requests outstanding */
 #define SIDES_BURST  32u   /* frames */
-#define SIDES_FRAME  8192u /* bytes, of the longest */
+#define SIDES_FRAME  8192u /* bytes of the longest frame */
 #define SIDES_MTU    4096u /* IB MTU */
 
 struct side {
@@ -21,7 +21,7 @@ struct side {
     uint8_t *memory;
     struct uro_qp **qps;
     struct uro_srq srq;
-    struct uro_ah ah; /* UD: of the peer */
+    struct uro_ah ah; /* UD: address handle of the peer */
 };
 
 struct plan {
@@ -30,10 +30,10 @@ struct plan {
     uint32_t octets;
     uint32_t active; /* queue pairs */
     uint32_t idle;
-    uint32_t receives; /* that a queue pair has room for; of a shared queue 4 windows */
-    uint32_t each; /* requests outstanding of every queue pair; 0: SIDES_WINDOW of all together */
+    uint32_t receives; /* receives of a queue pair; an SRQ has 4 windows */
+    uint32_t each; /* requests outstanding of each queue pair; 0: SIDES_WINDOW for all together */
     uint32_t messages;
-    struct uro_engine *engines[2]; /* that are there already, or NULL */
+    struct uro_engine *engines[2]; /* existing engines, or NULL */
     uro_time now;                  /* virtual time of both sides */
 };
 
@@ -47,7 +47,7 @@ struct uro_engine_config sides_config(unsigned number);
  * between them. */
 void sides_connect(struct side sides[static 2], const struct plan *plan);
 
-/* Returns the time of the clock of these engines. */
+/* Returns the current time of these engines. */
 uro_time sides_now(void);
 
 /* Post requests. A full queue ends the program: the caller has a bug. */

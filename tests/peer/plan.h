@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.h - what a script asks of the endpoint it is played against, in the private data of its REQ:
- * words NAME=NUMBER, e.g. "recv=1 size=64 send=3".
+/* plan.h - the parameters that a script sends to the endpoint in the private data of its REQ: words
+ * NAME=NUMBER, e.g. "recv=1 size=64 send=3".
  *
- * Everything on a server's side that scripts rely on is said by these words and by the answer:
+ * Scripts depend only on these parameters, and on the words in the private data of the REP:
  *   va=0x.. rkey=0x.. length=65536   memory for WRITE, READ and atomics, filled with the pattern
  *   ro=0x..                          the key of the same memory for READ only
  *   other=0x..                       its key in another protection domain
- * Stands alone: the program for other machines (target.c) needs no other header of uroce.
+ * This header includes no other header of uroce, because target.c is also built on other machines.
  */
 #pragma once
 
@@ -28,17 +28,17 @@
 struct plan {
     uint32_t recv; /* receives posted */
     uint32_t size; /* bytes of each */
-    uint32_t late; /* receives posted this many ms after the connection is there; 0: none */
-    uint32_t send; /* requests that the endpoint makes, of each kind, in this order */
+    uint32_t late; /* delay in ms after which one more receive is posted; 0: none */
+    uint32_t send; /* number of requests of each kind that the endpoint posts, in this order */
     uint32_t write;
     uint32_t read;
     uint32_t faa;
     uint32_t bytes; /* bytes of each */
-    uint32_t echo;  /* what a receive took is sent back, at most so many bytes; 0: not */
-    uint32_t skip;  /* but not its first so many */
+    uint32_t echo;  /* most bytes of a receive that are sent back; 0: nothing is sent back */
+    uint32_t skip;  /* number of first bytes that are not sent back */
     uint32_t qkey;  /* Q_Key of the datagrams that are sent back */
     uint32_t srq;   /* 1: receives are in a shared receive queue */
-    uint32_t group; /* datagrams: is in the group 239.192.0.N; 0: in none */
+    uint32_t group; /* datagrams: joins the group 239.192.0.N; 0: no group */
 };
 
 static inline void plan_read(struct plan *plan, const char *words, size_t length)
@@ -76,8 +76,8 @@ static inline void plan_read(struct plan *plan, const char *words, size_t length
     }
 }
 
-/* What is sent back of a completed receive: its bytes behind the skipped ones, or, of a WRITE with
- * immediate, the first of the memory. */
+/* Returns the number of bytes that are sent back for a completed receive: bytes of the receive
+ * after the skipped bytes, or for a WRITE with immediate, the first bytes of the memory. */
 static inline uint32_t plan_echo(const struct plan *plan, uint32_t received, bool written)
 {
     const uint32_t length = received > plan->skip ? received - plan->skip : 0;
@@ -85,14 +85,14 @@ static inline uint32_t plan_echo(const struct plan *plan, uint32_t received, boo
     return written || length > plan->echo ? plan->echo : length;
 }
 
-/* The private data of the answer; returns its bytes. */
+/* Writes the private data of the REP. Returns its length. */
 static inline int plan_answer(char *out, size_t room, uint64_t va, const uint32_t keys[3])
 {
     return snprintf(out, room, "va=0x%llx rkey=0x%x ro=0x%x other=0x%x length=%u",
                     (unsigned long long)va, keys[0], keys[1], keys[2], PLAN_REGION);
 }
 
-/* The byte of the pattern at a position, as in scripts (fill=). */
+/* Returns the byte of the pattern at a position, as fill= in scripts. */
 static inline uint8_t plan_octet(uint32_t position)
 {
     return (uint8_t)(position * 31 + position / 256);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* target.c - the endpoint that scripts are played against: a plain rdma_cm program, for any machine with
- * librdmacm. It does what plan.h says, with as many connections as come, until it is ended.
+/* target.c - the endpoint of scripts: an ordinary rdma_cm program, for any machine with librdmacm.
+ * It follows the parameters of plan.h, and serves any number of connections until it is killed.
  *
  *     cc -o target target.c -lrdmacm -libverbs
  *     ./target [PORT [ADDRESS]]
@@ -30,15 +30,15 @@ struct target {
     struct ibv_cq *cq;
     struct ibv_srq *srq;
     struct ibv_ah *back; /* address of the peer that requested datagrams */
-    int member;          /* the socket that is in the group, -1: none is */
+    int member;          /* socket that joined the group; -1: none */
     struct ibv_mr *all, *read_only, *other, *work;
     uint8_t *region, *buffers;
-    int64_t late; /* ms; when to post one receive more, 0: not */
+    int64_t late; /* time in ms at which one more receive is posted; 0: none */
 };
 
 static struct target *targets;
 static struct ibv_comp_channel *completions; /* channel of all echoing queue pairs */
-static struct in_addr group_address;         /* where groups are joined */
+static struct in_addr group_address; /* address of the interface on which groups are joined */
 
 static int64_t now_ms(void)
 {
@@ -71,8 +71,8 @@ static void leave(struct target *t)
     (void)close(t->member);
 }
 
-/* Linux rxe leaves joining by IP to the program; where the address is no interface's of the kernel,
- * who has it joins when it is told to attach. */
+/* Joins the IP group, because Linux rxe leaves that to the program. If the address belongs to no
+ * kernel interface, the device with the address joins the group in ibv_attach_mcast(). */
 static int join(struct target *t)
 {
     const struct ip_mreq request = { .imr_multiaddr = { htonl(GROUPS | t->plan.group) },
@@ -178,7 +178,7 @@ static struct ibv_ah *way_back(struct target *t)
     return ibv_create_ah(t->pd, &attr);
 }
 
-/* Sends back what a receive took. */
+/* Sends back the data of a receive. */
 static void echo(struct target *t, const struct ibv_wc *wc)
 {
     const bool written = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
@@ -302,7 +302,7 @@ static int answer(struct target *t)
     return rdma_accept(t->id, &param) != 0 ? fail("rdma_accept") : 0;
 }
 
-/* Nobody says when a datagram service is done with: when the next is asked for. */
+/* Ends the datagram service. SIDR has no end of a service, so the next request ends it. */
 static void end_datagrams(void)
 {
     for (struct target *t = targets, *next; t != NULL; t = next) {
@@ -352,7 +352,7 @@ static void established(struct target *t)
         post(t, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
 }
 
-/* The event is acknowledged before what it is about goes away. */
+/* Handles an event. Acknowledges it before destroying its identifier. */
 static void take(struct rdma_cm_event *event)
 {
     const enum rdma_cm_event_type type = event->event;
@@ -372,7 +372,7 @@ static void take(struct rdma_cm_event *event)
         destroy(t);
 }
 
-/* Returns how long to wait at most, -1: for ever. */
+/* Posts the late receives that are due. Returns the longest time to wait in ms, or -1 for no limit. */
 static int post_late(void)
 {
     int64_t wait = -1;
@@ -403,7 +403,7 @@ static int listen_on(struct rdma_event_channel *channel, enum rdma_port_space sp
     return rdma_listen(id, BACKLOG) != 0 ? fail("rdma_listen") : 0;
 }
 
-/* Unreliable connections have no port space of their own: they are asked for in the one of IB. */
+/* UC has no port space of its own, so requests for UC use RDMA_PS_IB. */
 static int listen_uc(struct rdma_event_channel *channel, struct sockaddr *address, socklen_t length)
 {
     struct rdma_addrinfo info = { .ai_flags = RAI_PASSIVE,

@@ -4,9 +4,9 @@
  *
  *     test_engine FILE.peer...
  *
- * Of the scripts that name a rule, at least one must pass the line of the engine that keeps it
- * (base/mark.h). The last case checks that. tools/conformance therefore takes a script for a
- * test of its rules.
+ * At least one of the scripts that name a rule must run the engine's line with the mark of the rule
+ * (base/mark.h). The last case checks that. So tools/conformance counts a script as a test of its
+ * rules.
  */
 #include <stdio.h>
 
@@ -19,8 +19,8 @@
 #define RULES_MAX 512u
 #define RULE_MAX  48u
 
-/* Rules whose mark no script hits: they have none, or the scripts show the other side, or what
- * must not happen. */
+/* Rules whose mark no script hits: they have no mark, or the scripts show the other side, or a
+ * forbidden behaviour. */
 static const char *const unmarked[] = {
     "CM.HEARD",       "CM.REJ.SAID", "CM.REQ",          "CM.SERVICE",       "CM.SIDR.REQ",
     "IP.LIBERAL",     "PSN.ARITH",   "REQ.ACK.PARTIAL", "REQ.ATOMIC.ORDER", "RSP.ACK.COALESCED",
@@ -47,7 +47,7 @@ static struct named_rule *rule_of(const char *name, size_t length)
     return &named[named_count++];
 }
 
-/* Notes which of the rules, separated by spaces or commas, the script that was played has hit. */
+/* Records which of the rules @rules the last script has hit. Spaces or commas separate the rules. */
 static void note_rules(const struct uro_script_text *rules)
 {
     for (uint32_t at = 0; at < rules->length;) {
@@ -70,7 +70,7 @@ static bool is_unmarked(const char *name)
     return false;
 }
 
-/* Returns how many rules are not as the list above says. */
+/* Returns how many rules contradict the list above. */
 static int check_rules(void)
 {
     int wrong = 0;
@@ -94,7 +94,7 @@ static void keep(void *user, const char *line)
     (void)snprintf(said + used, sizeof said - used, "# %s\n", line);
 }
 
-/* NULL when the script holds, else why not. */
+/* Plays the script. Returns NULL if it passes, else the reason. */
 static const char *play(const char *text, size_t length)
 {
     static struct uro_script script;

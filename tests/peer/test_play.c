@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_play.c - what the player says of scripts that are held, and of those that are not. */
+/* test_play.c - the messages of the player for scripts that pass, and for scripts that fail. */
 #include "support/check.h"
 
 #include "virtual.h"
@@ -41,7 +41,7 @@ static void holds(const char *text)
         fail_msg("%s", said);
 }
 
-/* Deviates, and says so. */
+/* Plays a script that must fail with the message @what. */
 static void says(const char *text, const char *what)
 {
     assert_int_equal(play_with(virtual_open(), text), URO_PLAY_DEVIATED);
@@ -233,7 +233,7 @@ static void fresh__packets_of_the_previous_connection__are_ignored(void **state)
           "expect ACKNOWLEDGE psn=+0\n");
     const char *first = strstr(said, "REP");
     const char *again = first != NULL ? strstr(first + 1, "REP") : NULL;
-    assert_non_null(again); /* it was repeated */
+    assert_non_null(again); /* the REP was retransmitted */
     assert_true(again < strstr(said, "RTU"));
 }
 
@@ -254,7 +254,8 @@ static void peer__absent__is_unreachable(void **state)
     assert_true(uro_script_read(&script, "wait 1s\n", 8, &problem));
     assert_int_equal(uro_play_init(&play, &script, &config, 0), 0);
     for (uro_time now = 0; play.result == URO_PLAY_RUNNING && now < URO_MS(60000);) {
-        assert_true(uro_play_output(&play, v->tx, 32, now) <= 32); /* asks, and asks again */
+        assert_true(uro_play_output(&play, v->tx, 32, now) <=
+                    32); /* sends ARP requests repeatedly */
         now = uro_play_next(&play) > now ? uro_play_next(&play) : now + URO_US(1);
     }
     assert_int_equal(play.result, URO_PLAY_UNREACHED);

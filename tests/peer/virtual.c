@@ -160,7 +160,7 @@ static void post(struct virtual *v, struct virtual_conn *c, enum uro_wr_opcode o
     uro_qp_ring(uro_engine_shard(v->engine), c->qp);
 }
 
-/* Sends back what a receive took. */
+/* Sends back the data of a receive. */
 static void echo(struct virtual *v, struct virtual_conn *c, const struct uro_cqe *cqe)
 {
     const bool written = cqe->opcode == URO_WC_RECV_RDMA_WITH_IMM;
@@ -186,7 +186,7 @@ static void echo(struct virtual *v, struct virtual_conn *c, const struct uro_cqe
     uro_qp_ring(uro_engine_shard(v->engine), c->qp);
 }
 
-/* Completions: true when something was sent. */
+/* Handles completions. Returns whether it posted a send. */
 static bool completed(struct virtual *v)
 {
     struct uro_cqe cqe;
@@ -204,7 +204,7 @@ static bool completed(struct virtual *v)
     return any;
 }
 
-/* INIT, RTR, RTS: as the connection says, or as a datagram service wants. */
+/* Moves the queue pair to INIT, RTR and RTS with the attributes of the connection or service. */
 static void raise(struct virtual *v, struct virtual_conn *c)
 {
     const bool datagram = uro_qp_type(c->qp) == URO_QPT_UD;
@@ -256,7 +256,7 @@ static void make_qp(struct virtual *v, struct virtual_conn *c, enum uro_qp_type 
     c->qp = uro_qp_create(uro_engine_shard(v->engine), &init, c->qp_memory);
 }
 
-/* A queue pair of datagrams: its way back to the player, and its group. */
+/* Creates a UD queue pair, its address handle to the player, and its group membership. */
 static void make_datagram(struct virtual *v, struct virtual_conn *c)
 {
     const struct uro_address address = { .dest =
@@ -274,7 +274,7 @@ static void make_datagram(struct virtual *v, struct virtual_conn *c)
     must(uro_engine_join(v->engine, &group, v->now));
 }
 
-/* The other way round: the endpoint asks for a connection, and sends one message. */
+/* Connects from the endpoint to the player, and sends one message. */
 static void call(struct virtual *v)
 {
     struct virtual_conn *c = &v->conns[0];
@@ -403,7 +403,7 @@ static uro_time next_of(const struct virtual *v, const struct uro_play *play)
     return next;
 }
 
-/* Frames of one side are the other's at once. Returns how many. */
+/* Moves frames from one side to the other without delay. Returns their number. */
 static uint32_t carry(struct virtual *v, struct uro_play *play, bool from_player)
 {
     static uint8_t frame[URO_PACKET_FRAME_MAX];
