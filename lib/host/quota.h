@@ -100,7 +100,7 @@ void uro_quota_check_bounds(struct uro_device *device);
 /* ---- guesses --------------------------------------------------------------- */
 
 /* A wrong guess of a QPN, a PSN or a key only changes a counter. The user gets a warning all the
- * same, since somebody who goes on guessing succeeds at last. docs/SECURITY.md says what to do. */
+ * same, because a host that continues to guess succeeds in the end. See docs/SECURITY.md. */
 #define URO_GUESS_KINDS    10u
 #define URO_GUESS_INTERVAL URO_MS(10000) /* interval in which packets of a kind are counted */
 #define URO_GUESS_MAX      1000u /* packets of a kind; failing honest peers cause a few hundred */

@@ -13,7 +13,7 @@ enum {
     AT_ND_OPTIONS = 24,
 };
 
-/* In the header of a packet that is quoted. */
+/* Offsets in the quoted packet. */
 enum {
     AT_V4_PROTOCOL = 9,
     AT_V4_SOURCE = 12,
@@ -79,7 +79,7 @@ static bool take_echo(const uint8_t *in, uint32_t length, struct uro_icmp *icmp)
     return true;
 }
 
-/* Whether @network and @transport begin a packet of RoCE. */
+/* Returns whether a packet with these headers is RoCE. */
 static bool is_roce(bool v6, const uint8_t *network, const uint8_t *transport)
 {
     struct uro_udp udp;
@@ -91,8 +91,8 @@ static bool is_roce(bool v6, const uint8_t *network, const uint8_t *transport)
     return udp.dest_port == URO_ROCE_PORT;
 }
 
-/* The packet that is quoted may be cut off anywhere behind its UDP header. Others than RoCE are of
- * no interest. */
+/* Reads the quoted packet, which may be truncated anywhere after its UDP header. Ignores packets
+ * other than RoCE. */
 static void take_quoted(bool v6, const uint8_t *in, uint32_t length, struct uro_icmp *icmp)
 {
     struct uro_reader reader = { in + URO_ICMP_ECHO_HEADER, in + length };
@@ -136,7 +136,7 @@ static bool take_options(struct uro_reader *reader, struct uro_icmp *icmp)
     return true;
 }
 
-/* RFC 4861, 7.1: what a neighbour message must satisfy. */
+/* Reads a neighbour message, and checks the conditions of RFC 4861, 7.1. */
 static bool take_neighbor(const struct uro_ip *ip, const uint8_t *in, uint32_t length,
                           struct uro_icmp *icmp)
 {

@@ -145,11 +145,12 @@ static void rc_requester__wrong_response__request_fails(void **state)
         const char *name;
         struct scene_packet packet;
     } answers[] = {
-        { "a response with octets", { .op = "RC_READ_RESPONSE_ONLY", .length = 8 } },
+        { "a response with payload", { .op = "RC_READ_RESPONSE_ONLY", .length = 8 } },
         { "the first of several", { .op = "RC_READ_RESPONSE_FIRST" } },
         { "the last of several", { .op = "RC_READ_RESPONSE_LAST" } },
         { "an old value", { .op = "RC_ATOMIC_ACK" } },
-        { "an RNR NAK where none can be", { .op = "RC_READ_RESPONSE_ONLY", .syndrome = 0x20 } },
+        { "a READ response with the syndrome of an RNR NAK",
+          { .op = "RC_READ_RESPONSE_ONLY", .syndrome = 0x20 } },
     };
     (void)state;
     for (size_t i = 0; i < 2 * URO_ARRAY_LEN(answers); i++) {

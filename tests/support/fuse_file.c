@@ -20,8 +20,8 @@
 
 #include "support/patience.h"
 
-#define LIFE_S   20         /* longer than the tests that use it may take */
-#define REQUEST  (1u << 17) /* bytes, at most */
+#define LIFE_S   20         /* longer than the time limit of the tests */
+#define REQUEST  (1u << 17) /* most bytes of a request */
 #define FILE_INO 2u
 
 /* ---- the file system ---------------------------------------------------- */
@@ -123,7 +123,7 @@ static int receive_fd(int channel)
     return fd;
 }
 
-/* The opener has the file until it is killed: its end would wait, too. */
+/* Keeps the file open until the process is killed, because closing the file would also block. */
 static void open_and_send(int channel, const char *folder)
 {
     char path[64];
@@ -188,7 +188,7 @@ int fuse_file_open(pid_t *daemon)
     (void)close(channel[1]);
     int file = *daemon > 0 ? receive_fd(channel[0]) : -1;
     (void)close(channel[0]);
-    (void)rmdir(folder); /* it is mounted elsewhere only */
+    (void)rmdir(folder); /* the mount exists only in the other namespace */
     if (file < 0 && *daemon > 0) {
         (void)kill(*daemon, SIGKILL);
         (void)waitpid(*daemon, NULL, 0);

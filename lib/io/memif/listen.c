@@ -21,7 +21,7 @@
 #define STRANGERS                                                                                  \
     16u /* connections that have not sent INIT yet; a further connection replaces the oldest */
 
-#define AGAIN_MS 500 /* between attempts to bind a name that another process has */
+#define AGAIN_MS 500 /* interval of attempts to bind a name that another process uses */
 
 struct uro_memif_listener {
     struct uro_memif_listener *next;

@@ -60,7 +60,8 @@ static void copy__seen_by_another_thread__is_in_ascending_order(void **state)
         uint64_t later = 0;
         for (uint32_t i = WORDS; i > 0; i -= i > 7 ? 7 : i) {
             uint64_t here = atomic_load_explicit(&shared[i], memory_order_acquire);
-            wrong += here < later; /* what lies before has not been written yet */
+            wrong +=
+                here < later; /* an earlier word is not written yet, although a later word is */
             later = here;
         }
     }

@@ -25,7 +25,9 @@ static struct uro_qp *start_detained(void)
 {
     stage_start("a:fake0" IP);
     struct uro_qp *qp = stage_make_qp();
-    fake_wait(&fake.reports, 2); /* what it says by itself would keep it awake while time stands */
+    fake_wait(
+        &fake.reports,
+        2); /* membership reports, which would keep the thread awake while the clock stands still */
     uro_device_lock(device);
     stage_stop_clock();
     uro_device_unlock(device);
@@ -73,7 +75,7 @@ static void program_polls_while_the_thread_drives__the_thread_stands_back(void *
 }
 
 /* The program called again after 300 us, even if it got the engine lock later. */
-static void program_polls_while_the_thread_drives__its_silence_ended_then(void **state)
+static void program_polls_while_the_thread_drives__idle_time_starts_at_the_poll(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -88,7 +90,7 @@ static void program_polls_while_the_thread_drives__its_silence_ended_then(void *
 }
 
 /* A program that posts does not look for frames, and may not come back. */
-static void program_posts_while_the_thread_drives__the_thread_goes_on(void **state)
+static void program_posts_while_the_thread_drives__the_thread_continues(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -137,7 +139,7 @@ static void program_polls_and_posts_while_the_thread_drives__the_post_is_sent(vo
 }
 
 /* A poll before the round does not count. */
-static void program_polled_before_the_round__the_thread_goes_on(void **state)
+static void program_polled_before_the_round__the_thread_continues(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -247,7 +249,7 @@ static void take_5_ms(void)
 }
 
 /* After a round that received many frames and sent none, its end time is recorded. */
-static void program_receives_for_long__its_call_ends_then(void **state)
+static void program_receives_for_long__idle_time_starts_at_the_end(void **state)
 {
     (void)state;
     stage_start_polling(false);
@@ -263,7 +265,7 @@ static void program_receives_for_long__its_call_ends_then(void **state)
 
 /* The program polled without getting the lock. It recorded this only after it had driven a
  * round. */
-static void program_drove_since_it_polled__the_thread_goes_on(void **state)
+static void program_drove_since_it_polled__the_thread_continues(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -272,7 +274,7 @@ static void program_drove_since_it_polled__the_thread_goes_on(void **state)
     assert_int_equal(atomic_load(&device->shared.silence), URO_US(50));
 }
 
-static void program_sends_for_long__its_call_ends_then(void **state)
+static void program_sends_for_long__idle_time_starts_at_the_end(void **state)
 {
     (void)state;
     for (int posted = 0; posted < 2; posted++) {
@@ -292,18 +294,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(program_polls_while_the_thread_drives__the_thread_stands_back),
-        cmocka_unit_test(program_polls_while_the_thread_drives__its_silence_ended_then),
-        cmocka_unit_test(program_posts_while_the_thread_drives__the_thread_goes_on),
+        cmocka_unit_test(program_polls_while_the_thread_drives__idle_time_starts_at_the_poll),
+        cmocka_unit_test(program_posts_while_the_thread_drives__the_thread_continues),
         cmocka_unit_test(program_polls_and_posts_while_the_thread_drives__the_post_is_sent),
-        cmocka_unit_test(program_polled_before_the_round__the_thread_goes_on),
+        cmocka_unit_test(program_polled_before_the_round__the_thread_continues),
         cmocka_unit_test(thread_in_charge_and_program_polls__the_thread_waits_for_frames),
         cmocka_unit_test(thread_in_charge_and_program_drives__the_thread_is_next),
         cmocka_unit_test(thread_alone_and_program_drives__the_thread_is_next),
         cmocka_unit_test(program_runs_rounds_for_long__thread_does_not_wait_for_the_lock),
         cmocka_unit_test(thread_listens_and_program_drives__the_thread_does_not_wait),
-        cmocka_unit_test(program_receives_for_long__its_call_ends_then),
-        cmocka_unit_test(program_drove_since_it_polled__the_thread_goes_on),
-        cmocka_unit_test(program_sends_for_long__its_call_ends_then),
+        cmocka_unit_test(program_receives_for_long__idle_time_starts_at_the_end),
+        cmocka_unit_test(program_drove_since_it_polled__the_thread_continues),
+        cmocka_unit_test(program_sends_for_long__idle_time_starts_at_the_end),
     };
     return stage_run("host/contend", tests, URO_ARRAY_LEN(tests));
 }
