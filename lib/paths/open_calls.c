@@ -16,7 +16,7 @@ int __open64_2(const char *name, int flags);
 int __openat_2(int dir_fd, const char *name, int flags);
 int __openat64_2(int dir_fd, const char *name, int flags);
 
-/* The last argument of open, which is there only when a file may be made. */
+/* The last argument of open(), which exists only when the flags may create a file. */
 #define TAKE_MODE(mode, flags)                                                                     \
     mode_t mode = 0;                                                                               \
     if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE) {                              \

@@ -23,8 +23,8 @@ static bool usable(const char *path)
     return path != NULL && path[0] == '/' && strlen(path) < URO_PATHS_TREE_MAX;
 }
 
-/* A directory that root or we made and nobody else can write to. By system call: the call that
- * programs make may be the one that is being answered. */
+/* Returns whether only root or this user can write to the directory. Makes system calls directly,
+ * because this library intercepts the functions of the C library. */
 static bool trusted(const char *path)
 {
     struct stat is;

@@ -7,7 +7,7 @@
 
 #include "paths/path_map.h"
 
-/* In no header any more: what stat was in programs built before glibc 2.33. */
+/* The stat functions of programs built before glibc 2.33. No header declares them any more. */
 int __xstat(int version, const char *name, struct stat *out);
 int __xstat64(int version, const char *name, struct stat64 *out);
 int __lxstat(int version, const char *name, struct stat *out);
