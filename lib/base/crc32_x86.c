@@ -37,8 +37,8 @@
 #define MOVE_1536 FACTORS(URO_CRC32_X1599, URO_CRC32_X1535)
 #define MOVE_2048 FACTORS(URO_CRC32_X2111, URO_CRC32_X2047)
 
-/* The rest of the work. `to` is NULL if nothing is copied. Everything below is inlined, so the
- * compiler sees this and omits the stores. */
+/* The remaining input and output. `to` is NULL if nothing is copied. All functions below are
+ * inlined, so that the compiler then omits the stores. */
 struct cursor {
     uint8_t *to;
     const uint8_t *from;

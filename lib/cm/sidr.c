@@ -28,7 +28,7 @@ void uro_sidr_connect(struct uro_conn *conn, const struct uro_conn_param *param)
     uro_conn_send(conn, uro_conn_time(conn->peer_response_timeout), conn->retries);
 }
 
-/* The fields of a request that the answer copies. */
+/* Fields of a request that are copied to its response. */
 struct question {
     uint64_t tid;
     uint64_t service_id;

@@ -10,7 +10,7 @@
 #include "core/limits.h"
 #include "core/shard.h"
 
-/* A piece of one element that a walk over [offset, offset + length) comes to. */
+/* A part of one element in the range [offset, offset + length). */
 struct piece {
     const struct uro_sge *element;
     uint32_t skip;

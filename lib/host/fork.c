@@ -26,8 +26,8 @@
 #endif
 
 static struct uro_device **_Atomic watched;
-/* Whether prepare() did nothing: in a child that was made without the handlers, any lock may be
- * held for ever. */
+/* Set if prepare() did nothing. In a child that was made without the handlers, any lock may be held
+ * for ever. */
 static bool skipped;
 static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER; /* one fork() at a time */
 

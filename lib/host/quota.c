@@ -66,8 +66,8 @@ static bool take(struct uro_quota_use *use, uint64_t most, enum uro_quota quota,
     return true;
 }
 
-/* An amount that the device refuses counts for the process meanwhile: near the quota of the
- * process, another thread may then be refused, too. */
+/* Counts the amount for the process first, then for the device. Near the quota of the process,
+ * another thread may therefore be refused as well. */
 bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t amount)
 {
     uint64_t most = device->config.most[quota];
