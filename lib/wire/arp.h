@@ -14,6 +14,7 @@ struct uro_arp {
     struct uro_gid target;
 };
 
-/* False when it is not ARP for IPv4 over Ethernet, neither request nor reply, or too short. */
+/* Reads an ARP message. Returns false when it is too short, or not an ARP request or reply for IPv4
+ * over Ethernet. */
 URO_NODISCARD bool uro_arp_decode(const uint8_t *in, size_t length, struct uro_arp *arp);
 void uro_arp_encode(uint8_t out[static URO_ARP_LEN], const struct uro_arp *arp);

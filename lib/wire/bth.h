@@ -30,7 +30,8 @@ struct uro_bth {
     uint32_t psn; /* 24 bits */
 };
 
-/* Cannot fail: any 12 octets are some BTH. Reserved bits are ignored, as the spec asks. */
+/* Reads a BTH. Cannot fail: any 12 octets are a valid BTH. Ignores reserved bits, as IBTA
+ * demands. */
 void uro_bth_decode(const uint8_t in[static URO_BTH_LEN], struct uro_bth *bth);
 
 /* Writes reserved bits as zero. */

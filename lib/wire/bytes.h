@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bytes.h - the only place where network byte order is spelled out. */
+/* bytes.h - reads and writes numbers in network byte order. No other file converts byte order. */
 #pragma once
 
 #include <string.h>
 
 #include "base/defs.h"
 
-/* One load or store each, and a swap where the machine has the other order: a compiler that is
- * given the octets one by one puts them together in memory when several numbers follow each
- * other. */
+/* Each function is one load or store, and a byte swap on little-endian machines. Compilers generate
+ * worse code for separate octets. */
 #define URO_BYTES(bits)                                                                            \
     static inline uint##bits##_t uro_host##bits(uint##bits##_t v, bool little)                     \
     {                                                                                              \
@@ -44,7 +43,7 @@ static inline void uro_put_be24(uint8_t p[static 3], uint32_t v)
     p[2] = (uint8_t)v;
 }
 
-/* The ICRC alone is stored least significant octet first. */
+/* Only the ICRC is stored least significant octet first. */
 static inline uint32_t uro_get_le32(const uint8_t p[static 4])
 {
     uint32_t v;
@@ -65,7 +64,7 @@ struct uro_reader {
     const uint8_t *end;
 };
 
-/* Takes the next @len octets, or returns NULL and takes nothing when fewer are left. */
+/* Takes the next @len octets. When fewer are left, takes nothing and returns NULL. */
 static inline const uint8_t *uro_take(struct uro_reader *reader, size_t len)
 {
     const uint8_t *pos = reader->pos;

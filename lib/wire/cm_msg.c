@@ -22,10 +22,11 @@
 #define AT_ATTRIBUTE 16u
 #define AT_BODY      24u
 
-/* A run of bits. A field that is scattered has several rows, the low bits of the value last. */
+/* A run of bits of a field. A field with several runs has several rows, the low bits of the value
+ * last. */
 struct bit_run {
     uint8_t field;
-    uint16_t bit; /* of the body */
+    uint16_t bit; /* offset of the first bit in the body */
     uint8_t width;
     uint8_t shift; /* bits of the value below this run */
 };
@@ -33,7 +34,7 @@ struct bit_run {
 struct layout {
     const char *name;
     uint16_t attribute;
-    uint8_t data_offset; /* in the body */
+    uint8_t data_offset; /* offset of the private data in the body */
     uint8_t data_max;
     uint8_t gids_offset; /* local, then remote; 0: none */
     uint8_t info_offset; /* 0: none */

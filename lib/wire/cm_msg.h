@@ -25,17 +25,17 @@ enum uro_cm_kind {
     URO_CM_KIND_COUNT
 };
 
-/* Fields that are numbers; each message has some of them, the others are 0. */
+/* Numeric fields. Each message has some of them; the others are 0. */
 enum uro_cm_field {
     URO_CM_LOCAL_ID,
     URO_CM_REMOTE_ID,
     URO_CM_REQUEST_ID, /* SIDR */
-    URO_CM_VENDOR,     /* 24 bits, for options we do not have */
+    URO_CM_VENDOR,     /* 24 bits, for options that uroce does not support */
     URO_CM_SERVICE_ID,
     URO_CM_CA_GUID,
     URO_CM_LOCAL_QKEY,
     URO_CM_LOCAL_QPN,
-    URO_CM_REMOTE_QPN, /* of the receiver of the message */
+    URO_CM_REMOTE_QPN, /* QPN of the receiver of the message */
     URO_CM_LOCAL_EECN, /* REP: the QPN of an XRC target */
     URO_CM_RESPONDER_RESOURCES,
     URO_CM_INITIATOR_DEPTH,
@@ -44,7 +44,7 @@ enum uro_cm_field {
     URO_CM_TRANSPORT,          /* 0 RC, 1 UC, 3 see EXTENDED_TRANSPORT */
     URO_CM_EXTENDED_TRANSPORT, /* 1: XRC */
     URO_CM_FLOW_CONTROL,
-    URO_CM_STARTING_PSN, /* that the receiver of the message starts with */
+    URO_CM_STARTING_PSN, /* first PSN that the receiver of the message sends */
     URO_CM_RETRY_COUNT,
     URO_CM_RNR_RETRY_COUNT,
     URO_CM_PKEY,
@@ -62,9 +62,9 @@ enum uro_cm_field {
     URO_CM_LOCAL_ACK_TIMEOUT,
     URO_CM_TARGET_ACK_DELAY,
     URO_CM_FAILOVER,
-    URO_CM_MESSAGE, /* MRA, REJ: which one; 0 REQ, 1 REP, 2 another */
+    URO_CM_MESSAGE, /* MRA, REJ: the message meant: 0 REQ, 1 REP, 2 another */
     URO_CM_SERVICE_TIMEOUT,
-    URO_CM_INFO_LENGTH, /* REJ, SIDR_REP, APR: octets of info that count */
+    URO_CM_INFO_LENGTH, /* REJ, SIDR_REP, APR: valid octets of `info` */
     URO_CM_REASON,      /* REJ */
     URO_CM_STATUS,      /* SIDR_REP, APR */
     URO_CM_FIELD_COUNT
@@ -77,34 +77,36 @@ struct uro_cm_msg {
     enum uro_cm_kind kind;
     uint64_t tid;
     uint64_t value[URO_CM_FIELD_COUNT];
-    struct uro_gid local_gid; /* REQ, LAP: of the sender */
+    struct uro_gid local_gid; /* REQ, LAP: GID of the sender */
     struct uro_gid remote_gid;
     uint8_t info[URO_CM_INFO_MAX];
-    uint32_t data_length; /* encoding: at most uro_cm_data_max(); decoding: always that */
+    uint32_t
+        data_length; /* encoding: at most uro_cm_data_max(); decoding: exactly uro_cm_data_max() */
     uint8_t data[URO_CM_DATA_MAX];
 };
 
-/* Octets of private data the message carries. */
+/* Returns the octets of private data that the message carries. */
 uint32_t uro_cm_data_max(enum uro_cm_kind kind);
 
-/* Values that do not fit their field are cut to it: the caller checked them. */
+/* Encodes a message. The caller has checked the values: larger values are truncated. */
 void uro_cm_encode(uint8_t out[static URO_MAD_LEN], const struct uro_cm_msg *msg);
 
-/* The ID of who sent a REQ or SIDR_REQ, which may be cut off behind it. */
+/* Returns the communication ID of the sender of a REQ or SIDR_REQ, which may be truncated after the
+ * ID. */
 #define URO_CM_OWN_ID_END 28u
 uint32_t uro_cm_own_id(const uint8_t in[static URO_CM_OWN_ID_END]);
 
 enum uro_cm_result {
     URO_CM_OK,
-    URO_CM_NOT_CM,     /* another class, version or method */
-    URO_CM_CLASS_INFO, /* a Get of ClassPortInfo: answered with "unsupported" */
-    URO_CM_UNKNOWN,    /* no such message */
+    URO_CM_NOT_CM,     /* other class, version or method */
+    URO_CM_CLASS_INFO, /* a Get of ClassPortInfo, to be answered with "unsupported" */
+    URO_CM_UNKNOWN,    /* unknown message */
 };
 
 URO_NODISCARD enum uro_cm_result uro_cm_decode(const uint8_t in[static URO_MAD_LEN],
                                                struct uro_cm_msg *msg);
 
-/* The answer to URO_CM_CLASS_INFO. */
+/* Writes the response to URO_CM_CLASS_INFO. */
 void uro_cm_refuse_class_info(const uint8_t in[static URO_MAD_LEN],
                               uint8_t out[static URO_MAD_LEN]);
 

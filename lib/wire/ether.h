@@ -24,20 +24,21 @@ struct uro_ether {
 
 #define URO_VLAN_MAX 4094u /* and 1 the least */
 
-/* Tags the frame for a VLAN, with the priority of an IB service level; nothing when @vlan is 0. */
+/* Tags the frame for a VLAN, with the priority of an IB service level. Does nothing when @vlan is
+ * 0. */
 static inline void uro_ether_tag(struct uro_ether *ether, uint16_t vlan, uint8_t service_level)
 {
     ether->tagged = vlan != 0;
     ether->tag = (uint16_t)((service_level & 7u) << 13 | vlan);
 }
 
-/* Whether the frame is of the VLAN. */
+/* Returns whether the frame belongs to the VLAN. */
 static inline bool uro_ether_in_vlan(const struct uro_ether *ether, uint16_t vlan)
 {
     return ether->tagged && (ether->tag & 0xfff) == vlan;
 }
 
-/* Takes 14 or 18 octets; false when there are fewer. */
+/* Takes 14 or 18 octets. Returns false when there are fewer. */
 URO_NODISCARD bool uro_ether_take(struct uro_reader *reader, struct uro_ether *ether);
 
 /* Writes 14 or 18 octets; returns how many. */

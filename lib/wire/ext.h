@@ -39,7 +39,7 @@ struct uro_feth {
     uint8_t selectivity; /* 0 range, 1 whole memory region */
 };
 
-/* AETH syndrome: bits 6..5 say what it is, bits 4..0 a value. */
+/* Kind of an AETH: bits 6..5 of the syndrome. Bits 4..0 are a value. */
 enum uro_aeth_kind { URO_AETH_ACK = 0, URO_AETH_RNR = 1, URO_AETH_RESERVED = 2, URO_AETH_NAK = 3 };
 
 #define URO_NAK_PSN_SEQUENCE  0u
@@ -54,7 +54,7 @@ struct uro_aeth {
     uint32_t msn;  /* 24 bits */
 };
 
-/* The decoders cannot fail; the encoders write reserved bits as zero. */
+/* The decoders cannot fail. The encoders write reserved bits as zero. */
 void uro_reth_decode(const uint8_t in[static URO_RETH_LEN], struct uro_reth *reth);
 void uro_reth_encode(uint8_t out[static URO_RETH_LEN], const struct uro_reth *reth);
 void uro_atomic_eth_decode(const uint8_t in[static URO_ATOMIC_LEN], struct uro_atomic_eth *atomic);

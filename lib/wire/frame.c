@@ -5,7 +5,7 @@
 #include "base/mark.h"
 #include "wire/icrc.h"
 
-#define QPN_GSI 1u /* connection managers look into its datagrams */
+#define QPN_GSI 1u /* connection managers parse all packets to QP1 */
 
 static enum uro_frame_result of_ip_result(enum uro_ip_result result)
 {
@@ -26,15 +26,14 @@ static enum uro_frame_result of_ip_result(enum uro_ip_result result)
     return URO_FRAME_IP_BAD;
 }
 
-/* A correct sum over everything, the checksum included, finishes as 0. */
+/* Returns whether the UDP checksum is right. The sum over all octets and the checksum is then 0. */
 static bool udp_sum_right(const struct uro_ip *ip, const uint8_t *udp, uint32_t length)
 {
     const uint32_t pseudo = uro_ip_pseudo_sum(ip, URO_IPPROTO_UDP, length);
     return uro_ip_sum_finish(uro_ip_sum(pseudo, udp, length)) == 0;
 }
 
-/* The UDP length may be less than the IP packet holds: what is behind it is not
- * ours. */
+/* Takes the UDP header. Octets of the IP packet after the UDP length are ignored. */
 static enum uro_frame_result take_udp(struct uro_reader *reader, struct uro_frame *frame)
 {
     const uint8_t *in = uro_take(reader, URO_UDP_LEN);
@@ -89,8 +88,8 @@ enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
     return result;
 }
 
-/* The extension headers, in their order on the wire; returns what is behind them. There is room for
- * all of them. */
+/* Decodes the extension headers in their order on the wire. Returns the end of the headers. The
+ * caller has checked that the packet contains them. */
 static const uint8_t *decode_ext(const uint8_t *pos, const struct uro_opcode *op,
                                  struct uro_frame *frame)
 {
@@ -99,7 +98,7 @@ static const uint8_t *decode_ext(const uint8_t *pos, const struct uro_opcode *op
     for (unsigned left = op->ext; left != 0; left &= left - 1) {
         switch (left & -left) {
         case URO_EXT_XRCETH:
-            frame->xrc_srqn = uro_get_be24(pos + 1); /* behind a reserved octet */
+            frame->xrc_srqn = uro_get_be24(pos + 1); /* offset 1, after a reserved octet */
             pos += URO_XRCETH_LEN;
             break;
         case URO_EXT_DETH:
@@ -214,12 +213,12 @@ enum uro_frame_result uro_frame_roce(struct uro_frame *frame)
     URO_ASSERT(frame->indirect == NULL || result == URO_FRAME_OK);
     if (frame->indirect == NULL ? !icrc_right(frame) : !icrc_right_apart(frame)) {
         URO_MARK("ICRC.CHECK");
-        return URO_FRAME_ICRC; /* nothing else in it can be believed */
+        return URO_FRAME_ICRC; /* other fields of the packet may be damaged, too */
     }
     return result;
 }
 
-/* Octets before the BTH of a packet over UDP that fills the frame; 0 when it is none. */
+/* Returns the octets before the BTH of a UDP packet that fills the frame, or 0 for other frames. */
 static uint32_t before_bth(const uint8_t *head, uint32_t length)
 {
     const uint8_t *network = head + URO_ETHER_LEN;

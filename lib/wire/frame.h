@@ -22,24 +22,23 @@ enum uro_frame_result {
     URO_FRAME_IP_FRAGMENT,
     URO_FRAME_UDP_LENGTH,
     URO_FRAME_UDP_CHECKSUM,
-    URO_FRAME_OPCODE,  /* not in the table */
-    URO_FRAME_LENGTH,  /* shorter than the opcode's headers, padding and ICRC; or payload where
-                          the opcode has none */
+    URO_FRAME_OPCODE,  /* reserved or unsupported opcode */
+    URO_FRAME_LENGTH,  /* too short for the opcode, or a payload that the opcode does not have */
     URO_FRAME_VERSION, /* BTH transport version not 0 */
     URO_FRAME_ICRC,
     URO_FRAME_RESULT_COUNT
 };
 
-/* Pointers are into the octets given; everything else is a copy in host order. Only the
- * extension headers named in op->ext are set. */
+/* A decoded frame. Pointers refer to the received octets; other members are copies in host order.
+ * Only the extension headers of op->ext are set. */
 struct uro_frame {
     struct uro_ether ether;
     struct uro_ip ip; /* unset when ether.type is ARP */
     struct uro_udp udp;
-    const uint8_t *network; /* first octet of the IP header (or of ARP) */
-    const uint8_t *body;    /* payload of IP or, for UDP, of UDP */
+    const uint8_t *network; /* first octet of the IP header or of the ARP message */
+    const uint8_t *body;    /* payload of IP, or of UDP */
     uint32_t body_length;
-    bool summed; /* the ICRC was checked by the port; false after uro_frame_network() */
+    bool summed; /* the port has checked the ICRC; false after uro_frame_network() */
     /* The IP header in the memory that has the payload (core/pkt.h), when only the head was copied.
      * Otherwise, and after uro_frame_network(), NULL. */
     const uint8_t *indirect;
@@ -53,7 +52,7 @@ struct uro_frame {
     struct uro_atomic_eth atomic;
     struct uro_aeth aeth;
     uint64_t atomic_ack; /* original remote value */
-    uint32_t imm;        /* the four octets as they stand on the wire (network order) */
+    uint32_t imm;        /* the four octets in network byte order */
     uint32_t inv_rkey;
     const uint8_t *payload;
     uint32_t payload_length; /* without padding */
@@ -65,15 +64,15 @@ static inline uint32_t uro_frame_packet_length(const struct uro_frame *frame)
     return (uint32_t)(frame->body - frame->network) + frame->body_length;
 }
 
-#define URO_FRAME_HEAD 128u /* octets; all headers end before */
+#define URO_FRAME_HEAD 128u /* octets; larger than all headers together */
 
-/* Whether the payload of a frame of @length octets, URO_FRAME_HEAD or more, is for a queue pair's
- * memory, as its @head tells: a RoCE packet that fills the frame, without VLAN or UDP checksum, to
- * a queue pair that is not QP1. */
+/* Returns whether the frame of @length octets, URO_FRAME_HEAD or more, is a RoCE packet that fills
+ * the frame, has no VLAN tag and no UDP checksum, and is not for QP1. @head: its first octets. */
 URO_NODISCARD bool uro_frame_is_data(const uint8_t head[static URO_FRAME_HEAD], uint32_t length);
 
-/* Ethernet, then IPv4/IPv6 and UDP when it is UDP (checksum 0 accepted for both). For ARP the
- * body is the ARP message; for other IP protocols what follows the IP header. */
+/* Reads Ethernet, then IPv4 or IPv6, then UDP if present. UDP checksum 0 is accepted for both IP
+ * versions. For ARP the body is the ARP message. For other IP protocols the body is the payload of
+ * IP. */
 URO_NODISCARD enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
                                                       struct uro_frame *frame);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gid.c - questions about addresses; their text is in gid_text.c. */
+/* gid.c - predicates of addresses. Their text form is in gid_text.c. */
 #include "wire/gid.h"
 
 #include "wire/bytes.h"
@@ -22,7 +22,7 @@ bool uro_gid_is_link_local(const struct uro_gid *gid)
     return gid->octets[0] == 0xfe && (gid->octets[1] & 0xc0) == 0x80;
 }
 
-/* RFC 4291, appendix A: ff:fe in the middle, the universal/local bit turned round. */
+/* RFC 4291, appendix A: ff:fe in the middle, and the universal/local bit inverted */
 static void eui64(uint8_t out[static 8], const struct uro_mac *mac)
 {
     memcpy(out, mac->octets, 3);

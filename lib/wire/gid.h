@@ -19,7 +19,7 @@ static inline bool uro_gid_equal(const struct uro_gid *a, const struct uro_gid *
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* For tables of addresses. */
+/* Returns a hash for tables of addresses. */
 static inline uint64_t uro_gid_hash(const struct uro_gid *gid)
 {
     uint64_t parts[2];
@@ -57,17 +57,18 @@ bool uro_gid_is_zero(const struct uro_gid *gid);
 bool uro_gid_is_loopback(const struct uro_gid *gid);   /* 127.0.0.0/8, ::1 */
 bool uro_gid_is_link_local(const struct uro_gid *gid); /* fe80::/10 */
 
-/* fe80:: with the modified EUI-64 of @mac: the default GID of a RoCE port. */
+/* Returns fe80:: with the modified EUI-64 of @mac: the default GID of a RoCE port. */
 struct uro_gid uro_gid_link_local(const struct uro_mac *mac);
 
-/* The modified EUI-64 of @mac, host order: node GUID. */
+/* Returns the modified EUI-64 of @mac in host order: the node GUID. */
 uint64_t uro_guid_from_mac(const struct uro_mac *mac);
 
-/* The first @prefix bits of both addresses agree. */
+/* Returns whether the first @prefix bits of both addresses are equal. */
 bool uro_gid_same_subnet(const struct uro_gid *a, const struct uro_gid *b, unsigned prefix);
 
 #define URO_GID_TEXT_MAX 46u
-/* As people write it: "10.0.0.1" or "fe80::1". Always NUL terminated. Returns @text. */
+/* Writes the address as text, such as "10.0.0.1" or "fe80::1", with a terminating NUL. Returns
+ * @text. */
 char *uro_gid_text(const struct uro_gid *gid, char text[static URO_GID_TEXT_MAX]);
 
 /* Parses either form; false when it is neither. */

@@ -96,7 +96,7 @@ static bool take_decimal(const char **text, uint8_t *value)
     return *text != start && number <= 255 && (*start != '0' || *text - start == 1);
 }
 
-/* All of @text is four numbers with dots between them. */
+/* Parses four decimal numbers with dots between them, up to the end of @text. */
 static bool parse_ipv4(const char *text, uint8_t out[static 4])
 {
     for (int i = 0; i < 4; i++) {

@@ -18,7 +18,7 @@ struct uro_grh {
     struct uro_gid dest;
 };
 
-/* @network: an IP header of that version. */
+/* Writes a GRH. @network: an IP header of that version. */
 void uro_grh_encode(uint8_t out[static URO_GRH_LEN], const uint8_t *network, bool v6);
 
 /* False when neither header is there. Others leave the first 20 octets as they were, so that those

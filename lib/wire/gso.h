@@ -10,7 +10,7 @@
 
 #include "wire/ip.h"
 
-#define URO_GSO_PACKETS_MAX 64u    /* the least that any kernel has for a limit */
+#define URO_GSO_PACKETS_MAX 64u    /* lower limit of all kernels */
 #define URO_GSO_OCTETS_MAX  65535u /* limit of the length fields of IP */
 #define URO_GSO_HEAD_MAX    62u    /* Ethernet, IPv6, UDP */
 
@@ -18,12 +18,13 @@
  * packets. */
 uint32_t uro_gso_head(const uint8_t *frame, uint32_t length);
 
-/* Whether the headers, of @head octets each, are of one flow: a packet with the second can follow
- * one with the first. */
+/* Returns whether the headers, of @head octets each, belong to the same flow: a packet with the
+ * second header can be appended to a packet with the first. */
 bool uro_gso_same_flow(const uint8_t *first, const uint8_t *second, uint32_t head);
 
-/* The headers of the first packet become those of all, which have @payload octets together. The UDP
- * checksum is that of the pseudo-header, as virtio's VIRTIO_NET_HDR_F_NEEDS_CSUM wants it. */
+/* Turns the headers of the first packet into headers for all packets, which have @payload octets
+ * together. Writes the checksum of the pseudo-header as UDP checksum, for
+ * VIRTIO_NET_HDR_F_NEEDS_CSUM of virtio. */
 void uro_gso_join(uint8_t *headers, uint32_t head, uint32_t payload);
 
 /* Writes to @out the headers of packet @index of a frame that has the headers @joined, with

@@ -27,9 +27,9 @@ static_assert(AT_ND_OPTIONS + 8 == URO_ND_LEN, "one option of eight octets follo
 
 #define V4_ECHO_REPLY       0u
 #define V4_UNREACHABLE      3u
-#define V4_NO_PORT          3u /* code */
+#define V4_NO_PORT          3u /* code of "port unreachable" */
 #define V6_UNREACHABLE      1u
-#define V6_NO_PORT          4u /* code */
+#define V6_NO_PORT          4u /* code of "port unreachable" */
 #define V4_ECHO_REQUEST     8u
 #define V6_ECHO_REQUEST     128u
 #define V6_ECHO_REPLY       129u
@@ -42,7 +42,7 @@ static_assert(AT_ND_OPTIONS + 8 == URO_ND_LEN, "one option of eight octets follo
 
 #define OPTION_SOURCE_MAC 1u
 #define OPTION_TARGET_MAC 2u
-#define OPTION_UNIT       ((size_t)8) /* octets; what an option's length counts */
+#define OPTION_UNIT       ((size_t)8) /* octets; unit of the length of an option */
 
 static enum uro_icmp_kind kind_of(bool v6, uint8_t type, uint8_t code)
 {

@@ -9,7 +9,7 @@
 #define URO_ND_LEN           32u /* solicitation or advertisement with one link-layer option */
 
 enum uro_icmp_kind {
-    URO_ICMP_OTHER, /* valid, of no interest */
+    URO_ICMP_OTHER, /* valid, but not used by uroce */
     URO_ICMP_ECHO_REQUEST,
     URO_ICMP_ECHO_REPLY,
     URO_ICMP_NEIGHBOR_SOLICIT,
@@ -28,14 +28,15 @@ struct uro_icmp {
     struct uro_mac mac;
     bool solicited; /* advertisements */
     bool override;
-    struct uro_gid source; /* NO_PORT: of the packet that was not delivered */
+    struct uro_gid source; /* NO_PORT: destination of the undelivered packet */
     struct uro_gid dest;
-    const uint8_t *quoted; /* NO_PORT: as much of it as came back, from the BTH on */
+    const uint8_t *quoted; /* NO_PORT: quoted octets, from the BTH on */
     uint32_t quoted_length;
 };
 
-/* @ip is the header before it. False when too short, checksum wrong, or a neighbour message whose
- * hop limit is not 255 or whose options are malformed. */
+/* Reads a message. @ip: the header before it. Returns false when the message is too short or its
+ * checksum is wrong. Also false for a neighbour message with another hop limit than 255 or
+ * malformed options. */
 URO_NODISCARD bool uro_icmp_decode(const struct uro_ip *ip, const uint8_t *in, uint32_t length,
                                    struct uro_icmp *icmp);
 
@@ -53,6 +54,7 @@ void uro_icmp_encode_neighbor(uint8_t out[static URO_ND_LEN], const struct uro_i
 uint32_t uro_icmp_encode_no_port(uint8_t *out, const struct uro_ip *ip,
                                  const struct uro_icmp *icmp);
 
-/* The solicited-node multicast address of @target, and the MAC of any IPv4/IPv6 multicast group. */
+/* Returns the solicited-node multicast address of @target, or the MAC address of any IP multicast
+ * group. */
 struct uro_gid uro_gid_solicited_node(const struct uro_gid *target);
 struct uro_mac uro_mac_multicast(const struct uro_gid *group);

@@ -10,13 +10,13 @@
  * before them. */
 const struct uro_crc32_mask *uro_icrc_mask(bool v6);
 
-/* The ICRC of a whole packet: @length octets from the IP header up to, not including, the ICRC. At
- * least the IP, UDP and BTH headers. The 12 octets before @network, of the Ethernet header, can be
- * read. Stored with uro_put_le32(). */
+/* Returns the ICRC of a whole packet: @length octets from the IP header to the octet before the
+ * ICRC, at least the IP, UDP and BTH headers. The 12 octets before @network, of the Ethernet
+ * header, must be readable. Store it with uro_put_le32(). */
 uint32_t uro_icrc(const uint8_t *network, bool v6, size_t length);
 
-/* The same of a packet that is in two pieces: the IP header up to the last extension header, and
- * the rest. */
+/* Does the same for a packet in two pieces: the IP header up to the last extension header, and the
+ * rest. */
 uint32_t uro_icrc_apart(const uint8_t *network, bool v6, size_t headers, const uint8_t *rest,
                         size_t length);
 

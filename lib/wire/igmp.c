@@ -22,13 +22,13 @@ static_assert(RECORD_GROUP + 4 == URO_IGMP_RECORD_LEN, "the offsets must cover t
 #define TYPE_LEAVE_V2  0x17u
 #define TYPE_REPORT_V3 0x22u
 
-#define LEN_SHORT 8u  /* versions 1 and 2, exactly */
-#define LEN_V3    12u /* version 3, at least */
+#define LEN_SHORT 8u  /* exact length of versions 1 and 2 */
+#define LEN_V3    12u /* least length of version 3 */
 
 #define RESPONSE_UNIT_MS 100u
 #define RESPONSE_V1_MS   10000u
 
-/* RFC 3376, 4.1.1: from 128 on a small floating point number. */
+/* RFC 3376, 4.1.1: values from 128 on are small floating point numbers. */
 static uint32_t response_units(uint8_t code)
 {
     if (code < 128)

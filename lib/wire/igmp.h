@@ -12,12 +12,13 @@ URO_NODISCARD enum uro_membership_result uro_igmp_decode(const uint8_t *in, uint
                                                          struct uro_membership_query *query);
 
 #define URO_IGMP_OLD_LEN 8u
-/* A message of version 1 or 2 about one group: @member, or no longer, which is said in version 2
- * only. */
+/* Writes a message of version 1 or 2 about one group. @member: a report, else a leave message,
+ * which only version 2 has. */
 void uro_igmp_encode_old(uint8_t out[static URO_IGMP_OLD_LEN], uint8_t version, bool member,
                          const struct uro_gid *group);
 
-/* A report is its records, then the header before them: the checksum covers both. */
+/* Writes a report: first the records, then the header before them, because the checksum covers
+ * both. */
 void uro_igmp_encode_record(uint8_t out[static URO_IGMP_RECORD_LEN],
                             enum uro_membership record_type, const struct uro_gid *group);
 /* @out: URO_IGMP_REPORT_LEN octets to write, @count records behind them. */

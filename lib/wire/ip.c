@@ -22,7 +22,7 @@ static_assert(V4_DEST + 4 == URO_IPV4_LEN, "the offsets must cover the header");
 #define V4_DONT_FRAGMENT   0x4000u
 #define V4_MORE_FRAGMENTS  0x2000u
 #define V4_FRAGMENT_OFFSET 0x1fffu
-#define V4_GROUP           0xeu /* the highest bits of a group's address */
+#define V4_GROUP           0xeu /* highest bits of a multicast address */
 
 enum {
     V6_VERSION_CLASS_FLOW = 0,
@@ -38,7 +38,7 @@ static_assert(V6_DEST + 16 == URO_IPV6_LEN, "the offsets must cover the header")
 #define V6_HOP_BY_HOP 0u
 #define V6_FRAGMENT   44u
 
-/* Router Alert, RFC 2113 and 2711: the one option that is understood, and its value. */
+/* Router Alert (RFC 2113, RFC 2711): the only supported option, and its value */
 #define V4_OPTION_END     0u
 #define V4_OPTION_NOP     1u
 #define V4_OPTION_ALERT   0x94u
@@ -74,7 +74,7 @@ uint32_t uro_ip_sum(uint32_t sum, const void *from, size_t length)
     const uint8_t *pos = from;
     uint64_t wide = sum;
 
-    /* 2^16 is 1 modulo 2^16 - 1, so a 32-bit word adds the same as its two halves. */
+    /* A 32-bit word may be added at once, because 2^16 is 1 modulo 2^16 - 1. */
     for (; length >= 4; pos += 4, length -= 4)
         wide += uro_get_be32(pos);
     if (length >= 2)
@@ -102,7 +102,7 @@ uint32_t uro_ip_pseudo_sum(const struct uro_ip *ip, uint8_t protocol, uint32_t l
     return sum + protocol + (length & 0xffff) + (length >> 16);
 }
 
-/* Router Alert, once or more, and nothing else but padding. */
+/* Returns whether the options are one or more Router Alerts, and padding. */
 static bool v4_only_alert(const uint8_t *pos, const uint8_t *end)
 {
     bool found = false;
@@ -120,16 +120,16 @@ static bool v4_only_alert(const uint8_t *pos, const uint8_t *end)
     return found;
 }
 
-/* A group sends nothing; and an IPv4 address in an IPv6 header would pass for the
- * IPv4 host whose GID it is. */
+/* Refuses a source address: a multicast address, or an IPv4-mapped address in an IPv6 header, which
+ * would look like that IPv4 host. */
 static enum uro_ip_result refuse_address(void)
 {
     URO_MARK("IP.ADDRESS");
     return URO_IP_BAD;
 }
 
-/* A sum that is right comes to ones, which is 0 modulo 2^16 - 1; in which order a machine has the
- * octets of its words is all the same to that, and a header with a version is not all zeros. */
+/* Returns whether the checksum of an IPv4 header is right: the sum of its words is then 0 modulo
+ * 2^16 - 1, in any byte order. The sum cannot be plain 0, because the version is not 0. */
 static bool v4_sum_right(const uint8_t *in, size_t header)
 {
     uint64_t pairs[2], sum;
@@ -200,7 +200,7 @@ static enum uro_ip_result v4_take(struct uro_reader *reader, struct uro_ip *ip)
     return in[V4_SOURCE] >> 4 == V4_GROUP ? refuse_address() : URO_IP_OK;
 }
 
-/* Takes a hop-by-hop header that stands before ICMPv6 and holds nothing but Router Alert. */
+/* Takes a hop-by-hop header before ICMPv6 that contains only Router Alert. */
 static bool v6_take_alert(struct uro_reader *reader)
 {
     const uint8_t *in = uro_take(reader, V6_HOP_BY_HOP_LEN);

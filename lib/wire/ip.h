@@ -20,10 +20,10 @@
 #define URO_IPPROTO_UDP    17u
 #define URO_IPPROTO_ICMPV6 58u
 
-/* Both versions in one value: what the transport needs to know. */
+/* The header fields of both IP versions that the transport needs. */
 struct uro_ip {
     bool v6;
-    bool dont_fragment; /* IPv4 only; 1 on all we send */
+    bool dont_fragment; /* IPv4 only; 1 in all packets that uroce sends */
     bool router_alert;  /* with IGMP and ICMPv6 only */
     uint8_t traffic_class;
     uint8_t hop_limit;
@@ -37,21 +37,21 @@ struct uro_ip {
 
 enum uro_ip_result {
     URO_IP_OK,
-    URO_IP_SHORT,    /* fewer octets than the header, or than its length field says */
-    URO_IP_BAD,      /* version, header length, total length or addresses nonsense */
-    URO_IP_CHECKSUM, /* IPv4 header checksum wrong */
-    URO_IP_OPTIONS,  /* IPv4 options, IPv6 extension headers, other than the one taken */
+    URO_IP_SHORT,    /* fewer octets than the header or its length field requires */
+    URO_IP_BAD,      /* wrong version, header length, total length or addresses */
+    URO_IP_CHECKSUM, /* wrong IPv4 header checksum */
+    URO_IP_OPTIONS,  /* IPv4 options or IPv6 extension headers, other than Router Alert */
     URO_IP_FRAGMENT,
 };
 
-/* Takes an IP header of the version @v6 says and cuts the reader to the payload length, which
- * removes Ethernet padding. */
+/* Takes an IP header of the version that @v6 selects. Limits the reader to the payload length,
+ * which removes Ethernet padding. */
 URO_NODISCARD enum uro_ip_result uro_ip_take(struct uro_reader *reader, bool v6, struct uro_ip *ip);
 
 struct uro_udp;
 
-/* The same, and the UDP header behind it, for what nearly all packets are: IPv4 without options,
- * whole, UDP with the checksum 0. False, and nothing taken, for all others, good or bad. */
+/* Takes the IP and UDP headers of the most common packets: IPv4 without options and fragments, and
+ * UDP with checksum 0. Returns false and takes nothing for all other packets, valid or not. */
 URO_NODISCARD bool uro_ip_take_plain(struct uro_reader *reader, struct uro_ip *ip,
                                      struct uro_udp *udp);
 
@@ -59,11 +59,11 @@ URO_NODISCARD bool uro_ip_take_plain(struct uro_reader *reader, struct uro_ip *i
  * how many. */
 size_t uro_ip_put(uint8_t *out, const struct uro_ip *ip);
 
-/* One's complement sum of @length octets added to @sum, not folded. */
+/* Adds the one's complement sum of @length octets to @sum, without folding. */
 uint32_t uro_ip_sum(uint32_t sum, const void *from, size_t length);
-/* Folded and complemented: the checksum field. */
+/* Returns the folded and complemented sum: the value of a checksum field. */
 uint16_t uro_ip_sum_finish(uint32_t sum);
-/* Pseudo-header of UDP and ICMPv6. */
+/* Returns the sum of the pseudo-header of UDP or ICMPv6. */
 uint32_t uro_ip_pseudo_sum(const struct uro_ip *ip, uint8_t protocol, uint32_t length);
 
 struct uro_udp {

@@ -7,7 +7,7 @@
 enum {
     AT_TYPE = 0,
     AT_CHECKSUM = 2,
-    AT_MAX_RESPONSE = 4, /* of a query */
+    AT_MAX_RESPONSE = 4, /* offset in a query */
     AT_RECORD_COUNT = 6, /* offset in a report */
     AT_GROUP = 8,        /* offset in a query, and in reports before version 2 */
 };
@@ -21,8 +21,8 @@ static_assert(RECORD_GROUP + 16 == URO_MLD_RECORD_LEN, "the offsets must cover t
 #define TYPE_DONE      132u
 #define TYPE_REPORT_V2 143u
 
-#define LEN_V1 24u /* exactly */
-#define LEN_V2 28u /* at least */
+#define LEN_V1 24u /* exact length of version 1 */
+#define LEN_V2 28u /* least length of version 2 */
 
 #define HOP_LIMIT 1u
 

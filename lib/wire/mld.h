@@ -9,22 +9,22 @@
 #define URO_MLD_REPORT_LEN 8u  /* before the records */
 #define URO_MLD_RECORD_LEN 20u /* without sources */
 
-/* The first octet of an ICMPv6 message says that it is one of MLD. */
+/* Returns whether the first octet of an ICMPv6 message is a type of MLD. */
 bool uro_mld_is(uint8_t type);
 
-/* @ip is the header before it: BAD unless it is from this link, with hop limit 1 and Router
- * Alert. */
+/* Reads a query. @ip: the header before it. Returns BAD unless the source is link-local, the hop
+ * limit is 1 and Router Alert is present. */
 URO_NODISCARD enum uro_membership_result uro_mld_decode(const struct uro_ip *ip, const uint8_t *in,
                                                         uint32_t length,
                                                         struct uro_membership_query *query);
 
 #define URO_MLD_OLD_LEN 24u
-/* A message of version 1 about one group: @member, or no longer. */
+/* Writes a message of version 1 about one group. @member: a report, else a done message. */
 void uro_mld_encode_old(uint8_t out[static URO_MLD_OLD_LEN], const struct uro_ip *ip, bool member,
                         const struct uro_gid *group);
 
-/* A report is its records, then the header before them: the checksum covers both, and the
- * addresses of @ip. */
+/* Writes a report: first the records, then the header before them, because the checksum covers both
+ * and the addresses of @ip. */
 void uro_mld_encode_record(uint8_t out[static URO_MLD_RECORD_LEN], enum uro_membership record_type,
                            const struct uro_gid *group);
 /* @out: URO_MLD_REPORT_LEN octets to write, @count records behind them. */

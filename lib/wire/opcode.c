@@ -116,7 +116,7 @@ static const uint8_t bases[URO_SERVICE_COUNT] = {
 #define VARIANTS 4u                  /* plain, with immediate, with invalidate; none has both */
 static_assert(URO_EXT_INV == 2 * URO_EXT_IMM, "variants are told by the two bits");
 
-/* The low five bits of the opcode, plus one: 0 is "no such packet". */
+/* The low five bits of an opcode, plus 1. The value 0 means that there is no such packet. */
 #define OP(number) ((number) + 1)
 
 /* clang-format off */
@@ -144,7 +144,7 @@ static const uint8_t operations[URO_OPERATION_COUNT + 1][PLACES][VARIANTS] = {
 };
 /* clang-format on */
 
-/* A guess from one table, made certain by the other. */
+/* Looks the opcode up in one table, and checks it with the other table. */
 int uro_opcode_find(enum uro_service service, enum uro_role role, enum uro_operation operation,
                     enum uro_position position, unsigned ext)
 {

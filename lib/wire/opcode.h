@@ -70,16 +70,16 @@ struct uro_opcode {
     bool takes_recv;    /* needs a receive work request at the responder with this packet */
 };
 
-/* By BTH opcode; .name is NULL where there is none. */
+/* Entries by BTH opcode. `name` is NULL for unknown opcodes. */
 extern const struct uro_opcode uro_opcodes[256];
 
-/* Octets of the extension headers in @ext. */
+/* Returns the octets of the extension headers in @ext. */
 uint32_t uro_ext_length(unsigned ext);
 
-/* The opcode of a packet, or -1 when the service has no such packet. @ext says which optional
- * header it carries: 0, URO_EXT_IMM or URO_EXT_INV. */
+/* Returns the opcode of a packet, or -1 when the service has no such packet. @ext: the optional
+ * header: 0, URO_EXT_IMM or URO_EXT_INV. */
 int uro_opcode_find(enum uro_service service, enum uro_role role, enum uro_operation operation,
                     enum uro_position position, unsigned ext);
 
-/* By its name in the table, for tests and tools; -1 when unknown. */
+/* Returns the opcode with this name in the table, for tests and tools, or -1 when unknown. */
 int uro_opcode_by_name(const char *name);
