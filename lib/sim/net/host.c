@@ -10,8 +10,8 @@
 #include "wire/ether.h"
 #include "wire/frame.h"
 
-#define OUT        '>' /* in the journal: over the cable */
-#define GROUP_BIT  1u  /* of the first byte of a MAC address: it went over the cable, too */
+#define OUT        '>' /* mark in the journal of a frame that went over the cable */
+#define GROUP_BIT  1u  /* multicast bit in the first byte of a MAC address */
 #define TO_ITSELF  '@'
 #define CANARY_ROW 8u
 
@@ -68,8 +68,8 @@ static uro_time host_next(const struct sim_node *node)
     return next < host->tx_free ? host->tx_free : next;
 }
 
-/* One of these counts each datagram that arrives; datagrams that are refused later are counted
- * again. */
+/* Counters of arrived datagrams. Each datagram increases exactly one of them. Later drops are
+ * counted by further counters. */
 static const enum uro_counter names[] = {
     URO_COUNT_RX_ROCE,       URO_COUNT_DROP_ETHER_DEST, URO_COUNT_DROP_IP_DEST,
     URO_COUNT_DROP_UDP_PORT, URO_COUNT_DROP_ICRC,       URO_COUNT_DROP_OPCODE,
