@@ -17,7 +17,7 @@
 #define MTU_MOST        5u
 #define APR_UNSUPPORTED 2u
 #define HALF_OPEN_MOST                                                                             \
-    URO_MS(70000)            /* rdma_cm's own sixteen times 4 s, and the longest time once */
+    URO_MS(70000)            /* 16 retransmissions of librdmacm, 4 s each, and some reserve */
 #define PKEY_DEFAULT 0x7fffu /* without the membership bit */
 
 static void unexpected(struct uro_cm *cm)

@@ -40,8 +40,8 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous")
 #define URO_CNP_EVERY    URO_US(50)
 #define URO_WINDOW_LEAST 4u
 
-/* Answered requests after which the READ window doubles (core/req_reads.c): rare enough that most
- * packets of a queue pair whose window is too large by one step are not lost. */
+/* Answered requests after which the READ window doubles (core/req_reads.c). A window that is too
+ * large by one step loses some packets, so it doubles rarely. */
 #define URO_READ_ANSWERS 8u
 
 /* Packets of the reorder buffer, which all queue pairs of an engine share; also the largest

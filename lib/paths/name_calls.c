@@ -8,7 +8,7 @@
 
 #include "paths/path_map.h"
 
-/* Not in any header: what these become in a program built with _FORTIFY_SOURCE. */
+/* The functions that programs built with _FORTIFY_SOURCE call instead. No header declares them. */
 ssize_t __readlink_chk(const char *name, char *out, size_t size, size_t limit);
 ssize_t __readlinkat_chk(int dir_fd, const char *name, char *out, size_t size, size_t limit);
 char *__realpath_chk(const char *name, char *out, size_t size);
@@ -91,7 +91,7 @@ URO_PATHS_EXPORT char *canonicalize_file_name(const char *name)
     return next(uro_paths_map(name, &buffer));
 }
 
-/* For shells: what is read by a name without a slash then comes from the tree. */
+/* Makes relative names in shells refer to the tree. */
 URO_PATHS_EXPORT int chdir(const char *name)
 {
     struct uro_paths_buffer buffer;
