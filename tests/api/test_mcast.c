@@ -31,7 +31,7 @@ static struct ibv_qp *ud_qp(const struct api *api, struct ibv_cq *cq)
     return qp;
 }
 
-/* ---- the form ----------------------------------------------------------- */
+/* ---- arguments ---------------------------------------------------------- */
 
 static void attach__not_ud_or_not_a_group__is_einval(void **state)
 {
@@ -287,7 +287,7 @@ static void send__to_a_group__every_member_and_the_sender_get_one_copy(void **st
         for (int k = 0; k < 3; k++)
             assert_int_equal(ibv_poll_cq(m[k].cq, 1, &wc), 0);
         assert_int_equal(ibv_detach_mcast(m[1].qp, cases[i].group, 0), 0);
-        for (int k = 0; k < 3; k++) { /* the receives that are left are of no use to the next */
+        for (int k = 0; k < 3; k++) { /* unused receives would be used in the next case */
             close_member(&m[k]);
             open_member(api, &m[k]);
         }
@@ -325,7 +325,7 @@ static void send__sender_blocks_own_packets__only_others_get_a_copy(void **state
     send_to(&m[0], ah, MULTICAST, 0x5a);
     api_expect(m[0].cq, 100, IBV_WC_SUCCESS);
     expect_recv(&m[1], 0, m[0].qp->qp_num, 0x5a);
-    send_to(&m[1], ah, MULTICAST, 0xa5); /* its receive is still there for those of others */
+    send_to(&m[1], ah, MULTICAST, 0xa5); /* its receive is unused, and gets datagrams of others */
     expect_recv(&m[0], 0, m[1].qp->qp_num, 0xa5);
     api_expect(m[1].cq, 100, IBV_WC_SUCCESS);
     for (int i = 0; i < 2; i++) {

@@ -26,9 +26,9 @@ struct slot {
 
 /* A ring with one producer and one consumer. Their variables are in different cache lines. */
 struct ring {
-    _Alignas(128) uint32_t tail; /* the producer's */
-    uint32_t free;               /* so far it knows slots to be */
-    _Alignas(128) uint32_t head; /* the consumer's */
+    _Alignas(128) uint32_t tail; /* written by the producer */
+    uint32_t free;               /* slots up to here are known to be free */
+    _Alignas(128) uint32_t head; /* written by the consumer */
     _Alignas(128) struct slot slots[RING];
 };
 
@@ -40,7 +40,7 @@ struct end {
 static struct plan plan = { .active = 1, .receives = SIDES_WINDOW * 4 };
 static struct side sides[2];
 static struct ring rings[2];
-static atomic_bool done; /* the first side has all it waits for */
+static atomic_bool done; /* the first side has received all messages */
 static bool trips, bare;
 static float *spent; /* ns of each trip, to and fro */
 
@@ -298,7 +298,7 @@ int main(int argc, char **argv)
     if (pthread_create(&thread, NULL, second, &ends[1]) != 0)
         return 1;
     if (!trips)
-        first(&ends[0], plan.messages / 10); /* neighbours asked, memory touched */
+        first(&ends[0], plan.messages / 10); /* warm-up: resolves neighbours and touches memory */
     uro_time start = sides_now();
     first(&ends[0], plan.messages);
     double seconds = (double)(sides_now() - start) * 1e-9;

@@ -153,7 +153,7 @@ def run_check(check: str, top: pathlib.Path) -> tuple[int, str]:
 
 
 def judge(check: str, tree: dict[str, str], says: str | None) -> str:
-    """Empty when the check behaves; else what went wrong."""
+    """Returns "" if the check behaves as expected, else the error."""
     with tempfile.TemporaryDirectory(prefix="uroce-tidy-") as name:
         top = pathlib.Path(name)
         write_tree(top, CLEAN)
