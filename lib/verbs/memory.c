@@ -9,7 +9,11 @@
  *   It is correct for private, shared, file and stack memory and past the end of a file. It also
  *   avoids faults on the datapath. It changes nothing, so another thread may write meanwhile.
  *
- *   /proc/self/maps shows mappings and rights, for older kernels and for memory of devices.
+ *   /proc/self/maps shows mappings and rights, for older kernels.
+ *
+ * Memory of devices, such as that of a GPU or the registers of a network card, is refused. A load
+ * or store may have effects there, and no kernel pins it. madvise() fails with EINVAL for it. On an
+ * older kernel it is known by the name of its file in /dev.
  *
  * host/unmapped.c handles memory that the program unmaps after the check.
  */
@@ -18,6 +22,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,6 +30,19 @@
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
+
+/* Returns whether a line of /proc/self/maps is of a device. Files in /dev/shm, /dev/hugepages and
+ * /dev/zero are memory. */
+static bool is_device(const char *line)
+{
+    static const char *const memory[] = { "/dev/shm/", "/dev/hugepages", "/dev/zero" };
+    const char *name = strstr(line, " /dev/");
+
+    for (size_t i = 0; name != NULL && i < URO_ARRAY_LEN(memory); i++)
+        if (strncmp(name + 1, memory[i], strlen(memory[i])) == 0)
+            name = NULL;
+    return name != NULL;
+}
 
 /* Returns whether readable (and with @write, writable) mappings cover the range without a gap. */
 static bool mapped(uintptr_t start, uintptr_t end, bool write)
@@ -39,7 +57,7 @@ static bool mapped(uintptr_t start, uintptr_t end, bool write)
 
         if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 || to <= start)
             continue;
-        if (from > start || rights[0] != 'r' || (write && rights[1] != 'w'))
+        if (from > start || rights[0] != 'r' || (write && rights[1] != 'w') || is_device(line))
             break;
         start = to;
     }
@@ -61,6 +79,17 @@ static int populate(uintptr_t start, uintptr_t end, bool write)
     return result < 0 ? errno : 0;
 }
 
+/* Returns whether the kernel knows the advice: it then refuses only memory of devices with
+ * EINVAL. */
+static bool can_populate(void)
+{
+    static char octet; /* in a page that is certainly there */
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t start = (uintptr_t)&octet & ~(page - 1);
+
+    return populate(start, start + page, false) != EINVAL;
+}
+
 bool uro_memory_usable(const uint8_t *memory, uint64_t length, bool write)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -77,7 +106,8 @@ bool uro_memory_usable(const uint8_t *memory, uint64_t length, bool write)
     int error = populate(start, end, write);
     if (error == 0)
         return true;
-    bool covered = error != EFAULT && mapped(start, end, write);
+    bool covered =
+        error != EFAULT && !(error == EINVAL && can_populate()) && mapped(start, end, write);
     if (covered && error == EINVAL)
         return true;
     errno = covered ? ENOMEM : EFAULT;

@@ -400,7 +400,7 @@ struct ibv_pd *uro_ibv_alloc_parent_domain(struct ibv_context *context,
 
 /* Checks that the process may read (and, with @write, write) all of a range, whose pages are then
  * present. Returns false with errno otherwise:
- *   EFAULT  a part is not mapped, not with these rights, or past the end of a file
+ *   EFAULT  a part is not mapped, not with these rights, past the end of a file, or of a device
  *   ENOMEM  the system has no memory for the pages
  * Never changes the content of the memory. */
 bool uro_memory_usable(const uint8_t *memory, uint64_t length, bool write);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -134,6 +135,25 @@ static void past_the_end_of_a_file__is_refused(void **state)
     close(fd);
 }
 
+/* Each process has such a mapping: the kernel's clocks. No program can pin it either. */
+static void memory_of_a_device__is_refused(void **state)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    unsigned long from = 0, to = 0;
+
+    (void)state;
+    assert_non_null(maps);
+    while (to == 0 && fgets(line, sizeof line, maps) != NULL)
+        if (strstr(line, "[vvar") == NULL || sscanf(line, "%lx-%lx", &from, &to) != 2)
+            to = 0;
+    (void)fclose(maps);
+    if (to == 0)
+        skip();
+    expect_usable((const void *)from, page, false, false);
+    expect_usable((const void *)from, to - from, true, false);
+}
+
 static void zero_length__is_usable_anywhere(void **state)
 {
     (void)state;
@@ -166,6 +186,7 @@ int main(void)
         cmocka_unit_test(past_the_end_of_a_file__is_refused),
         cmocka_unit_test(zero_length__is_usable_anywhere),
         cmocka_unit_test(memory_check__changes_no_byte),
+        cmocka_unit_test(memory_of_a_device__is_refused),
     };
     page = (size_t)sysconf(_SC_PAGESIZE);
     return cmocka_run_group_tests(tests, NULL, NULL);
