@@ -8,9 +8,11 @@
 
 #include "app.h"
 #include "host/host.h"
+#include "host/netdev.h"
 #include "host/plugin.h"
 #include "io/common/link_options.h"
 #include "run.h"
+#include "stats/link_rate.h"
 
 static void help(FILE *out)
 {
@@ -74,6 +76,7 @@ static void print_config(const struct uro_device_config *config, const char *sta
     (void)printf("  mac   %02x:%02x:%02x:%02x:%02x:%02x\n", mac[0], mac[1], mac[2], mac[3], mac[4],
                  mac[5]);
     (void)printf("  mtu   %u, IB MTU %u\n", config->mtu, ib_mtu(config->mtu));
+    (void)printf("  rate  %s\n", uro_link_rate_of(uro_netdev_speed(config))->text);
     if (config->vlan != 0)
         (void)printf("  vlan  %u\n", config->vlan);
     for (uint32_t i = 0; i < config->gid_count; i++)

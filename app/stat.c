@@ -23,46 +23,54 @@ struct options {
     struct uro_stat_filter filter;
     enum format format;
     unsigned sections;
-    double watch; /* seconds; 0: print once */
+    const char *sysfs; /* directory for files as below /sys, or NULL */
+    double watch;      /* seconds; 0: print once */
 };
 
 static int help(FILE *out)
 {
     (void)fprintf(
-        out, "Usage: uroce stat [ OPTIONS ] [ DEVICE ]\n"
-             "\n"
-             "Shows the devices, processes and queue pairs that run over uroce now: your own, and "
-             "those\n"
-             "of all users for root. TX/s and RX/s are packets a second, SENT/WIN the packets in "
-             "flight\n"
-             "and the most that may be, RETRY and RNR the retransmissions and RNR NAKs so far.\n"
-             "\n"
-             "  DEVICE                only this device\n"
-             "  -p, --pid PID         only this process\n"
-             "      --qps             all queue pairs, in detail\n"
-             "      --cqs             all completion queues\n"
-             "      --mrs             all memory regions and windows\n"
-             "  -c, --counters        all counters\n"
-             "  -j, --json            print one line of JSON\n"
-             "      --prometheus      print in the text format of Prometheus\n"
-             "  -w, --watch[=SECONDS] print again each second, or after so many seconds\n"
-             "  -h, --help            print this help\n"
-             "\n"
-             "Exit status: 0 shown, 1 nothing runs or something cannot be read, 2 wrong option.\n");
+        out,
+        "Usage: uroce stat [ OPTIONS ] [ DEVICE ]\n"
+        "\n"
+        "Shows the devices, processes and queue pairs that run over uroce now: your own, and "
+        "those\n"
+        "of all users for root. TX/s and RX/s are packets a second, SENT/WIN the packets in "
+        "flight\n"
+        "and the most that may be, RETRY and RNR the retransmissions and RNR NAKs so far.\n"
+        "\n"
+        "  DEVICE                only this device\n"
+        "  -p, --pid PID         only this process\n"
+        "      --qps             all queue pairs, in detail\n"
+        "      --cqs             all completion queues\n"
+        "      --mrs             all memory regions and windows\n"
+        "  -c, --counters        all counters\n"
+        "  -j, --json            print one line of JSON\n"
+        "      --prometheus      print in the text format of Prometheus\n"
+        "      --sysfs DIRECTORY keep files as below /sys in a new or empty DIRECTORY, of all\n"
+        "                        devices, and refresh them each second until interrupted\n"
+        "  -w, --watch[=SECONDS] print again each second, or after so many seconds\n"
+        "  -h, --help            print this help\n"
+        "\n"
+        "Exit status: 0 shown, 1 nothing runs or something cannot be read, 2 wrong option.\n");
     return out == stdout ? 0 : 2;
 }
 
 /* ---- options ---------------------------------------------------------------------- */
 
-enum { QPS = 256, CQS, MRS, PROM };
+enum { QPS = 256, CQS, MRS, PROM, SYSFS };
 
-static const struct option long_options[] = {
-    { "pid", required_argument, NULL, 'p' },   { "qps", no_argument, NULL, QPS },
-    { "cqs", no_argument, NULL, CQS },         { "mrs", no_argument, NULL, MRS },
-    { "counters", no_argument, NULL, 'c' },    { "json", no_argument, NULL, 'j' },
-    { "prometheus", no_argument, NULL, PROM }, { "watch", optional_argument, NULL, 'w' },
-    { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 }
-};
+static const struct option long_options[] = { { "pid", required_argument, NULL, 'p' },
+                                              { "qps", no_argument, NULL, QPS },
+                                              { "cqs", no_argument, NULL, CQS },
+                                              { "mrs", no_argument, NULL, MRS },
+                                              { "counters", no_argument, NULL, 'c' },
+                                              { "json", no_argument, NULL, 'j' },
+                                              { "prometheus", no_argument, NULL, PROM },
+                                              { "watch", optional_argument, NULL, 'w' },
+                                              { "sysfs", required_argument, NULL, SYSFS },
+                                              { "help", no_argument, NULL, 'h' },
+                                              { NULL, 0, NULL, 0 } };
 
 static bool read_pid(const char *text, long *pid)
 {
@@ -107,6 +115,9 @@ static bool apply(struct options *options, int option, const char *argument)
     case MRS:
         options->sections |= URO_STAT_MRS;
         return true;
+    case SYSFS:
+        options->sysfs = argument;
+        return true;
     case 'j':
     case PROM:
         options->format = option == 'j' ? JSON : PROMETHEUS;
@@ -137,6 +148,13 @@ static int read_options(int argc, char **argv, struct options *options)
         options->filter.device = argv[optind++];
     if (optind < argc) {
         (void)fprintf(stderr, "uroce stat: \"%s\": only one device can be named\n", argv[optind]);
+        return 2;
+    }
+    if (options->sysfs != NULL &&
+        (options->filter.device != NULL || options->filter.pid != 0 || options->sections != 0 ||
+         options->watch > 0 || options->format != TEXT)) {
+        (void)fprintf(stderr, "uroce stat: --sysfs goes with no other option and no device: the "
+                              "files are of all devices\n");
         return 2;
     }
     if (options->watch > 0 && options->format == PROMETHEUS) {
@@ -243,6 +261,8 @@ int uro_app_stat(int argc, char **argv)
 
     if (status >= 0)
         return status;
+    if (options.sysfs != NULL)
+        return uro_stat_sysfs(options.sysfs);
     status = show(&options);
     while (options.watch > 0 && ferror(stdout) == 0) {
         nap(options.watch);

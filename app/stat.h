@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stat.h - the output formats of `uroce stat`. */
+/* stat.h - the parts of `uroce stat`. */
 #pragma once
 
 #include "stat_view.h"
@@ -13,3 +13,9 @@
 void uro_stat_print_text(const struct uro_stat_view *view, unsigned sections);
 void uro_stat_print_json(const struct uro_stat_view *view, unsigned sections);
 void uro_stat_print_prometheus(const struct uro_stat_view *view, unsigned sections);
+
+/* Keeps files of all devices of the user in @directory, as they are below /sys/class/infiniband,
+ * and refreshes them once a second. Links to the other entries of /sys are beside them. Ends when
+ * the process gets SIGINT or SIGTERM, and then removes the files. Returns the exit status; errors
+ * are printed. */
+int uro_stat_sysfs(const char *directory);

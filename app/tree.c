@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "host/config.h"
+#include "host/netdev.h"
 #include "paths/path_map.h"
 
 #define PREFIX_LENGTH (sizeof URO_TREE_IN_RUNTIME - sizeof "XXXXXX")
@@ -46,7 +47,7 @@ static void make_parents(struct uro_tree *tree, const char *path)
     for (const char *slash = strchr(path, '/'); slash != NULL && tree->error == 0;
          slash = strchr(slash + 1, '/')) {
         (void)snprintf(parent, sizeof parent, "%.*s", (int)(slash - path), path);
-        if (mkdirat(tree->fd, parent, 0700) != 0 && errno != EEXIST)
+        if (mkdirat(tree->fd, parent, tree->mode) != 0 && errno != EEXIST)
             fail(tree, parent);
     }
 }
@@ -54,7 +55,7 @@ static void make_parents(struct uro_tree *tree, const char *path)
 void uro_tree_directory(struct uro_tree *tree, const char *path)
 {
     make_parents(tree, path);
-    if (tree->error == 0 && mkdirat(tree->fd, path, 0700) != 0 && errno != EEXIST)
+    if (tree->error == 0 && mkdirat(tree->fd, path, tree->mode) != 0 && errno != EEXIST)
         fail(tree, path);
 }
 
@@ -84,9 +85,24 @@ void uro_tree_link(struct uro_tree *tree, const char *path, const char *target)
         fail(tree, path);
 }
 
-/* Makes links to the kernel's entries of @directory, which need not exist. Uses system calls,
- * because this program may itself run under `uroce run` and be redirected to a tree. */
-static void link_to_kernels(struct uro_tree *tree, const char *directory, const char *path)
+void uro_tree_port(struct uro_tree *tree, const char *device, const struct uro_sysfs_port *port)
+{
+    char path[URO_PATHS_NAME_MAX];
+
+    (void)snprintf(path, sizeof path, URO_SYSFS_DEVICES "/%s", device);
+    uro_tree_directory(tree, path);
+    if (tree->error != 0)
+        return;
+    int error = uro_sysfs_make(tree->path, device, port);
+    if (error == 0)
+        return;
+    errno = -error;
+    fail(tree, path);
+}
+
+/* Uses system calls, because this program may itself run under `uroce run` and be redirected to a
+ * tree. */
+void uro_tree_link_all(struct uro_tree *tree, const char *directory, const char *path)
 {
     char name[PATH_MAX], target[PATH_MAX];
     long fd = syscall(SYS_openat, AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -105,6 +121,23 @@ static void link_to_kernels(struct uro_tree *tree, const char *directory, const 
     (void)closedir(list);
 }
 
+/* Writes the files of a configured device, whose state is not known yet. */
+static void add_device(struct uro_tree *tree, const struct uro_device_config *config,
+                       unsigned int index)
+{
+    struct uro_sysfs_port port = { .up = true,
+                                   .speed = uro_netdev_speed(config),
+                                   .gid_count = config->gid_count };
+
+    static_assert(URO_ENGINE_ADDRESSES_MAX == URO_STATS_GIDS, "all GIDs are shown");
+    static_assert(IF_NAMESIZE == URO_STATS_NDEV_MAX, "the name of an interface fits");
+    memcpy(port.gids, config->gids, sizeof port.gids);
+    for (uint32_t i = 0; i < config->gid_count; i++)
+        if (!uro_netdev_name(config, i, port.ndevs[i]))
+            port.ndevs[i][0] = '\0';
+    uro_tree_device(tree, config->name, config->guid, &port, index);
+}
+
 static void fill(struct uro_tree *tree)
 {
     unsigned int index = 0;
@@ -112,10 +145,11 @@ static void fill(struct uro_tree *tree)
     for (const struct uro_device_config *const *config = uro_host_config(); *config != NULL;
          config++)
         if ((*config)->problem[0] == '\0')
-            uro_tree_device(tree, *config, index++);
-    link_to_kernels(tree, "/sys/class/infiniband", "class/infiniband");
-    link_to_kernels(tree, "/sys/class/infiniband_verbs", "class/infiniband_verbs");
-    link_to_kernels(tree, "/dev/infiniband", "dev/infiniband");
+            add_device(tree, *config, index++);
+    uro_tree_link_all(tree, "/sys/class/infiniband", "class/infiniband");
+    uro_tree_link_all(tree, "/sys/" URO_SYSFS_DEVICES, URO_SYSFS_DEVICES);
+    uro_tree_link_all(tree, "/sys/class/infiniband_verbs", "class/infiniband_verbs");
+    uro_tree_link_all(tree, "/dev/infiniband", "dev/infiniband");
 }
 
 /* ---- place and life ------------------------------------------------------------------------- */
@@ -214,6 +248,7 @@ int uro_tree_make(struct uro_tree *tree)
     int result = -EAGAIN;
 
     tree->error = 0;
+    tree->mode = 0700;
     if (directory == NULL) {
         (void)snprintf(tree->path, sizeof tree->path, "XDG_RUNTIME_DIR, TMPDIR and /tmp");
         return -EACCES;

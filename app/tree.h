@@ -3,25 +3,29 @@
  * /sys/class/infiniband_verbs and /dev/infiniband. liburoce-paths.so (lib/paths/path_map.h)
  * redirects programs to it.
  *
- *     class/infiniband/DEVICE/...          as the kernel's, for each configured device
+ *     devices/virtual/infiniband/DEVICE/   as the kernel's, for each configured device
+ *     class/infiniband/DEVICE              a link to that directory
  *     class/infiniband_verbs/uverbsN/...
  *     dev/infiniband/uverbsN               a link to /dev/null: programs want a character device
  *
- * Each of the three directories also has a link to every entry that the kernel has there.
+ * Each of these directories also has a link to every entry that the kernel has there.
  */
 #pragma once
 
 #include <limits.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "host/host.h"
+#include "stats/sysfs.h"
 
 #define URO_TREE_IN_RUNTIME "uroce-tree-XXXXXX"
 
 /* The tree while it is filled. After the first error, which is kept, all functions do nothing. */
 struct uro_tree {
     int fd;
-    int error; /* 0 or -errno */
+    int error;   /* 0 or -errno */
+    mode_t mode; /* of directories */
     char path[PATH_MAX];
 };
 
@@ -37,6 +41,13 @@ URO_PRINTF(3)
 void uro_tree_file(struct uro_tree *tree, const char *path, const char *format, ...);
 void uro_tree_link(struct uro_tree *tree, const char *path, const char *target);
 
+/* Makes the directory of a device, and the files of its port that change; stats/sysfs.h. */
+void uro_tree_port(struct uro_tree *tree, const char *device, const struct uro_sysfs_port *port);
+
 /* Writes the files of one device, with number @index for programs (tree_device.c). */
-void uro_tree_device(struct uro_tree *tree, const struct uro_device_config *config,
-                     unsigned int index);
+void uro_tree_device(struct uro_tree *tree, const char *name, uint64_t guid,
+                     const struct uro_sysfs_port *port, unsigned int index);
+
+/* Makes links at @path to all entries of @directory, which need not exist. Entries that exist at
+ * @path stay. */
+void uro_tree_link_all(struct uro_tree *tree, const char *directory, const char *path);

@@ -1,30 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tree_device.c - writes the files that the kernel would have for a device. Their values are those
- * of the queries of lib/verbs/query.c: tests/system/test_uroce.py compares them.
- *
- * The directories of counters are empty: these files are written once, and would show old values.
+ * of the queries of lib/verbs/query.c: tests/system/test_tree.py compares them.
  */
-#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "host/netdev.h"
 #include "tree.h"
 
-#define GIDS     URO_ENGINE_ADDRESSES_MAX
 #define CPUS_MAX 1024
 #define PATH     256
 
 /* A device, and the tree that gets its files. */
 struct device {
     struct uro_tree *tree;
-    const struct uro_device_config *config;
+    const char *name;
+    const struct uro_sysfs_port *port;
 };
 
 static const char *path_of(const struct device *device, char path[static PATH], const char *name)
 {
-    (void)snprintf(path, PATH, "class/infiniband/%s/%s", device->config->name, name);
+    (void)snprintf(path, PATH, URO_SYSFS_DEVICES "/%s/%s", device->name, name);
     return path;
 }
 
@@ -35,9 +31,8 @@ static void write_file(const struct device *device, const char *name, const char
     uro_tree_file(device->tree, path_of(device, path, name), "%s\n", value);
 }
 
-static void write_guid(const struct device *device, const char *name)
+static void write_guid(const struct device *device, const char *name, uint64_t guid)
 {
-    uint64_t guid = device->config->guid;
     char text[32];
 
     (void)snprintf(text, sizeof text, "%04x:%04x:%04x:%04x", (unsigned int)(guid >> 48),
@@ -46,55 +41,16 @@ static void write_guid(const struct device *device, const char *name)
     write_file(device, name, text);
 }
 
-static void write_gid(const struct device *device, unsigned int index)
-{
-    static const struct uro_gid none;
-    bool used = index < device->config->gid_count;
-    const uint8_t *octet = (used ? &device->config->gids[index] : &none)->octets;
-    char name[64], text[48] = "";
-
-    for (size_t i = 0; i < sizeof none.octets; i += 2)
-        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%02x%02x",
-                       i == 0 ? "" : ":", octet[i], octet[i + 1]);
-    (void)snprintf(name, sizeof name, "ports/1/gids/%u", index);
-    write_file(device, name, text);
-}
-
-/* Writes the type of a GID and its interface. For an empty entry both files are unreadable, as in
- * the kernel. */
-static void write_gid_attributes(const struct device *device, unsigned int index)
-{
-    char name[64], interface[IF_NAMESIZE];
-
-    (void)snprintf(name, sizeof name, "ports/1/gid_attrs/types/%u", index);
-    write_file(device, name, "RoCE v2");
-    if (!uro_netdev_name(device->config, index, interface))
-        return;
-    (void)snprintf(name, sizeof name, "ports/1/gid_attrs/ndevs/%u", index);
-    write_file(device, name, interface);
-}
-
 static void write_port(const struct device *device)
 {
-    char path[PATH];
-
-    write_file(device, "ports/1/state", "4: ACTIVE");
-    write_file(device, "ports/1/phys_state", "5: LinkUp");
+    uro_tree_port(device->tree, device->name, device->port);
     write_file(device, "ports/1/link_layer", "Ethernet");
-    write_file(device, "ports/1/rate", "2.5 Gb/sec (1X SDR)");
     write_file(device, "ports/1/lid", "0x0");
     write_file(device, "ports/1/lid_mask_count", "0");
     write_file(device, "ports/1/sm_lid", "0x0");
     write_file(device, "ports/1/sm_sl", "0");
     write_file(device, "ports/1/cap_mask", "0x04010000");
     write_file(device, "ports/1/pkeys/0", "0xffff");
-    for (unsigned int i = 0; i < GIDS; i++)
-        write_gid(device, i);
-    for (unsigned int i = 0; i < device->config->gid_count; i++)
-        write_gid_attributes(device, i);
-    uro_tree_directory(device->tree, path_of(device, path, "ports/1/gid_attrs/ndevs"));
-    uro_tree_directory(device->tree, path_of(device, path, "ports/1/counters"));
-    uro_tree_directory(device->tree, path_of(device, path, "ports/1/hw_counters"));
 }
 
 /* Writes the local CPUs: all CPUs of the machine, in masks of 32 bits, the highest mask first. */
@@ -117,13 +73,13 @@ static void write_cpus(const struct device *device)
  * link stays. */
 static void write_interfaces(const struct device *device)
 {
-    char interface[IF_NAMESIZE], name[64], path[PATH], target[64];
+    char name[64], path[PATH], target[64];
 
-    for (uint32_t i = 0; i < device->config->gid_count; i++) {
-        if (!uro_netdev_name(device->config, i, interface))
+    for (uint32_t i = 0; i < device->port->gid_count; i++) {
+        if (device->port->ndevs[i][0] == '\0')
             continue;
-        (void)snprintf(name, sizeof name, "device/net/%s", interface);
-        (void)snprintf(target, sizeof target, "/sys/class/net/%s", interface);
+        (void)snprintf(name, sizeof name, "device/net/%s", device->port->ndevs[i]);
+        (void)snprintf(target, sizeof target, "/sys/class/net/%s", device->port->ndevs[i]);
         uro_tree_link(device->tree, path_of(device, path, name), target);
     }
 }
@@ -134,7 +90,7 @@ static void write_verbs(const struct device *device, unsigned int index)
     char path[PATH];
 
     (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/ibdev", index);
-    uro_tree_file(device->tree, path, "%s\n", device->config->name);
+    uro_tree_file(device->tree, path, "%s\n", device->name);
     (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/abi_version", index);
     uro_tree_file(device->tree, path, "1\n");
     (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/dev", index);
@@ -144,16 +100,21 @@ static void write_verbs(const struct device *device, unsigned int index)
     uro_tree_link(device->tree, path, "/dev/null");
 }
 
-void uro_tree_device(struct uro_tree *tree, const struct uro_device_config *config,
-                     unsigned int index)
+void uro_tree_device(struct uro_tree *tree, const char *name, uint64_t guid,
+                     const struct uro_sysfs_port *port, unsigned int index)
 {
-    const struct device device = { tree, config };
+    const struct device device = { tree, name, port };
+    char path[PATH], target[PATH];
 
+    (void)snprintf(path, sizeof path, "class/infiniband/%s", name);
+    (void)snprintf(target, sizeof target, "../../" URO_SYSFS_DEVICES "/%s", name);
+    uro_tree_link(tree, path, target);
     write_file(&device, "node_type", "1: CA");
-    write_guid(&device, "node_guid");
-    write_guid(&device, "sys_image_guid");
+    write_guid(&device, "node_guid", guid);
+    write_guid(&device, "sys_image_guid", guid);
     write_file(&device, "fw_ver", URO_VERSION);
     write_file(&device, "hca_type", "uroce");
+    write_file(&device, "board_id", "uroce"); /* exporters of Prometheus want it */
     write_file(&device, "device/numa_node", "-1");
     write_cpus(&device);
     write_interfaces(&device);

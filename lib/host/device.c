@@ -36,6 +36,7 @@
 #include "host/device.h"
 #include "host/fork.h"
 #include "host/log.h"
+#include "host/netdev.h"
 #include "host/plugin.h"
 #include "wire/ip.h"
 
@@ -177,19 +178,28 @@ static uint32_t connections_max(const struct uro_device *device)
 static void open_stats(struct uro_device *device)
 {
     const struct uro_device_config *config = &device->config;
+    char ndevs[URO_ENGINE_ADDRESSES_MAX][URO_STATS_NDEV_MAX] = { "" };
     const struct uro_stats_device shown = { .name = config->name,
                                             .link = config->link,
                                             .guid = config->guid,
                                             .gids = config->gids,
+                                            .ndevs = ndevs,
                                             .gid_count = config->gid_count,
                                             .started = uro_host_wall_clock(),
                                             .clock_offset =
                                                 uro_host_wall_clock() - uro_device_now() };
     char problem[URO_STATS_PROBLEM_MAX];
 
-    if (uro_stats_open(&device->stats, &shown, problem) != 0 && config->verbose)
-        fprintf(stderr, "uroce: %s: `uroce stat` cannot show this process: %s\n", config->name,
-                problem);
+    static_assert(sizeof ndevs[0] == IF_NAMESIZE, "the name of an interface fits");
+    for (uint32_t i = 0; i < config->gid_count; i++)
+        if (!uro_netdev_name(config, i, ndevs[i]))
+            ndevs[i][0] = '\0';
+    if (uro_stats_open(&device->stats, &shown, problem) != 0 &&
+        (config->verbose || getenv("UROCE_STATE_DIR") != NULL))
+        fprintf(stderr,
+                "uroce: %s: other processes cannot see the counters of this process: %s; name "
+                "another directory in UROCE_STATE_DIR\n",
+                config->name, problem);
 }
 
 static int build_engine(struct uro_device *device)
@@ -258,6 +268,7 @@ static int bring_up(struct uro_device *device)
         uro_sched_init(device->config.progress, uro_port_has(device->port, URO_PORT_CALL_PER_SEND));
     device->awaits_peer = uro_port_has(device->port, URO_PORT_AWAITS_PEER);
     device->link_up = device->link_was_up = uro_port_link_up(device->port);
+    device->speed = uro_netdev_speed(&device->config);
     int error = build_engine(device);
     if (error != 0) {
         (void)snprintf(device->problem, sizeof device->problem,
@@ -468,6 +479,11 @@ uint32_t uro_device_mtu(struct uro_device *device)
         return most;
     uint32_t now = uro_shard_mtu(uro_device_shard(device));
     return now < most ? now : most;
+}
+
+uint32_t uro_device_speed(const struct uro_device *device)
+{
+    return uro_device_started(device) ? device->speed : uro_netdev_speed(&device->config);
 }
 
 bool uro_device_gone(const struct uro_device *device)

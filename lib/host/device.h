@@ -74,6 +74,7 @@ struct uro_device {
     uint32_t services_version;  /* version of the engine's services that the port has */
     struct uro_pcap_write *capture; /* capture file, or NULL */
     atomic_bool link_up;            /* any thread reads this */
+    atomic_uint speed;              /* of the port, Mb/s; any thread reads this */
     atomic_bool link_was_up;        /* the link has been up at least once; any thread reads this */
     atomic_bool closed;             /* the process ends: no frame is sent or received any more */
     atomic_bool gone;               /* the interface of the port was removed for ever */

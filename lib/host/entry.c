@@ -13,6 +13,7 @@
 #include "core/limits.h"
 #include "host/plugin.h"
 #include "io/common/link_options.h"
+#include "stats/link_rate.h"
 
 #define CPU_MAX             1023u
 #define MEMORY_MAX          1048576u
@@ -267,6 +268,16 @@ static const char *set_mtu(struct uro_device_config *config, const char *value)
                       "must be a number from 576 to 9600");
 }
 
+static const char *set_rate(struct uro_device_config *config, const char *value)
+{
+    const struct uro_link_rate *rate = uro_link_rate_parse(value);
+
+    if (rate == NULL)
+        return "must be Gb/s: 2.5, 5, 10, 20, 25, 40, 50, 56, 100, 200, 400 or 800";
+    config->speed = rate->speed;
+    return NULL;
+}
+
 static const char *set_vlan(struct uro_device_config *config, const char *value)
 {
     return set_number(&config->vlan, value, 1, URO_VLAN_MAX, "must be a number from 1 to 4094");
@@ -412,6 +423,7 @@ static const struct key {
              { "gateway6", set_gateway6, .repeats = false },
              { "mac", set_mac, .repeats = false },
              { "mtu", set_mtu, .repeats = false },
+             { "rate", set_rate, .repeats = false },
              { "vlan", set_vlan, .repeats = false },
              { "vendor_part_id", set_vendor_part_id, .repeats = false },
              { "window", set_window, .repeats = false },

@@ -44,6 +44,7 @@ struct uro_device_config {
     struct uro_mac mac; /* always set: configured, the interface's, or derived */
     uint64_t guid;      /* derived from mac; other middle bytes if an earlier device has this one */
     uint32_t mtu;       /* largest IP packet, bytes */
+    uint32_t speed;     /* of the port, Mb/s, as rate= says; 0: that of the interface */
     uint32_t vlan;      /* 802.1Q tag of every frame; 0: none */
     uint32_t vendor_part_id;
     uint32_t window; /* packets in flight per queue pair; 0: the port's default */
@@ -132,6 +133,9 @@ bool uro_device_link_up(const struct uro_device *device);
 /* Returns the largest IP packet that the link carries, in bytes: the value at its start, or less if
  * it shrank. rule PORT.MTU */
 uint32_t uro_device_mtu(struct uro_device *device);
+
+/* Returns the speed of the port in Mb/s: netdev.h. It is read again when the link comes up. */
+uint32_t uro_device_speed(const struct uro_device *device);
 
 /* Returns the kernel's index of the interface that the link names, or 0. */
 uint32_t uro_device_interface(const struct uro_device *device);

@@ -10,6 +10,11 @@
 #include <sys/socket.h>
 
 #include "host/defaults.h"
+#include "stats/link_rate.h"
+
+#define LOOPBACK        "lo"
+#define SPEED_OF_MEMORY 100000u /* Mb/s */
+#define SPEED_UNKNOWN   10000u  /* Mb/s; virtual machines often have such interfaces */
 
 /* Flags of /proc/net/if_inet6 (linux/if_addr.h): IFA_F_TEMPORARY, IFA_F_DADFAILED,
  * IFA_F_DEPRECATED. */
@@ -221,13 +226,45 @@ bool uro_netdev_name(const struct uro_device_config *config, uint32_t index,
         return false;
     if (uro_defaults_interface(config, name))
         return true;
-    if (!uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES))
-        return false;
+    if (!uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES) ||
+        uro_gid_is_loopback(&config->gids[index])) { /* 127.0.0.9 is in no list of addresses */
+        memcpy(name, LOOPBACK, sizeof LOOPBACK);
+        return true;
+    }
     uro_netdev_read(&list);
     const struct uro_netdev_address *address = uro_netdev_find(&list, &config->gids[index]);
     if (address != NULL)
         memcpy(name, address->interface, IF_NAMESIZE);
     return address != NULL;
+}
+
+/* Returns the speed of an interface in Mb/s as the kernel says, or 0 if it does not know. */
+static uint32_t interface_speed(const char *interface)
+{
+    char path[sizeof "/sys/class/net//speed" + IF_NAMESIZE];
+    int speed = 0;
+
+    (void)snprintf(path, sizeof path, "/sys/class/net/%s/speed", interface);
+    FILE *in = fopen(path, "re");
+    if (in == NULL)
+        return 0;
+    if (fscanf(in, "%d", &speed) != 1 || speed < 0) /* -1: unknown */
+        speed = 0;
+    (void)fclose(in);
+    return (uint32_t)speed;
+}
+
+uint32_t uro_netdev_speed(const struct uro_device_config *config)
+{
+    char interface[IF_NAMESIZE] = "";
+
+    if (config->speed != 0)
+        return config->speed;
+    (void)uro_netdev_name(config, config->gid_count > 1 ? 1 : 0, interface);
+    if (strcmp(interface, LOOPBACK) == 0)
+        return SPEED_OF_MEMORY;
+    const uint32_t speed = interface_speed(interface);
+    return uro_link_rate_of(speed != 0 ? speed : SPEED_UNKNOWN)->speed;
 }
 
 uint32_t uro_netdev_index(const struct uro_device_config *config, uint32_t index)

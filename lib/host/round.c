@@ -17,6 +17,7 @@
 #include "host/fork.h"
 #include "host/limits.h"
 #include "host/log.h"
+#include "host/netdev.h"
 #include "io/pcap/pcap_write.h"
 
 /* ---- capture: pcap=FILE ------------------------------------------------------ */
@@ -201,10 +202,12 @@ static void check_link(struct uro_device *device, uro_time now)
     uro_engine_set_mtu(device->engine, device->port->mtu);
     if (up != device->link_up) {
         device->link_up = up;
-        if (up)
+        if (up) {
             device->link_was_up = true;
-        else
+            device->speed = uro_netdev_speed(&device->config);
+        } else {
             uro_count(uro_engine_shard(device->engine)->counters, URO_COUNT_LINK_DOWNED);
+        }
         uro_engine_link(device->engine, up, now);
         uro_host_event_handlers()->port_event(device, up ? URO_PORT_ACTIVE
                                                          : URO_PORT_ERR); /* rule PORT.EVENT */

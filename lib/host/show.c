@@ -11,7 +11,9 @@ void uro_show_state(struct uro_device *device, enum uro_stats_state state)
 
     if (page == NULL)
         return;
-    atomic_store_explicit(&page->link_up, device->link_up, memory_order_relaxed);
+    const bool up = device->link_up || (device->awaits_peer && !device->link_was_up);
+    atomic_store_explicit(&page->link_up, up, memory_order_relaxed); /* as uro_device_link_up() */
+    atomic_store_explicit(&page->speed, device->speed, memory_order_relaxed);
     atomic_store_explicit(&page->mtu, device->port->mtu, memory_order_relaxed);
     atomic_store_explicit(&page->header.state, state, memory_order_release);
 }

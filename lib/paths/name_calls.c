@@ -2,11 +2,12 @@
 /* name_calls.c - calls that check access to a path, resolve it, or read its attributes. */
 #include "paths/next_call.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "paths/path_map.h"
+#include "paths/refresh.h"
 
 /* The functions that programs built with _FORTIFY_SOURCE call instead. No header declares them. */
 ssize_t __readlink_chk(const char *name, char *out, size_t size, size_t limit);
@@ -97,7 +98,7 @@ URO_PATHS_EXPORT int chdir(const char *name)
     struct uro_paths_buffer buffer;
     URO_NEXT(chdir);
 
-    return next(uro_paths_map(name, &buffer));
+    return next(uro_paths_map_open(AT_FDCWD, name, &buffer));
 }
 
 #define ATTRIBUTE(call)                                                                            \

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "paths/path_map.h"
+#include "paths/refresh.h"
 #include "paths/umad_message.h"
 
 /* Not in any header: what open becomes in a program built with _FORTIFY_SOURCE. */
@@ -32,7 +32,8 @@ URO_PATHS_EXPORT int open(const char *name, int flags, ...)
     TAKE_MODE(mode, flags)
     URO_NEXT(open);
 
-    return uro_paths_umad_message(name, next(uro_paths_map(name, &buffer), flags, mode));
+    return uro_paths_umad_message(name,
+                                  next(uro_paths_map_open(AT_FDCWD, name, &buffer), flags, mode));
 }
 
 URO_PATHS_EXPORT int open64(const char *name, int flags, ...)
@@ -41,7 +42,8 @@ URO_PATHS_EXPORT int open64(const char *name, int flags, ...)
     TAKE_MODE(mode, flags)
     URO_NEXT(open64);
 
-    return uro_paths_umad_message(name, next(uro_paths_map(name, &buffer), flags, mode));
+    return uro_paths_umad_message(name,
+                                  next(uro_paths_map_open(AT_FDCWD, name, &buffer), flags, mode));
 }
 
 URO_PATHS_EXPORT int openat(int dir_fd, const char *name, int flags, ...)
@@ -50,7 +52,7 @@ URO_PATHS_EXPORT int openat(int dir_fd, const char *name, int flags, ...)
     TAKE_MODE(mode, flags)
     URO_NEXT(openat);
 
-    return next(dir_fd, uro_paths_map(name, &buffer), flags, mode);
+    return next(dir_fd, uro_paths_map_open(dir_fd, name, &buffer), flags, mode);
 }
 
 URO_PATHS_EXPORT int openat64(int dir_fd, const char *name, int flags, ...)
@@ -59,7 +61,7 @@ URO_PATHS_EXPORT int openat64(int dir_fd, const char *name, int flags, ...)
     TAKE_MODE(mode, flags)
     URO_NEXT(openat64);
 
-    return next(dir_fd, uro_paths_map(name, &buffer), flags, mode);
+    return next(dir_fd, uro_paths_map_open(dir_fd, name, &buffer), flags, mode);
 }
 
 URO_PATHS_EXPORT int __open_2(const char *name, int flags)
@@ -67,7 +69,7 @@ URO_PATHS_EXPORT int __open_2(const char *name, int flags)
     struct uro_paths_buffer buffer;
     URO_NEXT(__open_2);
 
-    return uro_paths_umad_message(name, next(uro_paths_map(name, &buffer), flags));
+    return uro_paths_umad_message(name, next(uro_paths_map_open(AT_FDCWD, name, &buffer), flags));
 }
 
 URO_PATHS_EXPORT int __open64_2(const char *name, int flags)
@@ -75,7 +77,7 @@ URO_PATHS_EXPORT int __open64_2(const char *name, int flags)
     struct uro_paths_buffer buffer;
     URO_NEXT(__open64_2);
 
-    return uro_paths_umad_message(name, next(uro_paths_map(name, &buffer), flags));
+    return uro_paths_umad_message(name, next(uro_paths_map_open(AT_FDCWD, name, &buffer), flags));
 }
 
 URO_PATHS_EXPORT int __openat_2(int dir_fd, const char *name, int flags)
@@ -83,7 +85,7 @@ URO_PATHS_EXPORT int __openat_2(int dir_fd, const char *name, int flags)
     struct uro_paths_buffer buffer;
     URO_NEXT(__openat_2);
 
-    return next(dir_fd, uro_paths_map(name, &buffer), flags);
+    return next(dir_fd, uro_paths_map_open(dir_fd, name, &buffer), flags);
 }
 
 URO_PATHS_EXPORT int __openat64_2(int dir_fd, const char *name, int flags)
@@ -91,7 +93,7 @@ URO_PATHS_EXPORT int __openat64_2(int dir_fd, const char *name, int flags)
     struct uro_paths_buffer buffer;
     URO_NEXT(__openat64_2);
 
-    return next(dir_fd, uro_paths_map(name, &buffer), flags);
+    return next(dir_fd, uro_paths_map_open(dir_fd, name, &buffer), flags);
 }
 
 URO_PATHS_EXPORT FILE *fopen(const char *name, const char *modes)
@@ -99,7 +101,7 @@ URO_PATHS_EXPORT FILE *fopen(const char *name, const char *modes)
     struct uro_paths_buffer buffer;
     URO_NEXT(fopen);
 
-    return next(uro_paths_map(name, &buffer), modes);
+    return next(uro_paths_map_open(AT_FDCWD, name, &buffer), modes);
 }
 
 URO_PATHS_EXPORT FILE *fopen64(const char *name, const char *modes)
@@ -107,7 +109,7 @@ URO_PATHS_EXPORT FILE *fopen64(const char *name, const char *modes)
     struct uro_paths_buffer buffer;
     URO_NEXT(fopen64);
 
-    return next(uro_paths_map(name, &buffer), modes);
+    return next(uro_paths_map_open(AT_FDCWD, name, &buffer), modes);
 }
 
 URO_PATHS_EXPORT DIR *opendir(const char *name)
@@ -115,7 +117,7 @@ URO_PATHS_EXPORT DIR *opendir(const char *name)
     struct uro_paths_buffer buffer;
     URO_NEXT(opendir);
 
-    return next(uro_paths_map(name, &buffer));
+    return next(uro_paths_map_open(AT_FDCWD, name, &buffer));
 }
 
 URO_PATHS_EXPORT int scandir(const char *name, struct dirent ***list,
@@ -125,7 +127,7 @@ URO_PATHS_EXPORT int scandir(const char *name, struct dirent ***list,
     struct uro_paths_buffer buffer;
     URO_NEXT(scandir);
 
-    return next(uro_paths_map(name, &buffer), list, select, compare);
+    return next(uro_paths_map_open(AT_FDCWD, name, &buffer), list, select, compare);
 }
 
 URO_PATHS_EXPORT int scandir64(const char *name, struct dirent64 ***list,
@@ -135,5 +137,5 @@ URO_PATHS_EXPORT int scandir64(const char *name, struct dirent64 ***list,
     struct uro_paths_buffer buffer;
     URO_NEXT(scandir64);
 
-    return next(uro_paths_map(name, &buffer), list, select, compare);
+    return next(uro_paths_map_open(AT_FDCWD, name, &buffer), list, select, compare);
 }

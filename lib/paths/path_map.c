@@ -12,7 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define TREE "UROCE_TREE"
+#define TREE    "UROCE_TREE"
+#define CLASS   "/sys/class/infiniband"
+#define VIRTUAL "/sys/devices/virtual"
+#define ABSENT  "/sys/module/of-no-kernel" /* exists nowhere */
 
 /* A copy: programs overwrite their environment. Set once, before main(). */
 static char tree[URO_PATHS_TREE_MAX];
@@ -64,6 +67,7 @@ const char *uro_paths_trusted_tree(void)
  * "/sys/class/infiniband/ours0". */
 struct parts {
     size_t prefix, entry;
+    bool is_link; /* whether the entry is a link into devices/virtual */
 };
 
 /* Returns the part of @name that the tree may have, or NULL. It is NULL for nearly every name. */
@@ -73,7 +77,8 @@ static const char *part_in_tree(const char *name, struct parts *parts)
         const char *name;
         size_t skip;
     } prefixes[] = {
-        { "/sys/class/infiniband", sizeof "/sys" - 1 },
+        { CLASS, sizeof "/sys" - 1 },
+        { VIRTUAL "/infiniband", sizeof "/sys" - 1 },
         { "/sys/class/infiniband_verbs", sizeof "/sys" - 1 },
         { "/dev/infiniband", 0 },
     };
@@ -86,21 +91,23 @@ static const char *part_in_tree(const char *name, struct parts *parts)
         parts->prefix = length;
         length += strspn(name + length, "/");
         parts->entry = length + strcspn(name + length, "/");
+        parts->is_link = i == 0 && name[length] != '.' && name[length] != '\0';
         return name + prefixes[i].skip;
     }
     return NULL;
 }
 
-/* Returns whether @entry, a name in the tree, is one of our devices. @name and @length: the name
- * that the program gave. Uses a system call, as above. */
-static bool is_ours(const char *entry, const char *name, size_t length)
+/* Returns whether @entry, a name in the tree, is one of our devices. @name: the name that the
+ * program gave. Uses a system call, as above. */
+static bool is_ours(const char *entry, const char *name, struct parts *parts)
 {
     char target[URO_PATHS_NAME_MAX];
     long octets = syscall(SYS_readlinkat, AT_FDCWD, entry, target, sizeof target);
 
+    parts->is_link &= octets > 0;
     if (octets < 0)
         return errno == EINVAL; /* the entry exists and is not a link */
-    return (size_t)octets != length || memcmp(target, name, length) != 0;
+    return (size_t)octets != parts->entry || memcmp(target, name, parts->entry) != 0;
 }
 
 /* Returns whether @name is in the tree, and writes its name there to @buffer. The kernel
@@ -119,10 +126,26 @@ static bool find(const char *name, struct uro_paths_buffer *buffer, struct parts
     memcpy(buffer->text, top, before);
     memcpy(buffer->text + before, below, length + 1);
     buffer->text[before + until] = '\0';
-    if (!is_ours(buffer->text, name, parts->entry))
+    if (!is_ours(buffer->text, name, parts))
         return false;
     buffer->text[before + until] = below[until];
     return true;
+}
+
+/* Returns whether @name is one by which NCCL and UCX conclude that a network card can register
+ * memory of a GPU. Our devices cannot. */
+static bool is_hidden(const char *name)
+{
+    static const char *const hidden[] = { "/sys/module/nvidia_peermem", "/sys/module/nv_peer_mem",
+                                          "/sys/kernel/mm/memory_peers", "/sys/kernel/memory_peers",
+                                          "/sys/memory_peers" };
+
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+        const size_t length = strlen(hidden[i]);
+        if (strncmp(name, hidden[i], length) == 0 && (name[length] == '/' || name[length] == '\0'))
+            return true;
+    }
+    return false;
 }
 
 /* Returns the text after the ".." of @name that leads above the prefix, or NULL if none does. */
@@ -143,17 +166,20 @@ static const char *find_exit(const char *name, const struct parts *parts)
 }
 
 /* Returns the name to use instead of @name, which is in the tree and leaves it by @rest: the
- * directory of the machine, "/sys/class" or "/dev", followed by @rest. Each call shortens the
- * name. NOLINTNEXTLINE(misc-no-recursion) */
+ * directory of the machine, such as "/sys/class", followed by @rest. The directory above an entry
+ * that is a link is the one above its target. Each call shortens @rest.
+ * NOLINTNEXTLINE(misc-no-recursion) */
 static const char *map_outside(const char *name, const struct parts *parts, const char *rest,
                                struct uro_paths_buffer *buffer)
 {
-    char outside[URO_PATHS_NAME_MAX + sizeof "/sys"];
+    char outside[URO_PATHS_NAME_MAX + sizeof VIRTUAL];
     size_t parent = parts->prefix, length = strlen(rest);
 
     while (name[--parent] != '/')
         ;
-    memcpy(outside, name, parent);
+    if (parts->is_link)
+        parent = sizeof VIRTUAL - 1;
+    memcpy(outside, parts->is_link ? VIRTUAL : name, parent);
     memcpy(outside + parent, rest, length + 1);
     const char *mapped = uro_paths_map(outside, buffer);
     if (mapped == outside) {
@@ -173,6 +199,8 @@ const char *uro_paths_map(const char *name, struct uro_paths_buffer *buffer)
     if (name != NULL && find(name, buffer, &parts)) {
         const char *rest = find_exit(name, &parts);
         mapped = rest == NULL ? buffer->text : map_outside(name, &parts, rest, buffer);
+    } else if (name != NULL && is_hidden(name) && uro_paths_tree() != NULL) {
+        mapped = memcpy(buffer->text, ABSENT, sizeof ABSENT);
     }
     errno = before;
     return mapped;

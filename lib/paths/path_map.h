@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* path_map.h - maps path names to the tree of files that `uroce run` made (app/tree.c).
  *
- *     /sys/class/infiniband            TREE/class/infiniband, which lists the kernel's devices too
- *     /sys/class/infiniband/DEVICE     TREE/class/infiniband/DEVICE
- *     /sys/class/infiniband_verbs...   TREE/class/infiniband_verbs...
- *     /dev/infiniband...               TREE/dev/infiniband...
+ *     /sys/class/infiniband             TREE/class/infiniband, which lists the kernel's devices too
+ *     /sys/class/infiniband/DEVICE      TREE/class/infiniband/DEVICE, a link to the next one
+ *     /sys/devices/virtual/infiniband   TREE/devices/virtual/infiniband
+ *     /sys/class/infiniband_verbs...    TREE/class/infiniband_verbs...
+ *     /dev/infiniband...                TREE/dev/infiniband...
+ *     /sys/module/nvidia_peermem...     a name that does not exist; also nv_peer_mem and
+ *                                       memory_peers, which are signs of GPUs that a card can read
  *
  * A mapped name includes the path below it. A name is mapped only if the tree has the entry and the
  * entry is not a link to that same name: such a link stands for a device of the kernel. A name that
- * leaves a directory by ".." is not mapped: /sys/class/infiniband/../net is /sys/class/net.
+ * leaves a directory by ".." is not mapped: /sys/class/infiniband/../net is /sys/class/net, and
+ * /sys/class/infiniband/DEVICE/../../net is /sys/devices/virtual/net.
  */
 #pragma once
 

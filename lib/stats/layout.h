@@ -10,7 +10,7 @@
  *         NAME-GUID.PID                 a process that runs the device NAME; the process has a lock
  *         NAME-GUID.PID.ended           a process that has ended; kept for `uroce why` if
  *                                       a queue pair failed or a call was refused
- *         NAME-GUID.total               sums of the counters of the processes that have ended
+ *         NAME-GUID.VERSION.total       sums of the counters of the processes that have ended
  *
  * Only the user of the process, and root, can read these files. Two devices of one name are the
  * same device if their GUIDs, and therefore their addresses, are equal.
@@ -24,10 +24,11 @@
 #include "wire/gid.h"
 
 #define URO_STATS_MAGIC    "uroce-st"
-#define URO_STATS_LAYOUT   2u /* raise it when a struct of this file changes */
+#define URO_STATS_LAYOUT   3u /* raise it when a struct of this file changes */
 #define URO_STATS_NAME_MAX 32u
 #define URO_STATS_LINK_MAX 128u
 #define URO_STATS_GIDS     16u
+#define URO_STATS_NDEV_MAX 16u /* bytes of the name of an interface, with its NUL */
 
 enum uro_stats_state {
     URO_STATS_STARTING, /* the values are not complete */
@@ -71,8 +72,10 @@ struct uro_stats_page {
     uint64_t guid;                    /* node GUID, first byte highest */
     uint32_t gid_count;
     struct uro_gid gids[URO_STATS_GIDS];
-    atomic_uint link_up;    /* 0 or 1 */
+    char ndevs[URO_STATS_GIDS][URO_STATS_NDEV_MAX]; /* interface of each GID, or "" */
+    atomic_uint link_up;                            /* 0 or 1 */
     atomic_uint mtu;        /* current MTU of the link, bytes of an IP packet */
+    atomic_uint speed;      /* of the port, Mb/s; 0: not known yet */
     int32_t added_pid;      /* in a total: `pid` and `started` of the last file that was */
     uint64_t added_started; /* added to it */
     struct uro_stats_table table;

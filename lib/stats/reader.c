@@ -26,17 +26,16 @@ static void visit_file(int directory, struct uro_stats_file *file, struct uro_st
         visit(context, file);
 }
 
-/* Reads the files of one directory, which is closed afterwards. */
-static int read_directory(int directory, const char *path, bool own, uro_stats_visit *visit,
-                          void *context)
+/* Reads the files of one directory whose names begin with @prefix. The directory is closed
+ * afterwards. */
+static int read_directory(int directory, const char *path, const char *prefix, bool own,
+                          uro_stats_visit *visit, void *context)
 {
     struct uro_stats_page *page = malloc(sizeof *page);
 
     if (own && flock(directory, LOCK_EX | LOCK_NB) == 0)
         uro_stats_add_ended(directory);
-    /* Without the lock, a process that ends meanwhile may be missed or be counted twice. */
-    if (own)
-        (void)uro_stats_lock(directory, LOCK_SH);
+    const bool locked = !own || uro_stats_lock(directory, LOCK_SH);
     DIR *list = page == NULL ? NULL : fdopendir(directory);
     if (list == NULL) {
         free(page);
@@ -45,14 +44,15 @@ static int read_directory(int directory, const char *path, bool own, uro_stats_v
     }
     for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
         struct uro_stats_file file = { .directory = path, .name = entry->d_name };
-        visit_file(directory, &file, page, visit, context);
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+            visit_file(directory, &file, page, visit, context);
     }
     (void)closedir(list);
     free(page);
-    return 0;
+    return locked ? 0 : -EBUSY;
 }
 
-int uro_stats_read(uid_t uid, uro_stats_visit *visit, void *context)
+static int read_all(uid_t uid, const char *prefix, uro_stats_visit *visit, void *context)
 {
     char path[URO_STATS_PATH_MAX];
     int result = -ENOENT;
@@ -60,8 +60,9 @@ int uro_stats_read(uid_t uid, uro_stats_visit *visit, void *context)
     for (unsigned place = 0; place < URO_STATS_PLACES; place++) {
         int directory = uro_stats_directory(uid, place, false, path);
         if (directory >= 0)
-            directory = read_directory(directory, path, uid == geteuid(), visit, context);
-        if (directory == 0 || (directory != -ENOENT && result != 0))
+            directory = read_directory(directory, path, prefix, uid == geteuid(), visit, context);
+        if (directory == -EBUSY || (directory == 0 && result != -EBUSY) ||
+            (directory != -ENOENT && result != 0 && result != -EBUSY))
             result = directory;
     }
     return result;
@@ -76,21 +77,42 @@ bool uro_stats_refusal(const struct uro_stats_page *page, uint64_t number,
     return out->number == number && out->number_again == number;
 }
 
+int uro_stats_read(uid_t uid, uro_stats_visit *visit, void *context)
+{
+    return read_all(uid, "", visit, context);
+}
+
+int uro_stats_read_device(uid_t uid, const char *device, uint64_t guid, uro_stats_visit *visit,
+                          void *context)
+{
+    char prefix[URO_STATS_FILE_MAX];
+
+    (void)uro_stats_file_name(device, guid, prefix);
+    return read_all(uid, prefix, visit, context);
+}
+
 struct sum {
     const char *device;
     uint64_t guid;
     struct uro_counters *counters;
 };
 
+bool uro_stats_add(const struct uro_stats_file *file, const char *device, uint64_t guid,
+                   struct uro_counters *sum)
+{
+    if (file->error != 0 || file->kind == URO_STATS_KEPT || file->page->guid != guid ||
+        strcmp(file->page->device, device) != 0)
+        return false;
+    for (unsigned i = 0; i < URO_COUNTER_COUNT; i++)
+        sum->value[i] += file->page->record.counters.value[i];
+    return true;
+}
+
 static void add_counters(void *context, const struct uro_stats_file *file)
 {
     const struct sum *sum = context;
 
-    if (file->error != 0 || file->kind == URO_STATS_KEPT || file->page->guid != sum->guid ||
-        strcmp(file->page->device, sum->device) != 0)
-        return;
-    for (unsigned i = 0; i < URO_COUNTER_COUNT; i++)
-        sum->counters->value[i] += file->page->record.counters.value[i];
+    (void)uro_stats_add(file, sum->device, sum->guid, sum->counters);
 }
 
 int uro_stats_sum(uid_t uid, const char *device, uint64_t guid, struct uro_counters *sum)
@@ -98,6 +120,6 @@ int uro_stats_sum(uid_t uid, const char *device, uint64_t guid, struct uro_count
     struct sum context = { device, guid, sum };
 
     memset(sum, 0, sizeof *sum);
-    const int error = uro_stats_read(uid, add_counters, &context);
+    const int error = uro_stats_read_device(uid, device, guid, add_counters, &context);
     return error == -ENOENT ? 0 : error;
 }

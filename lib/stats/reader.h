@@ -20,14 +20,25 @@ struct uro_stats_file {
 typedef void uro_stats_visit(void *context, const struct uro_stats_file *file);
 
 /* Reads all files of the user @uid, which is our own user unless this process is root. Counters of
- * ended processes are added to the totals before, if the files are our own. Returns 0, or -errno if
- * no directory could be read: -ENOENT when the user runs no device. */
+ * ended processes are added to the totals before, if the files are our own. Returns 0 or
+ *   -ENOENT  the user runs no device
+ *   -EBUSY   a process that is stopped has the lock of a directory: a process that ends meanwhile
+ *            may be missing, or be counted twice
+ *   -errno   no directory could be read */
 URO_NODISCARD int uro_stats_read(uid_t uid, uro_stats_visit *visit, void *context);
 
 /* Copies the refusal @number of a page that was read. Returns false if the ring does not have it,
  * or it was written meanwhile. */
 bool uro_stats_refusal(const struct uro_stats_page *page, uint64_t number,
                        struct uro_stats_refusal *out);
+/* Reads only the files of one device. */
+URO_NODISCARD int uro_stats_read_device(uid_t uid, const char *device, uint64_t guid,
+                                        uro_stats_visit *visit, void *context);
+
+/* Adds the counters of @file to @sum if it belongs to the device and is no copy of an ended process
+ * whose counters are in the total. Returns whether it was added. */
+bool uro_stats_add(const struct uro_stats_file *file, const char *device, uint64_t guid,
+                   struct uro_counters *sum);
 
 /* Sums the counters of a device over all processes of the user, also of those that have ended. All
  * zero if no process ran the device. Returns 0 or -errno, as uro_stats_read(). */

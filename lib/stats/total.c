@@ -31,6 +31,12 @@ static bool ends_with(const char *name, const char *suffix)
     return length > tail && strcmp(name + length - tail, suffix) == 0;
 }
 
+size_t uro_stats_file_name(const char *device, uint64_t guid, char name[static URO_STATS_FILE_MAX])
+{
+    return (size_t)snprintf(name, URO_STATS_FILE_MAX, "%.31s-%016llx.", device,
+                            (unsigned long long)guid);
+}
+
 enum uro_stats_kind uro_stats_kind_of(const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -78,6 +84,8 @@ static int check(struct uro_stats_page *page, size_t length)
     }
     if (page->gid_count > URO_STATS_GIDS)
         page->gid_count = URO_STATS_GIDS;
+    for (uint32_t i = 0; i < URO_STATS_GIDS; i++)
+        clean(page->ndevs[i], sizeof page->ndevs[i]);
     return 0;
 }
 
@@ -133,11 +141,12 @@ static bool replace(int directory, const char *name, const struct uro_stats_page
     return whole && renameat(directory, TEMPORARY, directory, name) == 0;
 }
 
-/* Writes the name of the total of the device to @total. */
+/* Writes the name of the total of the device to @total. Each version of uroce has its own totals,
+ * so that two versions on one machine do not replace each other's. */
 static void name_total(const char *name, char total[static URO_STATS_FILE_MAX])
 {
-    (void)snprintf(total, URO_STATS_FILE_MAX, "%.*s" TOTAL_SUFFIX, (int)(strchr(name, '.') - name),
-                   name);
+    (void)snprintf(total, URO_STATS_FILE_MAX, "%.*s.%.24s-%u" TOTAL_SUFFIX,
+                   (int)(strchr(name, '.') - name), name, URO_VERSION, URO_STATS_LAYOUT);
 }
 
 /* Adds the counters of @ended to its total. Returns whether they are part of it. */
@@ -223,7 +232,7 @@ static void add_file(int directory, const char *name, struct uro_stats_page page
     int error = uro_stats_read_page(directory, name, &page[0]);
     if (error == -EINVAL || error == -EPROTO)
         (void)unlinkat(directory, name, 0);
-    else if (!add(directory, name, &page[0], &page[1]))
+    else if (error != 0 || !add(directory, name, &page[0], &page[1]))
         return;
     else if (page[0].record.recorded > 0 || page[0].refusal_count > 0)
         keep(directory, name);

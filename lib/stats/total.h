@@ -22,11 +22,15 @@ URO_NODISCARD int uro_stats_read_page(int directory, const char *name, struct ur
 
 #define URO_STATS_FILE_MAX 96u /* bytes of a file name */
 
+/* Writes the part of a file name that all files of a device have in common, "NAME-GUID.", to @name.
+ * Returns its length. */
+size_t uro_stats_file_name(const char *device, uint64_t guid, char name[static URO_STATS_FILE_MAX]);
+
 enum uro_stats_kind {
     URO_STATS_OTHER,   /* no file of layout.h */
     URO_STATS_PROCESS, /* NAME-GUID.PID */
     URO_STATS_KEPT,    /* NAME-GUID.PID.ended */
-    URO_STATS_TOTAL,   /* NAME-GUID.total */
+    URO_STATS_TOTAL,   /* NAME-GUID.VERSION.total */
 };
 
 /* Returns what a file is, by its name. */

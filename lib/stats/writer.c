@@ -23,16 +23,14 @@
 static int make_file(int directory, const struct uro_stats_device *device,
                      char name[static URO_STATS_FILE_MAX])
 {
-    char suffix[32];
+    const size_t used = uro_stats_file_name(device->name, device->guid, name);
     int fd = -1;
 
     for (unsigned i = 0; i < NAMES && fd < 0; i++) {
         if (i == 0)
-            (void)snprintf(suffix, sizeof suffix, "%d", (int)getpid());
+            (void)snprintf(name + used, URO_STATS_FILE_MAX - used, "%d", (int)getpid());
         else
-            (void)snprintf(suffix, sizeof suffix, "%u%08d", i, (int)getpid());
-        (void)snprintf(name, URO_STATS_FILE_MAX, "%.31s-%016llx.%s", device->name,
-                       (unsigned long long)device->guid, suffix);
+            (void)snprintf(name + used, URO_STATS_FILE_MAX - used, "%u%08d", i, (int)getpid());
         fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0 && errno != EEXIST)
             return -errno;
@@ -62,6 +60,8 @@ static void fill(struct uro_stats_page *page, const struct uro_stats_device *dev
     page->guid = device->guid;
     page->gid_count = device->gid_count < URO_STATS_GIDS ? device->gid_count : URO_STATS_GIDS;
     memcpy(page->gids, device->gids, page->gid_count * sizeof *page->gids);
+    if (device->ndevs != NULL)
+        memcpy(page->ndevs, device->ndevs, page->gid_count * sizeof *page->ndevs);
 }
 
 /* Maps the file with a descriptor of its own: a mapping would keep the lock of the descriptor that

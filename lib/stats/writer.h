@@ -13,6 +13,7 @@ struct uro_stats_device {
     const char *link;
     uint64_t guid;
     const struct uro_gid *gids;
+    char (*ndevs)[URO_STATS_NDEV_MAX]; /* interface of each GID, or ""; NULL: unknown */
     uint32_t gid_count;
     uint64_t started;      /* wall clock, ns since 1970 */
     uint64_t clock_offset; /* wall clock minus the engine's clock, ns */

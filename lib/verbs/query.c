@@ -5,6 +5,7 @@
 
 #include "core/limits.h"
 #include "host/netdev.h"
+#include "stats/link_rate.h"
 #include "verbs/objects.h"
 #include "wire/bytes.h"
 
@@ -17,8 +18,6 @@
 #define ODP_UC       (ODP_DATAGRAM | IBV_ODP_SUPPORT_WRITE)
 #define ODP_RC       (ODP_UC | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC)
 #define CLOCK_KHZ    1000000 /* clock of completion timestamps, which are in ns */
-#define WIDTH_1X     1 /* the link's speed is unknown: 1X at 2.5 Gbit/s, as Linux rxe reports */
-#define SPEED_2_5    1
 #define PHYS_POLLING 2
 #define PHYS_LINK_UP 5
 /* Bits above 32 that an older <infiniband/verbs.h> lacks. */
@@ -168,6 +167,7 @@ int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_por
         return EIO;
     if (port != URO_PORT)
         return EINVAL;
+    const struct uro_link_rate *rate = uro_link_rate_of(uro_device_speed(device));
     const struct ibv_port_attr all = {
         .state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
         .max_mtu = IBV_MTU_4096,
@@ -179,8 +179,8 @@ int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_por
         .qkey_viol_cntr = counted(device, URO_COUNT_DROP_QKEY),
         .pkey_tbl_len = PKEYS,
         .max_vl_num = 1,
-        .active_width = WIDTH_1X,
-        .active_speed = SPEED_2_5,
+        .active_width = rate->width_code,
+        .active_speed = rate->speed_code,
         .phys_state = up ? PHYS_LINK_UP : PHYS_POLLING,
         .link_layer = IBV_LINK_LAYER_ETHERNET,
         .flags = IBV_QPF_GRH_REQUIRED,

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 
+import apart
 import uroce_case
 from uroce_case import LEFT, Case, Skip, equal, has
 
@@ -52,8 +53,8 @@ def tree__attributes__equal_the_query_results(case: Case) -> None:
     equal(device(case, "ports/1/state"), f"{number}: {state}")
     number = re.fullmatch(r"LINK_UP \((\d)\)", said["phys_state"])[1]
     equal(device(case, "ports/1/phys_state"), f"{number}: LinkUp")
-    has(said["active_speed"], "2.5 Gbps")
-    equal(device(case, "ports/1/rate"), f"2.5 Gb/sec ({said['active_width'].split()[0]} SDR)")
+    has(said["active_speed"], "25.0 Gbps")
+    equal(device(case, "ports/1/rate"), f"100 Gb/sec ({said['active_width'].split()[0]} EDR)")
 
 
 def tree__gids__are_16_and_used_gids_have_a_type(case: Case) -> None:
@@ -78,6 +79,21 @@ def tree__interfaces_of_addresses_over_udp__are_listed(case: Case) -> None:
                          ("device/net/lo/ifindex", "1\n")):
         run = case.call("run", "-d", both, "--", "cat", f"/sys/class/infiniband/u0/{name}")
         equal((run.stdout, run.stderr), (wanted, ""))
+
+
+def tree__rate__is_that_of_the_interface_or_configured(case: Case) -> None:
+    reason = apart.why_not()
+    if reason:
+        raise Skip(reason)
+    make = ("ip link add one type veth peer name two; ip link set one up; ip link set two up; "
+            "ip address add 10.9.0.1/24 dev one; exec")
+    for link, rate, speed in (("net_af_packet0,iface=one", "10 Gb/sec (1X QDR)", "10.0 Gbps (4)"),
+                              ("udp,ip=10.9.0.1", "10 Gb/sec (1X QDR)", "10.0 Gbps (4)"),
+                              ("udp,ip=10.9.0.1;rate=400", "400 Gb/sec (4X NDR)", "100.0 Gbps (128)")):
+        for read, wanted in (("cat /sys/class/infiniband/u0/ports/1/rate", rate), ("ibv_devinfo -v -d u0", speed)):
+            run = subprocess.run(["unshare", "--net", "sh", "-c", f"{make} {case.uroce} run -q -d 'u0:{link}' {read}"],
+                                 capture_output=True, text=True, check=False)
+            has(run.stdout, wanted)
 
 
 def tree__devices_with_one_mac__have_different_guids(case: Case) -> None:
@@ -116,9 +132,19 @@ def tree__rdma_cm__is_absent(case: Case) -> None:
 
 def tree__ls__lists_all_without_errors(case: Case) -> None:
     run = case.call("run", "-d", DEVICES, "--", "ls", "-laR", "/sys/class/infiniband",
-                    "/sys/class/infiniband_verbs", "/dev/infiniband")
+                    "/sys/devices/virtual/infiniband", "/sys/class/infiniband_verbs", "/dev/infiniband")
     equal((run.returncode, run.stderr), (0, ""))
-    has(run.stdout, " left\n", " right\n", "node_guid", "uverbs1")
+    has(run.stdout, " left\n", " right\n", " left -> ../../devices/virtual/infiniband/left\n", "node_guid", "uverbs1")
+
+
+def tree__device__is_a_link_to_a_virtual_device(case: Case) -> None:
+    run = case.call("run", "-d", DEVICES, "--", "readlink", "/sys/class/infiniband/left")
+    equal(run.stdout, "../../devices/virtual/infiniband/left\n")
+    equal(cat(case, "/sys/devices/virtual/infiniband/left/node_guid"), device(case, "node_guid") + "\n")
+    run = case.call("run", "-d", DEVICES, "--", "ls", "/sys/class/infiniband/left/..")
+    assert {"left", "right"} <= set(run.stdout.split()), run.stdout
+    run = case.call("run", "-d", DEVICES, "--", "ls", "/sys/class/infiniband/left/../..")
+    assert "net" in run.stdout.split(), run.stdout
 
 
 def tree__devices_of_the_kernel__are_listed_too(case: Case) -> None:

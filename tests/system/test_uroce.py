@@ -237,13 +237,14 @@ def devices__configured__all_values_are_shown(case: Case) -> None:
                       "  link  net_memif0,role=server,socket=/tmp/x.sock\n"
                       "  mac   02:00:00:00:00:01\n"
                       "  mtu   4500, IB MTU 4096\n"
+                      "  rate  100 Gb/sec (4X EDR)\n"
                       "  gid 0   fe80::ff:fe00:1/64\n"
                       "  gid 1   10.0.0.1/24\n"
                       "  gid 2   fd00::1/64\n")
 
 
 def devices__on_a_vlan__vlan_is_shown(case: Case) -> None:
-    has(case.call("devices", UROCE_DEVICES=LEFT + ";vlan=10").stdout, "IB MTU 4096\n  vlan  10\n")
+    has(case.call("devices", UROCE_DEVICES=LEFT + ";vlan=10").stdout, "  rate  100 Gb/sec (4X EDR)\n  vlan  10\n")
 
 
 def devices__one_wrong__error_and_the_other_is_shown(case: Case) -> None:

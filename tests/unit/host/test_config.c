@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "host/config.h"
+#include "host/netdev.h"
 
 static struct uro_config config;
 
@@ -132,6 +133,16 @@ static void line__address_without_length__subnet_of_24_or_64(void **state)
     check_gid(d, 2, "fd00::5", 64);
 }
 
+static void line__rate__is_the_speed_of_the_port(void **state)
+{
+    (void)state;
+    assert_int_equal(uro_netdev_speed(read_right("a:net_null0;ip=10.1.2.3")), 100000);
+    assert_int_equal(uro_netdev_speed(read_right("a:net_null0;rate=2.5")), 2500);
+    assert_int_equal(uro_netdev_speed(read_right("a:udp,ip=127.0.0.1")), 100000);
+    assert_int_equal(uro_netdev_speed(read_right("a:udp,ip=127.0.0.9")), 100000);
+    assert_int_equal(uro_netdev_speed(read_right("a:udp,ip=127.0.0.1;rate=400")), 400000);
+}
+
 #define NO_SUCH_LINK                                                                               \
     "there is no such kind of link; uroce knows udp, net_memif0, net_af_packet0, PCI address, "    \
     "net_af_xdp0, net_pcap0, net_ring0, net_null0, net_tap0, net_vhost0, net_virtio_user0"
@@ -147,6 +158,8 @@ static const struct {
                         "net_memif0,role=server,socket=/run/a.sock" },
     { "a:net_null0;mtu", "\"mtu\" must be key=value" },
     { "a:net_null0;mtu=", "mtu=: must be a number from 576 to 9600" },
+    { "a:net_null0;rate=1",
+      "rate=1: must be Gb/s: 2.5, 5, 10, 20, 25, 40, 50, 56, 100, 200, 400 or 800" },
     { "a:net_null0;vlan=0", "vlan=0: must be a number from 1 to 4094" },
     { "a:net_null0;vlan=10",
       "vlan=10: needs ip=, because the interface's own addresses are not in the VLAN" },
@@ -177,8 +190,8 @@ static const struct {
     { "a:net_null0;mtu=1500;mtu=1500", "mtu= is given twice" },
     { "a:net_null0;link=net_ring0", "link= is given twice" },
     { "a:net_null0;MTU=1500",
-      "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu vlan "
-      "vendor_part_id window retry_7 progress cpu pcap seed memory "
+      "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu rate "
+      "vlan vendor_part_id window retry_7 progress cpu pcap seed memory "
       "verbose telemetry log max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
       "max_conn max_registered" },
     { "a:net_null0;max_qp=1048561", "max_qp=1048561: must be a number from 0 to 1048560" },
@@ -434,6 +447,7 @@ int main(void)
         cmocka_unit_test(line__every_key__is_read),
         cmocka_unit_test(line__words_of_choice__each_is_read),
         cmocka_unit_test(line__address_without_length__subnet_of_24_or_64),
+        cmocka_unit_test(line__rate__is_the_speed_of_the_port),
         cmocka_unit_test(line__with_a_mistake__message_names_it),
         cmocka_unit_test(line__bad_name__is_refused),
         cmocka_unit_test(line__two_mistakes__the_first_is_reported),

@@ -18,6 +18,10 @@ static const char *const directories[] = { "",
                                            "/class/infiniband/ours0",
                                            "/class/infiniband_verbs",
                                            "/class/infiniband_verbs/uverbs0",
+                                           "/devices",
+                                           "/devices/virtual",
+                                           "/devices/virtual/infiniband",
+                                           "/devices/virtual/infiniband/linked0",
                                            "/dev",
                                            "/dev/infiniband" };
 static const struct {
@@ -25,6 +29,8 @@ static const struct {
 } links[] = {
     { "/dev/infiniband/uverbs0", "/dev/null" },
     { "/dev/infiniband/uverbs7", "/dev/infiniband/uverbs7" },
+    { "/class/infiniband/linked0", "../../devices/virtual/infiniband/linked0" },
+    { "/devices/virtual/infiniband/rxe0", "/sys/devices/virtual/infiniband/rxe0" },
     { "/class/infiniband/mlx5_0", "/sys/class/infiniband/mlx5_0" },
 };
 
@@ -142,6 +148,48 @@ static void map__path_out_of_the_tree__is_the_machines(void **state)
     expect_as_it_is("/sys/class/infiniband/nothing/../..");
 }
 
+static void map__directory_of_a_virtual_device__is_in_the_tree(void **state)
+{
+    (void)state;
+    expect_in_tree("/sys/devices/virtual/infiniband", "/devices/virtual/infiniband");
+    expect_in_tree("/sys/devices/virtual/infiniband/linked0/node_guid",
+                   "/devices/virtual/infiniband/linked0/node_guid");
+    expect_as_it_is("/sys/devices/virtual/infiniband/rxe0");
+    expect_as_it_is("/sys/devices/virtual/infiniband/later0");
+    expect_as_it_is("/sys/devices/virtual/net");
+    expect_outside("/sys/devices/virtual/infiniband/../net", "/sys/devices/virtual/net");
+}
+
+/* As the kernel does: above the entry is what is above the target of the link. */
+static void map__way_up_from_a_link__is_that_of_its_target(void **state)
+{
+    (void)state;
+    expect_in_tree("/sys/class/infiniband/linked0/..", "/class/infiniband/linked0/..");
+    expect_outside("/sys/class/infiniband/linked0/../..", "/sys/devices/virtual");
+    expect_outside("/sys/class/infiniband/linked0/../../net/lo", "/sys/devices/virtual/net/lo");
+    expect_in_tree("/sys/class/infiniband/linked0/../../infiniband/linked0",
+                   "/devices/virtual/infiniband/linked0");
+}
+
+static void map__signs_of_gpu_memory__exist_nowhere(void **state)
+{
+    static const char *const names[] = { "/sys/module/nvidia_peermem/version",
+                                         "/sys/module/nvidia_peermem",
+                                         "/sys/module/nv_peer_mem/version",
+                                         "/sys/kernel/mm/memory_peers/nv_mem/version",
+                                         "/sys/memory_peers/amdkfd/version" };
+    struct uro_paths_buffer buffer;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_string_not_equal(uro_paths_map(names[i], &buffer), names[i]);
+        assert_int_equal(access(uro_paths_map(names[i], &buffer), F_OK), -1);
+        assert_int_equal(errno, ENOENT);
+    }
+    expect_as_it_is("/sys/module/nvidia_peermem2");
+    expect_as_it_is("/sys/module/nvidia");
+}
+
 /* Programs that list a directory open these two entries, as well. */
 static void map__dots_inside__are_resolved_in_the_tree(void **state)
 {
@@ -223,6 +271,9 @@ int main(void)
         cmocka_unit_test(map__dots_inside__are_resolved_in_the_tree),
         cmocka_unit_test(map__name_longer_than_the_limit__is_not_mapped),
         cmocka_unit_test(map__environment_changed_later__has_no_effect),
+        cmocka_unit_test(map__directory_of_a_virtual_device__is_in_the_tree),
+        cmocka_unit_test(map__way_up_from_a_link__is_that_of_its_target),
+        cmocka_unit_test(map__signs_of_gpu_memory__exist_nowhere),
         cmocka_unit_test(map__tree_that_others_can_write_to__is_not_used),
         cmocka_unit_test(map__tree_of_another_user__is_not_used),
     };
