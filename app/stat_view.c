@@ -346,9 +346,10 @@ const char *uro_stat_rows_problem(const struct uro_survey_file *file,
                        "without calls); only its counters are shown");
         break;
     case -ENOSPC:
-        (void)snprintf(text, URO_STAT_REASON_MAX,
-                       "%s is full, so the process cannot show its queue pairs; free some space",
-                       file->directory);
+        (void)snprintf(
+            text, URO_STAT_REASON_MAX,
+            "%s has too little space for the queue pairs of the process; free some there",
+            file->directory);
         break;
     case -EINVAL:
     case -EACCES:

@@ -138,6 +138,9 @@ void uro_show_state(struct uro_device *device, enum uro_stats_state state);
  * called again soon, because there are more of them. Engine lock held. */
 bool uro_show_objects(struct uro_device *device, uro_time now);
 
+/* Returns whether the objects are shown in part. Engine lock held. */
+bool uro_show_in_progress(const struct uro_device *device);
+
 /* ---- host.c ---------------------------------------------------------------- */
 
 /* Returns a new device for a forked child, in place of the parent's. Returns @device when out of

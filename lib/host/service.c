@@ -82,7 +82,8 @@ static bool announce_sleep(struct uro_device *device, uro_time now, uro_time *un
     const struct uro_sched_idle idle = {
         .now = now,
         .next = uro_engine_next(device->engine),
-        .link_interval = uro_round_link_interval(device),
+        .link_interval =
+            uro_show_in_progress(device) ? URO_SHOW_INTERVAL : uro_round_link_interval(device),
         .link_up = device->link_up,
         /* The descriptor of a dead link may be readable for ever. */
         .has_descriptor = (device->link_up || uro_port_has(device->port, URO_PORT_WAKES_DOWN)) &&

@@ -45,3 +45,8 @@ bool uro_show_objects(struct uro_device *device, uro_time now)
     uro_snapshot_cancel(&device->snapshot);
     return false;
 }
+
+bool uro_show_in_progress(const struct uro_device *device)
+{
+    return device->snapshot.shard != NULL;
+}
