@@ -332,7 +332,7 @@ void uro_stat_plain(const char *from, char *to, size_t size)
     size_t i = 0;
 
     for (; from[i] != '\0' && i + 1 < size; i++)
-        to[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
+        to[i] = (char)(from[i] >= ' ' && from[i] <= '~' ? from[i] : '?');
     to[i] = '\0';
 }
 

@@ -434,8 +434,9 @@ static double seconds_now(void)
 static bool wait_for_keys(struct top *top, double until)
 {
     struct pollfd terminal = { .fd = STDIN_FILENO, .events = POLLIN };
+    double now = seconds_now();
 
-    for (double now = seconds_now(); now < until; now = seconds_now()) {
+    while (now < until) {
         if (ended != 0)
             return false;
         (void)poll(&terminal, 1, (int)((until - now) * 1000) + 1);
@@ -444,6 +445,7 @@ static bool wait_for_keys(struct top *top, double until)
         for (int key = getch(); key != ERR; key = getch())
             if (!take_key(top, key))
                 return false;
+        now = seconds_now();
     }
     return ended == 0;
 }

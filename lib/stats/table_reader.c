@@ -172,7 +172,9 @@ static int copy_rows(int fd, const struct uro_stats_table *table, struct uro_sta
     rows->qps = copy_kind(fd, table, URO_SNAPSHOT_QPS);
     rows->cqs = rows->qps != NULL ? copy_kind(fd, table, URO_SNAPSHOT_CQS) : NULL;
     rows->keys = rows->cqs != NULL ? copy_kind(fd, table, URO_SNAPSHOT_KEYS) : NULL;
-    return rows->keys != NULL ? 0 : -errno;
+    if (rows->keys != NULL)
+        return 0;
+    return errno == ENOMEM ? -ENOMEM : -EINVAL;
 }
 
 void uro_stats_table_free(struct uro_stats_rows *rows)
