@@ -140,9 +140,8 @@ static void describe_access(const struct uro_qp *qp, const struct uro_frame *fra
 
     if (qp->service == URO_XRC) {
         struct uro_table_node *node = uro_table_find(&qp->shard->srqs, frame->xrc_srqn);
-        if (node == NULL)
-            return;
-        claim.pd = URO_CONTAINER_OF(node, struct uro_srq, node)->pd;
+        if (node != NULL) /* an unknown queue has a reason of its own */
+            claim.pd = URO_CONTAINER_OF(node, struct uro_srq, node)->pd;
     }
     if (frame->op->ext & URO_EXT_INV) {
         claim.number = frame->inv_rkey;
