@@ -396,7 +396,7 @@ const char *uro_stat_survey_problem(const struct uro_survey *survey,
     if (survey->error == -EACCES)
         (void)snprintf(text, URO_STAT_REASON_MAX,
                        "a state directory of uroce belongs to another user, or others have rights "
-                       "to it: see /dev/shm/uroce-%u and UROCE_STATE_DIR",
+                       "to it: see /dev/shm/uroce-stats-%u and UROCE_STATE_DIR",
                        (unsigned)geteuid());
     else if (survey->error == -EBUSY)
         (void)snprintf(text, URO_STAT_REASON_MAX,

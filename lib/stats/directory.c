@@ -30,11 +30,11 @@ static bool name_place(uid_t uid, unsigned place, char path[static URO_STATS_PAT
     if (chosen != NULL && chosen[0] != '\0')
         length = place == 0 ? snprintf(path, URO_STATS_PATH_MAX, "%s", chosen) : 0;
     else if (place == 0)
-        length = snprintf(path, URO_STATS_PATH_MAX, "/dev/shm/uroce-%u", (unsigned)uid);
+        length = snprintf(path, URO_STATS_PATH_MAX, "/dev/shm/uroce-stats-%u", (unsigned)uid);
     else if (place == 2)
-        length = snprintf(path, URO_STATS_PATH_MAX, "/tmp/uroce-%u", (unsigned)uid);
+        length = snprintf(path, URO_STATS_PATH_MAX, "/tmp/uroce-stats-%u", (unsigned)uid);
     else if (runtime != NULL && runtime[0] == '/')
-        length = snprintf(path, URO_STATS_PATH_MAX, "%s/uroce", runtime);
+        length = snprintf(path, URO_STATS_PATH_MAX, "%s/uroce-stats", runtime);
     return length > 0 && length < (int)URO_STATS_PATH_MAX;
 }
 

@@ -5,7 +5,8 @@
  * into the mapped file: showing it costs no copy and no system call, and the record outlives a
  * killed process.
  *
- *     /dev/shm/uroce-UID/               mode 0700; or XDG_RUNTIME_DIR/uroce, or /tmp/uroce-UID;
+ *     /dev/shm/uroce-stats-UID/         mode 0700; or XDG_RUNTIME_DIR/uroce-stats,
+ *                                       or /tmp/uroce-stats-UID;
  *                                       or the directory that UROCE_STATE_DIR names
  *         NAME-GUID.PID                 a process that runs the device NAME; the process has a lock
  *         NAME-GUID.PID.ended           a process that has ended; kept for `uroce why` if

@@ -71,15 +71,18 @@ static void add_user(struct uro_survey *survey, uid_t uid)
 
 /* ---- users --------------------------------------------------------------------- */
 
-/* Returns whether @name is "uroce-UID". */
+#define PREFIX "uroce-stats-"
+
+/* Returns whether @name is "uroce-stats-UID". */
 static bool is_user_directory(const char *name, uid_t *uid)
 {
+    const char *digits = name + sizeof PREFIX - 1;
     char *end = NULL;
 
-    if (strncmp(name, "uroce-", 6) != 0 || name[6] < '0' || name[6] > '9')
+    if (strncmp(name, PREFIX, sizeof PREFIX - 1) != 0 || *digits < '0' || *digits > '9')
         return false;
     errno = 0;
-    const unsigned long number = strtoul(name + 6, &end, 10);
+    const unsigned long number = strtoul(digits, &end, 10);
     *uid = (uid_t)number;
     return errno == 0 && *end == '\0' && *uid == number && *uid != (uid_t)-1;
 }

@@ -117,6 +117,43 @@ bool uro_stats_has_ended(int directory, const char *name)
     return ended;
 }
 
+/* ---- old files ------------------------------------------------------------------ */
+
+#define KEPT_MAX   16u
+#define TOTALS_MAX 256u /* devices; one with a random MAC address is another one each time */
+
+/* Removes the files of @kind that are older than the newest @most. Each pass removes the oldest. */
+static void remove_oldest(int directory, enum uro_stats_kind kind, unsigned most)
+{
+    char oldest[URO_STATS_FILE_MAX];
+    unsigned kept;
+
+    do {
+        struct timespec time = { 0 };
+        const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *list = copy < 0 ? NULL : fdopendir(copy);
+
+        kept = 0;
+        if (list == NULL) {
+            if (copy >= 0)
+                (void)close(copy);
+            return;
+        }
+        for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
+            struct stat is;
+            if (uro_stats_kind_of(entry->d_name) != kind ||
+                fstatat(directory, entry->d_name, &is, AT_SYMLINK_NOFOLLOW) != 0)
+                continue;
+            if (kept++ == 0 || is.st_ctim.tv_sec < time.tv_sec ||
+                (is.st_ctim.tv_sec == time.tv_sec && is.st_ctim.tv_nsec < time.tv_nsec)) {
+                time = is.st_ctim;
+                memcpy(oldest, entry->d_name, strlen(entry->d_name) + 1); /* shorter: its kind */
+            }
+        }
+        (void)closedir(list);
+    } while (kept > most && unlinkat(directory, oldest, 0) == 0);
+}
+
 /* ---- adding ---------------------------------------------------------------------- */
 
 /* Replaces the total @name. The file has the size of a page, but memory only up to the counters. */
@@ -171,44 +208,14 @@ static bool add(int directory, const char *name, const struct uro_stats_page *en
     total->added_pid = ended->header.pid;
     total->added_started = ended->started;
     total->header.state = URO_STATS_ENDED;
-    return replace(directory, path, total);
+    if (!replace(directory, path, total))
+        return false;
+    if (error == -ENOENT)
+        remove_oldest(directory, URO_STATS_TOTAL, TOTALS_MAX);
+    return true;
 }
 
 /* ---- files that are kept ----------------------------------------------------------- */
-
-#define KEPT_MAX 16u
-
-/* Removes the kept files that are older than the newest KEPT_MAX. Each pass removes the oldest. */
-static void remove_oldest(int directory)
-{
-    char oldest[URO_STATS_FILE_MAX];
-    unsigned kept;
-
-    do {
-        struct timespec time = { 0 };
-        const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *list = copy < 0 ? NULL : fdopendir(copy);
-
-        kept = 0;
-        if (list == NULL) {
-            if (copy >= 0)
-                (void)close(copy);
-            return;
-        }
-        for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
-            struct stat is;
-            if (uro_stats_kind_of(entry->d_name) != URO_STATS_KEPT ||
-                fstatat(directory, entry->d_name, &is, AT_SYMLINK_NOFOLLOW) != 0)
-                continue;
-            if (kept++ == 0 || is.st_ctim.tv_sec < time.tv_sec ||
-                (is.st_ctim.tv_sec == time.tv_sec && is.st_ctim.tv_nsec < time.tv_nsec)) {
-                time = is.st_ctim;
-                memcpy(oldest, entry->d_name, strlen(entry->d_name) + 1); /* shorter: its kind */
-            }
-        }
-        (void)closedir(list);
-    } while (kept > KEPT_MAX && unlinkat(directory, oldest, 0) == 0);
-}
 
 /* Keeps the file of an ended process, whose counters are part of the total. rename() sets the ctime
  * by which the oldest is found. */
@@ -220,7 +227,7 @@ static void keep(int directory, const char *name)
     if (length >= (int)sizeof kept || renameat(directory, name, directory, kept) != 0)
         (void)unlinkat(directory, name, 0);
     else
-        remove_oldest(directory);
+        remove_oldest(directory, URO_STATS_KEPT, KEPT_MAX);
 }
 
 /* Moves the counters of an ended process to the total, with memory for two pages. Keeps the file if

@@ -221,6 +221,23 @@ static void stopped_reader__does_not_delay_a_process(void **state)
     assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 2);
 }
 
+static void devices__more_than_are_kept__the_oldest_total_is_removed(void **state)
+{
+    struct uro_stats_device other = device;
+    struct uro_stats_writer writer;
+
+    (void)state;
+    open_file(&writer, 5);
+    close_file(&writer);
+    for (unsigned i = 0; i < 260; i++) {
+        other.guid = 0x10000 + i;
+        assert_int_equal(uro_stats_open(&writer, &other, problem), 0);
+        close_file(&writer);
+    }
+    assert_int_equal(count_files(), 256);
+    assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 0);
+}
+
 /* ---- what a reader is given ---------------------------------------------- */
 
 struct seen {
@@ -432,6 +449,7 @@ int main(void)
         IN_DIRECTORY(killed_between_adding_and_removing__is_added_once),
         IN_DIRECTORY(forked_child_that_lives_on__does_not_keep_the_parent_alive),
         IN_DIRECTORY(stopped_reader__does_not_delay_a_process),
+        IN_DIRECTORY(devices__more_than_are_kept__the_oldest_total_is_removed),
         IN_DIRECTORY(running_process__record_has_its_pid_and_program),
         IN_DIRECTORY(another_version__only_the_header_is_read),
         IN_DIRECTORY(strings_without_end__are_terminated_and_counts_limited),
