@@ -598,6 +598,17 @@ static void forget_responses(struct uro_qp *qp)
     rsp->resources_oldest = rsp->resources_newest;
 }
 
+/* Moves the queue pair to ERR because the application wants it. */
+static void stop(struct uro_qp *qp)
+{
+    URO_PROBE2(qp_failed, uro_qp_qpn(qp), URO_FAIL_MODIFIED);
+    if (qp->fail_reason == URO_FAIL_NONE)
+        qp->fail_reason = URO_FAIL_MODIFIED;
+    enter_error(qp);
+    uro_ready_forget(qp);
+    forget_responses(qp);
+}
+
 int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_qp_attr *attr,
                   unsigned mask, uro_time now)
 {
@@ -618,14 +629,8 @@ int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp, const struct uro_q
         qp->far_recorded = false;
         set_state(qp, to);
     } else if (to == URO_QPS_ERR) {
-        if (from != URO_QPS_ERR) {
-            URO_PROBE2(qp_failed, uro_qp_qpn(qp), URO_FAIL_MODIFIED);
-            if (qp->fail_reason == URO_FAIL_NONE)
-                qp->fail_reason = URO_FAIL_MODIFIED;
-            enter_error(qp);
-            uro_ready_forget(qp);
-            forget_responses(qp);
-        }
+        if (from != URO_QPS_ERR)
+            stop(qp);
         uro_qp_flush(qp);
     } else {
         store(&qp->attr, attr, mask);

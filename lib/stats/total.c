@@ -122,36 +122,48 @@ bool uro_stats_has_ended(int directory, const char *name)
 #define KEPT_MAX   16u
 #define TOTALS_MAX 256u /* devices; one with a random MAC address is another one each time */
 
-/* Removes the files of @kind that are older than the newest @most. Each pass removes the oldest. */
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+/* Finds the file of @kind that was changed or renamed longest ago. Returns the number of files of
+ * this kind. */
+static unsigned find_oldest(int directory, enum uro_stats_kind kind,
+                            char oldest[static URO_STATS_FILE_MAX])
+{
+    struct timespec time = { 0 };
+    unsigned count = 0;
+    const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = copy < 0 ? NULL : fdopendir(copy);
+
+    if (list == NULL) {
+        if (copy >= 0)
+            (void)close(copy);
+        return 0;
+    }
+    for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
+        struct stat is;
+        if (uro_stats_kind_of(entry->d_name) != kind ||
+            fstatat(directory, entry->d_name, &is, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if (count++ == 0 || is_before(&is.st_ctim, &time)) {
+            time = is.st_ctim;
+            memcpy(oldest, entry->d_name, strlen(entry->d_name) + 1); /* shorter: its kind */
+        }
+    }
+    (void)closedir(list);
+    return count;
+}
+
+/* Removes the files of @kind that are older than the newest @most. */
 static void remove_oldest(int directory, enum uro_stats_kind kind, unsigned most)
 {
     char oldest[URO_STATS_FILE_MAX];
-    unsigned kept;
 
-    do {
-        struct timespec time = { 0 };
-        const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *list = copy < 0 ? NULL : fdopendir(copy);
-
-        kept = 0;
-        if (list == NULL) {
-            if (copy >= 0)
-                (void)close(copy);
+    while (find_oldest(directory, kind, oldest) > most)
+        if (unlinkat(directory, oldest, 0) != 0)
             return;
-        }
-        for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
-            struct stat is;
-            if (uro_stats_kind_of(entry->d_name) != kind ||
-                fstatat(directory, entry->d_name, &is, AT_SYMLINK_NOFOLLOW) != 0)
-                continue;
-            if (kept++ == 0 || is.st_ctim.tv_sec < time.tv_sec ||
-                (is.st_ctim.tv_sec == time.tv_sec && is.st_ctim.tv_nsec < time.tv_nsec)) {
-                time = is.st_ctim;
-                memcpy(oldest, entry->d_name, strlen(entry->d_name) + 1); /* shorter: its kind */
-            }
-        }
-        (void)closedir(list);
-    } while (kept > most && unlinkat(directory, oldest, 0) == 0);
 }
 
 /* ---- adding ---------------------------------------------------------------------- */
@@ -249,7 +261,7 @@ static void add_file(int directory, const char *name, struct uro_stats_page page
 
 void uro_stats_add_ended(int directory)
 {
-    struct uro_stats_page *pages = malloc(2 * sizeof *pages);
+    struct uro_stats_page *pages = calloc(2, sizeof *pages);
     const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = copy < 0 ? NULL : fdopendir(copy);
 
