@@ -272,8 +272,7 @@ static bool left_out(const struct operation *operation, uint32_t which,
 
 void verify_steps_run(struct verify_end *end, const struct verify_options *options, uint32_t round)
 {
-    static const char *const names[DIRECTION_COUNT] = { "requests of the client", "of the server",
-                                                        "of both" };
+    static const char *const names[DIRECTION_COUNT] = { "client asks", "server asks", "both ask" };
     struct step *asked = verify_plan_new(), *answered = verify_plan_new();
     uint32_t client = options->meet.host != NULL;
 
@@ -289,7 +288,7 @@ void verify_steps_run(struct verify_end *end, const struct verify_options *optio
                 continue;
             verify_plan(asked, o, s, salt | client);
             verify_plan(answered, o, s, salt | !client);
-            printf("%s, %s of %u bytes, %u messages\n", names[d], operation->name, asked->size,
+            printf("%s, %s of %u octets, %u messages\n", names[d], operation->name, asked->size,
                    asked->count);
             run(end, asks ? asked : NULL, answers ? answered : NULL);
         }
