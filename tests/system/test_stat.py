@@ -59,6 +59,8 @@ def bandwidth(case: Case):
     try:
         until = time.monotonic() + patience.seconds(30)
         while time.monotonic() < until:
+            if server.poll() is not None:  # a client that failed has ended it
+                server = start(case, SERVER, *common)
             if client is None or client.poll() is not None:  # the server did not listen yet
                 client = start(case, CLIENT, *common, SERVER)
             found = {process["pid"]: process for process in processes(case)}
