@@ -263,7 +263,7 @@ static void fill(struct netlink_socket *socket)
     while (socket->sent < socket->used) {
         struct nlmsghdr header;
         memcpy(&header, socket->pending + socket->sent, sizeof header);
-        /* syscall() takes each argument as a long: a narrower length would leave half of it unset. */
+        /* syscall() takes arguments of the size of a long. */
         if (syscall(SYS_sendto, socket->peer, socket->pending + socket->sent,
                     (size_t)header.nlmsg_len, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0L) < 0)
             return;
