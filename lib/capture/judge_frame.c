@@ -10,61 +10,52 @@
 #define CNP_EVERY URO_US(50)
 #define CNP_SLACK URO_MS(1)
 
-/* Reports the flaws for which a receiver drops the packet. */
-static void judge_bad(struct uro_judge *judge, uint32_t position)
+/* A flaw, the check that reports it, and what the report says. A packet with one flaw of the ICRC
+ * has the first of them only. */
+static const struct {
+    uint32_t flaw;
+    enum uro_judge_check check;
+    const char *seen;
+} flaws[] = {
+    { URO_FLAW_ICRC_ORDER, URO_JUDGE_ICRC_ORDER, "the ICRC is stored most significant byte first" },
+    { URO_FLAW_ICRC_PAD, URO_JUDGE_ICRC_PAD,
+      "the ICRC is correct only for the packet without its pad" },
+    { URO_FLAW_ICRC, URO_JUDGE_ICRC,
+      "the ICRC is wrong: the sender's error, or damage on the way" },
+    { URO_FLAW_OPCODE, URO_JUDGE_OPCODE, "the opcode is unknown" },
+    { URO_FLAW_LENGTH, URO_JUDGE_LENGTH, "the UDP length does not fit the headers and the pad" },
+    { URO_FLAW_VERSION, URO_JUDGE_VERSION, "the transport version is not 0" },
+    { URO_FLAW_UDP_CHECKSUM, URO_JUDGE_UDP_CHECKSUM, "the UDP checksum is wrong" },
+    { URO_FLAW_RESERVED, URO_JUDGE_RESERVED, "a reserved bit is 1" },
+    { URO_FLAW_BECN, URO_JUDGE_BECN, "the BECN of a CNP is 0" },
+    { URO_FLAW_PAD, URO_JUDGE_PAD, "the pad does not fill the last word of the payload" },
+    { URO_FLAW_GSI, URO_JUDGE_GSI, "a datagram to QP 1 has a wrong length or Q_Key" },
+    { URO_FLAW_GROUP, URO_JUDGE_GROUP, "the address is that of a group, and the QPN is not" },
+};
+
+#define FLAWS_OF_ICRC (URO_FLAW_ICRC_ORDER | URO_FLAW_ICRC_PAD | URO_FLAW_ICRC)
+
+static void judge_flaws(struct uro_judge *judge, uint32_t position)
 {
     const struct uro_capture_packet *packet = &judge->capture->packets[position];
-    const uint32_t flaws = packet->flaws;
+    uint32_t left = packet->flaws;
 
-    if (flaws & URO_FLAW_ICRC_ORDER)
-        uro_judge_report(judge, URO_JUDGE_ICRC_ORDER, position, URO_CAPTURE_NONE,
-                         "the ICRC is stored most significant byte first");
-    else if (flaws & URO_FLAW_ICRC_PAD)
-        uro_judge_report(judge, URO_JUDGE_ICRC_PAD, position, URO_CAPTURE_NONE,
-                         "the ICRC is correct only for the packet without its pad");
-    else if (flaws & URO_FLAW_ICRC)
-        uro_judge_report(judge, URO_JUDGE_ICRC, position, URO_CAPTURE_NONE,
-                         "the ICRC of PSN %" PRIu32 " is wrong: the sender's error, or damage on "
-                         "the way",
+    for (size_t i = 0; i < URO_ARRAY_LEN(flaws); i++) {
+        if ((left & flaws[i].flaw) == 0)
+            continue;
+        if (flaws[i].flaw & FLAWS_OF_ICRC)
+            left &= ~FLAWS_OF_ICRC;
+        uro_judge_report(judge, flaws[i].check, position, URO_CAPTURE_NONE,
+                         "%s (opcode 0x%02x, PSN %" PRIu32 ")", flaws[i].seen, packet->opcode,
                          packet->psn);
-    if (flaws & URO_FLAW_OPCODE)
-        uro_judge_report(judge, URO_JUDGE_OPCODE, position, URO_CAPTURE_NONE, "opcode 0x%02x",
-                         packet->opcode);
-    if (flaws & URO_FLAW_LENGTH)
-        uro_judge_report(judge, URO_JUDGE_LENGTH, position, URO_CAPTURE_NONE,
-                         "the UDP length does not fit the headers and the pad");
-    if (flaws & URO_FLAW_VERSION)
-        uro_judge_report(judge, URO_JUDGE_VERSION, position, URO_CAPTURE_NONE,
-                         "the transport version is not 0");
-    if (flaws & URO_FLAW_UDP_CHECKSUM)
-        uro_judge_report(judge, URO_JUDGE_UDP_CHECKSUM, position, URO_CAPTURE_NONE,
-                         "the UDP checksum is wrong");
+    }
 }
 
-/* Reports flaws with which a receiver accepts the packet. */
-static void judge_small(struct uro_judge *judge, uint32_t position)
+static void judge_migreq(struct uro_judge *judge, uint32_t position)
 {
     const struct uro_capture_packet *packet = &judge->capture->packets[position];
     const enum uro_service service = uro_capture_op(packet)->service;
-    const uint32_t flaws = packet->flaws;
 
-    if (flaws & URO_FLAW_RESERVED)
-        uro_judge_report(judge, URO_JUDGE_RESERVED, position, URO_CAPTURE_NONE,
-                         "a reserved bit is 1");
-    if (flaws & URO_FLAW_BECN)
-        uro_judge_report(judge, URO_JUDGE_BECN, position, URO_CAPTURE_NONE,
-                         "a CNP whose BECN is 0");
-    if (flaws & URO_FLAW_PAD)
-        uro_judge_report(judge, URO_JUDGE_PAD, position, URO_CAPTURE_NONE,
-                         "%" PRIu32 " bytes of payload with a pad that does not fill the last word",
-                         packet->payload);
-    if (flaws & URO_FLAW_GSI)
-        uro_judge_report(judge, URO_JUDGE_GSI, position, URO_CAPTURE_NONE,
-                         "a datagram of %" PRIu32 " bytes to QP 1, or another Q_Key",
-                         packet->payload);
-    if (flaws & URO_FLAW_GROUP)
-        uro_judge_report(judge, URO_JUDGE_GROUP, position, URO_CAPTURE_NONE,
-                         "QPN 0x%06" PRIx32 " with the address of a group", packet->dest_qpn);
     if (!packet->migrated && (service == URO_RC || service == URO_UC || service == URO_XRC))
         uro_judge_report(judge, URO_JUDGE_MIGREQ, position, URO_CAPTURE_NONE, "MigReq is 0");
 }
@@ -90,11 +81,10 @@ void uro_judge_frame(struct uro_judge *judge, uint32_t position)
 {
     const struct uro_capture_packet *packet = &judge->capture->packets[position];
 
-    if (packet->kind == URO_CAPTURE_BAD) {
-        judge_bad(judge, position);
+    judge_flaws(judge, position);
+    if (packet->kind == URO_CAPTURE_BAD)
         return;
-    }
-    judge_small(judge, position);
+    judge_migreq(judge, position);
     if (uro_capture_op(packet)->operation == URO_NOTIFY)
         judge_cnp(judge, position);
 }

@@ -44,6 +44,41 @@ static void judge__plain_exchange__is_clean(void **state)
     EXPECT_NOTHING;
 }
 
+/* The flaws themselves are found when the frame is decoded: test_capture.c. */
+static void judge__packet_with_a_flaw__is_a_finding_of_its_check(void **state)
+{
+    static const struct {
+        uint32_t flaws;
+        enum uro_judge_check check;
+    } cases[] = {
+        { URO_FLAW_ICRC, URO_JUDGE_ICRC },
+        { URO_FLAW_ICRC | URO_FLAW_ICRC_ORDER, URO_JUDGE_ICRC_ORDER },
+        { URO_FLAW_ICRC | URO_FLAW_ICRC_PAD, URO_JUDGE_ICRC_PAD },
+        { URO_FLAW_OPCODE, URO_JUDGE_OPCODE },
+        { URO_FLAW_LENGTH, URO_JUDGE_LENGTH },
+        { URO_FLAW_VERSION, URO_JUDGE_VERSION },
+        { URO_FLAW_UDP_CHECKSUM, URO_JUDGE_UDP_CHECKSUM },
+        { URO_FLAW_RESERVED, URO_JUDGE_RESERVED },
+        { URO_FLAW_BECN, URO_JUDGE_BECN },
+        { URO_FLAW_PAD, URO_JUDGE_PAD },
+        { URO_FLAW_GSI, URO_JUDGE_GSI },
+        { URO_FLAW_GROUP, URO_JUDGE_GROUP },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
+        kit_begin();
+        kit_exchange(100, 1);
+        struct uro_capture *capture = kit_end();
+        capture->packets[0].flaws = cases[i].flaws;
+        struct uro_judge *judge = uro_judge_run(capture);
+        assert_int_equal(judge->count, 1);
+        assert_int_equal(judge->findings[0].check, cases[i].check);
+        uro_judge_free(judge);
+        uro_capture_free(capture);
+    }
+}
+
 static void judge__migreq_0__is_reported_once_with_its_number(void **state)
 {
     (void)state;
@@ -489,6 +524,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(judge__plain_exchange__is_clean),
+        cmocka_unit_test(judge__packet_with_a_flaw__is_a_finding_of_its_check),
         cmocka_unit_test(judge__migreq_0__is_reported_once_with_its_number),
         cmocka_unit_test(judge__ack_of_a_request_that_is_sent_later__is_a_ghost),
         cmocka_unit_test(judge__ack_beyond_the_last_request__is_a_note),
