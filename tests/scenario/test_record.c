@@ -92,6 +92,19 @@ static void write__into_memory_of_another_domain__says_so(void **state)
            "the memory is of another protection domain");
 }
 
+/* The keys of XRC are checked against the domain of the shared receive queue. */
+static void xrc_write__into_memory_without_the_right__says_the_right(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.type = UROCE_XRC_TGT, .srq = 16, .rq_psn = 100);
+
+    s->remote_mr->key.access = UROCE_ACCESS_REMOTE_READ;
+    scene_rx(s, 0, PACKET(.op = "XRC_WRITE_ONLY", .psn = 100, .dma = 1, .text = "a"));
+    expect_failure(s, 1, "the memory lacks REMOTE_WRITE; it has REMOTE_READ");
+    scene_expect_tx(s, 0, PACKET(.op = "XRC_ACK", .psn = 100, .syndrome = 0x62));
+    scene_close(s);
+}
+
 static void write__to_a_queue_pair_without_the_right__names_qp_access_flags(void **state)
 {
     (void)state;
@@ -392,6 +405,7 @@ int main(void)
         cmocka_unit_test(write__outside_of_the_memory__says_the_range),
         cmocka_unit_test(write__into_memory_without_the_right__says_the_right),
         cmocka_unit_test(write__into_memory_of_another_domain__says_so),
+        cmocka_unit_test(xrc_write__into_memory_without_the_right__says_the_right),
         cmocka_unit_test(write__to_a_queue_pair_without_the_right__names_qp_access_flags),
         cmocka_unit_test(atomic__at_an_odd_address__says_so),
         cmocka_unit_test(send__longer_than_the_receive__says_both_lengths),

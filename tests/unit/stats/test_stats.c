@@ -437,6 +437,21 @@ static void link_to_a_directory__is_not_used(void **state)
     assert_int_equal(uro_stats_open(&writer, &device, problem), -EACCES);
 }
 
+/* The hub has its sockets in uroce-UID: a reader of files must not meet them. */
+static void directories__of_a_user__are_not_those_of_the_hub(void **state)
+{
+    char path[URO_STATS_PATH_MAX], wanted[64];
+
+    (void)state;
+    assert_int_equal(unsetenv("UROCE_STATE_DIR"), 0);
+    assert_int_equal(uro_stats_directory(12345, 2, false, path), -ENOENT);
+    (void)snprintf(wanted, sizeof wanted, "/tmp/uroce-stats-%d", 12345);
+    assert_string_equal(path, wanted);
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", "/nowhere", 1), 0);
+    assert_int_equal(uro_stats_directory(geteuid(), 1, false, path), -ENOENT);
+    assert_string_equal(path, "/nowhere/uroce-stats");
+}
+
 #define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, make_directory, remove_directory)
 
 int main(void)
@@ -456,6 +471,7 @@ int main(void)
         IN_DIRECTORY(cut_file__is_refused),
         IN_DIRECTORY(directory_that_others_can_write__is_not_used),
         IN_DIRECTORY(link_to_a_directory__is_not_used),
+        cmocka_unit_test(directories__of_a_user__are_not_those_of_the_hub),
         IN_DIRECTORY(ended_process__is_kept_if_something_failed),
         IN_DIRECTORY(ended_processes__the_newest_sixteen_are_kept),
         IN_DIRECTORY(refusals__repeated_and_too_many__the_newest_stay),
