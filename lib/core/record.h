@@ -144,12 +144,11 @@ struct uro_record {
 
 static_assert(sizeof(struct uro_record_packet) * URO_RECORD_PACKETS == UINT16_MAX + 1u,
               "packet_at wraps at the end of the ring");
-static_assert(offsetof(struct uro_record, counters) == 0, "uro_record_of()");
 
 /* Returns the record that @counters are part of. */
 static inline struct uro_record *uro_record_of(struct uro_counters *counters)
 {
-    return (struct uro_record *)(void *)counters;
+    return URO_CONTAINER_OF(counters, struct uro_record, counters);
 }
 
 /* Add an entry to the ring. @bth: URO_RECORD_BTH bytes from the BTH of the first packet on. A call

@@ -30,6 +30,8 @@ struct uro_ibv_qp;
 struct uro_wq;
 
 /* refusal_qp.c */
+/* Returns the name of a queue pair state, such as "RTS". */
+const char *uro_refuse_state_name(unsigned state);
 int uro_refuse_address(struct ibv_context *context, const char *call,
                        const struct ibv_ah_attr *attr);
 /* Says that no route leads to the peer, which is ENETUNREACH. */

@@ -12,21 +12,14 @@
 #define CALL_SRQ   "ibv_post_srq_recv"
 #define CALL_BATCH "ibv_wr_complete"
 
-static const char *state_name(const struct uro_ibv_qp *qp)
-{
-    static const char *const names[URO_QPS_COUNT] = { "RESET", "INIT", "RTR", "RTS",
-                                                      "SQD",   "SQE",  "ERR" };
-
-    return names[uro_qp_state_now(qp->core)];
-}
-
 static int refuse_state(struct uro_ibv_qp *qp, const char *call)
 {
     if (qp->type == URO_QPT_XRC_TGT)
         return uro_refuse(qp->object.device, EINVAL, call,
                           "a queue pair of type IBV_QPT_XRC_RECV sends nothing");
     return uro_refuse(qp->object.device, EINVAL, call,
-                      "the queue pair is in %s: sends need RTS (ibv_modify_qp)", state_name(qp));
+                      "the queue pair is in %s: sends need RTS (ibv_modify_qp)",
+                      uro_refuse_state_name((unsigned)uro_qp_state_now(qp->core)));
 }
 
 static int refuse_datagram(struct uro_ibv_qp *qp, const struct ibv_send_wr *wr)

@@ -15,7 +15,7 @@
 
 /* ---- names --------------------------------------------------------------------------- */
 
-static const char *state_name(unsigned state)
+const char *uro_refuse_state_name(unsigned state)
 {
     static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
 
@@ -122,13 +122,15 @@ static int refuse_transition(struct uro_device *device, enum uro_qp_type type, u
             device, EINVAL, CALL_MODIFY,
             "no transition leads from %s to %s: a queue pair goes from RESET to INIT, "
             "RTR and RTS, and to RESET or ERR from every state",
-            state_name(from), state_name(to));
+            uro_refuse_state_name(from), uro_refuse_state_name(to));
     if ((required & ~mask) != 0)
         return uro_refuse(device, EINVAL, CALL_MODIFY, "%s to %s lacks %s in the mask",
-                          state_name(from), state_name(to), bit_names(required & ~mask, bits));
+                          uro_refuse_state_name(from), uro_refuse_state_name(to),
+                          bit_names(required & ~mask, bits));
     if ((mask & ~allowed) != 0)
         return uro_refuse(device, EINVAL, CALL_MODIFY, "%s to %s does not take %s in the mask",
-                          state_name(from), state_name(to), bit_names(mask & ~allowed, bits));
+                          uro_refuse_state_name(from), uro_refuse_state_name(to),
+                          bit_names(mask & ~allowed, bits));
     return 0;
 }
 
@@ -191,7 +193,7 @@ int uro_refuse_modify(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, uns
 
     if (error == 0 && (mask & URO_ATTR_CUR_STATE) && attr->cur_qp_state != (enum ibv_qp_state)from)
         error = uro_refuse(device, EINVAL, CALL_MODIFY, "cur_qp_state is %s, but the state is %s",
-                           state_name(attr->cur_qp_state), state_name(from));
+                           uro_refuse_state_name(attr->cur_qp_state), uro_refuse_state_name(from));
     if (error == 0)
         error = refuse_values(qp, attr, mask);
     if (error == 0 && (mask & URO_ATTR_AV))
@@ -206,7 +208,7 @@ int uro_refuse_modify(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, uns
                       : uro_refuse(device, EINVAL, CALL_MODIFY,
                                    "%s to %s: an attribute is out of its range, such as an unknown "
                                    "bit in qp_access_flags 0x%x, or a multicast GID as the peer",
-                                   state_name(from), state_name(to),
+                                   uro_refuse_state_name(from), uro_refuse_state_name(to),
                                    mask & URO_ATTR_ACCESS ? attr->qp_access_flags : 0);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/attr_mask.h"
 #include "wire/arp.h"
 #include "wire/bytes.h"
 #include "wire/cm_msg.h"
@@ -113,25 +114,6 @@ void stage_output(struct stage *stage)
         stage_check(uroce_qp_problem(stage->qps[i]) == NULL);
 }
 
-static unsigned mask_of(enum uroce_qp_type type, enum uroce_qp_state to)
-{
-    const unsigned path =
-        UROCE_ATTR_AV | UROCE_ATTR_PATH_MTU | UROCE_ATTR_DEST_QPN | UROCE_ATTR_RQ_PSN;
-    const unsigned serve = UROCE_ATTR_MAX_DEST_RD_ATOMIC | UROCE_ATTR_MIN_RNR_TIMER;
-    const unsigned ask = UROCE_ATTR_RETRY_CNT | UROCE_ATTR_RNR_RETRY | UROCE_ATTR_MAX_RD_ATOMIC;
-    const bool serves = type == UROCE_RC || type == UROCE_XRC_TGT;
-    const bool asks = type == UROCE_RC || type == UROCE_XRC_INI;
-
-    if (to == UROCE_INIT)
-        return UROCE_ATTR_PKEY_INDEX | UROCE_ATTR_PORT |
-               (type == UROCE_UD ? UROCE_ATTR_QKEY : UROCE_ATTR_ACCESS);
-    if (to == UROCE_RTR)
-        return type == UROCE_UD ? 0 : path | (serves ? serve : 0);
-    if (to == UROCE_RTS)
-        return UROCE_ATTR_SQ_PSN | (serves || asks ? UROCE_ATTR_TIMEOUT : 0) | (asks ? ask : 0);
-    return 0;
-}
-
 static struct uroce_address address_of(const struct uro_gid *gid)
 {
     struct uroce_address address = { .sgid_index = 1 };
@@ -158,7 +140,7 @@ void stage_modify(struct stage *stage, enum stage_qp which, enum uroce_qp_state 
                                         .retry_cnt = 3,
                                         .rnr_retry = 3,
                                         .address = address_of(&stage_peer_gid) };
-    const unsigned mask = mask_of(types[which], to) | UROCE_ATTR_STATE;
+    const unsigned mask = attr_mask(types[which], to) | UROCE_ATTR_STATE;
     int error = uroce_qp_modify(qp, &attr, mask, stage->now);
 
     if (error != 0) /* SQD to RTS accepts the state alone. Other transitions fail again */

@@ -5,6 +5,7 @@
 
 #include "scene.h"
 #include "scene_wire.h"
+#include "support/attr_mask.h"
 #include "wire/frame.h"
 
 static void *allocate(size_t size)
@@ -69,30 +70,12 @@ void scene_register(struct scene *scene, unsigned access)
         uroce_mr_create(scene->pd, scene->remote, SCENE_MEMORY, access, &scene->remote_mr), 0);
 }
 
-/* Returns the attribute mask of a transition to @to, without attributes that no scene sets. */
-static unsigned mask_of(enum uroce_qp_type type, enum uroce_qp_state to)
-{
-    const unsigned path =
-        UROCE_ATTR_AV | UROCE_ATTR_PATH_MTU | UROCE_ATTR_DEST_QPN | UROCE_ATTR_RQ_PSN;
-    const unsigned serve = UROCE_ATTR_MAX_DEST_RD_ATOMIC | UROCE_ATTR_MIN_RNR_TIMER;
-    const unsigned ask = UROCE_ATTR_RETRY_CNT | UROCE_ATTR_RNR_RETRY | UROCE_ATTR_MAX_RD_ATOMIC;
-    const bool serves = type == UROCE_RC || type == UROCE_XRC_TGT;
-    const bool asks = type == UROCE_RC || type == UROCE_XRC_INI;
-
-    if (to == UROCE_INIT)
-        return UROCE_ATTR_PKEY_INDEX | UROCE_ATTR_PORT |
-               (type == UROCE_UD ? UROCE_ATTR_QKEY : UROCE_ATTR_ACCESS);
-    if (to == UROCE_RTR)
-        return type == UROCE_UD ? 0 : path | (serves ? serve : 0);
-    return UROCE_ATTR_SQ_PSN | (serves || asks ? UROCE_ATTR_TIMEOUT : 0) | (asks ? ask : 0);
-}
-
 static void modify(struct scene *scene, struct uroce_qp_attr *attr, enum uroce_qp_type type,
                    enum uroce_qp_state to)
 {
     attr->state = to;
     assert_int_equal(
-        uroce_qp_modify(scene->qp, attr, mask_of(type, to) | UROCE_ATTR_STATE, scene->now), 0);
+        uroce_qp_modify(scene->qp, attr, attr_mask(type, to) | UROCE_ATTR_STATE, scene->now), 0);
 }
 
 void scene_to_state(struct scene *scene, enum uroce_qp_state to)

@@ -178,6 +178,18 @@ static void rc_read__responder_resources_moved__duplicates_are_answered(void **s
 
 /* ---- requests ----------------------------------------------------------- */
 
+/* Sends a request whose operation is replaced in the queue by one that the service does not have. */
+static void send_what_is_not_offered(struct scene *s, uint32_t length, enum uroce_opcode opcode)
+{
+    scene_post_send(s, SEND(.id = 1, .length = length));
+    inside_request(s->qp, 0)->opcode = (uint8_t)opcode;
+    scene_expect_silence(s, 0);
+    scene_expect_sent(s, 1, UROCE_LOC_QP_OP_ERR);
+    scene_expect_reason(scene_last()->reason, "the operation is not supported");
+    scene_expect_state(s, UROCE_SQE);
+    scene_close(s);
+}
+
 static void uc__operation_without_opcode__fails_when_it_is_sent(void **state)
 {
     (void)state;
@@ -185,17 +197,9 @@ static void uc__operation_without_opcode__fails_when_it_is_sent(void **state)
                                               UROCE_FETCH_ADD, UROCE_SEND_WITH_INV,
                                               UROCE_FLUSH,     UROCE_ATOMIC_WRITE };
 
-    for (size_t i = 0; i < URO_ARRAY_LEN(not_offered); i++) {
-        struct scene *s = scene_uc(.sq_psn = 7);
+    for (size_t i = 0; i < URO_ARRAY_LEN(not_offered); i++)
+        send_what_is_not_offered(scene_uc(.sq_psn = 7), 8, not_offered[i]);
 
-        scene_post_send(s, SEND(.id = 1, .length = 8));
-        inside_request(s->qp, 0)->opcode = (uint8_t)not_offered[i];
-        scene_expect_silence(s, 0);
-        scene_expect_sent(s, 1, UROCE_LOC_QP_OP_ERR);
-        scene_expect_reason(scene_last()->reason, "the operation is not supported");
-        scene_expect_state(s, UROCE_SQE);
-        scene_close(s);
-    }
     assert_true(uro_mark_hit("POST.SERVICE"));
 }
 
@@ -203,15 +207,7 @@ static void uc__operation_without_opcode__fails_when_it_is_sent(void **state)
 static void uc__message_whose_last_packet_cannot_be_sent__is_not_started(void **state)
 {
     (void)state;
-    struct scene *s = scene_uc(.sq_psn = 7);
-
-    scene_post_send(s, SEND(.id = 1, .length = 3000));
-    inside_request(s->qp, 0)->opcode = UROCE_SEND_WITH_INV;
-    scene_expect_silence(s, 0);
-    scene_expect_sent(s, 1, UROCE_LOC_QP_OP_ERR);
-    scene_expect_reason(scene_last()->reason, "the operation is not supported");
-    scene_expect_state(s, UROCE_SQE);
-    scene_close(s);
+    send_what_is_not_offered(scene_uc(.sq_psn = 7), 3000, UROCE_SEND_WITH_INV);
 }
 
 static void ud__operation_other_than_send__fails_when_it_is_sent(void **state)
@@ -222,17 +218,9 @@ static void ud__operation_other_than_send__fails_when_it_is_sent(void **state)
                                               UROCE_SEND_WITH_INV, UROCE_LOCAL_INV,
                                               UROCE_BIND_MW,       UROCE_FLUSH };
 
-    for (size_t i = 0; i < URO_ARRAY_LEN(not_offered); i++) {
-        struct scene *s = scene_ud();
+    for (size_t i = 0; i < URO_ARRAY_LEN(not_offered); i++)
+        send_what_is_not_offered(scene_ud(), 8, not_offered[i]);
 
-        scene_post_send(s, SEND(.id = 1, .length = 8));
-        inside_request(s->qp, 0)->opcode = (uint8_t)not_offered[i];
-        scene_expect_silence(s, 0);
-        scene_expect_sent(s, 1, UROCE_LOC_QP_OP_ERR);
-        scene_expect_reason(scene_last()->reason, "the operation is not supported");
-        scene_expect_state(s, UROCE_SQE);
-        scene_close(s);
-    }
     assert_true(uro_mark_hit("POST.SERVICE"));
 }
 
