@@ -178,7 +178,7 @@ static void rc_read__responder_resources_moved__duplicates_are_answered(void **s
 
 /* ---- requests ----------------------------------------------------------- */
 
-/* Sends a request whose operation is replaced in the queue by one that the service does not have. */
+/* Posts a SEND, and replaces its operation in the queue by @opcode. */
 static void send_what_is_not_offered(struct scene *s, uint32_t length, enum uroce_opcode opcode)
 {
     scene_post_send(s, SEND(.id = 1, .length = length));

@@ -2,6 +2,8 @@
 /* attr_mask.h - the attributes of a queue pair that a transition requires. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "uroce/objects.h"
 
 /* Returns the mask of a transition to @to, without UROCE_ATTR_STATE and without optional attributes.
