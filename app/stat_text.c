@@ -329,16 +329,37 @@ static void print_process(const struct uro_stat_view *view, const struct uro_sur
         print_keys(file, objects != 0);
 }
 
-void uro_stat_print_text(const struct uro_stat_view *view, unsigned sections)
+/* Prints the devices with a process, or those without, of these at most @max. Returns the number of
+ * devices of this kind. */
+static uint32_t print_devices(const struct uro_stat_view *view, unsigned sections, bool in_use,
+                              uint32_t max)
 {
     struct uro_stat_device device = { 0 };
+    uint32_t count = 0;
 
-    for (bool first = true; uro_stat_next_device(view, &device); first = false) {
-        if (!first)
+    while (uro_stat_next_device(view, &device)) {
+        if ((device.alive > 0) != in_use || count++ >= max)
+            continue;
+        if (count > 1)
             (void)putchar('\n');
         print_device(&device, sections);
         for (uint32_t i = device.first; i < device.end; i++)
             if (uro_stat_shows(view, &view->now.files[i]))
                 print_process(view, &view->now.files[i], sections);
     }
+    return count;
+}
+
+void uro_stat_print_text(const struct uro_stat_view *view, unsigned sections)
+{
+    const uint32_t used = print_devices(view, sections, true, UINT32_MAX);
+    const uint32_t max = view->filter.device != NULL || used == 0 ? SHORT_ROWS : 0;
+
+    if (used > 0 && max > 0)
+        (void)putchar('\n');
+    const uint32_t unused = print_devices(view, sections, false, max);
+    if (unused > max)
+        (void)printf("\n%" PRIu32 " more device%s without a process now; `uroce stat DEVICE` shows "
+                     "one\n",
+                     unused - max, plural(unused - max));
 }

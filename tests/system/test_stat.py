@@ -125,6 +125,17 @@ def stat__killed_program__disappears_and_its_counters_stay(case: Case) -> None:
         has(stat(case).stdout, "no process uses the device now")
 
 
+def stat__device_without_a_process__is_counted_behind_those_in_use(case: Case) -> None:
+    with bandwidth(case) as (server, client):
+        server.send_signal(signal.SIGSTOP)  # otherwise it ends with its client
+        client.kill()
+        client.wait()
+        shown = stat(case).stdout
+        has(shown, f"pid {server.pid} ", "\n1 more device without a process now; `uroce stat DEVICE` shows one\n")
+        assert "no process uses the device now" not in shown, shown
+        has(stat(case, "u0").stdout, f"pid {server.pid} ", "no process uses the device now")
+
+
 def stat__stopped_program__counters_and_the_reason(case: Case) -> None:
     with bandwidth(case) as (server, _):
         server.send_signal(signal.SIGSTOP)
