@@ -119,7 +119,7 @@ static void print_summary(const struct uro_judge *judge)
     if (capture->joined_count > 0)
         (void)printf("note: %" PRIu32 " frames are several packets each, which the kernel splits "
                      "behind the capture or joined before it (GSO, GRO), and were not judged; "
-                     "capture with pcap= in the device line, or with gso=no,gro=no\n",
+                     "capture with pcap= in the device description, or with gso=no,gro=no\n",
                      capture->joined_count);
     if (judge->track->incomplete && capture->joined_count == 0)
         (void)printf(
