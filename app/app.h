@@ -6,7 +6,10 @@
 
 int uro_app_run(int argc, char **argv);
 int uro_app_devices(int argc, char **argv);
+int uro_app_info(int argc, char **argv);
 int uro_app_hub(int argc, char **argv);
+int uro_app_impair(int argc, char **argv);
+int uro_app_shrink(int argc, char **argv);
 int uro_app_dump(int argc, char **argv);
 int uro_app_judge(int argc, char **argv);
 int uro_app_why(int argc, char **argv);

@@ -36,7 +36,8 @@ static int help(FILE *out)
 struct totals {
     uint64_t frames;
     uint64_t problems;
-    uint64_t first; /* time of the first frame */
+    uint64_t first;  /* time of the first frame */
+    uint32_t packet; /* position of the first packet of the frame, if the capture is read before */
 };
 
 /* Returns whether the frame has the ICRC of Linux rxe, which covers the headers of FLUSH twice.
@@ -55,11 +56,16 @@ static bool icrc_as_rxe(const struct uro_pkt *pkt)
 }
 
 /* If a device sent the packet to itself, prints the sending queue pair, if the capture shows it. */
-static void print_sender(const struct uro_capture *capture, uint64_t number)
+static void print_sender(const struct uro_capture *capture, struct totals *totals)
 {
-    if (capture == NULL || number > capture->count)
+    if (capture == NULL)
         return;
-    const struct uro_capture_packet *packet = &capture->packets[number - 1];
+    while (totals->packet < capture->count &&
+           capture->packets[totals->packet].frame < totals->frames)
+        totals->packet++;
+    if (totals->packet == capture->count)
+        return;
+    const struct uro_capture_packet *packet = &capture->packets[totals->packet];
     if (packet->kind != URO_CAPTURE_ROCE || packet->source != packet->dest)
         return;
     const struct uro_capture_flow *flow = &capture->flows[packet->flow];
@@ -77,7 +83,7 @@ static void print_frame(const struct uro_pcap_read_frame *frame, const struct ur
     bool good = uro_text_line(frame->pkt.octets, frame->pkt.length, line);
     (void)printf("%4" PRIu64 " %s%" PRIu64 ".%09" PRIu64 " %s", totals->frames, before ? "-" : "",
                  since / NS_PER_SECOND, since % NS_PER_SECOND, line);
-    print_sender(capture, totals->frames);
+    print_sender(capture, totals);
     if (good && icrc_as_rxe(&frame->pkt))
         (void)printf(" (ICRC as Linux rxe sums it)");
     if (frame->length > frame->pkt.length) {
@@ -93,7 +99,7 @@ static void print_frame(const struct uro_pcap_read_frame *frame, const struct ur
 static int dump_file(const char *path, const struct uro_capture *capture)
 {
     struct uro_pcap_read_frame frame;
-    struct totals totals = { 0, 0, 0 };
+    struct totals totals = { 0 };
     char error[URO_PCAP_ERROR_MAX];
     int result;
 

@@ -182,6 +182,11 @@ static int64_t column_time(const struct page *page, uint32_t i)
     return (int64_t)(packet_at(page, i)->time - packet_at(page, i > 0 ? i - 1 : 0)->time);
 }
 
+static int64_t column_number(const struct page *page, uint32_t i)
+{
+    return packet_at(page, i)->frame;
+}
+
 static int64_t column_connection(const struct page *page, uint32_t i)
 {
     const uint32_t flow = packet_at(page, i)->flow;
@@ -281,15 +286,18 @@ static void put_data(const struct page *page, const char *path, const struct lin
     (void)printf("<script id=\"data\" type=\"application/json\">{\"file\":");
     put_string(slash != NULL ? slash + 1 : path);
     (void)printf(",\"version\":\"%s\",\"start\":\"%" PRIu64 "\",\"roce\":%" PRIu32
-                 ",\"complete\":%s,\"problem\":",
+                 ",\"frames\":%" PRIu32 ",\"complete\":%s,\"problem\":",
                  URO_VERSION, capture->count > 0 ? capture->packets[0].time : 0,
-                 capture->roce_count, page->judge->complete ? "true" : "false");
+                 capture->roce_count, capture->frame_count,
+                 page->judge->complete ? "true" : "false");
     put_string(capture->problem);
     put_addresses(capture);
     put_connections(page);
     put_opcodes();
     put_findings(page->judge);
     put_column(page, "time", column_time);
+    if (capture->split_count > 0) /* otherwise the packets are numbered from 1 */
+        put_column(page, "number", column_number);
     put_column(page, "connection", column_connection);
     put_column(page, "direction", column_direction);
     put_column(page, "opcode", column_opcode);

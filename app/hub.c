@@ -16,6 +16,7 @@
 
 #include "app.h"
 #include "io/udp/broker.h"
+#include "run.h"
 
 #define STATUS_USAGE 2
 #define GO_ON        (-1)
@@ -36,7 +37,8 @@ static void help(FILE *out)
         "Lets up to %u processes of one user share an address of this machine over UDP.\n"
         "`uroce run` starts a hub when it needs one.\n"
         "\n"
-        "  -a, --address ADDRESS   the address to share, as in the link udp,ip=ADDRESS\n"
+        "  -a, --address ADDRESS   the address to share, as in the link udp,ip=ADDRESS; auto: the\n"
+        "                          first address that `uroce run` uses without a device\n"
         "  -i, --idle SECONDS      end when no process has used the address for this time and no\n"
         "                          program of `uroce run` uses it\n"
         "  -b, --background        continue in the background as soon as the hub is ready\n"
@@ -50,6 +52,23 @@ static int refuse(const char *option, const char *value, const char *right)
 {
     (void)fprintf(stderr, "uroce hub: %s %s: %s\n", option, value, right);
     return STATUS_USAGE;
+}
+
+/* Reads the value of --address. Returns GO_ON, or the exit status after a message. */
+static int parse_address(const char *text, struct uro_gid *address)
+{
+    if (strcmp(text, "auto") != 0)
+        return uro_gid_parse(text, address)
+                   ? GO_ON
+                   : refuse("--address", text, "must be an address such as 192.168.1.7, or auto");
+    (void)unsetenv("UROCE_DEVICES");
+    (void)unsetenv("UROCE_CONFIG");
+    (void)uro_run_choose_default();
+    const struct uro_device_config *config = *uro_host_config();
+    if (config->problem[0] != '\0')
+        return refuse("--address", text, uro_run_default_problem(config));
+    *address = config->gids[1];
+    return GO_ON;
 }
 
 static int parse(int argc, char **argv, struct options *options)
@@ -73,8 +92,9 @@ static int parse(int argc, char **argv, struct options *options)
             help(stderr);
             return STATUS_USAGE;
         }
-        if (option == 'a' && !uro_gid_parse(optarg, &options->address))
-            return refuse("--address", optarg, "must be an address such as 192.168.1.7");
+        const int status = option == 'a' ? parse_address(optarg, &options->address) : GO_ON;
+        if (status != GO_ON)
+            return status;
         if (option == 'i' && (*end != '\0' || seconds < 1 || seconds > 86400))
             return refuse("--idle", optarg, "must be a number of seconds from 1 to 86400");
         options->has_address |= option == 'a';

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* judge.c - `uroce judge FILE.pcap`: prints what in a capture breaks a rule of RoCEv2. */
+/* judge.c - `uroce judge FILE.pcap`: prints the packets of a capture that break a rule of
+ * RoCEv2. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +18,8 @@ static int help(FILE *out)
         "\n"
         "Follows the queue pairs of a capture between any endpoints, and prints a line for each\n"
         "packet that breaks a rule: frame number, seconds since the first frame, sender, id of\n"
-        "the rule in docs/PROTOCOL.md, what was seen and what the rule wants. What a lost packet\n"
-        "or a late start of the capture explains is not reported.\n"
+        "the rule in docs/PROTOCOL.md, what was seen and what the rule wants. A packet is not\n"
+        "reported if a lost packet or a late start of the capture explains it.\n"
         "\n"
         "  FILE         a pcap or pcapng file; \"-\" is standard input\n"
         "  --json       print one JSON object\n"
@@ -60,14 +61,14 @@ static void print_finding(const struct uro_judge *judge, const struct uro_judge_
     const uint32_t qpn = uro_capture_source_qpn(capture, packet);
     char text[URO_GID_TEXT_MAX + 16];
 
-    (void)printf("%4" PRIu32 " ", finding->packet + 1);
+    (void)printf("%4" PRIu32 " ", capture->packets[finding->packet].frame);
     print_time(capture, finding->packet);
     (void)printf(" %s", address_text(capture, packet->source, text));
     if (qpn != URO_CAPTURE_NONE)
         (void)printf(" qp 0x%06" PRIx32, qpn);
     (void)printf(" %s: %s", rule->id, finding->seen);
     if (finding->other != URO_CAPTURE_NONE)
-        (void)printf(" (frame %" PRIu32 ")", finding->other + 1);
+        (void)printf(" (frame %" PRIu32 ")", capture->packets[finding->other].frame);
     (void)printf("; wanted: %s", rule->wants);
     if (finding->more > 0)
         (void)printf("; %" PRIu32 " more such frames", finding->more);
@@ -95,14 +96,14 @@ static uint32_t count_more(const struct uro_judge *judge)
     return count;
 }
 
-/* Prints what was judged, and what could not be. */
+/* Prints how much was judged, and which parts could not be judged. */
 static void print_summary(const struct uro_judge *judge)
 {
     const struct uro_capture *capture = judge->capture;
     const uint32_t lonely = count_lonely(capture), more = count_more(judge);
 
-    (void)printf("%" PRIu32 " frames, %" PRIu32 " of RoCEv2, %" PRIu32 " findings", capture->count,
-                 capture->roce_count, judge->count);
+    (void)printf("%" PRIu32 " frames, %" PRIu32 " of RoCEv2, %" PRIu32 " findings",
+                 capture->frame_count, capture->roce_count, judge->count);
     if (more > 0)
         (void)printf(" and %" PRIu32 " more like them", more);
     (void)putchar('\n');
@@ -117,20 +118,25 @@ static void print_summary(const struct uro_judge *judge)
                      "not judged; capture with -s 128 or more\n",
                      capture->cut_count);
     if (capture->joined_count > 0)
-        (void)printf("note: %" PRIu32 " frames are several packets each, which the kernel splits "
-                     "behind the capture or joined before it (GSO, GRO), and were not judged; "
-                     "capture with pcap= in the device description, or with gso=no,gro=no\n",
+        (void)printf("note: %" PRIu32 " packets were not judged: the kernel joined them with "
+                     "others in one frame (GSO, GRO), and they have no correct ICRC; capture with "
+                     "pcap= in the device description, or with gso=no,gro=no\n",
                      capture->joined_count);
+    if (capture->split_count > 0)
+        (void)printf("note: %" PRIu32 " frames have several packets, which the kernel splits "
+                     "behind the capture or joined before it (GSO, GRO); each packet was judged\n",
+                     capture->split_count);
     if (judge->track->incomplete && capture->joined_count == 0)
         (void)printf(
             "note: frame %" PRIu32
             " acknowledges packets that the capture does not have, so it is not complete\n",
-            judge->track->incomplete_at + 1);
+            capture->packets[judge->track->incomplete_at].frame);
     if (judge->unsent > judge->unsent_seen && capture->joined_count == 0)
         (void)printf("note: %" PRIu32 " responses, the first in frame %" PRIu32
                      ", are to PSNs beyond the requests of the capture: either it is not complete, "
                      "or they break REQ.ACK.GHOST\n",
-                     judge->unsent - judge->unsent_seen, judge->unsent_packet + 1);
+                     judge->unsent - judge->unsent_seen,
+                     capture->packets[judge->unsent_packet].frame);
     if (!judge->complete)
         (void)printf("note: rules that need every packet were not judged: MSNs, the form of READ "
                      "responses, READ depth\n");
@@ -155,7 +161,7 @@ static void print_json_finding(const struct uro_judge *judge,
     const uint32_t qpn = uro_capture_source_qpn(capture, packet);
     char text[URO_GID_TEXT_MAX + 16];
 
-    (void)printf("{\"frame\": %" PRIu32 ", \"time\": ", finding->packet + 1);
+    (void)printf("{\"frame\": %" PRIu32 ", \"time\": ", capture->packets[finding->packet].frame);
     print_time(capture, finding->packet);
     (void)printf(", \"sender\": \"%s\"", address_text(capture, packet->source, text));
     if (qpn != URO_CAPTURE_NONE)
@@ -165,7 +171,7 @@ static void print_json_finding(const struct uro_judge *judge,
     (void)printf(", \"wanted\": ");
     print_json_text(uro_judge_rules[finding->check].wants);
     if (finding->other != URO_CAPTURE_NONE)
-        (void)printf(", \"other_frame\": %" PRIu32, finding->other + 1);
+        (void)printf(", \"other_frame\": %" PRIu32, capture->packets[finding->other].frame);
     (void)printf(", \"more\": %" PRIu32 "}", finding->more);
 }
 
@@ -176,8 +182,8 @@ static void print_json(const struct uro_judge *judge)
     (void)printf("{\"frames\": %" PRIu32 ", \"roce_frames\": %" PRIu32 ", \"flows\": %" PRIu32
                  ", \"flows_without_peer\": %" PRIu32 ", \"cut_frames\": %" PRIu32
                  ", \"complete\": %s, \"damaged\": %s,\n \"findings\": [",
-                 capture->count, capture->roce_count, capture->flow_count, count_lonely(capture),
-                 capture->cut_count, judge->complete ? "true" : "false",
+                 capture->frame_count, capture->roce_count, capture->flow_count,
+                 count_lonely(capture), capture->cut_count, judge->complete ? "true" : "false",
                  capture->damaged ? "true" : "false");
     for (uint32_t i = 0; i < judge->count; i++) {
         (void)printf("%s\n  ", i > 0 ? "," : "");

@@ -151,7 +151,7 @@ static uint32_t receive(struct uro_peer_link *link, struct uro_play *play, uro_t
 
 static uint32_t transmit(struct uro_peer_link *link, struct uro_play *play, uro_time now)
 {
-    const uint32_t free_slots = uro_port_room(link->port);
+    const uint32_t free_slots = uro_port_tx_free_count(link->port);
     const uint32_t count = uro_play_output(play, link->tx, free_slots, now);
 
     for (uint32_t i = 0; i < count && link->capture != NULL; i++)

@@ -6,10 +6,9 @@
  * LD_PRELOAD for programs whose own RPATH would have priority. A second library is preloaded for
  * programs that search for devices in /sys and /dev. UROCE_TREE has the path of its files.
  */
-#define _GNU_SOURCE /* readlink, execvp */
+#define _GNU_SOURCE /* asprintf, execvp */
 #include <errno.h>
 #include <getopt.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "library.h"
 #include "run.h"
 #include "tree.h"
 
@@ -53,47 +53,13 @@ static void help(FILE *out)
         "Exit status: that of PROGRAM; 126 it cannot be started, 127 not found, 2 wrong option.\n");
 }
 
-struct library {
-    const char *name;
-    const char *in_build; /* path from this program's directory in the build tree */
-    char directory[PATH_MAX];
-    char path[PATH_MAX + 64];
-};
-
-/* Finds the library relative to this program, as installed or in the build tree, where the
- * directory of this program is app. */
-static bool is_there(struct library *library)
-{
-    const char *const directories[] = { URO_LIBRARY_DIR_FROM_BIN, library->in_build };
-    char self[PATH_MAX], candidate[PATH_MAX + 64];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-
-    if (length < 0)
-        return false;
-    self[length] = '\0';
-    const char *bin = dirname(self);
-    const char *last = strrchr(bin, '/');
-    const size_t count = last != NULL && strcmp(last, "/app") == 0 ? 2 : 1;
-    for (size_t i = 0; i < count; i++) {
-        (void)snprintf(candidate, sizeof candidate, "%s/%s", bin, directories[i]);
-        if (realpath(candidate, library->directory) == NULL)
-            continue;
-        (void)snprintf(library->path, sizeof library->path, "%s/%s", library->directory,
-                       library->name);
-        if (access(library->path, R_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Finds the library, or prints the reason for failure. */
-static bool find_library(struct library *library)
+static bool find_library(struct uro_library *library)
 {
-    if (!is_there(library)) {
-        (void)fprintf(stderr,
-                      "uroce run: cannot find %s of uroce, neither in the build tree nor where "
-                      "uroce is installed; build or install uroce again\n",
-                      library->name);
+    char error[URO_LIBRARY_ERROR_MAX];
+
+    if (!uro_library_find(library, error)) {
+        (void)fprintf(stderr, "uroce run: %s\n", error);
         return false;
     }
     if (strpbrk(library->directory, " :") != NULL) {
@@ -158,7 +124,7 @@ static bool use_config(const char *file)
     return true;
 }
 
-static void load_verbs(const struct library *library)
+static void load_verbs(const struct uro_library *library)
 {
     prepend("LD_LIBRARY_PATH", library->directory, ':');
     prepend("LD_PRELOAD", library->path, ' ');
@@ -168,7 +134,7 @@ static void load_verbs(const struct library *library)
  * programs do not need it. */
 static bool load_paths(void)
 {
-    struct library library = { .name = PATHS, .in_build = "../lib/paths" };
+    struct uro_library library = { .name = PATHS, .in_build = "../lib/paths" };
     struct uro_tree tree;
 
     if (*uro_host_config() == NULL)
@@ -190,7 +156,7 @@ static bool load_paths(void)
 
 static int execute(char **argv, const struct settings *settings)
 {
-    struct library verbs = { .name = LIBRARY, .in_build = "../lib/abi" };
+    struct uro_library verbs = { .name = LIBRARY, .in_build = "../lib/abi" };
 
     (void)unsetenv("UROCE_TREE"); /* set by an outer `uroce run` */
     if (!find_library(&verbs))    /* before the devices, whose plug-ins are next to this library */

@@ -23,6 +23,9 @@ bool uro_run_default_device(bool quiet);
  * becomes the program, and all of its children have ended. */
 void uro_run_brokers(void);
 
+/* Starts the broker of @address, unless one runs. On failure the broker prints the reason. */
+void uro_run_broker(const struct uro_gid *address);
+
 /* Warns on stderr when uroce cannot be loaded into @program, which is searched as by execvp(): the
  * program is static, has more privileges than its caller, or is built with AddressSanitizer. */
 void uro_run_look_at(const char *program);

@@ -42,9 +42,8 @@ static bool is_alone(const char *link)
     return false;
 }
 
-/* Starts the broker of @address. On failure the broker prints the reason, and the program tries to
- * use the address alone. */
-static void start_broker(const struct uro_gid *address)
+/* On failure the program tries to use the address alone. */
+void uro_run_broker(const struct uro_gid *address)
 {
     char text[URO_GID_TEXT_MAX];
     char *argv[] = { (char[]){ "uroce" },         (char[]){ "hub" },
@@ -109,7 +108,7 @@ void uro_run_brokers(void)
             is_alone(config->link))
             continue;
         for (uint32_t i = 1; i < config->gid_count; i++) {
-            start_broker(&config->gids[i]);
+            uro_run_broker(&config->gids[i]);
             hold_broker(&config->gids[i], &held);
         }
     }

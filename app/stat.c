@@ -33,11 +33,10 @@ static int help(FILE *out)
         out,
         "Usage: uroce stat [ OPTIONS ] [ DEVICE ]\n"
         "\n"
-        "Shows the devices, processes and queue pairs that run over uroce now: your own, and "
-        "those\n"
-        "of all users for root. TX/s and RX/s are packets a second, SENT/WIN the packets in "
-        "flight\n"
-        "and the most that may be, RETRY and RNR the retransmissions and RNR NAKs so far.\n"
+        "Shows the devices, processes and queue pairs that run over uroce now. Root sees those\n"
+        "of all users, others only their own. TX/s and RX/s are packets a second. SENT/WIN is\n"
+        "the number of packets in flight, and the limit that congestion control sets. RETRY and\n"
+        "RNR are the retransmissions and the RNR NAKs received so far.\n"
         "\n"
         "  DEVICE                only this device\n"
         "  -p, --pid PID         only this process\n"
@@ -47,9 +46,9 @@ static int help(FILE *out)
         "  -c, --counters        all counters\n"
         "  -j, --json            print one line of JSON\n"
         "      --prometheus      print in the text format of Prometheus\n"
-        "      --sysfs DIRECTORY keep files as below /sys in a new or empty DIRECTORY, of all\n"
-        "                        devices, and refresh them each second until interrupted\n"
-        "  -w, --watch[=SECONDS] print again each second, or after so many seconds\n"
+        "      --sysfs DIRECTORY write the files that /sys would have for all devices to a new or\n"
+        "                        empty DIRECTORY, and refresh them each second until interrupted\n"
+        "  -w, --watch[=SECONDS] print again every SECONDS (default: 1)\n"
         "  -h, --help            print this help\n"
         "\n"
         "Exit status: 0 shown, 1 nothing runs or something cannot be read, 2 wrong option.\n");
@@ -140,7 +139,7 @@ static int read_options(int argc, char **argv, struct options *options)
         if (!apply(options, option, optarg))
             return 2;
     }
-    /* `--watch 2` has the seconds in a word of their own, and no device has such a name. */
+    /* In `--watch 2` the seconds are a separate argument. A number is no device name. */
     if (options->watch > 0 && optind < argc && argv[optind][0] >= '0' && argv[optind][0] <= '9' &&
         !read_seconds(argv[optind++], &options->watch))
         return 2;

@@ -2,7 +2,7 @@
 /* stat_sysfs.c - `uroce stat --sysfs`: a copy of /sys with our devices, for programs that cannot be
  * redirected by a preloaded library, such as static Go programs.
  *
- * The file MARK in the directory says that the files are ours. The process has a lock on it.
+ * The file MARK marks the directory as ours. The process has a lock on it.
  */
 #define _GNU_SOURCE /* nftw */
 #include "stat.h"
@@ -98,7 +98,7 @@ static const char *find_directory(struct copy *copy, const char *directory)
     return uro_config_check_path(inside, problem, sizeof problem);
 }
 
-/* Takes the directory for us. Returns NULL, or the reason why it cannot be used. */
+/* Locks the directory for this process. Returns NULL, or the reason why it cannot be used. */
 static const char *take(struct copy *copy, const char *directory)
 {
     const char *problem = find_directory(copy, directory);

@@ -59,7 +59,7 @@ struct uro_stat_rates uro_stat_qp_rates(const struct uro_stat_view *view,
                                         const struct uro_survey_file *file,
                                         const struct uro_snapshot_qp *qp);
 
-/* Returns whether the file cannot be read, so that the user must know. */
+/* Returns whether the file cannot be read for a reason that the user should see. */
 bool uro_stat_unreadable(const struct uro_survey_file *file);
 
 /* ---- text ------------------------------------------------------------------------ */
@@ -82,7 +82,7 @@ const char *uro_stat_kind(uint8_t kind); /* enum uro_key_kind */
  * same pid in another namespace. */
 const char *uro_stat_pid(const struct uro_survey_file *file);
 
-/* Replaces each character that a terminal might obey or show in its own way by '?'. */
+/* Replaces each character that may have an effect in a terminal by '?'. */
 void uro_stat_plain(const char *from, char *to, size_t size);
 
 #define URO_STAT_REASON_MAX 512u

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* top.c - `uroce top`: devices and queue pairs, live in a terminal. */
+/* top.c - `uroce top`: devices and queue pairs, live in a terminal. This is liburoce-top.so, which
+ * top_load.c loads, so that the other commands need no ncurses. */
 #define _GNU_SOURCE /* localtime_r, sigaction */
 #include <curses.h>
 #include <errno.h>
@@ -15,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "app.h"
 #include "stat_view.h"
+#include "top.h"
 
 #define HISTORY       128u /* samples of a device */
 #define DEVICES       32u  /* devices with a history */
@@ -331,7 +332,7 @@ static void draw_row(const struct row *row, int line)
     (void)addnstr(peer, COLS - 81);
 }
 
-/* Writes what the screen lacks. Returns false if nothing is missing. */
+/* Writes which data is missing on the screen. Returns false if nothing is missing. */
 static bool write_problem(const struct top *top, char text[static URO_STAT_REASON_MAX])
 {
     uint32_t unreadable = 0;
@@ -566,7 +567,7 @@ static bool run(struct top *top)
     } while (true);
 }
 
-int uro_app_top(int argc, char **argv)
+int uroce_top(int argc, char **argv)
 {
     static struct top top = { .sort = 't', .delay = 1 };
     const int status = read_options(argc, argv, &top);

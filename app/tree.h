@@ -8,7 +8,7 @@
  *     class/infiniband_verbs/uverbsN/...
  *     dev/infiniband/uverbsN               a link to /dev/null: programs want a character device
  *
- * Each of these directories also has a link to every entry that the kernel has there.
+ * Each of these directories also has a link to each entry of the kernel.
  */
 #pragma once
 

@@ -35,7 +35,7 @@ static void help(FILE *out)
         "  -u, --user UID   processes of this user, for root\n"
         "  -h, --help       print this help\n"
         "\n"
-        "Exit status: 0, or 1 nothing can be shown, 2 wrong option.\n");
+        "Exit status: 0 shown, 1 nothing can be shown, 2 wrong option.\n");
 }
 
 /* ---- collecting ----------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ struct item {
     };
 };
 
-/* The counters of a process that tell what arrived there. */
+/* The counters of a process for received packets. */
 static const enum uro_counter telling[] = { URO_COUNT_DROP_QPN, URO_COUNT_DROP_ADDRESS,
                                             URO_COUNT_DROP_STATE, URO_COUNT_DROP_PKEY,
                                             URO_COUNT_RX_FAR };
@@ -214,7 +214,7 @@ static void print_packets(const struct uro_failure *failure)
     }
 }
 
-/* Prints what the peer's process says, if it is on this machine and of this user. */
+/* Prints facts from the peer's process, if it runs on this machine and belongs to this user. */
 static void print_peer(const struct search *search, const struct uro_failure *failure)
 {
     for (uint32_t i = 0; i < search->other_count; i++) {

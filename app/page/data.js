@@ -34,6 +34,9 @@ function readCapture() {
     time: new Float64Array(count),
     kind: new Uint8Array(count),
     findingsOf: new Map(),
+    // The number of the frame of a packet. A frame that the kernel joined has several packets.
+    numberOf: (packet) => raw.number ? raw.number[packet] : packet + 1,
+    packetOf: (number) => raw.number ? raw.number.indexOf(number) : number - 1,
   });
   let now = 0;
   capture.last = 0;
@@ -66,7 +69,7 @@ function connectionText(capture, connection) {
   return `${service}  ${sideText(capture, connection, 0)} ↔ ${sideText(capture, connection, 1)}`;
 }
 
-// Returns what an arrow says: operation, PSN, payload, and the reason of a NAK.
+// Returns the text of an arrow: operation, PSN, payload, and the reason of a NAK.
 function arrowText(capture, i) {
   const opcode = capture.opcode[i];
   if (opcode < 0) return capture.lines[i].replace(/^.* > \S+ /, "").slice(0, 60);

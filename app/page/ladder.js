@@ -133,7 +133,7 @@ class Ladder {
     context.font = FONT;
     context.textAlign = "right";
     context.fillStyle = state.color("--soft");
-    context.fillText(frame + 1, NUMBER_X, middle);
+    context.fillText(capture.numberOf(frame), NUMBER_X, middle);
     if (capture.findingsOf.has(frame)) this.drawFinding(context, middle);
     context.fillStyle = state.color("--soft");
     context.fillText(seconds(capture.time[frame]), TIME_X, middle);

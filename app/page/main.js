@@ -59,14 +59,14 @@ class Page {
     const {capture} = this, findings = capture.findings.length;
     byId("file").textContent = capture.file;
     const summary = byId("summary");
-    summary.textContent = `${capture.count} frames, ${capture.roce} of RoCEv2, ` +
+    summary.textContent = `${capture.frames} frames, ${capture.roce} packets of RoCEv2, ` +
       `${capture.connections.length} connection${capture.connections.length === 1 ? "" : "s"}, ` +
       duration(capture.last);
     const broken = `${findings} broken rule${findings === 1 ? "" : "s"}`;
     if (findings > 0) summary.append(" · ", element("b", "", broken));
     if (!capture.complete) summary.append(" · the capture lacks packets");
     if (capture.problem) summary.append(" · ", element("b", "", capture.problem));
-    document.title = `${capture.file}: ${capture.count} frames, ${broken}`;
+    document.title = `${capture.file}: ${capture.frames} frames, ${broken}`;
     byId("tabFindings").textContent = `Broken rules (${findings})`;
     const key = byId("rateKey");
     for (const [text, color] of [["A → B ", "--request"], ["B → A ", "--response"],
@@ -138,8 +138,8 @@ class Page {
   findingBox(index) {
     const [frame, rule, seen, wants, other, more] = this.capture.findings[index];
     const box = element("div", "finding");
-    box.append(element("span", "rule", rule), ` frame ${frame + 1}: ${seen}`);
-    if (other >= 0) box.append(` (frame ${other + 1})`);
+    box.append(element("span", "rule", rule), ` frame ${this.capture.numberOf(frame)}: ${seen}`);
+    if (other >= 0) box.append(` (frame ${this.capture.numberOf(other)})`);
     box.append(element("div", "soft", `wanted: ${wants}`));
     if (more > 0) box.append(element("div", "soft", `${more} more such frames`));
     box.addEventListener("click", () => this.select(frame));
@@ -180,7 +180,7 @@ class Page {
     if (wanted.has("from")) this.plots.zoom(+wanted.get("from"), +wanted.get("to"));
     const single = this.capture.connections.length === 1 ? 0 : -1;
     this.choose(+(wanted.get("connection") || single));
-    if (wanted.has("frame")) this.select(wanted.get("frame") - 1);
+    if (wanted.has("frame")) this.select(this.capture.packetOf(+wanted.get("frame")));
     else if (this.state.rows.length > 0) this.select(this.state.rows[0]);
     if (wanted.has("tab")) this.showTab(wanted.get("tab"));
   }
@@ -225,7 +225,7 @@ class Page {
   }
 
   frameLink(text, frame) {
-    const link = element("span", "link", `${text} ${frame + 1}`);
+    const link = element("span", "link", `${text} ${this.capture.numberOf(frame)}`);
     link.addEventListener("click", () => this.select(frame));
     return link;
   }
@@ -236,7 +236,7 @@ class Page {
     const {operation, pairs} = fieldsOf(line);
     const connection = capture.connection[frame];
     panel.replaceChildren();
-    panel.append(element("h3", "", `Frame ${frame + 1} · ${operation} · ` +
+    panel.append(element("h3", "", `Frame ${capture.numberOf(frame)} · ${operation} · ` +
       `${seconds(capture.time[frame], 9)} s`));
     for (const index of capture.findingsOf.get(frame) || []) panel.append(this.findingBox(index));
     const table = element("table");
@@ -255,7 +255,7 @@ class Page {
     this.addRelations(frame, add);
     panel.append(table, element("p", "soft"));
     panel.lastChild.append(element("code", "", line));
-    document.body.dataset.frame = frame + 1;
+    document.body.dataset.frame = capture.numberOf(frame);
   }
 
   addRelations(frame, add) {

@@ -100,8 +100,8 @@ static void post_send(struct side *side, const char *text)
     must(ibv_post_send(side->id->qp, &send, &bad) == 0, "ibv_post_send");
 }
 
-/* Waits for @count completions. An event says that there are some; the next one has to be asked for
- * before looking, or what comes in between is missed. */
+/* Waits for @count completions. An event says that the CQ has completions. Request the next event
+ * before the poll, or a completion that arrives in between causes no event. */
 static void wait_for_completions(struct side *side, int count)
 {
     struct ibv_cq *cq;

@@ -47,7 +47,8 @@ extern "C" {
 #define UROCE_SEED_SIZE      32u
 #define UROCE_ADDRESSES_MAX  15u
 #define UROCE_TIME_NEVER     UINT64_MAX
-#define UROCE_FRAME_OVERHEAD 18u /* Ethernet header and one VLAN tag, in bytes */
+#define UROCE_FRAME_OVERHEAD 18u  /* Ethernet header and one VLAN tag, in bytes */
+#define UROCE_WINDOW_DEFAULT 256u /* uroce_engine_config.window when it is 0 */
 
 struct uroce_engine;
 
@@ -114,12 +115,12 @@ struct uroce_buffer {
 int uroce_engine_input(struct uroce_engine *engine, const struct uroce_packet *packets,
                        uint32_t count, uint64_t now);
 
-/* Writes at most @room frames to send into @buffers, each with at least uroce_engine_frame_max()
+/* Writes at most @max frames to send into @buffers, each with at least uroce_engine_frame_max()
  * bytes. Expired timers run first. Only this function copies payload from registered memory. More
- * frames may be ready even if fewer than @room were written: uroce_engine_next() then returns a
+ * frames may be ready even if fewer than @max were written: uroce_engine_next() then returns a
  * time that has passed. Returns the number of frames written. Returns -EINVAL when an argument is
- * NULL, a buffer is too small, @room exceeds INT_MAX, or @now is earlier than in the last call. */
-int uroce_engine_output(struct uroce_engine *engine, struct uroce_buffer *buffers, uint32_t room,
+ * NULL, a buffer is too small, @max exceeds INT_MAX, or @now is earlier than in the last call. */
+int uroce_engine_output(struct uroce_engine *engine, struct uroce_buffer *buffers, uint32_t max,
                         uint64_t now);
 
 /* Returns the length of the longest frame that the engine sends, in bytes: MTU +
@@ -162,11 +163,11 @@ int uroce_engine_event(struct uroce_engine *engine, struct uroce_event *event);
 int uroce_engine_deliver(struct uroce_engine *engine);
 
 /* Returns the frames from the engine to itself that the next uroce_engine_output() will process, at
- * most @room. For captures: these frames are in no result of uroce_engine_output(). @packets points
+ * most @max. For captures: these frames are in no result of uroce_engine_output(). @packets points
  * to memory of the engine, which is valid until the next uroce_engine_output(). Returns the number
  * of frames, or -EINVAL when an argument is NULL. */
 int uroce_engine_looped(const struct uroce_engine *engine, struct uroce_packet *packets,
-                        uint32_t room);
+                        uint32_t max);
 
 /* Sets the largest IP packet that the link carries from now on, in bytes. Connected queue pairs
  * keep their path MTU. A queue pair that connects later gets no larger path MTU. Returns 0, or

@@ -165,9 +165,9 @@ int uroce_cq_destroy(struct uroce_cq *cq);
  * their order. Returns 0, -ENOMEM, or -EINVAL when @capacity is out of its range or more
  * completions wait. Threads: no other thread polls or arms the CQ meanwhile. */
 int uroce_cq_resize(struct uroce_cq *cq, uint32_t capacity);
-/* Takes at most @room completions, oldest first. Returns the number of completions. When a CQ
+/* Takes at most @max completions, oldest first. Returns the number of completions. When a CQ
  * overflows, its queue pairs fail. */
-int uroce_cq_poll(struct uroce_cq *cq, struct uroce_completion *completions, uint32_t room);
+int uroce_cq_poll(struct uroce_cq *cq, struct uroce_completion *completions, uint32_t max);
 /* Requests one UROCE_EVENT_COMPLETION for the next completion. If @solicited_only is not 0, only a
  * solicited message or a failure causes the event. Returns 0. */
 int uroce_cq_arm(struct uroce_cq *cq, int solicited_only);
@@ -205,7 +205,7 @@ int uroce_xrcd_destroy(struct uroce_xrcd *xrcd);
 struct uroce_srq_config {
     size_t size;             /* sizeof(struct uroce_srq_config): later versions append members */
     uint32_t capacity;       /* receives, 1..1048576 */
-    uint32_t sge_max;        /* elements of a receive, 0..32 */
+    uint32_t sge_max;        /* elements of a receive, 0..UROCE_SGE_MAX */
     struct uroce_xrcd *xrcd; /* XRC SRQ: its domain; NULL: a basic SRQ */
     struct uroce_cq *cq;     /* XRC SRQ: CQ of its receives; NULL for a basic SRQ */
     void *user;              /* value of `user` in every event of this SRQ */
@@ -236,6 +236,10 @@ uint32_t uroce_srq_waiting(const struct uroce_srq *srq);
 
 /* ---- queue pairs -------------------------------------------------------- */
 
+#define UROCE_SGE_MAX      32u   /* most elements of a request */
+#define UROCE_INLINE_MAX   1024u /* most bytes of an inline request */
+#define UROCE_PATH_MTU_MAX 4096u /* largest path MTU, and so the longest datagram, in bytes */
+
 /* XRC_INI only sends, and XRC_TGT only receives: into the SRQ that each packet names. */
 enum uroce_qp_type {
     UROCE_RC = 0,
@@ -252,9 +256,9 @@ struct uroce_qp_config {
     struct uroce_cq *recv_cq; /* NULL for XRC; may be the same as send_cq */
     uint32_t send_capacity;   /* work requests, 0..1048576; 0 for XRC_TGT */
     uint32_t recv_capacity;   /* work requests, 0..1048576; 0 for XRC */
-    uint32_t send_sge_max;    /* elements of a send request, 0..32 */
-    uint32_t recv_sge_max;    /* elements of a receive, 0..32 */
-    uint32_t inline_max;      /* bytes of an inline request, 0..1024 */
+    uint32_t send_sge_max;    /* elements of a send request, 0..UROCE_SGE_MAX */
+    uint32_t recv_sge_max;    /* elements of a receive, 0..UROCE_SGE_MAX */
+    uint32_t inline_max;      /* bytes of an inline request, 0..UROCE_INLINE_MAX */
     int signal_all;           /* not 0: every send has a completion, even without UROCE_SIGNALED */
     void *user;               /* value of `user` in every event of this queue pair */
     struct uroce_srq *srq;    /* RC, UC, UD: a basic SRQ for all receives; NULL: none */

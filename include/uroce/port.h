@@ -52,17 +52,17 @@ struct uroce_port_ops {
     /* Closes the link and frees the handle. */
     void (*close)(void *port);
 
-    /* Lends at most @room received frames until release(). No other process can write to these
+    /* Lends at most @max received frames until release(). No other process can write to these
      * frames: their member `shared` is not read. Returns the number of frames. */
-    uint32_t (*receive)(void *port, struct uroce_packet *packets, uint32_t room);
+    uint32_t (*receive)(void *port, struct uroce_packet *packets, uint32_t max);
     /* Takes back the frames of the last receive(). NULL: the driver needs no release. */
     void (*release)(void *port, const struct uroce_packet *packets, uint32_t count);
 
     /* Returns the number of frames that transmit() can take now; 0 when the link is full. NULL:
      * always UROCE_PORT_BURST. */
-    uint32_t (*room)(void *port);
+    uint32_t (*tx_free_count)(void *port);
     /* Sends the frames, whose memory is valid only during the call. @count is at most the last
-     * result of room(). */
+     * result of tx_free_count(). */
     void (*transmit)(void *port, const struct uroce_packet *packets, uint32_t count);
 
     /* Returns a file descriptor that is readable while a frame waits for receive(). Returns -1

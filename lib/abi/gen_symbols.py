@@ -3,6 +3,7 @@
 """Writes the version script and the stubs of libibverbs.so.1 from the table symbols.txt."""
 import pathlib
 import sys
+import typing
 
 # kind: (returned type, parameters, body)
 STUBS = {
@@ -38,38 +39,65 @@ bool uro_stub_flag;
 """
 
 
+OLDEST = 44  # release of rdma-core; SINCE of the table is never less
+
+
+class Row(typing.NamedTuple):
+    name: str
+    nodes: list[str]  # full names
+    kind: str
+    since: int  # release of rdma-core
+
+
 def full(node: str) -> str:
     return ("IBVERBS_" if "." in node else "IBVERBS_PRIVATE_") + node
 
 
-def read(table: str) -> list[tuple[str, list[str], str]]:
-    """Rows of the table: name, full node names, kind."""
+def read(table: str | pathlib.Path) -> list[Row]:
+    """Returns the rows of the table."""
     rows = []
     for line in pathlib.Path(table).read_text().splitlines():
         if not line or line.startswith("#"):
             continue
-        name, nodes, kind = line.split()
+        name, nodes, kind, since = line.split()
         if kind not in STUBS and kind not in ("api", "flag"):
             sys.exit(f"{table}: {name}: unknown kind {kind}")
         if kind == "api" and "," in nodes:
             sys.exit(f"{table}: {name}: only a stub can stand in several nodes")
-        rows.append((name, [full(node) for node in nodes.split(",")], kind))
-    names = [row[0] for row in rows]
+        if int(since) < OLDEST:
+            sys.exit(f"{table}: {name}: write {OLDEST} instead of {since}; the table begins with that release")
+        rows.append(Row(name, [full(node) for node in nodes.split(",")], kind, int(since)))
+    names = [row.name for row in rows]
     if len(names) != len(set(names)):
         sys.exit(f"{table}: a name stands there twice")
     return rows
 
 
-def version_script(rows) -> str:
+def newest(rows: list[Row]) -> int:
+    """Returns the newest release of rdma-core that the table knows."""
+    return max(row.since for row in rows)
+
+
+def of_release(rows: list[Row], release: int) -> dict[tuple[str, str], str]:
+    """Returns what libibverbs.so.1 of a release of rdma-core exports: (node, name) -> F for a function, O for an object.
+    A release has one private node: the last one whose number is not above its own."""
+    numbers = {int(node.rpartition("_")[2]) for row in rows for node in row.nodes if "PRIVATE" in node}
+    private = full(str(max(number for number in numbers if number <= release)))
+    return {(node, row.name): "O" if row.kind == "flag" else "F"
+            for row in rows if row.since <= release
+            for node in row.nodes if "PRIVATE" not in node or node == private}
+
+
+def version_script(rows: list[Row]) -> str:
     """A name in several nodes is listed in its first; .symver puts it into the others."""
     def order(node):
         return "PRIVATE" in node, [int(part) for part in node.rsplit("_", 1)[1].split(".")]
 
     text, parent = [], ""
-    for node in sorted({node for _, nodes, _ in rows for node in nodes}, key=order):
+    for node in sorted({node for row in rows for node in row.nodes}, key=order):
         if "PRIVATE" in node:
             parent = ""
-        names = [name for name, nodes, _ in rows if nodes[0] == node]
+        names = [row.name for row in rows if row.nodes[0] == node]
         text += [f"{node} {{"] + ["    global:"] * bool(names) + [f"        {n};" for n in names]
         if node == "IBVERBS_1.0":
             text.append("    local: *;")
@@ -78,12 +106,12 @@ def version_script(rows) -> str:
     return "\n".join(text) + "\n"
 
 
-def stubs(rows) -> str:
+def stubs(rows: list[Row]) -> str:
     text = [HEAD]
     for kind, (returns, params, body) in STUBS.items():
         head = f"{returns} uro_stub_{kind}({params})"
         text.append(f"{head};\n{head}\n{{\n    {body}\n}}")
-    for number, (name, nodes, kind) in enumerate(rows):
+    for number, (name, nodes, kind, _) in enumerate(rows):
         if kind == "api":
             continue
         for node in nodes:

@@ -57,7 +57,7 @@ static void store_line(uint8_t *to, const uint8_t *from)
     store(to + 3 * UNIT, d);
 }
 
-static void store_octets(uint8_t *to, const uint8_t *from, size_t length)
+static void store_bytes(uint8_t *to, const uint8_t *from, size_t length)
 {
     for (size_t i = 0; i < length; i++)
         atomic_store_explicit((_Atomic uint8_t *)(to + i), from[i], memory_order_release);
@@ -72,11 +72,11 @@ void uro_copy_in_order(void *restrict to, const void *restrict from, size_t leng
 
     if (head > length)
         head = length;
-    store_octets(dest, source, head);
+    store_bytes(dest, source, head);
     dest += head, source += head, length -= head;
     for (; length >= LINE; dest += LINE, source += LINE, length -= LINE)
         store_line(dest, source);
     for (; length >= UNIT; dest += UNIT, source += UNIT, length -= UNIT)
         store(dest, load(source));
-    store_octets(dest, source, length);
+    store_bytes(dest, source, length);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* counters.h - the counters of an engine, with their names and meanings.
  *
- * To add a counter, add a line to its group below. `uroce` and the tests then know its name.
+ * To add a counter, add a line to its group below. `uroce` and the tests then use its name.
  */
 #pragma once
 

@@ -50,23 +50,6 @@ static const uint32_t slice[SLICES][256] = {
 };
 /* clang-format on */
 
-/* Loads four bytes as uro_crc32_load_8() loads eight. */
-static inline uint32_t load_4(const uint8_t *from)
-{
-    uint32_t value;
-
-    memcpy(&value, from, sizeof value);
-    __asm__("" : "+r"(value));
-    return value;
-}
-
-static inline uint8_t load_1(const uint8_t *from)
-{
-    uint8_t value = *from;
-    __asm__("" : "+r"(value));
-    return value;
-}
-
 static inline uint32_t step_1(uint32_t reg, uint8_t octet)
 {
     return reg >> 8 ^ slice[0][(uint8_t)reg ^ octet];
@@ -98,7 +81,7 @@ static uint32_t table_feed(uint32_t reg, const uint8_t *from, size_t length)
     for (; length >= 8; from += 8, length -= 8)
         reg = step_8(reg, uro_crc32_load_8(from));
     if (length >= 4) {
-        reg = step_4(reg, load_4(from));
+        reg = step_4(reg, uro_crc32_load_4(from));
         from += 4, length -= 4;
     }
     for (; length > 0; from++, length--)
@@ -119,13 +102,13 @@ static uint32_t table_copy(uint32_t reg, uint8_t *restrict to, const uint8_t *re
         reg = step_8(reg, octets);
     }
     if (length >= 4) {
-        uint32_t octets = load_4(from);
+        uint32_t octets = uro_crc32_load_4(from);
         memcpy(to, &octets, sizeof octets);
         reg = step_4(reg, octets);
         from += 4, to += 4, length -= 4;
     }
     for (; length > 0; from++, to++, length--) {
-        *to = load_1(from);
+        *to = uro_crc32_load_1(from);
         reg = step_1(reg, *to);
     }
     return reg;
@@ -161,13 +144,16 @@ const struct uro_crc32_method uro_crc32_table = { "table", table_feed, table_cop
  * more. */
 static const struct uro_crc32_method *method_at(unsigned nth)
 {
-    unsigned folding = 0;
+    const struct uro_crc32_method *method = NULL;
 
-    while (uro_crc32_x86_method(folding) != NULL)
-        folding++;
-    if (nth < folding)
-        return uro_crc32_x86_method(nth);
-    return nth == folding ? &uro_crc32_table : NULL;
+    for (unsigned i = 0; i <= nth; i++) {
+        method = uro_crc32_x86_method(i);
+        if (method == NULL)
+            method = uro_crc32_arm64_method(i);
+        if (method == NULL)
+            return i == nth ? &uro_crc32_table : NULL;
+    }
+    return method;
 }
 
 static uint32_t choose_and_feed(uint32_t reg, const uint8_t *from, size_t length);

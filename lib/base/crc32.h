@@ -29,7 +29,7 @@ struct uro_crc32_mask {
 };
 
 /* Feeds a masked head and the @length bytes that follow it in memory. @head_length is a multiple of
- * 4, from 16 to 64. The 12 bytes before @head can be read, but are not fed. */
+ * 4, from 16 to 64. No other byte is read. */
 uint32_t uro_crc32_masked(const struct uro_crc32_mask *mask, const uint8_t *head,
                           size_t head_length, size_t length);
 
@@ -44,7 +44,8 @@ static inline uint32_t uro_crc32_finish(uint32_t reg)
     return ~reg;
 }
 
-/* Returns the name of the method in use: "vpclmulqdq", "pclmulqdq" or "table". */
+/* Returns the name of the method in use: "vpclmulqdq" or "pclmulqdq" on x86-64, "pmull" or
+ * "armv8-crc32" on arm64, "table" on any processor. */
 const char *uro_crc32_method(void);
 
 /* Makes every later call use the named method. Returns false when this CPU lacks it. For tests and

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* crc32_fold.h - powers of x modulo P, reflected, for crc32_x86.c and the test that derives them.
+/* crc32_fold.h - powers of x modulo P, reflected, for crc32_x86.c, crc32_arm64.c and the test
+ * that derives them.
  *
  * Bit i of a 32-bit value is the coefficient of x^(31-i), so x^0 is 0x80000000, and multiplying by
  * x is a shift to the right, less P when a bit falls out:

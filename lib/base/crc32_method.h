@@ -46,6 +46,23 @@ static inline uint64_t uro_crc32_load_8(const uint8_t *from)
     return value;
 }
 
+static inline uint32_t uro_crc32_load_4(const uint8_t *from)
+{
+    uint32_t value;
+
+    memcpy(&value, from, sizeof value);
+    __asm__("" : "+r"(value));
+    return value;
+}
+
+static inline uint8_t uro_crc32_load_1(const uint8_t *from)
+{
+    uint8_t value = *from;
+
+    __asm__("" : "+r"(value));
+    return value;
+}
+
 /* Returns loaded bytes in an order where the first byte is the lowest, for any byte order of the
  * machine. */
 static inline uint32_t uro_crc32_first_lowest_4(uint32_t v)
@@ -65,5 +82,7 @@ static inline uint64_t uro_crc32_first_lowest_8(uint64_t v)
     return v;
 }
 
-/* Returns the @nth best folding method of this CPU, from 0. NULL when there are no more. */
+/* Return the @nth best method of this CPU besides the table method, from 0. NULL when there are no
+ * more, and on processors of another kind. */
 const struct uro_crc32_method *uro_crc32_x86_method(unsigned nth);
+const struct uro_crc32_method *uro_crc32_arm64_method(unsigned nth);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* crc32_sparse.c - shortens strings without a table, for CPUs that cannot multiply polynomials.
  *
- * P divides Q = x^300 + x^155 + x^117 + x^89 + 1. Q is the only multiple of P with five terms, a
- * term 1 and a degree below 420. Modulo Q, a bit equals the sum of itself moved 145, 183, 211 and
- * 300 bits towards the end. This file moves each bit in this way, from the first bit on, until only
- * the last 300 bits (here 320) are left. Their CRC is the CRC of the whole string.
+ * P, the polynomial of the CRC, divides Q = x^300 + x^155 + x^117 + x^89 + 1. Q is the only
+ * multiple of P with five terms, a term 1 and a degree below 420. Modulo Q, a bit equals the sum of
+ * itself moved 145, 183, 211 and 300 bits towards the end. This file moves each bit in this way,
+ * from the first bit on, until only the last 300 bits (here 320) are left. Their CRC is the CRC of
+ * the whole string.
  *
  * All four distances are longer than two words of 64 bits, so whole words move at once, by shifts
  * of registers. No load depends on another load. This is three times as fast as a table, on real
@@ -44,7 +45,8 @@ static inline uint64_t comes(uint64_t five, uint64_t four, uint64_t three, uint6
            four << 44 ^ five >> 20;
 }
 
-/* Feeds, and copies unless @to is NULL. Returns the number of bytes, a multiple of STEP. */
+/* Feeds bytes into *@reg, and copies them unless @to is NULL. Returns their number, a multiple of
+ * STEP. */
 __attribute__((always_inline)) static inline size_t move_words(uint32_t *reg, uint8_t *restrict to,
                                                                const uint8_t *restrict from,
                                                                size_t length)
@@ -73,8 +75,8 @@ __attribute__((always_inline)) static inline size_t move_words(uint32_t *reg, ui
     return end + STEP;
 }
 
-/* Feeds without a copy. There are two functions so that the compiler removes the check for a copy
- * from each loop. */
+/* Feeds bytes without a copy. There are two functions so that the compiler removes the check for a
+ * copy from each loop. */
 size_t uro_crc32_sparse(uint32_t *reg, const uint8_t *from, size_t length)
 {
     return move_words(reg, NULL, from, length);

@@ -74,9 +74,9 @@ static const int8_t slide[48] = {
     -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, /* down */
 };
 
-INLINE_128 __m128i slid(__m128i block, ptrdiff_t octets_down)
+INLINE_128 __m128i slid(__m128i block, ptrdiff_t bytes_down)
 {
-    return _mm_shuffle_epi8(block, _mm_loadu_si128((const void *)&slide[16 + octets_down]));
+    return _mm_shuffle_epi8(block, _mm_loadu_si128((const void *)&slide[16 + bytes_down]));
 }
 
 /* Stores the first 1..15 bytes of a block, in ascending order. */
@@ -193,6 +193,25 @@ TARGET_128 static uint32_t copy_128(uint32_t reg, uint8_t *restrict to,
     return length < 16 ? uro_crc32_table.copy(reg, to, from, length) : run_128(placed_128(reg), &c);
 }
 
+/* Loads @head from @pad bytes before it. Those bytes are not read, and are zeros in the block. */
+INLINE_128 __m128i load_padded(const uint8_t *head, size_t pad)
+{
+    static const uint8_t order[] = { 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+                                     0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+                                     0,    1,    2,    3,    4,    5,    6,    7,
+                                     8,    9,    10,   11,   12,   13,   14,   15 };
+
+    return _mm_shuffle_epi8(_mm_loadu_si128((const void *)head),
+                            _mm_loadu_si128((const void *)(order + 16 - pad)));
+}
+
+/* Returns a block of the head as it is fed. @ones, @flip: the masks of the block. */
+INLINE_128 __m128i masked_block(__m128i bytes, const uint8_t *ones, const uint8_t *flip)
+{
+    return _mm_xor_si128(_mm_or_si128(bytes, _mm_loadu_si128((const void *)ones)),
+                         _mm_loadu_si128((const void *)flip));
+}
+
 /* Feeds a masked head, cut so that its last byte ends a block. Zeros before its first byte change
  * nothing, because the register starts from zero. */
 INLINE_128 __m128i masked_head(const struct uro_crc32_mask *mask, const uint8_t *head,
@@ -201,14 +220,12 @@ INLINE_128 __m128i masked_head(const struct uro_crc32_mask *mask, const uint8_t 
     const size_t pad = -length & 15u;
     const uint8_t *ones = &mask->ones[URO_CRC32_MASK_PAD] - pad;
     const uint8_t *flip = &mask->flip[URO_CRC32_MASK_PAD] - pad;
-    __m128i sum = _mm_setzero_si128();
+    __m128i sum = masked_block(load_padded(head, pad), ones, flip);
 
     URO_HOT_ASSERT(length >= 16 && length <= URO_CRC32_MASK_MAX && pad <= 12);
-    for (size_t offset = 0; offset < length + pad; offset += 16) {
-        const __m128i octets = _mm_loadu_si128((const void *)(head - pad + offset));
-        const __m128i raised = _mm_or_si128(octets, _mm_loadu_si128((const void *)(ones + offset)));
-        const __m128i block = _mm_xor_si128(raised, _mm_loadu_si128((const void *)(flip + offset)));
-        sum = _mm_xor_si128(move(sum, MOVE_128), block);
+    for (size_t offset = 16; offset < length + pad; offset += 16) {
+        const __m128i bytes = _mm_loadu_si128((const void *)(head - pad + offset));
+        sum = _mm_xor_si128(move(sum, MOVE_128), masked_block(bytes, ones + offset, flip + offset));
     }
     return sum;
 }

@@ -40,6 +40,18 @@ static inline bool uro_doorbell_list_empty(const struct uro_doorbell_list *doorb
     return atomic_load_explicit(&doorbells->first, memory_order_relaxed) == NULL;
 }
 
+/* Orders memory: call after releasing a lock, before uro_doorbell_list_empty(). A thread that finds
+ * the lock held has already rung, and relies on the lock holder to look after the release. On
+ * x86-64 the release of a mutex is a full barrier. Elsewhere the look could come before it. */
+static inline void uro_doorbell_released(void)
+{
+#if defined(__x86_64__)
+    atomic_signal_fence(memory_order_seq_cst);
+#else
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 /* Takes and returns all doorbells that rang, linked by ->next, last rung first. Engine thread. */
 static inline struct uro_doorbell *uro_doorbell_list_take(struct uro_doorbell_list *doorbells)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mark.h - ties a rule of docs/PROTOCOL.md to the line that keeps it.
+/* mark.h - ties a rule of docs/PROTOCOL.md to the code that implements it.
  *
  * URO_MARK("RSP.DUP.SEND") does nothing in release builds. With -DURO_MARKS (the test build) it
  * records that the line ran. A test reads the record with uro_mark_hit(). tools/conformance

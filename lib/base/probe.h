@@ -5,7 +5,8 @@
  * Without <sys/sdt.h> of SystemTap, probes are left out. docs/MONITORING.md lists the probes and
  * their arguments; tests/system/test_probes.py compares the list with the libraries.
  *
- * Arguments are integers that the code has at hand: computing one would cost time in every run.
+ * Arguments are integers that the code has already, because computing an argument would take time
+ * even without a tool.
  */
 #pragma once
 

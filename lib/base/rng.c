@@ -46,7 +46,7 @@ static void refill(struct uro_rng *rng)
     rng->used = 0;
 }
 
-void uro_rng_init(struct uro_rng *rng, const uint8_t seed[static URO_RNG_SEED_OCTETS])
+void uro_rng_init(struct uro_rng *rng, const uint8_t seed[static URO_RNG_SEED_BYTES])
 {
     *rng = (struct uro_rng){ .used = WORDS };
     for (size_t i = 0; i < URO_ARRAY_LEN(rng->key); i++)
@@ -56,7 +56,7 @@ void uro_rng_init(struct uro_rng *rng, const uint8_t seed[static URO_RNG_SEED_OC
 
 void uro_rng_init_number(struct uro_rng *rng, uint64_t seed)
 {
-    uint8_t octets[URO_RNG_SEED_OCTETS] = { 0 };
+    uint8_t octets[URO_RNG_SEED_BYTES] = { 0 };
 
     for (unsigned i = 0; i < 8; i++)
         octets[i] = (uint8_t)(seed >> 8 * i);

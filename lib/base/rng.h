@@ -8,7 +8,7 @@
 
 #include "base/defs.h"
 
-#define URO_RNG_SEED_OCTETS 32u
+#define URO_RNG_SEED_BYTES 32u
 
 struct uro_rng {
     uint32_t key[8];
@@ -17,7 +17,7 @@ struct uro_rng {
     uint32_t used; /* words of block already given out, 0..16 */
 };
 
-void uro_rng_init(struct uro_rng *rng, const uint8_t seed[static URO_RNG_SEED_OCTETS]);
+void uro_rng_init(struct uro_rng *rng, const uint8_t seed[static URO_RNG_SEED_BYTES]);
 
 /* Seeds the generator with a number. For simulators and tests. */
 void uro_rng_init_number(struct uro_rng *rng, uint64_t seed);

@@ -7,7 +7,7 @@
  * rdma_get_cm_event.
  *
  * Turning cancellation off and on again takes two locked instructions, too much for each post and
- * poll. So our libraries make system calls that are no cancellation points in the first place:
+ * poll. So our libraries use their own system calls, which are no cancellation points:
  * uncancelled.c. Only DPDK's drivers keep the C library's calls; lib/io/dpdk/guard.c turns
  * cancellation off around them.
  */

@@ -7,9 +7,9 @@
  * less than the C library's own way in a process with threads. Everything else is called with
  * cancellation turned off.
  *
- * readv() is not wrapped, because the waits that may be cancelled call it (verbs/events.c,
- * ucma/channel.c). tests/api/check_cancel.py checks that the libraries call no other cancellation
- * point.
+ * readv() and ppoll() are not wrapped, because the waits that may be cancelled call them
+ * (verbs/events.c, ucma/channel.c, host/waiter.c). tests/api/check_cancel.py checks that the
+ * libraries call no other cancellation point.
  */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -87,9 +87,6 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int ms)
         return __real_##name(__VA_ARGS__);                                                         \
     }
 
-GUARDED(int, ppoll,
-        (struct pollfd * fds, nfds_t count, const struct timespec *left, const sigset_t *mask), fds,
-        count, left, mask)
 GUARDED(int, accept4, (int fd, struct sockaddr *from, socklen_t *size, int flags), fd, from, size,
         flags)
 GUARDED(int, connect, (int fd, const struct sockaddr *to, socklen_t size), fd, to, size)
@@ -205,10 +202,6 @@ FORTIFIED(ssize_t, recv, (int fd, void *to, size_t size, size_t limit, int flags
           __wrap_recv(fd, to, size, flags))
 FORTIFIED(int, poll, (struct pollfd * fds, nfds_t count, int ms, size_t limit),
           count <= limit / sizeof *fds, __wrap_poll(fds, count, ms))
-FORTIFIED(int, ppoll,
-          (struct pollfd * fds, nfds_t count, const struct timespec *left, const sigset_t *mask,
-           size_t limit),
-          count <= limit / sizeof *fds, __wrap_ppoll(fds, count, left, mask))
 FORTIFIED(char *, fgets, (char *to, size_t limit, int size, FILE *from), (size_t)size <= limit,
           __wrap_fgets(to, size, from))
 FORTIFIED(char *, realpath, (const char *path, char *to, size_t limit),

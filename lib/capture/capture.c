@@ -137,27 +137,27 @@ static bool keep_cm(struct uro_capture *capture, const uint8_t *payload)
     return true;
 }
 
-/* Appends one frame. Returns false when out of memory. */
-static bool add_frame(struct uro_capture *capture, const struct uro_pcap_read_frame *frame,
-                      struct uro_capture_packet *packet)
+/* Appends a decoded packet. Returns false when out of memory. */
+static bool add_packet(struct uro_capture *capture, struct uro_capture_packet *packet,
+                       const struct uro_capture_link *link, bool has_addresses)
 {
-    struct uro_capture_link link = { .joined = &capture->joined };
     void *moved =
         uro_index_grow(capture->packets, capture->count, &capture->packet_room, sizeof *packet);
 
     if (moved == NULL)
         return false;
     capture->packets = moved;
-    if (uro_capture_decode(frame, packet, &link)) {
-        packet->source = address_of(capture, &link.source, link.vlan);
-        packet->dest = address_of(capture, &link.dest, link.vlan);
+    packet->frame = capture->frame_count;
+    if (has_addresses) {
+        packet->source = address_of(capture, &link->source, link->vlan);
+        packet->dest = address_of(capture, &link->dest, link->vlan);
         if (packet->source == URO_CAPTURE_NONE || packet->dest == URO_CAPTURE_NONE)
             return false;
     }
     if (packet->kind == URO_CAPTURE_ROCE && !assign_flow(capture, packet))
         return false;
-    if (link.payload != NULL && packet->dest_qpn == QPN_GSI && packet->payload == URO_MAD_LEN &&
-        !keep_cm(capture, link.payload))
+    if (link->payload != NULL && packet->dest_qpn == QPN_GSI && packet->payload == URO_MAD_LEN &&
+        !keep_cm(capture, link->payload))
         return false;
     capture->roce_count += packet->kind != URO_CAPTURE_OTHER;
     capture->cut_count += packet->kind == URO_CAPTURE_CUT;
@@ -166,13 +166,89 @@ static bool add_frame(struct uro_capture *capture, const struct uro_pcap_read_fr
     return true;
 }
 
-/* Reads all frames. Returns false with a sentence in @error when there are too many. */
-static bool read_frames(struct uro_capture *capture, struct uro_pcap_read *reader, const char *path,
-                        uro_capture_each *each, void *context,
-                        char error[static URO_PCAP_ERROR_MAX])
+/* The destination of the packets. */
+struct sink {
+    struct uro_capture *capture;
+    uro_capture_each *each; /* may be NULL */
+    void *context;
+};
+
+/* Appends one packet, and reports it. Returns false when out of memory. */
+static bool append(const struct sink *sink, const struct uro_pcap_read_frame *frame,
+                   struct uro_capture_packet *packet, struct uro_capture_link *link,
+                   bool has_addresses)
 {
+    if (!add_packet(sink->capture, packet, link, has_addresses))
+        return false;
+    if (sink->each != NULL)
+        sink->each(sink->context, frame, packet);
+    return true;
+}
+
+/* One packet of a joined frame. */
+struct part {
     struct uro_pcap_read_frame frame;
     struct uro_capture_packet packet;
+    struct uro_capture_link link;
+    uint8_t octets[URO_CAPTURE_PACKET_MAX];
+};
+
+/* Decodes packet @index of a joined frame. Kernels count the IPv4 identification up, but some do
+ * not: the ICRC shows it. Returns false behind the last packet. */
+static bool decode_part(const struct uro_pcap_read_frame *whole,
+                        const struct uro_capture_link *joined, uint32_t index, struct part *part)
+{
+    for (uint16_t attempt = 0; attempt < 2; attempt++) {
+        const uint16_t step = attempt == 0 ? 1 : 0;
+        const uint32_t length = uro_capture_split(whole, joined, index, step, part->octets);
+        if (length == 0)
+            return false;
+        part->frame = *whole;
+        part->frame.length = part->frame.pkt.length = length;
+        part->frame.pkt.octets = part->octets;
+        part->link = (struct uro_capture_link){ .joined = joined->joined };
+        (void)uro_capture_decode(&part->frame, &part->packet, &part->link);
+        if (part->packet.kind == URO_CAPTURE_ROCE)
+            return true;
+    }
+    part->packet.kind =
+        URO_CAPTURE_JOINED; /* its identification is lost, so the ICRC proves nothing */
+    part->packet.flaws = 0;
+    return true;
+}
+
+/* Appends the packets of a joined frame. Returns false when out of memory. */
+static bool add_parts(const struct sink *sink, const struct uro_pcap_read_frame *frame,
+                      const struct uro_capture_link *joined)
+{
+    static _Thread_local struct part part;
+
+    for (uint32_t i = 0; decode_part(frame, joined, i, &part); i++)
+        if (!append(sink, &part.frame, &part.packet, &part.link, true))
+            return false;
+    sink->capture->split_count++;
+    return true;
+}
+
+/* Appends the packets of a frame. Returns false when out of memory. */
+static bool add_frame(const struct sink *sink, const struct uro_pcap_read_frame *frame)
+{
+    struct uro_capture_link link = { .joined = &sink->capture->joined };
+    struct uro_capture_packet packet;
+    const bool has_addresses = uro_capture_decode(frame, &packet, &link);
+
+    sink->capture->frame_count++;
+    if (packet.kind == URO_CAPTURE_JOINED)
+        return add_parts(sink, frame, &link);
+    return append(sink, frame, &packet, &link, has_addresses);
+}
+
+/* Reads all frames. Returns false with a sentence in @error when there are too many. */
+static bool read_frames(const struct sink *sink, struct uro_pcap_read *reader, const char *path,
+                        char error[static URO_PCAP_ERROR_MAX])
+{
+    struct uro_capture *capture = sink->capture;
+    struct uro_pcap_read_frame frame;
     int result;
 
     while ((result = uro_pcap_read_next(reader, &frame)) == 1) {
@@ -182,19 +258,17 @@ static bool read_frames(struct uro_capture *capture, struct uro_pcap_read *reade
                      URO_CAPTURE_FRAMES_MAX);
             return false;
         }
-        if (!add_frame(capture, &frame, &packet)) {
+        if (!add_frame(sink, &frame)) {
             snprintf(error, URO_PCAP_ERROR_MAX,
                      "%s: out of memory after frame %u; split the capture with editcap -c", path,
-                     capture->count);
+                     capture->frame_count);
             return false;
         }
-        if (each != NULL)
-            each(context, &frame, &packet);
     }
     if (result != 0) {
         capture->damaged = true;
         snprintf(capture->problem, sizeof capture->problem,
-                 "the file is damaged after frame %u: %.200s", capture->count,
+                 "the file is damaged after frame %u: %.200s", capture->frame_count,
                  uro_pcap_read_problem(reader));
     }
     return true;
@@ -210,7 +284,8 @@ struct uro_capture *uro_capture_load(const char *path, uro_capture_each *each, v
     struct uro_capture *capture = calloc(1, sizeof *capture);
     if (capture != NULL)
         capture->joined.budget = JOINED_BUDGET;
-    bool good = capture != NULL && read_frames(capture, reader, path, each, context, error);
+    const struct sink sink = { capture, each, context };
+    bool good = capture != NULL && read_frames(&sink, reader, path, error);
     uro_pcap_read_close(reader);
     if (capture == NULL || (good && !uro_capture_pair(capture))) {
         snprintf(error, URO_PCAP_ERROR_MAX, "%s: out of memory", path);

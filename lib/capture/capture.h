@@ -20,7 +20,7 @@ enum uro_capture_kind {
     URO_CAPTURE_ROCE,   /* a receiver accepts the packet */
     URO_CAPTURE_BAD,    /* a receiver drops the packet: see its flaws */
     URO_CAPTURE_CUT,    /* RoCEv2, but the capture has not all headers */
-    URO_CAPTURE_JOINED, /* several packets in one frame: not yet split (GSO), or joined (GRO) */
+    URO_CAPTURE_JOINED, /* a part of a frame with several packets (GSO, GRO) that cannot be split */
 };
 
 /* Flaws of a single packet. A packet with one of the first seven is URO_CAPTURE_BAD. */
@@ -41,6 +41,7 @@ enum uro_capture_kind {
 struct uro_capture_packet {
     uint64_t time;   /* ns since 1970 */
     uint64_t va;     /* field of RETH or AtomicETH */
+    uint32_t frame;  /* number of its frame in the file, from 1 */
     uint32_t length; /* bytes on the wire */
     uint32_t source; /* position in uro_capture.addresses; NONE: no IP */
     uint32_t dest;
@@ -116,14 +117,16 @@ struct uro_capture {
     struct uro_capture_flow *flows;
     struct uro_capture_address *addresses;
     struct uro_capture_cm *cms;
-    uint32_t count;
+    uint32_t count;       /* packets: a frame has one, or several if the kernel joined them */
+    uint32_t frame_count; /* frames in the file */
+    uint32_t split_count; /* frames that were split into packets */
     uint32_t flow_count;
     uint32_t address_count;
     uint32_t cm_count;
     uint32_t roce_count; /* packets whose kind is not URO_CAPTURE_OTHER */
     uint32_t cut_count;
-    uint32_t joined_count;
-    bool damaged; /* the file ends with a part that cannot be read: see problem */
+    uint32_t joined_count; /* packets of kind URO_CAPTURE_JOINED */
+    bool damaged;          /* the file ends with a part that cannot be read: see problem */
     char problem[URO_PCAP_ERROR_MAX];
 
     struct uro_capture_joined joined;
@@ -135,7 +138,8 @@ struct uro_capture {
     struct uro_index address_index;
 };
 
-/* Called for each frame while the file is read: its bytes are not kept. */
+/* Called for each packet while the file is read: its bytes are not kept. A packet that the kernel
+ * joined with others comes in a frame of its own. */
 typedef void uro_capture_each(void *context, const struct uro_pcap_read_frame *frame,
                               const struct uro_capture_packet *packet);
 
@@ -165,9 +169,21 @@ struct uro_capture_link {
     struct uro_gid dest;
     uint16_t vlan;
     const uint8_t *payload; /* payload of a datagram, valid as long as the frame; else NULL */
+    uint32_t first_length;  /* URO_CAPTURE_JOINED: bytes of UDP payload of the first packet */
+    uint32_t network;       /* URO_CAPTURE_JOINED: bytes before the IP header */
+    bool v6;                /* URO_CAPTURE_JOINED */
 };
 bool uro_capture_decode(const struct uro_pcap_read_frame *frame, struct uro_capture_packet *packet,
                         struct uro_capture_link *link);
+
+/* Writes packet @index of a frame of several packets, as it was or will be on the wire, to @out.
+ * All packets have link->first_length bytes of UDP payload, but the last may have fewer. @step is
+ * the difference of the IPv4 identifications of successive packets. Returns the length, or 0 behind
+ * the last packet. capture_gso.c */
+#define URO_CAPTURE_PACKET_MAX 9216u
+uint32_t uro_capture_split(const struct uro_pcap_read_frame *frame,
+                           const struct uro_capture_link *link, uint32_t index, uint16_t step,
+                           uint8_t out[static URO_CAPTURE_PACKET_MAX]);
 
 /* Finds the other direction of each flow. Returns false when out of memory. capture_pairing.c */
 URO_NODISCARD bool uro_capture_pair(struct uro_capture *capture);

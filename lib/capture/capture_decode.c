@@ -10,7 +10,6 @@
 #define FRAME_MAX 65600u /* an IP packet, its link header, and some bytes more */
 #define QPN_GSI   1u
 
-#define LEAD       64u /* bytes before the network header; uro_icrc() reads some */
 #define PACKET_MAX 4400u
 #define SHORTEST   (URO_BTH_LEN + URO_ICRC_LEN)
 
@@ -87,32 +86,33 @@ static bool ends_after(uint8_t *network, bool v6, uint32_t length,
     return uro_get_le32(network + summed) == uro_icrc(network, v6, summed);
 }
 
-/* Returns whether the frame begins with a shorter packet that has a correct ICRC: the frame is
- * several packets, which the kernel has not split yet, or has joined already. */
-static bool is_joined(const struct uro_frame *frame, struct uro_capture_joined *joined)
+/* Returns the bytes of UDP payload of the first packet if the frame begins with a shorter packet
+ * that has a correct ICRC: the frame is several packets, which the kernel has not split yet, or has
+ * joined already. Returns 0 if it is one packet. */
+static uint32_t joined_length(const struct uro_frame *frame, struct uro_capture_joined *joined)
 {
-    static _Thread_local uint8_t room[LEAD + PACKET_MAX];
+    static _Thread_local uint8_t packet[PACKET_MAX];
     const bool v6 = frame->ip.v6;
     const uint32_t headers = (v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN;
     const uint32_t most = PACKET_MAX - headers, body = frame->body_length;
     const uint32_t end = body < most ? body : most;
 
     if (body < 2 * SHORTEST)
-        return false;
-    memcpy(room + LEAD, frame->network, headers + end);
+        return 0;
+    memcpy(packet, frame->network, headers + end);
     for (uint32_t i = 0; i < URO_ARRAY_LEN(joined->lengths); i++) {
         const uint32_t length = joined->lengths[i];
         if (length >= SHORTEST && length <= end && length + SHORTEST <= body &&
-            ends_after(room + LEAD, v6, length, joined))
-            return true;
+            ends_after(packet, v6, length, joined))
+            return length;
     }
     for (uint32_t length = SHORTEST; length <= end && length + SHORTEST <= body; length += 4) {
-        if (!ends_after(room + LEAD, v6, length, joined))
+        if (!ends_after(packet, v6, length, joined))
             continue;
         joined->lengths[joined->number++ % URO_ARRAY_LEN(joined->lengths)] = length;
-        return true;
+        return length;
     }
-    return false;
+    return 0;
 }
 
 static uint32_t flaws_of(enum uro_frame_result result, const struct uro_frame *frame)
@@ -204,7 +204,7 @@ static void fill_ext(struct uro_capture_packet *packet, const struct uro_frame *
 }
 
 static void decode_roce(struct uro_frame *frame, const uint8_t *octets, uint32_t stored, bool cut,
-                        struct uro_capture_packet *packet, struct uro_capture_joined *joined)
+                        struct uro_capture_packet *packet, struct uro_capture_link *link)
 {
     frame->summed = cut;
     const enum uro_frame_result result = uro_frame_roce(frame);
@@ -219,7 +219,11 @@ static void decode_roce(struct uro_frame *frame, const uint8_t *octets, uint32_t
         return;
     }
     fill_bth(packet, frame);
-    if ((result == URO_FRAME_ICRC || result == URO_FRAME_LENGTH) && is_joined(frame, joined)) {
+    if (result == URO_FRAME_ICRC || result == URO_FRAME_LENGTH)
+        link->first_length = joined_length(frame, link->joined);
+    if (link->first_length != 0) {
+        link->network = (uint32_t)(frame->network - octets);
+        link->v6 = frame->ip.v6;
         packet->kind = URO_CAPTURE_JOINED;
         packet->flaws = 0;
         return;
@@ -266,7 +270,7 @@ bool uro_capture_decode(const struct uro_pcap_read_frame *frame, struct uro_capt
         packet->flaws = URO_FLAW_UDP_CHECKSUM;
         return true;
     }
-    decode_roce(&decoded, octets, frame->pkt.length, cut, packet, link->joined);
+    decode_roce(&decoded, octets, frame->pkt.length, cut, packet, link);
     if (!cut && packet->kind == URO_CAPTURE_ROCE && decoded.op->service == URO_UD)
         link->payload = decoded.payload;
     return true;

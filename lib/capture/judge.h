@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* judge.h - finds the packets of a capture that break a rule of docs/PROTOCOL.md.
  *
- * A finding is something that no loss, no reordering of single packets and no late start of the
- * capture explains. Anything that such a reason could explain is not reported.
+ * A finding is a packet that can only be explained by a broken rule. It is not reported if a loss,
+ * reordering of single packets or a late start of the capture could explain it.
  */
 #pragma once
 
 #include "capture/track.h"
 
-/* check, rule, what the rule wants, most findings of one sender that are kept, whether the check
- * needs a capture without missing packets */
+/* X(check, "rule", "what the rule wants", most findings that are kept of one sender, whether the
+ * check needs a capture without missing packets) */
 #define URO_JUDGE_CHECKS(X)                                                                        \
     X(ICRC, "ICRC.CHECK", "the CRC of everything from the IP header to the pad", 10, false)        \
     X(ICRC_ORDER, "ICRC.ORDER", "least significant byte first", 1, false)                          \

@@ -10,8 +10,8 @@
 #define CNP_EVERY URO_US(50)
 #define CNP_SLACK URO_MS(1)
 
-/* A flaw, the check that reports it, and what the report says. A packet with one flaw of the ICRC
- * has the first of them only. */
+/* A flaw, the check that reports it, and the text of the report. Only the first ICRC flaw of a
+ * packet is reported. */
 static const struct {
     uint32_t flaw;
     enum uro_judge_check check;
@@ -30,7 +30,8 @@ static const struct {
     { URO_FLAW_BECN, URO_JUDGE_BECN, "the BECN of a CNP is 0" },
     { URO_FLAW_PAD, URO_JUDGE_PAD, "the pad does not fill the last word of the payload" },
     { URO_FLAW_GSI, URO_JUDGE_GSI, "a datagram to QP 1 has a wrong length or Q_Key" },
-    { URO_FLAW_GROUP, URO_JUDGE_GROUP, "the address is that of a group, and the QPN is not" },
+    { URO_FLAW_GROUP, URO_JUDGE_GROUP,
+      "the address is a multicast group, but the QPN is not 0xffffff" },
 };
 
 #define FLAWS_OF_ICRC (URO_FLAW_ICRC_ORDER | URO_FLAW_ICRC_PAD | URO_FLAW_ICRC)
@@ -60,8 +61,8 @@ static void judge_migreq(struct uro_judge *judge, uint32_t position)
         uro_judge_report(judge, URO_JUDGE_MIGREQ, position, URO_CAPTURE_NONE, "MigReq is 0");
 }
 
-/* Fills a leaky bucket by one interval for each CNP. It overflows when CNPs came faster than the
- * rule allows for longer than the slack. */
+/* Adds one interval to a leaky bucket for each CNP. The bucket overflows when more CNPs came too
+ * early than the slack allows. */
 static void judge_cnp(struct uro_judge *judge, uint32_t position)
 {
     const struct uro_capture_packet *packet = &judge->capture->packets[position];
@@ -72,8 +73,8 @@ static void judge_cnp(struct uro_judge *judge, uint32_t position)
     cnp->time = packet->time;
     if (cnp->level > CNP_EVERY + CNP_SLACK)
         uro_judge_report(judge, URO_JUDGE_CNP, position, URO_CAPTURE_NONE,
-                         "more than %u CNPs too early; this one comes %" PRIu64
-                         " us after the one before",
+                         "more than %u CNPs came too early; this CNP comes %" PRIu64
+                         " us after the previous CNP",
                          (unsigned)(CNP_SLACK / CNP_EVERY), since / URO_US(1));
 }
 

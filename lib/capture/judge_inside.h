@@ -11,7 +11,7 @@ struct uro_judge_flow {
     bool flush_standard; /* a FLUSH had the ICRC of the standard: the sender tries both forms */
 
     bool message;            /* a message has begun and all of it was seen: */
-    uint32_t message_length; /* bytes that its RETH says */
+    uint32_t message_length; /* length in its RETH, bytes */
     uint64_t message_bytes;  /* bytes so far */
 
     bool rnr; /* a request waits after an RNR NAK: */
@@ -38,7 +38,7 @@ struct uro_judge_flow {
     uint32_t msn_first;
     int32_t msn_low; /* bounds of the MSN before the first request, relative to msn_first */
     int32_t msn_high;
-    bool msn_wrong; /* an MSN was outside of the bounds: */
+    bool msn_wrong; /* an MSN was outside the bounds: */
     bool msn_wrong_few;
     uint32_t msn_wrong_packet;
     uint32_t msn_wrong_bound;

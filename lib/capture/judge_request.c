@@ -231,8 +231,8 @@ static void judge_rnr(struct uro_judge *judge, struct uro_judge_flow *flow,
     }
 }
 
-/* Judges the first request of a connection, and the number of READs in flight, by what the
- * messages of the connection manager say. */
+/* Judges the first request of a connection, and the number of READs in flight, by the values in the
+ * messages of the connection manager. */
 static void judge_terms(struct uro_judge *judge, const struct uro_track_event *event)
 {
     const struct uro_capture_flow *flow = &judge->capture->flows[event->flow];

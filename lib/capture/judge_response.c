@@ -6,13 +6,13 @@
 #include "capture/judge_inside.h"
 #include "core/req_retry.h"
 
-/* Two packets of one sender this far apart were sent in the order of the capture. */
+/* Two packets of one sender with at least this distance were sent in the order of the capture. */
 #define IN_ORDER URO_MS(20)
-/* Two responses this close were sent without a request in between. */
+/* Two responses within this time were sent without a request in between. */
 #define AT_ONCE      URO_US(2)
 #define MSN_ANY      (1 << 22) /* beyond any number of messages in flight */
 #define NAKS_MOST    4u        /* NAKs for one gap that no reordering explains */
-#define IN_STEP_MOST 3u        /* times in step after which all requests in flight are known */
+#define IN_STEP_MOST 3u /* all requests are known after they were all acknowledged this often */
 
 static const struct uro_capture_packet *packet_at(const struct uro_judge *judge, uint32_t position)
 {
@@ -46,8 +46,8 @@ bool uro_judge_beginning_known(const struct uro_judge *judge, const struct uro_t
             capture->start_psn == event->before.start);
 }
 
-/* Returns whether no request of before the capture can be in flight: its first request is here, or
- * requests and responses were in step several times. */
+/* Returns whether no request from the time before the capture can be in flight. This is so if the
+ * capture has the first request, or if all requests were acknowledged several times. */
 static bool all_requests_known(const struct uro_judge *judge, const struct uro_track_event *event)
 {
     return uro_judge_beginning_known(judge, event) ||
@@ -89,8 +89,8 @@ static uint32_t fewest_finished(const struct uro_judge *judge, const struct uro_
 }
 
 /* Narrows the bounds of the MSN before the first request. Remembers a response that leaves no
- * number between the bounds; it is reported when the next request shows that none is missing.
- * Requests of before the capture may be finished, too, as long as the beginning is not known. */
+ * number between the bounds; it is reported when the next request shows that none is missing. If
+ * the beginning of the connection is not in the capture, earlier requests may be counted, too. */
 static void judge_msn(struct uro_judge *judge, const struct uro_track_event *event)
 {
     struct uro_judge_flow *flow = &judge->flows[event->flow];

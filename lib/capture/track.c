@@ -17,8 +17,8 @@
 
 /* ---- copies -------------------------------------------------------------------------------- */
 
-/* Returns whether two packets are equal and close together. With @doubled an IPv4 identification is
- * not needed to tell a copy from a repetition. */
+/* Returns whether two packets are equal and close together. With @doubled, packets
+ * without an IPv4 identification may be copies, too. */
 static bool same_packet(const struct uro_capture_packet *a, const struct uro_capture_packet *b,
                         bool doubled)
 {
@@ -171,8 +171,8 @@ static uint32_t add_request(struct uro_track *track, uint32_t flow, uint32_t pos
     return track->request_count++;
 }
 
-/* Returns whether a transmission differs from an earlier one in what a repetition must keep. A
- * repeated READ may ask for less. */
+/* Returns whether a transmission differs from an earlier one in fields that a repetition must not
+ * change. A repeated READ may ask for less. */
 static bool differs(const struct uro_capture_packet *a, const struct uro_capture_packet *b)
 {
     const bool read = uro_capture_op(a)->operation == URO_READ;
@@ -182,7 +182,7 @@ static bool differs(const struct uro_capture_packet *a, const struct uro_capture
            (read && b->message_length > a->message_length);
 }
 
-/* Forgets all about the flow: the queue pairs have a new connection. */
+/* Resets the state of the flow, because the queue pairs have a new connection. */
 static void forget(struct uro_track *track, uint32_t flow)
 {
     struct uro_track_flow *state = &track->flows[flow];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* track.h - follows the connections of a capture, one packet after the other.
  *
- * The state is what a reader of the capture knows, which is not what the two sides know: packets
+ * The state follows from the capture alone, and may differ from the state of the two sides: packets
  * were lost before they came here, others are lost behind it, and the capture may have dropped
  * some. For a connection whose beginning is not in the capture, earlier packets are unknown.
  */
@@ -43,7 +43,7 @@ struct uro_track_read {
     uint32_t span;
     uint32_t length; /* bytes that this transmission asked for */
     uint32_t packet;
-    bool tail; /* every response of the READ, sent once, was seen before its tail was asked again */
+    bool tail;         /* sent once; all responses were seen before its tail was requested again */
     uint32_t answered; /* responses seen in order, from the first on */
 };
 
@@ -51,7 +51,7 @@ struct uro_track_read {
 
 struct uro_track_reads {
     struct uro_track_read read[URO_TRACK_READS];
-    uint32_t count; /* ever */
+    uint32_t count; /* READs recorded so far */
 };
 
 /* The requests of a flow, and the responses to them. */
@@ -65,14 +65,14 @@ struct uro_track_flow {
     uint32_t last;      /* PSN behind the last transmission */
     uint32_t repeated;  /* position of the last packet with a repeated request; 0: none */
     uint32_t ended;     /* messages that ended */
-    uint32_t holes;     /* PSNs that were missing, ever */
-    uint32_t filled;    /* and were seen later */
+    uint32_t holes;     /* number of PSNs that were missing */
+    uint32_t filled;    /* number of them that were seen later */
     uint32_t parts;     /* READs inside the PSNs of an earlier one: each may count as a message */
     uint32_t hole_end;  /* PSN behind the newest hole; valid if holes is not 0 */
     bool acked;         /* acked_psn is valid */
     uint32_t acked_psn; /* newest PSN acknowledged */
     uint32_t acked_packet; /* position of that response */
-    uint32_t in_step;      /* times that a new request followed when all were acknowledged */
+    uint32_t in_step;      /* new requests that came when all earlier requests were acknowledged */
     uint64_t rtt_max;      /* ns between a request and its response */
     uint32_t open_first;   /* READs and atomics without response: a list of requests */
     uint32_t open_last;

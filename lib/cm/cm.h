@@ -36,7 +36,7 @@ struct uro_cm_config {
     uint32_t services;    /* most services with a listener at one address; 0: no limit */
     uint8_t qpn_prefix;   /* upper URO_QPN_PREFIX_BITS of all IDs; 0: any */
     uint8_t path_mtu;     /* largest path MTU of our link now: 1 = 256 .. 5 = 4096 bytes */
-    uint8_t seed[URO_RNG_SEED_OCTETS];
+    uint8_t seed[URO_RNG_SEED_BYTES];
 };
 
 /* The addresses of a message. */
@@ -104,9 +104,9 @@ void uro_cm_undelivered(struct uro_cm *cm, const struct uro_gid *remote, const u
 /* Runs the due timers, then returns the next message to send. Returns false when there is none. */
 bool uro_cm_output(struct uro_cm *cm, struct uro_cm_out *out, uro_time now);
 
-/* Ends all connections when the process ends: informs the peer of each connection, as far as there
- * is room for messages. Call it again after input and output, until it returns true because all
- * peers have answered, or until the process cannot wait longer. Owners may still close their
+/* Ends all connections when the process ends: informs the peer of each connection, as far as the
+ * message queue has free slots. Call it again after input and output, until it returns true because
+ * all peers have answered, or until the process cannot wait longer. Owners may still close their
  * connections. */
 URO_NODISCARD bool uro_cm_end_all(struct uro_cm *cm, uro_time now);
 

@@ -108,8 +108,8 @@ static void read_req(struct uro_conn *conn, const struct uro_cm_msg *msg)
     keep_data(conn, msg);
 }
 
-/* Returns whether the peer reuses a queue pair that is connected here. The peer has then lost that
- * connection, so it ends. A request from another address is no proof. */
+/* Returns whether the peer reuses a queue pair that is connected here. The peer has then lost the
+ * old connection. Disconnects it, unless the request comes from another address. */
 static bool is_stale(struct uro_cm *cm, const struct uro_cm_route *route,
                      const struct uro_cm_msg *msg)
 {
@@ -162,7 +162,7 @@ static void receive_req(struct uro_cm *cm, const struct uro_cm_route *route,
     if (reason == 0 && !uro_listen_take(listener, conn)) {
         uro_conn_free(conn);
         if (!uro_listen_overrun(listener)) {
-            /* No answer, as Linux does: the peer repeats the request, and may then find room. */
+            /* No answer, as in Linux: the peer repeats the request, and a slot may then be free. */
             uro_count(cm->counters, URO_COUNT_CM_DROP_BUSY);
             return;
         }
@@ -447,7 +447,8 @@ void uro_cm_undelivered(struct uro_cm *cm, const struct uro_gid *remote, const u
 {
     const uint32_t compared = length < URO_MAD_LEN ? length : URO_MAD_LEN;
 
-    if (length < URO_CM_OWN_ID_END) /* must quote transaction and ID, which cannot be guessed */
+    /* An attacker cannot guess the transaction and the ID, so the quote must have both. */
+    if (length < URO_CM_OWN_ID_END)
         return;
     struct uro_conn *conn = uro_conn_by_id(cm, uro_cm_own_id(quoted));
     if (conn == NULL ||

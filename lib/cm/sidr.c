@@ -51,7 +51,7 @@ static void send_answer(struct uro_cm *cm, const struct uro_cm_route *route,
     uro_conn_reply(cm, route, &msg);
 }
 
-/* Keeps the answer for repetitions of the request, from the newest request on. */
+/* Keeps the answer for repetitions of the request. Each repetition restarts the time. */
 static void keep(struct uro_conn *conn)
 {
     uro_wheel_arm(&conn->cm->wheel, &conn->timer, conn->cm->now + uro_conn_time(ANSWER_KEPT));

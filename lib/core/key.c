@@ -177,7 +177,7 @@ uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t 
     return reach(key, address, length, access & URO_ACCESS_LOCAL_WRITE);
 }
 
-/* Returns whether the peer may use the key as @claim says. */
+/* Returns whether @claim may use the key. */
 static bool permits(const struct uro_key *key, const struct uro_key_claim *claim)
 {
     if (key == NULL || !allows(key, claim->pd, claim->access) || (is_window(key) && !key->bound))
@@ -250,7 +250,7 @@ enum uro_key_fault uro_key_examine(const struct uro_shard *shard, const struct u
 
 /* ---- windows ------------------------------------------------------------------------------- */
 
-/* Returns whether a window to @region may be bound as @bind says. */
+/* Returns whether a window to @region may be bound with the parameters @bind. */
 static bool may_open(const struct uro_key *region, const struct uro_key_bind *bind)
 {
     if (region->kind != URO_KEY_REGION || region->pd != bind->pd)

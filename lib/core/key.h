@@ -77,7 +77,7 @@ void uro_key_register(struct uro_shard *shard, struct uro_key *key);
  *   -EBUSY  a region that windows are bound to: nothing has changed */
 int uro_key_deregister(struct uro_shard *shard, struct uro_key *key);
 
-/* Removes a region whose owner goes away, and unbinds its windows first. Engine locked. */
+/* Removes a region whose owner is destroyed. Unbinds its windows first. Engine locked. */
 void uro_key_expel(struct uro_shard *shard, struct uro_key *key);
 
 /* Returns the key with this number, or NULL. Engine locked. */

@@ -17,7 +17,7 @@
 #define AT_UDP_LENGTH     4u
 #define SOURCE_PORT_BASE  0xc000u
 #define SOURCE_PORT_MASK  0x3fffu
-#define GOLDEN_RATIO      0x61c88647u /* 2^32 divided by it, as the field's hash functions do */
+#define GOLDEN_RATIO      0x61c88647u /* 2^32 / (golden ratio squared), for hashing */
 
 uint16_t uro_path_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn)
 {
@@ -128,6 +128,7 @@ void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t sourc
     tx->icrc = true;
     tx->icrc_v6 = path->v6;
     tx->icrc_doubled = false;
+    tx->icrc_wrong = 0;
     tx->network_at = path->network_at;
     tx->way = path->hop->state == URO_HOP_LOST ? URO_TX_NOWHERE : path->hop->way;
     if (path->hop->qpn_prefix != 0 && bth->dest_qpn >> OWN_QPN_BITS == path->hop->qpn_prefix) {

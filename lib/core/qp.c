@@ -357,7 +357,7 @@ void uro_qp_flush(struct uro_qp *qp)
     finish_recvs(qp);
 }
 
-/* Enters SQE (UC and UD): the send queue stops, and receiving continues. */
+/* Enters SQE (UC and UD): the send queue stops, and receives continue. */
 static void enter_send_error(struct uro_qp *qp)
 {
     URO_MARK("QP.SQE");
@@ -716,9 +716,9 @@ static const char *check_waits(const struct uro_qp *qp)
 
     if (!uro_qp_reliable(qp)) {
         if (uro_timer_armed(&req->retry.timer) || req->retry.wait != URO_REQ_WAIT_NOTHING)
-            return "UC and UD wait for nobody";
+            return "a UC or UD queue pair waits for a response";
         bool sent = uro_psn_diff(req->next, req->una) > 0;
-        return sent && !uro_link_used(&qp->sent_link) ? "nobody will say that it was sent" : NULL;
+        return sent && !uro_link_used(&qp->sent_link) ? "a sent request is on no list" : NULL;
     }
     const struct uro_req_retry *retry = &req->retry;
     int32_t flight = uro_psn_diff(req->next, req->una) - (int32_t)req->read_psns;

@@ -196,7 +196,7 @@ static inline uint32_t uro_record_packet_qpn(const struct uro_record_packet *pac
 struct uro_frame;
 struct uro_qp;
 
-/* Why a queue pair fails, as the failing code knows it. */
+/* Cause of the failure of a queue pair. The failing code fills in what it has. */
 struct uro_record_cause {
     unsigned reason;               /* enum uro_fail_reason */
     unsigned status;               /* enum uro_wc_status */
@@ -205,9 +205,9 @@ struct uro_record_cause {
     bool waits;                    /* the queue pair does not fail */
 };
 
-/* Records a failure, unless the queue pair failed before, or that a queue pair waits in vain. Call
- * before the queue pair changes. Takes bounded time, and beyond URO_RECORD_PERIOD_MAX calls in a
- * period only counts. record.c */
+/* Records the failure of a queue pair, unless it has failed before. Also records a queue pair that
+ * waits for too long. Call before the queue pair changes. Takes bounded time, and beyond
+ * URO_RECORD_PERIOD_MAX calls in a period only counts. record.c */
 void uro_record_failure(struct uro_qp *qp, const struct uro_record_cause *cause);
 
 /* Records a report that no process has the UDP port at @peer. record.c */

@@ -58,7 +58,7 @@ void uro_reorder_init(struct uro_reorder *reorder, uint32_t capacity, void *memo
 
 /* Keeps a copy of a request beyond the expected PSN. Returns true when the request is in the
  * buffer, also when it was there already. Returns false when the buffer is full;
- * uro_reorder_dropped() then knows of it. */
+ * uro_reorder_dropped() then returns true. */
 URO_NODISCARD bool uro_reorder_keep(struct uro_qp *qp, const struct uro_frame *frame);
 
 /* Removes and returns the request with the expected PSN, or NULL. Drops the requests before it. The

@@ -41,6 +41,9 @@ void uro_srq_create(struct uro_shard *shard, struct uro_srq *srq, const struct u
         srq->node.number = uro_shard_unused(shard, &shard->srqs, NUMBER_BITS, 1);
         uro_table_insert(&shard->srqs, &srq->node);
     }
+    srq->listed_as = ++shard->srq_number;
+    shard->srq_count++;
+    uro_list_append(&shard->srq_list, &srq->all);
 }
 
 /* Detaches @srq, which is destroyed, from all queue pairs. */
@@ -65,6 +68,8 @@ void uro_srq_destroy(struct uro_shard *shard, struct uro_srq *srq)
         uro_table_remove(&shard->srqs, &srq->node);
     }
     uro_list_remove(&srq->event_link);
+    uro_list_remove(&srq->all);
+    shard->srq_count--;
 }
 
 int uro_srq_arm(struct uro_srq *srq, uint32_t limit)

@@ -28,6 +28,8 @@ struct uro_srq {
     _Alignas(64) struct uro_wq wq;
     uint32_t limit; /* limit of the armed limit event, in receives; 0: not armed; rq.c */
     struct uro_link event_link;
+    struct uro_link all; /* in uro_shard.srq_list; snapshot.c */
+    uint32_t listed_as;  /* number in snapshots, of basic and XRC SRQs */
 };
 
 struct uro_srq_init {

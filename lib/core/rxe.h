@@ -4,7 +4,7 @@
  * Each entry names a deviation of rxe, then the functions that handle the deviation.
  * docs/decisions/0038 has the reasons.
  *
- *   MigReq is 0 in every packet of rxe; other endpoints that we know of send 1.
+ *   MigReq is 0 in every packet of rxe; other known endpoints send 1.
  *       uro_rxe_sent() recognises requests of rxe by this bit.
  *   From 6.2 on, an ACK between two responses of a READ that rxe has acknowledged before ends that
  *   READ.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sgl.h - access to registered memory: scatter/gather lists, and copies that may meet missing
- * memory.
+/* sgl.h - access to registered memory: scatter/gather lists, and copies during which memory may be
+ * unmapped.
  *
- * The functions on a list check each element by its key. uro_touch_*() work on memory whose key was
- * checked and which was present then. An on-demand region may lose its memory during the copy. Such
- * memory is touched by an attempt that ends where the memory ends (uro_shard.attempt), and is
- * copied before it is sent, because a port could not report a missing page. Ordinary memory costs
- * one more comparison.
+ * The functions on a list check each element by its key. uro_touch_*() access memory after its key
+ * was checked. At that time the memory was present, but the program may unmap the memory of an
+ * on-demand region later. Such memory is accessed through uro_shard.attempt, which stops at a
+ * missing page. It is copied before it is sent, because a port could not report a missing page.
+ * Ordinary memory costs one more comparison.
  */
 #pragma once
 
@@ -27,13 +27,13 @@ struct uro_sgl {
 /* Returns whether every element may be used with the rights in @access. */
 bool uro_sgl_usable(const struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t access);
 
-/* Describes [offset, offset + length) of the list, which is at least that long, as spans of @tx.
- * Returns false when the key of an element does not allow to read it. */
+/* Describes [offset, offset + length) of the list as spans of @tx. The list must be long enough.
+ * Returns false when the key of an element does not allow reading. */
 bool uro_sgl_gather(struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t offset,
                     uint32_t length, struct uro_tx *tx);
 
-/* Copies @length bytes to [offset, ...) of the list, which is long enough, in ascending order.
- * Returns false when the key of an element does not allow to write it; the bytes before that
+/* Copies @length bytes to [offset, ...) of the list, in ascending order. The list must be long
+ * enough. Returns false when the key of an element does not allow writing; the bytes before that
  * element are then written. */
 bool uro_sgl_scatter(const struct uro_shard *shard, const struct uro_sgl *sgl, uint32_t offset,
                      const uint8_t *from, uint32_t length);
@@ -49,9 +49,9 @@ static inline size_t uro_touch_size(void)
     return (size_t)URO_TOUCH_FRAMES * URO_PATH_MTU_MAX;
 }
 
-/* Runs @touch, which accesses no memory that may fault but the @length bytes @memory. Returns false
- * when @touch was cut short because the bytes are missing or protected. Without this function no
- * memory may fault. */
+/* Runs @touch, in which only accesses to the @length bytes @memory may fault. Returns false when
+ * @touch was stopped because bytes are missing or protected. Without such a function in
+ * uro_shard.attempt, no registered memory may fault. */
 typedef bool uro_touch_attempt(void (*touch)(void *argument), void *argument, const uint8_t *memory,
                                size_t length);
 

@@ -7,7 +7,7 @@
 #include "base/mark.h"
 #include "core/limits.h"
 
-#define SMALLER 2u /* tables of handles and XRC SRQs have 2^2 times fewer places */
+#define SMALLER 2u /* log2 of how much smaller the tables of handles and of XRC SRQs are */
 
 static size_t buckets_of(uint32_t slot_bits)
 {
@@ -27,14 +27,14 @@ static size_t many(const struct uro_shard_config *config)
     return buckets_of(config->table_bits);
 }
 
-static size_t bucket_octets(const struct uro_shard_config *config)
+static size_t bucket_bytes(const struct uro_shard_config *config)
 {
     return 2 * (many(config) + few(config)) * sizeof(struct uro_table_bucket);
 }
 
 size_t uro_shard_table_size(const struct uro_shard_config *config)
 {
-    return bucket_octets(config) + uro_touch_size();
+    return bucket_bytes(config) + uro_touch_size();
 }
 
 static struct uro_table_bucket *init_table(struct uro_table *table,
@@ -49,7 +49,7 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
 {
     struct uro_table_bucket *buckets = tables;
 
-    memset(tables, 0, bucket_octets(config));
+    memset(tables, 0, bucket_bytes(config));
     shard->counters = &record->counters;
     memset(record, 0, sizeof *record);
     shard->config = *config;
@@ -61,7 +61,7 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     buckets = init_table(&shard->ahs, buckets, few(config));
     (void)init_table(&shard->srqs, buckets, few(config));
     shard->on_demand = 0;
-    shard->copies = (uint8_t *)tables + bucket_octets(config);
+    shard->copies = (uint8_t *)tables + bucket_bytes(config);
     shard->copied = 0;
     shard->attempt = NULL;
     for (unsigned i = 0; i < URO_SHARD_GROUP_BUCKETS; i++)
@@ -75,6 +75,7 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     uro_list_init(&shard->sent);
     uro_list_init(&shard->cq_events);
     uro_list_init(&shard->cqs);
+    uro_list_init(&shard->srq_list);
     shard->cq_count = shard->cq_number = 0;
     uro_list_init(&shard->qp_events);
     uro_list_init(&shard->srq_events);

@@ -32,7 +32,7 @@ struct uro_shard_config {
         source_port; /* UDP port that every frame leaves from; 0: from the flow label or QPNs */
     uint8_t table_bits;
     uint8_t qpn_prefix; /* upper URO_QPN_PREFIX_BITS of all QPNs; 0: any */
-    uint8_t seed[URO_RNG_SEED_OCTETS];
+    uint8_t seed[URO_RNG_SEED_BYTES];
     struct uro_gid gids[URO_SHARD_GIDS_MAX];
     uint32_t gid_count;
 };
@@ -67,6 +67,9 @@ struct uro_shard {
     struct uro_list cqs;        /* completion queues; snapshot.c */
     uint32_t cq_count;          /* number of them */
     uint32_t cq_number;         /* number of the newest CQ */
+    struct uro_list srq_list;   /* all shared receive queues; snapshot.c */
+    uint32_t srq_count;         /* number of them */
+    uint32_t srq_number;        /* uro_srq.listed_as of the newest SRQ */
     bool requests_first;        /* in the next round, because this round sent only responses */
     uint32_t on_demand;         /* regions in keys that may fault */
     uint8_t *copies;            /* uro_touch_size() bytes */

@@ -6,6 +6,7 @@
 
 #include "core/key.h"
 #include "core/qp_private.h"
+#include "core/rq.h"
 #include "core/shard.h"
 
 /* An empty bucket costs about as much as this part of a row. */
@@ -51,6 +52,7 @@ static void copy_qp(const struct uro_table_node *node, struct uro_snapshot_qp *r
                                      .state = (uint8_t)uro_qp_state_of(qp),
                                      .fail_reason = qp->fail_reason,
                                      .has_srq = qp->srq != NULL,
+                                     .srq = qp->srq != NULL ? qp->srq->listed_as : 0,
                                      .expected_psn = qp->rsp.expected.value,
                                      .msn = qp->rsp.msn,
                                      .recvs_posted = uro_wq_tail(&qp->recv),
@@ -89,6 +91,18 @@ static void copy_key(const struct uro_table_node *node, struct uro_snapshot_key 
                                       .bound = key->bound };
 }
 
+static void copy_srq(const struct uro_srq *srq, struct uro_snapshot_srq *row)
+{
+    *row = (struct uro_snapshot_srq){ .number = srq->listed_as,
+                                      .capacity = srq->wq.capacity,
+                                      .posted = uro_wq_tail(&srq->wq),
+                                      .taken = uro_wq_head(&srq->wq),
+                                      .pd = srq->pd,
+                                      .cq = cq_number(srq->cq),
+                                      .limit = srq->limit,
+                                      .is_xrc = srq->xrcd != 0 };
+}
+
 /* ---- steps --------------------------------------------------------------------- */
 
 void uro_snapshot_add_cq(struct uro_shard *shard, struct uro_cq *cq)
@@ -103,7 +117,11 @@ uint32_t uro_snapshot_objects(const struct uro_shard *shard, enum uro_snapshot_k
 {
     if (kind == URO_SNAPSHOT_QPS)
         return shard->qps.count;
-    return kind == URO_SNAPSHOT_CQS ? shard->cq_count : shard->keys.count;
+    if (kind == URO_SNAPSHOT_CQS)
+        return shard->cq_count;
+    if (kind == URO_SNAPSHOT_SRQS)
+        return shard->srq_count;
+    return kind == URO_SNAPSHOT_KEYS ? shard->keys.count : 0;
 }
 
 void uro_snapshot_begin(struct uro_snapshot *snapshot, struct uro_shard *shard,
@@ -174,14 +192,25 @@ static bool copy_table(struct uro_snapshot *snapshot, const struct uro_table *ta
     return true;
 }
 
-/* Copies CQs. The snapshot's place in the list stays where it stops, since CQs come and go between
- * two steps. */
-static bool copy_cqs(struct uro_snapshot *snapshot, uint32_t *cost, uint32_t cost_max)
+static void copy_link(struct uro_snapshot *snapshot, const struct uro_link *link)
 {
-    struct uro_list *list = &snapshot->shard->cqs;
+    uint32_t row;
+
+    if (!take_row(snapshot, &row))
+        return;
+    if (snapshot->kind == URO_SNAPSHOT_CQS)
+        copy_cq(URO_CONTAINER_OF(link, struct uro_cq, all), &snapshot->rows.cqs[row]);
+    else
+        copy_srq(URO_CONTAINER_OF(link, struct uro_srq, all), &snapshot->rows.srqs[row]);
+}
+
+/* Copies CQs or SRQs. The snapshot itself is an element of the list, and marks where the next step
+ * continues. Objects may be created and destroyed between two steps. */
+static bool copy_list(struct uro_snapshot *snapshot, struct uro_list *list, uint32_t *cost,
+                      uint32_t cost_max)
+{
     struct uro_link *link =
         uro_link_used(&snapshot->place) ? snapshot->place.next : list->head.next;
-    uint32_t row;
 
     uro_list_remove(&snapshot->place);
     for (; link != &list->head; link = link->next) {
@@ -190,19 +219,29 @@ static bool copy_cqs(struct uro_snapshot *snapshot, uint32_t *cost, uint32_t cos
             return false;
         }
         *cost += BUCKETS_OF_ROW;
-        if (take_row(snapshot, &row))
-            copy_cq(URO_CONTAINER_OF(link, struct uro_cq, all), &snapshot->rows.cqs[row]);
+        copy_link(snapshot, link);
     }
     return true;
 }
 
 static bool copy_kind(struct uro_snapshot *snapshot, uint32_t *cost, uint32_t cost_max)
 {
-    if (snapshot->kind == URO_SNAPSHOT_QPS)
-        return copy_table(snapshot, &snapshot->shard->qps, cost, cost_max);
-    if (snapshot->kind == URO_SNAPSHOT_CQS)
-        return copy_cqs(snapshot, cost, cost_max);
-    return copy_table(snapshot, &snapshot->shard->keys, cost, cost_max);
+    struct uro_shard *shard = snapshot->shard;
+
+    switch (snapshot->kind) {
+    case URO_SNAPSHOT_QPS:
+        return copy_table(snapshot, &shard->qps, cost, cost_max);
+    case URO_SNAPSHOT_CQS:
+        return copy_list(snapshot, &shard->cqs, cost, cost_max);
+    case URO_SNAPSHOT_KEYS:
+        return copy_table(snapshot, &shard->keys, cost, cost_max);
+    case URO_SNAPSHOT_SRQS:
+        return copy_list(snapshot, &shard->srq_list, cost, cost_max);
+    case URO_SNAPSHOT_IDS:
+    case URO_SNAPSHOT_KINDS:
+        break;
+    }
+    return true;
 }
 
 bool uro_snapshot_step(struct uro_snapshot *snapshot, uint32_t rows_max)

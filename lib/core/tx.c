@@ -47,7 +47,7 @@ static void write_summed(const struct uro_tx *tx, const uint8_t *head, uint8_t *
         crc = uro_crc32(crc, head + bth, tx->head_length - bth);
     }
     URO_MARK("ICRC.ORDER");
-    uro_put_le32(out, uro_crc32_finish(crc));
+    uro_put_le32(out, uro_crc32_finish(crc) ^ tx->icrc_wrong);
 }
 
 void uro_tx_write(const struct uro_tx *tx, uint8_t *out)

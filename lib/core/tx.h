@@ -35,6 +35,7 @@ struct uro_tx {
     bool icrc_v6;            /* the ICRC is of a packet over IPv6 */
     bool icrc_doubled;       /* the ICRC covers the bytes behind the UDP header twice; no payload */
     uint8_t network_at;      /* offset of the IP header in head; valid with icrc */
+    uint32_t icrc_wrong;     /* bits of the ICRC that are wrong on purpose; valid with icrc */
     uint32_t payload_length; /* sum of the spans */
     uint16_t span_count;
     struct uro_span spans[URO_TX_SPANS_MAX];

@@ -21,19 +21,6 @@ UROCE_SAME(UROCE_REJECT_NO_RESOURCES, URO_CONN_REJ_NO_RESOURCES);
 UROCE_SAME(UROCE_REJECT_BAD_SERVICE, URO_CONN_REJ_BAD_SERVICE);
 UROCE_SAME(UROCE_REJECT_CONSUMER, URO_CONN_REJ_CONSUMER);
 
-struct uroce_listener {
-    struct uroce_engine *engine;
-    struct uro_listener core;
-    void *user;
-};
-
-/* The user of `core` points to this struct. */
-struct uroce_conn {
-    struct uroce_engine *engine;
-    struct uro_conn *core;
-    void *user;
-};
-
 static struct uro_cm *cm_of(const struct uroce_engine *engine)
 {
     return uro_engine_cm(engine->engine);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* embed.h - definitions of the opaque structs of uroce/engine.h and uroce/objects.h. Each has
- * memory for an object of core, and counts the objects that depend on it.
+/* embed.h - definitions of the opaque structs of include/uroce. Each has memory for an object of
+ * core or cm, or a pointer to it, and most count the objects that depend on them.
  */
 #pragma once
 
-#include <uroce/objects.h>
+#include <uroce/connection.h>
 
 #include "core/cq.h"
 #include "core/datagram.h"
@@ -91,6 +91,30 @@ struct uroce_qp {
     struct uro_shard *shard;
 };
 
+/* Sizes of tables that an engine of many programs needs and one of a simulated host does not. */
+struct uro_embed_sizes {
+    uint32_t hops;      /* next hops in use at once; 0: the default */
+    uint8_t table_bits; /* log2 of the slots of the QPN and key tables, 4..20; 0: the default */
+};
+
+/* Creates an engine, as uroce_engine_create(). */
+URO_NODISCARD int uro_embed_create(const struct uroce_engine_config *config,
+                                   const struct uro_embed_sizes *sizes, uint64_t now,
+                                   struct uroce_engine **engine);
+
+struct uroce_listener {
+    struct uroce_engine *engine;
+    struct uro_listener core;
+    void *user;
+};
+
+/* The user of `core` points to this struct. */
+struct uroce_conn {
+    struct uroce_engine *engine;
+    struct uro_conn *core;
+    void *user;
+};
+
 static inline struct uro_shard *uro_embed_shard(const struct uroce_engine *engine)
 {
     return uro_engine_shard(engine->engine);
@@ -108,8 +132,9 @@ void uro_embed_detach_all(struct uroce_qp *qp);
  * when out of memory. */
 void *uro_embed_memory(size_t size);
 
-/* Allocates memory as uro_embed_memory() for an object of core. Tests fill the memory with a
- * pattern, so that the use of memory that core did not initialise shows. */
+/* Allocates memory as uro_embed_memory() for an object of core. Tests and the simulator fill the
+ * memory with the byte URO_EMBED_PATTERN, so that the use of memory that core did not initialise
+ * shows. */
 void *uro_embed_core_memory(size_t size);
 
 /* Copies the first @known bytes of a struct that begins with its size. A longer struct must have at

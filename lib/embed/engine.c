@@ -13,11 +13,11 @@
 #define LINE            64u
 #define TIMEOUT_MAX     31u
 #define CONNECTIONS_MAX 1048576u
-#define PATTERN         0xee
 #define LATER_MAX       4096u /* a struct of a later version is not longer than this, in bytes */
 
 static_assert(UROCE_ADDRESSES_MAX + 1 == URO_ENGINE_ADDRESSES_MAX, "and the link-local one");
-static_assert(UROCE_SEED_SIZE == URO_RNG_SEED_OCTETS, "one seed");
+static_assert(UROCE_SEED_SIZE == URO_RNG_SEED_BYTES, "one seed");
+UROCE_SAME(UROCE_WINDOW_DEFAULT, URO_WINDOW_DEFAULT);
 UROCE_SAME(UROCE_EVENT_COMPLETION, URO_EVENT_COMPLETION);
 UROCE_SAME(UROCE_EVENT_SQ_DRAINED, URO_EVENT_SQ_DRAINED);
 UROCE_SAME(UROCE_EVENT_SRQ_LIMIT, URO_EVENT_SRQ_LIMIT);
@@ -34,11 +34,11 @@ void *uro_embed_memory(size_t size)
 
 void *uro_embed_core_memory(size_t size)
 {
-#ifdef URO_MARKS /* defined by tests only */
+#ifdef URO_EMBED_PATTERN /* defined by tests and the simulator only */
     const size_t whole = (size + LINE - 1) / LINE * LINE;
     void *memory = aligned_alloc(LINE, whole);
 
-    return memory != NULL ? memset(memory, PATTERN, whole) : NULL;
+    return memory != NULL ? memset(memory, URO_EMBED_PATTERN, whole) : NULL;
 #else
     return uro_embed_memory(size);
 #endif
@@ -91,7 +91,8 @@ static struct uro_gid gid_of(const uint8_t octets[UROCE_GID_SIZE])
 
 /* Converts the public configuration. Checks only the values that uro_engine_init() does not
  * check. */
-static int translate(const struct uroce_engine_config *from, struct uro_engine_config *to)
+static int translate(const struct uroce_engine_config *from, const struct uro_embed_sizes *sizes,
+                     struct uro_engine_config *to)
 {
     if ((from->mac[0] & 1) != 0 || from->address_count > UROCE_ADDRESSES_MAX ||
         from->vlan > URO_VLAN_MAX || from->window > URO_WINDOW_MAX ||
@@ -110,7 +111,9 @@ static int translate(const struct uroce_engine_config *from, struct uro_engine_c
                                       .timeout_least = from->timeout_min,
                                       .link_routes = from->link_routes != 0,
                                       .retry_7_forever = from->retry_7_forever != 0,
-                                      .connections = from->connections };
+                                      .connections = from->connections,
+                                      .hops = sizes->hops,
+                                      .table_bits = sizes->table_bits };
     memcpy(to->mac.octets, from->mac, sizeof to->mac.octets);
     memcpy(to->seed, from->seed, sizeof to->seed);
     to->addresses[0] = (struct uro_engine_address){ uro_gid_link_local(&to->mac), 64 };
@@ -145,6 +148,17 @@ static void unmap(void *memory, size_t size)
     free(kept);
     kept = memory;
     kept_size = size;
+}
+#elif defined URO_EMBED_PATTERN
+static void *map(size_t size)
+{
+    return uro_embed_core_memory(size);
+}
+
+static void unmap(void *memory, size_t size)
+{
+    (void)size;
+    free(memory);
 }
 #else
 /* Maps all memory of an engine. The kernel allocates each page at its first use. */
@@ -191,8 +205,8 @@ static int build(const struct uro_engine_config *config, uint64_t now, struct ur
     return 0;
 }
 
-int uroce_engine_create(const struct uroce_engine_config *from, uint64_t now,
-                        struct uroce_engine **engine)
+int uro_embed_create(const struct uroce_engine_config *from, const struct uro_embed_sizes *sizes,
+                     uint64_t now, struct uroce_engine **engine)
 {
     struct uroce_engine_config config;
     struct uro_engine_config wanted;
@@ -201,8 +215,14 @@ int uroce_engine_create(const struct uroce_engine_config *from, uint64_t now,
         return -EINVAL;
     int error = uro_embed_take(&config, sizeof config, from, sizeof config);
     if (error == 0)
-        error = translate(&config, &wanted);
+        error = translate(&config, sizes, &wanted);
     return error != 0 ? error : build(&wanted, now, engine);
+}
+
+int uroce_engine_create(const struct uroce_engine_config *from, uint64_t now,
+                        struct uroce_engine **engine)
+{
+    return uro_embed_create(from, &(struct uro_embed_sizes){ 0 }, now, engine);
 }
 
 int uroce_engine_destroy(struct uroce_engine *engine)
@@ -294,31 +314,31 @@ uint32_t uroce_engine_frame_max(const struct uroce_engine *engine)
     return engine != NULL ? engine->mtu + UROCE_FRAME_OVERHEAD : 0;
 }
 
-static bool have_room(const struct uroce_engine *engine, const struct uroce_buffer *buffers,
-                      uint32_t room)
+static bool buffers_fit(const struct uroce_engine *engine, const struct uroce_buffer *buffers,
+                        uint32_t max)
 {
-    for (uint32_t i = 0; i < room; i++)
+    for (uint32_t i = 0; i < max; i++)
         if (buffers[i].bytes == NULL || buffers[i].size < uroce_engine_frame_max(engine))
             return false;
-    return room <= INT_MAX;
+    return max <= INT_MAX;
 }
 
-int uroce_engine_output(struct uroce_engine *engine, struct uroce_buffer *buffers, uint32_t room,
+int uroce_engine_output(struct uroce_engine *engine, struct uroce_buffer *buffers, uint32_t max,
                         uint64_t now)
 {
     uint32_t done = 0, burst, written;
 
-    if (engine == NULL || buffers == NULL || !have_room(engine, buffers, room) ||
+    if (engine == NULL || buffers == NULL || !buffers_fit(engine, buffers, max) ||
         !uro_embed_time_goes_on(engine, now))
         return -EINVAL;
     do {
-        burst = room - done < URO_PORT_BURST ? room - done : URO_PORT_BURST;
+        burst = max - done < URO_PORT_BURST ? max - done : URO_PORT_BURST;
         written = uro_engine_output(engine->engine, engine->tx, burst, now);
         for (uint32_t i = 0; i < written; i++, done++) {
             buffers[done].length = uro_tx_length(&engine->tx[i]);
             uro_tx_write(&engine->tx[i], buffers[done].bytes);
         }
-    } while (done < room && written == burst);
+    } while (done < max && written == burst);
     return (int)done;
 }
 
@@ -354,14 +374,14 @@ int uroce_engine_deliver(struct uroce_engine *engine)
 }
 
 int uroce_engine_looped(const struct uroce_engine *engine, struct uroce_packet *packets,
-                        uint32_t room)
+                        uint32_t max)
 {
     uint32_t count;
 
     if (engine == NULL || packets == NULL)
         return -EINVAL;
     const struct uro_pkt *pkts = uro_engine_looped(engine->engine, &count);
-    count = count < room ? count : room;
+    count = count < max ? count : max;
     for (uint32_t i = 0; i < count; i++)
         packets[i] = (struct uroce_packet){ .bytes = pkts[i].octets, .length = pkts[i].length };
     return (int)count;

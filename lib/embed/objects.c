@@ -115,20 +115,20 @@ static void translate(const struct uro_cqe *from, struct uroce_completion *to)
                                      .service_level = from->service_level };
 }
 
-int uroce_cq_poll(struct uroce_cq *cq, struct uroce_completion *completions, uint32_t room)
+int uroce_cq_poll(struct uroce_cq *cq, struct uroce_completion *completions, uint32_t max)
 {
     struct uro_cqe cqes[POLL_BURST];
     uint32_t done = 0, found;
 
     if (cq == NULL || completions == NULL)
         return -EINVAL;
-    if (room > URO_CQ_CAPACITY_MAX)
-        room = URO_CQ_CAPACITY_MAX;
+    if (max > URO_CQ_CAPACITY_MAX)
+        max = URO_CQ_CAPACITY_MAX;
     do {
-        found = uro_cq_poll(cq->core, cqes, room - done < POLL_BURST ? room - done : POLL_BURST);
+        found = uro_cq_poll(cq->core, cqes, max - done < POLL_BURST ? max - done : POLL_BURST);
         for (uint32_t i = 0; i < found; i++)
             translate(&cqes[i], &completions[done++]);
-    } while (found == POLL_BURST && done < room);
+    } while (found == POLL_BURST && done < max);
     return (int)done;
 }
 

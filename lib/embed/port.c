@@ -54,10 +54,10 @@ static void close_port(struct uro_port *uro)
     free(port);
 }
 
-static uint32_t receive(struct uro_port *uro, struct uro_pkt *pkts, uint32_t room)
+static uint32_t receive(struct uro_port *uro, struct uro_pkt *pkts, uint32_t max)
 {
     struct port *port = port_of(uro);
-    const uint32_t most = room < URO_PORT_BURST ? room : URO_PORT_BURST;
+    const uint32_t most = max < URO_PORT_BURST ? max : URO_PORT_BURST;
     const uint32_t count = port->driver->ops.receive(port->handle, port->lent, most);
 
     URO_ASSERT(count <= most);
@@ -74,10 +74,10 @@ static void release(struct uro_port *uro, struct uro_pkt *pkts, uint32_t count)
     port->driver->ops.release(port->handle, port->lent, count);
 }
 
-static uint32_t room(struct uro_port *uro)
+static uint32_t tx_free_count(struct uro_port *uro)
 {
     const struct port *port = port_of(uro);
-    const uint32_t count = port->driver->ops.room(port->handle);
+    const uint32_t count = port->driver->ops.tx_free_count(port->handle);
 
     return count < URO_PORT_BURST ? count : URO_PORT_BURST;
 }
@@ -116,7 +116,7 @@ static struct uro_port_ops port_ops_of(const struct uroce_port_ops *ops)
     return (struct uro_port_ops){
         .datapath = { .receive = receive,
                       .release = ops->release != NULL ? release : NULL,
-                      .room = ops->room != NULL ? room : NULL,
+                      .tx_free_count = ops->tx_free_count != NULL ? tx_free_count : NULL,
                       .transmit = transmit },
         .sleep = { .wait_fds = ops->wait_fd != NULL ? wait_fds : NULL },
         .control = { .close = close_port, .link_up = ops->link_up != NULL ? link_up : NULL },

@@ -48,10 +48,10 @@ static uint8_t table_bits(const struct uro_engine_config *config)
 
 /* Returns a random CA GUID. A REQ with a GUID and QPN that are in use ends the connection of that
  * queue pair, so an attacker must not know the GUID. It is not made from the MAC address, which
- * everybody knows. */
-static uint64_t draw_guid(const uint8_t seed[static URO_RNG_SEED_OCTETS])
+ * is public. */
+static uint64_t draw_guid(const uint8_t seed[static URO_RNG_SEED_BYTES])
 {
-    uint8_t other[URO_RNG_SEED_OCTETS];
+    uint8_t other[URO_RNG_SEED_BYTES];
     struct uro_rng rng;
 
     URO_MARK("CM.GUID");
@@ -460,7 +460,7 @@ void uro_engine_link(struct uro_engine *engine, bool up, uro_time now)
         return;
     }
     uro_neigh_forget(&engine->neigh, now);
-    uro_member_tell_all(&engine->member, now);
+    uro_member_report_all(&engine->member, now);
 }
 
 uint32_t uro_engine_services(const struct uro_engine *engine, struct uro_listened *services,

@@ -198,7 +198,7 @@ bool uro_member_of(const struct uro_member *member, const struct uro_gid *gid)
     return group != NULL && group->joined;
 }
 
-void uro_member_tell_all(struct uro_member *member, uro_time now)
+void uro_member_report_all(struct uro_member *member, uro_time now)
 {
     URO_MARK("MCAST.LINK");
     for (uint32_t i = 0; i < member->used; i++)

@@ -16,9 +16,9 @@
 #include "wire/frame.h"
 #include "wire/membership.h"
 
-#define URO_MEMBER_BUCKETS      1024u
-#define URO_MEMBER_FRAMES_MAX   4u    /* most frames described by one output */
-#define URO_MEMBER_FRAME_OCTETS 1514u /* largest frame of a report */
+#define URO_MEMBER_BUCKETS     1024u
+#define URO_MEMBER_FRAMES_MAX  4u    /* most frames described by one output */
+#define URO_MEMBER_FRAME_BYTES 1514u /* largest frame of a report */
 
 struct uro_member_group {
     struct uro_gid gid;
@@ -50,7 +50,7 @@ struct uro_member {
     uint32_t used;    /* groups[0 .. used) are in buckets, also groups that were left */
     struct uro_member_reports reports[2]; /* IPv4, IPv6 */
     uint16_t buckets[URO_MEMBER_BUCKETS]; /* hash of the bits that make the MAC address */
-    uint8_t frames[URO_MEMBER_FRAMES_MAX][URO_MEMBER_FRAME_OCTETS];
+    uint8_t frames[URO_MEMBER_FRAMES_MAX][URO_MEMBER_FRAME_BYTES];
     struct uro_member_group groups[URO_ENGINE_MACS_MAX];
 };
 
@@ -73,8 +73,8 @@ bool uro_member_of(const struct uro_member *member, const struct uro_gid *group)
 /* Handles a received IGMP or MLD message. */
 void uro_member_input(struct uro_member *member, const struct uro_frame *frame, uro_time now);
 
-/* Reports all groups again after the link came up: routers there may not know of them. */
-void uro_member_tell_all(struct uro_member *member, uro_time now);
+/* Reports all groups again after the link came up: routers may not have them. */
+void uro_member_report_all(struct uro_member *member, uro_time now);
 
 /* Puts the records that are due into reports. */
 void uro_member_run(struct uro_member *member, uro_time now);

@@ -79,7 +79,7 @@ bool uro_member_writer_add(struct uro_member_writer *writer, enum uro_membership
 {
     const bool v6 = writer->v6;
     const uint32_t link = ether_length(writer) + writer->config->mtu;
-    const uint32_t most = link < URO_MEMBER_FRAME_OCTETS ? link : URO_MEMBER_FRAME_OCTETS;
+    const uint32_t most = link < URO_MEMBER_FRAME_BYTES ? link : URO_MEMBER_FRAME_BYTES;
     const uint32_t offset = message_offset(writer);
     uint8_t *record = writer->octets + offset + report_length(v6, writer->count);
 

@@ -14,7 +14,7 @@ struct uro_member_writer {
     struct uro_gid group;
 };
 
-/* Begins a frame in @octets, which has URO_MEMBER_FRAME_OCTETS bytes. */
+/* Begins a frame in @octets, which has URO_MEMBER_FRAME_BYTES bytes. */
 void uro_member_writer_init(struct uro_member_writer *writer,
                             const struct uro_engine_config *config, bool v6, uint8_t version,
                             uint8_t *octets);

@@ -32,7 +32,7 @@
 #define DOUBT_MAX        5u
 #define SURE_FOR         URO_MS(1000)
 
-/* The MAC address of all next hops where the link finds them itself. It is not sent. */
+/* The MAC address of all next hops if the link finds the next hops itself. It is never sent. */
 static const struct uro_mac link_mac = { { 2, 0, 0, 0, 0, 0 } };
 
 static uint32_t hops_of(const struct uro_engine_config *config)

@@ -15,10 +15,10 @@
 #include "engine/engine.h"
 #include "wire/frame.h"
 
-#define URO_NEIGH_HOPS_MAX     32768u /* next hops in use at once; rxe: address handles */
-#define URO_NEIGH_BUCKETS      4096u
-#define URO_NEIGH_REPLIES_MAX  16u /* frames waiting for the next output */
-#define URO_NEIGH_REPLY_OCTETS 2048u
+#define URO_NEIGH_HOPS_MAX    32768u /* next hops in use at once; rxe: address handles */
+#define URO_NEIGH_BUCKETS     4096u
+#define URO_NEIGH_REPLIES_MAX 16u /* frames waiting for the next output */
+#define URO_NEIGH_REPLY_BYTES 2048u
 
 struct uro_neigh_entry {
     struct uro_neigh_entry *next; /* next entry in the bucket or in the list of free entries */
@@ -34,7 +34,7 @@ struct uro_neigh_entry {
 
 struct uro_neigh_reply {
     uint32_t length;
-    uint8_t octets[URO_NEIGH_REPLY_OCTETS];
+    uint8_t octets[URO_NEIGH_REPLY_BYTES];
 };
 
 struct uro_neigh {

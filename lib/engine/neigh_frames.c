@@ -136,7 +136,7 @@ void uro_neigh_send_echo_reply(struct uro_neigh *neigh, const struct uro_frame *
                                .dest = frame->ip.source };
 
     if (reply == NULL ||
-        frame->ip.payload_length + URO_IPV6_LEN + URO_ETHER_LEN_MAX > URO_NEIGH_REPLY_OCTETS)
+        frame->ip.payload_length + URO_IPV6_LEN + URO_ETHER_LEN_MAX > URO_NEIGH_REPLY_BYTES)
         return;
     icmp.kind = URO_ICMP_ECHO_REPLY;
     uint8_t *pos = put_ether(neigh, reply, &frame->ether.source,

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "base/time.h"
 #include "core/pkt.h"
 #include "core/tx.h"
 #include "wire/gid.h"
@@ -26,6 +27,15 @@
 struct uro_port;
 struct uro_listened;
 
+#define URO_PORT_EAL_MAX 512u /* bytes of uro_port_config.eal, with the 0 */
+
+/* Whether DPDK uses hugepages. */
+enum uro_port_hugepages {
+    URO_HUGEPAGES_AUTO, /* if enough of them are free */
+    URO_HUGEPAGES_YES,  /* or the device cannot be used */
+    URO_HUGEPAGES_NO,
+};
+
 /* The configuration of a port. Strings are borrowed for the call. */
 struct uro_port_config {
     const char *device; /* "uroce0": used in names and messages */
@@ -37,9 +47,11 @@ struct uro_port_config {
     const struct uro_gid *addresses; /* our IP addresses: af_packet and tap keep the kernel from
                                         answering for them */
     uint32_t address_count;
-    bool forked;    /* the process is a forked child: its parent may have the link's name in use */
-    bool verbose;   /* the driver may write its own log to stderr */
-    bool telemetry; /* DPDK opens its telemetry socket */
+    bool forked;     /* the process is a forked child: its parent may have the link's name in use */
+    bool verbose;    /* the driver may write its own log to stderr */
+    bool telemetry;  /* DPDK opens its telemetry socket */
+    const char *eal; /* arguments for DPDK's EAL, separated by spaces; NULL or "": none */
+    enum uro_port_hugepages hugepages;
 };
 
 /* The operations of a driver are in three groups. A driver leaves an operation NULL to have the
@@ -54,9 +66,10 @@ struct uro_port_datapath {
     void (*release)(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
     /* Returns the number of frames that transmit() accepts now: at most URO_PORT_BURST, 0 when the
      * link is full. Tries to flush frames of earlier calls. NULL: always URO_PORT_BURST. */
-    uint32_t (*room)(struct uro_port *port);
+    uint32_t (*tx_free_count)(struct uro_port *port);
     /* Writes the frames into the driver's own buffers (uro_tx_write) and sends them; @count is at
-     * most the last room(). Frames that a link cannot carry (down) are dropped and counted. */
+     * most the last result of tx_free_count(). While the link is down, frames are dropped and
+     * counted. */
     void (*transmit)(struct uro_port *port, const struct uro_tx *tx, uint32_t count);
 };
 
@@ -72,6 +85,11 @@ struct uro_port_sleep {
     /* Withdraws the request for a wake-up, after the sleep and before the next receive(). NULL:
      * there is nothing to withdraw. */
     void (*disarm)(struct uro_port *port);
+    /* Returns the time at which the port must be called again, although no descriptor will wake the
+     * host: a frame that the port delays is due. The host then calls receive() and room(), which
+     * send and lend due frames. arm() returns false while a received frame is due. NULL, or
+     * URO_TIME_NEVER returned: there is no such time. */
+    uro_time (*next)(struct uro_port *port);
 };
 
 /* The link, its addresses, and its end. The host calls these rarely. */
@@ -99,14 +117,16 @@ struct uro_port_control {
      * forwards requests for these services. NULL: the address is not shared, and the host does not
      * list the services. */
     void (*services)(struct uro_port *port, const struct uro_listened *services, uint32_t count);
-    /* Claims the service @service before the process listens for it. Returns
-     *   0            no other process can claim it at this address until unclaim() or process exit
-     *   -EADDRINUSE  another process has claimed it
-     *   -errno       the check failed: there is no socket or memory for it
-     * The address is never zero. NULL: the address is not shared, and the claim succeeds. */
-    int (*claim)(struct uro_port *port, const struct uro_listened *service);
-    /* Releases a claim. Has no effect if @service is not claimed. NULL if claim() is NULL. */
-    void (*unclaim)(struct uro_port *port, const struct uro_listened *service);
+    /* Locks the service @service for this process, before it listens for it. Returns
+     *   0            no other process can lock it at this address until unlock_service() or the
+     *                end of this process
+     *   -EADDRINUSE  another process has locked it
+     *   -errno       the lock could not be tried, for example for lack of a descriptor or memory
+     * The address is never zero. NULL: the address is not shared, and the lock succeeds. */
+    int (*lock_service)(struct uro_port *port, const struct uro_listened *service);
+    /* Releases the lock. Has no effect if this process has not locked @service. NULL if
+     * lock_service() is NULL. */
+    void (*unlock_service)(struct uro_port *port, const struct uro_listened *service);
     /* Returns the path MTU from @from, one of our addresses, to @to now: the largest IP packet, or
      * 0 if it is not known. It may be more than `mtu`. NULL: it is never known. */
     uint32_t (*route_mtu)(struct uro_port *port, const struct uro_gid *from,
@@ -120,7 +140,7 @@ struct uro_port_ops {
     struct uro_port_control control;
 };
 
-/* Flags of struct uro_port. The comment of a flag says what the host does differently. */
+/* Flags of struct uro_port. Each flag changes what the host does. */
 enum {
     /* Each send is a system call: the host holds posts back for a moment, and sends their packets
      * together. */
@@ -149,9 +169,9 @@ static inline bool uro_port_has(const struct uro_port *port, unsigned flag)
 
 /* ---- the operations, with their defaults ---------------------------------- */
 
-static inline uint32_t uro_port_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+static inline uint32_t uro_port_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
 {
-    return port->ops->datapath.receive(port, pkts, room);
+    return port->ops->datapath.receive(port, pkts, max);
 }
 
 static inline void uro_port_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
@@ -160,9 +180,10 @@ static inline void uro_port_release(struct uro_port *port, struct uro_pkt *pkts,
         port->ops->datapath.release(port, pkts, count);
 }
 
-static inline uint32_t uro_port_room(struct uro_port *port)
+static inline uint32_t uro_port_tx_free_count(struct uro_port *port)
 {
-    return port->ops->datapath.room != NULL ? port->ops->datapath.room(port) : URO_PORT_BURST;
+    return port->ops->datapath.tx_free_count != NULL ? port->ops->datapath.tx_free_count(port)
+                                                     : URO_PORT_BURST;
 }
 
 static inline void uro_port_transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count)
@@ -184,6 +205,11 @@ static inline void uro_port_disarm(struct uro_port *port)
 {
     if (port->ops->sleep.disarm != NULL)
         port->ops->sleep.disarm(port);
+}
+
+static inline uro_time uro_port_next(struct uro_port *port)
+{
+    return port->ops->sleep.next != NULL ? port->ops->sleep.next(port) : URO_TIME_NEVER;
 }
 
 static inline void uro_port_close(struct uro_port *port)
@@ -240,15 +266,17 @@ static inline void uro_port_services(struct uro_port *port, const struct uro_lis
         port->ops->control.services(port, services, count);
 }
 
-static inline int uro_port_claim(struct uro_port *port, const struct uro_listened *service)
+static inline int uro_port_lock_service(struct uro_port *port, const struct uro_listened *service)
 {
-    return port->ops->control.claim != NULL ? port->ops->control.claim(port, service) : 0;
+    return port->ops->control.lock_service != NULL ? port->ops->control.lock_service(port, service)
+                                                   : 0;
 }
 
-static inline void uro_port_unclaim(struct uro_port *port, const struct uro_listened *service)
+static inline void uro_port_unlock_service(struct uro_port *port,
+                                           const struct uro_listened *service)
 {
-    if (port->ops->control.unclaim != NULL)
-        port->ops->control.unclaim(port, service);
+    if (port->ops->control.unlock_service != NULL)
+        port->ops->control.unlock_service(port, service);
 }
 
 static inline uint32_t uro_port_route_mtu(struct uro_port *port, const struct uro_gid *from,
@@ -293,7 +321,7 @@ struct uro_link_option {
     bool secret;   /* the value does not appear in messages */
 };
 
-/* Flags of struct uro_port_driver, which the host knows before it opens a link. */
+/* Flags of struct uro_port_driver. The host needs them before it opens a link. */
 enum {
     URO_DRIVER_NUMBERED = 1 << 0,         /* a number follows the prefix: net_memif0 */
     URO_DRIVER_PCI = 1 << 1,              /* a PCI address names the link, not the prefix */
@@ -301,6 +329,8 @@ enum {
     URO_DRIVER_NEEDS_INTERFACE = 1 << 3,  /* the link must name an interface of the kernel */
     URO_DRIVER_ONE_PROCESS = 1 << 4,   /* a forked child cannot open a link after its parent did */
     URO_DRIVER_OTHER_OPTIONS = 1 << 5, /* the driver checks options that are not in the table */
+    URO_DRIVER_ANY_NAME = 1 << 6,      /* any name follows the prefix: dpdk:net_memif0 */
+    URO_DRIVER_DPDK = 1 << 7, /* DPDK has the link: eal=, hugepages= and telemetry= apply */
 };
 
 /* One kind of link. */
@@ -329,5 +359,5 @@ struct uro_port_plugin {
     uint32_t driver_count;
     const struct uro_port_driver *drivers;
 };
-#define URO_PORT_PLUGIN_VERSION 2u
+#define URO_PORT_PLUGIN_VERSION 3u
 #define URO_PORT_PLUGIN_SYMBOL  "uro_port_plugin"

@@ -25,14 +25,14 @@ struct uro_config {
     struct uro_entry process; /* quotas of all devices together: "*" */
 };
 
-/* Reads @devices, the text of UROCE_DEVICES, or if it is NULL or blank the file @path. The file
- * must be a regular file that belongs to root or to this user, without a symbolic link as its last
- * name, and nobody else may be able to write or replace it: its owner decides where our packets
- * go. */
+/* Reads @devices, the text of UROCE_DEVICES. Reads the file @path if @devices is NULL or blank. It
+ * must be a regular file that belongs to root or to this user, and its last name must not be a
+ * symbolic link. No other user may be able to write or replace the file: its owner decides where
+ * our packets go. */
 void uro_config_read(struct uro_config *config, const char *devices, const char *path);
 
 /* Reads @text, one word of UROCE_DEVICES, into the only entry of @config, and overwrites @text. The
- * entry's problem says what is wrong. @where names the source in that message. */
+ * entry's problem is the error message. @where names the source in that message. */
 void uro_config_read_one(struct uro_config *config, const char *where, char *text);
 
 /* Checks that only root and this user can replace the file @path: each directory above it must

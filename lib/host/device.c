@@ -95,6 +95,18 @@ static void disconnect(struct uro_device *device)
     }
 }
 
+/* Sends the frames that the port delays. Engine lock held. */
+static void drain(struct uro_device *device)
+{
+    const struct timespec nap = { .tv_nsec = DISCONNECT_NAP_NS };
+    const uro_time until = uro_device_now() + DISCONNECT_MAX;
+    uint32_t received;
+
+    while (uro_port_next(device->port) != URO_TIME_NEVER && uro_device_now() < until)
+        if (uro_round_run(device, true, uro_device_now(), &received) == 0)
+            (void)nanosleep(&nap, NULL);
+}
+
 /* Ends the service thread, disconnects from the peers and closes the port. Returns false if a
  * thread did not release the device in time: the caller must then not free the device. */
 URO_NODISCARD static bool finish(struct uro_device *device)
@@ -103,7 +115,7 @@ URO_NODISCARD static bool finish(struct uro_device *device)
     struct timespec until = exit_limit();
 
     atomic_store(&device->stopping, true);
-    uro_service_wake(device);
+    uro_service_wake_all(device);
     if (pthread_equal(pthread_self(), device->thread) ||
         pthread_timedjoin_np(device->thread, NULL, &until) != 0)
         return false;
@@ -112,6 +124,7 @@ URO_NODISCARD static bool finish(struct uro_device *device)
     if (uro_engine_rung(device->engine))
         (void)uro_round_send(device, uro_device_now());
     disconnect(device);
+    drain(device);
     linger(device);
     if (device->config.verbose)
         print_counters(device);
@@ -200,6 +213,7 @@ static void open_stats(struct uro_device *device)
                 "uroce: %s: other processes cannot see the counters of this process: %s; name "
                 "another directory in UROCE_STATE_DIR\n",
                 config->name, problem);
+    uro_impair_show(device);
 }
 
 static int build_engine(struct uro_device *device)
@@ -253,8 +267,11 @@ static int build_engine(struct uro_device *device)
 
 static int bring_up(struct uro_device *device)
 {
+    (void)sigemptyset(&device->ignored);
     device->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (device->wake_fd < 0) {
+    device->waiter_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    device->signal_fd = uro_waiter_signal_fd(device);
+    if (device->wake_fd < 0 || device->waiter_fd < 0 || device->signal_fd < 0) {
         (void)snprintf(device->problem, sizeof device->problem,
                        "no file descriptor is left: %s; raise `ulimit -n`", strerror(errno));
         return -ENOMEM;
@@ -263,6 +280,8 @@ static int bring_up(struct uro_device *device)
         return -ENODEV;
     device->port = uro_plugin_open(&device->config, device->problem);
     if (device->port == NULL)
+        return -ENODEV;
+    if (uro_impair_open(device) != 0)
         return -ENODEV;
     device->sched =
         uro_sched_init(device->config.progress, uro_port_has(device->port, URO_PORT_CALL_PER_SEND));
@@ -296,12 +315,24 @@ static void pin(const struct uro_device *device)
                 device->config.name, device->config.cpu);
 }
 
+void uro_device_close_fds(struct uro_device *device)
+{
+    int *const fds[] = { &device->wake_fd, &device->waiter_fd, &device->signal_fd };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(fds); i++) {
+        if (*fds[i] >= 0)
+            (void)close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
 /* Closes everything after a failed start. No other thread uses the device yet. */
 static void take_down(struct uro_device *device)
 {
     if (device->port != NULL)
         uro_port_close(device->port);
     device->port = NULL;
+    device->impaired = false;
     uro_round_close_capture(device);
     if (device->engine_memory != NULL)
         (void)munmap(device->engine_memory, device->engine_size);
@@ -314,9 +345,7 @@ static void take_down(struct uro_device *device)
     device->engine_memory = NULL;
     device->tx = NULL;
     device->macs = NULL;
-    if (device->wake_fd >= 0)
-        (void)close(device->wake_fd);
-    device->wake_fd = -1;
+    uro_device_close_fds(device);
 }
 
 /* Prints why the device does not start. Some programs retry without end, so each reason is printed
@@ -434,7 +463,7 @@ void uro_device_end(struct uro_device *device)
     uro_host_event_handlers()->port_event(device, URO_PORT_GONE);
     const bool ended = !running || finish(device);
     device->generation = URO_FORK_NEVER;
-    const bool in_use = uro_quota_in_use(device);
+    const bool in_use = uro_quota_in_use(device) || atomic_load(&device->shared.waiters) > 0;
     uro_quota_removed(device);
     atomic_store(&device->life, URO_DEVICE_FAILED);
     if (!running || !ended || in_use)
@@ -517,18 +546,18 @@ uint32_t uro_device_interface(const struct uro_device *device)
 
 /* ---- requests to the port ---------------------------------------------------- */
 
-int uro_device_claim_service(struct uro_device *device, const struct uro_listened *service)
+int uro_device_lock_service(struct uro_device *device, const struct uro_listened *service)
 {
     if (device->closed)
         return 0;
-    return uro_port_claim(device->port, service);
+    return uro_port_lock_service(device->port, service);
 }
 
 /* A program may stop listening after its devices have ended. */
-void uro_device_release_service(struct uro_device *device, const struct uro_listened *service)
+void uro_device_unlock_service(struct uro_device *device, const struct uro_listened *service)
 {
     if (!device->closed)
-        uro_port_unclaim(device->port, service);
+        uro_port_unlock_service(device->port, service);
 }
 
 uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *from,

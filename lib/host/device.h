@@ -7,19 +7,22 @@
  *   round.c      one round: receive, send, deliver completions and events
  *   sched.c      decides which thread runs the rounds, and when the service thread sleeps
  *   progress.c   the engine lock, and the rounds of callers
- *   service.c    the service thread and its wake-up
+ *   service.c    the service role and the service thread
+ *   waiter.c     a thread of the program that waits for an event and has the role meanwhile
  *   show.c       shows the device to other processes
+ *   impair.c     impair= and trace=: faults of the link
  *   fork.c       what happens to a device in a forked child
  *   unmapped.c   faults on registered memory
  */
 #pragma once
 
-#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "core/sgl.h"
 #include "host/host.h"
+#include "host/impair.h"
 #include "host/progress.h"
 #include "stats/table_writer.h"
 
@@ -67,22 +70,25 @@ struct uro_device {
     size_t engine_size;                  /* bytes */
     struct uro_stats_writer stats;       /* the record of the engine, for other processes */
     struct uro_stats_table_writer table; /* the objects of the engine, for other processes */
-    struct uro_snapshot snapshot;        /* of the objects, while it is taken */
+    struct uro_snapshot snapshot;        /* snapshot of the objects in progress */
     struct uro_tx *tx;                   /* array of URO_PORT_BURST */
     struct uro_mac *macs;       /* array of URO_ENGINE_MACS_MAX: addresses that the port receives */
     uint32_t multicast_version; /* version of the engine's groups that the port has */
     uint32_t services_version;  /* version of the engine's services that the port has */
     struct uro_pcap_write *capture; /* capture file, or NULL */
-    atomic_bool link_up;            /* any thread reads this */
-    atomic_uint speed;              /* of the port, Mb/s; any thread reads this */
-    atomic_bool link_was_up;        /* the link has been up at least once; any thread reads this */
-    atomic_bool closed;             /* the process ends: no frame is sent or received any more */
-    atomic_bool gone;               /* the interface of the port was removed for ever */
+    bool impaired;                  /* the port is one of io/impair around another */
+    unsigned impair_seen;           /* sequence of the plan in use, in the page */
+    char impair_text[URO_IMPAIR_TEXT_MAX];
+    atomic_bool link_up;     /* any thread reads this */
+    atomic_uint speed;       /* of the port, Mb/s; any thread reads this */
+    atomic_bool link_was_up; /* the link has been up at least once; any thread reads this */
+    atomic_bool closed;      /* the process ends: no frame is sent or received any more */
+    atomic_bool gone;        /* the interface of the port was removed for ever */
     uro_time link_checked_at;
     uro_time full_since;        /* time since when the port takes no frame; 0: it takes frames */
     struct uro_guesses guesses; /* counts of suspicious packets */
     struct {
-        uint64_t count;          /* failures of queue pairs that were looked at */
+        uint64_t count;          /* failures of queue pairs that were processed */
         uint64_t recorded;       /* number of the newest one of them */
     } failures_seen;             /* log.c */
     bool path_warned;            /* the warning about a path with a small MTU was printed */
@@ -91,11 +97,13 @@ struct uro_device {
     uro_time send_began;         /* start of the send that is timed; 0: none */
 
     /* State that callers and the service thread share. */
-    struct uro_sched sched;                       /* sched.h says which thread uses which member */
-    struct uro_sched_shared shared;               /* any thread */
-    int wake_fd;                                  /* eventfd that wakes the service thread */
-    struct pollfd poll_fds[1 + URO_PORT_FDS_MAX]; /* wake_fd, then the port's descriptors */
-    uint32_t poll_fd_count;
+    struct uro_sched sched;         /* sched.h says which thread uses which member */
+    struct uro_sched_shared shared; /* any thread */
+    int wake_fd;                    /* eventfd that wakes the service thread */
+    int waiter_fd; /* eventfd that wakes the waiting thread with the service role */
+    int signal_fd; /* readable when that thread has a signal to handle */
+    atomic_uint_least64_t events_delivered; /* number of events that the handlers got */
+    sigset_t ignored; /* signals that signal_fd does not report; used by the thread with the role */
 };
 
 /* ---- round.c --------------------------------------------------------------- */
@@ -105,6 +113,10 @@ struct uro_device {
 uint32_t uro_round_run(struct uro_device *device, bool receives, uro_time now, uint32_t *received);
 /* Sends without delivering events. Returns the number of frames sent. Engine lock held. */
 uint32_t uro_round_send(struct uro_device *device, uro_time now);
+
+/* Returns when the next round must run, although nobody posts and no frame arrives: for a timer of
+ * the engine, or a delayed frame. Engine lock held. */
+uro_time uro_round_next(const struct uro_device *device);
 
 /* Returns the number of peer requests so far that cause no completion here: WRITEs, READs, atomics.
  * Engine lock held. */
@@ -152,7 +164,16 @@ const struct uro_event_handlers *uro_host_event_handlers(void);
 /* Returns the handlers that lib/ucma installed, or NULL. */
 const struct uro_conn_handlers *uro_host_conn_handlers(void);
 
+/* ---- waiter.c -------------------------------------------------------------- */
+
+/* Returns a descriptor that is readable while the calling thread has a signal to handle, or -1 with
+ * errno. */
+int uro_waiter_signal_fd(const struct uro_device *device);
+
 /* ---- device.c -------------------------------------------------------------- */
+
+/* Closes the descriptors of the threads. */
+void uro_device_close_fds(struct uro_device *device);
 
 /* Stops a device that is in no list any more, and frees its members. The struct stays allocated,
  * since programs may still have pointers to it. */

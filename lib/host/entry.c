@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/limits.h"
+#include "host/impair.h"
 #include "host/plugin.h"
 #include "io/common/link_options.h"
 #include "stats/link_rate.h"
@@ -336,6 +337,24 @@ static const char *set_pcap(struct uro_device_config *config, const char *value)
     return set_text(config->pcap, sizeof config->pcap, value);
 }
 
+static const char *set_impair(struct uro_device_config *config, const char *value)
+{
+    static _Thread_local char text[URO_IMPAIR_ERROR_MAX];
+    const char *wrong = value[0] == '\0' ? "must not be empty; write off for a link without faults"
+                        : strlen(value) >= sizeof config->impair
+                            ? "is too long; write a longer plan to a file, and impair=@FILE"
+                            : uro_impair_check(value, text);
+
+    if (wrong == NULL)
+        memcpy(config->impair, value, strlen(value) + 1);
+    return wrong;
+}
+
+static const char *set_trace(struct uro_device_config *config, const char *value)
+{
+    return set_text(config->trace, sizeof config->trace, value);
+}
+
 static const char *set_seed(struct uro_device_config *config, const char *value)
 {
     if (!parse_number(value, &config->seed) || config->seed == 0)
@@ -368,6 +387,33 @@ static const char *set_verbose(struct uro_device_config *config, const char *val
 static const char *set_telemetry(struct uro_device_config *config, const char *value)
 {
     return set_yes(&config->telemetry, value);
+}
+
+/* Adds arguments for DPDK's EAL. Entries of UROCE_DEVICES have no spaces, so the key repeats. */
+static const char *set_eal(struct uro_device_config *config, const char *value)
+{
+    const size_t used = strlen(config->eal);
+
+    if (value[0] == '\0')
+        return "must not be empty";
+    if (used + 1 + strlen(value) >= sizeof config->eal)
+        return "all arguments together must have less than 511 characters";
+    (void)snprintf(config->eal + used, sizeof config->eal - used, "%s%s", used > 0 ? " " : "",
+                   value);
+    return NULL;
+}
+
+static const char *set_hugepages(struct uro_device_config *config, const char *value)
+{
+    static const char *const choices[] = {
+        [URO_HUGEPAGES_AUTO] = "auto", [URO_HUGEPAGES_YES] = "yes", [URO_HUGEPAGES_NO] = "no", NULL
+    };
+    uint32_t index;
+
+    if (!find_choice(value, choices, &index))
+        return "must be auto, yes or no";
+    config->hugepages = (enum uro_port_hugepages)index;
+    return NULL;
 }
 
 static const char *set_log(struct uro_device_config *config, const char *value)
@@ -431,10 +477,14 @@ static const struct key {
              { "progress", set_progress, .repeats = false },
              { "cpu", set_cpu, .repeats = false },
              { "pcap", set_pcap, .repeats = false },
+             { "impair", set_impair, .repeats = false },
+             { "trace", set_trace, .repeats = false },
              { "seed", set_seed, .repeats = false },
              { "memory", set_memory, .repeats = false },
              { "verbose", set_verbose, .repeats = false },
              { "telemetry", set_telemetry, .repeats = false },
+             { "eal", set_eal, .repeats = true },
+             { "hugepages", set_hugepages, .repeats = false },
              { "log", set_log, .repeats = false },
 #define X(id, key, text) { key, .quota = URO_QUOTA_##id },
              URO_QUOTAS(X)
@@ -458,7 +508,7 @@ static bool is_known(const struct uro_entry *entry, const struct key *key)
 
 static void refuse_unknown_key(struct uro_entry *entry, const char *where, const char *name)
 {
-    char known[288] = "";
+    char known[320] = "";
 
     for (size_t i = 0; i < URO_ARRAY_LEN(keys); i++) {
         size_t used = strlen(known);
@@ -526,6 +576,21 @@ static bool in_a_subnet(const struct uro_device_config *config, const struct uro
     return false;
 }
 
+/* Refuses keys that only DPDK reads, for another link. */
+static void check_dpdk_keys(struct uro_entry *entry)
+{
+    const struct uro_device_config *config = &entry->config;
+    const char *key = config->eal[0] != '\0'                    ? "eal"
+                      : config->hugepages != URO_HUGEPAGES_AUTO ? "hugepages"
+                      : config->telemetry                       ? "telemetry"
+                                                                : NULL;
+
+    if (key != NULL && config->driver != NULL &&
+        !uro_port_driver_has(config->driver, URO_DRIVER_DPDK))
+        uro_entry_refuse(entry, entry->where, "%s=: only for links of DPDK, which %s is not", key,
+                         config->driver->prefix);
+}
+
 /* Finds the driver of the link, and checks the link's options by its table. */
 static void find_driver(struct uro_entry *entry)
 {
@@ -549,6 +614,12 @@ void uro_entry_finish(struct uro_entry *entry)
     char text[URO_GID_TEXT_MAX];
 
     find_driver(entry);
+    check_dpdk_keys(entry);
+    if (config->trace[0] != '\0' && config->impair[0] == '\0')
+        uro_entry_refuse(entry, entry->where,
+                         "trace=%.80s: needs impair=, whose fates it records; add impair=off to "
+                         "record a link without faults",
+                         config->trace);
     const bool of_kernel =
         config->driver != NULL && uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES);
     if (config->ip_auto && !of_kernel)

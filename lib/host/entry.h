@@ -18,6 +18,8 @@
  *     progress=hybrid|thread|caller
  *     cpu=NUMBER                   processor of the service thread
  *     pcap=FILE                    capture file for every frame sent and received
+ *     impair=PLAN|@FILE|replay:FILE  faults of the link; see impair/plan.h
+ *     trace=FILE                   file of the fates of the packets
  *     seed=NUMBER                  repeatable QPNs, keys and PSNs; for tests only
  *     memory=MEBIBYTES             packet buffers
  *     verbose=yes|no               whether the driver's own log is printed

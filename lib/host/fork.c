@@ -93,7 +93,7 @@ static void end_parts(enum uro_fork_rank rank, bool child)
 /* ---- before -------------------------------------------------------------- */
 
 /* Takes the start lock of the device. Waits, but not for ever, while the device starts: the child
- * could not know its descriptors. */
+ * would not find its descriptors. */
 static void lock_start(struct uro_device *device)
 {
     const uro_time until = uro_device_now() + START_WAIT_MAX;
@@ -149,9 +149,7 @@ static void close_descriptors(struct uro_device *device)
 {
     uro_stats_abandon(&device->stats);
     uro_round_abandon_capture(device);
-    if (device->wake_fd >= 0)
-        (void)close(device->wake_fd);
-    device->wake_fd = -1;
+    uro_device_close_fds(device);
     if (device->port != NULL && !device->closed)
         uro_port_forked(device->port);
 }

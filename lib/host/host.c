@@ -40,9 +40,12 @@ static struct uro_device *make(const struct uro_device_config *from)
 
     if (device == NULL)
         return NULL;
-    *device = (struct uro_device){
-        .config = *from, .generation = uro_fork_generation(), .wake_fd = -1, .stats = { .fd = -1 }
-    };
+    *device = (struct uro_device){ .config = *from,
+                                   .generation = uro_fork_generation(),
+                                   .wake_fd = -1,
+                                   .waiter_fd = -1,
+                                   .signal_fd = -1,
+                                   .stats = { .fd = -1 } };
     (void)pthread_mutex_init(&device->start_lock, NULL);
     (void)pthread_cond_init(&device->start_done, NULL);
     (void)pthread_mutex_init(&device->mutex, NULL);

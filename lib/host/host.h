@@ -2,8 +2,8 @@
 /* host.h - the process side, for lib/verbs, lib/ucma and the program: configured devices, their
  * engines, and the threads that run them.
  *
- * A device starts its port at uro_device_start(). Before that, a program may list, open and query
- * it for the cost of reading the configuration.
+ * A device opens its port in uro_device_start(). Before that, a program may list, open and query
+ * the device; this only reads the configuration.
  */
 #pragma once
 
@@ -42,20 +42,24 @@ struct uro_device_config {
     bool left_out; /* the interface or the machine has more addresses than uroce uses */
     struct uro_gid gateway4, gateway6;
     struct uro_mac mac; /* always set: configured, the interface's, or derived */
-    uint64_t guid;      /* derived from mac; other middle bytes if an earlier device has this one */
-    uint32_t mtu;       /* largest IP packet, bytes */
-    uint32_t speed;     /* of the port, Mb/s, as rate= says; 0: that of the interface */
-    uint32_t vlan;      /* 802.1Q tag of every frame; 0: none */
+    uint64_t guid;  /* derived from mac; other middle bytes if an earlier device has that GUID */
+    uint32_t mtu;   /* largest IP packet, bytes */
+    uint32_t speed; /* of the port, Mb/s, as rate= says; 0: that of the interface */
+    uint32_t vlan;  /* 802.1Q tag of every frame; 0: none */
     uint32_t vendor_part_id;
     uint32_t window; /* packets in flight per queue pair; 0: the port's default */
     bool retry_7_forever;
     enum uro_progress_mode progress;
-    int cpu;        /* processor of the service thread; -1: any */
-    char pcap[256]; /* capture file; "": none */
-    uint64_t seed;  /* 0: from the system's random numbers */
+    int cpu;           /* processor of the service thread; -1: any */
+    char pcap[256];    /* capture file; "": none */
+    char impair[1024]; /* plan of the faults of the link, @FILE or replay:FILE; "": none */
+    char trace[256];   /* file of the fates of its packets; "": none */
+    uint64_t seed;     /* 0: from the system's random numbers */
     uint32_t memory_mib;
     bool verbose;
-    bool telemetry; /* DPDK opens its telemetry socket */
+    bool telemetry;             /* DPDK opens its telemetry socket */
+    char eal[URO_PORT_EAL_MAX]; /* arguments for DPDK's EAL, separated by spaces */
+    enum uro_port_hugepages hugepages;
     enum uro_log_level log;
     uint64_t most[URO_QUOTA_COUNT];
     char problem[448]; /* reason, with file and line, why the device cannot be used, or "" */
@@ -68,8 +72,8 @@ struct uro_device_config {
  * Thread: any. */
 struct uro_device *const *uro_host_devices(void);
 
-/* Returns the same without reading the configuration: empty if it was not read yet. For handlers of
- * fork(). */
+/* Returns the devices of uro_host_devices(), but does not read the configuration: before the first
+ * uro_host_devices() there are none. For handlers of fork(). */
 struct uro_device *const *uro_host_known(void);
 
 /* Adds the device that @text describes in the syntax of UROCE_DEVICES. The device starts at its
@@ -117,7 +121,7 @@ bool uro_host_cloned(void);
  *   -ENODEV  the port cannot be opened; stderr and uro_device_problem() have the reason
  *   -ENOMEM  no memory
  *   -EIO     the device is dead, or the system has no random numbers
- * The call after a failure tries again. stderr gets each reason once, until another one follows.
+ * The call after a failure tries again. stderr gets a reason again only after a different reason.
  * Thread: any. Blocks while the device starts. */
 URO_NODISCARD int uro_device_start(struct uro_device *device);
 /* Returns whether the device runs. */
@@ -167,7 +171,7 @@ struct uro_device *uro_device_of_parent(const struct uro_device *device);
  * briefly: no frame moves meanwhile. */
 void uro_device_lock(struct uro_device *device);
 void uro_device_unlock(struct uro_device *device);
-/* The device runs. */
+/* Returns the engine. The device must run. */
 struct uro_engine *uro_device_engine(struct uro_device *device);
 struct uro_shard *uro_device_shard(struct uro_device *device);
 
@@ -175,8 +179,8 @@ struct uro_shard *uro_device_shard(struct uro_device *device);
 uro_time uro_device_now(void);
 
 /* Returns the wall clock, in ns since 1970, at the time @now of uro_device_now(). The caller keeps
- * *@offset between calls, 0 at first, so that times keep their order and distance while nobody sets
- * the clock. */
+ * *@offset between calls, 0 at first, so that times keep their order and distance unless the clock
+ * is set. */
 uint64_t uro_host_wall_time(uro_time now, uint64_t *offset);
 
 /* Runs one bounded round in the calling thread unless another thread runs the engine. For
@@ -196,7 +200,8 @@ void uro_device_hand_over(struct uro_device *device);
 enum uro_port_event {
     URO_PORT_ACTIVE,
     URO_PORT_ERR,
-    URO_PORT_GONE /* last event, once, after ERR */
+    URO_PORT_SPEED, /* after ACTIVE: the link has another speed than before it went down */
+    URO_PORT_GONE   /* last event, once, after ERR */
 };
 
 /* Handlers of the events of engines and ports, installed once by lib/verbs. The thread that runs
@@ -210,22 +215,27 @@ void uro_host_set_event_handlers(const struct uro_event_handlers *handlers);
 
 /* Handlers of the events of connections, installed by lib/ucma and called in the same way. They may
  * call the functions of cm/conn.h and uro_engine_resolve_end(). */
+struct uro_snapshot_id;
+
 struct uro_conn_handlers {
     void (*conn_event)(struct uro_device *device, const struct uro_conn_event *event);
     void (*resolved)(struct uro_device *device, struct uro_resolve *resolve);
     /* Called after URO_PORT_GONE, without the engine lock. */
     void (*removed)(struct uro_device *device);
+    /* Copies the identifiers of the device to @rows, at most @capacity of them; NULL counts them.
+     * Returns the number of identifiers, or -EAGAIN if another thread changes them now. */
+    int (*list)(const struct uro_device *device, struct uro_snapshot_id *rows, uint32_t capacity);
 };
 void uro_host_set_conn_handlers(const struct uro_conn_handlers *handlers);
 
 /* ---- requests to the port, with the engine lock held -------------------------- */
 
-/* Claims a service for this process before it listens. Returns 0, -EADDRINUSE if another process
+/* Locks a service for this process before it listens. Returns 0, -EADDRINUSE if another process
  * listens for the service at that address, or another -errno if the port cannot find out. */
-URO_NODISCARD int uro_device_claim_service(struct uro_device *device,
-                                           const struct uro_listened *service);
-/* Releases a service that this process claimed. */
-void uro_device_release_service(struct uro_device *device, const struct uro_listened *service);
+URO_NODISCARD int uro_device_lock_service(struct uro_device *device,
+                                          const struct uro_listened *service);
+/* Releases the lock. */
+void uro_device_unlock_service(struct uro_device *device, const struct uro_listened *service);
 
 /* Returns the largest IP packet that the route from @from, an address of the device, to @to
  * carries, in bytes. Returns 0 if it is unknown. The value may exceed the MTU of the link. */

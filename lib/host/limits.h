@@ -42,6 +42,19 @@
 /* The clock is read again at the end of a round that received at least this many frames. */
 #define URO_LONG_ROUND 8u
 
+/* ---- the service role of a thread that waits for an event ------------------ */
+
+#define URO_ROLE_GRACE                                                                             \
+    URO_MS(1) /* time between two waits of a program, for which the role stays free */
+#define URO_ROLE_LOOK_MAX                                                                          \
+    URO_MS(100) /* longest interval between two checks of the role by the service thread */
+/* A thread that begins to wait checks at most this many times whether the service thread has ended
+ * its round. Between the checks it yields the processor. */
+#define URO_ROLE_TRIES 32u
+#define URO_WAIT_LOOK                                                                              \
+    URO_US(100) /* interval at which a busy waiting thread checks its descriptors */
+#define URO_ROLE_OVERDUE URO_MS(10) /* a waiting thread that wakes later than this has gone */
+
 /* ---- send coalescing: posts that leave with a later call ----------------- */
 
 /* A post waits for the next call if the last posts were sent less than this ago. Every answer takes

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* log.c - see log.h. The state is of the process and consists of atomics. So no thread waits for
- * another, and a forked child needs no care. */
+ * another, and a forked child can use it at once. */
 #include "host/log.h"
 
 #include <stdarg.h>
@@ -93,7 +93,7 @@ void uro_log_refusal(struct uro_device *device, bool probe, int error, const cha
     uro_log_line(device, "%s: %s", call, text);
 }
 
-/* Adds what only the port knows: the MTU of the route to a silent peer. */
+/* Adds the MTU of the route to a silent peer, which only the port can find out. */
 static void complete(struct uro_device *device, struct uro_failure *failure)
 {
     if (failure->reason == URO_FAIL_NO_ANSWER && !uro_gid_is_zero(&failure->peer))

@@ -238,7 +238,7 @@ bool uro_netdev_name(const struct uro_device_config *config, uint32_t index,
     return address != NULL;
 }
 
-/* Returns the speed of an interface in Mb/s as the kernel says, or 0 if it does not know. */
+/* Returns the speed of an interface in Mb/s from the kernel, or 0 if the kernel has none. */
 static uint32_t interface_speed(const char *interface)
 {
     char path[sizeof "/sys/class/net//speed" + IF_NAMESIZE];

@@ -65,5 +65,5 @@ uint32_t uro_netdev_index(const struct uro_device_config *config, uint32_t index
 
 /* Returns the speed of the port in Mb/s, which is that of a row of stats/link_rate.h: rate=, else
  * that of the interface as the kernel says, rounded down. Without an interface and over loopback it
- * is 100 Gb/s. If the kernel does not know the speed, it is 10 Gb/s. */
+ * is 100 Gb/s. If the kernel has no speed, it is 10 Gb/s. */
 uint32_t uro_netdev_speed(const struct uro_device_config *config);

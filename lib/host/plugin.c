@@ -2,8 +2,8 @@
 /* plugin.c - finds and loads the plug-ins: in UROCE_LIB_DIR, beside our own library, or in the
  * build tree.
  *
- * A plug-in describes its drivers (struct uro_port_plugin). Nothing here knows the name of a driver
- * or of an option.
+ * A plug-in describes its drivers (struct uro_port_plugin). This file contains no names of drivers
+ * or options.
  */
 #define _GNU_SOURCE /* secure_getenv, dladdr1 */
 #include "host/plugin.h"
@@ -173,8 +173,8 @@ static bool ends_with(const char *directory, const char *end)
     return length >= wanted && memcmp(directory + length - wanted, end, wanted) == 0;
 }
 
-/* Why a file that the user chose is not loaded: a stranger may have put it there. NULL when it may
- * be. */
+/* Returns the reason why a file from the user's directory is not loaded: another user could have
+ * put it there. Returns NULL if it may be loaded. */
 static const char *distrust(const char *path, const char *directory)
 {
     struct stat file, above, own;
@@ -215,7 +215,8 @@ static const void *try_directory(const char *directory, const char *below, const
     return access(path, R_OK) == 0 ? load(path, symbol, error) : NULL;
 }
 
-/* The user's directory, UROCE_LIB_DIR. A relative one would depend on the current directory. */
+/* Loads a plug-in from the user's directory, UROCE_LIB_DIR. The path must be absolute, because a
+ * relative path would depend on the current directory. */
 static const void *try_chosen(const char *chosen, const char *name, const char *symbol,
                               char error[static URO_PORT_ERROR_MAX])
 {
@@ -248,8 +249,8 @@ static const char *below_own(const char *name)
                                                                     : URO_LIBRARY_DIR_FROM_BIN;
 }
 
-/* Beside the library, where `uroce` as installed has the libraries, or in the folder of the build
- * tree. */
+/* Loads a plug-in from the directory of this library, as in an installation, or from its folder in
+ * the build tree. */
 static const void *try_own(const char *folder, const char *name, const char *symbol,
                            char error[static URO_PORT_ERROR_MAX])
 {
@@ -337,11 +338,19 @@ static void explain_unknown(const char *link, char error[static URO_PORT_ERROR_M
     const struct uro_port_driver *drivers[URO_PLUGIN_DRIVERS_MAX];
     const uint32_t count = uro_plugin_list(drivers);
     unsigned missing = 0;
+    char own[PATH_MAX];
 
     (void)snprintf(error, URO_PORT_ERROR_MAX, "link=%.40s: ", link);
     for (size_t i = 0; i < URO_ARRAY_LEN(plugins); i++)
         if (atomic_load(&loaded[i]) == NULL)
             append(error, "%sliburoce-%s.so", missing++ == 0 ? "" : ", ", plugins[i].name);
+    if (missing > 0 && chosen_directory() == NULL && !own_path(own)) {
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "link=%.40s: cannot find the plug-ins of uroce, because /proc/self/maps "
+                       "cannot be read; mount /proc, or set UROCE_LIB_DIR to their directory",
+                       link);
+        return;
+    }
     if (missing > 0) {
         append(error,
                " %s not beside the library; install uroce as a whole, or set UROCE_LIB_DIR to the "
@@ -409,6 +418,8 @@ struct uro_port *uro_plugin_open(const struct uro_device_config *config,
         .forked = uro_fork_generation() > 1,
         .verbose = config->verbose,
         .telemetry = config->telemetry,
+        .eal = config->eal,
+        .hugepages = config->hugepages,
     };
     uro_port_open_fn *open = find_open(config->driver, error);
 

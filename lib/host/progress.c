@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "base/doorbell.h"
 #include "host/device.h"
 #include "host/limits.h"
 
@@ -39,10 +40,11 @@ void uro_device_unlock(struct uro_device *device)
         uro_service_wake(device); /* the command may have queued packets */
 }
 
+/* The load of `waiters` must not come before the doorbell that the caller rang: a waiter then looks
+ * for doorbells after this load. */
 bool uro_progress_try_lock(struct uro_device *device)
 {
-    return atomic_load_explicit(&device->waiters, memory_order_relaxed) == 0 &&
-           pthread_mutex_trylock(&device->mutex) == 0;
+    return atomic_load(&device->waiters) == 0 && pthread_mutex_trylock(&device->mutex) == 0;
 }
 
 /* ---- rounds of callers ----------------------------------------------------- */
@@ -56,8 +58,8 @@ static uint64_t completions(const struct uro_device *device)
  * the peer may have had this processor. Returns the number of frames. Engine lock held. */
 static uint32_t await_reply(struct uro_device *device, uint64_t served)
 {
-    struct uro_sched_words words = uro_sched_load(&device->shared);
-    uro_time until = uro_sched_reply_until(&words, uro_device_now());
+    struct uro_sched_vars vars = uro_sched_load(&device->shared);
+    uro_time until = uro_sched_reply_until(&vars, uro_device_now());
     uint32_t received, all = 0;
     bool last = false;
 
@@ -109,24 +111,23 @@ static struct uro_sched_caller_result caller_round(struct uro_device *device, bo
 {
     struct uro_sched_shared *shared = &device->shared;
     struct uro_sched_caller_round round = { .began = uro_device_now(), .posted = posted };
-    struct uro_sched_words words = uro_sched_load(shared);
-    words.held_posts = atomic_exchange_explicit(&shared->held_posts, 0, memory_order_relaxed);
-    round.sends = posted || words.held_posts > 0;
-    bool receive = uro_sched_on_caller(&device->sched, &words, posted, round.began).receive;
-    URO_SCHED_STORE(shared, &words, silence);
-    URO_SCHED_STORE(shared, &words, post_burst);
+    struct uro_sched_vars vars = uro_sched_load(shared);
+    vars.held_posts = atomic_exchange_explicit(&shared->held_posts, 0, memory_order_relaxed);
+    round.sends = posted || vars.held_posts > 0;
+    bool receive = uro_sched_on_caller(&device->sched, &vars, posted, round.began).receive;
+    URO_SCHED_STORE(shared, &vars, silence);
+    URO_SCHED_STORE(shared, &vars, post_burst);
     round.received = receive_and_send(device, posted, receive, round.began);
     round.ended = end_of_round(device, round.began, round.received);
-    round.next = uro_engine_next(device->engine);
+    round.next = uro_round_next(device);
 
-    struct uro_sched_words before = words = uro_sched_load(shared);
-    struct uro_sched_caller_result result =
-        uro_sched_on_caller_done(&device->sched, &words, &round);
-    uro_sched_store_takeover(shared, &before, &words);
-    URO_SCHED_STORE(shared, &words, post_round_at);
+    struct uro_sched_vars before = vars = uro_sched_load(shared);
+    struct uro_sched_caller_result result = uro_sched_on_caller_done(&device->sched, &vars, &round);
+    uro_sched_store_takeover(shared, &before, &vars);
+    URO_SCHED_STORE(shared, &vars, post_round_at);
     if (!posted) {
-        URO_SCHED_STORE(shared, &words, poll_round_at);
-        URO_SCHED_STORE(shared, &words, polled_at);
+        URO_SCHED_STORE(shared, &vars, poll_round_at);
+        URO_SCHED_STORE(shared, &vars, polled_at);
         store_poll(shared, round.received > 0);
     }
     return result;
@@ -135,9 +136,9 @@ static struct uro_sched_caller_result caller_round(struct uro_device *device, bo
 /* Returns whether the posted requests wait for a later call. */
 static bool is_deferred(struct uro_device *device)
 {
-    struct uro_sched_words words = uro_sched_load(&device->shared);
+    struct uro_sched_vars vars = uro_sched_load(&device->shared);
 
-    return uro_sched_on_post(&device->sched, &words, uro_device_now()).action == URO_SCHED_DEFER &&
+    return uro_sched_on_post(&device->sched, &vars, uro_device_now()).action == URO_SCHED_DEFER &&
            atomic_fetch_add_explicit(&device->shared.held_posts, 1, memory_order_relaxed) <
                URO_COALESCE_POSTS;
 }
@@ -168,6 +169,7 @@ void uro_device_progress(struct uro_device *device, bool posted)
             uro_service_wake(device);
         if (result.yield)
             (void)sched_yield();
+        uro_doorbell_released();
         if (!uro_engine_rung(device->engine))
             return;
     }
@@ -176,24 +178,27 @@ void uro_device_progress(struct uro_device *device, bool posted)
 
 void uro_device_polled(struct uro_device *device)
 {
-    struct uro_sched_words words = uro_sched_load(&device->shared);
-    struct uro_sched_decision decision = uro_sched_on_poll(&words, uro_device_now());
+    struct uro_sched_vars vars = uro_sched_load(&device->shared);
+    struct uro_sched_decision decision = uro_sched_on_poll(&vars, uro_device_now());
 
-    URO_SCHED_STORE(&device->shared, &words, empty_polls);
-    URO_SCHED_STORE(&device->shared, &words, polled_at);
-    URO_SCHED_STORE(&device->shared, &words, post_burst);
+    URO_SCHED_STORE(&device->shared, &vars, empty_polls);
+    URO_SCHED_STORE(&device->shared, &vars, polled_at);
+    URO_SCHED_STORE(&device->shared, &vars, post_burst);
     if (decision.action == URO_SCHED_RUN)
         uro_device_progress(device, false);
 }
 
 void uro_device_hand_over(struct uro_device *device)
 {
-    struct uro_sched_words words = uro_sched_load(&device->shared);
+    /* A waiting thread runs the engine, and wakes the service thread if others wait. */
+    if (uro_service_has_waiter(device))
+        return;
+    struct uro_sched_vars vars = uro_sched_load(&device->shared);
     struct uro_sched_decision decision =
-        uro_sched_on_wait(&words, atomic_load(&device->shared.rx_armed));
+        uro_sched_on_wait(&vars, atomic_load(&device->shared.rx_armed));
 
-    atomic_store(&device->shared.balance, words.balance);
-    atomic_store(&device->shared.takeover, words.takeover);
+    atomic_store(&device->shared.balance, vars.balance);
+    atomic_store(&device->shared.takeover, vars.takeover);
     if (decision.action == URO_SCHED_RUN)
         uro_service_wake(device);
 }

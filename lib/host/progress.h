@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* progress.h - the state that callers and the service thread of a device share: struct
- * uro_sched_words (sched.h) in atomic variables. progress.c has the rounds of callers, service.c
+ * uro_sched_vars (sched.h) in atomic variables. progress.c has the rounds of callers, service.c
  * has the service thread.
  */
 #pragma once
 
+#include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "base/probe.h"
 #include "host/sched.h"
+#include "host/waiter.h"
 
-/* The members of struct uro_sched_words as atomic variables; comments are in sched.h. */
+/* Most descriptors of a runner beside the port's: its wake-up descriptor, and those that a waiting
+ * thread waits for. */
+#define URO_RUNNER_FDS_OWN (1u + URO_WAIT_FDS_MAX)
+
+/* The members of struct uro_sched_vars as atomic variables; comments are in sched.h. */
 struct uro_sched_shared {
     atomic_int takeover;
     atomic_int balance;
@@ -27,14 +34,48 @@ struct uro_sched_shared {
     atomic_bool caller_in_round;
     atomic_bool rx_armed; /* the service thread sleeps or is about to sleep, and a frame wakes it */
     atomic_uint_least64_t sent_at; /* time when a round last sent something */
+
+    /* The service role; service.c. */
+    atomic_int role;                        /* enum uro_service_role */
+    atomic_uint_least64_t role_returned_at; /* when a waiting thread last returned the role */
+    atomic_uint_least64_t thread_wake_at;   /* when the sleeping service thread wakes; 0: awake */
+    atomic_bool run_at_once;                /* the woken service thread runs at once */
+    atomic_bool role_wanted;                /* a waiting thread asks the service thread for it */
+    atomic_uint waiters;                    /* threads that wait for a completion event */
+    atomic_uint waits;                      /* number of waits with the role so far */
 };
 
-/* Copies the words. wake_at and takeover need sequentially consistent loads: the service thread
+/* Which thread has the service role: it runs the engine when no caller does, and sleeps on the
+ * port's descriptors. service.c has the table of changes. */
+enum uro_service_role {
+    URO_ROLE_THREAD_AWAKE,
+    URO_ROLE_THREAD_ASLEEP,
+    URO_ROLE_WAITER_AWAKE,
+    URO_ROLE_WAITER_ASLEEP,
+};
+
+/* A thread that has the service role. */
+struct uro_runner {
+    struct uro_device *device;
+    nfds_t own_count;      /* descriptors of the thread itself, at the start of `fds` */
+    nfds_t count;          /* all descriptors, those of the port included */
+    bool removal_reported; /* the service thread has reported that the port is gone */
+    const sigset_t *mask;  /* signals that are blocked while the thread sleeps; NULL: no change */
+    struct pollfd fds[URO_RUNNER_FDS_OWN + URO_PORT_FDS_MAX]; /* fds[0] wakes the thread */
+};
+
+struct uro_service_sleep {
+    uro_time now;
+    uro_time until;
+    bool armed; /* frames end the sleep */
+};
+
+/* Copies the variables. wake_at and takeover need sequentially consistent loads: the service thread
  * announces its sleep, and then checks for doorbells. */
-static inline struct uro_sched_words uro_sched_load(const struct uro_sched_shared *shared)
+static inline struct uro_sched_vars uro_sched_load(const struct uro_sched_shared *shared)
 {
-#define LOAD(word) .word = atomic_load_explicit(&shared->word, memory_order_relaxed)
-    return (struct uro_sched_words){
+#define LOAD(var) .var = atomic_load_explicit(&shared->var, memory_order_relaxed)
+    return (struct uro_sched_vars){
         .wake_at = atomic_load(&shared->wake_at),
         .takeover = (enum uro_takeover)atomic_load(&shared->takeover),
         LOAD(balance),
@@ -52,25 +93,40 @@ static inline struct uro_sched_words uro_sched_load(const struct uro_sched_share
 #undef LOAD
 }
 
-/* Stores one word of the copy. */
-#define URO_SCHED_STORE(shared, words, word)                                                       \
-    atomic_store_explicit(&(shared)->word, (words)->word, memory_order_relaxed)
+/* Stores one variable of the copy. */
+#define URO_SCHED_STORE(shared, vars, var)                                                         \
+    atomic_store_explicit(&(shared)->var, (vars)->var, memory_order_relaxed)
 
 /* Stores the results of a round of a caller or of the service thread. Engine lock held. */
 static inline void uro_sched_store_takeover(struct uro_sched_shared *shared,
-                                            const struct uro_sched_words *before,
-                                            const struct uro_sched_words *words)
+                                            const struct uro_sched_vars *before,
+                                            const struct uro_sched_vars *vars)
 {
-    if (before->balance == words->balance && before->takeover == words->takeover)
+    if (before->balance == vars->balance && before->takeover == vars->takeover)
         return; /* the program may have stored other values when it announced a wait */
-    if (before->takeover != words->takeover)
-        URO_PROBE1(takeover, words->takeover);
-    URO_SCHED_STORE(shared, words, balance);
-    URO_SCHED_STORE(shared, words, takeover);
+    if (before->takeover != vars->takeover)
+        URO_PROBE1(takeover, vars->takeover);
+    URO_SCHED_STORE(shared, vars, balance);
+    URO_SCHED_STORE(shared, vars, takeover);
 }
 
-/* Wakes the service thread if it sleeps. Thread: any. */
+/* Wakes the thread that has the service role, if it sleeps. It then runs a round. Thread: any. */
 void uro_service_wake(struct uro_device *device);
+/* Wakes the service thread and the waiting thread. For the end of a device. Thread: any. */
+void uro_service_wake_all(struct uro_device *device);
+/* Makes the service thread check whether it still has the role. Thread: any. */
+void uro_service_look(struct uro_device *device);
+
+/* Returns whether a waiting thread has the service role. Thread: any. */
+URO_NODISCARD bool uro_service_has_waiter(struct uro_device *device);
+/* Changes the role. Returns false if it was not @from. */
+bool uro_service_move_role(struct uro_device *device, enum uro_service_role from,
+                           enum uro_service_role to);
+/* Runs a round, unless callers run the engine. Returns whether the thread must sleep now, and
+ * stores the sleep. Thread: the one that has the service role, awake. */
+URO_NODISCARD bool uro_service_work(struct uro_runner *runner, struct uro_service_sleep *sleep);
+/* Sleeps. Returns the result of ppoll(), or -errno. A cancellation point. */
+int uro_service_sleep(struct uro_runner *runner, const struct uro_service_sleep *sleep);
 
 /* Takes the engine lock. Meanwhile uro_progress_try_lock() fails, so that this thread is next. */
 void uro_progress_lock(struct uro_device *device);

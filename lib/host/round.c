@@ -143,7 +143,7 @@ static void transmit_burst(struct uro_device *device, uint32_t count, bool stuck
         capture_sent(device, device->tx, count, now);
     if (count == 0)
         return;
-    /* The clock is read here, since the round may have done much before. */
+    /* The clock is read again here, because the round may have taken long until now. */
     device->send_began =
         device->sched.call_per_send && count <= URO_SEND_TIMED ? uro_device_now() : 0;
     uro_port_transmit(device->port, device->tx, count);
@@ -164,7 +164,7 @@ static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *loca
     uint32_t sent = 0;
 
     for (uint32_t burst = 0; burst < URO_OUTPUT_BURSTS; burst++) {
-        uint32_t free_slots = uro_port_room(device->port);
+        uint32_t free_slots = uro_port_tx_free_count(device->port);
         bool stuck = is_stuck(device, free_slots, now);
         if (stuck)
             free_slots = URO_PORT_BURST;
@@ -201,22 +201,28 @@ static void check_link(struct uro_device *device, uro_time now)
     bool up = uro_port_link_up(device->port);
     uro_engine_set_mtu(device->engine, device->port->mtu);
     if (up != device->link_up) {
+        const uint32_t speed = up ? uro_netdev_speed(&device->config) : device->speed;
+        const bool other_speed = device->link_was_up && speed != device->speed;
         device->link_up = up;
+        device->speed = speed;
         if (up) {
             device->link_was_up = true;
-            device->speed = uro_netdev_speed(&device->config);
         } else {
             uro_count(uro_engine_shard(device->engine)->counters, URO_COUNT_LINK_DOWNED);
         }
         uro_engine_link(device->engine, up, now);
+        device->events_delivered++;
         uro_host_event_handlers()->port_event(device, up ? URO_PORT_ACTIVE
                                                          : URO_PORT_ERR); /* rule PORT.EVENT */
+        if (other_speed)
+            uro_host_event_handlers()->port_event(device, URO_PORT_SPEED);
     }
     if (!up && !uro_device_gone(device) && uro_port_gone(device->port)) {
         atomic_store(&device->gone, true);
         uro_host_event_handlers()->port_event(device, URO_PORT_GONE); /* rule PORT.GONE */
     }
     uro_show_state(device, URO_STATS_RUNNING);
+    uro_impair_update(device);
     if (uro_show_objects(device, now)) /* check soon again */
         device->link_checked_at -= uro_round_link_interval(device) - URO_SHOW_INTERVAL;
 }
@@ -280,9 +286,9 @@ static void report_connections(struct uro_device *device)
 
     if (handlers == NULL)
         return;
-    while (uro_conn_event(uro_engine_cm(device->engine), &event))
+    for (; uro_conn_event(uro_engine_cm(device->engine), &event); device->events_delivered++)
         handlers->conn_event(device, &event);
-    while ((resolve = uro_engine_resolved(device->engine)) != NULL)
+    for (; (resolve = uro_engine_resolved(device->engine)) != NULL; device->events_delivered++)
         handlers->resolved(device, resolve);
 }
 
@@ -311,7 +317,18 @@ static void report_events(struct uro_device *device)
     while (uro_engine_event(device->engine, &event)) {
         uro_host_event_handlers()->engine_event(device, &event);
         device->sched.event_delivered = true;
+        device->events_delivered++;
     }
+}
+
+uro_time uro_round_next(const struct uro_device *device)
+{
+    if (device->closed)
+        return URO_TIME_NEVER;
+    const uro_time engine = uro_engine_next(device->engine);
+    const uro_time port = uro_port_next(device->port);
+
+    return engine < port ? engine : port;
 }
 
 /* ---- the round ---------------------------------------------------------------- */
@@ -326,11 +343,11 @@ uint64_t uro_round_served(const struct uro_device *device)
 /* Records the time of a send. Engine lock held. */
 static void note_sent(struct uro_device *device, uro_time ended)
 {
-    struct uro_sched_words words = uro_sched_load(&device->shared);
+    struct uro_sched_vars vars = uro_sched_load(&device->shared);
 
-    uro_sched_on_send(&words, device->send_began, ended);
+    uro_sched_on_send(&vars, device->send_began, ended);
     device->send_began = 0;
-    URO_SCHED_STORE(&device->shared, &words, send_cost);
+    URO_SCHED_STORE(&device->shared, &vars, send_cost);
     atomic_store_explicit(&device->shared.sent_at, ended, memory_order_relaxed);
 }
 

@@ -15,6 +15,12 @@
  *   `silence`. The thread then runs rounds until no frame moves, and arms the port.
  *   THREAD: The thread always sleeps on the port's descriptor.
  *
+ * Service role. "The thread" above is the thread that has the role: the service thread, or one
+ * thread of the program that waits for an event. No other thread then stands between a frame and
+ * the program. The program returns the role with its event, and mostly waits again soon: the
+ * service thread takes the role only after URO_ROLE_GRACE. It is woken at once when other threads
+ * wait for events.
+ *
  * Send coalescing.
  *
  *   state    event                                                          next
@@ -46,164 +52,162 @@ struct uro_sched uro_sched_init(enum uro_progress_mode mode, bool call_per_send)
 {
     return (struct uro_sched){ .mode = mode,
                                .call_per_send = call_per_send,
-                               .interval = URO_STAND_BACK_MIN };
+                               .interval = URO_STAND_BACK_MIN,
+                               .role_interval = URO_ROLE_GRACE };
 }
 
 /* ---- send coalescing ------------------------------------------------------ */
 
-static bool in_burst(const struct uro_sched_words *words)
+static bool in_burst(const struct uro_sched_vars *vars)
 {
-    return words->post_round_at > words->polled_at;
+    return vars->post_round_at > vars->polled_at;
 }
 
 /* Returns the time limit @usual, scaled by the cost of a send. Where a send takes longer than
  * URO_COALESCE_CALLS, the program's work between two posts of a burst also takes longer. A single
  * post does not wait longer, since no other post may follow. */
-static uro_time scaled(const struct uro_sched *sched, const struct uro_sched_words *words,
+static uro_time scaled(const struct uro_sched *sched, const struct uro_sched_vars *vars,
                        uro_time usual)
 {
-    if (!in_burst(words) || !sched->call_per_send || words->send_cost <= URO_COALESCE_CALLS)
+    if (!in_burst(vars) || !sched->call_per_send || vars->send_cost <= URO_COALESCE_CALLS)
         return usual;
-    return usual * words->send_cost / URO_COALESCE_CALLS;
+    return usual * vars->send_cost / URO_COALESCE_CALLS;
 }
 
-static bool polls_soon(const struct uro_sched *sched, const struct uro_sched_words *words,
+static bool polls_soon(const struct uro_sched *sched, const struct uro_sched_vars *vars,
                        uro_time now)
 {
-    return now - words->polled_at < scaled(sched, words, URO_POLLS_SOON);
+    return now - vars->polled_at < scaled(sched, vars, URO_POLLS_SOON);
 }
 
-static bool paused(const struct uro_sched *sched, const struct uro_sched_words *words, uro_time now)
+static bool paused(const struct uro_sched *sched, const struct uro_sched_vars *vars, uro_time now)
 {
-    return now - words->post_round_at >= scaled(sched, words, URO_BURST_PAUSE);
+    return now - vars->post_round_at >= scaled(sched, vars, URO_BURST_PAUSE);
 }
 
 /* Returns whether the program is in a long burst of posts. A program that fills many send queues
  * posts for longer than URO_POLLS_SOON. */
-static bool goes_on_posting(const struct uro_sched *sched, const struct uro_sched_words *words,
+static bool goes_on_posting(const struct uro_sched *sched, const struct uro_sched_vars *vars,
                             uro_time now)
 {
-    return words->post_burst >= URO_LONG_BURST && !paused(sched, words, now);
+    return vars->post_burst >= URO_LONG_BURST && !paused(sched, vars, now);
 }
 
 /* Returns whether the service thread sends the waiting posts if no later call does. */
-static bool thread_follows(const struct uro_sched *sched, const struct uro_sched_words *words,
+static bool thread_follows(const struct uro_sched *sched, const struct uro_sched_vars *vars,
                            uro_time now)
 {
-    return sched->mode != URO_PROGRESS_CALLER && words->wake_at <= now + URO_STAND_BACK_MAX;
+    return sched->mode != URO_PROGRESS_CALLER && vars->wake_at <= now + URO_STAND_BACK_MAX;
 }
 
 struct uro_sched_decision uro_sched_on_post(const struct uro_sched *sched,
-                                            const struct uro_sched_words *words, uro_time now)
+                                            const struct uro_sched_vars *vars, uro_time now)
 {
-    uro_time coalesce = sched->call_per_send ? scaled(sched, words, URO_COALESCE_CALLS)
-                        : in_burst(words)    ? URO_COALESCE_BURST
+    uro_time coalesce = sched->call_per_send ? scaled(sched, vars, URO_COALESCE_CALLS)
+                        : in_burst(vars)     ? URO_COALESCE_BURST
                                              : URO_COALESCE;
 
-    if (now - words->post_round_at < coalesce &&
-        (polls_soon(sched, words, now) || goes_on_posting(sched, words, now)) &&
-        thread_follows(sched, words, now) && words->held_posts < URO_COALESCE_POSTS)
+    if (now - vars->post_round_at < coalesce &&
+        (polls_soon(sched, vars, now) || goes_on_posting(sched, vars, now)) &&
+        thread_follows(sched, vars, now) && vars->held_posts < URO_COALESCE_POSTS)
         return defer;
     return run;
 }
 
-static enum uro_coalescing coalescing(const struct uro_sched_words *words)
+static enum uro_coalescing coalescing(const struct uro_sched_vars *vars)
 {
-    return words->held_posts > 0 ? URO_COALESCING_HOLDING : URO_COALESCING_IDLE;
+    return vars->held_posts > 0 ? URO_COALESCING_HOLDING : URO_COALESCING_IDLE;
 }
 
 /* ---- takeover ------------------------------------------------------------- */
 
-static void weigh(struct uro_sched_words *words, int change)
+static void weigh(struct uro_sched_vars *vars, int change)
 {
-    int balance = words->balance + change;
+    int balance = vars->balance + change;
 
-    words->balance = balance < 0 ? 0 : balance > URO_BALANCE_TOP ? URO_BALANCE_TOP : balance;
-    if (words->balance == 0)
-        words->takeover = URO_TAKEOVER_CALLERS;
-    else if (words->balance >= URO_BALANCE_THREAD)
-        words->takeover = URO_TAKEOVER_THREAD;
+    vars->balance = balance < 0 ? 0 : balance > URO_BALANCE_TOP ? URO_BALANCE_TOP : balance;
+    if (vars->balance == 0)
+        vars->takeover = URO_TAKEOVER_CALLERS;
+    else if (vars->balance >= URO_BALANCE_THREAD)
+        vars->takeover = URO_TAKEOVER_THREAD;
 }
 
-static uro_time last_round(const struct uro_sched_words *words)
+static uro_time last_round(const struct uro_sched_vars *vars)
 {
-    return words->poll_round_at > words->post_round_at ? words->poll_round_at
-                                                       : words->post_round_at;
+    return vars->poll_round_at > vars->post_round_at ? vars->poll_round_at : vars->post_round_at;
 }
 
 /* Adapts `silence` at the first call after the thread assumed that the program was silent. */
-static void learn_silence(struct uro_sched *sched, struct uro_sched_words *words, uro_time now)
+static void learn_silence(struct uro_sched *sched, struct uro_sched_vars *vars, uro_time now)
 {
-    uro_time gap = now - last_round(words);
+    uro_time gap = now - last_round(vars);
 
     sched->took_over = false;
     if (gap > URO_SILENCE_MAX / 2)
-        words->silence =
-            words->silence / 2 > URO_SILENCE_MIN ? words->silence / 2 : URO_SILENCE_MIN;
-    else if (gap * 2 > words->silence)
-        words->silence = gap * 2;
+        vars->silence = vars->silence / 2 > URO_SILENCE_MIN ? vars->silence / 2 : URO_SILENCE_MIN;
+    else if (gap * 2 > vars->silence)
+        vars->silence = gap * 2;
 }
 
-struct uro_sched_decision uro_sched_on_poll(struct uro_sched_words *words, uro_time now)
+struct uro_sched_decision uro_sched_on_poll(struct uro_sched_vars *vars, uro_time now)
 {
-    words->empty_polls = 0;
-    words->polled_at = now;
-    words->post_burst = 0;
-    if (coalescing(words) == URO_COALESCING_HOLDING ||
-        now - words->poll_round_at >= URO_SILENCE_MIN / 2)
+    vars->empty_polls = 0;
+    vars->polled_at = now;
+    vars->post_burst = 0;
+    if (coalescing(vars) == URO_COALESCING_HOLDING ||
+        now - vars->poll_round_at >= URO_SILENCE_MIN / 2)
         return run;
     return defer;
 }
 
-struct uro_sched_decision uro_sched_on_wait(struct uro_sched_words *words, bool rx_armed)
+struct uro_sched_decision uro_sched_on_wait(struct uro_sched_vars *vars, bool rx_armed)
 {
-    bool is_ready = words->takeover == URO_TAKEOVER_THREAD && rx_armed &&
-                    coalescing(words) == URO_COALESCING_IDLE;
+    bool is_ready = vars->takeover == URO_TAKEOVER_THREAD && rx_armed &&
+                    coalescing(vars) == URO_COALESCING_IDLE;
 
-    words->balance = URO_BALANCE_TOP;
-    words->takeover = URO_TAKEOVER_THREAD;
+    vars->balance = URO_BALANCE_TOP;
+    vars->takeover = URO_TAKEOVER_THREAD;
     return is_ready ? defer : run;
 }
 
-struct uro_sched_decision uro_sched_on_caller(struct uro_sched *sched,
-                                              struct uro_sched_words *words, bool posted,
-                                              uro_time now)
+struct uro_sched_decision uro_sched_on_caller(struct uro_sched *sched, struct uro_sched_vars *vars,
+                                              bool posted, uro_time now)
 {
     struct uro_sched_decision decision = run;
-    uint32_t before = paused(sched, words, now) ? 0 : words->post_burst + words->held_posts;
+    uint32_t before = paused(sched, vars, now) ? 0 : vars->post_burst + vars->held_posts;
 
     if (sched->took_over)
-        learn_silence(sched, words, now);
-    words->post_burst = posted ? before + 1 : 0;
+        learn_silence(sched, vars, now);
+    vars->post_burst = posted ? before + 1 : 0;
     /* Where each send is a system call, a post only transmits. Receiving is left to the next
      * poll. */
-    decision.receive = !(posted && sched->call_per_send && polls_soon(sched, words, now) &&
-                         thread_follows(sched, words, now));
+    decision.receive = !(posted && sched->call_per_send && polls_soon(sched, vars, now) &&
+                         thread_follows(sched, vars, now));
     return decision;
 }
 
 /* Returns whether the next timer of the engine is due long before the service thread wakes. A
  * thread that only checks for silence is not woken: while callers run the engine, they call in
  * time. */
-static bool wakes_too_late(const struct uro_sched_words *words, uro_time next, uro_time now)
+static bool wakes_too_late(const struct uro_sched_vars *vars, uro_time next, uro_time now)
 {
-    return words->wake_at != 0 && next != URO_TIME_NEVER &&
-           (next > now ? next : now) + URO_STAND_BACK_MAX < words->wake_at;
+    return vars->wake_at != 0 && next != URO_TIME_NEVER &&
+           (next > now ? next : now) + URO_STAND_BACK_MAX < vars->wake_at;
 }
 
 struct uro_sched_caller_result uro_sched_on_caller_done(struct uro_sched *sched,
-                                                        struct uro_sched_words *words,
+                                                        struct uro_sched_vars *vars,
                                                         const struct uro_sched_caller_round *round)
 {
     sched->empty_rounds = round->received > 0 ? 0 : sched->empty_rounds + 1;
     if (round->received > 0)
-        weigh(words, -URO_BALANCE_CALLER_FOUND);
+        weigh(vars, -URO_BALANCE_CALLER_FOUND);
     if (round->sends)
-        words->post_round_at = round->ended;
+        vars->post_round_at = round->ended;
     if (!round->posted)
-        words->poll_round_at = words->polled_at = round->ended;
+        vars->poll_round_at = vars->polled_at = round->ended;
     return (struct uro_sched_caller_result){
-        .wake_thread = wakes_too_late(words, round->next, round->began),
+        .wake_thread = wakes_too_late(vars, round->next, round->began),
         .yield = !round->posted && sched->empty_rounds >= URO_EMPTY_ROUNDS &&
                  sched->empty_rounds % URO_YIELD_EVERY == 0,
     };
@@ -227,9 +231,9 @@ enum uro_reply uro_sched_reply(const struct uro_sched *sched, bool completed,
                                                                               : URO_REPLY_NONE;
 }
 
-uro_time uro_sched_reply_until(const struct uro_sched_words *words, uro_time now)
+uro_time uro_sched_reply_until(const struct uro_sched_vars *vars, uro_time now)
 {
-    return now + URO_REPLY_WAIT + 2 * words->send_cost;
+    return now + URO_REPLY_WAIT + 2 * vars->send_cost;
 }
 
 void uro_sched_on_reply(struct uro_sched *sched, bool came)
@@ -238,38 +242,38 @@ void uro_sched_on_reply(struct uro_sched *sched, bool came)
 }
 
 /* Only sends of one or two frames are timed. The value decays while there are none. */
-void uro_sched_on_send(struct uro_sched_words *words, uro_time began, uro_time ended)
+void uro_sched_on_send(struct uro_sched_vars *vars, uro_time began, uro_time ended)
 {
-    uro_time cost = began == 0 ? words->send_cost - words->send_cost / 8 : ended - began;
+    uro_time cost = began == 0 ? vars->send_cost - vars->send_cost / 8 : ended - began;
 
     if (cost < URO_SEND_INTERRUPTED)
-        words->send_cost = cost;
+        vars->send_cost = cost;
 }
 
 /* ---- the service thread ---------------------------------------------------- */
 
-static bool callers_run(const struct uro_sched *sched, const struct uro_sched_words *words,
+static bool callers_run(const struct uro_sched *sched, const struct uro_sched_vars *vars,
                         uro_time now)
 {
     if (sched->mode == URO_PROGRESS_THREAD || sched->doorbell_missed ||
-        words->takeover == URO_TAKEOVER_THREAD)
+        vars->takeover == URO_TAKEOVER_THREAD)
         return false;
-    return sched->mode == URO_PROGRESS_CALLER || now < words->poll_round_at + words->silence ||
-           now < words->post_round_at + words->silence || now < sched->yielded_at + words->silence;
+    return sched->mode == URO_PROGRESS_CALLER || now < vars->poll_round_at + vars->silence ||
+           now < vars->post_round_at + vars->silence || now < sched->yielded_at + vars->silence;
 }
 
 /* Returns whether a caller is in a round: the thread then does not wait for the lock. The thread
  * does wait for a caller that holds the lock for a command. */
-static bool caller_is_busy(const struct uro_sched *sched, const struct uro_sched_words *words)
+static bool caller_is_busy(const struct uro_sched *sched, const struct uro_sched_vars *vars)
 {
-    return sched->mode == URO_PROGRESS_HYBRID && words->takeover == URO_TAKEOVER_CALLERS &&
-           words->caller_in_round;
+    return sched->mode == URO_PROGRESS_HYBRID && vars->takeover == URO_TAKEOVER_CALLERS &&
+           vars->caller_in_round;
 }
 
 struct uro_sched_decision uro_sched_on_thread(struct uro_sched *sched,
-                                              const struct uro_sched_words *words, uro_time now)
+                                              const struct uro_sched_vars *vars, uro_time now)
 {
-    if (caller_is_busy(sched, words) || callers_run(sched, words, now)) {
+    if (caller_is_busy(sched, vars) || callers_run(sched, vars, now)) {
         uro_time interval = sched->interval;
         sched->interval =
             interval * 2 < URO_STAND_BACK_MAX ? interval * 2 : (uro_time)URO_STAND_BACK_MAX;
@@ -285,26 +289,26 @@ struct uro_sched_decision uro_sched_on_thread(struct uro_sched *sched,
 /* Updates the balance after the thread received frames. A polling program finds its own
  * completions, but no peer's WRITE or READ. A program that has not polled an empty CQ either is
  * assumed to spin on memory or to do nothing. */
-static void learn_received(struct uro_sched *sched, struct uro_sched_words *words,
+static void learn_received(struct uro_sched *sched, struct uro_sched_vars *vars,
                            const struct uro_sched_thread_round *round)
 {
-    bool polls = words->empty_polls >= URO_EMPTY_POLLS;
+    bool polls = vars->empty_polls >= URO_EMPTY_POLLS;
     bool is_served = round->served != sched->served;
 
-    words->empty_polls = 0;
-    weigh(words, is_served && !polls ? URO_BALANCE_THREAD_FOUND : -URO_BALANCE_CALLER_FOUND);
+    vars->empty_polls = 0;
+    weigh(vars, is_served && !polls ? URO_BALANCE_THREAD_FOUND : -URO_BALANCE_CALLER_FOUND);
     if (is_served) {
-        if (!polls && round->began - words->post_round_at < URO_REPLY_SINCE)
+        if (!polls && round->began - vars->post_round_at < URO_REPLY_SINCE)
             score_reply(sched, 1);
         sched->needed = true;
-        words->silence = URO_SILENCE_MIN;
+        vars->silence = URO_SILENCE_MIN;
     }
     sched->served = round->served;
 }
 
 /* Returns whether the thread runs once more instead of sleeping. The thread does not spin after an
  * event: the program that wakes up often needs this processor. */
-static bool spins(struct uro_sched *sched, const struct uro_sched_words *words,
+static bool spins(struct uro_sched *sched, const struct uro_sched_vars *vars,
                   const struct uro_sched_thread_round *round)
 {
     uro_time now = round->began;
@@ -317,32 +321,32 @@ static bool spins(struct uro_sched *sched, const struct uro_sched_words *words,
         return false;
     }
     return round->moved > 0 ||
-           (now - sched->moved_at < URO_SPIN && now - words->poll_round_at > URO_PROGRAM_AWAY &&
-            now - words->post_round_at > URO_PROGRAM_AWAY);
+           (now - sched->moved_at < URO_SPIN && now - vars->poll_round_at > URO_PROGRAM_AWAY &&
+            now - vars->post_round_at > URO_PROGRAM_AWAY);
 }
 
 /* Returns whether a caller polled while the thread had the lock. That caller then runs the engine.
  * A poll that is older than the last round of a caller does not count. */
-static bool yields(struct uro_sched *sched, struct uro_sched_words *words, uro_time ended)
+static bool yields(struct uro_sched *sched, struct uro_sched_vars *vars, uro_time ended)
 {
-    if (words->contended_at <= words->poll_round_at ||
-        words->contended_at <= words->post_round_at || words->takeover == URO_TAKEOVER_THREAD)
+    if (vars->contended_at <= vars->poll_round_at || vars->contended_at <= vars->post_round_at ||
+        vars->takeover == URO_TAKEOVER_THREAD)
         return false;
     if (sched->took_over)
-        learn_silence(sched, words, words->contended_at);
+        learn_silence(sched, vars, vars->contended_at);
     sched->yielded_at = ended;
     return true;
 }
 
 struct uro_sched_decision uro_sched_on_thread_round(struct uro_sched *sched,
-                                                    struct uro_sched_words *words,
+                                                    struct uro_sched_vars *vars,
                                                     const struct uro_sched_thread_round *round)
 {
     if (round->received > 0)
-        learn_received(sched, words, round);
-    sched->took_over = !sched->needed && words->takeover == URO_TAKEOVER_CALLERS;
-    bool spin = spins(sched, words, round);
-    if (yields(sched, words, round->ended))
+        learn_received(sched, vars, round);
+    sched->took_over = !sched->needed && vars->takeover == URO_TAKEOVER_CALLERS;
+    bool spin = spins(sched, vars, round);
+    if (yields(sched, vars, round->ended))
         return defer;
     return spin ? run : (struct uro_sched_decision){ .action = URO_SCHED_SLEEP };
 }
@@ -365,4 +369,50 @@ struct uro_sched_decision uro_sched_on_idle(const struct uro_sched *sched,
     return (struct uro_sched_decision){ .action = URO_SCHED_SLEEP,
                                         .arm = idle->has_descriptor,
                                         .until = until };
+}
+
+/* ---- the service role ------------------------------------------------------- */
+
+/* Returns whether the waiting thread has slept for longer than it announced: a signal handler runs
+ * in it, or has left the wait by longjmp(). */
+static bool is_overdue(const struct uro_sched_role *role, uro_time now)
+{
+    return role->wake_at != 0 && now > role->wake_at && now - role->wake_at >= URO_ROLE_OVERDUE;
+}
+
+struct uro_sched_decision uro_sched_on_role(struct uro_sched *sched,
+                                            const struct uro_sched_role *role, uro_time now)
+{
+    const uro_time grace_end = role->returned_at + URO_ROLE_GRACE;
+
+    if (!role->waiter) {
+        if (role->returned_at == 0 || now >= grace_end)
+            return run;
+        return (struct uro_sched_decision){ .action = URO_SCHED_SLEEP, .until = grace_end };
+    }
+    if (is_overdue(role, now))
+        return run;
+    const bool is_idle = role->waits == sched->waits_seen;
+    const uro_time twice = sched->role_interval * 2;
+    sched->waits_seen = role->waits;
+    sched->role_interval = !is_idle                    ? (uro_time)URO_ROLE_GRACE
+                           : twice < URO_ROLE_LOOK_MAX ? twice
+                                                       : (uro_time)URO_ROLE_LOOK_MAX;
+    return (struct uro_sched_decision){ .action = URO_SCHED_SLEEP,
+                                        .until = now + sched->role_interval };
+}
+
+void uro_sched_on_role_taken(struct uro_sched_vars *vars)
+{
+    vars->balance = URO_BALANCE_TOP;
+    vars->takeover = URO_TAKEOVER_THREAD;
+}
+
+enum uro_role_action uro_sched_on_role_returned(struct uro_sched_vars *vars,
+                                                const struct uro_sched_role_end *end)
+{
+    vars->poll_round_at = vars->polled_at = end->now;
+    if (end->rung || end->others_wait)
+        return URO_ROLE_WAKE;
+    return end->thread_wake_at > end->now + URO_ROLE_GRACE ? URO_ROLE_LOOK : URO_ROLE_LEAVE;
 }

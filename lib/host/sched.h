@@ -6,11 +6,13 @@
  * decisions. sched.c has the state tables.
  *
  *   takeover         whether the calls of the program or the service thread run the engine
+ *   service role     whether the service thread or a thread that waits for an event serves the
+ *                    device
  *   send coalescing  whether posted requests are sent at once or by a later call
  *   awaited reply    whether a poll that received an ACK waits for the peer's WRITE
  *
  * The state is in two structs. The engine lock protects struct uro_sched, except for the members
- * that only the service thread uses. struct uro_sched_words is a copy of variables that other
+ * that only one thread uses. struct uro_sched_vars is a copy of variables that other
  * threads write at any time. A function changes the copy. Its caller then stores the members that
  * the function's comment names.
  */
@@ -47,7 +49,7 @@ struct uro_sched_decision {
 };
 
 /* Copies of the variables that threads write or read without the engine lock. */
-struct uro_sched_words {
+struct uro_sched_vars {
     enum uro_takeover takeover;
     int balance;      /* takeover balance, 0 (callers) .. URO_BALANCE_TOP (service thread) */
     uro_time silence; /* learned time without a call after which the program counts as silent, ns */
@@ -69,18 +71,24 @@ struct uro_sched {
     bool call_per_send; /* from the port: each send is a system call */
 
     /* Members that the engine lock protects. */
-    uint64_t served;       /* peer requests without a completion here, at the last check */
+    uint64_t served;       /* peer requests that complete nothing here, counted at the last check */
     int reply_score;       /* above 0: a poll that received an ACK waits for the peer's WRITE */
     uint32_t empty_rounds; /* rounds of callers in a row that received nothing */
     bool took_over; /* the service thread ran an empty round, and no caller has run a round since */
     bool event_delivered; /* an event was delivered: a program may be waking up */
 
-    /* Members that only the service thread uses. */
-    uro_time interval;    /* time between two checks for silence, ns */
-    uro_time moved_at;    /* time when a round of the thread last moved a frame */
-    uro_time yielded_at;  /* time when the thread last yielded to a caller that could not lock */
-    bool doorbell_missed; /* a post rang the doorbell at that time: the thread runs once more */
-    bool needed;          /* the thread did work that no caller would do */
+    /* Members that only the thread with the service role uses. */
+    uro_time interval;   /* time between two checks for silence, ns */
+    uro_time moved_at;   /* time when a round of the thread last moved a frame */
+    uro_time yielded_at; /* time when the thread last yielded to a caller that could not lock */
+    /* The last round of the thread ended with a yield to a caller. During the round, a post rang
+     * the doorbell, but found the lock taken. The thread runs one more round for this post. */
+    bool doorbell_missed;
+    bool needed; /* the thread did work that no caller would do */
+
+    /* Members that only the service thread itself uses. */
+    uint32_t waits_seen;    /* value of uro_sched_role.waits at the last check of the role */
+    uro_time role_interval; /* time between two checks of the role, ns */
 };
 
 /* Returns the state of a new device. */
@@ -89,19 +97,19 @@ struct uro_sched uro_sched_init(enum uro_progress_mode mode, bool call_per_send)
 /* ---- events of callers, without the engine lock -------------------------- */
 
 /* Decides about a post. RUN: send now. DEFER: a later call or the service thread sends the request.
- * Changes no member of @words; the caller counts held_posts. */
+ * Changes no member of @vars; the caller counts held_posts. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_post(const struct uro_sched *sched,
-                                                          const struct uro_sched_words *words,
+                                                          const struct uro_sched_vars *vars,
                                                           uro_time now);
 
 /* Decides about a poll that found completions of an earlier round: DEFER or RUN. Changes polled_at,
  * empty_polls, post_burst. */
-URO_NODISCARD struct uro_sched_decision uro_sched_on_poll(struct uro_sched_words *words,
+URO_NODISCARD struct uro_sched_decision uro_sched_on_poll(struct uro_sched_vars *vars,
                                                           uro_time now);
 
 /* Prepares for a program that will wait for an event. RUN: wake the service thread. @rx_armed: a
  * frame wakes the service thread already. Changes balance, takeover. */
-URO_NODISCARD struct uro_sched_decision uro_sched_on_wait(struct uro_sched_words *words,
+URO_NODISCARD struct uro_sched_decision uro_sched_on_wait(struct uro_sched_vars *vars,
                                                           bool rx_armed);
 
 /* ---- events of callers, with the engine lock ------------------------------ */
@@ -109,7 +117,7 @@ URO_NODISCARD struct uro_sched_decision uro_sched_on_wait(struct uro_sched_words
 /* Begins the round of a caller, for a post or a poll. Always returns RUN. Changes silence,
  * post_burst. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_caller(struct uro_sched *sched,
-                                                            struct uro_sched_words *words,
+                                                            struct uro_sched_vars *vars,
                                                             bool posted, uro_time now);
 
 struct uro_sched_caller_round {
@@ -128,34 +136,34 @@ struct uro_sched_caller_result {
 /* Ends the round of a caller. Changes balance, takeover, post_round_at, poll_round_at,
  * polled_at. */
 URO_NODISCARD struct uro_sched_caller_result uro_sched_on_caller_done(
-    struct uro_sched *sched, struct uro_sched_words *words,
+    struct uro_sched *sched, struct uro_sched_vars *vars,
     const struct uro_sched_caller_round *round);
 
 /* Returns whether a poll that received frames waits for the peer's WRITE. @completed: the poll
- * delivered a completion. @served_before, @served_now: number of peer requests without a completion
- * here, before the poll and now. */
+ * delivered a completion. @served_before, @served_now: number of peer requests that
+ * completed nothing here, before the poll and now. */
 URO_NODISCARD enum uro_reply uro_sched_reply(const struct uro_sched *sched, bool completed,
                                              uint64_t served_before, uint64_t served_now);
 /* Returns the time until which such a poll waits. */
-uro_time uro_sched_reply_until(const struct uro_sched_words *words, uro_time now);
+uro_time uro_sched_reply_until(const struct uro_sched_vars *vars, uro_time now);
 /* Ends that wait. @came: the WRITE arrived. */
 void uro_sched_on_reply(struct uro_sched *sched, bool came);
 
 /* Records a send that ended at @ended. @began: start of the send if it was timed, else 0. Changes
  * send_cost. */
-void uro_sched_on_send(struct uro_sched_words *words, uro_time began, uro_time ended);
+void uro_sched_on_send(struct uro_sched_vars *vars, uro_time began, uro_time ended);
 
 /* ---- events of the service thread ----------------------------------------- */
 
 /* Decides for the service thread after it woke: RUN, or SLEEP while callers run the engine. Changes
- * no member of @words. */
+ * no member of @vars. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_thread(struct uro_sched *sched,
-                                                            const struct uro_sched_words *words,
+                                                            const struct uro_sched_vars *vars,
                                                             uro_time now);
 
 struct uro_sched_thread_round {
     uro_time began, ended;
-    uint64_t served; /* peer requests so far without a completion here */
+    uint64_t served; /* peer requests so far that completed nothing here */
     uint32_t received;
     uint32_t moved; /* frames received and sent */
 };
@@ -164,7 +172,7 @@ struct uro_sched_thread_round {
  * is next. SLEEP: uro_sched_on_idle() returns the time to wake. Engine lock held. Changes balance,
  * takeover, silence, empty_polls. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_thread_round(
-    struct uro_sched *sched, struct uro_sched_words *words,
+    struct uro_sched *sched, struct uro_sched_vars *vars,
     const struct uro_sched_thread_round *round);
 
 struct uro_sched_idle {
@@ -178,3 +186,40 @@ struct uro_sched_idle {
 /* Returns how the service thread sleeps when it has nothing to do. Always returns SLEEP. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_idle(const struct uro_sched *sched,
                                                           const struct uro_sched_idle *idle);
+
+/* ---- the service role ------------------------------------------------------- */
+
+/* The role, as the service thread finds it after it slept. */
+struct uro_sched_role {
+    bool waiter;          /* a thread that waits for an event has the role */
+    uro_time wake_at;     /* when that thread wakes; 0: it is awake */
+    uro_time returned_at; /* when such a thread last returned the role; 0: never */
+    uint32_t waits;       /* number of such waits so far */
+};
+
+/* Decides for the service thread after it slept. RUN: take the role. SLEEP: check again later. */
+URO_NODISCARD struct uro_sched_decision uro_sched_on_role(struct uro_sched *sched,
+                                                          const struct uro_sched_role *role,
+                                                          uro_time now);
+
+/* Prepares for a program that waits for an event and runs the engine itself meanwhile. Changes
+ * balance, takeover. */
+void uro_sched_on_role_taken(struct uro_sched_vars *vars);
+
+struct uro_sched_role_end {
+    uro_time now;
+    uro_time thread_wake_at; /* when the service thread wakes */
+    bool rung;               /* the doorbell of the engine was rung */
+    bool others_wait;        /* other threads wait for events */
+};
+
+enum uro_role_action {
+    URO_ROLE_LEAVE, /* the service thread wakes soon enough */
+    URO_ROLE_LOOK,  /* the service thread must wake and check the role */
+    URO_ROLE_WAKE,  /* the service thread must run at once */
+};
+
+/* Decides what the service thread does after a waiting thread returned the role. Changes
+ * poll_round_at, polled_at: the program counts as calling. */
+URO_NODISCARD enum uro_role_action uro_sched_on_role_returned(struct uro_sched_vars *vars,
+                                                              const struct uro_sched_role_end *end);

@@ -193,7 +193,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
  * ----------------------------------------------------------------------------------- */
 
 /* Installs our handler. A previous handler is called with the blocked signals and on the stack that
- * it asked for. Without a previous handler, ours uses the thread's signal stack if it has one, as
+ * it requested. Without a previous handler, ours uses the thread's signal stack if it has one, as
  * Go requires of all handlers. */
 static void install(struct previous *previous)
 {

@@ -12,7 +12,7 @@
 #define ALIGNED(n)   (((n) + 3) & ~(size_t)3)
 #define LENGTH_PLACE offsetof(struct nlmsghdr, nlmsg_len)
 
-/* Appends @length bytes, and zeros up to the alignment. Returns their place. */
+/* Appends @length bytes, and zeros up to the alignment. Returns the offset of the bytes. */
 static size_t append(struct uro_netlink_list *list, const void *bytes, size_t length)
 {
     const size_t place = list->used, needed = place + ALIGNED(length);

@@ -247,6 +247,7 @@ static void put_object(struct uro_netlink_list *list, const struct uro_nldev_obj
         else
             uro_netlink_put_u64(list, field->attr, field->value);
     }
+    uro_netlink_put_raw(list, object->more, object->more_length);
 }
 
 /* Returns the object with the number @id, or NULL. */
@@ -260,6 +261,12 @@ static const struct uro_nldev_object *find_object(const struct uro_nldev_objects
     return NULL;
 }
 
+/* Returns whether the object fits into the open message, which has objects already. */
+static bool has_room(const struct uro_netlink_list *list, const struct uro_nldev_object *object)
+{
+    return uro_netlink_length(list) + object->more_length < MESSAGE_FULL;
+}
+
 /* Lists all objects of a kind. A message has as many as fit. */
 static void dump_objects(struct exchange *exchange, const struct request *request,
                          const struct kind *kind, const struct uro_nldev_device *device)
@@ -270,7 +277,8 @@ static void dump_objects(struct exchange *exchange, const struct request *reques
         struct uro_netlink_list *list = begin(exchange, request);
         put_handle(list, device);
         const size_t all = uro_netlink_nest(list, kind->list);
-        while (i < objects->count && uro_netlink_length(list) < MESSAGE_FULL) {
+        for (bool first = true; i < objects->count && (first || has_room(list, &objects->list[i]));
+             first = false) {
             const size_t one = uro_netlink_nest(list, kind->entry);
             put_object(list, &objects->list[i++]);
             uro_netlink_nest_end(list, one);
@@ -359,7 +367,7 @@ static void answer_system(struct exchange *exchange, const struct request *reque
     uro_netlink_end(list);
 }
 
-/* Says that no counter is bound to a queue pair. */
+/* Answers that no counter is bound to a queue pair. */
 static void put_counter_mode(struct uro_netlink_list *list, const struct uro_nldev_device *device)
 {
     put_handle(list, device);
@@ -367,7 +375,7 @@ static void put_counter_mode(struct uro_netlink_list *list, const struct uro_nld
     uro_netlink_put_u32(list, RDMA_NLDEV_ATTR_STAT_MODE, RDMA_COUNTER_MODE_NONE);
 }
 
-/* Says that there are no counters that can be switched on. */
+/* Answers that no counters can be switched on. */
 static void put_optional_counters(struct uro_netlink_list *list,
                                   const struct uro_nldev_device *device)
 {
@@ -395,7 +403,8 @@ static int answer_statistics(struct exchange *exchange, const struct request *re
 
 /* ---- refusals --------------------------------------------------------------------- */
 
-/* Copies @name without what would change a terminal or a shell line. "" becomes @otherwise. */
+/* Copies @name without characters that have an effect in a terminal or a shell. "" becomes
+ * @otherwise. */
 static const char *printable(const char *name, const char *otherwise,
                              char out[static URO_NLDEV_NAME_MAX])
 {

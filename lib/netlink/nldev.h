@@ -14,6 +14,7 @@
 #define URO_NLDEV_NAME_MAX    64u
 #define URO_NLDEV_FIELDS_MAX  12u
 #define URO_NLDEV_HINT_MAX    384u
+#define URO_NLDEV_MORE_MAX    2048u /* bytes of uro_nldev_object.more */
 #define URO_NLDEV_MESSAGE_MAX 4096u /* bytes of an answer's message: tools have buffers of a page */
 
 /* Kinds of verbs objects, in the order of `rdma resource show`. */
@@ -37,11 +38,13 @@ struct uro_nldev_object {
         uint16_t size; /* 1, 4 or 8 bytes */
         uint64_t value;
     } fields[URO_NLDEV_FIELDS_MAX];
+    uint8_t *more; /* further attributes as in a message, on the heap; NULL: none */
+    uint32_t more_length;
 };
 
 /* The objects of one kind that a device has, in all processes of the user. */
 struct uro_nldev_objects {
-    bool known; /* false: nobody counts objects of this kind */
+    bool known; /* false: objects of this kind are not counted */
     uint32_t count;
     struct uro_nldev_object *list; /* `count` objects */
 };
@@ -79,6 +82,9 @@ bool uro_nldev_needs_objects(const uint8_t *request, size_t length);
  * of the socket that sent the request. */
 void uro_nldev_answer(const struct uro_nldev_view *view, const uint8_t *request, size_t length,
                       uint32_t port_id, struct uro_nldev_answer *answer);
+
+/* Frees all objects of the device. */
+void uro_nldev_free_objects(struct uro_nldev_device *device);
 
 /* Adds a field to an object that has fewer than URO_NLDEV_FIELDS_MAX. */
 void uro_nldev_add_field(struct uro_nldev_object *object, uint16_t attr, uint16_t size,

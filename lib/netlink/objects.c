@@ -8,8 +8,21 @@
 
 #include "core/key.h"
 #include "core/qp_state.h"
+#include "wire/bytes.h"
 
-#define PORT 1u
+#define PORT        1u
+#define RANGES_MAX  96u /* of the queue pairs of an SRQ that are listed */
+#define RANGE_BYTES 20u /* of an entry with two numbers */
+
+/* struct sockaddr_storage, with a struct sockaddr_in or sockaddr_in6 */
+#define STORAGE_SIZE 128u
+#define FAMILY_INET  2u
+#define FAMILY_INET6 10u
+#define AT_PORT      2u
+#define AT_INET      4u
+#define AT_INET6     8u
+
+static_assert((RANGES_MAX + 1) * RANGE_BYTES <= URO_NLDEV_MORE_MAX, "an SRQ fits into a message");
 
 /* ---- lists ------------------------------------------------------------------------- */
 
@@ -30,6 +43,17 @@ struct uro_nldev_object *uro_nldev_add_object(struct uro_nldev_device *device,
     }
     memset(&objects->list[count], 0, sizeof *objects->list);
     return &objects->list[objects->count++];
+}
+
+void uro_nldev_free_objects(struct uro_nldev_device *device)
+{
+    for (uint32_t kind = 0; kind < URO_NLDEV_KINDS; kind++) {
+        struct uro_nldev_objects *objects = &device->objects[kind];
+        for (uint32_t i = 0; i < objects->count; i++)
+            free(objects->list[i].more);
+        free(objects->list);
+        *objects = (struct uro_nldev_objects){ .known = false };
+    }
 }
 
 static int compare_objects(const void *left, const void *right)
@@ -160,6 +184,136 @@ static void add_region(struct uro_nldev_device *device, uint32_t pid,
     add_u32(object, RDMA_NLDEV_ATTR_RES_PID, pid);
 }
 
+/* Adds the attributes of @list to the object, which frees them. */
+static void set_more(struct uro_nldev_object *object, struct uro_netlink_list *list)
+{
+    if (list->failed) {
+        free(list->bytes);
+        return;
+    }
+    object->more = list->bytes;
+    object->more_length = (uint32_t)list->used;
+}
+
+/* A queue pair that takes its receives from an SRQ. */
+struct user {
+    uint32_t srq, qpn;
+};
+
+static int compare_users(const void *left, const void *right)
+{
+    const struct user *a = left, *b = right;
+
+    if (a->srq != b->srq)
+        return (a->srq > b->srq) - (a->srq < b->srq);
+    return (a->qpn > b->qpn) - (a->qpn < b->qpn);
+}
+
+/* Lists the queue pairs of the SRQ as the kernel does: successive numbers are a range. */
+static void put_users(struct uro_netlink_list *list, uint32_t srq, const struct user *users,
+                      size_t count)
+{
+    const size_t all = uro_netlink_nest(list, RDMA_NLDEV_ATTR_RES_QP);
+
+    for (size_t i = 0, ranges = 0; i < count && ranges < RANGES_MAX; i++) {
+        if (users[i].srq != srq)
+            continue;
+        const uint32_t first = users[i].qpn;
+        while (i + 1 < count && users[i + 1].srq == srq && users[i + 1].qpn == users[i].qpn + 1)
+            i++;
+        const size_t one = uro_netlink_nest(list, RDMA_NLDEV_ATTR_RES_QP_ENTRY);
+        if (users[i].qpn == first) {
+            uro_netlink_put_u32(list, RDMA_NLDEV_ATTR_RES_LQPN, first);
+        } else {
+            uro_netlink_put_u32(list, RDMA_NLDEV_ATTR_MIN_RANGE, first);
+            uro_netlink_put_u32(list, RDMA_NLDEV_ATTR_MAX_RANGE, users[i].qpn);
+        }
+        uro_netlink_nest_end(list, one);
+        ranges++;
+    }
+    uro_netlink_nest_end(list, all);
+}
+
+static void add_srq(struct uro_nldev_device *device, uint32_t pid,
+                    const struct uro_snapshot_srq *row, const struct user *users, size_t count)
+{
+    struct uro_nldev_object *object = uro_nldev_add_object(device, URO_NLDEV_SRQ);
+    struct uro_netlink_list more = { 0 };
+
+    if (object == NULL)
+        return;
+    add_u32(object, RDMA_NLDEV_ATTR_RES_SRQN, row->number);
+    uro_nldev_add_field(object, RDMA_NLDEV_ATTR_RES_TYPE, 1, row->is_xrc); /* enum ib_srq_type */
+    add_u32(object, RDMA_NLDEV_ATTR_RES_PDN, row->pd);
+    if (row->is_xrc)
+        add_u32(object, RDMA_NLDEV_ATTR_RES_CQN, row->cq);
+    add_u32(object, RDMA_NLDEV_ATTR_RES_PID, pid);
+    put_users(&more, row->number, users, count);
+    set_more(object, &more);
+}
+
+/* Adds the SRQs, each with its queue pairs. */
+static void add_srqs(struct uro_nldev_device *device, uint32_t pid,
+                     const struct uro_stats_rows *rows)
+{
+    const uint32_t qp_count = rows->count[URO_SNAPSHOT_QPS];
+    struct user *users = malloc((qp_count + 1) * sizeof *users);
+    size_t count = 0;
+
+    if (users == NULL) {
+        device->objects[URO_NLDEV_SRQ].known = false;
+        return;
+    }
+    for (uint32_t i = 0; i < qp_count; i++)
+        if (rows->qps[i].srq != 0)
+            users[count++] = (struct user){ rows->qps[i].srq, rows->qps[i].qpn };
+    if (count > 1)
+        qsort(users, count, sizeof *users, compare_users);
+    for (uint32_t i = 0; i < rows->count[URO_SNAPSHOT_SRQS]; i++)
+        add_srq(device, pid, &rows->srqs[i], users, count);
+    free(users);
+}
+
+/* Adds an address as the kernel does: a struct sockaddr_storage, whose family is in host order. */
+static void put_address(struct uro_netlink_list *list, uint16_t attr, uint8_t version,
+                        const struct uro_gid *gid, uint16_t port)
+{
+    const uint16_t family = version == 4 ? FAMILY_INET : FAMILY_INET6;
+    uint8_t storage[STORAGE_SIZE] = { 0 };
+
+    if (version == 0)
+        return;
+    memcpy(storage, &family, sizeof family);
+    uro_put_be16(storage + AT_PORT, port);
+    if (version == 4)
+        memcpy(storage + AT_INET, gid->octets + 12, 4);
+    else
+        memcpy(storage + AT_INET6, gid->octets, sizeof gid->octets);
+    uro_netlink_put(list, attr, storage, sizeof storage);
+}
+
+static void add_id(struct uro_nldev_device *device, uint32_t pid, const struct uro_snapshot_id *row)
+{
+    struct uro_nldev_object *object = uro_nldev_add_object(device, URO_NLDEV_CM_ID);
+    struct uro_netlink_list more = { 0 };
+
+    if (object == NULL)
+        return;
+    add_u32(object, RDMA_NLDEV_ATTR_RES_CM_IDN, row->number);
+    add_u32(object, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);
+    if (row->qpn != 0) {
+        add_u32(object, RDMA_NLDEV_ATTR_RES_LQPN, row->qpn);
+        uro_nldev_add_field(object, RDMA_NLDEV_ATTR_RES_TYPE, 1, row->qp_type);
+    }
+    add_u32(object, RDMA_NLDEV_ATTR_RES_PS, row->port_space);
+    uro_nldev_add_field(object, RDMA_NLDEV_ATTR_RES_STATE, 1, row->state);
+    add_u32(object, RDMA_NLDEV_ATTR_RES_PID, pid);
+    put_address(&more, RDMA_NLDEV_ATTR_RES_SRC_ADDR, row->source_version, &row->source,
+                row->source_port);
+    put_address(&more, RDMA_NLDEV_ATTR_RES_DST_ADDR, row->dest_version, &row->dest, row->dest_port);
+    set_more(object, &more);
+}
+
 static void add_domain(struct uro_nldev_device *device, uint32_t pid, uint32_t number,
                        uint64_t uses)
 {
@@ -222,4 +376,7 @@ void uro_nldev_add_rows(struct uro_nldev_device *device, uint32_t pid,
     }
     free(domains.numbers);
     free(cqs.numbers);
+    add_srqs(device, pid, rows);
+    for (uint32_t i = 0; i < rows->count[URO_SNAPSHOT_IDS]; i++)
+        add_id(device, pid, &rows->ids[i]);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* objects.h - turns the queue pairs, completion queues and keys of a process into the objects that
- * nldev.h lists. */
+/* objects.h - turns the rows of a process into the objects that nldev.h lists. */
 #pragma once
 
 #include "netlink/nldev.h"

@@ -138,11 +138,11 @@ static void add_context(struct uro_nldev_device *device, uint32_t pid)
     uro_nldev_add_field(context, RDMA_NLDEV_ATTR_RES_PID, sizeof pid, pid);
 }
 
-/* Says whether the numbers of objects are known that processes show as rows. */
+/* Stores whether the numbers of objects are known for which processes have rows. */
 static void set_known(struct uro_nldev_device *device, bool known)
 {
-    static const enum uro_nldev_kind kinds[] = { URO_NLDEV_QP, URO_NLDEV_CQ, URO_NLDEV_PD,
-                                                 URO_NLDEV_MR };
+    static const enum uro_nldev_kind kinds[] = { URO_NLDEV_QP, URO_NLDEV_CQ,    URO_NLDEV_PD,
+                                                 URO_NLDEV_MR, URO_NLDEV_CM_ID, URO_NLDEV_SRQ };
 
     for (size_t i = 0; i < URO_ARRAY_LEN(kinds); i++)
         device->objects[kinds[i]].known = known;
@@ -197,7 +197,6 @@ void uro_nldev_free(struct uro_nldev_view *view)
     if (view == NULL)
         return;
     for (uint32_t i = 0; i < view->count; i++)
-        for (uint32_t kind = 0; kind < URO_NLDEV_KINDS; kind++)
-            free(view->devices[i].objects[kind].list);
+        uro_nldev_free_objects(&view->devices[i]);
     free(view);
 }

@@ -28,6 +28,8 @@
 #define PEER_FROM   100 /* high, because some programs assume small numbers of their own */
 #define TYPE_MASK   0xf
 
+/* A descriptor of the program. Copies have entries of their own with the same `is` and `peer`. The
+ * pending answers are in the first entry of a socket. */
 struct netlink_socket {
     atomic_int fd; /* the program's descriptor, plus 1; 0: the entry is free */
     int peer;      /* the other end */
@@ -81,15 +83,32 @@ static bool is_same(int fd, const struct stat *wanted)
     return fstat(fd, &is) == 0 && is.st_dev == wanted->st_dev && is.st_ino == wanted->st_ino;
 }
 
+/* Returns the first entry of the same socket. The lock is held. */
+static struct netlink_socket *first_of(const struct stat *is)
+{
+    for (size_t i = 0; i < SOCKETS_MAX; i++)
+        if (atomic_load(&sockets[i].fd) != 0 && sockets[i].is.st_dev == is->st_dev &&
+            sockets[i].is.st_ino == is->st_ino)
+            return &sockets[i];
+    return NULL;
+}
+
 static void release(struct netlink_socket *socket)
 {
-    if (is_same(socket->peer, &socket->peer_is))
-        (void)syscall(SYS_close, socket->peer);
-    free(socket->pending);
-    socket->pending = NULL;
-    socket->sent = socket->used = 0;
     atomic_store(&socket->fd, 0);
     (void)atomic_fetch_sub(&count, 1);
+    struct netlink_socket *copy = first_of(&socket->is);
+    if (copy != NULL && socket->pending != NULL) {
+        copy->pending = socket->pending;
+        copy->sent = socket->sent;
+        copy->used = socket->used;
+    } else if (copy == NULL) {
+        if (is_same(socket->peer, &socket->peer_is))
+            (void)syscall(SYS_close, socket->peer);
+        free(socket->pending);
+    }
+    socket->pending = NULL;
+    socket->sent = socket->used = 0;
 }
 
 /* Returns the entry of @fd, or NULL. The lock is held. After vfork(), a child with our memory has
@@ -107,6 +126,14 @@ static struct netlink_socket *find(int fd)
         release(socket);
     }
     return NULL;
+}
+
+/* Returns the first entry of the socket that @fd is, or NULL. The lock is held. */
+static struct netlink_socket *find_first(int fd)
+{
+    const struct netlink_socket *socket = find(fd);
+
+    return socket != NULL ? first_of(&socket->is) : NULL;
 }
 
 bool uro_netlink_socket_is(int fd)
@@ -171,6 +198,45 @@ static bool enter(const int pair[static 2])
     return entered;
 }
 
+/* Enters a copy of the socket. Returns false if there is no free entry. The lock is held. */
+static bool enter_copy(const struct netlink_socket *original, int copy)
+{
+    if (find(copy) != NULL)
+        return true; /* dup2() to itself, or to another copy */
+    for (size_t i = 0; i < SOCKETS_MAX; i++) {
+        if (atomic_load(&sockets[i].fd) != 0)
+            continue;
+        sockets[i].peer = original->peer;
+        sockets[i].is = original->is;
+        sockets[i].peer_is = original->peer_is;
+        sockets[i].port_id = original->port_id;
+        atomic_store(&sockets[i].fd, copy + 1);
+        (void)atomic_fetch_add(&count, 1);
+        return true;
+    }
+    return false;
+}
+
+int uro_netlink_socket_copy(int fd, int copy)
+{
+    bool entered = true;
+    const int before = errno;
+
+    if (copy < 0 || !uro_netlink_socket_is(fd))
+        return copy;
+    (void)pthread_mutex_lock(&lock);
+    const struct netlink_socket *original = find_first(fd);
+    if (original != NULL)
+        entered = enter_copy(original, copy);
+    (void)pthread_mutex_unlock(&lock);
+    errno = before;
+    if (entered)
+        return copy;
+    (void)syscall(SYS_close, copy);
+    errno = EMFILE;
+    return -1;
+}
+
 int uro_netlink_socket_make(int type)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -230,7 +296,7 @@ int uro_netlink_socket_bind(int fd, const struct sockaddr *address, socklen_t le
         return -1;
     }
     (void)pthread_mutex_lock(&lock);
-    socket = find(fd);
+    socket = find_first(fd);
     if (socket != NULL && socket->port_id == 0)
         socket->port_id = name.nl_pid != 0 ? name.nl_pid : choose_port_id();
     (void)pthread_mutex_unlock(&lock);
@@ -244,7 +310,7 @@ int uro_netlink_socket_name(int fd, struct sockaddr *address, socklen_t *length)
         return -1;
     }
     (void)pthread_mutex_lock(&lock);
-    const struct netlink_socket *socket = find(fd);
+    const struct netlink_socket *socket = find_first(fd);
     write_address(socket != NULL ? socket->port_id : 0, address, length);
     (void)pthread_mutex_unlock(&lock);
     return 0;
@@ -279,7 +345,7 @@ void uro_netlink_socket_fill(int fd)
     const int before = errno;
 
     (void)pthread_mutex_lock(&lock);
-    struct netlink_socket *socket = find(fd);
+    struct netlink_socket *socket = find_first(fd);
     if (socket != NULL)
         fill(socket);
     (void)pthread_mutex_unlock(&lock);
@@ -321,7 +387,7 @@ static uint32_t bound_port_id(int fd)
     uint32_t port_id = 0;
 
     (void)pthread_mutex_lock(&lock);
-    struct netlink_socket *socket = find(fd);
+    struct netlink_socket *socket = find_first(fd);
     if (socket != NULL && socket->port_id == 0)
         socket->port_id = choose_port_id();
     if (socket != NULL)
@@ -345,7 +411,7 @@ static int answer(int fd, const uint8_t *bytes, size_t length)
     uro_nldev_free(view);
     print_hint(answer.hint);
     (void)pthread_mutex_lock(&lock);
-    struct netlink_socket *socket = find(fd);
+    struct netlink_socket *socket = find_first(fd);
     if (socket != NULL) {
         queued = queue(socket, &answer.messages);
         fill(socket);

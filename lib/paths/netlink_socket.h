@@ -7,8 +7,8 @@
  * into the socket stays in memory until the program has received the rest.
  *
  * A descriptor can be closed by a call that this library does not see. Each use therefore checks
- * that the descriptor still is that socket. Copies of a descriptor, made by dup(), are not known:
- * requests on them get no answer.
+ * that the descriptor still is that socket. A copy from dup(), dup2(), dup3() or
+ * fcntl() is the same socket.
  */
 #pragma once
 
@@ -40,5 +40,10 @@ void uro_netlink_socket_fill(int fd);
 /* Writes the address of the sender, the kernel, to @address of *@length bytes. */
 void uro_netlink_socket_sender(struct sockaddr *address, socklen_t *length);
 
-/* Forgets the socket, before the program closes its descriptor. */
+/* Enters @copy, which is a new copy of the descriptor @fd. Returns @copy. If there are too many
+ * descriptors, closes it and returns -1 with errno EMFILE. Does nothing if @fd is another
+ * descriptor, or if @copy is -1. */
+int uro_netlink_socket_copy(int fd, int copy);
+
+/* Forgets the descriptor, before the program closes it. The last one ends the socket. */
 void uro_netlink_socket_forget(int fd);

@@ -8,8 +8,8 @@
  */
 #pragma once
 
-/* Undoes compiler options with which these headers would turn `open` into `open64`, or inline it.
- * Include this header first in each file that defines calls. */
+/* Undoes compiler options that make these headers replace `open` by `open64`, or inline it. Include
+ * this header first in each file that defines calls. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #ifndef _GNU_SOURCE
@@ -75,7 +75,17 @@
     X(__recv_chk)                                                                                  \
     X(__recvfrom_chk)                                                                              \
     X(__read_chk)                                                                                  \
-    X(close)
+    X(close)                                                                                       \
+    X(dup)                                                                                         \
+    X(dup2)                                                                                        \
+    X(dup3)                                                                                        \
+    X(fcntl)                                                                                       \
+    X(fcntl64)                                                                                     \
+    X(epoll_ctl)                                                                                   \
+    X(epoll_wait)                                                                                  \
+    X(epoll_pwait)                                                                                 \
+    X(poll)                                                                                        \
+    X(__poll_chk)
 
 #define URO_PATHS_INDEX(name) uro_paths_##name,
 enum uro_paths_call { URO_PATHS_CALLS(URO_PATHS_INDEX) };
@@ -86,7 +96,8 @@ void *uro_paths_next(enum uro_paths_call call);
 
 /* URO_NEXT(open); declares `next`, which is called like open(). ISO C has no cast from void * to a
  * function pointer, hence the copy. */
-#define URO_NEXT(name)                                                                             \
+#define URO_NEXT(name) URO_NEXT_AS(name, next)
+#define URO_NEXT_AS(name, next)                                                                    \
     __typeof__(&name) next;                                                                        \
     void *found_##name = uro_paths_next(uro_paths_##name);                                         \
     memcpy(&next, &found_##name, sizeof next)

@@ -37,8 +37,8 @@ static bool trusted(const char *path)
            (is.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Runs after what other libraries open while they are loaded: see uro_paths_tree(). A program with
- * more rights than its user gets NULL. */
+/* Other libraries may open files before this function runs, while they are loaded: see
+ * uro_paths_tree(). A program with more rights than its user gets NULL. */
 __attribute__((constructor)) static void know_tree(void)
 {
     const char *path = secure_getenv(TREE);

@@ -22,7 +22,7 @@
  * can a relative name be in the tree, and is worth two system calls. */
 static atomic_bool was_inside;
 
-/* Whether this thread refreshes files. The calls that it makes meanwhile come by here, too. */
+/* Whether this thread refreshes files. The calls that it makes for that also reach this library. */
 static URO_THREAD_LOCAL_FOR_HANDLERS bool refreshing;
 
 /* Returns the rest of @path after the directory @prefix, without slashes in front, or NULL. */

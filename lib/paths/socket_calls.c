@@ -4,7 +4,10 @@
 #include "paths/next_call.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -12,6 +15,7 @@
 
 #include "base/defs.h"
 #include "paths/netlink_socket.h"
+#include "paths/wait_calls.h"
 
 #define REQUEST_MAX ((size_t)65536) /* bytes of a datagram that a program sends */
 
@@ -75,12 +79,64 @@ URO_PATHS_EXPORT int setsockopt(int fd, int level, int option, const void *value
     return next(fd, level, option, value, length);
 }
 
+URO_PATHS_EXPORT int dup(int fd)
+{
+    URO_NEXT(dup);
+
+    return uro_netlink_socket_copy(fd, next(fd));
+}
+
+URO_PATHS_EXPORT int dup2(int fd, int copy)
+{
+    URO_NEXT(dup2);
+
+    return uro_netlink_socket_copy(fd, next(fd, copy));
+}
+
+URO_PATHS_EXPORT int dup3(int fd, int copy, int flags)
+{
+    URO_NEXT(dup3);
+
+    return uro_netlink_socket_copy(fd, next(fd, copy, flags));
+}
+
+static int copied(int fd, int command, int result)
+{
+    const bool copies = command == F_DUPFD || command == F_DUPFD_CLOEXEC;
+
+    return copies ? uro_netlink_socket_copy(fd, result) : result;
+}
+
+/* The argument is an int, a long or a pointer: a long has room for each. */
+URO_PATHS_EXPORT int fcntl(int fd, int command, ...)
+{
+    URO_NEXT(fcntl);
+    va_list arguments;
+
+    va_start(arguments, command);
+    const long argument = va_arg(arguments, long);
+    va_end(arguments);
+    return copied(fd, command, next(fd, command, argument));
+}
+
+URO_PATHS_EXPORT int fcntl64(int fd, int command, ...)
+{
+    URO_NEXT(fcntl64);
+    va_list arguments;
+
+    va_start(arguments, command);
+    const long argument = va_arg(arguments, long);
+    va_end(arguments);
+    return copied(fd, command, next(fd, command, argument));
+}
+
 URO_PATHS_EXPORT int close(int fd)
 {
     URO_NEXT(close);
 
     if (uro_netlink_socket_is(fd))
         uro_netlink_socket_forget(fd);
+    uro_wait_forget(fd);
     return next(fd);
 }
 

@@ -59,7 +59,7 @@ const struct uro_field_row uro_field_rows[URO_FIELD_COUNT] = {
     PACKET(LENGTH, "length", 13, 0),
     PACKET(FILL, "fill", 32, 0),
     TEXT(PAYLOAD, "payload"),
-    TEXT(OCTETS, "octets"),
+    TEXT(BYTES, "octets"),
     TEXT(FROM, "from"),
     TEXT(TO, "to"),
     PACKET(TTL, "ttl", 8, 0),

@@ -44,7 +44,7 @@ enum uro_field {
     URO_FIELD_LENGTH,
     URO_FIELD_FILL,
     URO_FIELD_PAYLOAD, /* text */
-    URO_FIELD_OCTETS,  /* text, of a RAW packet: all bytes after the UDP header */
+    URO_FIELD_BYTES,   /* text, of a RAW packet: all bytes after the UDP header */
     /* IP and UDP, and faults of the packet */
     URO_FIELD_FROM, /* text */
     URO_FIELD_TO,   /* text */

@@ -171,7 +171,7 @@ uint32_t uro_packet_write(const struct uro_packet *packet, uint8_t out[static UR
     uint8_t *const body = network + (v6 ? URO_IPV6_LEN : URO_IPV4_LEN) + URO_UDP_LEN;
     uint8_t *pos = body;
 
-    URO_ASSERT(packet->length <= URO_PACKET_OCTETS_MAX - 64);
+    URO_ASSERT(packet->length <= URO_PACKET_BYTES_MAX - 64);
     if (packet->op != NULL)
         pos = write_ext(packet, write_bth(packet, pos, pad));
     pos = write_octets(packet, pos);

@@ -4,8 +4,8 @@
 
 #include "script/field.h"
 
-#define URO_PACKET_OCTETS_MAX 8192u /* bytes of payload, or after the UDP header */
-#define URO_PACKET_FRAME_MAX  (URO_PACKET_OCTETS_MAX + 128u)
+#define URO_PACKET_BYTES_MAX 8192u /* bytes of payload, or after the UDP header */
+#define URO_PACKET_FRAME_MAX (URO_PACKET_BYTES_MAX + 128u)
 
 enum uro_packet_icrc { URO_PACKET_ICRC_GOOD, URO_PACKET_ICRC_BAD, URO_PACKET_ICRC_NONE };
 

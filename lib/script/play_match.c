@@ -93,7 +93,7 @@ static void compare_fill(struct differences *d, const struct uro_script_field *f
         d->count++;
     for (uint32_t i = 0; i < packet->length; i++)
         if (packet->octets[i] != uro_packet_pattern(from + i)) {
-            ADD(d, "%soctet %" PRIu32 " of the payload is 0x%02x, not 0x%02x of the pattern",
+            ADD(d, "%sbyte %" PRIu32 " of the payload is 0x%02x, not 0x%02x of the pattern",
                 d->count++ > 0 ? "; " : "", i, packet->octets[i], uro_packet_pattern(from + i));
             return;
         }

@@ -21,7 +21,7 @@
 static bool put_text(struct uro_packet *packet, const struct uro_script_field *field,
                      uint8_t octets[static URO_SCRIPT_TEXT_MAX])
 {
-    if (field->field == URO_FIELD_PAYLOAD || field->field == URO_FIELD_OCTETS) {
+    if (field->field == URO_FIELD_PAYLOAD || field->field == URO_FIELD_BYTES) {
         packet->octets = octets;
         packet->length = uro_play_unquote(&field->text, octets, URO_SCRIPT_TEXT_MAX);
         return true;
@@ -50,10 +50,10 @@ static bool put_fields(struct uro_play *play, const struct uro_script_step *step
     }
     if (!has_length)
         packet->value[URO_FIELD_DMALEN] = packet->length;
-    if (packet->length <= URO_PACKET_OCTETS_MAX - 64)
+    if (packet->length <= URO_PACKET_BYTES_MAX - 64)
         return true;
     uro_play_deviate(play, "a packet cannot have more than %u bytes of payload",
-                     URO_PACKET_OCTETS_MAX - 64);
+                     URO_PACKET_BYTES_MAX - 64);
     return false;
 }
 

@@ -92,8 +92,8 @@ static bool has_field(const struct uro_script_subject *subject, enum uro_field f
     const unsigned ext = uro_field_rows[field].ext;
 
     if (subject->kind == URO_SUBJECT_RAW)
-        return field >= URO_FIELD_OCTETS;
-    if (field == URO_FIELD_OCTETS)
+        return field >= URO_FIELD_BYTES;
+    if (field == URO_FIELD_BYTES)
         return false;
     return subject->kind == URO_SUBJECT_MESSAGE || !is_one(subject) || ext == 0 ||
            (uro_opcodes[subject->opcode].ext & ext) != 0;

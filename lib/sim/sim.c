@@ -14,7 +14,8 @@
 #include "sim/work/cm.h"
 #include "sim/work/workload.h"
 
-#define SETTLE         URO_MS(200) /* longer than every delay, so that the last frames have arrived */
+/* Longer than every delay, so that the last frames have arrived. */
+#define SETTLE         URO_MS(200)
 #define IDLE           URO_MS(100000) /* neighbours are resolved again every 30 s */
 #define IDLE_ROUNDS    64u            /* of a host, for each neighbour */
 #define CLEAN_COUNTERS URO_ARRAY_LEN(never_when_clean)
@@ -47,7 +48,7 @@ static const enum uro_counter never_when_clean[] = {
 
 /* Two hosts that are linked. */
 struct link {
-    struct sim_workload load;
+    struct sim_workload workload;
     struct sim_cable cables[2]; /* cables[i]: from host i to the other host */
     struct sim_attacker attacker;
     const struct sim_plan *plan;
@@ -59,7 +60,7 @@ struct sim {
     struct sim_options options;
     struct sim_host hosts[SIM_NET_HOSTS_MAX];
     struct sim_switch switches[SIM_NET_HOSTS_MAX];
-    struct sim_host_work at_hosts[SIM_NET_HOSTS_MAX];
+    struct sim_host_workloads host_workloads[SIM_NET_HOSTS_MAX];
     struct link links[SIM_NET_LINKS_MAX];
     struct sim_outages outages;
     struct sim_world world;
@@ -75,7 +76,7 @@ static void build_host(struct sim *sim, unsigned number)
     host->pcap = sim->pcap;
     sim_switch_init(&sim->switches[number], &sim->world);
     host->out = &sim->switches[number].node;
-    sim_host_work_init(&sim->at_hosts[number], host);
+    sim_host_workloads_init(&sim->host_workloads[number], host);
 }
 
 static void build_link(struct sim *sim, uint32_t number)
@@ -87,8 +88,7 @@ static void build_link(struct sim *sim, uint32_t number)
     link->plan = plan;
     for (unsigned i = 0; i < 2; i++) {
         sim_cable_init(&link->cables[i], &sim->world, &plan->cables[i], &ends[!i]->node);
-        sim_switch_add(&sim->switches[plan->hosts[i]], &ends[!i]->config.engine.mac,
-                       &link->cables[i].node);
+        sim_switch_add(&sim->switches[plan->hosts[i]], &ends[!i]->mac, &link->cables[i].node);
     }
     sim_attacker_init(&link->attacker, &sim->world, &plan->attacker, ends[0], ends[1],
                       sim_cm_service(number));
@@ -96,8 +96,8 @@ static void build_link(struct sim *sim, uint32_t number)
         ends[i]->tap = sim_attacker_overhear;
         ends[i]->tapper = &link->attacker;
     }
-    sim_workload_init(&link->load, &sim->world, plan, number, &sim->at_hosts[plan->hosts[0]],
-                      &sim->at_hosts[plan->hosts[1]]);
+    sim_workload_init(&link->workload, &sim->world, plan, number,
+                      &sim->host_workloads[plan->hosts[0]], &sim->host_workloads[plan->hosts[1]]);
 }
 
 static void add_cables(struct sim_outage_link *outage, struct link *link)
@@ -106,8 +106,8 @@ static void add_cables(struct sim_outage_link *outage, struct link *link)
         outage->cables[outage->cable_count++] = &link->cables[i];
 }
 
-/* Sets which cables go down together: all cables of a host, or the cables of one link without a
- * report to the engines. Clean links stay up. */
+/* Chooses the cables that go down together: all cables of a host, or both cables of one link. The
+ * engines get no report about a single link. Clean links stay up. */
 static void build_faults(struct sim *sim)
 {
     const struct sim_net_plan *net = &sim->net;
@@ -162,10 +162,10 @@ static void tear_down(struct sim *sim)
     for (uint32_t i = 0; i < sim->net.link_count; i++)
         for (unsigned j = 0; j < 2; j++)
             sim_cable_fini(&sim->links[i].cables[j]);
+    for (uint32_t i = 0; i < sim->net.link_count; i++)
+        sim_workload_fini(&sim->links[i].workload);
     for (unsigned i = 0; i < sim->net.host_count; i++)
         sim_host_fini(&sim->hosts[i]);
-    for (uint32_t i = 0; i < sim->net.link_count; i++)
-        sim_workload_fini(&sim->links[i].load);
     uro_pcap_write_close(sim->pcap);
     sim_world_fini(&sim->world);
 }
@@ -181,7 +181,7 @@ static void calm(struct sim *sim)
     sim_world_calm(&sim->world);
     for (uint32_t i = 0; i < sim->net.link_count; i++) {
         sim_attacker_calm(&sim->links[i].attacker);
-        sim_workload_calm(&sim->links[i].load);
+        sim_workload_calm(&sim->links[i].workload);
     }
     sim_journal_note(sim->world.journal, sim->world.now, "faults stop");
 }
@@ -189,7 +189,7 @@ static void calm(struct sim *sim)
 static bool all(const struct sim *sim, bool (*holds)(const struct sim_workload *))
 {
     for (uint32_t i = 0; i < sim->net.link_count; i++)
-        if (!holds(&sim->links[i].load))
+        if (!holds(&sim->links[i].workload))
             return false;
     return true;
 }
@@ -213,7 +213,8 @@ static char name_of(const struct sim *sim, uint32_t link, unsigned side)
     return sim->hosts[sim->net.links[link].hosts[side]].config.name;
 }
 
-/* Runs until all work is done: when faults have stopped, every request must complete. */
+/* Runs until all work is done. Every request must complete within a time limit after faults have
+ * stopped. */
 static uro_time live(struct sim *sim)
 {
     uro_time from = sim->world.now;
@@ -222,18 +223,18 @@ static uro_time live(struct sim *sim)
     uro_time patience = sim_net_plan_patience(&sim->net);
     bool done = run_until(sim, sim_workload_idle, from + patience);
     for (uint32_t i = 0; i < sim->net.link_count && !done && !sim->world.failed; i++) {
-        if (sim_workload_idle(&sim->links[i].load))
+        if (sim_workload_idle(&sim->links[i].workload))
             continue;
-        sim_workload_explain(&sim->links[i].load, explanation, sizeof explanation);
+        sim_workload_explain(&sim->links[i].workload, explanation, sizeof explanation);
         sim_world_fail(&sim->world, "%c and %c are not done %" PRIu64 " ms after faults stopped:%s",
                        name_of(sim, i, 0), name_of(sim, i, 1), patience / 1000000, explanation);
     }
     return sim->world.now - from;
 }
 
-static bool all_arrived(const struct sim_workload *load)
+static bool all_arrived(const struct sim_workload *workload)
 {
-    return load->world->frames_alive == 0;
+    return workload->world->frames_alive == 0;
 }
 
 /* Checks that idle engines send nothing and do not wake, except to resolve neighbours again. */
@@ -262,37 +263,37 @@ static void idle(struct sim *sim)
     }
 }
 
-/* Ends all queue pairs: an engine without objects must have no timer. */
+/* Ends all queue pairs, and checks that an engine without objects has no timer. */
 static void end(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->net.link_count; i++)
-        sim_workload_end_all(&sim->links[i].load);
+        sim_workload_end_all(&sim->links[i].workload);
     if (!run_until(sim, sim_workload_over, sim->world.now + URO_MS(1000)))
         sim_world_fail(&sim->world, "queue pairs in ERR did not flush everything");
     sim_world_run(&sim->world, sim->world.now + IDLE);
     for (unsigned i = 0; i < sim->net.host_count; i++)
-        if (uro_engine_next(sim->hosts[i].engine) != URO_TIME_NEVER)
-            sim_world_fail(&sim->world, "%c has no objects but wants to be called",
+        if (uroce_engine_next(sim->hosts[i].engine) != URO_TIME_NEVER)
+            sim_world_fail(&sim->world, "%c has no objects, but still has a next time to run",
                            sim->hosts[i].config.name);
     if (sim->world.frames_alive != 0)
         sim_world_fail(&sim->world, "%u frames were not returned", sim->world.frames_alive);
     for (uint32_t i = 0; i < sim->net.link_count; i++)
-        sim_workload_check(&sim->links[i].load);
+        sim_workload_check(&sim->links[i].workload);
 }
 
-/* Returns whether a host's packets look like those of Linux rxe, to which some ACKs are sent twice.
- */
+/* Returns whether the packets of a host look like those of Linux rxe. The engine then sends some
+ * ACKs twice. */
 static bool looks_like_rxe(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->net.link_count; i++)
         for (unsigned side = 0; side < 2; side++)
-            if (sim->links[i].load.plan->cables[side].quirks & SIM_QUIRK_MIGREQ)
+            if (sim->links[i].workload.plan->cables[side].quirks & SIM_QUIRK_MIGREQ)
                 return true;
     return false;
 }
 
-/* Returns whether the counter may count on perfect cables. Neighbour discovery goes to a group,
- * over every cable. */
+/* Returns whether the counter may rise on clean links. Neighbour discovery is sent to a group, so
+ * every host gets it. */
 static bool may_count(const struct sim *sim, enum uro_counter counter)
 {
     return (counter == URO_COUNT_DROP_ETHER_DEST && sim->net.host_count > 2) ||
@@ -302,12 +303,13 @@ static bool may_count(const struct sim *sim, enum uro_counter counter)
 static void check_counters(struct sim *sim)
 {
     for (unsigned i = 0; i < sim->net.host_count && sim->net.clean; i++) {
-        const struct uro_counters *counters = uro_engine_counters(sim->hosts[i].engine);
+        const struct sim_host *host = &sim->hosts[i];
         for (size_t j = 0; j < CLEAN_COUNTERS; j++)
-            if (counters->value[never_when_clean[j]] != 0 && !may_count(sim, never_when_clean[j]))
+            if (sim_host_count(host, never_when_clean[j]) != 0 &&
+                !may_count(sim, never_when_clean[j]))
                 sim_world_fail(&sim->world, "%c counts %s %" PRIu64 " on a perfect network",
-                               sim->hosts[i].config.name, uro_counter_name(never_when_clean[j]),
-                               counters->value[never_when_clean[j]]);
+                               host->config.name, uro_counter_name(never_when_clean[j]),
+                               sim_host_count(host, never_when_clean[j]));
     }
 }
 
@@ -316,10 +318,10 @@ static void count(const struct sim *sim, struct sim_result *result)
     for (unsigned i = 0; i < sim->net.host_count; i++)
         result->frames += sim->hosts[i].frames_sent;
     for (uint32_t i = 0; i < sim->net.link_count; i++) {
-        const struct sim_workload *load = &sim->links[i].load;
-        result->operations += load->ops_done;
-        result->lives += load->lives_begun;
-        result->failures += load->failures;
+        const struct sim_workload *workload = &sim->links[i].workload;
+        result->operations += workload->ops_done;
+        result->lives += workload->lives_begun;
+        result->failures += workload->failures;
     }
 }
 

@@ -14,8 +14,9 @@ struct sim_options {
     uint32_t without;                /* set of parts to leave out, see sim_part() */
     uint32_t less;                   /* number of times to halve the work */
     const char *pcap;                /* a capture of all frames sent; NULL: none */
-    void (*trace)(const char *line); /* every line as it happens; NULL: none */
-    void (*print)(const char *line); /* on failure: the last lines, oldest first; NULL: none */
+    void (*trace)(const char *line); /* receives every line at once; NULL: none */
+    /* Receives the last lines after a failure, oldest first; NULL: none. */
+    void (*print)(const char *line);
 };
 
 #define SIM_TEXT_MAX    1024u
@@ -43,6 +44,6 @@ bool sim_part(const char *name, size_t length, uint32_t *parts);
 /* Returns the name of part @number, or NULL when there are no more. */
 const char *sim_part_name(size_t number);
 
-/* For a handler of SIGABRT, when an assertion failed inside sim_run(): reports the last lines and
- * closes the capture. */
+/* Reports the last lines and closes the capture. For a handler of SIGABRT, after an assertion
+ * failed inside sim_run(). */
 void sim_crashed(void);

@@ -16,7 +16,7 @@
  * Another user cannot have put it there: it belongs to @uid, has mode 0700, and is no link. Returns
  * a descriptor, or
  *   -ENOENT  there is none
- *   -EACCES  the directory belongs to somebody else, or others have rights to it
+ *   -EACCES  the directory belongs to another user, or others have rights to it
  *   -errno   of the system
  * @path has its name, or "" if there is no such place. */
 URO_NODISCARD int uro_stats_directory(uid_t uid, unsigned place, bool create,

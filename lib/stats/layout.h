@@ -25,7 +25,7 @@
 #include "wire/gid.h"
 
 #define URO_STATS_MAGIC    "uroce-st"
-#define URO_STATS_LAYOUT   3u /* raise it when a struct of this file changes */
+#define URO_STATS_LAYOUT   5u /* raise it when a struct of this file changes */
 #define URO_STATS_NAME_MAX 32u
 #define URO_STATS_LINK_MAX 128u
 #define URO_STATS_GIDS     16u
@@ -63,6 +63,17 @@ struct uro_stats_refusal {
     atomic_uint_least64_t number_again;
 };
 
+#define URO_STATS_IMPAIR_MAX    4096u /* bytes of the text of a plan, with its NUL */
+#define URO_STATS_IMPAIR_COUNTS 8u
+
+/* The plan of impair=, which `uroce impair` changes. Functions: impair_page.h. */
+struct uro_stats_impair {
+    atomic_uint sequence; /* 0: the device has no impair=; odd: a process writes `text` now */
+    atomic_uint applied;  /* `sequence` of the plan in use */
+    atomic_uint_least64_t counts[URO_STATS_IMPAIR_COUNTS];     /* enum uro_impair_count */
+    atomic_uint text[URO_STATS_IMPAIR_MAX / sizeof(unsigned)]; /* characters, NUL-terminated */
+};
+
 struct uro_stats_page {
     struct uro_stats_header header;
     uint64_t started;                 /* wall clock, ns since 1970 */
@@ -81,6 +92,7 @@ struct uro_stats_page {
     uint64_t added_started; /* added to it */
     struct uro_stats_table table;
     _Alignas(64) struct uro_record record;
+    struct uro_stats_impair impair;
     atomic_uint_least64_t refusal_count;
     struct uro_stats_refusal refusals[URO_STATS_REFUSALS]; /* number % URO_STATS_REFUSALS */
 };

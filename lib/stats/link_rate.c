@@ -2,7 +2,7 @@
 /* link_rate.c - the table of link_rate.h, with one pair for each speed.
  *
  * IBTA has several pairs for some speeds. The table has the pair that network cards of this speed
- * report, since programs know it best.
+ * report, because programs expect it.
  */
 #include "stats/link_rate.h"
 

@@ -159,8 +159,8 @@ static void put_gid(struct port_files *files, uint32_t index, const struct uro_g
     put(files, name, text);
 }
 
-/* Writes the type or the interface of a GID. Without one there is no file, as no program can read
- * the kernel's. */
+/* Writes the type or the interface of a GID. Without type or interface there is no file: programs
+ * cannot read the kernel's file of an empty GID either. */
 static void put_attribute(struct port_files *files, const char *kind, uint32_t index,
                           const char *value)
 {

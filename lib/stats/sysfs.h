@@ -35,7 +35,7 @@ URO_NODISCARD int uro_sysfs_make(const char *tree, const char *device,
 bool uro_sysfs_changes(const char *path);
 
 /* Brings the files up to date: the file @path, all files below the directory @path, or all of the
- * port if @path is "". The file DEVICE/node_guid says which device it is. When no process runs the
+ * port if @path is "". The file DEVICE/node_guid identifies the device. When no process runs the
  * device, the port is shown as active, and rate and GIDs stay as they were. Returns 0, or -errno;
  * the files then keep their last values:
  *   -EBUSY   a process that is stopped has a lock

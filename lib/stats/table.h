@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.h - the queue pairs, completion queues and keys of a process, shown when a reader asks.
+/* table.h - the queue pairs and other objects of a process, shown when a reader asks.
  *
  * The rows are behind the page, in the same file, which grows for them. A reader stores a new value
  * in `requested`. At its next check of the link, the process copies the state of its objects to the
- * rows. A process that nobody reads does no work for this.
+ * rows. Without a reader, a process does no work for this.
  */
 #pragma once
 
@@ -11,9 +11,9 @@
 
 #include "core/snapshot.h"
 
-/* Offset of the rows in the file: a multiple of every page size of Linux. First the queue pairs,
- * then the CQs, then the keys. The rows of a kind begin where the capacity of the kind before
- * ends. */
+/* Offset of the rows in the file: a multiple of every page size of Linux. The kinds of rows follow
+ * in the order of enum uro_snapshot_kind. The rows of a kind begin where the capacity of the kind
+ * before ends. */
 #define URO_STATS_TABLE_OFFSET (1u << 20)
 
 /* Most rows of a kind. A process with more objects shows so many of them. */
@@ -35,7 +35,9 @@ static inline size_t uro_stats_table_row_size(enum uro_snapshot_kind kind)
 {
     static const uint8_t size[URO_SNAPSHOT_KINDS] = { sizeof(struct uro_snapshot_qp),
                                                       sizeof(struct uro_snapshot_cq),
-                                                      sizeof(struct uro_snapshot_key) };
+                                                      sizeof(struct uro_snapshot_key),
+                                                      sizeof(struct uro_snapshot_srq),
+                                                      sizeof(struct uro_snapshot_id) };
 
     return size[kind];
 }

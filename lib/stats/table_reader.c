@@ -41,7 +41,7 @@ static bool read_table(int fd, struct uro_stats_table *table)
 
 /* ---- asking -------------------------------------------------------------------- */
 
-/* Returns whether a write to the file can harm nobody but its owner. */
+/* Returns whether only the owner of the file can be harmed by a write to it. */
 static bool is_own(int fd, uid_t uid)
 {
     struct stat is;
@@ -128,6 +128,23 @@ static bool fits_key(const struct uro_snapshot_key *key)
     return key->kind <= URO_KEY_WINDOW_2 && key->bound <= 1;
 }
 
+static bool fits_srq(const struct uro_snapshot_srq *srq)
+{
+    return srq->capacity <= URO_WR_MAX && srq->posted - srq->taken <= srq->capacity &&
+           srq->limit <= srq->capacity && srq->is_xrc <= 1;
+}
+
+static bool fits_version(uint8_t version)
+{
+    return version == 0 || version == 4 || version == 6;
+}
+
+static bool fits_id(const struct uro_snapshot_id *id)
+{
+    return id->qpn <= NUMBER_MAX && id->state < URO_SNAPSHOT_ID_STATES &&
+           fits_version(id->source_version) && fits_version(id->dest_version);
+}
+
 static bool fits_rows(const struct uro_stats_rows *rows)
 {
     bool fit = true;
@@ -138,6 +155,10 @@ static bool fits_rows(const struct uro_stats_rows *rows)
         fit &= fits_cq(&rows->cqs[i]);
     for (uint32_t i = 0; i < rows->count[URO_SNAPSHOT_KEYS]; i++)
         fit &= fits_key(&rows->keys[i]);
+    for (uint32_t i = 0; i < rows->count[URO_SNAPSHOT_SRQS]; i++)
+        fit &= fits_srq(&rows->srqs[i]);
+    for (uint32_t i = 0; i < rows->count[URO_SNAPSHOT_IDS]; i++)
+        fit &= fits_id(&rows->ids[i]);
     return fit;
 }
 
@@ -172,7 +193,9 @@ static int copy_rows(int fd, const struct uro_stats_table *table, struct uro_sta
     rows->qps = copy_kind(fd, table, URO_SNAPSHOT_QPS);
     rows->cqs = rows->qps != NULL ? copy_kind(fd, table, URO_SNAPSHOT_CQS) : NULL;
     rows->keys = rows->cqs != NULL ? copy_kind(fd, table, URO_SNAPSHOT_KEYS) : NULL;
-    if (rows->keys != NULL)
+    rows->srqs = rows->keys != NULL ? copy_kind(fd, table, URO_SNAPSHOT_SRQS) : NULL;
+    rows->ids = rows->srqs != NULL ? copy_kind(fd, table, URO_SNAPSHOT_IDS) : NULL;
+    if (rows->ids != NULL)
         return 0;
     return errno == ENOMEM ? -ENOMEM : -EINVAL;
 }
@@ -182,6 +205,8 @@ void uro_stats_table_free(struct uro_stats_rows *rows)
     free(rows->qps);
     free(rows->cqs);
     free(rows->keys);
+    free(rows->srqs);
+    free(rows->ids);
     *rows = (struct uro_stats_rows){ 0 };
 }
 

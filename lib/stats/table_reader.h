@@ -10,8 +10,8 @@
 
 #include "stats/layout.h"
 
-/* Time after which a process that did not begin to answer is taken for one that runs no rounds, and
- * after which it is taken for one that was killed in its answer. */
+/* BEGIN: time limit for the beginning of the answer; later, the process counts as running no
+ * rounds. END: time limit for the whole answer; later, the process counts as killed. */
 #define URO_STATS_TABLE_BEGIN_MS 500u
 #define URO_STATS_TABLE_END_MS   3000u
 
@@ -29,10 +29,12 @@ struct uro_stats_rows {
     struct uro_snapshot_qp *qps;
     struct uro_snapshot_cq *cqs;
     struct uro_snapshot_key *keys;
+    struct uro_snapshot_srq *srqs;
+    struct uro_snapshot_id *ids;
 };
 
 /* Asks the process with the file @name, which belongs to the user @uid, for a table. Returns 0, or
- *   -EACCES  the file belongs to somebody else, or has a second name
+ *   -EACCES  the file belongs to another user, or has a second name
  *   -EPROTO  the file is of another version of uroce
  *   -errno   of the system */
 URO_NODISCARD int uro_stats_table_ask(int directory, const char *name, uid_t uid,
@@ -43,7 +45,7 @@ URO_NODISCARD int uro_stats_table_ask(int directory, const char *name, uid_t uid
  *   -EINPROGRESS  the process writes the answer now
  *   -EINVAL       the rows are damaged
  *   -ENOMEM       no memory, here or in the process
- *   -ENOSPC       the process has no room for the rows: its file system is full
+ *   -ENOSPC       the process cannot store the rows, because its file system is full
  *   -errno        of the system, here or in the process */
 URO_NODISCARD int uro_stats_table_read(const struct uro_stats_question *question,
                                        struct uro_stats_rows *rows);

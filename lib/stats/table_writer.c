@@ -81,6 +81,10 @@ static void lay_out(const struct uro_stats_table_writer *table, struct uro_snaps
     rows->cqs = (struct uro_snapshot_cq *)(void *)at;
     at += rows->capacity[URO_SNAPSHOT_CQS] * sizeof *rows->cqs;
     rows->keys = (struct uro_snapshot_key *)(void *)at;
+    at += rows->capacity[URO_SNAPSHOT_KEYS] * sizeof *rows->keys;
+    rows->srqs = (struct uro_snapshot_srq *)(void *)at;
+    at += rows->capacity[URO_SNAPSHOT_SRQS] * sizeof *rows->srqs;
+    rows->ids = (struct uro_snapshot_id *)(void *)at;
 }
 
 /* Makes the version even: the rows may be read. */

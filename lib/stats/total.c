@@ -120,7 +120,7 @@ bool uro_stats_has_ended(int directory, const char *name)
 /* ---- old files ------------------------------------------------------------------ */
 
 #define KEPT_MAX   16u
-#define TOTALS_MAX 256u /* devices; one with a random MAC address is another one each time */
+#define TOTALS_MAX 256u /* devices; with a random MAC address, each start is another device */
 
 static bool is_before(const struct timespec *a, const struct timespec *b)
 {
@@ -206,7 +206,8 @@ static bool add(int directory, const char *name, const struct uro_stats_page *en
 
     name_total(name, path);
     const int error = uro_stats_read_page(directory, path, total);
-    if (error == -EPROTO || error == -EINVAL) /* another version's; its sums mean something else */
+    if (error == -EPROTO ||
+        error == -EINVAL) /* of another version, whose counters may have other meanings */
         (void)unlinkat(directory, path, 0);
     if (error != 0) {
         *total = *ended;

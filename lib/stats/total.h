@@ -5,9 +5,9 @@
 #include "stats/layout.h"
 
 /* Adds the counters of all ended processes in @directory to the totals. A process has ended when
- * nobody holds the lock of its file. A file that cannot be added, because the file system is full
- * or the file is of another version, stays as it is. The caller holds the exclusive lock of the
- * directory. */
+ * no process holds the lock of its file. A file that cannot be added, because the file system is
+ * full or the file is of another version, stays as it is. The caller holds the exclusive lock of
+ * the directory. */
 void uro_stats_add_ended(int directory);
 
 /* Returns whether the process of the file @name has ended. */

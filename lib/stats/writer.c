@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* writer.c - makes the file of a device, and ends it.
  *
- * The lock of the file tells other processes that this process lives. The kernel releases it when
- * the process ends, for whatever reason. The lock of the directory is held while a file is made, so
- * that no reader takes a new file without a lock for the file of an ended process.
+ * While this process lives, it holds the lock of the file. Other processes test this lock. The
+ * kernel releases it when the process ends, for whatever reason. The lock of the directory is held
+ * while a file is made, so that no reader takes a new file without a lock for the file of an ended
+ * process.
  */
 #include "stats/writer.h"
 
@@ -17,7 +18,7 @@
 
 #include "stats/total.h"
 
-#define NAMES 16u /* another process with our number may live in another namespace */
+#define NAMES 16u /* a process in another PID namespace may have the same PID */
 
 /* Makes a new file in @directory. Returns its descriptor with our lock, or -errno. */
 static int make_file(int directory, const struct uro_stats_device *device,

@@ -262,7 +262,7 @@ static int open_listener(struct uro_id_listener *listener)
         uro_quota_check_bounds(listener->device);
     if (error != 0)
         return error;
-    error = uro_device_claim_service(listener->device, &service);
+    error = uro_device_lock_service(listener->device, &service);
     if (error != 0)
         uro_conn_unlisten(cm, &listener->cm_listener);
     return error;
@@ -335,7 +335,7 @@ static void close_listener(struct uro_id_listener *listener)
     if (listener->device == NULL)
         return;
     uro_device_lock(listener->device);
-    uro_device_release_service(listener->device, &service);
+    uro_device_unlock_service(listener->device, &service);
     uro_conn_unlisten(uro_engine_cm(uro_device_engine(listener->device)), &listener->cm_listener);
     uro_device_unlock(listener->device);
     listener->device = NULL;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "ucma/id.h"
+#include "verbs/wait_hook.h"
 
 #define BUCKETS 64u
 
@@ -70,6 +71,7 @@ int uro_channel_open(bool nonblocking)
         uro_table_remove(&channels, &left->node);
     uro_table_insert(&channels, &channel->node);
     uro_channel_unlock();
+    uro_wait_hook_add(fd);
     return fd;
 }
 
@@ -94,6 +96,7 @@ void uro_channel_put(struct uro_channel *channel)
 
 struct uro_channel *uro_channel_forget(int fd)
 {
+    uro_wait_hook_remove(fd);
     uro_channel_lock();
     struct uro_channel *channel = find(fd);
     if (channel != NULL)

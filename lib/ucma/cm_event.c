@@ -226,7 +226,8 @@ static void resolved(struct uro_device *device, struct uro_resolve *resolve)
 
 const struct uro_conn_handlers uro_cm_event_handlers = { .conn_event = conn_event,
                                                          .resolved = resolved,
-                                                         .removed = uro_remove_device };
+                                                         .removed = uro_remove_device,
+                                                         .list = uro_id_list };
 
 /* ---- events from the program ---------------------------------------------------------------- */
 

@@ -12,12 +12,18 @@
 
 #include "ucma/cm_event.h"
 #include "ucma/newer.h"
+#include "ucma/refusal.h"
 
 static pthread_mutex_t commands = PTHREAD_MUTEX_INITIALIZER;
 
 void uro_command_lock(void)
 {
     (void)pthread_mutex_lock(&commands);
+}
+
+bool uro_command_try_lock(void)
+{
+    return pthread_mutex_trylock(&commands) == 0;
 }
 
 void uro_command_unlock(void)
@@ -191,6 +197,8 @@ static int run(struct uro_channel *channel, const uint8_t *octets, size_t size)
         return row->handler(channel, &command, header.out);
     uro_command_lock();
     int error = row->handler(channel, &command, header.out);
+    if (error != 0)
+        uro_cm_refuse(channel, header.cmd, &command, error);
     uro_command_unlock();
     return error;
 }

@@ -8,6 +8,7 @@
  *   mcast.c    multicast groups
  *   remove.c   removal of a device
  *   query.c    queries; option.c: options; attr.c: attributes of the queue pair
+ *   refusal.c  reasons why commands fail; list.c: rows for other processes
  *
  * Commands change an identifier, one at a time; channel.h has the locks. Events also change `state`
  * and `conn`, with the engine lock held.
@@ -73,17 +74,17 @@ struct uro_id {
     bool reuse;           /* REUSEADDR; cleared when it listens */
     bool family_only;     /* AFONLY: excludes the other IP version */
     bool family_only_set; /* false: the default of the family applies */
-    bool known;           /* the program knows its number, from CREATE_ID or an event */
+    bool known;           /* the program has got its number, from CREATE_ID or an event */
     bool removed;         /* the device was removed: the identifier can only be destroyed */
 };
 
-/* Creates an identifier of @channel, which the program does not know yet. Returns NULL when out of
- * memory. Takes the channels lock. Thread: any. */
+/* Creates an identifier of @channel, without reporting its number to the program. Returns NULL when
+ * out of memory. Takes the channels lock. Thread: any. */
 struct uro_id *uro_id_new(struct uro_channel *channel, uint64_t uid, uint16_t port_space,
                           uint8_t qp_type);
 
 /* Finds the identifier of a command. Returns 0 or
- *   -ENOENT  there is none with that number, or the program does not know it yet
+ *   -ENOENT  there is none with that number, or the program has not got it yet
  *   -EINVAL  it belongs to another channel
  *   -ENXIO   its device was removed; @id is set all the same */
 URO_NODISCARD int uro_id_find(const struct uro_channel *channel, uint32_t number,
@@ -92,6 +93,9 @@ URO_NODISCARD int uro_id_find(const struct uro_channel *channel, uint32_t number
 /* Finds the first identifier whose number is at least *@number, and writes its number there.
  * Returns NULL if there is none. Commands lock held. */
 struct uro_id *uro_id_next(uint32_t *number);
+
+/* Copies the identifiers that use @device, as uro_conn_handlers.list says. Engine lock held. */
+int uro_id_list(const struct uro_device *device, struct uro_snapshot_id *rows, uint32_t capacity);
 
 /* Ends all activity of an identifier whose device was removed. The identifier stays. */
 void uro_id_cut_off(struct uro_id *id);

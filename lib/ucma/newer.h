@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* newer.h - what <rdma/rdma_user_cm.h> has since Linux 6.17 and librdmacm since 61, for building
- * with the headers of before.
+/* newer.h - definitions of <rdma/rdma_user_cm.h> since Linux 6.17 (librdmacm 61), for building with
+ * older headers.
  */
 #pragma once
 
 #include <rdma/rdma_user_cm.h>
 
-/* Commands and what QUERY may ask for. */
+/* Commands, and the subjects of QUERY. */
 #define URO_NEWER_RESOLVE_IB_SERVICE (RDMA_USER_CM_CMD_JOIN_MCAST + 1)
 #define URO_NEWER_WRITE_CM_EVENT     (RDMA_USER_CM_CMD_JOIN_MCAST + 2)
 #define URO_NEWER_QUERY_IB_SERVICE   (RDMA_USER_CM_QUERY_GID + 1)
 
-/* A name or number of a service, of which a subnet administrator knows addresses. */
+/* A name or number of a service. A subnet administrator finds its addresses. */
 struct uro_newer_resolve_ib_service {
     __u32 id;
     __u32 reserved;
@@ -21,7 +21,7 @@ struct uro_newer_resolve_ib_service {
     __u32 more_reserved;
 };
 
-/* The answer's beginning; records would follow. */
+/* The beginning of the answer. Records would follow. */
 struct uro_newer_query_ib_service {
     __u32 count;
     __u32 reserved;

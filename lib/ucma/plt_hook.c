@@ -16,6 +16,8 @@
 #define IS_SLOT(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT)
 #elif defined(__aarch64__)
 #define IS_SLOT(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT)
+#elif defined(__s390x__)
+#define IS_SLOT(type) ((type) == R_390_JMP_SLOT || (type) == R_390_GLOB_DAT)
 #else
 #define IS_SLOT(type) ((void)(type), false) /* unknown processor: no slot is found */
 #endif

@@ -5,6 +5,7 @@
 #include "core/key.h"
 #include "core/qp_state.h"
 #include "core/work.h"
+#include "verbs/newer.h"
 #include "verbs/objects.h"
 
 #define SAME(ours, theirs) static_assert((unsigned)(ours) == (unsigned)(theirs), #ours)
@@ -116,3 +117,5 @@ SAME_OFFSET(cond);
 SAME_OFFSET(comp_events_completed);
 SAME_OFFSET(async_events_completed);
 static_assert(sizeof(struct ibv_cq) <= offsetof(struct ibv_cq_ex, comp_mask), "a prefix");
+
+SAME(URO_NEWER_EVENT_SPEED_CHANGE, IBV_EVENT_WQ_FATAL + 1);

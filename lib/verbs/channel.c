@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* channel.c - completion channels, which get the events of armed completion queues. */
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 
+#include "host/waiter.h"
 #include "verbs/objects.h"
+#include "verbs/wait_hook.h"
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
@@ -36,18 +40,92 @@ int uro_ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
     return 0;
 }
 
+/* A program that waits with poll() or epoll calls ibv_get_cq_event() only when there is an event.
+ * So does a busy program. After this many such calls in a row, assume the former. */
+#define FOUND_READY_MAX 16u
+
+/* Returns whether the program runs the engine when it waits for an event of the channel. */
+bool uro_ibv_channel_waits_here(const struct uro_ibv_channel *channel,
+                                const struct uro_device *device)
+{
+    return atomic_load(&channel->blocks) ||
+           (uro_wait_hook_installed() && uro_device_had_waiter(device));
+}
+
+/* Notes that the program found an event at once, or did not want to wait. Such a program does not
+ * run the engine when it waits, so the service thread must. */
+static void note_ready(struct uro_ibv_channel *channel, struct uro_device *device, bool nonblocking)
+{
+    if (nonblocking || atomic_fetch_add(&channel->found_ready, 1) + 1 >= FOUND_READY_MAX)
+        atomic_store(&channel->blocks, false);
+    if (!uro_ibv_channel_waits_here(channel, device))
+        uro_device_hand_over(device);
+}
+
+static bool is_nonblocking(const struct uro_ibv_channel *channel)
+{
+    const int flags = fcntl(channel->ibv.fd, F_GETFL);
+
+    return flags >= 0 && (flags & O_NONBLOCK) != 0;
+}
+
+static void collect(void *queue)
+{
+    uro_events_collect(queue);
+}
+
+static const void *collected(void *queue)
+{
+    return uro_events_collected(queue);
+}
+
+/* Waits for an event of the channel. The macros nest. NOLINTNEXTLINE(readability-function-size) */
+static const struct uro_event_node *wait_for_event(struct uro_ibv_channel *channel,
+                                                   struct uro_device *device)
+{
+    const struct uro_event_source source = { channel->events.fd, &channel->events, collect,
+                                             collected };
+    const struct uro_event_node *event;
+    bool interrupted;
+
+    atomic_store(&channel->found_ready, 0);
+    atomic_store(&channel->blocks, true);
+    uro_device_wait_begin(device);
+    pthread_cleanup_push(uro_device_wait_end, device);
+    event = uro_device_wait(device, &source, &interrupted);
+    if (event == NULL && interrupted)
+        errno = EINTR;
+    else if (event == NULL)
+        event = uro_events_take(&channel->events);
+    pthread_cleanup_pop(1);
+    return event;
+}
+
+static const struct uro_event_node *take(struct uro_ibv_channel *channel, struct uro_device *device)
+{
+    const struct uro_event_node *event = uro_events_try(&channel->events);
+
+    if (!uro_device_started(device))
+        return event != NULL ? event : uro_events_take(&channel->events);
+    if (event != NULL) {
+        note_ready(channel, device, false);
+        return event;
+    }
+    if (!is_nonblocking(channel))
+        return wait_for_event(channel, device);
+    note_ready(channel, device, true);
+    return uro_events_take(&channel->events);
+}
+
 int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
     struct uro_ibv_channel *channel = uro_ibv_channel(ibv);
-    struct uro_device *device = uro_ibv_host(ibv->context);
 
     if (uro_object_dead(&channel->object)) {
         errno = EIO;
         return -1;
     }
-    if (uro_device_started(device))
-        uro_device_hand_over(device);
-    const struct uro_event_node *event = uro_events_take(&channel->events);
+    const struct uro_event_node *event = take(channel, uro_ibv_host(ibv->context));
     if (event == NULL)
         return -1;
     *cq = event->object;

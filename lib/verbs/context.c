@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "verbs/fork.h"
+#include "verbs/newer.h"
 
 /* Fills in the operations that programs call through the context. For a NULL entry, verbs.h returns
  * EOPNOTSUPP. */
@@ -40,6 +41,8 @@ static void listen_to_port(struct uro_ibv_context *context, struct uro_ibv_devic
         (struct uro_event_node){ .queue = &context->events, .type = IBV_EVENT_PORT_ACTIVE };
     context->port_err =
         (struct uro_event_node){ .queue = &context->events, .type = IBV_EVENT_PORT_ERR };
+    context->speed_change =
+        (struct uro_event_node){ .queue = &context->events, .type = URO_NEWER_EVENT_SPEED_CHANGE };
     context->device_fatal =
         (struct uro_event_node){ .queue = &context->events, .type = IBV_EVENT_DEVICE_FATAL };
     uro_ibv_contexts_lock();
@@ -86,7 +89,8 @@ struct ibv_context *uro_ibv_context_open(struct ibv_device *ibv, int cmd_fd)
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-    /* Programs pass the descriptor on and compare it. Each context has an inode of its own. */
+    /* Programs pass the descriptor to other functions and compare it. Each context has an inode of
+     * its own. */
     int cmd_fd = memfd_create(device->name, MFD_CLOEXEC);
     struct ibv_context *context = cmd_fd >= 0 ? uro_ibv_context_open(device, cmd_fd) : NULL;
 

@@ -18,7 +18,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char ops_of_ours[] =
-    "uroce"; /* its address differs from the operations of all providers */
+    "uroce"; /* its address differs from the `ops` of all other providers */
 
 static_assert(offsetof(struct uro_ibv_device, ops) == sizeof(struct ibv_device),
               "providers read the word behind struct ibv_device");
@@ -178,7 +178,7 @@ const char *ibv_get_device_name(struct ibv_device *device)
 int ibv_get_device_index(struct ibv_device *device)
 {
     (void)device;
-    return -1; /* the kernel does not know the device */
+    return -1; /* the device is not one of the kernel */
 }
 
 __be64 ibv_get_device_guid(struct ibv_device *device)

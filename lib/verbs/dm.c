@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "verbs/fork.h"
+#include "verbs/refusal.h"
 
 #define UNIT            4u
 #define LOG_ALIGN_LEAST 6u /* a cache line */
-#define LOG_ALIGN_MAX   21u
 
 static atomic_uint last_handle;
 
@@ -55,7 +55,8 @@ static int copy_to(struct ibv_dm *ibv, uint64_t offset, const void *from, size_t
 
     if (error == 0 && length > 0)
         memcpy(origin->octets + offset, from, length);
-    return uro_errors_keep(error);
+    return uro_errors_keep(
+        uro_refuse_dm_copy(uro_ibv_dm(ibv), "ibv_memcpy_to_dm", offset, length, error));
 }
 
 static int copy_from(void *to, struct ibv_dm *ibv, uint64_t offset, size_t length)
@@ -65,7 +66,8 @@ static int copy_from(void *to, struct ibv_dm *ibv, uint64_t offset, size_t lengt
 
     if (error == 0 && length > 0)
         memcpy(to, origin->octets + offset, length);
-    return uro_errors_keep(error);
+    return uro_errors_keep(
+        uro_refuse_dm_copy(uro_ibv_dm(ibv), "ibv_memcpy_from_dm", offset, length, error));
 }
 
 /* ---- handles -------------------------------------------------------------------------------- */
@@ -116,8 +118,8 @@ struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm
 {
     struct uro_ibv_dm *dm;
 
-    if (attr->comp_mask != 0 || attr->length == 0 || attr->log_align_req > LOG_ALIGN_MAX) {
-        errno = EINVAL;
+    if (attr->comp_mask != 0 || attr->length == 0 || attr->log_align_req > URO_DM_LOG_ALIGN_MAX) {
+        errno = uro_refuse_dm(context, attr);
         return NULL;
     }
     dm = uro_ibv_new(context, sizeof *dm);
@@ -200,8 +202,9 @@ int uro_ibv_free_dm(struct ibv_dm *ibv)
 {
     struct uro_ibv_dm *dm = uro_ibv_dm(ibv);
 
-    if (atomic_load(&dm->origin->users) != 0)
-        return EBUSY;
+    const unsigned users = atomic_load(&dm->origin->users);
+    if (users != 0)
+        return uro_refuse_busy(dm->object.device, "ibv_free_dm", "device memory", users, "regions");
     uro_ibv_dms_lock();
     uro_list_remove(&dm->origin->link); /* the origin cannot be imported any more */
     uro_ibv_dms_unlock();
@@ -246,7 +249,7 @@ struct ibv_mr *uro_ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t
     if (error == 0 && uro_object_dead(&uro_ibv_dm(ibv)->object))
         error = EIO;
     if (error != 0) {
-        errno = error;
+        errno = uro_refuse_dm_region(pd, uro_ibv_dm(ibv), offset, length, access, error);
         return NULL;
     }
     const struct uro_key key = { .kind = URO_KEY_REGION,

@@ -8,6 +8,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "verbs/wait_hook.h"
+
 int uro_events_open(struct uro_event_queue *queue)
 {
     queue->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
@@ -15,6 +17,9 @@ int uro_events_open(struct uro_event_queue *queue)
         return -errno;
     pthread_mutex_init(&queue->lock, NULL);
     uro_list_init(&queue->nodes);
+    queue->collecting = false;
+    queue->uncounted = 0;
+    uro_wait_hook_add(queue->fd);
     return 0;
 }
 
@@ -28,44 +33,53 @@ void uro_events_reset(struct uro_event_queue *queue)
     }
     pthread_mutex_init(&queue->lock, NULL);
     uro_list_init(&queue->nodes);
+    queue->collecting = false;
+    queue->uncounted = 0;
 }
 
 void uro_events_close(struct uro_event_queue *queue)
 {
+    uro_wait_hook_remove(queue->fd);
     close(queue->fd);
     pthread_mutex_destroy(&queue->lock);
+}
+
+/* Adds to the count of the descriptor. The lock is held. The call does not block: that would take
+ * 2^64 events. */
+static void count(const struct uro_event_queue *queue, uint64_t events)
+{
+    ssize_t written = write(queue->fd, &events, sizeof events);
+
+    (void)written;
 }
 
 void uro_events_put(struct uro_event_node *node)
 {
     struct uro_event_queue *queue = node->queue;
-    const uint64_t one = 1;
-
     if (queue == NULL)
         return;
     pthread_mutex_lock(&queue->lock);
     if (node->waiting++ == 0)
         uro_list_append(&queue->nodes, &node->link);
-    /* The call does not block: that would take 2^64 events. */
-    ssize_t written = write(queue->fd, &one, sizeof one);
-    (void)written;
+    if (queue->collecting)
+        queue->uncounted++;
+    else
+        count(queue, 1);
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* Takes an event of the oldest node. A node with more events goes to the end of the queue. */
+/* Takes an event of the oldest node. A node with more events goes to the end of the queue. The lock
+ * is held. */
 static struct uro_event_node *pop(struct uro_event_queue *queue)
 {
-    struct uro_event_node *node = NULL;
-
-    pthread_mutex_lock(&queue->lock);
     struct uro_link *link = uro_list_pop(&queue->nodes);
-    if (link != NULL) {
-        node = URO_CONTAINER_OF(link, struct uro_event_node, link);
-        node->taken++;
-        if (--node->waiting > 0)
-            uro_list_append(&queue->nodes, &node->link);
-    }
-    pthread_mutex_unlock(&queue->lock);
+
+    if (link == NULL)
+        return NULL;
+    struct uro_event_node *node = URO_CONTAINER_OF(link, struct uro_event_node, link);
+    node->taken++;
+    if (--node->waiting > 0)
+        uro_list_append(&queue->nodes, &node->link);
     return node;
 }
 
@@ -76,6 +90,47 @@ static bool uncount(int fd)
     struct iovec into = { .iov_base = &one, .iov_len = sizeof one };
 
     return preadv2(fd, &into, 1, -1, RWF_NOWAIT) == (ssize_t)sizeof one;
+}
+
+/* Takes an event, and its part of the count. The lock is held. */
+static const struct uro_event_node *take(struct uro_event_queue *queue)
+{
+    const struct uro_event_node *node = pop(queue);
+
+    if (node == NULL)
+        return NULL;
+    if (queue->uncounted > 0)
+        queue->uncounted--;
+    else
+        (void)uncount(queue->fd);
+    return node;
+}
+
+const struct uro_event_node *uro_events_try(struct uro_event_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    const struct uro_event_node *node = take(queue);
+    pthread_mutex_unlock(&queue->lock);
+    return node;
+}
+
+void uro_events_collect(struct uro_event_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->collecting = true;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+const struct uro_event_node *uro_events_collected(struct uro_event_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    const struct uro_event_node *node = take(queue);
+    queue->collecting = false;
+    if (queue->uncounted > 0)
+        count(queue, queue->uncounted);
+    queue->uncounted = 0;
+    pthread_mutex_unlock(&queue->lock);
+    return node;
 }
 
 /* Restores the count to the number of queued events. A thread may be cancelled after it decremented
@@ -91,8 +146,9 @@ static void recount(void *argument)
     for (const struct uro_link *link = queue->nodes.head.next; link != &queue->nodes.head;
          link = link->next)
         waiting += URO_CONTAINER_OF(link, struct uro_event_node, link)->waiting;
-    ssize_t written = waiting > 0 ? write(queue->fd, &waiting, sizeof waiting) : 0;
-    (void)written;
+    queue->uncounted = queue->collecting ? queue->uncounted : 0;
+    if (waiting > queue->uncounted)
+        count(queue, waiting - queue->uncounted);
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -117,9 +173,12 @@ const struct uro_event_node *uro_events_take(struct uro_event_queue *queue)
     do {
         if (!wait_for_one(queue))
             return NULL;
-        /* No node: another thread has withdrawn the event, but has not decremented the count
-         * yet. */
-    } while ((node = pop(queue)) == NULL);
+        /* No node: another thread has taken or withdrawn the event, but has not decremented the
+         * count yet. */
+        pthread_mutex_lock(&queue->lock);
+        node = pop(queue);
+        pthread_mutex_unlock(&queue->lock);
+    } while (node == NULL);
     return node;
 }
 
@@ -131,6 +190,8 @@ void uro_events_withdraw(struct uro_event_node *node)
         return;
     pthread_mutex_lock(&queue->lock);
     uro_list_remove(&node->link);
+    for (; node->waiting > 0 && queue->uncounted > 0; node->waiting--)
+        queue->uncounted--;
     while (node->waiting > 0 && uncount(queue->fd))
         node->waiting--;
     node->waiting = 0;

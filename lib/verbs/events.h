@@ -16,6 +16,8 @@ struct uro_event_queue {
     int fd;
     pthread_mutex_t lock;
     struct uro_list nodes; /* nodes with queued events, oldest first */
+    bool collecting;       /* a thread will check the queue soon, so new events need no count */
+    uint64_t uncounted;    /* queued events that the descriptor does not count */
 };
 
 /* One kind of event of one object. A zeroed node has no queued event. */
@@ -42,6 +44,16 @@ void uro_events_put(struct uro_event_node *node);
  * errno of readv(): EAGAIN, EINTR. A thread that is cancelled while it waits loses no event.
  * Thread: any. */
 const struct uro_event_node *uro_events_take(struct uro_event_queue *queue);
+
+/* Takes the oldest event without waiting. Returns NULL if there is none. Thread: any. */
+const struct uro_event_node *uro_events_try(struct uro_event_queue *queue);
+
+/* From here on, new events do not make the descriptor readable. For a thread that runs the engine
+ * and looks at the queue afterwards: it saves two system calls. */
+void uro_events_collect(struct uro_event_queue *queue);
+/* Ends this. Takes the oldest event, and makes the descriptor count the others. Returns NULL if
+ * there is no event. */
+const struct uro_event_node *uro_events_collected(struct uro_event_queue *queue);
 
 /* Removes the queued events of the node. node->taken does not change afterwards. */
 void uro_events_withdraw(struct uro_event_node *node);

@@ -7,6 +7,7 @@
 #include "core/datagram.h"
 #include "core/limits.h"
 #include "verbs/objects.h"
+#include "verbs/refusal.h"
 
 /* The attachment of a queue pair to a group. Engine lock. */
 struct uro_ibv_membership {
@@ -53,7 +54,7 @@ int uro_ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t 
 
     (void)lid; /* RoCE has no LIDs */
     if (!group_of(ibv, gid, &group))
-        return EINVAL;
+        return uro_refuse_group(qp, "ibv_attach_mcast", &group);
     struct uro_ibv_membership *membership = uro_ibv_new(ibv->context, sizeof *membership);
     if (membership == NULL)
         return errno;
@@ -90,13 +91,13 @@ int uro_ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t 
     if (uro_object_dead(&qp->object))
         return EIO;
     if (!group_of(ibv, gid, &group))
-        return EINVAL;
+        return uro_refuse_group(qp, "ibv_detach_mcast", &group);
     uro_device_lock(device);
     struct uro_mcast *core = uro_mcast_find(qp->shard, qp->core, &group);
     if (core != NULL)
         detach(qp, URO_CONTAINER_OF(core, struct uro_ibv_membership, core));
     uro_device_unlock(device);
-    return core != NULL ? 0 : EINVAL;
+    return core != NULL ? 0 : uro_refuse_detach(qp, &group);
 }
 
 void uro_ibv_qp_leave_all(struct uro_ibv_qp *qp)

@@ -2,8 +2,8 @@
 /* memory.c - checks whether this process may read or write all of a range.
  *
  * Registration checks a range. For an ON_DEMAND region, the engine checks the bytes of each packet
- * before it touches them. An access that faults later would kill the program inside the engine. A
- * kernel finds this out when it pins pages. Two methods find it out without touching the content:
+ * before it touches them. An access that faults later would kill the program inside the engine. The
+ * kernel checks this when it pins pages. Two methods check it without touching the content:
  *
  *   madvise(MADV_POPULATE_READ or _WRITE), since Linux 5.14, faults pages in as an access would.
  *   It is correct for private, shared, file and stack memory and past the end of a file. It also
@@ -79,11 +79,11 @@ static int populate(uintptr_t start, uintptr_t end, bool write)
     return result < 0 ? errno : 0;
 }
 
-/* Returns whether the kernel knows the advice: it then refuses only memory of devices with
+/* Returns whether the kernel supports the advice: it then refuses only memory of devices with
  * EINVAL. */
 static bool can_populate(void)
 {
-    static char octet; /* in a page that is certainly there */
+    static char octet; /* in a page that is certainly present */
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t start = (uintptr_t)&octet & ~(page - 1);
 

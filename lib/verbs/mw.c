@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "verbs/post.h"
+#include "verbs/refusal.h"
 
 struct mw {
     struct ibv_mw ibv;
@@ -32,7 +33,8 @@ struct ibv_mw *uro_ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
     struct mw *mw;
 
     if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
-        errno = EINVAL;
+        errno = uro_refuse(device, EINVAL, "ibv_alloc_mw",
+                           "type is %d: use IBV_MW_TYPE_1 or IBV_MW_TYPE_2", (int)type);
         return NULL;
     }
     if (!uro_ibv_start_for(pd) || (mw = uro_ibv_new(pd->context, sizeof *mw)) == NULL)
@@ -90,5 +92,5 @@ int uro_ibv_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *b
 
     if (error == 0)
         uro_device_progress(qp->object.device, true);
-    return error;
+    return error == 0 ? 0 : uro_refuse_bind(qp, mw, bind, error);
 }

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* IBV_EVENT_DEVICE_SPEED_CHANGE (rdma-core 62): the value after IBV_EVENT_WQ_FATAL. */
+#define URO_NEWER_EVENT_SPEED_CHANGE 20
+
 /* Bits of uro_newer_mr_attr.comp_mask, one for each field that is valid. */
 #define URO_NEWER_MR_IOVA      0x01u
 #define URO_NEWER_MR_ADDR      0x02u
@@ -45,6 +48,6 @@ int uro_newer_export_buf(void *buf);
  * EOPNOTSUPP for a DMA-buf, a DMA handle or an unknown field. */
 void *uro_newer_reg_mr_ex(void *pd, const struct uro_newer_mr_attr *attr);
 
-/* ibv_query_port_speed (rdma-core 59): reads the speed in units of 100 Mb/s. Returns 0 or an error
+/* ibv_query_port_speed (rdma-core 62): reads the speed in units of 100 Mb/s. Returns 0 or an error
  * number, also in errno. */
 int uro_newer_query_port_speed(void *context, uint32_t port, uint64_t *speed);

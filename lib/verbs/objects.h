@@ -64,6 +64,7 @@ struct uro_ibv_context {
     struct uro_event_queue events;
     struct uro_event_node port_active;
     struct uro_event_node port_err;
+    struct uro_event_node speed_change;
     struct uro_event_node device_fatal;
     pthread_mutex_t lock; /* protects the members below */
     struct uro_list objects;
@@ -139,6 +140,8 @@ static_assert(sizeof(struct uro_ibv_mr) == 120,
 
 struct uro_ibv_channel {
     struct ibv_comp_channel ibv;
+    atomic_bool blocks;      /* the program waits in ibv_get_cq_event(), not in poll() or epoll */
+    atomic_uint found_ready; /* calls in a row that found an event at once */
     struct uro_object object;
     struct uro_event_queue events;
     atomic_uint users; /* number of CQs */
@@ -205,6 +208,7 @@ struct uro_wr_batch {
     uint32_t count;
     unsigned missing;         /* setters that the newest request needs: set of MISSING_* */
     int error;                /* first error, or 0 */
+    unsigned mistake;         /* enum uro_wr_mistake of refusal.h: the cause of `error` */
     _Atomic pthread_t thread; /* thread that builds the batch; 0: none */
 };
 
@@ -284,6 +288,10 @@ static inline struct uro_ibv_channel *uro_ibv_channel(struct ibv_comp_channel *i
 {
     return URO_CONTAINER_OF(ibv, struct uro_ibv_channel, ibv);
 }
+
+/* Returns whether the program runs the engine when it waits for an event of the channel. */
+bool uro_ibv_channel_waits_here(const struct uro_ibv_channel *channel,
+                                const struct uro_device *device);
 
 static inline struct uro_device *uro_ibv_host(struct ibv_context *ibv)
 {
@@ -450,7 +458,8 @@ int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint3
                       struct ibv_sge *list, uint32_t count);
 
 /* dm.c */
-#define URO_DM_MAX ((size_t)64 * 1024 * 1024) /* bytes of device memory of a device */
+#define URO_DM_MAX           ((size_t)64 * 1024 * 1024) /* bytes of device memory of a device */
+#define URO_DM_LOG_ALIGN_MAX 21u /* largest alignment that a program may choose: 2 MiB */
 struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int uro_ibv_free_dm(struct ibv_dm *dm);
 /* Records that a region in the device memory of that number was deregistered. */

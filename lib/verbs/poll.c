@@ -65,6 +65,9 @@ int uro_ibv_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     pthread_spin_lock(&cq->lock);
     uro_cq_arm(cq->core, solicited_only != 0);
     pthread_spin_unlock(&cq->lock);
-    uro_device_hand_over(cq->object.device);
+    /* A program that will wait runs the engine there. */
+    if (ibv->channel == NULL ||
+        !uro_ibv_channel_waits_here(uro_ibv_channel(ibv->channel), cq->object.device))
+        uro_device_hand_over(cq->object.device);
     return 0;
 }

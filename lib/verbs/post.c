@@ -112,8 +112,8 @@ int uro_post_inline(struct uro_wqe *wqe)
     return operations[wqe->opcode].can_inline ? 0 : EINVAL;
 }
 
-int uro_post_octets(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, const void *data,
-                    size_t length)
+int uro_post_bytes(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, const void *data,
+                   size_t length)
 {
     if (length > qp->send->inline_max - wqe->length)
         return EINVAL;

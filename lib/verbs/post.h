@@ -44,10 +44,10 @@ URO_NODISCARD int uro_post_bind(const struct uro_ibv_qp *qp, struct uro_wqe *wqe
 /* Returns whether the request has a buffer. */
 bool uro_post_has_buffer(const struct uro_wqe *wqe);
 
-/* Begins inline data, instead of elements. uro_post_octets() appends bytes. */
+/* Begins inline data, instead of elements. uro_post_bytes() appends bytes. */
 URO_NODISCARD int uro_post_inline(struct uro_wqe *wqe);
-URO_NODISCARD int uro_post_octets(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
-                                  const void *data, size_t length);
+URO_NODISCARD int uro_post_bytes(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, const void *data,
+                                 size_t length);
 
 URO_NODISCARD int uro_post_end(const struct uro_ibv_qp *qp, const struct uro_wqe *wqe);
 

@@ -29,11 +29,13 @@ static struct uro_ibv_qp *qp_of(struct ibv_qp_ex *ex)
     return URO_CONTAINER_OF(ex, struct uro_ibv_qp, ex);
 }
 
-static void note(struct uro_wr_batch *batch, int error)
+/* Records the first error. @mistake is its cause if it is EINVAL. */
+static void note(struct uro_wr_batch *batch, int error, enum uro_wr_mistake mistake)
 {
     if (error == 0)
         return;
     batch->error = error;
+    batch->mistake = mistake;
     batch->wqe = NULL;
 }
 
@@ -44,7 +46,10 @@ static void end_newest(struct uro_ibv_qp *qp)
 
     if (batch->wqe == NULL)
         return;
-    note(batch, batch->missing & MISSING_ADDRESS ? EINVAL : uro_post_end(qp, batch->wqe));
+    if (batch->missing & MISSING_ADDRESS)
+        note(batch, EINVAL, URO_WR_MISTAKE_NO_DESTINATION);
+    else
+        note(batch, uro_post_end(qp, batch->wqe), URO_WR_MISTAKE_LENGTH);
 }
 
 /* Returns the slot of a new request, or NULL after an error. */
@@ -56,7 +61,8 @@ static struct uro_wqe *begin(struct uro_ibv_qp *qp, enum uro_wr_opcode opcode)
     if (batch->error != 0)
         return NULL;
     /* INLINE in the flags has no meaning here: the setter decides. */
-    note(batch, uro_post_begin(qp, batch->count, opcode, qp->ex.wr_flags, &batch->wqe));
+    note(batch, uro_post_begin(qp, batch->count, opcode, qp->ex.wr_flags, &batch->wqe),
+         URO_WR_MISTAKE_FLAGS);
     if (batch->error != 0)
         return NULL;
     batch->count++;
@@ -161,7 +167,8 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
     if (wqe == NULL)
         return;
     int error = uro_post_inline(wqe);
-    note(&qp->batch, error != 0 ? error : uro_post_octets(qp, wqe, atomic_wr, sizeof(uint64_t)));
+    note(&qp->batch, error != 0 ? error : uro_post_bytes(qp, wqe, atomic_wr, sizeof(uint64_t)),
+         URO_WR_MISTAKE_INLINE_LENGTH);
     qp->batch.missing &= ~MISSING_BUFFER; /* the request has its data */
 }
 
@@ -176,7 +183,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
     qp->batch.missing &= ~MISSING_BUFFER;
     if (type == 0 || type > PLACEMENTS || level > FLUSH_MR ||
         (level == FLUSH_RANGE && length > URO_MESSAGE_MAX)) {
-        note(&qp->batch, EINVAL);
+        note(&qp->batch, EINVAL, URO_WR_MISTAKE_FLUSH);
         return;
     }
     wqe->length = level == FLUSH_RANGE ? (uint32_t)length : 0;
@@ -198,7 +205,8 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
     struct uro_wqe *wqe = begin(qp, URO_WR_BIND_MW);
 
     if (wqe != NULL)
-        note(&qp->batch, uro_post_bind(qp, wqe, IBV_MW_TYPE_2, mw, rkey, info));
+        note(&qp->batch, uro_post_bind(qp, wqe, IBV_MW_TYPE_2, mw, rkey, info),
+             URO_WR_MISTAKE_WINDOW);
 }
 
 /* ---- setters
@@ -213,7 +221,7 @@ static struct uro_wqe *take(struct uro_ibv_qp *qp, unsigned setter)
     if (batch->error != 0)
         return NULL;
     if (batch->wqe == NULL || !(batch->missing & setter)) {
-        note(batch, EINVAL);
+        note(batch, EINVAL, URO_WR_MISTAKE_ORDER);
         return NULL;
     }
     batch->missing &= ~setter;
@@ -227,7 +235,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
     struct uro_wqe *wqe = take(qp, MISSING_BUFFER);
 
     if (wqe != NULL)
-        note(&qp->batch, uro_post_elements(qp, wqe, &sge, 1));
+        note(&qp->batch, uro_post_elements(qp, wqe, &sge, 1), URO_WR_MISTAKE_ELEMENTS);
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *sges)
@@ -237,7 +245,8 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
 
     if (wqe != NULL)
         note(&qp->batch,
-             count > URO_SGE_MAX ? EINVAL : uro_post_elements(qp, wqe, sges, (int)count));
+             count > URO_SGE_MAX ? EINVAL : uro_post_elements(qp, wqe, sges, (int)count),
+             URO_WR_MISTAKE_ELEMENTS);
 }
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
@@ -249,9 +258,11 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
     if (wqe == NULL)
         return;
     int error = uro_post_inline(wqe);
-    for (size_t i = 0; i < count && error == 0; i++)
-        error = uro_post_octets(qp, wqe, buffers[i].addr, buffers[i].length);
-    note(&qp->batch, error);
+    note(&qp->batch, error, URO_WR_MISTAKE_INLINE_OPERATION);
+    for (size_t i = 0; i < count && error == 0; i++) {
+        error = uro_post_bytes(qp, wqe, buffers[i].addr, buffers[i].length);
+        note(&qp->batch, error, URO_WR_MISTAKE_INLINE_LENGTH);
+    }
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *data, size_t length)
@@ -268,7 +279,8 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 
     if (wqe != NULL)
         note(&qp->batch,
-             qp->type == URO_QPT_UD ? uro_post_datagram(qp, wqe, ah, qpn, qkey) : EINVAL);
+             qp->type == URO_QPT_UD ? uro_post_datagram(qp, wqe, ah, qpn, qkey) : EINVAL,
+             URO_WR_MISTAKE_DATAGRAM);
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
@@ -279,7 +291,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
     if (wqe == NULL)
         return;
     wqe->xrc_srqn = srqn;
-    note(&qp->batch, qp->type == URO_QPT_XRC_INI ? 0 : EINVAL);
+    note(&qp->batch, qp->type == URO_QPT_XRC_INI ? 0 : EINVAL, URO_WR_MISTAKE_SRQN);
 }
 
 /* ---- the batch
@@ -301,6 +313,7 @@ static void open_batch(struct uro_ibv_qp *qp, int error)
     qp->batch.wqe = NULL;
     qp->batch.count = 0;
     qp->batch.error = error;
+    qp->batch.mistake = URO_WR_MISTAKE_STATE;
 }
 
 static void wr_start(struct ibv_qp_ex *ex)
@@ -330,13 +343,15 @@ static int wr_complete(struct ibv_qp_ex *ex)
         return uro_errors_keep(EIO);
     end_newest(qp);
     int error = qp->batch.error; /* rule POST.BATCH: all or none */
-    uint32_t count = error == 0 ? qp->batch.count : 0;
+    const unsigned mistake = qp->batch.mistake;
+    const uint32_t built = qp->batch.count;
+    uint32_t count = error == 0 ? built : 0;
     uro_post_publish(qp, count);
     close_batch(qp);
 
     if (count > 0)
         uro_device_progress(qp->object.device, true);
-    return error == 0 ? 0 : uro_errors_keep(uro_refuse_batch(qp, error));
+    return error == 0 ? 0 : uro_errors_keep(uro_refuse_batch(qp, error, mistake, built));
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)

@@ -38,9 +38,12 @@ static int put_operands(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
         return 0;
     case IBV_WR_TSO:
     case IBV_WR_DRIVER1:
+#ifdef URO_HAS_IBV_WR_FLUSH
+    case IBV_WR_FLUSH: /* struct ibv_send_wr lacks its fields */
+#endif
         break;
     }
-    return EINVAL; /* also FLUSH: struct ibv_send_wr lacks its fields */
+    return EINVAL;
 }
 
 static int put_inline(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
@@ -51,8 +54,8 @@ static int put_inline(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->send->sge_max)
         return EINVAL;
     for (int i = 0; i < wr->num_sge && error == 0; i++)
-        error = uro_post_octets(qp, wqe, (const void *)(uintptr_t)wr->sg_list[i].addr,
-                                wr->sg_list[i].length);
+        error = uro_post_bytes(qp, wqe, (const void *)(uintptr_t)wr->sg_list[i].addr,
+                               wr->sg_list[i].length);
     return error;
 }
 

@@ -344,7 +344,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
     struct ibv_qp_init_attr_ex all = { 0 };
 
-    memcpy(&all, attr, sizeof *attr); /* the structs have the same layout up to here */
+    memcpy(&all, attr, sizeof *attr); /* the two structs have the same layout up to this member */
     all.comp_mask = IBV_QP_INIT_ATTR_PD;
     all.pd = pd;
     struct ibv_qp *qp = uro_ibv_create_qp_ex(pd->context, &all);

@@ -129,12 +129,14 @@ struct ibv_srq *uro_ibv_create_srq_ex(struct ibv_context *context,
     struct parts parts = { .context = context, .pd = attr->pd, .user = attr->srq_context };
 
     if (mask >= IBV_SRQ_INIT_ATTR_TM || (!xrc && type != IBV_SRQT_BASIC)) {
-        errno = EOPNOTSUPP;
+        errno =
+            uro_refuse_probe(uro_ibv_host(context), EOPNOTSUPP, "ibv_create_srq_ex",
+                             "srq_type %d or comp_mask 0x%x is unknown to uroce", (int)type, mask);
         return NULL;
     }
     if (!(mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd == NULL || attr->pd->context != context ||
         (xrc && !xrc_valid(context, attr))) {
-        errno = EINVAL;
+        errno = uro_refuse_srq(context, attr);
         return NULL;
     }
     if (xrc && (uro_object_dead(&uro_ibv_xrcd(attr->xrcd)->object) ||
@@ -199,10 +201,12 @@ int uro_ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given
     if (uro_object_dead(&srq->object))
         return EIO;
     if (mask & ~(unsigned)(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-        return EINVAL;
+        return uro_refuse(device, EINVAL, "ibv_modify_srq",
+                          "the mask 0x%x has more than IBV_SRQ_MAX_WR and IBV_SRQ_LIMIT", mask);
     if (mask & IBV_SRQ_MAX_WR) {
         if (!capacity_valid(attr->max_wr))
-            return EINVAL;
+            return uro_refuse(device, EINVAL, "ibv_modify_srq", "max_wr is %u (1 to max_srq_wr %u)",
+                              attr->max_wr, URO_WR_MAX);
         if (posix_memalign(&slots, ALIGNMENT,
                            uro_srq_slots_size(attr->max_wr, srq->core.wq.sge_max)) != 0)
             return ENOMEM;
@@ -239,7 +243,8 @@ int uro_ibv_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
     struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
 
     if (srq->xrcd == NULL)
-        return EINVAL;
+        return uro_refuse(srq->object.device, EINVAL, "ibv_get_srq_num",
+                          "only an SRQ of type IBV_SRQT_XRC has a number");
     *number = uro_srq_number(&srq->core);
     return 0;
 }
@@ -257,8 +262,9 @@ int uro_ibv_destroy_srq(struct ibv_srq *ibv)
 {
     struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
 
-    if (atomic_load(&srq->users) != 0)
-        return EBUSY;
+    const unsigned users = atomic_load(&srq->users);
+    if (users != 0)
+        return uro_refuse_busy(srq->object.device, "ibv_destroy_srq", "SRQ", users, "queue pairs");
     if (uro_object_detach(&srq->object))
         settle(srq);
     count_users(srq, -1u);

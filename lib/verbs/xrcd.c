@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "verbs/fork.h"
+#include "verbs/refusal.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all variables of this file */
 static struct uro_list named = { { &named.head, &named.head } }; /* domains with an inode */
@@ -104,7 +105,7 @@ struct ibv_xrcd *uro_ibv_open_xrcd(struct ibv_context *context, struct ibv_xrcd_
     const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 
     if (attr->comp_mask != needed) {
-        errno = attr->comp_mask & ~needed ? EOPNOTSUPP : EINVAL;
+        errno = uro_refuse_xrcd(context, attr, attr->comp_mask & ~needed ? EOPNOTSUPP : EINVAL);
         return NULL;
     }
     struct uro_ibv_xrcd *xrcd = uro_ibv_new(context, sizeof *xrcd);
@@ -117,6 +118,7 @@ struct ibv_xrcd *uro_ibv_open_xrcd(struct ibv_context *context, struct ibv_xrcd_
     pthread_mutex_unlock(&lock);
     if (xrcd->domain == NULL) {
         free(xrcd);
+        errno = uro_refuse_xrcd(context, attr, errno);
         return NULL;
     }
     xrcd->ibv.context = context;
@@ -128,8 +130,10 @@ int uro_ibv_close_xrcd(struct ibv_xrcd *ibv)
 {
     struct uro_ibv_xrcd *xrcd = uro_ibv_xrcd(ibv);
 
-    if (atomic_load(&xrcd->users) != 0)
-        return EBUSY;
+    const unsigned users = atomic_load(&xrcd->users);
+    if (users != 0)
+        return uro_refuse_busy(xrcd->object.device, "ibv_close_xrcd", "XRC domain", users,
+                               "SRQs or queue pairs");
     uro_object_remove(&xrcd->object);
     if (!uro_host_cloned()) { /* a thread of the parent may hold the lock for ever */
         pthread_mutex_lock(&lock);

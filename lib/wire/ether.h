@@ -22,7 +22,7 @@ struct uro_ether {
     uint16_t type; /* EtherType of the payload, after the tag */
 };
 
-#define URO_VLAN_MAX 4094u /* and 1 the least */
+#define URO_VLAN_MAX 4094u /* and priority 1 is the lowest */
 
 /* Tags the frame for a VLAN, with the priority of an IB service level. Does nothing when @vlan is
  * 0. */
@@ -41,7 +41,7 @@ static inline bool uro_ether_in_vlan(const struct uro_ether *ether, uint16_t vla
 /* Takes 14 or 18 octets. Returns false when there are fewer. */
 URO_NODISCARD bool uro_ether_take(struct uro_reader *reader, struct uro_ether *ether);
 
-/* Writes 14 or 18 octets; returns how many. */
+/* Writes 14 or 18 octets. Returns their number. */
 size_t uro_ether_put(uint8_t out[static URO_ETHER_LEN_MAX], const struct uro_ether *ether);
 
 /* Tags the frame at @frame, which begins URO_VLAN_LEN octets earlier afterwards: returns where. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* grh.h - the 40 octets before a received datagram: where it came from, as IP says it.
+/* grh.h - the 40 octets before a received datagram: its source, from the IP header.
  *
  * An IPv6 header fills them; an IPv4 header stands at their end, behind 20 zeros.
  */
@@ -21,6 +21,7 @@ struct uro_grh {
 /* Writes a GRH. @network: an IP header of that version. */
 void uro_grh_encode(uint8_t out[static URO_GRH_LEN], const uint8_t *network, bool v6);
 
-/* False when neither header is there. Others leave the first 20 octets as they were, so that those
- * may look like IPv6: then a checksum that is right says IPv4. */
+/* Decodes a GRH. Returns false if it holds neither an IPv6 nor an IPv4 header. Some stacks do not
+ * write the first 20 octets of an IPv4 GRH, so that they may look like IPv6. A correct IPv4
+ * checksum therefore means IPv4. */
 bool uro_grh_decode(const uint8_t in[static URO_GRH_LEN], struct uro_grh *grh);

@@ -2,10 +2,9 @@
 /* icrc.c - the masks of the invariant CRC; see icrc.h. */
 #include "wire/icrc.h"
 
-/* rule ICRC.MASK
- * What routers may change counts as ones: octets from the IP header's first on, behind the pad of a
- * mask. The register to start from is the one after eight octets of ones, which stand for the LRH
- * that RoCEv2 does not have. */
+/* rule ICRC.MASK Fields that routers may change are replaced by ones. Offsets count from the first
+ * octet of the IP header, after the pad of the mask. The initial register is the register after
+ * eight octets of ones, which replace the LRH: RoCEv2 does not have it. */
 #define V4(offset)     (URO_CRC32_MASK_PAD + (offset))
 #define V6(offset)     (URO_CRC32_MASK_PAD + (offset))
 #define V4_UDP(offset) V4(URO_IPV4_LEN + (offset))

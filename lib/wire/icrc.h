@@ -6,13 +6,12 @@
 #include "wire/bth.h"
 #include "wire/ip.h"
 
-/* How the octets of a packet count from the IP header on, with what stands for the absent LRH
- * before them. */
+/* The masks of the octets from the IP header on, and before them the ones that replace the LRH,
+ * which RoCEv2 does not have. */
 const struct uro_crc32_mask *uro_icrc_mask(bool v6);
 
 /* Returns the ICRC of a whole packet: @length octets from the IP header to the octet before the
- * ICRC, at least the IP, UDP and BTH headers. The 12 octets before @network, of the Ethernet
- * header, must be readable. Store it with uro_put_le32(). */
+ * ICRC, at least the IP, UDP and BTH headers. Store it with uro_put_le32(). */
 uint32_t uro_icrc(const uint8_t *network, bool v6, size_t length);
 
 /* Does the same for a packet in two pieces: the IP header up to the last extension header, and the

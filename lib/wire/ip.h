@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ip.h - IPv4 (RFC 791), IPv6 (RFC 8200) and UDP (RFC 768) headers.
  *
- * Options, extension headers and fragments are recognised, so that they can be refused by name.
- * One is taken: Router Alert, before IGMP and, in a hop-by-hop header, before ICMPv6.
+ * Options, extension headers and fragments are recognised, so that each is refused with its own
+ * result. Only Router Alert is accepted: before IGMP and, in a hop-by-hop header, before ICMPv6.
  */
 #pragma once
 

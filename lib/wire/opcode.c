@@ -114,7 +114,7 @@ static const uint8_t bases[URO_SERVICE_COUNT] = {
 #define PLACES   4u
 #define READ_RSP URO_OPERATION_COUNT /* READ has both roles; this row is its response */
 #define VARIANTS 4u                  /* plain, with immediate, with invalidate; none has both */
-static_assert(URO_EXT_INV == 2 * URO_EXT_IMM, "variants are told by the two bits");
+static_assert(URO_EXT_INV == 2 * URO_EXT_IMM, "the two bits distinguish the variants");
 
 /* The low five bits of an opcode, plus 1. The value 0 means that there is no such packet. */
 #define OP(number) ((number) + 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* opcode.h - what each BTH opcode means, as one table (IBTA Vol. 1, "OpCodes").
  *
- * Nobody else compares opcode numbers: the core asks the table.
+ * No other code compares opcode numbers: lib/core uses the table.
  */
 #pragma once
 

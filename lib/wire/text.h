@@ -6,7 +6,7 @@
 
 #define URO_TEXT_LINE_MAX 352u
 
-/* Describes any octets, whatever is wrong with them; names the first problem it finds, e.g.
+/* Describes any octets, valid or not, and names the first problem, e.g.
  *   10.0.0.2 > 10.0.0.1 RC_WRITE_FIRST qp 0x000011 psn 100 ack va 0x7f.. rkey 0x.. len 3000 pay 1024
  *   10.0.0.2 > 10.0.0.1 RC_SEND_ONLY qp 0x000011 psn 7 pay 16 !ICRC is 8d9285d6, should be 9d8592d6
  *   vlan 10 priority 5 10.0.0.2 > 10.0.0.1 RC_ACK qp 0x000011 psn 7 msn 1

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* api.h - what the tests of the verbs API share: a device, and two queue pairs that talk.
- *
- * The tests know the library as a program does: <infiniband/verbs.h> and the shared object. The
- * device's link brings every frame back to it (UROCE_DEVICES in meson.build), so that one process
- * has both ends.
+/* api.h - shared parts of the tests of the verbs API: a device, and two connected queue pairs. The
+ * tests use the library as a program does: through <infiniband/verbs.h> and the shared object. The
+ * device's link returns every frame to the device (UROCE_DEVICES in meson.build), so that one
+ * process has both ends.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cancel_victim.c - threads that are cancelled, and those of them that use rdma_cm. */
+/* cancel_victim.c - the threads that are cancelled, with and without rdma_cm. */
 #include "api/cancel.h"
 
 #include <stdio.h>

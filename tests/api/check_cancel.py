@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""No call that our shared libraries make is a cancellation point of pthreads, but for the waits for events.
+"""Checks that our shared libraries call no cancellation point of pthreads, except in the waits for events.
 
     check_cancel.py SOURCE NAMES LIBRARY...
 
-where SOURCE is lib/cancel/uncancelled.c and NAMES its names.txt. liburoce-dpdk.so is not checked: its drivers keep the
-C library's calls, and lib/io/dpdk/guard.c turns cancellation off around them.
+where SOURCE is lib/cancel/uncancelled.c and NAMES its names.txt. liburoce-dpdk.so is not checked: its drivers call the
+C library directly, and lib/io/dpdk/guard.c turns cancellation off around them.
 """
 import pathlib
 import re
@@ -23,7 +23,8 @@ epoll_pwait epoll_wait eventfd_read eventfd_write fallocate posix_fallocate getr
 dlopen fclose fdopendir fflush fgetc fgets fopen fprintf fputc fputs fread freopen fscanf fseek fwrite getaddrinfo
 gethostbyname getifaddrs getline getdelim __getdelim getnameinfo glob if_indextoname if_nametoindex mkstemp openlog perror
 popen printf putc putchar puts realpath syslog tmpfile vfprintf vprintf wordexp""".split()
-WAITS = {"libibverbs.so.1": {"readv"}, "liburoce.so.0": {"readv"}}  # verbs/events.c, ucma/channel.c
+# verbs/events.c and ucma/channel.c call readv(), host/waiter.c ppoll().
+WAITS = dict.fromkeys(["libibverbs.so.1", "liburoce.so.0"], {"readv", "ppoll", "__ppoll_chk"})
 
 
 def plain(name: str) -> str:

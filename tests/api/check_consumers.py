@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every installed program and library that needs libibverbs.so.1 resolves all symbols in ours."""
+"""Checks that every installed program and library that needs libibverbs.so.1 finds all symbols in ours."""
 import glob
 import os
 import pathlib
@@ -23,8 +23,7 @@ def consumers():
 
 
 def problem_of(path: str, ours: str, env: dict[str, str]) -> str | None:
-    """Returns the problem that keeps @path from starting on our library; "" when it does not use
-    it."""
+    """Returns the reason why @path cannot start with our library, or "". Also "" if it does not use libibverbs."""
     run = subprocess.run(["ldd", "-r", path], capture_output=True, text=True, env=env, check=False)
     line = next((text for text in run.stdout.splitlines() if "libibverbs.so.1 =>" in text), None)
     if line is None:

@@ -22,7 +22,7 @@
     "ip address add 10.2.0.1/24 dev other && ip link set one up && ip link set other up"
 
 struct stage {
-    struct api sides[SIDES]; /* the one whose address goes, and the other */
+    struct api sides[SIDES]; /* the interface whose address is removed, and the other interface */
     struct pair pair;        /* a of the first, b of the second */
 };
 
@@ -73,7 +73,7 @@ static int close_stage(void **state)
     return 0;
 }
 
-#define LONG  18 /* a second, eight times: this machine may have other things to do */
+#define LONG  18 /* timeouts of 1 s, with 7 retries: the machine may be busy */
 #define SHORT 11 /* eight milliseconds */
 
 static void enter(const struct api *peer, struct ibv_qp *qp, uint32_t number, uint8_t timeout)
@@ -217,7 +217,7 @@ static struct ibv_qp *datagram_qp(const struct api *api, struct side *side)
 }
 
 /* Sends datagrams until one arrives, because lost datagrams are not reported. */
-static void send_until_heard(const struct api *api, struct side *from, struct side *to)
+static void send_until_received(const struct api *api, struct side *from, struct side *to)
 {
     struct ibv_ah_attr way = { .is_global = 1,
                                .port_num = API_PORT,
@@ -248,16 +248,16 @@ static void interface__deleted_and_made_again__works_again_and_receives_its_grou
     talk(stage);
     datagram_qp(&stage->sides[1], &from);
     assert_int_equal(ibv_attach_mcast(datagram_qp(&stage->sides[0], &to), &group, 0), 0);
-    send_until_heard(&stage->sides[1], &from, &to);
+    send_until_received(&stage->sides[1], &from, &to);
     run("ip link del other");
     expect_port(stage, IBV_EVENT_PORT_ERR);
     run(CABLE);
     expect_port(stage, IBV_EVENT_PORT_ACTIVE);
     talk(stage);
-    send_until_heard(&stage->sides[1], &from, &to);
-    run("ip link del other && " CABLE); /* most often sooner than it is missed */
+    send_until_received(&stage->sides[1], &from, &to);
+    run("ip link del other && " CABLE); /* usually before the loss is noticed */
     talk(stage);
-    send_until_heard(&stage->sides[1], &from, &to);
+    send_until_received(&stage->sides[1], &from, &to);
     assert_int_equal(ibv_detach_mcast(to.qp, &group, 0), 0);
     api_side_close(&from);
     api_side_close(&to);
@@ -296,10 +296,11 @@ int main(void)
 #define STAGED(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
         STAGED(address__removed__requests_fail_until_it_is_back),
         STAGED(address__back_before_requests_fail__they_succeed),
-        STAGED(gid__over_udp__names_the_interface_with_its_address),
         STAGED(interface__down_and_up__raises_port_events),
         STAGED(interface__renamed__is_followed),
         STAGED(interface__deleted_and_made_again__works_again_and_receives_its_groups),
+        /* Last: its port events may come after its end. */
+        STAGED(gid__over_udp__names_the_interface_with_its_address),
     };
 
     if (geteuid() != 0 || unshare(CLONE_NEWNET) != 0) {

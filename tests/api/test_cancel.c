@@ -2,9 +2,9 @@
 /* test_cancel.c - pthread_cancel() of threads that call verbs while messages flow between two
  * devices of this process.
  *
- * The first argument names the link between the devices. A thread that is cancelled must be ended
- * at a cancellation point of its own, or in one of the waits for events, but in no other call; and
- * everything goes on afterwards. In a build where this fails, it usually hangs.
+ * The first argument names the link between the devices. A cancelled thread must end at a
+ * cancellation point of the test, or in a wait for events, but in no other call. Afterwards, the
+ * messages continue. If a build has this error, the test usually hangs.
  */
 #include "api/cancel.h"
 
@@ -361,7 +361,7 @@ static void enter(const struct api *peer, struct ibv_qp *qp, uint32_t number)
     assert_int_equal(api_go(peer, qp, IBV_QPS_INIT, number), 0);
     assert_int_equal(api_go(peer, qp, IBV_QPS_RTR, number), 0);
     attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = 18; /* a second, eight times: this machine may have other things to do */
+    attr.timeout = 18; /* timeouts of 1 s, with 7 retries: the machine may be busy */
     assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_RTS), 0);
 }
 

@@ -74,15 +74,15 @@ static void resize_cq__of_an_armed_cq__leaves_it_armed(void **state)
 {
     const struct api *api = *state;
     struct ibv_comp_channel *channel = ibv_create_comp_channel(api->context);
-    struct ibv_cq *cq = ibv_create_cq(api->context, 4, NULL, channel, 0), *told;
+    struct ibv_cq *cq = ibv_create_cq(api->context, 4, NULL, channel, 0), *notified;
     struct ibv_qp *qp = api_flushing_qp(api, cq);
     void *context;
 
     assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
     assert_int_equal(ibv_resize_cq(cq, 50), 0);
     api_flush(api, qp, 0, 1);
-    assert_int_equal(ibv_get_cq_event(channel, &told, &context), 0);
-    assert_ptr_equal(told, cq);
+    assert_int_equal(ibv_get_cq_event(channel, &notified, &context), 0);
+    assert_ptr_equal(notified, cq);
     ibv_ack_cq_events(cq, 1);
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);

@@ -225,7 +225,7 @@ static void batch__other_verbs_inside_it__do_not_wait(void **state)
 /* ---- threads ------------------------------------------------------------ */
 
 #define SHARED  20000u
-#define IN_CQ   100u /* and as many that the readers post */
+#define IN_CQ   100u /* and as many requests that the readers post */
 #define READERS 2
 
 struct shared {
@@ -248,7 +248,7 @@ static void *run_batches(void *argument)
             if (id == SHARED)
                 continue;
             (void)api_post_id(shared->qp, SHARED); /* refused when the queue is full */
-            if (id == shared->cq->wr_id)           /* still: it is this thread's batch */
+            if (id == shared->cq->wr_id) /* still locked: the batch of this thread is open */
                 atomic_fetch_add(&shared->times[id], 1);
             atomic_fetch_add(&shared->seen, 1);
         } while (ibv_next_poll(shared->cq) == 0);
@@ -300,7 +300,7 @@ static void cq_ex__armed__one_event_and_destroy_waits_for_its_acknowledgement(vo
     struct ibv_comp_channel *channel = ibv_create_comp_channel(api->context);
     struct ibv_cq_init_attr_ex attr = { .cqe = 16, .cq_context = &attr, .channel = channel };
     struct ibv_cq_ex *ex = ibv_create_cq_ex(api->context, &attr);
-    struct ibv_cq *cq = ibv_cq_ex_to_cq(ex), *told;
+    struct ibv_cq *cq = ibv_cq_ex_to_cq(ex), *notified;
     struct ibv_qp *qp = api_flushing_qp(api, cq);
     pthread_t thread;
     void *context;
@@ -309,9 +309,9 @@ static void cq_ex__armed__one_event_and_destroy_waits_for_its_acknowledgement(vo
     assert_false(readable(channel->fd));
     assert_int_equal(ibv_req_notify_cq(cq, 1), 0); /* an error counts as a solicited completion */
     api_flush(api, qp, 1, 2);
-    assert_int_equal(ibv_get_cq_event(channel, &told, &context), 0);
+    assert_int_equal(ibv_get_cq_event(channel, &notified, &context), 0);
     assert_false(readable(channel->fd));
-    assert_ptr_equal(told, cq);
+    assert_ptr_equal(notified, cq);
     assert_ptr_equal(context, &attr);
     expect_batch(ex, 0, 3);
     assert_int_equal(ibv_destroy_qp(qp), 0);

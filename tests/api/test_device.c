@@ -21,7 +21,7 @@ static void device_list__read_twice__has_the_same_devices(void **state)
     struct ibv_device *device = one[0];
     ibv_free_device_list(one);
     ibv_free_device_list(two);
-    /* Programs keep the pointer: librdmacm sorts by it. */
+    /* The pointer must not change: librdmacm sorts by it. */
     assert_string_equal(ibv_get_device_name(device), "uroce0");
     assert_int_equal(ibv_get_device_index(device), -1); /* the kernel has assigned no index */
     assert_int_equal(device->node_type, IBV_NODE_CA);
@@ -80,7 +80,8 @@ static void query_device__unsupported_features__are_zero(void **state)
     assert_true(attr.sys_image_guid == attr.node_guid);
 }
 
-/* The struct grew over the years: only the members that the caller's version has are written. */
+/* Later versions of rdma-core added members to the struct. Only the members of the caller's version
+ * are written. */
 static void query_device_ex__struct_of_another_release__common_fields_are_filled(void **state)
 {
     const struct api *api = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device memory: bounds, contents, and regions on it. */
+/* Device memory: its bounds, its contents, and memory regions in it. */
 #include "api/api.h"
 
 #include <string.h>
@@ -129,7 +129,7 @@ static void dm_mr__wrong_arguments__is_refused(void **state)
         { UINT64_MAX, 2, ALL, EINVAL },
         { 0, LENGTH, ALL | 1 << 10, EINVAL },
         { 0, LENGTH, ALL | IBV_ACCESS_ON_DEMAND, EINVAL },
-        { 0, LENGTH, ALL | 1 << 9, EOPNOTSUPP }, /* lasting flush */
+        { 0, LENGTH, ALL | 1 << 9, EOPNOTSUPP }, /* a flush to persistent memory */
         { 0, LENGTH, ALL & ~(unsigned)IBV_ACCESS_LOCAL_WRITE, EINVAL },
     };
     struct ibv_dm *dm = alloc(api, LENGTH);
@@ -247,7 +247,7 @@ static void import_dm__has_the_same_memory(void **state)
     struct ibv_mr *mr = ibv_reg_dm_mr(pd, imported, 0, LENGTH, ALL);
     assert_non_null(mr);
     assert_int_equal(ibv_free_dm(dm), EBUSY);
-    ibv_unimport_dm(imported); /* used: it stays */
+    ibv_unimport_dm(imported); /* in use: it cannot be freed */
     assert_int_equal(ibv_dereg_mr(mr), 0);
     assert_int_equal(ibv_free_dm(dm), 0);
     assert_null(ibv_import_dm(context, imported->handle));

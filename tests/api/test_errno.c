@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* errno after verbs that failed: the number that the verb returned, or the reason when it returned
- * -1 or NULL. */
+/* errno after a failed verb: the number that the verb returned, or, after -1 or NULL, the cause. */
 #include "api/api.h"
 
 #include <fcntl.h>

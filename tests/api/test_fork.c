@@ -190,8 +190,8 @@ static void child_of_a_process_with_an_engine__every_call__is_eio(void **state)
     close_all(&all);
 }
 
-/* Freeing in the child must not take a lock that nobody there will release, wait for
- * acknowledgements, or take the parent's events. */
+/* In the child, freeing an object must not wait: neither for a lock of a thread that exists only in
+ * the parent, nor for acknowledgements. It must not take events of the parent. */
 static void child_of_a_process_with_an_engine__frees_objects__parent_is_unaffected(void **state)
 {
     struct all all;
@@ -303,7 +303,7 @@ static void free_memory(void *argument)
     struct memory *memory = argument;
 
     ibv_unimport_mr(memory->imported);
-    ibv_unimport_dm(memory->imported_dm); /* an MR is on it: stays */
+    ibv_unimport_dm(memory->imported_dm); /* an MR uses it, so it stays */
     MUST(ibv_dereg_mr(memory->on_dm) == 0);
     MUST(ibv_free_dm(memory->dm) == 0);
     ibv_unimport_dm(memory->imported_dm);
@@ -327,7 +327,8 @@ static void child_of_a_process_with_an_engine__memory_objects__parent_keeps_its_
     struct ibv_send_wr wr = api_send(IBV_WR_RDMA_READ, &local), *bad;
     wr.wr.rdma.remote_addr = (uintptr_t)memory.octets;
     wr.wr.rdma.rkey = memory.mw->rkey;
-    assert_int_equal(ibv_post_send(memory.pair.b.qp, &wr, &bad), 0); /* the parent's window lives */
+    assert_int_equal(ibv_post_send(memory.pair.b.qp, &wr, &bad),
+                     0); /* the window still exists in the parent */
     api_expect(memory.pair.b.cq, 1, IBV_WC_SUCCESS);
     free_memory(&memory);
     api_pair_close(&memory.pair);

@@ -115,7 +115,7 @@ static void imported_pd_and_mr__are_the_same_domain_and_region(void **state)
     assert_memory_equal(memory + 2048, memory, 100);
 
     ibv_unimport_mr(imported);
-    memset(memory, 0x22, 100); /* the region lives on */
+    memset(memory, 0x22, 100); /* the region still exists */
     assert_int_equal(ibv_post_send(pair.a.qp, &wr, &bad), 0);
     api_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
     assert_memory_equal(memory + 2048, memory, 100);
@@ -221,7 +221,7 @@ static void unimport_pd__in_use__remains(void **state)
 
     ibv_unimport_pd(pd);
     assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
-    assert_int_equal(ibv_dealloc_pd(api->pd), EBUSY); /* which nothing was made of */
+    assert_int_equal(ibv_dealloc_pd(api->pd), EBUSY); /* though api->pd has no objects */
     assert_int_equal(ibv_dereg_mr(mr), 0);
     ibv_unimport_pd(pd);
     assert_int_equal(ibv_close_device(context), 0);

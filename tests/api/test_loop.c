@@ -145,7 +145,8 @@ static void destroy__peer_with_requests_outstanding__requester_fails(void **stat
     attr.qp_state = IBV_QPS_RTS;
     assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, API_TO_RTS), 0);
     from = api_sge(&pair.a, 0, 8);
-    struct ibv_send_wr wr = api_send(IBV_WR_SEND, &from); /* no receive: it waits */
+    struct ibv_send_wr wr =
+        api_send(IBV_WR_SEND, &from); /* no receive is posted, so the SEND waits */
     post(&pair.a, &wr);
     assert_int_equal(ibv_destroy_qp(pair.b.qp), 0);
     api_expect(pair.a.cq, 1, IBV_WC_RETRY_EXC_ERR);

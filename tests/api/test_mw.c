@@ -83,7 +83,7 @@ static struct ibv_mw *bound_2(struct stage *stage)
 
     assert_int_equal(post_bind_2(&stage->pair.b, mw, rkey, &info), 0);
     api_expect(stage->pair.b.cq, 1, IBV_WC_SUCCESS);
-    mw->rkey = rkey; /* the program's to do */
+    mw->rkey = rkey; /* the program must do this */
     return mw;
 }
 
@@ -186,7 +186,7 @@ static void bind_mw__on_an_unreliable_connection__opens_the_range(void **state)
     assert_int_equal(use(&stage, IBV_WR_RDMA_WRITE, mw->rkey, at, 8), IBV_WC_SUCCESS);
     const volatile uint8_t *last = &stage.memory[BEGIN + 7];
     struct ibv_wc wc;
-    while (*last == CANARY) /* nothing says that it is there but its last byte */
+    while (*last == CANARY) /* the last byte is the only sign that the message arrived */
         (void)ibv_poll_cq(stage.pair.b.cq, 1, &wc);
     expect_written(&stage, BEGIN, 8);
     assert_int_equal(ibv_dealloc_mw(mw), 0);

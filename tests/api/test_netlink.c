@@ -271,7 +271,7 @@ static void long_answer__arrives_whole(void **state)
     int fd = open_socket();
 
     (void)state;
-    for (uint32_t i = 0; i < ASKED; i++) /* more than the socket takes */
+    for (uint32_t i = 0; i < ASKED; i++) /* more than the socket buffer holds */
         ask(fd, i, 0);
     for (uint32_t i = 0; i < ASKED; i++) {
         assert_int_equal(receive(fd, i), GET);
@@ -349,6 +349,73 @@ static void socket_closed_behind_our_back__is_noticed(void **state)
     ask(fd, 9, 0);
     expect_answer(fd, 9);
     assert_int_equal(close(fd), 0);
+    assert_int_equal(count_open(), before);
+}
+
+static void copies__are_the_same_socket(void **state)
+{
+    const unsigned before = count_open();
+    const int fd = open_socket();
+    const int copies[] = { dup(fd), dup2(fd, 200), dup3(fd, 201, O_CLOEXEC),
+                           fcntl(fd, F_DUPFD, 202), fcntl(fd, F_DUPFD_CLOEXEC, 203) };
+    const size_t most = sizeof copies / sizeof copies[0];
+
+    (void)state;
+    for (uint32_t i = 0; i < most; i++) {
+        assert_true(copies[i] >= 0);
+        ask(copies[i], i, 0);
+        expect_answer(fd, i);
+        ask(fd, i, 0);
+        expect_answer(copies[i], i);
+    }
+    assert_int_equal(dup2(fd, fd), fd);
+    assert_int_equal(dup2(fd, copies[0]), copies[0]);
+    assert_int_equal(close(fd), 0); /* the copies remain */
+    for (uint32_t i = 0; i < most; i++) {
+        ask(copies[i], 100 + i, 0);
+        expect_answer(copies[most - 1], 100 + i);
+        if (i + 1 < most)
+            assert_int_equal(close(copies[i]), 0);
+    }
+    assert_int_equal(close(copies[most - 1]), 0);
+    assert_int_equal(count_open(), before);
+}
+
+/* Other calls of fcntl(), and copies of other descriptors, are as without the library. */
+static void copies_of_other_descriptors__are_those_of_the_kernel(void **state)
+{
+    const int fd = open_socket(), other = dup(STDERR_FILENO);
+    struct flock lock = { .l_type = F_WRLCK };
+
+    (void)state;
+    assert_true(other >= 0);
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    assert_int_equal(fcntl(fd, F_SETFD, 0), 0);
+    assert_int_equal(fcntl(fd, F_GETFD), 0);
+    assert_int_equal(fcntl(other, F_SETFL, fcntl(other, F_GETFL)), 0);
+    assert_int_equal(dup(-1), -1);
+    assert_int_equal(errno, EBADF);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_int_equal(fcntl(fileno(file), F_SETLK, &lock), 0); /* a pointer */
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(close(other), 0);
+    assert_int_equal(close(fd), 0);
+}
+
+static void too_many_copies__are_refused(void **state)
+{
+    const unsigned before = count_open();
+    int fds[64];
+
+    (void)state;
+    fds[0] = open_socket();
+    for (size_t i = 1; i < sizeof fds / sizeof fds[0]; i++)
+        fds[i] = dup(fds[0]);
+    assert_int_equal(dup(fds[0]), -1);
+    assert_int_equal(errno, EMFILE);
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        assert_int_equal(close(fds[i]), 0);
     assert_int_equal(count_open(), before);
 }
 
@@ -439,7 +506,7 @@ static void request_that_is_too_long__is_refused(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-/* Changes each byte of a request to each value of a few. */
+/* Changes each byte of a request to several values. */
 static void changed_requests__get_an_answer_or_none(void **state)
 {
     static const uint8_t values[] = { 0, 1, 3, 4, 7, 8, 0x7f, 0x80, 0xff };
@@ -513,6 +580,9 @@ int main(void)
         cmocka_unit_test(closed_socket__leaves_nothing),
         cmocka_unit_test(number_of_a_closed_socket__is_a_file_later),
         cmocka_unit_test(socket_closed_behind_our_back__is_noticed),
+        cmocka_unit_test(copies__are_the_same_socket),
+        cmocka_unit_test(copies_of_other_descriptors__are_those_of_the_kernel),
+        cmocka_unit_test(too_many_copies__are_refused),
         cmocka_unit_test(too_many_sockets__are_refused),
         cmocka_unit_test(forked_child__uses_the_socket_and_closes_only_its_own),
         cmocka_unit_test(vforked_child__leaves_the_socket_to_its_parent),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* On-demand regions: memory that comes and goes while it is registered. */
+/* On-demand regions: memory that is mapped and unmapped while it is registered. */
 #include "api/api.h"
 
 #include <pthread.h>

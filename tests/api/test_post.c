@@ -168,7 +168,7 @@ static void post_send__elements_out_of_range__is_einval(void **state)
     expect_refusal(&stand, EINVAL);
     stand.wr.num_sge = -1;
     expect_refusal(&stand, EINVAL);
-    stand.wr.num_sge = 2; /* 2^31 bytes may be sent, not one more */
+    stand.wr.num_sge = 2; /* the longest message has 2^31 bytes */
     sges[0].length = UINT32_C(1) << 31;
     sges[1].length = 1;
     expect_refusal(&stand, EINVAL);

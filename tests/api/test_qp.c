@@ -363,7 +363,8 @@ static void modify_qp__values_out_of_range__are_einval(void **state)
     WRONG(IBV_QPS_INIT, API_TO_INIT, pkey_index, 1);
     WRONG(IBV_QPS_INIT, API_TO_INIT, qp_access_flags, 1 << 15);
     assert_int_equal(api_go(api, qp, IBV_QPS_INIT, PEER), 0);
-    WRONG(IBV_QPS_RTR, API_TO_RTR, path_mtu, IBV_MTU_2048); /* the link carries 1500 bytes: B29 */
+    WRONG(IBV_QPS_RTR, API_TO_RTR, path_mtu,
+          IBV_MTU_2048); /* the MTU of the link is 1500 bytes: bug B29 */
     WRONG(IBV_QPS_RTR, API_TO_RTR, path_mtu, (enum ibv_mtu)0);
     WRONG(IBV_QPS_RTR, API_TO_RTR, path_mtu, (enum ibv_mtu)6);
     WRONG(IBV_QPS_RTR, API_TO_RTR, dest_qp_num, 0x1000000);

@@ -92,8 +92,8 @@ static int end_ah(void *object)
     return ibv_destroy_ah(object);
 }
 
-/* Checks that the limit is two objects: @there exist already, the third is refused, and after a
- * destroy another can be created. */
+/* Checks that the limit is two objects, of which @there exist already. The third object is refused.
+ * After one is destroyed, another one can be created. */
 static void two_and_no_more(const struct api *api, void *(*make)(const struct api *api),
                             int (*end)(void *object), unsigned there)
 {

@@ -28,7 +28,7 @@ static struct ibv_context *open_second(void)
 }
 
 /* Returns the text that @act writes to stderr. */
-static const char *heard(void (*act)(struct ibv_context *context), struct ibv_context *context)
+static const char *stderr_of(void (*act)(struct ibv_context *context), struct ibv_context *context)
 {
     int ends[2], before = dup(STDERR_FILENO);
 
@@ -59,10 +59,10 @@ static void devices__together_at_their_limit__is_enomem_and_message_names_limit(
     struct ibv_pd *pds[2] = { ibv_alloc_pd(second), ibv_alloc_pd(api->context) };
     assert_true(pds[0] != NULL && pds[1] != NULL);
     assert_string_equal(
-        heard(fail_to_make_pd, second),
+        stderr_of(fail_to_make_pd, second),
         "uroce: *: the limit of 3 protection domains of all devices together is reached, so "
         "requests for more fail (ENOMEM); destroy some in the program, or raise max_pd= of *\n");
-    assert_string_equal(heard(fail_to_make_pd, api->context), ""); /* once */
+    assert_string_equal(stderr_of(fail_to_make_pd, api->context), ""); /* once */
 
     /* The other device may create an object after one device has freed an object. */
     assert_int_equal(ibv_dealloc_pd(pds[0]), 0);
@@ -90,7 +90,7 @@ static void device__at_its_own_limit__message_names_limit(void **state)
     for (unsigned i = 0; i < 2; i++)
         assert_non_null(cqs[i] = ibv_create_cq(second, 4, NULL, NULL, 0));
     assert_string_equal(
-        heard(fail_to_make_cq, second),
+        stderr_of(fail_to_make_cq, second),
         "uroce: uroce1: the limit of 2 completion queues is reached, so requests for more fail "
         "(ENOMEM); destroy some in the program, or raise max_cq= of the device\n");
     for (unsigned i = 0; i < 5; i++)

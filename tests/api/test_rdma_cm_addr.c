@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_addr.c - which local address rdma_cm chooses for a destination. Two devices;
- * on both links their neighbour is the kernel. All is in a network namespace of its own:
+/* test_rdma_cm_addr.c - which local address rdma_cm chooses for a destination. There are two
+ * devices. The neighbour on each link is the kernel. Everything is in a network namespace of its
+ * own:
  *
  *     uroce0, one   10.1.0.1/16 10.1.0.2/16 fd01::1/64   <->   other    10.1.0.9  fd01::9  fe80::9
  *     uroce1, two   10.1.7.1/24, gateway 10.1.7.9        <->   another  10.1.7.9           fe80::9
@@ -165,7 +166,8 @@ static void unreachable__no_route_fails_at_once__no_answer_times_out(void **stat
     assert_int_equal(resolve(id, "10.1.0.2", "fd01::9", WAIT_MS), EINVAL);
     assert_int_equal(resolve(id, "", "10.1.0.77", SHORT_MS), 0);
     assert_int_equal(status_of(RDMA_CM_EVENT_ADDR_ERROR), -ETIMEDOUT);
-    assert_int_equal(resolve(id, "", "10.1.0.9", WAIT_MS), 0); /* it may try again */
+    assert_int_equal(resolve(id, "", "10.1.0.9", WAIT_MS),
+                     0); /* the identifier can be resolved again */
     assert_int_equal(status_of(RDMA_CM_EVENT_ADDR_RESOLVED), 0);
     assert_int_equal(rdma_destroy_id(id), 0);
     id = create(RDMA_PS_TCP);

@@ -174,7 +174,7 @@ static void destroy__waits_until_the_last_event_is_acknowledged(void **state)
     struct rdma_cm_event *event = fetch(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
     atomic_store(&acknowledged, false);
     assert_int_equal(pthread_create(&destroyer, NULL, destroy, id), 0);
-    while (bind_to(probe, htons(4100)) != 0) /* its port is free again: the command is done */
+    while (bind_to(probe, htons(4100)) != 0) /* its port is free again, so the command has ended */
         sched_yield();
     atomic_store(&acknowledged, true);
     assert_int_equal(rdma_ack_cm_event(event), 0);

@@ -21,10 +21,10 @@
 #define CYCLES  300
 #define WARM_UP 50
 #define PER                                                                                        \
-    16 /* bytes of each cycle: less than the smallest object; what is left is the heap's own */
+    16 /* heap bytes that may grow per cycle, for the allocator itself; a leaked object is larger */
 #define PORT    7471
 #define WAIT_MS 60000 /* a guard against hanging */
-#define PATIENT 60    /* seconds, and one for each hundred cycles */
+#define PATIENT 60    /* seconds, plus a second for each hundred cycles */
 #define WORD    "a word"
 
 /* Ends a child with an exit status if the condition fails: cmocka belongs to the parent. */
@@ -70,7 +70,7 @@ static void compare(const char *who, const struct footprint *before)
     const struct footprint after = look();
 
     fprintf(stderr,
-            "# %s: %u cycles; descriptors %u, %u; heap %zu, %zu octets; resident %ld, %ld KiB\n",
+            "# %s: %u cycles; descriptors %u, %u; heap %zu, %zu bytes; resident %ld, %ld KiB\n",
             who, cycles(), before->descriptors, after.descriptors, before->heap, after.heap,
             before->resident, after.resident);
     MUST(after.descriptors == before->descriptors);
@@ -187,9 +187,9 @@ static pid_t start(const char *role, const char *folder, const char *address, vo
         return child;
     (void)snprintf(device, sizeof device, "uroce0:net_memif0,role=%s,socket=%s/link.sock;ip=%s/24",
                    role, folder, address);
-    (void)alarm(patience(PATIENT) + cycles() / 100); /* when the other side has ended, badly */
+    (void)alarm(patience(PATIENT) + cycles() / 100); /* ends this side if the other failed */
     MUST(setenv("UROCE_DEVICES", device, 1) == 0);
-    MUST(ibv_fork_init() == 0); /* and the library is linked */
+    MUST(ibv_fork_init() == 0); /* also keeps libibverbs linked */
     play(pipe_end);
     exit(0);
 }

@@ -20,8 +20,8 @@
 
 #define PORT    7471
 #define WAIT_MS 60000 /* a guard against hanging */
-#define PATIENT 30    /* seconds until a side that was not told gives up */
-#define QPN     77    /* no queue pair is needed to say that there is a connection */
+#define PATIENT 30    /* seconds until a side without notification gives up */
+#define QPN     77    /* any number: a connection needs no queue pair that exists */
 
 /* One process. The other process can wait for its messages in the pipe, which is closed when the
  * process ends. */
@@ -29,22 +29,22 @@ struct side {
     struct rdma_event_channel *channel;
     struct rdma_cm_id *listener;
     struct rdma_cm_id *id;
-    int say, hear;
+    int to_other, from_other;
 };
 
 typedef void part(struct side *side);
 
-static void say(const struct side *side)
+static void send_byte(const struct side *side)
 {
-    MUST(write(side->say, "x", 1) == 1);
+    MUST(write(side->to_other, "x", 1) == 1);
 }
 
 /* Waits for a message. Returns false when the other process has ended. */
-static bool hear(const struct side *side)
+static bool await_byte(const struct side *side)
 {
     char octet;
 
-    return read(side->hear, &octet, 1) == 1;
+    return read(side->from_other, &octet, 1) == 1;
 }
 
 static struct rdma_cm_id *expect(struct side *side, enum rdma_cm_event_type type)
@@ -77,7 +77,7 @@ static void listens(struct side *side)
     MUST(rdma_create_id(side->channel, &side->listener, NULL, RDMA_PS_TCP) == 0);
     MUST(rdma_bind_addr(side->listener, (struct sockaddr *)&address) == 0);
     MUST(rdma_listen(side->listener, 4) == 0);
-    say(side);
+    send_byte(side);
     side->id = expect(side, RDMA_CM_EVENT_CONNECT_REQUEST);
 }
 
@@ -96,7 +96,7 @@ static void asks(struct side *side)
     struct sockaddr_in address = server_address();
 
     MUST(rdma_create_id(side->channel, &side->id, NULL, RDMA_PS_TCP) == 0);
-    MUST(hear(side));
+    MUST(await_byte(side));
     MUST(rdma_resolve_addr(side->id, NULL, (struct sockaddr *)&address, WAIT_MS) == 0);
     expect(side, RDMA_CM_EVENT_ADDR_RESOLVED);
     MUST(rdma_resolve_route(side->id, WAIT_MS) == 0);
@@ -107,26 +107,27 @@ static void asks(struct side *side)
 static void connects(struct side *side)
 {
     asks(side);
-    expect(side, RDMA_CM_EVENT_CONNECT_RESPONSE); /* there is no queue pair to be made ready */
+    expect(side,
+           RDMA_CM_EVENT_CONNECT_RESPONSE); /* there is no queue pair to move to RTR and RTS */
     MUST(rdma_establish(side->id) == 0);
 }
 
 /* ---- two processes ------------------------------------------------------- */
 
-static void run_side(const char *role, const char *socket, const char *address, part *play, int say,
-                     int hear)
+static void run_side(const char *role, const char *socket, const char *address, part *play,
+                     int to_other, int from_other)
 {
     static struct side side;
     char device[256];
 
-    side.say = say;
-    side.hear = hear;
+    side.to_other = to_other;
+    side.from_other = from_other;
 
     (void)alarm(patience(PATIENT));
     (void)snprintf(device, sizeof device, "uroce0:net_memif0,role=%s,socket=%s;ip=%s/24", role,
                    socket, address);
     MUST(setenv("UROCE_DEVICES", device, 1) == 0);
-    MUST(ibv_fork_init() == 0); /* and the library is linked */
+    MUST(ibv_fork_init() == 0); /* keeps libibverbs linked */
     side.channel = rdma_create_event_channel();
     MUST(side.channel != NULL);
     play(&side);
@@ -134,16 +135,16 @@ static void run_side(const char *role, const char *socket, const char *address, 
 }
 
 static pid_t start(const char *role, const char *socket, const char *address, part *play,
-                   const int say[2], const int hear[2])
+                   const int to_other[2], const int from_other[2])
 {
     (void)fflush(NULL);
     pid_t child = fork();
 
     assert_true(child >= 0);
     if (child == 0) {
-        (void)close(say[0]);
-        (void)close(hear[1]);
-        run_side(role, socket, address, play, say[1], hear[0]);
+        (void)close(to_other[0]);
+        (void)close(from_other[1]);
+        run_side(role, socket, address, play, to_other[1], from_other[0]);
     }
     return child;
 }
@@ -179,7 +180,7 @@ static void serves_to_the_end(struct side *side)
 {
     accepts(side);
     expect(side, RDMA_CM_EVENT_DISCONNECTED);
-    say(side);
+    send_byte(side);
 }
 
 static void asks_to_the_end(struct side *side)
@@ -236,7 +237,7 @@ static void exit__server_connected__client_gets_disconnected_event(void **state)
 static void asks_and_leaves(struct side *side)
 {
     asks(side);
-    MUST(hear(side)); /* the request was seen */
+    MUST(await_byte(side)); /* the request was seen */
 }
 
 /* The request may be withdrawn before or after it is accepted. */
@@ -245,8 +246,8 @@ static void accepts_who_has_gone(struct side *side)
     struct rdma_conn_param param = { .qp_num = QPN };
 
     listens(side);
-    say(side);
-    MUST(!hear(side));
+    send_byte(side);
+    MUST(!await_byte(side));
     if (rdma_accept(side->id, &param) == 0)
         expect(side, RDMA_CM_EVENT_REJECTED);
     else
@@ -275,7 +276,7 @@ static void destroys_it(struct side *side)
 {
     connects(side);
     MUST(rdma_destroy_id(side->id) == 0);
-    MUST(hear(side)); /* the client still runs when the server gets the event */
+    MUST(await_byte(side)); /* the client still runs when the server gets the event */
 }
 
 static void destroy_id__connected__peer_gets_disconnected_event(void **state)
@@ -288,7 +289,7 @@ static void closes_its_channel(struct side *side)
 {
     connects(side);
     rdma_destroy_event_channel(side->channel);
-    MUST(hear(side));
+    MUST(await_byte(side));
 }
 
 static void close_channel__connected__peer_gets_disconnected_event(void **state)
@@ -307,24 +308,24 @@ static void forks_a_child_that_ends(struct side *side)
     if (child == 0)
         exit(0);
     MUST(waitpid(child, &status, 0) == child && status == 0);
-    say(side); /* only now: */
+    send_byte(side); /* only now: */
     MUST(rdma_disconnect(side->id) == 0);
-    MUST(hear(side));
+    MUST(await_byte(side));
 }
 
-static void hears_before_it_is_told(struct side *side)
+static void gets_the_event_before_the_call(struct side *side)
 {
     accepts(side);
     expect(side, RDMA_CM_EVENT_DISCONNECTED);
-    MUST(fcntl(side->hear, F_SETFL, O_NONBLOCK) == 0);
-    MUST(hear(side));
-    say(side);
+    MUST(fcntl(side->from_other, F_SETFL, O_NONBLOCK) == 0);
+    MUST(await_byte(side));
+    send_byte(side);
 }
 
 static void exit__of_a_forked_child__the_connection_stays(void **state)
 {
     (void)state;
-    meet(hears_before_it_is_told, forks_a_child_that_ends);
+    meet(gets_the_event_before_the_call, forks_a_child_that_ends);
 }
 
 int main(void)

@@ -302,9 +302,9 @@ static void resolve__no_next_hop_left__enomem_and_one_line(void **state)
     struct stderr_capture capture = capture_stderr_begin();
     const int result = rdma_resolve_addr(stage->id, NULL, (struct sockaddr *)&far, WAIT_MS);
     const int error = errno;
-    const bool told = strstr(capture_stderr_text(capture), "uroce0: 32768 next hops") != NULL;
+    const bool printed = strstr(capture_stderr_text(capture), "uroce0: 32768 next hops") != NULL;
     capture_stderr_end(capture);
-    assert_true(result == -1 && error == ENOMEM && told);
+    assert_true(result == -1 && error == ENOMEM && printed);
     for (uint32_t i = 0; i < HOPS; i++)
         assert_int_equal(ibv_destroy_ah(handles[i]), 0);
     assert_int_equal(ibv_dealloc_pd(pd), 0);

@@ -188,7 +188,7 @@ static bool set_bindv6only(char to)
     return written;
 }
 
-/* The system setting applies as to sockets. */
+/* net.ipv6.bindv6only applies to rdma_cm as it does to sockets. */
 static void ipv6__system_default_v6only__accepts_only_ipv6(void **state)
 {
     struct stage *stage = *state;
@@ -219,7 +219,7 @@ static void specific__accepts_its_own_address_only(void **state)
     rdma_destroy_id(six);
 }
 
-/* The same port number means four services. */
+/* The same port number in four port spaces is four services. */
 static void port_spaces__are_independent(void **state)
 {
     static const enum rdma_port_space spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB,
@@ -267,7 +267,8 @@ int main(void)
         TEST(port_spaces__are_independent),
         TEST(port_0__each_gets_its_own_port),
         TEST(ipv4__v6only_cleared__shares_no_port),
-        TEST(ipv6__system_default_v6only__accepts_only_ipv6), /* last: it leaves the namespace */
+        /* The last test, because it leaves the namespace. */
+        TEST(ipv6__system_default_v6only__accepts_only_ipv6),
     };
     return API_RUN(tests);
 }

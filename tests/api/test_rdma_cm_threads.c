@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_rdma_cm_threads.c - many threads use rdma_cm at once: channels that several threads read,
- * identifiers that move to another channel while things happen to them, and that are destroyed
- * while another thread has not acknowledged their last event. The device is over UDP, on an address
- * that no other process has; tools/check runs it with the thread sanitizer as well. UROCE_CM_ROUNDS
- * says how long.
+ * identifiers that move to another channel while they get events, and identifiers that are
+ * destroyed while another thread has not acknowledged their last event. The device is over UDP, on
+ * an address that no other process has; tools/check runs it with the thread sanitizer as well.
+ * UROCE_CM_ROUNDS sets the number of rounds.
  */
 #include "api/api.h"
 
@@ -99,7 +99,7 @@ static bool serve_event(struct rdma_cm_event *event)
             answer(id);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
-    case RDMA_CM_EVENT_TIMEWAIT_EXIT: /* the identifier may be on its way out in another thread */
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT: /* another thread may be destroying the identifier */
         break;
     case RDMA_CM_EVENT_DISCONNECTED:
     case RDMA_CM_EVENT_UNREACHABLE:

@@ -1,38 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each call that is refused says what is wrong with its arguments, to `uroce why` and on stderr. */
-#include "api/api.h"
-
+/* Each refused call reports which argument is wrong, in `uroce why` and on stderr. */
 #include <arpa/inet.h>
-#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "stats/reader.h"
-
-static struct uro_stats_refusal last;
-
-static void look(void *context, const struct uro_stats_file *file)
-{
-    (void)context;
-    if (file->error == 0 && file->kind == URO_STATS_PROCESS && file->page->header.pid == getpid() &&
-        strcmp(file->page->device, "uroce0") == 0)
-        (void)uro_stats_refusal(file->page, file->page->refusal_count, &last);
-}
-
-/* Checks that the newest refusal is of @call and contains @wanted. */
-static void expect(const char *call, int error, const char *wanted)
-{
-    last = (struct uro_stats_refusal){ 0 };
-    assert_int_equal(uro_stats_read(geteuid(), look, NULL), 0);
-    assert_string_equal(last.call, call);
-    assert_int_equal(last.error, error);
-    if (strstr(last.text, wanted) == NULL)
-        fail_msg("\"%s\" does not contain \"%s\"", last.text, wanted);
-}
+#include "api/refusals.h"
 
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
@@ -54,10 +30,10 @@ static void end(void)
 static void refuse_modify(struct ibv_qp_attr *attr, int mask, const char *wanted)
 {
     assert_int_equal(ibv_modify_qp(qp, attr, mask), EINVAL);
-    expect("ibv_modify_qp", EINVAL, wanted);
+    refusals_expect("ibv_modify_qp", EINVAL, wanted);
 }
 
-static void modify__to_rtr__says_which_attribute_is_wrong(void **state)
+static void modify__to_rtr__reports_which_attribute_is_wrong(void **state)
 {
     const struct api *api = *state;
 
@@ -95,7 +71,7 @@ static void modify__to_rtr__says_which_attribute_is_wrong(void **state)
 
     assert_int_equal(inet_pton(AF_INET6, "::ffff:10.9.9.9", attr.ah_attr.grh.dgid.raw), 1);
     assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_RTR), ENETUNREACH);
-    expect("ibv_modify_qp", ENETUNREACH, "the peer's GID 10.9.9.9 is in no subnet");
+    refusals_expect("ibv_modify_qp", ENETUNREACH, "the peer's GID 10.9.9.9 is in no subnet");
     attr.ah_attr = good.ah_attr;
 
     attr.min_rnr_timer = 32;
@@ -146,10 +122,10 @@ static void refuse_send(struct ibv_send_wr *wr, const char *wanted)
     struct ibv_send_wr *bad;
 
     assert_int_equal(ibv_post_send(qp, wr, &bad), EINVAL);
-    expect("ibv_post_send", EINVAL, wanted);
+    refusals_expect("ibv_post_send", EINVAL, wanted);
 }
 
-static void post__says_what_is_wrong_with_the_request(void **state)
+static void post__reports_what_is_wrong_with_the_request(void **state)
 {
     const struct api *api = *state;
     struct ibv_sge sges[5] = { { .length = 4 } };
@@ -173,7 +149,7 @@ static void post__says_what_is_wrong_with_the_request(void **state)
     wr.send_flags = 1u << 20;
     refuse_send(&wr, "send_flags 0x100000 is not possible");
     assert_int_equal(ibv_post_recv(qp, &recv, &bad), EINVAL);
-    expect("ibv_post_recv", EINVAL, "num_sge is 5, but the queue has max 4");
+    refusals_expect("ibv_post_recv", EINVAL, "num_sge is 5, but the queue has max 4");
     end();
 }
 
@@ -186,18 +162,18 @@ static void post__to_a_full_queue__is_not_recorded(void **state)
 
     begin(api, IBV_QPS_RESET);
     assert_int_equal(ibv_post_recv(qp, &wr, &bad), EINVAL);
-    expect("ibv_post_recv", EINVAL, "the queue pair is in RESET: receives need INIT");
-    const uint64_t number = last.number;
+    refusals_expect("ibv_post_recv", EINVAL, "the queue pair is in RESET: receives need INIT");
+    const uint64_t number = refusals_last.number;
     assert_int_equal(api_go(api, qp, IBV_QPS_INIT, qp->qp_num), 0);
     while ((error = ibv_post_recv(qp, &wr, &bad)) == 0)
         ;
     assert_int_equal(error, ENOMEM);
-    expect("ibv_post_recv", EINVAL, "the queue pair is in RESET");
-    assert_int_equal(last.number, number);
+    refusals_expect("ibv_post_recv", EINVAL, "the queue pair is in RESET");
+    assert_int_equal(refusals_last.number, number);
     end();
 }
 
-static void create__says_which_limit_is_exceeded(void **state)
+static void create__reports_which_limit_is_exceeded(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq_init_attr srq = { .attr = { .max_wr = 0, .max_sge = 1 } };
@@ -206,45 +182,304 @@ static void create__says_which_limit_is_exceeded(void **state)
     struct ibv_qp_init_attr attr = api_qp_attr(cq);
     attr.cap.max_send_sge = 33;
     assert_null(ibv_create_qp(api->pd, &attr));
-    expect("ibv_create_qp", EINVAL, "max_send_sge is 33; max_sge is 32");
+    refusals_expect("ibv_create_qp", EINVAL, "max_send_sge is 33; max_sge is 32");
     attr = api_qp_attr(NULL);
     assert_null(ibv_create_qp(api->pd, &attr));
-    expect("ibv_create_qp", EINVAL, "send_cq is NULL");
+    refusals_expect("ibv_create_qp", EINVAL, "send_cq is NULL");
     attr = api_qp_attr(cq);
     attr.qp_type = IBV_QPT_RAW_PACKET; /* probes are not recorded */
     assert_null(ibv_create_qp(api->pd, &attr));
     attr = api_qp_attr(cq);
     attr.cap.max_inline_data = 1u << 20;
     assert_null(ibv_create_qp(api->pd, &attr));
-    expect("ibv_create_qp", EINVAL, "send_cq is NULL");
+    refusals_expect("ibv_create_qp", EINVAL, "send_cq is NULL");
     assert_null(ibv_create_cq(api->context, 0, NULL, NULL, 0));
-    expect("ibv_create_cq", EINVAL, "cqe is 0 (1 to max_cqe");
+    refusals_expect("ibv_create_cq", EINVAL, "cqe is 0 (1 to max_cqe");
     assert_null(ibv_create_srq(api->pd, &srq));
-    expect("ibv_create_srq", EINVAL, "max_wr is 0");
+    refusals_expect("ibv_create_srq", EINVAL, "max_wr is 0");
     struct ibv_ah_attr ah = api_attr(api, 1).ah_attr;
     ah.is_global = 0;
     assert_null(ibv_create_ah(api->pd, &ah));
-    expect("ibv_create_ah", EINVAL, "has no GRH");
+    refusals_expect("ibv_create_ah", EINVAL, "has no GRH");
     end();
 }
 
-static void reg_mr__says_what_the_memory_or_the_rights_lack(void **state)
+static void reg_mr__reports_what_the_memory_or_the_rights_lack(void **state)
 {
     const struct api *api = *state;
     static char memory[8];
     struct ibv_cq *start = api_cq(api, 1);
 
     assert_null(ibv_reg_mr(api->pd, memory, sizeof memory, IBV_ACCESS_REMOTE_WRITE));
-    expect("ibv_reg_mr", EINVAL, "without IBV_ACCESS_LOCAL_WRITE");
+    refusals_expect("ibv_reg_mr", EINVAL, "without IBV_ACCESS_LOCAL_WRITE");
     char *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(nothing, MAP_FAILED);
     assert_int_equal(munmap(nothing, 4096), 0);
     assert_null(ibv_reg_mr(api->pd, nothing, 4096, IBV_ACCESS_LOCAL_WRITE));
-    expect("ibv_reg_mr", EFAULT, "not all of the 4096 bytes");
+    refusals_expect("ibv_reg_mr", EFAULT, "not all of the 4096 bytes");
     assert_int_equal(ibv_destroy_cq(start), 0);
 }
 
-/* The same mistake in a loop is one line, and does not replace other refusals. */
+/* ---- ibv_wr_*() ------------------------------------------------------------------------- */
+
+static struct ibv_qp_ex *extended(const struct api *api, enum ibv_qp_type type)
+{
+    struct ibv_qp_init_attr_ex init = {
+        .qp_type = type,
+        .send_cq = cq,
+        .recv_cq = cq,
+        .pd = api->pd,
+        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+        .cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 2, .max_inline_data = 16 },
+        .send_ops_flags = IBV_QP_EX_WITH_SEND
+    };
+
+    if (type == IBV_QPT_RC)
+        init.send_ops_flags |=
+            IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_BIND_MW;
+    qp = ibv_create_qp_ex(api->context, &init);
+    assert_non_null(qp);
+    return ibv_qp_to_qp_ex(qp);
+}
+
+static void refuse_batch(struct ibv_qp_ex *ex, const char *wanted)
+{
+    assert_int_equal(ibv_wr_complete(ex), EINVAL);
+    refusals_expect("ibv_wr_complete", EINVAL, wanted);
+    ex->wr_flags = 0;
+    ibv_wr_start(ex);
+}
+
+static void wr_complete__reports_which_request_is_wrong(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_sge sges[3] = { { .length = 4 } };
+    const struct ibv_mw_bind_info info = { 0 };
+    char data[4096] = { 0 };
+
+    cq = api_cq(api, 16);
+    struct ibv_qp_ex *ex = extended(api, IBV_QPT_RC);
+    ibv_wr_start(ex);
+    refuse_batch(ex, "the queue pair is in RESET: sends need RTS");
+    ibv_wr_abort(ex);
+    api_connect(api, qp, qp->qp_num);
+    ibv_wr_start(ex);
+    ibv_wr_send(ex);
+    ibv_wr_set_sge(ex, 0, 0, 0);
+    ibv_wr_send(ex);
+    ibv_wr_set_sge_list(ex, 3, sges);
+    refuse_batch(ex, "request 2 since ibv_wr_start: the buffer has too many elements");
+    ex->wr_flags = 1u << 20;
+    ibv_wr_send(ex);
+    refuse_batch(ex, "request 1 since ibv_wr_start: wr_flags has a bit");
+    ibv_wr_set_sge(ex, 0, 0, 0);
+    refuse_batch(ex, "request 1 since ibv_wr_start: a setter such as ibv_wr_set_sge was called "
+                     "before");
+    ibv_wr_rdma_read(ex, 0, 0);
+    ibv_wr_set_inline_data(ex, data, 4);
+    refuse_batch(ex, "request 1 since ibv_wr_start: a READ or an atomic writes its buffer");
+    ibv_wr_send(ex);
+    ibv_wr_set_inline_data(ex, data, sizeof data);
+    refuse_batch(ex, "request 1 since ibv_wr_start: there are too many bytes of inline data");
+    ibv_wr_atomic_fetch_add(ex, 0, 0, 1);
+    ibv_wr_set_sge(ex, 0, 0, 4);
+    refuse_batch(ex, "request 1 since ibv_wr_start: an atomic needs a buffer of 8 bytes");
+    ibv_wr_bind_mw(ex, NULL, 5, &info);
+    refuse_batch(ex, "request 1 since ibv_wr_start: ibv_wr_bind_mw needs a window of type 2");
+    ibv_wr_abort(ex);
+    end();
+}
+
+static void wr_complete__datagram__reports_what_the_destination_lacks(void **state)
+{
+    const struct api *api = *state;
+
+    cq = api_cq(api, 16);
+    struct ibv_qp_ex *ex = extended(api, IBV_QPT_UD);
+    for (unsigned to = IBV_QPS_INIT; to <= (unsigned)IBV_QPS_RTS; to++)
+        assert_int_equal(api_go(api, qp, (enum ibv_qp_state)to, 0), 0);
+    ibv_wr_start(ex);
+    ibv_wr_send(ex);
+    ibv_wr_set_sge(ex, 0, 0, 0);
+    refuse_batch(ex, "the destination is missing: UD needs ibv_wr_set_ud_addr");
+    ibv_wr_send(ex);
+    ibv_wr_set_ud_addr(ex, NULL, 1, 2);
+    refuse_batch(ex, "ibv_wr_set_ud_addr needs a queue pair of type UD, an address handle");
+    ibv_wr_send(ex);
+    ibv_wr_set_xrc_srqn(ex, 7);
+    refuse_batch(ex, "ibv_wr_set_xrc_srqn needs a queue pair of type IBV_QPT_XRC_SEND");
+    ibv_wr_abort(ex);
+    end();
+}
+
+/* ---- objects ---------------------------------------------------------------------------- */
+
+static void mcast__reports_what_is_wrong(void **state)
+{
+    const struct api *api = *state;
+    const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 2 } };
+    union ibv_gid own;
+
+    begin(api, IBV_QPS_INIT);
+    assert_int_equal(ibv_query_gid(api->context, API_PORT, API_GID, &own), 0);
+    assert_int_equal(ibv_attach_mcast(qp, &group, 0), EINVAL);
+    refusals_expect("ibv_attach_mcast", EINVAL, "only queue pairs of type IBV_QPT_UD");
+    end();
+    cq = api_cq(api, 16);
+    struct ibv_qp_init_attr init = api_qp_attr(cq);
+    init.qp_type = IBV_QPT_UD;
+    qp = ibv_create_qp(api->pd, &init);
+    assert_non_null(qp);
+    assert_int_equal(ibv_attach_mcast(qp, &own, 0), EINVAL);
+    refusals_expect("ibv_attach_mcast", EINVAL, "10.0.0.1 is no multicast address");
+    assert_int_equal(ibv_detach_mcast(qp, &group, 0), EINVAL);
+    refusals_expect("ibv_detach_mcast", EINVAL, "the queue pair is not attached to ff0e::2");
+    end();
+}
+
+static void mw__reports_what_is_wrong(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_mw *first, *second;
+    struct ibv_mw_bind bind = { .bind_info = { .length = 8 } };
+
+    begin(api, IBV_QPS_RTR);
+    first = ibv_alloc_mw(api->pd, IBV_MW_TYPE_1);
+    second = ibv_alloc_mw(api->pd, IBV_MW_TYPE_2);
+    assert_non_null(first);
+    assert_non_null(second);
+    assert_null(ibv_alloc_mw(api->pd, (enum ibv_mw_type)9));
+    refusals_expect("ibv_alloc_mw", EINVAL, "type is 9: use IBV_MW_TYPE_1 or IBV_MW_TYPE_2");
+    bind.bind_info.length = 0;
+    assert_int_equal(ibv_bind_mw(qp, first, &bind), EINVAL);
+    refusals_expect("ibv_bind_mw", EINVAL, "the queue pair is in RTR: sends need RTS");
+    assert_int_equal(api_go(api, qp, IBV_QPS_RTS, qp->qp_num), 0);
+    bind.send_flags = 1u << 20;
+    assert_int_equal(ibv_bind_mw(qp, first, &bind), EINVAL);
+    refusals_expect("ibv_bind_mw", EINVAL, "send_flags 0x100000 has a bit");
+    struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .bind_mw = { .mw = first } };
+    refuse_send(&wr, "the window has type 1: ibv_bind_mw binds type 1");
+    wr.bind_mw.mw = second;
+    wr.bind_mw.bind_info.length = 8;
+    refuse_send(&wr, "bind_info.mr is NULL with length 8");
+    assert_int_equal(ibv_dealloc_mw(second), 0);
+    assert_int_equal(ibv_dealloc_mw(first), 0);
+    end();
+}
+
+static void dm__reports_what_is_wrong(void **state)
+{
+    const struct api *api = *state;
+    const unsigned zero = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE;
+    struct ibv_alloc_dm_attr attr = { .length = 0 };
+    char data[8];
+
+    begin(api, IBV_QPS_RESET);
+    assert_null(ibv_alloc_dm(api->context, &attr));
+    refusals_expect("ibv_alloc_dm", EINVAL, "length is 0 (at least 1)");
+    attr.length = 64;
+    struct ibv_dm *dm = ibv_alloc_dm(api->context, &attr);
+    assert_non_null(dm);
+    assert_int_equal(ibv_memcpy_to_dm(dm, 60, data, 8), EFAULT);
+    refusals_expect("ibv_memcpy_to_dm", EFAULT, "offset 60 and length 8 exceed the 64 bytes");
+    assert_int_equal(ibv_memcpy_from_dm(data, dm, 2, 4), EINVAL);
+    refusals_expect("ibv_memcpy_from_dm", EINVAL, "offset 2 and length 4 must be multiples of 4");
+    assert_null(ibv_reg_dm_mr(api->pd, dm, 0, 8, IBV_ACCESS_LOCAL_WRITE));
+    refusals_expect("ibv_reg_dm_mr", EINVAL, "access 0x1 lacks IBV_ACCESS_ZERO_BASED");
+    assert_null(ibv_reg_dm_mr(api->pd, dm, 60, 8, zero));
+    refusals_expect("ibv_reg_dm_mr", EINVAL, "offset 60 and length 8 exceed the 64 bytes");
+    assert_null(ibv_reg_dm_mr(api->pd, dm, 0, 8, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE));
+    refusals_expect("ibv_reg_dm_mr", EINVAL,
+                    "remote write or atomic access without IBV_ACCESS_LOCAL_WRITE");
+    struct ibv_mr *mr = ibv_reg_dm_mr(api->pd, dm, 0, 8, zero);
+    assert_non_null(mr);
+    assert_int_equal(ibv_free_dm(dm), EBUSY);
+    refusals_expect("ibv_free_dm", EBUSY, "1 regions still use the device memory");
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_free_dm(dm), 0);
+    end();
+}
+
+static struct ibv_xrcd *open_xrcd(const struct api *api, uint32_t mask, int fd, int flags)
+{
+    struct ibv_xrcd_init_attr attr = { .comp_mask = mask, .fd = fd, .oflags = flags };
+
+    return ibv_open_xrcd(api->context, &attr);
+}
+
+static void xrc__reports_what_is_wrong(void **state)
+{
+    const struct api *api = *state;
+    const uint32_t all = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    FILE *file = tmpfile();
+
+    begin(api, IBV_QPS_RESET);
+    assert_non_null(file);
+    assert_null(open_xrcd(api, IBV_XRCD_INIT_ATTR_FD, -1, O_CREAT));
+    refusals_expect("ibv_open_xrcd", EINVAL, "comp_mask is 0x1: both");
+    assert_null(open_xrcd(api, all, 99999, O_CREAT));
+    refusals_expect("ibv_open_xrcd", EBADF, "fd 99999 is no open file");
+    assert_null(open_xrcd(api, all, fileno(file), 0));
+    refusals_expect("ibv_open_xrcd", EAGAIN, "this process has no domain of that file");
+    struct ibv_xrcd *xrcd = open_xrcd(api, all, fileno(file), O_CREAT);
+    assert_non_null(xrcd);
+    assert_null(open_xrcd(api, all, fileno(file), O_CREAT | O_EXCL));
+    refusals_expect("ibv_open_xrcd", EINVAL, "O_EXCL is set");
+
+    struct ibv_srq_init_attr_ex init = { .attr = { .max_wr = 4, .max_sge = 1 },
+                                         .comp_mask = IBV_SRQ_INIT_ATTR_TYPE,
+                                         .srq_type = IBV_SRQT_XRC };
+    assert_null(ibv_create_srq_ex(api->context, &init));
+    refusals_expect("ibv_create_srq_ex", EINVAL, "there is no PD");
+    init.pd = api->pd;
+    init.comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+    assert_null(ibv_create_srq_ex(api->context, &init));
+    refusals_expect("ibv_create_srq_ex", EINVAL, "IBV_SRQT_XRC needs an XRC domain");
+    init.xrcd = xrcd;
+    init.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD;
+    assert_null(ibv_create_srq_ex(api->context, &init));
+    refusals_expect("ibv_create_srq_ex", EINVAL, "IBV_SRQT_XRC needs a CQ");
+    init.cq = cq;
+    init.comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
+    struct ibv_srq *srq = ibv_create_srq_ex(api->context, &init);
+    assert_non_null(srq);
+    assert_int_equal(ibv_close_xrcd(xrcd), EBUSY);
+    refusals_expect("ibv_close_xrcd", EBUSY, "1 SRQs or queue pairs still use the XRC domain");
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    assert_int_equal(ibv_close_xrcd(xrcd), 0);
+    (void)fclose(file);
+    end();
+}
+
+static void srq__reports_what_is_wrong(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_srq_init_attr init = { .attr = { .max_wr = 4, .max_sge = 1 } };
+    struct ibv_srq_attr attr = { .max_wr = 0 };
+    uint32_t number;
+
+    begin(api, IBV_QPS_RESET);
+    struct ibv_srq *srq = ibv_create_srq(api->pd, &init);
+    assert_non_null(srq);
+    assert_int_equal(ibv_modify_srq(srq, &attr, 1 << 9), EINVAL);
+    refusals_expect("ibv_modify_srq", EINVAL, "the mask 0x200 has more than");
+    assert_int_equal(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
+    refusals_expect("ibv_modify_srq", EINVAL, "max_wr is 0 (1 to max_srq_wr");
+    assert_int_equal(ibv_get_srq_num(srq, &number), EINVAL);
+    refusals_expect("ibv_get_srq_num", EINVAL, "only an SRQ of type IBV_SRQT_XRC has a number");
+    struct ibv_qp_init_attr with = api_qp_attr(cq);
+    with.srq = srq;
+    struct ibv_qp *user = ibv_create_qp(api->pd, &with);
+    assert_non_null(user);
+    assert_int_equal(ibv_destroy_srq(srq), EBUSY);
+    refusals_expect("ibv_destroy_srq", EBUSY, "1 queue pairs still use the SRQ");
+    assert_int_equal(ibv_destroy_qp(user), 0);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    end();
+}
+
+/* The same wrong call in a loop prints one line, and does not push other refusals out of the
+ * record. */
 static void refusal__repeated__is_one_line(void **state)
 {
     const struct api *api = *state;
@@ -267,49 +502,31 @@ static void refusal__repeated__is_one_line(void **state)
     assert_int_equal(lines, 1);
     assert_non_null(strstr(printed, "uroce: uroce0: ibv_modify_qp: no transition leads from RESET "
                                     "to SQE"));
-    expect("ibv_modify_qp", EINVAL, "no transition leads from RESET to SQE");
-    assert_int_equal(last.repeats, 999);
+    refusals_expect("ibv_modify_qp", EINVAL, "no transition leads from RESET to SQE");
+    assert_int_equal(refusals_last.repeats, 999);
     (void)close(before);
     (void)fclose(kept);
     end();
 }
 
-/* Removes the files that the process below has left. */
-static void remove_all(const char *directory)
-{
-    DIR *list = opendir(directory);
-    char path[512];
-
-    for (const struct dirent *entry = list != NULL ? readdir(list) : NULL; entry != NULL;
-         entry = readdir(list)) {
-        (void)snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
-        (void)unlink(path);
-    }
-    if (list != NULL)
-        (void)closedir(list);
-    (void)rmdir(directory);
-}
-
 int main(void)
 {
-    int status = 1 << 8;
-    char directory[] = "/tmp/uroce-test-refusal-XXXXXX";
     const struct CMUnitTest tests[] = {
         API_TEST(refusal__repeated__is_one_line),
-        API_TEST(modify__to_rtr__says_which_attribute_is_wrong),
+        API_TEST(modify__to_rtr__reports_which_attribute_is_wrong),
         API_TEST(modify__other_transitions__say_what_is_wrong),
-        API_TEST(post__says_what_is_wrong_with_the_request),
+        API_TEST(post__reports_what_is_wrong_with_the_request),
         API_TEST(post__to_a_full_queue__is_not_recorded),
-        API_TEST(create__says_which_limit_is_exceeded),
-        API_TEST(reg_mr__says_what_the_memory_or_the_rights_lack),
+        API_TEST(create__reports_which_limit_is_exceeded),
+        API_TEST(reg_mr__reports_what_the_memory_or_the_rights_lack),
+        API_TEST(wr_complete__reports_which_request_is_wrong),
+        API_TEST(wr_complete__datagram__reports_what_the_destination_lacks),
+        API_TEST(mcast__reports_what_is_wrong),
+        API_TEST(mw__reports_what_is_wrong),
+        API_TEST(dm__reports_what_is_wrong),
+        API_TEST(xrc__reports_what_is_wrong),
+        API_TEST(srq__reports_what_is_wrong),
     };
 
-    if (mkdtemp(directory) == NULL || setenv("UROCE_STATE_DIR", directory, 1) != 0)
-        return 1;
-    const pid_t child = fork(); /* its device ends with it */
-    if (child == 0)
-        exit(API_RUN(tests));
-    (void)waitpid(child, &status, 0);
-    remove_all(directory);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    return refusals_run(__FILE__, tests, sizeof tests / sizeof tests[0]);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_removal.c - the interface under a device goes away while a program is connected over it.
- * Both sides are in this process; the interfaces are in a network namespace of its own.
+/* test_removal.c - the interface of a device is removed while a program is connected over it. Both
+ * sides are in this process; the interfaces are in a network namespace of its own.
  */
 #include "api/api.h"
 
@@ -127,12 +127,12 @@ static void interface__removed__bound_ids_get_events_and_other_device_works(void
     assert_int_equal(system("ip link del one"), 0);
     expect_async(context, IBV_EVENT_PORT_ERR);
     expect_async(context, IBV_EVENT_DEVICE_FATAL);
-    struct rdma_cm_id *told[4] = { 0 };
+    struct rdma_cm_id *removed[4] = { 0 };
     for (unsigned i = 0; i < 4; i++) {
-        told[i] = expect(&stage, RDMA_CM_EVENT_DEVICE_REMOVAL);
-        assert_false(is_one_of(told[i], told, i));
-        assert_true(told[i] == stage.bound || told[i] == stage.client || told[i] == stage.server ||
-                    told[i] == stage.asking);
+        removed[i] = expect(&stage, RDMA_CM_EVENT_DEVICE_REMOVAL);
+        assert_false(is_one_of(removed[i], removed, i));
+        assert_true(removed[i] == stage.bound || removed[i] == stage.client ||
+                    removed[i] == stage.server || removed[i] == stage.asking);
     }
 
     errno = 0;

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define QPS       65536u
-#define OCTETS_QP 16384 /* most memory of an idle queue pair with queues of 16 requests */
+#define QPS      65536u
+#define BYTES_QP 16384 /* most memory of an idle queue pair with queues of 16 requests */
 
 static long resident_kib(void)
 {
@@ -58,7 +58,7 @@ static void queue_pairs__64_ki__two_of_them_exchange_data(void **state)
         qps[i] = api_qp(api, cq);
     assert_all_different(qps);
 #ifndef __SANITIZE_ADDRESS__
-    assert_true((resident_kib() - before) * 1024 / QPS < OCTETS_QP);
+    assert_true((resident_kib() - before) * 1024 / QPS < BYTES_QP);
 #else
     (void)before;
 #endif

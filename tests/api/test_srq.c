@@ -94,7 +94,8 @@ static void modify_srq__changes_all_or_nothing(void **state)
     for (uint64_t id = 0; id < 5; id++)
         assert_int_equal(api_post_srq(srq, id, NULL), 0);
     attr.srq_limit = 2;
-    assert_int_equal(ibv_modify_srq(srq, &attr, both), EINVAL); /* below what waits */
+    assert_int_equal(ibv_modify_srq(srq, &attr, both),
+                     EINVAL); /* below the number of posted receives */
     assert_int_equal(ibv_query_srq(srq, &attr), 0);
     assert_int_equal(attr.max_wr, 8);
     assert_int_equal(attr.srq_limit, 8);
@@ -124,7 +125,8 @@ static void post_srq_recv__wrong_request__bad_wr_points_to_it(void **state)
         wrs[i] = (struct ibv_recv_wr){ .wr_id = i, .next = i < 5 ? &wrs[i + 1] : NULL };
     assert_int_equal(ibv_post_srq_recv(srq, wrs, &bad), ENOMEM);
     assert_ptr_equal(bad, &wrs[4]);
-    assert_int_equal(api_post_srq(srq, 9, NULL), ENOMEM); /* the four before it stayed */
+    assert_int_equal(api_post_srq(srq, 9, NULL),
+                     ENOMEM); /* the four receives before it are still posted */
     assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
@@ -154,8 +156,8 @@ static void receives__are_used_in_order_by_all_queue_pairs(void **state)
     }
 }
 
-/* rule SRQ.PD: a shared receive is written by the rights of the queue's PD, not of the queue pair
- * that uses it. */
+/* rule SRQ.PD: the keys of a shared receive are checked against the PD of the queue, not of the
+ * queue pair that takes the receive. */
 static void receive__pd_differs_from_the_queue_pairs__arrives(void **state)
 {
     const struct api *api = *state;
@@ -249,7 +251,7 @@ struct poster {
     atomic_bool stop;
 };
 
-/* Posts receives without end, as many as there is room for, with increasing wr_id. */
+/* Posts as many receives as the queue takes, repeatedly, with increasing wr_id. */
 static void *post_for_ever(void *argument)
 {
     struct poster *poster = argument;
@@ -271,7 +273,7 @@ static void resize__while_a_thread_posts__loses_and_repeats_no_receive(void **st
     for (uint64_t id = 0; id < 500; id++) {
         struct ibv_srq_attr attr = { .max_wr = 1 + (uint32_t)(id * 7 % 40) };
         int error = ibv_modify_srq(stand.srq, &attr, IBV_SRQ_MAX_WR);
-        assert_true(error == 0 || error == EINVAL); /* too small for what waits */
+        assert_true(error == 0 || error == EINVAL); /* too small for the posted receives */
         struct pair *pair = id % 2 ? &stand.two : &stand.one;
         srq_send(pair);
         api_expect(pair->b.cq, id, IBV_WC_SUCCESS);

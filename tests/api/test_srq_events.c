@@ -97,7 +97,7 @@ static void *acknowledge(void *argument)
 
     event.element.srq = late->srq;
     for (int i = 0; i < 1000; i++)
-        sched_yield(); /* the destroyer has every chance to be too early */
+        sched_yield(); /* gives the destroying thread time to destroy it too early */
     atomic_store(&late->acknowledged, true);
     ibv_ack_async_event(&event);
     return NULL;

@@ -147,7 +147,7 @@ static void attributes__are_shown_as_they_were_set(void **state)
     assert_memory_equal(&got.ah_attr.grh.dgid, &set.ah_attr.grh.dgid, 16);
     assert_ptr_equal(init.recv_cq, side.cq);
     assert_null(init.srq);
-    set.qp_state = IBV_QPS_SQD; /* READs and their timers are not of this type */
+    set.qp_state = IBV_QPS_SQD; /* UC has no READs and no timers for them */
     assert_int_equal(ibv_modify_qp(side.qp, &set, IBV_QP_STATE), 0);
     assert_int_equal(ibv_modify_qp(side.qp, &set, IBV_QP_MAX_QP_RD_ATOMIC), EINVAL);
     assert_int_equal(ibv_modify_qp(side.qp, &set, IBV_QP_TIMEOUT), EINVAL);

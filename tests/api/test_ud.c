@@ -180,7 +180,7 @@ static void address_of_a_completion__is_that_of_its_sender(void **state)
     assert_int_equal(attr.sl, 0);
     assert_memory_equal(&attr.grh.dgid, &grh->sgid, 16);
 
-    grh->dgid.raw[15] ^= 1; /* not an address of ours */
+    grh->dgid.raw[15] ^= 1; /* no address of this device */
     errno = 0;
     assert_int_equal(ibv_init_ah_from_wc(api->context, API_PORT, &wc, grh, &attr), -1);
     assert_int_equal(errno, EINVAL);

@@ -2,7 +2,7 @@
 /* Memory that the program unmaps while it is registered; a network card would keep using the pinned
  * pages. A peer, uroce0, sends to two targets. Only the service thread drives uroce1, because the
  * program does not poll; only the program drives uroce2. If uroce does not handle the fault, the
- * process dies.
+ * process is killed.
  */
 #include "api/api.h"
 
@@ -352,7 +352,7 @@ static void whole(void **state)
 }
 
 /* Runs each test in its own process: cmocka installs a SIGSEGV handler during a test, and a device
- * that started in an earlier test would not know it. */
+ * that was started in an earlier test would not use this handler. */
 static void in_child(void **state)
 {
     const struct CMUnitTest *test = *state;

@@ -200,7 +200,7 @@ static const struct {
     { "BIND_MW without a window", bind_of_nothing, EINVAL },
     { "a datagram's address", datagram_address, EINVAL },
     { "an XRC SRQ", xrc_address, EINVAL },
-    { "a flag nobody knows", unknown_flag, EINVAL },
+    { "an unknown flag", unknown_flag, EINVAL },
     { "IP checksums", checksum_flag, EINVAL },
     { "more than the queue has room for", overfull, ENOMEM },
 };

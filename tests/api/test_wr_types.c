@@ -17,7 +17,8 @@ static struct ibv_ah *to_ourselves(const struct api *api, struct ibv_pd *pd)
     return ah;
 }
 
-/* Opens two connected queue pairs of @type. a is posted to with ibv_wr_*() for @operations. */
+/* Opens two connected queue pairs of @type. The test posts to a with ibv_wr_*(), for the operations
+ * @operations. */
 static void open_pair(struct wr *wr, const struct api *api, enum ibv_qp_type type,
                       uint64_t operations)
 {
@@ -89,7 +90,7 @@ static void datagram__without_an_address__is_einval(void **state)
         ibv_wr_send(wr.qp);
         wr_set(&wr, 0, 8);
         if (last == 0)
-            ibv_wr_send(wr.qp); /* another one begins: this one is left as it is */
+            ibv_wr_send(wr.qp); /* the next request begins, and this one is not changed any more */
         assert_int_equal(ibv_wr_complete(wr.qp), EINVAL);
     }
     api_pair_close(&wr.pair);

@@ -68,10 +68,10 @@ static enum ibv_wc_status use(struct stage *stage)
 static void bind_mw__of_type_2__allows_access(void **state)
 {
     struct stage stage;
-    uint32_t told;
+    uint32_t received;
 
     open_stage(&stage, *state);
-    struct ibv_sge to = api_sge(&stage.wr.pair.b, 128, sizeof told);
+    struct ibv_sge to = api_sge(&stage.wr.pair.b, 128, sizeof received);
     assert_int_equal(api_post_recv(&stage.wr.pair.b, 7, &to), 0);
     ibv_wr_start(stage.wr.qp);
     bind(&stage, 1);
@@ -85,8 +85,8 @@ static void bind_mw__of_type_2__allows_access(void **state)
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
     api_expect(stage.wr.pair.a.cq, 2, IBV_WC_SUCCESS);
     api_expect(stage.wr.pair.b.cq, 7, IBV_WC_SUCCESS);
-    memcpy(&told, stage.wr.pair.b.buffer + 128, sizeof told);
-    assert_int_equal(told, stage.rkey);
+    memcpy(&received, stage.wr.pair.b.buffer + 128, sizeof received);
+    assert_int_equal(received, stage.rkey);
     assert_int_equal(use(&stage), IBV_WC_SUCCESS);
     assert_memory_equal(stage.memory, stage.wr.pair.b.buffer, SPAN);
     close_stage(&stage);

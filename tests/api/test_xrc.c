@@ -160,7 +160,7 @@ static void open_xrcd__wrong_arguments__has_the_errno_of_the_kernel(void **state
     assert_int_equal(ibv_close_xrcd(second), 0);
     close(other);
     assert_int_equal(ibv_close_xrcd(xrcd), 0);
-    assert_null(open_domain(api->context, fd, 0)); /* the last one closed it */
+    assert_null(open_domain(api->context, fd, 0)); /* the last close ended the domain */
     assert_int_equal(errno, EAGAIN);
     close(fd);
     assert_null(open_domain(api->context, fd, O_CREAT));
@@ -219,12 +219,12 @@ static void queue_pair__with_queues_that_its_xrc_end_lacks__is_einval(void **sta
     sender.qp_type = IBV_QPT_XRC_SEND;
     sender.srq = stand.srq[0];
     struct ibv_qp *qp = ibv_create_qp(stand.api->pd, &sender);
-    assert_non_null(qp); /* receives nothing, so that this is not looked at */
+    assert_non_null(qp); /* this type receives nothing, so the member is ignored */
     assert_null(qp->srq);
     assert_null(qp->recv_cq);
     assert_int_equal(sender.cap.max_recv_wr, 0);
     assert_int_equal(ibv_destroy_qp(qp), 0);
-    sender.qp_type = IBV_QPT_RC; /* takes basic ones only */
+    sender.qp_type = IBV_QPT_RC; /* supports only basic SRQs */
     errno = 0;
     assert_null(ibv_create_qp(stand.api->pd, &sender));
     assert_int_equal(errno, EINVAL);
@@ -453,7 +453,7 @@ static void open_qp__in_another_context__is_the_same_queue_pair(void **state)
     assert_int_equal(got.qp_state, IBV_QPS_SQD);
     assert_int_equal(ibv_destroy_qp(second), 0);
     errno = 0;
-    assert_null(ibv_open_qp(context, &attr)); /* the last handle took it along */
+    assert_null(ibv_open_qp(context, &attr)); /* it was destroyed with the last handle */
     assert_int_equal(errno, EINVAL);
     assert_int_equal(ibv_close_xrcd(here), 0);
     assert_int_equal(ibv_close_xrcd(there), 0);

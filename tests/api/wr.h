@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wr.h - two connected queue pairs, one of which is posted to with ibv_wr_*(). */
+/* wr.h - two connected queue pairs. Requests are posted to one of them with ibv_wr_*(). */
 #pragma once
 
 #include <assert.h>
@@ -17,6 +17,9 @@
 #define WR_FLUSH_RANGE         0u
 #define WR_FLUSH_MR            1u
 #define WR_WC_FLUSH            8u
+#ifdef URO_HAS_IBV_WR_FLUSH
+#define wr_flush_of(qp) ((qp)->wr_flush)
+#else
 struct wr_newer_qp_ex {
     struct ibv_qp_ex older;
     void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t length,
@@ -26,6 +29,7 @@ struct wr_newer_qp_ex {
 static_assert(offsetof(struct wr_newer_qp_ex, wr_flush) == 352, "as programs were compiled");
 #endif
 #define wr_flush_of(qp) (((struct wr_newer_qp_ex *)(qp))->wr_flush)
+#endif
 
 /* All operations of an RC queue pair that involve the peer. */
 #define WR_OPERATIONS                                                                              \

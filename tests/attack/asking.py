@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks on how connections are made and ended, and on servers that wait for them (victim.c)."""
+"""Attacks on the setup and the end of connections, and on servers that listen (victim.c)."""
 import dataclasses
 import pathlib
 import threading
@@ -11,14 +11,14 @@ import segment
 from quiet import PORT, Connection, Stage, Unexpected, expect, quiet as row
 
 REQUESTS = 1200
-ROUNDS = 2            # of each kind of REQ; after the first, memory must not grow any more
+ROUNDS = 2            # rounds of each kind of REQ; after the first round, the memory must not grow any more
 BACKLOG = 8
-GROWTH = 256 << 10    # octets; a fraction of what as many connections would need
-WHILE_MOST = 6000     # REQs while a client tries to get in
+GROWTH = 256 << 10    # bytes; a fraction of the memory that so many connections would need
+WHILE_MOST = 6000     # most REQs while a client connects
 WHILE_PAUSE = 0.02
 TRIES = 20
 MESSAGES = 1200
-CLAIMS = 600          # of each of two
+CLAIMS = 600          # forged ARP replies to each of the two hosts
 VOID = 400
 NOBODY = Connection(0, 0, 0, 0, 0)
 
@@ -29,7 +29,7 @@ KINDS = {"REJ": {10: b"\0\x1c"}, "DREQ": {}, "DREP": {}, "RTU": {}, "MRA": {9: b
 
 
 def messages(stage: Stage, rng) -> tuple[int, str]:
-    """To the server, whose ID is right; the client's is not."""
+    """Messages to the server with its correct ID, and a wrong ID of the client."""
     on = stage.connect()
     server, client = stage.ids()
     known = stage.known(on, "server")
@@ -48,7 +48,7 @@ def messages(stage: Stage, rng) -> tuple[int, str]:
 
 
 def right_dreq(stage: Stage, rng) -> tuple[int, str]:
-    """Nothing is left to guess."""
+    """A DREQ with both correct IDs, which ends the connection."""
     del rng
     on = stage.connect()
     server, client = stage.ids()
@@ -62,7 +62,7 @@ def right_dreq(stage: Stage, rng) -> tuple[int, str]:
 
 
 def stale(stage: Stage, rng) -> tuple[int, str]:
-    """A REQ from the client's queue pair: it must have forgotten the connection."""
+    """A REQ from the client's queue pair: for the server, the client has lost the connection."""
     on = stage.connect()
     guid = forge.guid_of(stage.place.mac("client"))
     frames = [forge.cm_request(stage.known(on, "server"), rng.getrandbits(32), port, guid,
@@ -74,7 +74,7 @@ def stale(stage: Stage, rng) -> tuple[int, str]:
 
 
 def false_arp(stage: Stage, rng) -> tuple[int, str]:
-    """To both: the other is here."""
+    """ARP replies to both hosts with the attacker's MAC address for the other host."""
     del rng
     on = stage.connect()
     frames = [forge.arp_reply(stage.known(on, role)) for role in stage.voices]
@@ -86,7 +86,7 @@ def false_arp(stage: Stage, rng) -> tuple[int, str]:
 # ---- a server that waits ---------------------------------------------------------------------------
 
 def asked(stage: Stage, source: str, first: int) -> list[bytes]:
-    """REQs for the server's service, each from another client."""
+    """Returns REQs for the server's service, each from another client."""
     known = stage.known(NOBODY, "server")
     return [forge.cm_request(dataclasses.replace(known, source=source.format(100 + i % 100)),
                              first + i, PORT) for i in range(REQUESTS)]
@@ -97,14 +97,14 @@ SOURCES = {"of the client": "10.0.0.2", "of the attacker": segment.STRANGER,
 
 
 def resident(stage: Stage) -> int:
-    """Octets of the server."""
+    """Returns the resident memory of the server in bytes."""
     pid = stage.processes["server"][0].pid
     text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
     return int(text.split("Rss:")[1].split()[0]) << 10
 
 
 def void_requests(stage: Stage, rng) -> tuple[int, str]:
-    """Each REQ is followed by a REJ that makes it void; the program does not look meanwhile."""
+    """Each REQ is withdrawn by a REJ. Meanwhile, the server takes no events."""
     del rng
     known = stage.known(NOBODY, "server")
     thrown = 0
@@ -112,20 +112,20 @@ def void_requests(stage: Stage, rng) -> tuple[int, str]:
         for make in (lambda number: forge.cm_request(known, number, PORT),
                      lambda number: forge.cm_take_back(known, number)):
             thrown += stage.place.throw([make(first + i) for i in range(BACKLOG)])
-            stage.hears("server", NOBODY)  # and its events were handed over
+            stage.expect_receive("server", NOBODY)  # the events were delivered, too
     serves_at_last(stage)
     return thrown, "a client gets in after it"
 
 
 def slow_listener(stage: Stage, rng) -> tuple[int, str]:
-    """Its program does not look at requests meanwhile."""
+    """A flood of REQs while the server takes no events."""
     del rng
     thrown, sizes = 0, []
     for number in range(ROUNDS):
         for place, source in enumerate(SOURCES.values()):
             first = 0x10000 * (1 + number * len(SOURCES) + place)
             thrown += stage.place.throw(asked(stage, source, first))
-            stage.hears("server", NOBODY)
+            stage.expect_receive("server", NOBODY)
         sizes.append(resident(stage))
     if sizes[-1] - sizes[0] > GROWTH:
         raise Unexpected(f"the server has grown: {sizes}")
@@ -134,7 +134,7 @@ def slow_listener(stage: Stage, rng) -> tuple[int, str]:
 
 
 def serves_at_last(stage: Stage) -> None:
-    """The program looks: a client gets in, and no more waited than may."""
+    """The server takes events again: a client can connect, and the number of waiting requests is within the backlog."""
     stage.server.ask("serve")
     get_in(stage)
     came = stopped(stage)
@@ -143,7 +143,7 @@ def serves_at_last(stage: Stage) -> None:
 
 
 def get_in(stage: Stage) -> int:
-    """A client that is told to try again does so; what it sends then arrives."""
+    """Connects a client that repeats rejected attempts, and checks that its message arrives."""
     for tries in range(1, TRIES + 1):
         words = stage.client.ask("connect").split()
         if len(words) == 4:
@@ -154,15 +154,15 @@ def get_in(stage: Stage) -> int:
 
 
 def stopped(stage: Stage) -> int:
-    """How many had come until the server is told something else."""
-    stage.server.tell("memory")
-    came, _ = stage.server.heard().split()
-    expect("memory of the server", stage.server.heard(), "same")
+    """Stops the server's command. Returns the number of requests that had arrived."""
+    stage.server.write("memory")
+    came, _ = stage.server.read().split()
+    expect("memory of the server", stage.server.read(), "same")
     return int(came)
 
 
 def busy_listener(stage: Stage, rng) -> tuple[int, str]:
-    """Its program takes all, and of those that do not go on the latest 64 only."""
+    """A flood of REQs to a server that accepts all of them, and keeps only the latest 64 half-open connections."""
     frames = [frame for place, source in enumerate(SOURCES.values())
               for frame in asked(stage, source, 0x10000 * (place + 1))]
     rng.shuffle(frames)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames that nobody should have sent, made with scapy, which knows nothing of uroce."""
+"""Forged frames, made with scapy. No code of uroce is used."""
 import functools
 import logging
 import struct
@@ -19,12 +19,12 @@ UC_SEND_ONLY, UD_SEND_ONLY, CNP = 0x24, 0x64, 0x81
 GSI_QPN, GSI_QKEY = 1, 0x80010000
 CM_ATTRIBUTE = {"REQ": 0x10, "MRA": 0x11, "REJ": 0x12, "REP": 0x13, "RTU": 0x14, "DREQ": 0x15,
                 "DREP": 0x16}
-TCP_PORT_SPACE = 0x0106 << 16  # service IDs of rdma_cm: the port is behind it
+TCP_PORT_SPACE = 0x0106 << 16  # prefix of the service IDs of rdma_cm; the port follows
 
 
 @dataclass(frozen=True)
 class Known:
-    """What the attacker has found out about one direction of a connection."""
+    """The numbers of one direction of a connection that the attacker has."""
     mac: str
     source: str
     dest: str
@@ -49,7 +49,7 @@ def aeth(syndrome: int, msn: int = 0) -> bytes:
 
 @functools.lru_cache
 def template(mac: str, source: str, dest: str, opcode: int, length: int) -> bytes:
-    """Scapy's, which takes a millisecond for it."""
+    """Returns a frame made by scapy. This takes a millisecond, so the result is kept and reused."""
     bth = BTH(opcode=opcode, ackreq=1, padcount=-length % 4)
     made = bytes(Ether(dst=mac, src="02:66:66:66:66:66") / IP(src=source, dst=dest, flags="DF") /
                  UDP(sport=0xc123, dport=4791, chksum=0) / bth /
@@ -59,14 +59,14 @@ def template(mac: str, source: str, dest: str, opcode: int, length: int) -> byte
 
 
 def icrc(made: bytes) -> bytes:
-    """Of a frame over IPv4 that ends with one; what routers may change counts as ones."""
+    """Returns the ICRC of an IPv4 frame that has one. Fields that routers may change are replaced by ones."""
     ip = bytearray(made[14:-4])
     ip[1] = ip[8] = ip[10] = ip[11] = ip[26] = ip[27] = ip[32] = 0xff
     return zlib.crc32(bytes([0xff] * 8) + ip).to_bytes(4, "little")
 
 
 def frame(known: Known, opcode: int, body: bytes = b"", **changes) -> bytes:
-    """With a right ICRC. changes: source, qpn, psn, pkey."""
+    """Returns a frame with a correct ICRC. changes: source, qpn, psn, pkey."""
     made = bytearray(template(known.mac, changes.get("source", known.source), known.dest, opcode,
                               len(body)))
     made[44:46] = changes.get("pkey", 0xffff).to_bytes(2, "big")
@@ -77,7 +77,7 @@ def frame(known: Known, opcode: int, body: bytes = b"", **changes) -> bytes:
     return bytes(made)
 
 
-# Bodies of requests that would do harm, by what they are: (address, key) -> (opcode, body)
+# Bodies of requests that would do harm, by kind: (address, key) -> (opcode, body)
 REQUESTS = {
     "SEND": lambda va, rkey: (SEND_ONLY, b"forged!!"),
     "WRITE": lambda va, rkey: (WRITE_ONLY, reth(va, rkey, 8) + b"forged!!"),
@@ -91,21 +91,21 @@ def request(known: Known, kind: str, va: int, rkey: int, **changes) -> bytes:
 
 
 def arp_reply(known: Known) -> bytes:
-    """To who is known: its peer's address is the attacker's."""
+    """Returns an ARP reply to the host in @known, with the attacker's MAC address for its peer."""
     return bytes(Ether(dst=known.mac, src="02:66:66:66:66:66") /
                  ARP(op=2, hwsrc="02:66:66:66:66:66", psrc=known.source, hwdst=known.mac,
                      pdst=known.dest))
 
 
 def junk(known: Known, octets: bytes) -> bytes:
-    """Any octets, to the RoCE port."""
+    """Returns a UDP packet to the RoCE port with these bytes."""
     return bytes(Ether(dst=known.mac, src="02:66:66:66:66:66") /
                  IP(src=known.source, dst=known.dest, flags="DF") /
                  UDP(sport=0xc123, dport=4791, chksum=0) / Raw(octets))
 
 
 def cm_message(known: Known, kind: str, fields: dict[int, bytes], **changes) -> bytes:
-    """A management datagram to QP 1; fields: octets of the body by their offset; changes: tid, too."""
+    """Returns a management datagram to QP 1. fields: bytes of the body by offset; changes: as in frame(), and tid."""
     mad = bytearray(256)
     mad[8:16] = changes.pop("tid", bytes(8))
     mad[0:4] = 1, 7, 2, 3  # base version, class, class version, Send
@@ -121,7 +121,7 @@ def gid(address: str) -> bytes:
 
 
 def guid_of(mac: str) -> int:
-    """A modified EUI-64, which is what others take for their GUID."""
+    """Returns the modified EUI-64 of a MAC address, which other implementations use as GUID."""
     octets = bytearray.fromhex(mac.replace(":", ""))
     octets[0] ^= 2
     return int.from_bytes(octets[:3] + b"\xff\xfe" + octets[3:], "big")
@@ -129,10 +129,10 @@ def guid_of(mac: str) -> int:
 
 def cm_request(known: Known, number: int, port: int, guid: int | None = None,
                qpn: int | None = None) -> bytes:
-    """A REQ for a service of the TCP port space; each @number is another client."""
+    """Returns a REQ for a service of the TCP port space. Each @number is another client."""
     guid = 0x6666 << 48 | number if guid is None else guid
     qpn = number & 0xffffff if qpn is None else qpn
-    hello = bytearray(36)  # what rdma_cm puts first into the private data: version, IP version
+    hello = bytearray(36)  # header of rdma_cm in the private data: version, IP version
     hello[1] = 0x40
     hello[2:4] = (1024 + number % 60000).to_bytes(2, "big")
     hello[16:20], hello[32:36] = gid(known.source)[12:], gid(known.dest)[12:]
@@ -146,6 +146,6 @@ def cm_request(known: Known, number: int, port: int, guid: int | None = None,
 
 
 def cm_take_back(known: Known, number: int) -> bytes:
-    """The end of what cm_request() asked for, by who has waited long enough."""
+    """Returns the REJ of a caller that has waited too long for the reply to its cm_request()."""
     return cm_message(known, "REJ", {0: number.to_bytes(4, "big"), 9: b"\x10", 10: b"\0\x04",
                                      12: (0x6666 << 48 | number).to_bytes(8, "big")})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks on a connection that moves data all the while, between programs that check every octet."""
+"""Attacks on a connection that transfers data all the time. The programs check every byte."""
 import pathlib
 import random
 
@@ -8,7 +8,7 @@ import pairs
 import segment
 from outcome import GOES_ON, Attack, Outcome
 
-FRAMES = 1200  # more than what makes a warning
+FRAMES = 1200  # more frames than cause a warning
 SECONDS = 60
 
 
@@ -50,7 +50,7 @@ def wrong_sums(known, rng):
         yield good[:-1] + bytes([good[-1] ^ 1])
 
 
-def any_octets(known, rng):
+def any_bytes(known, rng):
     for _ in range(4 * FRAMES):
         yield forge.junk(known, rng.randbytes(rng.randrange(1, 200)))
 
@@ -74,7 +74,7 @@ def outcome(attack: Attack, thrown: int, victim: pairs.Output, problem: str) -> 
 
 
 def attacked(place: segment.Segment, attack: Attack, client, problem: str) -> tuple[int, bool]:
-    """How many frames were thrown, and whether the victim lived to hear the last of them."""
+    """Returns the number of sent frames, and whether the attacked process still ran at the last frame."""
     frame = place.overhear(lambda roce: roce[0] == forge.ACK)
     if frame is None:
         raise RuntimeError(f"nothing was overheard: {problem}")
@@ -84,7 +84,7 @@ def attacked(place: segment.Segment, attack: Attack, client, problem: str) -> tu
 
 
 def data_once(build: pathlib.Path, attack: Attack, size: int) -> Outcome | None:
-    """The victim is the client of a program that checks every octet."""
+    """Attacks the client of a program that checks every byte."""
     verify = str(build / "tests" / "interop" / "verify")
     with segment.Segment(build / "app" / "uroce") as place:
         port = pairs.free_port()
@@ -100,7 +100,7 @@ def data_once(build: pathlib.Path, attack: Attack, size: int) -> Outcome | None:
 
 
 def connection_once(build: pathlib.Path, attack: Attack, size: int) -> Outcome | None:
-    """The victim is a client of rdma_cm; it checks its octets, too."""
+    """Attacks a client of rdma_cm, which also checks its bytes."""
     ping = ["rping", "-c", "-a", "10.0.0.1", "-V", "-C", str(20000 * size)]
     with segment.Segment(build / "app" / "uroce") as place:
         server, served = place.start("server", ["rping", "-s", "-a", "10.0.0.1", "-V"])
@@ -114,7 +114,7 @@ def connection_once(build: pathlib.Path, attack: Attack, size: int) -> Outcome |
 
 
 def long_enough(once):
-    """Again with a victim that lives longer when it was over before the attack was."""
+    """Repeats the attack on a process that runs longer, if the attacked process ended before the attack."""
     def run(build: pathlib.Path, attack: Attack) -> Outcome:
         for size in (1, 4, 16):
             result = once(build, attack, size)
@@ -136,7 +136,7 @@ ATTACKS = [
     Attack("packets of another service", QPN, ON_DATA, other_service, ["drop_service"]),
     Attack("congestion notifications", QPN, ON_DATA, congestion, ["rp_cnp_handled"]),
     Attack("right in all but the sum", PSN, ON_DATA, wrong_sums, ["drop_icrc"]),
-    Attack("any octets to the RoCE port", "addresses", ON_DATA, any_octets,
+    Attack("any octets to the RoCE port", "addresses", ON_DATA, any_bytes,
            ["drop_icrc", "drop_opcode", "drop_length", "drop_version", "drop_udp_length"]),
     Attack("REJ, DREQ, DREP, RTU, MRA with IDs tried", QPN, ON_CONNECTION, cm_ids,
            ["cm_drop_unexpected"], warns=True),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an attack must come to, and what it came to: a row of the table that test_attack.py --table prints."""
+"""The expected and the actual outcome of an attack: a row of the table of test_attack.py --table."""
 import re
 from dataclasses import dataclass, field
 
 COUNTER = re.compile(r"^uroce: uroce0: (\w+) +(\d+) ", re.M)
-HEARD_SHARE = 0.9  # of the frames, at least; a ring may overflow
+HEARD_SHARE = 0.9  # least fraction of the frames that must be counted, because a ring may overflow
 GOES_ON = "goes on, every octet right"
 COLUMNS = ("attack", "the attacker knows", "frames", "the connection", "counted by")
 
@@ -12,10 +12,10 @@ COLUMNS = ("attack", "the attacker knows", "frames", "the connection", "counted 
 @dataclass
 class Attack:
     name: str
-    knows: str              # what a stranger must have found out
+    knows: str              # what the attacker must know for this attack
     run: object             # (build directory, attack) -> outcome
-    make: object            # what is thrown; its arguments are its run's affair
-    counted: list[str] = field(default_factory=list)  # together nearly all frames
+    make: object            # makes the forged frames; `run` gives it its arguments
+    counted: list[str] = field(default_factory=list)  # counters that together must have nearly all frames
     exactly: dict[str, int] = field(default_factory=dict)
     effect: str = GOES_ON   # on the connection
     warns: bool = False
@@ -26,8 +26,8 @@ class Outcome:
     attack: Attack
     thrown: int
     effect: str
-    said: str     # by the victims
-    detail: str = ""  # if the effect is not what it must be
+    said: str     # output of the attacked processes
+    detail: str = ""  # difference from the expected effect
 
     def counters(self) -> dict[str, int]:
         found = {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks on connections that stand still (victim.c): who is faster plays no part, and what a lucky
-guess does can be shown as well as what all others do."""
+"""Attacks on idle connections (victim.c). The outcome does not depend on timing, so the tests can show the effect of a
+correct guess and of all wrong guesses."""
 import pathlib
 import random
 import socket
@@ -14,9 +14,9 @@ import patience
 from outcome import GOES_ON, Attack, Outcome
 
 PORT = 7471
-STRIDE = 1 << 14    # PSNs from one that is tried to the next: a sweep has 1024, and finds one of 16384
+STRIDE = 1 << 14    # distance of the PSNs of a sweep: it tries 1024 PSNs, and hits one of 16384 consecutive PSNs
 TRIES = 20
-GUESSES = 300       # of keys, of each kind
+GUESSES = 300       # guesses of keys, for each kind of request
 OCTETS = b"forged!!"
 HELLO, FORGED = "receive 0 cccccccc", "receive 0 forged!!"
 BAD_RESPONSE, INVALID_ERROR, ACCESS_ERROR, REMOTE_ERROR = 7, 9, 10, 11  # enum ibv_wc_status
@@ -26,7 +26,7 @@ NEVER = "none"
 
 
 class Unexpected(Exception):
-    """The outcome is not what it must be."""
+    """The outcome differs from the expected outcome."""
 
 
 def expect(what: str, found: str, wanted: str) -> None:
@@ -39,7 +39,7 @@ def is_rep(roce: bytes) -> bool:
 
 
 class Voice:
-    """What one victim is told and says."""
+    """The control connection of one attacked process: commands to it, and its answers."""
 
     def __init__(self, path: pathlib.Path, process) -> None:
         self.line = socket.socket(socket.AF_UNIX)
@@ -55,20 +55,20 @@ class Voice:
             return False
         return True
 
-    def tell(self, line: str) -> None:
+    def write(self, line: str) -> None:
         self.line.sendall(line.encode() + b"\n")
 
-    def heard(self) -> str:
+    def read(self) -> str:
         return self.file.readline().strip()
 
     def ask(self, line: str) -> str:
-        self.tell(line)
-        return self.heard()
+        self.write(line)
+        return self.read()
 
 
 @dataclass
 class Connection:
-    """Numbers of both ends; what the client has sent so far decides which PSN is due."""
+    """The numbers of both ends, and the number of packets that the client has sent: it determines the expected PSN."""
     server: int
     client: int
     server_qpn: int
@@ -77,7 +77,7 @@ class Connection:
 
 
 class Stage:
-    """A segment with two victims on it."""
+    """A segment with two attacked processes."""
 
     def __init__(self, place: segment.Segment, build: pathlib.Path) -> None:
         victim = str(build / "tests" / "attack" / "victim")
@@ -93,9 +93,9 @@ class Stage:
         return self.place.where / f"{role}.voice"
 
     def connect(self) -> Connection:
-        self.server.tell("accept")
-        self.client.tell("connect")
-        passive, active = (voice.heard().split() for voice in (self.server, self.client))
+        self.server.write("accept")
+        self.client.write("connect")
+        passive, active = (voice.read().split() for voice in (self.server, self.client))
         if len(passive) != 4 or len(active) != 4:
             raise Unexpected(f"no connection: {passive}, {active}")
         made = Connection(int(passive[0]), int(active[0]), int(passive[1]), int(active[1]),
@@ -104,7 +104,7 @@ class Stage:
         return made
 
     def exchange(self, on: Connection) -> None:
-        """A message of the client's reaches the server as it is."""
+        """Checks that a message of the client arrives unchanged."""
         self.server.ask(f"post {on.server}")
         self.request(on, "send 0 0 8")
         expect("the server", self.completion("server", on), HELLO)
@@ -118,7 +118,7 @@ class Stage:
         return self.voices[role].ask(f"completion {getattr(on, role)} {wait_ms}")
 
     def ids(self) -> tuple[bytes, bytes]:
-        """Of the connection made last: the server's and the client's, overheard."""
+        """Returns the IDs of the latest connection, of the server and of the client, from overheard packets."""
         found = None
         while (seen := self.place.overhear(is_rep, 1)) is not None:
             found = seen
@@ -135,16 +135,16 @@ class Stage:
             expect(f"memory of the {role}", voice.ask("memory"), "same")
 
     def goes_on(self, on: Connection) -> str:
-        """Nobody has seen anything, and the connection does what it did."""
+        """Checks that neither side got a completion or event, and that the connection still works."""
         for role in self.voices:
             expect(f"the {role}", self.completion(role, on, 0), NEVER)
         self.exchange(on)
         self.untouched()
         return GOES_ON
 
-    def hears(self, role: str, on: Connection) -> None:
-        """Returns when that victim has looked at all that was thrown at it: it has answered what was
-        thrown last, the end of a connection that never was."""
+    def expect_receive(self, role: str, on: Connection) -> None:
+        """Returns when the attacked process has processed all forged packets. Sends a DREQ for a connection that does
+        not exist, and waits for the answer to it."""
         for number in range(1, TRIES + 1):
             self.asked += 1
             tid = self.asked.to_bytes(8, "big")
@@ -152,11 +152,11 @@ class Stage:
             if self.place.overhear(lambda roce: roce[5:8] == b"\0\0\1" and roce[28:36] == tid,
                                    number, role) is not None:
                 return
-        raise Unexpected(f"the {role} does not hear")
+        raise Unexpected(f"the {role} does not receive")
 
     def settle(self, on: Connection) -> None:
         for role in self.voices:
-            self.hears(role, on)
+            self.expect_receive(role, on)
 
     def known(self, on: Connection, victim: str, psn: int = 0) -> forge.Known:
         address = {role: a[0].split("/")[0] for role, a in apart.ADDRESSES.items()}
@@ -169,12 +169,12 @@ class Stage:
 
     def end(self) -> None:
         for role, voice in self.voices.items():
-            voice.tell("end")
+            voice.write("end")
             self.place.finish(role, *self.processes[role], 20)
 
 
 def swept(due: int, lucky: bool) -> list[int]:
-    """Every STRIDE-th PSN; the lucky ones meet the one that is due."""
+    """Returns every STRIDE-th PSN. With @lucky, the expected PSN is among them."""
     first = (due if lucky else due + STRIDE // 2) % STRIDE
     return list(range(first, 1 << 24, STRIDE))
 
@@ -198,7 +198,7 @@ def request_psns(stage: Stage, rng) -> tuple[int, str]:
 
 
 def send_hits(stage: Stage, rng) -> tuple[int, str]:
-    """The forged message is taken for the peer's next, and the peer's next for its repetition."""
+    """A forged message is accepted in place of the peer's next message, which then counts as a duplicate."""
     on = stage.connect()
     stage.server.ask(f"post {on.server}")
     frames = requests(stage.known(on, "server"), swept(on.due, True), rng, ["SEND"])
@@ -212,7 +212,7 @@ def send_hits(stage: Stage, rng) -> tuple[int, str]:
 
 
 def key_guesses(stage: Stage, rng) -> tuple[int, str]:
-    """Of each kind; the first ends the connection, so there is no second."""
+    """Guesses of keys. The first wrong guess ends the connection, so an attacker has only one."""
     thrown = 0
     for kind in forge.REQUESTS:
         if kind == "SEND":
@@ -227,7 +227,7 @@ def key_guesses(stage: Stage, rng) -> tuple[int, str]:
 
 
 def key_psns(stage: Stage, rng) -> tuple[int, str]:
-    """The right PSN is met, with a wrong key."""
+    """Requests with the expected PSN and a wrong key."""
     on = stage.connect()
     frames = requests(stage.known(on, "server"), swept(on.due, True), rng, ["WRITE", "READ"])
     thrown = stage.place.throw(frames)
@@ -238,7 +238,7 @@ def key_psns(stage: Stage, rng) -> tuple[int, str]:
 
 
 def all_known(stage: Stage, rng) -> tuple[int, str]:
-    """Nothing is left to guess: shows that the frames are as they must be to do harm."""
+    """Requests with all correct numbers: they must do harm. This shows that the forged frames are valid."""
     del rng
     on = stage.connect()
     va, rkey, *_ = stage.keys()
@@ -259,7 +259,7 @@ ANSWERS = {"ACK": [(forge.ACK, forge.aeth(0x1f))],
 
 
 def answers(kind: str, lucky: bool):
-    """To a client whose message does not arrive: the server is taken from the segment meanwhile."""
+    """Forged responses to a client whose message does not arrive: the server is disconnected from the segment."""
     def attack(stage: Stage, rng) -> tuple[int, str]:
         on = stage.connect()
         psn = on.due
@@ -269,7 +269,7 @@ def answers(kind: str, lucky: bool):
         with stage.place.without("server"):
             stage.request(on, "send 0 0 8")
             thrown = stage.place.throw(frames)
-            stage.hears("client", on)
+            stage.expect_receive("client", on)
             found = stage.completion("client", on, 0)
         if lucky and kind != "RNR":
             return thrown, believed(stage, on, kind, found)
@@ -295,7 +295,7 @@ def believed(stage: Stage, on: Connection, kind: str, found: str) -> str:
 # ---- peers -----------------------------------------------------------------------------------------
 
 def peers_tries(stage: Stage, va: int, rkey: int, size: int) -> list[tuple[str, str]]:
-    """What a peer may not do, and a request for each."""
+    """Returns what a peer must not do, each with a request that tries it."""
     foreign_va, foreign_key = stage.keys()[2:4]
     other = stage.connect()
     window = int(stage.server.ask(f"window {other.server}"))
@@ -314,7 +314,7 @@ def peers_tries(stage: Stage, va: int, rkey: int, size: int) -> list[tuple[str, 
 
 
 def peer(stage: Stage, rng) -> tuple[int, str]:
-    """The client itself, with numbers that are right, but not for it."""
+    """The client itself attacks, with valid numbers that it must not use."""
     del rng
     stage.connect()
     va, rkey, _, _, size = stage.keys()
@@ -333,7 +333,7 @@ def peer(stage: Stage, rng) -> tuple[int, str]:
 
 
 def shared_domain(stage: Stage, rng) -> tuple[int, str]:
-    """A key that was meant for another connection of the same protection domain."""
+    """A peer uses a key that another connection of the same protection domain was given."""
     del rng
     stage.connect()
     va, rkey, *_ = stage.keys()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An Ethernet segment with three stations: a server and a client under uroce, and an attacker who
-can send any frame and, where an attack is given that much, see the others'. Needs root."""
+"""An Ethernet segment with three hosts: a server and a client under uroce, and an attacker. The attacker can send any
+frame. Only some attacks may also read the frames of the others. Needs root."""
 import contextlib
 import ctypes
 import json
@@ -21,12 +21,12 @@ ETH_P_ALL = 3
 SOL_PACKET = 263
 PACKET_IGNORE_OUTGOING = 23
 ROCE_PORT = 4791
-STRANGER = "10.0.0.66"  # the attacker's own address; its kernel says so when asked
-SENDS_PER_PAUSE = 64  # frames; then the receivers' rings are given a moment
+STRANGER = "10.0.0.66"  # the attacker's own address; its kernel answers ARP requests for it
+SENDS_PER_PAUSE = 64  # frames between two pauses, in which the receivers empty their rings
 
 
 def why_not() -> str:
-    """Empty when there can be such a segment."""
+    """Returns "" if a segment can be created here, else the reason."""
     why = apart.why_not()
     if why:
         return why
@@ -42,7 +42,7 @@ def enter(namespace: int) -> None:
 
 
 def raw_socket(namespace: str, interface: str) -> socket.socket:
-    """Of another namespace, for this process."""
+    """Returns a raw socket in another network namespace."""
     home = os.open("/proc/self/ns/net", os.O_RDONLY)
     there = os.open(f"/var/run/netns/{namespace}", os.O_RDONLY)
     try:
@@ -58,7 +58,7 @@ def raw_socket(namespace: str, interface: str) -> socket.socket:
 
 
 class Segment(apart.Pair):
-    """As apart.Pair, but with a bridge between the two, and a port of it for the attacker."""
+    """Like apart.Pair, with a bridge between the two hosts, and a third port of the bridge for the attacker."""
 
     def __enter__(self) -> "Segment":
         pairs.Pair.__enter__(self)
@@ -83,7 +83,7 @@ class Segment(apart.Pair):
             apart.ip("link", "add", role, "netns", middle, "type", "veth",
                      "peer", "name", "link0", "netns", self.name(role))
             for address in addresses:
-                apart.ip("-n", self.name(role), "address", "add", address, "dev", "link0", "nodad")
+                apart.add_address(self.name(role), "link0", address)
             for link in ("lo", "link0"):
                 apart.ip("-n", self.name(role), "link", "set", link, "up")
         apart.ip("-n", middle, "link", "add", "attacker", "type", "veth", "peer", "name", "port")
@@ -93,7 +93,7 @@ class Segment(apart.Pair):
             apart.ip("-n", middle, "link", "set", link, "up")
         apart.ip("-n", middle, "address", "add", STRANGER + "/24", "dev", "attacker")
         self.attacker = raw_socket(middle, "attacker")
-        self.taps = {role: raw_socket(middle, role) for role in apart.ADDRESSES}  # what each sends
+        self.taps = {role: raw_socket(middle, role) for role in apart.ADDRESSES}  # for reading the frames of each host
 
     def __exit__(self, *why: object) -> None:
         pairs.Pair.__exit__(self, *why)
@@ -107,8 +107,8 @@ class Segment(apart.Pair):
         return super().configuration(role) + ";verbose=yes" + self.settings
 
     def overhear(self, fits, seconds: float = 20, role: str = "server") -> bytes | None:
-        """The first frame of that victim's, to the RoCE port, that fits; only an attack that is
-        given so much may look."""
+        """Returns the first frame of that host to the RoCE port for which fits() is true. Only for attacks that may
+        read frames."""
         until = time.monotonic() + patience.seconds(seconds)
         self.taps[role].settimeout(0.2)
         while time.monotonic() < until:
@@ -122,7 +122,7 @@ class Segment(apart.Pair):
         return None
 
     def throw(self, frames, pause: float = 0.002) -> int:
-        """Sends all of them; not faster than a ring is emptied."""
+        """Sends the frames, with pauses, so that the receivers' rings do not overflow."""
         count = 0
         for frame in frames:
             self.attacker.send(frame)
@@ -138,13 +138,13 @@ class Segment(apart.Pair):
 
     @contextlib.contextmanager
     def without(self, role: str):
-        """Nothing gets to that victim or comes from it, and it sees nothing wrong with its link."""
+        """Disconnects that host from the segment. Its link stays up."""
         apart.ip("-n", self.name("middle"), "link", "set", role, "nomaster")
         yield
         apart.ip("-n", self.name("middle"), "link", "set", role, "master", "bridge0")
 
     def accepts(self, port: int):
-        """Whether the server's kernel has a listener on the port."""
+        """Returns whether the server's kernel has a listener on the port."""
         def there() -> bool:
             table = subprocess.run(["ip", "netns", "exec", self.name("server"), "cat",
                                     "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True,

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks on connections between two uroce processes, from a third station of their segment: what
-each does to the connection, and which counter tells of it. Writes TAP, or with --table a table of
-the outcomes. Needs root and scapy.
+"""Attacks on connections between two uroce processes, from a third host of their segment. Checks the effect of each
+attack on the connection, and the counter that counts it. Writes TAP, or with --table a table of the outcomes. Needs
+root and scapy.
 
     test_attack.py build [--match REGEX] [--table]
 """

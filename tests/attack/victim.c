@@ -217,7 +217,7 @@ static void request(struct link *link, char *const *words)
         meet_die("ibv_post_send");
 }
 
-/* Returns false when the victim was told to end. */
+/* Returns false after the command to end. */
 static bool obey(FILE *in, FILE *out, char *const *words, unsigned count)
 {
     const char *verb = words[0];

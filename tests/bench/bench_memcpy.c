@@ -12,9 +12,9 @@
 
 #include "base/defs.h"
 
-#define SLICES     20 /* the best of so many is printed: the others were disturbed */
+#define SLICES     20 /* number of measurements, of which the best is printed */
 #define LARGE      (64u << 20)
-#define BATCH_SIZE (1u << 20) /* bytes between two looks at the clock, at least */
+#define BATCH_SIZE (1u << 20) /* least bytes between two readings of the clock */
 
 /* Processor time of this thread: other programs on the machine do not count. */
 static double now_ns(void)

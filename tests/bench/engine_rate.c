@@ -3,11 +3,11 @@
  *
  *   engine_rate [rc|uc|ud|xrc|write [bytes [active [idle [messages [each]]]]]]
  *
- * Two engines in one thread pass their frames to each other. Every byte is copied and covered by a
- * CRC, as a port would do. Prints nanoseconds per message and the number of frames: SENDs with
- * receives, or WRITEs over RC. The queue pairs send one message in turn, with SIDES_WINDOW
- * outstanding in all. With "each", every queue pair keeps that many outstanding (at most
- * SIDES_WINDOW), and posts the next message when one completes.
+ * Two engines in one thread pass their frames to each other. Every byte is copied and included in a
+ * CRC, as in a port. Prints nanoseconds per message and the number of frames: SENDs with receives,
+ * or WRITEs over RC. The queue pairs send one message in turn, with SIDES_WINDOW outstanding in
+ * all. With "each", every queue pair keeps that many outstanding (at most SIDES_WINDOW), and posts
+ * the next message when one completes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,8 +63,8 @@ static uint32_t receive_again(struct side *side, const struct plan *plan)
     return count;
 }
 
-/* Keeps plan->each messages outstanding at every queue pair, with as many receives posted at the
- * other side before and after. */
+/* Keeps plan->each messages outstanding at every queue pair. The other side always has as many
+ * receives posted. */
 static void windows(struct side sides[2], const struct plan *plan, uint32_t messages)
 {
     struct uro_cqe cqes[SIDES_BURST];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* idle_wake.c - two connected processes that have nothing to do, and how soon one of them is awake.
+/* idle_wake.c - measures two idle connected processes, and how fast one of them wakes up.
  *
  *   idle_wake DEVICE PEER SECONDS MESSAGES    entries of UROCE_DEVICES
  *
@@ -32,7 +32,7 @@ struct said {
 };
 
 struct end {
-    int hear, say;
+    int from_other, to_other;
     double seconds;
     unsigned messages;
     struct ibv_comp_channel *channel;
@@ -43,22 +43,22 @@ struct end {
 
 static int64_t stamp; /* what is sent */
 
-static void say(const struct end *end, const void *what, size_t length)
+static void send_to_other(const struct end *end, const void *what, size_t length)
 {
-    ONE_MUST(write(end->say, what, length) == (ssize_t)length);
+    ONE_MUST(write(end->to_other, what, length) == (ssize_t)length);
 }
 
-static void hear(const struct end *end, void *what, size_t length)
+static void receive_from_other(const struct end *end, void *what, size_t length)
 {
-    ONE_MUST(read(end->hear, what, length) == (ssize_t)length);
+    ONE_MUST(read(end->from_other, what, length) == (ssize_t)length);
 }
 
 static void meet(const struct end *end)
 {
     char octet = 0;
 
-    say(end, &octet, 1);
-    hear(end, &octet, 1);
+    send_to_other(end, &octet, 1);
+    receive_from_other(end, &octet, 1);
 }
 
 static void connect_to_peer(struct end *end)
@@ -77,8 +77,8 @@ static void connect_to_peer(struct end *end)
     ONE_MUST(end->mr != NULL);
     said.qpn = end->qp->qp_num;
     ONE_MUST(ibv_query_gid(context, ONE_PORT, ONE_GID, &said.gid) == 0);
-    say(end, &said, sizeof said);
-    hear(end, &said, sizeof said);
+    send_to_other(end, &said, sizeof said);
+    receive_from_other(end, &said, sizeof said);
     one_connect(end->qp, &said.gid, said.qpn);
 }
 
@@ -144,9 +144,9 @@ static double share(const struct end *end, bool asks)
     sleep_for(end->seconds);
     mine = (used() - before) / (((double)one_now_ns() - start) * 1e-9);
     if (!asks)
-        say(end, &mine, sizeof mine);
+        send_to_other(end, &mine, sizeof mine);
     else
-        hear(end, &other, sizeof other);
+        receive_from_other(end, &other, sizeof other);
     return asks && other > mine ? other : mine;
 }
 
@@ -171,13 +171,13 @@ static void wake_by_pipe(const struct end *end, bool asks, int64_t *took)
     for (unsigned i = 0; i < end->messages; i++) {
         meet(end);
         if (asks) {
-            hear(end, &sent, sizeof sent);
+            receive_from_other(end, &sent, sizeof sent);
             took[i] = one_now_ns() - sent;
             continue;
         }
         sleep_for(PAUSE_MS * 1e-3);
         sent = one_now_ns();
-        say(end, &sent, sizeof sent);
+        send_to_other(end, &sent, sizeof sent);
     }
 }
 
@@ -236,8 +236,8 @@ int main(int argc, char **argv)
     bool asks = child != 0;
     if (!asks)
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    struct end end = { .hear = asks ? back[0] : there[0],
-                       .say = asks ? there[1] : back[1],
+    struct end end = { .from_other = asks ? back[0] : there[0],
+                       .to_other = asks ? there[1] : back[1],
                        .seconds = strtod(argv[3], NULL),
                        .messages = (unsigned)strtoul(argv[4], NULL, 0) };
     ONE_MUST(end.messages > 0);

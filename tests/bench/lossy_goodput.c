@@ -14,19 +14,21 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "embed/embed.h"
 #include "sides.h"
 #include "sim/net/cable.h"
 #include "sim/net/host.h"
 
-#define ONE_WAY         URO_US(25)
-#define PS_OCTET        320u       /* 25 Gb/s */
-#define PS_OCTET_NARROW 800u       /* 10 Gb/s */
-#define RING            URO_US(20) /* longest queue of frames for the cable, as time */
-#define LATE_MAX        URO_US(20) /* a frame that is overtaken comes so much later */
-#define START           URO_MS(1)
-#define STEP            URO_MS(1)
-#define LONGEST         URO_MS(600000)
+#define ONE_WAY        URO_US(25)
+#define PS_BYTE        320u       /* 25 Gb/s */
+#define PS_BYTE_NARROW 800u       /* 10 Gb/s */
+#define RING           URO_US(20) /* longest queue of frames for the cable, as time */
+#define LATE_MAX       URO_US(20) /* extra delay of a frame that is overtaken */
+#define START          URO_MS(1)
+#define STEP           URO_MS(1)
+#define LONGEST        URO_MS(600000)
 
 struct run {
     struct sim_world world;
@@ -46,7 +48,7 @@ static void after_round(void *user, struct sim_host *host)
     struct sim_cable *cable = user;
     uint32_t received = 0;
 
-    if (cable->config.queue_octets == 0 && cable->busy_until > run.world.now + RING)
+    if (cable->config.queue_bytes == 0 && cable->busy_until > run.world.now + RING)
         host->tx_free = cable->busy_until - RING;
     if (host != &run.hosts[0] || run.sides[0].engine == NULL)
         return;
@@ -63,18 +65,27 @@ static void build(uint32_t lose, uint32_t late, uint64_t seed, uint32_t queue, u
                                             .late_probability = late,
                                             .late_max = LATE_MAX,
                                             .one_way_delay = ONE_WAY,
-                                            .ps_per_octet = queue != 0 ? PS_OCTET_NARROW : PS_OCTET,
-                                            .queue_octets = queue,
+                                            .ps_per_byte = queue != 0 ? PS_BYTE_NARROW : PS_BYTE,
+                                            .queue_bytes = queue,
                                             .mark_above = mark };
     sim_world_init(&run.world, seed, START);
     for (unsigned i = 0; i < 2; i++) {
-        const struct sim_host_config host = { .engine = sides_config(i + 1),
+        const struct uro_engine_config sides = sides_config(i + 1);
+        struct uroce_engine_config config = { .size = sizeof config,
+                                              .mtu = sides.mtu,
+                                              .reorder_buffer = sides.reorder_buffer,
+                                              .address_count = 1,
+                                              .addresses = { { .prefix = 24 } } };
+        memcpy(config.mac, sides.mac.octets, sizeof config.mac);
+        memcpy(config.seed, sides.seed, sizeof config.seed);
+        memcpy(config.addresses[0].gid, sides.addresses[0].gid.octets, UROCE_GID_SIZE);
+        const struct sim_host_config host = { .engine = config,
                                               .name = i == 0 ? 'a' : 'b',
                                               .rx_burst = SIM_HOST_BURST_MAX,
                                               .rx_ring = 4096,
                                               .tx_burst = 8 };
         sim_host_init(&run.hosts[i], &run.world, &host);
-        run.plan.engines[i] = run.hosts[i].engine;
+        run.plan.engines[i] = run.hosts[i].engine->engine;
     }
     for (unsigned i = 0; i < 2; i++) {
         sim_cable_init(&run.cables[i], &run.world, &cable, &run.hosts[1 - i].node);

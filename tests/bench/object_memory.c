@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* object_memory.c - what an object takes of a process's memory.
+/* object_memory.c - the memory that an object needs.
  *
- *   object_memory qp DEPTH COUNT    connected RC queue pairs with queues so deep, that send nothing
+ *   object_memory qp DEPTH COUNT    connected, idle RC queue pairs with queues of DEPTH requests
  *   object_memory mr 0 COUNT        memory regions
  *
- * Prints one line of JSON: bytes of each that malloc gave away, and that became resident.
+ * Prints one line of JSON: bytes of malloc and resident bytes of one object.
  */
 #include <malloc.h>
 #include <stdbool.h>
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     ONE_MUST(pd != NULL && cq != NULL);
     double given_before = 0, resident_before = 0;
     for (unsigned long i = 0; i <= count; i++) {
-        if (i == 1) { /* the first brings with it what is there once */
+        if (i == 1) { /* the first object also creates what all objects share */
             given_before = given();
             resident_before = resident();
         }

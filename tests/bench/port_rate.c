@@ -4,7 +4,7 @@
  *   port_rate LINK PEER LENGTH SECONDS [icrc]      one way, between two processes
  *   port_rate LINK self LENGTH SECONDS [icrc]      out of a port and in again (net_ring0)
  *   port_rate LINK PEER LENGTH SECONDS inside      both ports in one thread: the cost of both
- *   port_rate LINK PEER LENGTH SECONDS pingpong    one frame to and fro
+ *   port_rate LINK PEER LENGTH SECONDS pingpong    round trips of one frame
  *
  * LENGTH is the length of a frame in bytes. The frame has the headers of a RoCE packet that a link
  * does not lend. With pingpong, A+B sends two frames together, with an ICRC. Prints one line of
@@ -26,7 +26,7 @@
 
 #define BTH      12u
 #define RC_ACK   0x11 /* opcode */
-#define PATIENCE 0.2  /* seconds, for what is on its way */
+#define PATIENCE 0.2  /* seconds for frames in flight */
 #define HEAD     (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + BTH)
 
 struct options {
@@ -106,7 +106,7 @@ static void describe_trip(struct trip *trip, const struct options *options)
 
 static void give(struct uro_port *port, const struct trip *trip)
 {
-    while (uro_port_room(port) < trip->count) {
+    while (uro_port_tx_free_count(port) < trip->count) {
     }
     uro_port_transmit(port, trip->tx, trip->count);
 }
@@ -120,7 +120,7 @@ static bool take(struct uro_port *port, const struct trip *trip)
 
     for (uint32_t come = 0, looks = 0; come < trip->count;) {
         come += receive(port, &length);
-        (void)uro_port_room(port);
+        (void)uro_port_tx_free_count(port);
         if (++looks % 1024 != 0)
             continue;
         if (until == 0)
@@ -133,11 +133,11 @@ static bool take(struct uro_port *port, const struct trip *trip)
 
 static uint32_t send(struct uro_port *port, const struct uro_tx *tx)
 {
-    uint32_t room = uro_port_room(port);
+    uint32_t free_slots = uro_port_tx_free_count(port);
 
-    if (room > 0)
-        uro_port_transmit(port, tx, room);
-    return room;
+    if (free_slots > 0)
+        uro_port_transmit(port, tx, free_slots);
+    return free_slots;
 }
 
 /* Polls a link, which may then find its peer. */
@@ -183,7 +183,7 @@ static void count_frames(struct uro_port *port, struct uro_port *out, const stru
         if (out != NULL)
             send(out, tx);
         else
-            uro_port_room(port);
+            uro_port_tx_free_count(port);
     }
     double start = now();
     double end = start + options->seconds;

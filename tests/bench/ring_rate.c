@@ -2,7 +2,7 @@
 /* ring_rate.c - two engines on two processors, a ring of frames each way between them.
  *
  *   ring_rate rate rc|write OCTETS MESSAGES      one way, SIDES_WINDOW outstanding
- *   ring_rate trips rc|write OCTETS MESSAGES     to and fro, one at a time
+ *   ring_rate trips rc|write OCTETS MESSAGES     round trips, one at a time
  *   ring_rate bare-rate|bare-trips x OCTETS MESSAGES   the rings without engines: the limit
  *
  * Prints one line of JSON: messages per second, or half of a round trip, median and 99.9 %.
@@ -42,7 +42,7 @@ static struct side sides[2];
 static struct ring rings[2];
 static atomic_bool done; /* the first side has received all messages */
 static bool trips, bare;
-static float *spent; /* ns of each trip, to and fro */
+static float *spent; /* ns of each round trip */
 
 static struct slot *slot_of(struct ring *ring, uint32_t number)
 {
@@ -62,7 +62,7 @@ static uint32_t ring_room(struct ring *ring)
     return room < SIDES_BURST ? room : SIDES_BURST;
 }
 
-/* Writes the frames, the last first, because the consumer polls the first slot meanwhile. */
+/* Writes the frames in reverse order, because the consumer polls the first slot meanwhile. */
 static void ring_put(struct ring *ring, const struct uro_tx *tx, uint32_t count)
 {
     for (uint32_t i = count; i-- > 0;) {
@@ -138,7 +138,7 @@ static void receive_all(const struct end *end)
     }
 }
 
-/* ---- to and fro ---------------------------------------------------------- */
+/* ---- round trips -------------------------------------------------------- */
 
 /* Waits for the peer's message @number. Returns false when no more messages come. The last byte of
  * a WRITE is its number; a SEND has a completion. */

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/shard.h"
+
 #define LINE   64u
 #define SECOND 1000000000
 
@@ -127,6 +129,12 @@ static struct uro_qp *make_qp(struct side *side, enum uro_qp_type type, uint32_t
     return uro_qp_create(uro_engine_shard(side->engine), &init, sides_take(uro_qp_size(&init)));
 }
 
+/* Returns the GID index of the IPv4 address, which is the last address. */
+static uint8_t sgid_index(const struct side *side)
+{
+    return (uint8_t)(uro_engine_shard(side->engine)->config.gid_count - 1);
+}
+
 static void move_to(struct side *side, struct uro_qp *qp, enum uro_qp_state state, unsigned last,
                     uint32_t dest, uro_time now)
 {
@@ -148,7 +156,8 @@ static void move_to(struct side *side, struct uro_qp *qp, enum uro_qp_state stat
                                       .qkey = 7,
                                       .dest_qpn = dest,
                                       .access = URO_ACCESS_REMOTE_WRITE,
-                                      .address = { .dest = address(last) },
+                                      .address = { .dest = address(last),
+                                                   .sgid_index = sgid_index(side) },
                                       .port = 1,
                                       .max_rd_atomic = 1,
                                       .max_dest_rd_atomic = 1,
@@ -175,12 +184,11 @@ static void connect_qps(struct side sides[static 2], uint32_t i, const struct pl
 
 void sides_connect(struct side sides[static 2], const struct plan *plan)
 {
-    const struct uro_address peer = { .dest = address(2) };
-
     open_side(&sides[0], 1, plan);
     open_side(&sides[1], 2, plan);
     for (uint32_t i = 0; i < plan->active + plan->idle; i++)
         connect_qps(sides, i, plan);
+    const struct uro_address peer = { .dest = address(2), .sgid_index = sgid_index(&sides[0]) };
     int error = uro_engine_ah_create(sides[0].engine, &sides[0].ah, 1, &peer, now_of(plan));
     URO_ASSERT(error == 0);
 }

@@ -18,14 +18,14 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#define OCTETS_MAX 65000u
-#define SILENCE    1000000000u
+#define BYTES_MAX 65000u
+#define SILENCE   1000000000u
 /* Names from <linux/udp.h>. */
 #define UDP_OPTION_SEGMENT 103
 #define UDP_OPTION_GRO     104
 #define WARM               1000u
 
-static uint8_t octets[OCTETS_MAX];
+static uint8_t octets[BYTES_MAX];
 
 struct length {
     size_t whole;
@@ -46,7 +46,7 @@ static _Noreturn void die(const char *what)
     exit(1);
 }
 
-static ssize_t try_take(int fd, struct sockaddr_in *from, bool told)
+static ssize_t try_take(int fd, struct sockaddr_in *from, bool with_control)
 {
     _Alignas(struct cmsghdr) char control[128];
     struct iovec all = { octets, sizeof octets };
@@ -54,8 +54,8 @@ static ssize_t try_take(int fd, struct sockaddr_in *from, bool told)
                               .msg_namelen = sizeof *from,
                               .msg_iov = &all,
                               .msg_iovlen = 1,
-                              .msg_control = told ? control : NULL,
-                              .msg_controllen = told ? sizeof control : 0 };
+                              .msg_control = with_control ? control : NULL,
+                              .msg_controllen = with_control ? sizeof control : 0 };
 
     return recvmsg(fd, &message, MSG_DONTWAIT);
 }
@@ -65,7 +65,8 @@ static bool take(int fd, struct sockaddr_in *from, const struct length *length, 
 {
     uint64_t until = now() + patience;
 
-    for (size_t come = 0; come < length->whole;) { /* the kernel may not have joined them */
+    for (size_t come = 0;
+         come < length->whole;) { /* the kernel may deliver the two packets separately */
         ssize_t part = try_take(fd, from, length->first > 0);
         if (part > 0)
             come += (size_t)part;
@@ -121,11 +122,11 @@ static int open_socket(const struct length *length)
 static struct length read_length(const char *text)
 {
     char *end;
-    size_t first = strtoul(text, &end, 0) % OCTETS_MAX;
+    size_t first = strtoul(text, &end, 0) % BYTES_MAX;
 
     if (*end != '+')
         return (struct length){ .whole = first };
-    return (struct length){ .whole = (first + strtoul(end + 1, NULL, 0)) % OCTETS_MAX,
+    return (struct length){ .whole = (first + strtoul(end + 1, NULL, 0)) % BYTES_MAX,
                             .first = (uint16_t)first };
 }
 

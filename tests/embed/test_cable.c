@@ -119,6 +119,21 @@ static void cable__faults_set_while_running__hold_from_then_on(void **state)
     close_stage(&stage);
 }
 
+/* impair= is for every link. ARP passes. */
+static void impair__on_a_cable__its_plan_applies_too(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    assert_int_equal(uroce_device_add("one:cable,name=c0;impair=loss:101%", error, sizeof error),
+                     -EINVAL);
+    assert_non_null(strstr(error, "\"loss:101%\""));
+    open_stage(&stage, ",delay_us=10;impair=tx,only:requests,drop:2/tx,only:repeats,loss:100%");
+    assert_int_equal(write_to(&stage, stage.two.mr->rkey).status, IBV_WC_SUCCESS);
+    assert_int_equal(write_to(&stage, stage.two.mr->rkey).status, IBV_WC_RETRY_EXC_ERR);
+    close_stage(&stage);
+}
+
 static void qp__wrong_key__both_sides_report_the_reason(void **state)
 {
     struct stage stage;
@@ -192,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cable__loses_a_fifth__every_write_arrives),
         cmocka_unit_test(cable__faults_set_while_running__hold_from_then_on),
+        cmocka_unit_test(impair__on_a_cable__its_plan_applies_too),
         cmocka_unit_test(qp__wrong_key__both_sides_report_the_reason),
         cmocka_unit_test(fork__while_the_cable_runs__the_child_has_its_own),
         cmocka_unit_test(counters__by_enumeration__each_has_its_own_name),

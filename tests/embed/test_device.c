@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_device.c - a program that links liburoce adds and removes devices. Without an argument every call reaches liburoce;
- * with "behind" the program was linked with another libibverbs in front, and uroce refuses to work. */
+/* test_device.c - a program that links liburoce adds and removes devices. Without an argument,
+ * liburoce comes before libibverbs in the link order. With "behind", another libibverbs comes
+ * first, and uroce must refuse to work. */
 #include "support/check.h"
 
 #include <errno.h>

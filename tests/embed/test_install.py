@@ -54,9 +54,9 @@ class Install(unittest.TestCase):
         return call([program], env={})
 
     def test_samples_in_c(self) -> None:
-        for name, says in {"embed": "65536 bytes", "inprocess": "there and back"}.items():
+        for name, output in {"embed": "65536 bytes", "inprocess": "there and back"}.items():
             program = self.build(SAMPLES / f"{name}.c", more=("-std=gnu11",))
-            self.assertIn(says, self.run_alone(program))
+            self.assertIn(output, self.run_alone(program))
 
     def test_samples_in_cxx(self) -> None:
         for name in ["embed", "inprocess"]:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_loopback.c - a machine whose only address is that of loopback: a device that is added
- * with ip=auto says so. */
+/* test_loopback.c - a machine with no address but that of loopback: adding a device with ip=auto
+ * prints a warning. */
 #include "support/check.h"
 
 #include <string.h>

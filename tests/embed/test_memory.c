@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memory.c - memory runs out at each allocation of each public function that makes something: it fails with -ENOMEM, and
- * nothing is left half done.
+/* test_memory.c - each allocation of each public function that creates an object fails once. The
+ * function must return -ENOMEM and leave nothing behind.
  *
- * The allocators below stand in front of those of the C library, for liburoce as well.
+ * The allocators below replace those of the C library, also in liburoce.
  */
 #include "support/check.h"
 

@@ -56,13 +56,13 @@ static void close_port(void *port)
     closed++;
 }
 
-static uint32_t receive(void *port, struct uroce_packet *packets, uint32_t room)
+static uint32_t receive(void *port, struct uroce_packet *packets, uint32_t max)
 {
     struct lane *lane = port;
     uint32_t count = 0;
 
     (void)pthread_mutex_lock(&lock);
-    for (; count < room && lane->head + count != lane->tail; count++)
+    for (; count < max && lane->head + count != lane->tail; count++)
         packets[count] =
             (struct uroce_packet){ .bytes = lane->bytes[(lane->head + count) % SLOTS],
                                    .length = lane->lengths[(lane->head + count) % SLOTS] };
@@ -84,9 +84,9 @@ static void release(void *port, const struct uroce_packet *packets, uint32_t cou
 }
 
 /* Receives for a driver without release(). The slots are not used again so soon. */
-static uint32_t receive_and_release(void *port, struct uroce_packet *packets, uint32_t room)
+static uint32_t receive_and_release(void *port, struct uroce_packet *packets, uint32_t max)
 {
-    const uint32_t count = receive(port, packets, room);
+    const uint32_t count = receive(port, packets, max);
 
     release(port, packets, count);
     return count;
@@ -97,7 +97,7 @@ static struct lane *other(void *port)
     return port == &lanes[0] ? &lanes[1] : &lanes[0];
 }
 
-static uint32_t room(void *port)
+static uint32_t tx_free_count(void *port)
 {
     (void)pthread_mutex_lock(&lock);
     const uint32_t left = SLOTS - (other(port)->tail - other(port)->head);
@@ -130,7 +130,7 @@ static const struct uroce_port_ops ops = { .size = sizeof ops,
                                            .close = close_port,
                                            .receive = receive,
                                            .release = release,
-                                           .room = room,
+                                           .tx_free_count = tx_free_count,
                                            .transmit = transmit,
                                            .wait_fd = wait_fd };
 

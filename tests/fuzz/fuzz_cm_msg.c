@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_cm_msg.c - a connection manager with a listener and a busy application, and any messages.
- *
- * An input is a row of steps: a byte that says what happens, then what that needs. Messages are
- * made of a kind, a few bytes for its fields, and the IDs of connections that exist, since no
- * fuzzer guesses 32 random bits. At the end everybody goes, and nothing may be left.
+/* fuzz_cm_msg.c - a connection manager with a listener and an active application receives any
+ * messages. An input is a sequence of steps: a byte for the kind of step, then its arguments. A
+ * message has a kind, a few bytes for its fields, and IDs of existing connections, because no
+ * fuzzer guesses 32 random bits. At the end all connections are released, and no object may remain.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,7 @@ struct stage {
     struct uro_listener listener;
     struct uro_conn *conns[CONNS];
     uint32_t count;
-    struct uro_cm_msg said; /* the last message of ours */
+    struct uro_cm_msg said; /* the last message that the manager sent */
 };
 
 static void demand(bool condition)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_config.c - any text as configuration: the first byte says whether it is UROCE_DEVICES or
- * the file that UROCE_CONFIG names. Every entry is usable, or says in one sentence why it is not.
+/* fuzz_config.c - any text as configuration. The first byte selects UROCE_DEVICES, or the file that
+ * UROCE_CONFIG names. Every entry must be usable, or have an error message of one sentence.
  */
 #include <fcntl.h>
 #include <stdio.h>

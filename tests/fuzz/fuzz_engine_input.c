@@ -2,7 +2,8 @@
 /* fuzz_engine_input.c - any sequence of frames, posts and time steps against live queue pairs of
  * every kind.
  *
- * The input is a script. Each step is one byte of kind, one of argument, and what it takes:
+ * The input is a script. Each step has a byte for the kind, a byte for the argument, and further
+ * bytes that the kind needs:
  *
  *   0 raw      argument * 8 bytes are a frame as they are
  *   1 packet   argument bytes from the BTH on; addresses, lengths, QPN and ICRC are made right
@@ -15,11 +16,11 @@
  *   7 choose   recv, send and modify are about queue pair argument % 5 from now on: RC first
  *   8 more     as send: a window bound or invalidated, SEND with invalidate, FLUSH, ATOMIC_WRITE
  *   9 long     as packet, argument * 4 bytes
- *  10 message  argument bytes make a message of the connection manager, see fuzz_manager.h
- *  11 manage   the application connects, accepts, rejects, leaves ... as argument says
+ * 10 message  argument bytes make a message of the connection manager, see fuzz_manager.h 11 manage
+ * the application connects, accepts, rejects, leaves ...; argument selects the action
  *
- * Nothing outside the registered ranges may change, what must hold inside the queue pairs holds
- * after each output, and the engine must stay live: a call that never returns is a failure too.
+ * Nothing outside the registered ranges may change. The invariants of the queue pairs must hold
+ * after each output. A call that never returns is a failure, too.
  */
 #include <string.h>
 

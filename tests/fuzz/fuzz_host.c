@@ -4,9 +4,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "host/device.h"
 #include "host/plugin.h"
+#include "host/waiter.h"
 
 #define DEVICES                                                                                    \
     "uroce0:cable0;ip=10.0.0.1/24,fd00::1/64;seed=1 "                                              \
@@ -54,7 +56,7 @@ uint64_t uro_host_wall_time(uro_time at, uint64_t *offset)
     return at;
 }
 
-/* ---- in place of progress.c and service.c -------------------------------- */
+/* ---- in place of progress.c, service.c and waiter.c -------------------------------- */
 
 void uro_device_lock(struct uro_device *device)
 {
@@ -71,6 +73,11 @@ void uro_service_wake(struct uro_device *device)
     (void)device;
 }
 
+void uro_service_wake_all(struct uro_device *device)
+{
+    (void)device;
+}
+
 void uro_service_run(struct uro_device *device)
 {
     (void)device;
@@ -79,6 +86,46 @@ void uro_service_run(struct uro_device *device)
 void uro_device_hand_over(struct uro_device *device)
 {
     (void)device;
+}
+
+int uro_waiter_signal_fd(const struct uro_device *device)
+{
+    (void)device;
+    return eventfd(0, EFD_CLOEXEC);
+}
+
+void uro_device_wait_begin(struct uro_device *device)
+{
+    (void)device;
+}
+
+void uro_device_wait_end(void *device)
+{
+    (void)device;
+}
+
+const void *uro_device_wait(struct uro_device *device, const struct uro_event_source *source,
+                            bool *interrupted)
+{
+    (void)device;
+    (void)source;
+    *interrupted = false;
+    return NULL;
+}
+
+bool uro_device_wait_fds(struct uro_device *device, struct pollfd *fds, nfds_t count, int ms,
+                         const sigset_t *mask, int *ready)
+{
+    (void)device;
+    (void)mask;
+    *ready = poll(fds, count, ms);
+    return true;
+}
+
+bool uro_device_had_waiter(const struct uro_device *device)
+{
+    (void)device;
+    return false;
 }
 
 void uro_device_polled(struct uro_device *device)
@@ -116,12 +163,12 @@ static void close_end(struct uro_port *port)
         drop_first(end);
 }
 
-static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
 {
     struct end *end = end_of(port);
     uint32_t count = 0;
 
-    for (; count < room && end->head + count != end->tail; count++) {
+    for (; count < max && end->head + count != end->tail; count++) {
         uint32_t slot = (end->head + count) % QUEUE;
         pkts[count] = (struct uro_pkt){ .octets = end->queue[slot], .length = end->lengths[slot] };
     }
@@ -135,7 +182,7 @@ static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
         drop_first(end_of(port));
 }
 
-static uint32_t room(struct uro_port *port)
+static uint32_t tx_free_count(struct uro_port *port)
 {
     const struct end *to = end_of(port)->other;
     uint32_t left = QUEUE - (to->tail - to->head);
@@ -173,7 +220,10 @@ static bool is_up(struct uro_port *port)
 }
 
 static const struct uro_port_ops ops = {
-    .datapath = { .receive = receive, .release = release, .room = room, .transmit = transmit },
+    .datapath = { .receive = receive,
+                  .release = release,
+                  .tx_free_count = tx_free_count,
+                  .transmit = transmit },
     .control = { .close = close_end, .link_up = is_up },
 };
 
@@ -291,10 +341,10 @@ void fuzz_host_link(bool up)
 void fuzz_host_remove(uint32_t which)
 {
     struct uro_device *device = fuzz_host_devices()[which];
-    bool told = uro_device_gone(device);
+    bool reported = uro_device_gone(device);
 
     atomic_store(&device->gone, true);
-    uro_round_report_removal(device, &told);
+    uro_round_report_removal(device, &reported);
 }
 
 void fuzz_host_restore(void)

@@ -264,12 +264,12 @@ static void transmit(uint32_t length)
 {
     static uint8_t body[4300];
     struct uro_tx tx = { .head_length = 42, .span_count = 1, .spans = { { body, length % 4200 } } };
-    const uint32_t room = uro_port_room(port);
+    const uint32_t free_slots = uro_port_tx_free_count(port);
 
-    demand(room <= URO_PORT_BURST);
+    demand(free_slots <= URO_PORT_BURST);
     tx.payload_length = tx.spans[0].length;
     tx.head[13] = (uint8_t)length;
-    for (uint32_t i = 0; i < room && i < 3; i++)
+    for (uint32_t i = 0; i < free_slots && i < 3; i++)
         uro_port_transmit(port, &tx, 1);
 }
 
@@ -442,7 +442,7 @@ static void serve_a_good_one(void)
         peer = memif_peer_make();
     }
     demand(connect_them());
-    demand(uro_port_room(port) > 0);
+    demand(uro_port_tx_free_count(port) > 0);
     transmit(1000);
     demand(atomic_load(serves ? &peer.to_server->head : &peer.to_client->tail) != 0);
 }

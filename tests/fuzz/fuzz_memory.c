@@ -140,7 +140,8 @@ void fuzz_make_domain(void)
     struct ibv_pd *made = ibv_alloc_parent_domain(fuzz_context(side), &attr);
 
     fuzz_demand((made != NULL) == may && (made != NULL || errno == EINVAL));
-    if (made != NULL) /* what is made of it belongs to the lower one, which stays */
+    if (made !=
+        NULL) /* objects created in the parent domain belong to the lower domain, which stays */
         fuzz_demand(made->handle == pd->pd->handle && ibv_dealloc_pd(pd->pd) == EBUSY);
     if (td != NULL && made != NULL) { /* it is used, then it is not */
         fuzz_demand(ibv_dealloc_td(td) == EBUSY);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define ARENA       65536u
-#define UNIT        64u /* what registered ranges are multiples of */
+#define UNIT        64u /* registered ranges are multiples of this */
 #define SECRET      0xee
 #define SECRET_RUN  24u
 #define OBJECTS_MAX 64u

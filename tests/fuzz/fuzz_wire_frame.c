@@ -122,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *octets, size_t length)
 
     if (length == 0 || length > INPUT_MAX)
         return 0;
-    uint8_t *exact = malloc(length); /* so that one byte too many is seen */
+    uint8_t *exact = malloc(length); /* exact size, so that reads beyond it are detected */
     demand(exact != NULL);
     memcpy(exact, octets, length);
 

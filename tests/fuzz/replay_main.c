@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < count; i++) {
         int problem = run(argv[1], inputs[i]->d_name);
         printf("%s %d - %s\n", problem == 0 ? "ok" : "not ok", i + 1, inputs[i]->d_name);
-        (void)fflush(stdout); /* what comes next may end us */
+        (void)fflush(stdout); /* the next call may crash */
         failed += problem != 0;
         free(inputs[i]);
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cases.py - what the interop runner runs: a table, and which rows of it meet which link.
+"""cases.py - the cases of the interop runner: a table, and the links for each row.
 
 In a command, {dev} {gid} {port} {mtu} are the running side's, and {host} (empty for the server)
 is where the other side's TCP port is. Every case is run twice: uroce as server, uroce as client.
@@ -19,11 +19,11 @@ PINGPONG = "{tool} -d {dev} -g {gid} -p {port} -m {mtu} -s {size} -n {n} {extra}
 VERIFY = "{ours}/verify -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
 
 SERVICES = "{ours}/services -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
-DATAGRAM = "{tool} -d {dev} -g {gid} -p {port} -s {size} -n {n} {extra} {host}"  # takes no MTU
+DATAGRAM = "{tool} -d {dev} -g {gid} -p {port} -s {size} -n {n} {extra} {host}"  # programs without an option for the MTU
 
 ROLES = ("client", "server")  # of uroce
 
-FIRST_KERNEL = "6.1"  # meets everything, the others what is in compact() and what they alone have
+FIRST_KERNEL = "6.1"  # the first kernel runs all cases; the others run compact() and the cases that only they support
 KERNELS = (FIRST_KERNEL, "6.12")
 
 # command, tool, extra options, sizes
@@ -100,13 +100,13 @@ class Case:
     role: str
     impairment: tuple = ()
     meeting: connections.Meeting | None = None  # they find each other by rdma_cm
-    link: str = ""       # of uroce, when it is this one in every run
+    link: str = ""       # role of uroce, if it is the same in every run
     job: bool = False    # both are ranks of one Open MPI job
-    settings: str = ""   # of its device, instead of the usual
-    says: str = ""       # uroce prints it
+    settings: str = ""   # settings of its device, instead of the usual ones
+    prints: str = ""     # uroce must print a line that matches this pattern
     refused: str = ""    # why the client must fail
-    held: bool = False   # uroce may not open raw sockets, as a plain user
-    vlan: int = 0        # both are on it: uroce's device itself, the guest by the kernel's interface
+    held: bool = False   # uroce runs without the right to open raw sockets, like an ordinary user
+    vlan: int = 0        # VLAN of both: of uroce's device itself, and of the kernel's interface in the guest
 
     @property
     def name(self):
@@ -192,21 +192,21 @@ def over_udp(kernel):
     """Returns the cases of every run over the kernel's interface and a UDP socket."""
     verbose = ";retry_7=forever;verbose=yes"
     yield Case(PINGPONG, "ibv_rc_pingpong", "-c", 33, *LINKS[0], "server", link="udp", settings=verbose,
-               says=ALL_SEEN)
+               prints=ALL_SEEN)
     yield Case(PINGPONG, "ibv_rc_pingpong", "-c", 33, *LINKS[0], "server", link="udp", settings=verbose,
-               says=WORKED_OUT, held=True)
+               prints=WORKED_OUT, held=True)
     if kernel != FIRST_KERNEL:
         return
     yield Case(PINGPONG, "ibv_rc_pingpong", "-c", 4096, *LINKS[1], "client", link="udp", settings=verbose,
-               says=ALL_SEEN)
+               prints=ALL_SEEN)
     yield Case(PINGPONG, "ibv_rc_pingpong", "-c", 33, *LINKS[0], "client", link="udp,ident=plain",
-               settings=";verbose=yes", says=r"drop_icrc +[1-9]", refused="refused")
+               settings=";verbose=yes", prints=r"drop_icrc +[1-9]", refused="refused")
     yield Case(PINGPONG, "ibv_rc_pingpong", "-c", 4096, *LINKS[2], "client", link="udp,ident=full", settings=verbose,
-               says=ALL_SEEN)
+               prints=ALL_SEEN)
     rping = next(meeting for meeting in connections.MEETINGS if meeting.tool == "rping")
     for link in ("udp", "udp,ident=full"):
         yield Case("", rping.name, "by rdma_cm", 0, *LINKS[0], "server", (), rping, link=link, settings=verbose,
-                   says=ALL_SEEN)
+                   prints=ALL_SEEN)
 
 
 def on_a_vlan():

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""connections.py - programs that meet by rdma_cm: which, and how a pair of them is run.
+"""connections.py - programs that connect by rdma_cm: their rows, and how to run client and server.
 
 In a command, {own} and {peer} are RDMA addresses, {copy} is a file that the server may
 write; the rest as in cases.py.
 
-What Linux rxe cannot, and no row asks of it: XRC (`rdma_xserver -c x`); IPv6 groups by rdma_cm
-(`mckey -m ff0e::1`, in either role, for whoever sends joins too).
+Not tested, because Linux rxe does not support it: XRC (`rdma_xserver -c x`); IPv6 groups by rdma_cm (`mckey -m
+ff0e::1`, in either role, because the sender joins the group, too).
 """
 import re
 import subprocess
@@ -16,7 +16,7 @@ from sides import SERVER_GRACE, Unavailable, finish, tail
 import patience  # from tools/lib/common, which sides puts on the path
 
 TRIES_TOLD = 2  # of a client's, before the last
-HEARD = 2  # seconds until a sender of datagrams is started again, because nobody listened yet
+HEARD = 2  # seconds until a sender of datagrams is started again, if the receiver was not ready
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,20 @@ class Meeting:
     client: str
     families: tuple = (4,)
     client_tool: str = ""      # of another name
-    more: str = ""             # options of both that tell rows of one tool apart
+    more: str = ""             # options of both that distinguish rows of one tool
     before: str = ""           # words before the program's
-    named: str = ""            # what tells it apart too
+    named: str = ""            # a further part of the name of the row
     stays: bool = False        # the server serves for ever
-    unheard: bool = False      # nobody hears the client before the server has joined: it comes again
-    meets_twice: bool = False  # and the server takes no other client after one that failed
+    first_lost: bool = False   # packets of the client are lost until the server has joined the group: start it again
+    meets_twice: bool = False  # the server accepts no other client after a failed client
     ours: bool = False         # a program of this directory
-    first: bool = False        # for the first kernel only: there are others like it
-    refused: str = ""          # the client fails, and says this
-    says: str = ""             # the client does, when all is well
+    first: bool = False        # only for the first kernel, because other rows are similar
+    refused: str = ""          # the client must fail and print this text
+    prints: str = ""           # the client prints this text when the case passes
     listens: str = ""          # "tcp", "udp": what shows so, when it is not rdma_cm
     link: str = ""             # of uroce, if the row asks for one
     then: str = ""             # must then hold where the server is
-    quirk: str = ""            # who ended badly saying this ended well
+    quirk: str = ""            # a program that failed with this output is accepted
 
     @property
     def path(self):
@@ -79,14 +79,14 @@ QUIRK_ENDS = "status 255"
 
 MEETINGS = (
     Meeting("rping", "-p {port} -C 5 -v -V", "-s -a {own}", "-c -a {peer}", (4, 6),
-            says="rdma-ping-4", quirk=RPING_CLOSES),
+            prints="rdma-ping-4", quirk=RPING_CLOSES),
     Meeting("ucmatose", "-p {port} -c 3", "-b {own}", "-s {peer}", (4, 6)),
     Meeting("ucmatose", "-p {port} -c 3", "-b {own}", "-s {peer}", more="-m"),
     Meeting("udaddy", "-c 2", "-b {own}", "-s {peer}", (4, 6)),
     Meeting("rdma_server", "-p {port}", "-s {own}", "-s {peer}", client_tool="rdma_client"),
     Meeting("rdma_xserver", "-p {port}", "", "-s {peer}", client_tool="rdma_xclient"),
     # the sender destroys its queue pair at once, so some messages may not be sent
-    Meeting("mckey", "-m 239.1.2.3", "-b {own} -C 1", "-b {own} -C 5 -s", unheard=True),
+    Meeting("mckey", "-m 239.1.2.3", "-b {own} -C 1", "-b {own} -C 5 -s", first_lost=True),
     Meeting("cmtime", "-p {port} -c 20", "-b {own}", "-s {peer}", stays=True),
     Meeting("rstream", "-p {port} -S 4096 -C 50 -I 1", "-b {own}", "-s {peer}", (4, 6)),
     Meeting("riostream", "-p {port} -S 4096 -C 20", "-b {own}", "-s {peer}"),
@@ -136,8 +136,8 @@ def ends(process, seconds):
 
 def then(server, case, client_out):
     """Returns an error that remains although both sides ended well, or nothing."""
-    if case.meeting.says not in client_out:
-        return f"does not say {case.meeting.says}"
+    if case.meeting.prints not in client_out:
+        return f"does not print {case.meeting.prints}"
     try:
         if case.meeting.then:
             server.run(case.text(case.meeting.then, **server.where(case)))
@@ -150,7 +150,7 @@ def wait(server, serving, meeting):
     """Waits until the server listens, or has ended, where that is visible."""
     if meeting.listens:
         server.wait_listening(serving, meeting.listens)
-    elif not meeting.unheard:
+    elif not meeting.first_lost:
         server.wait_meeting(serving)
 
 
@@ -170,8 +170,8 @@ def run(server, client, host, case, seconds):
         client_out, client_bad = finish_meeting(client, client.spawn(ask, seconds), meeting.asker, seconds, meeting)
         if meeting.refused:
             client_bad = "" if meeting.refused in client_out else client_bad or "was not refused"
-        heard = ends(serving, patience.seconds(HEARD)) if meeting.unheard else not client_bad
-        if heard or serving.poll() is not None or time.monotonic() > until:
+        arrived = ends(serving, patience.seconds(HEARD)) if meeting.first_lost else not client_bad
+        if arrived or serving.poll() is not None or time.monotonic() > until:
             break
         tries.append(f"client before: {client_bad or 'ended well'}\n{tail(client_out)}\n")
         if meeting.meets_twice:
@@ -185,8 +185,8 @@ def run(server, client, host, case, seconds):
     else:
         server_out, server_bad = finish_meeting(server, serving, meeting.tool, 2 if client_bad else patience.seconds(SERVER_GRACE),
                                                 meeting)
-    if not re.search(case.says, client_out if case.role == "client" else server_out):
-        client_bad = client_bad or f"uroce does not say {case.says}"
+    if not re.search(case.prints, client_out if case.role == "client" else server_out):
+        client_bad = client_bad or f"uroce does not print {case.prints}"
     if not client_bad and not server_bad:
         client_bad = then(server, case, client_out)
         if not client_bad:

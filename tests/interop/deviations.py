@@ -5,7 +5,7 @@
     deviations.py --write                   plays all scripts on both kernels, and writes rxe-scripts.txt; 5 minutes
     deviations.py --kernel 6.1 --match gap  plays some scripts, and fails if a result differs from rxe-scripts.txt; TAP
 
-Needs root and the rxe peer, as run.py; says what is missing and ends with status 77 otherwise.
+Needs root and the rxe peer, like run.py. Otherwise prints what is missing and exits with status 77.
 """
 import argparse
 import os
@@ -45,7 +45,7 @@ HEAD = """\
 
 
 def observed(lines):
-    """Returns what a failed script observed, in words that are the same in every run."""
+    """Returns the observation of a failed script, as text that is the same in every run."""
     if not lines:
         return "does not hold"
     text = re.sub(r"^#\s+[\d.]+\s+", "", lines[-1])
@@ -138,7 +138,7 @@ def scripts(names):
 
 
 def recorded(kernel):
-    """Returns script -> what rxe-scripts.txt says of that kernel."""
+    """Returns script -> the entry of rxe-scripts.txt for that kernel."""
     column = KERNELS.index(kernel)
     return {m[1]: [cell.strip() for cell in m[2].split(" | ")][column]
             for m in ROW.finditer(RESULTS.read_text())}
@@ -151,7 +151,7 @@ def write(options, names):
 
 
 def compare(options, names):
-    """Fails if a script does not do what rxe-scripts.txt says."""
+    """Fails if the result of a script differs from rxe-scripts.txt."""
     known, failed = recorded(options.kernel), 0
     results = play_rxe(options, options.kernel, names)
     print(f"1..{len(names)}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""libraries.py - programs that meet by rdma_cm through a library of their own, or beside TCP: qperf,
-librspreload, UCX, libfabric. Rows for connections.py, and which runs have them.
+"""libraries.py - programs that use rdma_cm through another library, or next to TCP: qperf, librspreload, UCX,
+libfabric. Rows for connections.py, and which runs have them.
 
-qperf uses the kernel's sockets under the same addresses; over UDP sockets uroce has those. What Linux rxe
-cannot, and no row asks of it: udpong, and UCX's `ud_v` over IPv4; docs/PROGRAMS.md has the reasons.
+qperf also uses the kernel's sockets with the same addresses, so uroce must be over UDP sockets. Not tested, because
+Linux rxe does not support it: udpong, and UCX's `ud_v` over IPv4; docs/PROGRAMS.md has the reasons.
 """
 from connections import Meeting
 
@@ -14,19 +14,19 @@ FEW = "env FI_UNIVERSE_SIZE=16 "
 
 def qperf(test):
     return Meeting("qperf", "-lp {port}", "", f"-cm1 -t 1 {{peer}} {test}", named=test, stays=True,
-                   listens="tcp", link="udp", says=f"{test}:")
+                   listens="tcp", link="udp", prints=f"{test}:")
 
 
 def fi_pingpong(kind):
     """Returns a row of fi_pingpong, whose ends exchange their addresses by TCP."""
     return Meeting("fi_pingpong", "-p verbs -c -I 20", "-B {port}", "-P {port} {host}",
-                   more=f"-e {kind}", before=FEW if kind == "rdm" else "", listens="tcp", says="=20")
+                   more=f"-e {kind}", before=FEW if kind == "rdm" else "", listens="tcp", prints="=20")
 
 
 def io_demo(options):
     return Meeting("io_demo", "-q -d 1:200000 -p {port}", "", "-o read,write -i 40 {peer}", more=options,
                    before="env UCX_TLS=rc_v UCX_SOCKADDR_TLS_PRIORITY=rdmacm ", named="rc_v", stays=True,
-                   says="Client exit with status 'OK'")
+                   prints="Client exit with status 'OK'")
 
 
 ROWS = (
@@ -37,9 +37,9 @@ ROWS = (
     io_demo(""),
     io_demo("-A"),
     Meeting("NPtcp", "-P {port} -i -u 1024 -o /dev/null", "", "-h {peer}", before=RSPRELOAD, named="librspreload",
-            says="Integrity check passed"),
+            prints="Integrity check passed"),
     Meeting("iperf", "-p {port}", "-s -B {own} -P 1", "-c {peer} -n 2M", before=RSPRELOAD,
-            named="librspreload", says="MBytes"),
+            named="librspreload", prints="MBytes"),
 )
 
 # Rows that run only with --full, by hand: kernel, row, role of uroce

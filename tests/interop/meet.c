@@ -76,13 +76,13 @@ static int call(const char *host, uint16_t port)
     return peer;
 }
 
-void meet_tell(int peer, const void *data, size_t length)
+void meet_send(int peer, const void *data, size_t length)
 {
     if (send(peer, data, length, MSG_NOSIGNAL) != (ssize_t)length)
         meet_die("the other end is gone: %s", strerror(errno));
 }
 
-void meet_hear(int peer, void *data, size_t length)
+void meet_receive(int peer, void *data, size_t length)
 {
     ssize_t got = recv(peer, data, length, MSG_WAITALL);
 
@@ -108,8 +108,8 @@ void meet_barrier(int peer)
 {
     char word = 'r';
 
-    meet_tell(peer, &word, 1);
-    meet_hear(peer, &word, 1);
+    meet_send(peer, &word, 1);
+    meet_receive(peer, &word, 1);
 }
 
 struct ibv_context *meet_open_device(const char *name)

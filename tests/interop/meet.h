@@ -38,8 +38,8 @@ struct addrinfo *meet_address(const char *host, uint16_t port);
 
 /* Returns a TCP connection to @host. When @host is NULL, waits for a peer at @port. */
 int meet_peer(const char *host, uint16_t port);
-void meet_tell(int peer, const void *data, size_t length);
-void meet_hear(int peer, void *data, size_t length);
+void meet_send(int peer, const void *data, size_t length);
+void meet_receive(int peer, void *data, size_t length);
 /* Returns whether the other end's process still has the connection open. */
 bool meet_is_there(int peer);
 /* Returns when both ends have called it. */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""mpi.py - an Open MPI job with a rank on either side: mpirun is in the namespace, and what it would ask
-ssh for, a daemon in the guest, it asks rxe-peer for.
+"""mpi.py - an Open MPI job with a rank on either side. mpirun runs in the namespace. To start its daemon in the guest,
+it calls rxe-peer instead of ssh.
 """
 import pathlib
 import subprocess
@@ -12,7 +12,7 @@ IN_GUEST = "/tmp/mpi_pingpong"
 SAYS = "all to all: 2 ranks, every octet right"
 # IPv6 only: UCX learns from wc.sl that a datagram came over IPv4, and rxe sets wc.sl to 0.
 GID = 2
-# Only the agent in the guest knows the guest's host name.
+# The host name of the guest is known only inside the guest.
 AGENT = """#!/bin/sh
 shift
 exec {peer} exec -n {name} -T {seconds} "$*"

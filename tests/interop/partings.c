@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* partings.c - the ways in which two ends of rdma_cm end a connection, each tried once, in an order
- * that both know:
+/* partings.c - the ways in which two ends of rdma_cm end a connection. Both ends try each way once,
+ * in the same order:
  *
  *     partings -a OWN-ADDRESS [-p PORT]     serves
  *     partings -p PORT PEER-ADDRESS         asks
@@ -215,7 +215,7 @@ static void ask(const struct addrinfo *peer, int parting)
     await(RDMA_CM_EVENT_ADDR_RESOLVED, parting);
     meet_must(rdma_resolve_route(id, WAIT_MS / 2), "rdma_resolve_route");
     await(RDMA_CM_EVENT_ROUTE_RESOLVED, parting);
-    if (parting != ASKER_REJECTS) /* who brings no queue pair is asked about the answer */
+    if (parting != ASKER_REJECTS) /* a client without a queue pair gets an event for the reply */
         make_qp(id);
     else
         param.qp_num = 77;

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """run.py - stock verbs programs over uroce against Linux rxe: the cases of cases.py, TAP output.
 
-Needs root (namespaces), QEMU and the rxe peer's image (tools/rxe-peer); says what is missing and
-ends with status 77 otherwise.
+Needs root (namespaces), QEMU and the rxe peer's image (tools/rxe-peer). Otherwise prints what is missing and exits with
+status 77.
 """
 import argparse
 import itertools
@@ -24,7 +24,7 @@ from sides import (GUEST_PORT, OUR_PROGRAMS, ROOT, RXE_PEER, SERVER_GRACE, USUAL
                    Rxe, Unavailable, Uroce, finish, must, tail)
 import patience  # from tools/lib/common, which sides puts on the path
 
-SECONDS = 40  # for a case; with an impaired link three times as long
+SECONDS = 40  # time limit of a case, tripled on an impaired link
 FAILURES_MAX = 10
 DEATHS_MAX = 3  # of guests, in one run
 PAIRS = ("uroce-rxe", "rxe-rxe", "uroce-uroce")
@@ -39,10 +39,10 @@ class Pair:
 
     def __init__(self, options, namespace, scratch):
         self.options, self.namespace = options, namespace
-        self.ours = options.build / "tests" / "interop"  # where programs of our own are
+        self.ours = options.build / "tests" / "interop"  # directory of our own programs
         self.scratch = scratch
-        self.tap = None  # where to record
-        self.set_up = None  # the netdev MTU and impairment in force
+        self.tap = None  # interface to record
+        self.set_up = None  # the present netdev MTU and impairment
         self.ours_by_link = {}  # where one interface carries several links of uroce
         self.deaths = 0
         self.link = options.link
@@ -97,7 +97,7 @@ class Pair:
         self.hosts = ("127.0.0.1", "127.0.0.1")
 
     def revive(self):
-        """Starts a new machine for a side that lost its machine, in the state of the first."""
+        """Starts a new virtual machine after one has ended, with the same settings."""
         dead = [side for side in self.sides if side.dead()]
         self.deaths += len(dead)
         if self.deaths > DEATHS_MAX or self.options.link == "vhost":
@@ -182,8 +182,8 @@ def run_case(pair, case):
     server_out, server_bad = finish(server, serving, case.tool, grace)
     if case.refused:
         client_bad, server_bad = "" if client_bad else "was not refused", ""
-    if not re.search(case.says, client_out if case.role == "client" else server_out):
-        client_bad = client_bad or f"uroce does not say {case.says}"
+    if not re.search(case.prints, client_out if case.role == "client" else server_out):
+        client_bad = client_bad or f"uroce does not print {case.prints}"
     if not client_bad and not server_bad:
         return None
     return (f"client: {client_bad or 'ended well'}\n{tail(client_out)}\n"

@@ -35,15 +35,16 @@ struct services_hello {
 struct services_end {
     const struct services_options *options;
     bool client;
-    uint64_t operations; /* set before services_open(): posted by ibv_wr_*(); 0 for none */
-    unsigned access;     /* more of memory and queue pairs, set before services_open() */
+    uint64_t operations; /* operations posted by ibv_wr_*(), set before services_open(); 0: none */
+    unsigned
+        access; /* further access flags of memory and queue pairs, set before services_open() */
     int peer;
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_cq *cq;
     struct ibv_srq *srq; /* or NULL */
     struct ibv_qp *qps[SERVICES_QPS];
-    bool flush_unknown; /* the library of this end does not know FLUSH */
+    bool flush_unknown; /* the library of this end does not support FLUSH */
     uint32_t qp_count;
     union ibv_gid gid;
     uint8_t *memory; /* SERVICES_ROOM to send from, then as much to receive into */

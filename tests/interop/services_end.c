@@ -129,8 +129,8 @@ void services_open(struct services_end *end, enum ibv_qp_type type, uint32_t qp_
     memcpy(mine.gid, end->gid.raw, sizeof mine.gid);
     mine.address = (uintptr_t)end->memory;
     mine.rkey = end->mr->rkey;
-    meet_tell(end->peer, &mine, sizeof mine);
-    meet_hear(end->peer, &end->theirs, sizeof end->theirs);
+    meet_send(end->peer, &mine, sizeof mine);
+    meet_receive(end->peer, &end->theirs, sizeof end->theirs);
     for (uint32_t i = 0; i < qp_count; i++)
         connect_qp(end, type, i);
     meet_barrier(end->peer);

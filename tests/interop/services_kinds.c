@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services_kinds.c - the test cases: each kind is one conversation that both ends know. */
+/* services_kinds.c - the test cases. Each kind is one conversation, and both ends run the same
+ * kind. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -227,7 +228,7 @@ static void offer_window(struct services_end *end)
     services_post_send(end, 0, &wr, 0, 0);
     services_expect(end, 1, &wc);
     services_post_recv(end, 0, RECV_ID(0), 0, 64);
-    meet_tell(end->peer, &rkey, sizeof rkey);
+    meet_send(end->peer, &rkey, sizeof rkey);
 
     services_expect(end, RECV_ID(0), &wc);
     if (!(wc.wc_flags & (IBV_WC_WITH_INV | RXE_WC_WITH_INV)) || wc.invalidated_rkey != rkey)
@@ -246,7 +247,7 @@ static void use_window(struct services_end *end)
     struct ibv_wc wc;
     uint32_t rkey;
 
-    meet_hear(end->peer, &rkey, sizeof rkey);
+    meet_receive(end->peer, &rkey, sizeof rkey);
     services_fill(end->memory, WINDOW_LENGTH, 7);
     struct ibv_send_wr write = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE };
     write.wr.rdma.remote_addr = address;

@@ -15,18 +15,23 @@
 #define TARGET       SERVICES_ROOM /* offset in the peer's memory */
 #define WORDS        20u
 #define WORD_ID      100u
-#define FLUSH_ID     0x666c757368000000u /* found in shared memory by this */
+#define FLUSH_ID     0x666c757368000000u /* value by which the request is found in shared memory */
 #define OPCODE_FLUSH 14u
 
 enum { FLUSH_GLOBAL = 1, FLUSH_PERSISTENT = 2 };
 enum { FLUSH_RANGE = 0, FLUSH_REGION = 1 };
 
-/* Of <infiniband/verbs.h> since rdma-core 45 */
+/* <infiniband/verbs.h> has wr_flush since rdma-core 45. */
+#ifdef URO_HAS_IBV_WR_FLUSH
+#define wr_flush_of(qp) ((qp)->wr_flush)
+#else
 struct newer_qp_ex {
     struct ibv_qp_ex older;
     void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t length,
                      uint8_t type, uint8_t level);
 };
+#define wr_flush_of(qp) (((struct newer_qp_ex *)(qp))->wr_flush)
+#endif
 
 /* Layout that kernels since 6.2 use for FLUSH, in place of the address and key of a WRITE. */
 struct rxe_flush {
@@ -150,7 +155,7 @@ static void flush(struct services_end *end, struct ibv_qp_ex *qp, uint64_t id, u
 
     qp->wr_id = id;
     if (!end->flush_unknown) {
-        ((struct newer_qp_ex *)qp)->wr_flush(qp, end->theirs.rkey, address, length, type, level);
+        wr_flush_of(qp)(qp, end->theirs.rkey, address, length, type, level);
         return;
     }
     ibv_wr_rdma_write(qp, end->theirs.rkey, address);
@@ -182,7 +187,7 @@ static void write_and_flush(struct services_end *end)
         meet_barrier(end->peer);
         meet_barrier(end->peer);
     }
-    struct ibv_qp_ex *qp = begin(end, 0); /* what the queue pair does not allow */
+    struct ibv_qp_ex *qp = begin(end, 0); /* an operation that the queue pair does not allow */
     flush(end, qp, FLUSH_ID + LENGTHS, 8, FLUSH_PERSISTENT, FLUSH_RANGE);
     complete(qp);
     expect_failure(end, FLUSH_ID + LENGTHS, IBV_WC_REM_INV_REQ_ERR);

@@ -18,10 +18,10 @@ RXE_PEER = ROOT / "tools" / "lib" / "rxe-peer" / "rxe-peer"
 GUEST_PORT = 18601  # the guest's servers listen here; forwarded from the namespace's 127.0.0.1
 UROCE_PORT = 18602  # and uroce's here: the guest finds the namespace at 10.0.2.2
 LISTEN_SECONDS = 15
-SERVER_GRACE = 15  # for a server whose client is done
+SERVER_GRACE = 15  # seconds in which a server must end after its client
 SHOWN_LINES = 12
-GUEST_LIFE = 14400  # seconds; then it ends by itself, should nobody have ended it
-CLOSED = 1  # nobody listens at the port so much after a side's own
+GUEST_LIFE = 14400  # seconds after which the guest ends by itself
+CLOSED = 1  # offset from the port of a side to a port without a listener
 # of uroce's device; how rxe reads a retry count of 7, too: a loaded machine can keep an emulated peer from
 # answering for seconds
 USUAL = ";retry_7=forever"
@@ -180,8 +180,8 @@ class Side:
         raise NotImplementedError
 
     def reach(self, other, case):
-        """Waits until @other's device answers, where that can be checked. A server that listens by
-        TCP first opens its device only for its client."""
+        """Waits until the device of @other responds, if that can be checked. A server that listens by TCP first opens
+        its device only for its client."""
 
     def wait_meeting(self, process):
         """Waits until @process listens by rdma_cm, or has ended, where that is visible."""
@@ -301,7 +301,7 @@ class Uroce(Side):
         self.settings = USUAL
         self.vlan = 0
         self.held = False  # without the right to raw sockets
-        self.socket = None  # of vhost: what a killed program leaves behind is in the way
+        self.socket = None  # vhost: a killed program leaves its socket, which must be removed
         self.spawned = []
 
     @property
@@ -315,7 +315,7 @@ class Uroce(Side):
         return f"{self.device}:{self.link};ip={','.join(self.addresses)};mtu={self.mtu}{tag}{self.settings}"
 
     def spawn(self, command, seconds):
-        del seconds  # the runner kills what is late
+        del seconds  # the runner kills programs that exceed the time limit
         if self.socket:
             self.socket.unlink(missing_ok=True)
         hold = ("setpriv", "--bounding-set=-net_raw") if self.held else ()
@@ -370,7 +370,8 @@ class OverUdp(Uroce):
     def take(self):
         self.switch_ipv6(0)
         for address in super().addresses:
-            must("ip", "-n", self.namespace.name, "address", "add", address, "dev", self.interface, "nodad")
+            dad = ["nodad"] if ":" in address else []  # of IPv6 alone
+            must("ip", "-n", self.namespace.name, "address", "add", address, "dev", self.interface, *dad)
 
     def leave(self):
         must("ip", "-n", self.namespace.name, "address", "flush", "dev", self.interface)

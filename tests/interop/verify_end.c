@@ -160,8 +160,8 @@ void verify_end_open(struct verify_end *end, struct verify_options *options)
     mine.zero_read = options->zero_read;
     if (options->only != NULL)
         snprintf(mine.only, sizeof mine.only, "%s", options->only);
-    meet_tell(end->peer, &mine, sizeof mine);
-    meet_hear(end->peer, &theirs, sizeof theirs);
+    meet_send(end->peer, &mine, sizeof mine);
+    meet_receive(end->peer, &theirs, sizeof theirs);
     if (!client) {
         options->meet.mtu = theirs.mtu;
         options->rounds = theirs.rounds;
@@ -179,7 +179,7 @@ void verify_end_open(struct verify_end *end, struct verify_options *options)
 
 void verify_end_close(struct verify_end *end)
 {
-    /* Both ends are done: no end destroys objects that the other end still needs. */
+    /* Both ends have finished, so no end destroys objects that the other end still needs. */
     verify_end_barrier(end);
     if (ibv_destroy_qp(end->qp) != 0 || ibv_destroy_cq(end->cq) != 0 ||
         ibv_dereg_mr(end->local_mr) != 0 || ibv_dereg_mr(end->target_mr) != 0 ||

@@ -2,10 +2,10 @@
 /* verify_plan.h - the steps of verify: messages of one operation and size, and the contents of both
  * areas before and after, down to the last byte.
  *
- * Both ends know every step, and compute the same four pictures of it: the requester's local area
- * and the responder's target area, before and after. Each message has a slot of its own with
- * canaries around it. Before a step the areas are set to the first picture. After the step they are
- * compared with the second picture.
+ * Both ends compute the same four pictures of each step: the requester's local area and the
+ * responder's target area, before and after. Each message has a slot of its own with canaries
+ * around it. Before a step the areas are set to the first picture. After the step they are compared
+ * with the second picture.
  */
 #pragma once
 

@@ -19,7 +19,7 @@
 #define PLAN_REGION   65536u
 #define PLAN_RECV_MAX 128u
 #define PLAN_SEND_MAX 16u
-#define PLAN_OCTETS   65536u /* most bytes of a receive, and of a message that is sent */
+#define PLAN_BYTES    65536u /* most bytes of a receive, and of a message that is sent */
 /* Default address range of the endpoint's READs, WRITEs and atomics. The script answers any range. */
 #define PLAN_REMOTE_VA   0x10000u
 #define PLAN_REMOTE_RKEY 0x1234u
@@ -48,15 +48,15 @@ static inline void plan_read(struct plan *plan, const char *words, size_t length
         uint32_t *number;
         uint32_t most;
     } rows[] = { { "recv=", &plan->recv, PLAN_RECV_MAX },
-                 { "size=", &plan->size, PLAN_OCTETS },
+                 { "size=", &plan->size, PLAN_BYTES },
                  { "late=", &plan->late, 10000 },
                  { "send=", &plan->send, PLAN_SEND_MAX },
                  { "write=", &plan->write, 16 },
                  { "read=", &plan->read, 16 },
                  { "faa=", &plan->faa, 16 },
-                 { "bytes=", &plan->bytes, PLAN_OCTETS },
-                 { "echo=", &plan->echo, PLAN_OCTETS },
-                 { "skip=", &plan->skip, PLAN_OCTETS },
+                 { "bytes=", &plan->bytes, PLAN_BYTES },
+                 { "echo=", &plan->echo, PLAN_BYTES },
+                 { "skip=", &plan->skip, PLAN_BYTES },
                  { "qkey=", &plan->qkey, UINT32_MAX },
                  { "srq=", &plan->srq, 1 },
                  { "group=", &plan->group, 255 } };
@@ -93,7 +93,7 @@ static inline int plan_answer(char *out, size_t room, uint64_t va, const uint32_
 }
 
 /* Returns the byte of the pattern at a position, as fill= in scripts. */
-static inline uint8_t plan_octet(uint32_t position)
+static inline uint8_t plan_byte(uint32_t position)
 {
     return (uint8_t)(position * 31 + position / 256);
 }

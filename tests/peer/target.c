@@ -227,17 +227,17 @@ static void completed(struct ibv_comp_channel *channel)
 static int make_memory(struct target *t)
 {
     t->region = aligned_alloc(4096, PLAN_REGION);
-    t->buffers = aligned_alloc(4096, PLAN_OCTETS);
+    t->buffers = aligned_alloc(4096, PLAN_BYTES);
     t->pd = ibv_alloc_pd(t->id->verbs);
     t->other_pd = ibv_alloc_pd(t->id->verbs);
     if (t->region == NULL || t->buffers == NULL || t->pd == NULL || t->other_pd == NULL)
         return fail("memory and protection domains");
     for (uint32_t i = 0; i < PLAN_REGION; i++)
-        t->region[i] = t->buffers[i] = plan_octet(i);
+        t->region[i] = t->buffers[i] = plan_byte(i);
     t->all = ibv_reg_mr(t->pd, t->region, PLAN_REGION, ALL_RIGHTS);
     t->read_only = ibv_reg_mr(t->pd, t->region, PLAN_REGION, IBV_ACCESS_REMOTE_READ);
     t->other = ibv_reg_mr(t->other_pd, t->region, PLAN_REGION, ALL_RIGHTS);
-    t->work = ibv_reg_mr(t->pd, t->buffers, PLAN_OCTETS, ALL_RIGHTS);
+    t->work = ibv_reg_mr(t->pd, t->buffers, PLAN_BYTES, ALL_RIGHTS);
     if (t->all == NULL || t->read_only == NULL || t->other == NULL || t->work == NULL)
         return fail("ibv_reg_mr");
     return 0;
@@ -302,7 +302,8 @@ static int answer(struct target *t)
     return rdma_accept(t->id, &param) != 0 ? fail("rdma_accept") : 0;
 }
 
-/* Ends the datagram service. SIDR has no end of a service, so the next request ends it. */
+/* Ends the datagram service. SIDR has no message for the end of a service, so the next request ends
+ * the previous service. */
 static void end_datagrams(void)
 {
     for (struct target *t = targets, *next; t != NULL; t = next) {

@@ -42,20 +42,20 @@ static void holds(const char *text)
 }
 
 /* Plays a script that must fail with the message @what. */
-static void says(const char *text, const char *what)
+static void expect_output(const char *text, const char *what)
 {
     assert_int_equal(play_with(virtual_open(), text), URO_PLAY_DEVIATED);
     if (strstr(said, what) == NULL)
-        fail_msg("nobody says \"%s\":\n%s", what, said);
+        fail_msg("no line has \"%s\":\n%s", what, said);
 }
 
 static void expect__another_value__error_lists_every_different_field(void **state)
 {
     (void)state;
-    says("connect $port\n"
-         "send SEND_ONLY psn=+0 ackreq\n"
-         "expect ACKNOWLEDGE psn=+1 syndrome=nak_psn msn=2..3\n",
-         "psn is");
+    expect_output("connect $port\n"
+                  "send SEND_ONLY psn=+0 ackreq\n"
+                  "expect ACKNOWLEDGE psn=+1 syndrome=nak_psn msn=2..3\n",
+                  "psn is");
     assert_non_null(strstr(said, "line 3: expect ACKNOWLEDGE psn=+1 syndrome=nak_psn msn=2..3: "
                                  "came 10.0.0.1 > 10.0.0.2 RC_ACK"));
     assert_non_null(strstr(said, "(+0), not "));
@@ -66,75 +66,77 @@ static void expect__another_value__error_lists_every_different_field(void **stat
 static void expect__another_packet__error_names_it(void **state)
 {
     (void)state;
-    says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect READ_RESPONSE_ONLY\n",
-         "it is another packet");
+    expect_output("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect READ_RESPONSE_ONLY\n",
+                  "it is another packet");
 }
 
 static void expect__no_packet__error_has_the_time(void **state)
 {
     (void)state;
-    says("connect $port\nexpect ACKNOWLEDGE within 300ms\n",
-         "   0.300000  line 2: expect ACKNOWLEDGE within 300ms: no such packet came within 300 ms");
+    expect_output(
+        "connect $port\nexpect ACKNOWLEDGE within 300ms\n",
+        "   0.300000  line 2: expect ACKNOWLEDGE within 300ms: no such packet came within 300 ms");
 }
 
 static void expect__earlier_than_after__is_an_error(void **state)
 {
     (void)state;
-    says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect ACKNOWLEDGE after 1ms\n",
-         "came too early, after 0 us");
+    expect_output("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect ACKNOWLEDGE after 1ms\n",
+                  "came too early, after 0 us");
 }
 
 static void expect__other_payload__error_shows_it(void **state)
 {
     (void)state;
-    says("connect $port\n"
-         "send READ_REQUEST psn=+0 va=$va rkey=$rkey dmalen=8\n"
-         "expect READ_RESPONSE_ONLY fill=1\n",
-         "octet 0 of the payload is 0x00, not 0x1f of the pattern");
-    says("connect $port\n"
-         "send READ_REQUEST psn=+0 va=$va rkey=$rkey dmalen=8\n"
-         "expect READ_RESPONSE_ONLY payload=\"12345678\"\n",
-         "payload is another");
+    expect_output("connect $port\n"
+                  "send READ_REQUEST psn=+0 va=$va rkey=$rkey dmalen=8\n"
+                  "expect READ_RESPONSE_ONLY fill=1\n",
+                  "byte 0 of the payload is 0x00, not 0x1f of the pattern");
+    expect_output("connect $port\n"
+                  "send READ_REQUEST psn=+0 va=$va rkey=$rkey dmalen=8\n"
+                  "expect READ_RESPONSE_ONLY payload=\"12345678\"\n",
+                  "payload is another");
 }
 
 static void expect__missing_header__is_an_error(void **state)
 {
     (void)state;
-    says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect ANY va=1\n",
-         "va is not in this packet");
+    expect_output("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect ANY va=1\n",
+                  "va is not in this packet");
 }
 
 static void expect__message__its_fields_are_compared(void **state)
 {
     (void)state;
-    says("send REQ port=9\nexpect REJ reason=28 message=1\n",
-         "reason is 8, not 28; message is 0, not 1");
+    expect_output("send REQ port=9\nexpect REJ reason=28 message=1\n",
+                  "reason is 8, not 28; message is 0, not 1");
 }
 
 static void nothing__a_packet_arrives__is_an_error(void **state)
 {
     (void)state;
-    says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nnothing 10ms\n", "nothing 10ms: came 10.0");
+    expect_output("connect $port\nsend SEND_ONLY psn=+0 ackreq\nnothing 10ms\n",
+                  "nothing 10ms: came 10.0");
 }
 
 static void end__unexpected_packet_left__is_an_error(void **state)
 {
     (void)state;
-    says("connect $port\nsend SEND_ONLY psn=+0 ackreq\nwait 1ms\n",
-         "at the end: the script does not expect 10.0.0.1 > 10.0.0.2 RC_ACK");
+    expect_output("connect $port\nsend SEND_ONLY psn=+0 ackreq\nwait 1ms\n",
+                  "at the end: the script does not expect 10.0.0.1 > 10.0.0.2 RC_ACK");
 }
 
 static void variable__without_value__is_an_error(void **state)
 {
     (void)state;
-    says("connect $port\nsend WRITE_ONLY psn=+0 va=$nowhere rkey=1\n",
-         "$nowhere has no value: neither --set nor the endpoint gave one");
+    expect_output("connect $port\nsend WRITE_ONLY psn=+0 va=$nowhere rkey=1\n",
+                  "$nowhere has no value: neither --set nor the endpoint gave one");
 }
 
 static void connect__no_listener__is_an_error(void **state)
 {
     (void)state;
-    says("connect 9\n", "line 1: expected REP, came 10.0.0.1 > 10.0.0.2 REJ");
+    expect_output("connect 9\n", "line 1: expected REP, came 10.0.0.1 > 10.0.0.2 REJ");
 }
 
 static void await__skips_other_packets(void **state)

@@ -72,7 +72,7 @@ struct virtual *virtual_open(void)
     v->region = take(PLAN_REGION);
     v->buffers = take(PLAN_REGION);
     for (uint32_t i = 0; i < PLAN_REGION; i++)
-        v->region[i] = v->buffers[i] = plan_octet(i);
+        v->region[i] = v->buffers[i] = plan_byte(i);
     register_key(v, KEY_ALL, PD, 0xf);
     register_key(v, KEY_READ, PD, URO_ACCESS_REMOTE_READ);
     register_key(v, KEY_OTHER, PD_OTHER, 0xf);
@@ -436,7 +436,7 @@ static bool step(struct virtual *v, struct uro_play *play)
 }
 
 enum uro_play_result virtual_play(struct virtual *v, const struct uro_script *script,
-                                  void (*tell)(void *user, const char *line), void *user)
+                                  void (*print)(void *user, const char *line), void *user)
 {
     const struct uro_play_config config = {
         .engine = v->peer_engine,
@@ -446,7 +446,7 @@ enum uro_play_result virtual_play(struct virtual *v, const struct uro_script *sc
         .peer = uro_gid_from_ipv4((const uint8_t[]){ 10, 0, 0, 1 }),
         .port = VIRTUAL_PORT,
         .seed = 1,
-        .print = tell,
+        .print = print,
         .user = user,
     };
     static struct uro_play play;

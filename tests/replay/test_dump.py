@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every capture of pcap-fixtures/ is described as its .expect says; writes TAP.
+"""Checks that `uroce dump` of each capture in pcap-fixtures/ prints the text in its .expect file; writes TAP.
 
     test_dump.py build/app/uroce pcap-fixtures [--bless]
 

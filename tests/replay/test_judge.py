@@ -61,7 +61,7 @@ class Capture:
         return b"".join(parts)
 
     def change(self, number: int, at: int, octets: bytes) -> None:
-        """Writes octets into an IPv4 frame (numbers begin at 1), and corrects its checksum and its ICRC."""
+        """Writes bytes into an IPv4 frame (frame numbers begin at 1), and corrects its checksum and its ICRC."""
         frame = self.frames[number - 1][1]
         frame[at:at + len(octets)] = octets
         frame[ETHER + 10:ETHER + 12] = b"\0\0"
@@ -270,7 +270,7 @@ def report(number: int, name: str, problem: str) -> bool:
 
 
 def rules_exist(uroce: str, folder: pathlib.Path) -> str:
-    """Every rule that the judge can name stands in docs/PROTOCOL.md."""
+    """Checks that docs/PROTOCOL.md has every rule of the judge."""
     del uroce
     root = folder.resolve().parent
     header = (root / "lib" / "capture" / "judge.h").read_text()

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_replay.c - captures of other implementations, decoded and made again, and fed to an engine. */
+/* test_replay.c - captures of other implementations are decoded, encoded again, and given to an
+ * engine. */
 #include "support/check.h"
 
 #include <dirent.h>
@@ -46,8 +47,8 @@ static struct uro_pcap_read *open_capture(uint32_t number)
     return reader;
 }
 
-/* Every header, checksum and ICRC of every frame is what we would have made of its meaning. */
-static void fixtures__each_frame__encodes_to_its_own_octets(void **state)
+/* Encodes every decoded frame again: all headers, checksums and the ICRC must be the same. */
+static void fixtures__each_frame__encodes_to_its_own_bytes(void **state)
 {
     (void)state;
     struct uro_pcap_read_frame frame;
@@ -71,7 +72,7 @@ static void fixtures__each_frame__encodes_to_its_own_octets(void **state)
     assert_int_equal(as_rxe, 4); /* one made, three of rxe itself */
 }
 
-/* Which opcodes the fixtures show: a new one of the table wants a capture as well. */
+/* Checks which opcodes the captures contain. A new opcode in the table needs a capture, too. */
 static void fixtures__all_opcodes_spoken__are_shown(void **state)
 {
     (void)state;
@@ -120,7 +121,7 @@ static struct uro_engine *make_engine(void **memory)
     return engine;
 }
 
-/* An engine that has no part in the conversation counts every frame and says nothing. */
+/* An engine with another address counts every frame and sends nothing. */
 static void replay__strangers__are_counted_and_not_answered(void **state)
 {
     (void)state;
@@ -145,7 +146,7 @@ static void replay__strangers__are_counted_and_not_answered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fixtures__each_frame__encodes_to_its_own_octets),
+        cmocka_unit_test(fixtures__each_frame__encodes_to_its_own_bytes),
         cmocka_unit_test(fixtures__all_opcodes_spoken__are_shown),
         cmocka_unit_test(replay__strangers__are_counted_and_not_answered),
     };

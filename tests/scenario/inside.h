@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inside.h - the engine behind include/uroce, for the few scenarios that need more than a program
- * can do. tests/tidy/private-includes.txt lists these scenarios.
+/* inside.h - access to the inside of an engine, for the few scenarios that include/uroce is not
+ * enough for. tests/tidy/private-includes.txt lists these scenarios.
  */
 #pragma once
 

@@ -7,7 +7,7 @@
 
 #include "base/mark.h"
 
-#define SETTLE_MAX 1000u /* messages at one instant; more: it never ends */
+#define SETTLE_MAX 1000u /* most messages at one time; more means an endless loop */
 
 static void open_manager(struct managers *s, struct manager *m, unsigned number)
 {
@@ -138,7 +138,7 @@ static void hand_over(struct managers *s, struct manager *to, const struct uro_c
     uro_cm_receive(to->cm, &seen, mad, s->now);
 }
 
-/* Carries one message from @from to @to. Returns false when there was no message. */
+/* Delivers one message of @from to @to. Returns false when there was no message. */
 static bool carry(struct managers *s, struct manager *from, struct manager *to)
 {
     struct uro_cm_out out;

@@ -55,8 +55,8 @@ bool rxe_is_done(const struct rxe *rxe)
 
 /* ---- going back ---------------------------------------------------------- */
 
-/* Goes back to the oldest PSN that is not acknowledged. If this PSN is behind the end of the oldest
- * message, the model does not notice that nothing is left of the message. */
+/* Goes back to the oldest unacknowledged PSN. This PSN may be behind the end of the oldest message.
+ * Like rxe, the model does not notice that it has nothing to retransmit then. */
 static void go_back(struct rxe *rxe)
 {
     rxe->going_back = false;
@@ -231,7 +231,7 @@ static void receive_ack(struct rxe *rxe, struct rxe_message *message, const stru
             answered(rxe, message, frame);
         else
             advance(rxe,
-                    frame); /* beyond the end, when it is the last packet of what is being sent */
+                    frame); /* beyond the end, if it is the last packet of the message being sent */
         return;
     }
     if (frame->aeth.kind != URO_AETH_NAK || frame->aeth.value != 0) {

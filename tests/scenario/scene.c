@@ -18,14 +18,14 @@ static struct uroce_completion last;
 void scene_fill(uint8_t *at, uint32_t fill, uint32_t length)
 {
     for (uint32_t i = 0; i < length; i++)
-        at[i] = scene_octet(fill + i);
+        at[i] = scene_byte(fill + i);
 }
 
 void scene_assert_filled(const uint8_t *at, uint32_t fill, uint32_t length)
 {
     for (uint32_t i = 0; i < length; i++)
-        if (at[i] != scene_octet(fill + i))
-            fail_msg("octet %u is %02x, not %02x", i, at[i], scene_octet(fill + i));
+        if (at[i] != scene_byte(fill + i))
+            fail_msg("octet %u is %02x, not %02x", i, at[i], scene_byte(fill + i));
 }
 
 void scene_post_recv(struct scene *scene, uint64_t id, uint32_t length)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scene.h - one engine, a queue pair, a virtual clock, and peers made of literals.
+/* scene.h - one engine, a queue pair, a virtual clock, and peers whose packets are struct literals.
  *
  * A test is a conversation: what is posted, what arrives, what must leave, what must complete.
  * Fields left out of a literal mean "the usual". scene_close() fails when anything was sent or
  * completed that the test did not expect.
  *
- * Most functions are about scene->qp; a test with several queue pairs makes the others with
- * scene_add_qp() and says by assigning scene->qp which one is meant.
+ * Most functions use scene->qp. A test with several queue pairs creates the others with
+ * scene_add_qp(), and assigns scene->qp to choose a queue pair.
  */
 #pragma once
 
@@ -42,10 +42,10 @@ struct scene {
     struct uroce_xrcd *xrcd; /* XRC_TGT: its domain */
     struct uroce_ah *ah;     /* UD: address handle for 10.0.0.2 */
     uint8_t *local;          /* memory for sends, receives and READ responses */
-    uint8_t *remote;         /* what the peer reads and writes */
+    uint8_t *remote;         /* memory for READs and WRITEs of the peer */
     struct uroce_mr *local_mr;
     struct uroce_mr *remote_mr;
-    uint32_t recv_used; /* bytes of local, from its middle, given to receives */
+    uint32_t recv_used; /* bytes of `local` that were given to receives, counted from its middle */
     uint32_t mtu;
     uint16_t vlan; /* 0: none. Frames come and must be sent with its tag, which no packet shows */
     uint8_t sl;    /* its priority */
@@ -118,8 +118,8 @@ struct scene_packet {
     bool ack_req;
     bool rxe; /* MigReq is 0 */
     bool solicited;
-    bool ce;          /* the network marked it: congestion */
-    uint8_t ect;      /* or it says that it may be: 1 or 2 */
+    bool ce;          /* marked CE by the network: congestion */
+    uint8_t ect;      /* or its ECT codepoint: 1 or 2 */
     uint8_t syndrome; /* AETH, 0x1f when left 0 */
     uint32_t msn;     /* AETH */
     uint64_t va;      /* RETH or AtomicETH; left 0: start of scene->remote */
@@ -137,7 +137,7 @@ struct scene_packet {
     bool rxe_icrc;         /* FLUSH: summed as Linux rxe does */
     const char *text;      /* payload, or else: */
     const uint8_t *octets; /* `length` of them, or else: */
-    uint32_t length;       /* bytes of payload, scene_octet(fill + i) each */
+    uint32_t length;       /* bytes of payload, scene_byte(fill + i) each */
     uint32_t fill;
     uint16_t pkey;    /* 0xffff when left 0 */
     uint32_t qpn;     /* destination: the scene's queue pair or the peer's when left 0 */
@@ -172,7 +172,7 @@ struct scene_send {
 #define SEND(...) (&(const struct scene_send){ .op = UROCE_SEND, __VA_ARGS__ })
 
 /* Returns the byte of the test pattern at a position. */
-static inline uint8_t scene_octet(uint32_t position)
+static inline uint8_t scene_byte(uint32_t position)
 {
     return (uint8_t)(position * 31 + position / 256);
 }
@@ -183,7 +183,7 @@ void scene_assert_filled(const uint8_t *at, uint32_t fill, uint32_t length);
 void scene_post_recv(struct scene *scene, uint64_t id, uint32_t length);
 /* Posts a receive of @length bytes with the key @lkey. */
 void scene_post_recv_key(struct scene *scene, uint64_t id, uint32_t length, uint32_t lkey);
-/* The memory of the receive that was posted as number @number (0 first) with @length each. */
+/* Returns the memory of receive @number, counted from 0, if all receives have @length bytes. */
 const uint8_t *scene_recv_memory(const struct scene *scene, uint32_t offset);
 void scene_post_send(struct scene *scene, const struct scene_send *send);
 
@@ -205,10 +205,10 @@ void scene_expect_no_completion(const struct scene *scene);
 const struct uroce_completion *scene_last(void);
 /* Checks that uroce_failure_text() of @reason is @text. */
 void scene_expect_reason(uint32_t reason, const char *text);
-/* Register scene->local or scene->remote again, with other access flags and another key. */
+/* Reregister scene->local or scene->remote with other access flags. The key changes. */
 void scene_register_local(struct scene *scene, unsigned access);
 void scene_register(struct scene *scene, unsigned access);
-/* Takes the next frame without looking at it. Fails when there is none. */
+/* Takes the next frame without checking it. Fails if there is none. */
 void scene_skip(struct scene *scene);
 void scene_expect_mark(struct scene *scene, const char *rule);
 void scene_expect_state(struct scene *scene, enum uroce_qp_state state);
@@ -223,7 +223,7 @@ void scene_meet(struct scene *scene, const char *who);
 /* Attaches scene->qp to a group and consumes the membership reports to routers. */
 void scene_attach(struct scene *scene, const char *group);
 void scene_detach(struct scene *scene, const char *group);
-/* Connects a queue pair again that went to RESET. */
+/* Connects a queue pair again after a transition to RESET. */
 void scene_connect(struct scene *scene, const struct scene_options *options);
 /* Destroys scene->qp now; otherwise scene_close() destroys it. */
 void scene_destroy_qp(struct scene *scene);
@@ -236,6 +236,6 @@ void scene_input(struct scene *scene, uro_time at, const uint8_t *octets, uint32
 /* Does the same without adding the VLAN tag of scene->vlan. */
 void scene_input_raw(struct scene *scene, const uint8_t *octets, uint32_t length);
 
-/* Posts four sends, the third with a bad key. Plays the part that is the same for all types whose
- * sends complete when they are sent. */
+/* Posts four sends, the third with a bad key, and checks their completions. For types whose sends
+ * complete when they are sent. */
 void scene_play_bad_one_in_a_burst(struct scene *s);

@@ -271,7 +271,7 @@ static void rtu_lost__data_arrives_unnoticed__next_rep_is_answered_with_rtu(void
     twins_pass_time(talk.twins, talk.twins->now + URO_MS(4097));
     assert_ptr_equal(expect(&talk, UROCE_CONN_CONFIRMED, 0), talk.passive);
     assert_true(uro_mark_hit("CM.RTU.AGAIN"));
-    assert_false(uroce_engine_event(talk.twins->engine, &event)); /* COMM_EST came once */
+    assert_false(uroce_engine_event(talk.twins->engine, &event)); /* there is only one COMM_EST */
     talk_back(&talk);
     finish(&talk);
 }
@@ -336,7 +336,7 @@ static struct uro_gid gid_of(const char *text)
     return gid;
 }
 
-/* Compares with the header that Linux put in front of the private data: see wire/test_cm_msg.c. */
+/* Compares the private data with the header that Linux writes: see wire/test_cm_msg.c. */
 /* rule CM.SERVICE */
 static void addresses_in_private_data__as_linux_has_them(void **state)
 {
@@ -363,7 +363,7 @@ static void addresses_in_private_data__as_linux_has_them(void **state)
     assert_true(uro_gid_equal(&header.source, &six.source));
     again[1] = 0x50;
     assert_false(uro_ip_cm_decode(again, &header));
-    again[1] = 0x6f; /* the low half says nothing */
+    again[1] = 0x6f; /* the low half has no meaning */
     assert_true(uro_ip_cm_decode(again, &header));
     again[1] = 0x60;
     again[0] = 1;

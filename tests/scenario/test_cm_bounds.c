@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_bounds.c - bounds on how long a peer can make uroce wait, and on the state that remains
- * of peers that have gone. */
+/* test_cm_bounds.c - limits for the time that a peer can make uroce wait, and for the state that a
+ * peer leaves behind. */
 #include <errno.h>
 
 #include "base/mark.h"
@@ -99,8 +99,8 @@ static void cm_qp__of_either_side__has_the_retry_count_of_the_req(void **state)
     assert_int_equal(attr.retry_count, 3);
 }
 
-/* The service exists, but its process uses all its connections. The REJ must not say that the
- * service ID is unknown. */
+/* The service exists, but its process uses all its connections. The reason of the REJ must not be
+ * "invalid service ID". */
 static void cm_service__all_connections_in_use__other_status_than_unsupported(void **state)
 {
     struct managers *s = *state;

@@ -13,12 +13,13 @@
 
 #define SERVICE   UINT64_C(0x1061234)
 #define STRANGERS 250u /* hosts in the subnet of the scene */
-#define QUESTIONS 500u /* requests of all hosts: more than can wait for next hops */
-#define AT_ONCE   200u
-#define REQUESTS  2000u
-#define SENDS     64u
-#define BURST     32u /* burst of a port */
-#define BAD_MTU   26u /* reason of a REJ, IBTA Vol. 1, 12.6.7.2 */
+#define QUESTIONS                                                                                  \
+    500u /* requests of all hosts: more than the packets that can wait for MAC addresses */
+#define AT_ONCE  200u
+#define REQUESTS 2000u
+#define SENDS    64u
+#define BURST    32u /* burst of a port */
+#define BAD_MTU  26u /* reason of a REJ, IBTA Vol. 1, 12.6.7.2 */
 
 static void input(struct scene *s, const char *from, const struct uro_cm_msg *msg)
 {
@@ -54,7 +55,7 @@ struct said {
     uint64_t reason; /* reason of the last REJ */
 };
 
-static void hear(struct said *said, const uint8_t *octets, uint32_t length)
+static void count_response(struct said *said, const uint8_t *octets, uint32_t length)
 {
     struct uro_frame frame;
     struct uro_cm_msg msg;
@@ -78,7 +79,7 @@ static uint32_t burst(struct scene *s, struct said *said)
     const uint32_t count = scene_burst(s, BURST);
 
     for (uint32_t i = 0; i < count; i++)
-        hear(said, scene_burst_frame(i), scene_burst_length(i));
+        count_response(said, scene_burst_frame(i), scene_burst_length(i));
     return count;
 }
 
@@ -134,7 +135,7 @@ static void requests_of_absent_hosts__own_request_is_retransmitted(void **state)
     listen_to(s, &said);
     strangers_ask(s, &said);
     assert_int_equal(said.messages[URO_CM_REQ], 1);
-    s->now += URO_MS(4); /* 2 * 1 ms + 1 ms are over, and nobody was given up yet */
+    s->now += URO_MS(4); /* 2 * 1 ms + 1 ms have passed, and no neighbour entry has failed yet */
     assert_true(uroce_engine_next(s->engine) <= s->now);
     listen_to(s, &said);
     assert_int_equal(said.messages[URO_CM_REQ], 2);
@@ -144,7 +145,7 @@ static void requests_of_absent_hosts__own_request_is_retransmitted(void **state)
     scene_close(s);
 }
 
-/* As cmtime does: this side has sent nothing to that host before, so its MAC address is unknown. */
+/* As with cmtime, this side has sent nothing to that host before, so its MAC address is unknown. */
 static void requests_of_an_unresolved_host__all_answered_after_arp(void **state)
 {
     struct scene *s = scene_rc();
@@ -252,7 +253,8 @@ static void requests_with_mtu_above_the_link__refused_until_it_fits(void **state
 
     (void)state;
     for (uint32_t i = 0; i < URO_ARRAY_LEN(cases); i++) {
-        const struct uro_cm_msg req = request(i + 1); /* 1024 bytes, of which 1104 are made */
+        const struct uro_cm_msg req =
+            request(i + 1); /* a path MTU of 1024: packets have up to 1104 bytes */
         uroce_engine_set_mtu(s->engine, cases[i].mtu);
         input(s, "10.0.0.2", &req);
         listen_to(s, &said);

@@ -39,7 +39,7 @@ static void rep_lost__repeated(void **state)
     managers_pass_time(s, s->now + URO_MS(4097));
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
     assert_int_equal(s->b.sent[URO_CM_REP], 2);
-    /* and a REP that came twice is no second event */
+    /* a REP that arrives twice causes only one event */
     managers_pass_time(s, s->now + URO_MS(4097));
     managers_expect_nothing(s, &s->a);
     assert_true(uro_mark_hit("CM.REP.AGAIN"));
@@ -205,7 +205,7 @@ static void req_with_the_qpn_of_another_connection__stale(void **state)
     assert_int_equal(s->b.sent[URO_CM_DREQ], 0);
     managers_expect_nothing(s, &s->b);
 
-    /* the peer itself began again and forgot */
+    /* the peer itself restarted and lost its connections */
     managers_forge(s, &s->a, &req);
     assert_int_equal(s->b.sent[URO_CM_REJ], 2);
     assert_int_equal(s->b.sent[URO_CM_DREQ], 1);
@@ -281,7 +281,7 @@ static void messages_without_a_connection__answered_or_counted(void **state)
     assert_true(uro_mark_hit("CM.STRAY"));
 }
 
-/* Messages with the right communication IDs from the wrong address change nothing. */
+/* Messages with the right communication IDs from another address change nothing. */
 static void messages_of_another_host__change_nothing(void **state)
 {
     struct managers *s = *state;

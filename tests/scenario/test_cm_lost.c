@@ -10,17 +10,17 @@
 #define COPIES  16u /* copies of a message: the first and 15 retransmissions */
 #define FOREVER URO_MS(400000)
 
-/* Events that an application got which reacts at once. */
-struct told {
+/* Events of an application that reacts at once. */
+struct events {
     uint32_t count[URO_CONN_EVENT_COUNT];
     int status[URO_CONN_EVENT_COUNT];
 };
 
 struct life {
     struct managers *s;
-    struct told a, b;
+    struct events a, b;
     bool rejects;
-    bool leaves; /* a, as soon as b knows of the connection */
+    bool leaves; /* a leaves as soon as b has an event of the connection */
 };
 
 static void answer(struct life *life, struct manager *m, const struct uro_conn_event *event)
@@ -43,15 +43,15 @@ static void answer(struct life *life, struct manager *m, const struct uro_conn_e
     assert_int_equal(error, 0);
 }
 
-static bool hear(struct life *life, struct manager *m, struct told *told)
+static bool take_event(struct life *life, struct manager *m, struct events *events)
 {
     struct uro_conn_event event;
 
     managers_settle(life->s);
     if (!uro_conn_event(m->cm, &event))
         return false;
-    told->count[event.kind]++;
-    told->status[event.kind] = event.status;
+    events->count[event.kind]++;
+    events->status[event.kind] = event.status;
     answer(life, m, &event);
     return true;
 }
@@ -63,7 +63,7 @@ static void live(struct life *life)
     uro_time end = s->now + FOREVER;
 
     for (;;) {
-        while (hear(life, &s->a, &life->a) || hear(life, &s->b, &life->b))
+        while (take_event(life, &s->a, &life->a) || take_event(life, &s->b, &life->b))
             ;
         uro_time a = uro_cm_next(s->a.cm), b = uro_cm_next(s->b.cm);
         uro_time next = a < b ? a : b;
@@ -73,11 +73,11 @@ static void live(struct life *life)
     }
 }
 
-static void expect(const struct told *told, unsigned events)
+static void expect(const struct events *events, unsigned kinds)
 {
     for (unsigned kind = 0; kind < URO_CONN_EVENT_COUNT; kind++)
-        if (told->count[kind] != (events >> kind & 1))
-            fail_msg("event %u came %u times", kind, told->count[kind]);
+        if (events->count[kind] != (kinds >> kind & 1))
+            fail_msg("event %u came %u times", kind, events->count[kind]);
 }
 
 #define BIT(kind) (1u << URO_CONN_##kind)

@@ -45,7 +45,7 @@ static void req__after_its_connection_ended__stale(void **state)
 
     s->a.hold[URO_CM_REQ] = true;
     managers_ask(s);
-    managers_pass_time(s, URO_MS(5121)); /* the repetition comes through */
+    managers_pass_time(s, URO_MS(5121)); /* the retransmission is accepted */
     accept_at(s);
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
     assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
@@ -129,7 +129,7 @@ static void rtu__after_data_established_the_connection__changes_nothing(void **s
     managers_release(s, &s->a);
     expect_ignored(s, &s->b);
     managers_pass_time(s, s->now + URO_MS(10000));
-    assert_int_equal(s->b.sent[URO_CM_REP], 1); /* and is not repeated */
+    assert_int_equal(s->b.sent[URO_CM_REP], 1); /* and is not sent again */
     assert_int_equal(s->b.conn->state, URO_CONN_ESTABLISHED);
 }
 
@@ -160,7 +160,7 @@ static void rej__after_the_end__changes_nothing(void **state)
     assert_int_equal(uro_conn_reject(s->b.conn, URO_CONN_REJ_CONSUMER, NULL, 0, s->now), 0);
     managers_settle(s);
     uro_conn_close(s->b.conn, s->now);
-    managers_pass_time(s, URO_MS(5121)); /* asked again, and refused again */
+    managers_pass_time(s, URO_MS(5121)); /* the request is repeated, and rejected again */
     s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
     assert_int_equal(uro_conn_reject(s->b.conn, URO_CONN_REJ_CONSUMER, NULL, 0, s->now), 0);
     managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_REJ_CONSUMER);
@@ -242,8 +242,7 @@ static void apr_and_lap__at_any_time__change_nothing(void **state)
     managers_forge(s, &s->a, &msg);
     expect_ignored(s, &s->b);
     msg.kind = URO_CM_LAP;
-    for (unsigned i = 1; i <= 3;
-         i++) { /* its answer may have been lost: it is answered each time */
+    for (unsigned i = 1; i <= 3; i++) { /* the reply may have been lost: each copy gets a reply */
         managers_forge(s, &s->a, &msg);
         assert_int_equal(s->b.sent[URO_CM_APR], i);
     }
@@ -252,7 +251,7 @@ static void apr_and_lap__at_any_time__change_nothing(void **state)
     assert_int_equal(s->b.conn->state, URO_CONN_REP_SENT);
 }
 
-/* An MRA takes effect even if a retransmission was due already and waited only to be sent. */
+/* An MRA takes effect even if a retransmission is already due, but not sent yet. */
 static void mra__received_before_a_retransmission__delays_it(void **state)
 {
     struct managers *s = *state;
@@ -317,7 +316,7 @@ static void mra__repeated_for_ever__unreachable_in_time(void **state)
     managers_ask(s);
     managers_settle(s);
     mra.value[URO_CM_REMOTE_ID] = s->a.conn->node.number;
-    mra.value[URO_CM_SERVICE_TIMEOUT] = 31; /* hours; a minute is what it gets */
+    mra.value[URO_CM_SERVICE_TIMEOUT] = 31; /* the timeout is hours; uroce limits it to a minute */
     uro_time end = s->now + URO_MS(16 * (1000 + 65536 + 512));
     while (s->now < end) {
         managers_forge(s, &s->b, &mra);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_undelivered.c - ICMP errors that say that the port of a request is unreachable. Anybody
- * can forge such an error, but only a host that saw the request can quote it. */
+/* test_cm_undelivered.c - ICMP "port unreachable" for a connection request. Any host can forge such
+ * an error, but only a host that saw the request can quote it. */
 #include <errno.h>
 #include <string.h>
 
 #include "managers.h"
 
-#define LEAST 28u /* bytes that must be shown: up to our communication ID */
+#define LEAST 28u /* bytes that the error must quote: up to our communication ID */
 
 /* Reports that a packet to b was undeliverable; the report quotes @length bytes of @mad. */
 static void undelivered(struct managers *s, const uint8_t *mad, uint32_t length)
@@ -23,7 +23,7 @@ static void undelivered_always(struct managers *s, uint32_t length)
     for (uint32_t copies = 1; copies <= URO_CM_UNDELIVERED_MAX; copies++) {
         assert_int_equal(s->a.sent[kind], copies);
         undelivered(s, s->a.conn->mad, length);
-        undelivered(s, s->a.conn->mad, length); /* a second report of one copy counts for nothing */
+        undelivered(s, s->a.conn->mad, length); /* a second error for the same copy has no effect */
         managers_pass_time(s, s->now + URO_CM_UNDELIVERED_AGAIN + URO_MS(50));
     }
 }
@@ -36,7 +36,7 @@ static void ask_in_vain(struct managers *s)
     assert_int_equal(s->a.sent[URO_CM_REQ], 1);
 }
 
-/* Checks that no report counted: the request is not sent again early. */
+/* Checks that no report had an effect: the request is not retransmitted early. */
 static void expect_unreported(struct managers *s)
 {
     managers_pass_time(s, s->now + URO_CM_UNDELIVERED_AGAIN + URO_MS(50));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_whom.c - which connection and which listener a message reaches, and calls that an owner
- * must not make. */
+/* test_cm_whom.c - which connection or listener gets a message, and calls that the owner of a
+ * connection must not make. */
 #include <errno.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #define ONLY(...) PACKET(.op = "RC_SEND_ONLY", .text = "a", .psn = __VA_ARGS__)
 #define CNP       PACKET(.op = "CNP")
 
-/* ---- told by the network -------------------------------------------------- */
+/* ---- marks of the network -------------------------------------------------- */
 
 static void congestion__marked_requests__cnp_at_most_once_an_interval(void **state)
 {
@@ -96,7 +96,7 @@ static void congestion__unmarked_packet_or_marked_cnp__no_cnp(void **state)
     scene_close(s);
 }
 
-/* ---- told by the peer ----------------------------------------------------- */
+/* ---- CNPs of the peer ----------------------------------------------------- */
 
 static uint32_t sent_while_it_goes(struct scene *s, uro_time at)
 {
@@ -145,7 +145,7 @@ static void congestion__cnp__window_is_halved_and_recovers_slowly(void **state)
 
 /* ---- an ACK timeout --------------------------------------------------------- */
 
-/* Otherwise a peer slower than this side would lose most of a full window each time. */
+/* Without this, a peer that is slower than this side would lose most of each full window. */
 static void congestion__ack_timeouts__each_halves_the_window(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void congestion__ack_timeouts__each_halves_the_window(void **state)
     scene_close(s);
 }
 
-/* ---- told by the peer, again ------------------------------------------------- */
+/* ---- repeated CNPs ------------------------------------------------- */
 
 /* CNPs that arrive together, copies or forged, count as one CNP. */
 static void congestion__many_cnps_at_once__count_as_one(void **state)
@@ -244,8 +244,8 @@ static void congestion__two_cnps__window_is_full_again_in_the_end(void **state)
     scene_close(s);
 }
 
-/* Few packets inside a message ask for an ACK. The last packet that fits into the window must ask,
- * or the transfer would stop. */
+/* Few packets inside a message request an ACK. The last packet that fits into the window must
+ * request one, or the transfer would stop. */
 static void congestion__window_shrinks_in_a_message__next_packet_requests_ack(void **state)
 {
     (void)state;

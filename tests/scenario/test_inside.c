@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_inside.c - cases that lib/verbs can make and a program over include/uroce cannot: responder
- * resources that the caller lends, and requests that the functions which post refuse. */
+/* test_inside.c - cases that lib/verbs can cause, but no program that uses include/uroce: responder
+ * resources lent by the caller, and requests that the post functions refuse. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +54,8 @@ static void modify__too_few_responder_resources__einval_until_there_are_enough(v
     scene_close(s);
 }
 
-/* The queue pair first grants only rights that are answered by an ACK, and then others, which need
- * responder resources. */
+/* At first, the queue pair allows only operations whose response is an ACK. Later it allows others,
+ * which need responder resources. */
 static void modify__read_rights_without_responder_resources__einval(void **state)
 {
     (void)state;
@@ -247,7 +247,7 @@ static void ud_send__handle_of_another_domain__error_completion(void **state)
 }
 
 /* The first byte of the header is reserved and stays 0, whatever the program sets. */
-static void xrc_send__number_beyond_24_bits__reserved_octet_stays_zero(void **state)
+static void xrc_send__number_beyond_24_bits__reserved_byte_stays_zero(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_ini();
@@ -294,7 +294,7 @@ int main(void)
         cmocka_unit_test(uc__message_whose_last_packet_cannot_be_sent__is_not_started),
         cmocka_unit_test(ud__operation_other_than_send__fails_when_it_is_sent),
         cmocka_unit_test(ud_send__handle_of_another_domain__error_completion),
-        cmocka_unit_test(xrc_send__number_beyond_24_bits__reserved_octet_stays_zero),
+        cmocka_unit_test(xrc_send__number_beyond_24_bits__reserved_byte_stays_zero),
         cmocka_unit_test(modify__alternate_path__is_refused),
     };
     return cmocka_run_group_tests_name("scenario/inside", tests, NULL, NULL);

@@ -125,8 +125,8 @@ static void send__no_receive_posted__waits_and_arrives_when_there_is_one(void **
     twins_expect(s, &s->a, 1, UROCE_SUCCESS);
 }
 
-/* There are more frames and more room than the loop queue holds. The queue fills up but never
- * overflows, and nothing is lost. */
+/* There are more frames than the loop queue holds, and the caller takes more than it holds. The
+ * queue fills up but never overflows, and nothing is lost. */
 static void send__more_than_the_loop_buffer__all_arrive_in_order(void **state)
 {
     struct twins *s = *state;

@@ -11,7 +11,7 @@
 #include "wire/ip.h"
 
 #define GROUP "239.1.2.3"
-#define ALL   0xffffffu /* the QPN of every multicast */
+#define ALL   0xffffffu /* destination QPN of all multicast packets */
 
 static const struct scene_packet news = {
     .op = "UD_SEND_ONLY", .text = "news", .to = GROUP, .qpn = ALL
@@ -315,7 +315,8 @@ static void input_unknown(struct scene *s, const char *to, uint32_t length, bool
     memcpy(udp + URO_UDP_LEN, bth, length < sizeof bth ? length : sizeof bth);
     if (icrc && length >= URO_BTH_LEN + 4)
         uro_put_le32(end - 4, uro_icrc(network, false, (size_t)(end - 4 - network)));
-    /* In a buffer of exactly its size, so that a sanitizer sees who reads on. */
+    /* The buffer has exactly the size of the packet, so that a sanitizer detects reads beyond
+     * it. */
     uint8_t *exact = malloc((size_t)(end - frame));
     assert_non_null(exact);
     memcpy(exact, frame, (size_t)(end - frame));

@@ -301,7 +301,8 @@ static void modify__value_out_of_range__einval_and_nothing_changes(void **state)
     bad[3].min_rnr_timer = 32;
     bad[4].max_dest_rd_atomic = 129;
     bad[5].address.sgid_index = 0; /* IPv6 source, IPv4 destination */
-    assert_int_equal(uroce_gid_parse("239.1.2.3", bad[6].address.gid), 0); /* a group is no peer */
+    assert_int_equal(uroce_gid_parse("239.1.2.3", bad[6].address.gid),
+                     0); /* a multicast group cannot be the peer */
     for (size_t i = 0; i < URO_ARRAY_LEN(bad); i++) {
         assert_int_equal(uroce_qp_modify(s->qp, &bad[i], mask, s->now), -22);
         scene_expect_state(s, UROCE_INIT);

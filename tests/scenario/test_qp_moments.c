@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_qp_moments.c - a queue pair fails or goes away at an awkward moment. */
+/* test_qp_moments.c - a queue pair fails or is destroyed while other work is pending. */
 #include <string.h>
 
 #include "scene.h"
@@ -14,8 +14,8 @@ static int to_state(struct scene *s, enum uroce_qp_state to)
 
 /* ---- fails -------------------------------------------------------------- */
 
-/* The application never gets a message whose completion found no free entry, so the peer gets no
- * ACK for it. The message before it is acknowledged with its own MSN. */
+/* A message whose completion found no free entry is lost for the application, so it is not
+ * acknowledged. The ACK of the message before it has the MSN of that message. */
 static void cq__full_for_a_receive__the_message_is_not_acknowledged(void **state)
 {
     static const char *const ops[] = { "RC_SEND_ONLY", "RC_WRITE_ONLY_IMM" };

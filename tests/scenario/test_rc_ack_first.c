@@ -11,7 +11,7 @@
 #define AT_BTH   (14u + 20u + 8u) /* offset of the BTH in a frame over IPv4 */
 #define OP_ACK   0x11u
 #define OP_SEND  0x04u
-#define REQUESTS 40u /* more than a turn, and more than a burst */
+#define REQUESTS 40u /* more packets than a turn or a burst */
 
 static uint8_t opcode_of(uint32_t index)
 {
@@ -24,7 +24,8 @@ static void post_requests(struct scene *s, uint32_t count)
         scene_post_send(s, SEND(.id = i, .text = "x", .quiet = true));
 }
 
-/* Delivers a message to each queue pair of the scene, all of which have requests of their own. */
+/* Delivers a message to each queue pair of the scene. All queue pairs also have requests to
+ * send. */
 static void receive_for_all(struct scene *s)
 {
     for (uint32_t i = 0; i < s->qp_count; i++) {
@@ -64,8 +65,8 @@ static void rc_acks__several_queue_pairs__are_sent_before_all_requests(void **st
     destroy_all(s);
 }
 
-/* The link has so little room that ACKs alone fill it. Requests must still leave in turn, but none
- * before the ACK of its own queue pair. */
+/* The transmit ring is so small that ACKs alone fill it. Requests of all queue pairs must still be
+ * sent in turn, but none before the ACK of its queue pair. */
 static void rc_acks__fill_the_link__requests_of_a_qp_follow_its_ack(void **state)
 {
     (void)state;

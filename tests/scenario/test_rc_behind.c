@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_behind.c - a SEND with a PSN behind the expected PSN, and the PSN of the ACK for it; and
+/* test_rc_behind.c - a SEND with a PSN before the expected PSN, and the PSN of the ACK for it. Also
  * ACK timeouts that are too short.
  *
  * A sender whose rq_psn and sq_psn do not match must not take such an ACK for an ACK of its own
@@ -96,9 +96,9 @@ static void rc_send__duplicate_before_reads_and_atomics__ack_does_not_pass_them(
     }
 }
 
-/* The responder forgot a READ that it answered before those in its responder resources. Its sender
- * has therefore received that response, and needs no ACK for the SEND before it. An ACK with the
- * PSN before the oldest remembered READ would acknowledge a READ response. */
+/* The responder has no resource any more for a READ that it executed before the remembered READs.
+ * Its sender has therefore received that response, and needs no ACK for the SEND before it. An ACK
+ * with the PSN before the oldest remembered READ would acknowledge a READ response. */
 static void rc_send__duplicate_before_an_evicted_read__is_not_acked(void **state)
 {
     (void)state;

@@ -93,8 +93,7 @@ static void rc_send__read_response_instead_of_ack__bad_response(void **state)
     scene_close(s);
 }
 
-/* A peer that keeps to the rules does not send this. The RNR wait that the peer requested stays
- * nevertheless. */
+/* A correct peer does not send this. It does not end the RNR wait that the peer requested. */
 static void rc_read__later_response_in_the_rnr_wait__wait_continues(void **state)
 {
     (void)state;

@@ -59,8 +59,8 @@ static void rc_gap__reported_three_times__is_sent_again_once(void **state)
     scene_close(s);
 }
 
-/* A loss near the start of a long READ: the peer sends all the rest of it, which can take longer
- * than the timeout, before it sees the second request. rule REQ.GAP.ALIVE */
+/* A response near the start of a long READ is lost. The peer sends all other responses before it
+ * processes the second request. This can take longer than the timeout. rule REQ.GAP.ALIVE */
 static void rc_gap__later_responses_arrive__timer_restarts(void **state)
 {
     (void)state;
@@ -74,13 +74,13 @@ static void rc_gap__later_responses_arrive__timer_restarts(void **state)
     scene_expect_tx(s, 0, rest);
     scene_rx(s, 0,
              PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 11, .length = 1024, .fill = 1024));
-    scene_expect_tx(s, 0, rest); /* the one retry there is */
+    scene_expect_tx(s, 0, rest); /* the only retry */
     scene_rx(s, half,
              PACKET(.op = "RC_READ_RESPONSE_MIDDLE", .psn = 12, .length = 1024, .fill = 2048));
     scene_rx(s, whole, PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 13, .msn = 1, .length = 928));
     scene_expect_silence(s, whole + half);
     scene_expect_mark(s, "REQ.GAP.ALIVE");
-    scene_expect_silence(s, 2 * whole + URO_US(2)); /* no answer after whole: its time is up */
+    scene_expect_silence(s, 2 * whole + URO_US(2)); /* no answer within the timeout */
     scene_expect_sent(s, 1, UROCE_RETRY_EXC_ERR);
     scene_close(s);
 }
@@ -165,7 +165,7 @@ static void rc_send__acknowledged_twice__each_completes_once(void **state)
     assert_true(uro_mark_hit("REQ.ONCE"));
 }
 
-/* After going back to its middle, a READ may be answered by a FIRST as well as by a MIDDLE. */
+/* After a READ was resumed in its middle, its first response may be a FIRST or a MIDDLE. */
 static void rc_read__resumed_and_answered_from_first__is_complete(void **state)
 {
     (void)state;
@@ -289,7 +289,8 @@ static int to_rtr(struct scene *s, uint32_t path_mtu)
 static void modify__path_mtu_above_the_link__only_a_smaller_one_is_accepted(void **state)
 {
     (void)state;
-    struct scene *s = scene_rc(.stop_at = UROCE_INIT, .link_mtu = 4183); /* 4096 needs 4184 */
+    struct scene *s =
+        scene_rc(.stop_at = UROCE_INIT, .link_mtu = 4183); /* a path MTU of 4096 needs 4184 bytes */
 
     assert_int_equal(to_rtr(s, 4096), -EINVAL);
     assert_int_equal(to_rtr(s, 2048), 0);

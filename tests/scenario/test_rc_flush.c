@@ -121,7 +121,7 @@ static void rc_flush__send_behind_it__its_ack_waits(void **state)
     scene_close(s);
 }
 
-/* Linux rxe does not count FLUSH among what max_dest_rd_atomic bounds. */
+/* Linux rxe does not apply max_dest_rd_atomic to FLUSH. */
 static void rc_flush__more_than_max_dest_rd_atomic__all_are_answered(void **state)
 {
     (void)state;
@@ -174,8 +174,8 @@ static void rc_atomic_write__eight_bytes__are_written_unchanged(void **state)
     scene_close(s);
 }
 
-/* The program has written to the same address meanwhile, and a repeated ATOMIC_WRITE must not
- * overwrite that. */
+/* The program has written to the same address meanwhile. A repeated ATOMIC_WRITE must not overwrite
+ * this value. */
 static void rc_atomic_write__repeated__same_response_and_executed_once(void **state)
 {
     (void)state;

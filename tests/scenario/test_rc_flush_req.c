@@ -42,7 +42,7 @@ static void rc_atomic_write__posted__completes_with_its_response(void **state)
     struct scene *s = scene_rc(.sq_psn = 5);
 
     scene_post_send(s, AWRITE(.id = 1));
-    memset(s->local, 0, 8); /* inline: these bytes do not count any more */
+    memset(s->local, 0, 8); /* the data was inline: changes of the buffer have no effect */
     scene_expect_tx(s, 0, AWRITE_SENT(.psn = 5));
     scene_rx(s, 0, DONE(.psn = 5, .msn = 1));
     scene_expect_sent(s, 1, UROCE_SUCCESS);
@@ -63,8 +63,8 @@ static void rc_atomic_write__response_lost__is_sent_again(void **state)
     scene_close(s);
 }
 
-/* If the peer does not answer the standard ICRC, the requester tries rxe's ICRC. It uses that ICRC
- * at once after the peer has answered it. */
+/* If the peer does not respond to the standard ICRC, the requester tries rxe's ICRC. If the peer
+ * responds to this ICRC, the requester uses it at once for later requests. */
 static void rc_flush__unanswered__is_sent_again_with_the_other_icrc(void **state)
 {
     (void)state;

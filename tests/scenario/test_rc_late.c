@@ -54,7 +54,7 @@ static void rc_send__late_ack_while_sending_again__goes_on_behind_it(void **stat
     scene_close(s);
 }
 
-static void rc_gap__reported_again_after_the_timer_tried__is_heard(void **state)
+static void rc_gap__reported_again_after_the_timer_tried__has_an_effect(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -71,7 +71,8 @@ static void rc_gap__reported_again_after_the_timer_tried__is_heard(void **state)
     scene_close(s);
 }
 
-/* The NAK has the PSN of the SEND, so the SEND fails. The READ before it only lost its response. */
+/* The NAK has the PSN of the SEND, so the SEND fails. Only the response of the READ before it was
+ * lost. */
 static void rc_nak__beyond_an_unanswered_read__blames_the_one_it_names(void **state)
 {
     static const struct {
@@ -127,7 +128,7 @@ static void qp__draining_two_messages__the_event_waits_for_the_second(void **sta
     scene_close(s);
 }
 
-static void rc_send__inline_and_longer_than_a_packet__every_octet_in_its_place(void **state)
+static void rc_send__inline_and_longer_than_a_packet__every_byte_in_its_place(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .mtu = 256);
@@ -190,11 +191,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_send__late_ack_while_sending_again__goes_on_behind_it),
-        cmocka_unit_test(rc_gap__reported_again_after_the_timer_tried__is_heard),
+        cmocka_unit_test(rc_gap__reported_again_after_the_timer_tried__has_an_effect),
         cmocka_unit_test(rc_nak__beyond_an_unanswered_read__blames_the_one_it_names),
         cmocka_unit_test(rc_rnr__beyond_an_unanswered_read__the_read_is_asked_again_at_once),
         cmocka_unit_test(qp__draining_two_messages__the_event_waits_for_the_second),
-        cmocka_unit_test(rc_send__inline_and_longer_than_a_packet__every_octet_in_its_place),
+        cmocka_unit_test(rc_send__inline_and_longer_than_a_packet__every_byte_in_its_place),
         cmocka_unit_test(rc_gap__closed_before_its_nak_left__is_not_reported),
         cmocka_unit_test(rc_ack__repeat_behind_a_newer_one__the_highest_is_acknowledged),
         cmocka_unit_test(rc_responder__write_inside_a_send__invalid_request),

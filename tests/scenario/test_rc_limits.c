@@ -13,7 +13,8 @@ static void post_sends(struct scene *s, uint64_t first_id, uint32_t count)
 
 /* ---- window ------------------------------------------------------------- */
 
-/* READ responses that arrived are no longer in flight, but they make no room for requests. */
+/* READ responses that arrived are no longer in flight, but they do not open the window for
+ * requests. */
 static void rc_window__half_of_a_read_answered__nothing_more_is_sent(void **state)
 {
     (void)state;
@@ -87,8 +88,8 @@ static void answer_read(struct scene *s, uint32_t first, uint32_t end, bool whol
     }
 }
 
-/* A READ of more packets than a piece is sent as several READ requests. Each request counts as
- * outstanding. After a loss a request is repeated up to its own end. */
+/* A long READ is sent as several READ requests, with a limited number of responses each. Each
+ * request counts as outstanding. After a loss a request is repeated up to its own end. */
 static void rc_read__longer_than_a_piece__is_asked_for_piece_by_piece(void **state)
 {
     (void)state;
@@ -168,7 +169,8 @@ static void lose_the_peer(struct scene *s)
     }
 }
 
-/* Dropping packets for a lost next hop is work, too. A round drops a bounded number of them. */
+/* Dropping packets for a lost next hop takes time, too. So a round drops a limited number of
+ * packets. */
 /* bug B09 */
 static void schedule__long_answer_to_a_lost_peer__is_swallowed_in_bounded_rounds(void **state)
 {

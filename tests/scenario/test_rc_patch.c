@@ -172,8 +172,8 @@ static void rc_single__read_is_outstanding__goes_back_n(void **state)
     scene_close(s);
 }
 
-/* The requester went back already and has not sent the READ again: nothing is in flight behind the
- * gap. Seed 216 of the simulator. */
+/* The requester went back already, and has not retransmitted the READ. So nothing is in flight
+ * behind the gap. Seed 216 of the simulator. */
 static void rc_single__no_later_packet_was_sent__is_sent_once(void **state)
 {
     (void)state;
@@ -223,8 +223,8 @@ static void post_bind(struct scene *s, struct uroce_mw *window, uint64_t id)
     assert_int_equal(uroce_qp_send(s->qp, &bind), 0);
 }
 
-/* The requester was going back over a bind that was executed. The bind completes with the requests
- * before it, and the requester does not continue from it. */
+/* The requester goes back to packets before a bind that was executed. The bind then completes with
+ * the requests before it, and the requester does not resume at the bind. */
 static void rc_single__local_request_at_the_cursor__is_not_repeated(void **state)
 {
     (void)state;

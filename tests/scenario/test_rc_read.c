@@ -101,7 +101,7 @@ static void rc_read__send_behind_it__its_ack_waits_for_the_data(void **state)
 }
 
 /* bug B18 */
-static void rc_read__zero_octets_twice__is_answered_twice(void **state)
+static void rc_read__zero_bytes_twice__is_answered_twice(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -115,8 +115,8 @@ static void rc_read__zero_octets_twice__is_answered_twice(void **state)
     scene_close(s);
 }
 
-/* The peer repeats the first READ, gets its first response after all, and so may start the next
- * READ. That READ arrives while the second response to the first READ is still pending. */
+/* The peer repeats the first READ, and then receives the first response to it. So it may start the
+ * next READ. This READ arrives while the second response to the first READ is still pending. */
 static void rc_read__next_read_after_a_duplicate__is_within_max_dest_rd_atomic(void **state)
 {
     (void)state;
@@ -406,7 +406,7 @@ int main(void)
         cmocka_unit_test(rc_read__repeated_from_its_middle__only_the_rest_is_sent),
         cmocka_unit_test(rc_read__repeated_for_less__gets_that_much_and_later_all),
         cmocka_unit_test(rc_read__send_behind_it__its_ack_waits_for_the_data),
-        cmocka_unit_test(rc_read__zero_octets_twice__is_answered_twice),
+        cmocka_unit_test(rc_read__zero_bytes_twice__is_answered_twice),
         cmocka_unit_test(rc_read__next_read_after_a_duplicate__is_within_max_dest_rd_atomic),
         cmocka_unit_test(rc_read__resources_full_and_oldest_repeated__oldest_is_evicted),
         cmocka_unit_test(rc_read__more_outstanding_than_allowed__is_refused),

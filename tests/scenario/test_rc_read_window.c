@@ -16,7 +16,7 @@ static struct scene *open_with_depth(uint8_t depth)
     return scene_rc(.sq_psn = FIRST, .mtu = MTU, .window = WINDOW, .depth = depth);
 }
 
-/* Posts a READ of @count responses, which is the next one after the READs of @before responses. */
+/* Posts a READ of @count responses. Earlier READs had @before responses together. */
 static void post(struct scene *s, uint64_t id, uint32_t before, uint32_t count)
 {
     scene_post_send(s,
@@ -163,7 +163,8 @@ static void rc_reads__short_reads_after_a_loss__share_the_window(void **state)
     scene_close(s);
 }
 
-/* The responses to the first request are late, not lost: where the part ends, a MIDDLE arrives. */
+/* The responses to the first request are late, not lost. So at the end of the requested part, a
+ * MIDDLE arrives. */
 static void rc_reads__late_response_ends_a_part__the_next_part_is_requested(void **state)
 {
     (void)state;

@@ -103,19 +103,19 @@ static void rc_early__buffer_full__nak_at_once_and_again_in_order(void **state)
     struct scene *s = open_with(2, 5);
 
     scene_rx(s, 0, ONLY(102));
-    scene_rx(s, 0, ONLY(102)); /* again: takes no second place */
+    scene_rx(s, 0, ONLY(102)); /* a second copy needs no second entry */
     scene_rx(s, 0, ONLY(101));
     scene_expect_silence(s, 0);
     scene_rx(s, 0, ONLY(104));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
     scene_rx(s, 0, ONLY(103));
-    scene_expect_silence(s, URO_MS(1)); /* told once */
+    scene_expect_silence(s, URO_MS(1)); /* the gap is reported only once */
     scene_rx(s, URO_MS(1), ONLY(100));
     scene_expect_tx(s, URO_MS(1), PACKET(.op = "RC_ACK", .psn = 103, .syndrome = 0x60, .msn = 3));
     scene_expect_mark(s, "RSP.EARLY.NEXT");
     expect_received(s, 0, 2);
     assert_int_equal(scene_counter(s, "early_request"), 2);
-    /* the gap closes and no gap is behind it: all is acknowledged as usual */
+    /* the gap closes, and no other gap follows: ACKs are as usual */
     scene_rx(s, URO_MS(1), ONLY(103));
     scene_expect_silence(s, URO_MS(1));
     scene_rx(s, URO_MS(1), ONLY(104, .ack_req = true));
@@ -140,7 +140,7 @@ static void rc_early__several_beyond_the_buffer__nak_after_the_gap_closed(void *
         scene_rx(s, 0, ONLY(orders[i][1]));
         scene_rx(s, URO_US(1), ONLY(100));
         scene_expect_tx(s, URO_US(1), PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
-        scene_rx(s, URO_US(2), ONLY(105)); /* again, and there is a place now */
+        scene_rx(s, URO_US(2), ONLY(105)); /* the second copy finds a free entry */
         scene_rx(s, URO_US(2), ONLY(102));
         scene_expect_silence(s, URO_US(2));
         scene_rx(s, URO_US(3), ONLY(103));
@@ -158,30 +158,30 @@ static void rc_early__several_beyond_the_buffer__nak_after_the_gap_closed(void *
 #define BY_RXE(...) PACKET(.op = "RC_SEND_ONLY", .rxe = true, .text = "a", .psn = __VA_ARGS__)
 
 /* Delivers 101 and 102, which are kept. Expects a NAK of 100. */
-static struct scene *rxe_was_told(uro_time told)
+static struct scene *rxe_after_nak(uro_time nak_time)
 {
     struct scene *s = open_with(8, 6);
 
     scene_rx(s, 0, BY_RXE(101));
     scene_rx(s, 0, BY_RXE(102, .ack_req = true));
-    scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+    scene_expect_tx(s, nak_time, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
     return s;
 }
 
 static void rc_early__rxe_closes_a_gap__ack_only_up_to_its_retransmits(void **state)
 {
     (void)state;
-    const uro_time told = URO_REORDER_WAIT + URO_US(2);
+    const uro_time nak_time = URO_REORDER_WAIT + URO_US(2);
     for (int asks = 0; asks < 2; asks++) {
-        struct scene *s = rxe_was_told(told);
-        scene_rx(s, told, BY_RXE(100, .ack_req = asks));
+        struct scene *s = rxe_after_nak(nak_time);
+        scene_rx(s, nak_time, BY_RXE(100, .ack_req = asks));
         if (asks)
-            scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 100, .msn = 3));
+            scene_expect_tx(s, nak_time, PACKET(.op = "RC_ACK", .psn = 100, .msn = 3));
         expect_received(s, 0, 2);
-        scene_expect_silence(s, told);
+        scene_expect_silence(s, nak_time);
         for (uint32_t psn = 101; psn <= 102; psn++) {
-            scene_rx(s, told, BY_RXE(psn));
-            scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = psn, .msn = 3));
+            scene_rx(s, nak_time, BY_RXE(psn));
+            scene_expect_tx(s, nak_time, PACKET(.op = "RC_ACK", .psn = psn, .msn = 3));
         }
         scene_expect_silence(s, URO_MS(20));
         scene_expect_silence(s, URO_MS(40));
@@ -193,13 +193,13 @@ static void rc_early__rxe_closes_a_gap__ack_only_up_to_its_retransmits(void **st
 static void rc_early__rxe_closes_a_gap_and_stops__ack_is_sent_later(void **state)
 {
     (void)state;
-    const uro_time told = URO_REORDER_WAIT + URO_US(2);
-    struct scene *s = rxe_was_told(told);
+    const uro_time nak_time = URO_REORDER_WAIT + URO_US(2);
+    struct scene *s = rxe_after_nak(nak_time);
 
-    scene_rx(s, told, BY_RXE(100));
+    scene_rx(s, nak_time, BY_RXE(100));
     expect_received(s, 0, 2);
-    scene_expect_silence(s, told + URO_ACK_DEFER + URO_US(2));
-    scene_expect_tx(s, told + 2 * URO_ACK_DEFER + URO_US(4),
+    scene_expect_silence(s, nak_time + URO_ACK_DEFER + URO_US(2));
+    scene_expect_tx(s, nak_time + 2 * URO_ACK_DEFER + URO_US(4),
                     PACKET(.op = "RC_ACK", .psn = 102, .msn = 3));
     scene_close(s);
 }
@@ -209,31 +209,31 @@ static void rc_early__rxe_closes_a_gap_and_stops__ack_is_sent_later(void **state
 static void rc_early__rxe_closes_two_gaps__ack_only_up_to_its_retransmits(void **state)
 {
     (void)state;
-    const uro_time told = URO_REORDER_WAIT + URO_US(2);
+    const uro_time nak_time = URO_REORDER_WAIT + URO_US(2);
     struct scene *s = open_with(8, 8);
 
     scene_rx(s, 0, BY_RXE(101));
     scene_rx(s, 0, BY_RXE(103, .ack_req = true));
-    scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
+    scene_expect_tx(s, nak_time, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
     for (uint32_t psn = 100; psn <= 102; psn++) {
-        scene_rx(s, told, BY_RXE(psn));
+        scene_rx(s, nak_time, BY_RXE(psn));
         if (psn == 101)
-            scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
+            scene_expect_tx(s, nak_time, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
         else
-            scene_expect_silence(s, told);
+            scene_expect_silence(s, nak_time);
     }
     expect_received(s, 0, 3);
-    /* The next gap is a new gap, of which no NAK was sent. */
-    scene_rx(s, told, BY_RXE(105, .ack_req = true));
-    scene_rx(s, told, BY_RXE(104));
-    scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 105, .msn = 6));
+    /* The next gap is a new gap: no NAK was sent for it. */
+    scene_rx(s, nak_time, BY_RXE(105, .ack_req = true));
+    scene_rx(s, nak_time, BY_RXE(104));
+    scene_expect_tx(s, nak_time, PACKET(.op = "RC_ACK", .psn = 105, .msn = 6));
     expect_received(s, 4, 5);
     scene_expect_silence(s, URO_MS(20));
     scene_expect_silence(s, URO_MS(40));
     scene_close(s);
 }
 
-/* The port took no frame, so the NAK never left and is no longer needed. */
+/* The port took no frame, so the NAK was not sent. It is no longer needed. */
 static void rc_early__rxe_closes_a_gap_before_the_nak__all_are_acknowledged(void **state)
 {
     (void)state;
@@ -367,7 +367,7 @@ static void rc_early__buffered_packet_overflows_the_cq__is_not_acknowledged(void
     scene_post_recv(s, 0, 8);
     scene_post_recv(s, 1, 8);
     scene_rx(s, 0, ONLY(101, .ack_req = true));
-    scene_rx(s, 0, ONLY(109)); /* nor is this one, which has no place, asked for */
+    scene_rx(s, 0, ONLY(109)); /* this packet found no free entry, and is not requested by a NAK */
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x60));
     scene_rx(s, 0, ONLY(100));
     scene_expect_silence(s, 0);
@@ -390,7 +390,8 @@ static void rc_early__buffered_packet_is_refused__later_packets_are_dropped(void
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x20 | 12, .msn = 1));
     expect_received(s, 0, 0);
     scene_post_recv(s, 1, 8);
-    scene_rx(s, 0, ONLY(102)); /* nor is what comes before the peer sends again from there */
+    scene_rx(s, 0,
+             ONLY(102)); /* nor are packets that arrive before the peer retransmits from there */
     scene_rx(s, 0, ONLY(101, .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
     expect_received(s, 1, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_repeat.c - requests that Linux rxe retransmits: which ACKs wait, for which responses, and
- * for how long.
+/* test_rc_repeat.c - requests that Linux rxe retransmits: which ACKs are deferred, until which
+ * responses, and for how long.
  *
  * From 6.2 on, the queue pair of rxe fails when it gets a duplicate ACK between the responses of a
  * READ. When rxe repeats a request, it repeats those behind it, too.
@@ -12,8 +12,8 @@
 #include "inside.h"
 #include "scene.h"
 
-/* Interval of the checks of waiting ACKs. An ACK that waits from 0 on passes one check, and is sent
- * at the next. */
+/* Interval between two checks of deferred ACKs. An ACK that is deferred at time 0 is not sent at
+ * the first check, but at the second. */
 #define TURN (URO_ACK_DEFER + URO_US(2))
 
 #define SEND_BY_RXE(...)                                                                           \
@@ -153,7 +153,7 @@ static void rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once
     scene_close(s);
 }
 
-/* All responder resources but one are used in addition to the READ. */
+/* All responder resources but one are in use besides that of the READ. */
 static void rc_repeat__send_with_a_read_behind_others__is_acknowledged_later(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void rc_repeat__send_with_a_read_behind_others__is_acknowledged_later(voi
     scene_close(s);
 }
 
-/* A distance of half the PSN space does not tell which PSN is behind the other. */
+/* With a distance of half the PSN space, neither PSN is behind the other. */
 static void rc_repeat__send_long_after_a_read__is_acknowledged_at_once(void **state)
 {
     (void)state;
@@ -184,7 +184,8 @@ static void rc_repeat__more_reads_than_resources__the_newest_counts(void **state
     struct scene *s = send_and_read(100);
 
     take_fetch_adds(s, 103, 100);
-    scene_rx(s, 0, SEND_BY_RXE(100)); /* the READ behind it is forgotten */
+    scene_rx(s, 0,
+             SEND_BY_RXE(100)); /* the responder has no resource any more for the READ after it */
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .msn = 102));
     take_read(s, 0, 203, 103);
     scene_rx(s, 0, SEND_BY_RXE(100));
@@ -226,7 +227,7 @@ static void rc_repeat__several_sends__one_ack_for_all_after_the_last(void **stat
     scene_rx(s, TURN, SEND_BY_RXE(psns[0]));
     scene_expect_silence(s, 2 * TURN);
     scene_expect_tx(s, 3 * TURN, PACKET(.op = "RC_ACK", .psn = 0, .msn = 4));
-    scene_rx(s, URO_MS(100), SEND_BY_RXE(psns[0])); /* the next time begins anew */
+    scene_rx(s, URO_MS(100), SEND_BY_RXE(psns[0])); /* the time starts again */
     scene_expect_silence(s, URO_MS(100) + TURN);
     scene_expect_tx(s, URO_MS(100) + 2 * TURN, PACKET(.op = "RC_ACK", .psn = 0xfffffe, .msn = 4));
     scene_expect_silence(s, URO_MS(200));

@@ -23,7 +23,7 @@
 #define ETHER_TYPE_AT 12u
 #define NIC           64u                /* packets that rxe's interface takes */
 #define WORD          (SCENE_MEMORY - 8) /* offset of the atomics' word in scene->remote */
-#define TIMER         10u                /* events, at least, between two of its timer */
+#define TIMER         10u /* least number of events between two expiries of rxe's timer */
 #define EVENTS_MAX    100000u
 #define STUCK         200u /* milliseconds without an event */
 #define RUNS          500u

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_send.c - SEND: both sides of a conversation, one packet and many, lost and repeated. */
+/* test_rc_send.c - SEND as requester and as responder: one packet and several packets, lost and
+ * repeated. */
 #include "base/mark.h"
 #include "scene.h"
 

@@ -46,7 +46,7 @@ static void rc_twice__message_of_several_packets__rxe_is_sent_its_ack_twice(void
     }
 }
 
-/* FIRST is acknowledged once, which does rxe no harm. */
+/* FIRST is acknowledged once. This ACK cannot confuse rxe. */
 static void rc_twice__message_of_several_packets_repeated__last_is_acked_twice(void **state)
 {
     (void)state;
@@ -105,11 +105,11 @@ static void rc_twice__end_of_a_message_with_a_read_behind_it__is_acknowledged_tw
 static void rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged_twice(void **state)
 {
     (void)state;
-    const uro_time told = URO_REORDER_WAIT + URO_US(2);
+    const uro_time nak_time = URO_REORDER_WAIT + URO_US(2);
 
     for (uint32_t late = 0; late < 2; late++) {
         struct scene *s = scene_rc(.rq_psn = 100, .reorder_buffer = 8);
-        uro_time at = late ? told : 0;
+        uro_time at = late ? nak_time : 0;
         scene_rx(
             s, 0,
             PACKET(.op = "RC_WRITE_FIRST", .rxe = true, .dma = 2058, .length = 1024, .psn = 100));
@@ -134,25 +134,25 @@ static void rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowle
     void **state)
 {
     (void)state;
-    const uro_time told = URO_REORDER_WAIT + URO_US(2);
+    const uro_time nak_time = URO_REORDER_WAIT + URO_US(2);
     struct scene *s = scene_rc(.rq_psn = 100, .reorder_buffer = 8);
 
     scene_rx(s, 0,
              PACKET(.op = "RC_WRITE_FIRST", .rxe = true, .dma = 1034, .length = 1024, .psn = 100));
     scene_post_recv(s, 1, 64);
     scene_rx(s, 0, SEND_BY_RXE(102));
-    scene_expect_tx(s, told, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x60));
-    scene_rx(s, told,
+    scene_expect_tx(s, nak_time, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x60));
+    scene_rx(s, nak_time,
              PACKET(.op = "RC_WRITE_LAST", .rxe = true, .ack_req = true, .length = 10, .psn = 101));
-    expect_acks(s, told, 101, 2, 2);
+    expect_acks(s, nak_time, 101, 2, 2);
     scene_expect_recv(s, 1, UROCE_SUCCESS, 2);
-    scene_rx(s, told, SEND_BY_RXE(102));
-    expect_acks(s, told, 102, 2, 1);
+    scene_rx(s, nak_time, SEND_BY_RXE(102));
+    expect_acks(s, nak_time, 102, 2, 1);
     scene_close(s);
 }
 
-/* The response to a READ or an atomic acknowledges the requests before it, and does rxe no harm at
- * any time. */
+/* The response to a READ or an atomic acknowledges the requests before it, and cannot confuse rxe
+ * at any time. */
 static void rc_twice__response_pending_behind_it__no_ack_to_rxe(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_write.c - RDMA WRITE: which memory a peer may write, and a refusal at both ends. */
+/* test_rc_write.c - RDMA WRITE: the memory that a peer may write, and a refused WRITE at both
+ * ends. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -195,7 +196,7 @@ static void rc_responder__right_missing_on_the_region__access_nak_and_event(void
 
 /* ---- as requester ------------------------------------------------------- */
 
-static void rc_write__refused__status_says_how_and_the_rest_is_flushed(void **state)
+static void rc_write__refused__status_reports_how_and_the_rest_is_flushed(void **state)
 {
     static const struct {
         uint8_t syndrome;
@@ -247,7 +248,7 @@ static void rc_write__local_key_wrong__earlier_ones_complete_first(void **state)
     scene_close(s);
 }
 
-static void rc_write__with_immediate_inline__octets_are_taken_when_posted(void **state)
+static void rc_write__with_immediate_inline__bytes_are_taken_when_posted(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -274,9 +275,9 @@ int main(void)
         cmocka_unit_test(rc_responder__request_not_allowed__nak_and_nothing_is_written),
         cmocka_unit_test(rc_responder__right_missing_on_the_queue_pair__invalid_request),
         cmocka_unit_test(rc_responder__right_missing_on_the_region__access_nak_and_event),
-        cmocka_unit_test(rc_write__refused__status_says_how_and_the_rest_is_flushed),
+        cmocka_unit_test(rc_write__refused__status_reports_how_and_the_rest_is_flushed),
         cmocka_unit_test(rc_write__local_key_wrong__earlier_ones_complete_first),
-        cmocka_unit_test(rc_write__with_immediate_inline__octets_are_taken_when_posted),
+        cmocka_unit_test(rc_write__with_immediate_inline__bytes_are_taken_when_posted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The record of failures: each mistake gives its true cause. */
+/* The record of failures: for each error it has the right cause. */
 #include "scene.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void refuse(struct scene *s, const struct scene_packet *packet, uint8_t s
     scene_close(s);
 }
 
-static void write__with_an_unknown_key__says_that_no_memory_has_it(void **state)
+static void write__with_an_unknown_key__reports_that_no_memory_has_it(void **state)
 {
     (void)state;
     refuse(scene_rc(.rq_psn = 100),
@@ -58,7 +58,7 @@ static void write__with_an_unknown_key__says_that_no_memory_has_it(void **state)
            "0x77: no memory is registered with this key");
 }
 
-static void write__outside_of_the_memory__says_the_range(void **state)
+static void write__outside_of_the_memory__reports_the_range(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -72,7 +72,7 @@ static void write__outside_of_the_memory__says_the_range(void **state)
            0x62, wanted);
 }
 
-static void write__into_memory_without_the_right__says_the_right(void **state)
+static void write__into_memory_without_the_right__reports_the_right(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -82,7 +82,7 @@ static void write__into_memory_without_the_right__says_the_right(void **state)
            "the memory lacks REMOTE_WRITE; it has REMOTE_READ");
 }
 
-static void write__into_memory_of_another_domain__says_so(void **state)
+static void write__into_memory_of_another_domain__is_reported(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -93,7 +93,7 @@ static void write__into_memory_of_another_domain__says_so(void **state)
 }
 
 /* The keys of XRC are checked against the domain of the shared receive queue. */
-static void xrc_write__into_memory_without_the_right__says_the_right(void **state)
+static void xrc_write__into_memory_without_the_right__reports_the_right(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.type = UROCE_XRC_TGT, .srq = 16, .rq_psn = 100);
@@ -113,7 +113,7 @@ static void write__to_a_queue_pair_without_the_right__names_qp_access_flags(void
            "qp_access_flags lacks REMOTE_WRITE; it has REMOTE_READ");
 }
 
-static void atomic__at_an_odd_address__says_so(void **state)
+static void atomic__at_an_odd_address__is_reported(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -122,7 +122,7 @@ static void atomic__at_an_odd_address__says_so(void **state)
            "no multiple of 8");
 }
 
-static void send__longer_than_the_receive__says_both_lengths(void **state)
+static void send__longer_than_the_receive__reports_both_lengths(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -135,7 +135,7 @@ static void send__longer_than_the_receive__says_both_lengths(void **state)
     scene_close(s);
 }
 
-static void send__with_a_larger_path_mtu__says_path_mtu(void **state)
+static void send__with_a_larger_path_mtu__reports_path_mtu(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .mtu = 256);
@@ -148,7 +148,7 @@ static void send__with_a_larger_path_mtu__says_path_mtu(void **state)
     scene_close(s);
 }
 
-static void reads__more_than_allowed__says_max_dest_rd_atomic(void **state)
+static void reads__more_than_allowed__reports_max_dest_rd_atomic(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .dest_depth = 0);
@@ -203,7 +203,7 @@ static void send_in_vain(struct scene *s)
                         PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
 }
 
-static void silence__says_how_long_and_what_came_last(void **state)
+static void silence__reports_how_long_and_what_came_last(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
@@ -218,7 +218,7 @@ static void silence__says_how_long_and_what_came_last(void **state)
     scene_close(s);
 }
 
-static void silence__behind_a_closed_port__says_what_icmp_says(void **state)
+static void silence__behind_a_closed_port__reports_the_icmp_error(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
@@ -233,6 +233,45 @@ static void silence__behind_a_closed_port__says_what_icmp_says(void **state)
     last.route_mtu = 1000;
     (void)uro_failure_text(&last, text);
     assert_non_null(strstr(text, "path MTU 1024 does not pass the route, which carries 1000"));
+    scene_close(s);
+}
+
+/* The closed port of another host does not count for the peer. */
+static void silence__behind_the_closed_port_of_another_host__does_not_mention_it(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
+    struct uro_gid other;
+
+    send_in_vain(s);
+    assert_true(uro_gid_parse("10.0.0.9", &other));
+    uro_record_closed_port(record_of(s), &other, s->now);
+    scene_expect_silence(s, URO_MS(140));
+    scene_expect_sent(s, 1, UROCE_RETRY_EXC_ERR);
+    expect_failure(s, 1, "no response is recorded");
+    assert_false(last.unreachable);
+    scene_close(s);
+}
+
+/* A response after the message shows that the port was opened. */
+static void silence__behind_a_port_that_was_closed_once__does_not_mention_it(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.sq_psn = 9, .retry_count = 1);
+    struct uro_gid peer;
+
+    assert_true(uro_gid_parse("10.0.0.2", &peer));
+    uro_record_closed_port(record_of(s), &peer, s->now - 1);
+    scene_post_send(s, SEND(.id = 0, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 9, .ack_req = true, .text = "a"));
+    scene_rx(s, 0, PACKET(.op = "RC_ACK", .psn = 9, .syndrome = 0x1f));
+    scene_expect_sent(s, 0, UROCE_SUCCESS);
+    send_in_vain(s);
+    scene_expect_silence(s, URO_MS(140));
+    scene_expect_sent(s, 1, UROCE_RETRY_EXC_ERR);
+    assert_true(uro_record_get(record_of(s), 1, &last));
+    assert_true(last.last_response > 0);
+    assert_false(last.unreachable);
     scene_close(s);
 }
 
@@ -275,7 +314,7 @@ static void icmp__that_quotes_a_packet_of_ours__marks_the_peer(void **state)
     scene_close(s);
 }
 
-static void rnr__retries_used_up__says_so(void **state)
+static void rnr__retries_used_up__is_reported(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .rnr_retry = 0);
@@ -326,7 +365,7 @@ static void psn__far_from_the_expected__is_recorded_once(void **state)
     scene_close(s);
 }
 
-static void lkey__of_nothing__says_so(void **state)
+static void lkey__of_nothing__is_reported(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -376,7 +415,7 @@ static void failures__thousands_at_once__keep_the_first_and_count_the_others(voi
     scene_close(s);
 }
 
-/* The ring keeps a turn of a queue pair as one entry. */
+/* The ring has one entry for all packets of a turn of a queue pair. */
 static void packets__of_a_failure__are_the_last_ones_of_its_queue_pair(void **state)
 {
     (void)state;
@@ -398,31 +437,68 @@ static void packets__of_a_failure__are_the_last_ones_of_its_queue_pair(void **st
     scene_close(s);
 }
 
+/* The ring has the packets of all queue pairs. */
+static void packets__of_another_queue_pair__are_not_in_the_failure(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+    struct uro_record *record = record_of(s);
+    const uint8_t bth[URO_RECORD_BTH] = { 0x04 };
+    const uint64_t other = uroce_qp_number(s->qp) ^ 1u;
+
+    uro_record_packet_add(record, s->now, bth, other << 32 | 60);
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .rkey = 0x77, .dma = 1, .text = "a"));
+    assert_true(uro_record_get(record, 1, &last));
+    assert_int_equal(last.packet_count, 1);
+    assert_int_equal(uro_record_packet_qpn(&last.packets[0]), last.qpn);
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62));
+    scene_close(s);
+}
+
+/* The first cause is recorded. Later causes are its consequences. */
+static void failure__with_another_cause_later__keeps_the_first(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_rx(s, 0, PACKET(.op = "RC_WRITE_ONLY", .psn = 100, .rkey = 0x77, .dma = 1, .text = "a"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 100, .syndrome = 0x62));
+    const struct uro_record_cause later = { .reason = URO_FAIL_NO_ANSWER,
+                                            .failed_wqe = URO_QP_NO_WQE };
+    uro_record_failure(s->qp->core, &later);
+    expect_failure(s, 1, "no memory is registered with this key");
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(write__with_an_unknown_key__says_that_no_memory_has_it),
-        cmocka_unit_test(write__outside_of_the_memory__says_the_range),
-        cmocka_unit_test(write__into_memory_without_the_right__says_the_right),
-        cmocka_unit_test(write__into_memory_of_another_domain__says_so),
-        cmocka_unit_test(xrc_write__into_memory_without_the_right__says_the_right),
+        cmocka_unit_test(write__with_an_unknown_key__reports_that_no_memory_has_it),
+        cmocka_unit_test(write__outside_of_the_memory__reports_the_range),
+        cmocka_unit_test(write__into_memory_without_the_right__reports_the_right),
+        cmocka_unit_test(write__into_memory_of_another_domain__is_reported),
+        cmocka_unit_test(xrc_write__into_memory_without_the_right__reports_the_right),
         cmocka_unit_test(write__to_a_queue_pair_without_the_right__names_qp_access_flags),
-        cmocka_unit_test(atomic__at_an_odd_address__says_so),
-        cmocka_unit_test(send__longer_than_the_receive__says_both_lengths),
-        cmocka_unit_test(send__with_a_larger_path_mtu__says_path_mtu),
-        cmocka_unit_test(reads__more_than_allowed__says_max_dest_rd_atomic),
+        cmocka_unit_test(atomic__at_an_odd_address__is_reported),
+        cmocka_unit_test(send__longer_than_the_receive__reports_both_lengths),
+        cmocka_unit_test(send__with_a_larger_path_mtu__reports_path_mtu),
+        cmocka_unit_test(reads__more_than_allowed__reports_max_dest_rd_atomic),
         cmocka_unit_test(nak__names_the_request_with_its_key),
         cmocka_unit_test(nak__of_an_invalid_request__names_the_causes),
-        cmocka_unit_test(silence__says_how_long_and_what_came_last),
-        cmocka_unit_test(silence__behind_a_closed_port__says_what_icmp_says),
+        cmocka_unit_test(silence__reports_how_long_and_what_came_last),
+        cmocka_unit_test(silence__behind_a_closed_port__reports_the_icmp_error),
+        cmocka_unit_test(silence__behind_the_closed_port_of_another_host__does_not_mention_it),
+        cmocka_unit_test(silence__behind_a_port_that_was_closed_once__does_not_mention_it),
         cmocka_unit_test(icmp__that_quotes_a_packet_of_ours__marks_the_peer),
-        cmocka_unit_test(rnr__retries_used_up__says_so),
+        cmocka_unit_test(rnr__retries_used_up__is_reported),
         cmocka_unit_test(rnr__for_ever__is_recorded_once_while_the_queue_pair_waits),
         cmocka_unit_test(psn__far_from_the_expected__is_recorded_once),
-        cmocka_unit_test(lkey__of_nothing__says_so),
+        cmocka_unit_test(lkey__of_nothing__is_reported),
         cmocka_unit_test(program__moves_to_error__is_no_failure),
         cmocka_unit_test(failures__thousands_at_once__keep_the_first_and_count_the_others),
         cmocka_unit_test(packets__of_a_failure__are_the_last_ones_of_its_queue_pair),
+        cmocka_unit_test(packets__of_another_queue_pair__are_not_in_the_failure),
+        cmocka_unit_test(failure__with_another_cause_later__keeps_the_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,8 @@ static void srq__messages_end_in_another_order__each_uses_its_own_receive(void *
     assert_int_equal(scene_last()->qpn, uroce_qp_number(c));
     scene_assert_filled(scene_recv_memory(s, 2 * 4096), 9000, 10);
     for (uint64_t id = 5; id <= 7; id++)
-        scene_post_recv(s, id, 4096); /* into the slots of those in use */
+        scene_post_recv(
+            s, id, 4096); /* the new receives use the slots of receives that messages have taken */
     part(s, b, "RC_SEND_LAST", 101, 6024, 7);
     scene_expect_recv(s, 2, UROCE_SUCCESS, 1031);
     assert_int_equal(scene_last()->qpn, uroce_qp_number(b));
@@ -151,7 +152,7 @@ static void srq__fewer_receives_than_the_limit__one_event_until_armed_again(void
     assert_int_equal(uroce_srq_arm(s->srq, 4), 0);
     part(s, s->qp, "RC_SEND_ONLY", 100, 0, 4);
     part(s, s->qp, "RC_SEND_ONLY", 101, 0, 4);
-    expect_no_event(s); /* 4 left: not fewer */
+    expect_no_event(s); /* 4 are left, which is not below the limit */
     part(s, s->qp, "RC_SEND_ONLY", 102, 0, 4);
     part(s, s->qp, "RC_SEND_ONLY", 103, 0, 4);
     expect_limit(s);

@@ -61,7 +61,7 @@ static void goes_on(struct scene *s)
     scene_close(s);
 }
 
-static bool has_octets(const struct uro_opcode *op)
+static bool has_bytes(const struct uro_opcode *op)
 {
     return op->operation == URO_SEND || op->operation == URO_WRITE ||
            op->operation == URO_ATOMIC_WRITE ||
@@ -90,7 +90,7 @@ static uint32_t throw_all(struct scene *s, enum uro_service service, const struc
                                        .from = guess->from,
                                        .qpn = guess->qpn,
                                        .pkey = guess->pkey };
-        if (!has_octets(op))
+        if (!has_bytes(op))
             packet.length = 0;
         scene_rx(s, 0, &packet);
         thrown++;
@@ -183,8 +183,7 @@ static void stranger__forged_requests_with_other_psns__write_nothing(void **stat
         scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = psn, .dma = 8));
     }
     scene_expect_silence(s, 0);
-    /* Far behind the expected PSN: no request there is kept that could be read or added to
-     * again. */
+    /* Far behind the expected PSN, no READ or atomic is remembered that could be executed again. */
     for (uint32_t i = 0; i < GUESSES; i++) {
         uint32_t psn = (RQ_PSN - 70000 - uro_rng_below(&rng, 1u << 22)) & 0xffffff;
         scene_rx(s, 0, PACKET(.op = "RC_FETCH_ADD", .psn = psn, .swap_add = 1));
@@ -241,8 +240,8 @@ static void stranger__with_our_mac_address__cannot_compute_our_guid(void **state
     assert_true(uro_mark_hit("CM.GUID"));
 }
 
-/* A repeated READ may be as far behind as all READs of the peer are long: the peer repeats READs
- * whose responses are late. */
+/* A repeated READ may be as far behind the expected PSN as all outstanding READs are long, because
+ * the peer repeats READs whose responses are late. */
 static void far_request__of_a_peer_with_long_reads__is_not_counted(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_uc_receive.c - UC as responder: whole messages or none, whatever was lost. */
+/* test_uc_receive.c - UC as responder: a message is delivered whole or not at all, whatever was
+ * lost. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -30,7 +31,7 @@ static void uc_send__three_packets__are_one_message_and_nothing_is_answered(void
     assert_int_equal(scene_last()->imm, 0x1234);
     assert_int_equal(scene_last()->source_qpn, SCENE_QPN_PEER);
     scene_assert_filled(scene_recv_memory(s, 0), 0, 2051);
-    scene_expect_silence(s, 0); /* AckReq means nothing here */
+    scene_expect_silence(s, 0); /* UC ignores AckReq */
     scene_close(s);
     assert_true(uro_mark_hit("UC.SILENT"));
 }
@@ -40,7 +41,7 @@ static void uc_send__any_packet_lost__that_message_only_and_its_receive_is_used_
 {
     (void)state;
     static const char *const ops[] = { "UC_SEND_FIRST", "UC_SEND_MIDDLE", "UC_SEND_LAST" };
-    static const uint64_t dropped[] = { 2, 1, 0 }; /* packets that then belong to nothing */
+    static const uint64_t dropped[] = { 2, 1, 0 }; /* packets that then belong to no message */
 
     for (uint32_t lost = 0; lost < 3; lost++) {
         struct scene *s = scene_uc(.rq_psn = 10);
@@ -133,7 +134,7 @@ static void uc_send__no_receive__dropped_with_all_its_packets(void **state)
     struct scene *s = scene_uc(.rq_psn = 10);
 
     send_packet(s, "UC_SEND_FIRST", 10, 1024, 0);
-    scene_post_recv(s, 1, 4096); /* too late for it */
+    scene_post_recv(s, 1, 4096); /* the packet is too late */
     send_packet(s, "UC_SEND_MIDDLE", 11, 1024, 0);
     send_packet(s, "UC_SEND_LAST", 12, 8, 0);
     scene_expect_no_completion(s);

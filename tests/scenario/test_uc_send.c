@@ -100,7 +100,7 @@ static void uc_write__address_on_the_first_packet_immediate_on_the_last(void **s
     scene_close(s);
 }
 
-static void uc_send__inline__the_octets_of_the_request_are_sent(void **state)
+static void uc_send__inline__the_bytes_of_the_request_are_sent(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.sq_psn = 7);
@@ -126,7 +126,7 @@ static void uc_send__described__completes_with_the_next_call_and_not_before(void
     scene_post_send(s, SEND(.id = 1, .text = "a"));
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "a"));
     scene_expect_no_completion(s);
-    assert_true(uroce_engine_next(s->engine) <= s->now); /* it wants to be called */
+    assert_true(uroce_engine_next(s->engine) <= s->now); /* the engine asks for a call */
     assert_false(uroce_engine_event(s->engine, &event));
     scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_expect_mark(s, "REQ.SENT");
@@ -194,7 +194,7 @@ int main(void)
         cmocka_unit_test(uc_send__long_message__no_ack_requests_and_no_window),
         cmocka_unit_test(uc_send__with_immediate_and_solicited__both_on_the_last_packet_only),
         cmocka_unit_test(uc_write__address_on_the_first_packet_immediate_on_the_last),
-        cmocka_unit_test(uc_send__inline__the_octets_of_the_request_are_sent),
+        cmocka_unit_test(uc_send__inline__the_bytes_of_the_request_are_sent),
         cmocka_unit_test(uc_send__described__completes_with_the_next_call_and_not_before),
         cmocka_unit_test(uc_send__half_described__does_not_complete_until_its_last_packet),
         cmocka_unit_test(uc_send__unsignalled__completes_silently),

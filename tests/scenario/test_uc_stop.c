@@ -16,7 +16,7 @@ static void uc_send__bad_local_key__only_the_send_queue_stops(void **state)
     scene_post_send(s, SEND(.id = 2, .text = "b", .lkey = 0x99));
     scene_post_send(s, SEND(.id = 3, .text = "c", .quiet = true));
     scene_expect_tx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 7, .text = "c"));
-    scene_expect_no_completion(s); /* the failure waits for its turn */
+    scene_expect_no_completion(s); /* the failure is reported in its turn */
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, UROCE_SUCCESS);
     scene_expect_sent(s, 2, UROCE_LOC_PROT_ERR);
@@ -68,7 +68,7 @@ static void uc_send__key_gone_inside_a_message__the_message_fails(void **state)
     assert_int_equal(uroce_mr_destroy(mr), 0);
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, UROCE_LOC_PROT_ERR);
-    scene_expect_state(s, UROCE_SQE); /* and not drained */
+    scene_expect_state(s, UROCE_SQE); /* and the queue is not drained */
     uroce_qp_query(s->qp, &attr);
     assert_false(attr.sq_draining);
     assert_false(uroce_engine_event(s->engine, &event));

@@ -9,8 +9,8 @@
 
 /* ---- delivered ---------------------------------------------------------- */
 
-/* The bytes are literal, because programs parse them. */
-static void ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_octets(void **state)
+/* The expected bytes are literals, because programs parse these bytes. */
+static void ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_bytes(void **state)
 {
     (void)state;
     static const uint8_t grh[40] = {
@@ -35,7 +35,7 @@ static void ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_octe
     assert_true(uro_mark_hit("UD.GRH"));
 }
 
-static void ud_receive__over_ipv6__the_first_40_octets_are_the_header(void **state)
+static void ud_receive__over_ipv6__the_first_40_bytes_are_the_header(void **state)
 {
     (void)state;
     static const uint8_t grh[40] = {
@@ -295,8 +295,8 @@ static void ud_receive__cq_full__overrun_event_and_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_octets),
-        cmocka_unit_test(ud_receive__over_ipv6__the_first_40_octets_are_the_header),
+        cmocka_unit_test(ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_bytes),
+        cmocka_unit_test(ud_receive__over_ipv6__the_first_40_bytes_are_the_header),
         cmocka_unit_test(ud_receive__with_immediate__is_in_the_completion_as_on_the_wire),
         cmocka_unit_test(ud_receive__any_source_psn_and_ack_req__delivered_without_an_ack),
         cmocka_unit_test(ud_receive__in_rtr__delivered_without_an_event),

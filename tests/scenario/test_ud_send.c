@@ -127,15 +127,15 @@ static void ud_send__next_hop_unresolved__waits_with_later_requests(void **state
     (void)state;
     struct scene *s = scene_ud();
     uint8_t ask[SCENE_FRAME_MAX];
-    uint8_t told[SCENE_FRAME_MAX];
+    uint8_t reply[SCENE_FRAME_MAX];
 
     struct uroce_ah *ah = scene_make_ah(s, "10.0.0.3");
     scene_post_send(s, SEND(.id = 1, .text = "a", .ah = ah));
     scene_post_send(s, SEND(.id = 2, .text = "b", .at = 8));
-    assert_int_not_equal(scene_output(s, 0, ask), 0); /* it is asked for */
+    assert_int_not_equal(scene_output(s, 0, ask), 0); /* the engine asks for its MAC address */
     scene_expect_silence(s, 0);
     scene_expect_no_completion(s);
-    scene_input(s, 0, told, scene_arp_reply(&scene_mac, &scene_peer_mac, "10.0.0.3", told));
+    scene_input(s, 0, reply, scene_arp_reply(&scene_mac, &scene_peer_mac, "10.0.0.3", reply));
     scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 0, .text = "a", .to = "10.0.0.3"));
     scene_expect_tx(s, 0, PACKET(.op = "UD_SEND_ONLY", .psn = 1, .text = "b"));
     scene_expect_silence(s, 0);

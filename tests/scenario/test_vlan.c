@@ -6,10 +6,10 @@
 #include "wire/ether.h"
 #include "wire/icmp.h"
 
-#define REPLY_OCTETS 2048u /* longest answer to an echo request */
-#define VLAN         10u
-#define ONLY         PACKET(.op = "RC_SEND_ONLY", .text = "a", .psn = 100, .ack_req = true)
-#define ACK          PACKET(.op = "RC_ACK", .psn = 100, .msn = 1)
+#define REPLY_BYTES 2048u /* longest answer to an echo request */
+#define VLAN        10u
+#define ONLY        PACKET(.op = "RC_SEND_ONLY", .text = "a", .psn = 100, .ack_req = true)
+#define ACK         PACKET(.op = "RC_ACK", .psn = 100, .msn = 1)
 
 static void set_tag(uint8_t *frame, uint16_t tag)
 {
@@ -112,8 +112,8 @@ static void vlan__datagram_to_the_own_device__arrives(void **state)
 static void vlan__echo_request__is_answered_with_its_tag_when_the_answer_has_room(void **state)
 {
     (void)state;
-    static const uint8_t octets[REPLY_OCTETS];
-    const uint32_t most = REPLY_OCTETS - URO_ETHER_LEN_MAX - URO_IPV6_LEN - URO_ICMP_ECHO_HEADER;
+    static const uint8_t octets[REPLY_BYTES];
+    const uint32_t most = REPLY_BYTES - URO_ETHER_LEN_MAX - URO_IPV6_LEN - URO_ICMP_ECHO_HEADER;
     const struct uro_ether ether = { .dest = scene_mac,
                                      .source = scene_peer_mac,
                                      .type = URO_ETHERTYPE_IPV4 };

@@ -40,11 +40,11 @@ static void changes_what_is_read_only(const struct attempt *a)
     a->region->access &= ~UROCE_ACCESS_LOCAL_WRITE;
     a->request->bind.access = UROCE_ACCESS_REMOTE_ATOMIC;
 }
-static void one_octet_more(const struct attempt *a)
+static void one_byte_more(const struct attempt *a)
 {
     a->request->window_length = TWINS_MEMORY - WINDOW_BEGIN + 1;
 }
-static void one_octet_before(const struct attempt *a)
+static void one_byte_before(const struct attempt *a)
 {
     a->request->remote_address = a->region->base - 1;
 }
@@ -109,8 +109,8 @@ static void (*const wrongs[])(const struct attempt *attempt) = {
     other_window_pd,
     writes_what_is_read_only,
     changes_what_is_read_only,
-    one_octet_more,
-    one_octet_before,
+    one_byte_more,
+    one_byte_before,
     range_that_wraps,
     range_that_wraps_to_the_region,
     zero_based_region,
@@ -230,7 +230,7 @@ static void local_requests__among_retransmits__are_not_repeated(void **state)
 
     twins_connect(s);
     struct uroce_send request = windows_request(s, window);
-    twins_post_send(&s->b, 10, 0, 8); /* a has no receive: RNR, and back */
+    twins_post_send(&s->b, 10, 0, 8); /* a has no receive, so b gets an RNR NAK and goes back */
     twins_post(&s->b, &request, 0, 0);
     twins_post_send(&s->b, 11, 8, 8);
     twins_settle(s);

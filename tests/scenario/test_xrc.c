@@ -260,7 +260,7 @@ static void xrc__queue_of_another_domain__invalid_request(void **state)
     scene_close(s);
 }
 
-/* The rest of the message may name the destroyed SRQ or, wrongly, an SRQ that exists. */
+/* The other packets of the message may name the destroyed SRQ or, wrongly, an existing SRQ. */
 static void xrc__srq_destroyed_in_a_message__invalid_request(void **state)
 {
     (void)state;

@@ -33,7 +33,7 @@ struct twins {
 
 /* Fixtures: the engine's addresses are its link-local one, 10.0.0.1/24 and 10.9.9.9/24. */
 int twins_open(void **state);
-/* Does the same with addresses that other processes share. */
+/* Does the same for an engine that shares its address with other processes. */
 int twins_open_shared(void **state);
 int twins_close(void **state);
 
@@ -47,20 +47,21 @@ void twins_destroy_qp(struct twins *s, struct end *end);
 /* Writes the test pattern to the memory of @end. */
 void twins_fill(struct end *end, uint32_t at, uint32_t length);
 void twins_post_recv(struct end *end, uint64_t id, uint32_t at, uint32_t length);
-/* Registers the memory of @end again, with other access flags and another key. */
+/* Reregisters the memory of @end with other access flags. The key changes. */
 void twins_register(struct twins *s, struct end *end, struct uroce_pd *pd, unsigned access);
 /* Posts a signalled request. Unless the operation has none, its element has @length bytes at @at of
  * the memory of @end. */
 void twins_post(struct end *end, const struct uroce_send *request, uint32_t at, uint32_t length);
 void twins_post_send(struct end *end, uint64_t id, uint32_t at, uint32_t length);
 
-/* Calls the engine once, as a driver does. Returns how many frames left. */
+/* Calls the engine once, as a driver does. Returns the number of sent frames. */
 uint32_t twins_output(struct twins *s, uint32_t room);
 /* Returns frame @index of the last twins_output(). */
 const struct uroce_buffer *twins_frame(uint32_t index);
-/* Calls the engine until nothing is due at this time. Returns how many frames left. */
+/* Calls the engine until nothing is due at this time. Returns the number of sent frames. */
 uint32_t twins_settle(struct twins *s);
-/* Advances the time to @until and handles all that is due before. Returns how many frames left. */
+/* Advances the time to @until and runs everything that is due before. Returns the number of sent
+ * frames. */
 uint32_t twins_pass_time(struct twins *s, uro_time until);
 
 void twins_expect(struct twins *s, struct end *end, uint64_t id, enum uroce_status status);

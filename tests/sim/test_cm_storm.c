@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_storm.c - two connection managers, impatient applications, and a network that loses,
- * repeats, delays and reorders their messages; then it calms down. In one storm of three somebody reads along
- * and sends messages of his own in the names of both: repeated, changed, of another kind.
+/* test_cm_storm.c - two connection managers with impatient applications, on a network that loses,
+ * repeats, delays and reorders their messages. Then the faults stop. In one of three runs, an
+ * attacker reads the messages and sends messages with the addresses of both sides: repeated,
+ * changed, or of another kind.
  *
  *   test_cm_storm [first-seed [count]]
  *
- * What must hold: no side is told of a connection that was not made, each is told of its end once,
- * each message is counted, and when everybody has gone nothing is left: no connection, no timer, no message.
+ * Invariants: no side gets an event of a connection that was not made. Each side gets one event of
+ * its end. Each message is counted. After all applications have released their connections, no
+ * connection, no timer and no message remain.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,15 +16,15 @@
 
 #include "cm/conn.h"
 
-#define CONNS    24u /* that each application tries to have */
-#define WIRE     256u
-#define SERVICE  UINT64_C(0x1060001)
-#define STORM    URO_MS(20000)
-#define LONGEST  URO_MS(400000) /* all repetitions of all messages, twice */
-#define SEEDS    400u
-#define DELAY_MS 3000u
-#define HEARD    32u /* messages that the eavesdropper remembers */
-#define IDS_END  40u /* bytes of a message up to behind the numbers of its connection */
+#define CONNS        24u /* connections that each application tries to have */
+#define WIRE         256u
+#define SERVICE      UINT64_C(0x1060001)
+#define STORM        URO_MS(20000)
+#define LONGEST      URO_MS(400000) /* longer than twice all retransmissions of all messages */
+#define SEEDS        400u
+#define DELAY_MS     3000u
+#define RECORDED_MAX 32u /* recent messages that the attacker keeps */
+#define IDS_END      40u /* bytes of a message up to the end of its communication IDs */
 
 struct flying {
     bool used;
@@ -62,11 +64,11 @@ struct storm {
     struct uro_rng forger;
     uint32_t forge; /* per 1000 */
     uint64_t received;
-    uint32_t heard_count;
-    struct heard {
+    uint32_t recorded_count;
+    struct recorded {
         unsigned to;
         uint8_t mad[URO_MAD_LEN];
-    } heard[HEARD];
+    } recorded[RECORDED_MAX];
 };
 
 _Noreturn static void broken(const struct storm *s, const char *what)
@@ -105,10 +107,10 @@ static void throw_in(struct storm *s, unsigned to, const struct uro_cm_out *out)
 
 static void remember(struct storm *s, unsigned to, const struct uro_cm_out *out)
 {
-    struct heard *heard = &s->heard[s->heard_count++ % HEARD];
+    struct recorded *recorded = &s->recorded[s->recorded_count++ % RECORDED_MAX];
 
-    heard->to = to;
-    memcpy(heard->mad, out->mad, URO_MAD_LEN);
+    recorded->to = to;
+    memcpy(recorded->mad, out->mad, URO_MAD_LEN);
 }
 
 static void send_all(struct storm *s)
@@ -156,7 +158,8 @@ static void deliver(struct storm *s)
 
 /* ---- eavesdropper ---------------------------------------------------------- */
 
-/* Another message about the same connection, or the same one with another value. */
+/* Changes a message: to another message about the same connection, or to the same message with
+ * another value. */
 static void rewrite(struct storm *s, uint8_t *mad)
 {
     struct uro_cm_msg msg;
@@ -195,14 +198,15 @@ static void change(struct storm *s, uint8_t *mad)
 
 static void forge(struct storm *s)
 {
-    const struct heard *heard = &s->heard[uro_rng_below(&s->forger, HEARD)];
+    const struct recorded *recorded = &s->recorded[uro_rng_below(&s->forger, RECORDED_MAX)];
     uint8_t mad[URO_MAD_LEN];
 
-    if (s->calm || s->heard_count < HEARD || uro_rng_below(&s->forger, 1000) >= s->forge)
+    if (s->calm || s->recorded_count < RECORDED_MAX || uro_rng_below(&s->forger, 1000) >= s->forge)
         return;
-    memcpy(mad, heard->mad, sizeof mad);
+    memcpy(mad, recorded->mad, sizeof mad);
     change(s, mad);
-    receive(s, heard->to, &s->sides[heard->to].address, &s->sides[1 - heard->to].address, mad);
+    receive(s, recorded->to, &s->sides[recorded->to].address, &s->sides[1 - recorded->to].address,
+            mad);
 }
 
 /* ---- the applications ---------------------------------------------------- */
@@ -263,7 +267,8 @@ static void let_go(struct storm *s, struct user *user)
     user->conn = NULL;
 }
 
-/* An application's turn with one of its connections: it may answer, end, or vanish. */
+/* Takes a step of an application with one of its connections: it may answer, disconnect, or release
+ * it without a message. */
 static void act(struct storm *s, struct user *user)
 {
     const struct uro_conn_param answer = param(s, user->conn->local.type == URO_QPT_UD);
@@ -302,7 +307,7 @@ static void act(struct storm *s, struct user *user)
         broken(s, "an answer that fits the state was refused");
 }
 
-static void hear(struct storm *s, struct side *side, const struct uro_conn_event *event)
+static void on_event(struct storm *s, struct side *side, const struct uro_conn_event *event)
 {
     if (event->kind == URO_CONN_REQUEST) {
         if (event->user != side || new_user(s, side, event->conn, false) == NULL)
@@ -323,7 +328,7 @@ static void hear(struct storm *s, struct side *side, const struct uro_conn_event
         return;
     if (event->kind != URO_CONN_CONFIRMED) {
         if (user->told_end)
-            broken(s, "the end was told twice");
+            broken(s, "the end was reported twice");
         user->told_end = true;
         s->ended++;
     }
@@ -336,7 +341,7 @@ static void live(struct storm *s)
     for (unsigned number = 0; number < 2; number++) {
         struct side *side = &s->sides[number];
         while (uro_conn_event(side->cm, &event))
-            hear(s, side, &event);
+            on_event(s, side, &event);
         maybe_connect(s, number);
         for (unsigned i = 0; i < URO_ARRAY_LEN(side->users); i++)
             if (side->users[i].conn != NULL && side->users[i].act_at <= s->now)
@@ -409,7 +414,7 @@ static void run(uint64_t seed, struct storm *s)
         broken(s, "something is left that will never end");
     for (unsigned number = 0; number < 2; number++) {
         if (s->sides[number].listener.waiting != 0)
-            broken(s, "a listener believes that somebody waits");
+            broken(s, "a listener counts a waiting request, and there is none");
         uro_conn_unlisten(s->sides[number].cm, &s->sides[number].listener);
         free(memory[number]);
     }
@@ -427,7 +432,7 @@ int main(int argc, char **argv)
         made += storm.made;
         ended += storm.ended;
     }
-    (void)printf("ok - %llu seeds, %llu connections asked for, %llu ends told\n",
+    (void)printf("ok - %llu seeds, %llu requested connections, %llu reported ends\n",
                  (unsigned long long)count, (unsigned long long)made, (unsigned long long)ended);
     return 0;
 }

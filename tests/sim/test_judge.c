@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_judge.c - the simulator notices when completions are wrong. Each case changes what the engine reports. */
+/* test_judge.c - the simulator detects wrong completions. Each case changes the completions that
+ * the engine reports. */
 #include "support/check.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@
 uint32_t __real_uro_cq_poll(struct uro_cq *cq, struct uro_cqe *cqes, uint32_t room);
 uint32_t __wrap_uro_cq_poll(struct uro_cq *cq, struct uro_cqe *cqes, uint32_t room);
 
-/* Changes the completions that a poll found, of which there are @count; returns how many there are then. */
+/* Changes the @count completions of a poll. Returns the new number of completions. */
 static uint32_t (*change)(struct uro_cqe *cqes, uint32_t count, uint32_t room);
 static uint32_t seen; /* completions since the run began */
 
@@ -28,7 +29,7 @@ static bool is_success(const struct uro_cqe *cqe, bool receive)
     return cqe->status == URO_WC_SUCCESS && ((cqe->opcode & URO_WC_RECV) != 0) == receive;
 }
 
-/* Returns whether one of the first 20 seeds ends with a failure that says @what. */
+/* Returns whether one of the first 20 seeds ends with a failure whose message contains @what. */
 static bool is_noticed(uint32_t (*with)(struct uro_cqe *, uint32_t, uint32_t), const char *what)
 {
     bool noticed = false;

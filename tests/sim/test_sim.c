@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_sim.c - simulations: the same seeds always, those that once found something, and new ones.
- *
- * UROCE_SIM_SEED is the first of the new seeds, UROCE_SIM_COUNT how many there are; without them
- * the clock says which, and the test prints it. A failing run is made again with a capture, which
- * is left in the working directory.
+/* test_sim.c - runs simulations: fixed seeds, seeds that once found an error (seeds.txt), and new
+ * seeds. UROCE_SIM_SEED is the first new seed, UROCE_SIM_COUNT their number. By default the first
+ * new seed comes from the clock, and the test prints it. A failing run is repeated to write a
+ * capture to the working directory.
  */
 #include "support/check.h"
 
@@ -45,7 +44,7 @@ static void capture(uint64_t seed, uint32_t without)
     (void)fprintf(stderr, "# capture: %s\n", path);
 }
 
-/* Returns how many hosts there were. */
+/* Returns the number of hosts of the run. */
 static uint32_t run(uint64_t seed, uint32_t without)
 {
     const struct sim_options options = { .seed = seed, .without = without, .print = print_line };
@@ -68,8 +67,8 @@ static void sim__fixed_seeds__pass(void **state)
         (void)run(seed, 0);
 }
 
-/* seeds.txt has one seed a line, then what the seed found. A seed from the time of two hosts
- * alone also runs with two. */
+/* seeds.txt has one seed a line, then the error that it found. Seeds from before runs had more than
+ * two hosts also run with two hosts. */
 static void sim__seeds_that_found_bugs__pass(void **state)
 {
     (void)state;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* in_two.h - frames as a port over shared memory lends them: the head a copy, the payload elsewhere. */
+/* in_two.h - frames in two pieces, as ports over shared memory lend them: a copy of the headers,
+ * and the payload in shared memory. */
 #pragma once
 
 #include <stdlib.h>
 
 #include "core/pkt.h"
 
-/* Every second one of those that may come in two pieces does: by its last byte, so that it is the same ones again.
- * @octets stay the caller's; free() pkt.octets. */
+/* Returns the packet, in two pieces for about half of the frames that can be split. The last byte
+ * of the frame decides, so that a repeated run splits the same frames. The caller keeps @octets,
+ * and frees pkt.octets. */
 static inline struct uro_pkt take_in_two(const uint8_t *octets, uint32_t length)
 {
     const bool in_two = length >= URO_FRAME_HEAD && (octets[length - 1] & 1) != 0 &&

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* make_frame.h - writes the frame that a struct uro_frame describes, with wire's own encoders.
- *
- * Lengths, padding, checksums and ICRC follow from the values; everything else is as given.
+/* make_frame.h - encodes a struct uro_frame with the encoders of lib/wire. Computes lengths,
+ * padding, checksums and ICRC; takes all other fields from the struct.
  */
 #pragma once
 
@@ -68,8 +67,8 @@ static inline uint32_t make_frame(const struct uro_frame *frame, uint8_t out[sta
     return (uint32_t)(pos + URO_ICRC_LEN - out);
 }
 
-/* A packet of @opcode with @length bytes of @data from one host to another; tests change what
- * they are about. */
+/* Returns a packet of @opcode with @length bytes of @data from one host to another. A test changes
+ * the fields that it tests. */
 static inline struct uro_frame plain_frame(bool v6, uint8_t opcode, const uint8_t *data,
                                            uint32_t length)
 {
@@ -99,7 +98,7 @@ static inline struct uro_frame plain_frame(bool v6, uint8_t opcode, const uint8_
     return frame;
 }
 
-/* Puts the right UDP checksum into a made frame. */
+/* Writes the correct UDP checksum to an encoded frame. */
 static inline void put_udp_checksum(uint8_t *out, const struct uro_frame *frame)
 {
     uint8_t *const udp = out + (frame->ether.tagged ? URO_ETHER_LEN_MAX : URO_ETHER_LEN) +

@@ -69,7 +69,8 @@ bool memif_peer_send(int control, const void *octets, size_t length, const int *
     return sendmsg(control, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-/* Bytes of a message, 0 at the end, -1 when there is none. */
+/* Receives a message. Returns its length, 0 at the end of the connection, or -1 if no message
+ * waits. */
 static ssize_t receive(int control, struct uro_memif_message *message, int *fd)
 {
     union {

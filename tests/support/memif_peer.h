@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memif_peer.h - the other side of a memif, written by hand: every message, and every byte of
- * the shared memory, can be wrong.
- *
- * Nothing here waits: who drives the port drives it between what the peer says and what it
- * hears.
+/* memif_peer.h - the other side of a memif, which can send wrong messages and write any bytes to
+ * the shared memory. No function waits. The test calls the port between sending a message and
+ * receiving the answer.
  */
 #pragma once
 
@@ -47,7 +45,7 @@ struct uro_memif_message memif_peer_ring(bool to_server, uint32_t offset);
 
 /* Returns a memfd of @size bytes with the seals @seals, or -1. */
 int memif_peer_file(size_t size, int seals);
-/* Makes the memory of a client: both rings with their buffers. It is not connected yet. */
+/* Creates the memory of a client: both rings with their buffers. Does not connect. */
 struct memif_peer memif_peer_make(void);
 /* For a server: maps the memory of the client. */
 void memif_peer_map(struct memif_peer *peer, int memory, uint64_t size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* must.h - asserts for the child of a test: cmocka's would run the parent's tests again. What does not hold is the child's
- * exit status. */
+/* must.h - asserts for the child process of a test, because a failed assert of cmocka would run the
+ * parent's tests again in the child. A failed assert prints its condition and ends the child with
+ * status 1. */
 #pragma once
 
 #include <stdio.h>
@@ -16,7 +17,8 @@
         }                                                                                          \
     } while (0)
 
-/* What @body of a child ends with: 0 unless something does not hold, or -1 when the child crashes. */
+/* Runs @body in a child process. Returns its exit status: 0 if all asserts held, or -1 if it
+ * crashed. */
 static inline int must_status(void (*body)(void))
 {
     int status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* own_net.h - a network namespace for one test program, with nothing in it but loopback, and packets that are
- * written there byte by byte. Needs root. */
+/* own_net.h - a network namespace for one test program, with only the loopback interface, and
+ * functions that send raw packets there. Needs root. */
 #pragma once
 
 #include <sched.h>
@@ -21,7 +21,8 @@
 #define OWN_NET_NO_PORT     3 /* its codes */
 #define OWN_NET_NARROW      4
 
-/* Its loopback is up, with an MTU of 1500. When this fails it says why, as TAP: the test is skipped. */
+/* Enters a new namespace, whose loopback interface is up and has an MTU of 1500. On failure, prints
+ * the reason as TAP and skips the test. */
 static inline bool own_net_enter(void)
 {
     struct ifreq lo = { .ifr_name = "lo" };
@@ -45,7 +46,8 @@ static inline bool own_net_enter(void)
     return false;
 }
 
-/* Sends @length bytes, from the IPv4 header on; the kernel writes nothing but the checksum of that. */
+/* Sends @length bytes from the IPv4 header on. The kernel writes only the checksum of this
+ * header. */
 static inline bool own_net_send(const uint8_t *packet, size_t length)
 {
     struct sockaddr_in to = { .sin_family = AF_INET };
@@ -61,8 +63,8 @@ static inline bool own_net_send(const uint8_t *packet, size_t length)
     return sent;
 }
 
-/* A packet of RoCE from @from to @to could not be delivered, says somebody with the address of @to. @mtu: with
- * OWN_NET_NARROW. */
+/* Sends an ICMP error with the source address @to: a RoCE packet from @from to @to could not be
+ * delivered. @mtu: only for OWN_NET_NARROW. */
 static inline bool own_net_report(const struct uro_gid *from, const struct uro_gid *to,
                                   uint8_t code, uint16_t mtu)
 {
@@ -94,7 +96,7 @@ static inline bool own_net_report(const struct uro_gid *from, const struct uro_g
     return own_net_send(packet, sizeof packet);
 }
 
-/* The same of IPv6, from @address to itself: the packet was too big for @mtu. */
+/* Sends an ICMPv6 error from @address to itself: a packet was too big for @mtu. */
 static inline bool own_net_report6(const struct uro_gid *address, uint32_t mtu)
 {
     const uint16_t octets = 300; /* of the packet, as if */
@@ -114,7 +116,8 @@ static inline bool own_net_report6(const struct uro_gid *address, uint32_t mtu)
     (void)uro_ip_put(icmp + 8, &ip);
     uro_udp_encode(icmp + 8 + URO_IPV6_LEN, &udp);
     memcpy(&to.sin6_addr, address->octets, sizeof to.sin6_addr);
-    int raw = socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6); /* it makes the checksum */
+    int raw = socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC,
+                     IPPROTO_ICMPV6); /* the kernel computes the checksum */
     bool sent = raw >= 0 && sendto(raw, icmp, sizeof icmp, 0, (const struct sockaddr *)&to,
                                    sizeof to) == (ssize_t)sizeof icmp;
     (void)close(raw);

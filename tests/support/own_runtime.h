@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* own_runtime.h - an XDG_RUNTIME_DIR for one test program; cmocka's set-up and tear-down of a
- * group. */
+/* own_runtime.h - an XDG_RUNTIME_DIR for one test program: group setup and teardown functions for
+ * cmocka. */
 #pragma once
 
 #include <dirent.h>
@@ -16,7 +16,7 @@ static inline int own_runtime_make(void **state)
     return mkdtemp(own_runtime) != NULL && setenv("XDG_RUNTIME_DIR", own_runtime, 1) == 0 ? 0 : -1;
 }
 
-/* And the files in the directory of uroce's there. */
+/* Removes the directory, and the files in uroce's directory in it. */
 static inline int own_runtime_remove(void **state)
 {
     char path[64];

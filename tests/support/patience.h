@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* patience.h - how long a test waits before it takes something for hung: tools/lib/common/patience.py in C.
- *
- * A limit guards against hanging and measures nothing. It is written as what an idle machine could need in the worst
- * case, and is stretched by the load of the machine, or by UROCE_TEST_PATIENCE. */
+/* patience.h - time limits of tests: how long a test waits before it assumes that a program hangs.
+ * tools/lib/common/patience.py is the same in Python. A limit guards against hanging and measures
+ * nothing. It is the worst case of an idle machine, and is multiplied by a factor for the load of
+ * the machine, or by UROCE_TEST_PATIENCE. */
 #pragma once
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PATIENCE_FLOOR 5.0 /* load can begin right after it was looked at */
+#define PATIENCE_FLOOR 5.0 /* the load may rise right after it was measured */
 #define PATIENCE_MOST  100.0
 
-/* getloadavg() is in _DEFAULT_SOURCE, which not every test asks for. */
+/* getloadavg() needs _DEFAULT_SOURCE, which not every test defines. */
 int getloadavg(double loads[], int count);
 
 static inline double patience_factor(void)
@@ -30,7 +30,7 @@ static inline double patience_factor(void)
     return factor < PATIENCE_MOST ? factor : PATIENCE_MOST;
 }
 
-/* @limit of an idle machine, stretched; the unit stays. */
+/* Returns @limit of an idle machine, multiplied by the factor, in the same unit. */
 static inline unsigned patience(unsigned limit)
 {
     return (unsigned)(limit * patience_factor());

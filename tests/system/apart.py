@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two processes in two network namespaces, whose addresses are the kernel's and the stack's: for
-programs that also use the kernel's sockets. Needs root."""
+"""Two processes in two network namespaces. Both the kernel and uroce have their addresses, for programs that also use
+the kernel's sockets. Needs root."""
 import os
 import pathlib
 import shutil
@@ -15,6 +15,11 @@ ADDRESSES = {"server": ("10.0.0.1/24", "fd00::1/64"), "client": ("10.0.0.2/24", 
 
 def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+def add_address(namespace: str, interface: str, address: str) -> None:
+    """Adds an address, which is usable at once. Newer releases of ip accept nodad only for IPv6."""
+    ip("-n", namespace, "address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
 
 
 def why_not() -> str:
@@ -42,7 +47,7 @@ class Pair(pairs.Pair):
            "peer", "name", "link0", "netns", self.name("client"))
         for role, addresses in ADDRESSES.items():
             for address in addresses:
-                ip("-n", self.name(role), "address", "add", address, "dev", "link0", "nodad")
+                add_address(self.name(role), "link0", address)
             for link in ("lo", "link0"):
                 ip("-n", self.name(role), "link", "set", link, "up")
         return self

@@ -12,7 +12,7 @@ import pairs
 import patience
 
 STAYS, AGAIN = "stays: ", "again: "
-SECONDS = 60  # for one row; the slowest take a tenth of it
+SECONDS = 60  # seconds for one row; the slowest rows take a tenth of it
 # At the end rping closes its channel while its other thread may still read from it.
 RPING_CLOSES = "rdma_get_cm_event: Bad file descriptor"
 APPEARS = 3   # a server's end of the link, if it comes before the client
@@ -20,7 +20,7 @@ HEARD = 2     # until a sender of datagrams is started again, because nobody lis
 # Texts of a client whose server does not listen yet, for connections and for datagrams. perftest connects twice. If the
 # server does not listen the second time yet, the test must start both programs again.
 EARLY = re.compile(r"REJECTED|Event rejected|UNREACHABLE[,;] error: 1\b|Connection refused|Unexpected CM event bl blka 8")
-COPIED = 64 << 20  # octets that rcopy gets to copy
+COPIED = 64 << 20  # bytes of the file that rcopy copies
 IPV6 = {"server": "fd00::1/64", "client": "fd00::2/64"}
 
 

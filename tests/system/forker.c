@@ -32,7 +32,7 @@
 
 #define GID    1
 #define PORT   1
-#define OCTETS FORKER_OCTETS
+#define OCTETS FORKER_BYTES
 #define WAIT_S (FORKER_WAIT_MS / 1000)
 #define FDS    256
 

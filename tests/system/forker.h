@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#define FORKER_OCTETS  64
+#define FORKER_BYTES   64
 #define FORKER_WAIT_MS 60000 /* a guard against hanging */
 
 #define MUST(condition)                                                                            \

@@ -27,7 +27,7 @@ def work() -> None:
 def main() -> int:
     fork = multiprocessing.get_context("fork")
     failed = 0
-    for _ in range(2):  # before and after the parent's own use
+    for _ in range(2):  # before and after the parent uses the device itself
         workers = [fork.Process(target=work) for _ in range(WORKERS)]
         for worker in workers:
             worker.start()

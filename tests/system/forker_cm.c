@@ -77,14 +77,14 @@ static struct call connect_with_itself(uint16_t port)
 
 static void talk(struct call *call)
 {
-    static uint8_t octets[2 * FORKER_OCTETS];
+    static uint8_t octets[2 * FORKER_BYTES];
     struct ibv_mr *mr = ibv_reg_mr(call->caller->pd, octets, sizeof octets, IBV_ACCESS_LOCAL_WRITE);
     struct ibv_wc wc;
     int found;
 
     MUST(mr != NULL);
-    struct ibv_sge to = { (uintptr_t)octets + FORKER_OCTETS, FORKER_OCTETS, mr->lkey };
-    struct ibv_sge from = { (uintptr_t)octets, FORKER_OCTETS, mr->lkey };
+    struct ibv_sge to = { (uintptr_t)octets + FORKER_BYTES, FORKER_BYTES, mr->lkey };
+    struct ibv_sge from = { (uintptr_t)octets, FORKER_BYTES, mr->lkey };
     struct ibv_recv_wr recv = { .sg_list = &to, .num_sge = 1 }, *bad_recv;
     struct ibv_send_wr send = { .sg_list = &from,
                                 .num_sge = 1,

@@ -19,7 +19,7 @@ VERSION = 2
 HELLO, WELCOME, FULL, NO_DESCRIPTOR, SERVICES, DATAGRAM, REPORT = range(7)
 PORT = 4791
 BTH = 12        # octets
-AT_QPN = 5      # in the BTH; the upper six bits there are the share
+AT_QPN = 5      # offset in the BTH; the upper six bits of the QPN are the share of the process
 RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
 CLONE_NEWNET = 0x40000000
 
@@ -38,8 +38,7 @@ def within(space: str):
 
 
 def places() -> list[pathlib.Path]:
-    """Returns the directories in which processes that share an address may meet
-    (lib/io/udp/hub.h), of this user and of a plain user."""
+    """Returns the possible directories of the hub's socket (lib/io/udp/hub.h), for this user and for a plain user."""
     runtime = [os.environ["XDG_RUNTIME_DIR"]] if "XDG_RUNTIME_DIR" in os.environ else []
     users = {os.geteuid(), pairs.NOBODY}
     names = [f"{place}/uroce" for place in (*runtime, *(f"/run/user/{user}" for user in users))]
@@ -104,7 +103,7 @@ class Member:
         """Passes on a datagram that belongs to another process."""
         self.say(DATAGRAM, "192.0.2.1", bth(share))
 
-    def hear(self) -> tuple[int, str, int]:
+    def receive(self) -> tuple[int, str, int]:
         """Returns kind, address and error of the next record from the broker."""
         record = self.link.recv(66000)
         _, kind, _, _, name = HEADER.unpack_from(record)
@@ -117,7 +116,7 @@ class Member:
         self.link.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             while True:
-                kind, address, error = self.hear()
+                kind, address, error = self.receive()
                 assert (kind, error) == (REPORT, errno.ECONNREFUSED), f"kind {kind}, errno {error}"
                 found.add(address)
         self.link.settimeout(patience.seconds(10))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* leaver.c - a program that ends as soon as it has polled its last message, and its peer, which
- * checks that every message is acknowledged. Also a client and a server with requests and answers,
- * where an answer must not overtake the ACK of its request.
+ * checks that every message is acknowledged. In the mode "answer", a server answers the requests of
+ * a client. An answer must not overtake the ACK of its request.
  *
  *     leaver server PORT HOW      takes MESSAGES and leaves: _exit, exec, abort, kill, destroy
  *     leaver client PORT HOW      sends them one by one; status 1 when a message has no ACK

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Prints what a program is told of its first device's link, a line for each event, until it is ended.
+"""Prints a line for each event of its first device's link, until it is killed.
 
     uroce run --device 'uroce0:udp,ip=127.0.0.1' -- /usr/bin/python3 link_events.py
 """

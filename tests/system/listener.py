@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Listens by rdma_cm as the lines say that it reads, and answers each with "ok" or the name of the error. What is refused is
-given back.
+"""Listens by rdma_cm. Reads commands, one a line, and answers each command with "ok" or the name of the error. An
+identifier whose command failed is destroyed.
 
     listen NAME ADDRESS PORT tcp|udp
     stop NAME

@@ -17,7 +17,7 @@ static const int sizes[] = { 0, 1, 33, 1000, 4096, 4097, 65536, LARGEST };
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
 /* Returns the byte at @place of message @number from @rank. */
-static uint8_t octet_of(int rank, int number, int place)
+static uint8_t byte_of(int rank, int number, int place)
 {
     uint32_t word = (uint32_t)place * 2654435761u + (uint32_t)number * 40503u + (uint32_t)rank;
 
@@ -27,13 +27,13 @@ static uint8_t octet_of(int rank, int number, int place)
 static void fill(uint8_t *at, int length, int rank, int number)
 {
     for (int i = 0; i < length; i++)
-        at[i] = octet_of(rank, number, i);
+        at[i] = byte_of(rank, number, i);
 }
 
 static void compare(const uint8_t *at, int length, int rank, int number)
 {
     for (int i = 0; i < length; i++) {
-        if (at[i] == octet_of(rank, number, i))
+        if (at[i] == byte_of(rank, number, i))
             continue;
         printf("message %d of rank %d is wrong at %d of %d\n", number, rank, i, length);
         MPI_Abort(MPI_COMM_WORLD, 1);

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
         return 2;
     if (strcmp(argv[3], "plain") == 0)
         kit_become_plain(argv[1]);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* becoming another user forgot it */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of the user removed this setting */
 
     struct uro_port *port = kit_open(argv[1], (uint32_t)strtoul(argv[2], NULL, 10));
     bool asleep = strcmp(argv[4], "asleep") == 0;

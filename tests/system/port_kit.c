@@ -119,10 +119,10 @@ void kit_send(struct uro_port *port, uint32_t sequence, uint32_t length)
     put32(tx.head + 18, length);
     for (uint32_t i = HEAD; i < length; i++)
         body[i - HEAD] = octet(sequence, i);
-    while (uro_port_room(port) == 0)
+    while (uro_port_tx_free_count(port) == 0)
         sched_yield();
     uro_port_transmit(port, &tx, 1);
-    uro_port_room(port);
+    uro_port_tx_free_count(port);
 }
 
 static bool ours(const struct uro_pkt *pkt)
@@ -172,7 +172,7 @@ uint32_t kit_receive(struct uro_port *port, uint32_t *sequence, unsigned seconds
     uint32_t length;
 
     while ((length = take(port, sequence)) == 0 && now() < end) {
-        uro_port_room(port);
+        uro_port_tx_free_count(port);
         sched_yield();
     }
     return length;
@@ -301,7 +301,7 @@ int kit_veth(uint32_t mtu)
 
 void kit_become_plain(const char *link)
 {
-    plugin(link); /* while its folder can surely be read */
+    plugin(link); /* before the change of the user, because another user may not read its folder */
     if (geteuid() != 0)
         return;
     if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)

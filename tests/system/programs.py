@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads the rows of programs.txt, and decides whether a row passes."""
+import functools
 import pathlib
 import re
+import subprocess
 import sys
 from dataclasses import dataclass
 
@@ -12,7 +14,7 @@ import figures  # noqa: E402
 TABLES = pathlib.Path(__file__).with_name("programs.txt")
 HEADING = re.compile(r"\[(.+)\]")
 TWO, SET, ALONE = "two processes", "two processes with a device setting", "one process"
-ALL_SIZES = 23  # perftest -a: 2 octets to 8 MiB; for atomics there is one size
+ALL_SIZES = 23  # perftest -a: 2 bytes to 8 MiB; atomics have one size
 
 
 def file_of(words: list[str]) -> str:
@@ -25,7 +27,7 @@ class Row:
     name: str
     program: list[str]
     must_say: list[str]  # of programs that run alone
-    settings: str = ""   # more of both devices, such as ";vendor_part_id=4119"
+    settings: str = ""   # added to the description of both devices, such as ";vendor_part_id=4119"
 
     @property
     def file(self) -> str:
@@ -48,9 +50,23 @@ def section(title: str) -> list[list[str]]:
     return found
 
 
+@functools.cache
+def help_of(program: str) -> str:
+    try:
+        run = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return run.stdout + run.stderr
+
+
 def words_of(command: str) -> list[str]:
-    """Returns the words of a command. A file below tests/ is looked up in the source tree."""
-    return [str(ROOT / word) if word.startswith("tests/") else word for word in command.split()]
+    """Returns the words of a command. A file below tests/ is looked up in the source tree. An [--option] is left out if
+    the program does not have it."""
+    words = [str(ROOT / word) if word.startswith("tests/") else word for word in command.split()]
+    if "[" not in command:
+        return words
+    known = help_of(file_of(words)).split()
+    return [word.strip("[]") for word in words if not word.startswith("[") or word.strip("[]") in known]
 
 
 def needles(cell: str) -> list[str]:

@@ -24,7 +24,7 @@ from pyverbs.wr import SGE, RecvWR, SendWR
 from pyverbs.xrcd import XRCD, XRCDInitAttr
 
 PORT, GID = 1, 1
-GRH = 40  # octets in front of a datagram
+GRH = 40  # bytes before a datagram (GRH)
 QKEY = 0x11111111
 ACCESS = (e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
           | e.IBV_ACCESS_REMOTE_ATOMIC | e.IBV_ACCESS_MW_BIND)

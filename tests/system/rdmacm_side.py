@@ -4,9 +4,9 @@
 
     rdmacm_side.py passive|active OWN_ADDRESS PASSIVE_ADDRESS --dev DEVICE --gid INDEX -v
 
-Where these tests lie in ./tests. They start both sides themselves, as two processes of one host with
-one address. A process of uroce is a host of its own, so here each side is started by itself and runs
-its half of every test; where the tests had a barrier and a queue, there is one at the socket ./meeting.
+Where these tests lie in ./tests. They start both sides as two processes of one host with one address. With uroce, each
+process is a host of its own. So this program runs only one half of every test, and the other half runs in another
+process. The barrier and the queue of the tests are replaced by a barrier and a queue at the socket ./meeting.
 """
 import signal
 import sys
@@ -58,7 +58,7 @@ def divide(test_case: type, role: str, own: str, passive: str) -> None:
             return
         signal.signal(signal.SIGALRM, give_up)
         signal.alarm(STUCK_SECONDS)
-        with self.assertRaises(Stuck):  # nobody hears what is sent
+        with self.assertRaises(Stuck):  # no peer receives the messages
             test_flow(**arguments)
 
     base_rdmacm.AddrInfo = address_of_peer

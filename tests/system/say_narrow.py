@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the ICMP message that any host can write: "fragmentation needed", about a packet of the host it is sent to.
+"""Sends a forged ICMP message "fragmentation needed", which any host can send. It quotes a packet of its destination.
 
     say_narrow.py HOST PEER MTU [PROTOCOL]      PROTOCOL of the packet as if from HOST to PEER: udp, or icmp (an echo reply)
 """

@@ -24,9 +24,9 @@
 #define OCTETS      4096u
 #define RECEIVES    4u
 #define SILENCE_MS  100
-#define AGAIN_MS    20   /* until the next attempt to connect */
-#define ANSWER_MS   2000 /* that one step of connecting may take */
-#define ACK_TIMEOUT 13   /* 33 ms, eight times */
+#define AGAIN_MS    20   /* ms until the next attempt to connect */
+#define ANSWER_MS   2000 /* ms that one step of connecting may take */
+#define ACK_TIMEOUT 13   /* timeout of 33 ms, with 7 retries */
 #define GOODBYE     UINT32_MAX
 
 enum { RECEIVED = 1, SENT, PROBED };

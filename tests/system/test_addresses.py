@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which addresses a device over UDP takes when none is named in full; writes TAP. Each case has a network
+"""The addresses of a device over UDP whose description does not name them in full; writes TAP. Each case has a network
 namespace of its own, so it needs root.
 
     test_addresses.py BUILD_DIRECTORY [--match REGEX]
@@ -125,7 +125,7 @@ def auto__only_loopback__one_warning(case: Case) -> None:
     has(machine.call("devices").stdout, warning)
 
 
-def auto__no_interface_up__error_says_what_to_do(case: Case) -> None:
+def auto__no_interface_up__error_has_the_remedy(case: Case) -> None:
     machine = Machine(case)
     machine.refused("uroce0:udp", "no interface of this network namespace is up", "ip link set lo up")
     needs_library(case)

@@ -34,7 +34,7 @@ SEND_FIRST, SEND_MIDDLE, SEND_LAST, ACK, CNP = 0x00, 0x01, 0x02, 0x11, 0x81
 # ---- captures --------------------------------------------------------------------------------------------------------------
 
 def read_frames(path: pathlib.Path) -> tuple[bytes, list[tuple[bytes, bytes]]]:
-    """Returns the header of a little-endian pcap file and its (frame header, octets)."""
+    """Returns the header of a little-endian pcap file and its (frame header, bytes)."""
     octets, at, frames = path.read_bytes(), 24, []
     while at < len(octets):
         length = struct.unpack_from("<I", octets, at + 8)[0]
@@ -47,8 +47,8 @@ def joined(header: bytes, frames: list[tuple[bytes, bytes]]) -> bytes:
     return header + b"".join(head + octets for head, octets in frames)
 
 
-def with_octets(frame: tuple[bytes, bytes], octets: bytes, length: int | None = None) -> tuple[bytes, bytes]:
-    """Returns the frame with other octets; length is that on the wire."""
+def with_bytes(frame: tuple[bytes, bytes], octets: bytes, length: int | None = None) -> tuple[bytes, bytes]:
+    """Returns the frame with other bytes; length is the length on the wire."""
     return frame[0][:8] + struct.pack("<II", len(octets), length or len(octets)), octets
 
 
@@ -196,7 +196,7 @@ def cooked(frames: list, version: int) -> list:
     for frame in frames:
         kind = frame[1][12:14]
         link = bytes(14) + kind if version == 1 else kind + bytes(18)
-        found.append(with_octets(frame, link + frame[1][ETHER:]))
+        found.append(with_bytes(frame, link + frame[1][ETHER:]))
     return found
 
 
@@ -214,7 +214,7 @@ def judge__capture_on_any__finds_the_same(case: Case) -> None:
 
 def judge__vlan__finds_the_same_and_names_it(case: Case) -> None:
     header, frames = read_frames(FIXTURES / "rxe61_read_loss.pcap")
-    tagged = [with_octets(frame, frame[1][:12] + b"\x81\x00\x20\x0a" + frame[1][12:]) for frame in frames]
+    tagged = [with_bytes(frame, frame[1][:12] + b"\x81\x00\x20\x0a" + frame[1][12:]) for frame in frames]
     status, findings, _, _ = judge(case, joined(header, tagged))
     equal((status, len(findings)), (1, 3))
     has(findings[-1], "10.77.0.3 vlan 10 qp 0x00002c RSP.DUP.READ")
@@ -234,12 +234,55 @@ def judge__pcapng__is_read(case: Case) -> None:
     equal((status, len(findings)), (1, 3))
 
 
+def offloaded(frames: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Joins successive packets of a flow as kernels do: equal payloads, of which the last may be shorter."""
+    head, result = ETHER + 20 + 8, []
+    sizes, steps = [], []  # of the last frame of the result
+
+    def ident(frame: tuple[bytes, bytes]) -> int:
+        return struct.unpack_from(">H", frame[1], 18)[0]
+
+    previous = None
+    for frame in frames:
+        size = len(frame[1]) - head
+        step = ident(frame) - ident(previous) if previous else -1
+        if (previous and previous[1][26:38] == frame[1][26:38] and step in (0, 1) and set(steps) <= {step}
+                and set(sizes) == {sizes[0]} and size <= sizes[0]):
+            whole = bytearray(result[-1][1] + frame[1][head:])
+            struct.pack_into(">H", whole, 16, len(whole) - ETHER)
+            struct.pack_into(">H", whole, 38, len(whole) - ETHER - 20)
+            struct.pack_into(">H", whole, 24, 0)
+            words = struct.unpack(">10H", whole[ETHER:ETHER + 20])
+            struct.pack_into(">H", whole, 24, 0xffff - (sum(words) - 1) % 0xffff - 1)
+            result[-1] = with_bytes(result[-1], bytes(whole))
+            sizes.append(size)
+            steps.append(step)
+        else:
+            result.append(frame)
+            sizes, steps = [size], []
+        previous = frame
+    return result
+
+
+def judge__frames_that_a_kernel_joined__finds_the_same(case: Case) -> None:
+    for name in ("rxe61_read_loss", "rxe61_psn_nak", "rxe61_rnr_behind"):
+        header, frames = read_frames(FIXTURES / f"{name}.pcap")
+        status, wanted, _, _ = judge(case, joined(header, frames))
+        fewer = offloaded(frames)
+        assert len(fewer) <= len(frames) - 4, name
+        again, findings, words, _ = judge(case, joined(header, fewer))
+        equal(again, status, name)
+        equal([line.split(";")[0].split(": ", 1)[1].split(" (frame")[0] for line in findings],
+              [line.split(";")[0].split(": ", 1)[1].split(" (frame")[0] for line in wanted], name)
+        has(words, f"{len(fewer)} frames, ", "frames have several packets", "each packet was judged")
+
+
 def judge__cut_frames__judges_their_headers(case: Case) -> None:
     header, frames = read_frames(FIXTURES / "rxe61_read_loss.pcap")
-    cut = [with_octets(frame, frame[1][:96], len(frame[1])) for frame in frames]
+    cut = [with_bytes(frame, frame[1][:96], len(frame[1])) for frame in frames]
     status, findings, words, _ = judge(case, joined(header, cut))
     equal((status, len(findings)), (1, 3), words)
-    cut = [with_octets(frame, frame[1][:50], len(frame[1])) for frame in frames]
+    cut = [with_bytes(frame, frame[1][:50], len(frame[1])) for frame in frames]
     status, findings, words, _ = judge(case, joined(header, cut))
     equal((status, findings), (0, []))
     has(words, "9 frames are cut before the end of their headers", "-s 128")
@@ -283,7 +326,7 @@ def judge__no_frame__reports_an_empty_capture(case: Case) -> None:
     equal(json.loads(case.call("judge", "--json", path).stdout)["findings"], [])
 
 
-def judge__changed_octets__no_crash(case: Case) -> None:
+def judge__changed_bytes__no_crash(case: Case) -> None:
     """Changes random bytes. The judge may report any finding, but its output stays text and JSON."""
     rng = random.Random(5)
     for name in ("rxe61_rdmacm_rping", "rxe61_psn_wrap", "rxe612_rc_flush"):
@@ -324,7 +367,7 @@ def dump__device_sends_to_itself__names_the_sending_qp(case: Case) -> None:
         for at in (9, 16, 18, 19, 34, 35, 40):
             masked[at] = 0xff
         octets[-4:] = struct.pack("<I", zlib.crc32(masked))
-        own.append(with_octets(frame, bytes(octets)))
+        own.append(with_bytes(frame, bytes(octets)))
     path = case.scratch / "own.pcap"
     path.write_bytes(joined(header, own))
     lines = [line for line in case.call("dump", path).stdout.splitlines() if " RC_" in line]
@@ -389,6 +432,15 @@ def page__hundred_thousand_frames__opens(case: Case) -> None:
     text = browse(case, page_of(case, capture), "frame=99999&connection=2")
     frames = len(read_frames(capture)[1])
     has(text, f'data-frames="{frames}"', "Frame 99999")
+
+
+def page__frames_that_a_kernel_joined__show_each_packet(case: Case) -> None:
+    header, frames = read_frames(FIXTURES / "rxe61_psn_nak.pcap")
+    capture, fewer = case.scratch / "offloaded.pcap", offloaded(frames)
+    capture.write_bytes(joined(header, fewer))
+    at = next(i for i, frame in enumerate(fewer) if len(frame[1]) > 2 * 1024)
+    text = browse(case, page_of(case, capture), f"frame={at + 1}")
+    has(text, f'data-frames="{len(frames)}"', f"{len(fewer)} frames, {len(frames)} packets of RoCEv2", f"Frame {at + 1} ·")
 
 
 def page__hostile_name_and_damaged_frames__stay_text(case: Case) -> None:

@@ -76,7 +76,7 @@ def links(case: Case) -> dict[str, str]:
 
 
 def each_link(case: Case, *words: str) -> None:
-    """Checks that the program ends well over each link."""
+    """Checks that the program succeeds over each link."""
     program = forker(case)
     with Net() as net:
         for name, device in links(case).items():
@@ -256,14 +256,14 @@ def descriptors(process: pathlib.Path) -> list[str]:
     return [os.readlink(fd) for fd in (process / "fd").iterdir()]
 
 
-def a_child_whose_parent_has_the_port_for_itself_is_told_so(case: Case) -> None:
+def a_child_whose_parent_has_the_port_for_itself_gets_an_error(case: Case) -> None:
     with Net() as net:
         ended = net.run(case, ALONE, forker(case), "uses", "used")
         equal(ended.returncode, 1)
         has(ended.stderr, "4791")
 
 
-def a_child_is_told_that_dpdk_cannot_be_used_again(case: Case) -> None:
+def a_child_gets_the_error_that_dpdk_cannot_be_used_again(case: Case) -> None:
     case.plugin()
     with Net() as net:
         ended = net.run(case, f"uroce0:net_null0,no-rx=1;ip={ADDRESS}/24", forker(case), "uses", "used")
@@ -289,6 +289,6 @@ if __name__ == "__main__":
         a_child_made_without_the_handlers_of_fork_is_refused,
         workers_of_python_multiprocessing_use_the_device,
         a_broker_has_no_descriptor_of_who_started_it,
-        a_child_whose_parent_has_the_port_for_itself_is_told_so,
-        a_child_is_told_that_dpdk_cannot_be_used_again,
+        a_child_whose_parent_has_the_port_for_itself_gets_an_error,
+        a_child_gets_the_error_that_dpdk_cannot_be_used_again,
     ]))

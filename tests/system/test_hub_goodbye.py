@@ -23,7 +23,7 @@ ADDRESS, PEER = f"{SUBNET}.8", f"{SUBNET}.11"
 REQ, REJ, REP, RTU, DREQ, DREP = 0x10, 0x12, 0x13, 0x14, 0x15, 0x16
 HEAD = bytes.fromhex("64 40 ffff 00000001 00000000 80010000 00000001")  # BTH and DETH of a datagram to queue pair 1
 MAD = struct.Struct(">BBBBHHQHHI")
-QPN_AT = {REQ: 32, REP: 12, DREQ: 8}  # in the body; the sender's, of DREQ the receiver's
+QPN_AT = {REQ: 32, REP: 12, DREQ: 8}  # offset of the QPN in the body: of the sender, in DREQ of the receiver
 QPN = 0x123456
 
 
@@ -48,7 +48,7 @@ class Peer:
             body[QPN_AT[kind]:QPN_AT[kind] + 3] = QPN.to_bytes(3, "big")
         self.sock.sendto(HEAD + MAD.pack(1, 7, 2, 3, 0, 0, 1, kind, 0, 0) + bytes(body) + bytes(4), (ADDRESS, PORT))
 
-    def hear(self) -> tuple[int, int]:
+    def receive(self) -> tuple[int, int]:
         """Returns the IDs of the next DREQ: those of sender and receiver."""
         octets, source = self.sock.recvfrom(2000)
         equal((source, len(octets), octets[:2]), ((ADDRESS, PORT), 280, HEAD[:2]))
@@ -74,7 +74,7 @@ def id_of(member: hub_member.Member, number: int) -> int:
 def passed_on(member: hub_member.Member, count: int) -> None:
     """Checks that the broker passes on so many of the peer's datagrams to the member."""
     for _ in range(count):
-        equal(member.hear()[0], hub_member.DATAGRAM)
+        equal(member.receive()[0], hub_member.DATAGRAM)
 
 
 def broker__passive_peer_of_a_closed_process__gets_dreqs_until_drep(case: Case) -> None:
@@ -86,12 +86,12 @@ def broker__passive_peer_of_a_closed_process__gets_dreqs_until_drep(case: Case) 
         peer.say(REP, 1002, ids["second"])
         passed_on(second, 1)
         first.link.close()
-        equal(peer.hear(), (ids["first"], 1001))
-        equal(peer.hear(), (ids["first"], 1001))
+        equal(peer.receive(), (ids["first"], 1001))
+        equal(peer.receive(), (ids["first"], 1001))
         peer.say(DREP, 1001, ids["first"])
-        passed_on(second, 1)  # somebody has to get it
+        passed_on(second, 1)  # one of the processes must get it
         second.link.close()
-        equal([peer.hear() for _ in range(3)], [(ids["second"], 1002)] * 3)
+        equal([peer.receive() for _ in range(3)], [(ids["second"], 1002)] * 3)
 
 
 def broker__active_peer_of_a_closed_process__gets_a_dreq(case: Case) -> None:
@@ -102,7 +102,7 @@ def broker__active_peer_of_a_closed_process__gets_a_dreq(case: Case) -> None:
         peer.say(RTU, 2001, own)
         passed_on(one, 2)
         one.link.close()
-        equal(peer.hear(), (own, 2001))
+        equal(peer.receive(), (own, 2001))
 
 
 def broker__connection_ended_before_the_close__gets_no_dreq(case: Case) -> None:
@@ -114,7 +114,7 @@ def broker__connection_ended_before_the_close__gets_no_dreq(case: Case) -> None:
                 peer.say(end, 3000 + number, id_of(one, number))
         passed_on(one, 7)
         one.link.close()
-        equal([peer.hear() for _ in range(3)], [(id_of(one, 4), 3004)] * 3)
+        equal([peer.receive() for _ in range(3)], [(id_of(one, 4), 3004)] * 3)
 
 
 def connected(pair: Shared, words: list[str]) -> subprocess.Popen:

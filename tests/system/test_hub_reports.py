@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reports of the network about packets from a shared UDP address: which processes get them, and
-from whom. Writes TAP.
+"""ICMP errors about packets from a shared UDP address, and the processes that get them. Writes TAP.
 
     test_hub_reports.py BUILD [--match REGEX]
 """
@@ -42,7 +41,7 @@ def icmp_error__only_the_sending_process_reports_it(case: Case) -> None:
                 return spaces.start("a", case.uroce, "run", "--device", "uroce0:udp,ip=10.9.0.1;verbose=yes", "--", *program,
                                     stderr=said)
 
-        def told(name: str) -> list[str]:
+        def reported(name: str) -> list[str]:
             text = (case.scratch / name).read_text()
             return [address for address in nobody if f"uroce: {address}: Connection refused" in text]
 
@@ -50,14 +49,14 @@ def icmp_error__only_the_sending_process_reports_it(case: Case) -> None:
         assert pairs.wait_for(lambda: is_used("10.9.0.1", inside(spaces, "a", "cat", "/proc/net/unix")), 20)
         for address in nobody:
             start(address, "rping", "-c", "-a", address, "-C", "1")
-        pairs.wait_for(lambda: all(told(address) for address in nobody), 30)
-        equal({address: told(address) for address in nobody}, {address: [address] for address in nobody})
+        pairs.wait_for(lambda: all(reported(address) for address in nobody), 30)
+        equal({address: reported(address) for address in nobody}, {address: [address] for address in nobody})
         # The client's request comes through the broker, after all packets that this process passed on.
         client = spaces.start("b", case.uroce, "run", "--device", "uroce0:udp,ip=10.9.0.2", "--", "rping", "-c", "-a",
                               "10.9.0.1", "-C", "1")
         silent.wait(patience.seconds(30))  # when it was served
         client.wait(patience.seconds(30))
-        equal(told("silent"), [])
+        equal(reported("silent"), [])
 
 
 def at_any_of_the_sockets(case: Case, own: str, net: str, via: str, nobody: list[str]) -> None:
@@ -70,14 +69,14 @@ def at_any_of_the_sockets(case: Case, own: str, net: str, via: str, nobody: list
             member = hub_member.Member(own)
         untold = set(nobody)
 
-        def all_told() -> bool:
+        def all_reported() -> bool:
             for address in untold:
                 member.send(address)
             untold.difference_update(member.taken(), member.passed_on())
             return not untold
 
         with member:
-            assert pairs.wait_for(all_told, 30), f"nothing of {len(untold)} of {len(nobody)}"
+            assert pairs.wait_for(all_reported, 30), f"nothing of {len(untold)} of {len(nobody)}"
 
 
 def icmp_error__at_any_socket__reaches_a_process(case: Case) -> None:
@@ -128,13 +127,13 @@ def icmp_error__found_by_a_process__others_get_it(case: Case) -> None:
         with hub_member.Member(address) as one, hub_member.Member(address) as two, hub_member.Member(address) as three:
             one.report("192.0.2.1", refused)
             for member in (two, three):
-                equal(member.hear(), (hub_member.REPORT, "192.0.2.1", refused))
+                equal(member.receive(), (hub_member.REPORT, "192.0.2.1", refused))
             two.report("192.0.2.2", narrow)
-            equal(one.hear(), (hub_member.REPORT, "192.0.2.2", narrow))  # and not its own before
+            equal(one.receive(), (hub_member.REPORT, "192.0.2.2", narrow))  # and no error of its own before it
             for length in (0, 1, 7, 9, 100, 60000):
                 one.say(hub_member.REPORT, "192.0.2.3", bytes(length))
             one.report("192.0.2.4", refused)
-            equal(two.hear(), (hub_member.REPORT, "192.0.2.4", refused))
+            equal(two.receive(), (hub_member.REPORT, "192.0.2.4", refused))
     finally:
         made.end()
 
@@ -150,10 +149,10 @@ def icmp_errors_without_end__datagrams_are_still_passed_on(case: Case) -> None:
                 one.report("192.0.2.1", errno.ECONNREFUSED)
             one.pass_to(two.share)
             one.pass_to(one.share)
-            equal(one.hear()[0], hub_member.DATAGRAM)  # by now all has been passed on
+            equal(one.receive()[0], hub_member.DATAGRAM)  # now everything has been forwarded
             kind = hub_member.REPORT
             while kind == hub_member.REPORT:
-                kind = two.hear()[0]
+                kind = two.receive()[0]
             equal(kind, hub_member.DATAGRAM)
     finally:
         made.end()

@@ -17,7 +17,7 @@ from test_udp import SHARED_ADDRESS, Shared
 import pairs  # from tools/lib/common, which test_udp's modules put on the path
 from uroce_case import Case, Skip, equal, has, main
 
-USER, STRANGER = 65000 + os.getpid() % 200, 65300  # uids that nobody has: their directories are not there yet
+USER, STRANGER = 65000 + os.getpid() % 200, 65300  # unused user IDs, whose directories do not exist yet
 PROGRAM = pathlib.Path(__file__).resolve().parent / "stranger.py"
 PLACES = [f"{place}/uroce-{USER}" for place in ("/tmp", "/var/tmp")]
 

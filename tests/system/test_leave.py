@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A message that was polled is acknowledged, whatever its receiver does next, and before the
-receiver replies. Writes TAP.
+"""A polled message is acknowledged, whatever the receiver does next. The ACK arrives before the receiver's reply.
+Writes TAP.
 
     test_leave.py build [--match REGEX]
 """
@@ -16,8 +16,8 @@ import pairs
 import patience
 
 WAYS = ["_exit", "exec", "abort", "kill", "destroy"]
-SECONDS = 70   # the programs end themselves before
-ROUNDS = 3     # what goes wrong by chance does so in one of them
+SECONDS = 70   # longer than the time limits of the programs themselves
+ROUNDS = 3     # enough runs to find errors that occur only in some runs
 LINKS = {"memif": pairs.Pair, "udp": test_udp.Pair}
 THREAD = {"": "", "_service_thread": ";progress=thread"}
 

@@ -19,10 +19,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools" / "lib" / "common"))
 import pairs  # noqa: E402
 from test_udp import SHARED_ADDRESS  # noqa: E402
-from uroce_case import Case, Skip, equal, has, main  # noqa: E402
+from uroce_case import SUBNET, Case, Skip, equal, has, main  # noqa: E402
 
 SOURCE = ROOT / "tests" / "system" / "mpi_pingpong.c"
-MESSAGES = 160  # each way between rank 0 and another
+MESSAGES = 160  # messages each way between rank 0 and another rank
 SECONDS = 60
 SETTINGS = ";verbose=yes"
 MPIRUN = ["mpirun", "--oversubscribe", "--mca", "plm", "isolated", "--mca", "pml", "ucx"]
@@ -67,11 +67,11 @@ def holds(output: pairs.Output, ranks: int) -> None:
     assert len(received) == ranks and min(received) >= MESSAGES, f"{received} packets\n{output.text}"
 
 
-def two_ranks_over_memif__rc__every_octet_right(case: Case) -> None:
+def two_ranks_over_memif__rc__every_byte_right(case: Case) -> None:
     holds(two_ranks(case, "rc_v"), 2)
 
 
-def two_ranks_over_memif__ud__every_octet_right(case: Case) -> None:
+def two_ranks_over_memif__ud__every_byte_right(case: Case) -> None:
     holds(two_ranks(case, "ud_v"), 2)
 
 
@@ -82,15 +82,15 @@ def four_ranks_over_udp(case: Case, transport: str, address: str) -> None:
     holds(output, 4)
 
 
-def four_ranks_over_udp__one_line_of_configuration__every_octet_right(case: Case) -> None:
-    four_ranks_over_udp(case, "rc_v", "127.0.0.1%{OMPI_COMM_WORLD_LOCAL_RANK}")
+def four_ranks_over_udp__one_line_of_configuration__every_byte_right(case: Case) -> None:
+    four_ranks_over_udp(case, "rc_v", f"{SUBNET}.1%{{OMPI_COMM_WORLD_LOCAL_RANK}}")
 
 
-def four_ranks_on_one_address__rc__every_octet_right(case: Case) -> None:
+def four_ranks_on_one_address__rc__every_byte_right(case: Case) -> None:
     four_ranks_over_udp(case, "rc_v", SHARED_ADDRESS)
 
 
-def four_ranks_on_one_address__ud__every_octet_right(case: Case) -> None:
+def four_ranks_on_one_address__ud__every_byte_right(case: Case) -> None:
     four_ranks_over_udp(case, "ud_v", SHARED_ADDRESS)
 
 
@@ -100,9 +100,9 @@ def two_ranks__no_such_address__fail(case: Case) -> None:
     assert "hello" not in output.text, output.text
 
 
-CASES = [two_ranks_over_memif__rc__every_octet_right, two_ranks_over_memif__ud__every_octet_right,
-         four_ranks_over_udp__one_line_of_configuration__every_octet_right, four_ranks_on_one_address__rc__every_octet_right,
-         four_ranks_on_one_address__ud__every_octet_right, two_ranks__no_such_address__fail]
+CASES = [two_ranks_over_memif__rc__every_byte_right, two_ranks_over_memif__ud__every_byte_right,
+         four_ranks_over_udp__one_line_of_configuration__every_byte_right, four_ranks_on_one_address__rc__every_byte_right,
+         four_ranks_on_one_address__ud__every_byte_right, two_ranks__no_such_address__fail]
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

@@ -21,7 +21,7 @@
 #include "support/patience.h"
 #include "system/port_kit.h"
 
-#define PATIENCE 20 /* seconds, when a machine is slow */
+#define PATIENCE 20 /* seconds on a slow machine */
 
 static int other; /* the other namespace */
 
@@ -153,8 +153,8 @@ static void turn(struct station *s)
         uro_engine_input(s->engine, pkts, count, now());
         uro_port_release(s->port, pkts, count);
     }
-    const uint32_t room = uro_port_room(s->port);
-    count = room > 0 ? uro_engine_output(s->engine, s->tx, room, now()) : 0;
+    const uint32_t free_slots = uro_port_tx_free_count(s->port);
+    count = free_slots > 0 ? uro_engine_output(s->engine, s->tx, free_slots, now()) : 0;
     if (count > 0)
         uro_port_transmit(s->port, s->tx, count);
     sched_yield();
@@ -167,7 +167,7 @@ static uint64_t counted(const struct station *s, enum uro_counter counter)
 
 /* Waits until the bridge has, or does not have, @group as a member at the port to this side.
  * Returns true then. */
-static bool bridge_knows(struct station *s, const char *group, bool knows)
+static bool bridge_forwards(struct station *s, const char *group, bool forwards)
 {
     const uro_time until = now() + URO_MS(1000) * patience(PATIENCE);
     char command[256];
@@ -175,7 +175,7 @@ static bool bridge_knows(struct station *s, const char *group, bool knows)
     do {
         turn(s);
         snprintf(command, sizeof command, "%sbridge mdb show dev br0 | grep -q 'port vb grp %s '",
-                 knows ? "" : "! ", group);
+                 forwards ? "" : "! ", group);
         if (kit_try(other, command))
             return true;
     } while (now() < until);
@@ -198,11 +198,12 @@ static void bridge(const char *versions)
                    "ip addr add 10.0.0.9/24 dev br0; ip addr add fe80::9/64 dev br0 nodad");
 }
 
-/* Returns a socket for sending to groups from the bridge's machine. */
+/* Returns a socket that sends to groups from the host of the bridge. */
 static int group_sender(void)
 {
     const struct in_addr from = { htonl(0x0a000009) };
-    const int yes = 1; /* no checksum: it would be left to a card that is not there */
+    const int yes =
+        1; /* no UDP checksum: the kernel would leave it to a network card, and there is none */
     int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 
     assert_int_equal(setns(other, CLONE_NEWNET), 0);
@@ -234,10 +235,11 @@ static void bridge__packets_to_groups__arrive_for_joined_groups(void **state)
     kit_run(other, "ip link set br0 type bridge mcast_querier 1");
     struct station *s = open_station();
     assert_int_equal(uro_engine_join(s->engine, &group, now()), 0);
-    assert_true(bridge_knows(s, "239.1.2.3", true));
+    assert_true(bridge_forwards(s, "239.1.2.3", true));
     int from = group_sender();
     do {
-        const uint64_t ours = counted(s, URO_COUNT_DROP_LENGTH); /* let through: it is too short */
+        const uint64_t ours =
+            counted(s, URO_COUNT_DROP_LENGTH); /* accepted by the filter, because it is too short */
         others = counted(s, URO_COUNT_DROP_IP_DEST);
         send_to(from, "239.7.7.7");
         send_to(from, "239.1.2.3");
@@ -257,18 +259,18 @@ static void bridge__groups_joined_and_left__bridge_learns_both(void **state)
     (void)state;
     bridge("mcast_igmp_version 3 mcast_mld_version 2");
     struct station *s = open_station();
-    assert_true(bridge_knows(s, "239.1.2.3", false));
+    assert_true(bridge_forwards(s, "239.1.2.3", false));
     uro_engine_link(s->engine, true, now());
     assert_int_equal(uro_engine_join(s->engine, &four, now()), 0);
     assert_int_equal(uro_engine_join(s->engine, &six, now()), 0);
-    assert_true(bridge_knows(s, "239.1.2.3", true));
-    assert_true(bridge_knows(s, "ff0e::1:2", true));
+    assert_true(bridge_forwards(s, "239.1.2.3", true));
+    assert_true(bridge_forwards(s, "ff0e::1:2", true));
     silence(s);
     kit_run(other, "ip link set br0 type bridge mcast_querier 1"); /* sends the queries */
     uro_engine_leave(s->engine, &four, now());
     uro_engine_leave(s->engine, &six, now());
-    assert_true(bridge_knows(s, "239.1.2.3", false));
-    assert_true(bridge_knows(s, "ff0e::1:2", false));
+    assert_true(bridge_forwards(s, "239.1.2.3", false));
+    assert_true(bridge_forwards(s, "ff0e::1:2", false));
     close_station(s);
 }
 
@@ -287,11 +289,11 @@ static void bridge__queries_of_any_version__our_report_is_accepted(void **state)
         silence(s);
         kit_run(other, "ip link set br0 type bridge mcast_snooping 0"); /* forgets */
         kit_run(other, "ip link set br0 type bridge mcast_snooping 1");
-        assert_true(bridge_knows(s, "239.1.2.3", false));
+        assert_true(bridge_forwards(s, "239.1.2.3", false));
         assert_int_equal(counted(s, URO_COUNT_MEMBERSHIP_RX), 0);
         kit_run(other, "ip link set br0 type bridge mcast_querier 1");
-        assert_true(bridge_knows(s, "239.1.2.3", true));
-        assert_true(bridge_knows(s, "ff0e::1:2", true));
+        assert_true(bridge_forwards(s, "239.1.2.3", true));
+        assert_true(bridge_forwards(s, "ff0e::1:2", true));
         assert_true(counted(s, URO_COUNT_MEMBERSHIP_RX) >= 2);
         assert_int_equal(counted(s, URO_COUNT_DROP_MEMBERSHIP), 0);
         close_station(s);

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`uroce peer`: what it says to people, and scripts over memif against a stock rdma_cm server under
-`uroce run`; writes TAP.
+"""`uroce peer`: its messages, and scripts over memif against a stock rdma_cm server under `uroce run`; writes TAP.
 
     test_peer.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -33,7 +32,7 @@ def script(case: Case, text: str) -> str:
 
 
 class Target:
-    """The server of tests/peer, which says when it listens."""
+    """The server of tests/peer, which prints a line when it listens."""
 
     def __init__(self, case: Case):
         self.process = subprocess.Popen(

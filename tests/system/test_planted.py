@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A library that somebody puts where uroce may be started is not loaded; writes TAP.
+"""uroce does not load a library that another user puts into the current directory; writes TAP.
 
     test_planted.py BUILD_DIRECTORY [--match REGEX]
 
-The library is build/tests/system/libstranger.so. A case puts it under the name of a plug-in of ours into
-a directory in which a wrong search would find it.
+The library is build/tests/system/libstranger.so. A case copies it, under the name of a plug-in of uroce, to a directory
+in which a wrong search path would find it.
 """
 import os
 import pathlib

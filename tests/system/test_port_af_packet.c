@@ -233,8 +233,8 @@ static bool goes_on(struct uro_port *port, int tap)
     return false;
 }
 
-/* A datagram that must be fragmented has no virtio description. The kernel's ring does not move on
- * from it. */
+/* The kernel cannot describe a datagram that must be fragmented in a virtio header. The receive
+ * ring then stops at this frame. */
 static void af_packet__frame_unknown_to_virtio__later_frames_arrive(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void af_packet__interface_was_down_for_a_moment__does_not_wake(void **sta
     (void)state;
     struct uro_pkt pkt;
 
-    kit_run(-1, "sysctl -qw net.ipv6.conf.va.disable_ipv6=1"); /* nothing is to come in */
+    kit_run(-1, "sysctl -qw net.ipv6.conf.va.disable_ipv6=1"); /* the socket must receive nothing */
     kit_run(other, "sysctl -qw net.ipv6.conf.vb.disable_ipv6=1");
     struct uro_port *port = kit_open(LINK, 0);
     assert_true(uro_port_link_up(port));
@@ -344,16 +344,16 @@ static int answer_of_kernel(int family, const struct sockaddr *address, socklen_
     ((struct sockaddr_in *)&closed)->sin_port =
         htons(4792); /* the port is at the same offset in IPv6 */
     int asks = socket(family, SOCK_DGRAM, 0);
-    int knows = socket(family, SOCK_DGRAM, 0);
+    int kernel_socket = socket(family, SOCK_DGRAM, 0);
     assert_int_equal(connect(asks, address, length), 0);
-    assert_int_equal(connect(knows, (struct sockaddr *)&closed, length), 0);
+    assert_int_equal(connect(kernel_socket, (struct sockaddr *)&closed, length), 0);
     assert_int_equal(send(asks, "RoCE", 4, 0), 4);
-    assert_int_equal(send(knows, "none", 4, 0), 4);
-    assert_int_equal(recv(knows, &octet, 1, 0), -1);
+    assert_int_equal(send(kernel_socket, "none", 4, 0), 4);
+    assert_int_equal(recv(kernel_socket, &octet, 1, 0), -1);
     assert_int_equal(errno, ECONNREFUSED);
     assert_int_equal(getsockopt(asks, SOL_SOCKET, SO_ERROR, &status, &size), 0);
     close(asks);
-    close(knows);
+    close(kernel_socket);
     return status;
 }
 

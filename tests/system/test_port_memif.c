@@ -56,7 +56,7 @@ static void memif__peer_dies_and_returns__traffic_continues(void **state)
             }
             kit_kill(peer);
             assert_true(kit_wait_link(port, false, 20));
-            kit_send(port, 1, 4000); /* into the void */
+            kit_send(port, 1, 4000); /* no peer receives it */
             peer = kit_echo(theirs[i], 9000, true, -1);
         }
         kit_kill(peer);
@@ -151,7 +151,7 @@ static void memif__server_is_asleep__the_first_frame_arrives(void **state)
     struct uro_port *port = kit_open(client, 1500);
     uint32_t sequence;
 
-    assert_true(kit_wait_link(port, true, 20)); /* it listens by now */
+    assert_true(kit_wait_link(port, true, 20)); /* the server listens now */
     for (uint32_t n = 0; n < 20; n++) {
         uro_port_close(port);
         port = kit_open(client, 1500);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_ring.c - ports without a wire: a frame comes back, and invalid options have an error
- * message. */
+/* test_port_ring.c - ports without a network: a sent frame comes back, and invalid options cause an
+ * error message. */
 #define _GNU_SOURCE
 #include "support/check.h"
 
@@ -39,14 +39,14 @@ static void ring__frame_shorter_than_ethernet_allows__is_padded_with_zeros(void 
     struct uro_pkt pkt;
     uint32_t sequence;
 
-    for (uint32_t i = 1; i < 2000; i++) { /* until every buffer has been used */
+    for (uint32_t i = 1; i < 2000; i++) { /* so often that every buffer has been used */
         kit_send(port, i, 1000);
         assert_int_equal(kit_receive(port, &sequence, 5), 1000);
     }
     memset(tx.head, 0xff, tx.head_length);
     uro_port_transmit(port, &tx, 1);
     while (uro_port_receive(port, &pkt, 1) == 0)
-        (void)uro_port_room(port);
+        (void)uro_port_tx_free_count(port);
     assert_int_equal(pkt.length, KIT_FRAME_MIN);
     assert_memory_equal(pkt.octets, tx.head, tx.head_length);
     assert_memory_equal(pkt.octets + tx.head_length, zeros, KIT_FRAME_MIN - tx.head_length);
@@ -146,7 +146,7 @@ static void vhost__no_peer__waits_with_the_link_down(void **state)
     assert_true(kit_can_wait(port));
     assert_true(uro_port_arm(port));
     uro_port_disarm(port);
-    kit_send(port, 1, 100); /* into the void */
+    kit_send(port, 1, 100); /* no peer receives it */
     uro_port_close(port);
     assert_int_equal(access(path, F_OK), -1);
 }

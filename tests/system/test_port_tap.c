@@ -115,7 +115,7 @@ static void tap__two_ports__both_work(void **state)
     uro_port_close(b);
 }
 
-static void tap__without_root__error_says_so(void **state)
+static void tap__without_root__error_has_the_reason(void **state)
 {
     (void)state;
     pid_t pid = fork();
@@ -135,7 +135,8 @@ static void tap__without_root__error_says_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tap__without_root__error_says_so), /* first: it forks */
+        cmocka_unit_test(
+            tap__without_root__error_has_the_reason), /* first test, because it forks */
         cmocka_unit_test(tap__frames_of_every_length__come_back),
         cmocka_unit_test(tap__both_sleep__every_frame_wakes),
         cmocka_unit_test(tap__all_signals_blocked__frames_arrive_and_no_signal_waits),

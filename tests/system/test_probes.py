@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The static probes of the library are those that docs/MONITORING.md lists, with as many arguments, and DPDK's telemetry
-socket is there when asked for. Writes TAP.
+"""Checks that docs/MONITORING.md lists all static probes with the right number of arguments, and that telemetry=yes
+opens DPDK's telemetry socket. Writes TAP.
 
     test_probes.py BUILD_DIRECTORY [--match REGEX]
 """

@@ -4,9 +4,8 @@
 
     test_rdma_core.py build/app/uroce [--match REGEX]
 
-A line for each of their files, with addresses of IPv4 and of IPv6; for those of rdma_cm each
-side is a process. What they skip must be for a reason that is known below, so that nothing that worked is
-skipped unnoticed.
+Prints a line for each file of the tests, with IPv4 and IPv6 addresses. In the tests of rdma_cm, each side is a process.
+A skipped test must have one of the reasons below. So no test that worked before is skipped unnoticed.
 """
 import argparse
 import gzip
@@ -28,13 +27,13 @@ import patience  # noqa: E402
 TESTS = pathlib.Path("/usr/share/doc/rdma-core/tests")
 DEVICE = "uroce0:net_null0,no-rx=1;ip=10.0.0.1/24"  # both sides are in one process
 GIDS = {"ipv4": "1", "ipv6": "0"}
-OF_OTHERS = re.compile(r"test_(mlx5|efa|cuda)")  # cards of others
+OF_OTHERS = re.compile(r"test_(mlx5|efa|cuda)")  # tests for network cards of vendors
 SECONDS = 120
 
 SIDE = pathlib.Path(__file__).resolve().parent / "rdmacm_side.py"
 ADDRESS = {"server": "10.0.0.1", "client": "11.0.0.1"}
 BARRIER_SECONDS = 15
-LOCK = threading.Lock()  # of what both sides of the tests of rdma_cm meet at, by name
+LOCK = threading.Lock()  # barriers and queues of both sides of the rdma_cm tests, by name
 BARRIERS: dict[str, threading.Barrier] = {}
 QUEUES: dict[str, queue.Queue] = {}
 

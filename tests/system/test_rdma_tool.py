@@ -15,9 +15,10 @@ import subprocess
 import sys
 
 import uroce_case
-from uroce_case import Case, Skip, equal, has
+from uroce_case import SUBNET, Case, Skip, equal, has
 
-DEVICES = "u0:udp,ip=127.0.0.1,hub=no u1:udp,ip=127.0.0.2,hub=no"
+SERVER, CLIENT = f"{SUBNET}.1", f"{SUBNET}.2"
+DEVICES = f"u0:udp,ip={SERVER},hub=no u1:udp,ip={CLIENT},hub=no"
 KINDS = ("qp", "cq", "mr", "pd", "cm_id", "ctx", "srq")
 
 
@@ -78,7 +79,7 @@ def system__is_shared(case: Case) -> None:
 # ---- traffic and processes --------------------------------------------------
 
 def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
+    with socket.create_server((SERVER, 0)) as probe:
         return str(probe.getsockname()[1])
 
 
@@ -90,7 +91,7 @@ def transfer(case: Case) -> None:
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as server:
         try:
             for _ in range(1000):  # until the server listens
-                client = case.call("run", "--", *command, "-d", "u1", "127.0.0.1", **environment(case))
+                client = case.call("run", "--", *command, "-d", "u1", SERVER, **environment(case))
                 if client.returncode == 0 or "Couldn't connect" not in client.stderr:
                     break
             equal(client.returncode, 0, client.stdout + client.stderr)
@@ -133,10 +134,10 @@ def statistic__objects_have_no_counters_of_their_own(case: Case) -> None:
 
 
 @contextlib.contextmanager
-def user_of(case: Case, device: str):
+def user_of(case: Case, device: str, program: str = "ibv_rc_pingpong"):
     """A process that uses the device: the server of a ping-pong, which waits for its client."""
     env = {**os.environ, **environment(case), "XDG_RUNTIME_DIR": str(case.scratch)}
-    command = [tool("stdbuf"), "-oL", tool("ibv_rc_pingpong"), "-g", "0", "-p", free_port(), "-d", device]
+    command = [tool("stdbuf"), "-oL", tool(program), "-g", "0", "-p", free_port(), "-d", device]
     with subprocess.Popen([case.uroce, "run", "--", *command], env=env, stdout=subprocess.PIPE,
                           text=True) as process:
         try:
@@ -175,7 +176,60 @@ def resource__objects_are_those_of_the_process(case: Case) -> None:
         equal(parsed(case, "resource", "show", "qp", "link", "u1/1", "type", "RC"), [qp])
         equal(parsed(case, "resource", "show", "qp", "link", "u0/1"), [])
         counts = {kind: parsed(case, "resource")[1].get(kind) for kind in KINDS}
-        equal(counts, {"qp": 1, "cq": 1, "mr": 1, "pd": 1, "ctx": 1, "cm_id": None, "srq": None})
+        equal(counts, {"qp": 1, "cq": 1, "mr": 1, "pd": 1, "ctx": 1, "cm_id": 0, "srq": 0})
+
+
+def resource__srq_has_its_queue_pairs(case: Case) -> None:
+    with user_of(case, "u1", "ibv_srq_pingpong") as (pid, _):
+        (row,) = parsed(case, "resource", "show", "srq")
+        qps = parsed(case, "resource", "show", "qp")
+        equal((row["ifname"], row["pid"], row["srqn"], row["type"]), ("u1", pid, 1, "BASIC"))
+        equal(row["pdn"], qps[0]["pdn"])
+        equal(len(qps), 16)
+        listed = set()
+        for part in ",".join(str(part) for part in row["lqpn"]).split(","):
+            first, _, last = part.partition("-")
+            listed |= set(range(int(first), int(last or first) + 1))
+        equal(listed, {qp["lqpn"] for qp in qps})
+        equal(parsed(case, "resource")[1]["srq"], 1)
+
+
+@contextlib.contextmanager
+def running(case: Case, *command: str):
+    env = {**os.environ, **environment(case), "XDG_RUNTIME_DIR": str(case.scratch)}
+    with subprocess.Popen([case.uroce, "run", "--quiet", "--", *command], env=env, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def identifiers(case: Case, *users: subprocess.Popen, count: int) -> list[dict]:
+    """Returns the identifiers of rdma_cm, once there are so many."""
+    rows = []
+    while len(rows) < count:
+        equal([user.poll() for user in users], [None] * len(users), "a program has ended")
+        rows = parsed(case, "resource", "show", "cm_id")
+    return rows
+
+
+def resource__identifiers_of_rdma_cm_have_state_and_addresses(case: Case) -> None:
+    port = free_port()
+    with running(case, tool("rping"), "-s", "-a", SERVER, "-p", port) as server:
+        (listener,) = identifiers(case, server, count=1)
+        equal([listener[key] for key in ("ifname", "port", "state", "ps", "src-addr", "pid", "comm")],
+              ["u0", 1, "LISTEN", "TCP", f"{SERVER}:{port}", server.pid, "rping"])
+        with running(case, tool("rping"), "-c", "-I", CLIENT, "-a", SERVER, "-p", port) as client:
+            rows = identifiers(case, server, client, count=3)
+            mine = {row["pid"]: row for row in rows if row["state"] == "CONNECT"}
+            equal(set(mine), {server.pid, client.pid}, rows)
+            active, passive = mine[client.pid], mine[server.pid]
+            equal((active["ifname"], active["dst-addr"]), ("u1", f"{SERVER}:{port}"))
+            equal((passive["ifname"], passive["dst-addr"]), ("u0", active["src-addr"]))
+            equal({active["qp-type"], passive["qp-type"]}, {"RC"})
+            equal(parsed(case, "resource", "show", "cm_id", "dst-port", port), [active])
+            equal(active["lqpn"] in [qp["lqpn"] for qp in parsed(case, "resource", "show", "qp")], True)
 
 
 def resource__each_kind_is_listed(case: Case) -> None:
@@ -205,7 +259,7 @@ def link_add__prints_the_line_that_makes_the_device(case: Case) -> None:
     equal([(link["ifname"], link["netdev"]) for link in json.loads(run.stdout)], [("rxe7", "lo")], run.stderr)
 
 
-def link_del__says_where_the_device_is_configured(case: Case) -> None:
+def link_del__reports_where_the_device_is_configured(case: Case) -> None:
     has(refused(case, "link", "del", "u1"), "u1", "UROCE_DEVICES", "UROCE_CONFIG")
 
 
@@ -220,7 +274,7 @@ def raw_resources__are_refused(case: Case) -> None:
 
 
 def library_that_asks_for_a_character_device__prints_nothing(case: Case) -> None:
-    """librdmacm does so when a program first uses it."""
+    """librdmacm sends this request when a program first uses it."""
     script = "import ctypes; assert ctypes.CDLL('librdmacm.so.1').rdma_create_event_channel()"
     run = case.call("run", "--quiet", "--", sys.executable, "-c", script, **environment(case))
     equal((run.returncode, run.stdout, run.stderr), (0, "", ""))

@@ -3,10 +3,10 @@
 """Programs of programs.txt over a library that was built with sanitizers, whose reports are failures.
 Writes TAP.
 
-    test_sanitized.py BUILD LINK [--match REGEX] [--all]      LINK: memif or udp; --all: every row that can be
+    test_sanitized.py BUILD LINK [--match REGEX] [--all]      LINK: memif or udp; --all: every row that can run
 
-The programs are the distribution's. The sanitizer's runtime comes before the library, and so knows what the
-program allocates as well: memory that it registers, requests that it posts, events that it gives back.
+The programs are the distribution's. The sanitizer's runtime is loaded before the library, so it also tracks memory that
+the program allocates: registered memory, posted requests, acknowledged events.
 """
 import atexit
 import dataclasses
@@ -48,13 +48,13 @@ KEPT = (
 # thread then uses a closed descriptor, and the program ends with an error.
 NO_LEAKS = ("rping",)
 
-REPORTED = 86  # status of a process that did what it must not
+REPORTED = 86  # exit status of a process with a sanitizer report
 # halt_on_error=0 lets the program continue after a leak report, so that its own output is written. Errors in our code
 # still end the program. verify_asan_link_order=0: `env`, which starts the program, loads the library before the
 # runtime of the sanitizer.
 ADDRESSES = (f"exitcode={REPORTED}:log_path={{where}}/report:halt_on_error=0:detect_stack_use_after_return=1:"
              "verify_asan_link_order=0:detect_leaks={leaks}")
-UNDEFINED = f"exitcode={REPORTED}:halt_on_error=1:print_stacktrace=1"  # said on stderr; gcc's writes no file
+UNDEFINED = f"exitcode={REPORTED}:halt_on_error=1:print_stacktrace=1"  # gcc's runtime reports on stderr and writes no file
 LEAKS = "ERROR: LeakSanitizer: detected memory leaks"
 LEAK = re.compile(r"^(?:Direct|Indirect) leak of .*?(?=\n\n)", re.M | re.S)
 FRAME_OF_OURS = re.compile(r"^ +#\d+ 0x\w+ in (\w+) [^(\s]*/lib/\S+\.c:\d+", re.M)
@@ -124,7 +124,7 @@ def sanitized(kind: type, reports: Reports, program: str) -> type:
 
 FREED = "import ctypes as c; p = c.CDLL(None).malloc; p.restype = c.c_void_p; p = c.c_void_p(p(4096)); "
 VERBS = f"v = c.CDLL('{LIBRARY}'); v.ibv_get_device_list.restype = c.c_void_p; "
-BAD = {  # the script, how it ends, what is said
+BAD = {  # the script, its exit status, the expected report
     "memory_that_was_freed__is_reported": (
         FREED + VERBS + "c.CDLL(None).free(p); v.ibv_ack_async_event(p)", REPORTED,
         "heap-use-after-free", "async.c"),

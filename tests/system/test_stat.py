@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`uroce stat` beside real programs, and with files that no honest process would write; writes TAP.
+"""`uroce stat` while real programs run, and with forged files; writes TAP.
 
     test_stat.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -18,9 +18,9 @@ import sys
 import time
 
 import uroce_case
-from uroce_case import Case, Skip, equal, has, patience
+from uroce_case import SUBNET, Case, Skip, equal, has, patience
 
-SERVER, CLIENT = "127.0.0.1", "127.0.0.2"
+SERVER, CLIENT = f"{SUBNET}.1", f"{SUBNET}.2"
 
 
 def environment(case: Case) -> dict[str, str]:
@@ -80,7 +80,7 @@ def bandwidth(case: Case):
 
 # ---- real programs ----------------------------------------------------------
 
-def stat__nothing_runs__says_what_to_do(case: Case) -> None:
+def stat__nothing_runs__reports_what_to_do(case: Case) -> None:
     run = stat(case)
     equal((run.returncode, run.stdout), (1, ""))
     has(run.stderr, "start one with `uroce run PROGRAM`")

@@ -94,7 +94,7 @@ def expect_restored(terminal: Terminal) -> None:
     has(terminal.written[-200:].decode(errors="replace"), "\x1b[?1049l")  # leaves the second screen
 
 
-def top__nothing_runs__says_so_and_q_ends_it(case: Case) -> None:
+def top__nothing_runs__is_reported_and_q_ends_it(case: Case) -> None:
     with top(case) as terminal:
         terminal.wait("nothing runs over uroce now", "^DEVICE", "^PID")
         terminal.press("q")
@@ -123,7 +123,7 @@ def top__two_programs__both_rows_and_the_history(case: Case) -> None:
         terminal.press("i")
         terminal.wait(rf"(?s)^{max(pids)} .*^{min(pids)} ")
         terminal.resize(30, 120)
-        terminal.wait("RNR +PEER", "127.0.0.2")
+        terminal.wait("RNR +PEER", test_stat.CLIENT)
         terminal.resize(4, 20)
         terminal.wait("enlarge the window")
         terminal.resize(24, 80)

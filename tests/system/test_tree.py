@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs of `uroce run` find below /sys/class/infiniband and /dev/infiniband; writes TAP.
+"""The files below /sys/class/infiniband and /dev/infiniband for programs under `uroce run`; writes TAP.
 
     test_tree.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -14,7 +14,7 @@ import sys
 
 import apart
 import uroce_case
-from uroce_case import LEFT, Case, Skip, equal, has
+from uroce_case import LEFT, SUBNET, Case, Skip, equal, has
 
 DEVICES = f"{LEFT} right:net_null0;ip=10.0.0.2/24;mac=02:00:00:00:00:02"
 KERNEL = pathlib.Path("/sys/class/infiniband")
@@ -74,7 +74,7 @@ def tree__interface_of_the_link__is_listed(case: Case) -> None:
 
 
 def tree__interfaces_of_addresses_over_udp__are_listed(case: Case) -> None:
-    both = "u0:udp,ip=127.0.0.1,hub=no"
+    both = f"u0:udp,ip={SUBNET}.1,hub=no"
     for name, wanted in (("ports/1/gid_attrs/ndevs/0", "lo\n"), ("ports/1/gid_attrs/ndevs/1", "lo\n"),
                          ("device/net/lo/ifindex", "1\n")):
         run = case.call("run", "-d", both, "--", "cat", f"/sys/class/infiniband/u0/{name}")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The link over UDP: programs of programs.txt between two addresses of the loopback interface, as a
-plain user, and what only this link has. Writes TAP.
+"""The link over UDP: programs of programs.txt between two addresses of the loopback interface, as a plain user, and
+features that only this link has. Writes TAP.
 
     test_udp.py BUILD [--match REGEX] [--all]       --all: every row that loopback has addresses for
 """
@@ -20,7 +20,7 @@ import programs
 import test_programs
 import pairs  # from tools/lib/common, which programs put on the path
 import patience
-from uroce_case import Case, Skip, equal, has, main
+from uroce_case import SUBNET, Case, Skip, equal, has, main
 
 # A few of each kind; --all runs every row.
 CHOSEN = """rc_pingpong rc_pingpong_events rc_pingpong_large rc_pingpong_odd rc_pingpong_odp uc_pingpong
@@ -48,8 +48,6 @@ LEFT_OUT = re.compile(f"ipv6|bw_group$|^fi_msg|{LOST}")
 LEFT_OUT_V6 = re.compile(f"bw_group|xsrq|{LOST}")
 # Rows that name the addresses of both sides, or an MTU that the network does not have.
 LEFT_OUT_SHARED_V6 = re.compile(f"{LEFT_OUT_V6.pattern}|^mckey|^fi_dgram|^ucx_cm|^cm_send_bw_ud")
-# Other tests, also of other users, may run on this machine. Each test has its own subnet.
-SUBNET = f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 250}"
 ADDRESSES = {"server": f"{SUBNET}.2", "client": f"{SUBNET}.3"}
 LOOPBACK = {"10.0.0.1": ADDRESSES["server"], "10.0.0.2": ADDRESSES["client"]}
 SHARED_ADDRESS = f"{SUBNET}.7"
@@ -102,7 +100,7 @@ class Apart(apart.Pair):
     """In two network namespaces, as a plain user who cannot create namespaces."""
     meeting = "10.0.0.1"
     words = {"server": "", "client": ""}
-    first = 0  # of the addresses
+    first = 0  # index of the address that is written first
 
     def __init__(self, uroce: pathlib.Path, settings: str = ""):
         why = apart.why_not()
@@ -200,7 +198,7 @@ def rows(build: pathlib.Path, every: bool) -> list:
     return chosen
 
 
-def checked_octets(case: Case, server: str, client: str, kind=Pair) -> None:
+def checked_bytes(case: Case, server: str, client: str, kind=Pair) -> None:
     class Words(kind):
         words = {"server": server, "client": client}
     with Words(case.uroce) as pair:
@@ -210,28 +208,28 @@ def checked_octets(case: Case, server: str, client: str, kind=Pair) -> None:
 
 
 def no_gso_no_gro__data_is_right(case: Case) -> None:
-    checked_octets(case, ",gso=no,gro=no", ",gso=no,gro=no")
+    checked_bytes(case, ",gso=no,gro=no", ",gso=no,gro=no")
 
 
 def gso_without_gro__data_is_right(case: Case) -> None:
-    checked_octets(case, ",gso=no,gro=no", ",gro=no")
+    checked_bytes(case, ",gso=no,gro=no", ",gro=no")
 
 
 def no_gso_no_gro_over_ipv6__data_is_right(case: Case) -> None:
-    checked_octets(case, ",gso=no,gro=no", ",gso=no,gro=no", ApartV6)
+    checked_bytes(case, ",gso=no,gro=no", ",gso=no,gro=no", ApartV6)
 
 
 def gso_without_gro_over_ipv6__data_is_right(case: Case) -> None:
-    checked_octets(case, ",gso=no,gro=no", ",gro=no", ApartV6)
+    checked_bytes(case, ",gso=no,gro=no", ",gro=no", ApartV6)
 
 
 def ident_plain__own_packets_are_accepted(case: Case) -> None:
-    checked_octets(case, ",ident=plain", ",ident=plain,gro=no")
+    checked_bytes(case, ",ident=plain", ",ident=plain,gro=no")
 
 
 def on_a_wire__every_icrc_is_right(case: Case) -> None:
-    """Packets that the kernel segments and numbers, captured behind it, have the right ICRC for
-    receivers that see the whole header."""
+    """The kernel segments long sends and sets the IP ID of each packet. Packets captured after that have the ICRC
+    of the header as sent."""
     tools = ["ip", "ethtool", "tcpdump"]
     if os.geteuid() != 0 or any(shutil.which(tool) is None for tool in tools):
         raise Skip(f"needs root and {', '.join(tools)}")
@@ -248,7 +246,7 @@ def on_a_wire__every_icrc_is_right(case: Case) -> None:
         watcher.wait(patience.seconds(10))
     dump = case.call("dump", pcap).stdout
     cut = subprocess.run(["tcpdump", "-nvr", pcap], capture_output=True, text=True, check=True).stdout
-    has(cut, "id 31,")  # the kernel did cut: else nothing is shown
+    has(cut, "id 31,")  # the kernel segmented; otherwise this test proves nothing
     wrong = [line for line in dump.splitlines() if "!" in line]
     assert not wrong and dump.count("RC_WRITE_MIDDLE") > 1000, "\n".join(wrong[:5]) or dump[:500]
 
@@ -279,7 +277,7 @@ class Namespaces:
         return process
 
     def sockets(self, side: str) -> str:
-        """Of TCP; 18515, the port of perftest, is 4853 there."""
+        """Returns the table of TCP sockets. Ports are hexadecimal: 4853 is 18515, the port of perftest."""
         return subprocess.run(["ip", "netns", "exec", self.names[side], "cat", "/proc/net/tcp", "/proc/net/tcp6"],
                               capture_output=True, text=True, check=True).stdout
 
@@ -324,7 +322,7 @@ def port_in_use__error_names_the_process(case: Case) -> None:
                 "(python3)", "ip=")
 
 
-def address_of_another_machine__error_says_so(case: Case) -> None:
+def address_of_another_machine__error_has_the_reason(case: Case) -> None:
     refused(case, "udp,ip=192.0.2.77", "this machine has no address 192.0.2.77", "ip=auto")
 
 
@@ -372,7 +370,7 @@ def auto_on_another_link__is_refused(case: Case) -> None:
 OWN = [no_gso_no_gro__data_is_right, gso_without_gro__data_is_right, no_gso_no_gro_over_ipv6__data_is_right,
        gso_without_gro_over_ipv6__data_is_right, ident_plain__own_packets_are_accepted, on_a_wire__every_icrc_is_right,
        link_without_checksum_offload__no_gso_and_no_loss, port_in_use__error_names_the_process,
-       address_of_another_machine__error_says_so, unknown_option__error_names_the_known_options,
+       address_of_another_machine__error_has_the_reason, unknown_option__error_names_the_known_options,
        busy_poll__no_number__error_names_the_allowed_values, busy_poll__is_set_on_the_socket__or_permission_is_missing,
        without_address__uses_that_of_the_default_route, auto_on_another_link__is_refused]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The link over UDP and the network that carries it: what packets are marked with, routes that carry less,
-peers that are not there. Two network namespaces, as root. Writes TAP.
+"""The link over UDP and its network: traffic class and hop limit of packets, routes with a smaller MTU, and absent
+peers. Two network namespaces, as root. Writes TAP.
 
     test_udp_paths.py BUILD [--match REGEX]
 """
@@ -69,12 +69,12 @@ def inside(spaces: test_udp.Namespaces, side: str, *command: str) -> str:
 def marks(case: Case, program: list[str], addresses: str, source: str, *wanted: str) -> None:
     """The traffic class and hop limit that the client's program sets arrive in the packets at the
     server's engine."""
-    pcap = case.scratch / "heard.pcap"
+    pcap = case.scratch / "captured.pcap"
     with spaces_or_skip("tcpdump") as spaces:
         Run(case, spaces, program, (f";ip={addresses % 1};pcap={pcap}", f";ip={addresses % 2}")).both_end_well()
-    heard = subprocess.run(["tcpdump", "-nvr", pcap, "src", source], capture_output=True, text=True, check=True).stdout
-    equal(heard.count(wanted[0]) >= 5, True, heard[:600])
-    has(heard, *wanted)
+    captured = subprocess.run(["tcpdump", "-nvr", pcap, "src", source], capture_output=True, text=True, check=True).stdout
+    equal(captured.count(wanted[0]) >= 5, True, captured[:600])
+    has(captured, *wanted)
 
 
 SEND = ["ib_send_bw", "-F", "-x", "1", "-n", "5", "-s", "8", *MARKED]
@@ -208,8 +208,7 @@ def vlan__is_that_of_the_kernels_interface(case: Case) -> None:
 
 
 def gso_frames__are_received_and_sent_by_af_packet(case: Case) -> None:
-    """On one machine the kernel passes on joined packets in one piece, unless the interface does
-    not support that."""
+    """Within one machine, the kernel forwards joined packets in one piece, unless the interface does not support that."""
     short = "net_af_packet0,iface=eth0,framesz=4096"  # cuts off what has several
     for links in (("net_af_packet0,iface=eth0", "udp"), ("net_af_packet0,iface=eth0",) * 2, ("net_af_packet0,iface=eth0", short)):
         ends = (";ip=10.9.0.11/24", ",ip=10.9.0.2" if links[1] == "udp" else ";ip=10.9.0.12/24")
@@ -234,7 +233,7 @@ def sent(spaces: test_udp.Namespaces, side: str) -> int:
 
 def peer_gone__is_reported_and_others_are_served(case: Case) -> None:
     with spaces_or_skip() as spaces:
-        stream = list(pairs.STREAM)
+        stream = list(pairs.FAILING_STREAM)
         run = Run(case, spaces, stream, (",hub=no", ",hub=no;verbose=yes"))
         assert pairs.wait_for(lambda: sent(spaces, "b") > 2000 or run.client.poll() is not None, 20)
         run.server.kill()

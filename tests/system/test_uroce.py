@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `uroce run` and `uroce devices` do to the environment and say to people; writes TAP.
+"""The environment variables that `uroce run` sets, and the output of `uroce run` and `uroce devices`; writes TAP.
 
     test_uroce.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -16,6 +16,7 @@ import uroce_case
 from uroce_case import LEFT, LIBRARY, LINKS, PATHS, PLUGIN, Case, Skip, equal, has
 
 NOBODY = 65534
+TOP = "liburoce-top.so"
 WRONG = "wrong:net_null0;mtu=12"
 
 
@@ -127,7 +128,7 @@ def run__no_program__usage(case: Case) -> None:
     has(run.stderr, "no program is given", "Usage: uroce run")
 
 
-def run__libraries_missing__error_says_so(case: Case) -> None:
+def run__libraries_missing__error_has_the_reason(case: Case) -> None:
     lone = case.scratch / "uroce"
     shutil.copy(case.uroce, lone)
     run = case.call("run", "--", "true", uroce=lone)
@@ -135,11 +136,11 @@ def run__libraries_missing__error_says_so(case: Case) -> None:
     has(run.stderr, LIBRARY)
 
 
-def run__library_path_with_a_space__error_says_so(case: Case) -> None:
+def run__library_path_with_a_space__error_has_the_reason(case: Case) -> None:
     tree = case.scratch / "a b"
     (tree / "app").mkdir(parents=True)
     (tree / "lib" / "abi").mkdir(parents=True)
-    (tree / "lib" / "abi" / LIBRARY).touch()
+    shutil.copy(case.build / "lib" / "abi" / LIBRARY, tree / "lib" / "abi")
     shutil.copy(case.uroce, tree / "app" / "uroce")
     run = case.call("run", "--", "true", uroce=tree / "app" / "uroce")
     equal(run.returncode, 126)
@@ -303,7 +304,7 @@ def devices__probe_fails__error_has_the_reason(case: Case) -> None:
     has(run.stdout, "a  not usable: ", "net_virtio_user0")
 
 
-def devices__probe_without_plug_in__error_says_what_to_do(case: Case) -> None:
+def devices__probe_without_plug_in__error_has_the_remedy(case: Case) -> None:
     lone = case.scratch / "uroce-alone"
     shutil.copy(case.uroce, lone)
     run = case.call("devices", "--probe", uroce=lone, UROCE_DEVICES="a:net_ring0")
@@ -334,6 +335,48 @@ def uroce__unknown_word__usage(case: Case) -> None:
     run = case.call("devcies")
     equal((run.returncode, run.stdout), (2, ""))
     has(run.stderr, 'no command "devcies"')
+
+
+def uroce__program_and_its_library__need_only_the_c_library_and_inih(case: Case) -> None:
+    readelf = shutil.which("readelf")
+    if readelf is None:
+        raise Skip("readelf is not installed (binutils)")
+    case.environment()
+    for file in (case.uroce, case.build / "lib" / "abi" / LIBRARY, case.build / "lib" / "paths" / PATHS):
+        run = subprocess.run([readelf, "-d", file], capture_output=True, text=True, check=True)
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run.stdout)
+        more = [name for name in needed if not re.match(r"libc\.|ld-linux|ld64|libdl\.|libinih\.|lib[aut][a-z]*san\.", name)]
+        equal(more, [], str(file))
+
+
+def damaged(case: Case, *names: str) -> str:
+    """Returns a directory for LD_LIBRARY_PATH in which the loader finds only damaged libraries with these names."""
+    directory = case.scratch / "damaged"
+    directory.mkdir(exist_ok=True)
+    for name in names:
+        (directory / name).touch()
+    return str(directory)
+
+
+def uroce__libpcap_missing__error_names_the_package(case: Case) -> None:
+    where = damaged(case, "libpcap.so.0.8", "libpcap.so.1")
+    capture = case.scratch / "a.pcap"
+    equal(case.call("sim", "--seed", "1", "--quiet", "--pcap", capture).returncode, 0)
+    for command in ("dump", "judge"):
+        run = case.call(command, capture, LD_LIBRARY_PATH=where)
+        equal((run.returncode, run.stdout), (2, ""))
+        has(run.stderr, f"uroce {command}: {capture}: captures are read by libpcap, which cannot be loaded; "
+                        "install the Debian package libpcap0.8\n")
+        equal(run.stderr.count("\n"), 1)
+
+
+def uroce__ncurses_missing__error_names_the_package(case: Case) -> None:
+    if not (case.build / "app" / TOP).exists():
+        raise Skip(f"{TOP} is not built: the headers of ncurses are missing")
+    run = case.call("top", LD_LIBRARY_PATH=damaged(case, "libncursesw.so.6"))
+    equal((run.returncode, run.stdout), (1, ""))
+    has(run.stderr, "uroce top: ", "libncursesw.so.6: ", "install the Debian package libncursesw6, or use `uroce stat --watch`\n")
+    equal(run.stderr.count("\n"), 1)
 
 
 def installed__under_a_prefix__finds_its_libraries(case: Case) -> None:

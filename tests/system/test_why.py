@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`uroce why`, and the lines on stderr: each mistake of tests/system/mistake.c gives its true cause;
-writes TAP.
+"""`uroce why`, and the lines on stderr: each mistake of tests/system/mistake.c is reported with its cause; writes TAP.
 
     test_why.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -75,7 +74,7 @@ def wrong_key__both_ends_say_it(case: Case) -> None:
         "NAK: remote access error", "wr_id 0x7", "sent", "received")
 
 
-def wrong_queue_pair__the_peers_counter_tells(case: Case) -> None:
+def wrong_queue_pair__the_peers_counter_shows_it(case: Case) -> None:
     why = Why(case)
     run = why.run("qpn")
     equal(run.stdout, "0\n12\n")
@@ -83,7 +82,7 @@ def wrong_queue_pair__the_peers_counter_tells(case: Case) -> None:
     has(why.why(), "counted", "no such queue pair (drop_qpn)")
 
 
-def closed_port__icmp_tells(case: Case) -> None:
+def closed_port__icmp_shows_it(case: Case) -> None:
     run = Why(case).run("closed")
     equal(run.stdout, "0\n12\n")
     has(run.stderr, "ICMP says that port 4791 is closed there", "start the peer's program under uroce")
@@ -98,7 +97,7 @@ def no_receive__is_printed_while_it_waits(case: Case) -> None:
     has(why.why("uroce0"), "waits: RNR", "RNR NAK")
 
 
-def path_mtu__that_the_link_does_not_carry__says_both(case: Case) -> None:
+def path_mtu__that_the_link_does_not_carry__reports_both(case: Case) -> None:
     why = Why(case)
     run = why.run("mtu", ";mtu=1500")
     equal(run.stdout, "22\n")
@@ -141,7 +140,7 @@ def ended_processes__sixteen_are_kept(case: Case) -> None:
 
 # ---- files ------------------------------------------------------------------
 
-def no_process_ran__says_so(case: Case) -> None:
+def no_process_ran__is_reported(case: Case) -> None:
     why = Why(case)
     why.directory.rmdir()
     has(why.why(code=1), "no process of user")
@@ -150,7 +149,7 @@ def no_process_ran__says_so(case: Case) -> None:
     has(why.why("other0", code=1), 'no process that is recorded runs a device "other0"')
 
 
-def file_of_another_version__says_what_to_do(case: Case) -> None:
+def file_of_another_version__reports_what_to_do(case: Case) -> None:
     why = Why(case)
     why.run("rkey")
     file = why.kept()[0]
@@ -216,16 +215,16 @@ if __name__ == "__main__":
     sys.exit(uroce_case.main(__doc__, [
         no_mistake__prints_nothing,
         wrong_key__both_ends_say_it,
-        wrong_queue_pair__the_peers_counter_tells,
-        closed_port__icmp_tells,
+        wrong_queue_pair__the_peers_counter_shows_it,
+        closed_port__icmp_shows_it,
         no_receive__is_printed_while_it_waits,
-        path_mtu__that_the_link_does_not_carry__says_both,
+        path_mtu__that_the_link_does_not_carry__reports_both,
         log_none__prints_nothing_and_records_all,
         killed_process__its_failure_stays,
         ten_thousand_failures__are_a_few_lines,
         ended_processes__sixteen_are_kept,
-        no_process_ran__says_so,
-        file_of_another_version__says_what_to_do,
+        no_process_ran__is_reported,
+        file_of_another_version__reports_what_to_do,
         files_with_any_content__neither_crash_nor_print_controls,
         another_user__reads_nothing,
         vendor_err__is_explained,

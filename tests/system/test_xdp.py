@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""An af_xdp link shares its interface with the kernel: it takes RoCE for its own addresses, and nothing else. Two network
+"""An af_xdp link shares its interface with the kernel: it takes only RoCE packets to its own addresses. Two network
 namespaces with an interface each; needs root. Writes TAP.
 
     test_xdp.py BUILD_DIRECTORY [--match REGEX]

@@ -17,11 +17,23 @@ LIBRARY = "libibverbs.so.1"
 PATHS = "liburoce-paths.so"
 PLUGIN = "liburoce-dpdk.so"
 LINKS = "liburoce-dpdk-links.so"  # describes the links of PLUGIN
+# Other tests, also of other users, may run on this machine. Each process of a test has a subnet of its own.
+SUBNET = f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 250}"
 LEFT = "left:net_memif0,role=server,socket=/tmp/x.sock;ip=10.0.0.1/24,fd00::1/64;mac=02:00:00:00:00:01"
 
 
 class Skip(Exception):
     """The reason why a case cannot run here."""
+
+
+def namespaces(*kinds: str) -> list[str]:
+    """Returns the words that start a program in namespaces of its own, as root there. A user needs a user namespace for it, which
+    the kernel refuses in a chroot; root does not need one."""
+    words = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), *kinds]
+    made = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
+    if made.returncode:
+        raise Skip(made.stderr.strip())
+    return words
 
 
 class Case:
@@ -35,6 +47,7 @@ class Case:
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("UROCE_") and k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
         env["XDG_RUNTIME_DIR"] = str(self.scratch)
+        env["UROCE_STATE_DIR"] = str(self.scratch / "state")
         return subprocess.run([uroce or self.uroce, *map(str, arguments)], capture_output=True, cwd=cwd,
                               text=True, env={**env, **environment}, timeout=patience.seconds(60), check=False)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every check must be seen failing: each case puts one violation into a small clean tree."""
+"""Checks that every check can fail: each case adds one violation to a small clean tree."""
 import os
 import pathlib
 import shutil
@@ -42,7 +42,7 @@ CLEAN = {
     "tools/a.py": PY + "print('a')\n",
 }
 
-# (the check, {file: its bad text}, what the complaint must say)
+# (the check, {file: its bad text}, text that the finding must contain)
 CASES = [
     ("check_keys.py", {"lib/host/a.c": c('{ "window", set_window }\n')}, "key or option window of lib/host/a.c"),
     ("check_keys.py", {"lib/io/udp/a.c": c('{ "iface", "name" },\n')}, "key or option iface of"),
@@ -94,9 +94,9 @@ CASES = [
     ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + "- **RSP.B**: no source\n"},
      "a rule is"),
     ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + OPEN.splitlines()[-1] + "\n"}, "twice"),
-    ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + "- **B01**: a bug\n"}, "no test stands below"),
+    ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + "- **B01**: a bug\n"}, "no test is below"),
     ("check_conformance.py", {"docs/PROTOCOL.md": OPEN + "- **B01**: a bug\n",
-                              "tests/unit/core/test_a.c": "/* bug B01: text */\nint a;\n"}, "no test stands below"),
+                              "tests/unit/core/test_a.c": "/* bug B01: text */\nint a;\n"}, "no test is below"),
     ("check_conformance.py", {"tests/peer/a.peer": "title a script\nrule RSP.A\n# bug B02\n"}, "B02 has no row"),
     ("check_conformance.py", {"docs/PROTOCOL.md": OPEN.replace("(open: nobody needs it)", "(open)")},
      "(open: why)"),
@@ -104,7 +104,7 @@ CASES = [
     ("check_conformance.py", {"tests/interop/rxe-rules.txt": "RSP.A | differs | same [measured]\n"}, "a line is"),
     ("check_conformance.py", {"tests/interop/rxe-rules.txt": "RSP.A | same | same [measured]\n"}, "a line is"),
     ("check_conformance.py", {"tests/interop/rxe-rules.txt": "RSP.A | same [measured]\n"}, "a line is"),
-    ("check_conformance.py", {"tests/interop/rxe-rules.txt": 2 * "RSP.A | not known | not known\n"}, "here twice"),
+    ("check_conformance.py", {"tests/interop/rxe-rules.txt": 2 * "RSP.A | not known | not known\n"}, "has two lines"),
     ("check_conformance.py", {"tests/interop/rxe-rules.txt": "RSP.B | not known | not known\n"}, "RSP.B has no row"),
     ("check_conformance.py", {"tests/interop/rxe-rules.txt": "RSP.A | same [source] | same [source]\n"},
      "rxe 6.1 differs in a, so say how"),
@@ -152,7 +152,7 @@ def run_check(check: str, top: pathlib.Path) -> tuple[int, str]:
     return run.returncode, run.stdout + run.stderr
 
 
-def judge(check: str, tree: dict[str, str], says: str | None) -> str:
+def judge(check: str, tree: dict[str, str], message: str | None) -> str:
     """Returns "" if the check behaves as expected, else the error."""
     with tempfile.TemporaryDirectory(prefix="uroce-tidy-") as name:
         top = pathlib.Path(name)
@@ -162,11 +162,11 @@ def judge(check: str, tree: dict[str, str], says: str | None) -> str:
         status, output = run_check(check, top)
     if status == 77:
         return "SKIP"
-    if says is None:
+    if message is None:
         return "" if status == 0 else f"refuses the clean tree: {output}"
     if status != 1:
         return f"exit {status}, not 1: {output}"
-    return "" if says in output else f"does not say '{says}': {output}"
+    return "" if message in output else f"does not print '{message}': {output}"
 
 
 def main() -> int:
@@ -174,12 +174,12 @@ def main() -> int:
     cases = [(check, {}, None) for check in checks] + CASES
     failed = 0
     print(f"1..{len(cases)}")
-    for number, (check, tree, says) in enumerate(cases, 1):
-        problem = judge(check, tree, says)
+    for number, (check, tree, message) in enumerate(cases, 1):
+        problem = judge(check, tree, message)
         skip = " # SKIP its tool is not installed" if problem == "SKIP" else ""
         bad = bool(problem) and not skip
         failed += bad
-        about = f"complains: {says}" if says else "passes a clean tree"
+        about = f"complains: {message}" if message else "passes a clean tree"
         print(f"{'not ok' if bad else 'ok'} {number} - {check} {about}{skip}".replace("#!", "#"))
         if bad:
             print("\n".join("# " + line for line in problem.splitlines()))

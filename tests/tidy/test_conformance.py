@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/conformance --write writes what the tables say."""
+"""tools/conformance --write writes the contents of the tables."""
 import pathlib
 import subprocess
 import sys
@@ -58,7 +58,7 @@ class Conformance(unittest.TestCase):
             (self.top / name).parent.mkdir(parents=True, exist_ok=True)
             (self.top / name).write_text(text)
 
-    def test_the_page_says_what_the_tables_say(self) -> None:
+    def test_the_page_has_the_contents_of_the_tables(self) -> None:
         status, said = check(self.top, "--write", str(self.top / "build" / "docs"))
         self.assertEqual(status, 0, said)
         page = (self.top / "build/docs/CONFORMANCE.md").read_text()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/coverage believes no explanation that is missing, empty, or of a line that is reached."""
+"""tools/coverage refuses an explanation that is missing, empty, or for a line that is reached."""
 import pathlib
 import sys
 import tempfile

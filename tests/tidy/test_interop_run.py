@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A peer whose kernel dies costs the interop tests no case that did not kill it twice."""
+"""If the kernel of the peer crashes, the interop tests repeat the case. The case fails only if the kernel crashes
+twice."""
 import contextlib
 import io
 import pathlib
@@ -39,7 +40,7 @@ class Uroce(Guest):
 
 
 def outcome(*cases: list[str], link: str = "af_packet", pcap: str | None = None, ours: type = Uroce):
-    """Runs @cases, each what happens at one attempt after the other; failures, output, and the sides."""
+    """Runs @cases; a case lists what happens at each attempt. Returns failures, output, and the sides."""
     left = {str(number): list(attempts) for number, attempts in enumerate(cases, 1)}
     options = types.SimpleNamespace(record=False, pcap=pcap and pathlib.Path(pcap), failures=10, link=link)
     pair = object.__new__(run.Pair)

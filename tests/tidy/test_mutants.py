@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A complaint of the simulator that belongs to no rule is found, with what is put before it."""
+"""Checks that a failure message of the simulator without a rule is found, together with its prefix."""
 import pathlib
 import sys
 import tempfile
@@ -38,7 +38,7 @@ class Rules(unittest.TestCase):
     def test_each_complaint_is_read_as_it_is_printed(self) -> None:
         self.assertEqual([what for _, what in mutants_rules.complaints(self.top)], SAID)
 
-    def test_those_without_a_rule_are_told(self) -> None:
+    def test_those_without_a_rule_are_reported(self) -> None:
         (self.top / "tests/mutants/oracle.rules").write_text(
             "^add \\d+ found  sums are right\nqueue .*room  there is room\n")
         problems = mutants_rules.problems(self.top)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Time limits of tests: how far they are stretched, and that each of them is."""
+"""Time limits of tests: the factor, and that every limit is multiplied by it."""
 import os
 import pathlib
 import re
@@ -18,7 +18,7 @@ LIMIT = {
                        r"monotonic\(\) \+ (?:[\d.]+|[A-Z_]+)\b"),
     "*.c": re.compile(r"\balarm\((?:\d+|[A-Z_]+)\)|\bpoll\([^;]*, (?:[1-9]\d{2,}|[A-Z_]+)\)"),
 }
-# A limit that usually runs out is part of what is tested.
+# A limit that usually expires belongs to the test itself.
 MEANT = re.compile(r"STUCK_SECONDS|SETTLE|settimeout\(0\.2\)|ANSWER_MS|AGAIN_MS")
 OTHERS = ("bench", "fuzz")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/sim-sweep finds the seed that fails, and what it takes to fail."""
+"""tools/sim-sweep finds the failing seed, and the parts that are needed for the failure."""
 import pathlib
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import unittest
 
 SWEEP = pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib" / "sim-sweep" / "sim_sweep.py"
 
-# In place of uroce: one seed fails, as long as there are loss and the connection manager.
+# A script in place of uroce: one seed fails while the parts "lose" and "cm" are on.
 FAKE = """#!/bin/sh
 case "$*" in *--parts*) printf 'lose\\nlate\\nuc\\ncm\\n'; exit 0;; esac
 seed=$3; count=1; without=

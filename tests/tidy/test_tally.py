@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of tools/check tells the truth: what was skipped, lost or cut short has not passed."""
+"""In the table of tools/check, tests that were skipped, lost or interrupted do not count as passed."""
 import json
 import pathlib
 import sys
@@ -32,7 +32,7 @@ class Tally(unittest.TestCase):
         self.assertEqual(counts(row), (2, 1, 0))
         self.assertIn("a: y", row.failed[0])
 
-    def test_what_a_failed_case_said_stands_behind_it(self) -> None:
+    def test_the_output_of_a_failed_case_follows_it(self) -> None:
         said = "1..3\nok 1 - x\n# fine\nnot ok 2 - y\n# it was\n#   this\nok 3 - z\n# other\n"
         row = read({"a": {"result": "FAIL", "stdout": said}})
         self.assertEqual(row.failed, ["a: y\n       it was\n         this"])
@@ -79,7 +79,7 @@ class Tally(unittest.TestCase):
     def test_timeout_has_failed(self) -> None:
         self.assertEqual(counts(read({"a": {"result": "TIMEOUT"}})), (0, 1, 0))
 
-    def test_empty_suite_is_said_to_be_empty(self) -> None:
+    def test_empty_suite_is_reported_as_empty(self) -> None:
         self.assertEqual(counts(read({})), (0, 0, 1))
 
     def test_table_lists_every_skip_and_failure(self) -> None:

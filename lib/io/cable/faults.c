@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "impair/hash.h"
 #include "io/cable/port.h"
 #include "io/common/link_options.h"
 
@@ -68,32 +69,18 @@ int uro_cable_faults_read(struct uro_cable_faults *faults, const char *link,
     return uro_link_options_read(&uro_cable_driver, link, faults, NULL, error);
 }
 
-/* Mixes the bits of @value: the finalizer of MurmurHash3. */
-static uint64_t mix(uint64_t value)
+void uro_cable_faults_plan(const struct uro_cable_faults *faults, struct uro_impair_plan *plan)
 {
-    value ^= value >> 33;
-    value *= UINT64_C(0xff51afd7ed558ccd);
-    value ^= value >> 33;
-    value *= UINT64_C(0xc4ceb9fe1a85ec53);
-    return value ^ value >> 33;
+    uro_impair_plan_init(plan);
+    plan->seed = faults->seed;
+    plan->rule_count = 1;
+    plan->rules[0] = (struct uro_impair_rule){ .loss = faults->loss,
+                                               .duplicate = faults->duplicate,
+                                               .reorder = faults->reorder,
+                                               .delay = URO_US(faults->delay_us) };
 }
 
-enum { LOSS = 1, DUPLICATE, REORDER };
-
-static bool happens(const struct uro_cable_faults *faults, uint64_t number, uint64_t event,
-                    uint32_t probability)
+void uro_cable_faults_flow(const struct uro_impair_plan *plan, struct uro_impair_flow *flow)
 {
-    return mix(mix(mix(faults->seed) + event) + number) % URO_CABLE_CERTAIN < probability;
-}
-
-struct uro_cable_verdict uro_cable_faults_judge(const struct uro_cable_faults *faults,
-                                                uint64_t number)
-{
-    const bool lost = happens(faults, number, LOSS, faults->loss);
-
-    return (struct uro_cable_verdict){
-        .lost = lost,
-        .duplicated = !lost && happens(faults, number, DUPLICATE, faults->duplicate),
-        .overtaken = !lost && happens(faults, number, REORDER, faults->reorder),
-    };
+    *flow = (struct uro_impair_flow){ .key = uro_impair_mix(plan->seed), .rules = 1 };
 }

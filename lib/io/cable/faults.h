@@ -6,9 +6,10 @@
 #pragma once
 
 #include "engine/port.h"
+#include "impair/fate.h"
 
 #define URO_CABLE_NAME_MAX 32u
-#define URO_CABLE_CERTAIN  1000000000u /* probabilities are in billionths */
+#define URO_CABLE_CERTAIN  URO_IMPAIR_CERTAIN /* probabilities are in billionths */
 
 struct uro_cable_faults {
     char name[URO_CABLE_NAME_MAX]; /* name of the cable; "": not given */
@@ -18,11 +19,6 @@ struct uro_cable_faults {
     uint32_t reorder;   /* probability that the next frame overtakes a frame */
     uint32_t delay_us;  /* one-way delay of every frame, us */
     bool plugged;       /* false: the link is down */
-};
-
-/* The faults of one frame. A lost frame is neither duplicated nor overtaken. */
-struct uro_cable_verdict {
-    bool lost, duplicated, overtaken;
 };
 
 /* Initialises @faults: no faults, plugged, no name. */
@@ -35,6 +31,9 @@ void uro_cable_faults_init(struct uro_cable_faults *faults);
 URO_NODISCARD int uro_cable_faults_read(struct uro_cable_faults *faults, const char *link,
                                         char error[static URO_PORT_ERROR_MAX]);
 
-/* Returns the faults of frame number @number of the direction. */
-struct uro_cable_verdict uro_cable_faults_judge(const struct uro_cable_faults *faults,
-                                                uint64_t number);
+/* Makes @faults a plan with one rule. */
+void uro_cable_faults_plan(const struct uro_cable_faults *faults, struct uro_impair_plan *plan);
+
+/* Initializes the flow of all frames of a direction. The fates for a seed have been the same in all
+ * versions of uroce. */
+void uro_cable_faults_flow(const struct uro_impair_plan *plan, struct uro_impair_flow *flow);

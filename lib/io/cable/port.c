@@ -5,7 +5,7 @@
  * sleeping receiver when a frame is sent to it. A timerfd wakes the receiver when a delayed frame
  * is due.
  */
-#define _GNU_SOURCE /* clock_gettime, timerfd */
+#define _GNU_SOURCE /* clock_gettime, timerfd, MAP_NORESERVE */
 #include "io/cable/port.h"
 
 #include <errno.h>
@@ -14,13 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/list.h"
+#include "impair/queue.h"
 #include "io/cable/faults.h"
-#include "io/cable/queue.h"
 
 #define ETHER_OVERHEAD 18u /* Ethernet header and one VLAN tag */
 #define NS_PER_S       1000000000u
@@ -32,8 +33,10 @@ struct end {
     char device[DEVICE_MAX];
     struct uro_cable_faults faults; /* faults of the frames that this end sends */
     struct end *other;              /* NULL: the other device has not opened its end */
-    struct uro_cable_queue queue;   /* frames to this end */
-    uint64_t number;                /* number of the next frame that this end sends */
+    struct uro_impair_plan plan;    /* made of `faults` */
+    struct uro_impair_flow flow;    /* all frames that this end sends */
+    struct uro_impair_queue queue;  /* frames to this end */
+    struct uro_impair_entry ring[URO_CABLE_SLOTS]; /* of `queue` */
     uint64_t counts[URO_CABLE_COUNT];
     int wake, timer; /* file descriptors: eventfd, timerfd */
     bool armed;      /* the next frame must wake the receiver */
@@ -69,6 +72,20 @@ static bool is_up(const struct end *end)
 
 /* ---- frames ------------------------------------------------------------- */
 
+/* Lends at most @max frames that are due. Returns the number of frames. */
+static uint32_t lend(struct uro_impair_queue *queue, uro_time now, struct uro_pkt *pkts,
+                     uint32_t max)
+{
+    const uint32_t count = uro_impair_queue_ready(queue, now, max);
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t length;
+        const uint8_t *frame = uro_impair_queue_frame(queue, i, &length);
+        pkts[i] = (struct uro_pkt){ .octets = frame, .length = length };
+    }
+    return count;
+}
+
 static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
 {
     struct end *end = end_of(port);
@@ -76,7 +93,7 @@ static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t ma
 
     (void)pthread_mutex_lock(&lock);
     if (end->queue.count > 0)
-        count = uro_cable_queue_take(&end->queue, clock_now(), pkts, max);
+        count = lend(&end->queue, clock_now(), pkts, max);
     (void)pthread_mutex_unlock(&lock);
     return count;
 }
@@ -85,12 +102,12 @@ static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
 {
     (void)pkts;
     (void)pthread_mutex_lock(&lock);
-    uro_cable_queue_drop(&end_of(port)->queue, count);
+    uro_impair_queue_drop(&end_of(port)->queue, count);
     (void)pthread_mutex_unlock(&lock);
 }
 
 /* Returns half of the free slots: each frame may be duplicated. */
-static uint32_t room(struct uro_port *port)
+static uint32_t tx_free_count(struct uro_port *port)
 {
     const struct end *end = end_of(port);
     uint32_t free_slots = URO_CABLE_SLOTS;
@@ -102,25 +119,26 @@ static uint32_t room(struct uro_port *port)
     return free_slots / 2 < URO_PORT_BURST ? free_slots / 2 : URO_PORT_BURST;
 }
 
-static void send(struct end *end, const struct uro_tx *tx, uro_time due)
+static void send(struct end *end, const struct uro_tx *tx, uro_time now)
 {
-    const struct uro_cable_verdict verdict = uro_cable_faults_judge(&end->faults, end->number++);
-    struct uro_cable_queue *queue = &end->other->queue;
+    struct uro_impair_queue *queue = &end->other->queue;
+    struct uro_impair_fate fate;
 
+    uro_impair_fate_draw(&end->plan, &end->flow, &fate);
     end->counts[URO_CABLE_SENT]++;
-    end->counts[URO_CABLE_LOST] += verdict.lost;
-    if (verdict.lost)
+    end->counts[URO_CABLE_LOST] += fate.lost;
+    if (fate.lost)
         return;
-    uro_cable_queue_put(queue, tx, due);
-    if (verdict.duplicated)
-        uro_cable_queue_repeat(queue);
-    if (verdict.overtaken)
-        uro_cable_queue_hold(queue);
-    end->counts[URO_CABLE_DUPLICATED] += verdict.duplicated;
-    end->counts[URO_CABLE_REORDERED] += verdict.overtaken;
+    uro_tx_write(tx, uro_impair_queue_put(queue, uro_tx_length(tx), now + fate.delay));
+    if (fate.duplicated)
+        uro_impair_queue_repeat(queue);
+    if (fate.overtaken)
+        uro_impair_queue_hold(queue);
+    end->counts[URO_CABLE_DUPLICATED] += fate.duplicated;
+    end->counts[URO_CABLE_REORDERED] += fate.overtaken;
 }
 
-/* Checks again: the other end may have opened or closed since room(). */
+/* Checks again: the other end may have opened or closed since tx_free_count(). */
 static bool has_room(const struct end *end, const struct uro_tx *tx)
 {
     return is_up(end) && end->other->queue.count + 2 <= URO_CABLE_SLOTS &&
@@ -133,10 +151,9 @@ static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t co
     const uro_time now = clock_now();
 
     (void)pthread_mutex_lock(&lock);
-    const uro_time due = now + URO_US(end->faults.delay_us);
     for (uint32_t i = 0; i < count; i++)
         if (has_room(end, &tx[i]))
-            send(end, &tx[i], due);
+            send(end, &tx[i], now);
         else
             end->counts[URO_CABLE_NOWHERE]++;
     if (end->other != NULL && end->other->armed) {
@@ -171,7 +188,7 @@ static bool arm(struct uro_port *port)
     struct end *end = end_of(port);
 
     (void)pthread_mutex_lock(&lock);
-    const uro_time due = uro_cable_queue_due(&end->queue);
+    const uro_time due = uro_impair_queue_due(&end->queue);
     end->armed = due == URO_TIME_NEVER || due > clock_now();
     if (end->armed && due != URO_TIME_NEVER)
         set_timer(end, due);
@@ -214,7 +231,8 @@ static void close_descriptors(struct end *end)
 static void free_end(struct end *end)
 {
     close_descriptors(end);
-    uro_cable_queue_fini(&end->queue);
+    if (end->queue.memory != NULL)
+        (void)munmap(end->queue.memory, (size_t)URO_CABLE_SLOTS * end->queue.slot_size);
     free(end);
 }
 
@@ -242,7 +260,10 @@ static void forked(struct uro_port *port)
 }
 
 static const struct uro_port_ops ops = {
-    .datapath = { .receive = receive, .release = release, .room = room, .transmit = transmit },
+    .datapath = { .receive = receive,
+                  .release = release,
+                  .tx_free_count = tx_free_count,
+                  .transmit = transmit },
     .sleep = { .wait_fds = wait_fds, .arm = arm, .disarm = disarm },
     .control = { .close = close_port, .forked = forked, .link_up = link_up },
 };
@@ -268,6 +289,29 @@ static bool join(struct end *end)
     return true;
 }
 
+/* Allocates the queue. The kernel allocates each page at its first use. */
+static bool make_queue(struct end *end, uint32_t frame_max)
+{
+    void *memory = mmap(NULL, (size_t)URO_CABLE_SLOTS * frame_max, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return false;
+    uro_impair_queue_init(&end->queue, end->ring, memory, URO_CABLE_SLOTS, frame_max);
+    return true;
+}
+
+/* Uses the faults from now on. @restart: frames are counted from 0 again. */
+static void use_faults(struct end *end, const struct uro_cable_faults *faults, bool restart)
+{
+    const uint64_t count = restart ? 0 : end->flow.count;
+
+    end->faults = *faults;
+    uro_cable_faults_plan(faults, &end->plan);
+    uro_cable_faults_flow(&end->plan, &end->flow);
+    end->flow.count = count;
+}
+
 static struct end *make(const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX])
 {
     struct end *end = calloc(1, sizeof *end);
@@ -284,8 +328,7 @@ static struct end *make(const struct uro_port_config *config, char error[static 
     uro_cable_faults_init(&end->faults);
     end->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     end->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (end->wake >= 0 && end->timer >= 0 &&
-        uro_cable_queue_init(&end->queue, mtu + ETHER_OVERHEAD) == 0)
+    if (end->wake >= 0 && end->timer >= 0 && make_queue(end, mtu + ETHER_OVERHEAD))
         return end;
     (void)snprintf(error, URO_PORT_ERROR_MAX,
                    "link cable: no memory or no file descriptor is left");
@@ -302,10 +345,12 @@ struct uro_port *uro_cable_port_open(const struct uro_port_config *config,
 
     if (end == NULL)
         return NULL;
-    if (uro_cable_faults_read(&end->faults, config->link, error) != 0) {
+    struct uro_cable_faults faults = end->faults;
+    if (uro_cable_faults_read(&faults, config->link, error) != 0) {
         free_end(end);
         return NULL;
     }
+    use_faults(end, &faults, true);
     if (end->faults.name[0] == '\0') {
         (void)snprintf(error, URO_PORT_ERROR_MAX,
                        "link cable: name=TEXT is missing; give both ends the same name");
@@ -348,9 +393,7 @@ static int set(struct end *end, const char *link, char error[static URO_PORT_ERR
         return -EINVAL;
     }
     memcpy(faults.name, end->faults.name, sizeof faults.name);
-    if (strstr(link, ",seed=") != NULL)
-        end->number = 0;
-    end->faults = faults;
+    use_faults(end, &faults, strstr(link, ",seed=") != NULL);
     wake(end);
     if (end->other != NULL)
         wake(end->other);

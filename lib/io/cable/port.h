@@ -10,6 +10,8 @@
 
 #include "engine/port.h"
 
+#define URO_CABLE_SLOTS 1024u /* frames in flight in one direction */
+
 /* Counters of the frames that one end sent. X(enumerator, "name", "text") */
 #define URO_CABLE_COUNTS(X)                                                                        \
     X(SENT, "cable_sent", "frames sent into the cable")                                            \

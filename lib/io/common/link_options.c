@@ -35,6 +35,8 @@ bool uro_link_options_serve(const struct uro_port_driver *driver, const char *li
     if (strncmp(link, driver->prefix, length) != 0)
         return false;
     link += length;
+    if ((driver->flags & URO_DRIVER_ANY_NAME) != 0)
+        return *link != '\0' && *link != ',';
     if ((driver->flags & URO_DRIVER_NUMBERED) != 0)
         link += strspn(link, "0123456789");
     return *link == '\0' || *link == ',';

@@ -2,6 +2,7 @@
 /* dpdk.h - one open DPDK port: definitions that the files of this driver share.
  *
  *   port.c   opens and closes the port      eal.c    starts DPDK, once per process; its log
+ *   eal_args.c  the arguments of DPDK
  *   link.c   options and limits of a link   nic.c    DPDK's device of the port, and its buffers
  *   drivers.c  the kinds of links           queue.c  receives and sends frames
  *   wait.c   sleeps until a frame arrives   source.c finds the descriptor of the driver
@@ -46,9 +47,9 @@ struct uro_control {
 URO_NODISCARD int uro_control_open(struct uro_control *control, int interface, bool alien);
 void uro_control_close(struct uro_control *control);
 
-/* Copies frames into buffers of @pool. Returns their number, at most @room. */
+/* Copies frames into buffers of @pool. Returns their number, at most @max. */
 uint16_t uro_control_take(struct uro_control *control, struct rte_mempool *pool,
-                          struct rte_mbuf **mbufs, uint32_t room);
+                          struct rte_mbuf **mbufs, uint32_t max);
 
 /* ---- source.c: the descriptor of the driver -------------------------------- */
 
@@ -184,8 +185,9 @@ static inline struct uro_dpdk *uro_dpdk_of(struct uro_port *port)
  * itself. */
 
 /* Starts DPDK in the calling thread, which keeps its CPU affinity. Later calls return at once.
- * Returns 0, or -1 with a sentence in @error. Callers must serialise. */
-URO_NODISCARD int uro_eal_start(const struct uro_port_config *config, bool pci,
+ * @card: the link, if it is a card on the PCI bus, or NULL. Returns 0, or -1 with a sentence in
+ * @error. Callers must serialise. */
+URO_NODISCARD int uro_eal_start(const struct uro_port_config *config, const char *card,
                                 char error[static URO_PORT_ERROR_MAX]);
 
 /* Captures DPDK's log, which then no longer goes to stderr and syslog. Call this before
@@ -205,9 +207,9 @@ void uro_log_complaint(char *out, size_t size);
 /* ---- queue.c: receives and sends frames --------------------------------------------- */
 
 /* Operations of the data path. */
-uint32_t uro_queue_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room);
+uint32_t uro_queue_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max);
 void uro_queue_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
-uint32_t uro_queue_room(struct uro_port *port);
+uint32_t uro_queue_tx_free_count(struct uro_port *port);
 void uro_queue_transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count);
 
 /* Receives frames and keeps them for the next receive(). Returns true when there are frames. */

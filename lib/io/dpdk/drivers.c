@@ -50,7 +50,7 @@ static const struct uro_link_option virtio_user[] = {
 #define OPTIONS(table) .option_count = URO_ARRAY_LEN(table), .options = (table)
 #define DPDK(bits, default)                                                                        \
     .library = "dpdk", .default_mtu = (default),                                                   \
-    .flags = (bits) | URO_DRIVER_OTHER_OPTIONS | URO_DRIVER_ONE_PROCESS
+    .flags = (bits) | URO_DRIVER_OTHER_OPTIONS | URO_DRIVER_ONE_PROCESS | URO_DRIVER_DPDK
 #define NAMED URO_DRIVER_NUMBERED
 
 const struct uro_port_driver uro_dpdk_drivers[URO_DPDK_KIND_COUNT] = {
@@ -71,4 +71,6 @@ const struct uro_port_driver uro_dpdk_drivers[URO_DPDK_KIND_COUNT] = {
                          DPDK(NAMED, URO_PORT_MTU_DEFAULT), OPTIONS(vhost) },
     [URO_DPDK_VIRTIO_USER] = { "net_virtio_user", "a vhost-user switch", "remote",
                                DPDK(NAMED, URO_PORT_MTU_DEFAULT), OPTIONS(virtio_user) },
+    [URO_DPDK_OTHER] = { "dpdk:", "any device of DPDK, such as dpdk:net_bonding0,mode=1", NULL,
+                         DPDK(URO_DRIVER_ANY_NAME, URO_PORT_MTU_DEFAULT) },
 };

@@ -13,6 +13,7 @@ enum uro_dpdk_kind {
     URO_DPDK_TAP,
     URO_DPDK_VHOST,
     URO_DPDK_VIRTIO_USER,
+    URO_DPDK_OTHER, /* any device, by its name in DPDK */
     URO_DPDK_KIND_COUNT
 };
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* eal.c - starts DPDK at most once per process, without side effects on the program.
- *
- * By default DPDK pins its caller, handles signals in its own threads, reserves hugepages, leaves
- * files for other processes, and logs to syslog. The arguments here turn all of that off, so that
- * any verbs program, run by any user, works as before.
- */
+/* eal.c - starts DPDK at most once per process, without side effects on the program; see
+ * eal_args.c. */
 #define _GNU_SOURCE
 #include "io/dpdk/dpdk.h"
+#include "io/dpdk/eal_args.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,8 +18,8 @@
 #include <rte_errno.h>
 #include <rte_log.h>
 
-#define ARGS_MAX       16
 #define HUGEPAGE_BYTES (2u << 20)
+#define LCORES_MAX     (CPU_SETSIZE * 5)
 
 /* Memory without hugepages is reserved, but not touched: only pages that packets use are
  * allocated. */
@@ -30,36 +27,15 @@
 #define MEMORY_MIB_SPARE   64u /* memory for DPDK's own structures */
 #define MEMORY_MIB_MAX     65536u
 
-struct arguments {
-    int count;
-    char *list[ARGS_MAX + 1];
-    char arguments[ARGS_MAX][64];
-    char lcores[CPU_SETSIZE * 5];
-};
-
-static void add(struct arguments *args, const char *word)
+/* Writes one logical core that may run on every CPU of @cpus, so nothing is pinned. */
+static void write_lcores(char text[static LCORES_MAX], const cpu_set_t *cpus)
 {
-    URO_ASSERT(args->count < ARGS_MAX);
-    char *slot = args->arguments[args->count];
+    size_t used = (size_t)snprintf(text, LCORES_MAX, "0@(");
 
-    snprintf(slot, sizeof args->arguments[0], "%s", word);
-    args->list[args->count++] = slot;
-}
-
-/* Adds one logical core that may run on every CPU of this thread's affinity, so nothing is
- * pinned. */
-static void add_lcores(struct arguments *args, const cpu_set_t *cpus)
-{
-    size_t used = (size_t)snprintf(args->lcores, sizeof args->lcores, "0@(");
-
-    for (unsigned cpu = 0; cpu < CPU_SETSIZE && used < sizeof args->lcores - 8; cpu++)
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE && used < LCORES_MAX - 8; cpu++)
         if (CPU_ISSET(cpu, cpus))
-            used += (size_t)snprintf(args->lcores + used, sizeof args->lcores - used, "%u,", cpu);
-    args->lcores[used - 1] = ')';
-
-    add(args, "--lcores");
-    URO_ASSERT(args->count < ARGS_MAX);
-    args->list[args->count++] = args->lcores;
+            used += (size_t)snprintf(text + used, LCORES_MAX - used, "%u,", cpu);
+    text[used - 1] = ')';
 }
 
 static uint32_t memory_mib(const struct uro_port_config *config)
@@ -83,76 +59,93 @@ static bool hugepages_free(uint32_t mib)
     return true;
 }
 
-static void fill(struct arguments *args, const struct uro_port_config *config,
-                 const cpu_set_t *cpus, bool pci)
+static int fill(struct uro_eal_args *args, const struct uro_port_config *config,
+                const cpu_set_t *cpus, const char *card, char error[static URO_PORT_ERROR_MAX])
 {
-    uint32_t mib = memory_mib(config);
-    char word[64];
+    const uint32_t mib = memory_mib(config);
+    char lcores[LCORES_MAX];
 
-    add(args, "uroce");
-    add_lcores(args, cpus);
-    snprintf(word, sizeof word, "--file-prefix=uroce-%ld", (long)getpid());
-    add(args, word);
-    add(args, config->telemetry ? "--telemetry" : "--no-telemetry");
-    add(args, config->verbose ? "--log-level=*:info" : "--log-level=*:error");
-    /* Use no shared files, so that nothing remains after the process. --in-memory means that for
-     * hugepages, and DPDK refuses it together with --no-huge. */
-    if (hugepages_free(mib)) {
-        add(args, "--in-memory");
-    } else {
-        add(args, "--no-huge");
-        add(args, "--no-shconf");
-        snprintf(word, sizeof word, "-m%u", mib);
-        add(args, word);
-    }
-    if (!pci) {
-        add(args, "--no-pci");
-        add(args, "--iova-mode=va");
-    }
+    write_lcores(lcores, cpus);
+    const struct uro_eal_machine machine = {
+        .lcores = lcores,
+        .pid = (long)getpid(),
+        .memory_mib = mib,
+        .hugepages = config->hugepages != URO_HUGEPAGES_NO && hugepages_free(mib),
+        .card = card,
+    };
+    return uro_eal_args_fill(args, config, &machine, error);
 }
 
-static int start(const struct uro_port_config *config, bool pci)
+static bool has_argument(const struct uro_eal_args *args, const char *word)
 {
-    struct arguments *args = calloc(1, sizeof *args);
-    cpu_set_t cpus;
+    for (int i = 1; i < args->count; i++)
+        if (strcmp(args->list[i], word) == 0)
+            return true;
+    return false;
+}
+
+/* Starts DPDK. Returns 0, or a negative status. DPDK's threads inherit the signal mask, so that
+ * they receive none of the program's signals. */
+static int start(struct uro_eal_args *args, const cpu_set_t *cpus)
+{
     sigset_t all, before;
 
-    if (args == NULL || pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0) {
-        free(args);
-        return -1;
-    }
-    fill(args, config, &cpus, pci);
-
-    /* DPDK's threads inherit the signal mask, so that they receive none of the program's
-     * signals. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = rte_eal_init(args->count, args->list);
+    const int status = rte_eal_init(args->count, args->list);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
-
+    pthread_setaffinity_np(pthread_self(), sizeof *cpus, cpus);
     if (status >= 0)
         rmdir(rte_eal_get_runtime_dir()); /* empty, since nothing is shared */
-    free(args);
     return status < 0 ? -1 : 0;
 }
 
-int uro_eal_start(const struct uro_port_config *config, bool pci,
+/* The state of DPDK, and the arguments that it was started with. */
+static struct {
+    enum { NOT_YET, STARTED, FAILED } state;
+    bool has_pci;
+    char eal[URO_PORT_EAL_MAX];
+} eal;
+
+static const char *wanted_eal(const struct uro_port_config *config)
+{
+    return config->eal != NULL ? config->eal : "";
+}
+
+static int start_once(const struct uro_port_config *config, const char *card,
+                      char error[static URO_PORT_ERROR_MAX])
+{
+    struct uro_eal_args *args = malloc(sizeof *args);
+    cpu_set_t cpus;
+    int status;
+
+    if (args == NULL || pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0) {
+        free(args);
+        snprintf(error, URO_PORT_ERROR_MAX, "DPDK does not start: out of memory");
+        return -1;
+    }
+    status = fill(args, config, &cpus, card, error);
+    if (status == 0) {
+        uro_log_forget();
+        eal.has_pci = !has_argument(args, "--no-pci");
+        eal.state = start(args, &cpus) == 0 ? STARTED : FAILED;
+        snprintf(eal.eal, sizeof eal.eal, "%s", wanted_eal(config));
+    }
+    free(args);
+    return status;
+}
+
+int uro_eal_start(const struct uro_port_config *config, const char *card,
                   char error[static URO_PORT_ERROR_MAX])
 {
-    static enum { NOT_YET, STARTED, FAILED } state;
-    static bool has_pci;
     char reason[128];
 
     uro_log_capture();
     if (config->verbose)
         uro_log_show();
-    if (state == NOT_YET) {
-        uro_log_forget();
-        state = start(config, pci) == 0 ? STARTED : FAILED;
-        has_pci = pci;
-    }
-    if (state == FAILED) {
+    if (eal.state == NOT_YET && start_once(config, card, error) != 0)
+        return -1;
+    if (eal.state == FAILED) {
         uro_log_complaint(reason, sizeof reason);
         snprintf(error, URO_PORT_ERROR_MAX,
                  "DPDK does not start: %s%s; fix that and start the program again: DPDK "
@@ -161,7 +154,14 @@ int uro_eal_start(const struct uro_port_config *config, bool pci,
                  config->verbose ? "" : " (verbose=yes shows its log)");
         return -1;
     }
-    if (pci && !has_pci) {
+    if (strcmp(wanted_eal(config), eal.eal) != 0) {
+        snprintf(error, URO_PORT_ERROR_MAX,
+                 "eal=%.80s: DPDK was started with %s%.80s for another device of this process, and "
+                 "starts only once; write the same eal= for all of them",
+                 wanted_eal(config), eal.eal[0] != '\0' ? "eal=" : "no eal=", eal.eal);
+        return -1;
+    }
+    if (card != NULL && !eal.has_pci) {
         snprintf(error, URO_PORT_ERROR_MAX,
                  "DPDK was started for a virtual device, without PCI; use the PCI device first, "
                  "before the others");
@@ -174,13 +174,13 @@ int uro_eal_start(const struct uro_port_config *config, bool pci,
 
 /* Errors of DPDK are kept for our own messages, and the log is printed when verbose. */
 
-#define LINE_MAX_OCTETS 160
+#define LINE_MAX_BYTES 160
 
 static struct {
     pthread_mutex_t lock;
     FILE *stream;
     bool shown;
-    char complaint[LINE_MAX_OCTETS];
+    char complaint[LINE_MAX_BYTES];
 } log_state = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void keep_complaint(const char *line, size_t length)

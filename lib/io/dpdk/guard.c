@@ -30,11 +30,11 @@ static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
     guarded->datapath.release(port, pkts, count);
 }
 
-static uint32_t room(struct uro_port *port)
+static uint32_t tx_free_count(struct uro_port *port)
 {
     URO_UNCANCELLED;
 
-    return guarded->datapath.room(port);
+    return guarded->datapath.tx_free_count(port);
 }
 
 static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count)
@@ -89,13 +89,13 @@ static void forked(struct uro_port *port)
     guarded->control.forked(port);
 }
 
-static_assert(sizeof(struct uro_port_ops) == 17 * sizeof(void *),
+static_assert(sizeof(struct uro_port_ops) == 18 * sizeof(void *),
               "a new operation may need a guard here");
 
 const struct uro_port_ops *uro_guard_ops(const struct uro_port_ops *ops)
 {
     static const struct uro_port_ops table = {
-        .datapath = { .receive = receive, .release = release, .room = room, .transmit = transmit },
+        .datapath = { .receive = receive, .release = release, .tx_free_count = tx_free_count, .transmit = transmit },
         .sleep = { .wait_fds = wait_fds, .arm = arm, .disarm = disarm },
         .control = {
             .close = close_port,

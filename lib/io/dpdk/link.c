@@ -10,6 +10,7 @@
 
 #define ETHER_OVERHEAD 18u /* header and one VLAN tag */
 #define ALIGNMENT      64u
+#define BUFFER_OTHER   2048u /* some drivers refuse smaller buffers, whatever the MTU is */
 
 /* A buffer is a chunk of AF_XDP's memory: with DPDK's headers it fills a page, whatever the MTU is.
  * Frames in smaller buffers are not sent. The kernel reserves the first bytes of a buffer. */
@@ -26,6 +27,7 @@ static const struct uro_link_kind kinds[URO_DPDK_KIND_COUNT] = {
     [URO_DPDK_TAP]         = { .mtu_max = 1500 },
     [URO_DPDK_VHOST]       = { .interrupts = true },
     [URO_DPDK_VIRTIO_USER] = { .own_limit = true },
+    [URO_DPDK_OTHER]       = { .own_limit = true, .interrupts = true },
 };
 /* clang-format on */
 
@@ -69,9 +71,11 @@ void uro_link_set_mtu(struct uro_link *link, uint32_t mtu)
     link->mtu = mtu < URO_PORT_MTU_MAX ? mtu : URO_PORT_MTU_MAX;
     link->frame_max = link->mtu + ETHER_OVERHEAD;
     /* Some NICs count the length of a buffer in KiB. */
-    link->room = round_up(link->frame_max, link->kind == URO_DPDK_PCI ? 1024 : ALIGNMENT);
+    link->buffer_size = round_up(link->frame_max, link->kind == URO_DPDK_PCI ? 1024 : ALIGNMENT);
     if (link->kind == URO_DPDK_AF_XDP)
-        link->room = AF_XDP_ROOM;
+        link->buffer_size = AF_XDP_ROOM;
+    if (link->kind == URO_DPDK_OTHER && link->buffer_size < BUFFER_OTHER)
+        link->buffer_size = BUFFER_OTHER;
 }
 
 static int read_options(const char *text, struct uro_link *link,
@@ -79,15 +83,18 @@ static int read_options(const char *text, struct uro_link *link,
 {
     size_t length = strcspn(text, ",");
 
-    if (length < sizeof link->name)
-        memcpy(link->name, text, length);
-    if (length >= sizeof link->name || !find_kind(link->name, &link->kind)) {
+    if (length >= sizeof link->name || !find_kind(text, &link->kind)) {
         snprintf(error, URO_PORT_ERROR_MAX,
                  "link %.40s: DPDK carries no such link; see `uroce devices --links`", text);
         return -1;
     }
     if (uro_link_options_read(&uro_dpdk_drivers[link->kind], text, NULL, NULL, error) != 0)
         return -1;
+    if (link->kind == URO_DPDK_OTHER) {
+        text += strlen(uro_dpdk_drivers[link->kind].prefix);
+        length = strcspn(text, ",");
+    }
+    memcpy(link->name, text, length);
     snprintf(link->devargs, sizeof link->devargs, "%s", text);
     if (!uro_link_options_value(text, "iface", link->iface, sizeof link->iface))
         link->iface[0] = '\0';

@@ -24,7 +24,7 @@ struct uro_link {
     char iface[32];                     /* the kernel's interface, "" when not named */
     uint32_t mtu;                       /* largest IP packet */
     uint32_t frame_max;                 /* longest frame sent */
-    uint32_t room;                      /* bytes that a receive buffer needs */
+    uint32_t buffer_size;               /* bytes that a receive buffer needs */
     uint16_t descriptors;               /* number requested for each ring */
     char devargs[URO_LINK_DEVARGS_MAX]; /* the link as the user wrote it, for DPDK */
 };

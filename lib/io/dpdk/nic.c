@@ -26,6 +26,10 @@ static void complain(char error[static URO_PORT_ERROR_MAX], const char *name, co
              reason[0] != '\0' ? reason : rte_strerror(status < 0 ? -status : status));
 }
 
+/* Ports of DPDK that a port of ours uses. DPDK may have others: cards that it found, and devices of
+ * --vdev. */
+static bool in_use[RTE_MAX_ETHPORTS];
+
 /* Finds the DPDK port of the link. A virtual device has the user's name. DPDK writes PCI addresses
  * in its own format, so they are matched by DPDK. */
 static bool find_port(const struct uro_link *link, uint16_t *id)
@@ -33,8 +37,10 @@ static bool find_port(const struct uro_link *link, uint16_t *id)
     struct rte_dev_iterator iterator;
     uint16_t found;
 
-    if (link->kind != URO_DPDK_PCI)
-        return rte_eth_dev_get_port_by_name(link->name, id) == 0;
+    if (rte_eth_dev_get_port_by_name(link->name, id) == 0)
+        return true;
+    if (link->kind != URO_DPDK_PCI && link->kind != URO_DPDK_OTHER)
+        return false;
     RTE_ETH_FOREACH_MATCHING_DEV(found, link->name, &iterator)
     {
         rte_eth_iterator_cleanup(&iterator);
@@ -48,11 +54,11 @@ static bool find_port(const struct uro_link *link, uint16_t *id)
 static int plug(struct uro_dpdk *dpdk, const struct uro_link *link,
                 char error[static URO_PORT_ERROR_MAX])
 {
-    uint16_t id;
-
-    if (find_port(link, &id)) {
+    if (find_port(link, &dpdk->id)) {
+        if (!in_use[dpdk->id])
+            return 0;
         snprintf(error, URO_PORT_ERROR_MAX,
-                 "link %s is open already in this process; give each device a number of its own",
+                 "link %s is open already in this process; give each device a link of its own",
                  link->name);
         return -1;
     }
@@ -73,6 +79,7 @@ static void unplug(struct uro_dpdk *dpdk)
     struct rte_eth_dev_info info;
     bool known = rte_eth_dev_info_get(dpdk->id, &info) == 0;
 
+    in_use[dpdk->id] = false;
     rte_eth_dev_close(dpdk->id);
     if (known && info.device != NULL)
         rte_dev_remove(info.device);
@@ -139,7 +146,7 @@ static int set_up(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_
         return status;
     if (link->traits->own_limit && link->mtu > info.max_mtu)
         uro_link_set_mtu(link, info.max_mtu);
-    dpdk->pool = create_pool(link->name, link->room,
+    dpdk->pool = create_pool(link->name, link->buffer_size,
                              (uint32_t)descriptors(link, &info.rx_desc_lim) +
                                  descriptors(link, &info.tx_desc_lim),
                              memory_mib);
@@ -157,6 +164,7 @@ int uro_nic_open(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_m
 {
     if (plug(dpdk, link, error) != 0)
         return -1;
+    in_use[dpdk->id] = true;
     int status = set_up(dpdk, link, memory_mib);
     if (status != 0) {
         complain(error, link->name, "DPDK cannot start the port", status);

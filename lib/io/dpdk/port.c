@@ -9,6 +9,7 @@
 #include <net/if.h>
 
 #include "io/common/link_options.h"
+#include "io/dpdk/card.h"
 #include "io/dpdk/dpdk.h"
 #include "io/dpdk/link.h"
 #include "io/dpdk/xdp.h"
@@ -107,7 +108,7 @@ static const struct uro_port_ops ops = {
     .datapath = {
         .receive = uro_queue_receive,
         .release = uro_queue_release,
-        .room = uro_queue_room,
+        .tx_free_count = uro_queue_tx_free_count,
         .transmit = uro_queue_transmit,
     },
     .sleep = { .wait_fds = wait_fds, .arm = arm, .disarm = disarm },
@@ -210,6 +211,19 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
     return 0;
 }
 
+/* Returns -1 with the cause in @error if the link is a card that DPDK cannot use. DPDK starts only
+ * once in a process, so this is tested before. */
+static int check_card(const struct uro_link *link, char error[static URO_PORT_ERROR_MAX])
+{
+    const int used = snprintf(error, URO_PORT_ERROR_MAX, "link %.40s: ", link->name);
+
+    if (link->kind == URO_DPDK_PCI &&
+        uro_card_problem("", link->name, error + used, URO_PORT_ERROR_MAX - (size_t)used))
+        return -1;
+    error[0] = '\0';
+    return 0;
+}
+
 struct uro_port *uro_port_open(const struct uro_port_config *config,
                                char error[static URO_PORT_ERROR_MAX])
 {
@@ -232,7 +246,9 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
     pthread_mutex_lock(&ports_lock);
     status = uro_link_parse(config, &link, error);
     if (status == 0)
-        status = uro_eal_start(config, link.kind == URO_DPDK_PCI, error);
+        status = check_card(&link, error);
+    if (status == 0)
+        status = uro_eal_start(config, link.kind == URO_DPDK_PCI ? link.devargs : NULL, error);
     if (status == 0) {
         dpdk->kind = link.kind;
         if (!link.traits->memory_only)

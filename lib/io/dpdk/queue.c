@@ -149,7 +149,7 @@ static void flush(struct uro_dpdk *dpdk)
     memmove(dpdk->backlog, dpdk->backlog + sent, dpdk->backlog_count * sizeof dpdk->backlog[0]);
 }
 
-uint32_t uro_queue_room(struct uro_port *port)
+uint32_t uro_queue_tx_free_count(struct uro_port *port)
 {
     struct uro_dpdk *dpdk = uro_dpdk_of(port);
 

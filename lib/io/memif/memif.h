@@ -221,7 +221,7 @@ void uro_memif_queue_close(struct uro_memif_queue *queue);
 /* Operations of the port. */
 uint32_t uro_memif_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max);
 void uro_memif_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
-uint32_t uro_memif_room(struct uro_port *port);
+uint32_t uro_memif_tx_free_count(struct uro_port *port);
 void uro_memif_transmit(struct uro_port *port, const struct uro_tx *frames, uint32_t count);
 
 /* Returns whether there is a new frame. No frame may be lent. */

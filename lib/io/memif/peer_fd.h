@@ -4,7 +4,7 @@
  *
  * The other side may clear O_NONBLOCK of a shared eventfd and may fill its counter, at any time. So
  * a doorbell is never signalled with write(): the kernel signals it as the completion of an
- * asynchronous read of our own file, which cannot block. And nobody reads a doorbell: a sleeping
+ * asynchronous read of our own file, which cannot block. No thread reads a doorbell: a sleeping
  * thread waits for its edge.
  *
  * A descriptor may also belong to a file system whose server does not answer (FUSE): stat, poll and

@@ -50,6 +50,8 @@ static void relax(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb" : : : "memory"); /* YIELD often waits no time at all */
 #else
     atomic_thread_fence(memory_order_seq_cst);
 #endif
@@ -139,7 +141,7 @@ static const struct uro_port_ops ops = {
     .datapath = {
         .receive = uro_memif_receive,
         .release = uro_memif_release,
-        .room = uro_memif_room,
+        .tx_free_count = uro_memif_tx_free_count,
         .transmit = uro_memif_transmit,
     },
     .sleep = { .wait_fds = wait_fds, .arm = arm, .disarm = disarm },

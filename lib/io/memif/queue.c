@@ -25,7 +25,7 @@
 
 /* ---- making and joining ------------------------------------------------- */
 
-static size_t ring_octets(uint32_t slots)
+static size_t ring_bytes(uint32_t slots)
 {
     return sizeof(struct uro_memif_ring) + slots * sizeof(struct uro_memif_desc);
 }
@@ -77,7 +77,7 @@ static void offer(const struct uro_memif *memif, uint32_t slot)
 bool uro_memif_queue_make(struct uro_memif *memif)
 {
     const uint32_t slots = 1u << memif->options.slots_log2;
-    const size_t ring = (ring_octets(slots) + LINE - 1) / LINE * LINE;
+    const size_t ring = (ring_bytes(slots) + LINE - 1) / LINE * LINE;
     const size_t buffers = (size_t)slots * stride(memif);
 
     return 2 * (ring + buffers) <= UINT32_MAX &&
@@ -107,7 +107,7 @@ const char *uro_memif_queue_join(struct uro_memif *memif, struct uro_memif_queue
         return "a ring is too long";
     uint32_t slots = 1u << slots_log2;
     uint8_t *memory =
-        uro_memif_region_find(memif->regions, region, offset, (uint32_t)ring_octets(slots));
+        uro_memif_region_find(memif->regions, region, offset, (uint32_t)ring_bytes(slots));
     if (memory == NULL || (uintptr_t)memory % sizeof(uint64_t) != 0)
         return "a ring outside its region or misaligned";
     struct uro_memif_ring *ring = (void *)memory;
@@ -425,7 +425,7 @@ static bool send(struct uro_memif *memif, const struct uro_tx *frame, uint32_t s
     return false;
 }
 
-uint32_t uro_memif_room(struct uro_port *port)
+uint32_t uro_memif_tx_free_count(struct uro_port *port)
 {
     struct uro_memif *memif = uro_memif_of(port);
     struct uro_memif_desc desc = { .length = memif->options.buffer };

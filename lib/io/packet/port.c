@@ -82,7 +82,7 @@ static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
     uro_packet_rx_release(&uro_packet_of(port)->rx, count);
 }
 
-static uint32_t room(struct uro_port *port)
+static uint32_t tx_free_count(struct uro_port *port)
 {
     struct uro_packet *packet = uro_packet_of(port);
 
@@ -162,7 +162,7 @@ static void close_port(struct uro_port *port)
 }
 
 static const struct uro_port_ops ops = {
-    .datapath = { .receive = receive, .release = release, .room = room, .transmit = transmit },
+    .datapath = { .receive = receive, .release = release, .tx_free_count = tx_free_count, .transmit = transmit },
     .sleep = { .wait_fds = wait_fds, .arm = arm },
     .control = {
         .close = close_port,

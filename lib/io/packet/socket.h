@@ -69,7 +69,7 @@ void uro_packet_ring_close(struct uro_packet_ring *ring);
 
 /* Replaces the ring with an empty ring of the same sizes. No slot may be held. This is necessary
  * after a frame that the kernel cannot describe, such as coalesced packets of a protocol that
- * virtio does not know: its slot stays marked as being filled, and nothing is received any more.
+ * virtio does not support: its slot stays marked as being filled, and nothing is received any more.
  * Returns 0, or -errno when there is no ring now. */
 URO_NODISCARD int uro_packet_ring_renew(struct uro_packet_ring *ring, int fd);
 

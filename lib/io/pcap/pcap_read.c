@@ -2,6 +2,7 @@
 /* pcap_read.c - see pcap_read.h for the contract. */
 #include "io/pcap/pcap_read.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pcap/pcap.h>
 #include <stdio.h>
@@ -12,9 +13,9 @@
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
-/* Link headers of captures on the device "any", and of captures that have none. */
+/* Link headers of captures on the device "any", and of captures of raw IP, which have none. */
 #define SLL_LEN       16u
-#define SLL_TYPE      14u /* where the type of what follows is */
+#define SLL_TYPE      14u /* offset of the protocol number */
 #define SLL2_LEN      20u
 #define SLL2_TYPE     0u
 #define CONVERTED_MAX 262144u /* libpcap's own limit of a frame */
@@ -25,45 +26,96 @@ struct uro_pcap_read {
     uint8_t *converted; /* the last frame, with an Ethernet header; NULL: not needed */
 };
 
-/* Opens the file, and adds its name to libpcap's message, which has the name only when the file
- * cannot be opened. */
+/* ---- libpcap --------------------------------------------------------------- */
+
+/* The functions of libpcap. It is loaded when the first capture is opened: it has libraries of its
+ * own, such as libdbus, and most commands of `uroce` read no capture. */
+static struct {
+    __typeof__(pcap_open_offline_with_tstamp_precision) *open;
+    __typeof__(pcap_close) *close;
+    __typeof__(pcap_datalink) *datalink;
+    __typeof__(pcap_datalink_val_to_name) *datalink_name;
+    __typeof__(pcap_next_ex) *next;
+    __typeof__(pcap_geterr) *error;
+    bool loaded;
+} libpcap;
+
+/* Writes the address of the function @name of @library to the pointer at @function. */
+static bool look_up(void *library, const char *name, void *function)
+{
+    void *const symbol = dlsym(library, name);
+
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static bool look_up_all(void *library)
+{
+    return look_up(library, "pcap_open_offline_with_tstamp_precision", &libpcap.open) &&
+           look_up(library, "pcap_close", &libpcap.close) &&
+           look_up(library, "pcap_datalink", &libpcap.datalink) &&
+           look_up(library, "pcap_datalink_val_to_name", &libpcap.datalink_name) &&
+           look_up(library, "pcap_next_ex", &libpcap.next) &&
+           look_up(library, "pcap_geterr", &libpcap.error);
+}
+
+/* Loads libpcap, unless it is loaded. Returns false with a sentence in @error. */
+static bool load_libpcap(const char *path, char error[static URO_PCAP_ERROR_MAX])
+{
+    static const char *const names[] = { "libpcap.so.0.8", "libpcap.so.1" }; /* Debian's, others' */
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(names) && !libpcap.loaded; i++) {
+        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        libpcap.loaded = library != NULL && look_up_all(library);
+    }
+    if (!libpcap.loaded)
+        snprintf(error, URO_PCAP_ERROR_MAX,
+                 "%s: captures are read by libpcap, which cannot be loaded; install the Debian "
+                 "package libpcap0.8",
+                 path);
+    return libpcap.loaded;
+}
+
+/* ---- reading --------------------------------------------------------------- */
+
+/* Opens the file. On failure, writes a message with the file name; most messages of libpcap do not
+ * contain it. */
 static pcap_t *open_file(const char *path, char error[static URO_PCAP_ERROR_MAX])
 {
     char reason[PCAP_ERRBUF_SIZE];
-    pcap_t *file =
-        pcap_open_offline_with_tstamp_precision(path, PCAP_TSTAMP_PRECISION_NANO, reason);
+    pcap_t *file = libpcap.open(path, PCAP_TSTAMP_PRECISION_NANO, reason);
 
     if (file == NULL) {
         snprintf(error, URO_PCAP_ERROR_MAX, "%s: the file cannot be read as a capture: %s", path,
                  reason);
         return NULL;
     }
-    int link = pcap_datalink(file);
+    int link = libpcap.datalink(file);
     if (link == DLT_EN10MB || link == DLT_LINUX_SLL || link == DLT_LINUX_SLL2 || link == DLT_RAW)
         return file;
-    const char *name = pcap_datalink_val_to_name(link);
+    const char *name = libpcap.datalink_name(link);
     snprintf(
         error, URO_PCAP_ERROR_MAX,
         "%s: the capture has link type %d (%s), and only Ethernet, Linux cooked and raw IP can "
         "be read",
         path, link, name != NULL ? name : "unknown");
-    pcap_close(file);
+    libpcap.close(file);
     return NULL;
 }
 
 struct uro_pcap_read *uro_pcap_read_open(const char *path, char error[static URO_PCAP_ERROR_MAX])
 {
-    pcap_t *file = open_file(path, error);
+    pcap_t *file = load_libpcap(path, error) ? open_file(path, error) : NULL;
     if (file == NULL)
         return NULL;
 
     struct uro_pcap_read *reader = malloc(sizeof *reader);
     if (reader == NULL) {
         snprintf(error, URO_PCAP_ERROR_MAX, "%s: out of memory", path);
-        pcap_close(file);
+        libpcap.close(file);
         return NULL;
     }
-    *reader = (struct uro_pcap_read){ .file = file, .link = pcap_datalink(file) };
+    *reader = (struct uro_pcap_read){ .file = file, .link = libpcap.datalink(file) };
     if (reader->link != DLT_EN10MB)
         reader->converted = malloc(CONVERTED_MAX);
     if (reader->link == DLT_EN10MB || reader->converted != NULL)
@@ -73,7 +125,7 @@ struct uro_pcap_read *uro_pcap_read_open(const char *path, char error[static URO
     return NULL;
 }
 
-/* Returns the bytes of the link header of the file, and the type of what follows in a frame. */
+/* Returns the length of the link header of the file, and the type of the header behind it. */
 static uint32_t link_header(const struct uro_pcap_read *reader, const uint8_t *octets,
                             uint32_t length, uint16_t *type)
 {
@@ -111,7 +163,7 @@ int uro_pcap_read_next(struct uro_pcap_read *reader, struct uro_pcap_read_frame 
 {
     struct pcap_pkthdr *header;
     const u_char *octets;
-    int result = pcap_next_ex(reader->file, &header, &octets);
+    int result = libpcap.next(reader->file, &header, &octets);
 
     if (result == PCAP_ERROR_BREAK)
         return 0;
@@ -130,14 +182,14 @@ int uro_pcap_read_next(struct uro_pcap_read *reader, struct uro_pcap_read_frame 
 
 const char *uro_pcap_read_problem(struct uro_pcap_read *reader)
 {
-    return pcap_geterr(reader->file);
+    return libpcap.error(reader->file);
 }
 
 void uro_pcap_read_close(struct uro_pcap_read *reader)
 {
     if (reader == NULL)
         return;
-    pcap_close(reader->file);
+    libpcap.close(reader->file);
     free(reader->converted);
     free(reader);
 }

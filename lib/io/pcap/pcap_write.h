@@ -32,8 +32,8 @@ URO_NODISCARD int uro_pcap_write_pkt(struct uro_pcap_write *writer, const struct
 URO_NODISCARD int uro_pcap_write_tx(struct uro_pcap_write *writer, const struct uro_tx *tx,
                                     uro_time now);
 
-/* Returns room for a frame of @length bytes, to be filled before the next call. @result: as the
- * other two functions return. */
+/* Returns memory for a frame of @length bytes, which the caller fills before its next call.
+ * *@result: the result, as of uro_pcap_write_pkt(). */
 uint8_t *uro_pcap_write_reserve(struct uro_pcap_write *writer, uint32_t length, uro_time now,
                                 int *result);
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,8 @@ void uro_broker_close(struct uro_broker *broker)
         (void)close(broker->listener);
     if (broker->spare >= 0)
         (void)close(broker->spare);
+    if (broker->claim >= 0)
+        (void)close(broker->claim);
     if (broker->lock < 0)
         return;
     (void)unlink(broker->name.sun_path);
@@ -78,6 +81,66 @@ static bool open_socks(struct uro_broker *broker, char error[static URO_PORT_ERR
         }
     }
     return true;
+}
+
+/* Binds the socket that says that the user has a broker of the address. Its name is not in the file
+ * system, so that a process with another directory finds it, too: the kernel would give half of the
+ * packets to each of two brokers. The name belongs to the network namespace, as the port does.
+ * A process that needs the name asks the broker that has it to end. A broker without users ends. */
+static bool claim_address(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
+{
+    const struct timespec nap = { .tv_nsec = 1000000 };
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    char address[URO_GID_TEXT_MAX];
+    const int on = 1;
+
+    const int written = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "uroce-hub-%u-%s",
+                                 (unsigned)geteuid(), uro_gid_text(&broker->address, address));
+    const socklen_t length =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)written;
+    broker->claim = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    for (unsigned i = 0; broker->claim >= 0 && i < TRIES; i++) {
+        if (bind(broker->claim, (const struct sockaddr *)&name, length) == 0) {
+            /* Not earlier: with this option, sendto() binds the socket to another name. */
+            return setsockopt(broker->claim, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0;
+        }
+        if (errno != EADDRINUSE)
+            break;
+        (void)sendto(broker->claim, "", 1, MSG_DONTWAIT, (const struct sockaddr *)&name, length);
+        (void)nanosleep(&nap, NULL);
+    }
+    (void)snprintf(error, URO_PORT_ERROR_MAX,
+                   "another hub of this user has %s, with another XDG_RUNTIME_DIR; use the same "
+                   "XDG_RUNTIME_DIR for all programs, or end that hub (pgrep -af 'uroce hub')",
+                   address);
+    return false;
+}
+
+/* Returns whether a process of this user asks the broker to end; see claim_address(). */
+static bool asked_to_end(const struct uro_broker *broker)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    char byte;
+    struct iovec part = { &byte, sizeof byte };
+    bool asked = false;
+
+    for (;;) {
+        struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control;
+        if (recvmsg(broker->claim, &message, MSG_DONTWAIT) < 0)
+            return asked;
+        const struct cmsghdr *first = CMSG_FIRSTHDR(&message);
+        struct ucred sender;
+        if (first == NULL || first->cmsg_type != SCM_CREDENTIALS)
+            continue;
+        memcpy(&sender, CMSG_DATA(first), sizeof sender);
+        if (sender.uid == geteuid())
+            asked = true;
+    }
 }
 
 /* Returns whether the other broker, which has the lock, serves. A broker that serves accepts this
@@ -176,7 +239,10 @@ static int explain_directory(int reason, const struct uro_hub_directory *directo
                        "another hub has this address but does not answer; end it (pgrep -af 'uroce "
                        "hub')");
     else
-        (void)snprintf(error, URO_PORT_ERROR_MAX, "%s", strerror(-reason));
+        (void)snprintf(error, URO_PORT_ERROR_MAX,
+                       "the hub cannot write its socket to XDG_RUNTIME_DIR, /run/user/%u, /tmp or "
+                       "/var/tmp (%s); set XDG_RUNTIME_DIR to a directory of your own",
+                       (unsigned)geteuid(), strerror(-reason));
     return -1;
 }
 
@@ -556,9 +622,12 @@ static void from_member(struct uro_broker *broker, uint32_t prefix)
 int uro_broker_open(struct uro_broker *broker, const struct uro_gid *address,
                     int64_t (*clock_s)(void), char error[static URO_PORT_ERROR_MAX])
 {
-    *broker = (struct uro_broker){
-        .address = *address, .clock_s = clock_s, .lock = -1, .listener = -1, .spare = -1
-    };
+    *broker = (struct uro_broker){ .address = *address,
+                                   .clock_s = clock_s,
+                                   .lock = -1,
+                                   .claim = -1,
+                                   .listener = -1,
+                                   .spare = -1 };
     for (uint32_t prefix = 0; prefix < URO_QPN_PREFIXES; prefix++) {
         broker->socks[prefix] = -1;
         broker->members[prefix].fd = -1;
@@ -569,10 +638,13 @@ int uro_broker_open(struct uro_broker *broker, const struct uro_gid *address,
         return -1;
     }
     const int result = open_listener(broker, error);
-    return result == 1 && !open_socks(broker, error) ? -1 : result;
+    if (result == 1 && (!claim_address(broker, error) || !open_socks(broker, error)))
+        return -1;
+    return result;
 }
 
-/* Returns what to wait for: records of the member, or reports at a socket that no process has. */
+/* Returns the descriptor to wait for: the connection of the member, or the socket that no process
+ * has. */
 static struct pollfd look_at(const struct uro_broker *broker, uint32_t prefix)
 {
     if (broker->members[prefix].fd >= 0)
@@ -594,17 +666,20 @@ static void serve_member(struct uro_broker *broker, uint32_t prefix, short ready
 
 void uro_broker_serve(struct uro_broker *broker, int idle_ms)
 {
-    enum { LISTENER = URO_BROKER_MEMBERS + 1 };
-    struct pollfd ready[LISTENER + 1];
+    enum { LISTENER = URO_BROKER_MEMBERS + 1, CLAIM, COUNT };
+    struct pollfd ready[COUNT];
 
     for (;;) {
         for (uint32_t prefix = 0; prefix <= URO_BROKER_MEMBERS; prefix++)
             ready[prefix] = look_at(broker, prefix);
         ready[LISTENER] = (struct pollfd){ .fd = broker->listener, .events = POLLIN };
+        ready[CLAIM] = (struct pollfd){ .fd = broker->claim, .events = POLLIN };
         int wait_ms = uro_broker_disconnect_wait_ms(broker);
         const bool idle = wait_ms < 0 && broker->member_count == 0;
-        int found = poll(ready, LISTENER + 1, idle ? idle_ms : wait_ms);
-        if (found == 0 && idle && !has_users(broker))
+        int found = poll(ready, COUNT, idle ? idle_ms : wait_ms);
+        const bool asked = found > 0 && ready[CLAIM].revents != 0 && asked_to_end(broker);
+        if (idle && idle_ms >= 0 && (found == 0 || (asked && ready[LISTENER].revents == 0)) &&
+            !has_users(broker))
             return;
         uro_broker_disconnect_repeat(broker);
         if (found <= 0)

@@ -28,6 +28,7 @@ struct uro_broker {
     struct uro_gid address;
     struct sockaddr_un name; /* address of the listener */
     int lock;                /* lock on the file next to the listener; -1: another broker has it */
+    int claim; /* socket whose name says that the user has a broker of the address; -1: none */
     char lock_path[URO_HUB_DIRECTORY_PATH_MAX];
     char users_path[URO_HUB_DIRECTORY_PATH_MAX]; /* path of the lock that each `uroce run` shares */
     int listener;
@@ -48,7 +49,8 @@ URO_NODISCARD int uro_broker_open(struct uro_broker *broker, const struct uro_gi
 void uro_broker_close(struct uro_broker *broker);
 
 /* Serves until there has been no member for @idle_ms (-1: for ever), and no program that `uroce
- * run` started is alive. */
+ * run` started is alive. Does not wait for @idle_ms when a process of the same user with another
+ * XDG_RUNTIME_DIR needs the address. */
 void uro_broker_serve(struct uro_broker *broker, int idle_ms);
 
 /* ---- for broker*.c only -------------------------------------------------- */

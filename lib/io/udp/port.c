@@ -94,7 +94,7 @@ static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t ma
     return count > 0 ? count : receive_group(udp, pkts, max);
 }
 
-static uint32_t room(struct uro_port *port)
+static uint32_t tx_free_count(struct uro_port *port)
 {
     return uro_udp_tx_flush(&uro_udp_of(port)->tx) ? URO_PORT_BURST : 0;
 }
@@ -265,7 +265,7 @@ static void close_port(struct uro_port *port)
 }
 
 static const struct uro_port_ops ops = {
-    .datapath = { .receive = receive, .room = room, .transmit = transmit },
+    .datapath = { .receive = receive, .tx_free_count = tx_free_count, .transmit = transmit },
     .sleep = { .wait_fds = wait_fds, .arm = arm },
     .control = {
         .close = close_port,
@@ -273,8 +273,8 @@ static const struct uro_port_ops ops = {
         .link_up = link_up,
         .groups = groups,
         .services = services,
-        .claim = uro_service_lock_take,
-        .unclaim = uro_service_lock_release,
+        .lock_service = uro_service_lock_take,
+        .unlock_service = uro_service_lock_release,
         .route_mtu = uro_route_mtu,
     },
 };
@@ -287,7 +287,7 @@ static uint32_t window_of(const struct uro_udp_port *udp)
     uint32_t least = URO_WINDOW_DEFAULT;
 
     for (uint32_t i = 0; i < udp->sock_count; i++) {
-        uint32_t packets = udp->socks[i].receive_octets / (2 * udp->port.mtu + PACKET_OVERHEAD);
+        uint32_t packets = udp->socks[i].receive_buffer / (2 * udp->port.mtu + PACKET_OVERHEAD);
         least = packets < least ? packets : least;
     }
     return least < WINDOW_LEAST ? WINDOW_LEAST : least;
@@ -414,7 +414,7 @@ struct uro_port *uro_udp_open(const struct uro_port_config *config,
 
 uint32_t uro_route_mtu(struct uro_port *port, const struct uro_gid *from, const struct uro_gid *to)
 {
-    /* The kernel must know which link a link-local address is on. */
+    /* The kernel needs the interface of a link-local address. */
     const uint32_t interface = uro_gid_is_link_local(from) ? uro_sock_interface(from) : 0;
 
     (void)port;

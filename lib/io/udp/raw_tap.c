@@ -14,18 +14,18 @@
 #include "io/udp/share.h"
 #include "wire/ip.h"
 
-#define IPV4_MOST     60u /* bytes of an IPv4 header with options */
-#define KEPT          (IPV4_MOST + URO_UDP_LEN + URO_BTH_LEN)
-#define AT_IDENT      4u
-#define AT_FLAGS      6u
-#define AT_SOURCE     12u
-#define AT_DEST_PORT  2u /* in the UDP header */
-#define FLAG_DF       0x4000u
-#define BATCH         32u
-#define SEEN          65536u     /* entries, as many as identifications */
-#define REST_AFTER    256u       /* packets in our pattern in a row */
-#define NOWHERE       0xe0000000 /* 224.0.0.0, the destination of no packet */
-#define BUFFER_OCTETS (8 * 1024 * 1024)
+#define IPV4_MOST    60u /* bytes of an IPv4 header with options */
+#define KEPT         (IPV4_MOST + URO_UDP_LEN + URO_BTH_LEN)
+#define AT_IDENT     4u
+#define AT_FLAGS     6u
+#define AT_SOURCE    12u
+#define AT_DEST_PORT 2u /* in the UDP header */
+#define FLAG_DF      0x4000u
+#define BATCH        32u
+#define SEEN         65536u     /* entries, as many as identifications */
+#define REST_AFTER   256u       /* packets in our pattern in a row */
+#define NOWHERE      0xe0000000 /* 224.0.0.0, the destination of no packet */
+#define BUFFER_BYTES (8 * 1024 * 1024)
 
 struct uro_raw_tap {
     int fd;
@@ -82,10 +82,10 @@ static bool listen_at(const struct uro_raw_tap *raw_tap, bool nowhere)
 }
 
 /* Opens the raw socket. It receives all UDP packets until its filter and address are set. These
- * early packets are harmless: nobody asks for them. */
+ * early packets are harmless: no code looks for them. */
 static bool start(struct uro_raw_tap *raw_tap, const struct uro_share *share)
 {
-    const int octets = BUFFER_OCTETS;
+    const int octets = BUFFER_BYTES;
 
     raw_tap->fd = socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
     if (raw_tap->fd < 0 || !attach_filter(raw_tap->fd, share) || !listen_at(raw_tap, false))

@@ -91,7 +91,7 @@ struct note {
     uint8_t traffic_class;
     uint8_t hop_limit;
     struct uro_raw_tap *raw_tap; /* sees the first of its packets, or NULL */
-    bool first_known;            /* the first packet passed the full check; it had: */
+    bool first_known; /* the first packet passed the full ICRC check, with this header: */
     bool first_fragmentable;
     uint16_t first_ident;
 };

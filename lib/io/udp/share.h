@@ -82,8 +82,8 @@ struct uro_service_locks {
     uint32_t count;
 };
 
-/* Implement claim and unclaim of struct uro_port_ops. They do nothing at an address that is not
- * shared. */
+/* Implement lock_service() and unlock_service() of struct uro_port_ops. They do nothing at an
+ * address that is not shared. */
 URO_NODISCARD int uro_service_lock_take(struct uro_port *port, const struct uro_listened *service);
 void uro_service_lock_release(struct uro_port *port, const struct uro_listened *service);
 

@@ -25,7 +25,7 @@
 
 /* A whole window must fit in the receive buffer. The kernel limits the size to net.core.rmem_max,
  * unless the process has CAP_NET_ADMIN. */
-#define BUFFER_OCTETS (8 * 1024 * 1024)
+#define BUFFER_BYTES (8 * 1024 * 1024)
 
 union uro_sock_address uro_sock_address_of(const struct uro_gid *gid, uint16_t port)
 {
@@ -100,11 +100,11 @@ static bool set_network_options(int fd, bool v6)
 
 static void set_buffers(struct uro_sock *sock)
 {
-    if (!set(sock->fd, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_OCTETS))
-        (void)set(sock->fd, SOL_SOCKET, SO_RCVBUF, BUFFER_OCTETS);
-    if (!set(sock->fd, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_OCTETS))
-        (void)set(sock->fd, SOL_SOCKET, SO_SNDBUF, BUFFER_OCTETS);
-    sock->receive_octets = (uint32_t)get(sock->fd, SOL_SOCKET, SO_RCVBUF);
+    if (!set(sock->fd, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES))
+        (void)set(sock->fd, SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES);
+    if (!set(sock->fd, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES))
+        (void)set(sock->fd, SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES);
+    sock->receive_buffer = (uint32_t)get(sock->fd, SOL_SOCKET, SO_RCVBUF);
 }
 
 static void explain(const struct uro_gid *address, int reason,

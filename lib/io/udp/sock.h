@@ -45,7 +45,7 @@ struct uro_sock {
     bool segments;           /* the kernel cuts a long send into packets */
     bool coalesces;          /* the kernel joins received packets of one size */
     uint8_t traffic_class;   /* traffic class of packets that set none */
-    uint32_t receive_octets; /* size of the receive buffer, as the kernel counts it */
+    uint32_t receive_buffer; /* size of the receive buffer, as the kernel counts it */
 };
 
 struct uro_sock_options {

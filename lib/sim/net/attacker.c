@@ -11,10 +11,10 @@
 #define ROCE_PORT    4791u
 #define HOP_LIMIT    64u
 #define PAYLOAD_MAX  64u
-#define STRANGER     66u /* last byte of its own addresses */
+#define STRANGER     66u /* last byte of the addresses of the attacker */
 #define MTU_CODE_MAX 6u
 #define GROUP_BIT    1u    /* of the first byte of a MAC address */
-#define LONGER_MAX   1024u /* bytes more than a management datagram has */
+#define LONGER_MAX   1024u /* bytes by which a datagram is too long for a MAD */
 #define HEADER       4u    /* bytes for the class of message and its method */
 #define AT_LOCAL     24u   /* offsets of the communication IDs of both sides */
 #define AT_REMOTE    28u
@@ -30,43 +30,40 @@ static size_t header_length(const struct sim_forged *forged)
 void sim_forger_begin(struct sim_forged *forged, const struct sim_host *from,
                       const struct sim_host *to, unsigned index)
 {
-    const struct uro_engine_config *there = &to->config.engine;
-    const struct uro_engine_config *here = &from->config.engine;
-
     forged->ip = (struct uro_ip){ .v6 = index == 0,
                                   .dont_fragment = true,
                                   .hop_limit = HOP_LIMIT,
                                   .protocol = URO_IPPROTO_UDP,
-                                  .source = here->addresses[index].gid,
-                                  .dest = there->addresses[index].gid };
-    const struct uro_ether ether = { .dest = there->mac,
-                                     .source = here->mac,
+                                  .source = from->gids[index],
+                                  .dest = to->gids[index] };
+    const struct uro_ether ether = { .dest = to->mac,
+                                     .source = from->mac,
                                      .type =
                                          forged->ip.v6 ? URO_ETHERTYPE_IPV6 : URO_ETHERTYPE_IPV4 };
     forged->bth = (struct uro_bth){ .migrated = true, .pkey = URO_PKEY_DEFAULT };
-    forged->network = uro_ether_put(forged->octets, &ether);
+    forged->network = uro_ether_put(forged->bytes, &ether);
     forged->length = forged->network + header_length(forged) + URO_UDP_LEN + URO_BTH_LEN;
 }
 
 void sim_forger_pad(struct sim_forged *forged, uint32_t payload)
 {
     forged->bth.pad_count = (uint8_t)(-payload & 3u);
-    memset(forged->octets + forged->length, 0, forged->bth.pad_count);
+    memset(forged->bytes + forged->length, 0, forged->bth.pad_count);
     forged->length += forged->bth.pad_count;
 }
 
-void sim_forger_raw(struct sim_host *to, const uint8_t *octets, uint32_t length)
+void sim_forger_raw(struct sim_host *to, const uint8_t *bytes, uint32_t length)
 {
     struct sim_world_frame *frame = sim_world_make_frame(to->world, length);
 
-    memcpy(frame->octets, octets, length);
-    sim_journal_frame(to->world->journal, to->world->now, "!>", frame->octets, frame->length);
+    memcpy(frame->bytes, bytes, length);
+    sim_journal_frame(to->world->journal, to->world->now, "!>", frame->bytes, frame->length);
     to->node.accept(&to->node, frame);
 }
 
-void sim_forger_sum(uint8_t *octets, uint32_t length)
+void sim_forger_sum(uint8_t *bytes, uint32_t length)
 {
-    uint8_t *network = octets + URO_ETHER_LEN;
+    uint8_t *network = bytes + URO_ETHER_LEN;
     bool v6 = network[0] >> 4 == 6;
     uint32_t summed = length - URO_ETHER_LEN - URO_ICRC_LEN;
 
@@ -76,7 +73,7 @@ void sim_forger_sum(uint8_t *octets, uint32_t length)
 void sim_forger_seal(struct sim_forged *forged, uint16_t source_port)
 {
     size_t header = header_length(forged);
-    uint8_t *network = forged->octets + forged->network;
+    uint8_t *network = forged->bytes + forged->network;
     size_t udp_length = forged->length + URO_ICRC_LEN - forged->network - header;
     const struct uro_udp udp = { .source_port = source_port,
                                  .dest_port = ROCE_PORT,
@@ -86,7 +83,7 @@ void sim_forger_seal(struct sim_forged *forged, uint16_t source_port)
     (void)uro_ip_put(network, &forged->ip);
     uro_udp_encode(network + header, &udp);
     uro_bth_encode(network + header + URO_UDP_LEN, &forged->bth);
-    uro_put_le32(forged->octets + forged->length,
+    uro_put_le32(forged->bytes + forged->length,
                  uro_icrc(network, forged->ip.v6, forged->length - forged->network));
     forged->length += URO_ICRC_LEN;
 }
@@ -94,7 +91,7 @@ void sim_forger_seal(struct sim_forged *forged, uint16_t source_port)
 void sim_forger_deliver(struct sim_forged *forged, struct sim_host *to, uint16_t source_port)
 {
     sim_forger_seal(forged, source_port);
-    sim_forger_raw(to, forged->octets, (uint32_t)forged->length);
+    sim_forger_raw(to, forged->bytes, (uint32_t)forged->length);
 }
 
 /* ---- packets and messages
@@ -108,7 +105,7 @@ static uint32_t below(struct sim_attacker *attacker, uint32_t bound)
 static void put_random(struct sim_attacker *attacker, struct sim_forged *forged, uint32_t length)
 {
     for (uint32_t i = 0; i < length; i++)
-        forged->octets[forged->length++] = (uint8_t)below(attacker, 256);
+        forged->bytes[forged->length++] = (uint8_t)below(attacker, 256);
 }
 
 static void address(struct sim_attacker *attacker, struct sim_forged *forged, unsigned side,
@@ -125,8 +122,8 @@ static void deliver(struct sim_attacker *attacker, struct sim_forged *forged, un
                        (uint16_t)(0xc000u | below(attacker, 0x4000)));
 }
 
-/* Forges a packet from the attacker's address to a queue pair that exists, or from the peer's to
- * one that it guesses. */
+/* Forges a packet from the attacker's address to a queue pair that exists, or from the peer's
+ * address to a QPN that it guesses. */
 static void forge_packet(struct sim_attacker *attacker, unsigned side)
 {
     bool as_peer = below(attacker, 2) == 0;
@@ -186,7 +183,7 @@ static void put_headers(struct sim_attacker *attacker, struct sim_forged *forged
     forged->bth.psn = below(attacker, 1u << 24);
     if (service != URO_UD)
         return;
-    uro_deth_encode(forged->octets + forged->length, &deth);
+    uro_deth_encode(forged->bytes + forged->length, &deth);
     forged->length += URO_DETH_LEN;
 }
 
@@ -200,7 +197,7 @@ static void forge_message(struct sim_attacker *attacker, unsigned side)
     address(attacker, &forged, side, as_peer);
     put_headers(attacker, &forged, URO_UD, has_qkey ? URO_CM_QKEY : uro_rng_u32(&attacker->rng));
     fill_message(attacker, &forged, side, as_peer, &msg);
-    uro_cm_encode(forged.octets + forged.length, &msg);
+    uro_cm_encode(forged.bytes + forged.length, &msg);
     if (below(attacker, 8) == 0)
         put_random(attacker, &forged, URO_MAD_LEN);
     else
@@ -217,8 +214,8 @@ enum change { UNCHANGED, SHORT, LONG, KEY, CLASS, SERVICE, REMOTE_ID, LOCAL_ID, 
 static bool is_refused(enum change change, enum uro_cm_kind kind)
 {
     bool asks = kind == URO_CM_REQ || kind == URO_CM_SIDR_REQ;
-    /* The attacker also reads the DREP to a request with a changed ID. Another change could make
-     * this DREP correct. */
+    /* A DREQ with a changed ID causes a DREP, which the attacker reads, too. A second change could
+     * make this DREP valid. */
     bool settled = kind == URO_CM_RTU || kind == URO_CM_DREQ;
 
     if (change == UNCHANGED)
@@ -226,9 +223,9 @@ static bool is_refused(enum change change, enum uro_cm_kind kind)
     return settled || (change != REMOTE_ID && change != LOCAL_ID);
 }
 
-static void flip(struct sim_attacker *attacker, uint8_t *octet)
+static void flip(struct sim_attacker *attacker, uint8_t *byte)
 {
-    *octet ^= (uint8_t)(1u << below(attacker, 8));
+    *byte ^= (uint8_t)(1u << below(attacker, 8));
 }
 
 /* Returns the receiver's QPN, if the attacker read a message with it; else 0. */
@@ -240,7 +237,7 @@ static uint64_t qpn_of(const struct sim_attacker *attacker, const struct sim_att
     for (uint32_t i = 0; i < SIM_ATTACKER_MADS; i++) {
         const struct sim_attacker_mad *other = &attacker->mads[i];
         if (!other->seen || other->side == kept->side ||
-            uro_cm_decode(other->octets, &msg) != URO_CM_OK)
+            uro_cm_decode(other->bytes, &msg) != URO_CM_OK)
             continue;
         if (msg.value[URO_CM_LOCAL_ID] == id && msg.value[URO_CM_LOCAL_QPN] != 0)
             return msg.value[URO_CM_LOCAL_QPN];
@@ -248,13 +245,13 @@ static uint64_t qpn_of(const struct sim_attacker *attacker, const struct sim_att
     return 0;
 }
 
-/* Writes a message whose acceptance a check would detect: a forged request, or a DREQ. */
+/* Writes a forged request or a DREQ. The checks detect if a host accepts it. */
 static void change_content(struct sim_attacker *attacker, const struct sim_attacker_mad *kept,
                            uint8_t *mad)
 {
     struct uro_cm_msg msg;
 
-    if (uro_cm_decode(kept->octets, &msg) != URO_CM_OK)
+    if (uro_cm_decode(kept->bytes, &msg) != URO_CM_OK)
         return;
     if (kept->kind == URO_CM_REQ) {
         msg.tid = uro_rng_u64(&attacker->rng);
@@ -271,7 +268,7 @@ static void change_content(struct sim_attacker *attacker, const struct sim_attac
 static void change_message(struct sim_attacker *attacker, const struct sim_attacker_mad *kept,
                            enum change change, uint8_t *mad)
 {
-    memcpy(mad, kept->octets, URO_MAD_LEN);
+    memcpy(mad, kept->bytes, URO_MAD_LEN);
     if (change == REMOTE_ID)
         flip(attacker, mad + AT_REMOTE + below(attacker, 4));
     else if (change == LOCAL_ID)
@@ -303,7 +300,7 @@ static bool repeat_message(struct sim_attacker *attacker)
     put_headers(attacker, &forged, change == SERVICE ? other : URO_UD,
                 change == KEY ? URO_CM_QKEY ^ 1u << below(attacker, 32) : URO_CM_QKEY);
     uint32_t length = length_of(attacker, change);
-    uint8_t *mad = forged.octets + forged.length;
+    uint8_t *mad = forged.bytes + forged.length;
     memset(mad, FILLER, URO_MAD_LEN + LONGER_MAX);
     change_message(attacker, kept, change, mad);
     forged.length += length;
@@ -311,25 +308,24 @@ static bool repeat_message(struct sim_attacker *attacker)
     sim_forger_seal(&forged, (uint16_t)below(attacker, UINT16_MAX));
     if (change == CUT)
         forged.length = 1 + below(attacker, (uint32_t)forged.length - 1);
-    sim_forger_raw(attacker->hosts[kept->side], forged.octets, (uint32_t)forged.length);
+    sim_forger_raw(attacker->hosts[kept->side], forged.bytes, (uint32_t)forged.length);
     return true;
 }
 
 static void overhear_mad(struct sim_attacker *attacker, unsigned side,
                          const struct uro_frame *frame, enum uro_cm_kind kind)
 {
-    const struct uro_engine_config *to = &attacker->hosts[side]->config.engine;
     unsigned address = frame->ip.v6 ? 0 : 1;
     struct sim_attacker_mad *kept = &attacker->mads[attacker->mad_count % SIM_ATTACKER_MADS];
 
-    /* Skips messages to other hosts, and of a host to itself. */
-    if (!uro_gid_equal(&frame->ip.dest, &to->addresses[address].gid) ||
+    /* Ignores messages to other hosts, and messages from a host to itself. */
+    if (!uro_gid_equal(&frame->ip.dest, &attacker->hosts[side]->gids[address]) ||
         uro_gid_equal(&frame->ip.source, &frame->ip.dest))
         return;
     attacker->mad_count++;
     *kept =
         (struct sim_attacker_mad){ .seen = true, .side = side, .address = address, .kind = kind };
-    memcpy(kept->octets, frame->payload, URO_MAD_LEN);
+    memcpy(kept->bytes, frame->payload, URO_MAD_LEN);
 }
 
 /* ---- the node
@@ -376,12 +372,12 @@ static void overhear_ids(struct sim_attacker *attacker, unsigned side, const str
 static bool elsewhere(const struct sim_attacker *attacker, const struct uro_mac *dest)
 {
     for (unsigned side = 0; side < 2; side++)
-        if (memcmp(dest, &attacker->hosts[side]->config.engine.mac, sizeof *dest) == 0)
+        if (memcmp(dest, &attacker->hosts[side]->mac, sizeof *dest) == 0)
             return false;
     return (dest->octets[0] & GROUP_BIT) == 0;
 }
 
-void sim_attacker_overhear(void *user, struct sim_host *host, const struct sim_world_frame *octets)
+void sim_attacker_overhear(void *user, struct sim_host *host, const struct sim_world_frame *packet)
 {
     struct sim_attacker *attacker = user;
     unsigned side = host == attacker->hosts[0];
@@ -389,7 +385,7 @@ void sim_attacker_overhear(void *user, struct sim_host *host, const struct sim_w
     struct uro_cm_msg msg;
 
     if (attacker->due == URO_TIME_NEVER ||
-        uro_frame_network(octets->octets, octets->length, &frame) != URO_FRAME_OK ||
+        uro_frame_network(packet->bytes, packet->length, &frame) != URO_FRAME_OK ||
         uro_frame_roce(&frame) != URO_FRAME_OK || elsewhere(attacker, &frame.ether.dest))
         return;
     if (uro_gid_equal(&frame.ip.source, &frame.ip.dest))

@@ -37,10 +37,10 @@ static bool lost(struct sim_cable *cable)
     return true;
 }
 
-/* Returns whether the frame is UDP, whose damage RoCE must detect by itself. */
+/* Returns whether the frame is UDP. Only RoCE itself can detect damage in such a frame. */
 static bool guarded(const struct sim_world_frame *frame, struct uro_frame *decoded)
 {
-    return uro_frame_network(frame->octets, frame->length, decoded) == URO_FRAME_OK &&
+    return uro_frame_network(frame->bytes, frame->length, decoded) == URO_FRAME_OK &&
            decoded->ether.type != URO_ETHERTYPE_ARP && decoded->ip.protocol == URO_IPPROTO_UDP;
 }
 
@@ -48,11 +48,11 @@ static struct sim_world_frame *copy(struct sim_cable *cable, const struct sim_wo
                                     uint32_t length)
 {
     struct sim_world_frame *made = sim_world_make_frame(cable->world, length);
-    memcpy(made->octets, frame->octets, length);
+    memcpy(made->bytes, frame->bytes, length);
     return made;
 }
 
-/* Returns the damaged frame; a shorter one has its own memory. */
+/* Damages the frame. Returns the frame, or a shorter new frame in its place. */
 static struct sim_world_frame *damage(struct sim_cable *cable, struct sim_world_frame *frame)
 {
     struct uro_frame decoded;
@@ -70,19 +70,19 @@ static struct sim_world_frame *damage(struct sim_cable *cable, struct sim_world_
         uint32_t bits = sim_world_between(&cable->rng, 1, CORRUPT_BITS_MAX);
         for (uint32_t i = 0; i < bits; i++) {
             uint32_t bit = uro_rng_below(&cable->rng, frame->length * 8);
-            frame->octets[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            frame->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
         cable->counts.corrupted++;
     }
     return frame;
 }
 
-static uint64_t queued_octets(const struct sim_cable *cable)
+static uint64_t queued_bytes(const struct sim_cable *cable)
 {
     uro_time now = cable->world->now;
 
     return cable->busy_until > now
-               ? (cable->busy_until - now) * PS_PER_NS / cable->config.ps_per_octet
+               ? (cable->busy_until - now) * PS_PER_NS / cable->config.ps_per_byte
                : 0;
 }
 
@@ -91,7 +91,7 @@ static bool marks(struct sim_cable *cable)
     const struct sim_cable_config *config = &cable->config;
 
     return sim_world_chance(&cable->rng, config->ce_probability) ||
-           (config->mark_above != 0 && queued_octets(cable) > config->mark_above);
+           (config->mark_above != 0 && queued_bytes(cable) > config->mark_above);
 }
 
 /* Marks the frame CE as a router does: changes the IPv4 checksum, not the ICRC. */
@@ -104,23 +104,23 @@ static void mark(struct sim_cable *cable, struct sim_world_frame *frame)
         return;
     decoded.ip.traffic_class |= CE;
     size_t length = uro_ip_put(header, &decoded.ip);
-    memcpy(frame->octets + (decoded.network - frame->octets), header, length);
+    memcpy(frame->bytes + (decoded.network - frame->bytes), header, length);
     cable->counts.marked++;
 }
 
-/* Returns when the frame has left the bottleneck; NEVER when its queue is full. */
+/* Returns the time at which the frame leaves the bottleneck, or NEVER if its queue is full. */
 static uro_time departure(struct sim_cable *cable, uint32_t length)
 {
     const struct sim_cable_config *config = &cable->config;
     uro_time now = cable->world->now;
 
-    if (config->ps_per_octet == 0)
+    if (config->ps_per_byte == 0)
         return now;
     uro_time from = cable->busy_until > now ? cable->busy_until : now;
-    bool limited = config->queue_octets != 0 && now >= config->faults_from;
-    if (limited && queued_octets(cable) + length > config->queue_octets)
+    bool limited = config->queue_bytes != 0 && now >= config->faults_from;
+    if (limited && queued_bytes(cable) + length > config->queue_bytes)
         return URO_TIME_NEVER;
-    cable->busy_until = from + (uro_time)length * config->ps_per_octet / PS_PER_NS;
+    cable->busy_until = from + (uro_time)length * config->ps_per_byte / PS_PER_NS;
     return cable->busy_until;
 }
 
@@ -140,14 +140,14 @@ static uro_time wander(struct sim_cable *cable)
 
 static void insert(struct sim_cable *cable, struct sim_world_frame *frame)
 {
-    struct sim_world_frame **at = &cable->flying;
+    struct sim_world_frame **link = &cable->flying;
 
     if (cable->last != NULL && cable->last->due <= frame->due)
-        at = &cable->last->next;
-    while (*at != NULL && (*at)->due <= frame->due)
-        at = &(*at)->next;
-    frame->next = *at;
-    *at = frame;
+        link = &cable->last->next;
+    while (*link != NULL && (*link)->due <= frame->due)
+        link = &(*link)->next;
+    frame->next = *link;
+    *link = frame;
     if (frame->next == NULL)
         cable->last = frame;
 }
@@ -246,7 +246,7 @@ void sim_cable_calm(struct sim_cable *cable)
                                      .one_way_delay = cable->config.one_way_delay,
                                      .jitter = cable->config.jitter,
                                      .keep_order = true,
-                                     .ps_per_octet = cable->config.ps_per_octet };
+                                     .ps_per_byte = cable->config.ps_per_byte };
     cable->config = calm;
     cable->losing = 0;
 }
@@ -260,14 +260,14 @@ static void switch_accept(struct sim_node *node, struct sim_world_frame *frame)
 
     for (uint32_t i = 0; i < sw->port_count; i++) {
         struct sim_switch_port *port = &sw->ports[i];
-        if (memcmp(frame->octets, port->mac.octets, sizeof port->mac.octets) == 0) {
+        if (memcmp(frame->bytes, port->mac.octets, sizeof port->mac.octets) == 0) {
             port->to->accept(port->to, frame);
             return;
         }
     }
     for (uint32_t i = 0; i + 1 < sw->port_count; i++) {
         struct sim_world_frame *copy = sim_world_make_frame(sw->world, frame->length);
-        memcpy(copy->octets, frame->octets, frame->length);
+        memcpy(copy->bytes, frame->bytes, frame->length);
         sw->ports[i].to->accept(sw->ports[i].to, copy);
     }
     last->accept(last, frame);
@@ -301,7 +301,7 @@ static void set_link(struct sim_outages *outages, const struct sim_outage_link *
     for (uint32_t i = 0; i < link->cable_count; i++)
         link->cables[i]->down = !up;
     for (uint32_t i = 0; i < link->host_count; i++) {
-        uro_engine_link(link->hosts[i]->engine, up, world->now);
+        (void)!uroce_engine_link(link->hosts[i]->engine, up, world->now);
         sim_host_events(link->hosts[i]);
     }
 }

@@ -6,8 +6,8 @@
  * damaged on its own. Corruption and truncation do not affect ARP and ND, which rely on the
  * checksum of the link. RoCE must not rely on that checksum.
  *
- * A switch stands where the cables of a host begin: it sends a frame over the cable to its
- * destination, and a frame to a group, or to an unknown address, over all of them.
+ * A host with several cables has a switch. The switch sends a frame over the cable to its
+ * destination. It sends a frame to a group or to an unknown address over all cables.
  */
 #pragma once
 
@@ -15,24 +15,27 @@
 #include "sim/net/quirks.h"
 #include "wire/gid.h"
 
-/* Probabilities are of 65536 frames; zero switches a fault off. */
+/* Each probability is a number of frames in 65536. Zero switches the fault off. */
 struct sim_cable_config {
     unsigned quirks;      /* set of SIM_QUIRK_*: deviations of the sender; not a fault */
     uro_time faults_from; /* time before which there are no faults */
     uint32_t loss_probability;
-    uint32_t lose_run; /* frames lost in a row, 1 .. this; 0 means 1 */
+    uint32_t lose_run; /* most frames lost in a row; 0 means 1 */
     uint32_t duplicate_probability;
-    uint32_t corrupt_probability; /* 1..3 wrong bits; a CRC detects at most 3 for certain */
+    /* Frames with 1..3 wrong bits: a CRC detects 3 wrong bits for certain, but not more. */
+    uint32_t corrupt_probability;
     uint32_t truncate_probability;
     uint32_t ce_probability;
     uint32_t late_probability; /* probability that later frames overtake a frame */
     uro_time late_max;
     uro_time one_way_delay;
-    uro_time jitter;         /* largest extra delay */
-    bool keep_order;         /* jitter does not reorder */
-    uint32_t ps_per_octet;   /* the bottleneck; 0: infinitely fast */
-    uint32_t queue_octets;   /* tail drop beyond; 0: no limit */
-    uint32_t mark_above;     /* bytes in that queue from which on all are marked CE; 0: none */
+    uro_time jitter;      /* largest extra delay */
+    bool keep_order;      /* true: jitter does not reorder frames */
+    uint32_t ps_per_byte; /* time of a byte in the bottleneck, ps; 0: infinitely fast */
+    /* Size of the bottleneck's queue, which drops further frames; 0: no limit. */
+    uint32_t queue_bytes;
+    /* Bytes in that queue beyond which every frame is marked CE; 0: no frame is marked. */
+    uint32_t mark_above;
     uro_time partition_from; /* start of the first partition, which lasts partition_for */
     uro_time partition_for;
     uro_time partition_every; /* 0: never */
@@ -55,12 +58,12 @@ struct sim_cable {
     struct uro_rng rng;
     struct sim_cable_config config;
     struct sim_cable_counts counts;
-    uint32_t entered; /* frames, ever */
+    uint32_t entered; /* number of frames so far */
     struct sim_quirks quirks;
     bool down;                      /* the link is down: frames that enter are lost */
     uint32_t losing;                /* frames still to lose in this run */
     uro_time busy_until;            /* time when the bottleneck is idle */
-    struct sim_world_frame *flying; /* by due, then by arrival */
+    struct sim_world_frame *flying; /* frames in flight, ordered by due and then by arrival */
     struct sim_world_frame *last;
 };
 
@@ -71,13 +74,14 @@ void sim_cable_init(struct sim_cable *cable, struct sim_world *world,
 /* Frees the frames in flight. */
 void sim_cable_fini(struct sim_cable *cable);
 
-/* Stops the faults: from here on every frame arrives once, whole and in order. */
+/* Stops the faults. From now on every frame arrives once, whole and in order. */
 void sim_cable_calm(struct sim_cable *cable);
 
 #define SIM_SWITCH_PORTS_MAX 8u
 
 struct sim_switch {
-    struct sim_node node; /* takes frames, and is no node of the world */
+    /* The node that receives the frames. The world does not call it, because it never has work. */
+    struct sim_node node;
     struct sim_world *world;
     uint32_t port_count;
     struct sim_switch_port {
@@ -105,7 +109,8 @@ struct sim_outages {
         struct sim_cable
             *cables[SIM_OUTAGES_CABLES_MAX]; /* cables that go down together; borrowed */
         uint32_t host_count;
-        struct sim_host *hosts[2]; /* hosts whose engines are informed; borrowed */
+        /* Hosts whose engines get reports of the link state; borrowed. */
+        struct sim_host *hosts[2];
     } links[SIM_OUTAGES_LINKS_MAX];
     const struct sim_outage_link *down; /* NULL: all are up */
     uro_time due;                       /* next time at which a link goes down or comes up */
@@ -116,5 +121,5 @@ void sim_outages_init(struct sim_outages *outages, struct sim_world *world, uint
                       uint32_t wait_max, uint32_t down_max);
 /* Adds a link that may go down; the caller fills it. */
 struct sim_outage_link *sim_outages_add(struct sim_outages *outages);
-/* From here on all links stay up. */
+/* Keeps all links up from now on. */
 void sim_outages_calm(struct sim_outages *outages);

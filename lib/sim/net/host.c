@@ -5,19 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/inside.h"
 #include "sim/oracle/memory.h"
 #include "sim/oracle/model.h"
 #include "wire/ether.h"
 #include "wire/frame.h"
 
-#define OUT        '>' /* mark in the journal of a frame that went over the cable */
+#define OUT        '>' /* mark of a frame that leaves over the cable, in the journal */
 #define GROUP_BIT  1u  /* multicast bit in the first byte of a MAC address */
 #define TO_ITSELF  '@'
 #define CANARY_ROW 8u
+#define HOPS       512u /* more than any host needs */
+#define FRAME_MAX  (URO_ETHER_LEN_MAX + URO_ICRC_LEN + 9600u)
 
 static struct sim_host *host_of(const struct sim_node *node)
 {
     return URO_CONTAINER_OF(node, struct sim_host, node);
+}
+
+/* Asserts that a call of the engine succeeded. */
+static void check(int result)
+{
+    URO_ASSERT(result == 0);
 }
 
 static void host_accept(struct sim_node *node, struct sim_world_frame *frame)
@@ -41,17 +50,9 @@ static void host_accept(struct sim_node *node, struct sim_world_frame *frame)
         sim_threads_on_frame(&host->threads);
 }
 
-static bool has_looped(const struct sim_host *host)
-{
-    uint32_t kept;
-
-    (void)uro_engine_looped(host->engine, &kept);
-    return kept > 0;
-}
-
 static uro_time next_due(const struct sim_host *host)
 {
-    uro_time next = has_looped(host) ? 0 : uro_engine_next(host->engine);
+    uro_time next = host->looped ? 0 : uroce_engine_next(host->engine);
 
     return next < host->tx_free ? host->tx_free : next;
 }
@@ -62,9 +63,9 @@ static uro_time host_next(const struct sim_node *node)
 
     if (host->config.threads)
         return sim_threads_next(&host->threads);
-    if (host->waiting != NULL || has_looped(host))
+    if (host->waiting != NULL || host->looped)
         return 0;
-    uro_time next = uro_engine_rung(host->engine) ? 0 : uro_engine_next(host->engine);
+    uro_time next = uroce_engine_rung(host->engine) ? 0 : uroce_engine_next(host->engine);
     return next < host->tx_free ? host->tx_free : next;
 }
 
@@ -79,24 +80,23 @@ static const enum uro_counter names[] = {
 };
 
 /* Counts the UDP datagrams among the frames. */
-static uint32_t count_datagrams(const struct uro_pkt *pkts, uint32_t count)
+static uint32_t count_datagrams(const struct uroce_packet *packets, uint32_t count)
 {
     struct uro_frame frame;
     uint32_t found = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        found += uro_frame_network(pkts[i].octets, pkts[i].length, &frame) == URO_FRAME_OK &&
+        found += uro_frame_network(packets[i].bytes, packets[i].length, &frame) == URO_FRAME_OK &&
                  frame.ether.type != URO_ETHERTYPE_ARP && frame.ip.protocol == URO_IPPROTO_UDP;
     return found;
 }
 
 static uint64_t named(const struct sim_host *host)
 {
-    const struct uro_counters *counters = uro_engine_counters(host->engine);
     uint64_t sum = 0;
 
     for (size_t i = 0; i < URO_ARRAY_LEN(names); i++)
-        sum += counters->value[names[i]];
+        sum += sim_host_count(host, names[i]);
     return sum;
 }
 
@@ -104,7 +104,7 @@ static uint64_t named(const struct sim_host *host)
 static uint32_t receive(struct sim_host *host)
 {
     struct sim_world_frame *frames[SIM_HOST_BURST_MAX];
-    struct uro_pkt pkts[SIM_HOST_BURST_MAX];
+    struct uroce_packet packets[SIM_HOST_BURST_MAX];
     uint32_t count = 0;
 
     while (host->waiting != NULL && count < host->config.rx_burst) {
@@ -112,36 +112,38 @@ static uint32_t receive(struct sim_host *host)
         host->waiting = frame->next;
         host->waiting_count--;
         frames[count] = frame;
-        pkts[count] = (struct uro_pkt){ .octets = frame->octets, .length = frame->length };
+        packets[count] = (struct uroce_packet){ .bytes = frame->bytes, .length = frame->length };
         count++;
     }
-    uint64_t due = named(host) + count_datagrams(pkts, count);
-    if (count > 0)
-        uro_engine_input(host->engine, pkts, count, host->world->now);
+    if (count == 0)
+        return 0;
+    uint64_t due = named(host) + count_datagrams(packets, count);
+    check(uroce_engine_input(host->engine, packets, count, host->world->now));
     if (named(host) < due)
-        sim_world_fail(host->world, "%c received a frame, and nothing says what became of it",
+        sim_world_fail(host->world, "%c received a frame that no counter counts",
                        host->config.name);
     for (uint32_t i = 0; i < count; i++)
         sim_world_free_frame(host->world, frames[i]);
     return count;
 }
 
-/* Returns whether a frame has a long row of SIM_MEMORY_UNZEROED (initial memory of the engine) or
- * SIM_MEMORY_CANARY (memory around registered ranges). The gaps of a region are SIM_MEMORY_CANARY
- * too, and a READ may send those bytes. */
+/* Returns whether a frame has a long run of equal bytes of memory that must never be sent:
+ * SIM_MEMORY_UNZEROED is the initial memory of the engine, SIM_MEMORY_CANARY the memory around
+ * registered ranges. The gaps inside a region are SIM_MEMORY_CANARY, too, so READ responses may
+ * contain that byte. */
 static bool leaks(const struct sim_world_frame *frame, bool read_response)
 {
-    const uint8_t *octets = frame->octets;
+    const uint8_t *bytes = frame->bytes;
 
-    /* no row misses all of these places */
-    for (uint32_t at = CANARY_ROW - 1; at < frame->length; at += CANARY_ROW) {
-        uint8_t octet = octets[at];
-        uint32_t from = at, to = at + 1;
-        if (octet != SIM_MEMORY_UNZEROED && (octet != SIM_MEMORY_CANARY || read_response))
+    /* a step this long cannot jump over a run */
+    for (uint32_t i = CANARY_ROW - 1; i < frame->length; i += CANARY_ROW) {
+        uint8_t byte = bytes[i];
+        uint32_t from = i, to = i + 1;
+        if (byte != SIM_MEMORY_UNZEROED && (byte != SIM_MEMORY_CANARY || read_response))
             continue;
-        while (from > 0 && octets[from - 1] == octet)
+        while (from > 0 && bytes[from - 1] == byte)
             from--;
-        while (to < frame->length && octets[to] == octet)
+        while (to < frame->length && bytes[to] == byte)
             to++;
         if (to - from >= CANARY_ROW)
             return true;
@@ -158,19 +160,18 @@ static void judge(struct sim_host *host, const struct sim_world_frame *frame, ch
 
     sim_world_digest(world, &world->now, sizeof world->now);
     sim_world_digest(world, where, 1);
-    sim_world_digest(world, frame->octets, frame->length);
-    sim_journal_frame(world->journal, world->now, where, frame->octets, frame->length);
+    sim_world_digest(world, frame->bytes, frame->length);
+    sim_journal_frame(world->journal, world->now, where, frame->bytes, frame->length);
     if (host->pcap != NULL) {
-        struct uro_pkt pkt = { .octets = frame->octets, .length = frame->length };
+        struct uro_pkt pkt = { .octets = frame->bytes, .length = frame->length };
         if (uro_pcap_write_pkt(host->pcap, &pkt, world->now) != 0)
             sim_journal_note(world->journal, world->now, "the capture cannot be written");
     }
 
-    if (!sim_codec_check(frame->octets, frame->length, &codec))
-        sim_world_fail(world, "%c sent a frame that is not right: %s", host->config.name,
-                       codec.problem);
+    if (!sim_codec_check(frame->bytes, frame->length, &codec))
+        sim_world_fail(world, "%c sent a malformed frame: %s", host->config.name, codec.problem);
     if (frame->length > URO_ETHER_LEN_MAX + host->config.engine.mtu)
-        sim_world_fail(world, "%c sent %u octets over a link with MTU %u", host->config.name,
+        sim_world_fail(world, "%c sent %u bytes over a link with MTU %u", host->config.name,
                        frame->length, host->config.engine.mtu);
     if (leaks(frame, codec.read_response))
         sim_world_fail(world, "%c sent memory that is not registered", host->config.name);
@@ -178,7 +179,7 @@ static void judge(struct sim_host *host, const struct sim_world_frame *frame, ch
     if (codec.roce && host->tap != NULL)
         host->tap(host->tapper, host, frame);
     host->roce_sent += codec.roce;
-    bool copy = way == TO_ITSELF && (frame->octets[0] & GROUP_BIT) != 0;
+    bool copy = way == TO_ITSELF && (frame->bytes[0] & GROUP_BIT) != 0;
     if (codec.roce && !copy && host->sent != NULL)
         host->sent(host->user, host, frame);
 }
@@ -186,12 +187,13 @@ static void judge(struct sim_host *host, const struct sim_world_frame *frame, ch
 /* Checks frames that the host sends to itself. */
 static void judge_looped(struct sim_host *host)
 {
-    uint32_t count;
-    const struct uro_pkt *pkts = uro_engine_looped(host->engine, &count);
+    struct uroce_packet packets[SIM_HOST_BURST_MAX];
+    const int count = uroce_engine_looped(host->engine, packets, SIM_HOST_BURST_MAX);
 
-    for (uint32_t i = 0; i < count; i++) {
-        struct sim_world_frame *frame = sim_world_make_frame(host->world, pkts[i].length);
-        memcpy(frame->octets, pkts[i].octets, pkts[i].length);
+    host->looped = count > 0;
+    for (int i = 0; i < count; i++) {
+        struct sim_world_frame *frame = sim_world_make_frame(host->world, packets[i].length);
+        memcpy(frame->bytes, packets[i].bytes, packets[i].length);
         judge(host, frame, TO_ITSELF);
         sim_world_free_frame(host->world, frame);
     }
@@ -199,18 +201,21 @@ static void judge_looped(struct sim_host *host)
 
 static void transmit(struct sim_host *host)
 {
-    struct uro_tx tx[SIM_HOST_BURST_MAX];
+    static uint8_t memory[SIM_HOST_BURST_MAX][FRAME_MAX];
+    struct uroce_buffer buffers[SIM_HOST_BURST_MAX];
     uro_time now = host->world->now;
-    uint32_t room = now >= host->tx_free ? host->config.tx_burst : 0;
+    uint32_t most = now >= host->tx_free ? host->config.tx_burst : 0;
     struct sim_world_frame *frames[SIM_HOST_BURST_MAX];
 
-    uint32_t count = uro_engine_output(host->engine, tx, room, now);
-    URO_ASSERT(count <= room);
-    for (uint32_t i = 0; i < count; i++) {
-        frames[i] = sim_world_make_frame(host->world, uro_tx_length(&tx[i]));
-        uro_tx_write(&tx[i], frames[i]->octets);
+    for (uint32_t i = 0; i < most; i++)
+        buffers[i] = (struct uroce_buffer){ .bytes = memory[i], .size = FRAME_MAX };
+    const int count = uroce_engine_output(host->engine, buffers, most, now);
+    URO_ASSERT(count >= 0 && count <= (int)most);
+    for (int i = 0; i < count; i++) {
+        frames[i] = sim_world_make_frame(host->world, buffers[i].length);
+        memcpy(frames[i]->bytes, buffers[i].bytes, buffers[i].length);
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++) {
         judge(host, frames[i], OUT);
         host->out->accept(host->out, frames[i]);
     }
@@ -223,9 +228,9 @@ static void transmit(struct sim_host *host)
 
 void sim_host_events(struct sim_host *host)
 {
-    struct uro_event event;
+    struct uroce_event event;
 
-    while (uro_engine_event(host->engine, &event))
+    while (uroce_engine_event(host->engine, &event) > 0)
         if (host->event != NULL)
             host->event(host->user, &event);
 }
@@ -265,10 +270,11 @@ void sim_host_init(struct sim_host *host, struct sim_world *world,
     host->config = *config;
     uro_rng_init_number(&host->rng, uro_rng_u64(&world->rng));
 
-    host->memory = sim_memory_unzeroed(uro_engine_size(&config->engine));
+    memcpy(host->mac.octets, config->engine.mac, sizeof host->mac.octets);
+    host->gids[0] = uro_gid_link_local(&host->mac);
+    memcpy(host->gids[1].octets, config->engine.addresses[0].gid, sizeof host->gids[1].octets);
+    check(sim_inside_create(&config->engine, HOPS, config->table_bits, world->now, &host->engine));
     static const struct sim_threads_engine engine = { run_round, next_due };
-    int result = uro_engine_init(host->memory, &config->engine, world->now, &host->engine);
-    URO_ASSERT(result == 0);
     if (config->threads)
         sim_threads_init(&host->threads, host, &engine);
     sim_world_add(world, &host->node);
@@ -281,12 +287,56 @@ void sim_host_fini(struct sim_host *host)
         host->waiting = frame->next;
         sim_world_free_frame(host->world, frame);
     }
-    free(host->memory);
+    for (uint32_t i = 0; i < host->domain_count; i++) {
+        const struct sim_host_domain *domain = &host->domains[i];
+        check(domain->pd != NULL ? uroce_pd_destroy(domain->pd) : uroce_xrcd_destroy(domain->xrcd));
+    }
+    free(host->domains);
+    check(uroce_engine_destroy(host->engine));
+}
+
+static struct sim_host_domain *find_domain(const struct sim_host *host, uint32_t number, bool xrc)
+{
+    for (uint32_t i = 0; i < host->domain_count; i++)
+        if (host->domains[i].number == number && (host->domains[i].pd == NULL) == xrc)
+            return &host->domains[i];
+    return NULL;
+}
+
+static struct sim_host_domain *add_domain(struct sim_host *host, uint32_t number)
+{
+    host->domains = realloc(host->domains, (host->domain_count + 1) * sizeof *host->domains);
+    URO_ASSERT(host->domains != NULL);
+    struct sim_host_domain *domain = &host->domains[host->domain_count++];
+    *domain = (struct sim_host_domain){ .number = number };
+    return domain;
+}
+
+struct uroce_pd *sim_host_pd(struct sim_host *host, uint32_t number)
+{
+    struct sim_host_domain *domain = find_domain(host, number, false);
+
+    if (domain == NULL) {
+        domain = add_domain(host, number);
+        check(uroce_pd_create(host->engine, &domain->pd));
+    }
+    return domain->pd;
+}
+
+struct uroce_xrcd *sim_host_xrcd(struct sim_host *host, uint32_t number)
+{
+    struct sim_host_domain *domain = find_domain(host, number, true);
+
+    if (domain == NULL) {
+        domain = add_domain(host, number);
+        check(uroce_xrcd_create(host->engine, &domain->xrcd));
+    }
+    return domain->xrcd;
 }
 
 bool sim_host_swallows(const struct sim_host *host)
 {
-    return uro_engine_counters(host->engine)->value[URO_COUNT_TX_NO_NEIGHBOR] > 0;
+    return sim_host_count(host, URO_COUNT_TX_NO_NEIGHBOR) > 0;
 }
 
 bool sim_host_has_older(const struct sim_host *host, uro_time arrived)

@@ -3,25 +3,32 @@
  * transmit ring, and checks every frame that the engine sends. */
 #pragma once
 
-#include "engine/engine.h"
+#include <uroce/objects.h>
+
+#include "base/counters.h"
 #include "io/pcap/pcap_write.h"
 #include "sim/net/threads.h"
 #include "sim/net/world.h"
+#include "wire/gid.h"
 
 #define SIM_HOST_BURST_MAX 32u
+#define SIM_HOST_GIDS      2u
 
 struct sim_host_config {
-    struct uro_engine_config engine;
+    struct uroce_engine_config engine;
+    uint8_t table_bits;  /* log2 of the slots of the QPN and key tables, 4..20; 0: the default */
     char name;           /* in the journal */
     uint32_t rx_burst;   /* frames given to the engine at once, 1 .. SIM_HOST_BURST_MAX */
     uint32_t rx_ring;    /* size of the receive ring, frames; further frames are dropped */
     uint32_t tx_burst;   /* frames taken at once, 1 .. SIM_HOST_BURST_MAX */
-    uint32_t tx_gap_max; /* after a burst the transmit ring is full for up to this many ns */
-    uint32_t tx_stall_probability; /* of 65536 bursts, after which the ring is full for longer */
+    uint32_t tx_gap_max; /* longest time for which the transmit ring is full after a burst, ns */
+    uint32_t tx_stall_probability; /* bursts in 65536 after which the ring is full for longer */
     uro_time tx_stall_max;
-    bool threads; /* threads of lib/host run the engine (net/threads.h); false: it runs at once */
-    bool threads_wait;    /* now and then a thread waits for a processor */
-    bool call_per_send;   /* each send is a system call */
+    /* True: the threads of lib/host run the engine (net/threads.h); false: the engine runs at
+     * once. */
+    bool threads;
+    bool threads_wait;    /* true: now and then a thread waits for a processor */
+    bool call_per_send;   /* true: each send is a system call */
     uint64_t thread_seed; /* seed of the threads */
 };
 
@@ -30,11 +37,18 @@ struct sim_host {
     struct sim_world *world;
     struct sim_host_config config;
     struct uro_rng rng;
-    void *memory; /* owned; the engine's */
-    struct uro_engine *engine;
-    struct sim_node *out;        /* receiver of the frames; set before the world runs */
+    struct uroce_engine *engine; /* owned */
+    uint32_t domain_count;
+    struct sim_host_domain {
+        uint32_t number;
+        struct uroce_pd *pd;     /* NULL: an XRC domain */
+        struct uroce_xrcd *xrcd; /* NULL: a protection domain */
+    } * domains;                 /* owned */
+    struct uro_mac mac;
+    struct uro_gid gids[SIM_HOST_GIDS]; /* by GID index: the link-local address, the IPv4 address */
+    struct sim_node *out;        /* node that receives the sent frames; set before the world runs */
     struct uro_pcap_write *pcap; /* borrowed; may be NULL */
-    void (*event)(void *user, const struct uro_event *event);
+    void (*event)(void *user, const struct uroce_event *event);
     void (*after_round)(void *user, struct sim_host *host);
     /* Called for each RoCE frame that is sent. */
     void (*sent)(void *user, struct sim_host *host, const struct sim_world_frame *frame);
@@ -48,6 +62,7 @@ struct sim_host {
     struct sim_world_frame *waiting; /* the receive ring; `due` is the time of arrival */
     struct sim_world_frame *last;
     uint32_t waiting_count;
+    bool looped;      /* true: the engine has not processed all frames to itself */
     uro_time tx_free; /* time when the transmit ring has room again */
     uint64_t frames_sent;
     uint64_t roce_sent;
@@ -58,9 +73,21 @@ struct sim_host {
 /* Builds the engine and adds it to @world. */
 void sim_host_init(struct sim_host *host, struct sim_world *world,
                    const struct sim_host_config *config);
+/* Destroys the engine. All objects except the domains must be destroyed already. */
 void sim_host_fini(struct sim_host *host);
 
-/* Passes on the events of the engine. Called after every command and every round. */
+/* Return the protection domain or the XRC domain with this number. Create it on the first call. */
+struct uroce_pd *sim_host_pd(struct sim_host *host, uint32_t number);
+struct uroce_xrcd *sim_host_xrcd(struct sim_host *host, uint32_t number);
+
+/* Returns the value of an engine counter. */
+static inline uint64_t sim_host_count(const struct sim_host *host, enum uro_counter counter)
+{
+    return uroce_engine_counter_at(host->engine, counter);
+}
+
+/* Takes the events of the engine and calls the handlers. Called after every command and every
+ * round. */
 void sim_host_events(struct sim_host *host);
 
 /* Returns whether frames were dropped because a next hop was not found. Only a sender that waits

@@ -13,7 +13,7 @@
 #define PORT_FIRST     0xc000u
 #define PORT_COUNT     0x4000u
 #define ACK_REQ_EVERY  3u
-#define CREDITS_FINITE 31u /* codes below that one */
+#define CREDITS_FINITE 31u /* codes below 31 grant a number of requests */
 #define BARE_ACK_EVERY 5u
 #define SERVICE_BITS   0xe0u /* of an opcode */
 #define READ_MIDDLE    0x0eu
@@ -51,7 +51,7 @@ static void put_transport(const struct uro_frame *frame, uint8_t *body, unsigned
 
 static bool decode(const struct sim_world_frame *frame, struct uro_frame *decoded)
 {
-    return uro_frame_network(frame->octets, frame->length, decoded) == URO_FRAME_OK &&
+    return uro_frame_network(frame->bytes, frame->length, decoded) == URO_FRAME_OK &&
            decoded->ether.type != URO_ETHERTYPE_ARP && decoded->ip.protocol == URO_IPPROTO_UDP &&
            decoded->udp.dest_port == ROCE_PORT && uro_frame_roce(decoded) == URO_FRAME_OK;
 }
@@ -59,8 +59,8 @@ static bool decode(const struct sim_world_frame *frame, struct uro_frame *decode
 static void rewrite(struct sim_world_frame *frame, const struct uro_frame *decoded, unsigned quirks,
                     uint32_t number)
 {
-    uint8_t *network = frame->octets + (decoded->network - frame->octets);
-    uint8_t *body = frame->octets + (decoded->body - frame->octets);
+    uint8_t *network = frame->bytes + (decoded->network - frame->bytes);
+    uint8_t *body = frame->bytes + (decoded->body - frame->bytes);
     uint8_t *end = body + decoded->body_length - URO_ICRC_LEN;
     const size_t length = (size_t)(end - network);
     struct uro_udp udp = decoded->udp;
@@ -81,8 +81,8 @@ static void rewrite(struct sim_world_frame *frame, const struct uro_frame *decod
 static void become(struct sim_world_frame *frame, const struct uro_frame *decoded, uint8_t opcode,
                    uint32_t body_length)
 {
-    uint8_t *network = frame->octets + (decoded->network - frame->octets);
-    uint8_t *body = frame->octets + (decoded->body - frame->octets);
+    uint8_t *network = frame->bytes + (decoded->network - frame->bytes);
+    uint8_t *body = frame->bytes + (decoded->body - frame->bytes);
     uint8_t *end = body + body_length - URO_ICRC_LEN;
     struct uro_ip ip = decoded->ip;
     struct uro_udp udp = decoded->udp;
@@ -97,7 +97,7 @@ static void become(struct sim_world_frame *frame, const struct uro_frame *decode
     uro_udp_encode(body - URO_UDP_LEN, &udp);
     uro_bth_encode(body, &bth);
     uro_put_le32(end, uro_icrc(network, ip.v6, (size_t)(end - network)));
-    frame->length = (uint32_t)(end + URO_ICRC_LEN - frame->octets);
+    frame->length = (uint32_t)(end + URO_ICRC_LEN - frame->bytes);
 }
 
 /* Returns the distance from the first response of a READ; negative: before it. */
@@ -106,7 +106,7 @@ static int32_t behind(const struct sim_quirks_read *read, const struct uro_bth *
     return sim_psn_diff(bth->psn, read->first);
 }
 
-/* Returns whether the response belongs to a READ that was answered in part before. */
+/* Returns whether the response belongs to a READ whose first responses were sent before. */
 static bool is_tail(const struct sim_quirks *seen, const struct uro_bth *bth)
 {
     bool found = false;
@@ -139,7 +139,7 @@ static void remember_read(struct sim_quirks *seen, const struct uro_frame *frame
 static void answer_read(struct sim_quirks *seen, struct sim_world_frame *frame,
                         const struct uro_frame *decoded, unsigned quirks, uint32_t number)
 {
-    uint8_t *body = frame->octets + (decoded->body - frame->octets);
+    uint8_t *body = frame->bytes + (decoded->body - frame->bytes);
     uint8_t *aeth = body + URO_BTH_LEN;
 
     if (quirks & SIM_QUIRK_BARE_ACK && uro_position_ends(decoded->op->position) &&

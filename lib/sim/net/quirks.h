@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* quirks.h - rewrites frames to look like frames of other implementations: Linux rxe, and NICs.
  *
- * uroce itself sends no such frames. The standard allows most of these frames. The others lose a
- * response, as a network may.
+ * uroce itself sends no such frames. The standard allows most of these changes. The other changes
+ * lose a response, which a network may do, too.
  */
 #pragma once
 

@@ -10,7 +10,7 @@
 
 #include "wire/text.h"
 
-#define ROUNDS_PER_INSTANT_MAX 20000u /* more: some node never runs out of work */
+#define ROUNDS_PER_INSTANT_MAX 20000u /* beyond this, a node never runs out of work */
 #define LINES                  96u
 #define FRAME_MAX              10240u
 
@@ -54,8 +54,8 @@ void sim_world_free_frame(struct sim_world *world, struct sim_world_frame *frame
 {
     URO_ASSERT(world->frames_alive > 0);
     world->frames_alive--;
-    /* Code that still reads the frame finds these bytes. */
-    memset(frame->octets, 0xdd, frame->length);
+    /* Overwrites the frame, so that later reads of it are detected. */
+    memset(frame->bytes, 0xdd, frame->length);
     free(frame);
 }
 
@@ -138,18 +138,18 @@ void sim_world_calm(struct sim_world *world)
     world->jump_at = URO_TIME_NEVER;
 }
 
-void sim_world_digest(struct sim_world *world, const void *octets, size_t length)
+void sim_world_digest(struct sim_world *world, const void *bytes, size_t length)
 {
-    const uint8_t *at = octets;
+    const uint8_t *next = bytes;
 
-    for (; length >= 8; at += 8, length -= 8) {
+    for (; length >= 8; next += 8, length -= 8) {
         uint64_t word;
-        memcpy(&word, at, sizeof word);
+        memcpy(&word, next, sizeof word);
         world->digest = (world->digest ^ word) * FNV_PRIME;
         world->digest ^= world->digest >> 32;
     }
-    for (; length > 0; at++, length--)
-        world->digest = (world->digest ^ *at) * FNV_PRIME;
+    for (; length > 0; next++, length--)
+        world->digest = (world->digest ^ *next) * FNV_PRIME;
 }
 
 void sim_world_fail(struct sim_world *world, const char *format, ...)
@@ -182,7 +182,7 @@ struct line {
     char where[8];
     union {
         char text[SIM_JOURNAL_LINE_MAX];
-        uint8_t octets[FRAME_MAX];
+        uint8_t bytes[FRAME_MAX];
     };
 };
 
@@ -215,7 +215,7 @@ static void print_line_to(const struct line *line, void (*print)(const char *lin
     char out[SIM_JOURNAL_LINE_MAX + 64];
 
     if (line->length > 0)
-        uro_text_line(line->octets, line->length, frame);
+        uro_text_line(line->bytes, line->length, frame);
     snprintf(out, sizeof out, "%6" PRIu64 ".%06" PRIu64 " ms %-3s %.*s", line->now / 1000000,
              line->now % 1000000, line->where, (int)SIM_JOURNAL_LINE_MAX,
              line->length > 0 ? frame : line->text);
@@ -244,13 +244,13 @@ void sim_journal_note(struct sim_journal *journal, uro_time now, const char *for
 }
 
 void sim_journal_frame(struct sim_journal *journal, uro_time now, const char *where,
-                       const uint8_t *octets, uint32_t length)
+                       const uint8_t *bytes, uint32_t length)
 {
     struct line *line = next_line(journal, now);
 
     line->length = length < FRAME_MAX ? length : FRAME_MAX;
     snprintf(line->where, sizeof line->where, "%s", where);
-    memcpy(line->octets, octets, line->length);
+    memcpy(line->bytes, bytes, line->length);
     if (journal->follow != NULL)
         print_line_to(line, journal->follow);
 }

@@ -18,15 +18,16 @@ struct sim_world;
  * sim_world_free_frame(). */
 struct sim_world_frame {
     struct sim_world_frame *next;
-    uro_time due; /* for use by the node that holds the frame */
+    uro_time due; /* free for use by the owner */
     uint32_t length;
-    uint8_t octets[];
+    uint8_t bytes[];
 };
 
 struct sim_node {
     /* Takes over @frame; NULL for a node that receives no frames. */
     void (*accept)(struct sim_node *node, struct sim_world_frame *frame);
-    /* Returns the time at which run() has work; now or earlier: at once. NEVER: idle. */
+    /* Returns the time at which run() has work. A time that has passed means now; NEVER means that
+     * the node is idle. */
     uro_time (*next)(const struct sim_node *node);
     void (*run)(struct sim_node *node);
 };
@@ -42,7 +43,7 @@ struct sim_world {
     struct sim_node *nodes[SIM_WORLD_NODES_MAX];
     struct sim_node jumper; /* makes the clock jump */
     struct uro_rng jump_rng;
-    uint32_t jump_wait_max; /* time between two jumps, us */
+    uint32_t jump_wait_max; /* longest time between two jumps, us */
     uint32_t jump_max;      /* us */
     uint32_t jumps_left;
     uro_time jump_at;
@@ -59,21 +60,22 @@ void sim_world_add(struct sim_world *world, struct sim_node *node);
 struct sim_world_frame *sim_world_make_frame(struct sim_world *world, uint32_t length);
 void sim_world_free_frame(struct sim_world *world, struct sim_world_frame *frame);
 
-/* Makes the clock jump @count times, as for a process that was stopped, by at most @jump_max us. */
+/* Makes the clock jump @count times by at most @jump_max us, as if the process was stopped
+ * meanwhile. */
 void sim_world_let_jump(struct sim_world *world, uint64_t seed, uint32_t count, uint32_t wait_max,
                         uint32_t jump_max);
 /* Stops the jumps. */
 void sim_world_calm(struct sim_world *world);
 
-/* Runs all work that is due up to and including @until, or until a failure; then the time is
- * @until. Returns false when no work was left before @until. */
+/* Runs all work that is due up to and including @until, and sets the time to @until. Stops at a
+ * failure. Returns false if no work was left before @until. */
 bool sim_world_run(struct sim_world *world, uro_time until);
 
 /* Returns the time of the next event. */
 uro_time sim_world_next(const struct sim_world *world);
 
 /* Adds bytes to the digest. */
-void sim_world_digest(struct sim_world *world, const void *octets, size_t length);
+void sim_world_digest(struct sim_world *world, const void *bytes, size_t length);
 
 /* Reports that an invariant does not hold. Only the first call counts. The run then ends. */
 void sim_world_fail(struct sim_world *world, const char *format, ...) URO_PRINTF(2);
@@ -90,7 +92,7 @@ struct sim_journal;
 struct sim_journal *sim_journal_make(void);
 void sim_journal_free(struct sim_journal *journal);
 
-/* Also reports every line at once: `uroce sim --trace`. */
+/* Reports every line at once, too, as `uroce sim --trace` does. */
 void sim_journal_follow(struct sim_journal *journal, void (*print)(const char *line));
 
 /* Adds a line of an application or of the oracle. */
@@ -100,7 +102,7 @@ void sim_journal_note(struct sim_journal *journal, uro_time now, const char *for
 /* Adds a frame, which is described only when the line is reported. @where has the direction, such
  * as "A>". */
 void sim_journal_frame(struct sim_journal *journal, uro_time now, const char *where,
-                       const uint8_t *octets, uint32_t length);
+                       const uint8_t *bytes, uint32_t length);
 
 /* Reports the kept lines, oldest first. */
 void sim_journal_print(struct sim_journal *journal, void (*print)(const char *line));

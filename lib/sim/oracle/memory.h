@@ -3,16 +3,16 @@
  * write is detected.
  *
  * The memory has sections, each a registered range of its own, with unregistered memory between
- * them. A section has slots. A slot holds one message, scattered over pieces; all bytes outside the
- * pieces are canary. The addresses in work requests come from the seed, not from the process, so
- * that a run can be repeated byte for byte.
+ * them. A section has slots. A slot holds one message, scattered over pieces. All bytes outside the
+ * pieces have the canary value. The addresses in work requests come from the seed, not from the
+ * addresses of the process. So a run can be repeated byte for byte.
  */
 #pragma once
 
+#include <uroce/objects.h>
+
+#include "base/defs.h"
 #include "base/rng.h"
-#include "core/key.h"
-#include "core/limits.h"
-#include "core/work.h"
 
 #define SIM_MEMORY_CANARY   0xc5u
 #define SIM_MEMORY_UNZEROED 0xa5u
@@ -30,17 +30,21 @@ enum sim_memory_section {
 
 struct sim_memory_section_size {
     uint32_t slots;
-    uint32_t room; /* bytes of a slot */
+    uint32_t slot_size; /* bytes of a slot */
 };
 
 struct sim_memory {
     uint8_t *memory; /* owned */
     size_t size;
-    uint64_t base; /* the address that work requests use for memory[0] */
-    uint32_t at[SIM_MEMORY_SECTIONS];
+    uint64_t base; /* address of memory[0] in work requests */
+    uint32_t offsets[SIM_MEMORY_SECTIONS];
     struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS];
-    struct uro_key keys[SIM_MEMORY_SECTIONS];
-    bool registered[SIM_MEMORY_SECTIONS];
+    struct sim_memory_region {
+        struct uroce_mr *mr; /* owned; NULL: not registered */
+        struct uroce_pd *pd;
+        uint32_t access;
+        uint32_t key; /* key of the last registration */
+    } regions[SIM_MEMORY_SECTIONS];
     uint8_t *scratch; /* owned; the largest slot */
 };
 
@@ -48,28 +52,30 @@ struct sim_memory {
 struct sim_memory_layout {
     uint32_t count;
     struct {
-        uint32_t at;
+        uint32_t offset;
         uint32_t length;
-    } pieces[URO_SGE_MAX];
+    } pieces[UROCE_SGE_MAX];
 };
 
-/* Allocates memory for an engine or its objects, filled with SIM_MEMORY_UNZEROED instead of zeroes.
- * Release it with free(). */
-void *sim_memory_unzeroed(size_t size);
-
-/* Initialises the memory: all canary, nothing registered. @base is a multiple of 4096. */
+/* Initialises the memory. All of it is canary, and nothing is registered. @base is a multiple of
+ * 4096. */
 void sim_memory_init(struct sim_memory *memory, const struct sim_memory_section_size *sizes,
                      uint64_t base, struct uro_rng *rng);
 void sim_memory_fini(struct sim_memory *memory);
 
-void sim_memory_register(struct sim_memory *memory, struct uro_shard *shard,
-                         enum sim_memory_section section, uint32_t pd, uint32_t access);
-/* Registers the section again with another key and the same rights. */
-void sim_memory_register_again(struct sim_memory *memory, struct uro_shard *shard,
-                               enum sim_memory_section section);
+void sim_memory_register(struct sim_memory *memory, enum sim_memory_section section,
+                         struct uroce_pd *pd, uint32_t access);
+/* Registers the section again with another key and the same rights, if it was ever registered. */
+void sim_memory_register_again(struct sim_memory *memory, enum sim_memory_section section);
 /* Deregisters the section, if it is registered. */
-void sim_memory_deregister(struct sim_memory *memory, struct uro_shard *shard,
-                           enum sim_memory_section section);
+void sim_memory_deregister(struct sim_memory *memory, enum sim_memory_section section);
+
+/* Returns the newest key of the section, which may be deregistered. */
+static inline uint32_t sim_memory_key(const struct sim_memory *memory,
+                                      enum sim_memory_section section)
+{
+    return memory->regions[section].key;
+}
 
 uint8_t *sim_memory_slot(const struct sim_memory *memory, enum sim_memory_section section,
                          uint32_t slot);
@@ -77,26 +83,24 @@ uint64_t sim_memory_address(const struct sim_memory *memory, enum sim_memory_sec
                             uint32_t slot);
 
 /* Returns the size of a slot for a message of @length bytes in at most @pieces pieces. */
-uint32_t sim_memory_room(uint32_t length, uint32_t pieces);
+uint32_t sim_memory_slot_size(uint32_t length, uint32_t pieces);
 
-/* Spreads @length bytes over 1 .. @pieces_max pieces (0 bytes: over 0 .. @pieces_max). */
+/* Divides @length bytes into 1 to @pieces_max pieces; 0 bytes have no piece. */
 void sim_memory_scatter(struct sim_memory_layout *layout, uint32_t length, uint32_t pieces_max,
                         struct uro_rng *rng);
 
 /* Writes the work request elements of the layout. Returns the number of elements. */
 uint32_t sim_memory_sges(const struct sim_memory *memory, enum sim_memory_section section,
                          uint32_t slot, const struct sim_memory_layout *layout,
-                         struct uro_sge *sges);
+                         struct uroce_sge *sges);
 
 /* Fills the slot: canary, and in the pieces the first @length bytes of the message @seed. */
 void sim_memory_fill(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
                      const struct sim_memory_layout *layout, uint32_t length, uint64_t seed);
 
-/* Returns true when the slot has the content of sim_memory_fill(); else @at is the first wrong
- * byte. */
+/* Returns true when the slot has the content of sim_memory_fill(). */
 bool sim_memory_check(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
-                      const struct sim_memory_layout *layout, uint32_t length, uint64_t seed,
-                      uint32_t *at);
+                      const struct sim_memory_layout *layout, uint32_t length, uint64_t seed);
 
 /* Copies the bytes of all pieces, one piece after the other. */
 void sim_memory_gather(const struct sim_memory *memory, enum sim_memory_section section,
@@ -109,10 +113,11 @@ bool sim_memory_holds(const struct sim_memory *memory, enum sim_memory_section s
 
 /* Returns true when all bytes outside the pieces are canary. */
 bool sim_memory_check_around(struct sim_memory *memory, enum sim_memory_section section,
-                             uint32_t slot, const struct sim_memory_layout *layout, uint32_t *at);
+                             uint32_t slot, const struct sim_memory_layout *layout);
 
-/* Returns true when no byte outside the sections or in the private section was ever written. */
-bool sim_memory_check_guards(const struct sim_memory *memory, size_t *at);
+/* Returns true if no byte outside the sections, or in the private section, was ever written.
+ * Otherwise writes the offset of the first such byte to @offset. */
+bool sim_memory_check_guards(const struct sim_memory *memory, size_t *offset);
 
 /* Writes bytes of message @seed. */
 void sim_memory_message(uint8_t *out, uint32_t from, uint32_t length, uint64_t seed);

@@ -10,7 +10,7 @@
 #include "wire/icmp.h"
 
 #define HEADERS_MAX 160u
-#define LRH_LEN     8u /* absent in RoCEv2, counted as ones by the ICRC */
+#define LRH_LEN     8u /* the ICRC begins with ones in place of this InfiniBand header */
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
@@ -19,26 +19,26 @@
 #define IMM      (1u << 1)
 #define WRITES   (1u << 2)
 #define ATOMIC   (1u << 3)
-#define ANSWERED (1u << 4) /* with a response other than an ACK */
+#define ANSWERED (1u << 4) /* has a response other than an ACK */
 #define LOCAL    (1u << 5)
 
 static const struct {
-    enum uro_wc_opcode completion;
+    enum uroce_completion_opcode completion;
     enum uro_operation operation;
     unsigned properties;
 } operations[] = {
-    [URO_WR_RDMA_WRITE] = { URO_WC_RDMA_WRITE, URO_WRITE, WRITES },
-    [URO_WR_RDMA_WRITE_WITH_IMM] = { URO_WC_RDMA_WRITE, URO_WRITE, WRITES | IMM },
-    [URO_WR_SEND] = { URO_WC_SEND, URO_SEND, TAKES },
-    [URO_WR_SEND_WITH_IMM] = { URO_WC_SEND, URO_SEND, TAKES | IMM },
-    [URO_WR_RDMA_READ] = { URO_WC_RDMA_READ, URO_READ, ANSWERED },
-    [URO_WR_ATOMIC_CMP_AND_SWP] = { URO_WC_COMP_SWAP, URO_CMP_SWAP, ATOMIC | ANSWERED },
-    [URO_WR_ATOMIC_FETCH_AND_ADD] = { URO_WC_FETCH_ADD, URO_FETCH_ADD, ATOMIC | ANSWERED },
-    [URO_WR_LOCAL_INV] = { URO_WC_LOCAL_INV, URO_WRITE, LOCAL },
-    [URO_WR_BIND_MW] = { URO_WC_BIND_MW, URO_WRITE, LOCAL },
-    [URO_WR_SEND_WITH_INV] = { URO_WC_SEND, URO_SEND, TAKES },
-    [URO_WR_FLUSH] = { URO_WC_FLUSH, URO_FLUSH, ANSWERED },
-    [URO_WR_ATOMIC_WRITE] = { URO_WC_ATOMIC_WRITE, URO_ATOMIC_WRITE, ANSWERED },
+    [UROCE_RDMA_WRITE] = { UROCE_DONE_RDMA_WRITE, URO_WRITE, WRITES },
+    [UROCE_RDMA_WRITE_WITH_IMM] = { UROCE_DONE_RDMA_WRITE, URO_WRITE, WRITES | IMM },
+    [UROCE_SEND] = { UROCE_DONE_SEND, URO_SEND, TAKES },
+    [UROCE_SEND_WITH_IMM] = { UROCE_DONE_SEND, URO_SEND, TAKES | IMM },
+    [UROCE_RDMA_READ] = { UROCE_DONE_RDMA_READ, URO_READ, ANSWERED },
+    [UROCE_COMPARE_SWAP] = { UROCE_DONE_COMPARE_SWAP, URO_CMP_SWAP, ATOMIC | ANSWERED },
+    [UROCE_FETCH_ADD] = { UROCE_DONE_FETCH_ADD, URO_FETCH_ADD, ATOMIC | ANSWERED },
+    [UROCE_LOCAL_INV] = { UROCE_DONE_LOCAL_INV, URO_WRITE, LOCAL },
+    [UROCE_BIND_MW] = { UROCE_DONE_BIND_MW, URO_WRITE, LOCAL },
+    [UROCE_SEND_WITH_INV] = { UROCE_DONE_SEND, URO_SEND, TAKES },
+    [UROCE_FLUSH] = { UROCE_DONE_FLUSH, URO_FLUSH, ANSWERED },
+    [UROCE_ATOMIC_WRITE] = { UROCE_DONE_ATOMIC_WRITE, URO_ATOMIC_WRITE, ANSWERED },
 };
 
 static bool has(uint8_t opcode, unsigned properties)
@@ -46,7 +46,7 @@ static bool has(uint8_t opcode, unsigned properties)
     return operations[opcode].properties & properties;
 }
 
-enum uro_wc_opcode sim_model_wc_opcode(uint8_t opcode)
+enum uroce_completion_opcode sim_model_wc_opcode(uint8_t opcode)
 {
     return operations[opcode].completion;
 }
@@ -58,7 +58,7 @@ bool sim_model_takes_receive(uint8_t opcode)
 
 bool sim_model_is_message(uint8_t opcode)
 {
-    return has(opcode, TAKES) || opcode == URO_WR_RDMA_WRITE_WITH_IMM;
+    return has(opcode, TAKES) || opcode == UROCE_RDMA_WRITE_WITH_IMM;
 }
 
 bool sim_model_has_imm(uint8_t opcode)
@@ -84,7 +84,7 @@ bool sim_model_has_response(uint8_t opcode)
 bool sim_model_carries_data(uint8_t opcode)
 {
     return sim_model_takes_receive(opcode) || sim_model_is_write(opcode) ||
-           opcode == URO_WR_ATOMIC_WRITE;
+           opcode == UROCE_ATOMIC_WRITE;
 }
 
 bool sim_model_is_local(uint8_t opcode)
@@ -111,7 +111,7 @@ enum uro_position sim_model_position(uint32_t index, uint32_t count)
 
 static bool is_part(const uint8_t *bytes, uint32_t from, uint32_t length, uint64_t seed)
 {
-    uint8_t message[URO_PATH_MTU_MAX];
+    uint8_t message[UROCE_PATH_MTU_MAX];
 
     sim_memory_message(message, from, length, seed);
     return memcmp(bytes, message, length) == 0;
@@ -129,9 +129,9 @@ bool sim_model_holds(const uint8_t *bytes, uint32_t length, uint64_t seed)
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-static bool bad(struct sim_codec *result, const char *what)
+static bool bad(struct sim_codec *result, const char *problem)
 {
-    snprintf(result->problem, sizeof result->problem, "%s", what);
+    snprintf(result->problem, sizeof result->problem, "%s", problem);
     return false;
 }
 
@@ -143,7 +143,7 @@ static uint32_t bits(uint32_t crc)
     return crc;
 }
 
-/* ahead[k][v]: what byte v does to the register after k more bytes. */
+/* ahead[k][v] is the effect of byte v on the register after k more bytes. */
 static uint32_t ahead[4][256];
 
 static void make_tables(void)
@@ -155,117 +155,115 @@ static void make_tables(void)
                     k == 0 ? bits(v) : bits(ahead[k - 1][v] & 0xff) ^ ahead[k - 1][v] >> 8;
 }
 
-static uint32_t feed(uint32_t crc, uint8_t octet)
+static uint32_t feed(uint32_t crc, uint8_t byte)
 {
-    return ahead[0][(uint8_t)(crc ^ octet)] ^ crc >> 8;
+    return ahead[0][(uint8_t)(crc ^ byte)] ^ crc >> 8;
 }
 
-static uint32_t feed_all(uint32_t crc, const uint8_t *octets, size_t length)
+static uint32_t feed_all(uint32_t crc, const uint8_t *bytes, size_t length)
 {
-    for (; length >= 4; octets += 4, length -= 4) {
-        crc ^= uro_get_le32(octets);
+    for (; length >= 4; bytes += 4, length -= 4) {
+        crc ^= uro_get_le32(bytes);
         crc = ahead[3][crc & 0xff] ^ ahead[2][crc >> 8 & 0xff] ^ ahead[1][crc >> 16 & 0xff] ^
               ahead[0][crc >> 24];
     }
-    for (; length > 0; octets++, length--)
-        crc = feed(crc, *octets);
+    for (; length > 0; bytes++, length--)
+        crc = feed(crc, *bytes);
     return crc;
 }
 
-/* The bytes that may change on the way (IBTA Annex A17) count as ones. */
-static bool masked(bool v6, size_t at)
-{
-    size_t udp = v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
-    bool network = v6 ? at < 4 || at == 7 /* class, flow label; hop limit */
-                      : at == 1 || at == 8 || at == 10 || at == 11; /* TOS, TTL, checksum */
+/* Offsets of the bytes of an IP header that routers may change. IPv4: TOS, TTL and checksum. IPv6:
+ * the second half of the class, the flow label and the hop limit. */
+static const uint8_t changing4[] = { 1, 8, 10, 11 };
+static const uint8_t changing6[] = { 1, 2, 3, 7 };
 
-    return network || at == udp + 6 || at == udp + 7 || at == udp + URO_UDP_LEN + 4;
+/* Copies the headers from IP to the BTH. Bytes that routers may change are replaced by ones (IBTA
+ * Annex A17): those of the IP header, the UDP checksum and the first reserved byte of the BTH. */
+static void put_constant(uint8_t *out, const uint8_t *network, bool v6, size_t udp)
+{
+    memcpy(out, network, udp + URO_UDP_LEN + URO_BTH_LEN);
+    for (unsigned i = 0; i < sizeof changing4; i++)
+        out[v6 ? changing6[i] : changing4[i]] = 0xff;
+    if (v6)
+        out[0] |= 0x0f; /* the version in the same byte does not change */
+    out[udp + 6] = out[udp + 7] = out[udp + URO_UDP_LEN + 4] = 0xff;
 }
 
-/* Returns the ICRC of @length bytes from the IP header on. @twice: the headers from the BTH on
- * count twice. */
+/* Returns the ICRC of @length bytes from the IP header on. @twice: the headers from the BTH on are
+ * included twice, as Linux rxe does for FLUSH. */
 static uint32_t icrc(const uint8_t *network, bool v6, size_t length, bool twice)
 {
-    uint32_t crc = 0xffffffff;
-
-    make_tables();
-    for (size_t i = 0; i < LRH_LEN; i++)
-        crc = feed(crc, 0xff);
+    uint8_t constant[LRH_LEN + URO_IPV6_LEN + URO_UDP_LEN + URO_BTH_LEN];
     size_t udp = v6 ? URO_IPV6_LEN : URO_IPV4_LEN, headers = udp + URO_UDP_LEN + URO_BTH_LEN;
 
-    for (size_t i = 0; i < length && i < headers; i++) {
-        uint8_t octet = network[i];
-        if (v6 && i == 0)
-            octet |= 0x0f; /* the version itself is not masked */
-        else if (masked(v6, i))
-            octet = 0xff;
-        crc = feed(crc, octet);
-    }
-    if (length > headers)
-        crc = feed_all(crc, network + headers, length - headers);
-    if (twice && length > udp + URO_UDP_LEN)
+    make_tables();
+    memset(constant, 0xff, LRH_LEN);
+    put_constant(constant + LRH_LEN, network, v6, udp);
+    uint32_t crc = feed_all(0xffffffff, constant, LRH_LEN + headers);
+    crc = feed_all(crc, network + headers, length - headers);
+    if (twice)
         crc = feed_all(crc, network + udp + URO_UDP_LEN, length - udp - URO_UDP_LEN);
     return ~crc;
 }
 
-static uint8_t *encode_ext(uint8_t *at, const struct uro_frame *frame, unsigned one)
+static uint8_t *encode_ext(uint8_t *out, const struct uro_frame *frame, unsigned one)
 {
     switch (one) {
     case URO_EXT_XRCETH:
-        uro_put_be32(at, frame->xrc_srqn);
+        uro_put_be32(out, frame->xrc_srqn);
         break;
     case URO_EXT_DETH:
-        uro_deth_encode(at, &frame->deth);
+        uro_deth_encode(out, &frame->deth);
         break;
     case URO_EXT_FETH:
-        uro_feth_encode(at, &frame->feth);
+        uro_feth_encode(out, &frame->feth);
         break;
     case URO_EXT_RETH:
-        uro_reth_encode(at, &frame->reth);
+        uro_reth_encode(out, &frame->reth);
         break;
     case URO_EXT_ATOMIC:
-        uro_atomic_eth_encode(at, &frame->atomic);
+        uro_atomic_eth_encode(out, &frame->atomic);
         break;
     case URO_EXT_AETH:
-        uro_aeth_encode(at, &frame->aeth);
+        uro_aeth_encode(out, &frame->aeth);
         break;
     case URO_EXT_ATOMIC_ACK:
-        uro_put_be64(at, frame->atomic_ack);
+        uro_put_be64(out, frame->atomic_ack);
         break;
     case URO_EXT_IMM:
-        memcpy(at, &frame->imm, URO_IMM_LEN);
+        memcpy(out, &frame->imm, URO_IMM_LEN);
         break;
     case URO_EXT_INV:
-        uro_put_be32(at, frame->inv_rkey);
+        uro_put_be32(out, frame->inv_rkey);
         break;
     case URO_EXT_CNP:
-        memset(at, 0, URO_CNP_LEN);
+        memset(out, 0, URO_CNP_LEN);
         break;
     default:
         break;
     }
-    return at + uro_ext_length(one);
+    return out + uro_ext_length(one);
 }
 
-/* All headers of a frame, from Ethernet on; returns their length. */
+/* Encodes all headers of a frame, from Ethernet on. Returns their length. */
 static size_t encode(const struct uro_frame *frame, bool roce, uint8_t *out)
 {
-    uint8_t *at = out;
+    const uint8_t *start = out;
 
-    at += uro_ether_put(at, &frame->ether);
-    at += uro_ip_put(at, &frame->ip);
+    out += uro_ether_put(out, &frame->ether);
+    out += uro_ip_put(out, &frame->ip);
     if (frame->ip.protocol == URO_IPPROTO_UDP) {
-        uro_udp_encode(at, &frame->udp);
-        at += URO_UDP_LEN;
+        uro_udp_encode(out, &frame->udp);
+        out += URO_UDP_LEN;
     }
     if (roce) {
-        uro_bth_encode(at, &frame->bth);
-        at += URO_BTH_LEN;
+        uro_bth_encode(out, &frame->bth);
+        out += URO_BTH_LEN;
         for (unsigned i = 0; i < URO_EXT_COUNT; i++)
             if (frame->op->ext & 1u << i)
-                at = encode_ext(at, frame, 1u << i);
+                out = encode_ext(out, frame, 1u << i);
     }
-    return (size_t)(at - out);
+    return (size_t)(out - start);
 }
 
 static bool check_arp(const struct uro_frame *frame, struct sim_codec *result)
@@ -277,7 +275,7 @@ static bool check_arp(const struct uro_frame *frame, struct sim_codec *result)
         return bad(result, "malformed ARP");
     uro_arp_encode(encoded, &arp);
     if (memcmp(encoded, frame->body, URO_ARP_LEN) != 0)
-        return bad(result, "ARP encodes to other octets");
+        return bad(result, "ARP encodes to other bytes");
     return true;
 }
 
@@ -295,7 +293,7 @@ static bool check_tail(const struct uro_frame *frame, struct sim_codec *result)
     if (((frame->payload_length + frame->bth.pad_count) & 3) != 0)
         return bad(result, "payload and padding are not whole words");
     if (crc + URO_ICRC_LEN != frame->body + frame->body_length)
-        return bad(result, "octets between padding and ICRC");
+        return bad(result, "bytes between padding and ICRC");
 
     uint32_t stored = uro_get_le32(crc);
     uint32_t right = icrc(frame->network, frame->ip.v6, covered, false);
@@ -308,14 +306,14 @@ static bool check_tail(const struct uro_frame *frame, struct sim_codec *result)
     return false;
 }
 
-bool sim_codec_check(const uint8_t *octets, uint32_t length, struct sim_codec *result)
+bool sim_codec_check(const uint8_t *bytes, uint32_t length, struct sim_codec *result)
 {
     struct uro_frame frame;
     uint8_t headers[HEADERS_MAX];
     struct uro_icmp icmp;
 
     *result = (struct sim_codec){ .roce = false };
-    enum uro_frame_result decoded = uro_frame_network(octets, length, &frame);
+    enum uro_frame_result decoded = uro_frame_network(bytes, length, &frame);
     if (decoded != URO_FRAME_OK)
         return bad(result, uro_frame_result_text(decoded));
     if (frame.ether.type == URO_ETHERTYPE_ARP)
@@ -333,10 +331,10 @@ bool sim_codec_check(const uint8_t *octets, uint32_t length, struct sim_codec *r
 
     size_t encoded = encode(&frame, result->roce, headers);
     for (size_t i = 0; i < encoded; i++) {
-        if (headers[i] == octets[i])
+        if (headers[i] == bytes[i])
             continue;
         snprintf(result->problem, sizeof result->problem,
-                 "octet %zu of the headers is %02x, encodes to %02x", i, octets[i], headers[i]);
+                 "byte %zu of the headers is %02x, encodes to %02x", i, bytes[i], headers[i]);
         return false;
     }
     return !result->roce || check_tail(&frame, result);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* model.h - what the standard says of operations and frames, written independently of lib/core. */
+/* model.h - the rules of the standard for operations and frames, independent of lib/core. */
 #pragma once
 
-#include "core/cq.h"
-#include "core/work.h"
+#include <uroce/objects.h>
+
 #include "wire/frame.h"
 
-/* Returns the completion opcode of a send with this enum uro_wr_opcode. */
-enum uro_wc_opcode sim_model_wc_opcode(uint8_t opcode);
+/* Returns the completion opcode of a send with this enum uroce_opcode. */
+enum uroce_completion_opcode sim_model_wc_opcode(uint8_t opcode);
 /* Returns whether the payload goes into a receive of the peer. */
 bool sim_model_takes_receive(uint8_t opcode);
 /* Returns whether the operation completes a receive of the peer: SENDs and WRITE_WITH_IMM. */
 bool sim_model_is_message(uint8_t opcode);
 bool sim_model_has_imm(uint8_t opcode);
 bool sim_model_is_write(uint8_t opcode);  /* RDMA_WRITE, with immediate data or without */
-bool sim_model_is_atomic(uint8_t opcode); /* returns an original value */
+bool sim_model_is_atomic(uint8_t opcode); /* an operation that returns an original value */
 /* Returns whether the operation needs a response other than an ACK. */
 bool sim_model_has_response(uint8_t opcode);
-/* Returns whether its request packets have the bytes of its memory elements. */
+/* Returns whether the request packets carry the bytes of the memory elements. */
 bool sim_model_carries_data(uint8_t opcode);
 /* Returns whether the operation sends no packet. */
 bool sim_model_is_local(uint8_t opcode);
@@ -43,7 +43,7 @@ struct sim_codec {
     char problem[SIM_CODEC_TEXT_MAX]; /* first problem; "": none */
 };
 
-/* Decodes the frame, checks its checksums and its ICRC by plain bitwise arithmetic that shares
- * nothing with base/crc32, encodes all headers again and compares every byte. Reserved bits that
- * are not zero are a problem. Returns true when the frame has no problem. */
-bool sim_codec_check(const uint8_t *octets, uint32_t length, struct sim_codec *result);
+/* Decodes the frame, and checks its checksums. Computes the ICRC bit by bit, without code of
+ * base/crc32. Encodes all headers again and compares every byte, so reserved bits must be zero.
+ * Returns true when the frame has no problem. */
+bool sim_codec_check(const uint8_t *bytes, uint32_t length, struct sim_codec *result);

@@ -7,37 +7,40 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/limits.h"
 #include "sim/sim.h"
 
 enum shape {
-    EVEN,   /* each number of the range as often */
-    SKEWED, /* small numbers more often */
-    STEEP,  /* large numbers seldom */
-    POWER,  /* the power of two of a number of the range */
+    EVEN,   /* each number of the range is equally likely */
+    SKEWED, /* small numbers are more likely */
+    STEEP,  /* as SKEWED, but large numbers are even less likely */
+    POWER,  /* two to the power of a number in the range */
 };
 
-/* How often a field is divided. */
-enum scale { FIXED, COUNT, WORK };
+/* How sim_fields_divide() makes a field smaller. */
+enum scale {
+    FIXED, /* never divided */
+    COUNT, /* a number of objects: divided by @count of sim_fields_divide() */
+    WORK,  /* work of an object: divided by @work of sim_fields_divide() */
+};
 
 struct field {
     const char *name;
     uint16_t offset;
     uint16_t size; /* 1, 4 or 8 bytes */
     enum scale scale;
-    uint32_t one_in; /* the field is on in one plan of so many */
+    uint32_t one_in; /* the field is on in one of this many plans; 1: in every plan */
     enum shape shape;
-    uint32_t low; /* its range when it is on */
+    uint32_t low; /* range of its value when it is on */
     uint32_t high;
     uint32_t off;   /* its value when it is off */
-    uint32_t parts; /* the field is off when one of these parts is left out */
+    uint32_t parts; /* parts of the plan; leaving out one of them turns the field off */
 };
 
 #define PART(part) SIM_PLAN_PART(part)
 #define SCALED(member, scale)                                                                      \
 #member, offsetof(OBJECT, member), sizeof(((OBJECT *)0)->member), scale
 #define FIELD(member)  SCALED(member, FIXED)
-#define RARE_MAX       6000u /* of 65536: about one frame in eleven */
+#define RARE_MAX       6000u /* largest probability of a fault, of 65536: a frame in eleven */
 #define ALWAYS         65536u
 #define CLEAN_CAPACITY 1024u /* more than all pairs ever send: no RNR */
 #define FULL           UINT32_MAX
@@ -84,8 +87,8 @@ static const struct field cable_fields[] = {
     { FIELD(keep_order), 2, EVEN, 0, 0, 1, PART(LATE) },
     { FIELD(one_way_delay), 1, SKEWED, URO_US(1), URO_US(50), 0, 0 },
     { FIELD(jitter), 2, SKEWED, URO_US(1), URO_US(100), 0, PART(JITTER) },
-    { FIELD(ps_per_octet), 2, EVEN, 40, 800, 0, 0 }, /* 200 .. 10 Gbit/s */
-    { FIELD(queue_octets), 2, EVEN, 5000, 65536, 0, PART(QUEUE) },
+    { FIELD(ps_per_byte), 2, EVEN, 40, 800, 0, 0 }, /* 200 .. 10 Gbit/s */
+    { FIELD(queue_bytes), 2, EVEN, 5000, 65536, 0, PART(QUEUE) },
     { FIELD(partition_from), 1, EVEN, 0, URO_US(5000), 0, 0 },
     { FIELD(partition_every), 4, EVEN, URO_US(1000), URO_US(20000), 0, PART(PARTITION) },
     { FIELD(partition_for), 1, EVEN, URO_US(10), URO_US(800), 0, 0 },
@@ -103,10 +106,11 @@ static const struct field host_fields[] = {
     { FIELD(threads), 6, EVEN, 1, 1, 0, PART(THREADS) },
     { FIELD(threads_wait), 1, EVEN, 1, 1, 0, PART(UNNAMED) },
     { FIELD(call_per_send), 2, EVEN, 1, 1, 0, 0 },
-    { FIELD(engine.mtu), 1, EVEN, URO_PATH_MTU_MAX + URO_ROCE_OVERHEAD, 9000, 0, 0 },
+    { FIELD(engine.mtu), 1, EVEN, UROCE_PATH_MTU_MAX + SIM_PLAN_OVERHEAD, 9000, 0, 0 },
     { FIELD(engine.window), 2, SKEWED, 1, 300, 0, 0 },
-    { FIELD(engine.reorder_buffer), 2, SKEWED, 0, 16, 64, 0 }, /* 64: enough for most windows */
-    { FIELD(engine.table_bits), 1, EVEN, 4, 8, 0, 0 },
+    /* A buffer of 64 packets is enough for most windows. */
+    { FIELD(engine.reorder_buffer), 2, SKEWED, 0, 16, 64, 0 },
+    { FIELD(table_bits), 1, EVEN, 4, 8, 0, 0 },
 };
 #undef OBJECT
 
@@ -135,9 +139,9 @@ static const struct field pair_fields[] = {
 static const struct field end_fields[] = {
     { FIELD(send_capacity), 1, SKEWED, 1, 48, 0, 0 },
     { FIELD(recv_capacity), 1, SKEWED, 1, 32, 64, PART(UNNAMED) },
-    { FIELD(send_sges), 1, STEEP, 1, URO_SGE_MAX, 0, 0 },
-    { FIELD(recv_sges), 1, STEEP, 1, URO_SGE_MAX, 0, 0 },
-    { FIELD(inline_max), 2, SKEWED, 1, URO_INLINE_MAX, 0, 0 },
+    { FIELD(send_sges), 1, STEEP, 1, UROCE_SGE_MAX, 0, 0 },
+    { FIELD(recv_sges), 1, STEEP, 1, UROCE_SGE_MAX, 0, 0 },
+    { FIELD(inline_max), 2, SKEWED, 1, UROCE_INLINE_MAX, 0, 0 },
     { FIELD(signal_all), 4, EVEN, 1, 1, 0, 0 },
     { FIELD(signal_probability), 1, EVEN, 0, ALWAYS, 0, 0 },
     { FIELD(inline_probability), 1, EVEN, 0, ALWAYS, 0, 0 },
@@ -161,7 +165,7 @@ static const struct field unreliable_fields[] = {
     { FIELD(recv_capacity), 1, EVEN, 1, 16, 64, PART(UNNAMED) },
     { FIELD(send_sges), 1, EVEN, 1, 5, 0, 0 },
     { FIELD(recv_sges), 1, EVEN, 1, 5, 0, 0 },
-    { FIELD(inline_max), 2, EVEN, 1, URO_INLINE_MAX, 0, 0 },
+    { FIELD(inline_max), 2, EVEN, 1, UROCE_INLINE_MAX, 0, 0 },
     { FIELD(signal_all), 4, EVEN, 1, 1, 0, 0 },
     { FIELD(signal_probability), 1, EVEN, 0, ALWAYS, 0, 0 },
     { FIELD(inline_probability), 1, EVEN, 0, ALWAYS, 0, 0 },
@@ -171,7 +175,8 @@ static const struct field unreliable_fields[] = {
     { FIELD(post_wait_max), 2, EVEN, 0, 50000, 0, 0 },
     { FIELD(recv_wait_max), 2, EVEN, 0, 50000, 0, 0 },
     { FIELD(resume_wait_max), 1, EVEN, 0, 50000, 0, 0 },
-    /* Unacknowledged messages may find no shared receive: not on perfect cables. */
+    /* UC and UD have no RNR NAK: a message is lost if the shared queue is empty. So these queue
+     * pairs use no shared queue on links without faults. */
     { FIELD(srq), 2, EVEN, 0, 0, SIM_PLAN_NO_SRQ, PART(SRQ) | PART(UNNAMED) },
     { SCALED(sends, WORK), 1, EVEN, 4, 40, 0, 0 },
 };
@@ -181,7 +186,7 @@ static const struct field unreliable_fields[] = {
 static const struct field srq_fields[] = {
     { FIELD(wild), 4, EVEN, 1, 1, 0, PART(UNNAMED) },
     { FIELD(capacity_max), 1, SKEWED, 1, 64, CLEAN_CAPACITY, PART(UNNAMED) },
-    { FIELD(spare), 1, EVEN, 64, 96, 0, 0 }, /* a receive may be lost with each life */
+    { FIELD(spare), 1, EVEN, 64, 96, 0, 0 }, /* each life that ends may lose one receive */
     { FIELD(sges), 1, EVEN, 1, 6, 0, 0 },
     { FIELD(batch_max), 1, EVEN, 1, 16, CLEAN_CAPACITY, PART(UNNAMED) },
     { FIELD(wait_max), 2, EVEN, 0, 100000, 0, PART(UNNAMED) },
@@ -216,7 +221,7 @@ static const struct field cm_fields[] = {
     { FIELD(absent_probability), 4, EVEN, 1, 10000, 0, PART(UNNAMED) },
     { FIELD(slow_probability), 2, EVEN, 1, 30000, 0, PART(UNNAMED) },
     { FIELD(retries), 1, EVEN, 3, 15, 0, 0 },
-    { FIELD(response_timeout), 1, EVEN, 8, 11, 0, 0 }, /* 8: 1 ms, as Linux counts it */
+    { FIELD(response_timeout), 1, EVEN, 8, 11, 0, 0 }, /* 8 is 1 ms, as Linux counts it */
     { FIELD(ack_timeout), 1, EVEN, 0, 2, 0, 0 },
 };
 #undef OBJECT
@@ -254,19 +259,30 @@ static const struct {
     [SIM_FIELDS_ATTACKED] = TABLE(attacked),
 };
 
+/* The bytes of a field in a 64-bit number. A big-endian processor has the low ones last. */
+static size_t low_bytes(const struct field *field, size_t whole)
+{
+    URO_ASSERT(field->size <= whole);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return whole - field->size;
+#else
+    return 0;
+#endif
+}
+
 static uint64_t get(const struct field *field, const void *object)
 {
-    const uint8_t *at = (const uint8_t *)object + field->offset;
     uint64_t value = 0;
 
-    URO_ASSERT(field->size <= sizeof value);
-    memcpy(&value, at, field->size); /* of a little-endian processor */
+    memcpy((uint8_t *)&value + low_bytes(field, sizeof value),
+           (const uint8_t *)object + field->offset, field->size);
     return value;
 }
 
 static void put(const struct field *field, void *object, uint64_t value)
 {
-    memcpy((uint8_t *)object + field->offset, &value, field->size);
+    memcpy((uint8_t *)object + field->offset,
+           (const uint8_t *)&value + low_bytes(field, sizeof value), field->size);
 }
 
 static uint32_t draw(const struct field *field, struct uro_rng *rng)
@@ -310,19 +326,19 @@ void sim_fields_divide(enum sim_fields_kind kind, void *object, uint32_t count, 
     }
 }
 
-size_t sim_fields_text(enum sim_fields_kind kind, const void *object, char *text, size_t room)
+size_t sim_fields_text(enum sim_fields_kind kind, const void *object, char *text, size_t size)
 {
     size_t used = 0;
 
     for (size_t i = 0; i < tables[kind].count; i++) {
         const struct field *field = &tables[kind].fields[i];
-        if (field->parts == 0 || get(field, object) == field->off || used >= room)
+        if (field->parts == 0 || get(field, object) == field->off || used >= size)
             continue;
         int length =
-            snprintf(text + used, room - used, " %s %" PRIu64, field->name, get(field, object));
+            snprintf(text + used, size - used, " %s %" PRIu64, field->name, get(field, object));
         used += length > 0 ? (size_t)length : 0;
     }
-    return used < room ? used : room;
+    return used < size ? used : size;
 }
 
 static const char *const names[] = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fields.h - the tables of the plan's structs, and what is done with every field of a struct. */
+/* fields.h - the tables of the plan's structs, and the functions that draw, clear, divide and print
+ * all fields of a struct. */
 #pragma once
 
 #include "sim/plan/plan.h"
@@ -24,13 +25,14 @@ void sim_fields_draw(enum sim_fields_kind kind, void *object, struct uro_rng *rn
                      uint32_t without);
 /* Switches the fields of these parts off. */
 void sim_fields_clear(enum sim_fields_kind kind, void *object, uint32_t without);
-/* Divides the number of objects by @count, and the work of each by @work; something is left. */
+/* Divides the number of objects by @count, and the work of each object by @work. The results are at
+ * least 1. */
 void sim_fields_divide(enum sim_fields_kind kind, void *object, uint32_t count, uint32_t work);
-/* Writes the names and values of the fields that are on. Returns the length; at most @room bytes
+/* Writes the names and values of the fields that are on. Returns the length; at most @size bytes
  * are written. */
-size_t sim_fields_text(enum sim_fields_kind kind, const void *object, char *text, size_t room);
+size_t sim_fields_text(enum sim_fields_kind kind, const void *object, char *text, size_t size);
 
-/* @low .. @high, small numbers more often than large ones. */
+/* Returns a number @low .. @high. Small numbers are more likely than large ones. */
 static inline uint32_t sim_fields_skewed(struct uro_rng *rng, uint32_t low, uint32_t high)
 {
     return sim_world_between(rng, low, sim_world_between(rng, low, high));

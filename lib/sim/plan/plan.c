@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.c - draws the plan of a run: first each struct from its table, then what depends on several
- * fields; see plan.h.
+/* plan.c - draws the plan of a run: first each struct from its table, then the members that depend
+ * on several fields; see plan.h.
  *
- * Each struct is drawn from random numbers of its own, so that a field that is added to one leaves
- * the others as they were.
+ * Each struct has its own sequence of random numbers. So a new field of one struct does not change
+ * the other structs.
  */
 #include "sim/plan/plan.h"
 
@@ -11,33 +11,34 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/limits.h"
 #include "sim/net/psn.h"
 #include "sim/plan/fields.h"
 
-#define TWO_OF_TEN      6u
-#define STARS_ONE_IN    3u /* the first host is linked to all others */
-#define EXTRA_MAX       2u /* links beyond those that connect all hosts */
-#define CLEAN_ONE_IN    8u
-#define MIXED_ONE_IN    2u
-#define SPARED_ONE_IN   3u
-#define CQS_MAX         2u
-#define PARTIES_MAX     3u
-#define SHARED_MAX      256u /* receives of a shared queue: still more than all connections send */
-#define BASIC_MAX       2u
-#define XRC_MAX         3u
-#define SELF_ONE_IN     6u
-#define HOPS            512u /* more than any host needs */
-#define ROUNDED_MAX     64u
-#define RETRY_MAX       7u
-#define ATTACKED_WAIT   URO_MS(1000) /* for the last messages after an attack */
-#define NEIGHBOUR_WAIT  URO_MS(9000) /* an address that was not found is resolved again */
+#define TWO_OF_TEN    6u /* of ten runs, this many have two hosts */
+#define STARS_ONE_IN  3u /* one run in three links the first host to all others */
+#define EXTRA_MAX     2u /* links beyond those that connect all hosts */
+#define CLEAN_ONE_IN  8u /* one run in eight has only clean links */
+#define MIXED_ONE_IN  2u /* one run in two may have clean links beside faulty ones */
+#define SPARED_ONE_IN 3u /* one link in three of such a run is clean */
+/* Most objects of a link in a run with several links. */
+#define CQS_MAX     2u
+#define PARTIES_MAX 3u
+#define SHARED_MAX  256u /* receives of a shared queue: still more than all connections send */
+/* Most shared receive queues of a host on one link, basic and XRC. */
+#define BASIC_MAX     2u
+#define XRC_MAX       3u
+#define SELF_ONE_IN   6u  /* one connection in six has both ends on one host */
+#define ROUNDED_MAX   64u /* a message may be this much shorter than a multiple of the MTU, bytes */
+#define RETRY_MAX     7u
+#define ATTACKED_WAIT URO_MS(1000) /* time for the last messages after an attack */
+/* Time until an address that was not found is resolved again. */
+#define NEIGHBOUR_WAIT  URO_MS(9000)
 #define PS_PER_NS       1000u
-#define TRIES           8u /* of a last attempt that is turned away */
-#define MRA_EXPONENT    24u
-#define EXPONENT_OF_MS  8u /* 4.096 us * 2^8 is 1 ms, as Linux counts it */
-#define MESSAGES_OF_ONE 24u
-#define FOREVER         7u
+#define TRIES           8u  /* assumed tries of a last attempt that is rejected */
+#define MRA_EXPONENT    24u /* exponent of the service timeout in an MRA */
+#define EXPONENT_OF_MS  8u  /* 4.096 us * 2^8 is 1 ms, as Linux counts it */
+#define MESSAGES_OF_ONE 24u /* most CM messages in flight for one caller */
+#define FOREVER         7u  /* value of retry_cnt and rnr_retry for unlimited retries */
 
 /* The parts that are faults of a link, and those that are faults of a host. */
 #define LINK_FAULTS                                                                                \
@@ -49,8 +50,8 @@
 #define HOST_FAULTS                                                                                \
     (SIM_PLAN_PART(RING) | SIM_PLAN_PART(STALL) | SIM_PLAN_PART(THREADS) | SIM_PLAN_PART(UNNAMED))
 
-/* Random numbers of one struct of a plan. Kinds from SIM_FIELDS_KINDS on are those of several
- * structs. */
+/* Each kind of struct has a sequence of random numbers: SIM_FIELDS_LINK and so on. The sequences
+ * here are for decisions about several structs. */
 enum { NUMBERS_NET = SIM_FIELDS_KINDS, NUMBERS_LINK, NUMBERS_HOST };
 
 static struct uro_rng numbers(uint64_t seed, unsigned kind, uint32_t index)
@@ -66,9 +67,9 @@ static bool one_in(struct uro_rng *rng, uint32_t count)
     return uro_rng_below(rng, count) == 0;
 }
 
-/* ---- every struct of a link ------------------------------------------------------------------- */
+/* ---- every struct of a link ------------------------------------------------------------------ */
 
-/* A visitor: the function to call for each struct of fields, and its arguments. */
+/* A function that is called for each struct of a link, and its arguments. */
 struct visit {
     void (*visit)(const struct visit *visit, enum sim_fields_kind kind, uint32_t index,
                   void *object);
@@ -125,7 +126,7 @@ static void divide_fields(const struct visit *visit, enum sim_fields_kind kind, 
     sim_fields_divide(kind, object, visit->count, visit->work);
 }
 
-/* ---- what depends on several fields ----------------------------------------------------------- */
+/* ---- members that depend on several fields --------------------------------------------------- */
 
 static uint32_t draw_size(struct uro_rng *rng, uint32_t mtu, uint32_t packets)
 {
@@ -138,7 +139,7 @@ static void draw_srq(const struct sim_plan *plan, struct sim_plan_srq *srq, stru
     srq->xrc = xrc;
     srq->capacity = plan->clean ? srq->capacity_max : sim_world_between(rng, 1, srq->capacity_max);
     srq->wild = srq->wild && !xrc;
-    if (xrc && first) /* never replaced, for lives that must not fail */
+    if (xrc && first) /* never replaced: the last life of a connection needs a queue that stays */
         srq->replace_probability = 0;
 }
 
@@ -221,7 +222,7 @@ static void draw_unreliable(struct sim_plan *plan, struct uro_rng *rng)
         party->seed = uro_rng_u64(rng);
         party->life_max /= 2;
         party->inject_probability *= 2;
-        party->message_max = one_in(rng, 2) ? 256 : URO_PATH_MTU_MAX;
+        party->message_max = one_in(rng, 2) ? 256 : UROCE_PATH_MTU_MAX;
         party->sides[0] = i < 2 ? i : uro_rng_below(rng, 2);
         if (!plan->shared)
             party->ends[0].srq = SIM_PLAN_NO_SRQ;
@@ -231,7 +232,7 @@ static void draw_unreliable(struct sim_plan *plan, struct uro_rng *rng)
 static void draw_attacked(struct sim_plan_attacked *attacked, struct sim_plan_srq *srq,
                           struct uro_rng *rng)
 {
-    static const enum uro_qp_type types[] = { URO_QPT_RC, URO_QPT_UC, URO_QPT_UD, URO_QPT_XRC_INI };
+    static const enum uroce_qp_type types[] = { UROCE_RC, UROCE_UC, UROCE_UD, UROCE_XRC_INI };
     struct sim_plan_pair *pair = &attacked->pair;
     struct sim_plan_end *end = &pair->ends[0];
 
@@ -282,7 +283,8 @@ static void draw_link(struct sim_plan *plan)
         plan->cm.callers[1] = 0;
 }
 
-/* Divides about the work of two hosts among all links. */
+/* Divides the work of a link, so that all links together have about as much work as the only link
+ * of a run with two hosts. */
 static void thin(struct sim_plan *plan, uint32_t links)
 {
     const struct visit visit = { .visit = divide_fields,
@@ -301,14 +303,15 @@ static void thin(struct sim_plan *plan, uint32_t links)
                 srq->capacity = srq->capacity_max = srq->batch_max = SHARED_MAX;
         }
     }
-    for (uint32_t i = 0; i < plan->pair_count; i++) { /* memory costs more than packets */
+    /* Checking the memory of long messages takes more time than sending their packets. */
+    for (uint32_t i = 0; i < plan->pair_count; i++) {
         uint32_t longest = 2 * plan->pairs[i].path_mtu + plan->pairs[i].path_mtu / 2;
         if (plan->pairs[i].message_max > longest)
             plan->pairs[i].message_max = longest;
     }
 }
 
-/* ---- how long everything may take ------------------------------------------------------------- */
+/* ---- time limits ----------------------------------------------------------------------------- */
 
 static uint32_t larger(uint32_t a, uint32_t b)
 {
@@ -336,7 +339,7 @@ static uint64_t link_frames(const struct sim_plan *plan, unsigned side)
 {
     uint32_t window = host_of(plan, side)->engine.window;
     if (window == 0)
-        window = URO_WINDOW_DEFAULT;
+        window = UROCE_WINDOW_DEFAULT;
     uint64_t frames = (uint64_t)window * plan->pair_count * 2; /* requests and READ responses */
 
     for (uint32_t i = 0; i < plan->uc_count; i++) {
@@ -357,8 +360,8 @@ static uint32_t largest_frame(const struct sim_plan *plan)
     for (uint32_t i = 0; i < plan->pair_count; i++)
         mtu = larger(mtu, plan->pairs[i].path_mtu);
     if (plan->party_count > 0 || plan->net->link_count > 1)
-        mtu = URO_PATH_MTU_MAX;
-    return mtu + URO_ROCE_OVERHEAD;
+        mtu = UROCE_PATH_MTU_MAX;
+    return mtu + SIM_PLAN_OVERHEAD;
 }
 
 /* Returns the most frames that may be in flight from a host, over all its links. */
@@ -373,7 +376,8 @@ static uint64_t host_frames(const struct sim_net_plan *net, unsigned host)
     return frames;
 }
 
-/* Returns the longest time of a frame in flight, from all links of the two hosts. */
+/* Returns the longest time that a frame of the link can be in flight. The frames of all other links
+ * of the two hosts may be sent before it. */
 static uro_time compute_flight(const struct sim_plan *plan)
 {
     uint32_t largest = largest_frame(plan);
@@ -383,7 +387,7 @@ static uro_time compute_flight(const struct sim_plan *plan)
         const struct sim_cable_config *cable = &plan->cables[side];
         uint64_t frames = host_frames(plan->net, plan->hosts[side]);
         uro_time time = cable->one_way_delay + cable->jitter + cable->late_max +
-                        frames * largest * cable->ps_per_octet / PS_PER_NS +
+                        frames * largest * cable->ps_per_byte / PS_PER_NS +
                         frames * host_of(plan, side)->tx_gap_max +
                         (host_of(plan, side)->threads ? SIM_THREADS_USUAL : 0) +
                         (host_of(plan, !side)->threads ? SIM_THREADS_USUAL : 0);
@@ -398,8 +402,8 @@ uro_time sim_plan_cm_time(uint32_t exponent)
     return URO_MS(1) << (exponent < EXPONENT_OF_MS ? 0 : exponent - EXPONENT_OF_MS);
 }
 
-/* Returns the time for open connections when faults stop, for the last attempt of each caller with
- * a few rejections, and for MRAs. */
+/* Returns the time limit for CM users after the faults stop. It includes the connections that are
+ * open then, the last attempts of each caller with some rejections, and MRAs. */
 static uro_time cm_patience(const struct sim_plan *plan)
 {
     const struct sim_plan_cm *cm = &plan->cm;
@@ -414,7 +418,8 @@ static uro_time cm_patience(const struct sim_plan *plan)
     return callers == 0 ? 0 : 2 * one + callers * TRIES * one;
 }
 
-/* The limit is generous: the simulator looks for work that never ends, not for slow work. */
+/* Returns the time limit for the work of a link after the faults stop. It is generous: the
+ * simulator looks for work that never ends, not for slow work. */
 static uro_time link_patience(const struct sim_plan *plan)
 {
     uro_time sum = NEIGHBOUR_WAIT;
@@ -428,7 +433,7 @@ static uro_time link_patience(const struct sim_plan *plan)
             uro_time each = 2 * flight + end->post_wait_max + 2 * plan->poll_wait_max +
                             peer->recv_wait_max + URO_MS(2); /* one or two RNR waits */
             if (peer->srq != SIM_PLAN_NO_SRQ || pair->xrc)
-                each *= 2 * plan->pair_count; /* other queue pairs may be served first */
+                each *= 2 * plan->pair_count; /* other queue pairs may take the receives first */
             sum += (pair->lives + 1) * (URO_US(pair->life_max) + end->sends * each +
                                         (RETRY_MAX + 2) * SIM_PLAN_ACK_TIMEOUT(end->timeout) * 2);
         }
@@ -469,7 +474,7 @@ uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions)
     return stall * occasions + SIM_PLAN_JUMPS_MAX * URO_US(plan->net->faults.jump_max);
 }
 
-/* ---- all links and hosts ---------------------------------------------------------------------- */
+/* ---- all links and hosts --------------------------------------------------------------------- */
 
 static bool is_end(const struct sim_plan *plan, unsigned host)
 {
@@ -487,7 +492,7 @@ static void add_link(struct sim_net_plan *net, unsigned a, unsigned b)
     net->links[net->link_count++].hosts[1] = b;
 }
 
-/* Links each host to an earlier one, and some to others as well. */
+/* Links each host to an earlier host, and some hosts to further hosts. */
 static void draw_links(struct sim_net_plan *net, struct uro_rng *rng)
 {
     bool star = one_in(rng, STARS_ONE_IN);
@@ -506,25 +511,24 @@ bool sim_net_plan_is_calm(const struct sim_net_plan *net, unsigned host)
     return false;
 }
 
-/* Draws a host, whose engine has what its links need. */
+/* Draws a host and the configuration of its engine. The links of the host must be drawn already. */
 static void draw_host(struct sim_net_plan *net, unsigned number, uint64_t seed)
 {
     struct sim_host_config *host = &net->hosts[number];
-    struct uro_engine_config *engine = &host->engine;
+    struct uroce_engine_config *engine = &host->engine;
     const uint8_t ipv4[4] = { 10, 0, 0, (uint8_t)(number + 1) };
-    const struct uro_mac mac = { { 0x02, 0, 0, 0, 0, (uint8_t)(number + 1) } };
+    const struct uro_gid gid = uro_gid_from_ipv4(ipv4);
     struct uro_rng rng = numbers(seed, NUMBERS_HOST, number);
     bool calm = sim_net_plan_is_calm(net, number);
 
     sim_fields_draw(SIM_FIELDS_HOST, host, &rng, calm ? HOST_FAULTS : 0);
     host->name = (char)('A' + (char)number);
-    engine->mac = mac;
-    engine->address_count = 2;
-    engine->addresses[0] =
-        (struct uro_engine_address){ .gid = uro_gid_link_local(&mac), .prefix = 64 };
-    engine->addresses[1] =
-        (struct uro_engine_address){ .gid = uro_gid_from_ipv4(ipv4), .prefix = 24 };
-    engine->hops = HOPS;
+    engine->size = sizeof *engine;
+    engine->mac[0] = 0x02;
+    engine->mac[sizeof engine->mac - 1] = (uint8_t)(number + 1);
+    engine->address_count = 1;
+    engine->addresses[0].prefix = 24;
+    memcpy(engine->addresses[0].gid, gid.octets, sizeof gid.octets);
     host->thread_seed = uro_rng_u64(&rng);
     for (size_t i = 0; i < sizeof engine->seed; i++)
         engine->seed[i] = (uint8_t)uro_rng_u32(&rng);
@@ -539,8 +543,8 @@ static void draw_host(struct sim_net_plan *net, unsigned number, uint64_t seed)
         engine->connections = SIM_PLAN_CALM_CONNECTIONS;
 }
 
-/* Hosts with perfect cables have no attacker and are not attacked; the run has one attacker at
- * most. */
+/* Removes attackers and attacked queue pairs from hosts with a clean link. Leaves only one attacker
+ * in the run. */
 static void join_attackers(struct sim_net_plan *net)
 {
     bool has_attacker = false;
@@ -557,7 +561,7 @@ static void join_attackers(struct sim_net_plan *net)
     }
 }
 
-/* Returns the least ACK timeout: a shorter one would retransmit packets that are only slow. */
+/* Returns the exponent of the smallest ACK timeout that is longer than a slow round trip. */
 static uint32_t least_timeout(const struct sim_plan *plan)
 {
     uro_time flight = compute_flight(plan);
@@ -578,7 +582,7 @@ static void add_timeouts(struct sim_plan *plan)
     plan->cm.ack_timeout = (uint8_t)(plan->cm.ack_timeout + least);
 }
 
-/* Leaves parts out, and halves the work. */
+/* Turns off the parts @without, and halves the work @less times. */
 static void shrink(struct sim_plan *plan, uint32_t without, uint32_t less)
 {
     const struct visit clear = { .visit = clear_fields, .without = without };
@@ -640,28 +644,28 @@ void sim_net_plan_draw(struct sim_net_plan *net, uint64_t seed, uint32_t without
         net->links[i].flight_max = compute_flight(&net->links[i]);
 }
 
-/* ---- text ------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 struct text {
     char *text;
-    size_t room;
+    size_t size;
     size_t used;
 };
 
 static void add_line(struct text *text, const char *where, enum sim_fields_kind kind,
                      const void *object)
 {
-    int length = snprintf(text->text + text->used, text->room - text->used, "%s", where);
+    int length = snprintf(text->text + text->used, text->size - text->used, "%s", where);
 
     text->used += (size_t)length;
-    URO_ASSERT(text->used < text->room);
-    text->used += sim_fields_text(kind, object, text->text + text->used, text->room - text->used);
-    URO_ASSERT(text->used < text->room);
+    URO_ASSERT(text->used < text->size);
+    text->used += sim_fields_text(kind, object, text->text + text->used, text->size - text->used);
+    URO_ASSERT(text->used < text->size);
 }
 
-void sim_net_plan_text(const struct sim_net_plan *net, char *text, size_t room)
+void sim_net_plan_text(const struct sim_net_plan *net, char *text, size_t size)
 {
-    struct text out = { .text = text, .room = room };
+    struct text out = { .text = text, .size = size };
     char where[64];
 
     snprintf(where, sizeof where, "%u hosts, calm at %" PRIu64 " us:", net->host_count,

@@ -1,32 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.h - the plan of a run, drawn from a seed: which faults and kinds of work are on, and their
- * numbers.
+/* plan.h - the plan of a run, drawn from a seed: which faults and kinds of work the run has, and
+ * how many or how often.
  *
- *   fields.c  a table of each struct: how its fields are drawn, and the part of each field
- *   plan.c    draws a whole plan from the tables; says how long everything may take under it
+ *   fields.c  a table for each struct: how each field is drawn, and to which part it belongs
+ *   plan.c    draws a whole plan from the tables, and computes time limits for the run
  *
- * Many runs with few kinds of faults find more than runs with all of them. So each field is on or
- * off first, and has a number only when it is on. A link without faults is a link from which all
- * parts are left out that are faults.
+ * Many runs with few kinds of faults find more errors than runs with all kinds at once. So a first
+ * random number decides whether a field is on, and a second chooses its value. Each field belongs
+ * to parts, such as "lose" or "cm", which can be left out. A clean link is a link without the parts
+ * that are faults.
  */
 #pragma once
+
+#include <uroce/objects.h>
 
 #include "sim/net/attacker.h"
 #include "sim/net/cable.h"
 #include "sim/net/host.h"
 
-#define SIM_PLAN_CALM_CONNECTIONS 512u /* more than any run has */
+#define SIM_PLAN_CALM_CONNECTIONS 512u /* for a host with clean links: more than any run has */
 #define SIM_PLAN_PAIRS_MAX        8u
 #define SIM_PLAN_UCS_MAX          3u
 #define SIM_PLAN_PARTIES_MAX      5u
 #define SIM_PLAN_SRQS_MAX         5u
 #define SIM_PLAN_NO_SRQ           UINT32_MAX
-#define SIM_PLAN_START            URO_MS(1) /* clocks seldom start at zero */
-#define SIM_PLAN_JUMPS_MAX        8u
-#define SIM_NET_HOSTS_MAX         8u
-#define SIM_NET_LINKS_MAX         8u
+/* Most bytes around the payload: IPv6 to ICRC of an XRC WRITE. */
+#define SIM_PLAN_OVERHEAD 88u
+/* Time at the start of a run, since clocks seldom start at zero. */
+#define SIM_PLAN_START     URO_MS(1)
+#define SIM_PLAN_JUMPS_MAX 8u
+#define SIM_NET_HOSTS_MAX  8u
+#define SIM_NET_LINKS_MAX  8u
 
-/* Work requests by kind; a weight each. */
+/* Kinds of work requests. The plan has a weight for each kind. */
 enum sim_plan_kind {
     SIM_PLAN_SEND,
     SIM_PLAN_SEND_IMM,
@@ -36,11 +42,11 @@ enum sim_plan_kind {
     SIM_PLAN_CMP_SWAP,
     SIM_PLAN_FETCH_ADD,
     SIM_PLAN_SHARED_ADD, /* FETCH_ADD to a word that all pairs share */
-    SIM_PLAN_READ_BACK,  /* READ of what the WRITE before it wrote */
-    SIM_PLAN_OVERWRITE,  /* fenced WRITE over what the READ before it reads */
-    SIM_PLAN_FLUSH,      /* of what the WRITE before it wrote, or something else */
+    SIM_PLAN_READ_BACK,  /* READ of the bytes of the WRITE before it */
+    SIM_PLAN_OVERWRITE,  /* fenced WRITE over the bytes of the READ before it */
+    SIM_PLAN_FLUSH,      /* FLUSH of the bytes of the WRITE before it, or of other bytes */
     SIM_PLAN_ATOMIC_WRITE,
-    SIM_PLAN_BIND, /* this and the rest: RC alone */
+    SIM_PLAN_BIND, /* this kind and the kinds below are for RC only */
     SIM_PLAN_LOCAL_INV,
     SIM_PLAN_SEND_INV,
     SIM_PLAN_MW_WRITE,
@@ -51,10 +57,10 @@ enum sim_plan_kind {
 /* A shared receive queue. */
 struct sim_plan_srq {
     bool xrc;
-    bool wild; /* with receives that are wrong on purpose */
+    bool wild; /* true: some receives are wrong on purpose */
     uint32_t capacity;
     uint32_t capacity_max; /* after a resize */
-    uint32_t spare;        /* receives that may be taken and not yet complete, when full */
+    uint32_t spare;        /* further receives, which messages may use while the queue is full */
     uint32_t sges;
     uint32_t batch_max;
     uint32_t wait_max;          /* delay of a post, ns */
@@ -68,7 +74,7 @@ struct sim_plan_srq {
 struct sim_plan_end {
     uint32_t send_capacity; /* 1 .. */
     uint32_t recv_capacity;
-    uint32_t send_sges; /* 1 .. URO_SGE_MAX */
+    uint32_t send_sges; /* 1 .. UROCE_SGE_MAX */
     uint32_t recv_sges;
     uint32_t inline_max;
     bool signal_all;
@@ -77,7 +83,7 @@ struct sim_plan_end {
     uint32_t fence_probability;
     uint32_t solicit_probability;
     uint32_t weights[SIM_PLAN_KINDS]; /* not all zero */
-    uint32_t batch_max;               /* requests posted with one doorbell */
+    uint32_t batch_max;               /* most requests posted at once */
     uint32_t recv_batch_max;
     uint32_t post_wait_max; /* delay of a post, ns */
     uint32_t recv_wait_max;
@@ -89,21 +95,25 @@ struct sim_plan_end {
     uint8_t timeout;
     uint8_t retry_count;
     uint8_t rnr_retry;
-    uint32_t resume_wait_max; /* UC, UD: ns in SQE until it resumes */
+    /* UC, UD: longest time in SQE until the queue pair returns to RTS, ns. */
+    uint32_t resume_wait_max;
 };
 
-/* A connection, or a datagram queue pair, which is its first end alone. */
+/* A connection, or a datagram queue pair. A datagram queue pair has the first end only. */
 struct sim_plan_pair {
-    uint64_t seed; /* not of RC and XRC */
+    uint64_t seed; /* UC and UD; 0 for RC and XRC */
     uint32_t path_mtu;
     uint32_t message_max;
-    uint32_t lives;    /* number of lives; the last life must do all its work */
-    uint32_t life_max; /* us until an earlier life is ended from outside; 0: only by errors */
-    uint32_t inject_probability; /* of 65536 requests that are wrong on purpose; last life: none */
+    uint32_t lives; /* number of lives; the last life must do all its work */
+    /* Longest time until the program ends a life that is not the last, us; 0: only errors end a
+     * life. */
+    uint32_t life_max;
+    /* Requests in 65536 that are wrong on purpose, except in the last life. */
+    uint32_t inject_probability;
     bool v6;
-    bool xrc;            /* one end is the initiator, the other the target */
-    uint32_t xrc_target; /* end */
-    unsigned sides[2];   /* hosts of the two ends; equal: a link with itself */
+    bool xrc;            /* true: one end is an XRC initiator, the other an XRC target */
+    uint32_t xrc_target; /* index of the XRC target in ends[] */
+    unsigned sides[2];   /* hosts of the two ends; equal numbers: a loopback connection */
     struct sim_plan_end ends[2];
 };
 
@@ -112,44 +122,46 @@ struct sim_plan_cm {
     uint64_t seed;
     uint32_t callers[2];  /* active CM users of each host; 0 and 0: none */
     uint32_t attempts;    /* attempts of each user while there are faults */
-    uint32_t connections; /* room of each connection manager */
+    uint32_t connections; /* most connections of each connection manager */
     uint32_t backlog;
-    bool notices; /* a request does not count as waiting after its event was read */
+    bool notices; /* true: the backlog does not count requests whose events the program has taken */
     bool v6;
     uint32_t path_mtu;
     uint32_t message_max;
-    uint32_t message_count;     /* most messages of each side */
-    uint32_t call_wait_max;     /* time between two attempts, ns */
-    uint32_t turn_wait_max;     /* time until an application acts on an event, ns */
-    uint32_t stay_max;          /* longest connection while there are faults, us */
-    uint32_t shut_wait_max;     /* time between closing and opening a service, us; 0: always open */
-    uint32_t leave_probability; /* of 65536 connections, abandoned in any state without a message */
+    uint32_t message_count; /* most messages of each side */
+    uint32_t call_wait_max; /* time between two attempts, ns */
+    uint32_t turn_wait_max; /* time until an application acts on an event, ns */
+    uint32_t stay_max;      /* longest connection while there are faults, us */
+    uint32_t shut_wait_max; /* time between closing and opening a service, us; 0: always open */
+    /* Connections in 65536 that a user abandons in any state without a message. */
+    uint32_t leave_probability;
     uint32_t reject_probability;
-    uint32_t query_probability;   /* of 65536 attempts: for a datagram service */
-    uint32_t nobody_probability;  /* for a service without a listener */
-    uint32_t self_probability;    /* to the own host */
-    uint32_t patient_probability; /* no side leaves or rejects, in spite of network faults */
-    uint32_t absent_probability;  /* to an address without a host */
-    uint32_t slow_probability;    /* of 65536 patient attempts, where the host answers slowly */
+    uint32_t query_probability;   /* attempts in 65536 that ask for a datagram service */
+    uint32_t nobody_probability;  /* attempts in 65536 to a service without a listener */
+    uint32_t self_probability;    /* attempts in 65536 to the own host */
+    uint32_t patient_probability; /* attempts in 65536 in which no side leaves or rejects */
+    uint32_t absent_probability;  /* attempts in 65536 to an address without a host */
+    uint32_t slow_probability;    /* patient attempts in 65536 that a server answers slowly */
     uint8_t retries;              /* retries of impatient attempts */
     uint8_t response_timeout;
-    uint8_t ack_timeout; /* at least as long as every pair's */
+    uint8_t ack_timeout; /* ACK timeout; at least as long as that of every pair */
 };
 
-/* Two endpoints that an attacker attacks, who reads all frames. */
+/* Two endpoints under attack by an attacker that reads all frames. */
 struct sim_plan_attacked {
     uint64_t seed;
-    enum uro_qp_type type; /* XRC_INI: the other queue pair is the target */
-    uint32_t wait_max;     /* longest time between frames of the attacker, us; 0: no attacker */
+    enum uroce_qp_type type; /* XRC_INI: the other queue pair is the target */
+    uint32_t wait_max;       /* longest time between frames of the attacker, us; 0: no attacker */
     struct sim_plan_pair pair;
 };
 
 /* The faults of the whole run; maxima are in us. */
 struct sim_plan_faults {
     uint64_t seed;
-    uint32_t down_wait_max; /* until a link goes down; 0: never */
+    uint32_t down_wait_max; /* longest time until a link goes down; 0: no link goes down */
     uint32_t down_max;
-    uint32_t jump_wait_max; /* until the clock jumps, JUMPS_MAX times; 0: never */
+    /* Longest time until the clock jumps, at most JUMPS_MAX times; 0: the clock never jumps. */
+    uint32_t jump_wait_max;
     uint32_t jump_max;
 };
 
@@ -158,31 +170,35 @@ struct sim_plan {
     const struct sim_net_plan *net;
     unsigned hosts[2];
     uint64_t seed;
-    bool clean;          /* no faults, no slow receivers, no errors: nothing may be sent twice */
-    bool forever;        /* retries never run out, so nothing may fail */
-    uro_time calm_at;    /* faults stop, errors are no longer injected */
+    /* True: there are no faults, no slow receivers and no errors. So no packet may be sent
+     * twice. */
+    bool clean;
+    bool forever;        /* true: retries never run out, so no request may time out */
+    uro_time calm_at;    /* time at which faults stop and errors are no longer injected */
     uro_time flight_max; /* longest time of a frame in flight */
     struct sim_cable_config cables[2];
     struct sim_attacker_config attacker;
-    uint32_t doze_probability;   /* of 65536 polls, after which the reader does something else */
-    uint32_t doze_max;           /* us */
-    uint32_t cq_count;           /* completion queues of each host */
-    uint32_t cq_tight;           /* capacity of the tight CQ, too small for its users; 0: none */
-    bool cq_tight_all;           /* also for shared receive queues, UC and UD */
-    uint32_t resize_probability; /* of 65536 readings of a completion queue */
-    bool cq_events;              /* completions are waited for, not polled */
+    uint32_t doze_probability; /* polls in 65536 after which the program pauses */
+    uint32_t doze_max;         /* longest pause, us */
+    uint32_t cq_count;         /* completion queues of each host */
+    uint32_t cq_tight;         /* capacity of the tight CQ, too small for its users; 0: none */
+    /* True: shared receive queues, UC and UD may use the tight CQ, too. */
+    bool cq_tight_all;
+    uint32_t resize_probability; /* polls in 65536 before which the CQ is resized */
+    bool cq_events;              /* true: programs wait for completion events instead of polling */
     uint32_t poll_wait_max;      /* time between a completion and its poll, ns */
     bool revokes;                /* memory is deregistered while it is used */
     bool pauses;                 /* send queues are drained now and then */
     bool shared;                 /* there are basic shared receive queues */
     bool xrc;                    /* there are shared receive queues of XRC */
     uint32_t srq_count[2];
-    struct sim_plan_srq srqs[2][SIM_PLAN_SRQS_MAX + 1]; /* the last: of an attacked XRC target */
+    /* The last queue belongs to an attacked XRC target. */
+    struct sim_plan_srq srqs[2][SIM_PLAN_SRQS_MAX + 1];
     uint32_t pair_count;
     struct sim_plan_pair pairs[SIM_PLAN_PAIRS_MAX];
     uint32_t uc_count;
     struct sim_plan_pair ucs[SIM_PLAN_UCS_MAX];
-    bool groups; /* parties write to groups as well */
+    bool groups; /* true: UD queue pairs also send to multicast groups */
     uint32_t party_count;
     struct sim_plan_pair parties[SIM_PLAN_PARTIES_MAX];
     struct sim_plan_cm cm;
@@ -195,13 +211,13 @@ struct sim_net_plan {
     struct sim_host_config hosts[SIM_NET_HOSTS_MAX];
     uint32_t link_count;
     struct sim_plan links[SIM_NET_LINKS_MAX];
-    bool clean;       /* every link is */
-    uro_time calm_at; /* faults stop everywhere */
+    bool clean;       /* true: every link is clean */
+    uro_time calm_at; /* time at which the faults of all links have stopped */
     struct sim_plan_faults faults;
 };
 
 /* The parts that can be left out of a run to find the cause of a failure: faults, work, and all
- * hosts but two. The last has no name: it is what links without faults do not have either. */
+ * hosts but two. UNNAMED is for fields that only clean links leave out: no option names it. */
 #define SIM_PLAN_PARTS(X)                                                                          \
     X(LOSE, "lose")                                                                                \
     X(DUPLICATE, "duplicate")                                                                      \
@@ -247,25 +263,26 @@ enum sim_plan_part {
 /* Draws the plan of a run, without a set of parts, and with the work halved @less times. The other
  * parts stay as they are. */
 void sim_net_plan_draw(struct sim_net_plan *net, uint64_t seed, uint32_t without, uint32_t less);
-/* Returns whether the host has a link with perfect cables. No fault may then delay the host. */
+/* Returns whether the host has a clean link. No fault may then delay the host. */
 bool sim_net_plan_is_calm(const struct sim_net_plan *net, unsigned host);
-/* Writes the plan for people: a line for each link. Writes at most @room bytes. */
-void sim_net_plan_text(const struct sim_net_plan *net, char *text, size_t room);
+/* Writes the plan as text with a line for each link. Writes at most @size bytes. */
+void sim_net_plan_text(const struct sim_net_plan *net, char *text, size_t size);
 
 /* ACK timeout in ns. */
 #define SIM_PLAN_ACK_TIMEOUT(exponent) (UINT64_C(4096) << (exponent))
 /* Returns the time of a timeout exponent, ns. */
 uro_time sim_plan_cm_time(uint32_t exponent);
 
-/* Patient attempts outlive all faults. */
+/* Settings of a patient attempt. It keeps retrying until all faults have ended. */
 #define SIM_PLAN_CM_PATIENT_TIMEOUT 16u
 #define SIM_PLAN_CM_PATIENT_RETRIES 15u
-#define SIM_PLAN_CM_SLOW            URO_MS(10000) /* longer than a patient caller asks */
-#define SIM_PLAN_CM_STAY_LONG       URO_MS(6000)  /* longer than any message is repeated */
+/* Delay of a slow answer: longer than a patient caller waits without an MRA. */
+#define SIM_PLAN_CM_SLOW      URO_MS(10000)
+#define SIM_PLAN_CM_STAY_LONG URO_MS(6000) /* longer than any message is retransmitted */
 
-/* Returns the longest delay by faults of a program with this number of actions, ns. */
+/* Returns how long faults may delay a program that acts @occasions times, ns. */
 uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
-/* Returns the time after the end of faults in which all work must be done, ns. */
+/* Returns the time limit for all work after the faults have stopped, ns. */
 uro_time sim_net_plan_patience(const struct sim_net_plan *net);
 
 static inline uro_time sim_plan_flight_max(const struct sim_plan *plan)

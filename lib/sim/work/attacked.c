@@ -11,11 +11,12 @@
 #include "wire/bytes.h"
 #include "wire/frame.h"
 
-#define PD           (SIM_WORKLOAD_PDS - 4u) /* two of the endpoints, and a third */
+/* First of three PDs: one for each endpoint, and one that no endpoint uses. */
+#define PD           (SIM_WORKLOAD_PDS - 4u)
 #define ANSWER_MAX   URO_MS(100)
-#define TIME_MAX     URO_MS(12) /* of the whole attack: each frame costs time */
-#define LAST_SENDS   2u         /* of each end, in a life that begins after the attack */
-#define LAST_TIMEOUT 16u        /* longer than any frame is on its way */
+#define TIME_MAX     URO_MS(12) /* longest attack, since each frame takes time to simulate */
+#define LAST_SENDS   2u         /* sends of each end in a life that begins after the attack */
+#define LAST_TIMEOUT 16u        /* ACK timeout, longer than any frame is in flight */
 #define OPENED       0x11u      /* first content of memory that a peer may read */
 #define OPCODES      32u        /* of a service */
 #define AHEAD        5u         /* PSNs */
@@ -36,17 +37,17 @@ static bool is_robust(const struct sim_endpoint *end)
     return !end->ops->reliable;
 }
 
-/* Returns what the attacker knows of the endpoint. */
+/* Returns the attacker's copy of the numbers of the endpoint. */
 static struct sim_attacked_end *known_of(const struct sim_endpoint *end)
 {
-    struct sim_attacked *attacked = end->load->attacked;
+    struct sim_attacked *attacked = end->workload->attacked;
 
     return &attacked->ends[end == &attacked->life.ends[1]];
 }
 
 static bool is_finishing(const struct sim_endpoint *end)
 {
-    return end->load->attacked->finishing;
+    return end->workload->attacked->finishing;
 }
 
 /* ---- lives -------------------------------------------------------------------------------------
@@ -54,51 +55,51 @@ static bool is_finishing(const struct sim_endpoint *end)
 
 static void begin(struct sim_endpoint *end)
 {
-    struct sim_attacked *attacked = end->load->attacked;
+    struct sim_attacked *attacked = end->workload->attacked;
     bool last = end->life->last_life;
     uint32_t sends = attacked->over ? 0 : UINT32_MAX;
 
     end->wire_psn = uro_rng_below(&end->rng, SIM_PSN_MASK + 1);
     end->life->may_fail = !last && !is_robust(end);
-    if (last) { /* its timeouts wait for slow frames */
+    if (last) { /* its timeout is longer than the delay of slow frames */
         attacked->last_plan = *end->plan;
         attacked->last_plan.timeout = LAST_TIMEOUT;
         attacked->last_plan.retry_count = 7;
         end->plan = &attacked->last_plan;
     }
-    end->sends_left = end->type == URO_QPT_XRC_TGT ? 0 : last ? LAST_SENDS : sends;
+    end->sends_left = end->type == UROCE_XRC_TGT ? 0 : last ? LAST_SENDS : sends;
     attacked->finishing |= last;
-    attacked->finishing_since = end->load->world->now;
+    attacked->finishing_since = end->workload->world->now;
 }
 
-/* Makes one range of each kind of rights: the rights of the sections, no right at all between them.
- */
+/* Registers a range for each set of rights. The memory between the ranges has no key. */
 static void make_memory(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
-    uint32_t room = sim_memory_room(SIM_GRH + end->life->plan->message_max, URO_SGE_MAX);
+    uint32_t size = sim_memory_slot_size(SIM_GRH + end->life->plan->message_max, UROCE_SGE_MAX);
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_SENDS] = { plan->send_capacity, room },
-        [SIM_MEMORY_RECVS] = { plan->recv_capacity, room },
+        [SIM_MEMORY_SENDS] = { plan->send_capacity, size },
+        [SIM_MEMORY_RECVS] = { plan->recv_capacity, size },
         [SIM_MEMORY_WINDOWS] = { 1, SIM_ATTACKED_RANGE },
         [SIM_MEMORY_WORDS] = { 1, SIM_ATTACKED_RANGE },
         [SIM_MEMORY_FILLED] = { 1, SIM_ATTACKED_RANGE },
         [SIM_MEMORY_PRIVATE] = { 1, SIM_ATTACKED_RANGE },
     };
     static const uint32_t access[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_SENDS] = URO_ACCESS_LOCAL_WRITE,
-        [SIM_MEMORY_RECVS] = URO_ACCESS_LOCAL_WRITE,
-        [SIM_MEMORY_WINDOWS] = URO_ACCESS_LOCAL_WRITE | SIM_ACCESS_REMOTE,
-        [SIM_MEMORY_WORDS] = URO_ACCESS_REMOTE_READ,
-        [SIM_MEMORY_FILLED] = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE,
-        [SIM_MEMORY_PRIVATE] = URO_ACCESS_LOCAL_WRITE | SIM_ACCESS_REMOTE,
+        [SIM_MEMORY_SENDS] = UROCE_ACCESS_LOCAL_WRITE,
+        [SIM_MEMORY_RECVS] = UROCE_ACCESS_LOCAL_WRITE,
+        [SIM_MEMORY_WINDOWS] = UROCE_ACCESS_LOCAL_WRITE | SIM_ACCESS_REMOTE,
+        [SIM_MEMORY_WORDS] = UROCE_ACCESS_REMOTE_READ,
+        [SIM_MEMORY_FILLED] = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE,
+        [SIM_MEMORY_PRIVATE] = UROCE_ACCESS_LOCAL_WRITE | SIM_ACCESS_REMOTE,
     };
     struct sim_memory *memory = &end->memory;
 
     sim_endpoint_make_memory(end, 5, sizes, access);
-    sim_memory_deregister(memory, sim_endpoint_shard(end), SIM_MEMORY_PRIVATE);
-    sim_memory_register(memory, sim_endpoint_shard(end), SIM_MEMORY_PRIVATE,
-                        end->load->pds + PD + 2, access[SIM_MEMORY_PRIVATE]);
+    sim_memory_deregister(memory, SIM_MEMORY_PRIVATE);
+    sim_memory_register(memory, SIM_MEMORY_PRIVATE,
+                        sim_host_pd(end->host, end->workload->pds + PD + 2),
+                        access[SIM_MEMORY_PRIVATE]);
     memset(sim_memory_slot(memory, SIM_MEMORY_WINDOWS, 0), OPENED, SIM_ATTACKED_RANGE);
     memset(sim_memory_slot(memory, SIM_MEMORY_WORDS, 0), OPENED, SIM_ATTACKED_RANGE);
     memset(sim_memory_slot(memory, SIM_MEMORY_FILLED, 0), SIM_MEMORY_UNZEROED, SIM_ATTACKED_RANGE);
@@ -113,32 +114,40 @@ static void make(struct sim_endpoint *end)
 static void connect(struct sim_endpoint *end)
 {
     struct sim_attacked_end *known = known_of(end);
-    const struct uro_address address = sim_endpoint_address(end->peer, end->life->plan->v6);
+    const struct uroce_address address = sim_endpoint_address(end->peer, end->life->plan->v6);
 
     known->seen[URO_REQUEST] = end->peer->wire_psn;
     known->seen[URO_RESPONSE] = end->wire_psn;
-    if (end->type == URO_QPT_UD && uro_engine_ah_create(end->host->engine, &known->ah, end->pd,
-                                                        &address, end->load->world->now) != 0)
-        sim_world_fail(end->load->world,
+    if (end->type == UROCE_UD &&
+        uroce_ah_create(end->pd, &address, end->workload->world->now, &known->ah) != 0)
+        sim_world_fail(end->workload->world,
                        "an address handle of an attacked queue pair could not be made");
 }
 
 /* The completions of an XRC target stay in their CQ when the target is destroyed. */
 static void stop(struct sim_endpoint *end)
 {
-    if (end->type == URO_QPT_XRC_TGT)
+    if (end->type == UROCE_XRC_TGT)
         sim_cq_poll(sim_srq_at(end, SIM_ATTACKED_SRQ)->cq);
+}
+
+static void release(struct sim_endpoint *end)
+{
+    struct sim_attacked_end *known = known_of(end);
+
+    if (known->ah != NULL)
+        (void)!uroce_ah_destroy(known->ah);
+    known->ah = NULL;
 }
 
 static void stopped(struct sim_endpoint *end)
 {
-    if (end->type == URO_QPT_UD)
-        uro_engine_ah_destroy(end->host->engine, &known_of(end)->ah);
-    if (end->type == URO_QPT_XRC_TGT)
+    release(end);
+    if (end->type == UROCE_XRC_TGT)
         sim_srq_forget(sim_srq_at(end, SIM_ATTACKED_SRQ));
 }
 
-/* Keeps a key for the attacker whose range nobody may access any more. */
+/* Keeps a deregistered key for the attacker: no peer may access its range any more. */
 static void bury(struct sim_endpoint *end)
 {
     struct sim_attacked_end *known = known_of(end);
@@ -146,9 +155,9 @@ static void bury(struct sim_endpoint *end)
 
     for (uint32_t i = 0; i < SIM_ATTACKED_RANGE; i++)
         if (sim_memory_slot(memory, SIM_MEMORY_WORDS, 0)[i] != OPENED)
-            sim_endpoint_fail(end, "octet", i,
-                              "of the range to read changed, which nobody may write");
-    known->gone_key = uro_key_number(&memory->keys[SIM_MEMORY_WINDOWS]);
+            sim_endpoint_fail(end, "byte", i,
+                              "of the range to read changed, which no peer may write");
+    known->gone_key = sim_memory_key(memory, SIM_MEMORY_WINDOWS);
     known->gone_range = sim_memory_address(memory, SIM_MEMORY_WINDOWS, 0);
     memset(sim_memory_slot(memory, SIM_MEMORY_WINDOWS, 0), SIM_MEMORY_UNZEROED, SIM_ATTACKED_RANGE);
     sim_endpoint_bury(end);
@@ -162,34 +171,33 @@ static bool worked(const struct sim_endpoint *end)
 /* ---- requests ----------------------------------------------------------------------------------
  */
 
-/* UC offers the first four, UD the first two. */
-static const uint8_t opcodes[] = { URO_WR_SEND,
-                                   URO_WR_SEND_WITH_IMM,
-                                   URO_WR_RDMA_WRITE,
-                                   URO_WR_RDMA_WRITE_WITH_IMM,
-                                   URO_WR_RDMA_READ,
-                                   URO_WR_ATOMIC_CMP_AND_SWP,
-                                   URO_WR_ATOMIC_FETCH_AND_ADD };
+/* UC supports the first four, UD the first two. */
+static const uint8_t opcodes[] = { UROCE_SEND,       UROCE_SEND_WITH_IMM,
+                                   UROCE_RDMA_WRITE, UROCE_RDMA_WRITE_WITH_IMM,
+                                   UROCE_RDMA_READ,  UROCE_COMPARE_SWAP,
+                                   UROCE_FETCH_ADD };
 
 static uint32_t opcode_count(const struct sim_endpoint *end)
 {
-    return end->type == URO_QPT_UD ? 2 : end->type == URO_QPT_UC ? 4 : URO_ARRAY_LEN(opcodes);
+    return end->type == UROCE_UD ? 2 : end->type == UROCE_UC ? 4 : URO_ARRAY_LEN(opcodes);
 }
 
 static uint32_t header_of(const struct sim_endpoint *end)
 {
-    return end->type == URO_QPT_UD ? SIM_GRH : 0;
+    return end->type == UROCE_UD ? SIM_GRH : 0;
 }
 
-/* Returns the bytes of a new receive: any number while the attack runs. */
-static uint32_t recv_room(struct sim_endpoint *end)
+/* Returns the size of a new receive in bytes. It is random while the attack runs. */
+static uint32_t recv_size(struct sim_endpoint *end)
 {
     uint32_t most = end->life->plan->message_max;
 
-    return header_of(end) + (end->load->attacked->over ? most : uro_rng_below(&end->rng, most + 1));
+    return header_of(end) +
+           (end->workload->attacked->over ? most : uro_rng_below(&end->rng, most + 1));
 }
 
-/* A last message must find a receive. */
+/* Returns whether the endpoint may send. For the last messages, the peer must have posted a
+ * receive. */
 static bool can_send(const struct sim_endpoint *end)
 {
     const struct sim_endpoint *peer = end->peer;
@@ -204,82 +212,85 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     struct uro_rng *rng = &end->rng;
 
     request->opcode =
-        is_finishing(end) ? URO_WR_SEND : opcodes[uro_rng_below(rng, opcode_count(end))];
+        is_finishing(end) ? UROCE_SEND : opcodes[uro_rng_below(rng, opcode_count(end))];
     request->length = uro_rng_below(rng, end->life->plan->message_max + 1);
     if (sim_model_is_atomic(request->opcode))
         request->length = 8;
     if (is_finishing(end) && is_robust(end) &&
-        !sim_endpoint_in_error(end)) { /* it fits the receive that it will find */
-        uint32_t room = end->peer->recvs[end->peer->recv_done % SIM_REQUESTS_MAX].room;
-        request->length = uro_rng_below(rng, room - header_of(end) + 1);
+        !sim_endpoint_in_error(end)) { /* the message fits the receive that it will find */
+        uint32_t size = end->peer->recvs[end->peer->recv_done % SIM_REQUESTS_MAX].size;
+        request->length = uro_rng_below(rng, size - header_of(end) + 1);
     }
     request->imm = uro_rng_u32(rng);
     request->seed = uro_rng_u64(rng);
-    request->at = uro_rng_below(rng, SIM_ATTACKED_RANGE - request->length + 1) & ~7u;
-    request->remote_address = sim_memory_address(there, SIM_MEMORY_WINDOWS, 0) + request->at;
-    request->rkey = uro_key_number(&there->keys[SIM_MEMORY_WINDOWS]);
+    request->offset = uro_rng_below(rng, SIM_ATTACKED_RANGE - request->length + 1) & ~7u;
+    request->remote_address = sim_memory_address(there, SIM_MEMORY_WINDOWS, 0) + request->offset;
+    request->rkey = sim_memory_key(there, SIM_MEMORY_WINDOWS);
     sim_post_choose_flags(end, request, false);
     sim_memory_scatter(&request->layout, request->length, end->plan->send_sges, rng);
     end->messages_sent += is_finishing(end);
     return true;
 }
 
-static void fill(struct sim_endpoint *end, const struct sim_request *request, struct uro_wqe *wqe)
+static void fill(struct sim_endpoint *end, const struct sim_request *request,
+                 struct uroce_send *send)
 {
-    wqe->compare_add = wqe->swap = request->seed;
-    if (end->type == URO_QPT_XRC_INI)
-        wqe->xrc_srqn = uro_srq_number(sim_srq_at(end->peer, SIM_ATTACKED_SRQ)->srq);
-    if (end->type == URO_QPT_UD) {
-        wqe->to.ah = uro_ah_number(&known_of(end)->ah);
-        wqe->to.qpn = end->peer->qpn;
-        wqe->qkey = SIM_ATTACKED_QKEY;
+    send->compare_add = send->swap = request->seed;
+    if (end->type == UROCE_XRC_INI)
+        send->remote_srqn = uroce_srq_number(sim_srq_at(end->peer, SIM_ATTACKED_SRQ)->srq);
+    if (end->type == UROCE_UD) {
+        send->ah = known_of(end)->ah;
+        send->remote_qpn = end->peer->qpn;
+        send->remote_qkey = SIM_ATTACKED_QKEY;
     }
 }
 
 /* ---- completions -------------------------------------------------------------------------------
  */
 
-static void on_error(struct sim_endpoint *end, const struct sim_request *request, uint8_t status)
+static void on_error(struct sim_endpoint *end, const struct sim_request *request, uint32_t status)
 {
     (void)request;
     (void)status;
     sim_life_on_failure(end->life);
 }
 
-/* Checks a message after the attack: the next message that the peer sent. */
-static void take_last(struct sim_endpoint *end, const struct sim_receive *place,
-                      const struct uro_cqe *cqe)
+/* Checks that a message after the attack is the next message that the peer sent. */
+static void take_last(struct sim_endpoint *end, const struct sim_receive *receive,
+                      const struct uroce_completion *cqe)
 {
     const struct sim_endpoint *peer = end->peer;
     const struct sim_request *request =
         sim_request_of(peer, peer->posted - peer->messages_sent + end->messages_taken);
-    uint8_t octets[SIM_GRH + SIM_ATTACKED_RANGE];
+    uint8_t bytes[SIM_GRH + SIM_ATTACKED_RANGE];
 
-    URO_ASSERT(place->recv->room <= sizeof octets);
-    sim_memory_gather(place->memory, SIM_MEMORY_RECVS, place->slot, &place->recv->layout, octets);
+    URO_ASSERT(receive->recv->size <= sizeof bytes);
+    sim_memory_gather(receive->memory, SIM_MEMORY_RECVS, receive->slot, &receive->recv->layout,
+                      bytes);
     if (end->messages_taken == peer->messages_sent ||
-        cqe->byte_len != header_of(end) + request->length ||
-        !sim_model_holds(octets + header_of(end), request->length, request->seed))
-        sim_endpoint_fail(end, "receive", place->number,
+        cqe->length != header_of(end) + request->length ||
+        !sim_model_holds(bytes + header_of(end), request->length, request->seed))
+        sim_endpoint_fail(end, "receive", receive->number,
                           "after the attack: the message is not what was sent");
     end->messages_taken++;
 }
 
-/* Checks a receive. Its content may be forged, but must be possible. */
-static void take(struct sim_endpoint *end, const struct sim_receive *place,
-                 const struct uro_cqe *cqe)
+/* Checks a receive. Its content may be forged, but its length and kind must be valid. */
+static void take(struct sim_endpoint *end, const struct sim_receive *receive,
+                 const struct uroce_completion *cqe)
 {
-    bool write = cqe->opcode == URO_WC_RECV_RDMA_WITH_IMM;
+    bool write = cqe->opcode == UROCE_DONE_RECV_RDMA_WITH_IMM;
 
-    if (write ? end->type == URO_QPT_UD : cqe->opcode != URO_WC_RECV)
-        sim_endpoint_fail(end, "receive", place->number, "completed as another kind of request");
-    if (!write && cqe->byte_len > place->recv->room)
-        sim_endpoint_fail(end, "receive", place->number, "is longer than the receive that took it");
-    if (end->type == URO_QPT_UD && (cqe->byte_len < SIM_GRH || !(cqe->flags & URO_WC_GRH) ||
-                                    cqe->source_qpn > URO_QPN_MULTICAST))
-        sim_endpoint_fail(end, "receive", place->number, "does not look like a datagram");
+    if (write ? end->type == UROCE_UD : cqe->opcode != UROCE_DONE_RECV)
+        sim_endpoint_fail(end, "receive", receive->number, "completed as another kind of request");
+    if (!write && cqe->length > receive->recv->size)
+        sim_endpoint_fail(end, "receive", receive->number,
+                          "is longer than the receive that took it");
+    if (end->type == UROCE_UD && (cqe->length < SIM_GRH || !(cqe->flags & UROCE_COMPLETION_GRH) ||
+                                  cqe->source_qpn > URO_QPN_MULTICAST))
+        sim_endpoint_fail(end, "receive", receive->number, "does not look like a datagram");
     if (is_finishing(end))
-        take_last(end, place, cqe);
+        take_last(end, receive, cqe);
 }
 
 /* ---- the frames of the attacker ---------------------------------------------------------------
@@ -297,61 +308,62 @@ static uint32_t psn_near(struct sim_attacked *attacked, uint32_t seen)
     return (seen + below(attacked, AHEAD + BEHIND) - BEHIND + 1) & PSN_MASK;
 }
 
-/* A range of memory that has a key, or had one. */
+/* A range of memory with a valid or an old key. */
 struct range {
     uint32_t key;
     uint64_t address;
     uint32_t length;
 };
 
-static struct range choose_range(struct sim_attacked *attacked, const struct sim_endpoint *at)
+static struct range choose_range(struct sim_attacked *attacked, const struct sim_endpoint *target)
 {
-    const struct sim_attacked_end *known = known_of(at);
+    const struct sim_attacked_end *known = known_of(target);
     unsigned section = below(attacked, SIM_MEMORY_SECTIONS + 1);
 
     if (section == SIM_MEMORY_SECTIONS)
         return (struct range){ known->gone_key, known->gone_range, SIM_ATTACKED_RANGE };
-    return (struct range){ uro_key_number(&at->memory.keys[section]),
-                           sim_memory_address(&at->memory, section, 0),
-                           (uint32_t)at->memory.keys[section].length };
+    return (struct range){ sim_memory_key(&target->memory, section),
+                           sim_memory_address(&target->memory, section, 0),
+                           target->memory.sizes[section].slots *
+                               target->memory.sizes[section].slot_size };
 }
 
-/* Chooses a key, which mostly exists, and an address, which is mostly inside its range. */
-static void aim(struct sim_attacked *attacked, const struct sim_endpoint *at, uint32_t length,
+/* Chooses a key and an address. Mostly, the key is valid and the address is inside its range. */
+static void aim(struct sim_attacked *attacked, const struct sim_endpoint *target, uint32_t length,
                 uint32_t *rkey, uint64_t *va)
 {
-    const struct range range = choose_range(attacked, at);
-    const struct range other = choose_range(attacked, at);
-    uint32_t room = length < range.length ? range.length - length : 0;
+    const struct range range = choose_range(attacked, target);
+    const struct range other = choose_range(attacked, target);
+    uint32_t size = length < range.length ? range.length - length : 0;
 
     *rkey = below(attacked, 8) == 0 ? other.key : range.key;
     if (below(attacked, 16) == 0)
         *rkey ^= 1u << below(attacked, 32);
     *va = range.address;
     if (below(attacked, 4) == 0)
-        *va += room + below(attacked, 2 * ASIDE);
+        *va += size + below(attacked, 2 * ASIDE);
     else if (below(attacked, 4) == 0)
         *va -= 1 + below(attacked, ASIDE);
     else
-        *va += below(attacked, room + 1);
+        *va += below(attacked, size + 1);
 }
 
-/* XRC: mostly the queue of the attacked target, else the queue of another queue pair. */
-static uint32_t choose_srqn(struct sim_attacked *attacked, const struct sim_endpoint *at)
+/* Chooses an XRC SRQ number: mostly that of the attacked target, else that of another queue. */
+static uint32_t choose_srqn(struct sim_attacked *attacked, const struct sim_endpoint *target)
 {
-    const struct sim_workload *load = attacked->load;
+    const struct sim_workload *workload = attacked->workload;
     uint32_t other = below(attacked, 8 * (SIM_PLAN_SRQS_MAX + 1));
 
-    if (other < load->plan->srq_count[at->side])
-        return uro_srq_number(load->srqs[at->side][other].srq);
-    if (other == SIM_PLAN_SRQS_MAX || attacked->plan->type != URO_QPT_XRC_INI)
+    if (other < workload->plan->srq_count[target->side])
+        return uroce_srq_number(workload->srqs[target->side][other].srq);
+    if (other == SIM_PLAN_SRQS_MAX || attacked->plan->type != UROCE_XRC_INI)
         return below(attacked, PSN_MASK + 1);
-    return uro_srq_number(load->srqs[1][SIM_ATTACKED_SRQ].srq);
+    return uroce_srq_number(workload->srqs[1][SIM_ATTACKED_SRQ].srq);
 }
 
-static void put_deth(struct sim_attacked *attacked, const struct sim_endpoint *at, uint8_t *out)
+static void put_deth(struct sim_attacked *attacked, const struct sim_endpoint *target, uint8_t *out)
 {
-    struct uro_deth deth = { .qkey = SIM_ATTACKED_QKEY, .source_qpn = at->peer->qpn };
+    struct uro_deth deth = { .qkey = SIM_ATTACKED_QKEY, .source_qpn = target->peer->qpn };
 
     if (below(attacked, 8) == 0)
         deth.qkey ^= 1u << below(attacked, 32);
@@ -360,8 +372,8 @@ static void put_deth(struct sim_attacked *attacked, const struct sim_endpoint *a
     uro_deth_encode(out, &deth);
 }
 
-static uint8_t *put_ext(struct sim_attacked *attacked, const struct sim_endpoint *at, unsigned one,
-                        uint32_t length, uint8_t *out)
+static uint8_t *put_ext(struct sim_attacked *attacked, const struct sim_endpoint *target,
+                        unsigned one, uint32_t length, uint8_t *out)
 {
     struct uro_reth reth = { .length = length };
     struct uro_atomic_eth atomic = { .swap_add = below(attacked, 256), .compare = 0 };
@@ -373,7 +385,7 @@ static uint8_t *put_ext(struct sim_attacked *attacked, const struct sim_endpoint
 
     if (below(attacked, 4) == 0)
         reth.length = below(attacked, 4) == 0 ? LENGTH_HUGE : below(attacked, SIM_ATTACKED_RANGE);
-    aim(attacked, at, one == URO_EXT_ATOMIC ? 8 : reth.length, &reth.rkey, &reth.va);
+    aim(attacked, target, one == URO_EXT_ATOMIC ? 8 : reth.length, &reth.rkey, &reth.va);
     atomic.rkey = rkey = reth.rkey;
     atomic.va = reth.va & ~UINT64_C(7);
     if (one == URO_EXT_FETH)
@@ -385,9 +397,9 @@ static uint8_t *put_ext(struct sim_attacked *attacked, const struct sim_endpoint
     else if (one == URO_EXT_AETH)
         uro_aeth_encode(out, &aeth);
     else if (one == URO_EXT_XRCETH)
-        uro_put_be32(out, choose_srqn(attacked, at));
+        uro_put_be32(out, choose_srqn(attacked, target));
     else if (one == URO_EXT_DETH)
-        put_deth(attacked, at, out);
+        put_deth(attacked, target, out);
     else if (one == URO_EXT_ATOMIC_ACK)
         uro_put_be64(out, FORGED_LOW);
     else
@@ -412,12 +424,12 @@ static uint32_t payload_of(struct sim_attacked *attacked, const struct uro_opcod
     return below(attacked, mtu + 1);
 }
 
-/* The first opcode of the service. */
-static const uint8_t first_opcodes[URO_QPT_COUNT] = {
-    [URO_QPT_RC] = 0x00,
-    [URO_QPT_UC] = 0x20,
-    [URO_QPT_UD] = 0x60,
-    [URO_QPT_XRC_INI] = 0xa0,
+/* The first opcode of each service. */
+static const uint8_t first_opcodes[] = {
+    [UROCE_RC] = 0x00,
+    [UROCE_UC] = 0x20,
+    [UROCE_UD] = 0x60,
+    [UROCE_XRC_INI] = 0xa0,
 };
 
 static uint8_t choose_opcode(struct sim_attacked *attacked)
@@ -432,27 +444,27 @@ static uint8_t choose_opcode(struct sim_attacked *attacked)
     return opcode;
 }
 
-static void forge_packet(struct sim_attacked *attacked, struct sim_endpoint *at, bool cut)
+static void forge_packet(struct sim_attacked *attacked, struct sim_endpoint *target, bool cut)
 {
     struct sim_forged forged;
     uint8_t opcode = choose_opcode(attacked);
     const struct uro_opcode *op = &uro_opcodes[opcode];
     uint32_t length = payload_of(attacked, op);
 
-    sim_forger_begin(&forged, at->peer->host, at->host, attacked->plan->pair.v6 ? 0 : 1);
+    sim_forger_begin(&forged, target->peer->host, target->host, attacked->plan->pair.v6 ? 0 : 1);
     forged.bth.opcode = opcode;
     forged.bth.solicited = below(attacked, 2) == 0;
-    forged.bth.dest_qpn = at->qpn;
+    forged.bth.dest_qpn = target->qpn;
     forged.bth.ack_req = below(attacked, 2) == 0;
-    forged.bth.psn = psn_near(attacked, known_of(at)->seen[op->role]);
+    forged.bth.psn = psn_near(attacked, known_of(target)->seen[op->role]);
     size_t headers = forged.length;
     for (unsigned i = 0; i < URO_EXT_COUNT; i++)
         if (op->ext & 1u << i)
             forged.length =
-                (size_t)(put_ext(attacked, at, 1u << i, length, forged.octets + forged.length) -
-                         forged.octets);
+                (size_t)(put_ext(attacked, target, 1u << i, length, forged.bytes + forged.length) -
+                         forged.bytes);
     for (uint32_t i = 0; i < length; i++)
-        forged.octets[forged.length++] = (uint8_t)(FORGED_LOW + below(attacked, FORGED_ALL));
+        forged.bytes[forged.length++] = (uint8_t)(FORGED_LOW + below(attacked, FORGED_ALL));
     sim_forger_pad(&forged, length);
     if (cut) {
         forged.length = headers + below(attacked, (uint32_t)(forged.length - headers) + 1);
@@ -460,8 +472,8 @@ static void forge_packet(struct sim_attacked *attacked, struct sim_endpoint *at,
     }
     /* The next frame may continue this message. */
     if (op->service == URO_UC && below(attacked, 2) == 0)
-        known_of(at)->seen[op->role] = forged.bth.psn;
-    sim_forger_deliver(&forged, at->host, (uint16_t)(0xc000u | below(attacked, 0x4000)));
+        known_of(target)->seen[op->role] = forged.bth.psn;
+    sim_forger_deliver(&forged, target->host, (uint16_t)(0xc000u | below(attacked, 0x4000)));
 }
 
 /* Records a frame for the attacker. */
@@ -474,50 +486,50 @@ static void record(struct sim_attacked *attacked, const struct sim_endpoint *to,
     size_t length = (size_t)(frame->body - from) + frame->body_length;
 
     kept->length = 0;
-    if (length > sizeof kept->octets)
+    if (length > sizeof kept->bytes)
         return;
-    memcpy(kept->octets, from, length);
+    memcpy(kept->bytes, from, length);
     kept->length = (uint32_t)length;
     kept->to = to;
 }
 
 /* Chooses a byte to change, never in the destination QPN: no other queue pair is attacked. */
-static uint32_t choose_octet(struct sim_attacked *attacked, uint32_t bth, uint32_t length)
+static uint32_t choose_byte(struct sim_attacked *attacked, uint32_t bth, uint32_t length)
 {
     if (below(attacked, 4) == 0)
         return bth + below(attacked, BTH_FLAGS);
     return bth + BTH_REST + below(attacked, length - URO_ICRC_LEN - bth - BTH_REST);
 }
 
-/* Sends a frame again that the attacker read, unchanged or changed. */
+/* Repeats a frame that the attacker read, sometimes with a changed byte. */
 static void repeat(struct sim_attacked *attacked, bool change, bool cut)
 {
     const struct sim_attacked_frame *kept = &attacked->frames[below(attacked, SIM_ATTACKED_FRAMES)];
     uint32_t headers = URO_ETHER_LEN + URO_UDP_LEN;
-    uint8_t octets[SIM_ATTACKED_FRAME];
+    uint8_t bytes[SIM_ATTACKED_FRAME];
     uint32_t length = kept->length;
 
     if (length == 0)
         return;
-    memcpy(octets, kept->octets, length);
-    headers += octets[URO_ETHER_LEN] >> 4 == 6 ? URO_IPV6_LEN : URO_IPV4_LEN;
+    memcpy(bytes, kept->bytes, length);
+    headers += bytes[URO_ETHER_LEN] >> 4 == 6 ? URO_IPV6_LEN : URO_IPV4_LEN;
     if (change) {
-        octets[choose_octet(attacked, headers, length)] ^= (uint8_t)(1u << below(attacked, 8));
-        sim_forger_sum(octets, length);
+        bytes[choose_byte(attacked, headers, length)] ^= (uint8_t)(1u << below(attacked, 8));
+        sim_forger_sum(bytes, length);
     }
     if (cut)
         length = 1 + below(attacked, length);
-    sim_forger_raw(kept->to->host, octets, length);
+    sim_forger_raw(kept->to->host, bytes, length);
 }
 
-/* Sends one frame to one of the ends, both of which are alive. */
+/* Sends one frame to one end. Both ends must be alive. */
 static void forge(struct sim_attacked *attacked)
 {
-    struct sim_endpoint *at = &attacked->life.ends[below(attacked, 2)];
-    uint32_t way = attacked->plan->type == URO_QPT_RC ? 0 : below(attacked, 8);
+    struct sim_endpoint *target = &attacked->life.ends[below(attacked, 2)];
+    uint32_t way = attacked->plan->type == UROCE_RC ? 0 : below(attacked, 8);
 
     if (way < 5)
-        forge_packet(attacked, at, way == 4);
+        forge_packet(attacked, target, way == 4);
     else
         repeat(attacked, way == 6, way == 7);
 }
@@ -543,10 +555,10 @@ static bool is_alive(const struct sim_attacked *attacked)
     return attacked->life.ends[0].alive && attacked->life.ends[1].alive;
 }
 
-/* Returns the longest time of the last messages. */
+/* Returns the time limit for the last messages. */
 static uro_time answer_max(const struct sim_attacked *attacked)
 {
-    return 2 * sim_plan_flight_max(attacked->load->plan) + ANSWER_MAX;
+    return 2 * sim_plan_flight_max(attacked->workload->plan) + ANSWER_MAX;
 }
 
 static uro_time attacker_next(const struct sim_node *node)
@@ -556,23 +568,23 @@ static uro_time attacker_next(const struct sim_node *node)
 
     if (!attacked->over)
         return is_alive(attacked) ? attacked->forge_at : SIM_PLAN_START + TIME_MAX;
-    if (!attacked->load->calm || !life->last_life || life->state != SIM_LIFE_RUNNING ||
+    if (!attacked->workload->calm || !life->last_life || life->state != SIM_LIFE_RUNNING ||
         !is_robust(&life->ends[0]))
         return URO_TIME_NEVER;
     return attacked->finishing ? attacked->finishing_since + answer_max(attacked)
-                               : attacked->load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
+                               : attacked->workload->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
 }
 
-/* Sends one more message after the attack. Wrong state after the attack would change or lose this
- * message. */
+/* Sends one more message after the attack. If the attack damaged the state of a queue pair, this
+ * message is lost or changed. */
 static void ask(struct sim_attacked *attacked)
 {
     if (attacked->finishing) {
-        sim_world_fail(attacked->load->world, "a message after an attack did not come");
+        sim_world_fail(attacked->workload->world, "a message after an attack did not come");
         return;
     }
     attacked->finishing = true;
-    attacked->finishing_since = attacked->load->world->now;
+    attacked->finishing_since = attacked->workload->world->now;
     for (unsigned i = 0; i < 2; i++) {
         struct sim_endpoint *end = &attacked->life.ends[i];
         end->messages_sent = end->messages_taken = 0;
@@ -583,7 +595,7 @@ static void ask(struct sim_attacked *attacked)
 static void attacker_run(struct sim_node *node)
 {
     struct sim_attacked *attacked = URO_CONTAINER_OF(node, struct sim_attacked, attacker);
-    uro_time now = attacked->load->world->now;
+    uro_time now = attacked->workload->world->now;
 
     if (attacked->over) {
         ask(attacked);
@@ -612,55 +624,56 @@ bool sim_attacked_wire(struct sim_attacked *attacked, const struct sim_host *hos
 
 static void init(struct sim_endpoint *end, unsigned index)
 {
-    const struct sim_workload *load = end->load;
-    enum uro_qp_type type = load->attacked->plan->type;
+    const struct sim_workload *workload = end->workload;
+    enum uroce_qp_type type = workload->attacked->plan->type;
 
-    end->type = type == URO_QPT_XRC_INI && index == 1 ? URO_QPT_XRC_TGT : type;
+    end->type = type == UROCE_XRC_INI && index == 1 ? UROCE_XRC_TGT : type;
     end->number = index;
     end->qkey = SIM_ATTACKED_QKEY;
-    end->pd =
-        end->type == URO_QPT_XRC_TGT ? load->srqs[1][SIM_ATTACKED_SRQ].pd : load->pds + PD + index;
+    end->pd = end->type == UROCE_XRC_TGT ? workload->srqs[1][SIM_ATTACKED_SRQ].pd
+                                         : sim_host_pd(end->host, workload->pds + PD + index);
 }
 
 #define OPS                                                                                        \
     .family = "attacked", .own_cq = true, .forged = true, .init = init, .begin = begin,            \
     .make = make, .connect = connect, .worked = worked, .stop = stop, .stopped = stopped,          \
-    .bury = bury, .can_send = can_send, .choose = choose, .fill = fill, .on_error = on_error,      \
-    .on_progress = sim_life_on_progress, .recv_room = recv_room, .take = take
+    .release = release, .bury = bury, .can_send = can_send, .choose = choose, .fill = fill,        \
+    .on_error = on_error, .on_progress = sim_life_on_progress, .recv_size = recv_size,             \
+    .take = take
 
 static const struct sim_endpoint_ops ops[2] = { { OPS }, { OPS, .reliable = true } };
 
-struct sim_attacked *sim_attacked_make(struct sim_workload *load)
+struct sim_attacked *sim_attacked_make(struct sim_workload *workload)
 {
-    const struct sim_plan_attacked *plan = &load->plan->attacked;
+    const struct sim_plan_attacked *plan = &workload->plan->attacked;
 
     if (plan->wait_max == 0)
         return NULL;
     struct sim_attacked *attacked = calloc(1, sizeof *attacked);
     URO_ASSERT(attacked != NULL);
-    load->attacked = attacked;
+    workload->attacked = attacked;
     attacked->attacker = (struct sim_node){ NULL, attacker_next, attacker_run };
-    attacked->load = load;
+    attacked->workload = workload;
     attacked->plan = plan;
     uro_rng_init_number(&attacked->rng, plan->seed);
-    if (plan->type == URO_QPT_XRC_INI)
-        sim_srq_init(&load->srqs[1][SIM_ATTACKED_SRQ], load, 1, SIM_ATTACKED_SRQ);
-    sim_life_init(&attacked->life, load, &ops[plan->type != URO_QPT_UC && plan->type != URO_QPT_UD],
+    if (plan->type == UROCE_XRC_INI)
+        sim_srq_init(&workload->srqs[1][SIM_ATTACKED_SRQ], workload, 1, SIM_ATTACKED_SRQ);
+    sim_life_init(&attacked->life, workload, &ops[plan->type != UROCE_UC && plan->type != UROCE_UD],
                   &plan->pair, 0);
-    sim_world_add(load->world, &attacked->attacker);
+    sim_world_add(workload->world, &attacked->attacker);
     return attacked;
 }
 
 void sim_attacked_check(struct sim_attacked *attacked)
 {
-    if (attacked != NULL && attacked->plan->type == URO_QPT_XRC_INI)
-        sim_srq_check(&attacked->load->srqs[1][SIM_ATTACKED_SRQ]);
+    if (attacked != NULL && attacked->plan->type == UROCE_XRC_INI)
+        sim_srq_check(&attacked->workload->srqs[1][SIM_ATTACKED_SRQ]);
 }
 
 void sim_attacked_free(struct sim_attacked *attacked)
 {
     if (attacked == NULL)
         return;
-    sim_srq_fini(&attacked->load->srqs[1][SIM_ATTACKED_SRQ]);
+    sim_srq_fini(&attacked->workload->srqs[1][SIM_ATTACKED_SRQ]);
     free(attacked);
 }

@@ -2,52 +2,53 @@
 /* attacked.h - two connected queue pairs under attack by an attacker that reads all frames. The
  * attacker knows the addresses, the QPNs, the keys, and PSNs near the expected PSNs.
  *
- * No protocol without secrets stops such an attacker. Arriving messages may be forged, and queue
- * pairs of RC and XRC may fail; those of UC and UD never do. Memory without a key is neither
- * changed nor sent. Other queue pairs are not affected. A life of UC or UD that survives the attack
- * is the last life. When faults have stopped, its ends send each other one more message, which must
- * arrive.
+ * No protocol without secrets stops such an attacker. Messages that arrive may be forged, and queue
+ * pairs of RC and XRC may fail. Queue pairs of UC and UD never fail. Memory without a key is
+ * neither changed nor sent. Other queue pairs are not affected. A life of UC or UD that survives
+ * the attack is the last life. When faults have stopped, its ends send each other one more message,
+ * which must arrive.
  */
 #pragma once
 
-#include "core/path.h"
 #include "sim/work/endpoint.h"
 #include "sim/work/workload.h"
 
 #define SIM_ATTACKED_FRAMES 8u    /* frames that the attacker keeps */
 #define SIM_ATTACKED_FRAME  4600u /* bytes of such a frame */
-#define SIM_ATTACKED_RANGE  4096u /* bytes of a range that a peer may access, or may not */
-#define SIM_ATTACKED_QKEY   0x11223344u
-#define SIM_ATTACKED_SRQ    SIM_PLAN_SRQS_MAX /* index of an XRC target's queue */
+#define SIM_ATTACKED_RANGE                                                                         \
+    4096u /* bytes of each range of memory, with or without access for peers */
+#define SIM_ATTACKED_QKEY 0x11223344u
+#define SIM_ATTACKED_SRQ  SIM_PLAN_SRQS_MAX /* index of an XRC target's queue */
 
 struct sim_attacked {
     struct sim_node attacker;
-    struct sim_workload *load;
+    struct sim_workload *workload;
     const struct sim_plan_attacked *plan;
     struct uro_rng rng;
     struct sim_life life;
     struct sim_plan_end last_plan; /* plan of each end in its last life */
     struct sim_attacked_end {
-        struct uro_ah ah;    /* UD: handle of the other end */
+        struct uroce_ah *ah; /* UD: handle of the other end; owned; NULL: none */
         uint32_t seen[2];    /* last PSN sent to this end, by role */
-        uint32_t gone_key;   /* key of a range of the life before; 0: none */
+        uint32_t gone_key;   /* key of a range of the previous life; 0: none */
         uint64_t gone_range; /* address of that range */
-    } ends[2];               /* what the attacker knows of life.ends[] */
-    bool over;               /* the attack is */
-    bool finishing;          /* each end has to send its last messages, which must arrive */
+    } ends[2];               /* numbers of life.ends[] that the attacker has */
+    bool over;               /* the attack has ended */
+    bool
+        finishing; /* number of last messages that each end must still send, and that must arrive */
     uro_time finishing_since;
     uro_time forge_at;
     struct sim_attacked_frame {
-        uint8_t octets[SIM_ATTACKED_FRAME];
+        uint8_t bytes[SIM_ATTACKED_FRAME];
         uint32_t length; /* 0: none yet */
         const struct sim_endpoint *to;
     } frames[SIM_ATTACKED_FRAMES];
-    uint32_t frame_count; /* ever */
+    uint32_t frame_count; /* frames stored so far */
 };
 
 /* Creates the queue pairs. Returns NULL when the plan has no attack. */
-struct sim_attacked *sim_attacked_make(struct sim_workload *load);
-/* The functions below take NULL, too. */
+struct sim_attacked *sim_attacked_make(struct sim_workload *workload);
+/* @attacked may be NULL in the functions below. */
 void sim_attacked_free(struct sim_attacked *attacked);
 /* Stops the attack. */
 void sim_attacked_calm(struct sim_attacked *attacked);

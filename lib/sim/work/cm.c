@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SERVICE         UINT64_C(0x1064000) /* and the one after it: datagrams */
-#define SERVICES        16u                 /* between those of a workload and the next */
+#include "sim/inside.h"
+
+/* Service ID of connections; the next ID is for datagrams. */
+#define SERVICE         UINT64_C(0x1064000)
+#define SERVICES        16u /* distance between the service IDs of two workloads */
 #define SERVICE_NOBODYS UINT64_C(0x1064ff0)
 #define NOBODYS_ADDRESS 99u /* last byte */
 #define SERVERS_SPARE   2u
@@ -20,19 +23,25 @@
 #define SGES_MAX        4u
 #define WEIGHT_MAX      8u
 #define RETRY_COUNT                                                                                \
-    6u /* 7 may mean no limit: a user would never detect that the other side is gone */
-#define TRIES_MAX  64u /* of the last attempt, which may be turned away */
+    6u /* not 7: without a limit, a user would never detect that the other side is gone */
+#define TRIES_MAX  64u /* most tries of the last attempt, which may be rejected */
 #define QUERY_QKEY 0x1234u
 
-uint64_t sim_cm_service(uint32_t load)
+uint64_t sim_cm_service(uint32_t workload)
 {
-    return SERVICE + (uint64_t)load * SERVICES;
+    return SERVICE + (uint64_t)workload * SERVICES;
+}
+
+uint64_t sim_cm_requested(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
+{
+    return attempt->nobody ? SERVICE_NOBODYS
+                           : sim_cm_service(cm->workload->number) + attempt->query;
 }
 
 /* ---- asking ---- */
 
 /* Writes private data: a number and random bytes. */
-static void write_data(struct sim_cm_user *user, struct uro_conn_param *param, uint32_t number,
+static void write_data(struct sim_cm_user *user, struct uroce_conn_param *param, uint32_t number,
                        enum uro_cm_kind kind)
 {
     param->data_length = sim_world_between(&user->rng, sizeof number, uro_cm_data_max(kind));
@@ -79,55 +88,50 @@ static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
     draw_manner(cm, attempt);
     attempt->answer = SIM_CM_NONE;
     attempt->leavers = sim_world_between(&cm->rng, 1, 3);
-    attempt->request.param =
-        (struct uro_conn_param){ .type = attempt->query ? URO_QPT_UD : URO_QPT_RC,
-                                 .responder_resources =
-                                     (uint8_t)uro_rng_below(&cm->rng, READS_MAX + 1),
-                                 .initiator_depth = (uint8_t)uro_rng_below(&cm->rng, READS_MAX + 1),
-                                 .retry_count = RETRY_COUNT,
-                                 .rnr_retry_count = RNR_FOREVER };
+    attempt->request.param = (struct uroce_conn_param){
+        .type = attempt->query ? UROCE_UD : UROCE_RC,
+        .responder_resources = (uint8_t)uro_rng_below(&cm->rng, READS_MAX + 1),
+        .initiator_depth = (uint8_t)uro_rng_below(&cm->rng, READS_MAX + 1),
+        .retry_count = RETRY_COUNT,
+        .rnr_retry_count = RNR_FOREVER
+    };
     for (unsigned side = 0; side < 2; side++)
         attempt->message_count[side] = uro_rng_below(&cm->rng, plan->message_count + 1);
     return attempt;
 }
 
-static int ask(struct sim_cm_user *user, struct uro_conn **conn)
+static int ask(struct sim_cm_user *user, struct uroce_conn **conn)
 {
     struct sim_cm_attempt *attempt = user->attempt;
     const struct sim_plan_cm *plan = user->cm->plan;
-    const struct uro_engine_config *here = &sim_cm_host(user)->config.engine;
-    const struct uro_engine_config *there = &user->cm->load->hosts[attempt->to]->config.engine;
-    unsigned index = plan->v6 ? 0 : 1;
-    struct uro_gid remote = there->addresses[index].gid;
-    if (attempt->absent)
-        remote.octets[sizeof remote.octets - 1] = NOBODYS_ADDRESS;
-    const struct uro_conn_target target = {
-        .route = { .local = here->addresses[index].gid,
-                   .remote = remote,
-                   .sgid_index = (uint8_t)index,
-                   .hop_limit = HOP_LIMIT },
-        .service_id = attempt->nobody ? SERVICE_NOBODYS
-                                      : sim_cm_service(user->cm->load->number) + attempt->query,
-        .path_mtu = uro_conn_mtu_code(plan->path_mtu),
+    struct uro_gid remote = user->cm->workload->hosts[attempt->to]->gids[plan->v6 ? 0 : 1];
+    struct uroce_conn_target target = {
+        .address = { .sgid_index = plan->v6 ? 0 : 1, .hop_limit = HOP_LIMIT },
+        .service_id = sim_cm_requested(user->cm, attempt),
+        .path_mtu = plan->path_mtu,
         .ack_timeout = plan->ack_timeout,
         .response_timeout = attempt->response_timeout,
         .retries = attempt->retries,
-        .user = user,
     };
-    return uro_conn_connect(sim_cm_manager(user->cm, user->side), &target, &attempt->request.param,
-                            sim_cm_now(user), conn);
+
+    if (attempt->absent)
+        remote.octets[sizeof remote.octets - 1] = NOBODYS_ADDRESS;
+    memcpy(target.address.gid, remote.octets, sizeof target.address.gid);
+    return uroce_conn_connect(sim_cm_engine(user->cm, user->side), &target, &attempt->request.param,
+                              user, sim_cm_now(user), conn);
 }
 
-/* Counts the connections of the user's host that are in use, for any workload; the others may be
- * reused. */
+/* Returns the number of connections of the user's host that are in use, for all workloads. Only
+ * other connections can be reused. */
 static uint32_t owned(const struct sim_cm_user *user)
 {
-    const struct sim_host_work *at_host = user->cm->load->at_hosts[user->side];
+    const struct sim_host_workloads *host_workloads =
+        user->cm->workload->host_workloads[user->side];
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < at_host->tie_count; i++) {
-        const struct sim_cm *cm = at_host->ties[i].load->cm;
-        unsigned side = at_host->ties[i].side;
+    for (uint32_t i = 0; i < host_workloads->count; i++) {
+        const struct sim_cm *cm = host_workloads->list[i].workload->cm;
+        unsigned side = host_workloads->list[i].side;
         for (uint32_t j = 0; j < cm->user_count[side]; j++)
             count += cm->users[side][j].conn != NULL;
         for (uint32_t j = 0; j < SIM_CM_FORGED_MAX; j++)
@@ -139,7 +143,7 @@ static uint32_t owned(const struct sim_cm_user *user)
 static void call(struct sim_cm_user *user)
 {
     struct sim_cm_attempt *attempt = new_attempt(user);
-    struct uro_conn *conn = NULL;
+    struct uroce_conn *conn = NULL;
 
     user->made++;
     user->tries += attempt->polite;
@@ -152,7 +156,7 @@ static void call(struct sim_cm_user *user)
     }
     write_data(user, &attempt->request.param, attempt->number,
                attempt->query ? URO_CM_SIDR_REQ : URO_CM_REQ);
-    bool full = owned(user) == sim_cm_manager(user->cm, user->side)->config.connections;
+    bool full = owned(user) == sim_cm_host(user)->config.engine.connections;
     int result = ask(user, &conn);
     sim_cm_note(user, result == 0 ? "asks" : "finds no room to ask");
     if (result != (full ? -ENOMEM : 0))
@@ -162,8 +166,6 @@ static void call(struct sim_cm_user *user)
         return;
     }
     user->conn = conn;
-    attempt->tid = conn->tid;
-    attempt->request.psn = conn->local_psn;
     sim_cm_enter(user, SIM_CM_REQ_SENT);
 }
 
@@ -177,7 +179,9 @@ static uint8_t lower(uint32_t a, uint32_t b)
 static void answer(struct sim_cm_user *user)
 {
     struct sim_cm_attempt *attempt = user->attempt;
-    const struct uro_conn_param *asked = &user->conn->peer;
+    struct uroce_conn_param asked;
+    struct uroce_qp_attr attr;
+    unsigned mask;
     struct sim_cm_message *sent = &attempt->answers[attempt->answer_count];
     const uint32_t reads = uro_rng_below(&user->rng, READS_MAX + 1);
     enum uro_cm_kind kind = attempt->query ? URO_CM_SIDR_REP : URO_CM_REP;
@@ -187,16 +191,16 @@ static void answer(struct sim_cm_user *user)
         sim_cm_release(user);
         return;
     }
+    (void)!uroce_conn_peer(user->conn, &asked);
     user->answer = attempt->answer_count++;
     *sent = (struct sim_cm_message){
         .rejects =
             !attempt->patient && sim_world_chance(&user->rng, user->cm->plan->reject_probability),
-        .psn = user->conn->local_psn,
-        .param = { .type = user->conn->local.type,
+        .param = { .type = asked.type,
                    .qpn = uro_rng_u32(&user->rng) & 0xffffff,
                    .qkey = attempt->query ? QUERY_QKEY + user->answer : 0,
-                   .responder_resources = lower(reads, asked->initiator_depth),
-                   .initiator_depth = lower(reads, asked->responder_resources),
+                   .responder_resources = lower(reads, asked.initiator_depth),
+                   .initiator_depth = lower(reads, asked.responder_resources),
                    .rnr_retry_count = RNR_FOREVER },
     };
     if (!attempt->query && !sent->rejects) {
@@ -204,16 +208,18 @@ static void answer(struct sim_cm_user *user)
         sent->end = sim_cm_end(user);
         sent->param.qpn = sent->end->qpn;
         sim_cm_connect_end(user, &sent->param);
+        if (uroce_conn_attr(user->conn, UROCE_RTR, &attr, &mask) == 0)
+            sent->psn = attr.rq_psn;
     } else if (!attempt->query) {
         kind = URO_CM_REJ;
     }
     write_data(user, &sent->param, user->answer, kind);
     sim_cm_note(user, sent->rejects ? "rejects" : "accepts");
     if (sent->rejects)
-        result = uro_conn_reject(user->conn, URO_CONN_REJ_CONSUMER, sent->param.data,
-                                 sent->param.data_length, sim_cm_now(user));
+        result = uroce_conn_reject(user->conn, UROCE_REJECT_CONSUMER, sent->param.data,
+                                   sent->param.data_length, sim_cm_now(user));
     else
-        result = uro_conn_accept(user->conn, &sent->param, sim_cm_now(user));
+        result = uroce_conn_accept(user->conn, &sent->param, user, sim_cm_now(user));
     if (result != 0)
         sim_cm_fail(user, "an answer that fits the state was refused");
     sim_cm_enter(user, sent->rejects || attempt->query ? SIM_CM_ENDED : SIM_CM_ANSWERED);
@@ -228,13 +234,13 @@ static void confirm(struct sim_cm_user *user)
 
     sim_cm_note(user, rejects ? "rejects the answer" : "confirms");
     if (rejects) {
-        result = uro_conn_reject(user->conn, URO_CONN_REJ_CONSUMER, NULL, 0, sim_cm_now(user));
+        result = uroce_conn_reject(user->conn, UROCE_REJECT_CONSUMER, NULL, 0, sim_cm_now(user));
         sim_cm_enter(user, SIM_CM_ENDED);
     } else {
         sim_cm_connect_end(user, NULL);
         sim_rc_meet(sim_cm_end(user), attempt->answers[user->answer].end);
         attempt->answer = user->answer;
-        result = uro_conn_confirm(user->conn, sim_cm_now(user));
+        result = uroce_conn_confirm(user->conn, sim_cm_now(user));
         sim_cm_enter(user, SIM_CM_CONNECTED);
         sim_cm_on_progress(user);
     }
@@ -248,7 +254,7 @@ static void disconnect(struct sim_cm_user *user)
 {
     sim_cm_note(user, "disconnects");
     user->attempt->left = true;
-    if (uro_conn_disconnect(user->conn, sim_cm_now(user)) != 0)
+    if (uroce_conn_disconnect(user->conn, sim_cm_now(user)) != 0)
         sim_cm_fail(user, "could not disconnect");
     sim_cm_enter(user, SIM_CM_LEAVING);
 }
@@ -315,7 +321,7 @@ static void user_run(struct sim_node *node)
         act(user);
     if (user->own != NULL)
         sim_post_run(sim_cm_end(user));
-    sim_cm_events(user->cm->load->at_hosts[user->side]);
+    sim_cm_events(user->cm->workload->host_workloads[user->side]);
 }
 
 static struct sim_cm_listeners *listener_of(const struct sim_node *node)
@@ -330,18 +336,20 @@ static uro_time listener_next(const struct sim_node *node)
 
 static void set_open(struct sim_cm_listeners *listener, bool open)
 {
-    struct sim_world *world = listener->cm->load->world;
-    struct uro_cm *manager = sim_cm_manager(listener->cm, listener->side);
+    struct sim_world *world = listener->cm->workload->world;
 
     for (unsigned i = 0; i < 2 && listener->open != open; i++) {
         if (!open)
-            uro_conn_unlisten(manager, &listener->services[i]);
-        else if (uro_conn_listen(manager, &listener->services[i]) != 0)
+            (void)!uroce_listener_destroy(listener->services[i]);
+        else if (uroce_listener_create(sim_cm_engine(listener->cm, listener->side),
+                                       sim_cm_service(listener->cm->workload->number) + i, -1,
+                                       listener->cm->plan->backlog, listener,
+                                       &listener->services[i]) != 0)
             sim_world_fail(world, "a service could not be opened");
     }
     listener->open = open;
     sim_journal_note(world->journal, world->now, "CM services of %c are %s",
-                     listener->cm->load->hosts[listener->side]->config.name,
+                     listener->cm->workload->hosts[listener->side]->config.name,
                      open ? "open" : "shut");
 }
 
@@ -351,10 +359,10 @@ static void listener_run(struct sim_node *node)
     struct sim_cm *cm = listener->cm;
 
     listener->due = URO_TIME_NEVER;
-    set_open(listener, !listener->open || cm->load->calm);
-    if (!cm->load->calm && cm->plan->shut_wait_max > 0)
+    set_open(listener, !listener->open || cm->workload->calm);
+    if (!cm->workload->calm && cm->plan->shut_wait_max > 0)
         listener->due =
-            cm->load->world->now + URO_US(1 + uro_rng_below(&cm->rng, cm->plan->shut_wait_max));
+            cm->workload->world->now + URO_US(1 + uro_rng_below(&cm->rng, cm->plan->shut_wait_max));
 }
 
 /* ---- the endpoints ---- */
@@ -365,33 +373,34 @@ static void on_progress(struct sim_endpoint *end)
 
     if (user->step == SIM_CM_ANSWERED && uro_rng_below(&user->rng, 2) == 0) {
         sim_cm_note(user, "has data before the confirmation");
-        if (uro_conn_data_arrived(user->conn, sim_cm_now(user)) != 0)
+        if (uroce_conn_established(user->conn, sim_cm_now(user)) != 0)
             sim_cm_fail(user, "could not say that it has data");
     }
     sim_cm_on_progress(user);
-    sim_cm_events(user->cm->load->at_hosts[user->side]);
+    sim_cm_events(user->cm->workload->host_workloads[user->side]);
 }
 
 /* A user that loses its connection disconnects. */
-static void on_error(struct sim_endpoint *end, const struct sim_request *request, uint8_t status)
+static void on_error(struct sim_endpoint *end, const struct sim_request *request, uint32_t status)
 {
     struct sim_cm_user *user = sim_cm_user(end);
 
     if (request != NULL)
         sim_rc_uncertain(end, request);
-    if (user->step == SIM_CM_CONNECTED && status != URO_WC_WR_FLUSH_ERR)
+    if (user->step == SIM_CM_CONNECTED && status != UROCE_WR_FLUSH_ERR)
         user->due = sim_cm_now(user);
 }
 
 static bool expected(const struct sim_endpoint *end, const struct sim_request *request,
-                     uint8_t status)
+                     uint32_t status)
 {
     (void)request;
-    return status == URO_WC_RETRY_EXC_ERR && end->life->may_time_out;
+    return status == UROCE_RETRY_EXC_ERR && end->life->may_time_out;
 }
 
-/* Draws the plan of all connections: few messages of any kind, nothing wrong on purpose. A receive
- * for each message is posted at once, since the RNR timer of a connection is long. */
+/* Draws the plan of all connections. There are few messages, of any kind, and no deliberate errors.
+ * A receive for each message is posted at the beginning, because the RNR timer of a connection is
+ * long. */
 static void draw_pair(struct sim_cm *cm)
 {
     const struct sim_plan_cm *plan = cm->plan;
@@ -405,7 +414,7 @@ static void draw_pair(struct sim_cm *cm)
                                   .recv_capacity = SIM_CM_MESSAGES_MAX,
                                   .send_sges = sim_world_between(rng, 1, SGES_MAX),
                                   .recv_sges = sim_world_between(rng, 1, SGES_MAX),
-                                  .inline_max = uro_rng_below(rng, URO_INLINE_MAX + 1),
+                                  .inline_max = uro_rng_below(rng, UROCE_INLINE_MAX + 1),
                                   .signal_probability = uro_rng_below(rng, 65537),
                                   .inline_probability = uro_rng_below(rng, 65537),
                                   .fence_probability = uro_rng_below(rng, 65537),
@@ -434,7 +443,7 @@ static void init_user(struct sim_cm *cm, unsigned side, uint32_t i)
     uro_rng_init_number(&user->rng, uro_rng_u64(&cm->rng));
     user->node = (struct sim_node){ NULL, user_next, user_run };
     sim_cm_rest(user);
-    sim_world_add(cm->load->world, &user->node);
+    sim_world_add(cm->workload->world, &user->node);
 }
 
 static void init_listeners(struct sim_cm *cm, unsigned side)
@@ -443,25 +452,19 @@ static void init_listeners(struct sim_cm *cm, unsigned side)
 
     listener->cm = cm;
     listener->side = side;
-    listener->due = cm->load->world->now;
+    listener->due = cm->workload->world->now;
     listener->node = (struct sim_node){ NULL, listener_next, listener_run };
-    for (unsigned i = 0; i < 2; i++)
-        listener->services[i] =
-            (struct uro_listener){ .service_id = sim_cm_service(cm->load->number) + i,
-                                   .any_address = true,
-                                   .backlog = cm->plan->backlog,
-                                   .user = listener };
-    sim_world_add(cm->load->world, &listener->node);
+    sim_world_add(cm->workload->world, &listener->node);
 }
 
-struct sim_cm *sim_cm_make(struct sim_workload *load)
+struct sim_cm *sim_cm_make(struct sim_workload *workload)
 {
     struct sim_cm *cm = calloc(1, sizeof *cm);
-    uint32_t callers = load->plan->cm.callers[0] + load->plan->cm.callers[1];
+    uint32_t callers = workload->plan->cm.callers[0] + workload->plan->cm.callers[1];
 
     URO_ASSERT(cm != NULL);
-    cm->load = load;
-    cm->plan = &load->plan->cm;
+    cm->workload = workload;
+    cm->plan = &workload->plan->cm;
     uro_rng_init_number(&cm->rng, cm->plan->seed);
     cm->ops = sim_rc_ops;
     cm->ops.family = "CM";
@@ -479,8 +482,24 @@ struct sim_cm *sim_cm_make(struct sim_workload *load)
     return cm;
 }
 
+/* Closes the connections and services that are left after a failed run. */
+static void close_all(struct sim_cm *cm)
+{
+    uro_time now = cm->workload->world->now;
+
+    sim_cm_reject_forged(cm);
+    for (unsigned side = 0; side < 2; side++) {
+        for (uint32_t i = 0; i < cm->user_count[side]; i++)
+            if (cm->users[side][i].conn != NULL)
+                (void)!uroce_conn_close(cm->users[side][i].conn, now);
+        for (unsigned i = 0; i < 2 && cm->listeners[side].open; i++)
+            (void)!uroce_listener_destroy(cm->listeners[side].services[i]);
+    }
+}
+
 void sim_cm_free(struct sim_cm *cm)
 {
+    close_all(cm);
     while (cm->endpoints != NULL) {
         struct sim_cm_endpoint *own = cm->endpoints;
         cm->endpoints = own->next;
@@ -498,7 +517,7 @@ void sim_cm_calm(struct sim_cm *cm)
     sim_cm_reject_forged(cm);
     for (unsigned side = 0; side < 2; side++) {
         if (cm->user_count[side] > 0)
-            cm->listeners[side].due = cm->load->world->now;
+            cm->listeners[side].due = cm->workload->world->now;
         for (uint32_t i = 0; i < cm->user_count[side]; i++) {
             struct sim_cm_user *user = &cm->users[side][i];
             if (user->step == SIM_CM_FREE)
@@ -517,7 +536,7 @@ bool sim_cm_idle(const struct sim_cm *cm)
             if (user->step != SIM_CM_FREE || (user->calls && !user->served))
                 return false;
         }
-        if (sim_cm_manager(cm, side)->by_id.count > 0)
+        if (sim_inside_connections(sim_cm_engine(cm, side)) > 0)
             return false;
     }
     return true;
@@ -527,35 +546,35 @@ void sim_cm_finish(struct sim_cm *cm)
 {
     for (unsigned side = 0; side < 2; side++) {
         struct sim_cm_listeners *listener = &cm->listeners[side];
-        for (unsigned i = 0; i < 2; i++)
-            if (listener->services[i].waiting != 0)
-                sim_world_fail(cm->load->world,
+        for (unsigned i = 0; i < 2 && listener->open; i++)
+            if (sim_inside_requests(listener->services[i]) != 0)
+                sim_world_fail(cm->workload->world,
                                "a service of %c counts requests that wait, and there are none",
-                               cm->load->hosts[side]->config.name);
+                               cm->workload->hosts[side]->config.name);
         if (listener->open)
             set_open(listener, false);
     }
 }
 
-size_t sim_cm_explain(const struct sim_cm *cm, char *text, size_t room)
+size_t sim_cm_explain(const struct sim_cm *cm, char *text, size_t size)
 {
     static const char *const steps[] = { "free",     "REQ sent",  "responded", "requested",
                                          "answered", "connected", "leaving",   "ended" };
     size_t used = 0;
 
-    for (unsigned side = 0; side < 2 && used < room; side++) {
-        uint32_t left = sim_cm_manager(cm, side)->by_id.count;
+    for (unsigned side = 0; side < 2 && used < size; side++) {
+        uint32_t left = sim_inside_connections(sim_cm_engine(cm, side));
         int length = 0;
         if (cm->user_count[side] > 0 && left > 0)
-            length = snprintf(text + used, room - used, " CM of %c has %u connections;",
-                              cm->load->hosts[side]->config.name, left);
+            length = snprintf(text + used, size - used, " CM of %c has %u connections;",
+                              cm->workload->hosts[side]->config.name, left);
         used += length > 0 ? (size_t)length : 0;
-        for (uint32_t i = 0; i < cm->user_count[side] && used < room; i++) {
+        for (uint32_t i = 0; i < cm->user_count[side] && used < size; i++) {
             const struct sim_cm_user *user = &cm->users[side][i];
             if (user->step == SIM_CM_FREE && (!user->calls || user->served))
                 continue;
             const struct sim_endpoint *end = sim_cm_end(user);
-            length = snprintf(text + used, room - used,
+            length = snprintf(text + used, size - used,
                               " CM user %u %s, %" PRIu64 "/%" PRIu64 " done, %" PRIu64 " taken;",
                               user->number, steps[user->step], end != NULL ? end->confirmed : 0,
                               end != NULL ? end->posted : 0, end != NULL ? end->messages_taken : 0);

@@ -8,23 +8,26 @@
  *
  * A user is a program with at most one connection: a caller sends requests, and a server answers
  * requests. While there are faults, users are impatient: they reject, disconnect early, or give up.
- * After faults have stopped, the remaining connections end in bounded time. Then each caller makes
- * a last attempt. This attempt must lead to a connection on both sides that carries all data. Its
- * end must be reported once to both sides. The queue pairs are endpoints of rc.h, which move the
- * data and check it. Attempts and endpoints are kept until the end of the run: messages of an
- * attempt may arrive late, and the other side is checked against an endpoint that is gone.
+ * When faults have stopped, the remaining connections must end within a time limit. Then each
+ * caller makes a last attempt. It must lead to a connection that transfers all data. Both sides
+ * must get exactly one event of its end. The queue pairs are endpoints of rc.h, which move the data
+ * and check it. Attempts and endpoints are stored until the end of the run. Messages of an attempt
+ * may arrive late, and the checks of one side may need the other endpoint after it is destroyed.
  */
 #pragma once
+
+#include <uroce/connection.h>
 
 #include "sim/work/rc.h"
 #include "sim/work/workload.h"
 #include "wire/frame.h"
 
 #define SIM_CM_USERS_MAX    16u /* of a host */
-#define SIM_CM_MESSAGES_MAX 8u  /* of a side of a connection */
-#define SIM_CM_ANSWERS_MAX  16u /* to an attempt: its request may come again, much later */
-#define SIM_CM_FORGED_MAX   4u
-#define SIM_CM_NONE         UINT32_MAX
+#define SIM_CM_MESSAGES_MAX 8u  /* messages of a side of a connection */
+/* Most answers to an attempt: its request may arrive again much later. */
+#define SIM_CM_ANSWERS_MAX 16u
+#define SIM_CM_FORGED_MAX  4u
+#define SIM_CM_NONE        UINT32_MAX
 
 struct sim_cm;
 struct sim_cm_user;
@@ -32,8 +35,8 @@ struct sim_cm_user;
 /* A request or an answer. The first four bytes of its private data are the number of the attempt,
  * or of the answer. */
 struct sim_cm_message {
-    struct uro_conn_param param;
-    uint32_t psn;             /* the other side starts with it */
+    struct uroce_conn_param param;
+    uint32_t psn;             /* first PSN that the other side sends */
     bool rejects;             /* an answer */
     struct sim_endpoint *end; /* endpoint of a response; NULL: none */
 };
@@ -41,20 +44,22 @@ struct sim_cm_message {
 struct sim_cm_attempt {
     uint32_t number;
     unsigned to;  /* side of the workload */
-    bool query;   /* for a datagram service */
-    bool nobody;  /* for a service without a listener */
-    bool absent;  /* to an address without a host */
+    bool query;   /* asks for a datagram service */
+    bool nobody;  /* asks for a service without a listener */
+    bool absent;  /* asks at an address without a host */
     bool patient; /* neither side leaves or rejects */
-    bool polite;  /* and there are no faults any more */
+    bool polite;  /* patient, and faults have stopped */
     bool slow;    /* the server takes its time to answer */
-    bool stays;   /* long connected */
+    bool stays;   /* connected for a long time */
     uint8_t retries;
     uint8_t response_timeout;
-    uint64_t dropped;  /* requests without room at the server's host, when the attempt began */
-    bool late;         /* request received after such a drop, perhaps by its last repeat */
-    uint32_t requests; /* request events so far; the request may come again */
+    /* Requests that the server's host had dropped for lack of room when the attempt began. */
+    uint64_t dropped;
+    /* True: the request arrived after such a drop, perhaps by its last retransmission. */
+    bool late;
+    uint32_t requests; /* request events so far; the request may arrive again */
     bool left;         /* a side disconnected, or left without a message */
-    uint32_t refusals; /* sent by an engine, or by a server that went */
+    uint32_t refusals; /* rejections sent by an engine, or by a server that closed its connection */
     uint64_t tid;
     uint32_t extensions; /* MRAs that were sent */
     struct sim_cm_message request;
@@ -68,17 +73,17 @@ struct sim_cm_attempt {
 enum sim_cm_step {
     SIM_CM_FREE,
     SIM_CM_REQ_SENT,  /* caller: waits for the answer */
-    SIM_CM_RESPONDED, /* caller: has it, and confirms when its turn comes */
-    SIM_CM_REQUESTED, /* server: answers when its turn comes */
+    SIM_CM_RESPONDED, /* caller: has the answer, and confirms at its next turn */
+    SIM_CM_REQUESTED, /* server: answers at its next turn */
     SIM_CM_ANSWERED,  /* server: waits for the confirmation */
     SIM_CM_CONNECTED,
     SIM_CM_LEAVING, /* waits for the event of the end */
-    SIM_CM_ENDED,   /* got the event, or rejected: releases the connection at its turn */
+    SIM_CM_ENDED,   /* got the event, or rejected: releases the connection at its next turn */
 };
 
-/* The endpoint of a user, connected to that of another user. */
+/* The endpoint of a user, connected to the endpoint of another user. */
 struct sim_cm_endpoint {
-    struct sim_cm_endpoint *next; /* all of the run */
+    struct sim_cm_endpoint *next; /* list of all endpoints of the run */
     struct sim_life life;         /* life of the first endpoint only */
     struct sim_cm_user *user;     /* NULL: the user released it */
 };
@@ -96,14 +101,14 @@ struct sim_cm_user {
     uint32_t made;     /* attempts */
     uint32_t tries;    /* attempts that had to succeed */
     uint32_t lives;    /* endpoints so far */
-    bool served;       /* caller: the last attempt did all it had to */
+    bool served;       /* caller: the last attempt did all of its work */
 
     /* State of the present connection. */
-    struct uro_conn *conn; /* owned */
+    struct uroce_conn *conn; /* owned */
     struct sim_cm_attempt *attempt;
     struct sim_cm_endpoint *own; /* NULL: no queue pair */
     uint32_t answer;             /* server: its number */
-    unsigned seen;               /* set of 1 << enum uro_conn_event_kind */
+    unsigned seen;               /* set of 1 << enum uroce_conn_event_kind */
     uro_time waiting_since;      /* start of the present wait */
 };
 
@@ -113,29 +118,29 @@ struct sim_cm_listeners {
     struct sim_cm *cm;
     unsigned side;
     bool open;
-    uro_time due;                    /* opens or shuts */
-    struct uro_listener services[2]; /* connections, datagrams */
+    uro_time due;                       /* next time at which the listeners are opened or closed */
+    struct uroce_listener *services[2]; /* for connections and for datagrams */
 };
 
 struct sim_cm {
-    struct sim_workload *load;
+    struct sim_workload *workload;
     const struct sim_plan_cm *plan;
     struct uro_rng rng;
     struct sim_endpoint_ops ops; /* operations of the endpoints */
     struct sim_plan_pair
-        pair; /* their plan; ends[1]: without requests that take responder resources */
+        pair; /* plan of the endpoints; ends[1] has no requests that need responder resources */
     struct sim_cm_listeners listeners[2];
     /* Forged requests of the attacker, unanswered while there is room. Owned. */
-    struct uro_conn *forged[2][SIM_CM_FORGED_MAX];
+    struct uroce_conn *forged[2][SIM_CM_FORGED_MAX];
     uint32_t user_count[2]; /* callers first */
     struct sim_cm_user users[2][SIM_CM_USERS_MAX];
     struct sim_cm_endpoint *endpoints; /* owned */
-    struct sim_cm_attempt **attempts;  /* owned, and each of them */
+    struct sim_cm_attempt **attempts;  /* owned, as each attempt is */
     uint32_t attempt_count;
 };
 
 /* cm.c */
-struct sim_cm *sim_cm_make(struct sim_workload *load);
+struct sim_cm *sim_cm_make(struct sim_workload *workload);
 void sim_cm_free(struct sim_cm *cm);
 /* Prepares for the end of faults. */
 void sim_cm_calm(struct sim_cm *cm);
@@ -144,35 +149,39 @@ bool sim_cm_idle(const struct sim_cm *cm);
 /* Closes the listeners for good. */
 void sim_cm_finish(struct sim_cm *cm);
 /* Writes which users are not done. Returns the bytes written. */
-size_t sim_cm_explain(const struct sim_cm *cm, char *text, size_t room);
+size_t sim_cm_explain(const struct sim_cm *cm, char *text, size_t size);
 /* Returns the service ID for connections of a workload. The next service ID is for datagrams. */
-uint64_t sim_cm_service(uint32_t load);
+uint64_t sim_cm_service(uint32_t workload);
+/* Returns the service ID that the attempt asks for. */
+uint64_t sim_cm_requested(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
 
 /* cm_user.c */
 /* Waits for the next attempt, if there is one. */
 void sim_cm_rest(struct sim_cm_user *user);
 /* Gives the user the attempt and the connection; a caller has no connection yet. */
-void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt, struct uro_conn *conn);
+void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt,
+                  struct uroce_conn *conn);
 /* Enters @step, and schedules the user's next action. */
 void sim_cm_enter(struct sim_cm_user *user, enum sim_cm_step step);
-/* Limits the stay of a user that would never learn that the other side is gone. */
+/* Limits the stay of a user that gets no event when the other side is gone. */
 void sim_cm_limit_stay(struct sim_cm_user *user);
 /* Releases the connection and the queue pair. */
 void sim_cm_release(struct sim_cm_user *user);
 /* Creates the user's queue pair in INIT. */
 void sim_cm_make_end(struct sim_cm_user *user);
-/* Moves it to RTS, as negotiated. @own_answer: that a server has not sent yet; else NULL. */
-void sim_cm_connect_end(struct sim_cm_user *user, const struct uro_conn_param *own_answer);
+/* Moves the user's queue pair to RTS, as negotiated. @own_answer is the answer that a server is
+ * about to send, or NULL. */
+void sim_cm_connect_end(struct sim_cm_user *user, const struct uroce_conn_param *own_answer);
 /* Returns whether the user's endpoint and the other side's have moved all data. */
 bool sim_cm_worked(const struct sim_cm_user *user);
 /* When all data has arrived, schedules who disconnects. */
 void sim_cm_on_progress(struct sim_cm_user *user);
-void sim_cm_fail(const struct sim_cm_user *user, const char *what);
-void sim_cm_note(const struct sim_cm_user *user, const char *what);
+void sim_cm_fail(const struct sim_cm_user *user, const char *problem);
+void sim_cm_note(const struct sim_cm_user *user, const char *problem);
 /* Returns whether no side had a reason to end the attempt, in spite of network faults. */
 bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
-/* Requests that a side's host had no room for, so far; and whether there were any since the attempt
- * began. */
+/* Returns the number of requests that the host of a side dropped for lack of room. The second
+ * function returns whether it dropped any since the attempt began. */
 uint64_t sim_cm_dropped(const struct sim_cm *cm, unsigned side);
 bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
 /* Returns whether users do not leave early any more. */
@@ -180,7 +189,7 @@ bool sim_cm_polite(const struct sim_cm *cm);
 
 /* cm_events.c */
 /* Takes all events of a host's connection manager, for any workload. */
-void sim_cm_events(const struct sim_host_work *at_host);
+void sim_cm_events(const struct sim_host_workloads *host_workloads);
 /* Checks a management datagram that a host sent. */
 void sim_cm_check_mad(struct sim_cm *cm, const struct sim_host *host,
                       const struct uro_frame *frame);
@@ -200,15 +209,15 @@ static inline struct sim_cm_user *sim_cm_user(const struct sim_endpoint *end)
 
 static inline uro_time sim_cm_now(const struct sim_cm_user *user)
 {
-    return user->cm->load->world->now;
+    return user->cm->workload->world->now;
 }
 
 static inline struct sim_host *sim_cm_host(const struct sim_cm_user *user)
 {
-    return user->cm->load->hosts[user->side];
+    return user->cm->workload->hosts[user->side];
 }
 
-static inline struct uro_cm *sim_cm_manager(const struct sim_cm *cm, unsigned side)
+static inline struct uroce_engine *sim_cm_engine(const struct sim_cm *cm, unsigned side)
 {
-    return uro_engine_cm(cm->load->hosts[side]->engine);
+    return cm->workload->hosts[side]->engine;
 }

@@ -5,40 +5,43 @@
 
 #include <stdlib.h>
 
-#define NUMBER_FIRST 512u  /* of endpoints: the memory of all pairs is below */
-#define PD_FIRST     4000u /* of a workload */
-#define PORT         1u
-#define TRY_WAIT     URO_MS(200) /* more each time: others may keep the room for seconds */
+#define NUMBER_FIRST                                                                               \
+    512u               /* number of the first endpoint; RC connections have the smaller numbers */
+#define PD_FIRST 4000u /* of a workload */
+#define PORT     1u
+/* Additional wait before each try, because other users may occupy all connections of the engine for
+ * seconds. */
+#define TRY_WAIT URO_MS(200)
 
 static int attempt_number(const struct sim_cm_user *user)
 {
     return user->attempt != NULL ? (int)user->attempt->number : -1;
 }
 
-void sim_cm_fail(const struct sim_cm_user *user, const char *what)
+void sim_cm_fail(const struct sim_cm_user *user, const char *problem)
 {
-    sim_world_fail(user->cm->load->world, "CM %s %u of %c, attempt %d: %s",
+    sim_world_fail(user->cm->workload->world, "CM %s %u of %c, attempt %d: %s",
                    user->calls ? "caller" : "server", user->number, sim_cm_host(user)->config.name,
-                   attempt_number(user), what);
+                   attempt_number(user), problem);
 }
 
-void sim_cm_note(const struct sim_cm_user *user, const char *what)
+void sim_cm_note(const struct sim_cm_user *user, const char *problem)
 {
-    struct sim_world *world = user->cm->load->world;
+    struct sim_world *world = user->cm->workload->world;
 
     sim_journal_note(world->journal, world->now, "CM %s %u of %c, attempt %d: %s",
                      user->calls ? "caller" : "server", user->number,
-                     sim_cm_host(user)->config.name, attempt_number(user), what);
+                     sim_cm_host(user)->config.name, attempt_number(user), problem);
 }
 
 bool sim_cm_polite(const struct sim_cm *cm)
 {
-    return cm->load->calm || cm->load->plan->clean;
+    return cm->workload->calm || cm->workload->plan->clean;
 }
 
 uint64_t sim_cm_dropped(const struct sim_cm *cm, unsigned side)
 {
-    return uro_engine_counters(cm->load->hosts[side]->engine)->value[URO_COUNT_CM_DROP_BUSY];
+    return sim_host_count(cm->workload->hosts[side], URO_COUNT_CM_DROP_BUSY);
 }
 
 bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
@@ -59,16 +62,16 @@ void sim_cm_make_end(struct sim_cm_user *user)
 {
     struct sim_cm *cm = user->cm;
     struct sim_cm_endpoint *own = calloc(1, sizeof *own);
-    const struct uro_qp_attr attr = { .state = URO_QPS_INIT,
-                                      .port = PORT,
-                                      .access = SIM_ACCESS_REMOTE };
+    const struct uroce_qp_attr attr = { .state = UROCE_INIT,
+                                        .port = PORT,
+                                        .access = SIM_ACCESS_REMOTE };
 
     URO_ASSERT(own != NULL);
     user->own = own;
     own->user = user;
     own->next = cm->endpoints;
     cm->endpoints = own;
-    own->life = (struct sim_life){ .load = cm->load,
+    own->life = (struct sim_life){ .workload = cm->workload,
                                    .plan = &cm->pair,
                                    .number = user->attempt->number,
                                    .count = 1,
@@ -77,13 +80,13 @@ void sim_cm_make_end(struct sim_cm_user *user)
     struct sim_endpoint *end = &own->life.ends[0];
     end->ops = &cm->ops;
     end->life = &own->life;
-    end->load = cm->load;
+    end->workload = cm->workload;
     end->plan = &cm->pair.ends[0];
     end->side = user->side;
     end->host = sim_cm_host(user);
-    end->type = URO_QPT_RC;
+    end->type = UROCE_RC;
     end->number = NUMBER_FIRST + user->number;
-    end->pd = cm->load->pds + PD_FIRST + user->number;
+    end->pd = sim_host_pd(end->host, cm->workload->pds + PD_FIRST + user->number);
     end->rc = calloc(1, sizeof *end->rc);
     URO_ASSERT(end->rc != NULL);
     uro_rng_init_number(&end->rng, uro_rng_u64(&user->rng));
@@ -91,24 +94,23 @@ void sim_cm_make_end(struct sim_cm_user *user)
     sim_life_begin_endpoint(end);
     end->sends_left = 0; /* until it is connected */
     end->alive = true;
-    sim_endpoint_modify(end, &attr, URO_ATTR_PKEY_INDEX | URO_ATTR_PORT | URO_ATTR_ACCESS);
+    sim_endpoint_modify(end, &attr, UROCE_ATTR_PKEY_INDEX | UROCE_ATTR_PORT | UROCE_ATTR_ACCESS);
 }
 
 /* Moves the queue pair to RTS with the attributes of the connection and the server's own depths, as
  * librdmacm does. */
-void sim_cm_connect_end(struct sim_cm_user *user, const struct uro_conn_param *own_answer)
+void sim_cm_connect_end(struct sim_cm_user *user, const struct uroce_conn_param *own_answer)
 {
     struct sim_endpoint *end = sim_cm_end(user);
-    struct uro_qp_attr attr = { .state = URO_QPS_RTR };
+    struct uroce_qp_attr attr;
     unsigned mask = 0;
 
-    if (uro_conn_qp_attr(user->conn, &attr, &mask) != 0)
+    if (uroce_conn_attr(user->conn, UROCE_RTR, &attr, &mask) != 0)
         sim_cm_fail(user, "finds no attributes for RTR");
     if (own_answer != NULL)
         attr.max_dest_rd_atomic = own_answer->responder_resources;
     sim_endpoint_modify(end, &attr, mask);
-    attr = (struct uro_qp_attr){ .state = URO_QPS_RTS };
-    if (uro_conn_qp_attr(user->conn, &attr, &mask) != 0)
+    if (uroce_conn_attr(user->conn, UROCE_RTS, &attr, &mask) != 0)
         sim_cm_fail(user, "finds no attributes for RTS");
     if (own_answer != NULL)
         attr.max_rd_atomic = own_answer->initiator_depth;
@@ -130,7 +132,7 @@ static void destroy_end(struct sim_cm_user *user)
     sim_endpoint_unlist(end);
     user->own->user = NULL;
     user->own = NULL;
-    user->cm->load->lives_begun++;
+    user->cm->workload->lives_begun++;
 }
 
 bool sim_cm_worked(const struct sim_cm_user *user)
@@ -145,19 +147,19 @@ bool sim_cm_worked(const struct sim_cm_user *user)
 void sim_cm_rest(struct sim_cm_user *user)
 {
     const struct sim_cm *cm = user->cm;
-    const struct sim_workload *load = cm->load;
+    const struct sim_workload *workload = cm->workload;
 
     user->step = SIM_CM_FREE;
     user->due = user->leave_at = URO_TIME_NEVER;
     if (!user->calls || user->served || (!sim_cm_polite(cm) && user->made >= cm->plan->attempts))
         return;
-    user->due = load->world->now + uro_rng_below(&user->rng, cm->plan->call_wait_max) +
+    user->due = workload->world->now + uro_rng_below(&user->rng, cm->plan->call_wait_max) +
                 user->tries * TRY_WAIT;
-    if (load->calm && user->due < load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT)
+    if (workload->calm && user->due < workload->calm_since + SIM_LIFE_NEIGHBOUR_WAIT)
         user->due += SIM_LIFE_NEIGHBOUR_WAIT;
 }
 
-void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt, struct uro_conn *conn)
+void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt, struct uroce_conn *conn)
 {
     const struct sim_plan_cm *plan = user->cm->plan;
 
@@ -170,14 +172,14 @@ void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt, stru
         user->leave_at = sim_cm_now(user) + URO_US(uro_rng_below(&user->rng, plan->stay_max));
 }
 
-/* Limits the stay of a user. If the other side left silently or had a second answer, the user gets
- * no event of the end. The limit allows for sending all data. */
+/* Limits the stay of a user. If the other side left without a message, or sent a second answer, the
+ * user gets no event of the end. Within the limit, all data can be sent. */
 void sim_cm_limit_stay(struct sim_cm_user *user)
 {
     const struct sim_plan_cm *plan = user->cm->plan;
-    const uro_time flight = sim_plan_flight_max(user->cm->load->plan);
+    const uro_time flight = sim_plan_flight_max(user->cm->workload->plan);
 
-    if (user->cm->load->calm && !sim_cm_sure(user->cm, user->attempt))
+    if (user->cm->workload->calm && !sim_cm_sure(user->cm, user->attempt))
         user->leave_at =
             sim_cm_now(user) + URO_US(plan->stay_max) + plan->message_count * 4 * flight;
 }
@@ -227,7 +229,7 @@ void sim_cm_release(struct sim_cm_user *user)
     if (user->attempt != NULL)
         user->attempt->left = true;
     if (user->conn != NULL)
-        uro_conn_close(user->conn, sim_cm_now(user));
+        (void)!uroce_conn_close(user->conn, sim_cm_now(user));
     user->conn = NULL;
     destroy_end(user);
     user->attempt = NULL;

@@ -20,8 +20,8 @@
 #define SIM_REQUESTS_MAX 64u /* outstanding requests of a queue */
 #define SIM_NO_WINDOW    UINT32_MAX
 #define SIM_ACCESS_REMOTE                                                                          \
-    (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
-     URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
+    (UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC |           \
+     UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT)
 
 struct uro_frame;
 struct sim_endpoint;
@@ -31,13 +31,13 @@ struct sim_rc_state;
 struct sim_rc_mw;
 struct sim_ud_state;
 
-/* Drains a send queue now and then, and lets it go on: RTS, SQD, SQ_DRAINED, RTS. */
+/* Drains a send queue now and then and resumes it: RTS, SQD, SQ_DRAINED, RTS. */
 struct sim_drain {
     struct uro_rng rng;
     uint32_t left; /* times, in this life */
     bool draining; /* SQD was asked for */
-    bool drained;  /* SQ_DRAINED was reported: nothing may be sent */
-    uro_time at;   /* NEVER: no drain is due */
+    bool drained;  /* SQ_DRAINED was reported, so the queue pair may send nothing */
+    uro_time due;  /* NEVER: no drain is due */
 };
 
 /* The deliberate error of a request. */
@@ -51,7 +51,7 @@ enum sim_fault {
     SIM_FAULT_BAD_LKEY,    /* one element names no key */
     SIM_FAULT_UNSUPPORTED, /* an operation that the queue pair does not offer */
     SIM_FAULT_BAD_WINDOW,  /* the memory window does not allow it, or there is none */
-    SIM_FAULT_BAD_QKEY,    /* sent, and dropped by the receiver */
+    SIM_FAULT_BAD_QKEY,    /* a Q_Key with which the receiver drops the datagram */
     SIM_FAULT_NO_HANDLE,   /* the address handle was destroyed */
     SIM_FAULT_TOO_LONG,
     SIM_FAULTS
@@ -60,13 +60,13 @@ enum sim_fault {
 /* A send request. */
 struct sim_request {
     uint64_t number; /* wr_id */
-    uint8_t opcode;  /* enum uro_wr_opcode */
+    uint8_t opcode;  /* enum uroce_opcode */
     uint8_t flags;
     enum sim_fault fault;
     uint32_t length;
     uint32_t imm;
-    uint64_t seed;   /* seed of the message, or of the data that a READ finds */
-    uint32_t at;     /* offset in the window that it reads or writes */
+    uint64_t seed;   /* seed of the message, or of the data that a READ returns */
+    uint32_t offset; /* offset in the window that it reads or writes */
     uint32_t window; /* RC: slot in the peer's memory; SIM_NO_WINDOW: none */
     uint64_t
         message; /* RC: number among the messages that the peer takes; UD: index of the datagram */
@@ -85,17 +85,20 @@ struct sim_request {
     uint32_t srqn;    /* and the number it had */
     uint32_t srq_generation;
     uint64_t compare_add;
-    uint64_t swap;        /* ATOMIC_WRITE: what is written */
+    uint64_t swap;        /* COMPARE_SWAP, ATOMIC_WRITE: value to write */
     uint64_t original;    /* atomics: the value that must be returned */
-    struct sim_rc_mw *mw; /* bound, invalidated or used; NULL: none */
-    uint32_t inv_rkey;    /* key that is invalidated; BIND_MW: key until now */
-    struct uro_flush_kind flush;
-    uint64_t remote_number; /* earlier requests that the peer sees */
+    struct sim_rc_mw *mw; /* window that the request binds, invalidates or uses; NULL: none */
+    uint32_t inv_rkey;    /* key that is invalidated; BIND_MW: key before the binding */
+    struct sim_flush {
+        uint8_t placement;   /* as in struct uroce_send */
+        uint8_t selectivity; /* as in struct uroce_send */
+    } flush;
+    uint64_t remote_number; /* number of earlier requests that reach the peer */
 
     struct sim_memory_layout layout;
 };
 
-/* A receive that completed, and where its bytes are. */
+/* A receive that completed, and the memory with its bytes. */
 struct sim_receive {
     uint64_t number;
     const struct sim_recv *recv;
@@ -107,54 +110,63 @@ struct sim_receive {
 struct sim_endpoint_ops {
     const char *family;  /* in messages */
     bool reliable;       /* RC and XRC */
-    bool own_cq;         /* completes in a queue of its own, not in those of the workload */
+    bool own_cq;         /* each endpoint has a CQ of its own; false: it uses CQs of the workload */
     bool alone;          /* UD: a life has one endpoint */
     bool forged;         /* an attacker may answer its requests */
     uint8_t unsupported; /* an opcode that this type does not offer */
 
-    /* Sets the type, the number, the protection domain and what only this type has. Called once. */
+    /* Sets the type, the number, the protection domain and the members that only this type uses.
+     * Called once. */
     void (*init)(struct sim_endpoint *end, unsigned index);
 
-    /* A life: called in this order. */
-    void (*begin)(struct sim_endpoint *end);   /* draws what this life will do */
-    void (*make)(struct sim_endpoint *end);    /* memory, and a queue pair unless it was kept */
-    void (*connect)(struct sim_endpoint *end); /* in RTR; all of the life are made; NULL: nothing */
-    bool (*worked)(
-        const struct sim_endpoint *end);       /* has done all its work; sim_endpoint_worked() */
-    void (*stop)(struct sim_endpoint *end);    /* before the queue pair is reset or destroyed */
+    /* The functions of a life, in the order of the calls. */
+    void (*begin)(struct sim_endpoint *end); /* draws the work of this life */
+    /* Creates memory, and a queue pair unless the last life kept it. */
+    void (*make)(struct sim_endpoint *end);
+    /* Called in RTR, after make() of all endpoints of the life; NULL: nothing to do. */
+    void (*connect)(struct sim_endpoint *end);
+    /* Returns whether all work is done; sim_endpoint_worked(). */
+    bool (*worked)(const struct sim_endpoint *end);
+    /* Called before the queue pair is reset or destroyed. */
+    void (*stop)(struct sim_endpoint *end);
     void (*stopped)(struct sim_endpoint *end); /* after that */
-    void (*check_memory)(struct sim_endpoint *end); /* all of the life are stopped */
-    void (*bury)(struct sim_endpoint *end);         /* NULL: sim_endpoint_bury() */
-    void (*revoke)(struct sim_life *life);          /* deregisters memory in use; NULL: never */
+    /* Called when all endpoints of the life are stopped. */
+    void (*check_memory)(struct sim_endpoint *end);
+    void (*bury)(struct sim_endpoint *end);    /* NULL: sim_endpoint_bury() */
+    void (*release)(struct sim_endpoint *end); /* after a failed run: destroys the objects that
+                                                  only this type has; NULL: none */
+    void (*revoke)(struct sim_life *life);     /* deregisters memory in use; NULL: never */
 
     /* Sends. */
-    bool (*can_send)(const struct sim_endpoint *end); /* beyond room in the queue; NULL: always */
-    bool (*choose)(struct sim_endpoint *end, struct sim_request *request); /* false: not now */
+    /* Returns whether the endpoint may send if its queue has a free slot; NULL: always. */
+    bool (*can_send)(const struct sim_endpoint *end);
+    bool (*choose)(struct sim_endpoint *end,
+                   struct sim_request *request); /* returns false if it sends nothing now */
     void (*fill)(struct sim_endpoint *end, const struct sim_request *request,
-                 struct uro_wqe *wqe); /* adds the fields of this type */
-    /* The request succeeded; NULL: nothing to check. */
+                 struct uroce_send *send); /* adds the fields of this type */
+    /* Changes a posted request as uroce_qp_send() would not allow; NULL: no such fault. */
+    void (*spoil)(struct sim_endpoint *end, const struct sim_request *request);
+    /* Checks a request that succeeded; NULL: nothing to check. */
     void (*confirm)(struct sim_endpoint *end, const struct sim_request *request);
+    /* Returns whether the request may fail with this status; NULL: life->may_fail. */
     bool (*expected)(const struct sim_endpoint *end, const struct sim_request *request,
-                     uint8_t status); /* whether the request may fail so; NULL: life->may_fail */
-    /* A completion in error; @request is NULL for a receive. */
-    void (*on_error)(struct sim_endpoint *end, const struct sim_request *request, uint8_t status);
+                     uint32_t status);
+    /* Handles a completion in error. @request is NULL for a receive. */
+    void (*on_error)(struct sim_endpoint *end, const struct sim_request *request, uint32_t status);
 
     /* Called after a completion; sim_life_on_progress(). */
     void (*on_progress)(struct sim_endpoint *end);
 
     /* Receives. */
-    uint32_t (*recv_room)(struct sim_endpoint *end); /* bytes of one; NULL: the largest message */
-    void (*take)(struct sim_endpoint *end, const struct sim_receive *place,
-                 const struct uro_cqe *cqe); /* a message */
-    bool (*recv_expected)(const struct sim_endpoint *end, const struct sim_receive *place,
-                          uint8_t status); /* whether a receive may fail so; NULL: as above */
+    /* Returns the bytes of a receive; NULL: those of the largest message. */
+    uint32_t (*recv_size)(struct sim_endpoint *end);
+    void (*take)(struct sim_endpoint *end, const struct sim_receive *receive,
+                 const struct uroce_completion *cqe); /* a message */
+    bool (*recv_expected)(const struct sim_endpoint *end, const struct sim_receive *receive,
+                          uint32_t status); /* the same for a receive; NULL: life->may_fail */
 
     /* Checks a frame that the endpoint sent, or its response to a frame of the peer. */
     void (*wire)(struct sim_endpoint *end, const struct uro_frame *frame);
-
-    /* Instead of judge.c and workload.c; NULL: those. */
-    void (*judge)(struct sim_endpoint *end, const struct uro_cqe *cqe);
-    void (*on_event)(struct sim_endpoint *end, enum uro_event_kind kind);
 };
 
 struct sim_endpoint {
@@ -163,17 +175,17 @@ struct sim_endpoint {
     const struct sim_endpoint_ops *ops;
     struct sim_life *life;
     const struct sim_plan_end *plan;
-    enum uro_qp_type type;
+    enum uroce_qp_type type;
     bool alive;       /* the queue pair is connected */
     bool blocked;     /* nothing can be posted until something completes */
-    bool ended;       /* moved to ERR from outside, or not alive */
+    bool ended;       /* the program moved it to ERR, or it is not alive */
     bool stopped;     /* UC, UD: in SQE, since a send failed */
     bool send_failed; /* RC: a send completed in error */
     bool recv_failed;
     bool fatal;          /* QP_FATAL was reported */
-    uint32_t late_posts; /* still to be posted in ERR */
+    uint32_t late_posts; /* requests still to post in ERR */
     uint32_t sends_left;
-    uint32_t qpn;       /* kept when the queue pair is gone */
+    uint32_t qpn;       /* QPN, also after the queue pair is destroyed */
     uint64_t posted;    /* send requests; requests[number % SIM_REQUESTS_MAX] */
     uint64_t confirmed; /* known to be complete */
     uint64_t recv_posted;
@@ -186,20 +198,19 @@ struct sim_endpoint {
     struct sim_endpoint *next; /* next endpoint of the workload */
 
     struct sim_endpoint *peer; /* NULL: datagrams */
-    struct sim_workload *load;
+    struct sim_workload *workload;
     uint32_t side;   /* side of its host */
     uint32_t number; /* number within its family */
-    uint32_t pd;
+    struct uroce_pd *pd;
     uint32_t qkey; /* UD */
     struct uro_rng rng;
     struct sim_drain drain;
 
     /* The queue pair. */
-    struct uro_qp *qp;
-    void *qp_memory;        /* owned */
-    struct uro_cq *send_cq; /* NULL: none */
-    struct uro_cq *recv_cq;
-    struct sim_cq cq; /* UC, UD: where it completes unless in the tight queue */
+    struct uroce_qp *qp;      /* owned; NULL: none */
+    struct uroce_cq *send_cq; /* NULL: none */
+    struct uroce_cq *recv_cq;
+    struct sim_cq cq; /* UC, UD: its CQ, unless it uses the tight CQ */
     struct sim_memory memory;
     bool last_wqe;
     uro_time last_wqe_at;
@@ -208,11 +219,13 @@ struct sim_endpoint {
     bool cause_known;     /* RC: a send failed that was not flushed */
     bool lost_answer;     /* RC: the response of the first flushed request may be lost */
     uint64_t flush_until; /* UC, UD: earlier requests may have been flushed in SQE */
-    bool recv_failed_of[SIM_PLAN_SRQS_MAX + 1];  /* XRC: of this shared queue */
-    uint64_t shared_next[SIM_PLAN_SRQS_MAX + 1]; /* no older receive may complete any more */
-    uint32_t wire_psn;  /* PSN of the next packet; RC: of the next new packet */
-    uint32_t wire_next; /* UC, UD: the next first packet is of this request or a later one */
-    uint64_t signalled; /* number behind the newest signalled request */
+    bool recv_failed_of[SIM_PLAN_SRQS_MAX + 1]; /* XRC: a receive of this shared queue failed */
+    /* Number before which no receive may complete any more. */
+    uint64_t shared_next[SIM_PLAN_SRQS_MAX + 1];
+    uint32_t wire_psn; /* PSN of the next packet; RC: of the next new packet */
+    /* UC, UD: the next first packet belongs to this request or to a later request. */
+    uint32_t wire_next;
+    uint64_t signalled;           /* number of the newest signalled request, plus 1 */
     struct sim_request *requests; /* owned */
     struct sim_recv *recvs;       /* owned; SIM_REQUESTS_MAX */
     uint64_t messages_sent;       /* messages that the peer must receive */
@@ -225,7 +238,7 @@ struct sim_endpoint {
 
 enum sim_life_state {
     SIM_LIFE_RUNNING,
-    SIM_LIFE_ENDING,  /* something failed or time is up */
+    SIM_LIFE_ENDING,  /* a request failed, or the time of the life is over */
     SIM_LIFE_WAITING, /* until the next life */
     SIM_LIFE_IDLE,    /* the last life did all its work */
     SIM_LIFE_OVER,
@@ -234,7 +247,7 @@ enum sim_life_state {
 /* The lives of a connection, or of one datagram queue pair. */
 struct sim_life {
     struct sim_node control;
-    struct sim_workload *load;
+    struct sim_workload *workload;
     const struct sim_plan_pair *plan;
     struct uro_rng *rng;
     struct uro_rng own_rng;
@@ -246,9 +259,9 @@ struct sim_life {
     bool last_life;
     bool may_fail; /* completions of this life may fail */
     bool may_time_out;
-    bool peace;          /* the last life was IDLE */
+    bool peace;          /* the last life has been IDLE */
     uro_time due;        /* the next step; NEVER: none */
-    uro_time arrived_by; /* time by which frames to reused queue pairs have reached the host */
+    uro_time arrived_by; /* time at which all frames to reused queue pairs have reached the host */
     bool abrupt;         /* ENDING without waiting for flushed work */
     bool revoked;        /* memory was deregistered while in use in this life */
     bool reuse;          /* ENDING by RESET: the next life has the same queue pairs */
@@ -260,17 +273,18 @@ extern const struct sim_endpoint_ops sim_rc_ops, sim_uc_ops, sim_ud_ops;
 
 /* Lists the endpoint in its workload. Its ops, load, host, type, side and number are set. */
 void sim_endpoint_init(struct sim_endpoint *end);
-/* Takes an endpoint without a queue pair off the list. */
+/* Removes an endpoint without a queue pair from the list. */
 void sim_endpoint_unlist(struct sim_endpoint *end);
 void sim_endpoint_fini(struct sim_endpoint *end);
 /* Creates the memory of a life, with sections of these sizes, and registers it with these rights.
- * Family @family has addresses of its own. */
+ * The addresses of two families differ. */
 void sim_endpoint_make_memory(struct sim_endpoint *end, unsigned family,
                               const struct sim_memory_section_size *sizes, const uint32_t *access);
-/* Creates the queue pair as the plan says, unless the life before has kept it. */
+/* Creates the queue pair with the parameters of the plan, unless the previous life left its queue
+ * pair in place. */
 void sim_endpoint_create(struct sim_endpoint *end);
-void sim_endpoint_modify(struct sim_endpoint *end, const struct uro_qp_attr *attr, unsigned mask);
-/* Modify the queue pair to INIT and RTR, and to RTS. */
+void sim_endpoint_modify(struct sim_endpoint *end, const struct uroce_qp_attr *attr, unsigned mask);
+/* Move the queue pair to INIT and RTR, and to RTS. */
 void sim_endpoint_to_rtr(struct sim_endpoint *end);
 void sim_endpoint_to_rts(struct sim_endpoint *end);
 /* Returns whether all sends are done, and the peer has taken all messages. */
@@ -279,17 +293,16 @@ void sim_endpoint_destroy(struct sim_endpoint *end);
 void sim_endpoint_to_error(struct sim_endpoint *end);
 /* Resets or destroys the queue pair. */
 void sim_endpoint_stop(struct sim_endpoint *end, bool reuse);
-/* Takes the memory of the life out of use; it may not change any more. */
+/* Deregisters the memory of the life and keeps it: it may not change any more. */
 void sim_endpoint_bury(struct sim_endpoint *end);
-/* The address of the endpoint's host. */
-struct uro_address sim_endpoint_address(const struct sim_endpoint *end, bool v6);
-struct uro_shard *sim_endpoint_shard(const struct sim_endpoint *end);
+/* Returns the address of the endpoint's host. */
+struct uroce_address sim_endpoint_address(const struct sim_endpoint *end, bool v6);
 /* Reports a failure. Always returns false. */
 bool sim_endpoint_fail(const struct sim_endpoint *end, const char *kind, uint64_t number,
-                       const char *what);
+                       const char *problem);
 
 void sim_drain_init(struct sim_endpoint *end);
-/* The queue pair is in RTS. */
+/* Draws the drains of a life, whose queue pair is in RTS. */
 void sim_drain_begin(struct sim_endpoint *end);
 void sim_drain_run(struct sim_endpoint *end);
 void sim_drain_on_drained(struct sim_endpoint *end);
@@ -302,38 +315,39 @@ void sim_post_run(struct sim_endpoint *end);
 void sim_post_init(struct sim_endpoint *end);
 /* Draws the flags of the request. */
 void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request, bool may_inline);
-/* Draws the length of a message. Lengths where packets begin and end are more likely than others.
- */
+/* Draws the length of a message. Lengths near multiples of the path MTU are more likely than
+ * others. */
 uint32_t sim_post_choose_length(struct sim_endpoint *end);
 
 /* judge.c */
-void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq, const struct uro_cqe *cqe);
+void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq,
+               const struct uroce_completion *cqe);
 /* Checks an empty send queue with an empty CQ: requests without completion must have succeeded
  * unsignalled. */
 void sim_judge_silent(struct sim_endpoint *end);
 /* Checks for completions that did not fit in their CQ. Called after a round. */
 void sim_judge_lost(const struct sim_endpoint *end);
-/* Returns what is wrong with a data packet of the request, or NULL. */
+/* Checks a data packet of the request. Returns the problem as text, or NULL. */
 const char *sim_judge_packet(const struct sim_request *request, uint32_t index, uint32_t mtu,
                              const struct uro_frame *frame);
-/* Returns what is wrong with the completion of a receive that took the message, apart from its
- * bytes; or NULL. */
-const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *place,
-                              const struct uro_cqe *cqe);
+/* Checks the completion of a receive that took the message, but not the received bytes. Returns the
+ * problem as text, or NULL. */
+const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *receive,
+                              const struct uroce_completion *cqe);
 /* Returns whether a slot of the endpoint's windows has the bytes of the request, and no other
  * change. */
 bool sim_judge_window(struct sim_endpoint *end, const struct sim_request *request);
 /* Returns the status with which the request must fail. */
-uint8_t sim_judge_status(const struct sim_request *request);
+uint32_t sim_judge_status(const struct sim_request *request);
 /* Returns whether the request stops its send queue before any packet is sent. */
 bool sim_judge_stops(const struct sim_request *request);
 /* UC, UD: expected(), on_error() and recv_expected(). */
 bool sim_judge_expected(const struct sim_endpoint *end, const struct sim_request *request,
-                        uint8_t status);
+                        uint32_t status);
 void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *request,
-                          uint8_t status);
-bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive *place,
-                        uint8_t status);
+                          uint32_t status);
+bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive *receive,
+                        uint32_t status);
 
 /* Returns whether a send or receive that is posted now completes in error. */
 static inline bool sim_endpoint_in_error(const struct sim_endpoint *end)
@@ -349,18 +363,18 @@ static inline struct sim_request *sim_request_of(const struct sim_endpoint *end,
 static inline bool sim_request_is_signalled(const struct sim_endpoint *end,
                                             const struct sim_request *request)
 {
-    return request->flags & URO_SEND_SIGNALED || end->plan->signal_all;
+    return request->flags & UROCE_SIGNALED || end->plan->signal_all;
 }
 
 /* life.c */
 /* Creates the endpoints of life @number of a family, with their programs. */
-void sim_life_init(struct sim_life *life, struct sim_workload *load,
+void sim_life_init(struct sim_life *life, struct sim_workload *workload,
                    const struct sim_endpoint_ops *ops, const struct sim_plan_pair *plan,
                    uint32_t number);
 void sim_life_fini(struct sim_life *life);
 /* Begins a life of one endpoint, with its memory and its queue pair. */
 void sim_life_begin_endpoint(struct sim_endpoint *end);
-/* Ends this life later, since a completion in error was seen. */
+/* Schedules the end of this life after a completion in error. */
 void sim_life_on_failure(struct sim_life *life);
 /* Checks after a completion whether this life has done its work. */
 void sim_life_on_progress(struct sim_endpoint *end);
@@ -370,5 +384,5 @@ void sim_life_calm(struct sim_life *life);
 bool sim_life_idle(const struct sim_life *life);
 /* Ends an idle life. */
 void sim_life_finish(struct sim_life *life);
-/* When a life that must not fail may begin after faults have stopped. */
+/* Time after the end of faults at which a life that must not fail may begin. */
 #define SIM_LIFE_NEIGHBOUR_WAIT URO_MS(1500)

@@ -3,17 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/inside.h"
 #include "sim/oracle/model.h"
 #include "sim/work/endpoint.h"
 #include "sim/work/workload.h"
 
 static void status_fail(const struct sim_endpoint *end, const char *kind, uint64_t number,
-                        uint8_t status)
+                        uint32_t status)
 {
-    char what[64];
+    char problem[64];
 
-    snprintf(what, sizeof what, "failed with status %u", status);
-    sim_endpoint_fail(end, kind, number, what);
+    snprintf(problem, sizeof problem, "failed with status %u", status);
+    sim_endpoint_fail(end, kind, number, problem);
 }
 
 /* ---- sends ---- */
@@ -24,39 +25,38 @@ bool sim_judge_stops(const struct sim_request *request)
            request->fault == SIM_FAULT_NO_HANDLE || request->fault == SIM_FAULT_TOO_LONG;
 }
 
-uint8_t sim_judge_status(const struct sim_request *request)
+uint32_t sim_judge_status(const struct sim_request *request)
 {
-    static const uint8_t statuses[SIM_FAULTS] = {
-        [SIM_FAULT_BAD_RKEY] = URO_WC_REM_ACCESS_ERR,
-        [SIM_FAULT_OTHER_PD] = URO_WC_REM_ACCESS_ERR,
-        [SIM_FAULT_BEYOND] = URO_WC_REM_ACCESS_ERR,
-        [SIM_FAULT_NO_RIGHT] = URO_WC_REM_ACCESS_ERR,
-        [SIM_FAULT_MISALIGNED] = URO_WC_REM_INV_REQ_ERR,
-        [SIM_FAULT_BAD_LKEY] = URO_WC_LOC_PROT_ERR,
-        [SIM_FAULT_UNSUPPORTED] = URO_WC_LOC_QP_OP_ERR,
-        [SIM_FAULT_BAD_WINDOW] = URO_WC_REM_ACCESS_ERR,
-        [SIM_FAULT_NO_HANDLE] = URO_WC_LOC_QP_OP_ERR,
-        [SIM_FAULT_TOO_LONG] = URO_WC_LOC_LEN_ERR,
+    static const uint32_t statuses[SIM_FAULTS] = {
+        [SIM_FAULT_BAD_RKEY] = UROCE_REM_ACCESS_ERR,
+        [SIM_FAULT_OTHER_PD] = UROCE_REM_ACCESS_ERR,
+        [SIM_FAULT_BEYOND] = UROCE_REM_ACCESS_ERR,
+        [SIM_FAULT_NO_RIGHT] = UROCE_REM_ACCESS_ERR,
+        [SIM_FAULT_MISALIGNED] = UROCE_REM_INV_REQ_ERR,
+        [SIM_FAULT_BAD_LKEY] = UROCE_LOC_PROT_ERR,
+        [SIM_FAULT_UNSUPPORTED] = UROCE_LOC_QP_OP_ERR,
+        [SIM_FAULT_BAD_WINDOW] = UROCE_REM_ACCESS_ERR,
+        [SIM_FAULT_NO_HANDLE] = UROCE_LOC_QP_OP_ERR,
+        [SIM_FAULT_TOO_LONG] = UROCE_LOC_LEN_ERR,
     };
 
     if (request->fault == SIM_FAULT_BAD_WINDOW &&
-        (request->opcode == URO_WR_BIND_MW || request->opcode == URO_WR_LOCAL_INV))
-        return URO_WC_MW_BIND_ERR;
+        (request->opcode == UROCE_BIND_MW || request->opcode == UROCE_LOCAL_INV))
+        return UROCE_MW_BIND_ERR;
     return statuses[request->fault];
 }
 
-/* Checks that memory of sends is unchanged, and that memory of READs has the data. */
+/* Checks that the buffer of a send is unchanged, and that the buffer of a READ has the data. */
 static void check_buffer(struct sim_endpoint *end, const struct sim_request *request)
 {
     uint32_t slot = (uint32_t)(request->number % end->plan->send_capacity);
-    bool filled = !(request->flags & URO_SEND_INLINE);
-    uint32_t at;
+    bool filled = !(request->flags & UROCE_INLINE);
 
     if (!sim_memory_check(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout,
-                          filled ? request->length : 0, request->seed, &at))
+                          filled ? request->length : 0, request->seed))
         sim_endpoint_fail(end, "send", request->number,
-                          request->opcode == URO_WR_RDMA_READ ? "of what was read is wrong"
-                                                              : "changed its buffer");
+                          request->opcode == UROCE_RDMA_READ ? "of what was read is wrong"
+                                                             : "changed its buffer");
 }
 
 /* Records that the request succeeded. */
@@ -67,11 +67,11 @@ static void confirm(struct sim_endpoint *end, const struct sim_request *request)
     if (wrong)
         sim_endpoint_fail(end, "send", request->number, "succeeded although it was wrong");
     else if (!sim_model_is_atomic(request->opcode) &&
-             !(end->ops->forged && request->opcode == URO_WR_RDMA_READ))
+             !(end->ops->forged && request->opcode == UROCE_RDMA_READ))
         check_buffer(end, request);
     if (end->ops->confirm != NULL)
         end->ops->confirm(end, request);
-    end->load->ops_done++;
+    end->workload->ops_done++;
 }
 
 static bool may_flush(const struct sim_endpoint *end, uint64_t number)
@@ -82,7 +82,7 @@ static bool may_flush(const struct sim_endpoint *end, uint64_t number)
         return true;
     if (end->ops->reliable)
         return life->may_fail || life->may_time_out;
-    return end->stopped || number < end->flush_until || uro_qp_state_now(end->qp) == URO_QPS_ERR;
+    return end->stopped || number < end->flush_until || uroce_qp_state(end->qp) == UROCE_ERR;
 }
 
 static void judge_flushed(struct sim_endpoint *end, struct sim_request *request)
@@ -96,39 +96,40 @@ static void judge_flushed(struct sim_endpoint *end, struct sim_request *request)
 }
 
 static void judge_failed(struct sim_endpoint *end, const struct sim_request *request,
-                         const struct uro_cqe *cqe)
+                         const struct uroce_completion *cqe)
 {
-    enum uro_qp_state state = uro_qp_state_now(end->qp);
+    enum uroce_qp_state state = uroce_qp_state(end->qp);
 
     /* A NAK for a later request may overtake a lost response, which then never comes. */
     if (end->send_failed && (end->cause_known || !end->lost_answer))
         sim_endpoint_fail(end, "send", request->number,
-                          "failed after another one failed, and is not flushed");
+                          "failed after an earlier request failed, but is not flushed");
     else if (!(end->ops->expected != NULL ? end->ops->expected(end, request, cqe->status)
                                           : end->life->may_fail))
         status_fail(end, "send", request->number, cqe->status);
-    else if (state != URO_QPS_ERR && (end->ops->reliable || state != URO_QPS_SQE))
+    else if (state != UROCE_ERR && (end->ops->reliable || state != UROCE_SQE))
         sim_endpoint_fail(end, "send", request->number, "failed and did not stop the queue");
-    else if (cqe->vendor_error == 0)
+    else if (cqe->reason == 0)
         sim_endpoint_fail(end, "send", request->number, "failed without a reason");
     if (end->ops->reliable)
         end->send_failed = end->cause_known = true;
-    end->load->failures++;
+    end->workload->failures++;
 }
 
-/* Confirms the requests before @number, which were not signalled and so succeeded. */
-static bool confirm_before(struct sim_endpoint *end, uint64_t number, const char *what)
+/* Counts the requests before @number as successful: they were not signalled, and a later request
+ * succeeded. */
+static bool confirm_before(struct sim_endpoint *end, uint64_t number, const char *problem)
 {
     for (; end->confirmed < number; end->confirmed++) {
         const struct sim_request *request = sim_request_of(end, end->confirmed);
         if (sim_request_is_signalled(end, request) || end->send_failed)
-            return sim_endpoint_fail(end, "send", request->number, what);
+            return sim_endpoint_fail(end, "send", request->number, problem);
         confirm(end, request);
     }
     return true;
 }
 
-static bool judge_send(struct sim_endpoint *end, const struct uro_cqe *cqe)
+static bool judge_send(struct sim_endpoint *end, const struct uroce_completion *cqe)
 {
     uint64_t number = cqe->wr_id;
     struct sim_request *request = sim_request_of(end, number);
@@ -140,19 +141,19 @@ static bool judge_send(struct sim_endpoint *end, const struct uro_cqe *cqe)
     if (!confirm_before(end, number, "did not complete before the one after it"))
         return false;
     end->confirmed++;
-    if (cqe->status == URO_WC_WR_FLUSH_ERR)
+    if (cqe->status == UROCE_WR_FLUSH_ERR)
         judge_flushed(end, request);
-    else if (cqe->status != URO_WC_SUCCESS)
+    else if (cqe->status != UROCE_SUCCESS)
         judge_failed(end, request, cqe);
     else if (end->send_failed)
-        sim_endpoint_fail(end, "send", number, "succeeded after one before it failed");
+        sim_endpoint_fail(end, "send", number, "succeeded after an earlier request failed");
     else if (!sim_request_is_signalled(end, request))
         sim_endpoint_fail(end, "send", number, "completed but was not signalled");
     else if (cqe->opcode != sim_model_wc_opcode(request->opcode))
         sim_endpoint_fail(end, "send", number, "completed with the opcode of another operation");
     else
         confirm(end, request);
-    if (cqe->status != URO_WC_SUCCESS)
+    if (cqe->status != UROCE_SUCCESS)
         end->ops->on_error(end, request, cqe->status);
     return true;
 }
@@ -163,18 +164,18 @@ void sim_judge_silent(struct sim_endpoint *end)
 }
 
 bool sim_judge_expected(const struct sim_endpoint *end, const struct sim_request *request,
-                        uint8_t status)
+                        uint32_t status)
 {
     (void)end;
     return sim_judge_stops(request) && status == sim_judge_status(request);
 }
 
 void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *request,
-                          uint8_t status)
+                          uint32_t status)
 {
-    uro_time now = end->load->world->now;
+    uro_time now = end->workload->world->now;
 
-    if (request == NULL || status == URO_WC_WR_FLUSH_ERR)
+    if (request == NULL || status == UROCE_WR_FLUSH_ERR)
         return;
     end->stopped = true;
     end->resume_at = now + uro_rng_below(&end->rng, end->plan->resume_wait_max + 1);
@@ -182,157 +183,156 @@ void sim_judge_stop_queue(struct sim_endpoint *end, const struct sim_request *re
 
 /* ---- receives ---- */
 
-static const char *kind_of(const struct sim_receive *place)
+static const char *kind_of(const struct sim_receive *receive)
 {
-    return place->srq != NULL ? "shared receive" : "receive";
+    return receive->srq != NULL ? "shared receive" : "receive";
 }
 
-static bool receive_fail(const struct sim_endpoint *end, const struct sim_receive *place,
-                         const char *what)
+static bool receive_fail(const struct sim_endpoint *end, const struct sim_receive *receive,
+                         const char *problem)
 {
-    return sim_endpoint_fail(end, kind_of(place), place->number, what);
+    return sim_endpoint_fail(end, kind_of(receive), receive->number, problem);
 }
 
-/* A receive that was flushed or failed may hold a part of a message, never more. */
-static void check_unused(const struct sim_endpoint *end, const struct sim_receive *place,
+/* Checks a receive that was flushed or failed. It may hold a part of a message, but no more. */
+static void check_unused(const struct sim_endpoint *end, const struct sim_receive *receive,
                          bool may_have_begun)
 {
-    const struct sim_memory_layout *layout = &place->recv->layout;
-    uint32_t at;
+    const struct sim_memory_layout *layout = &receive->recv->layout;
     bool good =
         may_have_begun
-            ? sim_memory_check_around(place->memory, SIM_MEMORY_RECVS, place->slot, layout, &at)
-            : sim_memory_check(place->memory, SIM_MEMORY_RECVS, place->slot, layout, 0, 0, &at);
+            ? sim_memory_check_around(receive->memory, SIM_MEMORY_RECVS, receive->slot, layout)
+            : sim_memory_check(receive->memory, SIM_MEMORY_RECVS, receive->slot, layout, 0, 0);
 
     if (!good)
-        receive_fail(end, place, "changed although nothing was received");
+        receive_fail(end, receive, "changed although nothing was received");
 }
 
-bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive *place,
-                        uint8_t status)
+bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive *receive,
+                        uint32_t status)
 {
     (void)end;
-    return status == URO_WC_LOC_PROT_ERR && place->recv->bad_lkey;
+    return status == UROCE_LOC_PROT_ERR && receive->recv->bad_lkey;
 }
 
-const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *place,
-                              const struct uro_cqe *cqe)
+const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *receive,
+                              const struct uroce_completion *cqe)
 {
     bool write = sim_model_is_write(message->opcode);
     bool has_imm = sim_model_has_imm(message->opcode);
-    bool has_inv = message->opcode == URO_WR_SEND_WITH_INV;
+    bool has_inv = message->opcode == UROCE_SEND_WITH_INV;
 
-    if (cqe->opcode != (write ? URO_WC_RECV_RDMA_WITH_IMM : URO_WC_RECV) ||
-        !(cqe->flags & URO_WC_WITH_IMM) != !has_imm || !(cqe->flags & URO_WC_WITH_INV) != !has_inv)
+    if (cqe->opcode != (write ? UROCE_DONE_RECV_RDMA_WITH_IMM : UROCE_DONE_RECV) ||
+        !(cqe->flags & UROCE_COMPLETION_WITH_IMM) != !has_imm ||
+        !(cqe->flags & UROCE_COMPLETION_WITH_INV) != !has_inv)
         return "is of another kind than what was sent";
     if ((has_imm && cqe->imm != message->imm) || (has_inv && cqe->imm != message->inv_rkey))
         return "has another immediate value or key than was sent";
-    if (cqe->byte_len != message->length)
+    if (cqe->length != message->length)
         return "has another length than was sent";
-    return !write && message->length > place->recv->room ? "took a message longer than itself"
-                                                         : NULL;
+    return !write && message->length > receive->recv->size ? "took a message longer than itself"
+                                                           : NULL;
 }
 
 bool sim_judge_window(struct sim_endpoint *end, const struct sim_request *request)
 {
     const struct sim_memory_layout layout = { .count = 1,
-                                              .pieces = { { request->at, request->length } } };
-    uint32_t at;
+                                              .pieces = { { request->offset, request->length } } };
 
     return sim_memory_check(&end->memory, SIM_MEMORY_WINDOWS, request->window, &layout,
-                            request->length, request->seed, &at);
+                            request->length, request->seed);
 }
 
-static void judge_message(struct sim_endpoint *end, const struct sim_receive *place,
-                          const struct uro_cqe *cqe)
+static void judge_message(struct sim_endpoint *end, const struct sim_receive *receive,
+                          const struct uroce_completion *cqe)
 {
-    uint32_t at;
 
-    if (!end->ops->reliable && !sim_memory_check_around(place->memory, SIM_MEMORY_RECVS,
-                                                        place->slot, &place->recv->layout, &at))
-        receive_fail(end, place, "changed memory beside its elements");
-    end->ops->take(end, place, cqe);
+    if (!end->ops->reliable && !sim_memory_check_around(receive->memory, SIM_MEMORY_RECVS,
+                                                        receive->slot, &receive->recv->layout))
+        receive_fail(end, receive, "changed memory beside its elements");
+    end->ops->take(end, receive, cqe);
 }
 
-static void judge_place(struct sim_endpoint *end, const struct sim_receive *place,
-                        const struct uro_cqe *cqe)
+static void judge_place(struct sim_endpoint *end, const struct sim_receive *receive,
+                        const struct uroce_completion *cqe)
 {
-    bool xrc = end->type == URO_QPT_XRC_TGT;
-    bool *failed = xrc ? &end->recv_failed_of[place->srq->index] : &end->recv_failed;
-    bool may_have_begun = end->type != URO_QPT_UD && (!*failed || place->srq != NULL);
+    bool xrc = end->type == UROCE_XRC_TGT;
+    bool *failed = xrc ? &end->recv_failed_of[receive->srq->index] : &end->recv_failed;
+    bool may_have_begun = end->type != UROCE_UD && (!*failed || receive->srq != NULL);
 
-    if (cqe->status == URO_WC_SUCCESS) {
+    if (cqe->status == UROCE_SUCCESS) {
         if (*failed)
-            receive_fail(end, place, "succeeded after one before it failed");
-        judge_message(end, place, cqe);
+            receive_fail(end, receive, "succeeded after an earlier request failed");
+        judge_message(end, receive, cqe);
         return;
     }
-    if (cqe->status == URO_WC_WR_FLUSH_ERR) {
+    if (cqe->status == UROCE_WR_FLUSH_ERR) {
         bool cause = sim_endpoint_in_error(end) || (end->ops->reliable && may_flush(end, 0));
         if (!cause)
-            receive_fail(end, place, "flushed without cause");
-        check_unused(end, place, may_have_begun);
+            receive_fail(end, receive, "flushed without cause");
+        check_unused(end, receive, may_have_begun);
     } else {
         bool expected = end->ops->recv_expected != NULL
-                            ? end->ops->recv_expected(end, place, cqe->status)
+                            ? end->ops->recv_expected(end, receive, cqe->status)
                             : end->life->may_fail;
         if (*failed || !expected)
-            status_fail(end, kind_of(place), place->number, cqe->status);
-        check_unused(end, place, true);
-        end->load->failures++;
+            status_fail(end, kind_of(receive), receive->number, cqe->status);
+        check_unused(end, receive, true);
+        end->workload->failures++;
     }
     *failed = end->recv_failed = true;
     end->ops->on_error(end, NULL, cqe->status);
 }
 
-static bool judge_own(struct sim_endpoint *end, const struct uro_cqe *cqe)
+static bool judge_own(struct sim_endpoint *end, const struct uroce_completion *cqe)
 {
     uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
-    const struct sim_receive place = { .number = number,
-                                       .recv = &end->recvs[number % SIM_REQUESTS_MAX],
-                                       .memory = &end->memory,
-                                       .slot = (uint32_t)(number % end->plan->recv_capacity) };
+    const struct sim_receive receive = { .number = number,
+                                         .recv = &end->recvs[number % SIM_REQUESTS_MAX],
+                                         .memory = &end->memory,
+                                         .slot = (uint32_t)(number % end->plan->recv_capacity) };
 
     if (number < end->recv_done)
-        return receive_fail(end, &place, "completed twice");
+        return receive_fail(end, &receive, "completed twice");
     if (number > end->recv_done || number >= end->recv_posted)
-        return receive_fail(end, &place, "completed out of turn");
+        return receive_fail(end, &receive, "completed out of order");
     end->recv_done++;
-    judge_place(end, &place, cqe);
+    judge_place(end, &receive, cqe);
     return true;
 }
 
-/* A queue pair takes the oldest receive of a shared queue, and completes them in that order. */
-static bool judge_shared(struct sim_endpoint *end, const struct uro_cqe *cqe)
+/* A queue pair takes receives from a shared queue oldest first, and completes them in the same
+ * order. */
+static bool judge_shared(struct sim_endpoint *end, const struct uroce_completion *cqe)
 {
     uint64_t number = SIM_SRQ_NUMBER(cqe->wr_id);
     struct sim_srq *srq = sim_srq_at(end, SIM_SRQ_INDEX(cqe->wr_id));
     struct sim_srq_recv *recv = sim_srq_find(srq, number);
-    const struct sim_receive place = { .number = number,
-                                       .recv = recv != NULL ? &recv->recv : NULL,
-                                       .memory = &srq->memory,
-                                       .slot = recv != NULL ? (uint32_t)(recv - srq->recvs) : 0,
-                                       .srq = srq };
+    const struct sim_receive receive = { .number = number,
+                                         .recv = recv != NULL ? &recv->recv : NULL,
+                                         .memory = &srq->memory,
+                                         .slot = recv != NULL ? (uint32_t)(recv - srq->recvs) : 0,
+                                         .srq = srq };
 
-    if (end->type == URO_QPT_XRC_TGT ? !srq->plan->xrc : end->srq != srq)
-        return receive_fail(end, &place, "is of a queue that this queue pair does not use");
+    if (end->type == UROCE_XRC_TGT ? !srq->plan->xrc : end->srq != srq)
+        return receive_fail(end, &receive, "is of a queue that this queue pair does not use");
     if (recv == NULL)
-        return receive_fail(end, &place, "completed twice, or was never posted");
+        return receive_fail(end, &receive, "completed twice, or was never posted");
     if (number >= sim_srq_oldest(srq))
-        return receive_fail(end, &place, "completed and is still in its queue");
+        return receive_fail(end, &receive, "completed and is still in its queue");
     if (number < end->shared_next[srq->index])
-        return receive_fail(end, &place, "completed after one that was taken later");
-    if (end->last_wqe && cqe->timestamp > end->last_wqe_at)
-        return receive_fail(end, &place, "completed after the last one was announced");
+        return receive_fail(end, &receive, "completed after a receive that was taken later");
+    if (end->last_wqe && cqe->time > end->last_wqe_at)
+        return receive_fail(end, &receive, "completed after the last receive was announced");
     end->shared_next[srq->index] = number + 1;
-    judge_place(end, &place, cqe);
+    judge_place(end, &receive, cqe);
     sim_srq_done(srq, recv);
     return true;
 }
 
-static bool judge_receive(struct sim_endpoint *end, const struct uro_cqe *cqe)
+static bool judge_receive(struct sim_endpoint *end, const struct uroce_completion *cqe)
 {
-    bool own = end->type != URO_QPT_XRC_TGT && end->srq == NULL;
+    bool own = end->type != UROCE_XRC_TGT && end->srq == NULL;
 
     if (!(cqe->wr_id & SIM_SRQ_BIT) != own)
         return sim_endpoint_fail(end, "receive", cqe->wr_id, "is from another kind of queue");
@@ -349,14 +349,14 @@ const char *sim_judge_packet(const struct sim_request *request, uint32_t index, 
     uint32_t left = request->length - from;
     bool last = index + 1 == count;
     bool imm = last && sim_model_has_imm(request->opcode);
-    bool inv = last && request->opcode == URO_WR_SEND_WITH_INV;
+    bool inv = last && request->opcode == UROCE_SEND_WITH_INV;
     bool solicits =
-        last && sim_model_is_message(request->opcode) && (request->flags & URO_SEND_SOLICITED);
+        last && sim_model_is_message(request->opcode) && (request->flags & UROCE_SOLICITED);
 
     if (frame->op->operation != sim_model_operation(request->opcode))
-        return "another operation was asked for";
+        return "the request has another operation";
     if (frame->op->position != sim_model_position(index, count))
-        return "another place in its message is due";
+        return "the packet has a wrong place in its message";
     if (!(frame->op->ext & URO_EXT_IMM) != !imm || (imm && frame->imm != request->imm))
         return "wrong immediate data, or none, or too early";
     if (!(frame->op->ext & URO_EXT_INV) != !inv || (inv && frame->inv_rkey != request->inv_rkey))
@@ -373,22 +373,21 @@ const char *sim_judge_packet(const struct sim_request *request, uint32_t index, 
 /* ---- all ---- */
 
 /* Returns the completion queue of the completion. */
-static const struct uro_cq *cq_due(const struct sim_endpoint *end, const struct uro_cqe *cqe)
+static const struct uroce_cq *cq_due(const struct sim_endpoint *end,
+                                     const struct uroce_completion *cqe)
 {
     if (!(cqe->wr_id & SIM_RECV_BIT))
         return end->send_cq;
-    return end->type == URO_QPT_XRC_TGT ? sim_srq_at(end, SIM_SRQ_INDEX(cqe->wr_id))->cq->cq
-                                        : end->recv_cq;
+    return end->type == UROCE_XRC_TGT ? sim_srq_at(end, SIM_SRQ_INDEX(cqe->wr_id))->cq->cq
+                                      : end->recv_cq;
 }
 
-void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq, const struct uro_cqe *cqe)
+void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq,
+               const struct uroce_completion *cqe)
 {
-    if (end->ops->judge != NULL) {
-        end->ops->judge(end, cqe);
-        return;
-    }
     if (cq->cq != cq_due(end, cqe)) {
-        sim_world_fail(end->load->world, "completion of qp 0x%06x in a foreign CQ", cqe->qpn);
+        sim_world_fail(end->workload->world,
+                       "completion of qp 0x%06x in a CQ of another queue pair", cqe->qpn);
         return;
     }
     if (!(cqe->wr_id & SIM_RECV_BIT ? judge_receive(end, cqe) : judge_send(end, cqe)))
@@ -396,19 +395,14 @@ void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq, const struct u
     end->blocked = false;
     if (end->peer != NULL)
         end->peer->blocked = false;
-    if (end->ops->on_progress != NULL && (cqe->status == URO_WC_SUCCESS || !end->ops->reliable))
+    if (end->ops->on_progress != NULL && (cqe->status == UROCE_SUCCESS || !end->ops->reliable))
         end->ops->on_progress(end);
-}
-
-static uint32_t queued(const struct uro_wq *wq)
-{
-    return uro_wq_tail(wq) - uro_wq_head(wq);
 }
 
 /* Returns whether only an overflow explains that the queue pair is in ERR. */
 static bool cannot_fail(const struct sim_endpoint *end)
 {
-    const struct sim_plan *plan = end->load->plan;
+    const struct sim_plan *plan = end->workload->plan;
     const struct sim_life *life = end->life;
 
     for (uint32_t i = 0; i < life->count; i++)
@@ -426,11 +420,10 @@ void sim_judge_lost(const struct sim_endpoint *end)
     if (!end->alive || !sim_tight_uses(end))
         return;
     due.fatal = !end->ended && cannot_fail(end);
-    uint64_t taken = end->posted - queued(uro_qp_send_queue(end->qp));
+    uint64_t taken = end->posted - sim_inside_sends(end->qp);
     for (uint64_t i = end->confirmed; i < taken; i++)
         due.sends += sim_request_is_signalled(end, sim_request_of(end, i));
     if (end->srq == NULL && end->recv_cq != NULL)
-        due.receives =
-            (uint32_t)(end->recv_posted - end->recv_done) - queued(uro_qp_recv_queue(end->qp));
+        due.receives = (uint32_t)(end->recv_posted - end->recv_done) - sim_inside_receives(end->qp);
     sim_tight_check(end, &due);
 }

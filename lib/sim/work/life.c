@@ -7,18 +7,19 @@
  *   WAITING  until the next life, with new queue pairs or the same ones after RESET
  *   IDLE     the last life has done its work; then ENDING once more and OVER
  *
- * Earlier lives may be ended from outside or by requests that are wrong on purpose. The last one
- * must do all its work.
+ * The program may end an earlier life at any time. Deliberately wrong requests may end it, too. The
+ * last life must do all its work.
  */
 #include <inttypes.h>
 #include <string.h>
 
+#include "sim/inside.h"
 #include "sim/work/endpoint.h"
 #include "sim/work/workload.h"
 
-#define END_WAIT_MAX   URO_US(200) /* between the end of one side and that of the other */
-#define DRAIN_WAIT     URO_US(20)  /* between two looks whether all was flushed */
-#define RING_WAIT      URO_US(20)  /* between two looks at the receive rings */
+#define END_WAIT_MAX   URO_US(200) /* longest time between the ends of the two sides */
+#define DRAIN_WAIT     URO_US(20)  /* time between two checks whether all requests were flushed */
+#define RING_WAIT      URO_US(20)  /* time between two checks of the receive rings */
 #define LATE_POSTS_MAX 4u
 #define BIRTH_WAIT_MAX URO_US(500)
 
@@ -47,7 +48,7 @@ static void clear(struct sim_endpoint *end)
 void sim_life_begin_endpoint(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
-    uro_time now = end->load->world->now;
+    uro_time now = end->workload->world->now;
 
     clear(end);
     end->ops->begin(end);
@@ -67,13 +68,13 @@ static void start_endpoint(struct sim_endpoint *end)
 {
     sim_endpoint_to_rts(end);
     end->alive = true;
-    if (end->type != URO_QPT_XRC_TGT)
+    if (end->type != UROCE_XRC_TGT)
         sim_drain_begin(end);
 }
 
-/* Chooses a shared receive queue. A wild queue has receives that are wrong on purpose, so a life
- * that must not fail does not use it. Datagrams and unreliable connections share their queue with
- * others, and so may find no receive. */
+/* Chooses a shared receive queue. Some receives of a wild queue are invalid on purpose, so a life
+ * that must not fail does not use it. UD and UC messages are lost if other queue pairs have taken
+ * all receives. */
 static void choose_srq(struct sim_endpoint *end)
 {
     struct sim_life *life = end->life;
@@ -86,7 +87,7 @@ static void choose_srq(struct sim_endpoint *end)
         end->srq = srq;
 }
 
-/* Returns whether the life uses a shared queue whose receives another queue pair may use up. */
+/* Returns whether other queue pairs may take all receives that the life needs. */
 static bool uses_wild(const struct sim_life *life)
 {
     for (uint32_t i = 0; i < life->count; i++)
@@ -97,30 +98,30 @@ static bool uses_wild(const struct sim_life *life)
 
 static void begin_life(struct sim_life *life)
 {
-    struct sim_workload *load = life->load;
-    const struct sim_plan *plan = load->plan;
+    struct sim_workload *workload = life->workload;
+    const struct sim_plan *plan = workload->plan;
 
     life->last_life =
-        load->calm || (is_reliable(life) ? life->life + 1 >= life->plan->lives : plan->clean);
+        workload->calm || (is_reliable(life) ? life->life + 1 >= life->plan->lives : plan->clean);
     life->revoked = false;
     for (uint32_t i = 0; i < life->count; i++)
         choose_srq(&life->ends[i]);
     life->may_fail = uses_wild(life);
-    life->may_time_out = !plan->forever && !plan->clean && !load->calm;
+    life->may_time_out = !plan->forever && !plan->clean && !workload->calm;
     life->state = SIM_LIFE_RUNNING;
     life->due = URO_TIME_NEVER;
     if (!life->last_life && life->plan->life_max > 0)
-        life->due = load->world->now + URO_US(uro_rng_below(life->rng, life->plan->life_max));
+        life->due = workload->world->now + URO_US(uro_rng_below(life->rng, life->plan->life_max));
     for (uint32_t i = 0; i < life->count; i++)
         sim_life_begin_endpoint(&life->ends[i]);
     for (uint32_t i = 0; i < life->count; i++)
         connect_endpoint(&life->ends[i]);
     for (uint32_t i = 0; i < life->count; i++)
         start_endpoint(&life->ends[i]);
-    load->lives_begun++;
+    workload->lives_begun++;
     for (uint32_t i = 0; i < life->count; i++)
         sim_journal_note(
-            load->world->journal, load->world->now, "%s %u life %u: %c qp 0x%06x psn %u%s",
+            workload->world->journal, workload->world->now, "%s %u life %u: %c qp 0x%06x psn %u%s",
             life->ends[i].ops->family, life->number, life->life, life->ends[i].host->config.name,
             life->ends[i].qpn, life->ends[i].wire_psn, life->last_life ? ", the last" : "");
     life->life++;
@@ -132,13 +133,11 @@ static void begin_life(struct sim_life *life)
  * completion. */
 static bool drained(struct sim_endpoint *end)
 {
-    const struct uro_wq *send = uro_qp_send_queue(end->qp);
-
-    if ((end->recv_done != end->recv_posted && !sim_tight_lost(end->load, end->recv_cq)) ||
-        uro_wq_head(send) != uro_wq_tail(send) || !sim_cq_empty(end->send_cq) ||
+    if ((end->recv_done != end->recv_posted && !sim_tight_lost(end->workload, end->recv_cq)) ||
+        sim_inside_sends(end->qp) > 0 || !sim_cq_empty(end->send_cq) ||
         !sim_cq_empty(end->recv_cq) || (end->srq != NULL && !end->last_wqe))
         return false;
-    if (!sim_tight_lost(end->load, end->send_cq))
+    if (!sim_tight_lost(end->workload, end->send_cq))
         sim_judge_silent(end);
     return true;
 }
@@ -166,7 +165,7 @@ static bool choose_reuse(const struct sim_life *life)
 
 static void bury(struct sim_life *life)
 {
-    struct sim_workload *load = life->load;
+    struct sim_workload *workload = life->workload;
 
     for (uint32_t i = 0; i < life->count; i++)
         if (life->ends[i].alive)
@@ -184,10 +183,10 @@ static void bury(struct sim_life *life)
     life->state = life->peace ? SIM_LIFE_OVER : SIM_LIFE_WAITING;
     if (life->peace)
         return;
-    life->due = load->world->now + uro_rng_below(life->rng, BIRTH_WAIT_MAX);
+    life->due = workload->world->now + uro_rng_below(life->rng, BIRTH_WAIT_MAX);
     if (life->reuse &&
-        life->count == 2) /* what is still under way to these queue pairs must arrive first */
-        life->due += sim_plan_flight_max(load->plan);
+        life->count == 2) /* frames in flight to these queue pairs must arrive first */
+        life->due += sim_plan_flight_max(workload->plan);
     life->arrived_by = life->due;
 }
 
@@ -195,12 +194,12 @@ static void bury(struct sim_life *life)
  * polled must disappear with the queue pair. */
 static void pause_pollers(struct sim_life *life)
 {
-    struct sim_workload *load = life->load;
+    struct sim_workload *workload = life->workload;
 
     for (unsigned side = 0; side < 2; side++)
-        for (uint32_t i = 0; i < load->plan->cq_count; i++)
-            load->cqs[side][i].poll_at =
-                load->world->now + uro_rng_below(life->rng, 2 * END_WAIT_MAX);
+        for (uint32_t i = 0; i < workload->plan->cq_count; i++)
+            workload->cqs[side][i].poll_at =
+                workload->world->now + uro_rng_below(life->rng, 2 * END_WAIT_MAX);
 }
 
 static void begin_ending(struct sim_life *life)
@@ -211,7 +210,7 @@ static void begin_ending(struct sim_life *life)
     life->abrupt = !life->peace && uro_rng_below(life->rng, 2) == 0;
     life->reuse = !life->peace && choose_reuse(life);
     life->first = uro_rng_below(life->rng, life->count);
-    life->due = life->load->world->now;
+    life->due = life->workload->world->now;
     if (life->abrupt && is_reliable(life)) {
         pause_pollers(life);
         life->due += uro_rng_below(life->rng, END_WAIT_MAX);
@@ -231,13 +230,13 @@ static void end_on(struct sim_life *life)
             sim_endpoint_stop(end, life->reuse);
         else
             sim_endpoint_to_error(end);
-        life->due = life->load->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
+        life->due = life->workload->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
         return;
     }
     if (life->abrupt || all_drained(life))
         bury(life);
     else
-        life->due = life->load->world->now + DRAIN_WAIT;
+        life->due = life->workload->world->now + DRAIN_WAIT;
 }
 
 /* ---- control ---- */
@@ -253,20 +252,20 @@ static uro_time control_next(const struct sim_node *node)
 }
 
 /* Returns the time at which all frames that were in flight at a clock jump have arrived. */
-static uro_time arrived_at(const struct sim_workload *load)
+static uro_time arrived_at(const struct sim_workload *workload)
 {
-    uro_time jumped_at = load->world->jumped_at;
+    uro_time jumped_at = workload->world->jumped_at;
 
-    return jumped_at == 0 ? 0 : jumped_at + sim_plan_flight_max(load->plan);
+    return jumped_at == 0 ? 0 : jumped_at + sim_plan_flight_max(workload->plan);
 }
 
-/* Returns the earliest time at which no frame to the queue pairs of the last life is left. The
+/* Returns the earliest time at which no frame to the queue pairs of the previous life is left. The
  * program of a host may run the engine so rarely that the receive ring fills. A frame then waits in
  * the ring longer than sim_plan_flight_max(). */
 static uro_time reusable_at(const struct sim_life *life)
 {
-    uro_time now = life->load->world->now;
-    uro_time arrived = arrived_at(life->load);
+    uro_time now = life->workload->world->now;
+    uro_time arrived = arrived_at(life->workload);
 
     if (now < arrived)
         return arrived;
@@ -282,23 +281,23 @@ static uro_time reusable_at(const struct sim_life *life)
  * pair waits until the engine has received all frames to it. */
 static uro_time not_before(const struct sim_life *life)
 {
-    const struct sim_workload *load = life->load;
-    bool doubtful = load->calm && !(is_reliable(life) && load->plan->forever);
+    const struct sim_workload *workload = life->workload;
+    bool doubtful = workload->calm && !(is_reliable(life) && workload->plan->forever);
 
-    if (doubtful && load->world->now < load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT)
-        return load->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
+    if (doubtful && workload->world->now < workload->calm_since + SIM_LIFE_NEIGHBOUR_WAIT)
+        return workload->calm_since + SIM_LIFE_NEIGHBOUR_WAIT;
     return life->reuse && life->count == 2 ? reusable_at(life) : 0;
 }
 
 static void control_run(struct sim_node *node)
 {
     struct sim_life *life = life_of(node);
-    uro_time now = life->load->world->now;
+    uro_time now = life->workload->world->now;
 
     switch (life->state) {
     case SIM_LIFE_RUNNING:
         if (life->ends[0].ops->revoke != NULL && !life->last_life && !life->revoked &&
-            life->load->plan->revokes)
+            life->workload->plan->revokes)
             life->ends[0].ops->revoke(life);
         else
             begin_ending(life);
@@ -323,13 +322,13 @@ static void control_run(struct sim_node *node)
 
 void sim_life_on_failure(struct sim_life *life)
 {
-    struct sim_workload *load = life->load;
+    struct sim_workload *workload = life->workload;
 
-    if (!load->plan->forever)
+    if (!workload->plan->forever)
         life->may_time_out = true;
     if (life->state != SIM_LIFE_RUNNING)
         return;
-    uro_time due = load->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
+    uro_time due = workload->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
     if (due < life->due)
         life->due = due;
 }
@@ -347,16 +346,16 @@ void sim_life_on_progress(struct sim_endpoint *end)
         life->state = SIM_LIFE_IDLE;
         life->peace = true;
         life->due = URO_TIME_NEVER;
-    } else if (is_reliable(life) && life->due > life->load->world->now) {
-        life->due = life->load->world->now;
+    } else if (is_reliable(life) && life->due > life->workload->world->now) {
+        life->due = life->workload->world->now;
     }
 }
 
 void sim_life_calm(struct sim_life *life)
 {
-    /* Work that nothing disturbs would never end by itself. */
+    /* Without faults this life would never end. */
     if (!is_reliable(life) && life->state == SIM_LIFE_RUNNING && !life->last_life)
-        life->due = life->load->world->now;
+        life->due = life->workload->world->now;
 }
 
 bool sim_life_idle(const struct sim_life *life)
@@ -371,55 +370,55 @@ bool sim_life_idle(const struct sim_life *life)
 void sim_life_finish(struct sim_life *life)
 {
     URO_ASSERT(life->state == SIM_LIFE_IDLE || life->count == 1);
-    life->due = life->load->world->now;
+    life->due = life->workload->world->now;
 }
 
 static void init_endpoint(struct sim_life *life, unsigned i)
 {
     struct sim_endpoint *end = &life->ends[i];
-    struct sim_workload *load = life->load;
+    struct sim_workload *workload = life->workload;
 
     end->life = life;
-    end->load = load;
+    end->workload = workload;
     end->peer = life->count == 2 ? &life->ends[!i] : NULL;
     end->plan = &life->plan->ends[i];
     end->side = life->plan->sides[i];
-    end->host = load->hosts[end->side];
+    end->host = workload->hosts[end->side];
     end->ops->init(end, i);
     if (end->plan->srq !=
-        SIM_PLAN_NO_SRQ) /* a queue pair is of the protection domain of its receives */
+        SIM_PLAN_NO_SRQ) /* the queue pair must be in the protection domain of its receives */
         end->pd = sim_srq_at(end, end->plan->srq)->pd;
     if (life->count == 2)
-        uro_rng_init_number(&end->rng, uro_rng_u64(end->ops->own_cq ? life->rng : &load->rng));
+        uro_rng_init_number(&end->rng, uro_rng_u64(end->ops->own_cq ? life->rng : &workload->rng));
     sim_endpoint_init(end);
     if (end->ops->own_cq) {
         uint32_t completions = end->plan->send_capacity + end->plan->recv_capacity;
         if (end->plan->srq != SIM_PLAN_NO_SRQ)
             completions += sim_srq_at(end, end->plan->srq)->slot_count;
-        sim_cq_init(&end->cq, load, end->host, completions);
+        sim_cq_init(&end->cq, workload, end->host, completions);
     }
     sim_post_init(end);
 }
 
-void sim_life_init(struct sim_life *life, struct sim_workload *load,
+void sim_life_init(struct sim_life *life, struct sim_workload *workload,
                    const struct sim_endpoint_ops *ops, const struct sim_plan_pair *plan,
                    uint32_t number)
 {
-    URO_ASSERT(load->life_count < SIM_WORKLOAD_LIVES_MAX);
-    load->lives[load->life_count++] = life;
-    life->load = load;
+    URO_ASSERT(workload->life_count < SIM_WORKLOAD_LIVES_MAX);
+    workload->lives[workload->life_count++] = life;
+    life->workload = workload;
     life->plan = plan;
     life->number = number;
     life->count = ops->alone ? 1 : 2;
     life->rng = ops->alone ? &life->ends[0].rng : &life->own_rng;
     life->ends[0].ops = life->ends[1].ops = ops;
-    uro_rng_init_number(life->rng, ops->own_cq ? plan->seed : uro_rng_u64(&load->rng));
+    uro_rng_init_number(life->rng, ops->own_cq ? plan->seed : uro_rng_u64(&workload->rng));
     for (unsigned i = 0; i < life->count; i++)
         init_endpoint(life, i);
     life->control = (struct sim_node){ NULL, control_next, control_run };
     life->state = SIM_LIFE_WAITING;
-    life->due = load->world->now;
-    sim_world_add(load->world, &life->control);
+    life->due = workload->world->now;
+    sim_world_add(workload->world, &life->control);
 }
 
 void sim_life_fini(struct sim_life *life)

@@ -2,20 +2,21 @@
 /* post.c - posts sends and receives as an application would; see endpoint.h. */
 #include <inttypes.h>
 
+#include "sim/inside.h"
 #include "sim/work/endpoint.h"
 #include "sim/work/workload.h"
 
-#define SHORT_ROOM (SIM_GRH + 64u)
+#define SHORT_SIZE (SIM_GRH + 64u)
 
-/* Work may be wrong on purpose. */
+/* Returns whether a request may be wrong on purpose. */
 static bool may_inject(const struct sim_endpoint *end)
 {
-    return !end->life->last_life && !(end->ops->reliable && end->load->calm);
+    return !end->life->last_life && !(end->ops->reliable && end->workload->calm);
 }
 
 static bool can_send(const struct sim_endpoint *end)
 {
-    if (!end->alive || end->type == URO_QPT_XRC_TGT || end->blocked ||
+    if (!end->alive || end->type == UROCE_XRC_TGT || end->blocked ||
         end->posted - end->confirmed >= end->plan->send_capacity)
         return false;
     if (sim_endpoint_in_error(end))
@@ -25,67 +26,80 @@ static bool can_send(const struct sim_endpoint *end)
 
 static bool can_receive(const struct sim_endpoint *end)
 {
-    if (!end->alive || end->srq != NULL || end->type == URO_QPT_XRC_TGT ||
-        end->type == URO_QPT_XRC_INI ||
-        end->recv_posted - end->recv_done >= end->plan->recv_capacity)
+    if (!end->alive || end->srq != NULL || end->type == UROCE_XRC_TGT ||
+        end->type == UROCE_XRC_INI || end->recv_posted - end->recv_done >= end->plan->recv_capacity)
         return false;
     return !sim_endpoint_in_error(end) || (end->late_posts > 0 && !end->life->abrupt);
 }
 
 /* ---- sends ---- */
 
-static void fill_wqe(struct sim_endpoint *end, const struct sim_request *request,
-                     struct uro_wqe *wqe)
+/* Writes the elements of the request to @sges, or its inline bytes to @bytes. */
+static void fill_elements(struct sim_endpoint *end, const struct sim_request *request,
+                          struct uroce_send *send, struct uroce_sge *sges, uint8_t *bytes)
 {
     uint32_t slot = (uint32_t)(request->number % end->plan->send_capacity);
-    bool reads = request->opcode == URO_WR_RDMA_READ ||
-                 request->opcode == URO_WR_ATOMIC_CMP_AND_SWP ||
-                 request->opcode == URO_WR_ATOMIC_FETCH_AND_ADD;
-    bool is_inline = request->flags & URO_SEND_INLINE;
+    bool reads = request->opcode == UROCE_RDMA_READ || request->opcode == UROCE_COMPARE_SWAP ||
+                 request->opcode == UROCE_FETCH_ADD;
+    bool is_inline = request->flags & UROCE_INLINE;
 
-    wqe->wr_id = request->number;
-    wqe->remote_address = request->remote_address;
-    wqe->rkey = request->rkey;
-    wqe->imm = request->imm;
-    wqe->length = request->length;
-    wqe->opcode = request->fault == SIM_FAULT_UNSUPPORTED ? end->ops->unsupported : request->opcode;
-    wqe->flags = request->flags;
-    wqe->psn_count = 0;
-    wqe->status = 0;
-    if (end->ops->fill != NULL)
-        end->ops->fill(end, request, wqe);
-    /* Inline bytes are nowhere but in the request; memory that is read into starts as canary. */
+    /* Inline bytes are in the request itself and need no slot. The slot for the result of a READ or
+     * an atomic is filled with the canary value. */
     sim_memory_fill(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout,
                     reads || is_inline ? 0 : request->length, request->seed);
+    send->sges = sges;
     if (is_inline) {
-        wqe->sge_count = 0;
-        sim_memory_message((uint8_t *)wqe->sges, 0, request->length, request->seed);
+        sim_memory_message(bytes, 0, request->length, request->seed);
+        sges[0] = (struct uroce_sge){ .address = (uintptr_t)bytes, .length = request->length };
+        send->sge_count = 1;
         return;
     }
-    wqe->sge_count = (uint16_t)sim_memory_sges(&end->memory, SIM_MEMORY_SENDS, slot,
-                                               &request->layout, wqe->sges);
-    for (uint32_t i = 0; i < wqe->sge_count && request->fault == SIM_FAULT_BAD_LKEY; i++) {
-        if (wqe->sges[i].length > 0) {
-            wqe->sges[i].lkey ^= SIM_BAD_KEY;
-            break;
-        }
+    send->sge_count = sim_memory_sges(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout, sges);
+    for (uint32_t i = 0; i < send->sge_count; i++) {
+        if (sges[i].length == 0)
+            continue;
+        sges[i].key ^= request->fault == SIM_FAULT_BAD_LKEY ? SIM_BAD_KEY : 0;
+        sges[i].length -= request->fault == SIM_FAULT_TOO_LONG; /* spoil() restores it */
+        break;
     }
 }
 
-static bool post_one(struct sim_endpoint *end, uint32_t ahead)
+/* Changes a posted request as uroce_qp_send() would not allow. */
+static void spoil(struct sim_endpoint *end, const struct sim_request *request)
 {
-    struct sim_world *world = end->load->world;
+    if (request->fault == SIM_FAULT_UNSUPPORTED)
+        sim_inside_set_opcode(end->qp, end->ops->unsupported);
+    else if (request->fault == SIM_FAULT_TOO_LONG)
+        sim_inside_lengthen(end->qp);
+    else if (end->ops->spoil != NULL)
+        end->ops->spoil(end, request);
+}
+
+static bool post_one(struct sim_endpoint *end)
+{
+    struct sim_world *world = end->workload->world;
     struct sim_request *request = sim_request_of(end, end->posted);
     struct sim_request chosen = { .number = end->posted, .window = SIM_NO_WINDOW };
+    struct uroce_sge sges[UROCE_SGE_MAX];
+    uint8_t bytes[UROCE_INLINE_MAX];
 
     if (!end->ops->choose(end, &chosen)) {
         end->blocked = true;
         return false;
     }
-    struct uro_wqe *wqe = uro_wq_reserve(uro_qp_send_queue(end->qp), ahead);
-    if (wqe == NULL)
-        return sim_endpoint_fail(end, "send", end->posted, "finds no room in its queue");
-    fill_wqe(end, &chosen, wqe);
+    struct uroce_send send = { .wr_id = chosen.number,
+                               .opcode = chosen.opcode,
+                               .flags = chosen.flags,
+                               .imm = chosen.imm,
+                               .remote_address = chosen.remote_address,
+                               .rkey = chosen.rkey };
+    if (end->ops->fill != NULL)
+        end->ops->fill(end, &chosen, &send);
+    fill_elements(end, &chosen, &send, sges, bytes);
+    if (uroce_qp_send(end->qp, &send) != 0)
+        return sim_endpoint_fail(end, "send", end->posted,
+                                 "was refused although the queue has room");
+    spoil(end, &chosen);
     *request = chosen;
     end->posted++;
     if (sim_request_is_signalled(end, request))
@@ -104,29 +118,24 @@ static bool post_one(struct sim_endpoint *end, uint32_t ahead)
 static void post_sends(struct sim_endpoint *end)
 {
     uint32_t batch = sim_world_between(&end->rng, 1, end->plan->batch_max);
-    uint32_t count = 0;
 
-    while (count < batch && can_send(end) && post_one(end, count))
-        count++;
-    if (count == 0)
-        return;
-    uro_wq_publish(uro_qp_send_queue(end->qp), count);
-    uro_qp_ring(sim_endpoint_shard(end), end->qp);
+    while (batch > 0 && can_send(end) && post_one(end))
+        batch--;
 }
 
 /* Moves the queue pair from SQE back to RTS. */
 static void resume(struct sim_endpoint *end)
 {
-    const struct uro_qp_attr attr = { .state = URO_QPS_RTS, .current_state = URO_QPS_SQE };
+    const struct uroce_qp_attr attr = { .state = UROCE_RTS, .current_state = UROCE_SQE };
 
-    sim_endpoint_modify(end, &attr, URO_ATTR_CUR_STATE);
+    sim_endpoint_modify(end, &attr, UROCE_ATTR_CUR_STATE);
     end->stopped = false;
     end->flush_until = end->posted;
 }
 
 static bool resumes(const struct sim_endpoint *end)
 {
-    return end->stopped && end->alive && uro_qp_state_now(end->qp) == URO_QPS_SQE;
+    return end->stopped && end->alive && uroce_qp_state(end->qp) == UROCE_SQE;
 }
 
 void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request, bool may_inline)
@@ -137,14 +146,14 @@ void sim_post_choose_flags(struct sim_endpoint *end, struct sim_request *request
 
     if (sim_world_chance(rng, plan->signal_probability) || end->sends_left <= 1 ||
         unsignalled >= (plan->send_capacity + 1) / 2 || sim_endpoint_in_error(end))
-        request->flags |= URO_SEND_SIGNALED;
+        request->flags |= UROCE_SIGNALED;
     if (sim_world_chance(rng, plan->fence_probability))
-        request->flags |= URO_SEND_FENCE;
+        request->flags |= UROCE_FENCE;
     if (sim_world_chance(rng, plan->solicit_probability))
-        request->flags |= URO_SEND_SOLICITED;
+        request->flags |= UROCE_SOLICITED;
     if (may_inline && request->length <= plan->inline_max &&
         sim_world_chance(rng, plan->inline_probability))
-        request->flags |= URO_SEND_INLINE;
+        request->flags |= UROCE_INLINE;
 }
 
 uint32_t sim_post_choose_length(struct sim_endpoint *end)
@@ -176,52 +185,51 @@ uint32_t sim_post_choose_length(struct sim_endpoint *end)
 
 /* ---- receives ---- */
 
-/* A datagram needs room for its header: some receives have not even that. */
-static uint32_t short_room(struct sim_endpoint *end, uint32_t room)
+/* Draws the size of a receive that may be too short. Some receives of datagrams are too short for
+ * the GRH. */
+static uint32_t short_size(struct sim_endpoint *end, uint32_t size)
 {
-    bool header = end->type == URO_QPT_UD && uro_rng_below(&end->rng, 2) != 0;
+    bool header = end->type == UROCE_UD && uro_rng_below(&end->rng, 2) != 0;
 
-    return uro_rng_below(&end->rng, header ? SHORT_ROOM : room + 1);
+    return uro_rng_below(&end->rng, header ? SHORT_SIZE : size + 1);
 }
 
-static void fill_rqe(struct sim_endpoint *end, struct uro_rqe *rqe)
+/* Posts a receive. Returns the result of uroce_qp_receive(). */
+static int receive(struct sim_endpoint *end)
 {
+    struct uroce_sge sges[UROCE_SGE_MAX];
     struct sim_recv *recv = &end->recvs[end->recv_posted % SIM_REQUESTS_MAX];
     uint32_t slot = (uint32_t)(end->recv_posted % end->plan->recv_capacity);
     bool wrong =
         may_inject(end) && sim_world_chance(&end->rng, end->life->plan->inject_probability / 2);
 
-    *recv = (struct sim_recv){ .room = end->ops->recv_room != NULL ? end->ops->recv_room(end)
+    *recv = (struct sim_recv){ .size = end->ops->recv_size != NULL ? end->ops->recv_size(end)
                                                                    : end->life->plan->message_max };
     if (wrong && uro_rng_below(&end->rng, 2) == 0)
-        recv->room = short_room(end, recv->room);
+        recv->size = short_size(end, recv->size);
     else
         recv->bad_lkey = wrong;
     end->life->may_fail |= wrong;
-    rqe->wr_id = end->recv_posted | SIM_RECV_BIT;
-    sim_recv_fill(&end->memory, slot, recv, end->plan->recv_sges, &end->rng, rqe);
+    uint32_t count = sim_recv_fill(&end->memory, slot, recv, end->plan->recv_sges, &end->rng, sges);
+    return uroce_qp_receive(end->qp, end->recv_posted | SIM_RECV_BIT, sges, count);
 }
 
 static void post_receives(struct sim_endpoint *end)
 {
-    struct sim_world *world = end->load->world;
+    struct sim_world *world = end->workload->world;
     uint32_t batch = sim_world_between(&end->rng, 1, end->plan->recv_batch_max);
     uint32_t count = 0;
 
     for (; count < batch && can_receive(end); count++) {
-        struct uro_rqe *rqe = uro_wq_reserve(uro_qp_recv_queue(end->qp), count);
-        if (rqe == NULL) {
-            sim_endpoint_fail(end, "receive", end->recv_posted, "finds no room in its queue");
+        if (receive(end) != 0) {
+            sim_endpoint_fail(end, "receive", end->recv_posted,
+                              "was refused although the queue has room");
             return;
         }
-        fill_rqe(end, rqe);
         end->recv_posted++;
         if (sim_endpoint_in_error(end))
             end->late_posts--;
     }
-    uro_wq_publish(uro_qp_recv_queue(end->qp), count);
-    if (uro_qp_state_now(end->qp) == URO_QPS_ERR)
-        uro_qp_ring(sim_endpoint_shard(end), end->qp);
     sim_journal_note(world->journal, world->now, "qp 0x%06x post %u receives up to %" PRIu64,
                      end->qpn, count, end->recv_posted);
     end->receive_at = world->now + uro_rng_below(&end->rng, end->plan->recv_wait_max + 1);
@@ -231,7 +239,7 @@ static void post_receives(struct sim_endpoint *end)
 
 uro_time sim_post_next(const struct sim_endpoint *end)
 {
-    uro_time next = end->drain.at;
+    uro_time next = end->drain.due;
 
     if (can_receive(end) && end->receive_at < next)
         next = end->receive_at;
@@ -242,7 +250,7 @@ uro_time sim_post_next(const struct sim_endpoint *end)
 
 void sim_post_run(struct sim_endpoint *end)
 {
-    uro_time now = end->load->world->now;
+    uro_time now = end->workload->world->now;
 
     if (can_receive(end) && end->receive_at <= now)
         post_receives(end);
@@ -252,7 +260,7 @@ void sim_post_run(struct sim_endpoint *end)
         post_sends(end);
         end->post_at = now + uro_rng_below(&end->rng, end->plan->post_wait_max + 1);
     }
-    if (end->drain.at <= now)
+    if (end->drain.due <= now)
         sim_drain_run(end);
 }
 
@@ -269,6 +277,6 @@ static void program_run(struct sim_node *node)
 void sim_post_init(struct sim_endpoint *end)
 {
     end->program = (struct sim_node){ NULL, program_next, program_run };
-    sim_world_add(end->load->world, &end->program);
+    sim_world_add(end->workload->world, &end->program);
     sim_drain_init(end);
 }

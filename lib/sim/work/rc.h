@@ -12,7 +12,10 @@
 
 #define SIM_RC_MWS         2u /* memory windows of an endpoint */
 #define SIM_RC_WINDOWS_MAX (SIM_REQUESTS_MAX + 8u + SIM_RC_MWS)
-#define SIM_RC_FAMILY      100u /* numbers of the pairs of a workload and of the next */
+/* Address of the shared word in each protection domain. */
+#define SIM_RC_SHARED UINT64_C(0x800000000)
+/* Distance between the numbers of the first pairs of two workloads. */
+#define SIM_RC_FAMILY 100u
 
 struct uro_frame;
 struct sim_workload;
@@ -21,10 +24,11 @@ enum sim_rc_mw_state { SIM_RC_MW_FREE, SIM_RC_MW_BINDING, SIM_RC_MW_BOUND, SIM_R
 
 /* A memory window, of type 1 or 2. */
 struct sim_rc_mw {
-    struct uro_key key;
+    struct uroce_mw *mw; /* owned; NULL: none */
+    bool first_type;
     enum sim_rc_mw_state state; /* state known to the owner and the peer */
     uint32_t rkey;
-    uint32_t at; /* offset in its slot */
+    uint32_t offset; /* offset in its slot */
     uint32_t length;
     uint32_t access;
     uint64_t base; /* address of its first byte */
@@ -33,29 +37,32 @@ struct sim_rc_mw {
 /* A slot of the peer's memory that this endpoint reads and writes; free when it has no users. */
 struct sim_rc_window {
     uint32_t users;
-    uint32_t writers; /* WRITEs posted, ever */
+    uint32_t writers; /* number of WRITEs posted so far */
     bool revoked;     /* the memory window was invalidated while in use */
     uint64_t seed;
-    uint32_t at;
+    uint32_t offset;
     uint32_t length;
 };
 
 struct sim_rc_state {
     bool revoked[SIM_MEMORY_SECTIONS]; /* deregistered while in use */
-    uint64_t renewed;          /* the first request that may use it with a new key; MAX: none */
-    uint32_t psn;              /* PSN of the next posted request */
-    uint32_t msn_sent;         /* by our responder */
-    uint64_t remote;           /* requests posted that the peer sees */
-    uint32_t read_parts;       /* READ requests that begin inside a READ: the peer counts them */
-    struct uro_key shared_key; /* key of the word that all connections share, in our PD */
+    /* First request that may use the section with its new key; MAX: none. */
+    uint64_t renewed;
+    uint32_t psn;        /* PSN of the next posted request */
+    uint32_t msn_sent;   /* by our responder */
+    uint64_t remote;     /* posted requests that the peer executes */
+    uint32_t read_parts; /* READ requests that begin inside a READ: the peer counts them */
+    /* Region of the word that all connections share, in our PD; owned. */
+    struct uroce_mr *shared_word;
+    uint32_t shared_key;                              /* its key */
     struct sim_rc_window windows[SIM_RC_WINDOWS_MAX]; /* in the peer's memory */
     struct sim_rc_mw mws[SIM_RC_MWS];                 /* ours */
-    uint64_t word; /* the peer's word for us, after all that was posted */
+    uint64_t word; /* value of the peer's word after all posted requests */
     uint32_t word_maybes;
-    uint64_t word_maybe[SIM_REQUESTS_MAX]; /* other values it may have */
+    uint64_t word_maybe[SIM_REQUESTS_MAX]; /* other possible values of the word */
 };
 
-/* Makes two endpoints each other's peers, which cm.h connects. */
+/* Makes two endpoints peers of each other. cm.h connects them. */
 void sim_rc_meet(struct sim_endpoint *a, struct sim_endpoint *b);
 
 /* rc_choose.c */
@@ -65,7 +72,11 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request);
 /* Prepares the memory windows of a life. */
 void sim_rc_window_begin(struct sim_endpoint *end);
 void sim_rc_window_end(struct sim_endpoint *end);
-/* One of the endpoint's memory windows is bound. */
+/* Destroys the memory windows. */
+void sim_rc_window_release(struct sim_endpoint *end);
+/* Changes a posted BIND_MW as uroce_qp_send() would not allow. */
+void sim_rc_window_spoil_posted(struct sim_endpoint *end, const struct sim_request *request);
+/* Returns whether one of the endpoint's memory windows is bound. */
 bool sim_rc_window_bound(const struct sim_endpoint *end);
 /* Fills in a request about a memory window. Returns false when no window fits now. */
 bool sim_rc_window_choose(struct sim_endpoint *end, struct sim_request *request,
@@ -75,7 +86,7 @@ uint32_t sim_rc_window_stale(const struct sim_endpoint *owner);
 /* Makes the request wrong. Returns false when this is impossible. */
 bool sim_rc_window_spoil(struct sim_endpoint *end, struct sim_request *request);
 void sim_rc_window_fill(const struct sim_endpoint *end, const struct sim_request *request,
-                        struct uro_wqe *wqe);
+                        struct uroce_send *send);
 /* Updates the windows after the request succeeded. */
 void sim_rc_window_done(struct sim_endpoint *end, const struct sim_request *request);
 /* Updates the windows after a SEND_WITH_INV arrived. */
@@ -84,12 +95,12 @@ void sim_rc_window_invalidated(struct sim_endpoint *end, uint32_t rkey);
 /* rc_judge.c: struct sim_endpoint_ops */
 void sim_rc_confirm(struct sim_endpoint *end, const struct sim_request *request);
 bool sim_rc_expected(const struct sim_endpoint *end, const struct sim_request *request,
-                     uint8_t status);
-void sim_rc_on_error(struct sim_endpoint *end, const struct sim_request *request, uint8_t status);
-void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *place,
-                 const struct uro_cqe *cqe);
-bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_receive *place,
-                          uint8_t status);
+                     uint32_t status);
+void sim_rc_on_error(struct sim_endpoint *end, const struct sim_request *request, uint32_t status);
+void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *receive,
+                 const struct uroce_completion *cqe);
+bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_receive *receive,
+                          uint32_t status);
 /* Handles a request that will never complete: the peer may have executed it or not. */
 void sim_rc_uncertain(struct sim_endpoint *end, const struct sim_request *request);
 void sim_rc_wire(struct sim_endpoint *end, const struct uro_frame *frame);

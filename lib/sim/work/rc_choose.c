@@ -6,26 +6,27 @@
 #include "sim/work/workload.h"
 
 #define ATOMIC_LENGTH 8u
-#define MW_FACTOR     4u /* of wrong ones among requests about memory windows */
+/* Factor of the probability that a request about a memory window is wrong. */
+#define MW_FACTOR 4u
 
 static const uint8_t opcodes[SIM_PLAN_KINDS] = {
-    [SIM_PLAN_SEND] = URO_WR_SEND,
-    [SIM_PLAN_SEND_IMM] = URO_WR_SEND_WITH_IMM,
-    [SIM_PLAN_WRITE] = URO_WR_RDMA_WRITE,
-    [SIM_PLAN_WRITE_IMM] = URO_WR_RDMA_WRITE_WITH_IMM,
-    [SIM_PLAN_READ] = URO_WR_RDMA_READ,
-    [SIM_PLAN_CMP_SWAP] = URO_WR_ATOMIC_CMP_AND_SWP,
-    [SIM_PLAN_FETCH_ADD] = URO_WR_ATOMIC_FETCH_AND_ADD,
-    [SIM_PLAN_SHARED_ADD] = URO_WR_ATOMIC_FETCH_AND_ADD,
-    [SIM_PLAN_READ_BACK] = URO_WR_RDMA_READ,
-    [SIM_PLAN_OVERWRITE] = URO_WR_RDMA_WRITE,
-    [SIM_PLAN_FLUSH] = URO_WR_FLUSH,
-    [SIM_PLAN_ATOMIC_WRITE] = URO_WR_ATOMIC_WRITE,
-    [SIM_PLAN_BIND] = URO_WR_BIND_MW,
-    [SIM_PLAN_LOCAL_INV] = URO_WR_LOCAL_INV,
-    [SIM_PLAN_SEND_INV] = URO_WR_SEND_WITH_INV,
-    [SIM_PLAN_MW_WRITE] = URO_WR_RDMA_WRITE,
-    [SIM_PLAN_MW_READ] = URO_WR_RDMA_READ,
+    [SIM_PLAN_SEND] = UROCE_SEND,
+    [SIM_PLAN_SEND_IMM] = UROCE_SEND_WITH_IMM,
+    [SIM_PLAN_WRITE] = UROCE_RDMA_WRITE,
+    [SIM_PLAN_WRITE_IMM] = UROCE_RDMA_WRITE_WITH_IMM,
+    [SIM_PLAN_READ] = UROCE_RDMA_READ,
+    [SIM_PLAN_CMP_SWAP] = UROCE_COMPARE_SWAP,
+    [SIM_PLAN_FETCH_ADD] = UROCE_FETCH_ADD,
+    [SIM_PLAN_SHARED_ADD] = UROCE_FETCH_ADD,
+    [SIM_PLAN_READ_BACK] = UROCE_RDMA_READ,
+    [SIM_PLAN_OVERWRITE] = UROCE_RDMA_WRITE,
+    [SIM_PLAN_FLUSH] = UROCE_FLUSH,
+    [SIM_PLAN_ATOMIC_WRITE] = UROCE_ATOMIC_WRITE,
+    [SIM_PLAN_BIND] = UROCE_BIND_MW,
+    [SIM_PLAN_LOCAL_INV] = UROCE_LOCAL_INV,
+    [SIM_PLAN_SEND_INV] = UROCE_SEND_WITH_INV,
+    [SIM_PLAN_MW_WRITE] = UROCE_RDMA_WRITE,
+    [SIM_PLAN_MW_READ] = UROCE_RDMA_READ,
 };
 
 static enum sim_plan_kind choose_kind(struct sim_endpoint *end)
@@ -55,24 +56,25 @@ static uint32_t free_window(const struct sim_endpoint *end)
     return SIM_NO_WINDOW;
 }
 
-/* Takes a free slot of the peer. For a READ it holds the payload, for a WRITE only canary. */
+/* Takes a free slot of the peer. The slot of a READ is filled with the payload, the slot of a WRITE
+ * with the canary value. */
 static bool take_window(struct sim_endpoint *end, struct sim_request *request, bool read)
 {
     struct sim_memory *memory = &end->peer->memory;
-    uint32_t room = memory->sizes[SIM_MEMORY_WINDOWS].room;
+    uint32_t size = memory->sizes[SIM_MEMORY_WINDOWS].slot_size;
 
     if (request->mw == NULL) {
         request->window = free_window(end);
         if (request->window == SIM_NO_WINDOW)
             return false;
-        request->at = uro_rng_below(&end->rng, room - request->length + 1);
+        request->offset = uro_rng_below(&end->rng, size - request->length + 1);
     }
     struct sim_rc_window *window = &end->rc->windows[request->window];
     *window = (struct sim_rc_window){ .seed = request->seed,
-                                      .at = request->at,
+                                      .offset = request->offset,
                                       .length = request->length };
     const struct sim_memory_layout layout = { .count = 1,
-                                              .pieces = { { request->at, request->length } } };
+                                              .pieces = { { request->offset, request->length } } };
     sim_memory_fill(memory, SIM_MEMORY_WINDOWS, request->window, &layout,
                     read ? request->length : 0, request->seed);
     return true;
@@ -83,25 +85,25 @@ static bool take_window(struct sim_endpoint *end, struct sim_request *request, b
 static bool share_window(struct sim_endpoint *end, struct sim_request *request, bool read)
 {
     const struct sim_request *before = previous(end);
-    uint8_t wanted = read ? URO_WR_RDMA_WRITE : URO_WR_RDMA_READ;
+    uint8_t wanted = read ? UROCE_RDMA_WRITE : UROCE_RDMA_READ;
 
     if (before == NULL || before->opcode != wanted || before->fault != SIM_FAULT_NONE ||
         before->number < end->confirmed)
         return false;
     request->window = before->window;
-    request->at = before->at;
+    request->offset = before->offset;
     request->length = before->length;
     if (read)
         request->seed = before->seed;
     else
-        request->flags |= URO_SEND_FENCE; /* or the WRITE may overtake a READ that is retried */
+        request->flags |= UROCE_FENCE; /* or the WRITE may overtake a READ that is retried */
     return true;
 }
 
 static bool place_remote(struct sim_endpoint *end, struct sim_request *request,
                          enum sim_plan_kind kind)
 {
-    bool read = request->opcode == URO_WR_RDMA_READ || request->opcode == URO_WR_FLUSH;
+    bool read = request->opcode == UROCE_RDMA_READ || request->opcode == UROCE_FLUSH;
     bool shares =
         (kind == SIM_PLAN_READ_BACK || kind == SIM_PLAN_OVERWRITE || kind == SIM_PLAN_FLUSH) &&
         share_window(end, request, read);
@@ -118,8 +120,9 @@ static bool place_remote(struct sim_endpoint *end, struct sim_request *request,
     if (request->mw != NULL)
         return true;
     request->remote_address =
-        sim_memory_address(&end->peer->memory, SIM_MEMORY_WINDOWS, request->window) + request->at;
-    request->rkey = uro_key_number(&end->peer->memory.keys[SIM_MEMORY_WINDOWS]);
+        sim_memory_address(&end->peer->memory, SIM_MEMORY_WINDOWS, request->window) +
+        request->offset;
+    request->rkey = sim_memory_key(&end->peer->memory, SIM_MEMORY_WINDOWS);
     return true;
 }
 
@@ -127,24 +130,24 @@ static void place_atomic(struct sim_endpoint *end, struct sim_request *request)
 {
     request->length = ATOMIC_LENGTH;
     request->original = end->rc->word;
-    if (request->opcode == URO_WR_ATOMIC_WRITE) {
+    if (request->opcode == UROCE_ATOMIC_WRITE) {
         sim_memory_message((uint8_t *)&request->swap, 0, ATOMIC_LENGTH, request->seed);
         request->remote_address = sim_memory_address(&end->peer->memory, SIM_MEMORY_WORDS, 0);
-        request->rkey = uro_key_number(&end->peer->memory.keys[SIM_MEMORY_WORDS]);
+        request->rkey = sim_memory_key(&end->peer->memory, SIM_MEMORY_WORDS);
         return;
     }
     request->compare_add = uro_rng_u64(&end->rng);
     request->swap = uro_rng_u64(&end->rng);
     if (request->shared_word) {
         request->compare_add = 1 + uro_rng_below(&end->rng, 1u << 20);
-        request->remote_address = end->peer->rc->shared_key.base;
-        request->rkey = uro_key_number(&end->peer->rc->shared_key);
+        request->remote_address = SIM_RC_SHARED;
+        request->rkey = end->peer->rc->shared_key;
         return;
     }
-    if (request->opcode == URO_WR_ATOMIC_CMP_AND_SWP && uro_rng_below(&end->rng, 2) == 0)
+    if (request->opcode == UROCE_COMPARE_SWAP && uro_rng_below(&end->rng, 2) == 0)
         request->compare_add = request->original;
     request->remote_address = sim_memory_address(&end->peer->memory, SIM_MEMORY_WORDS, 0);
-    request->rkey = uro_key_number(&end->peer->memory.keys[SIM_MEMORY_WORDS]);
+    request->rkey = sim_memory_key(&end->peer->memory, SIM_MEMORY_WORDS);
 }
 
 /* Computes the peer's word after a correct atomic. */
@@ -152,9 +155,9 @@ static void follow_word(struct sim_endpoint *end, const struct sim_request *requ
 {
     if (request->shared_word || request->fault != SIM_FAULT_NONE)
         return;
-    if (request->opcode == URO_WR_ATOMIC_WRITE)
+    if (request->opcode == UROCE_ATOMIC_WRITE)
         end->rc->word = request->swap;
-    else if (request->opcode == URO_WR_ATOMIC_FETCH_AND_ADD)
+    else if (request->opcode == UROCE_FETCH_ADD)
         end->rc->word += request->compare_add;
     else if (request->compare_add == end->rc->word)
         end->rc->word = request->swap;
@@ -164,29 +167,31 @@ static void follow_word(struct sim_endpoint *end, const struct sim_request *requ
  * possible, of another workload. */
 static uint32_t other_pd_key(const struct sim_endpoint *end)
 {
-    const struct sim_host_work *at_host = end->load->at_hosts[end->peer->side];
+    const struct sim_host_workloads *host_workloads =
+        end->workload->host_workloads[end->peer->side];
     uint32_t found = 0;
 
-    for (uint32_t i = 0; i < at_host->tie_count; i++) {
-        const struct sim_workload *load = at_host->ties[i].load;
-        if (found != 0 && load == end->load)
+    for (uint32_t i = 0; i < host_workloads->count; i++) {
+        const struct sim_workload *workload = host_workloads->list[i].workload;
+        if (found != 0 && workload == end->workload)
             continue;
-        for (uint32_t j = 0; j < 2 * load->plan->pair_count; j++) {
-            const struct sim_endpoint *other = &load->connections[j / 2].ends[j % 2];
-            if (other->host != at_host->host || other->pd == end->peer->pd || !other->alive)
+        for (uint32_t j = 0; j < 2 * workload->plan->pair_count; j++) {
+            const struct sim_endpoint *other = &workload->connections[j / 2].ends[j % 2];
+            if (other->host != host_workloads->host || other->pd == end->peer->pd || !other->alive)
                 continue;
-            found = uro_key_number(&other->memory.keys[SIM_MEMORY_WINDOWS]);
+            found = sim_memory_key(&other->memory, SIM_MEMORY_WINDOWS);
             break;
         }
     }
     return found;
 }
 
-/* Makes a request wrong in one way that fits it; leaves it right when none does. */
+/* Adds an error that is possible for this kind of request. Leaves the request unchanged if none is
+ * possible. */
 static void spoil(struct sim_endpoint *end, struct sim_request *request)
 {
     const struct sim_memory *memory = &end->peer->memory;
-    bool remote = request->opcode != URO_WR_SEND && request->opcode != URO_WR_SEND_WITH_IMM;
+    bool remote = request->opcode != UROCE_SEND && request->opcode != UROCE_SEND_WITH_IMM;
     bool atomic = request->length == ATOMIC_LENGTH && request->window == SIM_NO_WINDOW && remote;
     enum sim_fault way = 1 + uro_rng_below(&end->rng, SIM_FAULT_BAD_WINDOW - 1);
 
@@ -197,16 +202,15 @@ static void spoil(struct sim_endpoint *end, struct sim_request *request)
         }
         return;
     }
-    request->flush.selectivity =
-        0; /* a flush of the whole region has no range that could be wrong */
-    if (request->opcode == URO_WR_FLUSH && way == SIM_FAULT_BAD_LKEY)
+    request->flush.selectivity = 0; /* FLUSH of the whole region has no range to exceed */
+    if (request->opcode == UROCE_FLUSH && way == SIM_FAULT_BAD_LKEY)
         return;
     if (request->length == 0)
         return; /* keys and addresses of zero bytes are not checked */
     if (way == SIM_FAULT_BAD_LKEY) {
-        request->flags &= (uint8_t)~URO_SEND_INLINE;
+        request->flags &= (uint8_t)~UROCE_INLINE;
     } else if (way == SIM_FAULT_UNSUPPORTED) {
-        request->flags &= (uint8_t)~URO_SEND_INLINE; /* whatever else it is */
+        request->flags &= (uint8_t)~UROCE_INLINE; /* whatever else it is */
     } else if (!remote || (way == SIM_FAULT_MISALIGNED && !atomic)) {
         return;
     } else if (way == SIM_FAULT_BAD_RKEY) {
@@ -217,10 +221,11 @@ static void spoil(struct sim_endpoint *end, struct sim_request *request)
     } else if (way == SIM_FAULT_BEYOND && atomic) {
         request->remote_address -= 8;
     } else if (way == SIM_FAULT_BEYOND) {
-        const struct uro_key *key = &memory->keys[SIM_MEMORY_WINDOWS];
-        request->remote_address = key->base + key->length - request->length + 1;
+        const struct sim_memory_section_size *size = &memory->sizes[SIM_MEMORY_WINDOWS];
+        request->remote_address = sim_memory_address(memory, SIM_MEMORY_WINDOWS, 0) +
+                                  (uint64_t)size->slots * size->slot_size - request->length + 1;
     } else if (way == SIM_FAULT_NO_RIGHT) {
-        request->rkey = uro_key_number(&memory->keys[SIM_MEMORY_PRIVATE]);
+        request->rkey = sim_memory_key(memory, SIM_MEMORY_PRIVATE);
         request->remote_address = (sim_memory_address(memory, SIM_MEMORY_PRIVATE, 0) + 7) / 8 * 8;
     } else {
         request->remote_address += 4;
@@ -232,7 +237,7 @@ static void spoil(struct sim_endpoint *end, struct sim_request *request)
 /* XRC: chooses one of the peer's shared receive queues in its domain. */
 static uint32_t choose_srq(struct sim_endpoint *end)
 {
-    uint32_t count = end->load->plan->srq_count[end->peer->side];
+    uint32_t count = end->workload->plan->srq_count[end->peer->side];
     uint32_t index;
 
     do
@@ -245,7 +250,7 @@ static uint32_t choose_srq(struct sim_endpoint *end)
 static void give_psns(struct sim_endpoint *end, struct sim_request *request)
 {
     bool local = sim_model_is_local(request->opcode);
-    bool one = sim_model_has_response(request->opcode) && request->opcode != URO_WR_RDMA_READ;
+    bool one = sim_model_has_response(request->opcode) && request->opcode != UROCE_RDMA_READ;
     uint32_t packets = one ? 1 : sim_model_packets(request->length, end->life->plan->path_mtu);
 
     request->psn = end->rc->psn;
@@ -263,7 +268,7 @@ static void choose_window(struct sim_endpoint *end, struct sim_request *request,
         return;
     if (!sim_rc_window_choose(end, request, *kind)) {
         *kind = SIM_PLAN_WRITE;
-        request->opcode = URO_WR_RDMA_WRITE;
+        request->opcode = UROCE_RDMA_WRITE;
     }
     if (sim_model_is_local(request->opcode))
         request->length = 0;
@@ -271,7 +276,7 @@ static void choose_window(struct sim_endpoint *end, struct sim_request *request,
 
 bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
 {
-    /* The peer's memory is gone when its user left a connection of cm.h. */
+    /* The peer has no memory after its user has left a connection of cm.h. */
     enum sim_plan_kind kind = end->peer->memory.memory != NULL ? choose_kind(end) : SIM_PLAN_SEND;
     bool has_imm = kind == SIM_PLAN_SEND_IMM || kind == SIM_PLAN_WRITE_IMM;
     bool atomic = kind == SIM_PLAN_CMP_SWAP || kind == SIM_PLAN_FETCH_ADD ||
@@ -282,15 +287,15 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
     request->length = sim_post_choose_length(end);
     request->imm = has_imm ? uro_rng_u32(&end->rng) : 0;
     request->seed = uro_rng_u64(&end->rng);
-    if (end->type == URO_QPT_XRC_INI) {
+    if (end->type == UROCE_XRC_INI) {
         request->srq = choose_srq(end);
-        request->srqn = uro_srq_number(sim_srq_at(end->peer, request->srq)->srq);
+        request->srqn = uroce_srq_number(sim_srq_at(end->peer, request->srq)->srq);
         request->srq_generation = sim_srq_at(end->peer, request->srq)->generation;
     }
     choose_window(end, request, &kind);
     bool sends = kind == SIM_PLAN_SEND || kind == SIM_PLAN_SEND_IMM || kind == SIM_PLAN_SEND_INV;
     if (kind == SIM_PLAN_FLUSH)
-        request->flush = (struct uro_flush_kind){
+        request->flush = (struct sim_flush){
             .placement = (uint8_t)sim_world_between(&end->rng, 1, 3),
             .selectivity = (uint8_t)uro_rng_below(&end->rng, 2),
         };
@@ -299,7 +304,7 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
     else if (!sends && !sim_model_is_local(request->opcode) && !place_remote(end, request, kind))
         return false;
     sim_post_choose_flags(end, request, sim_model_carries_data(request->opcode));
-    if (!end->life->last_life && !end->load->calm &&
+    if (!end->life->last_life && !end->workload->calm &&
         sim_world_chance(&end->rng, end->life->plan->inject_probability *
                                         (request->mw != NULL ? MW_FACTOR : 1)))
         spoil(end, request);
@@ -308,12 +313,12 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
     give_psns(end, request);
     if (sim_model_is_message(request->opcode))
         request->message = end->messages_sent++;
-    if (request->opcode == URO_WR_RDMA_WRITE_WITH_IMM)
-        end->rc->windows[request->window].users++; /* until the peer takes it */
-    if (sim_model_is_local(request->opcode) || request->opcode == URO_WR_FLUSH)
-        return true; /* no memory of ours */
+    if (request->opcode == UROCE_RDMA_WRITE_WITH_IMM)
+        end->rc->windows[request->window].users++; /* the peer's completion ends this use */
+    if (sim_model_is_local(request->opcode) || request->opcode == UROCE_FLUSH)
+        return true; /* the request uses no local memory */
     sim_memory_scatter(&request->layout, request->length,
-                       (atomic && request->opcode != URO_WR_ATOMIC_WRITE) ||
+                       (atomic && request->opcode != UROCE_ATOMIC_WRITE) ||
                                end->plan->send_sges == 0
                            ? 1
                            : end->plan->send_sges,

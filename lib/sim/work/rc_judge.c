@@ -16,9 +16,9 @@
  * small. */
 static bool add(struct sim_shared_word *shared, uint64_t original, uint64_t amount)
 {
-    if (shared->count == shared->room) {
-        shared->room = shared->room * 2 + 64;
-        shared->adds = realloc(shared->adds, shared->room * sizeof *shared->adds);
+    if (shared->count == shared->capacity) {
+        shared->capacity = shared->capacity * 2 + 64;
+        shared->adds = realloc(shared->adds, shared->capacity * sizeof *shared->adds);
         URO_ASSERT(shared->adds != NULL);
     }
     shared->adds[shared->count++] = (struct sim_shared_add){ original, amount };
@@ -30,21 +30,21 @@ static void check_atomic(struct sim_endpoint *end, const struct sim_request *req
     uint32_t slot = (uint32_t)(request->number % end->plan->send_capacity);
     const uint8_t *there = sim_memory_slot(&end->memory, SIM_MEMORY_SENDS, slot);
     uint64_t original;
-    uint32_t at;
 
-    memcpy(&original, there + request->layout.pieces[0].at, sizeof original);
+    memcpy(&original, there + request->layout.pieces[0].offset, sizeof original);
     if (request->shared_word) {
-        if (!add(&end->load->shared[end->peer->side], original, request->compare_add))
+        if (!add(&end->workload->shared[end->peer->side], original, request->compare_add))
             sim_endpoint_fail(end, "send", request->number,
                               "original value of the shared word is too small");
     } else if (original != request->original) {
-        sim_world_fail(end->load->world,
+        sim_world_fail(end->workload->world,
                        "pair %u qp 0x%06x send %" PRIu64 ": atomic returned 0x%" PRIx64
                        ", must be 0x%" PRIx64,
                        end->life->number, end->qpn, request->number, original, request->original);
     }
-    if (!sim_memory_check_around(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout, &at))
-        sim_endpoint_fail(end, "send", request->number, "beside the atomic's result changed");
+    if (!sim_memory_check_around(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout))
+        sim_endpoint_fail(end, "send", request->number,
+                          "memory beside the atomic's result changed");
 }
 
 /* Checks the slot at the peer, unless a later request already writes to it. */
@@ -56,7 +56,7 @@ static void check_window(struct sim_endpoint *end, const struct sim_request *req
     if (window->writers == request->writers && end->peer->memory.memory != NULL &&
         !sim_judge_window(end->peer, request))
         sim_endpoint_fail(end, "send", request->number,
-                          request->opcode == URO_WR_RDMA_READ
+                          request->opcode == UROCE_RDMA_READ
                               ? "of the window that was read changed"
                               : "of the window is not what was written");
 }
@@ -77,16 +77,16 @@ void sim_rc_uncertain(struct sim_endpoint *end, const struct sim_request *reques
 {
     struct sim_rc_state *rc = end->rc;
 
-    if ((!sim_model_is_atomic(request->opcode) && request->opcode != URO_WR_ATOMIC_WRITE) ||
+    if ((!sim_model_is_atomic(request->opcode) && request->opcode != UROCE_ATOMIC_WRITE) ||
         request->fault != SIM_FAULT_NONE)
         return;
     if (request->shared_word)
-        end->load->shared[end->peer->side].uncertain += request->compare_add;
+        end->workload->shared[end->peer->side].uncertain += request->compare_add;
     else if (rc->word_maybes < URO_ARRAY_LEN(rc->word_maybe))
         rc->word_maybe[rc->word_maybes++] = request->original;
 }
 
-void sim_rc_on_error(struct sim_endpoint *end, const struct sim_request *request, uint8_t status)
+void sim_rc_on_error(struct sim_endpoint *end, const struct sim_request *request, uint32_t status)
 {
     (void)status;
     if (request != NULL)
@@ -100,7 +100,7 @@ static const struct sim_recv *met_by(const struct sim_endpoint *end,
 {
     const struct sim_endpoint *peer = end->peer;
 
-    if (!sim_model_takes_receive(request->opcode) || peer->type != URO_QPT_RC || peer->srq != NULL)
+    if (!sim_model_takes_receive(request->opcode) || peer->type != UROCE_RC || peer->srq != NULL)
         return NULL;
     return request->message < peer->recv_posted ? &peer->recvs[request->message % SIM_REQUESTS_MAX]
                                                 : NULL;
@@ -112,20 +112,20 @@ static bool is_revoked(const struct sim_endpoint *owner, enum sim_memory_section
     return owner->rc->revoked[section] && request->number < owner->rc->renewed;
 }
 
-/* Returns whether memory of the request, at either end, was deregistered. */
+/* Returns whether memory that the request uses, at one of the ends, was deregistered. */
 static bool lost_memory(const struct sim_endpoint *end, const struct sim_request *request,
-                        uint8_t status)
+                        uint32_t status)
 {
     bool takes = sim_model_takes_receive(request->opcode);
 
     switch ((unsigned)status) {
-    case URO_WC_LOC_PROT_ERR:
+    case UROCE_LOC_PROT_ERR:
         return is_revoked(end, SIM_MEMORY_SENDS, request);
-    case URO_WC_MW_BIND_ERR:
-        return end->rc->revoked[SIM_MEMORY_WINDOWS] && request->opcode == URO_WR_BIND_MW;
-    case URO_WC_REM_OP_ERR:
+    case UROCE_MW_BIND_ERR:
+        return end->rc->revoked[SIM_MEMORY_WINDOWS] && request->opcode == UROCE_BIND_MW;
+    case UROCE_REM_OP_ERR:
         return end->peer->rc->revoked[SIM_MEMORY_RECVS] && takes;
-    case URO_WC_REM_ACCESS_ERR:
+    case UROCE_REM_ACCESS_ERR:
         return !takes &&
                is_revoked(end->peer,
                           request->window != SIM_NO_WINDOW ? SIM_MEMORY_WINDOWS : SIM_MEMORY_WORDS,
@@ -137,138 +137,139 @@ static bool lost_memory(const struct sim_endpoint *end, const struct sim_request
 
 /* Returns whether the receive of the message, or its shared queue, explains the failure. */
 static bool receive_explains(const struct sim_endpoint *end, const struct sim_request *request,
-                             uint8_t status)
+                             uint32_t status)
 {
     const struct sim_endpoint *peer = end->peer;
     const struct sim_recv *recv = met_by(end, request);
     bool wild = peer->srq != NULL && peer->srq->plan->wild;
 
-    /* The shared receive that takes the message is unknown. The completion of the receive is
-     * checked exactly. */
+    /* It is not known which shared receive takes the message. The check of the completion of that
+     * receive is exact. */
     if (wild && sim_model_takes_receive(request->opcode) && request->length > 0 &&
-        (status == URO_WC_REM_OP_ERR || status == URO_WC_REM_INV_REQ_ERR))
+        (status == UROCE_REM_OP_ERR || status == UROCE_REM_INV_REQ_ERR))
         return true;
-    if (recv != NULL && request->length > recv->room && status == URO_WC_REM_INV_REQ_ERR)
+    if (recv != NULL && request->length > recv->size && status == UROCE_REM_INV_REQ_ERR)
         return true;
-    if (recv != NULL && recv->bad_lkey && request->length > 0 && status == URO_WC_REM_OP_ERR)
+    if (recv != NULL && recv->bad_lkey && request->length > 0 && status == UROCE_REM_OP_ERR)
         return true;
-    return end->type == URO_QPT_XRC_INI && status == URO_WC_REM_INV_REQ_ERR &&
+    return end->type == UROCE_XRC_INI && status == UROCE_REM_INV_REQ_ERR &&
            request->srq_generation != sim_srq_at(peer, request->srq)->generation;
 }
 
 static bool explained(const struct sim_endpoint *end, const struct sim_request *request,
-                      uint8_t status)
+                      uint32_t status)
 {
     const struct sim_life *life = end->life;
 
-    if (status == URO_WC_RETRY_EXC_ERR)
-        return life->may_time_out || (life->may_fail && !end->load->plan->forever);
-    if (status == URO_WC_RNR_RETRY_EXC_ERR)
+    if (status == UROCE_RETRY_EXC_ERR)
+        return life->may_time_out || (life->may_fail && !end->workload->plan->forever);
+    if (status == UROCE_RNR_RETRY_EXC_ERR)
         return end->plan->rnr_retry < 7 && !life->last_life;
     if (receive_explains(end, request, status) || lost_memory(end, request, status))
         return true;
     if (request->mw != NULL && request->window != SIM_NO_WINDOW &&
-        end->rc->windows[request->window].revoked && status == URO_WC_REM_ACCESS_ERR)
+        end->rc->windows[request->window].revoked && status == UROCE_REM_ACCESS_ERR)
         return true;
     return request->fault != SIM_FAULT_NONE && status == sim_judge_status(request);
 }
 
 /* Returns whether the peer has a quirk that explains the status: it sends NAK 0x63 instead of 0x61.
  */
-static bool says_otherwise(const struct sim_endpoint *end, uint8_t status)
+static bool says_otherwise(const struct sim_endpoint *end, uint32_t status)
 {
-    unsigned quirks = end->load->plan->cables[end->peer->side].quirks;
+    unsigned quirks = end->workload->plan->cables[end->peer->side].quirks;
 
     return end->side != end->peer->side && quirks & SIM_QUIRK_OPERATIONAL &&
-           status == URO_WC_REM_OP_ERR;
+           status == UROCE_REM_OP_ERR;
 }
 
 bool sim_rc_expected(const struct sim_endpoint *end, const struct sim_request *request,
-                     uint8_t status)
+                     uint32_t status)
 {
     return explained(end, request, status) ||
-           (says_otherwise(end, status) && explained(end, request, URO_WC_REM_INV_REQ_ERR));
+           (says_otherwise(end, status) && explained(end, request, UROCE_REM_INV_REQ_ERR));
 }
 
 /* ---- receives ---- */
 
-static bool fail(const struct sim_endpoint *end, const struct sim_receive *place, const char *what)
+static bool fail(const struct sim_endpoint *end, const struct sim_receive *receive,
+                 const char *problem)
 {
-    return sim_endpoint_fail(end, place->srq != NULL ? "shared receive" : "receive", place->number,
-                             what);
+    return sim_endpoint_fail(end, receive->srq != NULL ? "shared receive" : "receive",
+                             receive->number, problem);
 }
 
 /* Returns the oldest message of the peer that was not taken. XRC: only messages to this shared
  * queue. */
 static struct sim_request *next_message(const struct sim_endpoint *end,
-                                        const struct sim_receive *place)
+                                        const struct sim_receive *receive)
 {
     const struct sim_endpoint *peer = end->peer;
 
     for (uint64_t i = 0; i < peer->posted; i++) {
         struct sim_request *request = sim_request_of(peer, i);
-        bool here = !end->life->plan->xrc || place->srq == sim_srq_at(end, request->srq);
+        bool here = !end->life->plan->xrc || receive->srq == sim_srq_at(end, request->srq);
         if (request->taken == 0 && here && sim_model_is_message(request->opcode))
             return request;
     }
     return NULL;
 }
 
-void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *place,
-                 const struct uro_cqe *cqe)
+void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *receive,
+                 const struct uroce_completion *cqe)
 {
-    struct sim_request *message = next_message(end, place);
-    uint32_t at;
+    struct sim_request *message = next_message(end, receive);
 
     if (message == NULL) {
-        fail(end, place, "completed but nothing was sent");
+        fail(end, receive, "completed but nothing was sent");
         return;
     }
     message->taken++;
     end->messages_taken++;
-    const char *problem = sim_judge_message(message, place, cqe);
+    const char *problem = sim_judge_message(message, receive, cqe);
     if (problem != NULL) {
-        fail(end, place, problem);
+        fail(end, receive, problem);
         return;
     }
     bool write = sim_model_is_write(message->opcode);
-    if (message->opcode == URO_WR_SEND_WITH_INV)
+    if (message->opcode == UROCE_SEND_WITH_INV)
         sim_rc_window_invalidated(end, message->inv_rkey);
-    if (!sim_memory_check(place->memory, SIM_MEMORY_RECVS, place->slot, &place->recv->layout,
-                          write ? 0 : message->length, message->seed, &at))
-        fail(end, place, "of the message is wrong");
+    if (!sim_memory_check(receive->memory, SIM_MEMORY_RECVS, receive->slot, &receive->recv->layout,
+                          write ? 0 : message->length, message->seed))
+        fail(end, receive, "of the message is wrong");
     if (!write)
         return;
     if (!sim_judge_window(end, message))
-        fail(end, place, "of the window is not there yet, or wrong");
+        fail(end, receive, "of the window is not there yet, or wrong");
     end->peer->rc->windows[message->window].users--;
 }
 
-bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_receive *place,
-                          uint8_t status)
+bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_receive *receive,
+                          uint32_t status)
 {
-    const struct sim_request *message = next_message(end, place);
+    const struct sim_request *message = next_message(end, receive);
 
     if (message == NULL || sim_model_is_write(message->opcode))
         return false;
-    if (status == URO_WC_LOC_LEN_ERR)
-        return message->length > place->recv->room;
-    return status == URO_WC_LOC_PROT_ERR && message->length > 0 &&
-           (place->recv->bad_lkey || (place->srq == NULL && end->rc->revoked[SIM_MEMORY_RECVS]));
+    if (status == UROCE_LOC_LEN_ERR)
+        return message->length > receive->recv->size;
+    return status == UROCE_LOC_PROT_ERR && message->length > 0 &&
+           (receive->recv->bad_lkey ||
+            (receive->srq == NULL && end->rc->revoked[SIM_MEMORY_RECVS]));
 }
 
 /* ---- frames ------------------------------------------------------------------------------------
  *
  * The checks are independent of lib/core. The PSN of a packet determines its work request and its
- * place, and so its content. A response must have the data of its request. The checks also detect
- * frames that a receiver would drop silently.
+ * position in the message, and so its content. A response must have the data of its request. The
+ * checks also detect frames that a receiver would drop silently.
  */
 
 static bool frame_fail(const struct sim_endpoint *end, const struct uro_frame *frame,
-                       const char *what)
+                       const char *problem)
 {
-    sim_world_fail(end->load->world, "pair %u %c sent %s psn %u: %s", end->life->number,
-                   end->host->config.name, frame->op->name, frame->bth.psn, what);
+    sim_world_fail(end->workload->world, "pair %u %c sent %s psn %u: %s", end->life->number,
+                   end->host->config.name, frame->op->name, frame->bth.psn, problem);
     return false;
 }
 
@@ -298,9 +299,9 @@ static bool check_data_request(const struct sim_endpoint *end, const struct sim_
     if (problem != NULL)
         return frame_fail(end, frame, problem);
     if (index + 1 == request->psns && !frame->bth.ack_req)
-        return frame_fail(end, frame, "ends its message without asking for an ACK");
+        return frame_fail(end, frame, "ends its message but does not request an ACK");
     if (is_revoked(end, SIM_MEMORY_SENDS, request) && frame->payload_length > 0 &&
-        !(request->flags & URO_SEND_INLINE))
+        !(request->flags & UROCE_INLINE))
         return frame_fail(end, frame, "payload from memory that is not registered any more");
     return true;
 }
@@ -315,41 +316,42 @@ static bool check_read_request(struct sim_endpoint *end, const struct sim_reques
         frame->reth.rkey != request->rkey)
         return frame_fail(end, frame, "wrong RETH");
     if (frame->reth.length != left && (frame->reth.length > left || frame->reth.length % mtu != 0))
-        return frame_fail(end, frame, "asks for a part that is no number of packets");
+        return frame_fail(end, frame, "requests a part that is not a whole number of packets");
     end->rc->read_parts += index > 0;
-    return frame->bth.ack_req || frame_fail(end, frame, "does not ask for an answer");
+    return frame->bth.ack_req || frame_fail(end, frame, "does not request an ACK");
 }
 
 static bool check_atomic_request(const struct sim_endpoint *end, const struct sim_request *request,
                                  const struct uro_frame *frame)
 {
-    bool swap = request->opcode == URO_WR_ATOMIC_CMP_AND_SWP;
+    bool swap = request->opcode == UROCE_COMPARE_SWAP;
     const struct uro_atomic_eth *atomic = &frame->atomic;
 
     if (atomic->va != request->remote_address || atomic->rkey != request->rkey ||
         atomic->swap_add != (swap ? request->swap : request->compare_add) ||
         (swap && atomic->compare != request->compare_add))
         return frame_fail(end, frame, "wrong AtomicETH");
-    return frame->bth.ack_req || frame_fail(end, frame, "does not ask for an answer");
+    return frame->bth.ack_req || frame_fail(end, frame, "does not request an ACK");
 }
 
 static bool check_flush(const struct sim_endpoint *end, const struct sim_request *request,
                         const struct uro_frame *frame)
 {
+    uint32_t length = request->flush.selectivity == UROCE_FLUSH_RANGE ? request->length : 0;
+
     if (frame->reth.va != request->remote_address || frame->reth.rkey != request->rkey ||
-        frame->reth.length != request->length ||
-        frame->feth.placement != request->flush.placement ||
+        frame->reth.length != length || frame->feth.placement != request->flush.placement ||
         frame->feth.selectivity != request->flush.selectivity)
         return frame_fail(end, frame, "wrong RETH or FETH");
-    return frame->bth.ack_req || frame_fail(end, frame, "does not ask for an answer");
+    return frame->bth.ack_req || frame_fail(end, frame, "does not request an ACK");
 }
 
-/* Checks that no packet is sent again. On perfect cables nothing is lost or late, whatever happens
- * on other links of the same hosts. */
+/* Checks that no packet is retransmitted. On a clean link no packet is lost or late, even if other
+ * links of the same hosts have faults. */
 static bool check_once(struct sim_endpoint *end, const struct uro_frame *frame)
 {
     if (distance(frame->bth.psn, end->wire_psn) < 0)
-        return frame_fail(end, frame, "goes again over a perfect network");
+        return frame_fail(end, frame, "is sent again although the network is perfect");
     end->wire_psn = (frame->bth.psn + 1) & SIM_PSN_MASK;
     return true;
 }
@@ -363,14 +365,14 @@ static bool check_request(struct sim_endpoint *end, const struct uro_frame *fram
     if (request->fault == SIM_FAULT_BAD_LKEY || request->fault == SIM_FAULT_UNSUPPORTED)
         return frame_fail(end, frame, "belongs to a request that cannot be sent");
     if (frame->op->operation != sim_model_operation(request->opcode))
-        return frame_fail(end, frame, "another operation was asked for");
+        return frame_fail(end, frame, "the request has another operation");
     if (frame->bth.pkey != URO_PKEY_DEFAULT)
         return frame_fail(end, frame, "wrong P_Key");
-    if (end->load->plan->clean && !check_once(end, frame))
+    if (end->workload->plan->clean && !check_once(end, frame))
         return false;
     if (end->drain.drained)
         return frame_fail(end, frame, "sent in SQD after SQ_DRAINED");
-    if (end->type == URO_QPT_XRC_INI && frame->xrc_srqn != request->srqn)
+    if (end->type == UROCE_XRC_INI && frame->xrc_srqn != request->srqn)
         return frame_fail(end, frame, "wrong shared receive queue");
 
     uint32_t index = (uint32_t)distance(frame->bth.psn, request->psn);
@@ -408,12 +410,12 @@ static bool check_read_response(struct sim_endpoint *end, const struct sim_reque
     uint32_t from = (uint32_t)distance(frame->bth.psn, request->psn) * mtu;
     uint32_t left = request->length - from;
 
-    if (request->opcode == URO_WR_FLUSH || request->opcode == URO_WR_ATOMIC_WRITE)
+    if (request->opcode == UROCE_FLUSH || request->opcode == UROCE_ATOMIC_WRITE)
         return (frame->op->position == URO_ONLY && frame->payload_length == 0 &&
                 check_msn(end, request, frame)) ||
-               frame_fail(end, frame, "answers what has no octets");
-    if (request->opcode != URO_WR_RDMA_READ)
-        return frame_fail(end, frame, "answers what was no READ");
+               frame_fail(end, frame, "has data for a request without response data");
+    if (request->opcode != UROCE_RDMA_READ)
+        return frame_fail(end, frame, "answers a request that is not a READ");
     if (frame->payload_length != (left < mtu ? left : mtu))
         return frame_fail(end, frame, "wrong length");
     /* A late response may have newer data, since the slot may be reused. */
@@ -432,23 +434,24 @@ static bool check_response(struct sim_endpoint *end, const struct uro_frame *fra
     const struct sim_request *request = find_op(peer, 0, frame->bth.psn);
 
     if (distance(frame->bth.psn, peer->rc->psn) >= 0)
-        return frame_fail(end, frame, "answers what was never asked");
-    if (end->load->plan->clean && frame->op->operation == URO_ACK &&
+        return frame_fail(end, frame, "answers a request that was never sent");
+    if (end->workload->plan->clean && frame->op->operation == URO_ACK &&
         frame->aeth.kind != URO_AETH_ACK)
-        return frame_fail(end, frame, "refuses what came over a perfect network");
+        return frame_fail(end, frame, "is a NAK although the network is perfect");
     if (request == NULL)
-        return true; /* an old response, sent again */
+        return true; /* a repeated response to a request that is not kept any more */
     if (frame->op->operation == URO_READ)
         return check_read_response(end, request, frame);
 
     bool atomic = sim_model_is_atomic(request->opcode);
     if (frame->op->operation == URO_ATOMIC_ACK) {
         if (!atomic)
-            return frame_fail(end, frame, "answers what was no atomic");
+            return frame_fail(end, frame, "answers a request that is not an atomic");
         if (!request->shared_word && frame->atomic_ack != request->original)
             return frame_fail(end, frame, "wrong original value");
     } else if (frame->aeth.kind == URO_AETH_ACK && sim_model_has_response(request->opcode)) {
-        return frame_fail(end, frame, "a bare ACK for what is answered with data");
+        return frame_fail(end, frame,
+                          "is an ACK without data for a request that needs response data");
     }
     return check_msn(end, request, frame);
 }

@@ -2,7 +2,6 @@
 /* srq.h - shared receive queues, their posters, and the checks of their receives. */
 #pragma once
 
-#include "core/rq.h"
 #include "sim/net/host.h"
 #include "sim/oracle/memory.h"
 #include "sim/plan/plan.h"
@@ -17,11 +16,11 @@ struct sim_workload;
 #define SIM_SRQ_INDEX(wr_id)  ((uint32_t)((wr_id) >> SIM_SRQ_SHIFT & 0xff))
 #define SIM_SRQ_NUMBER(wr_id) ((wr_id) & ((UINT64_C(1) << SIM_SRQ_SHIFT) - 1))
 
-#define SIM_BAD_KEY 0x5a5a5a5au /* turns a key into the number of none */
+#define SIM_BAD_KEY 0x5a5a5a5au /* a key XOR this number is no valid key */
 
 /* A receive. */
 struct sim_recv {
-    uint32_t room; /* bytes of its elements */
+    uint32_t size; /* bytes of its elements */
     bool bad_lkey;
     struct sim_memory_layout layout;
 };
@@ -34,37 +33,40 @@ struct sim_srq_recv {
 
 struct sim_srq {
     struct sim_node poster;
-    struct sim_workload *load;
+    struct sim_workload *workload;
     struct sim_host *host;
     const struct sim_plan_srq *plan;
     struct uro_rng rng;
     uint32_t side;
     uint32_t index;
-    uint32_t pd;
-    struct uro_srq *srq;    /* owned */
-    void *slots;            /* owned */
-    struct sim_cq *cq;      /* XRC: where its receives complete */
-    struct sim_cq *wide_cq; /* and where they do when not in a tight one */
+    struct uroce_pd *pd;
+    struct uroce_srq *srq; /* owned; NULL: none */
+    uint32_t capacity;
+    struct sim_cq *cq;      /* XRC: CQ of its receives */
+    struct sim_cq *wide_cq; /* XRC: CQ of its receives when it uses no tight CQ */
     struct sim_memory memory;
-    uint32_t room; /* bytes of a receive */
+    uint32_t recv_size; /* bytes of a receive */
     uint32_t slot_count;
     struct sim_srq_recv *recvs; /* owned; each has a slot of the memory */
-    uint64_t posted;            /* ever */
-    uint64_t done;              /* completed, or forgotten with their queue pair */
-    uint32_t lost_max;          /* may have gone with a queue pair that was using them */
-    uint64_t dropped;           /* went with the queue that they waited in */
-    uint32_t generation;        /* number of times that another queue replaced it */
-    uint64_t seen;              /* the oldest after the last round */
-    uint32_t limit;             /* armed; 0: not */
-    uint64_t armed_at;          /* the oldest then */
+    uint64_t posted;            /* receives posted so far */
+    /* Receives that completed, or whose completion disappeared with a queue pair. */
+    uint64_t done;
+    uint32_t lost_max;   /* most receives that were lost with a queue pair that used them */
+    uint64_t dropped;    /* receives that were dropped with a queue that was replaced */
+    uint32_t generation; /* number of times that another queue replaced it */
+    uint64_t seen;       /* oldest waiting receive after the last round */
+    uint32_t limit;      /* limit that is armed; 0: none */
+    uint64_t armed_at;   /* oldest waiting receive when the limit was armed */
     uro_time post_at;
 };
 
-/* Draws the elements of a receive, and fills its slot and its work request. */
-void sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv, uint32_t sges,
-                   struct uro_rng *rng, struct uro_rqe *rqe);
+/* Draws the elements of a receive, at most @sge_max, and fills its slot and @sges. Returns the
+ * number of elements. */
+uint32_t sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv,
+                       uint32_t sge_max, struct uro_rng *rng, struct uroce_sge *sges);
 
-void sim_srq_init(struct sim_srq *srq, struct sim_workload *load, uint32_t side, uint32_t index);
+void sim_srq_init(struct sim_srq *srq, struct sim_workload *workload, uint32_t side,
+                  uint32_t index);
 void sim_srq_fini(struct sim_srq *srq);
 /* Returns shared queue @index of the endpoint's host. */
 struct sim_srq *sim_srq_at(const struct sim_endpoint *end, uint32_t index);
@@ -73,8 +75,9 @@ uint64_t sim_srq_oldest(const struct sim_srq *srq);
 /* Returns the receive, or NULL if it was never posted or has completed. */
 struct sim_srq_recv *sim_srq_find(struct sim_srq *srq, uint64_t number);
 /* Returns the XRC domain of the queue. */
-uint32_t sim_srq_domain(const struct sim_workload *load, uint32_t index);
-/* Frees the slots of receives that were taken by a queue pair that is gone, the only user of the
+struct uroce_xrcd *sim_srq_domain(const struct sim_workload *workload, unsigned side,
+                                  uint32_t index);
+/* Frees the slots of receives that a destroyed queue pair had taken. It was the only user of the
  * queue. */
 void sim_srq_forget(struct sim_srq *srq);
 /* Frees the slot of the receive. */
@@ -82,6 +85,6 @@ void sim_srq_done(struct sim_srq *srq, struct sim_srq_recv *recv);
 void sim_srq_on_limit(struct sim_srq *srq);
 void sim_srq_after_round(struct sim_srq *srq);
 /* Prepares for the reset or destruction of a queue pair that uses a basic shared queue. */
-void sim_srq_on_stop(struct sim_srq *srq, const struct uro_cq *cq, uint32_t qpn);
+void sim_srq_on_stop(struct sim_srq *srq, const struct uroce_cq *cq, uint32_t qpn);
 /* Destroys the queue and checks its memory, after all queue pairs are gone. */
 void sim_srq_check(struct sim_srq *srq);

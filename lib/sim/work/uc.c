@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* uc.c - unreliable connections; see endpoint.h. A message arrives whole or not at all. The last
- * life begins when faults have stopped: all of it must arrive.
+ * life begins when faults have stopped: all its messages must arrive.
  */
 #include "sim/work/endpoint.h"
 
@@ -9,7 +9,7 @@
 #include "sim/work/workload.h"
 
 #define PD_FIRST  2000u
-#define NAME_ROOM 8u /* bytes that identify a message */
+#define NAME_SIZE 8u /* length of a message that identifies it */
 
 static const struct sim_plan_pair *plan_of(const struct sim_endpoint *end)
 {
@@ -33,20 +33,22 @@ static void make(struct sim_endpoint *end)
     uint32_t message_max = plan_of(end)->message_max;
     uint32_t window = (message_max + 2 * SIM_MEMORY_GUARD + 7) / 8 * 8;
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_SENDS] = { plan->send_capacity, sim_memory_room(message_max, plan->send_sges) },
-        [SIM_MEMORY_RECVS] = { plan->recv_capacity, sim_memory_room(message_max, plan->recv_sges) },
+        [SIM_MEMORY_SENDS] = { plan->send_capacity,
+                               sim_memory_slot_size(message_max, plan->send_sges) },
+        [SIM_MEMORY_RECVS] = { plan->recv_capacity,
+                               sim_memory_slot_size(message_max, plan->recv_sges) },
         [SIM_MEMORY_WINDOWS] = { SIM_REQUESTS_MAX, window },
     };
     static const uint32_t access[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_RECVS] = URO_ACCESS_LOCAL_WRITE,
-        [SIM_MEMORY_WINDOWS] = URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE,
+        [SIM_MEMORY_RECVS] = UROCE_ACCESS_LOCAL_WRITE,
+        [SIM_MEMORY_WINDOWS] = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE,
     };
 
     sim_endpoint_make_memory(end, 2, sizes, access);
     sim_endpoint_create(end);
 }
 
-/* ---- what to ask for ---- */
+/* ---- requests ---- */
 
 /* Returns whether the endpoint may send. In the last life every message must find a receive. */
 static bool can_send(const struct sim_endpoint *end)
@@ -62,8 +64,8 @@ static void choose_fault(struct sim_endpoint *end, struct sim_request *request)
     if (end->life->last_life || !sim_world_chance(&end->rng, plan_of(end)->inject_probability))
         return;
     request->fault = faults[uro_rng_below(&end->rng, URO_ARRAY_LEN(faults))];
-    if (request->fault == SIM_FAULT_BAD_RKEY && request->opcode != URO_WR_RDMA_WRITE)
-        request->opcode = URO_WR_RDMA_WRITE_WITH_IMM;
+    if (request->fault == SIM_FAULT_BAD_RKEY && request->opcode != UROCE_RDMA_WRITE)
+        request->opcode = UROCE_RDMA_WRITE_WITH_IMM;
 }
 
 static void aim(const struct sim_endpoint *end, struct sim_request *request)
@@ -72,16 +74,16 @@ static void aim(const struct sim_endpoint *end, struct sim_request *request)
 
     request->window = (uint32_t)request->number;
     request->remote_address =
-        sim_memory_address(there, SIM_MEMORY_WINDOWS, request->window) + request->at;
-    request->rkey = uro_key_number(&there->keys[SIM_MEMORY_WINDOWS]);
+        sim_memory_address(there, SIM_MEMORY_WINDOWS, request->window) + request->offset;
+    request->rkey = sim_memory_key(there, SIM_MEMORY_WINDOWS);
     if (request->fault == SIM_FAULT_BAD_RKEY)
         request->rkey ^= SIM_BAD_KEY;
 }
 
 static bool choose(struct sim_endpoint *end, struct sim_request *request)
 {
-    static const uint8_t opcodes[] = { URO_WR_SEND, URO_WR_SEND_WITH_IMM, URO_WR_RDMA_WRITE,
-                                       URO_WR_RDMA_WRITE_WITH_IMM };
+    static const uint8_t opcodes[] = { UROCE_SEND, UROCE_SEND_WITH_IMM, UROCE_RDMA_WRITE,
+                                       UROCE_RDMA_WRITE_WITH_IMM };
     const struct sim_plan_pair *plan = plan_of(end);
     struct uro_rng *rng = &end->rng;
 
@@ -90,12 +92,12 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     request->imm = uro_rng_u32(rng);
     request->seed = uro_rng_u64(rng);
     choose_fault(end, request);
-    if (request->length < NAME_ROOM && request->opcode == URO_WR_SEND &&
+    if (request->length < NAME_SIZE && request->opcode == UROCE_SEND &&
         plan->inject_probability > 0)
-        request->length = NAME_ROOM; /* else the flushed message could not be identified */
+        request->length = NAME_SIZE; /* identifies the message after a flush */
     if (request->length == 0 && request->fault != SIM_FAULT_UNSUPPORTED)
         request->fault = SIM_FAULT_NONE;
-    request->at = uro_rng_below(rng, SIM_MEMORY_GUARD);
+    request->offset = uro_rng_below(rng, SIM_MEMORY_GUARD);
     sim_post_choose_flags(end, request, request->fault == SIM_FAULT_NONE);
     sim_memory_scatter(&request->layout, request->length, end->plan->send_sges, rng);
     aim(end, request);
@@ -116,7 +118,7 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
         return;
     if (frame->bth.psn != end->wire_psn || frame->bth.ack_req) {
         sim_endpoint_fail(end, "frame", frame->bth.psn,
-                          "has another PSN than is due, or asks for an answer");
+                          "does not have the next PSN, or requests an ACK");
         return;
     }
     if (end->drain.drained)
@@ -136,7 +138,7 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
         if (request->sent > 0)
             break;
     }
-    sim_endpoint_fail(end, "frame", frame->bth.psn, "is not the next of what was asked for");
+    sim_endpoint_fail(end, "frame", frame->bth.psn, "is not the next packet of a posted request");
 }
 
 /* ---- completions ---- */
@@ -144,12 +146,12 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
 static void confirm(struct sim_endpoint *end, const struct sim_request *request)
 {
     if (!sim_host_swallows(end->host) && request->sent != packets_of(end, request))
-        sim_endpoint_fail(end, "send", request->number, "succeeded and was not sent");
+        sim_endpoint_fail(end, "send", request->number, "succeeded but was not sent");
 }
 
 static const struct sim_cable_config *cable_to(const struct sim_endpoint *end)
 {
-    return end->host == end->peer->host ? NULL : &end->load->plan->cables[end->peer->side];
+    return end->host == end->peer->host ? NULL : &end->workload->plan->cables[end->peer->side];
 }
 
 /* Returns how often a message may arrive: the network may copy it. */
@@ -159,47 +161,48 @@ static uint32_t copies(const struct sim_endpoint *end)
 }
 
 static bool could_be(const struct sim_endpoint *end, const struct sim_request *request,
-                     const struct sim_receive *place, const struct uro_cqe *cqe)
+                     const struct sim_receive *receive, const struct uroce_completion *cqe)
 {
     return request->fault == SIM_FAULT_NONE && sim_model_is_message(request->opcode) &&
-           request->taken < copies(end) && sim_judge_message(request, place, cqe) == NULL &&
+           request->taken < copies(end) && sim_judge_message(request, receive, cqe) == NULL &&
            (sim_model_is_write(request->opcode) ||
-            sim_memory_holds(place->memory, SIM_MEMORY_RECVS, place->slot, &place->recv->layout,
-                             request->length, request->seed));
+            sim_memory_holds(receive->memory, SIM_MEMORY_RECVS, receive->slot,
+                             &receive->recv->layout, request->length, request->seed));
 }
 
-static void take(struct sim_endpoint *end, const struct sim_receive *place,
-                 const struct uro_cqe *cqe)
+static void take(struct sim_endpoint *end, const struct sim_receive *receive,
+                 const struct uroce_completion *cqe)
 {
     bool in_order = cable_to(end) == NULL || cable_to(end)->keep_order;
 
     for (uint64_t i = in_order ? end->taken_last : 0; i < end->peer->posted; i++) {
         struct sim_request *request = sim_request_of(end->peer, i);
-        if (!could_be(end, request, place, cqe))
+        if (!could_be(end, request, receive, cqe))
             continue;
         if (sim_model_is_write(request->opcode) && !sim_judge_window(end, request))
-            sim_endpoint_fail(end, "receive", place->number, "came before its octets");
+            sim_endpoint_fail(end, "receive", receive->number,
+                              "completed before its bytes arrived");
         request->taken++;
         end->messages_taken++;
         end->taken_last = i;
         return;
     }
-    sim_endpoint_fail(end, "receive", place->number, "is none of what was sent and can come now");
+    sim_endpoint_fail(end, "receive", receive->number,
+                      "is not a message that was sent and can arrive now");
 }
 
 /* ---- memory ---- */
 
-/* Bytes are as they were or as they were written; nothing beside them changed. */
+/* Returns whether each byte is old or written by the request, and no byte beside them changed. */
 static bool is_mixture(struct sim_endpoint *end, const struct sim_request *request)
 {
     const struct sim_memory_layout layout = { .count = 1,
-                                              .pieces = { { request->at, request->length } } };
+                                              .pieces = { { request->offset, request->length } } };
     const uint8_t *there =
-        sim_memory_slot(&end->memory, SIM_MEMORY_WINDOWS, request->window) + request->at;
+        sim_memory_slot(&end->memory, SIM_MEMORY_WINDOWS, request->window) + request->offset;
     uint8_t *whole = end->memory.scratch;
-    uint32_t at;
 
-    if (!sim_memory_check_around(&end->memory, SIM_MEMORY_WINDOWS, request->window, &layout, &at))
+    if (!sim_memory_check_around(&end->memory, SIM_MEMORY_WINDOWS, request->window, &layout))
         return false;
     sim_memory_message(whole, 0, request->length, request->seed);
     for (uint32_t i = 0; i < request->length; i++)
@@ -211,9 +214,8 @@ static bool is_mixture(struct sim_endpoint *end, const struct sim_request *reque
 static bool is_untouched(struct sim_endpoint *end, uint32_t window)
 {
     const struct sim_memory_layout nothing = { .count = 0 };
-    uint32_t at;
 
-    return sim_memory_check(&end->memory, SIM_MEMORY_WINDOWS, window, &nothing, 0, 0, &at);
+    return sim_memory_check(&end->memory, SIM_MEMORY_WINDOWS, window, &nothing, 0, 0);
 }
 
 static void check_memory(struct sim_endpoint *end)
@@ -224,7 +226,7 @@ static void check_memory(struct sim_endpoint *end)
                        request->fault == SIM_FAULT_NONE;
         bool whole = written && (end->life->last_life || request->taken > 0) && !request->flushed;
         if (written ? !is_mixture(end, request) : !is_untouched(end, i))
-            sim_endpoint_fail(end, "window", i, "is not what was written, nor what was there");
+            sim_endpoint_fail(end, "window", i, "has neither the written nor the old bytes");
         else if (whole && !sim_judge_window(end, request))
             sim_endpoint_fail(end, "window", i, "is not what was written");
     }
@@ -232,15 +234,15 @@ static void check_memory(struct sim_endpoint *end)
 
 static void init(struct sim_endpoint *end, unsigned index)
 {
-    end->type = URO_QPT_UC;
+    end->type = UROCE_UC;
     end->number = end->life->number * 2 + index;
-    end->pd = end->load->pds + PD_FIRST + end->number;
+    end->pd = sim_host_pd(end->host, end->workload->pds + PD_FIRST + end->number);
 }
 
 const struct sim_endpoint_ops sim_uc_ops = {
     .family = "UC",
     .own_cq = true,
-    .unsupported = URO_WR_RDMA_READ,
+    .unsupported = UROCE_RDMA_READ,
     .init = init,
     .begin = begin,
     .make = make,

@@ -10,19 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/datagram.h"
-#include "core/limits.h"
-#include "core/path.h"
+#include "sim/inside.h"
 #include "sim/net/psn.h"
 #include "sim/oracle/model.h"
 #include "sim/work/workload.h"
 
 #define PD_FIRST   3000u
-#define NAME_ROOM  8u /* bytes that identify a datagram */
+#define NAME_SIZE  8u /* length of a datagram that identifies it */
 #define PRIVILEGED 0x80000000u
 #define QKEY_MASK  0x7fffffffu
 #define HOP_LIMIT  64u
-#define ROOM_MAX   (5u * URO_PATH_MTU_MAX) /* of a receive, shared ones included */
+#define ROOM_MAX   (5u * UROCE_PATH_MTU_MAX) /* largest receive, also of a shared queue */
 
 struct sim_datagram {
     uint32_t from_qpn;
@@ -30,7 +28,7 @@ struct sim_datagram {
     uint32_t qkey;
     uint32_t from; /* number of the queue pair */
     uint32_t to;
-    bool group; /* to the group of its IP version: each member receives it */
+    bool group; /* sent to the group of its IP version, whose members all receive it */
     bool v6;
     bool deliverable;
     bool has_imm;
@@ -41,76 +39,81 @@ struct sim_datagram {
 };
 
 struct sim_ud_state {
-    struct uro_ah handles[SIM_PLAN_PARTIES_MAX][2]; /* to each queue pair, IPv4 and IPv6 */
-    struct uro_ah group_handles[2];
-    struct uro_mcast memberships[2];
+    struct uroce_ah *handles[SIM_PLAN_PARTIES_MAX][2]; /* to each queue pair, IPv4 and IPv6 */
+    struct uroce_ah *group_handles[2];
     bool is_member[2];
     uint32_t expected; /* datagrams that must arrive in this life */
 };
 
 static uint32_t party_count(const struct sim_endpoint *end)
 {
-    return end->load->plan->party_count;
+    return end->workload->plan->party_count;
 }
 
 static struct sim_endpoint *member(const struct sim_endpoint *end, uint32_t number)
 {
-    return &end->load->parties[number].ends[0];
+    return &end->workload->parties[number].ends[0];
 }
 
-/* The address of the workload's group. */
-static struct uro_address group_of(const struct sim_workload *load, bool v6)
+/* The workload's group. */
+static struct uro_gid group_of(const struct sim_workload *workload, bool v6)
 {
-    uint8_t number = (uint8_t)load->number;
+    uint8_t number = (uint8_t)workload->number;
     const uint8_t ipv4[4] = { 239, 1, 2, (uint8_t)(3 + number) };
     const struct uro_gid ipv6 = { { 0xff, 0x15, [15] = (uint8_t)(0x77 + number) } };
 
-    return (struct uro_address){ .dest = v6 ? ipv6 : uro_gid_from_ipv4(ipv4),
-                                 .sgid_index = v6 ? 0 : 1,
-                                 .hop_limit = HOP_LIMIT };
+    return v6 ? ipv6 : uro_gid_from_ipv4(ipv4);
 }
 
 static struct sim_datagram *datagram_of(const struct sim_endpoint *end,
                                         const struct sim_request *request)
 {
-    return &end->load->datagrams[request->message];
+    return &end->workload->datagrams[request->message];
 }
 
 static struct uro_gid dest_of(const struct sim_endpoint *end, const struct sim_datagram *datagram)
 {
-    return datagram->group ? group_of(end->load, datagram->v6).dest
-                           : sim_endpoint_address(member(end, datagram->to), datagram->v6).dest;
+    return datagram->group ? group_of(end->workload, datagram->v6)
+                           : member(end, datagram->to)->host->gids[datagram->v6 ? 0 : 1];
 }
 
 /* ---- groups ---- */
 
 static void join(struct sim_endpoint *end, bool v6)
 {
-    struct sim_world *world = end->load->world;
-    const struct uro_gid group = group_of(end->load, v6).dest;
+    struct sim_world *world = end->workload->world;
+    const struct uro_gid group = group_of(end->workload, v6);
 
-    if (uro_mcast_attach(sim_endpoint_shard(end), &end->ud->memberships[v6], end->qp, &group) &&
-        uro_engine_join(end->host->engine, &group, world->now) != 0)
+    if (uroce_qp_attach(end->qp, group.octets, world->now) != 0)
         sim_world_fail(world, "UD party %u: a group could not be joined", end->number);
     end->ud->is_member[v6] = true;
     sim_journal_note(world->journal, world->now, "UD qp 0x%06x joins the IPv%c group", end->qpn,
                      v6 ? '6' : '4');
 }
 
-static void make_handle(struct sim_endpoint *end, struct uro_ah *handle,
-                        const struct uro_address *address)
+static void make_handle(struct sim_endpoint *end, struct uroce_ah **handle,
+                        const struct uroce_address *address)
 {
-    struct sim_world *world = end->load->world;
-    int result = uro_engine_ah_create(end->host->engine, handle, end->pd, address, world->now);
+    struct sim_world *world = end->workload->world;
+    int result = uroce_ah_create(end->pd, address, world->now, handle);
 
     if (result != 0)
         sim_world_fail(world, "no address handle can be made: %d", result);
 }
 
+static void destroy_handle(struct uroce_ah **handle)
+{
+    if (*handle != NULL)
+        (void)!uroce_ah_destroy(*handle);
+    *handle = NULL;
+}
+
 static void begin_groups(struct sim_endpoint *end)
 {
-    for (unsigned v6 = 0; v6 < 2 && end->load->plan->groups; v6++) {
-        const struct uro_address address = group_of(end->load, v6 != 0);
+    for (unsigned v6 = 0; v6 < 2 && end->workload->plan->groups; v6++) {
+        const struct uro_gid group = group_of(end->workload, v6 != 0);
+        struct uroce_address address = { .sgid_index = v6 ? 0 : 1, .hop_limit = HOP_LIMIT };
+        memcpy(address.gid, group.octets, sizeof address.gid);
         make_handle(end, &end->ud->group_handles[v6], &address);
         if (uro_rng_below(&end->rng, 3) > 0)
             join(end, v6 != 0);
@@ -120,14 +123,15 @@ static void begin_groups(struct sim_endpoint *end)
 /* Leaves the groups. */
 static void stop(struct sim_endpoint *end)
 {
-    struct uro_engine *engine = end->host->engine;
     struct sim_ud_state *ud = end->ud;
 
-    for (unsigned v6 = 0; v6 < 2 && end->load->plan->groups; v6++) {
-        const struct uro_gid group = group_of(end->load, v6 != 0).dest;
-        uro_engine_ah_destroy(engine, &ud->group_handles[v6]);
-        if (ud->is_member[v6] && uro_mcast_detach(sim_endpoint_shard(end), &ud->memberships[v6]))
-            uro_engine_leave(engine, &group, end->load->world->now);
+    for (unsigned v6 = 0; v6 < 2 && end->workload->plan->groups; v6++) {
+        const struct uro_gid group = group_of(end->workload, v6 != 0);
+        destroy_handle(&ud->group_handles[v6]);
+        if (ud->is_member[v6] &&
+            uroce_qp_detach(end->qp, group.octets, end->workload->world->now) != 0)
+            sim_world_fail(end->workload->world, "UD party %u: a group could not be left",
+                           end->number);
         ud->is_member[v6] = false;
     }
 }
@@ -157,12 +161,13 @@ static void make_memory(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
     static const uint32_t access[SIM_MEMORY_SECTIONS] = { [SIM_MEMORY_RECVS] =
-                                                              URO_ACCESS_LOCAL_WRITE };
+                                                              UROCE_ACCESS_LOCAL_WRITE };
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
         [SIM_MEMORY_SENDS] = { plan->send_capacity,
-                               sim_memory_room(URO_PATH_MTU_MAX + 1, plan->send_sges) },
+                               sim_memory_slot_size(UROCE_PATH_MTU_MAX + 1, plan->send_sges) },
         [SIM_MEMORY_RECVS] = { plan->recv_capacity,
-                               sim_memory_room(SIM_GRH + URO_PATH_MTU_MAX, plan->recv_sges) },
+                               sim_memory_slot_size(SIM_GRH + UROCE_PATH_MTU_MAX,
+                                                    plan->recv_sges) },
     };
 
     sim_endpoint_make_memory(end, 3, sizes, access);
@@ -171,13 +176,14 @@ static void make_memory(struct sim_endpoint *end)
 static void make(struct sim_endpoint *end)
 {
     make_memory(end);
-    /* Datagrams to the number it had may still arrive, but not when all must find their receive. */
+    /* Datagrams to the old QPN may still arrive, but would take receives that the last life
+     * needs. */
     if (end->qp != NULL && end->life->last_life)
         sim_endpoint_destroy(end);
     sim_endpoint_create(end);
     for (uint32_t i = 0; i < party_count(end); i++) {
         for (unsigned v6 = 0; v6 < 2; v6++) {
-            const struct uro_address address = sim_endpoint_address(member(end, i), v6 != 0);
+            const struct uroce_address address = sim_endpoint_address(member(end, i), v6 != 0);
             make_handle(end, &end->ud->handles[i][v6], &address);
         }
     }
@@ -188,7 +194,14 @@ static void stopped(struct sim_endpoint *end)
 {
     for (uint32_t i = 0; i < party_count(end); i++)
         for (unsigned v6 = 0; v6 < 2; v6++)
-            uro_engine_ah_destroy(end->host->engine, &end->ud->handles[i][v6]);
+            destroy_handle(&end->ud->handles[i][v6]);
+}
+
+static void release(struct sim_endpoint *end)
+{
+    stopped(end);
+    destroy_handle(&end->ud->group_handles[0]);
+    destroy_handle(&end->ud->group_handles[1]);
 }
 
 static bool worked(const struct sim_endpoint *end)
@@ -198,7 +211,7 @@ static bool worked(const struct sim_endpoint *end)
 
 /* ---- what to send ---- */
 
-/* Returns a queue pair to send to, or NULL. In the last life the queue pair must have a free
+/* Returns a destination for a datagram, or NULL. In the last life, a destination must have a free
  * receive. */
 static struct sim_endpoint *addressee(const struct sim_endpoint *end, uint32_t first)
 {
@@ -217,14 +230,15 @@ static bool can_send(const struct sim_endpoint *end)
     return addressee(end, 0) != NULL;
 }
 
-static struct sim_datagram *new_datagram(struct sim_workload *load)
+static struct sim_datagram *new_datagram(struct sim_workload *workload)
 {
-    if (load->datagram_count == load->datagram_room) {
-        load->datagram_room = load->datagram_room * 2 + 256;
-        load->datagrams = realloc(load->datagrams, load->datagram_room * sizeof *load->datagrams);
-        URO_ASSERT(load->datagrams != NULL);
+    if (workload->datagram_count == workload->datagram_capacity) {
+        workload->datagram_capacity = workload->datagram_capacity * 2 + 256;
+        workload->datagrams =
+            realloc(workload->datagrams, workload->datagram_capacity * sizeof *workload->datagrams);
+        URO_ASSERT(workload->datagrams != NULL);
     }
-    return &load->datagrams[load->datagram_count++];
+    return &workload->datagrams[workload->datagram_count++];
 }
 
 static uint32_t choose_length(struct sim_endpoint *end, enum sim_fault fault)
@@ -233,12 +247,12 @@ static uint32_t choose_length(struct sim_endpoint *end, enum sim_fault fault)
     struct uro_rng *rng = &end->rng;
 
     if (fault == SIM_FAULT_TOO_LONG)
-        return URO_PATH_MTU_MAX + 1;
+        return UROCE_PATH_MTU_MAX + 1;
     if (uro_rng_below(rng, 8) == 0)
-        return URO_PATH_MTU_MAX;
+        return UROCE_PATH_MTU_MAX;
     if (uro_rng_below(rng, 8) == 0)
-        return plan->inject_probability == 0 ? 0 : NAME_ROOM;
-    return sim_world_between(rng, NAME_ROOM, plan->message_max);
+        return plan->inject_probability == 0 ? 0 : NAME_SIZE;
+    return sim_world_between(rng, NAME_SIZE, plan->message_max);
 }
 
 static enum sim_fault choose_fault(struct sim_endpoint *end)
@@ -265,18 +279,18 @@ static void expect(struct sim_endpoint *end, const struct sim_datagram *datagram
 
 static bool choose(struct sim_endpoint *end, struct sim_request *request)
 {
-    struct sim_workload *load = end->load;
+    struct sim_workload *workload = end->workload;
     struct uro_rng *rng = &end->rng;
     struct sim_endpoint *to = addressee(end, uro_rng_below(rng, party_count(end)));
     bool v6 = uro_rng_below(rng, 2) == 0;
-    bool group = load->plan->groups && !sim_endpoint_in_error(end) && uro_rng_below(rng, 3) == 0 &&
-                 (!end->life->last_life || group_is_ready(end, v6));
+    bool group = workload->plan->groups && !sim_endpoint_in_error(end) &&
+                 uro_rng_below(rng, 3) == 0 && (!end->life->last_life || group_is_ready(end, v6));
 
     if (to == NULL) /* late, into ERR */
         to = end;
-    request->message = load->datagram_count;
+    request->message = workload->datagram_count;
     request->fault = choose_fault(end);
-    struct sim_datagram *datagram = new_datagram(load);
+    struct sim_datagram *datagram = new_datagram(workload);
     *datagram = (struct sim_datagram){
         .from = end->number,
         .from_qpn = end->qpn,
@@ -292,7 +306,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     datagram->length = choose_length(end, request->fault);
     datagram->seed = uro_rng_u64(rng);
     expect(end, datagram);
-    request->opcode = datagram->has_imm ? URO_WR_SEND_WITH_IMM : URO_WR_SEND;
+    request->opcode = datagram->has_imm ? UROCE_SEND_WITH_IMM : UROCE_SEND;
     request->imm = datagram->imm;
     request->length = datagram->length;
     request->seed = datagram->seed;
@@ -307,35 +321,40 @@ static uint32_t no_handle(struct sim_endpoint *end)
     const struct sim_endpoint *other = member(end, uro_rng_below(&end->rng, party_count(end)));
 
     if (other->pd != end->pd && other->alive && other->host == end->host)
-        return uro_ah_number(&other->ud->handles[0][0]);
+        return sim_inside_ah_number(other->ud->handles[0][0]);
 
-    const struct uro_address address = sim_endpoint_address(end, true);
-    struct uro_ah handle;
+    const struct uroce_address address = sim_endpoint_address(end, true);
+    struct uroce_ah *handle;
 
     make_handle(end, &handle, &address);
-    uint32_t number = uro_ah_number(&handle);
-    uro_engine_ah_destroy(end->host->engine, &handle);
+    uint32_t number = sim_inside_ah_number(handle);
+    destroy_handle(&handle);
     return number;
 }
 
-static void fill(struct sim_endpoint *end, const struct sim_request *request, struct uro_wqe *wqe)
+static void fill(struct sim_endpoint *end, const struct sim_request *request,
+                 struct uroce_send *send)
 {
-    const struct sim_datagram *datagram = &end->load->datagrams[request->message];
+    const struct sim_datagram *datagram = &end->workload->datagrams[request->message];
     struct sim_ud_state *ud = end->ud;
     bool own = datagram->qkey == end->qkey && uro_rng_below(&end->rng, 2) == 0;
 
-    wqe->to.ah = uro_ah_number(datagram->group ? &ud->group_handles[datagram->v6]
-                                               : &ud->handles[datagram->to][datagram->v6]);
-    wqe->to.qpn = datagram->to_qpn;
-    wqe->qkey = own ? PRIVILEGED | uro_rng_u32(&end->rng) : datagram->qkey;
-    if (request->fault == SIM_FAULT_NO_HANDLE)
-        wqe->to.ah = no_handle(end);
+    send->ah =
+        datagram->group ? ud->group_handles[datagram->v6] : ud->handles[datagram->to][datagram->v6];
+    send->remote_qpn = datagram->to_qpn;
+    send->remote_qkey = own ? PRIVILEGED | uro_rng_u32(&end->rng) : datagram->qkey;
 }
 
-static uint32_t recv_room(struct sim_endpoint *end)
+static void spoil(struct sim_endpoint *end, const struct sim_request *request)
+{
+    if (request->fault == SIM_FAULT_NO_HANDLE)
+        sim_inside_set_ah(end->qp, no_handle(end));
+}
+
+static uint32_t recv_size(struct sim_endpoint *end)
 {
     (void)end;
-    return SIM_GRH + URO_PATH_MTU_MAX;
+    return SIM_GRH + UROCE_PATH_MTU_MAX;
 }
 
 /* ---- frames ---- */
@@ -363,16 +382,18 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
     for (; end->wire_next < end->posted; end->wire_next++) {
         struct sim_request *request = sim_request_of(end, end->wire_next);
         if (sim_judge_stops(request) || !is_frame(end, request, frame))
-            continue; /* it stayed at the host, or it was flushed: then it must complete so */
+            /* The datagram was not sent over the cable, or was flushed. Its completion must have
+             * the matching status. */
+            continue;
         request->sent = 1;
         if (request->flushed)
             sim_endpoint_fail(end, "send", request->number, "was flushed and is sent after that");
-        if (!frame->bth.solicited != !(request->flags & URO_SEND_SOLICITED) || frame->bth.ack_req)
+        if (!frame->bth.solicited != !(request->flags & UROCE_SOLICITED) || frame->bth.ack_req)
             sim_endpoint_fail(end, "frame", frame->bth.psn, "has wrong bits");
         end->wire_next++;
         return;
     }
-    sim_endpoint_fail(end, "frame", frame->bth.psn, "is not the next of what was asked for");
+    sim_endpoint_fail(end, "frame", frame->bth.psn, "is not the next packet of a posted request");
 }
 
 /* ---- sends ---- */
@@ -388,12 +409,13 @@ static void confirm(struct sim_endpoint *end, const struct sim_request *request)
 
 /* ---- receives ---- */
 
-/* How often a datagram may arrive: as often as the network makes copies of it. */
+/* Returns how often a datagram may arrive: the network may copy it. */
 static uint32_t copies(const struct sim_endpoint *to, const struct sim_datagram *datagram)
 {
     const struct sim_endpoint *from = member(to, datagram->from);
 
-    return from->host != to->host && to->load->plan->cables[from->side].duplicate_probability > 0
+    return from->host != to->host &&
+                   to->workload->plan->cables[from->side].duplicate_probability > 0
                ? 2
                : 1;
 }
@@ -409,8 +431,7 @@ static bool is_to(const struct sim_datagram *datagram, const struct sim_endpoint
 static bool is_grh(const struct sim_endpoint *end, const struct sim_datagram *datagram,
                    const uint8_t *grh)
 {
-    const struct uro_gid from =
-        sim_endpoint_address(member(end, datagram->from), datagram->v6).dest;
+    const struct uro_gid from = member(end, datagram->from)->host->gids[datagram->v6 ? 0 : 1];
     const struct uro_gid to = dest_of(end, datagram);
 
     if (datagram->v6)
@@ -421,82 +442,84 @@ static bool is_grh(const struct sim_endpoint *end, const struct sim_datagram *da
 }
 
 static bool could_be(const struct sim_endpoint *end, const struct sim_datagram *datagram,
-                     const struct uro_cqe *cqe, const uint8_t *octets)
+                     const struct uroce_completion *cqe, const uint8_t *bytes)
 {
     return datagram->deliverable && datagram->from_qpn == cqe->source_qpn && is_to(datagram, end) &&
            datagram->taken[end->number] < copies(end, datagram) &&
-           cqe->byte_len == SIM_GRH + datagram->length &&
-           !(cqe->flags & URO_WC_WITH_IMM) == !datagram->has_imm &&
-           (!datagram->has_imm || cqe->imm == datagram->imm) && is_grh(end, datagram, octets) &&
-           sim_model_holds(octets + SIM_GRH, datagram->length, datagram->seed);
+           cqe->length == SIM_GRH + datagram->length &&
+           !(cqe->flags & UROCE_COMPLETION_WITH_IMM) == !datagram->has_imm &&
+           (!datagram->has_imm || cqe->imm == datagram->imm) && is_grh(end, datagram, bytes) &&
+           sim_model_holds(bytes + SIM_GRH, datagram->length, datagram->seed);
 }
 
-static void take(struct sim_endpoint *end, const struct sim_receive *place,
-                 const struct uro_cqe *cqe)
+static void take(struct sim_endpoint *end, const struct sim_receive *receive,
+                 const struct uroce_completion *cqe)
 {
-    const struct sim_recv *recv = place->recv;
-    struct sim_workload *load = end->load;
-    uint8_t octets[ROOM_MAX];
+    const struct sim_recv *recv = receive->recv;
+    struct sim_workload *workload = end->workload;
+    uint8_t bytes[ROOM_MAX];
 
-    if (cqe->opcode != URO_WC_RECV || !(cqe->flags & URO_WC_GRH) || cqe->byte_len > recv->room ||
-        cqe->byte_len < SIM_GRH) {
-        sim_endpoint_fail(end, "receive", place->number, "does not look like a datagram");
+    if (cqe->opcode != UROCE_DONE_RECV || !(cqe->flags & UROCE_COMPLETION_GRH) ||
+        cqe->length > recv->size || cqe->length < SIM_GRH) {
+        sim_endpoint_fail(end, "receive", receive->number, "does not look like a datagram");
         return;
     }
-    URO_ASSERT(recv->room <= sizeof octets);
-    sim_memory_gather(place->memory, SIM_MEMORY_RECVS, place->slot, &recv->layout, octets);
-    for (uint32_t i = cqe->byte_len; i < recv->room; i++)
-        if (octets[i] != SIM_MEMORY_CANARY)
-            sim_endpoint_fail(end, "receive", place->number, "was written to behind the datagram");
-    for (uint32_t i = load->datagram_count; i-- > 0;) {
-        if (!could_be(end, &load->datagrams[i], cqe, octets))
+    URO_ASSERT(recv->size <= sizeof bytes);
+    sim_memory_gather(receive->memory, SIM_MEMORY_RECVS, receive->slot, &recv->layout, bytes);
+    for (uint32_t i = cqe->length; i < recv->size; i++)
+        if (bytes[i] != SIM_MEMORY_CANARY)
+            sim_endpoint_fail(end, "receive", receive->number,
+                              "has data after the end of the datagram");
+    for (uint32_t i = workload->datagram_count; i-- > 0;) {
+        if (!could_be(end, &workload->datagrams[i], cqe, bytes))
             continue;
-        load->datagrams[i].taken[end->number]++;
+        workload->datagrams[i].taken[end->number]++;
         end->messages_taken++;
         return;
     }
-    sim_endpoint_fail(end, "receive", place->number,
-                      "is none of what was written and can come now");
+    sim_endpoint_fail(end, "receive", receive->number,
+                      "is not a datagram that was sent and can arrive now");
 }
 
 /* ---- the family ---- */
 
 static void init(struct sim_endpoint *end, unsigned index)
 {
-    const struct sim_workload *load = end->load;
+    const struct sim_workload *workload = end->workload;
 
     URO_ASSERT(index == 0);
-    end->type = URO_QPT_UD;
+    end->type = UROCE_UD;
     end->number = end->life->number;
-    end->pd = load->pds + PD_FIRST + end->number;
-    end->ud = aligned_alloc(_Alignof(struct sim_ud_state), sizeof *end->ud);
+    end->pd = sim_host_pd(end->host, workload->pds + PD_FIRST + end->number);
+    end->ud = calloc(1, sizeof *end->ud);
     URO_ASSERT(end->ud != NULL);
-    *end->ud = (struct sim_ud_state){ 0 };
     end->qkey = uro_rng_u32(&end->rng) & QKEY_MASK;
-    if (load->plan->groups) /* or a group could not be sent to */
-        end->qkey = (uint32_t)load->plan->seed & QKEY_MASK;
+    if (workload->plan->groups) /* all members of a group need the same Q_Key */
+        end->qkey = (uint32_t)workload->plan->seed & QKEY_MASK;
 }
 
 const struct sim_endpoint_ops sim_ud_ops = {
     .family = "UD party",
     .own_cq = true,
     .alone = true,
-    .unsupported = URO_WR_RDMA_WRITE,
+    .unsupported = UROCE_RDMA_WRITE,
     .init = init,
     .begin = begin,
     .make = make,
     .worked = worked,
     .stop = stop,
     .stopped = stopped,
+    .release = release,
     .can_send = can_send,
     .choose = choose,
     .fill = fill,
+    .spoil = spoil,
     .confirm = confirm,
     .expected = sim_judge_expected,
     .on_error = sim_judge_stop_queue,
     .on_progress = sim_life_on_progress,
     .take = take,
     .wire = check_frame,
-    .recv_room = recv_room,
+    .recv_size = recv_size,
     .recv_expected = sim_judge_bad_lkey,
 };

@@ -12,7 +12,7 @@
 #include "base/rng.h"
 
 #define LENGTH_MAX 4200u
-#define MARGIN     64u /* bytes around what is read or written, to see that they stay */
+#define MARGIN     64u /* bytes around the copied range, which must not change */
 
 static uint8_t source[LENGTH_MAX + 2 * MARGIN];
 static uint8_t target[LENGTH_MAX + 2 * MARGIN];
@@ -23,7 +23,7 @@ static void use_or_skip(void **state)
     const char *method = *state;
 
     if (!uro_crc32_use(method)) {
-        print_message("# SKIP this CPU has no %s\n", method);
+        print_message("# SKIP this CPU cannot run the method %s\n", method);
         skip();
     }
     assert_string_equal(uro_crc32_method(), method);
@@ -156,11 +156,10 @@ static void unguard(uint8_t *pages)
     (void)munmap(pages - PAGE, 4 * PAGE);
 }
 
-#define BEFORE     12u /* bytes before a head can be read */
 #define HEAD_MAX   64u
 #define MANY_UNTIL 200u
 
-static void crc32_masked__every_length__is_that_of_the_masked_octets(void **state)
+static void crc32_masked__every_length__is_that_of_the_masked_bytes(void **state)
 {
     static const size_t more[] = { 256, 257, 319, 320, 1024, 4000 };
     struct uro_crc32_mask mask;
@@ -171,7 +170,7 @@ static void crc32_masked__every_length__is_that_of_the_masked_octets(void **stat
         make_mask(&mask, head_length);
         for (size_t i = 0; i < MANY_UNTIL + URO_ARRAY_LEN(more); i++) {
             size_t length = i < MANY_UNTIL ? i : more[i - MANY_UNTIL];
-            const uint8_t *heads[] = { pages + BEFORE, pages + 2 * PAGE - head_length - length };
+            const uint8_t *heads[] = { pages, pages + 2 * PAGE - head_length - length };
             for (unsigned end = 0; end < 2; end++)
                 assert_int_equal(
                     uro_crc32_finish(uro_crc32_masked(&mask, heads[end], head_length, length)),
@@ -194,7 +193,7 @@ static void crc32_masked_copy__every_length__touches_nothing_else(void **state)
         for (size_t length = 0; length <= 300; length++)
             for (unsigned end = 0; end < 2; end++) {
                 const uint8_t *from = pages + (end ? 2 * PAGE - length : 0);
-                const uint8_t *head = heads + (end ? 2 * PAGE - head_length : BEFORE);
+                const uint8_t *head = heads + (end ? 2 * PAGE - head_length : 0);
                 memset(target, 0xa5, length + MARGIN);
                 uint32_t reg =
                     uro_crc32_masked_copy(&mask, head, head_length, target, from, length);
@@ -209,7 +208,7 @@ static void crc32_masked_copy__every_length__touches_nothing_else(void **state)
 }
 
 static _Atomic bool stop;
-static _Atomic size_t scribbled; /* bytes from the first on that change all the time */
+static _Atomic size_t scribbled; /* number of bytes, from the first on, that change all the time */
 
 static void *scribble(void *arg)
 {
@@ -335,7 +334,13 @@ static void crc32_use__unknown_method__changes_nothing(void **state)
 /* clang-format off */
 #define ON(method, test) { #test "__" method, test, NULL, NULL, (void *)(uintptr_t)method }
 /* clang-format on */
+#if defined(__x86_64__)
 #define EACH_METHOD(test) ON("vpclmulqdq", test), ON("pclmulqdq", test), ON("table", test)
+#elif defined(__aarch64__)
+#define EACH_METHOD(test) ON("pmull", test), ON("armv8-crc32", test), ON("table", test)
+#else
+#define EACH_METHOD(test) ON("table", test)
+#endif
 
 int main(void)
 {
@@ -347,7 +352,7 @@ int main(void)
         EACH_METHOD(crc32_copy__every_length_and_alignment__copies_that_and_no_more),
         EACH_METHOD(crc32__fed_in_pieces__is_the_crc_of_the_whole),
         EACH_METHOD(crc32_copy__source_changes_meanwhile__sums_written_bytes),
-        EACH_METHOD(crc32_masked__every_length__is_that_of_the_masked_octets),
+        EACH_METHOD(crc32_masked__every_length__is_that_of_the_masked_bytes),
         EACH_METHOD(crc32_masked_copy__every_length__touches_nothing_else),
     };
     return cmocka_run_group_tests_name("base/crc32", tests, fill_source, NULL);

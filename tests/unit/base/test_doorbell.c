@@ -8,9 +8,9 @@
 #include "support/check.h"
 
 #define DOORBELLS 3u
-#define POSTS     1000000u
-#define WAITS     4u    /* wait for the engine after this number; coprime to DOORBELLS */
-#define PATIENCE  1000u /* empty looks before yielding the processor to the other thread */
+#define POSTS     300000u
+#define WAITS     16u   /* number of posts between two waits for the engine; coprime to DOORBELLS */
+#define PATIENCE  1000u /* empty checks before yielding the processor to the other thread */
 
 struct subject {
     _Alignas(64) struct uro_doorbell doorbell;

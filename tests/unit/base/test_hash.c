@@ -9,7 +9,7 @@
 #include "base/rng.h"
 
 #define NODES   1000u
-#define LONGEST 8u /* nodes in one bucket, of 20 000 random ones in as many buckets */
+#define LONGEST 8u /* most nodes in one bucket, for 20 000 random nodes in 20 000 buckets */
 
 struct fixture {
     struct uro_hash hash;
@@ -69,7 +69,7 @@ static void same(const struct fixture *f)
 
 static void hash__nodes_in_any_order__each_is_found_until_removed(void **state)
 {
-    static const uint8_t seed[URO_RNG_SEED_OCTETS] = { 7 };
+    static const uint8_t seed[URO_RNG_SEED_BYTES] = { 7 };
     static const uint32_t sizes[] = { 1, 2, 3, 64, 100, NODES };
     struct uro_rng rng;
 
@@ -139,7 +139,7 @@ static uint32_t longest(const struct uro_hash *hash)
 
 static void hash__many_nodes__no_bucket_has_more_than_a_few(void **state)
 {
-    static const uint8_t seed[URO_RNG_SEED_OCTETS] = { 9 };
+    static const uint8_t seed[URO_RNG_SEED_BYTES] = { 9 };
     const uint32_t many = 20000;
     struct uro_hash_node *nodes = calloc(many, sizeof *nodes);
     void *memory = malloc(uro_hash_size(many));

@@ -15,7 +15,7 @@ static void rng__zero_seed__gives_the_published_key_stream(void **state)
         0x8d, 0x77, 0x24, 0xe0, 0x3f, 0xb8, 0xd8, 0x4a, 0x37, 0x6a, 0x43, 0xb8, 0xf4,
         0x15, 0x18, 0xa1, 0x1c, 0xc3, 0x87, 0xb6, 0x69, 0xb2, 0xee, 0x65, 0x86,
     };
-    static const uint8_t seed[URO_RNG_SEED_OCTETS];
+    static const uint8_t seed[URO_RNG_SEED_BYTES];
     struct uro_rng rng;
 
     (void)state;
@@ -25,7 +25,7 @@ static void rng__zero_seed__gives_the_published_key_stream(void **state)
         for (size_t j = 0; j < 4; j++)
             assert_int_equal((uint8_t)(word >> 8 * j), published[i + j]);
     }
-    /* The second block follows: the counter moved. */
+    /* The second block follows: the counter has advanced. */
     assert_int_equal(uro_rng_u32(&rng), 0xbee7079f);
 }
 

@@ -6,7 +6,7 @@
 #include "base/table.h"
 
 #define NODES   64u
-#define BUCKETS 4u /* so that many find no place of their own */
+#define BUCKETS 4u /* so that many collide */
 
 struct fixture {
     struct uro_table_bucket buckets[BUCKETS];
@@ -52,7 +52,7 @@ static void same(const struct fixture *f)
 
 static void table__inserts_and_removes_in_any_order__present_nodes_are_found(void **state)
 {
-    static const uint8_t seed[URO_RNG_SEED_OCTETS] = { 7 };
+    static const uint8_t seed[URO_RNG_SEED_BYTES] = { 7 };
     struct uro_rng rng;
 
     (void)state;

@@ -45,7 +45,7 @@ void kit_wait(uint64_t ns)
     now += ns;
 }
 
-void kit_put_octets(const uint8_t *octets, uint32_t stored, uint32_t length)
+void kit_put_bytes(const uint8_t *octets, uint32_t stored, uint32_t length)
 {
     put_le32((uint32_t)(now / 1000000000u));
     put_le32((uint32_t)(now % 1000000000u));
@@ -78,7 +78,7 @@ void kit_put(const struct uro_frame *frame)
     uint8_t octets[MADE_FRAME_MAX];
     const uint32_t length = make_frame(frame, octets);
 
-    kit_put_octets(octets, length, length);
+    kit_put_bytes(octets, length, length);
 }
 
 void kit_send(int side, uint8_t opcode, uint32_t psn, uint32_t payload)

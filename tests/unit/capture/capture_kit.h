@@ -2,7 +2,7 @@
 /* capture_kit.h - makes captures of one connection: side A is 10.0.0.1 with QP 0x11, side B is
  * 10.0.0.2 with QP 0x22.
  *
- * A packet of a kit has 10 us after the packet before it, and an IPv4 identification of its own.
+ * Each packet is 10 us later than the packet before it, and has an IPv4 identification of its own.
  */
 #pragma once
 
@@ -43,11 +43,11 @@ void kit_begin(void);
 /* Adds @ns to the time of the next packet. */
 void kit_wait(uint64_t ns);
 
-/* Returns a packet of @side. Tests change what they are about before kit_put(). */
+/* Returns a packet of @side. A test changes the fields that it tests, and calls kit_put(). */
 struct uro_frame kit_frame(int side, uint8_t opcode, uint32_t psn, uint32_t payload);
 void kit_put(const struct uro_frame *frame);
 /* Appends any bytes. @length is that on the wire. */
-void kit_put_octets(const uint8_t *octets, uint32_t stored, uint32_t length);
+void kit_put_bytes(const uint8_t *octets, uint32_t stored, uint32_t length);
 
 /* Appends a request without RETH, an RETH request, a response with AETH. */
 void kit_send(int side, uint8_t opcode, uint32_t psn, uint32_t payload);

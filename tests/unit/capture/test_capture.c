@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_capture.c - what is read of a capture: packets, flaws, flows, and pairs of flows. */
+/* test_capture.c - reading a capture: packets, their defects, flows, and pairs of flows. */
 #include "support/check.h"
 
 #include <string.h>
@@ -110,7 +110,7 @@ static struct uro_capture_packet changed(void (*change)(uint8_t *octets, uint32_
 
     kit_begin();
     change(octets, &length);
-    kit_put_octets(octets, length, length);
+    kit_put_bytes(octets, length, length);
     struct uro_capture *capture = kit_end();
     const struct uro_capture_packet packet = capture->packets[0];
     uro_capture_free(capture);
@@ -170,7 +170,8 @@ static void wrong_udp_checksum(uint8_t *octets, uint32_t *length)
     octets[BTH - 1] = 1;
 }
 
-/* The sum of the pseudo-header alone: the network card would add the rest. */
+/* The checksum field has only the sum of the pseudo-header, because a network card would compute
+ * the rest. */
 static void offloaded_udp_checksum(uint8_t *octets, uint32_t *length)
 {
     struct uro_frame frame;
@@ -213,7 +214,7 @@ static void decode__each_flaw__is_named(void **state)
     }
 }
 
-/* A capture with a snapshot length keeps the headers; the payload counts as it was on the wire. */
+/* A capture with a snapshot length has the headers; the payload length is that on the wire. */
 static void decode__cut_frame__has_its_headers_or_is_cut(void **state)
 {
     const struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 61);
@@ -222,10 +223,10 @@ static void decode__cut_frame__has_its_headers_or_is_cut(void **state)
 
     (void)state;
     kit_begin();
-    kit_put_octets(octets, BTH + 12, length);
-    kit_put_octets(octets, BTH + 11, length);
-    kit_put_octets(octets, 10, length);
-    kit_put_octets(octets, 0, length);
+    kit_put_bytes(octets, BTH + 12, length);
+    kit_put_bytes(octets, BTH + 11, length);
+    kit_put_bytes(octets, 10, length);
+    kit_put_bytes(octets, 0, length);
     struct uro_capture *capture = kit_end();
     assert_int_equal(capture->packets[0].kind, URO_CAPTURE_ROCE);
     assert_int_equal(capture->packets[0].payload, 61);
@@ -235,36 +236,91 @@ static void decode__cut_frame__has_its_headers_or_is_cut(void **state)
     uro_capture_free(capture);
 }
 
-/* Puts two packets into one frame, as a kernel does. The ICRC of the first may be wrong. */
-static void put_joined(bool damaged)
+/* Puts three packets of a message into one frame, as a kernel does. The last is shorter. @step is
+ * the difference of their identifications. @damaged: the packet with a wrong ICRC, or 3. */
+static void put_joined(bool v6, uint16_t step, unsigned damaged)
 {
-    const struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 600);
-    uint8_t octets[2 * MADE_FRAME_MAX];
-    const uint32_t length = make_frame(&frame, octets), payload = length - BTH;
+    static const uint8_t opcodes[] = { OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST };
+    const uint32_t head = v6 ? BTH + 20 : BTH;
+    uint8_t joined[3 * MADE_FRAME_MAX], octets[MADE_FRAME_MAX];
+    uint32_t length = 0;
 
-    memcpy(octets + length, octets + BTH, payload);
-    octets[length - 1] ^= damaged;
-    uro_put_be16(octets + 16, (uint16_t)(length + payload - 14));
-    uro_put_be16(octets + BTH - 4, (uint16_t)(8 + 2 * payload));
-    uro_put_be16(octets + 24, 0);
-    uro_put_be16(octets + 24, uro_ip_sum_finish(uro_ip_sum(0, octets + 14, 20)));
-    kit_put_octets(octets, length + payload, length + payload);
+    for (unsigned i = 0; i < 3; i++) {
+        struct uro_frame frame = kit_frame(KIT_A, opcodes[i], 1 + i, i < 2 ? KIT_PMTU : 100);
+        frame.ip.identification = (uint16_t)(500 + i * step);
+        if (v6) {
+            frame.ether.type = URO_ETHERTYPE_IPV6;
+            frame.ip.v6 = true;
+            frame.ip.source = (struct uro_gid){ { 0xfd, [15] = 1 } };
+            frame.ip.dest = (struct uro_gid){ { 0xfd, [15] = 2 } };
+        }
+        const uint32_t own = make_frame(&frame, octets), skipped = i == 0 ? 0 : head;
+        octets[own - 1] ^= i == damaged;
+        memcpy(joined + length, octets + skipped, own - skipped);
+        length += own - skipped;
+    }
+    uro_put_be16(joined + head - 4, (uint16_t)(length - head + 8));
+    uro_put_be16(joined + head - 2, 0);
+    if (v6) {
+        uro_put_be16(joined + 18, (uint16_t)(length - head + 8));
+    } else {
+        uro_put_be16(joined + 16, (uint16_t)(length - 14));
+        uro_put_be16(joined + 24, 0);
+        uro_put_be16(joined + 24, uro_ip_sum_finish(uro_ip_sum(0, joined + 14, 20)));
+    }
+    kit_put_bytes(joined, length, length);
 }
 
-static void decode__packets_that_a_kernel_joined__are_not_a_wrong_icrc(void **state)
+static void decode__packets_that_a_kernel_joined__are_split(void **state)
+{
+    static const uint32_t payloads[] = { KIT_PMTU, KIT_PMTU, 100 };
+
+    (void)state;
+    for (unsigned way = 0; way < 3; way++) { /* IPv4 that counts, IPv4 that does not, IPv6 */
+        kit_begin();
+        kit_send(KIT_A, OP_SEND_ONLY, 0, 8);
+        put_joined(way == 2, way == 0, 3);
+        struct uro_capture *capture = kit_end();
+        assert_int_equal(capture->frame_count, 2);
+        assert_int_equal(capture->split_count, 1);
+        assert_int_equal(capture->count, 4);
+        assert_int_equal(capture->joined_count, 0);
+        for (unsigned i = 0; i < 3; i++) {
+            const struct uro_capture_packet *packet = &capture->packets[1 + i];
+            assert_int_equal(packet->kind, URO_CAPTURE_ROCE);
+            assert_int_equal(packet->flaws, 0);
+            assert_int_equal(packet->frame, 2);
+            assert_int_equal(packet->psn, 1 + i);
+            assert_int_equal(packet->payload, payloads[i]);
+        }
+        uro_capture_free(capture);
+    }
+}
+
+static void decode__joined_packet_with_a_wrong_icrc__is_not_judged(void **state)
 {
     (void)state;
     kit_begin();
-    put_joined(false);
-    put_joined(true);
-    put_joined(false);
+    put_joined(false, 1, 1);
     struct uro_capture *capture = kit_end();
-    assert_int_equal(capture->packets[0].kind, URO_CAPTURE_JOINED);
-    assert_int_equal(capture->packets[0].flaws, 0);
-    assert_int_equal(capture->packets[1].kind, URO_CAPTURE_BAD);
-    assert_int_equal(capture->packets[1].flaws, URO_FLAW_ICRC);
-    assert_int_equal(capture->packets[2].kind, URO_CAPTURE_JOINED);
-    assert_int_equal(capture->joined_count, 2);
+    assert_int_equal(capture->count, 3);
+    assert_int_equal(capture->packets[0].kind, URO_CAPTURE_ROCE);
+    assert_int_equal(capture->packets[1].kind, URO_CAPTURE_JOINED);
+    assert_int_equal(capture->packets[1].flaws, 0);
+    assert_int_equal(capture->packets[2].kind, URO_CAPTURE_ROCE);
+    assert_int_equal(capture->joined_count, 1);
+    uro_capture_free(capture);
+}
+
+static void decode__joined_packets_whose_first_is_damaged__are_one_with_a_wrong_icrc(void **state)
+{
+    (void)state;
+    kit_begin();
+    put_joined(false, 1, 0);
+    struct uro_capture *capture = kit_end();
+    assert_int_equal(capture->count, 1);
+    assert_int_equal(capture->packets[0].kind, URO_CAPTURE_BAD);
+    assert_int_equal(capture->packets[0].flaws, URO_FLAW_ICRC);
     uro_capture_free(capture);
 }
 
@@ -294,7 +350,9 @@ int main(void)
         cmocka_unit_test(capture__device_that_talks_to_itself__is_paired_by_qpn),
         cmocka_unit_test(decode__each_flaw__is_named),
         cmocka_unit_test(decode__cut_frame__has_its_headers_or_is_cut),
-        cmocka_unit_test(decode__packets_that_a_kernel_joined__are_not_a_wrong_icrc),
+        cmocka_unit_test(decode__packets_that_a_kernel_joined__are_split),
+        cmocka_unit_test(decode__joined_packet_with_a_wrong_icrc__is_not_judged),
+        cmocka_unit_test(decode__joined_packets_whose_first_is_damaged__are_one_with_a_wrong_icrc),
         cmocka_unit_test(decode__vlan__is_another_address),
     };
     return cmocka_run_group_tests_name("capture", tests, NULL, NULL);

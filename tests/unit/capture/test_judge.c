@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_judge.c - what is a finding, and what is not because it has an innocent explanation. */
+/* test_judge.c - packets that are findings, and packets that are none because another explanation
+ * is possible. */
 #include "support/check.h"
 
 #include <string.h>
@@ -44,7 +45,7 @@ static void judge__plain_exchange__is_clean(void **state)
     EXPECT_NOTHING;
 }
 
-/* The flaws themselves are found when the frame is decoded: test_capture.c. */
+/* test_capture.c tests how the defects are detected. */
 static void judge__packet_with_a_flaw__is_a_finding_of_its_check(void **state)
 {
     static const struct {
@@ -416,7 +417,7 @@ static void rnr_three_times(uint64_t waited)
     kit_exchange(99, 1);
     for (uint32_t i = 0; i < 3; i++) {
         kit_send(KIT_A, OP_SEND_ONLY, 100 + i, 64);
-        kit_wait(URO_MS(2)); /* a timeout could come */
+        kit_wait(URO_MS(2)); /* a timeout is possible */
         kit_respond(KIT_B, OP_ACK, 100 + i, 1 + i, RNR(RNR_CODE), 0);
         kit_wait(waited);
         kit_exchange(100 + i, 2 + i);
@@ -428,7 +429,7 @@ static void judge__rnr_delay__is_kept(void **state)
     (void)state;
     rnr_three_times(RNR_DELAY);
     EXPECT_NOTHING;
-    rnr_three_times(URO_MS(2)); /* certain with the third */
+    rnr_three_times(URO_MS(2)); /* the third repetition proves it */
     EXPECT(URO_JUDGE_RNR_WAIT);
 }
 
@@ -481,7 +482,7 @@ static void cnps(uint32_t count, uint64_t apart)
     }
 }
 
-/* A receiver may hand over some of them at once. */
+/* A receiver may deliver some of them together. */
 static void judge__cnps__come_at_their_pace(void **state)
 {
     (void)state;

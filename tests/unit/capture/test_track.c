@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_track.c - what the marks of packets and the state of a flow say. */
+/* test_track.c - the marks of packets and the state of a flow. */
 #include "support/check.h"
 
 #include "capture_kit.h"
@@ -42,7 +42,7 @@ static void track__lost_packet__marks_gap_nak_and_late_request(void **state)
     assert_int_equal(track->marks[4], URO_TRACK_LATE);
     assert_int_equal(track->marks[5], URO_TRACK_REPEATED);
     assert_int_equal(track->related[5], 2);
-    assert_int_equal(track->marks[6], 0); /* which transmission it answers is unknown */
+    assert_int_equal(track->marks[6], 0); /* it is unknown which transmission it answers */
     assert_int_equal(track->related[6], 5);
     assert_false(track->incomplete);
     assert_int_equal(track->flows[0].acked_psn, 102);

@@ -118,7 +118,7 @@ static void cq__full_with_ignore_overrun__drops_the_newest_and_works(void **stat
     uro_cq_arm(cq, false);
     assert_true(push(cq, 3, 1));
     assert_int_equal(shard.counters->value[URO_COUNT_CQ_LOST], lost + 1);
-    expect_event(URO_EVENT_COMPLETION); /* who waits for one must not wait for ever */
+    expect_event(URO_EVENT_COMPLETION); /* a waiting program must get an event */
     expect_no_event();
     assert_int_equal(take(cq, out, 4), 2);
     assert_int_equal(out[1].wr_id, 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_key.c - which bytes a key gives access to: range, rights, and numbers. */
+/* test_key.c - the bytes that a key gives access to: range, rights, and key numbers. */
 #include "base/mark.h"
 #include "core/key.h"
 
@@ -211,7 +211,7 @@ static void key_never_faults__every_edge_of_a_region_among_others(void **state)
     struct uro_key key = region(0x1000, 100), others[64];
 
     (void)state;
-    for (int i = 0; i < 64; i++) { /* each bucket has some */
+    for (int i = 0; i < 64; i++) { /* each bucket has entries */
         others[i] = region(0, 1);
         others[i].memory = memory + 4000;
         uro_key_register(&shard, &others[i]);
@@ -251,7 +251,7 @@ static void key_never_faults__on_demand_empty_or_window__is_false(void **state)
     (void)state;
     keys[1].reachable = ask;
     keys[2].kind = URO_KEY_NULL;
-    keys[3].kind = URO_KEY_WINDOW_1; /* its region answers for it */
+    keys[3].kind = URO_KEY_WINDOW_1; /* the region decides */
     for (size_t i = 0; i < URO_ARRAY_LEN(keys); i++) {
         uro_key_register(&shard, &keys[i]);
         assert_false(trusts(0, sizeof memory));

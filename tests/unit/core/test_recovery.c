@@ -65,7 +65,7 @@ static void gap__peer_has_no_reorder_buffer__goes_back(void **state)
     assert_int_equal(recovery.mode, URO_RECOVERY_NONE);
 }
 
-/* Returns a state in which the peer has acknowledged more than was sent again. */
+/* Returns a state in which the peer has acknowledged more packets than were retransmitted. */
 static struct uro_recovery learned(void)
 {
     struct uro_recovery recovery = { 0 };
@@ -141,7 +141,7 @@ static void probe__more_is_acknowledged__only_the_answer_was_late(void **state)
 
     (void)state;
     (void)uro_recovery_on_probe(&recovery, &view);
-    (void)uro_recovery_on_probe(&recovery, &view); /* the saved cursor is that of the first */
+    (void)uro_recovery_on_probe(&recovery, &view); /* the saved cursor is that of the first gap */
     assert_int_equal(acknowledge(&recovery, 15, 11), URO_RECOVERY_RESUME);
     assert_int_equal(recovery.saved.next.value, 20);
 }

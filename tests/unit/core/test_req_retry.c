@@ -63,7 +63,7 @@ static void progress__moves_the_deadline_and_refills_the_budget(void **state)
     (void)state; /* rule REQ.RETRY.REFILL */
     uro_req_retry_on_sent(&retry, &wheel, 0, uro_psn_make(1));
     uro_req_retry_on_progress(&retry, &wheel, half, uro_psn_make(1), true);
-    /* The timer pops at its old time, finds that the deadline moved, and is armed again. */
+    /* The timer fires at its old time. The deadline has moved, so the timer is armed again. */
     assert_non_null(uro_wheel_pop(&wheel, TIMEOUT_14));
     assert_int_equal(uro_req_retry_on_expiry(&retry, &wheel, TIMEOUT_14), URO_REQ_RETRY_NONE);
     assert_null(uro_wheel_pop(&wheel, half + TIMEOUT_14 - URO_US(2)));
@@ -90,8 +90,8 @@ static void progress__nothing_outstanding__a_late_timer_means_nothing(void **sta
     assert_int_equal(uro_wheel_next(&wheel), URO_TIME_NEVER);
 }
 
-/* The timer would otherwise be processed twice more before its deadline, long after it became
- * useless. */
+/* Without this, the timer would fire twice more before its deadline, although it is not needed any
+ * more. */
 static void progress__nothing_outstanding__timer_is_removed(void **state)
 {
     static struct uro_timer others[256];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_small.c - the small pure pieces: PSN arithmetic, the modify table, source ports, verdicts,
- * scatter/gather walks. */
+/* test_small.c - small functions without state: PSN arithmetic, the modify table, source ports,
+ * verdicts, scatter/gather walks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +144,7 @@ static uint8_t memory[512];
 /* Cuts a list of elements at random. Gather and scatter in pieces must give the same bytes as one
  * array. */
 /* bug B26 */
-static void sgl__any_cut_of_list_and_message__touches_the_same_octets(void **state)
+static void sgl__any_cut_of_list_and_message__touches_the_same_bytes(void **state)
 {
     const struct uro_shard_config config = { .table_bits = 4 };
     struct uro_key key = { .pd = 1,
@@ -217,7 +217,7 @@ int main(void)
         cmocka_unit_test(source_port__flow_label_and_qpns__as_peers_compute_it),
         cmocka_unit_test(source_port__of_the_link__is_used),
         cmocka_unit_test(verdicts__each_sends_nak_and_only_two_keep_the_qp_alive),
-        cmocka_unit_test(sgl__any_cut_of_list_and_message__touches_the_same_octets),
+        cmocka_unit_test(sgl__any_cut_of_list_and_message__touches_the_same_bytes),
         cmocka_unit_test(path_mtu__of_a_link__every_header_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

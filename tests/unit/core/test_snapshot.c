@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Snapshots: every queue pair, CQ and key once, also while others come and go. */
+/* Snapshots: they have every queue pair, CQ and key once, also while other objects are created and
+ * destroyed. */
 #include "core/snapshot.h"
 
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "core/cq.h"
 #include "core/key.h"
 #include "core/qp_private.h"
+#include "core/rq.h"
 #include "core/shard.h"
 #include "support/check.h"
 
@@ -28,6 +30,7 @@ static void *memory(size_t size)
     return made;
 }
 
+/* Creates a new shard for each test, so that no object of a failed test is in it. */
 static int open_shard(void **state)
 {
     const struct uro_shard_config config = { .table_bits = 6, .window = 256 };
@@ -77,6 +80,23 @@ static void drop_qp(struct uro_qp *qp)
     free(qp);
 }
 
+static struct uro_srq srqs[MANY];
+static void *srq_slots[MANY];
+
+static void make_srq(struct uro_srq *srq, uint32_t xrcd, struct uro_cq *cq)
+{
+    const struct uro_srq_init init = { .pd = 7, .capacity = 4, .xrcd = xrcd, .cq = cq };
+
+    srq_slots[srq - srqs] = memory(uro_srq_slots_size(4, 0));
+    uro_srq_create(&shard, srq, &init, srq_slots[srq - srqs]);
+}
+
+static void drop_srq(struct uro_srq *srq)
+{
+    uro_srq_destroy(&shard, srq);
+    free(srq_slots[srq - srqs]);
+}
+
 static void make_key(struct uro_key *key)
 {
     *key = (struct uro_key){ .pd = 7, .base = 0x1000, .length = 4096 };
@@ -91,9 +111,13 @@ static void drop_key(struct uro_key *key)
 static struct uro_snapshot_qp qp_rows[2 * MANY];
 static struct uro_snapshot_cq cq_rows[2 * MANY];
 static struct uro_snapshot_key key_rows[2 * MANY];
-static const struct uro_snapshot_rows rows = {
-    .qps = qp_rows, .cqs = cq_rows, .keys = key_rows, .capacity = { 2 * MANY, 2 * MANY, 2 * MANY }
-};
+static struct uro_snapshot_srq srq_rows[2 * MANY];
+static const struct uro_snapshot_rows rows = { .qps = qp_rows,
+                                               .cqs = cq_rows,
+                                               .keys = key_rows,
+                                               .srqs = srq_rows,
+                                               .capacity = { 2 * MANY, 2 * MANY, 2 * MANY,
+                                                             2 * MANY } };
 
 static struct uro_snapshot take(uint32_t rows_max)
 {
@@ -175,7 +199,8 @@ static void snapshot__connected_queue_pair__has_its_peer(void **state)
     assert_int_equal(qp_rows[0].path_mtu, 1024);
     assert_int_equal(qp_rows[0].peer.octets[15], 9);
     assert_int_equal(qp_rows[0].send_cq, 0);
-    assert_int_equal(qp_rows[0].window, 256); /* no CNP was received: that of the device */
+    assert_int_equal(qp_rows[0].window,
+                     256); /* no CNP was received, so it is the window of the device */
     atomic_store(&qp->state, URO_QPS_RESET);
     drop_qp(qp);
 }
@@ -192,12 +217,47 @@ static void snapshot__key__has_its_range(void **state)
     drop_key(&keys[0]);
 }
 
+static void snapshot__srq__has_its_state(void **state)
+{
+    struct uro_cq *cq = make_cq(5);
+
+    (void)state;
+    make_srq(&srqs[0], 0, NULL);
+    make_srq(&srqs[1], 3, cq);
+    uro_wq_publish(&srqs[1].wq, 2);
+    assert_int_equal(uro_srq_arm(&srqs[1], 3), 0);
+    const struct uro_qp_init init = {
+        .type = URO_QPT_RC, .send_cq = cq, .recv_cq = cq, .send_capacity = 2, .srq = &srqs[0]
+    };
+    struct uro_qp *qp = uro_qp_create(&shard, &init, memory(uro_qp_size(&init)));
+    assert_int_equal(uro_snapshot_objects(&shard, URO_SNAPSHOT_SRQS), 2);
+    const struct uro_snapshot snapshot = take(16);
+    assert_int_equal(snapshot.count[URO_SNAPSHOT_SRQS], 2);
+    assert_int_equal(srq_rows[0].number, 1);
+    assert_int_equal(srq_rows[0].pd, 7);
+    assert_int_equal(srq_rows[0].is_xrc, 0);
+    assert_int_equal(srq_rows[0].cq, 0);
+    assert_int_equal(srq_rows[1].number, 2);
+    assert_int_equal(srq_rows[1].capacity, 4);
+    assert_int_equal(srq_rows[1].is_xrc, 1);
+    assert_int_equal(srq_rows[1].cq, cq->number);
+    assert_int_equal(srq_rows[1].limit, 3);
+    assert_int_equal(srq_rows[1].posted - srq_rows[1].taken, 2);
+    assert_int_equal(qp_rows[0].srq, 1);
+    drop_qp(qp);
+    drop_srq(&srqs[1]);
+    drop_srq(&srqs[0]);
+    drop_cq(cq);
+    assert_int_equal(uro_snapshot_objects(&shard, URO_SNAPSHOT_SRQS), 0);
+}
+
 static void make_many(void)
 {
     for (uint32_t i = 0; i < MANY; i++) {
         cqs[i] = make_cq(1);
         qps[i] = make_qp(cqs[i]);
         make_key(&keys[i]);
+        make_srq(&srqs[i], 0, NULL);
     }
 }
 
@@ -207,6 +267,7 @@ static void drop_many(uint32_t from, uint32_t step)
         drop_qp(qps[i]);
         drop_cq(cqs[i]);
         drop_key(&keys[i]);
+        drop_srq(&srqs[i]);
     }
 }
 
@@ -228,6 +289,15 @@ static uint32_t times_of_qp(const struct uro_snapshot *snapshot, uint32_t qpn)
     return times;
 }
 
+static uint32_t times_of_srq(const struct uro_snapshot *snapshot, uint32_t number)
+{
+    uint32_t times = 0;
+
+    for (uint32_t i = 0; i < snapshot->count[URO_SNAPSHOT_SRQS]; i++)
+        times += srq_rows[i].number == number;
+    return times;
+}
+
 static uint32_t times_of_key(const struct uro_snapshot *snapshot, uint32_t key)
 {
     uint32_t times = 0;
@@ -243,11 +313,12 @@ static void snapshot__in_small_steps__has_everything_once(void **state)
     make_many();
     const struct uro_snapshot snapshot = take(1);
     for (unsigned kind = 0; kind < URO_SNAPSHOT_KINDS; kind++)
-        assert_int_equal(snapshot.count[kind], MANY);
+        assert_int_equal(snapshot.count[kind], kind == URO_SNAPSHOT_IDS ? 0 : MANY);
     for (uint32_t i = 0; i < MANY; i++) {
         assert_int_equal(times_of_qp(&snapshot, uro_qp_number(qps[i])), 1);
         assert_int_equal(times_of_cq(&snapshot, cqs[i]->number), 1);
         assert_int_equal(times_of_key(&snapshot, uro_key_number(&keys[i])), 1);
+        assert_int_equal(times_of_srq(&snapshot, srqs[i].listed_as), 1);
     }
     drop_many(0, 1);
 }
@@ -269,6 +340,7 @@ static void snapshot__objects_come_and_go__those_that_stay_are_in_it_once(void *
             drop_qp(qps[gone]);
             drop_cq(cqs[gone]);
             drop_key(&keys[gone]);
+            drop_srq(&srqs[gone]);
             gone += 2;
         }
         drop_cq(late);
@@ -278,16 +350,18 @@ static void snapshot__objects_come_and_go__those_that_stay_are_in_it_once(void *
         assert_int_equal(times_of_qp(&snapshot, uro_qp_number(qps[i])), 1);
         assert_int_equal(times_of_cq(&snapshot, cqs[i]->number), 1);
         assert_int_equal(times_of_key(&snapshot, uro_key_number(&keys[i])), 1);
+        assert_int_equal(times_of_srq(&snapshot, srqs[i].listed_as), 1);
     }
     drop_many(0, 2);
     for (; gone < MANY; gone += 2) {
         drop_qp(qps[gone]);
         drop_cq(cqs[gone]);
         drop_key(&keys[gone]);
+        drop_srq(&srqs[gone]);
     }
 }
 
-static void snapshot__more_objects_than_rows__says_so(void **state)
+static void snapshot__more_objects_than_rows__is_reported(void **state)
 {
     struct uro_snapshot snapshot;
     struct uro_snapshot_rows few = rows;
@@ -320,17 +394,20 @@ static void snapshot__cancelled__leaves_the_list_of_cqs(void **state)
     drop_many(0, 1);
 }
 
+#define SNAPSHOT_TEST(name) cmocka_unit_test_setup_teardown(name, open_shard, close_shard)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(snapshot__of_nothing__is_empty),
-        cmocka_unit_test(snapshot__queue_pair__has_its_state),
-        cmocka_unit_test(snapshot__connected_queue_pair__has_its_peer),
-        cmocka_unit_test(snapshot__key__has_its_range),
-        cmocka_unit_test(snapshot__in_small_steps__has_everything_once),
-        cmocka_unit_test(snapshot__objects_come_and_go__those_that_stay_are_in_it_once),
-        cmocka_unit_test(snapshot__more_objects_than_rows__says_so),
-        cmocka_unit_test(snapshot__cancelled__leaves_the_list_of_cqs),
+        SNAPSHOT_TEST(snapshot__of_nothing__is_empty),
+        SNAPSHOT_TEST(snapshot__queue_pair__has_its_state),
+        SNAPSHOT_TEST(snapshot__connected_queue_pair__has_its_peer),
+        SNAPSHOT_TEST(snapshot__key__has_its_range),
+        SNAPSHOT_TEST(snapshot__srq__has_its_state),
+        SNAPSHOT_TEST(snapshot__in_small_steps__has_everything_once),
+        SNAPSHOT_TEST(snapshot__objects_come_and_go__those_that_stay_are_in_it_once),
+        SNAPSHOT_TEST(snapshot__more_objects_than_rows__is_reported),
+        SNAPSHOT_TEST(snapshot__cancelled__leaves_the_list_of_cqs),
     };
-    return cmocka_run_group_tests(tests, open_shard, close_shard);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

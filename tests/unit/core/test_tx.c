@@ -61,7 +61,7 @@ static void write_plainly(const struct uro_tx *tx, uint16_t ident, uint8_t *out)
                                    out + ETHERNET, tx->icrc_v6, length - ETHERNET));
 }
 
-static void write__of_any_frame__is_its_octets_and_their_icrc(void **state)
+static void write__of_any_frame__is_its_bytes_and_their_icrc(void **state)
 {
     uint8_t want[FRAME_MAX], got[FRAME_MAX];
 
@@ -75,6 +75,21 @@ static void write__of_any_frame__is_its_octets_and_their_icrc(void **state)
     }
     assert_true(uro_mark_hit("TX.COPY"));
     assert_true(uro_mark_hit("ICRC.ORDER"));
+}
+
+/* The model of faulty links sends such frames. */
+static void write__wrong_icrc__differs_in_these_bits(void **state)
+{
+    uint8_t right[FRAME_MAX], wrong[FRAME_MAX];
+
+    (void)state;
+    struct uro_tx tx = any_tx(false, false);
+    uro_tx_write(&tx, right);
+    tx.icrc_wrong = 0x80000001;
+    uro_tx_write(&tx, wrong);
+    const uint32_t end = uro_tx_length(&tx) - 4;
+    assert_memory_equal(wrong, right, end);
+    assert_int_equal(uro_get_le32(wrong + end) ^ uro_get_le32(right + end), 0x80000001);
 }
 
 static void write_from__behind_the_udp_header__icrc_covers_the_kernels_ip_id(void **state)
@@ -106,7 +121,8 @@ static int seed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(write__of_any_frame__is_its_octets_and_their_icrc),
+        cmocka_unit_test(write__of_any_frame__is_its_bytes_and_their_icrc),
+        cmocka_unit_test(write__wrong_icrc__differs_in_these_bits),
         cmocka_unit_test(write_from__behind_the_udp_header__icrc_covers_the_kernels_ip_id),
     };
     return cmocka_run_group_tests(tests, seed, NULL);

@@ -35,7 +35,7 @@ struct stage *open_with(uint32_t mtu, const char *ip4)
     size_t size = (uro_engine_size(&s->config) + 63) & ~(size_t)63;
     s->memory = aligned_alloc(64, size);
     assert_non_null(s->memory);
-    memset(s->memory, 0xa5, size); /* nothing may be taken for zero */
+    memset(s->memory, 0xa5, size); /* so that a field that is not written is detected */
     assert_int_equal(uro_engine_init(s->memory, &s->config, 0, &s->engine), 0);
     return s;
 }
@@ -63,18 +63,18 @@ void leave(struct stage *s, const char *group, uro_time now)
     uro_engine_leave(s->engine, &g, now);
 }
 
-static void note(struct heard *heard, uint8_t type, bool v6, const uint8_t *group)
+static void note(struct reports *reports, uint8_t type, bool v6, const uint8_t *group)
 {
-    assert_true(heard->count < RECORDS_MAX);
-    heard->type[heard->count] = type;
+    assert_true(reports->count < RECORDS_MAX);
+    reports->type[reports->count] = type;
     if (v6)
-        memcpy(&heard->group[heard->count], group, 16);
+        memcpy(&reports->group[reports->count], group, 16);
     else
-        heard->group[heard->count] = uro_gid_from_ipv4(group);
-    heard->count++;
+        reports->group[reports->count] = uro_gid_from_ipv4(group);
+    reports->count++;
 }
 
-static void hear_records(struct heard *heard, const struct uro_frame *frame)
+static void read_records(struct reports *reports, const struct uro_frame *frame)
 {
     const bool v6 = frame->ip.v6;
     const struct uro_gid listeners = gid(v6 ? "ff02::16" : "224.0.0.22");
@@ -84,14 +84,14 @@ static void hear_records(struct heard *heard, const struct uro_frame *frame)
     assert_memory_equal(&frame->ip.dest, &listeners, sizeof listeners);
     assert_int_equal(frame->body_length, 8 + count * size);
     for (uint32_t i = 0; i < count; i++)
-        note(heard, frame->body[8 + i * size], v6, frame->body + 8 + i * size + 4);
+        note(reports, frame->body[8 + i * size], v6, frame->body + 8 + i * size + 4);
 }
 
 /* Parses the report in s->frame. For an older version, records its one group with the message type.
  * Checks all other bytes. */
-static void hear(struct stage *s)
+static void read_report(struct stage *s)
 {
-    struct heard *heard = &s->heard;
+    struct reports *reports = &s->reports;
     struct uro_frame frame;
     struct uro_membership_query query;
 
@@ -103,37 +103,37 @@ static void hear(struct stage *s)
                         : uro_igmp_decode(frame.body, frame.body_length, &query),
                      URO_MEMBERSHIP_OTHER); /* the checksum is right */
     if (frame.body[0] == (v6 ? 143 : 0x22)) {
-        hear_records(heard, &frame);
+        read_records(reports, &frame);
     } else {
         assert_int_equal(frame.body_length, v6 ? 24 : 8);
-        note(heard, frame.body[0], v6, frame.body + (v6 ? 8 : 4));
+        note(reports, frame.body[0], v6, frame.body + (v6 ? 8 : 4));
     }
-    heard->frames++;
-    if (s->length > heard->longest)
-        heard->longest = s->length;
+    reports->frames++;
+    if (s->length > reports->longest)
+        reports->longest = s->length;
 }
 
 uint32_t listen_to(struct stage *s, uro_time now)
 {
     struct uro_tx tx[3];
 
-    memset(&s->heard, 0, sizeof s->heard);
+    memset(&s->reports, 0, sizeof s->reports);
     for (uint32_t count; (count = uro_engine_output(s->engine, tx, 3, now)) > 0;)
         for (uint32_t i = 0; i < count; i++) {
             s->length = uro_tx_length(&tx[i]);
             assert_true(s->length <= sizeof s->frame);
             uro_tx_write(&tx[i], s->frame);
-            hear(s);
+            read_report(s);
         }
-    return s->heard.count;
+    return s->reports.count;
 }
 
-bool heard(const struct stage *s, unsigned what, const char *group)
+bool reported(const struct stage *s, unsigned what, const char *group)
 {
     const struct uro_gid wanted = gid(group);
 
-    for (uint32_t i = 0; i < s->heard.count; i++)
-        if (s->heard.type[i] == what && uro_gid_equal(&s->heard.group[i], &wanted))
+    for (uint32_t i = 0; i < s->reports.count; i++)
+        if (s->reports.type[i] == what && uro_gid_equal(&s->reports.group[i], &wanted))
             return true;
     return false;
 }

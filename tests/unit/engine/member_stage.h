@@ -9,7 +9,7 @@
 #define RECORDS_MAX 16384u
 
 /* Contents of the reports that were read so far. */
-struct heard {
+struct reports {
     uint32_t count;
     uint32_t frames;
     uint32_t longest;
@@ -23,7 +23,7 @@ struct stage {
     struct uro_engine *engine;
     uint8_t frame[16384];
     uint32_t length;
-    struct heard heard;
+    struct reports reports;
 };
 
 struct uro_gid gid(const char *text);
@@ -43,11 +43,11 @@ void ask(struct stage *s, bool v6, const char *group, uint8_t code, uro_time now
 void ask_in(struct stage *s, bool v6, uint32_t length, const char *group, uint8_t code,
             uro_time now);
 
-/* Reads all frames that leave at @now, which must be reports. Writes their records to s->heard; a
+/* Reads all frames that leave at @now, which must be reports. Writes their records to s->reports; a
  * report of an older version counts as a record with its message type. The last frame is in
  * s->frame. Returns the number of frames. */
 uint32_t listen_to(struct stage *s, uro_time now);
-bool heard(const struct stage *s, unsigned what, const char *group);
+bool reported(const struct stage *s, unsigned what, const char *group);
 void expect_frame(const struct stage *s, const char *hex);
 
 /* Returns the time of the engine's next timer, or NEVER. */

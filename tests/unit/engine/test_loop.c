@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_loop.c - which frames the loop takes out of the described frames, which stay, and in which
- * order. */
+/* test_loop.c - which of the described frames the loop takes, which stay, and in which order. */
 #include "engine/loop.h"
 
 #include <stdlib.h>

@@ -26,7 +26,7 @@ static void member__joins__reports_at_once_and_again_within_a_second(void **stat
     assert_true(again > start && again <= start + URO_MS(1000));
     assert_int_equal(listen_to(s, again - 1), 0);
     assert_int_equal(listen_to(s, again), 1);
-    assert_true(heard(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
+    assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
     assert_int_equal(next(s), URO_TIME_NEVER);
     assert_int_equal(counted(s, URO_COUNT_MEMBERSHIP_TX), 2);
     join(s, "239.1.2.3", again); /* again: not news */
@@ -65,7 +65,7 @@ static void member__leaves__reports_twice_and_is_removed(void **state)
     const uro_time again = next(s);
     assert_true(again <= URO_MS(4000));
     assert_int_equal(listen_to(s, again), 1);
-    assert_true(heard(s, URO_MEMBERSHIP_TO_INCLUDE, "239.1.2.3"));
+    assert_true(reported(s, URO_MEMBERSHIP_TO_INCLUDE, "239.1.2.3"));
     assert_int_equal(next(s), URO_TIME_NEVER);
     leave(s, "239.1.2.3", URO_MS(5000));
     assert_int_equal(next(s), URO_TIME_NEVER);
@@ -85,14 +85,14 @@ static void member__left_and_joined_before_the_report__remains_a_member(void **s
     join(s, "239.1.2.3", 0);
     leave(s, "239.9.9.9", 0); /* never joined */
     assert_int_equal(listen_to(s, 0), 1);
-    assert_true(heard(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
+    assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
     leave(s, "239.1.2.3", 1);
     assert_int_equal(listen_to(s, 1), 1);
-    assert_true(heard(s, URO_MEMBERSHIP_TO_INCLUDE, "239.1.2.3"));
+    assert_true(reported(s, URO_MEMBERSHIP_TO_INCLUDE, "239.1.2.3"));
     join(s, "239.1.2.3", 2);
     assert_int_equal(listen_to(s, URO_MS(1)), 1);
     assert_int_equal(listen_to(s, URO_MS(1001)), 1);
-    assert_true(heard(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
+    assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
     assert_int_equal(next(s), URO_TIME_NEVER);
     close_stage(s);
 }
@@ -119,9 +119,9 @@ static void member__general_query__one_report_with_every_group(void **state)
         earliest = due - now < earliest ? due - now : earliest;
         latest = due - now > latest ? due - now : latest;
         assert_int_equal(listen_to(s, due), 2);
-        assert_int_equal(s->heard.frames, 1);
-        assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "239.1.2.3"));
-        assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "232.1.1.1"));
+        assert_int_equal(s->reports.frames, 1);
+        assert_true(reported(s, URO_MEMBERSHIP_IS_EXCLUDE, "239.1.2.3"));
+        assert_true(reported(s, URO_MEMBERSHIP_IS_EXCLUDE, "232.1.1.1"));
         assert_int_equal(next(s), URO_TIME_NEVER);
     }
     assert_true(earliest < URO_MS(200) &&
@@ -129,10 +129,10 @@ static void member__general_query__one_report_with_every_group(void **state)
 
     ask(s, true, NULL, 0, URO_MS(300000));
     assert_int_equal(listen_to(s, URO_MS(300000)), 3);
-    assert_int_equal(s->heard.frames, 1);
-    assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff0e::7"));
-    assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff02::1:ff00:1"));
-    assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff02::1:ff02:3"));
+    assert_int_equal(s->reports.frames, 1);
+    assert_true(reported(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff0e::7"));
+    assert_true(reported(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff02::1:ff00:1"));
+    assert_true(reported(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff02::1:ff02:3"));
     assert_int_equal(counted(s, URO_COUNT_MEMBERSHIP_RX), asked + 1);
     close_stage(s);
     assert_true(uro_mark_hit("MCAST.QUERY.ALL"));
@@ -153,13 +153,13 @@ static void member__group_query__reports_that_group_only(void **state)
     ask(s, false, "232.1.1.1", 1, URO_MS(2000));
     assert_true(next(s) <= URO_MS(2100));
     assert_int_equal(listen_to(s, URO_MS(2100)), 1);
-    assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "232.1.1.1"));
+    assert_true(reported(s, URO_MEMBERSHIP_IS_EXCLUDE, "232.1.1.1"));
     ask(s, false, "239.1.2.3", 1, URO_MS(2500));
     assert_int_equal(listen_to(s, URO_MS(2600)), 1);
-    assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "239.1.2.3"));
+    assert_true(reported(s, URO_MEMBERSHIP_IS_EXCLUDE, "239.1.2.3"));
     ask(s, true, "ff02::1:ff02:3", 1, URO_MS(3000));
     assert_int_equal(listen_to(s, URO_MS(3001)), 1);
-    assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff02::1:ff02:3"));
+    assert_true(reported(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff02::1:ff02:3"));
     assert_int_equal(next(s), URO_TIME_NEVER);
     close_stage(s);
     assert_true(uro_mark_hit("MCAST.QUERY.GROUP"));
@@ -177,16 +177,16 @@ static void member__change_and_query_at_once__one_change_report(void **state)
     join(s, "239.1.2.3", URO_MS(2000));
     ask(s, false, NULL, 1, URO_MS(1900));
     assert_int_equal(listen_to(s, URO_MS(2000)), 2);
-    assert_int_equal(s->heard.frames, 1);
-    assert_true(heard(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
-    assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "232.1.1.1"));
+    assert_int_equal(s->reports.frames, 1);
+    assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
+    assert_true(reported(s, URO_MEMBERSHIP_IS_EXCLUDE, "232.1.1.1"));
 
     (void)listen_to(s, URO_MS(4000));
     join(s, "ff0e::1", URO_MS(5000));
     assert_int_equal(uro_engine_output(s->engine, &tx, 0, URO_MS(5000)), 0); /* due, but no room */
     ask(s, true, "ff0e::1", 0, URO_MS(5001));
     assert_int_equal(listen_to(s, URO_MS(5001)), 1);
-    assert_true(heard(s, URO_MEMBERSHIP_TO_EXCLUDE, "ff0e::1"));
+    assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "ff0e::1"));
     close_stage(s);
 }
 
@@ -227,9 +227,9 @@ static void member__link_came_up__all_groups_are_reported_again(void **state)
     uro_engine_link(s->engine, true, URO_MS(3000));
     for (int i = 0; i < 2; i++) {
         assert_int_equal(listen_to(s, URO_MS(3000) + (uro_time)i * URO_MS(1000)), 3);
-        assert_true(heard(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
-        assert_true(heard(s, URO_MEMBERSHIP_TO_EXCLUDE, "ff02::1:ff00:1"));
-        assert_true(heard(s, URO_MEMBERSHIP_TO_EXCLUDE, "ff02::1:ff02:3"));
+        assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
+        assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "ff02::1:ff00:1"));
+        assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "ff02::1:ff02:3"));
     }
     assert_int_equal(next(s), URO_TIME_NEVER);
     close_stage(s);
@@ -271,17 +271,17 @@ static void member__most_groups__each_is_reported_once_within_the_mtu(void **sta
         ask(s, cases[c].own > 0, NULL, 1, URO_MS(2000));
         memset(seen, 0, sizeof seen);
         assert_int_equal(listen_to(s, URO_MS(2100)), URO_MCAST_GROUPS_MAX + cases[c].own);
-        for (uint32_t i = 0; i < s->heard.count; i++) {
-            const uint8_t *octets = s->heard.group[i].octets;
+        for (uint32_t i = 0; i < s->reports.count; i++) {
+            const uint8_t *octets = s->reports.group[i].octets;
             const uint32_t number = (uint32_t)octets[14] << 8 | octets[15];
             if (octets[1] == 2)
                 continue; /* a solicited-node group */
             assert_true(number < URO_MCAST_GROUPS_MAX && !seen[number]);
             seen[number] = true;
         }
-        assert_true(s->heard.longest <= cases[c].frame_max);
-        assert_int_equal(s->heard.frames,
-                         (s->heard.count + cases[c].records - 1) / cases[c].records);
+        assert_true(s->reports.longest <= cases[c].frame_max);
+        assert_int_equal(s->reports.frames,
+                         (s->reports.count + cases[c].records - 1) / cases[c].records);
         close_stage(s);
     }
     assert_true(uro_mark_hit("MCAST.REPORT.SPLIT"));
@@ -306,8 +306,8 @@ static void member__groups_left_but_unreported__are_replaced(void **state)
     for (int i = 0; i < 2; i++) {
         (void)listen_to(s, URO_MS(1000) * (uro_time)i);
         uint32_t members = 0;
-        for (uint32_t n = 0; n < s->heard.count; n++)
-            members += s->heard.type[n] == URO_MEMBERSHIP_TO_EXCLUDE;
+        for (uint32_t n = 0; n < s->reports.count; n++)
+            members += s->reports.type[n] == URO_MEMBERSHIP_TO_EXCLUDE;
         assert_int_equal(members, URO_MCAST_GROUPS_MAX);
     }
     assert_int_equal(next(s), URO_TIME_NEVER);
@@ -340,11 +340,11 @@ static void member__table_full__reported_groups_are_replaced_first(void **state)
         assert_int_equal(uro_engine_join(s->engine, &group, URO_MS(2000)), 0);
     }
     assert_int_equal(listen_to(s, URO_MS(2000)), 30);
-    assert_true(heard(s, URO_MEMBERSHIP_TO_INCLUDE, "239.1.0.0"));
-    assert_true(heard(s, URO_MEMBERSHIP_TO_INCLUDE, "239.1.0.9"));
+    assert_true(reported(s, URO_MEMBERSHIP_TO_INCLUDE, "239.1.0.0"));
+    assert_true(reported(s, URO_MEMBERSHIP_TO_INCLUDE, "239.1.0.9"));
     ask(s, true, "ff02::1:ff00:1", 0, URO_MS(2500));
     (void)listen_to(s, URO_MS(2500));
-    assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff02::1:ff00:1"));
+    assert_true(reported(s, URO_MEMBERSHIP_IS_EXCLUDE, "ff02::1:ff00:1"));
     close_stage(s);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_member_filter.c - which frames to groups pass the filter. */
+/* test_member_filter.c - the group frames that pass the filter. */
 #include <errno.h>
 #include <string.h>
 
@@ -116,7 +116,7 @@ static void member__packets_to_a_group__accepted_while_joined(void **state)
         send_to(s, groups[i]);
         assert_int_equal(counted(s, URO_COUNT_DROP_IP_DEST), ++refused);
     }
-    send_to(s, "ff02::1:ff00:1"); /* ours, but no program's */
+    send_to(s, "ff02::1:ff00:1"); /* a group of the port itself, which no program joined */
     assert_int_equal(counted(s, URO_COUNT_DROP_IP_DEST), ++refused);
     close_stage(s);
     assert_true(uro_mark_hit("MCAST.DEST"));

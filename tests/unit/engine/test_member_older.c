@@ -30,9 +30,9 @@ static void older__igmp2__a_message_for_each_group_and_for_leaving(void **state)
     (void)listen_to(s, URO_MS(5000));
     ask_in(s, false, IGMP_OLD, NULL, 10, URO_MS(6000));
     assert_int_equal(listen_to(s, URO_MS(7000)), 2);
-    assert_int_equal(s->heard.frames, 2);
-    assert_true(heard(s, REPORT_V2, "239.1.2.3"));
-    assert_true(heard(s, REPORT_V2, "232.1.1.1"));
+    assert_int_equal(s->reports.frames, 2);
+    assert_true(reported(s, REPORT_V2, "239.1.2.3"));
+    assert_true(reported(s, REPORT_V2, "232.1.1.1"));
     leave(s, "239.1.2.3", URO_MS(8000));
     assert_int_equal(listen_to(s, URO_MS(8000)), 1);
     expect_frame(s, "01005e000002020000000001080046c00020000040000102fa140a000001e0000002"
@@ -47,7 +47,7 @@ static void older__igmp1__sends_no_leave_message(void **state)
 
     (void)state;
     ask_in(s, false, IGMP_OLD, NULL, 10, 0);
-    ask_in(s, false, IGMP_OLD, NULL, 0, 0); /* the oldest counts */
+    ask_in(s, false, IGMP_OLD, NULL, 0, 0); /* the oldest version applies */
     (void)listen_to(s, URO_MS(10000));
     join(s, "239.1.2.3", URO_MS(20000));
     assert_int_equal(listen_to(s, URO_MS(20000)), 1);
@@ -67,8 +67,8 @@ static void older__mld1__a_message_for_each_group_and_for_leaving(void **state)
     (void)state;
     ask_in(s, true, MLD_OLD, NULL, 0, 0);
     assert_int_equal(listen_to(s, 0), 2);
-    assert_true(heard(s, MLD_REPORT, "ff02::1:ff00:1"));
-    assert_true(heard(s, MLD_REPORT, "ff02::1:ff02:3"));
+    assert_true(reported(s, MLD_REPORT, "ff02::1:ff00:1"));
+    assert_true(reported(s, MLD_REPORT, "ff02::1:ff02:3"));
     join(s, "ff0e::1:2", URO_MS(2000));
     assert_int_equal(listen_to(s, URO_MS(2000)), 1);
     expect_frame(s, "33330001000202000000000186dd6000000000200001fe80000000000000000000fffe000001"
@@ -81,7 +81,7 @@ static void older__mld1__a_message_for_each_group_and_for_leaving(void **state)
                     "00000000000000010002");
     join(s, "239.1.2.3", URO_MS(9000)); /* IPv4 has its own */
     assert_int_equal(listen_to(s, URO_MS(9500)), 2);
-    assert_true(heard(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
+    assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
     close_stage(s);
 }
 
@@ -100,13 +100,13 @@ static void older__querier_silent_for_long__returns_to_newest_version_by_steps(v
 
     ask(s, false, NULL, 0, one + FORGOTTEN - 1);
     assert_int_equal(listen_to(s, one + FORGOTTEN - 1), 1);
-    assert_true(heard(s, REPORT_V1, "239.1.2.3"));
+    assert_true(reported(s, REPORT_V1, "239.1.2.3"));
     ask(s, false, NULL, 0, one + FORGOTTEN);
     assert_int_equal(listen_to(s, one + FORGOTTEN), 1);
-    assert_true(heard(s, REPORT_V2, "239.1.2.3"));
+    assert_true(reported(s, REPORT_V2, "239.1.2.3"));
     ask(s, false, NULL, 0, two + FORGOTTEN);
     assert_int_equal(listen_to(s, two + FORGOTTEN), 1);
-    assert_true(heard(s, URO_MEMBERSHIP_IS_EXCLUDE, "239.1.2.3"));
+    assert_true(reported(s, URO_MEMBERSHIP_IS_EXCLUDE, "239.1.2.3"));
     close_stage(s);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_neigh.c - ARP, ND and echo as seen on the wire: requests, replies, failures and new
- * attempts. */
+/* test_neigh.c - the packets of ARP, ND and echo: requests, replies, failures and new attempts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +187,7 @@ static void neigh__no_answer__nine_requests_then_retry_count_applies(void **stat
         expect_arp_request(s, now, "10.0.0.2");
     for (; now < URO_MS(5000); now += URO_MS(5))
         while (output(s, now))
-            assert_false(s->tx.icrc); /* questions only: the data is swallowed */
+            assert_false(s->tx.icrc); /* returns only neighbour requests; drops data frames */
     uro_cq_deliver(s->cq);
     assert_int_equal(uro_cq_poll(s->cq, &cqe, 1), 1);
     assert_int_equal(cqe.status, URO_WC_RETRY_EXC_ERR);
@@ -392,7 +391,7 @@ static void neigh__solicited_for_our_addresses__answers_and_only_for_ours(void *
     close_stage(s);
 }
 
-static void neigh__echo_request__is_answered_with_the_same_octets(void **state)
+static void neigh__echo_request__is_answered_with_the_same_bytes(void **state)
 {
     struct stage *s = open_stage();
     struct uro_frame frame;
@@ -495,7 +494,7 @@ int main(void)
         cmocka_unit_test(neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert),
         cmocka_unit_test(neigh__request_for_an_address__answered_only_for_ours),
         cmocka_unit_test(neigh__solicited_for_our_addresses__answers_and_only_for_ours),
-        cmocka_unit_test(neigh__echo_request__is_answered_with_the_same_octets),
+        cmocka_unit_test(neigh__echo_request__is_answered_with_the_same_bytes),
         cmocka_unit_test(neigh__multicast_group__known_at_once_and_replies_are_ignored),
         cmocka_unit_test(neigh__link_came_back__all_peers_are_resolved_again),
     };

@@ -27,7 +27,7 @@ struct stage {
 
 static struct uro_neigh neigh;
 
-/* Delivers an ARP or ND packet in the name of the peer, with the MAC address @mac. */
+/* Delivers an ARP or ND packet with the peer's IP address and the MAC address @mac. */
 static bool say(struct stage *s, const struct uro_mac *mac, uro_time now)
 {
     uint8_t out[URO_ARP_LEN];
@@ -113,7 +113,7 @@ static void claim__known_host_gone__host_that_answers_all_is_accepted(void **sta
     assert_false(say(s, &other_mac, now));
     for (unsigned i = 0; i < 5; i++) {
         assert_true(asks(now, &peer_mac));
-        assert_false(say(s, &other_mac, now)); /* it is not the one that was asked */
+        assert_false(say(s, &other_mac, now)); /* it is not the host that the request was sent to */
         now += URO_MS(5) << i;
         assert_false(asks(now - 1, &peer_mac));
     }

@@ -7,10 +7,10 @@
 static const struct uro_port_ops least = { .datapath = { 0 } };
 static struct uro_port port = { .ops = &least };
 
-static void room__no_operation__a_whole_burst(void **state)
+static void tx_free_count__no_operation__a_whole_burst(void **state)
 {
     (void)state;
-    assert_int_equal(uro_port_room(&port), URO_PORT_BURST);
+    assert_int_equal(uro_port_tx_free_count(&port), URO_PORT_BURST);
 }
 
 static void wait__no_descriptors__only_polling(void **state)
@@ -29,6 +29,13 @@ static void arm__no_operation__sleep_is_allowed(void **state)
     uro_port_disarm(&port);
 }
 
+/* Any other time would wake the service thread again and again. */
+static void next__no_operation__never(void **state)
+{
+    (void)state;
+    assert_true(uro_port_next(&port) == URO_TIME_NEVER);
+}
+
 static void link_up__no_operation__always_up(void **state)
 {
     (void)state;
@@ -42,11 +49,11 @@ static void gone__no_operation__link_may_come_back(void **state)
     assert_false(uro_port_gone(&port));
 }
 
-static void claim_service__port_without_operation__succeeds(void **state)
+static void lock_service__port_without_operation__succeeds(void **state)
 {
     (void)state;
-    assert_int_equal(uro_port_claim(&port, NULL), 0);
-    uro_port_unclaim(&port, NULL);
+    assert_int_equal(uro_port_lock_service(&port, NULL), 0);
+    uro_port_unlock_service(&port, NULL);
 }
 
 static void route_mtu__no_operation__is_not_known(void **state)
@@ -55,7 +62,7 @@ static void route_mtu__no_operation__is_not_known(void **state)
     assert_int_equal(uro_port_route_mtu(&port, NULL, NULL), 0);
 }
 
-/* The host then calls uro_port_multicast(), and has no memory for a list of services. */
+/* The host then calls uro_port_multicast(), and allocates no list of services. */
 static void groups_and_services__no_operation__not_wanted(void **state)
 {
     (void)state;
@@ -85,12 +92,13 @@ static void flags__only_those_that_are_set(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(room__no_operation__a_whole_burst),
+        cmocka_unit_test(tx_free_count__no_operation__a_whole_burst),
         cmocka_unit_test(wait__no_descriptors__only_polling),
         cmocka_unit_test(arm__no_operation__sleep_is_allowed),
+        cmocka_unit_test(next__no_operation__never),
         cmocka_unit_test(link_up__no_operation__always_up),
         cmocka_unit_test(gone__no_operation__link_may_come_back),
-        cmocka_unit_test(claim_service__port_without_operation__succeeds),
+        cmocka_unit_test(lock_service__port_without_operation__succeeds),
         cmocka_unit_test(route_mtu__no_operation__is_not_known),
         cmocka_unit_test(groups_and_services__no_operation__not_wanted),
         cmocka_unit_test(others__no_operation__do_nothing),

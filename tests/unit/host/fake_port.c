@@ -17,7 +17,7 @@ VISIBLE struct fake_port fake = { .lock = PTHREAD_MUTEX_INITIALIZER,
                                   .changed = PTHREAD_COND_INITIALIZER,
                                   .event = -1,
                                   .link_up = true,
-                                  .room = URO_PORT_BURST,
+                                  .tx_free_count = URO_PORT_BURST,
                                   .close_pipe = -1 };
 
 static void enter(void)
@@ -50,14 +50,14 @@ static void fake_close(struct uro_port *port)
     leave();
 }
 
-static uint32_t fake_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t room)
+static uint32_t fake_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
 {
     uint32_t count = 0;
 
-    assert(port == &fake.port && room <= URO_PORT_BURST);
+    assert(port == &fake.port && max <= URO_PORT_BURST);
     enter();
     fake.receives++;
-    for (; count < room && fake.head + count != fake.tail; count++) {
+    for (; count < max && fake.head + count != fake.tail; count++) {
         uint32_t slot = (fake.head + count) % FAKE_QUEUE;
         pkts[count] = (struct uro_pkt){ .octets = fake.queue[slot], .length = fake.lengths[slot] };
     }
@@ -79,10 +79,10 @@ static void fake_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t c
     leave();
 }
 
-static uint32_t fake_room(struct uro_port *port)
+static uint32_t fake_tx_free_count(struct uro_port *port)
 {
     (void)port;
-    return fake_read(&fake.room);
+    return fake_read(&fake.tx_free_count);
 }
 
 /* Returns whether the frame is a membership report. A device sends one when it starts, and one more
@@ -98,7 +98,7 @@ static void fake_transmit(struct uro_port *port, const struct uro_tx *tx, uint32
 {
     (void)port;
     enter();
-    assert(count > 0 && count <= fake.room);
+    assert(count > 0 && count <= fake.tx_free_count);
     for (uint32_t i = 0; i < count; i++) {
         uint8_t frame[FAKE_FRAME_MAX];
         const uint32_t length = uro_tx_length(&tx[i]);
@@ -201,23 +201,23 @@ static void fake_multicast(struct uro_port *port, const struct uro_mac *macs, ui
     leave();
 }
 
-static int fake_claim(struct uro_port *port, const struct uro_listened *what)
+static int fake_lock_service(struct uro_port *port, const struct uro_listened *what)
 {
     (void)port;
     enter();
-    fake.claims++;
-    fake.claimed = *what;
-    int error = fake.claim_error;
+    fake.service_locks++;
+    fake.locked_service = *what;
+    int error = fake.lock_error;
     leave();
     return error;
 }
 
-static void fake_unclaim(struct uro_port *port, const struct uro_listened *what)
+static void fake_unlock_service(struct uro_port *port, const struct uro_listened *what)
 {
     (void)port;
     enter();
-    fake.unclaims++;
-    fake.claimed = *what;
+    fake.service_unlocks++;
+    fake.locked_service = *what;
     leave();
 }
 
@@ -254,7 +254,7 @@ static const struct uro_port_ops ops = {
     .datapath = {
         .receive = fake_receive,
         .release = fake_release,
-        .room = fake_room,
+        .tx_free_count = fake_tx_free_count,
         .transmit = fake_transmit,
     },
     .sleep = { .wait_fds = fake_wait_fds, .arm = fake_arm, .disarm = fake_disarm },
@@ -265,8 +265,8 @@ static const struct uro_port_ops ops = {
         .gone = fake_gone,
         .multicast = fake_multicast,
         .services = fake_services,
-        .claim = fake_claim,
-        .unclaim = fake_unclaim,
+        .lock_service = fake_lock_service,
+        .unlock_service = fake_unlock_service,
         .route_mtu = fake_route_mtu,
     },
 };
@@ -315,7 +315,7 @@ VISIBLE void fake_reset(void)
     enter();
     fake.head = fake.tail = 0;
     fake.receives = fake.arms = fake.link_looks = fake.sent = 0;
-    fake.room = URO_PORT_BURST;
+    fake.tx_free_count = URO_PORT_BURST;
     leave();
 }
 

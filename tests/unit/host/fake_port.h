@@ -31,28 +31,28 @@ struct fake_port {
     uint32_t head, tail;
 
     bool mended;           /* links that say "broken" open */
-    bool breaks_otherwise; /* such a link gives another reason than before */
+    bool breaks_otherwise; /* true: such a link fails with another error message than before */
     bool link_up;
     bool gone;               /* the link never comes up again */
     unsigned flags;          /* flags of the next port */
-    int claim_error;         /* result of each claim() */
+    int lock_error;          /* result of each lock_service() */
     uint32_t carries;        /* MTU of the route to any peer */
-    uint32_t room;           /* result of each room() */
+    uint32_t tx_free_count;  /* result of each tx_free_count() */
     uint64_t *completes;     /* fake_count_in(), or NULL */
     void (*sends)(void);     /* called for each burst, or NULL */
     void (*receiving)(void); /* called for each receive(), or NULL */
 
-    /* Actions of the device so far. */
+    /* Counts of the device's actions. */
     bool let_open;
-    uint32_t begins; /* opens that began */
+    uint32_t begins; /* calls of open() */
     uint32_t opens, closes, receives, arms, link_looks, sent;
     uint32_t multicasts,
         reports; /* frames to groups, and membership reports; not in `sent`, never reset */
     uint32_t received_by_arm; /* .receives when it was last armed */
     uint32_t services;        /* services in the last call, 0 before the first call */
-    uint32_t claims, unclaims, forks, ways;
-    struct uro_listened claimed; /* or unclaimed, last */
-    pid_t opener, sender;        /* threads */
+    uint32_t service_locks, service_unlocks, forks, ways;
+    struct uro_listened locked_service; /* or unlocked, last */
+    pid_t opener, sender;               /* threads */
     char opener_name[16];
     sigset_t opener_signals; /* blocked ones */
     uint8_t last[FAKE_FRAME_MAX];

@@ -23,9 +23,9 @@ int fault_ending(void (*body)(void))
     if (child == 0) {
         const struct rlimit none = { 0 };
         (void)setrlimit(RLIMIT_CORE, &none);
-        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's, and a sanitizer's */
+        (void)signal(SIGSEGV, SIG_DFL); /* removes the handlers of cmocka and of a sanitizer */
         (void)signal(SIGBUS, SIG_DFL);
-        (void)alarm(patience(60)); /* a hang is a failure, not a night */
+        (void)alarm(patience(60)); /* ends the process if it hangs */
         body();
         _exit(0);
     }
@@ -89,7 +89,7 @@ void fault_in_round(void (*body)(void))
     run_when_looking(NULL);
 }
 
-static atomic_int by_service; /* 1: it may; 2: it does; 3: it did */
+static atomic_int by_service; /* 1: the round may touch; 2: it touches; 3: it has touched */
 static size_t where;
 
 static void touch_by_service(void)

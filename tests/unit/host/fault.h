@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault.h - child processes that fault, in a round of a device over the fake port or by themselves.
- * A round touches the test's memory in receive() of the port.
+/* fault.h - child processes that access missing memory, in a round of a device or in code of their
+ * own. A round touches the test's memory in receive() of the port.
  */
 #pragma once
 
@@ -17,14 +17,13 @@
 #define CALLER                                                                                     \
     "one:fake0;ip=10.0.0.1/24;progress=caller" /* the service thread only opens the port */
 #define HYBRID "one:fake0;ip=10.0.0.1/24"
-#define CAUGHT 7 /* a child's status: the handler ran as it had to */
+#define CAUGHT 7 /* exit status of a child whose handler ran as expected */
 #define DIED   (128 + SIGSEGV)
 
 extern struct uro_device *device;
 extern struct uro_key key;
-extern uint8_t
-    *fault_there; /* where the region of two pages begins, of which the second is unmapped */
-extern size_t fault_page; /* bytes */
+extern uint8_t *fault_there; /* start of the region of two pages; the second page is unmapped */
+extern size_t fault_page;    /* bytes */
 
 /* Runs @body in a child and returns its exit status, or 128 + signal as a shell does. SIGSEGV has
  * its default action at first. */

@@ -58,7 +58,7 @@ static void forget_start(void)
 {
     uro_device_lock(device);
     atomic_store(&device->shared.silence,
-                 URO_MS(1000)); /* the program drives, however slow it is */
+                 URO_MS(1000)); /* the program runs the engine, however slow it is */
     atomic_store(&device->shared.send_cost, 0);
     atomic_store(&device->shared.sent_at, 0);
     uro_device_unlock(device);
@@ -74,7 +74,7 @@ void stage_start_polling(bool call_per_send)
         (void)sched_yield();
     } while (atomic_load(&device->shared.poll_round_at) != uro_device_now());
     forget_start();
-    await_asleep(); /* it may have decided before that to take a round */
+    await_asleep(); /* the thread may have decided earlier to run a round */
     forget_start();
     await_asleep();
     fake_reset();
@@ -122,7 +122,7 @@ static void in_child(void **state)
         const struct CMUnitTest one[] = { *test };
         if (freopen("/dev/null", "w", stdout) == NULL)
             _exit(2);
-        (void)alarm(patience(60)); /* a hang is a failure, not a night */
+        (void)alarm(patience(60)); /* ends the process if it hangs */
         exit(cmocka_run_group_tests_name("one", one, NULL, NULL));
     }
     assert_true(child > 0);

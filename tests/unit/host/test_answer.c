@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_answer.c - the round that receives a message sends the ACK, and delivers the completion
- * afterwards. Then a poll may look for what the peer writes next. */
+ * afterwards. Then a poll may wait for the peer's next WRITE. */
 #include <stdlib.h>
 
 #include "core/cq.h"
@@ -133,8 +133,8 @@ static void look_takes_300_ns(void)
             ->value[URO_COUNT_RX_WRITES]++;
 }
 
-/* A poll finds an ACK; the peer's WRITE comes with look @write_in. Returns how often the poll
- * looked. */
+/* A poll receives an ACK. The peer's WRITE arrives in the @write_in-th receive of this poll.
+ * Returns the number of receives. */
 static uint32_t poll_finds_ack(int score, uint32_t write_in)
 {
     static const struct uro_mac others = { { 2, 0, 0, 0, 0, 99 } };
@@ -165,7 +165,7 @@ static void poll_finds_ack__program_spins_on_memory__looks_until_the_write_is_th
     start(false);
     assert_int_equal(poll_finds_ack(1, 4), 4);
     assert_int_equal(device->sched.reply_score, 2);
-    assert_int_equal(poll_finds_ack(8, 1), 1); /* both came together */
+    assert_int_equal(poll_finds_ack(8, 1), 1); /* the ACK and the WRITE arrived together */
     assert_int_equal(device->sched.reply_score, 8);
 }
 

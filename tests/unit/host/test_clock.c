@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_clock.c - the wall clock of an earlier moment. */
+/* test_clock.c - the wall-clock time of an earlier moment. */
 #include "host/device.h"
 #include "support/check.h"
 

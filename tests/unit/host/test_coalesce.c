@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_coalesce.c - which posts wait for the next call of the program, mainly on links where each
- * send is a system call, and that the service thread sends them in time. */
+/* test_coalesce.c - which posts wait for the next call of the program. Mainly for links where each
+ * send is a system call. The service thread must send waiting posts in time. */
 #include <sched.h>
 
 #include "host/device.h"
@@ -65,7 +65,7 @@ static void take_1_ms(void)
  * whether the second post waits for more posts. */
 static bool waits_after(uint32_t frames, uro_time after)
 {
-    stage_pass(URO_US(15)); /* the last send is long ago, but the program is not away */
+    stage_pass(URO_US(15)); /* the last send was long ago, but the program still makes calls */
     for (uint32_t i = 0; i < frames; i++)
         fake_inject_echo(&fake.port.mac);
     uro_device_progress(device, false);
@@ -91,7 +91,8 @@ static void start_completing(void)
     stage_each_frame_completes_something();
 }
 
-/* If a send takes long, so do the program's own steps. Its posts meanwhile leave together. */
+/* If a send takes long, the steps of the program may take long, too. Its posts in this time are
+ * sent together. */
 static void call_per_send__send_takes_long__posts_of_a_burst_wait_as_long(void **state)
 {
     (void)state;
@@ -103,7 +104,7 @@ static void call_per_send__send_takes_long__posts_of_a_burst_wait_as_long(void *
     assert_false(waits(URO_US(30)));
 }
 
-/* A program that posts once, and then does something else, must not wait for the service thread. */
+/* A single post must be sent at once, and not later by the service thread. */
 static void call_per_send__send_takes_long__a_post_alone_does_not_wait(void **state)
 {
     (void)state;
@@ -174,7 +175,7 @@ static void call_per_send__many_posts__wait_as_long_as_the_program_polls_soon(vo
         assert_true(waits(0));
         uro_device_progress(device, true);
         stage_pass(URO_US(300));
-        uro_device_progress(device, true); /* leaves at once, but has nothing to send */
+        uro_device_progress(device, true); /* does not wait, but has nothing to send */
         uro_device_progress(device, true);
         assert_int_equal(atomic_load(&device->shared.held_posts), slow);
         uro_device_polled(device);
@@ -194,14 +195,15 @@ static void post_for(uint32_t posts)
 static bool next_waits(void)
 {
     stage_pass(URO_US(10));
-    uro_device_progress(device, true); /* leaves at once, but has nothing to send */
+    uro_device_progress(device, true); /* does not wait, but has nothing to send */
     uro_device_progress(device, true);
     bool so = atomic_load(&device->shared.held_posts) == 1;
     uro_device_polled(device);
     return so;
 }
 
-/* The program keeps posting to many queue pairs, whose frames would each leave alone. */
+/* The program posts to many queue pairs without a pause. Without coalescing, each frame would be
+ * sent alone. */
 static void any_link__very_many_posts__wait_for_each_other_however_long_it_takes(void **state)
 {
     (void)state;
@@ -246,7 +248,7 @@ static void any_link__very_many_posts_and_a_poll__the_next_leave_at_once(void **
     assert_false(next_waits());
     uro_device_progress(device, false);
     atomic_store(&device->shared.post_round_at,
-                 0); /* no post waits: the next poll need not drive */
+                 0); /* no post waits, so the next poll need not run the engine */
     for (uint32_t i = 0; i < 64; i++)
         uro_device_progress(device, true);
     uro_device_polled(device);

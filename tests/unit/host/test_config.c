@@ -66,6 +66,8 @@ static void line__name_and_link_only__the_rest_has_defaults(void **state)
     assert_int_equal(d->progress, URO_PROGRESS_HYBRID);
     assert_int_equal(d->cpu, -1);
     assert_string_equal(d->pcap, "");
+    assert_string_equal(d->impair, "");
+    assert_string_equal(d->trace, "");
     assert_true(d->seed == 0);
     assert_int_equal(d->memory_mib, 0);
     assert_false(d->verbose);
@@ -82,6 +84,7 @@ static void line__every_key__is_read(void **state)
         "a_b-1:net_null0;ip=10.0.0.1/24,fd00::1/48;ip=192.168.7.1/30;gateway=10.0.0.254;"
         "gateway6=fe80::9;mac=02:01:02:03:04:05;mtu=9000;vendor_part_id=0x1017;window=64;"
         "retry_7=forever;progress=thread;cpu=3;pcap=/tmp/a.pcap;seed=18446744073709551615;"
+        "impair=loss:1%,delay:5us+-1us;trace=/tmp/t;"
         "memory=32;verbose=yes;max_qp=1;max_cq=2;max_srq=3;max_mr=4;max_mw=5;max_pd=6;max_ah=7;"
         "max_conn=8;max_registered=8");
 
@@ -102,6 +105,8 @@ static void line__every_key__is_read(void **state)
     assert_int_equal(d->progress, URO_PROGRESS_THREAD);
     assert_int_equal(d->cpu, 3);
     assert_string_equal(d->pcap, "/tmp/a.pcap");
+    assert_string_equal(d->impair, "loss:1%,delay:5us+-1us");
+    assert_string_equal(d->trace, "/tmp/t");
     assert_true(d->seed == UINT64_MAX);
     assert_int_equal(d->memory_mib, 32);
     assert_true(d->verbose);
@@ -120,6 +125,10 @@ static void line__words_of_choice__each_is_read(void **state)
     assert_true(read_right("a:net_null0;verbose=1")->verbose);
     assert_false(read_right("a:net_null0")->telemetry);
     assert_true(read_right("a:net_null0;telemetry=yes")->telemetry);
+    assert_int_equal(read_right("a:net_null0;hugepages=no")->hugepages, URO_HUGEPAGES_NO);
+    assert_string_equal(read_right("a:dpdk:net_null0;eal=--vdev=net_tap0;eal=-l;eal=2")->eal,
+                        "--vdev=net_tap0 -l 2");
+    assert_string_equal(read_right("a:dpdk:net_bonding0,mode=1")->link, "dpdk:net_bonding0,mode=1");
     assert_int_equal(read_right("a:net_null0;log=none")->log, URO_LOG_NONE);
     assert_int_equal(read_right("a:net_null0;log=all")->log, URO_LOG_ALL);
 }
@@ -145,7 +154,7 @@ static void line__rate__is_the_speed_of_the_port(void **state)
 
 #define NO_SUCH_LINK                                                                               \
     "there is no such kind of link; uroce knows udp, net_memif0, net_af_packet0, PCI address, "    \
-    "net_af_xdp0, net_pcap0, net_ring0, net_null0, net_tap0, net_vhost0, net_virtio_user0"
+    "net_af_xdp0, net_pcap0, net_ring0, net_null0, net_tap0, net_vhost0, net_virtio_user0, dpdk:"
 
 /* Each line is one device with one mistake; the message names the place, the key, the value. */
 static const struct {
@@ -191,8 +200,8 @@ static const struct {
     { "a:net_null0;link=net_ring0", "link= is given twice" },
     { "a:net_null0;MTU=1500",
       "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu rate "
-      "vlan vendor_part_id window retry_7 progress cpu pcap seed memory "
-      "verbose telemetry log max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
+      "vlan vendor_part_id window retry_7 progress cpu pcap impair trace seed memory "
+      "verbose telemetry eal hugepages log max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
       "max_conn max_registered" },
     { "a:net_null0;max_qp=1048561", "max_qp=1048561: must be a number from 0 to 1048560" },
     { "a:net_null0;max_mr=-1", "max_mr=-1: must be a number from 0 to 1048576" },
@@ -240,6 +249,17 @@ static const struct {
     { "a:net_null0;cpu=1024", "cpu=1024: must be the number of a CPU, from 0 to 1023" },
     { "a:net_null0;cpu=-1", "cpu=-1: must be the number of a CPU, from 0 to 1023" },
     { "a:net_null0;pcap=", "pcap=: must not be empty" },
+    { "a:net_null0;impair=", "impair=: must not be empty; write off for a link without faults" },
+    { "a:net_null0;impair=loss:150%",
+      "impair=loss:150%: \"loss:150%\": must be a probability from 0% to 100%, such as 0.5%" },
+    { "a:net_null0;impair=loss:1%,delay:3h",
+      "impair=loss:1%,delay:3h: \"delay:3h\": must be a time with its unit, ns, us, ms or s, such "
+      "as 50us" },
+    { "a:net_null0;impair=@", "impair=@: names no file; write @FILE" },
+    { "a:net_null0;impair=replay:", "impair=replay:: names no trace; write replay:FILE" },
+    { "a:net_null0;trace=/tmp/t",
+      "trace=/tmp/t: needs impair=, whose fates it records; add impair=off to record a link "
+      "without faults" },
     { "a:net_null0;seed=0", "seed=0: must be a number of at most 64 bits, not 0" },
     { "a:net_null0;seed=18446744073709551616",
       "seed=18446744073709551616: must be a number of at most 64 bits, not 0" },
@@ -247,6 +267,13 @@ static const struct {
     { "a:net_null0;memory=0", "memory=0: must be a number of mebibytes from 1 to 1048576" },
     { "a:net_null0;verbose=maybe", "verbose=maybe: must be yes or no" },
     { "a:net_null0;telemetry=on", "telemetry=on: must be yes or no" },
+    { "a:net_null0;eal=", "eal=: must not be empty" },
+    { "a:net_null0;hugepages=maybe", "hugepages=maybe: must be auto, yes or no" },
+    { "a:udp,ip=127.0.0.1;eal=--no-hpet", "eal=: only for links of DPDK, which udp is not" },
+    { "a:udp,ip=127.0.0.1;hugepages=no", "hugepages=: only for links of DPDK, which udp is not" },
+    { "a:udp,ip=127.0.0.1;telemetry=yes", "telemetry=: only for links of DPDK, which udp is not" },
+    { "a:dpdk:", "link=dpdk:: " NO_SUCH_LINK },
+    { "a:dpdk:,x=1", "link=dpdk:,x=1: " NO_SUCH_LINK },
     { "a:net_null0;log=some", "log=some: must be none, errors or all" },
     { "a:net_null0;pcap=%{NOT_SET_ANYWHERE}",
       "pcap=%{NOT_SET_ANYWHERE}: names an environment variable that is not set" },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Interfaces and machines with more addresses than a device can have: the addresses of lo are made
- * up. */
+/* Interfaces and machines with more addresses than a device can have. The addresses of lo are
+ * invented. */
 #include "support/check.h"
 
 #include <ifaddrs.h>
@@ -57,7 +57,7 @@ static const struct uro_device_config *read_with(uint32_t addresses, const char 
     return &config.entries[0].config;
 }
 
-static void interface__too_many_addresses__message_says_some_are_left_out(void **state)
+static void interface__too_many_addresses__message_that_some_are_left_out(void **state)
 {
     static const char *const lines[] = { "a:net_af_packet0,iface=lo", "a:udp,iface=lo" };
 
@@ -72,7 +72,7 @@ static void interface__too_many_addresses__message_says_some_are_left_out(void *
     }
 }
 
-static void machine__too_many_addresses__message_says_some_are_left_out(void **state)
+static void machine__too_many_addresses__message_that_some_are_left_out(void **state)
 {
     char text[URO_HOST_LEFT_OUT_MAX];
 
@@ -89,8 +89,8 @@ static void machine__too_many_addresses__message_says_some_are_left_out(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(interface__too_many_addresses__message_says_some_are_left_out),
-        cmocka_unit_test(machine__too_many_addresses__message_says_some_are_left_out),
+        cmocka_unit_test(interface__too_many_addresses__message_that_some_are_left_out),
+        cmocka_unit_test(machine__too_many_addresses__message_that_some_are_left_out),
     };
     return cmocka_run_group_tests_name("host/config_addresses", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_contend.c - the program and the service thread try to drive the engine at the same time. */
+/* test_contend.c - the program and the service thread try to run the engine at the same time. */
 #include <sched.h>
 #include <unistd.h>
 
@@ -42,8 +42,8 @@ static struct uro_qp *start_detained(void)
     return qp;
 }
 
-/* Ends the round after @later. Expects that the thread waits for frames: it does not assume that
- * the program drives the engine. */
+/* Ends the round after @later. Expects that the thread arms the port, because the program does not
+ * run the engine. */
 static void expect_it_listens(uro_time later)
 {
     uint32_t arms = fake_read(&fake.arms);
@@ -89,7 +89,7 @@ static void program_polls_while_the_thread_drives__idle_time_starts_at_the_poll(
     uro_device_unlock(device);
 }
 
-/* A program that posts does not look for frames, and may not come back. */
+/* A program that posts does not receive, and may make no further call. */
 static void program_posts_while_the_thread_drives__the_thread_continues(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void take_until_thread_stands_back(void)
     atomic_store(&stood_back, true);
 }
 
-/* A round of many long packets: a thread that waits for its end would drive the engine right
+/* A round of many long packets: a thread that waits for its end would run the engine right
  * afterwards. */
 static void program_runs_rounds_for_long__thread_does_not_wait_for_the_lock(void **state)
 {
@@ -256,15 +256,14 @@ static void program_receives_for_long__idle_time_starts_at_the_end(void **state)
     fake_call_receiving(take_5_ms);
     for (uint32_t i = 0; i < 8; i++)
         fake_inject_echo(&fake.port.mac);
-    fake.room = 0;
+    fake.tx_free_count = 0;
     uro_device_progress(device, false);
     assert_int_equal(fake_read(&fake.sent), 0);
     assert_int_equal(atomic_load(&device->shared.poll_round_at), uro_device_now());
     assert_int_equal(atomic_load(&device->shared.polled_at), uro_device_now());
 }
 
-/* The program polled without getting the lock. It recorded this only after it had driven a
- * round. */
+/* The program polled without getting the lock, but recorded this only after it had run a round. */
 static void program_drove_since_it_polled__the_thread_continues(void **state)
 {
     (void)state;

@@ -165,7 +165,7 @@ static void has_mended(int number, siginfo_t *info, void *context)
     (void)number;
     (void)info;
     (void)context;
-    MUST(fault_pages() == 1 && times++ == 0); /* dies the second time */
+    MUST(fault_pages() == 1 && times++ == 0); /* the second access ends the process */
 }
 
 static void handler_for_once(void)
@@ -180,7 +180,7 @@ static uint8_t stack[65536];
 
 static void on_the_stack(int number, siginfo_t *info, void *context)
 {
-    uint8_t *here = __builtin_frame_address(0); /* a sanitizer has variables elsewhere */
+    uint8_t *here = __builtin_frame_address(0); /* with a sanitizer, the variables are elsewhere */
 
     (void)number;
     (void)info;

@@ -177,7 +177,7 @@ static void *fork_in_thread(void *unused)
     return unused;
 }
 
-static atomic_bool polled_enough; /* a sanitizer does not bear a cancelled thread */
+static atomic_bool polled_enough; /* a sanitizer fails on a cancelled thread */
 
 static void *poll_until_enough(void *device)
 {
@@ -223,11 +223,12 @@ static void forks_during_a_start(void)
     pthread_t starts;
 
     parents = first(SLOW);
-    MUST(pthread_atfork(fake_let_open, NULL, NULL) == 0); /* is called before ours */
+    MUST(pthread_atfork(fake_let_open, NULL, NULL) ==
+         0); /* this handler is called before that of the library */
     MUST(freopen("/dev/null", "w", stderr) != NULL);
     MUST(pthread_create(&starts, NULL, start_in_thread, parents) == 0);
     fake_wait(&fake.begins, 1);
-    in_child(starts_another); /* it was let go of, so the start was waited for */
+    in_child(starts_another); /* the start was released, so fork() had waited for it */
     MUST(pthread_join(starts, NULL) == 0);
     moves_frames();
 }
@@ -283,7 +284,7 @@ static void counts_from_zero(void)
     struct uro_device *own = uro_host_devices()[0];
 
     uro_quota_give(parents, URO_QUOTA_PD,
-                   2); /* frees an object of the parent, which changes no count of the child */
+                   2); /* frees an object of the parent: the counts of the child do not change */
     MUST(uro_quota_take(own, URO_QUOTA_PD, 2));
     MUST(!uro_quota_take(own, URO_QUOTA_PD, 1));
     uro_quota_give(own, URO_QUOTA_PD, 1);
@@ -412,6 +413,6 @@ int main(void)
         cmocka_unit_test(fork__after_dpdk_was_started__the_child_is_refused_and_the_parent_goes_on),
         cmocka_unit_test(clone__without_the_handlers_of_fork__every_device_is_dead),
     };
-    (void)alarm(patience(60)); /* a hang is a failure, not a night */
+    (void)alarm(patience(60)); /* ends the process if it hangs */
     return cmocka_run_group_tests_name("host/fork", tests, NULL, NULL);
 }

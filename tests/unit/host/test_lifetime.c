@@ -140,13 +140,13 @@ static void asks(void)
 
     MUST(uro_device_start(device) == 0);
     uro_device_lock(device);
-    MUST(uro_device_claim_service(device, &service) == 0);
-    MUST(fake.claims == 1 && memcmp(&fake.claimed, &service, sizeof service) == 0);
-    fake.claim_error = -EADDRINUSE;
-    MUST(uro_device_claim_service(device, &service) == -EADDRINUSE);
-    MUST(fake.unclaims == 0);
-    uro_device_release_service(device, &service);
-    MUST(fake.unclaims == 1 && memcmp(&fake.claimed, &service, sizeof service) == 0);
+    MUST(uro_device_lock_service(device, &service) == 0);
+    MUST(fake.service_locks == 1 && memcmp(&fake.locked_service, &service, sizeof service) == 0);
+    fake.lock_error = -EADDRINUSE;
+    MUST(uro_device_lock_service(device, &service) == -EADDRINUSE);
+    MUST(fake.service_unlocks == 0);
+    uro_device_unlock_service(device, &service);
+    MUST(fake.service_unlocks == 1 && memcmp(&fake.locked_service, &service, sizeof service) == 0);
     fake.carries = 1400;
     MUST(uro_device_route_mtu(device, &service.address, &service.address) == 1400);
     uro_device_unlock(device);
@@ -376,11 +376,11 @@ static void clean_up_late(void)
     MUST(uro_device_link_up(left) == fake.link_up);
     MUST(fake.closes == 1);
     uro_device_lock(left);
-    MUST(uro_device_claim_service(left, &service) == 0);
-    uro_device_release_service(left, &service);
+    MUST(uro_device_lock_service(left, &service) == 0);
+    uro_device_unlock_service(left, &service);
     MUST(uro_device_route_mtu(left, &service.address, &service.address) == 0);
     uro_device_unlock(left);
-    MUST(fake.claims == 0 && fake.unclaims == 0 && fake.ways == 0);
+    MUST(fake.service_locks == 0 && fake.service_unlocks == 0 && fake.ways == 0);
     _exit(7);
 }
 
@@ -437,7 +437,7 @@ static void records_an_echo(void)
 {
     char devices[256];
 
-    fake.link_up = false; /* so that there is no report of our groups */
+    fake.link_up = false; /* so that no membership report is sent */
     (void)snprintf(devices, sizeof devices, DEVICE ";pcap=%s", capture);
     MUST(uro_device_start(first(devices)) == 0);
     fake_inject_echo(&fake.port.mac);

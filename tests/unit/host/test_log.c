@@ -16,7 +16,7 @@
 
 static struct uro_qp *qp;
 static char printed[65536];
-static FILE *kept; /* what went to stderr */
+static FILE *kept; /* text on stderr */
 
 static void begin(const char *devices)
 {
@@ -79,7 +79,7 @@ static void failure__of_a_queue_pair__is_one_line(void **state)
     assert_int_equal(lines(), 1);
 }
 
-static void failure__behind_a_narrow_route__says_the_mtu(void **state)
+static void failure__behind_a_narrow_route__reports_the_mtu(void **state)
 {
     (void)state;
     begin("a:fake0" IP);
@@ -148,7 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failure__of_a_queue_pair__is_one_line),
-        cmocka_unit_test(failure__behind_a_narrow_route__says_the_mtu),
+        cmocka_unit_test(failure__behind_a_narrow_route__reports_the_mtu),
         cmocka_unit_test(failures__thousands__are_a_few_lines_and_a_count),
         cmocka_unit_test(failures__with_log_none__print_nothing),
         cmocka_unit_test(probe__is_printed_with_log_all_only),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which thread drives the engine. Frames are answered whatever the program does, the lock is never
- * starved, and no thread runs when nothing happens. One process, and one device for each mode.
+/* Which thread runs the engine. Frames get a response whatever the program does. Each thread gets
+ * the lock. No thread runs when nothing happens. One process has a device for each mode.
  */
 #include "support/check.h"
 
@@ -15,7 +15,7 @@
 #include "stage.h"
 
 /* Events that a program would get. */
-static atomic_uint downs, ups, gones, removals;
+static atomic_uint downs, ups, speeds, gones, removals;
 
 static void ignore(struct uro_device *of, const struct uro_event *event)
 {
@@ -33,6 +33,9 @@ static void count(struct uro_device *of, enum uro_port_event event)
     case URO_PORT_ERR:
         assert_int_equal(atomic_load(&gones), 0);
         atomic_fetch_add(&downs, 1);
+        break;
+    case URO_PORT_SPEED:
+        atomic_fetch_add(&speeds, 1);
         break;
     case URO_PORT_GONE:
         assert_int_equal(atomic_load(&downs), 1);
@@ -54,9 +57,9 @@ static void hybrid__program_silent__service_thread_answers(void **state)
     }
 }
 
-/* The service thread may be first until the policy has detected that the program polls, and
- * whenever the program loses its processor. The test repeats until the thread does not come first
- * for a while. */
+/* The service thread may run the engine before the program until the scheduler has learned that the
+ * program polls, and whenever the program loses its processor. The test repeats until the thread
+ * runs no round for a while. */
 static void hybrid__program_polls__it_answers_itself(void **state)
 {
     uint32_t in_a_row = 0;
@@ -81,7 +84,7 @@ static void hybrid__program_runs_rounds__port_is_not_armed(void **state)
     (void)state;
     stage_start("a:fake0" IP);
     for (int posted = 0; posted < 2; posted++) {
-        while (!fake_is_armed()) /* it is silent for a moment */
+        while (!fake_is_armed()) /* the program makes no call for a moment */
             fake_wait(&fake.arms, fake_read(&fake.arms) + 1);
         while (fake_is_armed()) {
             fake_inject_echo(&fake.port.mac);
@@ -124,13 +127,13 @@ static void hybrid__post_while_port_is_armed__thread_is_not_woken(void **state)
     (void)state;
     stage_start("a:fake0" IP);
     fake_wait(&fake.reports,
-              2); /* after that it has nothing to say, and each sleep has another end */
+              2); /* afterwards the device sends no reports, and each sleep has another end */
     uro_device_hand_over(device);
     for (uint32_t in_a_row = 0; in_a_row < 10;) { /* it may wake by itself */
         uro_time wakes = atomic_load(&device->shared.wake_at);
-        bool hears = atomic_load(&device->shared.rx_armed);
+        bool armed = atomic_load(&device->shared.rx_armed);
         uro_device_hand_over(device);
-        if (hears && wakes != 0 && wakes == atomic_load(&device->shared.wake_at))
+        if (armed && wakes != 0 && wakes == atomic_load(&device->shared.wake_at))
             in_a_row++;
         else
             in_a_row = 0;
@@ -156,7 +159,7 @@ static void hybrid__program_waits_with_a_send_pending__it_is_sent(void **state)
                 25); /* the thread wakes for each check of the link */
 }
 
-/* With a stopped clock the thread would look for the next frame for ever. */
+/* With a stopped clock, the thread would spin for the next frame for ever. */
 static void hybrid__program_is_woken__service_thread_sleeps(void **state)
 {
     static _Alignas(64) uint8_t memory[4096];
@@ -168,8 +171,9 @@ static void hybrid__program_is_woken__service_thread_sleeps(void **state)
     uro_cq_arm(cq, false);
     uro_host_set_event_handlers(&sink);
     stage_start("a:fake0" IP);
-    fake_wait(&fake.reports, 2); /* what it says by itself would keep it awake while time stands */
-    uro_device_lock(device);     /* no round begins before and ends after */
+    fake_wait(&fake.reports,
+              2); /* membership reports would keep the thread awake while the clock is stopped */
+    uro_device_lock(device); /* no round begins before and ends after */
     stage_stop_clock();
     stage_pass(URO_MS(10));
     uro_device_unlock(device);
@@ -237,13 +241,13 @@ static void full_link__no_free_slot__response_is_sent_later(void **state)
     (void)state;
     stage_start("a:fake0" IP);
     uro_device_lock(device);
-    fake.room = 0;
+    fake.tx_free_count = 0;
     fake_inject_echo(&fake.port.mac);
     uro_device_unlock(device);
     fake_wait(&fake.receives, fake_read(&fake.receives) + 3);
     assert_int_equal(fake_read(&fake.sent), 0);
     uro_device_lock(device);
-    fake.room = URO_PORT_BURST;
+    fake.tx_free_count = URO_PORT_BURST;
     uro_device_unlock(device);
     fake_wait(&fake.sent, 1);
 }
@@ -304,7 +308,7 @@ static void idle__no_work__thread_checks_only_the_link(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
-    fake_wait(&fake.reports, 2); /* after that it has nothing to say of itself */
+    fake_wait(&fake.reports, 2); /* afterwards the device sends no reports */
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 1);
     fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 3);
@@ -318,7 +322,7 @@ static void idle__port_without_descriptor__is_polled_rarely(void **state)
 {
     (void)state;
     stage_start("a:polled0" IP);
-    fake_wait(&fake.reports, 2); /* after that it has nothing to say of itself */
+    fake_wait(&fake.reports, 2); /* afterwards the device sends no reports */
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 1);
     fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 4);
@@ -349,6 +353,26 @@ static void link__down_and_up__one_event_each(void **state)
     assert_true(uro_device_link_up(device));
     assert_int_equal(atomic_load(&downs), 1);
     assert_int_equal(atomic_load(&ups), 1);
+    assert_int_equal(atomic_load(&speeds), 0);
+}
+
+/* The speed is read again when the link comes up. */
+static void link__up_with_another_speed__one_more_event(void **state)
+{
+    (void)state;
+    uro_host_set_event_handlers(&sink);
+    stage_start("a:fake0" IP);
+    fake_set_link(false);
+    while (atomic_load(&downs) == 0)
+        fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 1);
+    const unsigned speed = atomic_exchange(&device->speed, 1);
+    assert_int_equal(atomic_load(&speeds), 0);
+    fake_set_link(true);
+    while (atomic_load(&speeds) == 0)
+        fake_wait(&fake.link_looks, fake_read(&fake.link_looks) + 1);
+    assert_int_equal(atomic_load(&ups), 1);
+    assert_int_equal(atomic_load(&speeds), 1);
+    assert_int_equal(uro_device_speed(device), speed);
 }
 
 /* A shared-memory link counts as up until its first peer has come and gone. */
@@ -416,8 +440,8 @@ static void remove_device(struct uro_device *of)
     atomic_fetch_add(&removals, 1);
 }
 
-static const struct uro_conn_handlers conn_sink = { no_connection, nothing_resolved,
-                                                    remove_device };
+static const struct uro_conn_handlers conn_sink = { no_connection, nothing_resolved, remove_device,
+                                                    NULL };
 
 /* rule PORT.GONE */
 static void link__is_gone__one_permanent_event(void **state)
@@ -459,6 +483,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(idle__no_work__thread_checks_only_the_link),
     cmocka_unit_test(idle__port_without_descriptor__is_polled_rarely),
     cmocka_unit_test(link__down_and_up__one_event_each),
+    cmocka_unit_test(link__up_with_another_speed__one_more_event),
     cmocka_unit_test(link__awaits_a_peer__up_until_a_peer_came_and_left),
     cmocka_unit_test(link__is_down__thread_does_not_wait_on_its_descriptor),
     cmocka_unit_test(link__down_and_wakes_when_up__thread_sleeps_on_its_descriptor),

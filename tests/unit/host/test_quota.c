@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_quota.c - when and how often the user gets a warning about guessed packets. */
+/* test_quota.c - when and how often uroce prints a warning about guessed packets. */
 #include "host/quota.h"
 
 #include <string.h>
@@ -47,14 +47,14 @@ static void guesses__many_in_an_interval__one_line_names_kind_and_count(void **s
 
 static void guesses__that_go_on__are_reported_again_after_an_interval(void **state)
 {
-    uint32_t told = 0;
+    uint32_t printed = 0;
 
     (void)state;
     for (uro_time now = URO_MS(100); now < URO_GUESS_MUTED * 3; now += URO_MS(100)) {
         counters.value[URO_COUNT_DROP_GHOST_ACK] += URO_GUESS_MAX;
-        told += look(now);
+        printed += look(now);
     }
-    assert_int_equal(told, 3);
+    assert_int_equal(printed, 3);
 }
 
 static void guesses__of_two_kinds__each_has_its_line(void **state)

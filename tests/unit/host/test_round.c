@@ -69,7 +69,7 @@ static struct uro_qp *connect_to_itself(struct uro_device *device, struct uro_cq
 /* Returns a locked device whose queue pair has SENDs to itself. *@cq is their CQ. */
 static struct uro_device *with_sends_to_itself(const char *devices, struct uro_cq **cq)
 {
-    fake.link_up = false; /* so that there is no report of our groups */
+    fake.link_up = false; /* so that no membership report is sent */
     MUST(setenv("UROCE_DEVICES", devices, 1) == 0);
     struct uro_device *device = uro_host_devices()[0];
     MUST(device != NULL && uro_device_start(device) == 0);
@@ -102,7 +102,7 @@ static void talks_to_itself(void)
     MUST(uro_engine_counters(device->engine)->value[URO_COUNT_LOOP_FRAMES] == moved);
     MUST(uro_cq_poll(cq, cqes, 2 * SENDS) == 2 * SENDS);
     MUST(fake.sent == 0);
-    uro_device_unlock(device); /* its end closes the capture */
+    uro_device_unlock(device); /* the end of the process closes the capture */
 }
 
 static void round__queue_pair_connected_to_itself__done_in_one_and_captured_once(void **state)
@@ -123,14 +123,17 @@ static void hears_itself_over_a_full_link(void)
     uint32_t received;
     struct uro_cq *cq;
 
-    fake.room = 1;
+    fake.tx_free_count = 1;
     struct uro_device *device = with_sends_to_itself("one:fake0;ip=10.0.0.1/24", &cq);
-    const uint64_t *heard = &uro_engine_counters(device->engine)->value[URO_COUNT_LOOP_FRAMES];
+    const uint64_t *looped = &uro_engine_counters(device->engine)->value[URO_COUNT_LOOP_FRAMES];
     uint32_t moved = uro_round_run(device, true, uro_device_now(), &received);
-    MUST(moved > 0 && *heard == moved - 1); /* the last one is kept: others had their turn */
-    fake.room = 0;
+    MUST(moved > 0 &&
+         *looped ==
+             moved -
+                 1); /* the last frame is delivered in the next round, because a round is limited */
+    fake.tx_free_count = 0;
     MUST(uro_round_run(device, true, uro_device_now(), &received) == 0);
-    MUST(*heard == moved);
+    MUST(*looped == moved);
     uro_device_unlock(device);
 }
 
@@ -197,21 +200,21 @@ static void link_takes_nothing(void)
     /* By then the engine has sent both of its membership reports. */
     uro_time now = uro_device_now() + URO_MS(60000);
     (void)uro_round_run(device, true, now, &received);
-    fake.room = 0;
+    fake.tx_free_count = 0;
     fake.sent = 0;
     fake_inject_echo(&device->port->mac);
     (void)uro_round_run(device, true, now, &received);
     MUST(received == 1);
     (void)uro_round_run(device, true, now + URO_MS(99), &received);
-    MUST(fake.sent == 0 && *lost == 0); /* it waits for a peer that is slow */
+    MUST(fake.sent == 0 && *lost == 0); /* the frames wait for a slow peer */
     (void)uro_round_run(device, true, now + URO_MS(101), &received);
     MUST(fake.sent == 0 && *lost == 1);
 
-    fake.room = URO_PORT_BURST;
+    fake.tx_free_count = URO_PORT_BURST;
     fake_inject_echo(&device->port->mac);
     (void)uro_round_run(device, true, now + URO_MS(102), &received);
     MUST(fake.sent == 1 && *lost == 1);
-    fake.room = 0; /* it has all its time again */
+    fake.tx_free_count = 0; /* the time limit starts again */
     fake_inject_echo(&device->port->mac);
     (void)uro_round_run(device, true, now + URO_MS(103), &received);
     (void)uro_round_run(device, true, now + URO_MS(200), &received);

@@ -8,19 +8,19 @@
 #define NOW URO_MS(1000)
 
 static struct uro_sched sched;
-static struct uro_sched_words words;
+static struct uro_sched_vars vars;
 
 static int begin(void **state)
 {
     (void)state;
     sched = uro_sched_init(URO_PROGRESS_HYBRID, false);
-    words = (struct uro_sched_words){ .silence = URO_SILENCE_MIN };
+    vars = (struct uro_sched_vars){ .silence = URO_SILENCE_MIN };
     return 0;
 }
 
 static enum uro_sched_action post(uro_time now)
 {
-    return uro_sched_on_post(&sched, &words, now).action;
+    return uro_sched_on_post(&sched, &vars, now).action;
 }
 
 /* A round of the thread that received @received frames, and in which peers accessed memory @served
@@ -32,7 +32,7 @@ static enum uro_sched_action thread_round(uint32_t received, uint64_t served, ur
                                                   .received = received,
                                                   .moved = received,
                                                   .served = sched.served + served };
-    return uro_sched_on_thread_round(&sched, &words, &round).action;
+    return uro_sched_on_thread_round(&sched, &vars, &round).action;
 }
 
 static struct uro_sched_caller_result poll_round(uint32_t received, uro_time now)
@@ -40,8 +40,8 @@ static struct uro_sched_caller_result poll_round(uint32_t received, uro_time now
     const struct uro_sched_caller_round round = {
         .began = now, .ended = now, .received = received, .next = URO_TIME_NEVER
     };
-    assert_true(uro_sched_on_caller(&sched, &words, false, now).receive);
-    return uro_sched_on_caller_done(&sched, &words, &round);
+    assert_true(uro_sched_on_caller(&sched, &vars, false, now).receive);
+    return uro_sched_on_caller_done(&sched, &vars, &round);
 }
 
 /* ---- takeover ------------------------------------------------------------- */
@@ -50,46 +50,46 @@ static void takeover__thread_serves_peer_requests__thread_after_four(void **stat
 {
     (void)state;
     for (int i = 1; i <= 4; i++) {
-        assert_int_equal(words.takeover, URO_TAKEOVER_CALLERS);
+        assert_int_equal(vars.takeover, URO_TAKEOVER_CALLERS);
         (void)thread_round(1, 1, NOW);
-        assert_int_equal(words.balance, 2 * i);
+        assert_int_equal(vars.balance, 2 * i);
     }
-    assert_int_equal(words.takeover, URO_TAKEOVER_THREAD);
+    assert_int_equal(vars.takeover, URO_TAKEOVER_THREAD);
 }
 
 static void takeover__program_polled_an_empty_cq__thread_gets_no_credit(void **state)
 {
     (void)state;
-    words.balance = 3;
-    words.empty_polls = URO_EMPTY_POLLS;
+    vars.balance = 3;
+    vars.empty_polls = URO_EMPTY_POLLS;
     (void)thread_round(1, 1, NOW);
-    assert_int_equal(words.balance, 2);
-    assert_int_equal(words.empty_polls, 0);
+    assert_int_equal(vars.balance, 2);
+    assert_int_equal(vars.empty_polls, 0);
 }
 
 static void takeover__callers_receive__callers_only_at_zero(void **state)
 {
     (void)state;
-    words.balance = 9;
-    words.takeover = URO_TAKEOVER_THREAD;
+    vars.balance = 9;
+    vars.takeover = URO_TAKEOVER_THREAD;
     for (int left = 8; left >= 0; left--) {
-        assert_int_equal(words.takeover, URO_TAKEOVER_THREAD);
+        assert_int_equal(vars.takeover, URO_TAKEOVER_THREAD);
         (void)poll_round(1, NOW);
-        assert_int_equal(words.balance, left);
+        assert_int_equal(vars.balance, left);
     }
-    assert_int_equal(words.takeover, URO_TAKEOVER_CALLERS);
+    assert_int_equal(vars.takeover, URO_TAKEOVER_CALLERS);
 }
 
 static void takeover__program_waits_for_an_event__thread_is_woken_unless_frames_do(void **state)
 {
     (void)state;
-    assert_int_equal(uro_sched_on_wait(&words, true).action, URO_SCHED_RUN);
-    assert_int_equal(words.takeover, URO_TAKEOVER_THREAD);
-    assert_int_equal(words.balance, URO_BALANCE_TOP);
-    assert_int_equal(uro_sched_on_wait(&words, true).action, URO_SCHED_DEFER);
-    assert_int_equal(uro_sched_on_wait(&words, false).action, URO_SCHED_RUN);
-    words.held_posts = 1;
-    assert_int_equal(uro_sched_on_wait(&words, true).action, URO_SCHED_RUN);
+    assert_int_equal(uro_sched_on_wait(&vars, true).action, URO_SCHED_RUN);
+    assert_int_equal(vars.takeover, URO_TAKEOVER_THREAD);
+    assert_int_equal(vars.balance, URO_BALANCE_TOP);
+    assert_int_equal(uro_sched_on_wait(&vars, true).action, URO_SCHED_DEFER);
+    assert_int_equal(uro_sched_on_wait(&vars, false).action, URO_SCHED_RUN);
+    vars.held_posts = 1;
+    assert_int_equal(uro_sched_on_wait(&vars, true).action, URO_SCHED_RUN);
 }
 
 static void thread__callers_run__checks_at_growing_intervals(void **state)
@@ -97,14 +97,14 @@ static void thread__callers_run__checks_at_growing_intervals(void **state)
     (void)state;
     static const uro_time intervals[] = { URO_US(50),  URO_US(100), URO_US(200), URO_US(400),
                                           URO_US(800), URO_MS(1),   URO_MS(1) };
-    words.poll_round_at = NOW;
+    vars.poll_round_at = NOW;
     for (size_t i = 0; i < URO_ARRAY_LEN(intervals); i++) {
-        struct uro_sched_decision decision = uro_sched_on_thread(&sched, &words, NOW);
+        struct uro_sched_decision decision = uro_sched_on_thread(&sched, &vars, NOW);
         assert_int_equal(decision.action, URO_SCHED_SLEEP);
         assert_false(decision.arm);
         assert_int_equal(decision.until, NOW + intervals[i]);
     }
-    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW + URO_SILENCE_MIN).action,
+    assert_int_equal(uro_sched_on_thread(&sched, &vars, NOW + URO_SILENCE_MIN).action,
                      URO_SCHED_RUN);
     assert_int_equal(sched.interval, URO_STAND_BACK_MIN);
 }
@@ -112,60 +112,60 @@ static void thread__callers_run__checks_at_growing_intervals(void **state)
 static void thread__caller_is_in_a_round__waits_only_if_callers_run_the_engine(void **state)
 {
     (void)state;
-    words.caller_in_round = true;
-    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW).action, URO_SCHED_SLEEP);
-    words.takeover = URO_TAKEOVER_THREAD;
-    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW).action, URO_SCHED_RUN);
+    vars.caller_in_round = true;
+    assert_int_equal(uro_sched_on_thread(&sched, &vars, NOW).action, URO_SCHED_SLEEP);
+    vars.takeover = URO_TAKEOVER_THREAD;
+    assert_int_equal(uro_sched_on_thread(&sched, &vars, NOW).action, URO_SCHED_RUN);
 }
 
 static void thread__progress_is_caller__never_runs(void **state)
 {
     (void)state;
     sched = uro_sched_init(URO_PROGRESS_CALLER, false);
-    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW).action, URO_SCHED_SLEEP);
+    assert_int_equal(uro_sched_on_thread(&sched, &vars, NOW).action, URO_SCHED_SLEEP);
 }
 
 static void thread__doorbell_missed__runs_once_more(void **state)
 {
     (void)state;
-    words.poll_round_at = NOW;
+    vars.poll_round_at = NOW;
     sched.doorbell_missed = true;
-    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW).action, URO_SCHED_RUN);
-    assert_int_equal(uro_sched_on_thread(&sched, &words, NOW).action, URO_SCHED_SLEEP);
+    assert_int_equal(uro_sched_on_thread(&sched, &vars, NOW).action, URO_SCHED_RUN);
+    assert_int_equal(uro_sched_on_thread(&sched, &vars, NOW).action, URO_SCHED_SLEEP);
 }
 
 static void silence__program_calls_soon_after_a_takeover__twice_the_gap(void **state)
 {
     (void)state;
-    words.poll_round_at = NOW;
+    vars.poll_round_at = NOW;
     (void)thread_round(0, 0, NOW + URO_US(100));
     (void)poll_round(0, NOW + URO_US(300));
-    assert_int_equal(words.silence, URO_US(600));
+    assert_int_equal(vars.silence, URO_US(600));
     (void)thread_round(0, 0, NOW + URO_MS(1));
-    (void)poll_round(0, NOW + URO_MS(9)); /* away, not slow */
-    assert_int_equal(words.silence, URO_US(300));
+    (void)poll_round(0, NOW + URO_MS(9)); /* the program is away, not slow */
+    assert_int_equal(vars.silence, URO_US(300));
     (void)thread_round(1, 1, NOW + URO_MS(10)); /* only the thread receives what the peer writes */
-    assert_int_equal(words.silence, URO_SILENCE_MIN);
+    assert_int_equal(vars.silence, URO_SILENCE_MIN);
 }
 
 static void contended_poll__newer_than_the_last_round__that_caller_is_next(void **state)
 {
     (void)state;
-    words.poll_round_at = NOW;
-    words.contended_at = NOW;
+    vars.poll_round_at = NOW;
+    vars.contended_at = NOW;
     assert_int_equal(thread_round(1, 0, NOW), URO_SCHED_RUN);
-    words.contended_at = NOW + 1;
+    vars.contended_at = NOW + 1;
     assert_int_equal(thread_round(1, 0, NOW), URO_SCHED_DEFER);
     assert_int_equal(sched.yielded_at, NOW);
-    words.takeover = URO_TAKEOVER_THREAD;
-    words.balance = URO_BALANCE_TOP;
+    vars.takeover = URO_TAKEOVER_THREAD;
+    vars.balance = URO_BALANCE_TOP;
     assert_int_equal(thread_round(1, 0, NOW), URO_SCHED_RUN);
 }
 
 static void thread__no_work__spins_only_while_the_program_makes_no_calls(void **state)
 {
     (void)state;
-    words.poll_round_at = words.post_round_at = NOW;
+    vars.poll_round_at = vars.post_round_at = NOW;
     (void)thread_round(1, 0, NOW + URO_MS(3));
     assert_int_equal(thread_round(0, 0, NOW + URO_MS(3) + URO_US(99)), URO_SCHED_RUN);
     assert_int_equal(thread_round(0, 0, NOW + URO_MS(3) + URO_US(100)), URO_SCHED_SLEEP);
@@ -207,12 +207,12 @@ static void caller__timer_due_long_before_the_thread_wakes__wakes_it(void **stat
 {
     (void)state;
     struct uro_sched_caller_round round = { .began = NOW, .ended = NOW, .next = NOW };
-    words.wake_at = NOW + URO_STAND_BACK_MAX;
-    assert_false(uro_sched_on_caller_done(&sched, &words, &round).wake_thread);
-    words.wake_at++;
-    assert_true(uro_sched_on_caller_done(&sched, &words, &round).wake_thread);
+    vars.wake_at = NOW + URO_STAND_BACK_MAX;
+    assert_false(uro_sched_on_caller_done(&sched, &vars, &round).wake_thread);
+    vars.wake_at++;
+    assert_true(uro_sched_on_caller_done(&sched, &vars, &round).wake_thread);
     round.next = URO_TIME_NEVER;
-    assert_false(uro_sched_on_caller_done(&sched, &words, &round).wake_thread);
+    assert_false(uro_sched_on_caller_done(&sched, &vars, &round).wake_thread);
 }
 
 static void caller__empty_polls__yields_every_eighth_round_from_the_64th_on(void **state)
@@ -235,29 +235,29 @@ static void caller__empty_polls__yields_every_eighth_round_from_the_64th_on(void
 static void post__alone__leaves_at_once(void **state)
 {
     (void)state;
-    words.polled_at = NOW;
+    vars.polled_at = NOW;
     assert_int_equal(post(NOW), URO_SCHED_RUN);
 }
 
 static void post__follows_a_post_of_a_polling_program__waits(void **state)
 {
     (void)state;
-    words.polled_at = words.post_round_at = NOW;
+    vars.polled_at = vars.post_round_at = NOW;
     assert_int_equal(post(NOW + URO_COALESCE - 1), URO_SCHED_DEFER);
     assert_int_equal(post(NOW + URO_COALESCE), URO_SCHED_RUN);
-    words.polled_at = NOW - 1; /* the posts are a burst */
+    vars.polled_at = NOW - 1; /* the posts count as a burst */
     assert_int_equal(post(NOW + URO_COALESCE_BURST - 1), URO_SCHED_DEFER);
-    words.held_posts = URO_COALESCE_POSTS;
+    vars.held_posts = URO_COALESCE_POSTS;
     assert_int_equal(post(NOW), URO_SCHED_RUN);
 }
 
 static void post__no_other_sender__is_sent_at_once(void **state)
 {
     (void)state;
-    words.polled_at = words.post_round_at = NOW;
-    words.wake_at = NOW + URO_STAND_BACK_MAX + 1;
+    vars.polled_at = vars.post_round_at = NOW;
+    vars.wake_at = NOW + URO_STAND_BACK_MAX + 1;
     assert_int_equal(post(NOW), URO_SCHED_RUN);
-    words.wake_at = 0;
+    vars.wake_at = 0;
     sched.mode = URO_PROGRESS_CALLER;
     assert_int_equal(post(NOW), URO_SCHED_RUN);
 }
@@ -265,10 +265,10 @@ static void post__no_other_sender__is_sent_at_once(void **state)
 static void post__program_does_not_poll__waits_only_in_a_long_burst(void **state)
 {
     (void)state;
-    words.post_round_at = NOW;
-    words.polled_at = NOW - URO_POLLS_SOON;
+    vars.post_round_at = NOW;
+    vars.polled_at = NOW - URO_POLLS_SOON;
     assert_int_equal(post(NOW), URO_SCHED_RUN);
-    words.post_burst = URO_LONG_BURST;
+    vars.post_burst = URO_LONG_BURST;
     assert_int_equal(post(NOW), URO_SCHED_DEFER);
 }
 
@@ -276,26 +276,26 @@ static void post__send_is_a_system_call__waits_as_long_as_a_send_takes(void **st
 {
     (void)state;
     sched = uro_sched_init(URO_PROGRESS_HYBRID, true);
-    words.post_round_at = NOW;
-    words.polled_at = NOW - 1;
-    words.send_cost = URO_US(12);
+    vars.post_round_at = NOW;
+    vars.polled_at = NOW - 1;
+    vars.send_cost = URO_US(12);
     assert_int_equal(post(NOW + URO_US(12) - 1), URO_SCHED_DEFER);
     assert_int_equal(post(NOW + URO_US(12)), URO_SCHED_RUN);
-    words.polled_at = NOW; /* a post that is alone does not wait longer */
+    vars.polled_at = NOW; /* a post that is alone does not wait longer */
     assert_int_equal(post(NOW + URO_COALESCE_CALLS), URO_SCHED_RUN);
-    assert_false(uro_sched_on_caller(&sched, &words, true, NOW + 1).receive);
-    assert_true(uro_sched_on_caller(&sched, &words, false, NOW + 1).receive);
+    assert_false(uro_sched_on_caller(&sched, &vars, true, NOW + 1).receive);
+    assert_true(uro_sched_on_caller(&sched, &vars, false, NOW + 1).receive);
 }
 
 static void poll__finds_a_completion__runs_only_when_needed(void **state)
 {
     (void)state;
-    words.poll_round_at = NOW;
-    assert_int_equal(uro_sched_on_poll(&words, NOW + URO_US(25) - 1).action, URO_SCHED_DEFER);
-    assert_int_equal(uro_sched_on_poll(&words, NOW + URO_US(25)).action, URO_SCHED_RUN);
-    words.held_posts = 1;
-    assert_int_equal(uro_sched_on_poll(&words, NOW).action, URO_SCHED_RUN);
-    assert_int_equal(words.polled_at, NOW);
+    vars.poll_round_at = NOW;
+    assert_int_equal(uro_sched_on_poll(&vars, NOW + URO_US(25) - 1).action, URO_SCHED_DEFER);
+    assert_int_equal(uro_sched_on_poll(&vars, NOW + URO_US(25)).action, URO_SCHED_RUN);
+    vars.held_posts = 1;
+    assert_int_equal(uro_sched_on_poll(&vars, NOW).action, URO_SCHED_RUN);
+    assert_int_equal(vars.polled_at, NOW);
 }
 
 /* ---- awaited reply -------------------------------------------------------- */
@@ -308,8 +308,8 @@ static void reply__awaited_only_after_an_ack_and_with_a_score(void **state)
     assert_int_equal(uro_sched_reply(&sched, true, 5, 5), URO_REPLY_AWAITED);
     assert_int_equal(uro_sched_reply(&sched, false, 5, 5), URO_REPLY_NONE);
     assert_int_equal(uro_sched_reply(&sched, true, 5, 6), URO_REPLY_NONE);
-    words.send_cost = URO_US(3);
-    assert_int_equal(uro_sched_reply_until(&words, NOW), NOW + URO_US(8));
+    vars.send_cost = URO_US(3);
+    assert_int_equal(uro_sched_reply_until(&vars, NOW), NOW + URO_US(8));
     uro_sched_on_reply(&sched, false);
     assert_int_equal(sched.reply_score, -3);
     for (int i = 0; i < 20; i++)
@@ -320,12 +320,12 @@ static void reply__awaited_only_after_an_ack_and_with_a_score(void **state)
 static void reply__thread_receives_a_write_soon_after_a_post__the_score_rises(void **state)
 {
     (void)state;
-    words.post_round_at = NOW;
+    vars.post_round_at = NOW;
     (void)thread_round(1, 1, NOW + URO_REPLY_SINCE - 1);
     assert_int_equal(sched.reply_score, 1);
     (void)thread_round(1, 1, NOW + URO_REPLY_SINCE);
     assert_int_equal(sched.reply_score, 1);
-    words.empty_polls = URO_EMPTY_POLLS; /* the program receives the next one itself */
+    vars.empty_polls = URO_EMPTY_POLLS; /* the program receives the next one itself */
     (void)thread_round(1, 1, NOW);
     assert_int_equal(sched.reply_score, 1);
 }
@@ -333,12 +333,71 @@ static void reply__thread_receives_a_write_soon_after_a_post__the_score_rises(vo
 static void send_cost__is_the_last_measurement__decays_and_ignores_interruptions(void **state)
 {
     (void)state;
-    uro_sched_on_send(&words, NOW, NOW + URO_US(8));
-    assert_int_equal(words.send_cost, URO_US(8));
-    uro_sched_on_send(&words, NOW, NOW + URO_SEND_INTERRUPTED);
-    assert_int_equal(words.send_cost, URO_US(8));
-    uro_sched_on_send(&words, 0, NOW);
-    assert_int_equal(words.send_cost, URO_US(7));
+    uro_sched_on_send(&vars, NOW, NOW + URO_US(8));
+    assert_int_equal(vars.send_cost, URO_US(8));
+    uro_sched_on_send(&vars, NOW, NOW + URO_SEND_INTERRUPTED);
+    assert_int_equal(vars.send_cost, URO_US(8));
+    uro_sched_on_send(&vars, 0, NOW);
+    assert_int_equal(vars.send_cost, URO_US(7));
+}
+
+/* ---- the service role ------------------------------------------------------- */
+
+static struct uro_sched_decision on_role(bool waiter, uro_time wake_at, uro_time returned_at,
+                                         uint32_t waits)
+{
+    const struct uro_sched_role role = { waiter, wake_at, returned_at, waits };
+
+    return uro_sched_on_role(&sched, &role, NOW);
+}
+
+static void role__returned_a_moment_ago__thread_leaves_the_program_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(on_role(false, 0, 0, 0).action, URO_SCHED_RUN);
+    struct uro_sched_decision decision = on_role(false, 0, NOW - 1, 1);
+    assert_int_equal(decision.action, URO_SCHED_SLEEP);
+    assert_int_equal(decision.until, NOW - 1 + URO_ROLE_GRACE);
+    assert_int_equal(on_role(false, 0, NOW - URO_ROLE_GRACE, 1).action, URO_SCHED_RUN);
+}
+
+static void role__thread_waits_all_the_time__looks_at_growing_intervals(void **state)
+{
+    (void)state;
+    assert_int_equal(on_role(true, NOW + 1, 0, 7).until, NOW + URO_ROLE_GRACE);
+    assert_int_equal(on_role(true, NOW + 1, 0, 7).until, NOW + 2 * URO_ROLE_GRACE);
+    for (int i = 0; i < 20; i++)
+        assert_true(on_role(true, NOW + 1, 0, 7).until <= NOW + URO_ROLE_LOOK_MAX);
+    assert_int_equal(on_role(true, NOW + 1, 0, 7).until, NOW + URO_ROLE_LOOK_MAX);
+    assert_int_equal(on_role(true, NOW + 1, 0, 8).until, NOW + URO_ROLE_GRACE);
+}
+
+static void role__waiting_thread_is_overdue__service_thread_takes_it(void **state)
+{
+    (void)state;
+    assert_int_equal(on_role(true, NOW - URO_ROLE_OVERDUE + 1, 0, 1).action, URO_SCHED_SLEEP);
+    assert_int_equal(on_role(true, NOW - URO_ROLE_OVERDUE, 0, 1).action, URO_SCHED_RUN);
+    assert_int_equal(on_role(true, 0, 0, 1).action, URO_SCHED_SLEEP); /* it is awake */
+    assert_int_equal(on_role(true, URO_TIME_NEVER, 0, 1).action, URO_SCHED_SLEEP);
+}
+
+static void role__returned__service_thread_is_woken_only_if_needed(void **state)
+{
+    const struct {
+        struct uro_sched_role_end end;
+        enum uro_role_action action;
+    } cases[] = {
+        { { NOW, NOW + URO_ROLE_GRACE, false, false }, URO_ROLE_LEAVE },
+        { { NOW, NOW + URO_ROLE_GRACE + 1, false, false }, URO_ROLE_LOOK },
+        { { NOW, NOW, true, false }, URO_ROLE_WAKE },
+        { { NOW, NOW, false, true }, URO_ROLE_WAKE },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++)
+        assert_int_equal(uro_sched_on_role_returned(&vars, &cases[i].end), cases[i].action);
+    assert_int_equal(vars.poll_round_at, NOW);
+    assert_int_equal(vars.polled_at, NOW);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, begin)
@@ -368,6 +427,10 @@ int main(void)
         TEST(poll__finds_a_completion__runs_only_when_needed),
         TEST(reply__awaited_only_after_an_ack_and_with_a_score),
         TEST(reply__thread_receives_a_write_soon_after_a_post__the_score_rises),
+        TEST(role__returned_a_moment_ago__thread_leaves_the_program_alone),
+        TEST(role__thread_waits_all_the_time__looks_at_growing_intervals),
+        TEST(role__waiting_thread_is_overdue__service_thread_takes_it),
+        TEST(role__returned__service_thread_is_woken_only_if_needed),
         TEST(send_cost__is_the_last_measurement__decays_and_ignores_interruptions),
     };
     return cmocka_run_group_tests_name("host/sched", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device shows its objects to a reader that asks, in steps that are short. */
+/* A device writes its objects for a reader that requests them, in short steps. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ static void create_qps(struct uro_device *device)
     }
 }
 
-/* Returns the processor time of this thread, which has no part of the time of others. */
+/* Returns the processor time of this thread. Other threads do not affect it. */
 static uint64_t used_us(void)
 {
     struct timespec used;
@@ -113,7 +113,7 @@ static void shows_ten_thousand(void)
         uro_stats_table_free(&rows);
     }
     MUST(device->link_checked_at > checked);
-    /* Nobody asks: the check is not repeated soon. */
+    /* There is no request, so the next check is later. */
     const uro_time last = device->link_checked_at;
     (void)uro_round_run(device, false, last + URO_SHOW_INTERVAL, &received);
     MUST(device->link_checked_at == last);

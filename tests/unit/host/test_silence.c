@@ -15,7 +15,7 @@ static void call_again_after(uro_time gap)
     while (atomic_load(&device->shared.poll_round_at) !=
            uro_device_now()); /* the thread had the lock */
     uro_device_lock(device);
-    uro_device_unlock(device); /* wakes it, and it sees that it is not needed */
+    uro_device_unlock(device); /* wakes the thread, which finds that it is not needed */
     while (fake_is_armed())
         (void)sched_yield();
     stage_pass(gap);
@@ -27,23 +27,26 @@ static void wait_until_it_takes_over(void)
         fake_wait(&fake.arms, fake_read(&fake.arms) + 1);
 }
 
-/* On a slow machine each call takes long. A service thread that drives as well makes it slower. */
+/* On a slow machine each call takes long. If the service thread runs the engine as well, the
+ * program is even slower. */
 static void hybrid__program_is_slow__service_thread_waits_longer(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
-    fake_wait(&fake.reports, 2); /* what it says by itself would keep it awake while time stands */
+    fake_wait(&fake.reports,
+              2); /* membership reports would keep the thread awake while the clock is stopped */
     stage_stop_clock();
     call_again_after(URO_US(300));
     wait_until_it_takes_over();
     call_again_after(URO_US(300));
     assert_int_equal(atomic_load(&device->shared.silence), URO_US(600));
     while (atomic_load(&device->shared.wake_at) !=
-           uro_device_now() + URO_MS(1)) /* it looked, and stood back */
+           uro_device_now() +
+               URO_MS(1)) /* the thread checked, and left the engine to the program */
         (void)sched_yield();
     assert_false(fake_is_armed());
 
-    for (uint32_t i = 0; i < 5; i++) { /* away, not slow */
+    for (uint32_t i = 0; i < 5; i++) { /* the program is away, not slow */
         call_again_after(URO_MS(5));
         wait_until_it_takes_over();
     }
@@ -58,7 +61,8 @@ static void hybrid__peer_writes_to_a_silent_program__service_thread_waits_no_lon
 {
     (void)state;
     stage_start("a:fake0" IP);
-    fake_wait(&fake.reports, 2); /* what it says by itself would keep it awake while time stands */
+    fake_wait(&fake.reports,
+              2); /* membership reports would keep the thread awake while the clock is stopped */
     stage_stop_clock();
     for (uint32_t i = 0; i < 2; i++) {
         call_again_after(URO_US(300));

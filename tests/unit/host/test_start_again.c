@@ -174,6 +174,6 @@ int main(void)
         cmocka_unit_test(start__failed_many_times__leaks_no_descriptor),
         cmocka_unit_test(start__many_threads_retry_until_it_works__starts_once),
     };
-    (void)alarm(patience(60)); /* a hang is a failure, not a night */
+    (void)alarm(patience(60)); /* ends the process if it hangs */
     return cmocka_run_group_tests_name("host/start_again", tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_two_processors.c - two hosts that share two processors, in virtual time: does the scheduler
- * give each kind of program its packets without a thread switch, and without taking its processor?
+/* test_two_processors.c - two hosts that share two processors, in virtual time: does each kind of
+ * program get its packets without a thread switch, and without losing its processor to the service
+ * thread?
  *
  * Each host has a program and a service thread over host/sched.h. A processor runs one thread, step
  * by step; the processor that is behind is next. A woken service thread preempts a program, as on
@@ -26,7 +27,7 @@
 #define WIRE   200u          /* a frame to the peer */
 #define SWITCH URO_US(5)     /* time to wake a thread, or to switch to it */
 #define SLICE  URO_MS(3)     /* a thread that does not block runs this long while another waits */
-#define FAR    URO_MS(10000) /* nothing takes so long */
+#define FAR    URO_MS(10000) /* longer than any case takes */
 #define JITTER                                                                                     \
     40u /* a step takes up to this much longer, ns: without, two hosts can stay in step for ever */
 #define SEEDS 8u
@@ -52,7 +53,7 @@ struct thread {
 
 struct host {
     struct uro_sched sched;
-    struct uro_sched_words words;
+    struct uro_sched_vars vars;
     struct thread program, service;
     struct frame inbox[256];
     uint32_t first, behind;
@@ -62,12 +63,12 @@ struct host {
     uint32_t rounds_of_program, rounds_of_service, wakeups;
     bool armed, waits_for_event, acked;
     bool thread_in_round;                /* the service thread has the engine lock */
-    uint32_t contended;                  /* polls that found it taken */
+    uint32_t contended;                  /* polls that found the lock taken */
     struct uro_sched_caller_round round; /* round of the program, valid if caller_in_round */
     struct uro_sched_thread_round thread_round;
     uint64_t awaits_more_than;
     uro_time awaits_until;
-    uint32_t posted, turns; /* counts of the program */
+    uint32_t posted, turns; /* counters of the program */
 };
 
 static struct host hosts[2];
@@ -89,9 +90,9 @@ static void wake(struct thread *thread, uro_time now)
 
 static void wake_service(struct host *host, uro_time now)
 {
-    if (host->words.wake_at == 0)
+    if (host->vars.wake_at == 0)
         return;
-    host->words.wake_at = 0;
+    host->vars.wake_at = 0;
     wake(&host->service, now);
     host->wakeups++;
 }
@@ -104,7 +105,7 @@ static void emit(struct host *host, enum kind kind, uro_time now)
     assert_true(peer->behind - peer->first <= 256);
     if (peer->armed && peer->service.sleeps_until > now) {
         peer->armed = false;
-        peer->words.wake_at = 0;
+        peer->vars.wake_at = 0;
         wake(&peer->service, now);
         peer->wakeups++;
     }
@@ -151,14 +152,14 @@ static uro_time end_call(struct host *host, uro_time now)
 
     round->ended = now;
     struct uro_sched_caller_result result =
-        uro_sched_on_caller_done(&host->sched, &host->words, round);
+        uro_sched_on_caller_done(&host->sched, &host->vars, round);
     if (!round->posted)
-        host->words.empty_polls = round->received > 0 ? 0 : host->words.empty_polls + 1;
+        host->vars.empty_polls = round->received > 0 ? 0 : host->vars.empty_polls + 1;
     if (result.wake_thread)
         wake_service(host, now);
     if (result.yield)
         host->program.ran_since = 0; /* the next thread that waits is due */
-    host->words.caller_in_round = false;
+    host->vars.caller_in_round = false;
     return ROUND;
 }
 
@@ -176,11 +177,11 @@ static uro_time await_step(struct host *host, uro_time now)
 
 /* Makes a call that finds the lock taken. The service thread sees the posted requests when its
  * round ends. */
-static uro_time call_in_vain(struct uro_sched_words *words, bool posted, uro_time now)
+static uro_time call_in_vain(struct uro_sched_vars *vars, bool posted, uro_time now)
 {
     if (!posted) {
-        words->empty_polls++;
-        words->contended_at = words->contended_at == 0 ? now : words->contended_at;
+        vars->empty_polls++;
+        vars->contended_at = vars->contended_at == 0 ? now : vars->contended_at;
     }
     return LOOK;
 }
@@ -188,27 +189,27 @@ static uro_time call_in_vain(struct uro_sched_words *words, bool posted, uro_tim
 /* Makes a call as progress.c does. Returns the time that it took. */
 static uro_time call(struct host *host, bool posted, uro_time now)
 {
-    struct uro_sched_words *words = &host->words;
+    struct uro_sched_vars *vars = &host->vars;
     uint32_t moved, completed = host->completions;
     uint64_t served = host->served;
 
     if (host->thread_in_round) {
         host->contended += !posted;
-        return call_in_vain(words, posted, now);
+        return call_in_vain(vars, posted, now);
     }
     host->round = (struct uro_sched_caller_round){
-        .began = now, .posted = posted, .sends = posted || words->held_posts > 0, .next = now + FAR
+        .began = now, .posted = posted, .sends = posted || vars->held_posts > 0, .next = now + FAR
     };
-    bool receive = uro_sched_on_caller(&host->sched, words, posted, now).receive;
-    words->held_posts = 0;
-    words->caller_in_round = true;
+    bool receive = uro_sched_on_caller(&host->sched, vars, posted, now).receive;
+    vars->held_posts = 0;
+    vars->caller_in_round = true;
     host->round.received = round_of(host, receive, now, &moved);
     host->rounds_of_program++;
     if (posted || uro_sched_reply(&host->sched, host->completions != completed, served,
                                   host->served) == URO_REPLY_NONE)
         return end_call(host, now);
     host->awaits_more_than = served;
-    host->awaits_until = uro_sched_reply_until(words, now + ROUND);
+    host->awaits_until = uro_sched_reply_until(vars, now + ROUND);
     return ROUND;
 }
 
@@ -216,8 +217,8 @@ static uro_time post(struct host *host, uro_time now)
 {
     host->posted++;
     host->to_send++;
-    if (uro_sched_on_post(&host->sched, &host->words, now).action == URO_SCHED_DEFER) {
-        host->words.held_posts++;
+    if (uro_sched_on_post(&host->sched, &host->vars, now).action == URO_SCHED_DEFER) {
+        host->vars.held_posts++;
         return LOOK;
     }
     return call(host, true, now);
@@ -229,14 +230,14 @@ static uro_time poll(struct host *host, uint32_t *what, bool *found, uro_time no
     if (!*found)
         return call(host, false, now);
     --*what;
-    return uro_sched_on_poll(&host->words, now).action == URO_SCHED_RUN ? call(host, false, now)
-                                                                        : LOOK;
+    return uro_sched_on_poll(&host->vars, now).action == URO_SCHED_RUN ? call(host, false, now)
+                                                                       : LOOK;
 }
 
 /* Waits for an event: informs the scheduler, polls once more, and sleeps. */
 static uro_time wait_for_event(struct host *host, uro_time now)
 {
-    if (uro_sched_on_wait(&host->words, host->armed).action == URO_SCHED_RUN)
+    if (uro_sched_on_wait(&host->vars, host->armed).action == URO_SCHED_RUN)
         wake_service(host, now);
     if (host->messages > 0)
         return LOOK;
@@ -252,7 +253,7 @@ static uro_time program_step(struct host *host, uro_time now)
     bool found;
     uro_time took;
 
-    if (host->words.caller_in_round)
+    if (host->vars.caller_in_round)
         return await_step(host, now);
     if (program == BURSTS && is_client) {
         if (host->posted < 32)
@@ -288,7 +289,7 @@ static uro_time end_thread_round(struct host *host, uro_time now)
     host->thread_in_round = false;
     host->thread_round.ended = now;
     struct uro_sched_decision decision =
-        uro_sched_on_thread_round(&host->sched, &host->words, &host->thread_round);
+        uro_sched_on_thread_round(&host->sched, &host->vars, &host->thread_round);
     host->sched.doorbell_missed = rung && decision.action == URO_SCHED_DEFER;
     if (decision.action != URO_SCHED_SLEEP || rung || host->first != host->behind)
         return LOOK;
@@ -299,31 +300,31 @@ static uro_time end_thread_round(struct host *host, uro_time now)
                                          .has_descriptor = true };
     decision = uro_sched_on_idle(&host->sched, &idle);
     host->armed = decision.arm;
-    host->service.sleeps_until = host->words.wake_at = decision.until;
+    host->service.sleeps_until = host->vars.wake_at = decision.until;
     return LOOK;
 }
 
 /* Runs a step of the service thread as service.c does. */
 static uro_time service_step(struct host *host, uro_time now)
 {
-    struct uro_sched_words *words = &host->words;
+    struct uro_sched_vars *vars = &host->vars;
 
     if (host->thread_in_round)
         return end_thread_round(host, now);
-    struct uro_sched_decision decision = uro_sched_on_thread(&host->sched, words, now);
+    struct uro_sched_decision decision = uro_sched_on_thread(&host->sched, vars, now);
 
-    words->wake_at = 0;
+    vars->wake_at = 0;
     if (decision.action == URO_SCHED_SLEEP) {
         host->armed = false;
-        host->service.sleeps_until = words->wake_at = decision.until;
+        host->service.sleeps_until = vars->wake_at = decision.until;
         return LOOK;
     }
     host->armed = false;
-    if (words->caller_in_round) { /* the program has the lock */
+    if (vars->caller_in_round) { /* the program has the lock */
         host->service.sleeps_until = now + ROUND;
         return LOOK;
     }
-    words->contended_at = 0;
+    vars->contended_at = 0;
     host->thread_in_round = true;
     host->thread_round = (struct uro_sched_thread_round){ .began = now };
     host->thread_round.received = round_of(host, true, now, &host->thread_round.moved);
@@ -383,8 +384,8 @@ static void step(void)
     clocks[processor] += uro_rng_below(&rng, JITTER);
 }
 
-/* Runs @kind from @seed until the client had @turns turns; returns the time of the second half,
- * when the scheduler knows the program. */
+/* Runs @kind from @seed until the client had @turns turns. Returns the time of the second half, in
+ * which the scheduler has learned what the program does. */
 static uro_time run(enum program kind, uint32_t turns, uint64_t seed)
 {
     uro_time half = 0;
@@ -394,7 +395,7 @@ static uro_time run(enum program kind, uint32_t turns, uint64_t seed)
     memset(hosts, 0, sizeof hosts);
     for (int i = 0; i < 2; i++) {
         hosts[i].sched = uro_sched_init(URO_PROGRESS_HYBRID, false);
-        hosts[i].words.silence = URO_SILENCE_MIN;
+        hosts[i].vars.silence = URO_SILENCE_MIN;
         clocks[i] = FAR;
         on[i] = NULL;
     }

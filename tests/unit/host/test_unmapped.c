@@ -96,17 +96,17 @@ static void round__other_faults__kill(void **state)
     assert_int_equal(fault_ending(no_memory), DIED);
 }
 
-static size_t touched_octets;
+static size_t touched_bytes;
 
-static void touch_octets(void *at)
+static void touch_bytes(void *at)
 {
-    memset(at, 0x55, touched_octets);
+    memset(at, 0x55, touched_bytes);
 }
 
 static bool attempt(uint8_t *at, size_t length)
 {
-    touched_octets = length;
-    return uro_unmapped_attempt(touch_octets, at, at, length);
+    touched_bytes = length;
+    return uro_unmapped_attempt(touch_bytes, at, at, length);
 }
 
 /* Tries memory that is unmapped, protected, or behind the end of its file. */

@@ -173,7 +173,7 @@ const struct uro_tx *kit_data(uint32_t number, uint32_t payload)
 
 void kit_send(struct uro_port *port, const struct uro_tx *tx)
 {
-    assert_true(uro_port_room(port) > 0);
+    assert_true(uro_port_tx_free_count(port) > 0);
     uro_port_transmit(port, tx, 1);
 }
 

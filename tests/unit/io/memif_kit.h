@@ -7,7 +7,7 @@
 #include "engine/port.h"
 #include "support/memif_peer.h"
 
-#define KIT_STEPS     20u /* more than it takes two sides to find each other */
+#define KIT_STEPS     20u /* more steps than two sides need to connect */
 #define KIT_FRAME_MAX 9618u
 
 /* Returns the abstract socket name of ports of this process, or of another process. */

@@ -10,14 +10,14 @@
 #include "support/make_frame.h"
 #include "support/own_net.h"
 
-#define RC_MIDDLE  0x07
-#define PAYLOAD    64u
-#define UDP_OCTETS (URO_BTH_LEN + PAYLOAD + URO_ICRC_LEN)
-#define COVERED    (URO_IPV4_LEN + URO_UDP_LEN + UDP_OCTETS - URO_ICRC_LEN)
-#define PACKET     (COVERED + URO_ICRC_LEN)
-#define BEHIND     (COVERED - 6) /* bytes behind the identification that the ICRC covers */
-#define ANOTHER    0x5a00 /* an identification; what it makes of an ICRC is added as damage */
-#define PORT       49321
+#define RC_MIDDLE 0x07
+#define PAYLOAD   64u
+#define UDP_BYTES (URO_BTH_LEN + PAYLOAD + URO_ICRC_LEN)
+#define COVERED   (URO_IPV4_LEN + URO_UDP_LEN + UDP_BYTES - URO_ICRC_LEN)
+#define PACKET    (COVERED + URO_ICRC_LEN)
+#define BEHIND    (COVERED - 6) /* bytes behind the identification that the ICRC covers */
+#define ANOTHER   0x5a00        /* an identification; its effect on the ICRC is added as damage */
+#define PORT      49321
 
 static struct uro_rx rx;
 static struct uro_sock sock;
@@ -27,7 +27,7 @@ static uint32_t qpn; /* what packets are for */
 /* ---- packets ------------------------------------------------------------ */
 
 struct sent {
-    uint8_t room[MADE_FRAME_MAX];
+    uint8_t buffer[MADE_FRAME_MAX];
     uint8_t *packet; /* packet that begins with the IP header */
 };
 
@@ -50,12 +50,12 @@ static inline void make(struct sent *sent, const struct uro_gid *dest, uint16_t 
         .payload_length = PAYLOAD,
     };
 
-    assert_int_equal(make_frame(&frame, sent->room), URO_ETHER_LEN + PACKET);
-    sent->packet = sent->room + URO_ETHER_LEN;
+    assert_int_equal(make_frame(&frame, sent->buffer), URO_ETHER_LEN + PACKET);
+    sent->packet = sent->buffer + URO_ETHER_LEN;
 }
 
-/* Changes the packet as damage would that an IPv4 identification explains, which is the case for
- * one in 65536. */
+/* Damages the packet in such a way that another IPv4 identification explains its ICRC. This is so
+ * for one in 65536 kinds of damage. */
 static inline void damage(struct sent *sent)
 {
     uint8_t *icrc = sent->packet + COVERED;
@@ -87,7 +87,11 @@ static inline void send_damaged(uint16_t ident)
 
 /* ---- what becomes of them ----------------------------------------------- */
 
-enum verdict { REFUSED, WEAK, FULL }; /* the engine sums the refused ones again, and drops them */
+enum verdict {
+    REFUSED,
+    WEAK,
+    FULL
+}; /* the engine checks the ICRC of refused packets again, and drops them */
 
 static inline struct uro_pkt next(const struct uro_sock *from)
 {
@@ -112,7 +116,7 @@ static inline enum verdict verdict(void)
     return verdict_by(&sock);
 }
 
-/* Proves to the raw tap that it sees arriving packets. */
+/* Sends a packet, so that the raw tap finds that it gets copies of arriving packets. */
 static inline void prove(void)
 {
     send_one(999, false);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_broker.c - which member gets a datagram, and how often the peers of an ended member get a
- * reject. */
+ * REJ. */
 #include "support/check.h"
 
 #include <string.h>

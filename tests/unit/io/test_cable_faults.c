@@ -48,52 +48,97 @@ static void faults_read__wrong_option__refused(void **state)
     }
 }
 
-static bool same(struct uro_cable_verdict a, struct uro_cable_verdict b)
+/* Begins the frames of a direction with these faults. */
+struct direction {
+    struct uro_impair_plan plan;
+    struct uro_impair_flow flow;
+};
+
+static struct direction begin(uint32_t seed)
+{
+    struct direction direction;
+
+    faults.seed = seed;
+    uro_cable_faults_plan(&faults, &direction.plan);
+    uro_cable_faults_flow(&direction.plan, &direction.flow);
+    return direction;
+}
+
+static struct uro_impair_fate next(struct direction *direction)
+{
+    struct uro_impair_fate fate;
+
+    uro_impair_fate_draw(&direction->plan, &direction->flow, &fate);
+    return fate;
+}
+
+static bool same(struct uro_impair_fate a, struct uro_impair_fate b)
 {
     return a.lost == b.lost && a.duplicated == b.duplicated && a.overtaken == b.overtaken;
 }
 
-static void faults_judge__same_seed__same_verdicts(void **state)
+static void faults__same_seed__same_fates(void **state)
 {
     unsigned differences = 0;
 
     (void)state;
-    assert_int_equal(read_words("cable,loss=0.2,duplicate=0.2,reorder=0.2,seed=5"), 0);
-    struct uro_cable_faults again = faults, other = faults;
-    other.seed = 6;
+    assert_int_equal(read_words("cable,loss=0.2,duplicate=0.2,reorder=0.2,delay_us=7"), 0);
+    struct direction one = begin(5), again = begin(5), other = begin(6);
     for (uint64_t number = 0; number < 1000; number++) {
-        struct uro_cable_verdict verdict = uro_cable_faults_judge(&faults, number);
-        assert_true(same(verdict, uro_cable_faults_judge(&again, number)));
-        differences += !same(verdict, uro_cable_faults_judge(&other, number));
+        const struct uro_impair_fate fate = next(&one);
+        assert_true(same(fate, next(&again)));
+        assert_int_equal(fate.delay, fate.lost ? 0 : URO_US(7));
+        differences += !same(fate, next(&other));
     }
     assert_in_range(differences, 300, 800);
 }
 
+/* A program may rely on the faults of a seed. */
+static void faults__seed_5__as_in_the_first_version(void **state)
+{
+    char text[41] = "";
+
+    (void)state;
+    assert_int_equal(read_words("cable,loss=0.2,duplicate=0.2,reorder=0.2"), 0);
+    struct direction one = begin(5);
+    for (unsigned i = 0; i < 40; i++) {
+        const struct uro_impair_fate fate = next(&one);
+        text[i] = fate.lost                           ? 'l'
+                  : fate.duplicated && fate.overtaken ? 'b'
+                  : fate.duplicated                   ? 'd'
+                  : fate.overtaken                    ? 'o'
+                                                      : '.';
+    }
+    assert_string_equal(text, "od..d.....dd.o...lb..l.do.llb.d.ll.d.l..");
+}
+
 /* Judges 100000 frames. Five standard deviations of the number of lost frames are 475. */
-static void faults_judge__probability__about_as_many(void **state)
+static void faults__probability__about_as_many(void **state)
 {
     unsigned lost = 0, duplicated = 0, overtaken = 0;
 
     (void)state;
-    assert_int_equal(read_words("cable,loss=0.1,duplicate=0.1,reorder=0.1,seed=3"), 0);
+    assert_int_equal(read_words("cable,loss=0.1,duplicate=0.1,reorder=0.1"), 0);
+    struct direction one = begin(3);
     for (uint64_t number = 0; number < 100000; number++) {
-        struct uro_cable_verdict verdict = uro_cable_faults_judge(&faults, number);
-        assert_false(verdict.lost && (verdict.duplicated || verdict.overtaken));
-        lost += verdict.lost;
-        duplicated += verdict.duplicated;
-        overtaken += verdict.overtaken;
+        const struct uro_impair_fate fate = next(&one);
+        assert_false(fate.lost && (fate.duplicated || fate.overtaken));
+        lost += fate.lost;
+        duplicated += fate.duplicated;
+        overtaken += fate.overtaken;
     }
     assert_in_range(lost, 9525, 10475);
     assert_in_range(duplicated, 8525, 9475); /* 5 % of the frames that are not lost */
     assert_in_range(overtaken, 8525, 9475);
 }
 
-static void faults_judge__certain__always(void **state)
+static void faults__certain__always(void **state)
 {
     (void)state;
     assert_int_equal(read_words("cable,loss=1"), 0);
+    struct direction one = begin(1);
     for (uint64_t number = 0; number < 100; number++)
-        assert_true(uro_cable_faults_judge(&faults, number).lost);
+        assert_true(next(&one).lost);
 }
 
 int main(void)
@@ -101,9 +146,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_read__every_option__accepted),
         cmocka_unit_test(faults_read__wrong_option__refused),
-        cmocka_unit_test(faults_judge__same_seed__same_verdicts),
-        cmocka_unit_test(faults_judge__probability__about_as_many),
-        cmocka_unit_test(faults_judge__certain__always),
+        cmocka_unit_test(faults__same_seed__same_fates),
+        cmocka_unit_test(faults__seed_5__as_in_the_first_version),
+        cmocka_unit_test(faults__probability__about_as_many),
+        cmocka_unit_test(faults__certain__always),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

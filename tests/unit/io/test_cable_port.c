@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "io/cable/port.h"
-#include "io/cable/queue.h"
 #include "support/patience.h"
 
 #define WAIT_MS 1000
@@ -194,7 +193,7 @@ static void cable__sleeper__woken_when_a_delayed_frame_is_due(void **state)
     (void)state;
     uro_port_disarm(pair.two);
     send_frame(pair.one, 'a');
-    if (uro_port_arm(pair.two)) /* unless this machine was slow */
+    if (uro_port_arm(pair.two)) /* unless the machine was slow */
         assert_true(wakes(pair.two, (int)patience(WAIT_MS)));
     uro_port_disarm(pair.two);
     assert_false(wakes(pair.two, 0));
@@ -248,7 +247,7 @@ static void cable__seed_is_set__the_same_faults_again(void **state)
     close_pair(&pair);
 }
 
-/* The child has no device of the parent, and makes its own. */
+/* The child cannot use the device of the parent, and creates its own. */
 static void cable__forked_child__has_cables_of_its_own(void **state)
 {
     struct pair pair = open_pair("");
@@ -314,14 +313,14 @@ static void cable__peer_leaves_and_returns__up_again(void **state)
     close_pair(&pair);
 }
 
-/* A sender that looks for room never overwrites a frame. */
+/* A sender that checks for free slots never overwrites a frame. */
 static void cable__full__no_free_slot_until_frames_are_taken(void **state)
 {
     struct pair pair = open_pair(",duplicate=1");
     uint32_t sent = 0;
 
     (void)state;
-    while (uro_port_room(pair.one) > 0) {
+    while (uro_port_tx_free_count(pair.one) > 0) {
         send_frame(pair.one, 'a');
         sent++;
     }
@@ -331,7 +330,7 @@ static void cable__full__no_free_slot_until_frames_are_taken(void **state)
     struct uro_pkt pkts[URO_PORT_BURST];
     assert_int_equal(uro_port_receive(pair.two, pkts, URO_PORT_BURST), URO_PORT_BURST);
     uro_port_release(pair.two, pkts, URO_PORT_BURST);
-    assert_int_equal(uro_port_room(pair.one), URO_PORT_BURST / 2);
+    assert_int_equal(uro_port_tx_free_count(pair.one), URO_PORT_BURST / 2);
     close_pair(&pair);
 }
 

@@ -10,7 +10,7 @@
 #include "support/own_net.h"
 
 #define WIDE   1500 /* loopback here */
-#define NARROW 1300 /* what a stranger says */
+#define NARROW 1300 /* MTU in a forged ICMP message */
 
 static struct uro_gid own, peer;
 static int fd;
@@ -58,8 +58,8 @@ static int cached(void)
     return mtu;
 }
 
-/* Returns whether a packet of @octets, headers included, can be sent once errors of earlier packets
- * are cleared. */
+/* Returns whether a packet of @octets bytes, headers included, can be sent, after clearing the
+ * errors of earlier packets. */
 static bool leaves(uint32_t octets)
 {
     static uint8_t payload[2 * WIDE];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The directory in which the processes of a user meet that share an address. No other user can
- * create it first, and no process blocks there. */
+/* The directory for the hub's socket, for all processes of a user that share an address. Another
+ * user cannot create it first, and no process blocks there. */
 #define _GNU_SOURCE /* unshare */
 #include "support/check.h"
 

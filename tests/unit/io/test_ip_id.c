@@ -31,7 +31,7 @@ static uint32_t icrc_of(uint8_t *packet, uint32_t length, uint16_t ident, bool f
 
 static void change__any_ip_id_of_a_batch__follows_the_packet(void **state)
 {
-    uint8_t room[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = room + URO_ETHER_LEN;
+    uint8_t buffer[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = buffer + URO_ETHER_LEN;
 
     (void)state;
     for (uint32_t length = URO_IPV4_LEN + 20; length < 120; length++)
@@ -48,7 +48,7 @@ static void change__any_ip_id_of_a_batch__follows_the_packet(void **state)
 static void solve__any_ident__is_found_with_df_or_without(void **state)
 {
     static const uint32_t lengths[] = { 40, 41, 60, 1068, 4096, 4159 };
-    uint8_t room[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = room + URO_ETHER_LEN;
+    uint8_t buffer[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = buffer + URO_ETHER_LEN;
 
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(lengths); i++)
@@ -69,7 +69,7 @@ static void solve__any_ident__is_found_with_df_or_without(void **state)
 /* An identification explains 2^17 of the 2^32 possible ICRC differences. */
 static void solve__damaged_packet__no_ident_is_found(void **state)
 {
-    uint8_t room[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = room + URO_ETHER_LEN;
+    uint8_t buffer[URO_ETHER_LEN + PACKET_MAX] = { 0 }, *packet = buffer + URO_ETHER_LEN;
     uint32_t explained = 0;
 
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif.c - two ports over shared memory: what one sends the other receives. */
+/* test_memif.c - two ports over shared memory: each receives the frames of the other. */
 #include "support/check.h"
 
 #include "base/rng.h"
@@ -48,7 +48,7 @@ static void connect__client_first__connects_when_the_server_starts(void **state)
     kit_works(client, server);
 }
 
-/* A program that only polls for frames also detects that its peer connects and leaves. */
+/* A program that only polls for frames also detects when its peer connects and disconnects. */
 static void connect__only_by_polling_for_frames__connects(void **state)
 {
     static struct kit_frame frame;
@@ -152,8 +152,8 @@ static void send_burst(struct uro_port *port, uint32_t first, uint32_t count)
 {
     struct uro_tx burst[URO_PORT_BURST];
 
-    assert_true(uro_port_room(port) >= count);
-    for (uint32_t i = 0; i < count; i++) /* all have the body of the last */
+    assert_true(uro_port_tx_free_count(port) >= count);
+    for (uint32_t i = 0; i < count; i++) /* all frames have the body of the last frame */
         burst[i] = *kit_plain(first + i, 100 + (first + i) % 700);
     uro_port_transmit(port, burst, count);
 }
@@ -177,8 +177,8 @@ static void ring__wraps_many_times__bursts_stay_in_order(void **state)
         uint32_t sent = 0, got = 0;
         while (got < 70000) { /* the indices have 16 bits */
             struct uro_pkt pkts[URO_PORT_BURST];
-            uint32_t room = uro_port_room(ways[way][0]);
-            uint32_t count = uro_rng_below(&rng, room + 1);
+            uint32_t free_slots = uro_port_tx_free_count(ways[way][0]);
+            uint32_t count = uro_rng_below(&rng, free_slots + 1);
             send_burst(ways[way][0], sent, count);
             sent += count;
             count = uro_port_receive(to, pkts, 1 + uro_rng_below(&rng, URO_PORT_BURST));
@@ -194,8 +194,8 @@ static uint32_t fill(struct uro_port *port, uint32_t first)
 {
     uint32_t sent = first;
 
-    for (uint32_t room; (room = uro_port_room(port)) > 0; sent += room)
-        send_burst(port, sent, room);
+    for (uint32_t free_slots; (free_slots = uro_port_tx_free_count(port)) > 0; sent += free_slots)
+        send_burst(port, sent, free_slots);
     return sent;
 }
 
@@ -212,11 +212,11 @@ static void ring__full__no_free_slot_until_frames_are_released(void **state)
         assert_int_equal(sent, SMALL_RING);
         for (unsigned turn = 0; turn < 3; turn++) {
             assert_int_equal(uro_port_receive(to, pkts, 10), 10);
-            assert_int_equal(uro_port_room(from), 0);
+            assert_int_equal(uro_port_tx_free_count(from), 0);
             for (uint32_t i = 0; i < 10; i++)
                 assert_int_equal(number_of(&pkts[i]), got++);
             uro_port_release(to, pkts, 10);
-            assert_int_equal(uro_port_room(from), 10);
+            assert_int_equal(uro_port_tx_free_count(from), 10);
             sent = fill(from, sent);
             assert_int_equal(sent - got, SMALL_RING);
         }
@@ -228,7 +228,7 @@ static void ring__full__no_free_slot_until_frames_are_released(void **state)
     }
 }
 
-/* A transmit of more frames than there is room for loses only the excess frames. */
+/* A transmit of more frames than free slots loses only the excess frames. */
 static void ring__sent_beyond_free_slots__is_counted(void **state)
 {
     (void)state;
@@ -266,7 +266,7 @@ static void peer__leaves__link_goes_down_and_up_again(void **state)
             kit_send(comes, kit_data(1, 1024)); /* the receiver does not poll */
             kit_close(&comes);
             assert_true(kit_sleep_until(stays, false));
-            assert_int_equal(uro_port_room(stays), URO_PORT_BURST);
+            assert_int_equal(uro_port_tx_free_count(stays), URO_PORT_BURST);
             uro_port_transmit(stays, kit_plain(1, 100), 1);
             assert_int_equal(uro_memif_of(stays)->tx_dropped, life + 1);
         }

@@ -37,7 +37,7 @@ static void start(const char *server_words, const char *client_words)
 
 /* ---- words -------------------------------------------------------------- */
 
-static void says(const char *words, const char *word, const char *right)
+static void expect_error(const char *words, const char *word, const char *right)
 {
     const char *said = kit_refused(words);
 
@@ -83,7 +83,7 @@ static void link_options__wrong__message_has_the_right_form(void **state)
 
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(cases); i++)
-        says(cases[i][0], cases[i][1], cases[i][2]);
+        expect_error(cases[i][0], cases[i][1], cases[i][2]);
 }
 
 static void link_options__right__are_accepted(void **state)
@@ -119,9 +119,9 @@ static void link_options__too_long__refused_and_the_longest_is_accepted(void **s
     (void)snprintf(words, sizeof words, "socket=/%.105s,role=server", many);
     server = kit_open(words, 0);
     (void)snprintf(words, sizeof words, "socket=/%.106s,role=server", many);
-    says(words, "socket=/aaa", "1 to 106");
+    expect_error(words, "socket=/aaa", "1 to 106");
     (void)snprintf(words, sizeof words, "socket=/%s", many);
-    says(words, "must be at most 511 characters", "");
+    expect_error(words, "must be at most 511 characters", "");
 }
 
 /* A ring that can hold no frame would be full for ever. */

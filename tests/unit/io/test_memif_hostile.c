@@ -41,7 +41,7 @@ static void ended(struct memif_peer *peer, const char *reason)
 {
     kit_ended(server, peer, reason);
     for (unsigned i = 0; i < 1000000 && kit_fds() > fds_before; i++)
-        (void)sched_yield(); /* a thread closes what might wait */
+        (void)sched_yield(); /* a thread closes descriptors whose close() might block */
     assert_int_equal(kit_fds(), fds_before);
     assert_int_equal(kit_maps(), 0);
     client = kit_open("role=client", 0);
@@ -358,7 +358,7 @@ static void client__disconnects_at_any_step__nothing_leaks(void **state)
 
 /* Sends an invalid message to a client. Checks that the client disconnects and tries again
  * later. */
-static void client_hears(struct uro_memif_message message, const char *reason)
+static void client_expects(struct uro_memif_message message, const char *reason)
 {
     char said[URO_MEMIF_REASON + 1];
     int listener = memif_peer_listen(kit_name()), beside = eventfd(0, EFD_CLOEXEC);
@@ -392,16 +392,16 @@ static void server__wrong_hello__client_disconnects_and_retries(void **state)
     struct uro_memif_message hello = memif_peer_hello();
 
     (void)state;
-    client_hears(uro_memif_message(URO_MEMIF_ACK), "expected HELLO first");
+    client_expects(uro_memif_message(URO_MEMIF_ACK), "expected HELLO first");
     uro_memif_put16(&hello, URO_MEMIF_HELLO_MIN_VERSION, URO_MEMIF_VERSION + 1);
-    client_hears(hello, "this side supports version 2.0 only");
+    client_expects(hello, "this side supports version 2.0 only");
     hello = memif_peer_hello();
     uro_memif_put16(&hello, URO_MEMIF_HELLO_MAX_VERSION, URO_MEMIF_VERSION - 1);
-    client_hears(hello, "this side supports version 2.0 only");
+    client_expects(hello, "this side supports version 2.0 only");
     hello = memif_peer_hello();
     uro_memif_put8(&hello, URO_MEMIF_HELLO_MAX_SLOTS_LOG2, 9);
-    client_hears(hello, "the server does not accept rings of this size; set a smaller rsize=");
-    client_hears(uro_memif_message(URO_MEMIF_DISCONNECT), "the other side closed the connection");
+    client_expects(hello, "the server does not accept rings of this size; set a smaller rsize=");
+    client_expects(uro_memif_message(URO_MEMIF_DISCONNECT), "the other side closed the connection");
 }
 
 static void server__message_after_connect__ends_the_connection(void **state)

@@ -23,7 +23,7 @@
 #include "unit/io/memif_kit.h"
 
 #define STRANGER 65534u /* a user */
-#define HANGS_S  10     /* something waits for ever: the process is ended */
+#define HANGS_S  10     /* ends the process if a call blocks for ever */
 
 static struct uro_port *server, *client;
 
@@ -94,7 +94,7 @@ static void doorbell__full_and_blocking__server_does_not_block(void **state)
     struct memif_peer peer = kit_peer_up(server);
     fill(peer.wakes_client);
     atomic_store(&peer.to_client->flags, 0);
-    for (unsigned i = 1; i <= 300; i++) { /* more than the kernel keeps results of */
+    for (unsigned i = 1; i <= 300; i++) { /* more than the kernel remembers results for */
         kit_send(server, kit_plain(i, 100));
         assert_int_equal(atomic_load(&peer.to_client->tail), i);
         const uint16_t offered = (uint16_t)(PEER_SLOTS + i);
@@ -151,7 +151,7 @@ static void memory__of_huge_pages__is_refused(void **state)
 
     (void)state;
     if (file < 0)
-        skip(); /* this kernel has none */
+        skip(); /* this kernel does not have it */
     assert_int_equal(ftruncate(file, (off_t)size), 0);
     assert_int_equal(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     struct memif_peer peer = kit_peer_known(server);

@@ -102,7 +102,7 @@ static void head__ahead_of_the_ring__ends_the_connection(void **state)
     (void)state;
     atomic_store(&peer.to_server->head, PEER_SLOTS + 1);
     assert_false(kit_take(server, &frame));
-    assert_int_equal(uro_port_room(server), URO_PORT_BURST); /* they go nowhere */
+    assert_int_equal(uro_port_tx_free_count(server), URO_PORT_BURST); /* these frames are lost */
     ended(index_wrong);
 }
 
@@ -305,7 +305,7 @@ static void offered__wrong_buffers__ends_the_connection(void **state)
     (void)state;
     for (unsigned i = 0; i < URO_ARRAY_LEN(wrong); i++) {
         offer_all(wrong[i]);
-        if (uro_port_room(server) > 0)
+        if (uro_port_tx_free_count(server) > 0)
             uro_port_transmit(server, kit_plain(1, 1000), 1);
         ended(no_frame);
         (void)stop(state);
@@ -322,7 +322,7 @@ static void offered__one_buffer_then_a_short_one__ends_the_connection(void **sta
                    (struct uro_memif_desc){ .length = 4096, .offset = PEER_BUFFERS });
     memif_peer_put(peer.to_client, 1,
                    (struct uro_memif_desc){ .length = 100, .offset = PEER_BUFFERS });
-    assert_true(uro_port_room(server) > 0);
+    assert_true(uro_port_tx_free_count(server) > 0);
     uro_port_transmit(server, kit_plain(1, 4200), 1);
     assert_int_equal(atomic_load(&peer.to_client->tail), 0);
     assert_int_equal(uro_memif_of(server)->tx_dropped, 1);
@@ -335,7 +335,7 @@ static void offered__too_few__no_other_buffer_is_used(void **state)
     memif_peer_put(peer.to_client, 1,
                    (struct uro_memif_desc){ .length = 10, .offset = PEER_BUFFERS });
     atomic_store(&peer.to_client->head, 3);
-    assert_int_equal(uro_port_room(server), 1);
+    assert_int_equal(uro_port_tx_free_count(server), 1);
     uro_port_transmit(server, kit_plain(1, 4200), 1);
     assert_int_equal(atomic_load(&peer.to_client->tail), 0);
     ended(no_frame);
@@ -351,7 +351,7 @@ static void offered__buffer_shorter_than_a_frame__no_write_beyond_it(void **stat
         memif_peer_put(
             peer.to_client, i,
             (struct uro_memif_desc){ .length = 50, .offset = memif_peer_buffer(false, i) });
-    assert_true(uro_port_room(server) >= 2);
+    assert_true(uro_port_tx_free_count(server) >= 2);
     uro_port_transmit(server, both, 2);
     assert_int_equal(atomic_load(&peer.to_client->tail), 3);
     assert_int_equal(uro_memif_slot_get(&peer.to_client->slots[1]).length, 50);
@@ -368,7 +368,7 @@ static void offered__beyond_the_ring__ends_the_connection(void **state)
 {
     (void)state;
     atomic_store(&peer.to_client->head, PEER_SLOTS + 1);
-    (void)uro_port_room(server);
+    (void)uro_port_tx_free_count(server);
     ended(index_wrong);
 }
 

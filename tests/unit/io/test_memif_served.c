@@ -55,7 +55,7 @@ static void to_client(unsigned slot, struct uro_memif_desc desc)
     atomic_store(&peer.to_client->tail, (uint16_t)(slot + 1));
 }
 
-/* A client knows the addresses of its buffers. The server sets only the length. */
+/* A client has its own copy of the addresses of its buffers. The server sets only the length. */
 static void filled__descriptor_changes_offset__same_buffer_is_read(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void emptied__index_beyond_sent_frames__ends_the_connection(void **state)
     for (unsigned i = 0; i < URO_ARRAY_LEN(tails); i++) {
         kit_send(client, kit_plain(1, 100));
         atomic_store(&peer.to_server->tail, tails[i]);
-        (void)uro_port_room(client);
+        (void)uro_port_tx_free_count(client);
         ended(index_wrong);
         (void)stop(state);
         (void)start_client(state);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_threads.c - interfaces that share a socket, each driven by a thread of its own, while
- * clients of both and strangers come and go. */
+/* test_memif_threads.c - interfaces that share a socket, each with a thread of its own, while their
+ * clients and other processes connect and disconnect. */
 #include "support/check.h"
 
 #include <pthread.h>
@@ -62,8 +62,8 @@ static void send_all(struct uro_port *port, unsigned side, unsigned already)
     const struct uro_tx tx = { .head_length = 64, .head = { [20] = (uint8_t)side } };
 
     for (unsigned sent = 0; sent < FRAMES;) {
-        uint32_t room = uro_port_room(port);
-        if (room > 0)
+        uint32_t free_slots = uro_port_tx_free_count(port);
+        if (free_slots > 0)
             uro_port_transmit(port, &tx, 1), sent++;
         else
             (void)sched_yield();

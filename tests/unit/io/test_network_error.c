@@ -76,7 +76,7 @@ static struct record record_of(const struct uro_gid *to, uint32_t error, uint32_
 }
 
 /* Delivers the first @length bytes of @record to the process. */
-static void hear(const struct record *record, size_t length)
+static void read_record(const struct record *record, size_t length)
 {
     struct uro_hub_header header;
     uint32_t octets;
@@ -150,9 +150,9 @@ static void forwarded__reported_by_the_process_that_sent_the_packet(void **state
     const struct record ours = record_of(&peer, ECONNREFUSED, 0);
 
     (void)state;
-    hear(&other, sizeof other);
+    read_record(&other, sizeof other);
     assert_string_equal(capture_stderr_text(capture), "");
-    hear(&ours, sizeof ours);
+    read_record(&ours, sizeof ours);
     assert_string_equal(capture_stderr_text(capture), REFUSED);
 }
 
@@ -162,7 +162,7 @@ static void forwarded__not_verbose__prints_nothing(void **state)
 
     (void)state;
     sock.verbose = false;
-    hear(&ours, sizeof ours);
+    read_record(&ours, sizeof ours);
     assert_string_equal(capture_stderr_text(capture), "");
 }
 
@@ -173,10 +173,10 @@ static void forwarded__low_path_mtu__one_message(void **state)
 
     (void)state;
     sock.verbose = false;
-    hear(&other, sizeof other);
+    read_record(&other, sizeof other);
     assert_string_equal(capture_stderr_text(capture), "");
-    hear(&ours, sizeof ours);
-    hear(&ours, sizeof ours);
+    read_record(&ours, sizeof ours);
+    read_record(&ours, sizeof ours);
     assert_string_equal(capture_stderr_text(capture),
                         "uroce: a router reports that the path to 127.0.0.9 carries IP packets of "
                         "at most 1400 bytes; if long messages are lost, set mtu=1400, or choose a "
@@ -189,17 +189,17 @@ static void forwarded__malformed__is_ignored(void **state)
 
     (void)state;
     for (size_t length = 1; length < sizeof record; length++)
-        hear(&record, length);
+        read_record(&record, length);
     record.header.kind = URO_HUB_REPORT + 1;
-    hear(&record, sizeof record);
+    read_record(&record, sizeof record);
     record = record_of(&peer, ECONNREFUSED, 0);
     record.header.version++;
-    hear(&record, sizeof record);
+    read_record(&record, sizeof record);
     record = record_of(&peer, ECONNREFUSED, 0);
     record.header.from.any.sa_family = AF_UNSPEC;
-    hear(&record, sizeof record);
+    read_record(&record, sizeof record);
     record.header.from.any.sa_family = AF_INET6;
-    hear(&record, sizeof record);
+    read_record(&record, sizeof record);
     assert_string_equal(capture_stderr_text(capture), "");
 }
 
@@ -211,8 +211,8 @@ static void forwarded__too_long__is_ignored(void **state)
     } longer = { .record = record_of(&peer, ECONNREFUSED, 0) };
 
     (void)state;
-    hear(&longer.record, sizeof longer.record + 1);
-    hear(&longer.record, sizeof longer);
+    read_record(&longer.record, sizeof longer.record + 1);
+    read_record(&longer.record, sizeof longer);
     assert_string_equal(capture_stderr_text(capture), "");
 }
 

@@ -138,7 +138,7 @@ static void packet_rx__frames__are_lent_from_their_slots_and_released_in_order(v
         }
         assert_true(uro_packet_rx_waits(&rx));
         assert_int_equal(uro_packet_rx_lend(&rx, pkts, URO_PORT_BURST), SLOTS);
-        assert_false(uro_packet_rx_waits(&rx)); /* all slots are ours */
+        assert_false(uro_packet_rx_waits(&rx)); /* all slots belong to the port */
         for (uint32_t i = 0; i < SLOTS; i++) {
             assert_ptr_equal(pkts[i].octets, (uint8_t *)header_of(i) + AT);
             assert_int_equal(pkts[i].octets[99], i);
@@ -203,7 +203,7 @@ static void packet_rx__vlan_tag_was_removed__is_inserted(void **state)
     assert_int_equal(read.ether.tag, 0x6005);
     assert_int_equal(uro_frame_roce(&read), URO_FRAME_OK);
     uro_packet_rx_release(&rx, 1);
-    header = arrive(made, length, plain); /* one of 802.1ad is another VLAN's */
+    header = arrive(made, length, plain); /* an 802.1ad tag is another kind of VLAN */
     header->tp_status |= TP_STATUS_VLAN_VALID | TP_STATUS_VLAN_TPID_VALID;
     header->tp_vlan_tpid = 0x88a8;
     assert_int_equal(uro_packet_rx_lend(&rx, pkts, 1), 0);
@@ -343,7 +343,7 @@ static void packet_rx__gro_frames_and_frames__keep_their_order(void **state)
     (void)arrive_joined(true, SEND_ONLY, 3, 64, 0);
     assert_int_equal(uro_packet_rx_lend(&rx, pkts, 2), 2);
     uro_packet_rx_release(&rx, 2);
-    assert_int_equal(header_of(0)->tp_status, TP_STATUS_USER); /* one of it waits */
+    assert_int_equal(header_of(0)->tp_status, TP_STATUS_USER); /* one packet of it still waits */
     assert_true(uro_packet_rx_waits(&rx));
     assert_int_equal(uro_packet_rx_lend(&rx, pkts, 3), 3);
     assert_int_equal(is_packet(&pkts[0], 2), 64);

@@ -74,7 +74,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
         i++;
     if (i == 0)
         return -1;
-    if (i < count && !refuses_many) { /* it is the next call's */
+    if (i < count && !refuses_many) { /* the next call sends it */
         refusal = errno;
         takes = 0;
     }

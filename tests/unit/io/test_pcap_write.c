@@ -36,11 +36,11 @@ static int append(struct uro_pcap_write *writer, uint32_t length, uro_time now)
 }
 
 /* Reads the whole file. Returns its length. */
-static size_t content(uint8_t *at, size_t room)
+static size_t content(uint8_t *at, size_t size)
 {
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
-    size_t length = fread(at, 1, room, file);
+    size_t length = fread(at, 1, size, file);
     fclose(file);
     return length;
 }
@@ -111,11 +111,11 @@ static void frames_beyond_the_buffer_size__are_all_in_the_file(void **state)
     assert_int_equal(status.st_size, FILE_HEADER + FRAMES * (FRAME_HEADER + 100));
 }
 
-static void limit_file_size(rlim_t octets_max)
+static void limit_file_size(rlim_t bytes_max)
 {
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = octets_max;
+    limit.rlim_cur = bytes_max;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "raw_tap_stage.h"
 
-#define REST     256 /* packets like ours after which a raw tap rests */
+#define REST     256 /* number of packets of uroce after which a raw tap rests */
 #define RC_FLUSH 0x1c
 
 static void any_identification__is_checked_in_full(void **state)
@@ -61,7 +61,7 @@ static void damage_to_df__is_refused(void **state)
     (void)state;
     prove();
     make(&sent, &own, 1002, false, 0);
-    sent.packet[6] ^= 0x40; /* and the header's sum with it */
+    sent.packet[6] ^= 0x40; /* and corrects the header checksum */
     uro_put_be16(sent.packet + 10, 0);
     send_made(&sent);
     assert_int_equal(verdict(), REFUSED);
@@ -135,7 +135,7 @@ static void only_uroce_senders_for_long__tap_pauses_until_another_sender(void **
     assert_int_equal(verdict(), FULL);
 
     start_again(URO_IP_ID_ANY, true);
-    foreign.octets[15]++; /* whose like is not known */
+    foreign.octets[15]++; /* from an unknown sender */
     for (uint16_t i = 0; i < REST; i++) {
         send_one(i % URO_IP_ID_BATCH, false);
         assert_int_equal(verdict(), FULL);
@@ -145,7 +145,7 @@ static void only_uroce_senders_for_long__tap_pauses_until_another_sender(void **
     send_one(4002, false); /* waits when the first one is read */
     assert_int_equal(verdict(), WEAK);
     assert_int_equal(verdict(), WEAK);
-    send_one(1, false); /* one of our like is not enough for it to rest again */
+    send_one(1, false); /* one packet of a uroce sender is not enough for it to rest again */
     assert_int_equal(verdict(), FULL);
     send_one(4003, false);
     assert_int_equal(verdict(), FULL);
@@ -221,9 +221,9 @@ static void send_flush_as_rxe(uint16_t ident, bool fragmentable, uint32_t wrong)
         .bth = { .opcode = RC_FLUSH, .dest_qpn = qpn, .psn = ident, .pkey = 0xffff },
     };
     struct sent sent;
-    uint32_t covered = make_frame(&frame, sent.room) - URO_ETHER_LEN - URO_ICRC_LEN;
+    uint32_t covered = make_frame(&frame, sent.buffer) - URO_ETHER_LEN - URO_ICRC_LEN;
 
-    sent.packet = sent.room + URO_ETHER_LEN;
+    sent.packet = sent.buffer + URO_ETHER_LEN;
     uro_put_le32(sent.packet + covered, uro_icrc_rxe_flush(sent.packet, false, covered) ^ wrong);
     assert_true(own_net_send(sent.packet, covered + URO_ICRC_LEN));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The other ways by which packets of foreign senders arrive: joined by the kernel, at a shared
- * address, through its broker, and to a group. Also the message when a raw socket is not
+/* The other ways in which packets of other implementations arrive: joined by the kernel, at a
+ * shared address, through its broker, and to a group. Also the message when a raw socket is not
  * permitted. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare, syscall */
 #include "raw_tap_stage.h"
@@ -24,29 +24,28 @@ static struct uro_share share;
 /* Sends one message of packets with the ICRCs of @idents, whatever their headers contain. */
 static void send_joined(const uint16_t *idents, uint32_t count)
 {
-    static uint8_t octets[8 * UDP_OCTETS];
+    static uint8_t octets[8 * UDP_BYTES];
     const union uro_sock_address to = uro_sock_address_of(&own, URO_ROCE_PORT),
                                  from = uro_sock_address_of(&foreign, PORT);
-    const int size = UDP_OCTETS;
+    const int size = UDP_BYTES;
     struct sent sent;
 
     for (uint32_t i = 0; i < count; i++) {
         make(&sent, &own, idents[i], false, i);
-        memcpy(octets + (size_t)i * UDP_OCTETS, sent.packet + URO_IPV4_LEN + URO_UDP_LEN,
-               UDP_OCTETS);
+        memcpy(octets + (size_t)i * UDP_BYTES, sent.packet + URO_IPV4_LEN + URO_UDP_LEN, UDP_BYTES);
     }
     int fd = uro_sock_make(false);
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, &from.any, uro_sock_address_length(&from)), 0);
     assert_int_equal(setsockopt(fd, IPPROTO_UDP, 103, &size, sizeof size), 0); /* UDP_SEGMENT */
     assert_int_equal(
-        sendto(fd, octets, (size_t)count * UDP_OCTETS, 0, &to.any, uro_sock_address_length(&to)),
-        count * UDP_OCTETS);
+        sendto(fd, octets, (size_t)count * UDP_BYTES, 0, &to.any, uro_sock_address_length(&to)),
+        count * UDP_BYTES);
     (void)close(fd);
 }
 
-/* Only the first packet has a header copy. The packets that count on from its identification are
- * checked in full, too. */
+/* Only the first packet has a header copy. The next packets, whose identifications follow its
+ * identification, are checked in full, too. */
 static void gro__packets_after_the_first__are_checked_in_full(void **state)
 {
     static const uint16_t idents[] = { 62, 63, 64, 70, 66, 62 };
@@ -159,14 +158,14 @@ static void packet_to_a_group__is_checked_in_full(void **state)
     assert_true(uro_gid_parse("239.77.0.1", &group));
     groups.epoll = epoll_create1(EPOLL_CLOEXEC);
     uro_groups_set(&groups, &group, 1, &sock, 1, &options);
-    const struct uro_sock *heard = uro_groups_next(&groups);
-    assert_non_null(heard);
+    const struct uro_sock *receiver = uro_groups_next(&groups);
+    assert_non_null(receiver);
     for (uint16_t ident = 7000; ident < 7003; ident++) {
         make(&sent, &group, ident, false, 0);
         if (ident == 7001)
             damage(&sent);
         send_made(&sent);
-        assert_int_equal(verdict_by(heard), ident == 7001 ? REFUSED : FULL);
+        assert_int_equal(verdict_by(receiver), ident == 7001 ? REFUSED : FULL);
     }
     uro_groups_close(&groups);
     (void)close(groups.epoll);

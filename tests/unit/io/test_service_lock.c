@@ -29,7 +29,8 @@ static int start(void **state)
     (void)state;
     assert_true(uro_gid_parse("127.77.0.5", &own));
     assert_true(uro_gid_parse("fd77:1234:5678:9abc:def0:1234:5678:9abc", &what.address));
-    what.id = UINT64_C(0xffffffff00000000) + (uint64_t)getpid(); /* others may run this, too */
+    what.id = UINT64_C(0xffffffff00000000) +
+              (uint64_t)getpid(); /* other tests may run at the same time */
     fill(&first);
     fill(&second);
     return 0;
@@ -43,19 +44,19 @@ static int stop(void **state)
     return 0;
 }
 
-static void claim__held_by_another_port__fails_until_released(void **state)
+static void lock__held_by_another_port__fails_until_released(void **state)
 {
     (void)state;
     assert_int_equal(uro_service_lock_take(&first.port, &what), 0);
     assert_int_equal(uro_service_lock_take(&second.port, &what), -EADDRINUSE);
     assert_int_equal(second.service_locks.count, 0);
-    uro_service_lock_release(&second.port, &what); /* which it has not */
+    uro_service_lock_release(&second.port, &what); /* a service that it has not locked */
     assert_int_equal(uro_service_lock_take(&second.port, &what), -EADDRINUSE);
     uro_service_lock_release(&first.port, &what);
     assert_int_equal(uro_service_lock_take(&second.port, &what), 0);
 }
 
-static void claims__of_several_services__are_released_separately(void **state)
+static void locks__of_several_services__are_released_separately(void **state)
 {
     struct uro_listened all[3] = { what, what, what };
 
@@ -73,7 +74,7 @@ static void claims__of_several_services__are_released_separately(void **state)
     assert_int_equal(uro_service_lock_take(&second.port, &all[2]), -EADDRINUSE);
 }
 
-static void claim__address_not_shared__needs_no_lock(void **state)
+static void lock__address_not_shared__needs_no_lock(void **state)
 {
     (void)state;
     what.address = own;
@@ -83,7 +84,7 @@ static void claim__address_not_shared__needs_no_lock(void **state)
     uro_service_lock_release(&first.port, &what);
 }
 
-static void claims__of_a_closed_port__are_released(void **state)
+static void locks__of_a_closed_port__are_released(void **state)
 {
     (void)state;
     assert_int_equal(uro_service_lock_take(&first.port, &what), 0);
@@ -108,15 +109,16 @@ static void service_lock__no_file_descriptor_left__reports_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(claim__held_by_another_port__fails_until_released, start,
+        cmocka_unit_test_setup_teardown(lock__held_by_another_port__fails_until_released, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(claims__of_several_services__are_released_separately, start,
+        cmocka_unit_test_setup_teardown(locks__of_several_services__are_released_separately, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(claim__address_not_shared__needs_no_lock, start, stop),
-        cmocka_unit_test_setup_teardown(claims__of_a_closed_port__are_released, start, stop),
+        cmocka_unit_test_setup_teardown(lock__address_not_shared__needs_no_lock, start, stop),
+        cmocka_unit_test_setup_teardown(locks__of_a_closed_port__are_released, start, stop),
         cmocka_unit_test_setup_teardown(service_lock__no_file_descriptor_left__reports_it, start,
                                         stop),
     };
 
-    return cmocka_run_group_tests_name("io/claim", tests, own_runtime_make, own_runtime_remove);
+    return cmocka_run_group_tests_name("io/service_lock", tests, own_runtime_make,
+                                       own_runtime_remove);
 }

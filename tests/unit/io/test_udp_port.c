@@ -100,7 +100,7 @@ static void send_a_packet(void)
 
     tx.head_length = (uint16_t)(make_frame(&frame, octets) - URO_ICRC_LEN);
     memcpy(tx.head, octets, tx.head_length);
-    assert_true(uro_port_room(port) > 0);
+    assert_true(uro_port_tx_free_count(port) > 0);
     uro_port_transmit(port, &tx, 1);
 }
 
@@ -223,7 +223,7 @@ static void packet_to_a_group__wakes(void **state)
     send_to_group("239.77.0.1");
     assert_true(wakes());
     assert_false(uro_port_arm(port));
-    receive_nothing(); /* it is from our address: an echo */
+    receive_nothing(); /* the packet has our address: it is an echo */
 }
 
 static void group__left__packet_to_it_does_not_wake(void **state)
@@ -237,7 +237,7 @@ static void group__left__packet_to_it_does_not_wake(void **state)
     assert_true(wakes());
 }
 
-/* The kernel ends the memberships of an interface that goes away. */
+/* The kernel ends the memberships of an interface that is removed. */
 static void group__interface_came_back__is_joined_again(void **state)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -272,8 +272,8 @@ static void groups__packets_at_each__are_polled_round_robin(void **state)
     assert_ptr_equal(uro_groups_next(groups), first);
 }
 
-/* Two processes of one machine may join a group. Neither receives what only another interface
- * joined. */
+/* Two processes of one machine may join a group. Each receives only packets from the interface on
+ * which it joined. */
 static void group__joined_by_another_process__is_joined(void **state)
 {
     struct uro_udp_port *udp = uro_udp_of(port);

@@ -97,7 +97,7 @@ static uint64_t moved_by(uint32_t first, uint32_t last)
 {
     for (uint32_t i = 0; i < MESSAGES; i++) {
         if (i == MESSAGES / 2)
-            rx.moved = 0; /* it knows by now */
+            rx.moved = 0; /* the slots have the right size now */
         send_packets(1, first);
         take_packets(1, first);
         send_packets(MIDDLES, MIDDLE);

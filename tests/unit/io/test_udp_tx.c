@@ -186,8 +186,8 @@ static void low_path_mtu_of_another_peer__no_packet_is_lost(void **state)
     all_are_sent(FEW);
 }
 
-/* Any host can send such a message about a path. Packets that exceed the reported MTU leave all the
- * same. */
+/* Any host can send such a message about a path. Packets that exceed the reported MTU are sent
+ * nevertheless. */
 static void narrow_path_reported_by_a_stranger__no_packet_is_lost(void **state)
 {
     (void)state;

@@ -400,7 +400,7 @@ static void counters_of_objects__do_not_exist(void **state)
     expect_ack(f, 0);
 }
 
-static void requests_about_objects__are_told_from_others(void **state)
+static void requests_about_objects__are_distinguished_from_others(void **state)
 {
     static const struct {
         uint16_t operation;
@@ -603,7 +603,7 @@ int main(void)
         CASE(object_by_its_number__is_found_or_not),
         CASE(counters__have_the_names_of_hw_counters),
         CASE(counters_of_objects__do_not_exist),
-        CASE(requests_about_objects__are_told_from_others),
+        CASE(requests_about_objects__are_distinguished_from_others),
         CASE(new_link__gets_the_line_that_makes_it),
         CASE(deleted_link__is_named_in_the_hint),
         CASE(changes_and_raw_data__are_refused),

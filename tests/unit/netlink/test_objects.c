@@ -6,16 +6,17 @@
 #include "core/qp_state.h"
 #include "support/check.h"
 
+#include <netinet/in.h>
 #include <rdma/rdma_netlink.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct uro_nldev_device device;
 
 static int no_objects(void **state)
 {
     (void)state;
-    for (uint32_t kind = 0; kind < URO_NLDEV_KINDS; kind++)
-        free(device.objects[kind].list);
+    uro_nldev_free_objects(&device);
     device = (struct uro_nldev_device){ .index = 0 };
     return 0;
 }
@@ -134,6 +135,127 @@ static void cqs_and_domains__count_their_users(void **state)
     assert_int_equal(field(URO_NLDEV_MR, 1, RDMA_NLDEV_ATTR_RES_MRN), 0x22);
 }
 
+/* Returns the attribute @type of a list of @left bytes. */
+static struct uro_netlink_attr attribute(const uint8_t *bytes, size_t left, uint16_t type)
+{
+    struct uro_netlink_attr attr;
+
+    while (uro_netlink_next(&bytes, &left, &attr) > 0)
+        if (attr.type == type)
+            return attr;
+    fail_msg("there is no attribute %u", type);
+    return attr;
+}
+
+static void srq__has_its_queue_pairs_as_ranges(void **state)
+{
+    struct uro_snapshot_qp qps[] = {
+        { .qpn = 30, .srq = 5 }, { .qpn = 12, .srq = 5 }, { .qpn = 11, .srq = 5 },
+        { .qpn = 13, .srq = 6 }, { .qpn = 10, .srq = 5 }, { .qpn = 14 },
+    };
+    struct uro_snapshot_srq srqs[] = { { .number = 5, .pd = 3 },
+                                       { .number = 6, .pd = 4, .is_xrc = 1, .cq = 8 } };
+    const struct uro_stats_rows rows = {
+        .count = { [URO_SNAPSHOT_QPS] = 6, [URO_SNAPSHOT_SRQS] = 2 }, .qps = qps, .srqs = srqs
+    };
+    static const struct {
+        uint16_t type;
+        uint32_t number;
+    } wanted[] = { { RDMA_NLDEV_ATTR_MIN_RANGE, 10 },
+                   { RDMA_NLDEV_ATTR_MAX_RANGE, 12 },
+                   { RDMA_NLDEV_ATTR_RES_LQPN, 30 } };
+    struct uro_netlink_attr entry, value;
+    unsigned found = 0;
+
+    (void)state;
+    uro_nldev_add_rows(&device, 7, &rows);
+    assert_int_equal(device.objects[URO_NLDEV_SRQ].count, 2);
+    assert_int_equal(field(URO_NLDEV_SRQ, 0, RDMA_NLDEV_ATTR_RES_SRQN), 5);
+    assert_int_equal(field(URO_NLDEV_SRQ, 0, RDMA_NLDEV_ATTR_RES_TYPE), 0);
+    assert_int_equal(field(URO_NLDEV_SRQ, 0, RDMA_NLDEV_ATTR_RES_PDN), 3);
+    assert_int_equal(field(URO_NLDEV_SRQ, 0, RDMA_NLDEV_ATTR_RES_PID), 7);
+    assert_false(has(URO_NLDEV_SRQ, 0, RDMA_NLDEV_ATTR_RES_CQN));
+    assert_int_equal(field(URO_NLDEV_SRQ, 1, RDMA_NLDEV_ATTR_RES_TYPE), 1);
+    assert_int_equal(field(URO_NLDEV_SRQ, 1, RDMA_NLDEV_ATTR_RES_CQN), 8);
+    const struct uro_nldev_object *object = &device.objects[URO_NLDEV_SRQ].list[0];
+    struct uro_netlink_attr all =
+        attribute(object->more, object->more_length, RDMA_NLDEV_ATTR_RES_QP);
+    while (uro_netlink_next(&all.value, &all.length, &entry) > 0) {
+        assert_int_equal(entry.type, RDMA_NLDEV_ATTR_RES_QP_ENTRY);
+        while (uro_netlink_next(&entry.value, &entry.length, &value) > 0) {
+            uint32_t number = 0;
+            assert_true(found < URO_ARRAY_LEN(wanted));
+            assert_true(uro_netlink_get_u32(&value, &number));
+            assert_int_equal(value.type, wanted[found].type);
+            assert_int_equal(number, wanted[found++].number);
+        }
+    }
+    assert_int_equal(found, URO_ARRAY_LEN(wanted));
+}
+
+/* A message has a page: the queue pairs that do not fit are left out. */
+static void srq__of_many_queue_pairs__fits_into_a_message(void **state)
+{
+    enum { MANY = 1000 };
+    static struct uro_snapshot_qp qps[MANY];
+    struct uro_snapshot_srq srq = { .number = 5 };
+    const struct uro_stats_rows rows = {
+        .count = { [URO_SNAPSHOT_QPS] = MANY, [URO_SNAPSHOT_SRQS] = 1 }, .qps = qps, .srqs = &srq
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < MANY; i++)
+        qps[i] = (struct uro_snapshot_qp){ .qpn = 10 * i, .srq = 5 };
+    uro_nldev_add_rows(&device, 7, &rows);
+    assert_in_range(device.objects[URO_NLDEV_SRQ].list[0].more_length, 1000, URO_NLDEV_MORE_MAX);
+}
+
+static void identifier__has_its_addresses(void **state)
+{
+    struct uro_snapshot_id ids[] = {
+        { .number = 0,
+          .source = { { [10] = 0xff, 0xff, 10, 0, 0, 1 } },
+          .dest = { { [0] = 0xfd, [15] = 2 } },
+          .source_version = 4,
+          .dest_version = 6,
+          .source_port = 4000,
+          .dest_port = 5000,
+          .qpn = 17,
+          .qp_type = 2,
+          .port_space = 0x106,
+          .state = URO_SNAPSHOT_ID_CONNECT },
+        { .number = 1 },
+    };
+    const struct uro_stats_rows rows = { .count = { [URO_SNAPSHOT_IDS] = 2 }, .ids = ids };
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+
+    (void)state;
+    uro_nldev_add_rows(&device, 9, &rows);
+    assert_int_equal(device.objects[URO_NLDEV_CM_ID].count, 2);
+    assert_int_equal(field(URO_NLDEV_CM_ID, 0, RDMA_NLDEV_ATTR_RES_CM_IDN), 0);
+    assert_int_equal(field(URO_NLDEV_CM_ID, 0, RDMA_NLDEV_ATTR_RES_LQPN), 17);
+    assert_int_equal(field(URO_NLDEV_CM_ID, 0, RDMA_NLDEV_ATTR_RES_TYPE), 2);
+    assert_int_equal(field(URO_NLDEV_CM_ID, 0, RDMA_NLDEV_ATTR_RES_PS), 0x106);
+    assert_int_equal(field(URO_NLDEV_CM_ID, 0, RDMA_NLDEV_ATTR_RES_STATE), 5);
+    assert_int_equal(field(URO_NLDEV_CM_ID, 0, RDMA_NLDEV_ATTR_RES_PID), 9);
+    const struct uro_nldev_object *object = &device.objects[URO_NLDEV_CM_ID].list[0];
+    struct uro_netlink_attr attr =
+        attribute(object->more, object->more_length, RDMA_NLDEV_ATTR_RES_SRC_ADDR);
+    assert_int_equal(attr.length, sizeof(struct sockaddr_storage));
+    memcpy(&v4, attr.value, sizeof v4);
+    assert_int_equal(v4.sin_family, AF_INET);
+    assert_int_equal(ntohs(v4.sin_port), 4000);
+    assert_int_equal(ntohl(v4.sin_addr.s_addr), 0x0a000001);
+    attr = attribute(object->more, object->more_length, RDMA_NLDEV_ATTR_RES_DST_ADDR);
+    memcpy(&v6, attr.value, sizeof v6);
+    assert_int_equal(v6.sin6_family, AF_INET6);
+    assert_int_equal(ntohs(v6.sin6_port), 5000);
+    assert_memory_equal(&v6.sin6_addr, &ids[0].dest, 16);
+    assert_false(has(URO_NLDEV_CM_ID, 1, RDMA_NLDEV_ATTR_RES_LQPN));
+    assert_int_equal(device.objects[URO_NLDEV_CM_ID].list[1].more_length, 0);
+}
+
 static void objects_of_two_processes__are_sorted_together(void **state)
 {
     enum { EACH = 100 };
@@ -170,6 +292,9 @@ int main(void)
         CASE(queue_pair__has_its_state),
         CASE(types__are_those_of_verbs),
         CASE(cqs_and_domains__count_their_users),
+        CASE(srq__has_its_queue_pairs_as_ranges),
+        CASE(srq__of_many_queue_pairs__fits_into_a_message),
+        CASE(identifier__has_its_addresses),
         CASE(objects_of_two_processes__are_sorted_together),
         CASE(process_without_objects__adds_none),
     };

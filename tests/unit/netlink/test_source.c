@@ -169,7 +169,7 @@ static void processes__are_contexts_and_their_counters_are_added(void **state)
     uro_stats_unmap(&other);
 }
 
-/* Nobody answers for this process, which runs no engine. */
+/* This process runs no engine, so nothing answers the request for its objects. */
 static void process_that_does_not_answer__makes_the_numbers_unknown(void **state)
 {
     static const struct uro_gid gid;
@@ -188,7 +188,8 @@ static void process_that_does_not_answer__makes_the_numbers_unknown(void **state
     assert_int_equal(view->devices[0].objects[URO_NLDEV_CTX].count, 1);
     assert_true(view->devices[1].objects[URO_NLDEV_QP].known);
     assert_int_equal(view->devices[1].objects[URO_NLDEV_QP].count, 0);
-    assert_false(view->devices[1].objects[URO_NLDEV_SRQ].known);
+    assert_true(view->devices[1].objects[URO_NLDEV_SRQ].known);
+    assert_true(view->devices[1].objects[URO_NLDEV_CM_ID].known);
     uro_nldev_free(view);
     uro_stats_end(&living);
     uro_stats_unmap(&living);

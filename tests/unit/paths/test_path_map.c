@@ -164,7 +164,7 @@ static void map__directory_of_a_virtual_device__is_in_the_tree(void **state)
     expect_outside("/sys/devices/virtual/infiniband/../net", "/sys/devices/virtual/net");
 }
 
-/* As the kernel does: above the entry is what is above the target of the link. */
+/* As in the kernel, `..` of a link is the parent of its target. */
 static void map__way_up_from_a_link__is_that_of_its_target(void **state)
 {
     (void)state;

@@ -23,7 +23,7 @@ static void sink_accept(struct sim_node *node, struct sim_world_frame *frame)
 {
     (void)node;
     assert_true(sink.count < 2 * FRAMES);
-    memcpy(&sink.numbers[sink.count], frame->octets, sizeof sink.numbers[0]);
+    memcpy(&sink.numbers[sink.count], frame->bytes, sizeof sink.numbers[0]);
     sink.times[sink.count++] = world.now;
     sim_world_free_frame(&world, frame);
 }
@@ -45,8 +45,8 @@ static void open_cable(const struct sim_cable_config *config)
 static void send(uint32_t number, uint32_t length)
 {
     struct sim_world_frame *frame = sim_world_make_frame(&world, length);
-    memset(frame->octets, 0, length);
-    memcpy(frame->octets, &number, sizeof number);
+    memset(frame->bytes, 0, length);
+    memcpy(frame->bytes, &number, sizeof number);
     cable.node.accept(&cable.node, frame);
 }
 
@@ -118,7 +118,7 @@ static void cable__late_frames__are_overtaken(void **state)
 static void cable__bottleneck__queues_then_drops_the_newest(void **state)
 {
     (void)state;
-    open_cable(&(struct sim_cable_config){ .ps_per_octet = 1000, .queue_octets = 300 });
+    open_cable(&(struct sim_cable_config){ .ps_per_byte = 1000, .queue_bytes = 300 });
     for (uint32_t i = 0; i < 5; i++)
         send(i, 100);
     sim_world_run(&world, URO_US(10));

@@ -45,7 +45,7 @@ static void codec__any_wrong_bit__is_a_problem_or_may_change_on_the_way(void **s
         bool udp_checksum = at == 40 || at == 41;
         bool congestion = at == 46; /* FECN, BECN */
         if (!link && !udp_checksum && !congestion && result.roce) {
-            print_error("octet %u bit %u\n", at, bit % 8);
+            print_error("byte %u bit %u\n", at, bit % 8);
             fail();
         }
         passed++;
@@ -60,7 +60,7 @@ static void codec__byte_behind_the_frame__is_accepted(void **state)
     uint8_t frame[sizeof cnp + 1];
 
     memcpy(frame, cnp, sizeof cnp);
-    frame[sizeof cnp] = 1; /* the link pads as it likes */
+    frame[sizeof cnp] = 1; /* padding of the link may have any value */
     assert_true(sim_codec_check(frame, sizeof frame, &result));
 }
 

@@ -75,7 +75,7 @@ static void plan__clean_link__has_no_fault(void **state)
             assert_true(plan->forever && cable->keep_order);
             assert_int_equal(cable->loss_probability | cable->duplicate_probability |
                                  cable->corrupt_probability | cable->truncate_probability |
-                                 cable->ce_probability | cable->queue_octets | cable->jitter |
+                                 cable->ce_probability | cable->queue_bytes | cable->jitter |
                                  cable->partition_every,
                              0);
             assert_int_equal(plan->attacker.wait_max | plan->attacked.wait_max | plan->cq_tight, 0);

@@ -64,9 +64,9 @@ static struct uro_frame rewrite_one(const char *name, uint32_t psn, struct uro_a
 
     put_back();
     carried = sim_world_make_frame(&world, length);
-    memcpy(carried->octets, before, length);
+    memcpy(carried->bytes, before, length);
     sim_quirks_rewrite(&quirks, carried, habits, number);
-    assert_int_equal(uro_frame_network(carried->octets, carried->length, &decoded), URO_FRAME_OK);
+    assert_int_equal(uro_frame_network(carried->bytes, carried->length, &decoded), URO_FRAME_OK);
     assert_int_equal(uro_frame_roce(&decoded), URO_FRAME_OK);
     return decoded;
 }
@@ -87,17 +87,17 @@ static void quirks__none__frame_is_unchanged(void **state)
 {
     (void)state;
     (void)rewrite("RC_SEND_ONLY", 0, 3);
-    assert_memory_equal(carried->octets, before, carried->length);
+    assert_memory_equal(carried->bytes, before, carried->length);
 }
 
 static void quirks__not_roce__frame_is_unchanged(void **state)
 {
     (void)state;
     carried = sim_world_make_frame(&world, 60);
-    memset(carried->octets, 0xee, 60);
+    memset(carried->bytes, 0xee, 60);
     memset(before, 0xee, 60);
     sim_quirks_rewrite(&quirks, carried, ALL, 3);
-    assert_memory_equal(carried->octets, before, 60);
+    assert_memory_equal(carried->bytes, before, 60);
 }
 
 static void quirks__request__ack_req_in_the_middle(void **state)
@@ -126,7 +126,7 @@ static void quirks__flush__has_the_icrc_of_rxe(void **state)
 {
     (void)state;
     const struct uro_frame frame = rewrite("RC_FLUSH", SIM_QUIRK_FLUSH, 5);
-    size_t length = carried->length - (size_t)(frame.network - carried->octets) - URO_ICRC_LEN;
+    size_t length = carried->length - (size_t)(frame.network - carried->bytes) - URO_ICRC_LEN;
 
     assert_int_equal(uro_get_le32(frame.network + length),
                      uro_icrc_rxe_flush(frame.network, false, length));

@@ -20,7 +20,7 @@ static void end_accept(struct sim_node *node, struct sim_world_frame *frame)
     struct way_end *end = URO_CONTAINER_OF(node, struct way_end, node);
 
     end->count++;
-    end->last = frame->octets[frame->length - 1];
+    end->last = frame->bytes[frame->length - 1];
     sim_world_free_frame(&world, frame);
 }
 
@@ -28,10 +28,10 @@ static void send(uint8_t first, uint8_t last, uint8_t mark)
 {
     struct sim_world_frame *frame = sim_world_make_frame(&world, 20);
 
-    memset(frame->octets, 0, 20);
-    frame->octets[0] = first;
-    frame->octets[5] = last;
-    frame->octets[19] = mark;
+    memset(frame->bytes, 0, 20);
+    frame->bytes[0] = first;
+    frame->bytes[5] = last;
+    frame->bytes[19] = mark;
     of_three.node.accept(&of_three.node, frame);
 }
 

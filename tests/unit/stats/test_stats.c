@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of devices: what other processes see of a living, an ended and a killed process. */
+/* Files of devices: the data that other processes read about a running, an ended and a killed
+ * process. */
 #include "stats/reader.h"
 #include "stats/writer.h"
 
@@ -360,7 +361,7 @@ static void ended_process__is_kept_if_something_failed(void **state)
     run_process(true, false);
     assert_int_equal(count_files(), 2);
     run_process(false, true);
-    assert_int_equal(count_files(), 2); /* the same process number: the newer one stays */
+    assert_int_equal(count_files(), 2); /* the same process ID: the newer record stays */
     assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 3);
 }
 
@@ -437,7 +438,7 @@ static void link_to_a_directory__is_not_used(void **state)
     assert_int_equal(uro_stats_open(&writer, &device, problem), -EACCES);
 }
 
-/* The hub has its sockets in uroce-UID: a reader of files must not meet them. */
+/* The hub has its sockets in uroce-UID, so the files must be in another directory. */
 static void directories__of_a_user__are_not_those_of_the_hub(void **state)
 {
     char path[URO_STATS_PATH_MAX], wanted[64];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of a port in a tree like /sys: what a monitor reads while processes come and go. */
+/* Files of a port in a tree like /sys: the values that a monitor reads while processes start and
+ * end. */
 #include "stats/directory.h"
 #include "stats/sysfs.h"
 #include "stats/writer.h"
@@ -270,7 +271,7 @@ static void monitor(void)
 
     for (int i = 0; i < READS; i++) {
         if (uro_sysfs_refresh(tree, DEVICE, RECEIVE) != 0)
-            continue; /* the machine is slow: the last value stays */
+            continue; /* on a slow machine, the last value stays */
         const unsigned long long now = strtoull(text_of(RECEIVE), NULL, 10);
         if (now < last)
             _exit(1);
@@ -316,7 +317,7 @@ static void link_down__is_shown_until_the_process_ends(void **state)
     assert_string_equal(fresh("state"), "4: ACTIVE");
 }
 
-static void process_that_still_starts__says_nothing_of_the_port(void **state)
+static void process_that_still_starts__does_not_mention_the_port(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -466,7 +467,7 @@ int main(void)
         IN_TREE(device_of_another_address__is_not_counted),
         IN_TREE(monitors_while_processes_are_killed__see_no_counter_go_backwards),
         IN_TREE(link_down__is_shown_until_the_process_ends),
-        IN_TREE(process_that_still_starts__says_nothing_of_the_port),
+        IN_TREE(process_that_still_starts__does_not_mention_the_port),
         IN_TREE(gids_and_rate__are_those_of_the_last_process),
         IN_TREE(stopped_process_with_the_lock__the_last_value_stays),
         IN_TREE(stopped_process_with_the_lock_of_the_states__the_last_value_stays),

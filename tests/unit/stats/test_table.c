@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables: a question, its answer, and files that no honest process would write. */
+/* Tables: a request, its answer, and forged files. */
 #include "stats/survey.h"
 #include "stats/table_writer.h"
 
@@ -86,18 +86,20 @@ static void ask(void)
     assert_int_equal(ask_as(geteuid()), 0);
 }
 
-/* Writes rows as a process with QPS queue pairs, a CQ and a key. */
+/* Writes rows as a process with QPS queue pairs, and one object of each other kind. */
 static struct uro_snapshot_rows begin(uint32_t qps)
 {
-    const uint32_t wanted[URO_SNAPSHOT_KINDS] = { qps, 1, 1 };
+    const uint32_t wanted[URO_SNAPSHOT_KINDS] = { qps, 1, 1, 1, 1 };
     struct uro_snapshot_rows to;
 
     assert_int_equal(uro_stats_table_begin(&table, &writer, wanted, &to), 0);
-    snapshot = (struct uro_snapshot){ .count = { qps, 1, 1 } };
+    snapshot = (struct uro_snapshot){ .count = { qps, 1, 1, 1, 1 } };
     for (uint32_t i = 0; i < qps; i++)
         to.qps[i] = (struct uro_snapshot_qp){ .qpn = 100 + i };
     to.cqs[0] = (struct uro_snapshot_cq){ .number = 1, .capacity = 10, .waiting = 4 };
     to.keys[0] = (struct uro_snapshot_key){ .key = 0x300, .length = 77 };
+    to.srqs[0] = (struct uro_snapshot_srq){ .number = 6, .capacity = 8, .posted = 3 };
+    to.ids[0] = (struct uro_snapshot_id){ .number = 9, .source_version = 4, .source_port = 4000 };
     return to;
 }
 
@@ -147,6 +149,9 @@ static void table__answered__reader_has_the_rows(void **state)
     assert_int_equal(rows.qps[2].qpn, 102);
     assert_int_equal(rows.cqs[0].waiting, 4);
     assert_int_equal(rows.keys[0].length, 77);
+    assert_int_equal(rows.srqs[0].number, 6);
+    assert_int_equal(rows.ids[0].number, 9);
+    assert_int_equal(rows.ids[0].source_port, 4000);
     assert_int_equal(rows.time, 5000);
     assert_false(rows.incomplete);
 }
@@ -194,7 +199,7 @@ static void table__file_cannot_grow__reader_gets_the_reason(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(answer_last(), -EFBIG);
     assert_false(uro_stats_table_wanted(&table, writer.page));
-    ask(); /* the next question may be answered */
+    ask(); /* the next request may be answered */
     (void)begin(QPS);
     end();
     assert_int_equal(answer_last(), 0);
@@ -270,10 +275,8 @@ static void ask__file_of_another_version__is_not_written(void **state)
 }
 
 /* Each entry damages a table that is correct. */
-static void damage(unsigned which, struct uro_snapshot_rows *to)
+static void damage_table(unsigned which, struct uro_stats_table *shown)
 {
-    struct uro_stats_table *shown = &writer.page->table;
-
     switch (which) {
     case 0:
         shown->count[URO_SNAPSHOT_QPS] = UINT32_MAX;
@@ -291,48 +294,58 @@ static void damage(unsigned which, struct uro_snapshot_rows *to)
     case 4:
         shown->error = INT32_MIN;
         break;
-    case 5:
-        to->qps[1].type = URO_QPT_COUNT;
-        break;
-    case 6:
-        to->qps[1].state = 200;
-        break;
-    case 7:
-        to->qps[1].fail_reason = URO_FAIL_REASON_COUNT;
-        break;
-    case 8:
-        to->qps[1].qpn = 1u << 24;
-        break;
-    case 9:
-        to->qps[1].peer_qpn = UINT32_MAX;
-        break;
-    case 10:
-        to->qps[1].expected_psn = 1u << 24;
-        break;
-    case 11:
-        to->cqs[0].waiting = 11;
-        break;
-    case 12:
-        to->cqs[0].overrun = 2;
-        break;
-    case 13:
-        to->keys[0].kind = 9;
-        break;
     default:
         shown->incomplete = 77;
         break;
     }
 }
+#define TABLE_DAMAGES 6u
+
+/* Damages one row. Returns false if @which is behind the last entry. */
+static bool damage_row(unsigned which, struct uro_snapshot_rows *to)
+{
+    unsigned i = 0;
+
+#define DAMAGE(field, bad)                                                                         \
+    if (which == i++) {                                                                            \
+        to->field = bad;                                                                           \
+        return true;                                                                               \
+    }
+    DAMAGE(qps[1].type, URO_QPT_COUNT)
+    DAMAGE(qps[1].state, 200)
+    DAMAGE(qps[1].fail_reason, URO_FAIL_REASON_COUNT)
+    DAMAGE(qps[1].qpn, 1u << 24)
+    DAMAGE(qps[1].peer_qpn, UINT32_MAX)
+    DAMAGE(qps[1].expected_psn, 1u << 24)
+    DAMAGE(cqs[0].waiting, 11)
+    DAMAGE(cqs[0].overrun, 2)
+    DAMAGE(keys[0].kind, 9)
+    DAMAGE(srqs[0].posted, 9)
+    DAMAGE(srqs[0].limit, 9)
+    DAMAGE(srqs[0].is_xrc, 2)
+    DAMAGE(ids[0].state, URO_SNAPSHOT_ID_STATES)
+    DAMAGE(ids[0].dest_version, 5)
+    DAMAGE(ids[0].qpn, 1u << 24)
+#undef DAMAGE
+    return false;
+}
 
 static void read__damaged_rows__are_refused(void **state)
 {
     (void)state;
-    for (unsigned which = 0; which < 15; which++) {
+    bool damaged = true;
+
+    for (unsigned which = 0; damaged; which++) {
         ask();
         struct uro_snapshot_rows to = begin(QPS);
         end();
         assert_int_equal(answer(), 0);
-        damage(which, &to);
+        if (which < TABLE_DAMAGES)
+            damage_table(which, &writer.page->table);
+        else
+            damaged = damage_row(which - TABLE_DAMAGES, &to);
+        if (!damaged)
+            break;
         assert_int_equal(answer_last(), -EINVAL);
         assert_null(rows.qps);
     }

@@ -375,7 +375,7 @@ static void longer_command__of_a_newer_library__is_accepted(void **state)
     memset(body + sizeof(struct rdma_ucm_notify), 0xff, 64);
     memcpy(body + offsetof(struct rdma_ucm_notify, event), &all, sizeof all);
     assert_int_equal(run(RDMA_USER_CM_CMD_NOTIFY, body, sizeof(struct rdma_ucm_notify) + 64, 0),
-                     EINVAL); /* understood: there is no connection */
+                     EINVAL); /* a valid command, but there is no connection */
 }
 
 static uint16_t port_of(uint32_t number)

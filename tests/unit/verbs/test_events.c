@@ -211,6 +211,59 @@ static void take__cancelled_while_events_arrive__loses_no_event(void **state)
     }
 }
 
+/* A thread that runs the engine takes its event without the descriptor. Other threads get the other
+ * events through the descriptor. */
+static void collect__two_events__one_is_taken_and_one_is_counted(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair);
+    uro_events_collect(&pair.queue);
+    uro_events_put(&pair.one);
+    uro_events_put(&pair.two);
+    assert_false(readable(pair.queue.fd));
+    assert_int_equal(uro_events_collected(&pair.queue)->type, 1);
+    assert_true(readable(pair.queue.fd));
+    expect_type(&pair, 2);
+    assert_false(readable(pair.queue.fd));
+    uro_events_put(&pair.one);
+    assert_true(readable(pair.queue.fd));
+    uro_events_close(&pair.queue);
+}
+
+static void collect__no_event__none_is_taken(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair);
+    uro_events_collect(&pair.queue);
+    assert_null(uro_events_collected(&pair.queue));
+    assert_null(uro_events_try(&pair.queue));
+    uro_events_put(&pair.one);
+    assert_int_equal(uro_events_try(&pair.queue)->type, 1);
+    assert_false(readable(pair.queue.fd));
+    uro_events_close(&pair.queue);
+}
+
+/* One event is counted and one is not: the count must stay right whichever object is destroyed. */
+static void collect__object_is_destroyed__count_is_that_of_the_others(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair);
+    uro_events_put(&pair.one);
+    uro_events_collect(&pair.queue);
+    uro_events_put(&pair.two);
+    uro_events_put(&pair.two);
+    uro_events_withdraw(&pair.two);
+    assert_int_equal(uro_events_collected(&pair.queue)->type, 1);
+    assert_false(readable(pair.queue.fd));
+    uro_events_close(&pair.queue);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +276,9 @@ int main(void)
         cmocka_unit_test(epoll__edge_triggered__sees_every_put),
         cmocka_unit_test(events__put_by_two_threads_at_once__are_all_taken),
         cmocka_unit_test(take__cancelled_while_events_arrive__loses_no_event),
+        cmocka_unit_test(collect__two_events__one_is_taken_and_one_is_counted),
+        cmocka_unit_test(collect__no_event__none_is_taken),
+        cmocka_unit_test(collect__object_is_destroyed__count_is_that_of_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

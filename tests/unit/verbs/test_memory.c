@@ -122,7 +122,7 @@ static void unmapped_addresses__are_refused(void **state)
     expect_usable((const void *)(UINTPTR_MAX / 2 + 1), 4096, false, false);
 }
 
-/* A mapping may be longer than its file; touching what is past the end is SIGBUS. */
+/* A mapping may be longer than its file. An access past the end of the file raises SIGBUS. */
 static void past_the_end_of_a_file__is_refused(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void past_the_end_of_a_file__is_refused(void **state)
     close(fd);
 }
 
-/* Each process has such a mapping: the kernel's clocks. No program can pin it either. */
+/* Each process has such a mapping, [vvar], with the kernel's clocks. It cannot be pinned either. */
 static void memory_of_a_device__is_refused(void **state)
 {
     FILE *maps = fopen("/proc/self/maps", "re");

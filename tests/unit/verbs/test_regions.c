@@ -132,7 +132,7 @@ static void region__in_a_block__takes_less_memory_than_malloc(void **state)
     (void)state;
     struct uro_ibv_mr *mr = new_region(context, 0);
     const struct uro_link *block = context->full_blocks.head.next;
-    assert_true(uro_list_empty(&context->blocks)); /* there are no further places */
+    assert_true(uro_list_empty(&context->blocks)); /* no further slots are free */
     assert_true(malloc_usable_size((void *)(uintptr_t)block) <= 200);
     uro_region_free(mr);
     close_context(context);

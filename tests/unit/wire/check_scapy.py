@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares our frames with scapy's, both ways; scapy shares no code with uroce.
+"""Compares our frames with scapy's, in both directions. scapy shares no code with uroce.
 
     check_scapy.py WIRE_TOOL
 
-scapy makes frames of every opcode and our decoder says what they are; our encoders make frames of
-every opcode and scapy says what their ICRC should be. scapy has no ICRC over IPv6: there it is
-written out below from Annex A17. Exits with 77, saying so, where scapy is not installed.
+scapy makes frames of every opcode, and our decoder must decode them. Our encoders make frames of every opcode, and
+scapy computes their ICRC. scapy has no ICRC over IPv6, so this script computes it from Annex A17. If scapy is not
+installed, prints so and exits with 77.
 """
 import struct
 import subprocess
@@ -30,7 +30,7 @@ HEADERS = {**RC, **{0x20 + op: n for op, n in RC.items() if op < 0x0c}, 0x64: 8,
            **{0xa0 + op: n + (0 if op in RESPONSES else 4) for op, n in RC.items()}}
 ICRC = 4
 
-ALL_SIZES = {0x04: 1, 0x0a: 5}  # opcode: step between its sizes; RC_SEND_ONLY takes them all
+ALL_SIZES = {0x04: 1, 0x0a: 5}  # opcode: step between the tested sizes; RC_SEND_ONLY is tested with all sizes
 FEW_SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 63, 255, 1023, 4095, 4096)
 
 
@@ -69,11 +69,11 @@ def check_reading(tool: str, problems: list[str]) -> int:
             frame = scapy_frame(opcode, size, psn)
             frames.append(frame)
             expected.append(f"ok {opcode:02x} {psn} {size}")
-            if len(frames) % 5 == 0:  # the same with one bit turned behind the BTH's flags
+            if len(frames) % 5 == 0:  # the same frame with one bit changed after the flags of the BTH
                 at = 14 + 20 + 8 + 5 + psn % (len(frame) - 47)
                 damaged = bytearray(frame)
                 damaged[at] ^= 1 << psn % 8
-                damaged[14 + 20 + 6:14 + 20 + 8] = b"\0\0"  # not the UDP checksum shall notice
+                damaged[14 + 20 + 6:14 + 20 + 8] = b"\0\0"  # the ICRC must detect it, not the UDP checksum
                 frames.append(bytes(damaged))
                 expected.append("icrc")
     lines = our_reading(tool, frames)

@@ -52,7 +52,7 @@ static void bth__known_octets__decode_and_encode_back(void **state)
     assert_memory_equal(out, known, sizeof known);
 }
 
-/* One flag at a time: none may stand where another does. */
+/* Sets one flag at a time: no two flags may share a bit. */
 static void bth__each_flag__is_its_own_bit(void **state)
 {
     static const struct {

@@ -40,7 +40,7 @@ static void frame__every_vector_is_accepted_and_read_right(void **state)
     }
 }
 
-/* Memory checkers see every octet read beyond the end. */
+/* Memory checkers detect every read beyond the end. */
 static void frame__cut_anywhere__is_refused(void **state)
 {
     (void)state;
@@ -59,7 +59,7 @@ static void frame__cut_anywhere__is_refused(void **state)
     }
 }
 
-/* rule ICRC.MASK: what routers change does not matter, every other octet does. */
+/* rule ICRC.MASK: fields that routers change do not affect the ICRC, all other octets do. */
 static void frame__one_bit_changed__only_masked_fields_pass(void **state)
 {
     (void)state;
@@ -306,7 +306,7 @@ static void frame__udp_checksum__zero_or_right(void **state)
     assert_true(uro_mark_hit("IP.UDP.CHECKSUM"));
 }
 
-/* Puts the right ICRC behind a frame whose RoCE part was changed, IPv4 without a tag. */
+/* Writes the correct ICRC to a changed frame: IPv4, without a VLAN tag. */
 static void repair_icrc(uint32_t length)
 {
     uro_put_le32(made + length - 4, uro_icrc(made + 14, false, length - 14 - 4));

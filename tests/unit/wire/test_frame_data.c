@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_frame_data.c - frames whose payload another process may still write: which frames these are.
- * Reading such a frame from two places gives the same result as from one place. */
+/* test_frame_data.c - which frames are lent with their payload in memory that another process may
+ * still write. Reading such a frame from two places gives the same result as from one place. */
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -30,8 +30,8 @@ static uint32_t network_length(bool v6)
 
 /* ---- which they are ----------------------------------------------------- */
 
-/* Changes, each alone, that make the frame one that is_data() rejects; @at counts from the Ethernet
- * header, the IP header, UDP or BTH. */
+/* Changes to a frame. With each of them, is_data() must reject the frame. @at counts from the
+ * Ethernet header, the IP header, UDP or BTH. */
 enum from { ETHER, IP, UDP, BTH };
 
 struct change {
@@ -111,7 +111,7 @@ static void is_data__ipv6__everything_else_is_not(void **state)
     each_refused(true, of_both, URO_ARRAY_LEN(of_both));
 }
 
-/* The receive path refuses these by their heads, and never looks at a payload. */
+/* The receive path refuses these frames by their headers, and reads no payload. */
 static void is_data__head_is_refused__is_false(void **state)
 {
     static const struct change changes[] = {
@@ -187,8 +187,8 @@ static void is_data__too_short_for_its_headers__is_not(void **state)
 
 /* ---- read from two places ----------------------------------------------- */
 
-/* Two blocks of memory, each of exactly its size. The part that must be read in one block is
- * spoiled in the other. */
+/* The frame in two blocks of exactly its size. Bytes that must be read from one block are wrong in
+ * the other. */
 struct apart {
     uint8_t *head;
     uint8_t *whole;

@@ -87,7 +87,7 @@ static void icmp__echo__reply_is_checked(void **state)
 
 static uint8_t message[64];
 
-/* @length octets of message with the right checksum. */
+/* Returns @length octets of message with the correct checksum. */
 static bool decode(const struct uro_ip *ip, uint32_t length, struct uro_icmp *icmp)
 {
     message[2] = message[3] = 0;
@@ -142,15 +142,15 @@ static void icmp__neighbor_message_against_the_rfc__is_refused(void **state)
     assert_false(decode(&ip, 23, &icmp));
     assert_false(decode(&ip, 25, &icmp));
     assert_true(decode(&ip, 32, &icmp));
-    message[25] = 0; /* an option of no length */
+    message[25] = 0; /* an option of length 0 */
     assert_false(decode(&ip, 32, &icmp));
     message[25] = 2; /* beyond the end */
     assert_false(decode(&ip, 32, &icmp));
     message[25] = 1;
-    message[24] = 14; /* another option is passed over */
+    message[24] = 14; /* another option is skipped */
     assert_true(decode(&ip, 32, &icmp));
     assert_false(icmp.has_mac);
-    message[25] = 0; /* no length, and so no way past it */
+    message[25] = 0; /* length 0, so it cannot be skipped */
     assert_false(decode(&ip, 32, &icmp));
     message[24] = 1;
     message[25] = 2; /* longer than a MAC address is */

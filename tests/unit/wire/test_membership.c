@@ -248,7 +248,7 @@ static void membership__malformed_queries__are_refused(void **state)
     ip = frame.ip;
     ip.hop_limit = 2;
     assert_int_equal(uro_mld_decode(&ip, frame.body, 28, &query), URO_MEMBERSHIP_BAD);
-    octets[14 + 8 + 1] = 0xc0; /* fec0::9 is of a site, and the sum says so */
+    octets[14 + 8 + 1] = 0xc0; /* a site-local address, fec0::9, with a correct checksum */
     uro_put_be16(octets + 14 + 48 + 2, 0x590b - 0x40);
     assert_int_equal(uro_frame_network(octets, 14 + 76, &frame), URO_FRAME_OK);
     assert_int_equal(decode(&frame, &query), URO_MEMBERSHIP_BAD);
@@ -264,8 +264,8 @@ static void membership__malformed_queries__are_refused(void **state)
     assert_true(uro_mark_hit("MCAST.QUERY.FORM"));
 }
 
-/* Any octets, in memory of exactly their length: nothing beyond is read, and a bit turned in the
- * message is noticed by its sum. */
+/* Random octets, in memory of exactly their length. No octet beyond them may be read. A changed bit
+ * of a message must be detected by its checksum. */
 static void membership__cut_or_changed__is_never_a_query(void **state)
 {
     static const char *const queries[] = { IGMP3_GENERAL, IGMP3_SOURCES, IGMP2_GENERAL,

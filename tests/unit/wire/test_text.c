@@ -138,7 +138,7 @@ static void text__icmp_and_igmp__are_printed(void **state)
     expect_ip("10.0.0.1", 1, other, sizeof other, "ICMP type 3");
     expect_ip("10.0.0.1", 1, wrong, sizeof wrong, "ICMP !malformed");
     expect_ip("fe80::1", 58, advert, sizeof advert, "ICMPv6 fe80::7 is here at 02:00:00:00:00:07");
-    advert[25] = 0; /* an option of no length */
+    advert[25] = 0; /* an option of length 0 */
     expect_ip("fe80::1", 58, advert, sizeof advert, "ICMPv6 !malformed");
     expect_ip("10.0.0.1", 2, report, sizeof report, "IGMP type 22");
     expect_ip("10.0.0.1", 2, cut, sizeof cut, "IGMP !malformed");
@@ -154,7 +154,7 @@ static void text__port_unreachable__names_the_destination(void **state)
     assert_true(uro_gid_parse("10.0.0.1", &ip.source) && uro_gid_parse("10.0.0.1", &ip.dest));
     assert_true(uro_gid_parse("10.0.0.2", &icmp.source) && uro_gid_parse("10.0.0.3", &icmp.dest));
     const uint32_t length = uro_icmp_encode_no_port(octets, &ip, &icmp);
-    memset(octets + 2, 0, 2); /* the checksum is made once more */
+    memset(octets + 2, 0, 2); /* the checksum is computed again */
     expect_ip("10.0.0.1", 1, octets, length, "ICMP port unreachable at 10.0.0.3");
 }
 
@@ -200,7 +200,7 @@ static void text__any_octets__end_within_the_line(void **state)
     }
 }
 
-/* The longest there is: two full IPv6 addresses and the most headers. */
+/* The longest line: two full IPv6 addresses and all headers. */
 static void text__longest_line__is_not_cut(void **state)
 {
     static uint8_t octets[MADE_FRAME_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* vectors.h - frames as other implementations sent them, octet for octet.
+/* vectors.h - frames that other implementations sent.
  *
- * From the IP header to the ICRC; captured from Linux rxe and from two real NICs. Nothing here
- * was made by our own encoders.
+ * From the IP header to the ICRC; captured from Linux rxe and from two real NICs. None of them was
+ * made by our encoders.
  */
 #pragma once
 

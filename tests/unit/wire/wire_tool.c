@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wire_tool.c - our decoder and our encoders for a program that does not link them.
+/* wire_tool.c - gives a program in another language access to our decoder and our encoders.
  *
  *   wire_tool read            frames from stdin, each behind its length in four octets, lowest
  *                             first; one line for each: RESULT OPCODE PSN PAYLOAD_LENGTH

@@ -8,8 +8,9 @@ from bench_rows.figure import Figure
 REACHED = {True: "reached", False: "not yet", None: ""}
 HEAD = """# Benchmarks
 
-Written by `tools/bench --write`. Each value is the median of several runs on this machine, beside a limit of the machine or
-a peer that was measured in the same run. Compare ratios rather than figures. An empty cell: no aim, or nothing to compare with.
+Written by `tools/bench --write`. Each value is the median of several runs on this machine. The limit of the machine, or the peer,
+beside it ran directly before each of these runs. The ratio is the median of the ratios of these pairs, with their range in
+brackets. Compare ratios rather than figures. An empty cell: no aim, or nothing to compare with.
 
 {machine}
 
@@ -40,29 +41,37 @@ def aim(row: Figure) -> str:
     return ", ".join(aims)
 
 
+def ratio(row: Figure) -> str:
+    """Returns the median of the ratios, and their range when there are several."""
+    if row.ratio is None:
+        return ""
+    spread = f" ({min(row.ratios):.2f} .. {max(row.ratios):.2f})" if len(row.ratios) > 1 else ""
+    return f"{row.ratio:.2f}{spread}"
+
+
 def cells(row: Figure) -> list[str]:
-    """value, range, aim, whether reached, what is beside, ratio"""
+    """Returns the columns: value, range, aim, whether it is reached, the limit or peer, ratio"""
     if row.why:
         return [f"not run: {row.why}", "", aim(row), "", "", ""]
     beside = ""
     if row.beside is not None:
-        beside = row.beside.name + (f" {number(row.beside.median)}" if row.beside.values else
+        beside = row.beside.name + (f" {number(row.median_beside)}" if row.paired else
                                     f": not run: {row.beside.why}")
     return [f"{number(row.median)} {row.unit}".strip(),
             f"{number(min(row.values))} .. {number(max(row.values))}", aim(row),
-            REACHED[row.reached()], beside, f"{row.ratio:.2f}" if row.ratio is not None else ""]
+            REACHED[row.reached()], beside, ratio(row)]
 
 
 def as_text(key: str, title: str, rows: list[Figure]) -> str:
     lines = [f"{key}  {title}"]
     for row in rows:
-        value, spread, aims, reached, beside, ratio = cells(row)
+        value, spread, aims, reached, beside, share_of = cells(row)
         line = f"    {row.name:58} {value:>14}"
         if not row.why:
             line += f"  ({spread})"
-        for told in (f"aim {aims}" if aims else "", reached,
-                     f"{ratio} of {beside}" if ratio else beside):
-            line += f"  {told}" if told else ""
+        for note in (f"aim {aims}" if aims else "", reached,
+                     f"{share_of} of {beside}" if share_of else beside):
+            line += f"  {note}" if note else ""
         lines.append(line)
     return "\n".join(lines)
 
@@ -77,7 +86,7 @@ def as_markdown(machine: str, found: dict[str, tuple[str, list[Figure]]]) -> str
 
 
 def share(row: Figure) -> float | None:
-    """Returns the share of the aim that is reached, at most of two aims the smaller; 1: reached."""
+    """Returns the value as a fraction of the aim, the smaller one if there are two aims; 1: reached."""
     pairs = [(row.median, row.aim), (row.ratio, row.aim_ratio)]
     shares = [(wanted / is_ if row.less else is_ / wanted)
               for is_, wanted in pairs if wanted and is_]

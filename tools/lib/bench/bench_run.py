@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the rows of tools/bench, each next to a limit of the machine, or a peer, of the same run."""
+"""Runs the rows of tools/bench. In the same run, it measures a limit of the machine or a competitor for comparison."""
 import argparse
 import datetime
 import os
@@ -13,29 +13,31 @@ import time
 
 sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("common",)]
 
-from bench_rows import (beside_rxe, beside_tcp, connections, idle, limits, loss, memory, messages,
-                        path_cost, pingpong, scale, stream)
+from bench_rows import (beside_rxe, beside_tcp, connections, events, idle, limits, loss, memory, messages,
+                        path_cost, pingpong, scale, stream, threads)
 from bench_rows.figure import Bench, Figure, NotRun
 import bench_page
 import pairs
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 ROWS = {
-    "P1": ("Messages of 64 octets, one RC queue pair, 128 outstanding, a core for each side",
+    "P1": ("Messages of 64 bytes, one RC queue pair, 128 outstanding, a core for each side",
            messages.rows),
     "P2": ("Long WRITEs over memif, between two processes", stream.rows),
-    "P3": ("8 octets to and fro, half a round trip", pingpong.rows),
-    "P4": ("Beside Linux rxe, in one virtual machine, without KVM", beside_rxe.rows),
-    "P5": ("Beside the kernel's TCP: iperf3, and UCX over tcp", beside_tcp.rows),
-    "P6": ("What a message costs both engines together, on one core", path_cost.rows),
+    "P3": ("Messages of 8 bytes, half a round trip", pingpong.rows),
+    "P4": ("Compared with Linux rxe, in one virtual machine, without KVM", beside_rxe.rows),
+    "P5": ("Compared with the kernel's TCP: iperf3, and UCX over tcp", beside_tcp.rows),
+    "P6": ("The cost of a message in both engines, on one core", path_cost.rows),
     "P7": ("Many queue pairs: both engines on one core, and ib_write_bw over memif", scale.rows),
     "P8": ("64 KiB WRITEs over a link that loses or reorders", loss.rows),
     "P9": ("Memory of a process for each object", memory.rows),
-    "P10": ("Nothing to do, the default progress policy", idle.rows),
+    "P10": ("Idle processes, with the default progress policy", idle.rows),
+    "P11": ("Programs that sleep until an event, compared with the same over TCP", events.rows),
+    "P12": ("Threads with their own queue pairs and CQ on one device, compared with two processes", threads.rows),
     "CM": (f"Connections, {connections.COUNT} at once, by cmtime", connections.rows),
     "M": ("This machine: one core, and a link without engines", limits.rows),
 }
-OTHERS = 0.1  # of a core, that other programs may use when figures are to be published
+OTHERS = 0.1  # cores that other programs may use while figures for publication are measured
 
 
 def busy_seconds() -> float:
@@ -76,18 +78,19 @@ def parsed() -> argparse.Namespace:
         prog="tools/bench", description=__doc__,
         epilog="rows: " + "; ".join(f"{key} {title}" for key, (title, _) in ROWS.items()))
     parser.add_argument("build", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="P1, P2, ...; all without it")
-    parser.add_argument("--runs", type=int, default=5, help="of each row; the median is shown")
-    parser.add_argument("--quick", action="store_true", help="one short run: does it work?")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="P1, P2, ...; default: all rows")
+    parser.add_argument("--runs", type=int, help="runs of each row; the median is shown. Default: 5, or 1 with --quick")
+    parser.add_argument("--quick", action="store_true", help="short runs: does it work?")
     parser.add_argument("--write", action="store_true",
                         help="write BENCHMARKS.md and bench.svg to build-bench/docs, if nothing else runs")
     options = parser.parse_args()
+    options.runs = options.runs or (1 if options.quick else 5)
     options.rows = [row.upper() for row in options.rows] or list(ROWS)
     for row in options.rows:
         if row not in ROWS:
             parser.error(f"no row {row}: {', '.join(ROWS)}")
     if options.write and (options.quick or set(options.rows) != set(ROWS)):
-        parser.error("what is published is all rows, not --quick")
+        parser.error("--write needs all rows, without --quick")
     return options
 
 
@@ -97,10 +100,10 @@ def main() -> int:
     used = others(2)
     print(machine(used))
     if options.write and used > OTHERS:
-        print(f"other programs use {used:.2f} cores: nothing is measured that would be published",
+        print(f"other programs use {used:.2f} cores, so --write measures nothing; end them and try again",
               file=sys.stderr)
         return 1
-    bench = Bench(options.build.resolve(), 1 if options.quick else options.runs, options.quick)
+    bench = Bench(options.build.resolve(), options.runs, options.quick)
     found = {key: (ROWS[key][0], measured(bench, key)) for key in ROWS if key in options.rows}
     if options.write:
         bench_page.write(options.build / "docs", machine(used), found)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts comments of C files that a program can see to be hard to read, and fails if a folder has more than before.
+"""Counts some kinds of comments in C files that are hard to read. Fails if a folder has more than before.
 
     who     a sentence whose subject is a clause: "Who posts is not kept waiting." Name the subject: "A caller that posts ..."
     of      a sentence that begins with "Of"

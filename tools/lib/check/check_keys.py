@@ -12,7 +12,7 @@ REASONS = "docs/TROUBLESHOOTING.md"
 KEY = re.compile(r'\{\s*"([a-z][a-z0-9_]*)",\s*set_\w+')
 QUOTA = re.compile(r'^\s*X\(\w+, "(max_\w+)"', re.M)
 OPTION = re.compile(r'\{\s*"([a-z][a-z0-9_-]*)",\s*["{]')
-NOT_OPTIONS = re.compile(r"net_")  # drivers
+NOT_OPTIONS = re.compile(r"net_|uio_")  # drivers
 REASON = re.compile(r'^\s*X\([A-Z_]+, "([^"]+)"\)', re.M)
 CODE_SPAN = re.compile(r"`([^`]+)`")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails when a .c file passes 800 lines, another file 500 or a C function 60; names the files that come near."""
+"""Fails when a .c file passes 800 lines, another file 500 or a C function 60; and lists files that are almost too
+long."""
 import pathlib
 import re
 import sys
@@ -35,7 +36,7 @@ def check_functions(report: sources.Report, rel: pathlib.PurePath, text: str) ->
             name = NAME.search(code, 0, opening.start())
             report.add(rel, sources.line_of(code, opening.start()),
                        f"{name.group(1) if name else 'function'} has {lines} lines, "
-                       f"at most {FUNCTION_WALL}: cut it by what it does")
+                       f"at most {FUNCTION_WALL}: split it by its tasks")
 
 
 def main() -> int:

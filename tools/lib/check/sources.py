@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tree for the checks: its files, and C text without comments."""
 import fnmatch
+import os
 import pathlib
 import re
 import subprocess
@@ -13,16 +14,18 @@ def files(root: pathlib.Path, *patterns: str) -> list[pathlib.Path]:
     """Returns the files below root whose path from root matches a pattern (* crosses slashes),
     sorted.
 
-    In a git work tree what git ignores is left out, so that nobody's scratch file is judged.
+    In a git work tree, files that git ignores are left out.
     """
     found = []
-    for path in sorted(root.rglob("*")):
-        rel = path.relative_to(root)
-        if any(SKIP_DIRS.match(part) for part in rel.parts) or not path.is_file():
-            continue
-        if any(fnmatch.fnmatch(rel.as_posix(), pattern) for pattern in patterns):
-            found.append(path)
-    return not_ignored(root, found)
+    for directory, inner, names in os.walk(root):
+        # A build directory may be large, and may change meanwhile.
+        inner[:] = [name for name in inner if not SKIP_DIRS.match(name)]
+        for name in names:
+            path = pathlib.Path(directory, name)
+            rel = path.relative_to(root).as_posix()
+            if any(fnmatch.fnmatch(rel, pattern) for pattern in patterns) and path.is_file():
+                found.append(path)
+    return not_ignored(root, sorted(found))
 
 
 def not_ignored(root: pathlib.Path, paths: list[pathlib.Path]) -> list[pathlib.Path]:
@@ -61,7 +64,7 @@ def line_of(text: str, position: int) -> int:
 
 
 class Report:
-    """Collects what is wrong; finish() prints it and is the exit status."""
+    """Collects findings. finish() prints them and returns the exit status."""
 
     def __init__(self) -> None:
         self.bad: list[str] = []

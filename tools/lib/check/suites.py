@@ -20,6 +20,7 @@ sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in
 import covering
 import fuzzing
 import patience
+import release
 import tally
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -37,7 +38,7 @@ STAGES = {
 }
 # Tests of code that several threads run: threads of the library, or threads of the test.
 THREADED = ("api/threads", "api/rdma_cm_threads", "host/test_contend", "host/test_coalesce", "host/test_lifetime", "host/test_progress", "host/test_round",
-            "host/test_silence", "host/test_unmapped", "io/test_memif_threads", "verbs/test_events", "base/test_doorbell", "base/test_mark", "scenario/test_rc_read")
+            "host/test_silence", "host/test_unmapped", "host/test_waiter", "io/test_memif_threads", "verbs/test_events", "base/test_doorbell", "base/test_mark", "scenario/test_rc_read")
 TSAN = ["-Db_sanitize=thread", "-Db_lundef=false", "-Ddpdk=disabled", "-Dwerror=false"]
 MEMCHECK = ["valgrind", "--quiet", "--error-exitcode=1", "--leak-check=full",
             "--errors-for-leak-kinds=definite", "--trace-children=no"]
@@ -171,12 +172,13 @@ def lint() -> tally.Row:
 
 OTHERS = {"tsan": threads, "valgrind": memory, "coverage": covering.stage, "lint": lint,
           "fuzz": None}  # seconds are an argument
+RELEASES = ("trixie",)  # of Debian, besides the one that runs here
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="gcc, the fast suites")
-    parser.add_argument("--stage", action="append", choices=[*STAGES, *OTHERS],
+    parser.add_argument("--stage", action="append", choices=[*STAGES, *OTHERS, *RELEASES],
                         help="run only this stage (may be repeated)")
     parser.add_argument("--fuzz-seconds", type=int, default=60, help="time for all fuzz targets together")
     options = parser.parse_args()
@@ -187,10 +189,12 @@ def main() -> int:
         stage, suites, env = QUICK
         run_stage(stage, suites, env, rows, [])
     else:
-        stages = options.stage or [*STAGES, *OTHERS]
+        stages = options.stage or [*STAGES, *OTHERS, *RELEASES]
         for at, stage in enumerate(stages):
             if stage == "fuzz":
                 rows.append(fuzzing.smoke(ROOT, options.fuzz_seconds))
+            elif stage in RELEASES:
+                rows.extend(release.stage(ROOT, stage))
             elif stage in OTHERS:
                 rows.append(OTHERS[stage]())
             else:

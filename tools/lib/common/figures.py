@@ -29,7 +29,7 @@ class Bandwidth:
 class Latency:
     size: int
     iterations: int
-    typical: float  # median, us; half a round trip
+    typical: float  # median of half a round trip, us
     average: float
     p99: float
     p999: float

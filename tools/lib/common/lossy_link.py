@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forwards frames between two interfaces, but loses some and delays others behind the next frame,
-for machines without netem.
+"""Forwards frames between two interfaces. Loses some frames, and sends others after the next frame. For machines
+without netem.
 
     lossy_link.py IF1 IF2 LOST SEED [LATE]      both per mille
 """
@@ -11,10 +11,10 @@ import socket
 import sys
 
 SOL_PACKET = 263
-PACKET_VNET_HDR = 15  # what the kernel has left to do for a frame goes with it
+PACKET_VNET_HDR = 15  # the virtio header is forwarded with the frame: it has the open checksum and segmentation
 PACKET_IGNORE_OUTGOING = 23
 ETH_P_ALL = 3
-RING = 8 << 20  # octets that may wait in a socket
+RING = 8 << 20  # bytes that may wait in a socket
 
 
 def opened(interface: str) -> socket.socket:
@@ -35,11 +35,11 @@ def main() -> None:
     other = {first: second, second: first}
     carried = lost = overtaken = 0
 
-    def tell(_number: int, _frame: object) -> None:
+    def print_counts(_number: int, _frame: object) -> None:
         print(f"carried {carried}, lost {lost}, overtaken {overtaken}", flush=True)
         raise SystemExit(0)
 
-    signal.signal(signal.SIGTERM, tell)
+    signal.signal(signal.SIGTERM, print_counts)
     print("ready", flush=True)
     while True:
         for ready in select.select([first, second], [], [])[0]:
@@ -52,7 +52,7 @@ def main() -> None:
                     lost += 1
                     continue
                 if ready not in held and rng.random() < late:
-                    held[ready] = frame  # until the next one has gone
+                    held[ready] = frame  # sent after the next frame
                     overtaken += 1
                     continue
                 for each in [frame, *([held.pop(ready)] if ready in held else [])]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two processes over uroce, joined by shared memory (memif): a server and its client.
 
-No root and no hugepages are needed: as root the programs run as the user nobody, when that user can
-reach them. Only processes started here are ended, and the link lives in a directory of its own.
+Needs neither root nor hugepages. Started by root, the programs run as the user nobody, if that user can execute them.
+Ends only processes that it started. The socket of the link is in a new directory.
 """
 import os
 import pathlib
@@ -23,6 +23,9 @@ LAST_LINES = 15
 # Writes without end. -u 17 gives eight ACK timeouts of 0.54 s. With perftest's default of 67 ms, a busy machine gives up a
 # peer that only waits for a processor.
 STREAM = ("ib_write_bw", "-F", "-x", "1", "-u", "17", "--run_infinitely", "-D", "1")
+# Writes for 50 s, or until a write fails. It has no thread that prints rates. The thread of STREAM (perftest 4.5) goes on while the
+# process exits after a failure, and sometimes reads freed memory: SIGSEGV. With stdbuf, tests see each line at once.
+FAILING_STREAM = ("stdbuf", "-oL", "ib_write_bw", "-F", "-x", "1", "-u", "17", "-D", "50")
 
 
 @dataclass
@@ -87,7 +90,7 @@ def wait_for(holds, seconds: float) -> bool:
 
 
 def wait_exactly(holds, seconds: float) -> bool:
-    """Does the same where the time limit is usually reached."""
+    """The same as wait_for(), but exactly @seconds. For conditions that must not become true."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -114,8 +117,8 @@ def plain_user(uroce: pathlib.Path) -> list[str]:
 class Pair:
     """`with Pair(uroce) as pair: pair.run([...])`; uroce is the program of that name."""
     uroce: pathlib.Path
-    settings: str = ""  # more of the device, such as ";window=64"
-    link: str = ""      # more of the link, such as ",bsize=8192"
+    settings: str = ""  # added to the device description, such as ";window=64"
+    link: str = ""      # added to the link, such as ",bsize=8192"
     device: str = "uroce0"
     meeting: str = "localhost"  # where a client finds the server's TCP port
     bare: bool = False  # programs run without uroce

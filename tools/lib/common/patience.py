@@ -2,14 +2,13 @@
 """Time limits of tests: how long a test waits before it assumes that a program hangs, on this
 machine at this moment.
 
-A time limit of a test guards against hanging and measures nothing. Limits are written as what an idle
-machine could need in the worst case; factor() stretches them. tests/support/patience.h is the same in C.
-UROCE_TEST_PATIENCE sets the factor by hand.
+A time limit of a test guards against hanging and measures nothing. A limit is the worst case of an idle machine, in
+seconds. factor() multiplies it. tests/support/patience.h is the same in C. UROCE_TEST_PATIENCE sets the factor by hand.
 """
 import os
 
 VARIABLE = "UROCE_TEST_PATIENCE"
-FLOOR = 5.0  # load can begin right after it was looked at
+FLOOR = 5.0  # the load may rise right after it was measured
 
 
 def factor() -> float:

@@ -14,7 +14,7 @@ REASON_LINES = 24
 
 @dataclass
 class Row:
-    """One line of the table; failed and skipped hold a sentence for each case, noted for what is to be known beside."""
+    """One line of the table; failed and skipped hold a sentence for each case, noted has remarks."""
     stage: str
     suite: str
     passed: int = 0

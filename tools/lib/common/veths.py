@@ -38,10 +38,10 @@ class Veths(pairs.Pair):
     its TCP."""
     device_text: str = AF_PACKET
     mtu: int = 1500
-    carried: bool = False  # by a process that loses frames, per mille, and lets others overtake
+    carried: bool = False  # frames go through lossy_link.py; lose and late are per mille
     lose: float = 0
     late: float = 0
-    aside: bool = False  # programs meet on another pair: AF_XDP takes all that comes to its own
+    aside: bool = False  # a second pair for TCP, because AF_XDP takes all frames of its interface
     meeting: str = pairs.ADDRESSES["server"].split("/", maxsplit=1)[0]
     carrier: subprocess.Popen | None = field(init=False, default=None)
 
@@ -69,7 +69,7 @@ class Veths(pairs.Pair):
             ip("-n", self.name(role), "link", "set", "link0", "mtu", str(self.mtu), "up")
         if self.aside:
             self.make_aside()
-        for role in pairs.ADDRESSES:  # what the kernel says later, some programs ask for at once
+        for role in pairs.ADDRESSES:  # some programs read these values before the kernel has set them
             pairs.wait_for(lambda role=role: self.is_up(role), 5)
         if self.carried:
             self.carrier = subprocess.Popen(

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks that each rule of docs/PROTOCOL.md has a line of code that keeps it, and a test.
+"""Checks that each rule of docs/PROTOCOL.md has code that implements it, and a test.
 
-    lib/    URO_MARK("RSP.DUP.SEND")    or the comment /* rule RNR.TABLE */ where no single line keeps the rule; the
+    lib/    URO_MARK("RSP.DUP.SEND")    or the comment /* rule RNR.TABLE */ where no single line implements the rule; the
             words `rule RNR.TABLE` may also follow a sentence of a comment
     tests/  uro_mark_hit("RSP.DUP.SEND"), expect_mark(..., "RSP.DUP.SEND"), the id as a string of a
             table of cases, or the same comment
@@ -10,8 +10,9 @@ A script of tests/peer asks for the marks of the rules that it names: tests/peer
 The comment is for tables, types and events that must never happen. A line that runs has a mark.
 A rule holds by a mark if a test asserts that its line ran. It holds by name if only comments tie code and test.
 
-A rule that has no code or no test says why, before its source: (open: reason). Files of tests/interop say what Linux rxe does
-(rxe_facts.py). --rules prints code and tests of each rule. --write DIR writes DIR/CONFORMANCE.md and DIR/DEVIATIONS.md.
+A rule without code or test gives the reason before its source: (open: reason). Files of tests/interop have the
+behaviour of Linux rxe (rxe_facts.py). --rules prints code and tests of each rule. --write DIR writes DIR/CONFORMANCE.md
+and DIR/DEVIATIONS.md.
 
 A bug of other stacks, - **B01**: what went wrong, has a test below the comment /* bug B01 */, or a script with # bug B01.
 """
@@ -38,7 +39,7 @@ IN_TESTS = re.compile(
 SCRIPT_RULES = re.compile(r"^rule[ \t]+(.+)$", re.M)
 UNMARKED = re.compile(r"unmarked\[\] = \{(.*?)\}", re.S)  # of tests/peer/test_engine.c
 IN_TEST_TABLES = re.compile(rf'"({ID})"()')  # a mark that a table of cases asks for
-ASKS = re.compile(r"mark_hit|expect_mark")    # who has such a table
+ASKS = re.compile(r"mark_hit|expect_mark")    # files that have such a table
 BUG = re.compile(r"^- \*\*(B\d\d)\*\*: ", re.M)
 BUG_TEST = re.compile(r"/\* bug (B\d\d(?:, B\d\d)*)(?:: [^*]+)? \*/\n(?:static )?void \w+\(void \*\*state\)|^# bug (B\d\d(?:, B\d\d)*)$", re.M)
 BUG_NAMED = re.compile(r"(?:/\*|^#) bug (B\d\d(?:, B\d\d)*)", re.M)
@@ -72,7 +73,7 @@ def read_rules(root: pathlib.Path, report: sources.Report) -> dict[str, Rule]:
             report.add(PAGE, line, f"{name}: a rule is - **ID**: sentence [source]; before the source (open: why), if "
                        "code or test is missing")
         elif name in rules:
-            report.add(PAGE, line, f"{name}: stands in the table twice")
+            report.add(PAGE, line, f"{name}: the table has this rule twice")
         elif not conformance_page.family_of(name):
             report.add(PAGE, line, f"{name}: its first word is in no family of conformance_page.py")
         else:
@@ -131,7 +132,7 @@ def check_bugs(root: pathlib.Path, report: sources.Report) -> None:
             for name in set(match.group(1).split(", ")) - set(bugs):
                 report.add(path.relative_to(root), sources.line_of(there, match.start()), f"{name} has no row in {PAGE}")
     for name in sorted(set(bugs) - tested):
-        report.add(PAGE, bugs[name], f"{name}: no test stands below a comment /* bug {name} */")
+        report.add(PAGE, bugs[name], f"{name}: no test is below a comment /* bug {name} */")
 
 
 def check_marks(root: pathlib.Path, rules: dict[str, Rule], report: sources.Report) -> None:

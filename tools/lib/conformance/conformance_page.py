@@ -33,7 +33,7 @@ FAMILIES = (
 HEAD = """\
 # Conformance
 
-The rules are those of docs/PROTOCOL.md. A rule *holds* if its line of code and a test that asks for it are there: *by a mark*
+The rules are those of docs/PROTOCOL.md. A rule *holds* if its line of code and a test for it exist: *by a mark*
 if the test asserts that this line ran, *by name* if only comments tie code and test. *On the wire*: a script of tests/peer
 plays it against any endpoint. What Linux rxe does is from tests/interop/rxe-rules.txt and, where scripts measured it, from
 rxe-scripts.txt. *n/a*: rxe has no such feature, or the rule is about how the code of uroce is made.
@@ -108,12 +108,12 @@ def open_rules(rules: dict) -> str:
     return "## Open\n\n" + (table(["id", "rule", "why"], rows) if rows else "None.\n")
 
 
-def told(answer: rxe_facts.Answer) -> str:
+def cell_of(answer: rxe_facts.Answer) -> str:
     return answer.words if answer.kind == rxe_facts.DIFFERS else answer.kind
 
 
 def differing(rules: dict, rxe: rxe_facts.Rxe) -> str:
-    rows = [[name, rule.text, *[told(answer) for answer in rxe.answers[name]]]
+    rows = [[name, rule.text, *[cell_of(answer) for answer in rxe.answers[name]]]
             for name, rule in rules.items()
             if any(answer.kind == rxe_facts.DIFFERS for answer in rxe.answers[name])]
     return "## Where rxe differs\n\n" + table(["id", "rule", *rxe.kernels], rows)
@@ -147,7 +147,7 @@ def oracle(root: pathlib.Path) -> str:
     return ("## The oracle\n\nA mutant is one line of the library made wrong on purpose. Of "
             f"{len(known)} {run}.\n`tools/mutants --record` runs all and writes what they broke to "
             f"`{mutants_results.RESULTS}`.\n\n" +
-            table(["what the simulator demands", "mutants", "which broke it"], rows))
+            table(["rules of the simulator", "mutants", "which broke it"], rows))
 
 
 def sweeps(root: pathlib.Path) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How Linux rxe keeps each rule: reads rxe-rules.txt, and checks it against the measurements of rxe-scripts.txt.
+"""Whether Linux rxe keeps each rule: reads rxe-rules.txt, and checks it against the results in rxe-scripts.txt.
 
 A rule that scripts of tests/peer name, and that holds in all of them, needs no line: rxe does the same.
 """
@@ -34,7 +34,7 @@ class Answer:
 @dataclass
 class Rxe:
     kernels: list[str] = field(default_factory=list)
-    answers: dict[str, list[Answer]] = field(default_factory=dict)  # rule -> one for each kernel
+    answers: dict[str, list[Answer]] = field(default_factory=dict)  # rule -> an answer for each kernel
     lines: dict[str, int] = field(default_factory=dict)             # rules that have a line
     scripts: dict[str, list[str]] = field(default_factory=dict)     # rule -> scripts that name it
     measured: dict[str, list[str]] = field(default_factory=dict)    # script -> what each kernel did
@@ -61,7 +61,7 @@ def read_lines(root: pathlib.Path, rxe: Rxe, report: sources.Report) -> None:
             report.add(FACTS, number, f"{name}: a line is rule|{'|'.join(rxe.kernels)}, each same, differs: "
                        "how, with [measured], [around] or [source], or not known, or not applicable")
         elif name in rxe.answers:
-            report.add(FACTS, number, f"{name}: stands here twice")
+            report.add(FACTS, number, f"{name}: has two lines")
         else:
             rxe.answers[name], rxe.lines[name] = answers, number
 

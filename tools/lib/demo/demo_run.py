@@ -25,7 +25,7 @@ WORTH_SHOWING = re.compile(r"\s*(local address|#bytes|\d+ +\d|\d+ (bytes|iters) 
 
 
 def worth_showing(line: str) -> bool:
-    """Returns the addresses and the results, without perftest's list of settings."""
+    """Returns whether the line is an address or a result. perftest's list of settings is left out."""
     return WORTH_SHOWING.match(line) is not None
 
 
@@ -63,7 +63,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("uroce", type=pathlib.Path)
     parser.add_argument("--link", choices=KINDS, default="memif" if os.geteuid() == 0 else "udp",
-                        help="memif, shared memory, for root, and udp, RoCEv2 over the kernel's network, for others")
+                        help="memif: shared memory, the default for root; udp: the kernel's network, the default for others")
     options = parser.parse_args()
     uroce = options.uroce.resolve()
     for program in PROGRAMS:

@@ -17,7 +17,7 @@ import patience
 from tally import Row
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-MARK = "fuzz_"  # what a target's name starts with
+MARK = "fuzz_"  # prefix of the names of targets
 COMPILERS = {"libfuzzer": "clang", "afl": "afl-clang-fast"}
 ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 AFL_ENV = {"AFL_SKIP_CPUFREQ": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1",
@@ -25,8 +25,8 @@ AFL_ENV = {"AFL_SKIP_CPUFREQ": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1"
            # afl-fuzz requires these options of ASan; libFuzzer looks for leaks
            "ASAN_OPTIONS": "abort_on_error=1:symbolize=0:detect_leaks=0"}
 AFL_SMOKE = "wire_frame"  # the one target that tools/check builds for AFL++
-STACK_LINES = 24  # of what a sanitizer says: the first stack
-INPUT_MAX = 4096  # octets: longer inputs cost more than they find
+STACK_LINES = 24  # lines of a sanitizer report that are printed: its first stack
+INPUT_MAX = 4096  # bytes; longer inputs take more time and find no more errors
 
 
 def missing(engine: str) -> str:
@@ -45,7 +45,7 @@ def missing(engine: str) -> str:
                                     f"{where}/probe"], capture_output=True, check=False)
         except OSError:
             return "clang is not installed"
-    return "clang has no fuzzer runtime here (libclang-rt-14-dev)" if probe.returncode else ""
+    return "clang has no fuzzer runtime here (libclang-rt-dev)" if probe.returncode else ""
 
 
 def ran(command: list[str], **env: str) -> str:
@@ -71,7 +71,7 @@ def build(where: pathlib.Path, engine: str, wanted: str = "") -> dict[str, pathl
                        "-Ddpdk=disabled"], **compiler)
         if problem:
             return problem
-    problem = ran(["ninja", "-C", str(where), "build.ninja"], **compiler)  # there may be new ones
+    problem = ran(["ninja", "-C", str(where), "build.ninja"], **compiler)  # the build may have new targets
     if problem:
         return problem
     targets = {name: path for name, path in listed_targets(where).items()

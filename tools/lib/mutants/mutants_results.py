@@ -38,7 +38,7 @@ def names(root: pathlib.Path) -> list[str]:
 
 
 def read_rules(root: pathlib.Path) -> dict[str, str]:
-    """Returns the rules of the oracle, by the text of their complaints."""
+    """Returns the rules of the oracle, by the pattern of their failure messages."""
     path = root / TABLES / "oracle.rules"
     lines = path.read_text().splitlines() if path.is_file() else []
     return {words: rule.strip() for line in lines if line and not line.startswith("#")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the complaints of the simulator with the rules of tests/mutants/oracle.rules.
+"""Compares the failure messages of the simulator with the rules of tests/mutants/oracle.rules.
 
-A complaint is a text given to sim_world_fail(), or to a function around it: its name ends in fail or
-fail_memory, and it says where before it says what. Or it is one that a function returns as the problem it
-found. Each belongs to a rule, so that a mutant that causes it is counted for that rule.
+A failure message is an argument of sim_world_fail(), or of a wrapper around it. The name of a wrapper ends in fail or
+fail_memory, and the wrapper puts the place of the failure before the message. Some functions return the message
+instead. Each message matches one rule, so that a mutant that causes the message is counted for that rule.
 """
 import pathlib
 import re
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import mutants_results
 
 SIMULATOR = "lib/sim"
-PROBLEMS = {"lib/sim/work/cm_hear.c": "CM ", "lib/core/qp.c": "a queue pair of A: "}
+PROBLEMS = {"lib/sim/work/cm_events.c": "CM ", "lib/core/qp.c": "a queue pair of A: "}
 LITERAL = r'"(?:[^"\\\n]|\\.)*"'
 LITERALS = re.compile(rf"{LITERAL}(?:\s*(?:PRI\w+\s*)?{LITERAL})*")
 FUNNEL = re.compile(r"(?:\w+_)?fail(?:_memory)?")
@@ -20,7 +20,7 @@ CALL = re.compile(rf"\b({FUNNEL.pattern})\(")
 DEFINED = re.compile(r"^(?:static )?\w[\w ]*?\**(\w+)\([^;{]*\)\n\{", re.M)
 RETURNED = re.compile(rf"return ({LITERAL});")
 OUTER = "sim_world_fail"
-OPEN = " %s"  # ends a text that somebody else goes on with
+OPEN = " %s"  # end of a prefix; the message of the caller follows
 
 
 def arguments(text: str, start: int) -> str:
@@ -55,20 +55,20 @@ def whose(file: str, function: str) -> tuple[str, str]:
 
 
 def complaints(root: pathlib.Path) -> Iterator[tuple[str, str]]:
-    """Returns the position and text of each complaint."""
+    """Returns the position and text of each failure message."""
     files = {str(path.relative_to(root)): path.read_text()
              for path in [*sorted((root / SIMULATOR).rglob("*.c")), *map(root.joinpath, PROBLEMS)]
              if path.is_file()}
-    says: dict[tuple[str, str], str] = {}  # what functions that are given a text put before it
+    prefixes: dict[tuple[str, str], str] = {}  # text that a wrapper puts before the message
     for name, text in files.items():
         for _, inside, called, texts in calls(text):
             if FUNNEL.fullmatch(inside) and called == OUTER and texts:
-                says[whose(name, inside)] = texts[0].removesuffix(OPEN)
+                prefixes[whose(name, inside)] = texts[0].removesuffix(OPEN)
     for name, text in files.items():
         for at, inside, called, texts in calls(text):
-            before = says.get(whose(name, called), "")
+            before = prefixes.get(whose(name, called), "")
             if FUNNEL.fullmatch(inside) and inside != called:
-                says.setdefault(whose(name, inside), before)
+                prefixes.setdefault(whose(name, inside), before)
             if FUNNEL.fullmatch(inside):
                 continue
             where = f"{name}:{text.count(chr(10), 0, at) + 1}"

@@ -63,7 +63,7 @@ class Mutant:
                 return -1, f"{self.file} has no \"{self.after}\""
             start += len(self.after)
         elif text.count(self.old) > 1:
-            return -1, f"{self.file} has \"{self.old}\" more than once: say after what"
+            return -1, f"{self.file} has \"{self.old}\" more than once: add an \"after\" line"
         at = text.find(self.old, start)
         return at, "" if at >= 0 else f"{self.file} has no \"{self.old}\""
 
@@ -179,13 +179,13 @@ def ending(status: int | None) -> str:
     return f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
 
 
-def by_seeds(command: list[str], seeds: int, says: str) -> str:
+def by_seeds(command: list[str], seeds: int, pattern: str) -> str:
     """Returns the complaint of the oracle about the first seeds that fail; empty when all pass."""
     for first in range(1, seeds + 1, CHUNK):
         status, said = ran([word.format(first=first, count=CHUNK) for word in command])
         if status == 0:
             continue
-        reasons = re.findall(says, said, re.M)
+        reasons = re.findall(pattern, said, re.M)
         asserted = re.findall(r"assertion failed.*|Assertion.*failed.*", said)
         return (asserted or reasons or [ending(status)])[0].strip()
     return ""
@@ -289,7 +289,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only whether each fits the code")
     parser.add_argument("--seeds", type=int, default=600, help="for each oracle (default 600)")
-    parser.add_argument("--record", action="store_true", help="write who noticed what")
+    parser.add_argument("--record", action="store_true", help="write what detected each mutant")
     parser.add_argument("words", nargs="*", help="which ones")
     options = parser.parse_args()
     os.chdir(ROOT)

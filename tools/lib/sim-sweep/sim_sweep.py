@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Simulates many seeds on all cores; stops at the first that fails and makes it small.
+"""Simulates many seeds on all cores; stops at the first failing seed, and shrinks its plan.
 
-  tools/sim-sweep --count 100000            from the seed that the clock says
-  tools/sim-sweep --first 1 --seconds 600   as many as there are in ten minutes
+  tools/sim-sweep --count 100000            from a seed taken from the clock
+  tools/sim-sweep --first 1 --seconds 600   as many seeds as possible in ten minutes
   tools/sim-sweep --count 1000000 --record  and adds a line to tests/sim/sweeps.txt
 
-A failing run is made small by leaving out what it does not take to fail: kinds of faults, kinds of
+To shrink a failing run, the tool leaves out everything that is not needed for the failure: kinds of faults, kinds of
 work, half of the work. Exit status: 0, 1 when a seed failed, 2 wrong use.
 """
 import argparse
@@ -24,7 +24,7 @@ import revision
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHUNK = 25          # seeds of one process
-HANG_S = 300        # a chunk that takes longer has a seed that does not end
+HANG_S = 300        # a process that takes longer has a seed that never ends
 LESS_MAX = 6
 FAILED = re.compile(r"^seed (\d+): (FAILED.*)$", re.MULTILINE)
 SWEEPS = ROOT / "tests/sim/sweeps.txt"
@@ -99,7 +99,7 @@ def record(path: pathlib.Path, first: int, done: int, took: float, failed: int |
 
 def sweep(runner: Runner, settings: argparse.Namespace) -> tuple[int, str] | None:
     begun = time.monotonic()
-    told = begun
+    printed_at = begun
     done = 0
     last = settings.first + settings.count
     at = settings.first
@@ -121,9 +121,9 @@ def sweep(runner: Runner, settings: argparse.Namespace) -> tuple[int, str] | Non
             for future in ready:
                 done += waiting.pop(future)
                 found = found or future.result()
-            if time.monotonic() - told > 30:
-                told = time.monotonic()
-                print(f"{done} seeds, {done / (told - begun):.1f} a second", flush=True)
+            if time.monotonic() - printed_at > 30:
+                printed_at = time.monotonic()
+                print(f"{done} seeds, {done / (printed_at - begun):.1f} a second", flush=True)
     took = time.monotonic() - begun
     print(f"{done} seeds from {settings.first} in {took:.1f} s, {done / took:.1f} a second, "
           f"{settings.jobs} at once: {'one failed' if found else 'all passed'}", flush=True)

@@ -16,8 +16,8 @@ import veths
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SAMPLE_SECONDS = 5
-WARM_SHARE = 0.3        # fraction of the time in which processes touch memory for the first time
-GROWTH_KIB = 1024       # growth of a process after that which counts as noise of the allocator
+WARM_SHARE = 0.3        # fraction of the run in which processes may still grow
+GROWTH_KIB = 1024       # later growth of a process that is still accepted: noise of the allocator, KiB
 LOSS_PER_MILLE = 5
 PATIENT = ["-t", "18"]    # ACK timeout for busy machines: a peer may not respond for 8 s
 CHURN = [["ibv_rc_pingpong", "-g", "1", "-n", "500"], ["ibv_uc_pingpong", "-g", "1", "-n", "1"],
@@ -27,7 +27,7 @@ CHURN = [["ibv_rc_pingpong", "-g", "1", "-n", "500"], ["ibv_uc_pingpong", "-g", 
 
 @dataclass
 class Watched:
-    """A process that runs the whole time."""
+    """A process that runs from the beginning to the end."""
     what: str
     process: subprocess.Popen
     resident: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Watched:
             self.resident.append(int(status.split("VmRSS:", 1)[1].split()[0]))
             self.descriptors.append(len(os.listdir(f"/proc/{self.process.pid}/fd")))
         except (OSError, IndexError):
-            pass  # it has ended, which problem() says
+            pass  # it has ended; problem() reports that
 
     def warm(self) -> int:
         return max(1, int(len(self.resident) * WARM_SHARE))
@@ -84,9 +84,9 @@ def churn(uroce: pathlib.Path, number: int) -> str:
 def run(build: pathlib.Path, seconds: float) -> int:
     uroce = build / "app" / "uroce"
     problems: list[str] = []
-    told: list[int] = []
+    signals: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):  # a signal ends the run early; the results are still printed
-        signal.signal(number, lambda caught, _: told.append(caught))
+        signal.signal(number, lambda caught, _: signals.append(caught))
     begin, sampled, count = time.monotonic(), 0.0, 0
     with pairs.Pair(uroce) as stream:
         watched = [Watched(f"ib_write_bw, {side}", process) for side, (process, _) in
@@ -100,7 +100,7 @@ def run(build: pathlib.Path, seconds: float) -> int:
         else:
             print(f"{veths.why_not()}: no programs run over a link with loss", flush=True)
         try:
-            while not told and time.monotonic() - begin < seconds and not any(w.process.poll() for w in watched):
+            while not signals and time.monotonic() - begin < seconds and not any(w.process.poll() for w in watched):
                 if time.monotonic() - sampled >= SAMPLE_SECONDS:
                     sampled = time.monotonic()
                     for one in watched:

@@ -20,9 +20,9 @@ MIB = 1048576
 SECONDS = 60
 RUNS = 5  # a virtual machine without KVM is slow, and as often fast
 XDP_PROGRAMS = "*/bpf/xdp-dispatcher.o", "*/bpf/xsk_def_xdp_prog*.o"  # libxdp loads them
-MTU, XDP_MTU = 4200, 2200  # of the interfaces; af_xdp has frames of 3 KiB
+MTU, XDP_MTU = 4200, 2200  # MTU of the interfaces; af_xdp has frames of 3 KiB
 IB_MTU = {MTU: 4096, XDP_MTU: 2048}
-# rxe works in the first namespace only, so both ends are there. Rules send packets from one interface to the
+# rxe works only in the first network namespace, so both ends are in it. Rules send packets from one interface to the
 # other one instead of to the local host.
 WITH_RXE = """
 set -e
@@ -143,26 +143,26 @@ def gigabytes(text: str) -> float:
 KINDS = (
     Kind("ib_write_bw 64 KiB", "GB/s", "ib_write_bw -s 65536", 1000, 2, gigabytes),
     Kind("ib_read_bw 64 KiB", "GB/s", "ib_read_bw -s 65536", 1000, 2, gigabytes),
-    Kind("ib_send_lat 8 octets, median", "us", "ib_send_lat -s 8", 2000, 0.5,
+    Kind("ib_send_lat 8 bytes, median", "us", "ib_send_lat -s 8", 2000, 0.5,
          lambda text: figures.latencies(text)[0].typical),
-    Kind("ib_send_bw 64 octets", "M/s", "ib_send_bw -s 64", 10_000, 2,
+    Kind("ib_send_bw 64 bytes", "M/s", "ib_send_bw -s 64", 10_000, 2,
          lambda text: figures.bandwidths(text)[0].rate),
 )
 
 
 def alone_of(kind: Kind, link: str) -> Alone | None:
-    """Returns the measurement with frames as long as those with the payload, a READ as a WRITE."""
+    """Returns the measurement of the link with frames of the same length. A READ is measured as a WRITE."""
     payload = IB_MTU[LINKS[link][1]] if kind.long else 64
     octets = payload + limits.HEADERS
     if "read" in kind.program or link == "UDP":
         return None
     if kind.unit == "us":
-        return Alone("a SEND and an ACK to and fro, mean", f"{SEND_AND_ACK_FRAMES} {PORT_SECONDS} pingpong",
+        return Alone("a round trip of a SEND and an ACK, mean", f"{SEND_AND_ACK_FRAMES} {PORT_SECONDS} pingpong",
                      lambda said: said["round_trip_us"] / 2)
     if kind.long:
-        return Alone(f"frames of {octets} octets", f"{octets} {PORT_SECONDS} icrc",
+        return Alone(f"frames of {octets} bytes", f"{octets} {PORT_SECONDS} icrc",
                      lambda said: said["gbit_per_s"] / 8 * payload / octets)
-    return Alone(f"frames of {octets} octets", f"{octets} {PORT_SECONDS} icrc",
+    return Alone(f"frames of {octets} bytes", f"{octets} {PORT_SECONDS} icrc",
                  lambda said: said["frames_per_s"] / 1e6)
 
 
@@ -207,8 +207,8 @@ def spoken(made: sides.Rxe, script: str) -> str:
     text, problem = sides.finish(made, process, "none", SECONDS + 60)
     if problem:
         words = [line.strip() for line in text.splitlines() if re.search(r"[a-z]", line)]
-        told = [line for line in words if line.startswith("uroce: ")] or words or ["no word why"]
-        raise NotRun(f"{problem}: {told[-1]}")
+        reasons = [line for line in words if line.startswith("uroce: ")] or words or ["no word why"]
+        raise NotRun(f"{problem}: {reasons[-1]}")
     return text
 
 
@@ -272,8 +272,8 @@ def by_port(bench: Bench, made: sides.Rxe, link: str, alone: Alone) -> float:
 
 
 def sure(measure):
-    """Returns @measure with retries. A guest that ends loses only the values still missing.
-    Sometimes perftest prints 0 for a run that ended in time."""
+    """Returns @measure with retries. If the guest ends, only the missing values are measured again. Sometimes perftest
+    prints 0 although it ended in time."""
     def measured_so() -> float:
         try:
             for _ in range(TRIES):

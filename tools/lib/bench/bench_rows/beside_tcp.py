@@ -16,7 +16,7 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 MIB = 1048576
 SECONDS = 120
 MTU, XDP_MTU = 4500, 2200  # af_xdp has frames of 3 KiB: IB MTU 2048
-ALONE = {"af_packet": (MTU, 4096), "af_xdp": (XDP_MTU, 2048)}  # what a frame carries, of a link without engines
+ALONE = {"af_packet": (MTU, 4096), "af_xdp": (XDP_MTU, 2048)}  # payload of a frame, for the link without engines
 
 
 @dataclass
@@ -24,8 +24,8 @@ class Place:
     """The place where the two programs run."""
     name: str
     make: Callable[..., contextlib.AbstractContextManager[pairs.Pair]]
-    interface: str  # what UCX calls it
-    links: tuple[tuple[str, dict], ...]  # of uroce: a name, and what make() is told
+    interface: str  # its name for UCX
+    links: tuple[tuple[str, dict], ...]  # links of uroce: the name, and the arguments of make()
 
 
 PLACES = (
@@ -108,10 +108,11 @@ def half_trip(bench: Bench, place: Place, settings: dict) -> float:
     return figures.latencies(text)[0].typical
 
 
-def alone(bench: Bench, place: Place, link: str, mtu: int, payload: int) -> tuple[Figure, Callable[[], float]]:
+def alone(bench: Bench, place: Place, link: str, mtu: int, payload: int,
+          rivals: list[Figure]) -> tuple[Figure, Callable[[], float]]:
     """Returns a figure and its measurement with one packet per frame. Kernels that join packets
     are faster."""
-    return (Figure(f"{place.name}, {link} alone, frames of {payload + limits.HEADERS} octets", "GB/s"),
+    return (Figure(f"{place.name}, {link} alone, frames of {payload + limits.HEADERS} bytes", "GB/s", rivals=rivals),
             lambda: limits.interfaces(bench, link, mtu, payload))
 
 
@@ -123,21 +124,23 @@ def against(bench: Bench, place: Place) -> list[Figure]:
              (("TCP, iperf3", lambda: iperf(bench, place)),
               ("UCX tcp, tag_bw", lambda: ucx(bench, place, "tag_bw", 65536, 20_000)
                [columns["MB/s"]] * MIB / 1e9))),
-            ("64 octets, ib_send_bw", "M/s", messages,
+            ("64 bytes, ib_send_bw", "M/s", messages,
              (("UCX tcp, tag_bw", lambda: ucx(bench, place, "tag_bw", 64, 100_000)
                [columns["messages/s"]] / 1e6),)),
-            ("8 octets, ib_send_lat, median", "us", half_trip,
+            ("8 bytes, ib_send_lat, median", "us", half_trip,
              (("UCX tcp, tag_lat, median", lambda: ucx(bench, place, "tag_lat", 8, 20_000)
                [columns["median"]]),))):
         less = unit == "us"
         beside = [(Figure(name, unit, less=less), measure) for name, measure in peers]
-        rows = [(Figure(f"{place.name}, {link}, {what}", unit, less=less, aim_ratio=1),
+        peers_of = {"rivals": [row for row, _ in beside]}
+        rows = [(Figure(f"{place.name}, {link}, {what}", unit, less=less, aim_ratio=1, **peers_of),
                  lambda ours=ours, settings=settings: ours(bench, place, settings))
                 for link, settings in place.links]
         if unit == "GB/s":
-            rows += [alone(bench, place, link, *ALONE[link]) for link, _ in place.links if link in ALONE]
+            rows += [alone(bench, place, link, *ALONE[link], **peers_of) for link, _ in place.links if link in ALONE]
         by_turns(bench.runs, *beside, *rows)
-        best = (min if less else max)((row for row, _ in beside), key=lambda row: row.median)
+        ran = [row for row, _ in beside if row.values] or [row for row, _ in beside]
+        best = (min if less else max)(ran, key=lambda row: row.median)
         for row, _ in rows:
             row.beside = best
         found += [row for row, _ in rows]
@@ -157,17 +160,17 @@ def bare_udp(bench: Bench, length: str) -> float:
 
 
 def beside_udp(bench: Bench, place: Place) -> list[Figure]:
-    """Compares the UDP link with its parts. A packet of a SEND of 8 bytes has 24 bytes behind its
-    UDP header. The reply carries an ACK of 20 bytes, for which ib_send_lat waits. The kernel's time
-    for both is the lower limit, with programs that take no time."""
+    """Compares the UDP link with its parts. A packet of a SEND of 8 bytes has 24 bytes behind its UDP header. The reply
+    carries an ACK of 20 bytes, for which ib_send_lat waits. The kernel's time for both packets is the lower limit: it
+    assumes that the programs themselves take no time."""
     settings = dict(place.links)["UDP"]
-    what = f"{place.name}, UDP, 8 octets, ib_send_lat, median"
-    alone = Figure("UDP alone, 24 octets, median", "us", less=True)
+    what = f"{place.name}, UDP, 8 bytes, ib_send_lat, median"
+    alone = Figure("UDP alone, 24 bytes, median", "us", less=True)
     same = Figure("UDP alone, the same packets, median", "us", less=True)
-    row = Figure(what, "us", less=True, beside=alone, aim_ratio=1.3)
+    row = Figure(what, "us", less=True, beside=alone, rivals=[same], aim_ratio=1.3)
     by_turns(bench.runs, (alone, lambda: bare_udp(bench, "24")), (same, lambda: bare_udp(bench, limits.SEND_AND_ACK)),
              (row, lambda: half_trip(bench, place, settings)))
-    return [row, Figure(what, "us", less=True, beside=same, values=row.values, why=row.why)]
+    return [row, Figure(what, "us", less=True, beside=same, values=row.values, pairs=row.pairs, why=row.why)]
 
 
 def rows(bench: Bench) -> list[Figure]:

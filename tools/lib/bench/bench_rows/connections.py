@@ -121,6 +121,8 @@ def in_guests(build: pathlib.Path, runs: int) -> list[Figure]:
                 for side in (server, client):
                     side.run(TO_UROCE)
                 add(uroce, once(server, client, WITH_UROCE, UROCE_LISTENS))
+                for row, peer in zip(uroce, rxe):
+                    row.pair_with(peer)
                 for side in (server, client):
                     side.run(TO_RXE)
     except (sides.Unavailable, NotRun) as error:

@@ -17,7 +17,7 @@ class Bench:
     """Parameters of all rows."""
     build: pathlib.Path
     runs: int
-    quick: bool = False  # short runs: a look whether it works
+    quick: bool = False  # short runs, only to see whether the rows work
 
     @property
     def uroce(self) -> pathlib.Path:
@@ -35,11 +35,14 @@ class Figure:
     """Values of all runs, or the reason why there are none."""
     name: str
     unit: str
-    aim: float | None = None        # of the value
-    aim_ratio: float | None = None  # of the value to the one beside it
+    aim: float | None = None        # aim of the value
+    aim_ratio: float | None = None  # aim of the ratio: the value divided by that of the limit or peer
     less: bool = False              # less is better
-    beside: Figure | None = None    # the limit or the peer, measured in the same run
+    beside: Figure | None = None    # the limit or the peer, measured in turn with this row
+        # several peers, measured in turn with this row; the best of them becomes `beside`
+    rivals: list[Figure] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
+    pairs: dict[int, list[tuple[float, float]]] = field(default_factory=dict)  # key: id() of the other figure
     why: str = ""
 
     @property
@@ -47,10 +50,34 @@ class Figure:
         return statistics.median(self.values) if self.values else 0.0
 
     @property
+    def others(self) -> list[Figure]:
+        """Returns the figures that are measured directly before this one."""
+        return [*([self.beside] if self.beside is not None else []), *self.rivals]
+
+    @property
+    def paired(self) -> list[tuple[float, float]]:
+        """Returns the pairs (own value, value beside it) that were measured one after the other."""
+        return [] if self.beside is None else self.pairs.get(id(self.beside), [])
+
+    @property
+    def ratios(self) -> list[float]:
+        return [own / other for own, other in self.paired if other]
+
+    @property
+    def median_beside(self) -> float:
+        """Returns the median of the values beside this figure: the limit may have run for other rows, too."""
+        return statistics.median(other for _, other in self.paired) if self.paired else 0.0
+
+    @property
     def ratio(self) -> float | None:
-        if self.beside is None or not self.values or not self.beside.median:
-            return None
-        return self.median / self.beside.median
+        """Returns the median of the ratios, which differs from the ratio of the medians. A slow phase of the machine
+        affects both values of a pair."""
+        return statistics.median(self.ratios) if self.ratios else None
+
+    def pair_with(self, other: Figure) -> None:
+        """Makes a pair of the latest values of both."""
+        if not self.why and not other.why and self.values and other.values:
+            self.pairs.setdefault(id(other), []).append((self.values[-1], other.values[-1]))
 
     def reached(self) -> bool | None:
         """Returns whether all aims are reached; None when there is no aim or no run."""
@@ -64,19 +91,41 @@ class Figure:
 Measure = Callable[[], "float | list[float]"]
 
 
+def once(rows: list[Figure], measure: Measure) -> None:
+    """Measures the figures once, unless an earlier run had no result."""
+    if any(row.why for row in rows):
+        return
+    try:
+        values = measure()
+    except (NotRun, OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        for row in rows:
+            row.why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return
+    for row, value in zip(rows, values if isinstance(values, list) else [values]):
+        row.values.append(value)
+
+
 def by_turns(runs: int, *measures: tuple[Figure | list[Figure], Measure]) -> None:
-    """Runs the measures in turn, so that a busy time of the machine affects all of them. Each
-    measure returns one value, or a value for each of several figures."""
+    """Runs the measures in turn. Each measure returns one value, or a value for each of several
+    figures. A limit or peer runs again directly before each figure that is compared with it (A B A C
+    A B A C ...), so that a busy time of the machine affects both values of a pair."""
+    turns = [(figures if isinstance(figures, list) else [figures], measure) for figures, measure in measures]
+    turn_of = {id(row): n for n, (rows, _) in enumerate(turns) for row in rows}
+    needs = [sorted({turn_of[id(other)] for row in rows for other in row.others if id(other) in turn_of} - {n})
+             for n, (rows, _) in enumerate(turns)]
+    compared = {id(other) for rows, _ in turns for row in rows for other in row.others}
+    # Such a turn runs only before the rows that need it.
+    only_limits = [all(id(row) in compared and not row.others for row in rows) for rows, _ in turns]
     for _ in range(runs):
-        for figures, measure in measures:
-            rows = figures if isinstance(figures, list) else [figures]
-            if any(row.why for row in rows):
+        fresh: set[int] = set()  # turns measured since the last row, and that row
+        for n, (rows, measure) in enumerate(turns):
+            if only_limits[n] or any(row.why for row in rows):
                 continue
-            try:
-                values = measure()
-            except (NotRun, OSError, ValueError, KeyError, IndexError, TypeError) as error:
-                for row in rows:
-                    row.why = (str(error).strip() or type(error).__name__).splitlines()[0]
-                continue
-            for row, value in zip(rows, values if isinstance(values, list) else [values]):
-                row.values.append(value)
+            for limit in needs[n]:
+                if limit not in fresh:
+                    once(*turns[limit])
+            once(rows, measure)
+            fresh = {n}
+            for row in rows:
+                for other in row.others:
+                    row.pair_with(other)

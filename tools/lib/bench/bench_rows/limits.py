@@ -13,7 +13,7 @@ SECONDS = 120
 # udp_trips: bytes after the UDP header of an 8-byte SEND and of an ACK, which are sent together.
 SEND_AND_ACK = "24+20"
 MEMIF = "net_memif{n},role={role},socket={where}/link.sock"
-HEADERS = 58  # of a frame that carries a payload, with the ICRC
+HEADERS = 58  # header bytes of a frame with a payload, with the ICRC
 # Runs the rest of the command between two interfaces, in a network namespace that ends with the command.
 BETWEEN_INTERFACES = """
 set -e
@@ -78,10 +78,10 @@ def interfaces(bench: Bench, driver: str, mtu: int, payload: int) -> float:
 
 def rows(bench: Bench) -> list[Figure]:
     made = [(Figure(name, unit), measure) for name, unit, measure in (
-        ("memcpy, 4096 octets, in cache", "GB/s", lambda: memcpy(bench, "cache")),
-        ("memcpy, 4096 octets, through memory", "GB/s", lambda: memcpy(bench, "memory")),
-        ("CRC, 4096 octets, in cache", "GB/s", lambda: crc(bench, "sum")),
-        ("copy and CRC, 4096 octets, in cache", "GB/s", lambda: crc(bench, "copy")),
+        ("memcpy, 4096 bytes, in cache", "GB/s", lambda: memcpy(bench, "cache")),
+        ("memcpy, 4096 bytes, through memory", "GB/s", lambda: memcpy(bench, "memory")),
+        ("CRC, 4096 bytes, in cache", "GB/s", lambda: crc(bench, "sum")),
+        ("copy and CRC, 4096 bytes, in cache", "GB/s", lambda: crc(bench, "copy")),
         ("memif alone, 4096-octet frames with ICRC", "GB/s",
          lambda: port(bench, "gbit_per_s", 4096, "icrc") / 8))]
     by_turns(bench.runs, *made)

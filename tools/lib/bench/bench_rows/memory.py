@@ -20,8 +20,8 @@ def octets(bench: Bench, arguments: tuple[str, ...]) -> list[float]:
 def rows(bench: Bench) -> list[Figure]:
     found = []
     for name, arguments, aim in OBJECTS:
-        each = [Figure(f"{name}, allocated", "octets", less=True, aim=aim),
-                Figure(f"{name}, resident", "octets", less=True)]
+        each = [Figure(f"{name}, allocated", "bytes", less=True, aim=aim),
+                Figure(f"{name}, resident", "bytes", less=True)]
         by_turns(1, (each, lambda arguments=arguments: octets(bench, arguments)))
         found += each
     return found

@@ -12,8 +12,8 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 from bench_rows.messages import engine_ns
 
 AIM_CYCLES = 400
-PROGRAM = "engine_parts"  # engine_rate, without what the linker joins
-MESSAGES = 10_000  # counted; as many fewer are run to be taken off
+PROGRAM = "engine_parts"  # engine_rate, built so that the linker does not merge functions
+MESSAGES = 10_000  # difference of the two runs in messages
 # The first pattern that matches the name of a function counts. The name of a static function includes its file.
 PARTS = (
     (r"uro_crc32_|uro_icrc", "ICRC, with the payload's copy"),
@@ -68,7 +68,7 @@ def callgrind(text: str) -> dict[str, int]:
             name = names.setdefault(named[1], named[2] or "")
             current = current if line.startswith("c") else name
         elif line.startswith("calls="):
-            called = True  # the next line is what the called one cost
+            called = True  # the next line has the cost of the called function
         elif line[:1].isdigit():
             if not called:
                 counted[current] = counted.get(current, 0) + int(line.split()[1])

@@ -9,7 +9,7 @@ from bench_rows import limits, stock
 from bench_rows.figure import Bench, Figure, by_turns
 
 OCTETS = "8"
-BUSY = 4  # threads that do something else meanwhile
+BUSY = 4  # threads that compute meanwhile
 TOOLS = ("ib_send_lat", "ib_write_lat")
 
 

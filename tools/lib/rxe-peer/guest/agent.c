@@ -5,10 +5,11 @@
  *
  * Request: "@@RUN id timeout cmdlen inlen\n", then cmdlen bytes of shell text and inlen bytes of
  *          standard input for it.
- * Answer:  "@@RXE id status outlen errlen\n", then what it wrote to standard output and error.
+ * Answer: "@@RXE id status outlen errlen\n", then the standard output and standard error of the
+ * command.
  *
- * A command that outlives its timeout (seconds) is killed with its process group and answers
- * status 124. What it left running in the background stays.
+ * A command that outlives its timeout (seconds) is killed with its process group and answers status
+ * 124. Its background processes continue.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,7 +40,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* Exactly @len bytes; while nobody is at the other end, waits. */
+/* Reads exactly @len bytes. Waits while the other end is closed. */
 static void take(char *buf, size_t len)
 {
     size_t got = 0;
@@ -131,7 +132,7 @@ static int memory_file(const char *name)
     return fd;
 }
 
-/* Reads lines until one is a request, then its data. */
+/* Reads lines up to the next request, then reads the data of the request. */
 static void next_request(struct request *req)
 {
     char line[256];

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* info.h - the parts of `uroce info`. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "engine/port.h"
+
+#define URO_INFO_TEXT_MAX  512u
+#define URO_INFO_FACTS_MAX 16u
+
+/* A property of the kernel, or a right of this user. */
+struct uro_info_fact {
+    const char *key;   /* of JSON */
+    const char *title; /* of the text */
+    bool good;
+    char text[URO_INFO_TEXT_MAX]; /* value, or the reason why not and what to do */
+};
+
+/* Asks the kernel. Returns the number of facts. */
+uint32_t uro_info_facts(struct uro_info_fact facts[static URO_INFO_FACTS_MAX]);
+
+/* Returns the fact with this key, or NULL. */
+const struct uro_info_fact *uro_info_fact_of(const struct uro_info_fact *facts, uint32_t count,
+                                             const char *key);
+
+enum uro_info_result {
+    URO_INFO_OK,
+    URO_INFO_FAILED,    /* should work, but does not */
+    URO_INFO_NOT_TRIED, /* lacks a right or a part, or needs something outside of this machine */
+};
+
+/* The result of the check of a kind of links. */
+struct uro_info_check {
+    const char *link; /* as `uroce devices --links` names it */
+    enum uro_info_result result;
+    char text[URO_INFO_TEXT_MAX]; /* what moved, or the reason why not */
+};
+
+/* The rights and addresses that a check needs. */
+struct uro_info_means {
+    bool packet_sockets;       /* whether this user may open packet sockets */
+    const struct uro_gid *udp; /* address for UDP, or NULL */
+    const char *no_udp;        /* reason, if there is no address for UDP */
+};
+
+/* Moves a megabyte over the link of @driver between two processes, which it starts. */
+void uro_info_check(const struct uro_port_driver *driver, const struct uro_info_means *means,
+                    struct uro_info_check *check);
+
+/* Runs one side of a transfer in this process, a child of uro_info_check(). The device is in
+ * UROCE_DEVICES; @library is the path of libibverbs.so.1; @peer is a socket to the other side. In
+ * a transfer with itself @peer is -1. Prints the reason for failure on stderr. Returns the exit
+ * status. */
+int uro_info_side(const char *library, int peer, bool sends);
+
+/* Writes @text as a string of JSON. */
+void uro_info_json_string(FILE *out, const char *text);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* wait_hook.h - lets a thread of the program that waits in poll() or epoll_wait() for a descriptor
+ * of libibverbs run the engine meanwhile.
+ *
+ * liburoce-paths.so replaces the calls, libibverbs.so.1 has the engine. libibverbs installs its
+ * functions with uroce_install_wait_hooks() when liburoce-paths.so is preloaded.
+ */
+#pragma once
+
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+
+struct uro_wait_hooks {
+    /* Returns whether @fd belongs to a completion channel, an event channel or a device. */
+    bool (*owns)(int fd);
+    /* Counts the calling thread among those that wait. Returns NULL if no device runs, or more than
+     * one: the program must then wait by itself. */
+    void *(*begin)(void);
+    void (*end)(void *device);
+    /* Waits like ppoll(). Returns false if another thread runs the engine: the caller must then
+     * wait itself. *@ready: the result, or -errno. A cancellation point. */
+    bool (*wait)(void *device, struct pollfd *fds, nfds_t count, int ms, const sigset_t *mask,
+                 int *ready);
+};
+
+typedef void uroce_install_wait_hooks_fn(const struct uro_wait_hooks *hooks);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fate.h - the fate of each packet.
+ *
+ * uro_impair_fate_draw() depends on the seed, the flow and the number of the packet in its flow
+ * only: not on time, threads, or packets of other flows. uro_impair_fate_pass() adds the faults
+ * that depend on time: a limited rate, and a link that is down.
+ */
+#pragma once
+
+#include "impair/flow.h"
+
+struct uro_impair_fate {
+    bool lost;       /* the other members are then 0 */
+    bool duplicated; /* arrives twice */
+    bool overtaken;  /* the next packet overtakes it */
+    bool marked;     /* gets a CE mark */
+    bool corrupted;
+    bool resummed;   /* the corrupted packet has the right ICRC */
+    uint64_t damage; /* a random number that chooses the changed bits; valid with `corrupted` */
+    uro_time delay;
+};
+
+/* Returns whether the packet passes as it is, at once. */
+static inline bool uro_impair_fate_is_plain(const struct uro_impair_fate *fate)
+{
+    return !fate->lost && !fate->duplicated && !fate->overtaken && !fate->marked &&
+           !fate->corrupted && fate->delay == 0;
+}
+
+/* Finds the fate of the next packet of @flow, and counts the packet. */
+void uro_impair_fate_draw(const struct uro_impair_plan *plan, struct uro_impair_flow *flow,
+                          struct uro_impair_fate *fate);
+
+/* The links with a limited rate: when each has sent all that waits, in ps since the plan began. */
+struct uro_impair_links {
+    uint64_t busy_until[URO_IMPAIR_RULES_MAX][URO_IMPAIR_DIRECTIONS];
+};
+
+/* Adds the faults that depend on time to the fate of a packet of @length bytes, at the time
+ * @elapsed since the plan began. */
+void uro_impair_fate_pass(const struct uro_impair_plan *plan, struct uro_impair_links *links,
+                          const struct uro_impair_flow *flow, uint32_t length, uro_time elapsed,
+                          struct uro_impair_fate *fate);
+
+/* Returns whether a rule reports the link as down now. */
+bool uro_impair_fate_flaps(const struct uro_impair_plan *plan, uro_time elapsed);
+
+/* Changes the bits that fate->damage chooses. Without `resummed`, they are 1 to 3 bits behind the
+ * UDP header, which the ICRC detects. With it they are in the payload, and the ICRC is made right;
+ * a packet without payload then stays as it is. @packet: as uro_impair_packet_read() has read the
+ * frame. */
+void uro_impair_fate_corrupt(const struct uro_impair_fate *fate,
+                             const struct uro_impair_packet *packet, uint8_t *frame,
+                             uint32_t length);
+
+/* Marks the frame CE as a router does: changes the IPv4 checksum, not the ICRC. @head: the headers
+ * of the frame. */
+void uro_impair_fate_mark(const struct uro_impair_packet *packet, uint8_t *head);

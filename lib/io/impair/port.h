@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port.h - a port around another port that loses, delays and changes frames: impair=.
+ *
+ * The frames to send and the received frames pass the fault model of lib/impair. Delayed frames are
+ * copied to a queue for each direction. While a queue is full, the port accepts no more frames from
+ * the host, or from the link.
+ */
+#pragma once
+
+#include "engine/port.h"
+#include "io/impair/trace_file.h"
+
+#define URO_IMPAIR_PORT_SLOTS 8192u /* delayed frames in each direction */
+
+/* Counters of the packets with an effect. X(enumerator, "name") */
+#define URO_IMPAIR_COUNTS_X(X)                                                                     \
+    X(PACKETS, "packets")                                                                          \
+    X(LOST, "lost")                                                                                \
+    X(DUPLICATED, "duplicated")                                                                    \
+    X(REORDERED, "reordered")                                                                      \
+    X(CORRUPTED, "corrupted")                                                                      \
+    X(MARKED, "marked")                                                                            \
+    X(DELAYED, "delayed")
+
+enum uro_impair_count {
+#define X(id, name) URO_IMPAIR_COUNT_##id,
+    URO_IMPAIR_COUNTS_X(X)
+#undef X
+        URO_IMPAIR_COUNTS
+};
+
+struct uro_impair_port_config {
+    const struct uro_impair_plan *plan;  /* copied */
+    bool replays;                        /* the fates are those of `replay`, not of the plan */
+    struct uro_impair_trace replay;      /* the port frees it */
+    struct uro_impair_trace_file *trace; /* where the fates are written; the port closes it */
+    uro_time (*now)(void);               /* the clock of the host */
+    /* Called in each round. Writes a new plan and returns true if the plan must change. NULL:
+     * never. */
+    bool (*changed)(void *context, struct uro_impair_plan *plan);
+    void *context;
+};
+
+/* Opens a port around @inner, which is closed with it. Returns NULL when out of memory: @inner and
+ * what @config has stay the caller's. */
+struct uro_port *uro_impair_port_open(struct uro_port *inner,
+                                      const struct uro_impair_port_config *config);
+
+/* Returns the counters of a port that uro_impair_port_open() opened. */
+const uint64_t *uro_impair_port_counts(const struct uro_port *port);
+
+/* Returns the errno of a failed write of the trace once, or 0. */
+int uro_impair_port_trace_error(struct uro_port *port);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* impair_page.h - the text of a plan in the page of a device, which other processes may change.
+ *
+ * A sequence number tells readers that the text has changed, and that they have read all of it.
+ */
+#pragma once
+
+#include "stats/layout.h"
+
+/* Shows the first plan of a device: afterwards, other processes may change it. */
+void uro_stats_impair_begin(struct uro_stats_impair *impair, const char *text);
+
+/* Returns whether the text is another than at *@seen. Cheap, for each round. */
+static inline bool uro_stats_impair_changed(const struct uro_stats_impair *impair, unsigned seen)
+{
+    return atomic_load_explicit(&impair->sequence, memory_order_acquire) != seen;
+}
+
+/* Copies the text, and sets *@seen to its sequence. Returns false if another process writes it
+ * now. */
+bool uro_stats_impair_read(const struct uro_stats_impair *impair, unsigned *seen,
+                           char text[static URO_STATS_IMPAIR_MAX]);
+
+/* Replaces the text. Several processes may do so at the same time. Waits at most 1 s for a process
+ * that was killed while it wrote. Returns the sequence of the new text, or 0 if the device has no
+ * impair=. */
+unsigned uro_stats_impair_write(struct uro_stats_impair *impair, const char *text);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hop_limit.c - a library to preload: every queue pair sends with hop limit 64, the default of
+ * sockets.
+ *
+ * A datagram with another hop limit needs a control message. An emulator of a processor with the
+ * other byte order may give its value to the kernel in the wrong order (emulator_probes.c:
+ * control-message). The programs of Debian choose hop limit 1 or 255. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+
+#define HOP_LIMIT 64
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    int (*next)(struct ibv_qp *, struct ibv_qp_attr *, int);
+
+    *(void **)&next = dlsym(RTLD_NEXT, "ibv_modify_qp");
+    if ((mask & IBV_QP_AV) != 0)
+        attr->ah_attr.grh.hop_limit = HOP_LIMIT;
+    return next(qp, attr, mask);
+}

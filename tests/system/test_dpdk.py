@@ -1,0 +1,132 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Drivers of DPDK by `dpdk:NAME`, and arguments of its EAL. Links between two network namespaces need root. Writes TAP.
+
+    test_dpdk.py BUILD_DIRECTORY [--match REGEX]
+"""
+import functools
+import subprocess
+import sys
+
+import apart
+import pairs  # from tools/lib/common, which programs put on the path
+from uroce_case import Case, Skip, has, main
+
+PINGPONG = ("ibv_rc_pingpong", "-g", "1", "-n", "300", "-c")
+ADDRESSES = {"server": "10.0.0.11/24", "client": "10.0.0.12/24"}  # which the kernel does not have
+
+
+class Wire(apart.Pair):
+    """Two network namespaces and a wire between them. @links: the link of each side, with its keys."""
+
+    def __init__(self, case: Case, server: str, client: str):
+        case.plugin()
+        why = apart.why_not()
+        if why:
+            raise Skip(why)
+        super().__init__(case.uroce, meeting="10.0.0.1")
+        self.links = {"server": server, "client": client}
+
+    def configuration(self, role: str) -> str:
+        return f"uroce0:{self.links[role]};ip={ADDRESSES[role]};mac=02:00:00:00:00:{1 + (role == 'client'):02x}"
+
+    def listening(self, port: int) -> bool:
+        tables = subprocess.run(["ip", "netns", "exec", self.name("server"), "cat", "/proc/net/tcp", "/proc/net/tcp6"],
+                                capture_output=True, text=True, check=True).stdout
+        return f":{port:04X} 0" in tables
+
+
+class Shared(pairs.Pair):
+    """Two processes with a socket in a directory of both. {where}: the directory."""
+
+    def __init__(self, case: Case, server: str, client: str):
+        case.plugin()
+        super().__init__(case.uroce)
+        self.links = {"server": server, "client": client}
+
+    def configuration(self, role: str) -> str:
+        return f"uroce0:{self.links[role].format(where=self.where)};ip={ADDRESSES[role]}"
+
+
+# gso=no: frames of several packets cross a veth as they are, and no driver of DPDK splits them.
+OURS, BOND = "net_af_packet0,iface=link0,gso=no", "--vdev=net_af_packet7,iface=link0"
+# name: kind of pair, link of the server, link of the client
+LINKS = {
+    "af_packet_of_dpdk__with_ours": (Wire, "dpdk:net_af_packet0,iface=link0", OURS),
+    "ours__with_af_packet_of_dpdk": (Wire, OURS, "dpdk:net_af_packet0,iface=link0"),
+    "pcap_of_dpdk__with_ours": (Wire, "dpdk:net_pcap0,iface=link0", OURS),
+    "bonding__with_ours": (Wire, f"dpdk:net_bonding0,mode=1,slave=net_af_packet7;eal={BOND}", OURS),
+    "memif_of_dpdk__with_ours": (Shared, "dpdk:net_memif0,role=server,socket={where}/m.sock,socket-abstract=no",
+                                 "net_memif0,role=client,socket={where}/m.sock,socket-abstract=no"),
+    "memif_of_dpdk__both": (Shared, "dpdk:net_memif0,role=server,socket={where}/m.sock,socket-abstract=no",
+                            "dpdk:net_memif0,role=client,socket={where}/m.sock,socket-abstract=no"),
+    "vhost_server__virtio_user": (Shared, "net_vhost0,iface={where}/v.sock", "net_virtio_user0,path={where}/v.sock"),
+    "vhost_client__virtio_user_server": (Shared, "net_vhost0,iface={where}/v.sock,client=1",
+                                         "net_virtio_user0,path={where}/v.sock,server=1"),
+}
+
+
+def runs(link: str, case: Case) -> None:
+    kind, server, client = LINKS[link]
+    with kind(case, server, client) as pair:
+        run = pair.run([*PINGPONG], 60)
+        assert not run.problem(), run.problem()
+        has(run.client.text, "300 iters in")
+
+
+def alone(case: Case, link: str) -> subprocess.CompletedProcess:
+    case.plugin()
+    return case.call("run", "-q", "-d", f"u0:{link};ip=10.9.0.1/24", "--", "ibv_rc_pingpong", "-g", "1", "-d", "u0")
+
+
+# What is wrong with a link, and the line that says so.
+WRONG = {
+    "0000:7f:1f.7": "u0: link 0000:7f:1f.7: this machine has no PCI device 0000:7f:1f.7; `lspci -D` lists them",
+    "dpdk:net_nosuch0": 'u0: link net_nosuch0: DPDK cannot use this device: EAL: failed to parse device "net_nosuch0"',
+    "net_null0;eal=--proc-type=auto": "u0: eal=--proc-type=auto: not in a program of uroce: a uroce process is always a "
+                                      "primary process of its own; leave it out",
+    "net_null0;eal=--huge-dri=/x": "u0: eal=--huge-dri=/x: DPDK's EAL has no such argument",
+    "net_null0;memory=1000000;hugepages=yes": "u0: hugepages=yes: 65600 MiB of hugepages are not free",
+}
+
+
+def wrong_link__one_line_says_why(case: Case) -> None:
+    for link, wanted in WRONG.items():
+        has(alone(case, link).stderr, f"uroce: {wanted}")
+
+
+def eal__of_two_devices__must_agree(case: Case) -> None:
+    case.plugin()
+    run = case.call("run", "-q", "-d", "u0:net_null0;ip=10.9.0.1/24;eal=--no-hpet", "-d", "u1:net_null1;ip=10.9.0.2/24", "--",
+                    sys.executable, "-c", TWO_DEVICES)
+    has(run.stderr, "u1: eal=: DPDK was started with eal=--no-hpet for another device of this process")
+
+
+TWO_DEVICES = """
+import pyverbs.device as d
+for device in d.get_device_list():
+    context = d.Context(name=device.name.decode())
+    try:
+        from pyverbs.cq import CQ
+        CQ(context, 4)
+    except Exception as error:
+        print(error)
+"""
+
+
+def keys_of_dpdk__another_link__are_refused(case: Case) -> None:
+    for key in ("eal=--no-hpet", "hugepages=yes", "telemetry=yes"):
+        run = case.call("devices", UROCE_DEVICES=f"u0:udp,ip=127.0.0.1;{key}")
+        has(run.stdout + run.stderr, f"{key.partition('=')[0]}=: only for links of DPDK, which udp is not")
+
+
+def cases() -> list:
+    for link in LINKS:
+        run = functools.partial(runs, link)
+        run.__name__ = f"{link}__every_byte_is_right"
+        yield run
+    yield from (wrong_link__one_line_says_why, eal__of_two_devices__must_agree, keys_of_dpdk__another_link__are_refused)
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, list(cases())))

@@ -1,0 +1,279 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""impair= and trace=, `uroce impair` and `uroce shrink`: unmodified programs on a link with faults; writes TAP.
+
+    test_impair.py BUILD_DIRECTORY [--match REGEX]
+"""
+import os
+import pathlib
+import re
+import shutil
+import sys
+import threading
+
+import uroce_case
+from uroce_case import LIBRARY, Case, Skip, equal, has
+import pairs  # from tools/lib/common, which uroce_case puts on the path
+
+PINGPONG = ["ibv_rc_pingpong", "-g", "1", "-n", "200", "-s", "64"]
+# On a busy machine, other packets are sent again than in an idle one. So the plans that must repeat exactly spare such packets.
+NEW = "only:requests+acks"
+
+
+class Impaired(pairs.Pair):
+    """A pair whose client has faults."""
+
+    def __init__(self, case: Case, impair: str, trace: str = ""):
+        super().__init__(case.uroce)
+        self.impair = f";impair={impair}" + (f";trace={trace}" if trace else "")
+
+    def __enter__(self) -> "Impaired":
+        super().__enter__()
+        self.state = self.where / "state"
+        self.state.mkdir(mode=0o700)
+        if self.drop:
+            os.chown(self.state, pairs.NOBODY, pairs.NOBODY)
+        os.environ["UROCE_STATE_DIR"] = str(self.state)
+        return self
+
+    def configuration(self, role: str) -> str:
+        return super().configuration(role) + (self.impair if role == "client" else "")
+
+    def uroce_does(self, case: Case, *arguments: object) -> str:
+        """Calls uroce as the user of the pair. Returns its output after its exit status."""
+        command = [*self.drop, str(case.uroce), *map(str, arguments)]
+        run = case.call(*command[1:], uroce=command[0], UROCE_STATE_DIR=str(self.state))
+        return f"{run.returncode}\n{run.stdout}{run.stderr}"
+
+
+def needs(case: Case, program: str) -> None:
+    if not (case.build / "lib" / "abi" / LIBRARY).exists():
+        raise Skip("the headers of libibverbs are missing")
+    if shutil.which(program) is None:
+        raise Skip(f"{program} is not installed")
+
+
+def pingpong(case: Case, impair: str, trace: str = "", program: tuple[str, ...] = tuple(PINGPONG)) -> tuple[pairs.Run, str]:
+    """Returns the run and the trace of the client, a name in the directory of the pair."""
+    needs(case, program[0])
+    with Impaired(case, impair, trace) as pair:
+        run = pair.run(list(program))
+        path = pair.where / trace if trace else None
+        return run, path.read_text() if path and path.exists() else ""
+
+
+# ---- faults -------------------------------------------------------------------
+
+def pingpong__same_seed_twice__same_trace_byte_for_byte(case: Case) -> None:
+    plan = f"{NEW},loss:2%,duplicate:1%,delay:20us+-10us,seed:7"
+    (first, trace), (second, again) = (pingpong(case, plan, "t") for _ in range(2))
+    equal((first.problem(), second.problem()), ("", ""))
+    has(trace, "uroce-trace 1 program=ibv_rc_pingpong device=uroce0\n", " lose\n", " dup ", " delay=")
+    assert trace.count("\n") > 600, trace
+    equal(again, trace)
+
+
+def pingpong__other_seed__other_trace(case: Case) -> None:
+    first = pingpong(case, "loss:2%,delay:20us+-10us,seed:7", "t")[1]
+    second = pingpong(case, "loss:2%,delay:20us+-10us,seed:8", "t")[1]
+    lost = [set(re.findall(r"^(.*) lose$", trace, re.M)) for trace in (first, second)]
+    assert lost[0] and lost[1] and lost[0] != lost[1], lost
+
+
+def bandwidth__loss_and_delay__ends_right(case: Case) -> None:
+    for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
+        # -u 17: a busy machine must not use up the retries.
+        words = (program, "-F", "-x", "1", "-u", "17", "-n", "2000", "-s", "8192")
+        run, _ = pingpong(case, "loss:0.5%,reorder:0.5%,corrupt:0.2%,delay:50us+-10us,seed:7", program=words)
+        equal(run.problem(), "", program)
+
+
+def pingpong__wrong_plan__is_refused_with_the_word(case: Case) -> None:
+    needs(case, "ibv_rc_pingpong")
+    for plan, words in (("loss:150%", '"loss:150%": must be a probability from 0% to 100%'),
+                        ("delay:3h", '"delay:3h": must be a time with its unit'),
+                        ("seed:abc", '"seed:abc": must be a number'),
+                        ("@/nowhere", "/nowhere")):
+        run = case.call("run", "-d", f"u:udp,ip={uroce_case.SUBNET}.1,hub=no;impair={plan}", "--", "ibv_rc_pingpong", "-d", "u")
+        assert run.returncode != 0, plan
+        has(run.stderr, words)
+
+
+def plan_file__second_line_wrong__names_file_and_line(case: Case) -> None:
+    needs(case, "ibv_rc_pingpong")
+    plan = case.scratch / "plan"
+    plan.write_text("# a plan\ndelay:1h\n")
+    run = case.call("run", "-d", f"u:udp,ip={uroce_case.SUBNET}.1,hub=no;impair=@{plan}", "--", "ibv_rc_pingpong", "-d", "u")
+    assert run.returncode != 0
+    has(run.stderr, "line 2", '"delay:1h"')
+
+
+# ---- replay -------------------------------------------------------------------
+
+def replay__of_a_trace__has_the_same_fates(case: Case) -> None:
+    first = pingpong(case, f"{NEW},loss:2%,duplicate:2%,seed:3", "t")[1]
+    has(first, " lose\n", " dup\n")
+    saved = case.scratch / "saved"
+    saved.write_text(first)
+    os.chmod(case.scratch, 0o755)
+    run, again = pingpong(case, f"replay:{saved}", "t")
+    equal((run.problem(), again), ("", first))
+
+
+def replay__of_another_program_or_version__is_refused(case: Case) -> None:
+    needs(case, "ibv_rc_pingpong")
+    saved = case.scratch / "saved"
+    for text, words in (("uroce-trace 1 program=other device=u\n", "is a trace of other on u, not of ibv_rc_pingpong on u"),
+                        ("uroce-trace 2 program=ibv_rc_pingpong device=u\n", "another version"),
+                        ("\x7fELF", "is no trace")):
+        saved.write_text(text)
+        run = case.call("run", "-d", f"u:udp,ip={uroce_case.SUBNET}.1,hub=no;impair=replay:{saved}", "--", "ibv_rc_pingpong", "-d", "u")
+        assert run.returncode != 0, text
+        has(run.stderr, words)
+
+
+# ---- uroce impair -------------------------------------------------------------
+
+def impair__while_a_stream_runs__changes_and_shows(case: Case) -> None:
+    needs(case, "ib_write_bw")
+    with Impaired(case, "off") as pair:
+        port = pairs.free_port()
+        server, _ = pair.serve(list(pairs.STREAM), port)
+        client, _ = pair.start("client", [*pairs.STREAM, "-p", str(port), "localhost"])
+        assert pairs.wait_for(lambda: pairs_flow(pair, 1) or client.poll() is not None, 30)
+        assert client.poll() is None and server.poll() is None, pair.said("client")
+        has(pair.uroce_does(case, "impair", "uroce0", "show"), "0\n", "(ib_write_bw)  off\n", "lost 0")
+        has(pair.uroce_does(case, "impair", "uroce0", "loss:9%,loss:1%"), "2\n", '"loss:1%": is given twice')
+        has(pair.uroce_does(case, "impair", "--pid", "1", "uroce0"), "1\n", "no such process")
+        problems: list[str] = []
+
+        def change(plan: str) -> None:
+            for _ in range(20):
+                said = pair.uroce_does(case, "impair", "--pid", client_pid(pair, case), "uroce0", plan)
+                if said != "0\n":
+                    problems.append(said)
+
+        changers = [threading.Thread(target=change, args=(f"loss:0.{n}%,delay:{n}0us,seed:{n}",)) for n in range(1, 5)]
+        for changer in changers:
+            changer.start()
+        for changer in changers:
+            changer.join()
+        equal(problems, [])
+        has(pair.uroce_does(case, "impair", "uroce0", "off"), "without impair=")  # the server
+        shown = pair.uroce_does(case, "impair", "uroce0")
+        has(shown, "(ib_write_bw)  off\n")
+        assert int(re.search(r", delayed (\d+)", shown)[1]) > 0, shown
+        before = flows(pair)
+        assert pairs.wait_for(lambda: flows(pair) > before + 1 or client.poll() is not None, 30)
+        assert client.poll() is None and server.poll() is None, pair.said("client")
+
+
+def flows(pair: pairs.Pair) -> int:
+    """Returns how many lines with figures the client has printed."""
+    return len(re.findall(r"^ *65536 ", pair.said("client"), re.M))
+
+
+def pairs_flow(pair: pairs.Pair, least: int) -> bool:
+    return flows(pair) >= least
+
+
+def client_pid(pair: Impaired, case: Case) -> str:
+    return re.search(r"process (\d+)", re.search(r".*\n  packets", pair.uroce_does(case, "impair", "uroce0"))[0])[1]
+
+
+def impair__no_such_device__is_said(case: Case) -> None:
+    run = case.call("impair", "nowhere", "off")
+    equal((run.returncode, run.stdout), (1, ""))
+    has(run.stderr, 'no process of this user runs a device "nowhere"')
+    equal(case.call("impair").returncode, 2)
+    run = case.call("impair", "uroce0", "@/nowhere")
+    equal(run.returncode, 2)
+    has(run.stderr, "/nowhere: No such file")
+
+
+# ---- uroce shrink -------------------------------------------------------------
+
+def make_trace(case: Case) -> pathlib.Path:
+    trace = case.scratch / "t"
+    lines = [f"tx request 0 {k} lose" if k % 3 else f"tx request 0 {k} dup delay={k}" for k in range(1, 101)]
+    trace.write_text("uroce-trace 1 program=any device=uroce0\n" + "\n".join(lines) + "\n")
+    return trace
+
+
+def fails_with(*words: str) -> list[str]:
+    """Returns a command that fails if the replayed trace has all words."""
+    return ["sh", "-c", " && ".join(f"grep -q '{word}' \"$UROCE_REPLAY\"" for word in words) + " && exit 3; exit 0"]
+
+
+def shrink__two_effects_cause_the_failure__only_these_are_left(case: Case) -> None:
+    trace = make_trace(case)
+    run = case.call("shrink", "--trace", trace, "--", *fails_with("request 0 17 lose", "request 0 66 .*delay=66"))
+    equal(run.returncode, 0, run.stderr)
+    has(run.stdout, "2 of 133 effects", "tx request 0 17 lose", f"{trace}.min")
+    equal((case.scratch / "t.min").read_text(),
+          "uroce-trace 1 program=any device=uroce0\ntx request 0 17 lose\ntx request 0 66 delay=66\n")
+    equal(sorted(path.name for path in case.scratch.iterdir()), ["t", "t.min"])
+
+
+def shrink__nothing_to_find__says_why(case: Case) -> None:
+    trace = make_trace(case)
+    for command, code, words in ((["true"], 1, "does not fail with the whole trace"),
+                                 (["false"], 1, "also fails without any fault"),
+                                 (["/nowhere"], 2, "cannot run /nowhere")):
+        run = case.call("shrink", "-t", trace, "--", *command)
+        equal(run.returncode, code, run.stderr)
+        has(run.stderr, words)
+    for arguments, words in ((["-t", "/nowhere", "true"], "/nowhere: No such file"), (["true"], "--trace FILE is missing"),
+                             (["-t", trace], "the command is missing"), (["-t", trace, "-T", "x", "true"], "--timeout must be"),
+                             (["-t", case.uroce, "true"], "is no trace")):
+        run = case.call("shrink", *arguments)
+        equal(run.returncode, 2, run.stderr)
+        has(run.stderr, words)
+
+
+def shrink__command_hangs__has_failed_after_the_timeout(case: Case) -> None:
+    trace = case.scratch / "t"
+    trace.write_text("uroce-trace 1 program=any device=uroce0\ntx ack 0 1 lose\ntx ack 0 2 lose\n")
+    hangs = ["sh", "-c", "grep -q 'ack 0 2' \"$UROCE_REPLAY\" && sleep 1000; true"]
+    run = case.call("shrink", "-t", trace, "-T", "1", *hangs)
+    equal(run.returncode, 0, run.stderr)
+    has(run.stdout, "1 of 2 effects", "tx ack 0 2 lose")
+
+
+def shrink__of_a_program_that_gives_up__finds_the_losses(case: Case) -> None:
+    needs(case, "ibv_rc_pingpong")
+    program = list(PINGPONG)
+    trace = case.scratch / "t"
+    lost = "".join(f"tx repeat 0 {k} lose\n" for k in range(1, 60))
+    trace.write_text(f"uroce-trace 1 program=ibv_rc_pingpong device=uroce0\ntx request 0 5 lose\ntx ack 0 5 lose\n{lost}")
+    script = case.scratch / "run"
+    with Impaired(case, "off") as pair:
+        def command(role: str) -> str:
+            words = [*program, "-p", "$port", *(["localhost"] if role == "client" else [])]
+            return " ".join(f'"{word}"' if word != "$port" else word for word in pair.command(role, words))
+
+        os.chmod(case.scratch, 0o755)
+        trace_in_pair, script = pair.where / "t", pair.where / "run"
+        trace_in_pair.write_text(trace.read_text())
+        script.write_text(f"port=$1\n{command('server')} & server=$!\n"
+                          f"until grep -q \":$(printf %04X $port) .* 0A\" /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done\n"
+                          f"{command('client')}; status=$?\nkill -9 $server; wait $server\nexit $status\n")
+        for path in (trace_in_pair, script):
+            if pair.drop:
+                os.chown(path, pairs.NOBODY, pairs.NOBODY)
+        said = pair.uroce_does(case, "shrink", "-t", trace_in_pair, "--runs", "6", "sh", script, pairs.free_port())
+        has(said, "0\n", "effects make the command fail, after 6 runs; --runs ended the search early", "  tx request 0 5 lose\n")
+        # A request and its seven retries are lost.
+        assert 7 <= len(re.findall(r"^  tx repeat 0 \d+ lose$", said, re.M)) < 59, said
+
+
+CASES = [pingpong__same_seed_twice__same_trace_byte_for_byte, pingpong__other_seed__other_trace,
+         bandwidth__loss_and_delay__ends_right, pingpong__wrong_plan__is_refused_with_the_word,
+         plan_file__second_line_wrong__names_file_and_line, replay__of_a_trace__has_the_same_fates,
+         replay__of_another_program_or_version__is_refused, impair__while_a_stream_runs__changes_and_shows,
+         impair__no_such_device__is_said, shrink__two_effects_cause_the_failure__only_these_are_left,
+         shrink__nothing_to_find__says_why, shrink__command_hangs__has_failed_after_the_timeout,
+         shrink__of_a_program_that_gives_up__finds_the_losses]
+
+if __name__ == "__main__":
+    sys.exit(uroce_case.main(__doc__, CASES))

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What the packages of each kind need, for make_deb and make_rpm: the version, a copy of the tree, and a log.
+set -eu
+say() { printf 'package: %s\n' "$*" >&2; }
+
+# Returns the version of meson.build, and the day and hash of the commit unless it has the tag of a release. A copy of the tree
+# without git has it in a file.
+version_of() {
+  local version commit
+  [ ! -f .package-version ] || { cat .package-version; return; }
+  version=$(sed -n "s/^ *version: '\(.*\)',$/\1/p" meson.build | head -n 1)
+  if commit=$(git log -1 --format=%cd.%h --date=format:%Y%m%d 2>/dev/null) &&
+    ! git describe --exact-match --match "v$version" >/dev/null 2>&1; then
+    version=$version+git$commit
+  fi
+  printf '%s\n' "$version"
+}
+
+# Copies the files that git tracks to the directory. Without git, copies the tree without builds.
+copy_tree() {
+  mkdir -p "$1"
+  if git rev-parse --git-dir >/dev/null 2>&1; then
+    git ls-files -z --cached --others --exclude-standard --deduplicate |
+      while IFS= read -r -d '' name; do [ ! -f "$name" ] || printf '%s\0' "$name"; done |
+      tar -c --null --no-recursion -T - -f -
+  else
+    tar -c --exclude='./build*' -f - .
+  fi | tar -x -C "$1" -f -
+}
+
+# Runs the command, and shows the end of its output when it fails.
+logged() {
+  local log=$1
+  shift
+  "$@" >>"$log" 2>&1 || {
+    tail -n 40 "$log" >&2
+    say "$1 failed; its whole output is in $log"
+    exit 1
+  }
+}
