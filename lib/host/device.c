@@ -43,10 +43,11 @@
 #define CACHE_LINE   64u
 #define THREAD_STACK (1024u * 1024u)
 
-#define EXIT_WAIT_NS      300000000L  /* wait for other threads */
-#define LINGER            URO_MS(50)  /* time in which the scheduler runs a peer that is ready */
-#define DISCONNECT_MAX    URO_MS(300) /* includes resolving next hops */
-#define DISCONNECT_NAP_NS 100000L     /* pause between two rounds meanwhile */
+#define EXIT_WAIT_NS      300000000L    /* wait for other threads */
+#define LINGER            URO_MS(50)    /* time in which the scheduler runs a peer that is ready */
+#define DISCONNECT_MAX    URO_MS(300)   /* includes resolving next hops */
+#define DISCONNECT_NAP_NS 100000L       /* pause between two rounds meanwhile */
+#define EXIT_TWICE_MAX    URO_MS(10000) /* more than all devices need to end */
 
 /* ---- ending -------------------------------------------------------------- */
 
@@ -138,21 +139,42 @@ URO_NODISCARD static bool finish(struct uro_device *device)
     return true;
 }
 
+static atomic_bool all_finished;
+
 static void finish_all(void)
 {
+    int unused;
+
     if (uro_host_cloned()) /* the running devices are the parent's */
         return;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused); /* await_finish() waits for us */
     uro_host_set_event_handlers(NULL);
     uro_host_set_conn_handlers(NULL);
     for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
         if (uro_device_started(*device))
             (void)!finish(*device);
+    atomic_store(&all_finished, true);
+}
+
+/* Runs after finish_all() was called. If two threads call exit() at the same time, the C library
+ * calls each handler once, in either thread: without this wait the other thread would end the
+ * process while finish_all() runs. */
+static void await_finish(void)
+{
+    const struct timespec nap = { .tv_nsec = DISCONNECT_NAP_NS };
+    const uro_time until = uro_device_now() + EXIT_TWICE_MAX;
+
+    if (uro_host_cloned())
+        return;
+    while (!atomic_load(&all_finished) && uro_device_now() < until)
+        (void)nanosleep(&nap, NULL);
 }
 
 static void register_finish(void)
 {
-    /* Registered after the plug-in was loaded, so that it runs before the plug-in's own exit
-     * handlers. */
+    /* Handlers run in the reverse order. The plug-in was loaded before, so that its own exit
+     * handlers run last. */
+    (void)atexit(await_finish);
     (void)atexit(finish_all);
 }
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the rows of programs.txt whose two processes connect by rdma_cm."""
+import dataclasses
 import os
 import pathlib
 import re
 import subprocess
 import time
-from dataclasses import dataclass
 
 import programs
 import pairs
@@ -24,7 +24,7 @@ COPIED = 64 << 20  # bytes of the file that rcopy copies
 IPV6 = {"server": "fd00::1/64", "client": "fd00::2/64"}
 
 
-@dataclass
+@dataclasses.dataclass
 class Connection:
     name: str
     server: list[str]
@@ -76,6 +76,9 @@ def serve(pair: Pair, row: Connection) -> tuple[subprocess.Popen, pairs.Output]:
 def run(uroce, row: Connection, kind=Pair) -> str:
     """Runs a row. Returns "" when the row passes, else the reason."""
     until = time.monotonic() + patience.seconds(SECONDS)
+    port = str(pairs.free_port())  # the usual port of a program may be in use
+    row = dataclasses.replace(row, server=[word.replace("{port}", port) for word in row.server],
+                              client=[word.replace("{port}", port) for word in row.client])
     with kind(uroce) as pair:
         if "sent" in row.client:
             (pair.where / "sent").write_bytes(os.urandom(COPIED))
