@@ -15,7 +15,7 @@
 
 #include <infiniband/verbs.h>
 
-#define MESSAGES 2000u
+#define MESSAGES 500u
 #define FLIGHT   16u /* sends that are not complete */
 #define RECEIVES 64u
 #define PSN      1u

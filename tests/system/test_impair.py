@@ -275,31 +275,20 @@ def reuse(case: Case, impair: str, *arguments: str) -> list:
     return ["run", "-d", f"a:udp,ip=127.0.0.2,hub=no;impair={impair}", "-d", "b:udp,ip=127.0.0.3,hub=no", program, *arguments]
 
 
-def sample_reuse__loss__only_the_faulty_way_fails(case: Case) -> None:
-    for impair, arguments, status, said in (("off", (), 0, "2000 messages, 0 wrong"), ("drop:250", (), 1, "message 249 is 2"),
-                                            ("drop:250", ("right",), 0, "2000 messages, 0 wrong")):
-        run = case.call(*reuse(case, impair, *arguments))
+def sample_reuse__lost_requests__only_the_faulty_way_fails(case: Case) -> None:
+    for arguments, status, said in (((), 1, "message "), (("right",), 0, "500 messages, 0 wrong")):
+        run = case.call(*reuse(case, "tx,every:50", *arguments))
         equal(run.returncode, status, run.stdout + run.stderr)
         has(run.stdout, said)
 
 
-def sample_reuse__shrink__one_lost_request_is_left(case: Case) -> None:
-    trace = case.scratch / "t"
-    command = reuse(case, f"loss:1%,seed:7;trace={trace}")
-    equal(case.call(*command).returncode, 1)
-    run = case.call("shrink", "-t", trace, "--", case.uroce, *command)
-    equal(run.returncode, 0, run.stderr)
-    has(run.stdout, "1 of ", "  tx request 0 ")
-
-
-CASES = [sample_reuse__loss__only_the_faulty_way_fails, sample_reuse__shrink__one_lost_request_is_left,
-         pingpong__same_seed_twice__same_trace_byte_for_byte, pingpong__other_seed__other_trace,
-         bandwidth__loss_and_delay__ends_right, pingpong__wrong_plan__is_refused_with_the_word,
-         plan_file__second_line_wrong__names_file_and_line, replay__of_a_trace__has_the_same_fates,
-         replay__of_another_program_or_version__is_refused, impair__while_a_stream_runs__changes_and_shows,
-         impair__no_such_device__is_said, shrink__two_effects_cause_the_failure__only_these_are_left,
-         shrink__nothing_to_find__says_why, shrink__command_hangs__has_failed_after_the_timeout,
-         shrink__of_a_program_that_gives_up__finds_the_losses]
+CASES = [sample_reuse__lost_requests__only_the_faulty_way_fails, pingpong__same_seed_twice__same_trace_byte_for_byte,
+         pingpong__other_seed__other_trace, bandwidth__loss_and_delay__ends_right,
+         pingpong__wrong_plan__is_refused_with_the_word, plan_file__second_line_wrong__names_file_and_line,
+         replay__of_a_trace__has_the_same_fates, replay__of_another_program_or_version__is_refused,
+         impair__while_a_stream_runs__changes_and_shows, impair__no_such_device__is_said,
+         shrink__two_effects_cause_the_failure__only_these_are_left, shrink__nothing_to_find__says_why,
+         shrink__command_hangs__has_failed_after_the_timeout, shrink__of_a_program_that_gives_up__finds_the_losses]
 
 if __name__ == "__main__":
     sys.exit(uroce_case.main(__doc__, CASES))
