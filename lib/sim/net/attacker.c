@@ -210,7 +210,7 @@ static void forge_message(struct sim_attacker *attacker, unsigned side)
 
 enum change { UNCHANGED, SHORT, LONG, KEY, CLASS, SERVICE, REMOTE_ID, LOCAL_ID, CUT, CHANGES };
 
-/* Returns whether no host can accept a message with this change. */
+/* Returns true if every host must refuse a message with this change. */
 static bool is_refused(enum change change, enum uro_cm_kind kind)
 {
     bool asks = kind == URO_CM_REQ || kind == URO_CM_SIDR_REQ;

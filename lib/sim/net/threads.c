@@ -287,7 +287,7 @@ static void end_thread_round(struct sim_threads *threads)
     sleep_until(threads, decision.until, decision.arm);
 }
 
-/* Lets the service thread look whether it has the role. Returns false if it sleeps on. */
+/* Returns whether the service thread has the service role. If not, the thread sleeps again. */
 static bool has_role(struct sim_threads *threads)
 {
     const struct uro_sched_role role = { .returned_at = threads->returned_at,

@@ -13,8 +13,9 @@
 #include "host/sched.h"
 #include "sim/net/world.h"
 
-/* The longest time until a thread runs the engine. It includes the longest learned silence, the
- * check for silence, and two waits for a processor. */
+/* The longest time until a thread runs the engine. It includes the longest time without a
+ * call after which host/sched.h counts the program as silent, the interval of that check, and two
+ * waits for a processor. */
 #define SIM_THREADS_LATE URO_MS(5)
 /* The time until a thread runs the engine, unless a thread loses its processor more than once. */
 #define SIM_THREADS_USUAL URO_MS(4)
@@ -33,8 +34,8 @@ struct sim_threads_engine {
     /* Receives frames if @receives, sends frames and passes on events. Returns the number of
      * received frames; writes the number of received and sent frames to @moved. */
     uint32_t (*round)(struct sim_host *host, bool receives, uint32_t *moved);
-    /* Returns the time of the engine's next timer, or a past time if a round has other work than
-     * frames and doorbells. */
+    /* Returns the time of the engine's next timer. Returns a past time if the next round has work
+     * that needs no frame and no doorbell. */
     uro_time (*due)(const struct sim_host *host);
 };
 

@@ -143,7 +143,7 @@ static uint32_t bits(uint32_t crc)
     return crc;
 }
 
-/* ahead[k][v] is the effect of byte v on the register after k more bytes. */
+/* ahead[k][v] is the CRC of a byte v that is followed by k bytes of zero. */
 static uint32_t ahead[4][256];
 
 static void make_tables(void)

@@ -280,7 +280,8 @@ uro_time sim_plan_cm_time(uint32_t exponent);
 #define SIM_PLAN_CM_SLOW      URO_MS(10000)
 #define SIM_PLAN_CM_STAY_LONG URO_MS(6000) /* longer than any message is retransmitted */
 
-/* Returns how long faults may delay a program that acts @occasions times, ns. */
+/* Returns for how long slow hosts and clock jumps can delay a program that acts @occasions times,
+ * ns. */
 uro_time sim_plan_faults_max(const struct sim_plan *plan, uint32_t occasions);
 /* Returns the time limit for all work after the faults have stopped, ns. */
 uro_time sim_net_plan_patience(const struct sim_net_plan *net);

@@ -184,7 +184,7 @@ bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
  * function returns whether it dropped any since the attempt began. */
 uint64_t sim_cm_dropped(const struct sim_cm *cm, unsigned side);
 bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
-/* Returns whether users do not leave early any more. */
+/* Returns true if users stay until their work is done: without faults, or after them. */
 bool sim_cm_polite(const struct sim_cm *cm);
 
 /* cm_events.c */

@@ -9,8 +9,7 @@
     512u               /* number of the first endpoint; RC connections have the smaller numbers */
 #define PD_FIRST 4000u /* of a workload */
 #define PORT     1u
-/* Additional wait before each try, because other users may occupy all connections of the engine for
- * seconds. */
+/* A longer wait before each try: others may hold all connections of the engine for seconds. */
 #define TRY_WAIT URO_MS(200)
 
 static int attempt_number(const struct sim_cm_user *user)

@@ -193,7 +193,8 @@ static void take(struct sim_endpoint *end, const struct sim_receive *receive,
 
 /* ---- memory ---- */
 
-/* Returns whether each byte is old or written by the request, and no byte beside them changed. */
+/* Returns whether each byte of the slot is the old byte or that of the request. Bytes outside the
+ * request must be old. */
 static bool is_mixture(struct sim_endpoint *end, const struct sim_request *request)
 {
     const struct sim_memory_layout layout = { .count = 1,
