@@ -23,7 +23,7 @@ class Unavailable(Exception):
 @dataclass(frozen=True)
 class Processor:
     debian: str   # Debian's name of the architecture
-    family: str   # meson's name, which the GNU triplet also begins with
+    family: str   # meson's name, which is also the first part of the GNU triplet
     endian: str
     more: tuple[str, ...] = ()  # packages that not every processor has
 

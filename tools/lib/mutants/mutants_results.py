@@ -8,7 +8,7 @@ import revision
 
 TABLES = "tests/mutants"
 RESULTS = f"{TABLES}/oracle.results"
-# Tests that can notice a mutant, the weakest last: word in the tables, and word in a sentence.
+# Tests that can notice a mutant, the strongest first: their word in the tables -> their name in a sentence.
 CATCHERS = {"sim": "the simulator", "storm": "the storm of connections",
             "fuzz": "the fuzzer of verbs", "tests": "a test only",
             "nobody": "nobody"}

@@ -275,7 +275,7 @@ def run_all(mutants: list[Mutant], seeds: int, record: bool, whole: bool) -> int
     print(", ".join(f"{whose.count(who)} by {who}" for who in sorted(set(whose))) +
           f"; {len(mutants)} mutants in {time.monotonic() - begin:.0f} s")
     unbroken = tell_rules([said for who, said in noticed.values() if who in ("sim", "storm")])
-    if whole:  # or nothing would be known of a rule that no mutant of these is for
+    if whole:  # some of the mutants say nothing about rules that only the others break
         bad += [f"no mutant breaks \"{rule}\"" for rule in unbroken]
     if record:
         mutants_results.record(ROOT, noticed)

@@ -18,7 +18,7 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 KERNELS = ("6.1", "6.12")
 MIB = 1048576
 SECONDS = 60
-RUNS = 5  # a virtual machine without KVM is slow, and as often fast
+RUNS = 5  # the speed of a virtual machine without KVM changes from run to run
 XDP_PROGRAMS = "*/bpf/xdp-dispatcher.o", "*/bpf/xsk_def_xdp_prog*.o"  # libxdp loads them
 MTU, XDP_MTU = 4200, 2200  # MTU of the interfaces; af_xdp has frames of 3 KiB
 IB_MTU = {MTU: 4096, XDP_MTU: 2048}

@@ -7,7 +7,8 @@ from bench_rows.messages import engine_ns
 
 SHARE = 0.8  # of the rate of 100
 WINDOW = 128
-CACHED = 256  # queue pairs: they fit into the cache, and as among 10 000 each message in turn has an ACK of its own
+# So many queue pairs fit into the cache. Each message has an ACK of its own, as with 10 000 queue pairs.
+CACHED = 256
 MANY = 10_000
 MESSAGES = 4_000_000  # of windows
 
