@@ -272,7 +272,8 @@ def reuse(case: Case, impair: str, *arguments: str) -> list:
     program = case.build / "docs" / "samples" / "reuse"
     if not program.exists():
         raise Skip("libibverbs is missing")
-    return ["run", "-d", f"a:udp,ip=127.0.0.2,hub=no;impair={impair}", "-d", "b:udp,ip=127.0.0.3,hub=no", program, *arguments]
+    net = uroce_case.SUBNET
+    return ["run", "-d", f"a:udp,ip={net}.2,hub=no;impair={impair}", "-d", f"b:udp,ip={net}.3,hub=no", program, *arguments]
 
 
 def sample_reuse__lost_requests__only_the_faulty_way_fails(case: Case) -> None:
