@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* app.h - the subcommands of `uroce`, one file each. argv[0] is the name of the subcommand, and the
- * result is the exit status. To add a subcommand: add a line here, a row in main.c, and a file in
- * meson.build. */
+/* app.h - the functions of the subcommands of `uroce`. Each subcommand has its own file. argv[0] is
+ * the name of the subcommand. A function returns the exit status. A new subcommand needs a line
+ * here, a row in main.c, and a file in meson.build. */
 #pragma once
 
 int uro_app_run(int argc, char **argv);

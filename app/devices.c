@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "app.h"
+#include "core/limits.h"
 #include "host/host.h"
 #include "host/netdev.h"
 #include "host/plugin.h"
@@ -14,17 +15,24 @@
 #include "run.h"
 #include "stats/link_rate.h"
 
+#define QP_MAX     1048560u /* the default quotas of host/entry.c */
+#define OBJECT_MAX 1048576u
+
 static void help(FILE *out)
 {
     (void)fprintf(
         out,
         "Usage: uroce devices [ --probe ]\n"
         "       uroce devices --links\n"
+        "       uroce devices --cards\n"
+        "       uroce devices --card NAME\n"
         "\n"
         "Prints each configured device with its link, MAC address, MTU and GIDs.\n"
         "\n"
         "  -p, --probe   also open each link, and print its state or why it cannot be opened\n"
         "  -l, --links   instead print the kinds of links with their options\n"
+        "  -c, --cards   instead print the built-in cards of like=\n"
+        "  -C, --card NAME  instead print the file of a built-in card, to make another card of it\n"
         "  -h, --help    print this help\n"
         "\n"
         "Exit status: 0 every device can be used, 1 a device cannot be used, 2 wrong option.\n");
@@ -57,6 +65,65 @@ static void show_links(void)
         show_driver(drivers[i]);
 }
 
+static void show_cards(void)
+{
+    char error[URO_CARD_ERROR_MAX];
+    struct uro_card card;
+
+    for (unsigned i = 0; i < uro_card_text_count; i++)
+        if (uro_card_read(&card, uro_card_texts[i].name, error) == NULL)
+            (void)printf("%-10s  %s\n", card.name, card.title);
+}
+
+static int show_card(const char *name)
+{
+    for (unsigned i = 0; i < uro_card_text_count; i++)
+        if (strcmp(uro_card_texts[i].name, name) == 0) {
+            (void)fputs(uro_card_texts[i].text, stdout);
+            return 0;
+        }
+    (void)fprintf(stderr, "uroce devices: no such card: %s; see `uroce devices --cards`\n", name);
+    return 2;
+}
+
+/* Prints the limits of the card that are higher than uroce's: programs see uroce's. */
+static void print_lowered(const struct uro_card *card)
+{
+    static const struct {
+        enum uro_card_number number;
+        uint64_t own;
+    } limits[] = {
+        { URO_CARD_MAX_QP, QP_MAX },
+        { URO_CARD_MAX_QP_WR, URO_WR_MAX },
+        { URO_CARD_MAX_SEND_SGE, URO_SGE_MAX },
+        { URO_CARD_MAX_RECV_SGE, URO_SGE_MAX },
+        { URO_CARD_MAX_SGE_RD, URO_SGE_MAX },
+        { URO_CARD_MAX_INLINE, URO_INLINE_MAX },
+        { URO_CARD_MAX_CQ, OBJECT_MAX },
+        { URO_CARD_MAX_CQE, URO_CQ_CAPACITY_MAX },
+        { URO_CARD_MAX_MR, OBJECT_MAX },
+        { URO_CARD_MAX_MW, OBJECT_MAX },
+        { URO_CARD_MAX_PD, OBJECT_MAX },
+        { URO_CARD_MAX_AH, OBJECT_MAX },
+        { URO_CARD_MAX_SRQ, OBJECT_MAX },
+        { URO_CARD_MAX_SRQ_WR, URO_WR_MAX },
+        { URO_CARD_MAX_SRQ_SGE, URO_SGE_MAX },
+        { URO_CARD_MAX_QP_RD_ATOM, URO_RD_ATOMIC_MAX },
+        { URO_CARD_MAX_QP_INIT_RD_ATOM, URO_RD_ATOMIC_MAX },
+        { URO_CARD_MAX_MCAST_GRP, URO_MCAST_GROUPS_MAX },
+        { URO_CARD_MAX_MCAST_QP_ATTACH, URO_MCAST_MEMBERS_MAX },
+        { URO_CARD_MAX_MSG_SZ, URO_MESSAGE_MAX },
+    };
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(limits); i++) {
+        const uint64_t wanted = uro_card_value(card, limits[i].number, 0);
+        if (wanted > limits[i].own)
+            (void)printf("        %s is %llu, which is uroce's limit; the card has %llu\n",
+                         uro_card_key(limits[i].number), (unsigned long long)limits[i].own,
+                         (unsigned long long)wanted);
+    }
+}
+
 static uint32_t ib_mtu(uint32_t mtu)
 {
     uint32_t size = 256;
@@ -79,9 +146,17 @@ static void print_config(const struct uro_device_config *config, const char *sta
     (void)printf("  rate  %s\n", uro_link_rate_of(uro_netdev_speed(config))->text);
     if (config->vlan != 0)
         (void)printf("  vlan  %u\n", config->vlan);
-    for (uint32_t i = 0; i < config->gid_count; i++)
-        (void)printf("  gid %-2u  %s/%u\n", i, uro_gid_text(&config->gids[i], text),
-                     config->prefix[i]);
+    if (uro_card_given(&config->card)) {
+        (void)printf("  like  %s%s%s\n", config->card.name,
+                     config->card.title[0] != '\0' ? ", " : "", config->card.title);
+        print_lowered(&config->card);
+    }
+    for (uint32_t i = 0; i < uro_gid_index_count(config); i++) {
+        const uint32_t own = uro_gid_index_own(config, i);
+        (void)printf("  gid %-2u  %s/%u%s\n", i, uro_gid_text(&config->gids[own], text),
+                     config->prefix[own],
+                     uro_gid_index_is_v1(config, i) ? "  RoCE v1, not usable" : "");
+    }
     if (config->loopback)
         (void)printf("  %s\n", uro_host_loopback_text(config, warning));
     if (config->left_out)
@@ -96,7 +171,7 @@ static struct uro_device *device_named(const char *name)
     return NULL;
 }
 
-static bool is_lone_default; /* no device is configured: show the default device of `uroce run` */
+static bool is_lone_default; /* no device is configured, so the default device is shown */
 
 /* Prints the device. Returns whether it is usable. */
 static bool show(const struct uro_device_config *config, bool probe)
@@ -121,14 +196,15 @@ static bool show(const struct uro_device_config *config, bool probe)
 
 int uro_app_devices(int argc, char **argv)
 {
-    static const struct option options[] = { { "probe", no_argument, NULL, 'p' },
-                                             { "links", no_argument, NULL, 'l' },
-                                             { "help", no_argument, NULL, 'h' },
-                                             { NULL, 0, NULL, 0 } };
+    static const struct option options[] = {
+        { "probe", no_argument, NULL, 'p' }, { "links", no_argument, NULL, 'l' },
+        { "cards", no_argument, NULL, 'c' }, { "card", required_argument, NULL, 'C' },
+        { "help", no_argument, NULL, 'h' },  { NULL, 0, NULL, 0 }
+    };
     bool probe = false, usable = true;
     int option;
 
-    while ((option = getopt_long(argc, argv, "plh", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "plcC:h", options, NULL)) != -1) {
         if (option == 'h') {
             help(stdout);
             return 0;
@@ -137,6 +213,12 @@ int uro_app_devices(int argc, char **argv)
             show_links();
             return 0;
         }
+        if (option == 'c') {
+            show_cards();
+            return 0;
+        }
+        if (option == 'C')
+            return show_card(optarg);
         if (option != 'p') {
             help(stderr);
             return 2;

@@ -55,7 +55,7 @@ static bool icrc_as_rxe(const struct uro_pkt *pkt)
     return uro_get_le32(end) != uro_icrc(frame.network, frame.ip.v6, (size_t)(end - frame.network));
 }
 
-/* If a device sent the packet to itself, prints the sending queue pair, if the capture shows it. */
+/* If a device sent the packet to itself and the capture shows the sending queue pair, prints it. */
 static void print_sender(const struct uro_capture *capture, struct totals *totals)
 {
     if (capture == NULL)
@@ -85,7 +85,7 @@ static void print_frame(const struct uro_pcap_read_frame *frame, const struct ur
                  since / NS_PER_SECOND, since % NS_PER_SECOND, line);
     print_sender(capture, totals);
     if (good && icrc_as_rxe(&frame->pkt))
-        (void)printf(" (ICRC as Linux rxe sums it)");
+        (void)printf(" (ICRC as Linux rxe computes it)");
     if (frame->length > frame->pkt.length) {
         (void)printf(" !only %" PRIu32 " of %" PRIu32 " bytes were captured", frame->pkt.length,
                      frame->length);

@@ -28,8 +28,8 @@ struct lines {
 
 /* The two flows of a connection. */
 struct connection {
-    uint32_t flow; /* the one whose source is side A */
-    uint32_t back; /* the other; NONE: not known */
+    uint32_t flow; /* the flow from side A */
+    uint32_t back; /* the flow to side A; NONE: not known */
 };
 
 struct page {
@@ -78,7 +78,7 @@ static void put_string(const char *text)
 
 /* ---- connections --------------------------------------------------------------------------- */
 
-/* Returns the flow of the other direction, also of connection management. */
+/* Returns the flow of the other direction, also for flows of connection management. */
 static uint32_t other_flow(const struct uro_capture *capture, uint32_t position)
 {
     const struct uro_capture_flow *flow = &capture->flows[position];
@@ -166,9 +166,9 @@ static void put_addresses(const struct uro_capture *capture)
 /* Values of column "dir". */
 enum { A_TO_B, B_TO_A };
 
-/* Bits of column "mark" behind those of track.h. */
+/* Bits of column "mark", in addition to those of track.h. */
 #define MARK_BAD        (1u << 9)  /* a receiver drops the packet */
-#define MARK_CONGESTION (1u << 10) /* marked CE */
+#define MARK_CONGESTION (1u << 10) /* the packet has the ECN codepoint CE */
 
 typedef int64_t column(const struct page *page, uint32_t position);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub.c - `uroce hub`: the subcommand that runs the broker of a shared address
- * (io/udp/broker.h). */
+/* hub.c - `uroce hub`: runs the broker of a shared address (io/udp/broker.h). */
 #define _GNU_SOURCE /* O_CLOEXEC */
 #include <errno.h>
 #include <fcntl.h>
@@ -108,7 +107,8 @@ static int parse(int argc, char **argv, struct options *options)
     return STATUS_USAGE;
 }
 
-/* Forks when everything is ready. Returns like fork(). The child runs the broker. */
+/* Forks, and returns the result of fork(). The child runs the broker. The caller has prepared
+ * everything before. */
 static pid_t go_to_background(void)
 {
     pid_t child = fork();
@@ -123,7 +123,7 @@ static pid_t go_to_background(void)
     return 0;
 }
 
-/* Raises the limit of file descriptors: the broker needs a descriptor for each share, for each
+/* Raises the limit of file descriptors. The broker needs a descriptor for each QPN prefix, for each
  * process, and a few more. */
 static void raise_limit(void)
 {

@@ -20,7 +20,7 @@
 #include "stats/reader.h"
 
 #define FILES_MAX     1024u
-#define APPLIED_TRIES 500u /* naps until a process must have taken the plan */
+#define APPLIED_TRIES 500u /* maximum number of naps until a process uses the new plan */
 #define NAP_NS        10000000L
 
 static void help(FILE *out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info.c - `uroce info`: this installation, what kernel and user allow, the default device, and a
- * check of the links. */
+/* info.c - `uroce info`: shows this installation, the properties of the kernel, the rights of the
+ * user and the default device, and checks the links. */
 #define _GNU_SOURCE /* uname, connect */
 #include <arpa/inet.h>
 #include <getopt.h>
@@ -20,20 +20,20 @@
 #include "run.h"
 
 #define FAR_ADDRESS                                                                                \
-    "192.0.2.1" /* for documentation (RFC 5737): only the default route leads there */
+    "192.0.2.1" /* address for documentation (RFC 5737), which only the default route matches */
 
 struct info {
     struct utsname kernel;
     struct uro_library verbs;
     bool has_verbs;
-    char problem[URO_LIBRARY_ERROR_MAX]; /* of the library */
+    char problem[URO_LIBRARY_ERROR_MAX]; /* error of the library, or "" */
     const struct uro_port_driver *drivers[URO_PLUGIN_DRIVERS_MAX];
     uint32_t driver_count;
     struct uro_info_fact facts[URO_INFO_FACTS_MAX];
     uint32_t fact_count;
     const struct uro_device_config *udp; /* uroce0:udp,ip=auto */
     char device[URO_INFO_TEXT_MAX];      /* the device that `uroce run` would use */
-    char reason[URO_INFO_TEXT_MAX];      /* why this device */
+    char reason[URO_INFO_TEXT_MAX];      /* reason why `uroce run` would use this device */
     bool usable;
     struct uro_info_check checks[URO_PLUGIN_DRIVERS_MAX];
     uint32_t check_count;
@@ -104,7 +104,7 @@ static void describe_default(struct info *info)
     (void)snprintf(info->device, sizeof info->device, "uroce0:udp,ip=%s",
                    uro_gid_text(address, text));
     (void)snprintf(info->reason, sizeof info->reason, "no device is configured, and %s is %s", text,
-                   udp->loopback        ? "left: this machine has no other address"
+                   udp->loopback        ? "the only address of this machine"
                    : is_source(address) ? "the address that the default route sends from"
                                         : "the only global address of this machine");
     if (uro_netdev_name(udp, 1, name))
@@ -132,8 +132,8 @@ static void describe_configured(struct info *info)
             (void)snprintf(info->reason, sizeof info->reason, "%s", list[i]->problem);
             return;
         }
-    (void)snprintf(info->reason, sizeof info->reason, "%s names it%s", source,
-                   count > 1 ? ", first of several" : "");
+    (void)snprintf(info->reason, sizeof info->reason, "%s configures it%s", source,
+                   count > 1 ? ", as the first of several" : "");
 }
 
 /* ---- collecting ------------------------------------------------------------------------------ */
@@ -152,7 +152,7 @@ static void collect(struct info *info)
         describe_configured(info);
 }
 
-/* Checks each kind of link. Returns whether all links work that should work here. */
+/* Checks each kind of link. Returns whether all links that should work on this machine do work. */
 static bool check_links(struct info *info)
 {
     const struct uro_gid *address = info->udp->problem[0] == '\0' ? &info->udp->gids[1] : NULL;
@@ -202,7 +202,8 @@ static void print_text(const struct info *info)
     for (uint32_t i = 0; i < info->driver_count; i++)
         (void)printf("  %-15s %s\n", info->drivers[i]->prefix, info->drivers[i]->text);
     if (info->driver_count == 0)
-        (void)printf("  none: no plug-in is beside the libraries\n");
+        (void)printf("  none: the directory of the libraries has no plug-in (liburoce-*.so); "
+                     "reinstall uroce\n");
     (void)printf("\nThis kernel and user\n");
     for (uint32_t i = 0; i < info->fact_count; i++)
         (void)printf("  %-15s %s\n", info->facts[i].title, info->facts[i].text);

@@ -13,10 +13,10 @@
 
 /* A property of the kernel, or a right of this user. */
 struct uro_info_fact {
-    const char *key;   /* of JSON */
-    const char *title; /* of the text */
+    const char *key;   /* name in the JSON output */
+    const char *title; /* name in the text output */
     bool good;
-    char text[URO_INFO_TEXT_MAX]; /* value, or the reason why not and what to do */
+    char text[URO_INFO_TEXT_MAX]; /* the value, or what is missing and what to do */
 };
 
 /* Asks the kernel. Returns the number of facts. */
@@ -34,9 +34,9 @@ enum uro_info_result {
 
 /* The result of the check of a kind of links. */
 struct uro_info_check {
-    const char *link; /* as `uroce devices --links` names it */
+    const char *link; /* name of the link in `uroce devices --links` */
     enum uro_info_result result;
-    char text[URO_INFO_TEXT_MAX]; /* what moved, or the reason why not */
+    char text[URO_INFO_TEXT_MAX]; /* how much data was moved, or the reason of a failure */
 };
 
 /* The rights and addresses that a check needs. */
@@ -50,9 +50,9 @@ struct uro_info_means {
 void uro_info_check(const struct uro_port_driver *driver, const struct uro_info_means *means,
                     struct uro_info_check *check);
 
-/* Runs one side of a transfer in this process, a child of uro_info_check(). The device is in
- * UROCE_DEVICES; @library is the path of libibverbs.so.1; @peer is a socket to the other side. In
- * a transfer with itself @peer is -1. Prints the reason for failure on stderr. Returns the exit
+/* Runs one side of a transfer in this process, a child of uro_info_check(). UROCE_DEVICES has the
+ * device. @library is the path of libibverbs.so.1. @peer is a socket to the other side, or -1 if
+ * the device transfers to itself. Prints the reason of a failure on stderr. Returns the exit
  * status. */
 int uro_info_side(const char *library, int peer, bool sends);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info_check.c - `uroce info --check`: chooses devices for a kind of links, and starts the two
- * processes between which a megabyte moves. */
+/* info_check.c - `uroce info --check`: chooses devices for a kind of links, and starts two
+ * processes that transfer a megabyte. */
 #define _GNU_SOURCE /* pipe2, SOCK_CLOEXEC */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "info.h"
 #include "library.h"
 
-#define LIMIT_S  30u /* seconds of a transfer; one takes milliseconds */
+#define LIMIT_S  30u /* time limit of a transfer, seconds; a transfer takes milliseconds */
 #define SPEC_MAX 512u
 
 /* The devices of the two sides. */
@@ -101,7 +101,7 @@ static void run(const char *library, const struct plan *plan, struct uro_info_ch
         decide(check, URO_INFO_FAILED, strerror(errno));
         return;
     }
-    (void)fflush(NULL); /* a child must not write it again */
+    (void)fflush(NULL); /* so that a child does not write buffered output again */
     const unsigned count = plan->alone ? 1 : 2;
     for (unsigned i = 0; i < count; i++)
         children[i] = start(library, plan->devices[i], plan->alone ? -1 : peers[i], peers[1 - i],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info_facts.c - what the kernel and the rights of this user allow. */
+/* info_facts.c - reads the properties of the kernel and the rights of this user. */
 #define _GNU_SOURCE /* SOCK_CLOEXEC, program_invocation_name */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,9 +33,9 @@
 #define UDP_GRO 104
 #endif
 
-#define SEGMENT      1024 /* bytes; any legal value serves */
+#define SEGMENT      1024 /* segment size that is tried, bytes; any valid value */
 #define SHM_LEAST    (16u << 20)
-#define BUFFERS_GOOD 1048576u /* bytes: a window of 256 packets of 4 KiB */
+#define BUFFERS_GOOD 1048576u /* bytes for a window of 256 packets of 4 KiB */
 
 URO_PRINTF(3)
 static void set(struct uro_info_fact *fact, bool good, const char *format, ...)
@@ -90,7 +90,8 @@ static bool has_capability(unsigned number)
     return (data[number / 32].effective >> (number % 32) & 1) != 0;
 }
 
-/* AF_XDP needs the socket, and the right to load the program that steers packets to it. */
+/* Tries AF_XDP. It needs an XDP socket, and the right to load a BPF program that redirects packets
+ * to the socket. */
 static void try_xdp(struct uro_info_fact *fact)
 {
     try_socket(fact, AF_XDP, 0, "net_af_xdp needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF");
@@ -139,7 +140,7 @@ static void look_at_hugepages(struct uro_info_fact *fact)
         set(fact, false, "unknown: /proc/meminfo has no lines about them");
     else if (total == 0)
         set(fact, false,
-            "none; links of DPDK then use ordinary memory (hugepages=), and some network cards "
+            "none; DPDK links then use ordinary memory (hugepages=), and some network cards "
             "need them");
     else
         set(fact, left > 0, "%" PRIu64 " of %" PRIu64 " free, %" PRIu64 " kB each", left, total,
@@ -192,6 +193,14 @@ static void look_at_shm(struct uro_info_fact *fact)
         set(fact, true, "yes");
 }
 
+static void look_at_sys(struct uro_info_fact *fact)
+{
+    if (access("/sys/devices/system/cpu", F_OK) == 0)
+        set(fact, true, "yes");
+    else
+        set(fact, false, "no (%s): DPDK links need it; mount sysfs at /sys", strerror(errno));
+}
+
 static void look_at_proc(struct uro_info_fact *fact)
 {
     if (access("/proc/self/exe", F_OK) == 0)
@@ -201,7 +210,7 @@ static void look_at_proc(struct uro_info_fact *fact)
             strerror(errno));
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all facts ------------------------------------------------------------------------------- */
 
 uint32_t uro_info_facts(struct uro_info_fact facts[static URO_INFO_FACTS_MAX])
 {
@@ -232,6 +241,8 @@ uint32_t uro_info_facts(struct uro_info_fact facts[static URO_INFO_FACTS_MAX])
     look_at_shm(next++);
     *next = (struct uro_info_fact){ .key = "proc", .title = "/proc" };
     look_at_proc(next++);
+    *next = (struct uro_info_fact){ .key = "sys", .title = "/sys" };
+    look_at_sys(next++);
     return (uint32_t)(next - facts);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info_side.c - one side of a transfer of `uroce info --check`, in a process of its own. It uses
- * libibverbs.so.1 of uroce as any program does: this checks the installation, too. */
+/* info_side.c - one side of a transfer of `uroce info --check`, in its own process. It uses uroce's
+ * libibverbs.so.1 like any program, so this also checks the installation. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -13,9 +13,9 @@
 #define BYTES      (1u << 20)
 #define GID_INDEX  1 /* the first address */
 #define PORT       1
-#define TIMEOUT    16 /* 4.096 us * 2^16: 0.27 s */
+#define TIMEOUT    16 /* ACK timeout of 4.096 us * 2^16 = 0.27 s */
 #define RETRIES    7
-#define MULTIPLIER 31u /* of the pattern; any odd number */
+#define MULTIPLIER 31u /* factor of the test pattern; any odd number */
 
 /* The functions of the library. */
 static struct {
@@ -122,7 +122,7 @@ static bool describe(struct ibv_context *context, const struct end *end, struct 
     return verbs.query_gid(context, PORT, GID_INDEX, &self->gid) == 0 || fail("ibv_query_gid");
 }
 
-/* Brings the queue pair to RTS, and posts the receive request. */
+/* Moves the queue pair to RTS, and posts the receive request. */
 static bool connect_to(struct end *end, const struct remote *remote)
 {
     struct ibv_recv_wr receive = { .wr_id = 0 }, *bad;
@@ -248,7 +248,7 @@ static bool transfer_alone(struct ibv_context *context)
 
 int uro_info_side(const char *library, int peer, bool sends)
 {
-    struct ibv_context *context;
+    struct ibv_context *context = NULL;
 
     if (!load(library) || !open_device(&context))
         return 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info_side_missing.c - `uroce info --check` of a build without the headers of libibverbs. */
+/* info_side_missing.c - the function of info_side.c in a build without the headers of
+ * libibverbs. */
 #include "info.h"
 
 int uro_info_side(const char *library, int peer, bool sends)

@@ -18,7 +18,7 @@ static int help(FILE *out)
         "\n"
         "Follows the queue pairs of a capture between any endpoints, and prints a line for each\n"
         "packet that breaks a rule: frame number, seconds since the first frame, sender, id of\n"
-        "the rule in docs/PROTOCOL.md, what was seen and what the rule wants. A packet is not\n"
+        "the rule in docs/PROTOCOL.md, what was seen, what the rule requires. A packet is not\n"
         "reported if a lost packet or a late start of the capture explains it.\n"
         "\n"
         "  FILE         a pcap or pcapng file; \"-\" is standard input\n"
@@ -75,7 +75,7 @@ static void print_finding(const struct uro_judge *judge, const struct uro_judge_
     (void)putchar('\n');
 }
 
-/* Returns the flows of connections whose other flow is not known. */
+/* Returns the number of flows of RC and XRC whose reverse flow is unknown. */
 static uint32_t count_lonely(const struct uro_capture *capture)
 {
     uint32_t count = 0;
@@ -123,9 +123,10 @@ static void print_summary(const struct uro_judge *judge)
                      "pcap= in the device description, or with gso=no,gro=no\n",
                      capture->joined_count);
     if (capture->split_count > 0)
-        (void)printf("note: %" PRIu32 " frames have several packets, which the kernel splits "
-                     "behind the capture or joined before it (GSO, GRO); each packet was judged\n",
-                     capture->split_count);
+        (void)printf(
+            "note: %" PRIu32 " frames have several packets: the capture has them before "
+            "the kernel splits (GSO) or after it joins packets (GRO); each packet was judged\n",
+            capture->split_count);
     if (judge->track->incomplete && capture->joined_count == 0)
         (void)printf(
             "note: frame %" PRIu32

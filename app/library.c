@@ -15,7 +15,8 @@
 
 #include "base/version.h"
 
-#define NOTES_MAX 4096u /* bytes of notes in a library; ours are a few hundred */
+#define NOTES_MAX                                                                                  \
+    4096u /* maximum bytes of ELF notes that are read; uroce's libraries have a few hundred */
 
 /* Writes the path of this program to @self. Returns false if the path is unknown. */
 static bool own_path(char self[static PATH_MAX])
@@ -28,7 +29,7 @@ static bool own_path(char self[static PATH_MAX])
     return true;
 }
 
-/* Looks in @directory, a path from the directory @bin. */
+/* Returns whether the library is in @directory, a path relative to the directory @bin. */
 static bool is_in(struct uro_library *library, const char *bin, const char *directory)
 {
     char candidate[2 * PATH_MAX];
@@ -42,7 +43,7 @@ static bool is_in(struct uro_library *library, const char *bin, const char *dire
 
 /* ---- its version ----------------------------------------------------------------------------- */
 
-/* Copies the version from the note at @at, if the note is ours and complete. */
+/* Copies the version from the note at @at, if the note is a complete note of uroce. */
 static bool take_version(const uint8_t *at, size_t size, char version[static URO_VERSION_NOTE_MAX])
 {
     struct uro_version_note note;
@@ -64,7 +65,7 @@ static bool find_version(const uint8_t *notes, size_t size,
                          char version[static URO_VERSION_NOTE_MAX])
 {
     const size_t header = offsetof(struct uro_version_note, owner);
-    uint32_t sizes[2]; /* of the owner and of the version */
+    uint32_t sizes[2]; /* length of the owner's name, length of the version */
 
     for (size_t at = 0; at + header <= size;) {
         if (take_version(notes + at, size - at, version))
@@ -100,7 +101,7 @@ static bool read_version(int fd, char version[static URO_VERSION_NOTE_MAX])
     return false;
 }
 
-/* Returns whether the library is of the version of this program. */
+/* Returns whether the library has the version of this program. */
 static bool fits(const struct uro_library *library, char error[static URO_LIBRARY_ERROR_MAX])
 {
     char version[URO_VERSION_NOTE_MAX] = "";
@@ -118,12 +119,12 @@ static bool fits(const struct uro_library *library, char error[static URO_LIBRAR
                        library->path, version, URO_VERSION);
     else
         (void)snprintf(error, URO_LIBRARY_ERROR_MAX,
-                       "%s is damaged or is no library of uroce; install uroce again",
+                       "%s is damaged or is not a library of uroce; install uroce again",
                        library->path);
     return false;
 }
 
-/* ---- its place ------------------------------------------------------------------------------- */
+/* ---- its directory --------------------------------------------------------------------------- */
 
 bool uro_library_find(struct uro_library *library, char error[static URO_LIBRARY_ERROR_MAX])
 {

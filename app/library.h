@@ -8,14 +8,14 @@
 #define URO_LIBRARY_ERROR_MAX (PATH_MAX + 320u)
 
 struct uro_library {
-    const char *name;     /* of the file */
+    const char *name;     /* name of the file */
     const char *in_build; /* path from this program's directory in the build tree */
     bool any_version;     /* the library has no version note */
     char directory[PATH_MAX];
     char path[PATH_MAX + 64];
 };
 
-/* Fills in directory and path, and checks that the library is of the version of this program
- * (base/version.h). Returns false with a sentence in @error: the expected place or the version of
- * the library, and what to do. */
+/* Fills in directory and path, and checks that the library has the version of this program
+ * (base/version.h). On failure returns false. Then @error has a sentence with the expected
+ * directory or the version of the library, and what to do. */
 bool uro_library_find(struct uro_library *library, char error[static URO_LIBRARY_ERROR_MAX]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* peer.c - `uroce peer SCRIPT...`: runs packet scripts against a RoCE endpoint, and reports whether
- * it did what they expect. docs/PEER.md is the manual.
+ * the endpoint sent the expected packets. docs/PEER.md is the manual.
  */
 #define _GNU_SOURCE /* getopt_long, getrandom */
 #include <errno.h>
@@ -245,8 +245,8 @@ static const struct uro_device_config *first_device(void)
     return NULL;
 }
 
-/* Chooses our address among those of the endpoint's kind (IP version, link-local or not): the first
- * address in its subnet, else the first address. */
+/* Chooses an own address of the endpoint's kind (IP version, link-local or not): the first address
+ * in the endpoint's subnet, else the first address. */
 static bool choose_address(const struct uro_device_config *device, struct uro_play_config *play)
 {
     bool found = false;

@@ -15,7 +15,7 @@
 #include "io/pcap/pcap_write.h"
 
 #define CACHE_LINE 64u
-#define NAP        URO_MS(1) /* longest sleep if the port cannot wake us, or the link is down */
+#define NAP        URO_MS(1) /* longest sleep if the port has no wake-up, or the link is down */
 
 static int build_engine(struct uro_peer_link *link, const struct uro_device_config *config)
 {
@@ -45,7 +45,8 @@ static int open_capture(struct uro_peer_link *link, const char *pcap)
 
     if (pcap == NULL)
         return 0;
-    return uro_pcap_write_open(pcap, uro_host_wall_time(now, &offset) - now, &link->capture);
+    return uro_pcap_write_open(pcap, "peer", uro_host_wall_time(now, &offset) - now,
+                               &link->capture);
 }
 
 bool uro_peer_link_open(struct uro_peer_link *link, const struct uro_device_config *config,
@@ -84,7 +85,7 @@ static struct timespec timespec_of(uro_time time)
                               .tv_nsec = (long)(time % 1000000000u) };
 }
 
-/* Sleeps until a frame arrives, for @most at most. */
+/* Sleeps until a frame arrives, but not longer than @most. */
 static void rest(struct uro_peer_link *link, uro_time most)
 {
     struct uro_port *port = link->port;

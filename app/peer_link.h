@@ -18,13 +18,13 @@ struct uro_peer_link {
     struct uro_tx tx[URO_PORT_BURST];
 };
 
-/* Opens the port. @pcap: a file for all frames, or NULL. Returns false with a sentence in
- * @error. */
+/* Opens the port. @pcap is a file for all frames, or NULL. On failure returns false with a sentence
+ * in @error. */
 bool uro_peer_link_open(struct uro_peer_link *link, const struct uro_device_config *config,
                         const char *pcap, char error[static URO_PORT_ERROR_MAX]);
 void uro_peer_link_close(struct uro_peer_link *link);
 
-/* Waits until the link is up, for @patience at most. Returns false when it is still down. */
+/* Waits until the link is up, but not longer than @patience. Returns false if it is still down. */
 bool uro_peer_link_wait(struct uro_peer_link *link, uro_time patience);
 
 /* Runs the play until it has a result and all its packets are sent. */

@@ -17,15 +17,17 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "chaos.h"
 #include "library.h"
 #include "run.h"
 #include "tree.h"
 
-#define LIBRARY        "libibverbs.so.1"
-#define PATHS          "liburoce-paths.so"
-#define STATUS_USAGE   2
-#define STATUS_NO_EXEC 126
-#define STATUS_NO_FILE 127
+#define LIBRARY           "libibverbs.so.1"
+#define PATHS             "liburoce-paths.so"
+#define STATUS_USAGE      2
+#define STATUS_NO_EXEC    126
+#define STATUS_NO_FILE    127
+#define CHAOS_SECONDS_MAX 100000u
 
 static void help(FILE *out)
 {
@@ -39,6 +41,8 @@ static void help(FILE *out)
         "  -d, --device SPEC   device NAME:LINK[;KEY=VALUE]...; repeat for more devices\n"
         "  -c, --config FILE   read the devices from an ini file\n"
         "  -q, --quiet         do not print which device was chosen; warnings are still printed\n"
+        "      --chaos[=SECONDS]  run PROGRAM without faults and with twenty plans of faults, and\n"
+        "                      print what it did; SECONDS limits each run\n"
         "      --no-paths      do not show the devices in /sys/class/infiniband and "
         "/dev/infiniband\n"
         "  -h, --help          print this help\n"
@@ -50,7 +54,8 @@ static void help(FILE *out)
         "  uroce run ibv_rc_pingpong -g 0\n"
         "  uroce run -d rxe_0:udp,iface=eth0 ib_write_bw -d rxe_0\n"
         "\n"
-        "Exit status: that of PROGRAM; 126 it cannot be started, 127 not found, 2 wrong option.\n");
+        "Exit status: that of PROGRAM; 126 it cannot be started, 127 not found, 2 wrong option.\n"
+        "With --chaos: 1 if a plan made PROGRAM hang or crash, else 0.\n");
 }
 
 /* Finds the library, or prints the reason for failure. */
@@ -64,7 +69,7 @@ static bool find_library(struct uro_library *library)
     }
     if (strpbrk(library->directory, " :") != NULL) {
         (void)fprintf(stderr,
-                      "uroce run: cannot use the directory %s, because LD_PRELOAD allows no blank "
+                      "uroce run: cannot use the directory %s, because LD_PRELOAD allows no space "
                       "and no colon in a path; move uroce to another directory\n",
                       library->directory);
         return false;
@@ -72,7 +77,7 @@ static bool find_library(struct uro_library *library)
     return true;
 }
 
-/* Puts @value in front of the present value of @name. */
+/* Puts @value before the present value of the environment variable @name. */
 static void prepend(const char *name, const char *value, char separator)
 {
     const char *before = getenv(name);
@@ -90,6 +95,8 @@ static void prepend(const char *name, const char *value, char separator)
 struct settings {
     char *devices; /* arguments of --device, or NULL */
     bool paths, quiet;
+    bool chaos;
+    unsigned chaos_timeout_s; /* time limit of each run, seconds; 0: chosen after the first run */
 };
 
 static bool add_device(char **devices, const char *spec)
@@ -168,6 +175,8 @@ static int execute(char **argv, const struct settings *settings)
     if (settings->paths && !load_paths())
         return STATUS_NO_EXEC;
     uro_run_look_at(argv[0]);
+    if (settings->chaos)
+        return uro_chaos(argv, settings->chaos_timeout_s);
     (void)execvp(argv[0], argv);
     int status = errno == ENOENT ? STATUS_NO_FILE : STATUS_NO_EXEC;
     (void)fprintf(stderr, "uroce run: %s: %s\n", argv[0],
@@ -177,16 +186,34 @@ static int execute(char **argv, const struct settings *settings)
     return status;
 }
 
+/* Reads the argument of --chaos, which may be NULL. Returns false after a message. */
+static bool read_chaos(struct settings *settings, const char *seconds)
+{
+    char *end = NULL;
+    const unsigned long number = seconds != NULL ? strtoul(seconds, &end, 10) : 0;
+
+    settings->chaos = true;
+    settings->chaos_timeout_s = (unsigned)number;
+    if (seconds == NULL || (seconds[0] >= '0' && seconds[0] <= '9' && *end == '\0' && number >= 1 &&
+                            number <= CHAOS_SECONDS_MAX))
+        return true;
+    (void)fprintf(stderr, "uroce run: --chaos=%s: must be a number of seconds from 1 to 100000\n",
+                  seconds);
+    return false;
+}
+
 #define GO_ON (-1)
 
 /* Reads the options. Returns GO_ON, or the exit status. */
 static int parse(int argc, char **argv, struct settings *settings)
 {
-    static const struct option options[] = {
-        { "device", required_argument, NULL, 'd' }, { "config", required_argument, NULL, 'c' },
-        { "quiet", no_argument, NULL, 'q' },        { "no-paths", no_argument, NULL, 'n' },
-        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
-    };
+    static const struct option options[] = { { "device", required_argument, NULL, 'd' },
+                                             { "config", required_argument, NULL, 'c' },
+                                             { "quiet", no_argument, NULL, 'q' },
+                                             { "no-paths", no_argument, NULL, 'n' },
+                                             { "chaos", optional_argument, NULL, 'C' },
+                                             { "help", no_argument, NULL, 'h' },
+                                             { NULL, 0, NULL, 0 } };
     int option;
 
     while ((option = getopt_long(argc, argv, "+d:c:qh", options, NULL)) != -1) {
@@ -197,6 +224,8 @@ static int parse(int argc, char **argv, struct settings *settings)
         if (option == 'd' && !add_device(&settings->devices, optarg))
             return STATUS_NO_EXEC;
         if (option == 'c' && !use_config(optarg))
+            return STATUS_USAGE;
+        if (option == 'C' && !read_chaos(settings, optarg))
             return STATUS_USAGE;
         if (option == 'n')
             settings->paths = false;

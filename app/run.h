@@ -14,9 +14,9 @@ bool uro_run_choose_default(void);
  * configuration, because the user did not write it. */
 const char *uro_run_default_problem(const struct uro_device_config *config);
 
-/* Chooses the default device if the environment names no device, and prints that, unless @quiet.
- * Always warns about a loopback address. Returns false when the default device is not usable, and
- * prints the reason to stderr. */
+/* Chooses the default device if no device is configured. Prints the device, unless @quiet. Always
+ * warns about a loopback address. If the default device is not usable, prints the reason to stderr
+ * and returns false. */
 bool uro_run_default_device(bool quiet);
 
 /* Starts the brokers for the addresses of UDP devices. Keeps them running until this process, which
@@ -26,6 +26,7 @@ void uro_run_brokers(void);
 /* Starts the broker of @address, unless one runs. On failure the broker prints the reason. */
 void uro_run_broker(const struct uro_gid *address);
 
-/* Warns on stderr when uroce cannot be loaded into @program, which is searched as by execvp(): the
- * program is static, has more privileges than its caller, or is built with AddressSanitizer. */
+/* Warns on stderr if uroce cannot be loaded into @program: the program is static, has more
+ * privileges than its caller, or is built with AddressSanitizer. Searches @program like
+ * execvp(). */
 void uro_run_look_at(const char *program);

@@ -20,8 +20,8 @@
 #include "io/udp/hub.h"
 #include "run.h"
 
-#define IDLE_SECONDS "10" /* longer than a test needs to start its second process */
-#define FD_FROM      100  /* high, because some programs assume small numbers of their own */
+#define IDLE_SECONDS "10" /* a test must start its second process within this time */
+#define FD_FROM      100  /* high, because some programs assume small numbers for their own files */
 #define HELD_MAX     64u
 
 extern char **environ;
@@ -42,7 +42,7 @@ static bool is_alone(const char *link)
     return false;
 }
 
-/* On failure the program tries to use the address alone. */
+/* If this fails, the program later tries to use the address without a broker. */
 void uro_run_broker(const struct uro_gid *address)
 {
     char text[URO_GID_TEXT_MAX];

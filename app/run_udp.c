@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_udp.c - the device over UDP that `uroce run` chooses when none is configured. */
+/* run_udp.c - the device over UDP that `uroce run` chooses if no device is configured. */
 #define _DEFAULT_SOURCE /* setenv */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@ bool uro_run_choose_default(void)
     return true;
 }
 
-/* Makes the loopback address explicit. The program reads the configuration again, and must not warn
- * a second time. */
+/* Replaces ip=auto by the loopback address. The program reads the configuration again, and must not
+ * print the warning a second time. */
 static void settle_loopback(const struct uro_device_config *config)
 {
     char text[URO_GID_TEXT_MAX], devices[URO_GID_TEXT_MAX + sizeof "uroce0:udp,ip="];

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shrink.c - `uroce shrink`: finds a smallest trace with which a command still fails.
  *
- * The faults of a trace are its effects, several of which may be in a line. The search is delta
- * debugging (ddmin of Zeller and Hildebrandt): it tries parts of the effects, and all effects but a
- * part, with smaller and smaller parts. In the result, no effect can be left out.
+ * A fault in a trace is an effect. A line may have several effects. The search is delta debugging
+ * (ddmin of Zeller and Hildebrandt). It tries parts of the effects, and all effects but a part,
+ * with smaller and smaller parts. No effect can be left out of the result.
  */
 #define _GNU_SOURCE /* realpath */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "app.h"
+#include "command.h"
 #include "io/impair/trace_file.h"
-#include "shrink.h"
 
 #define RUNS_DEFAULT 1000u
 #define NUMBER_MAX   1000000u
@@ -26,17 +28,19 @@ static void help(FILE *out)
     (void)fprintf(
         out,
         "Usage: uroce shrink --trace FILE [ --output FILE ] [ --timeout SECONDS ] [ --runs N ]\n"
-        "                    [ --verbose ] [ -- ] COMMAND [ ARGUMENT... ]\n"
+        "                    [ --repeat N ] [ --verbose ] [ -- ] COMMAND [ ARGUMENT... ]\n"
         "\n"
         "Finds the fewest faults of a trace with which a command still fails. The command runs\n"
         "uroce with the device that wrote the trace (trace=FILE), and ends with a status other\n"
         "than 0 when it fails. It runs many times. Each time the device replays a part of the\n"
-        "trace, which the variable UROCE_REPLAY names, whatever its impair= and trace= say.\n"
+        "trace, which the variable UROCE_REPLAY names, instead of its impair= and trace=.\n"
         "\n"
         "  -t, --trace FILE        the trace of a run that failed\n"
-        "  -o, --output FILE       file for the result; default: the trace with .min behind it\n"
-        "  -T, --timeout SECONDS   a run that takes longer is killed, and has failed\n"
-        "  -n, --runs N            end after so many runs; default: 1000\n"
+        "  -o, --output FILE       file for the result; default: the name of the trace with .min\n"
+        "  -T, --timeout SECONDS   kill a run that takes longer, and count it as failed\n"
+        "  -n, --runs N            end the search after N runs; default: 1000\n"
+        "  -r, --repeat N          try each part up to N times, until it fails; default: 1. For a\n"
+        "                          failure that depends on time\n"
         "  -v, --verbose           show the output of the command\n"
         "  -h, --help              print this help\n"
         "\n"
@@ -46,13 +50,14 @@ static void help(FILE *out)
 
 struct search {
     struct uro_impair_trace_header header;
-    struct uro_impair_trace_line *effects; /* one effect each; the first `count` still fail */
+    struct uro_impair_trace_line
+        *effects; /* one effect each; the command fails with the first `count` */
     struct uro_impair_trace_line *tried;
     size_t count;
     char attempt[PATH_MAX]; /* file of the part that is tried */
     const char *output;
     char *const *command;
-    unsigned timeout_s, runs, runs_max;
+    unsigned timeout_s, runs, runs_max, repeats;
     bool verbose, broken;
 };
 
@@ -79,23 +84,48 @@ static bool store(struct search *search, const struct uro_impair_trace_line *eff
     return error == 0;
 }
 
-/* Runs the command with these effects. Returns whether it fails. */
-static bool fails(struct search *search, const struct uro_impair_trace_line *effects, size_t count)
+/* Runs the command once with the effects in the file search->attempt, which are @count. Returns
+ * whether it fails. */
+static bool run_fails(struct search *search, size_t count)
 {
-    if (search->broken || !store(search, effects, count, search->attempt))
-        return false;
     search->runs++;
-    const enum uro_shrink_result result =
-        uro_shrink_run(search->command, search->attempt, search->timeout_s, search->verbose);
-    search->broken = result == URO_SHRINK_CANNOT_RUN;
+    const int null = search->verbose ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    const struct uro_command command = { .words = search->command,
+                                         .variable = "UROCE_REPLAY",
+                                         .value = search->attempt,
+                                         .timeout_s = search->timeout_s,
+                                         .output = null };
+    const struct uro_command_end end = uro_command_run(&command);
+    if (null >= 0)
+        (void)close(null);
+    search->broken = end.error != 0;
+    if (search->broken) {
+        (void)fprintf(stderr, "uroce shrink: cannot run %s: %s\n", search->command[0],
+                      strerror(end.error));
+        return false;
+    }
+    const bool failed = !WIFEXITED(end.status) || WEXITSTATUS(end.status) != 0;
     (void)fprintf(stderr, "uroce shrink: run %u with %zu of %zu effects %s\n", search->runs, count,
-                  search->count, result == URO_SHRINK_FAILS ? "fails" : "passes");
-    return result == URO_SHRINK_FAILS;
+                  search->count, failed ? "fails" : "passes");
+    return failed;
 }
 
 static bool may_go_on(const struct search *search)
 {
     return !search->broken && search->runs < search->runs_max;
+}
+
+/* Runs the command with these effects until it fails, at most as often as --repeat says, and at
+ * least once. Returns whether it fails. */
+static bool fails(struct search *search, const struct uro_impair_trace_line *effects, size_t count)
+{
+    bool failed = false;
+
+    if (search->broken || !store(search, effects, count, search->attempt))
+        return false;
+    for (unsigned i = 0; i < search->repeats && !failed && (i == 0 || may_go_on(search)); i++)
+        failed = run_fails(search, count);
+    return failed;
 }
 
 /* ---- delta debugging ---------------------------------------------------------------------- */
@@ -198,7 +228,8 @@ static int search_and_report(struct search *search)
         if (!search->broken)
             (void)fprintf(stderr,
                           "uroce shrink: the command does not fail with the whole trace, so "
-                          "there is nothing to shrink; its failure may depend on time\n");
+                          "there is nothing to shrink; its failure may depend on time%s\n",
+                          search->repeats > 1 ? "" : ": try --repeat 10");
         return search->broken ? 2 : 1;
     }
     if (fails(search, NULL, 0)) {
@@ -256,18 +287,17 @@ static bool read_number(const char *name, const char *text, unsigned *number)
 
 int uro_app_shrink(int argc, char **argv)
 {
-    static const struct option options[] = { { "trace", required_argument, NULL, 't' },
-                                             { "output", required_argument, NULL, 'o' },
-                                             { "timeout", required_argument, NULL, 'T' },
-                                             { "runs", required_argument, NULL, 'n' },
-                                             { "verbose", no_argument, NULL, 'v' },
-                                             { "help", no_argument, NULL, 'h' },
-                                             { NULL, 0, NULL, 0 } };
-    static struct search search = { .runs_max = RUNS_DEFAULT };
+    static const struct option options[] = {
+        { "trace", required_argument, NULL, 't' },   { "output", required_argument, NULL, 'o' },
+        { "timeout", required_argument, NULL, 'T' }, { "runs", required_argument, NULL, 'n' },
+        { "repeat", required_argument, NULL, 'r' },  { "verbose", no_argument, NULL, 'v' },
+        { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 }
+    };
+    static struct search search = { .runs_max = RUNS_DEFAULT, .repeats = 1 };
     const char *trace = NULL;
     int option;
 
-    while ((option = getopt_long(argc, argv, "+t:o:T:n:vh", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+t:o:T:n:r:vh", options, NULL)) != -1) {
         switch (option) {
         case 't':
             trace = optarg;
@@ -281,6 +311,10 @@ int uro_app_shrink(int argc, char **argv)
             break;
         case 'n':
             if (!read_number("runs", optarg, &search.runs_max))
+                return 2;
+            break;
+        case 'r':
+            if (!read_number("repeat", optarg, &search.repeats))
                 return 2;
             break;
         case 'v':

@@ -14,7 +14,7 @@
 #include "app.h"
 #include "sim/sim.h"
 
-#define KEPT (1 << 30) /* bytes that free() keeps for the next seed */
+#define KEPT (1 << 30) /* freed memory that malloc keeps for the next seed, bytes */
 
 struct settings {
     uint64_t seed;
@@ -34,7 +34,8 @@ static int help(FILE *out)
         "Usage: uroce sim --seed N [ OPTIONS ]\n"
         "       uroce sim --parts\n"
         "\n"
-        "Runs 2 to 8 engines over a simulated network that loses, repeats, reorders and damages\n"
+        "Runs 2 to 8 engines over a simulated network that loses, duplicates, reorders and "
+        "damages\n"
         "frames, and checks every completion, byte and frame. A seed always gives the same run.\n"
         "\n"
         "OPTIONS:\n"
@@ -128,7 +129,8 @@ static void print_line(const char *line)
     (void)printf("%s\n", line);
 }
 
-/* Settings that are printed when an assertion fails, so that the run can be repeated. */
+/* The seed and the settings that are printed when an assertion fails, so that the run can be
+ * repeated. */
 static uint64_t seed_running;
 static const struct settings *settings_running;
 
@@ -170,7 +172,7 @@ static void print_result(const struct settings *settings, uint64_t seed,
 
 int uro_app_sim(int argc, char **argv)
 {
-    static struct settings settings = { .count = 1 }; /* on_abort reads it */
+    static struct settings settings = { .count = 1 }; /* static, because on_abort() reads it */
     uint64_t failed = 0;
 
     int status = parse(argc, argv, &settings);

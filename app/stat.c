@@ -13,7 +13,7 @@
 
 #include "app.h"
 
-#define RATE_NS     250000000L /* interval of the two surveys whose difference is the rates */
+#define RATE_NS     250000000L /* time between the two surveys from which rates are computed */
 #define WATCH_LEAST 0.1
 #define WATCH_MOST  86400.0
 
@@ -23,8 +23,8 @@ struct options {
     struct uro_stat_filter filter;
     enum format format;
     unsigned sections;
-    const char *sysfs; /* directory for files as below /sys, or NULL */
-    double watch;      /* seconds; 0: print once */
+    const char *sysfs; /* directory for a copy of files below /sys, or NULL */
+    double watch;      /* interval of the output, seconds; 0: print once */
 };
 
 static int help(FILE *out)
@@ -34,7 +34,7 @@ static int help(FILE *out)
         "Usage: uroce stat [ OPTIONS ] [ DEVICE ]\n"
         "\n"
         "Shows the devices, processes and queue pairs that run over uroce now. Root sees those\n"
-        "of all users, others only their own. TX/s and RX/s are packets a second. SENT/WIN is\n"
+        "of all users, others only their own. TX/s and RX/s are packets per second. SENT/WIN is\n"
         "the number of packets in flight, and the limit that congestion control sets. RETRY and\n"
         "RNR are the retransmissions and the RNR NAKs received so far.\n"
         "\n"
@@ -126,7 +126,7 @@ static bool apply(struct options *options, int option, const char *argument)
     }
 }
 
-/* Returns -1 to go on, or the exit status. */
+/* Reads the options. Returns -1 to continue, or the exit status. */
 static int read_options(int argc, char **argv, struct options *options)
 {
     int option;
@@ -139,7 +139,7 @@ static int read_options(int argc, char **argv, struct options *options)
         if (!apply(options, option, optarg))
             return 2;
     }
-    /* In `--watch 2` the seconds are a separate argument. A number is no device name. */
+    /* In `--watch 2` the seconds are a separate argument. A number is not a device name. */
     if (options->watch > 0 && optind < argc && argv[optind][0] >= '0' && argv[optind][0] <= '9' &&
         !read_seconds(argv[optind++], &options->watch))
         return 2;
@@ -152,14 +152,15 @@ static int read_options(int argc, char **argv, struct options *options)
     if (options->sysfs != NULL &&
         (options->filter.device != NULL || options->filter.pid != 0 || options->sections != 0 ||
          options->watch > 0 || options->format != TEXT)) {
-        (void)fprintf(stderr, "uroce stat: --sysfs goes with no other option and no device: the "
-                              "files are of all devices\n");
+        (void)fprintf(stderr,
+                      "uroce stat: --sysfs allows no other option and no device, because it "
+                      "writes the files of all devices\n");
         return 2;
     }
     if (options->watch > 0 && options->format == PROMETHEUS) {
         (void)fprintf(stderr,
-                      "uroce stat: --watch does not go with --prometheus, which a collector "
-                      "reads again by itself\n");
+                      "uroce stat: --watch does not work with --prometheus, because a collector "
+                      "repeats the command itself\n");
         return 2;
     }
     return -1;
@@ -176,7 +177,7 @@ static void nap(double seconds)
         ;
 }
 
-/* Prints why there is nothing to show. */
+/* Prints the reason why there is nothing to show. */
 static void print_nothing(const struct uro_stat_view *view)
 {
     const struct uro_stat_filter *filter = &view->filter;
@@ -197,7 +198,7 @@ static void print_nothing(const struct uro_stat_view *view)
                       geteuid() == 0 ? "any user" : "this user");
 }
 
-/* Prints on stderr what the view lacks. Returns whether it is complete. */
+/* Prints on stderr which data the view lacks. Returns whether the view is complete. */
 static bool print_problems(const struct uro_stat_view *view)
 {
     char text[URO_STAT_REASON_MAX];

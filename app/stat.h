@@ -9,13 +9,14 @@
 #define URO_STAT_MRS      (1u << 2)
 #define URO_STAT_COUNTERS (1u << 3)
 
-/* Each prints the view. @sections: set of URO_STAT_* that the user chose; 0: the short form. */
+/* These functions print the view. @sections is a set of URO_STAT_* that the user chose, or 0 for
+ * the short form. */
 void uro_stat_print_text(const struct uro_stat_view *view, unsigned sections);
 void uro_stat_print_json(const struct uro_stat_view *view, unsigned sections);
 void uro_stat_print_prometheus(const struct uro_stat_view *view, unsigned sections);
 
-/* Keeps files of all devices of the user in @directory, as they are below /sys/class/infiniband,
- * and refreshes them once a second. Links to the other entries of /sys are beside them. Ends when
- * the process gets SIGINT or SIGTERM, and then removes the files. Returns the exit status; errors
- * are printed. */
+/* Writes the files of all devices of the user to @directory, as they would be in
+ * /sys/class/infiniband, and refreshes them once a second. The directory also has links to the
+ * other entries of /sys. Ends when the process gets SIGINT or SIGTERM, and then removes the files.
+ * Prints errors. Returns the exit status. */
 int uro_stat_sysfs(const char *directory);

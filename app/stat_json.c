@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stat_json.c - `uroce stat --json`: one line for each survey. */
+/* stat_json.c - `uroce stat --json`: prints a line for each survey. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static void print_qp(const struct uro_stat_view *view, const struct uro_survey_f
     (void)putchar('{');
     print_field("qpn", qp->qpn);
     print_text_field("type", uro_stat_type(qp->type));
-    print_text_field("state", uro_stat_state(qp->state));
+    print_text_field("state", uro_qp_state_name(qp->state));
     if (qp->path_mtu != 0) {
         print_field("peer_qpn", qp->peer_qpn);
         print_text_field("peer_gid", uro_gid_text(&qp->peer, peer));

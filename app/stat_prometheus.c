@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stat_prometheus.c - `uroce stat --prometheus`: the text exposition format of Prometheus.
+/* stat_prometheus.c - `uroce stat --prometheus`: prints the text exposition format of Prometheus.
  *
- * All samples of a metric must be together, so each metric walks through all devices. The counters
- * are sums over all processes of a device, also of ended ones: they never go backwards.
+ * All samples of a metric must be together, so each metric iterates over all devices. The counters
+ * are sums over all processes of a device, also over processes that have ended, so they never
+ * decrease.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ static void print_header(const char *name, const char *type, const char *help)
     (void)printf("# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* Prints the name, and the labels of every sample; the braces stay open. */
+/* Prints the name of a sample, and the labels that every sample has. Does not close the braces. */
 static void begin_sample(const char *name, const struct uro_stats_page *page, uid_t uid)
 {
     (void)printf("%s{device=", name);
@@ -205,7 +206,7 @@ static const struct qp_metric {
     { "uroce_qp_vendor_err", vendor_err, "gauge",
       "why the queue pair failed; 0: it did not, or no reason is recorded" },
     { "uroce_qp_outstanding_packets", outstanding, "gauge", "packets sent and not acknowledged" },
-    { "uroce_qp_window_packets", window, "gauge", "most packets in flight now" },
+    { "uroce_qp_window_packets", window, "gauge", "congestion window in packets" },
     { "uroce_qp_rtt_seconds", rtt, "gauge", "round-trip time, smoothed; 0: not measured" },
     { "uroce_qp_sends_waiting", sends, "gauge", "send requests that are not completed" },
     { "uroce_qp_receives_waiting", receives, "gauge",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stat_sysfs.c - `uroce stat --sysfs`: a copy of /sys with our devices, for programs that cannot be
- * redirected by a preloaded library, such as static Go programs.
+/* stat_sysfs.c - `uroce stat --sysfs`: writes a copy of /sys with uroce's devices, for programs
+ * that a preloaded library cannot redirect, for example static Go programs.
  *
- * The file MARK marks the directory as ours. The process has a lock on it.
+ * The file MARK shows that uroce made the directory. The process has a lock on this file.
  */
 #define _GNU_SOURCE /* nftw */
 #include "stat.h"
@@ -38,18 +38,18 @@ static void interrupt(int number)
 }
 
 struct copy {
-    struct uro_tree tree; /* its path becomes that of the first error */
-    char path[PATH_MAX];  /* of the directory, without links */
-    bool made;            /* whether the directory did not exist before */
-    int mark;             /* descriptor of MARK, with our lock; -1: none */
+    struct uro_tree tree; /* after an error, tree.path is the path of the first error */
+    char path[PATH_MAX];  /* path of the directory, with symbolic links resolved */
+    bool made;            /* true if this process made the directory */
+    int mark;             /* descriptor of MARK, which this process has locked; -1: none */
     struct {
         char name[URO_STATS_NAME_MAX];
         uint64_t guid;
-        int error; /* of the last refresh, which was printed */
+        int error; /* error of the last refresh, which was printed */
     } devices[URO_HOST_DEVICES_MAX];
     uint32_t count;
     bool other_version, other_guid, too_many; /* whether the message was printed */
-    int error;                                /* of the last reading, which was printed */
+    int error;                                /* error of the last read, which was printed */
 };
 
 /* ---- the directory ------------------------------------------------------------- */
@@ -138,7 +138,7 @@ static void link_to_sys(struct uro_tree *tree)
 
 /* ---- devices ------------------------------------------------------------------- */
 
-/* Returns whether the name is one that a configuration can have. Files may have any content. */
+/* Returns whether a configuration can have this device name. A file may have any content. */
 static bool is_name(const char *name)
 {
     if (!isalpha((unsigned char)name[0]))
@@ -149,11 +149,31 @@ static bool is_name(const char *name)
     return true;
 }
 
+/* Returns the card that a device is like, as far as its page shows it. The page lacks the card's
+ * name. The name "given" stands for any: it says that there is a card. */
+static struct uro_card card_of(const struct uro_stats_card *shown)
+{
+    struct uro_card card = { .name = "" };
+
+    if (shown->given == 0)
+        return card;
+    (void)snprintf(card.name, sizeof card.name, "given");
+    (void)snprintf(card.fw_ver, sizeof card.fw_ver, "%s", shown->fw_ver);
+    (void)snprintf(card.hca_type, sizeof card.hca_type, "%s", shown->hca_type);
+    (void)snprintf(card.board_id, sizeof card.board_id, "%s", shown->board_id);
+    if (shown->hw_ver_known != 0)
+        card.known = UINT64_C(1) << URO_CARD_HW_VER;
+    card.numbers[URO_CARD_HW_VER] = shown->hw_ver;
+    return card;
+}
+
 static void add_device(struct copy *copy, const struct uro_stats_page *page)
 {
     struct uro_sysfs_port port = { .up = true,
                                    .speed = atomic_load(&page->speed),
-                                   .gid_count = page->gid_count };
+                                   .gid_count = page->gid_count,
+                                   .roce_v1 = page->roce_v1 != 0 };
+    const struct uro_card card = card_of(&page->card);
 
     memcpy(port.gids, page->gids, sizeof port.gids);
     memcpy(port.ndevs, page->ndevs, sizeof port.ndevs);
@@ -162,7 +182,7 @@ static void add_device(struct copy *copy, const struct uro_stats_page *page)
             port.ndevs[i][0] = '\0';
     (void)snprintf(copy->devices[copy->count].name, URO_STATS_NAME_MAX, "%s", page->device);
     copy->devices[copy->count].guid = page->guid;
-    uro_tree_device(&copy->tree, page->device, page->guid, &port, copy->count);
+    uro_tree_device(&copy->tree, page->device, page->guid, &port, &card, copy->count);
     copy->count++;
 }
 
@@ -196,7 +216,9 @@ static void see(void *context, const struct uro_stats_file *file)
         return;
     }
     if (copy->count == URO_ARRAY_LEN(copy->devices))
-        report(&copy->too_many, "uroce stat: %s and more devices are left out: 64 are shown\n",
+        report(&copy->too_many,
+               "uroce stat: %s and further devices are not shown, because at most 64 devices are "
+               "shown\n",
                file->page->device);
     else
         add_device(copy, file->page);
@@ -211,7 +233,8 @@ static void see_living(void *context, const struct uro_stats_file *file)
 /* Brings all files up to date. Each new error is printed once. */
 static void refresh(struct copy *copy)
 {
-    int error = uro_stats_read(geteuid(), see_living, copy); /* they have the first choice */
+    int error = uro_stats_read(geteuid(), see_living,
+                               copy); /* first, because the number of devices is limited */
 
     if (error == 0)
         error = uro_stats_read(geteuid(), see, copy);
@@ -259,7 +282,7 @@ int uro_stat_sysfs(const char *directory)
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     copy.tree.mode = 0755; /* the user chooses with the directory itself who can read the files */
-    remove_files(&copy);   /* of a process that was killed */
+    remove_files(&copy);   /* removes the files of a process that was killed */
     link_to_sys(&copy.tree);
     if (copy.tree.error == 0)
         keep_current(&copy);

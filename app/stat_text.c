@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stat_text.c - `uroce stat` for people, in 80 columns. */
+/* stat_text.c - `uroce stat`: prints text for people, in 80 columns. */
 #define _GNU_SOURCE /* getpwuid_r, localtime_r */
 #include <inttypes.h>
 #include <pwd.h>
@@ -15,10 +15,10 @@
 
 /* ---- lines ------------------------------------------------------------------------ */
 
-/* Prints words after @title, and begins a new line where they do not fit. */
+/* State of printing words after a title. A word that does not fit begins a new line. */
 struct lines {
     const char *title;
-    size_t column; /* 0: nothing printed */
+    size_t column; /* present column; 0: nothing was printed yet */
 };
 
 static void add_words(struct lines *lines, const char *words)
@@ -170,7 +170,7 @@ static void print_device(const struct uro_stat_device *device, unsigned sections
 
 /* ---- objects ------------------------------------------------------------------------ */
 
-/* Returns how many rows are printed, and announces the rest. */
+/* Returns how many rows are printed. If rows are left out, prints how many. */
 static uint32_t limit(uint32_t count, bool chosen)
 {
     return chosen || count <= SHORT_ROWS ? count : SHORT_ROWS;
@@ -210,7 +210,7 @@ static void print_qp(const struct uro_stat_view *view, const struct uro_survey_f
     }
     (void)snprintf(flight, sizeof flight, "%" PRIu32 "/%" PRIu32, qp->outstanding, qp->window);
     (void)printf("%06" PRIx32 " %-4s %-5s %-6s %-15s %5s %5s %9s %5s %5s %4s\n", qp->qpn,
-                 uro_stat_type(qp->type), uro_stat_state(qp->state), qpn,
+                 uro_stat_type(qp->type), uro_qp_state_name(qp->state), qpn,
                  strlen(peer) <= 15 ? peer : "(IPv6)", uro_stat_number(rates.tx_packets, tx),
                  uro_stat_number(rates.rx_packets, rx), flight, uro_stat_time(qp->rtt, rtt),
                  uro_stat_number((double)qp->retransmits, repeated),
@@ -329,8 +329,8 @@ static void print_process(const struct uro_stat_view *view, const struct uro_sur
         print_keys(file, objects != 0);
 }
 
-/* Prints the devices with a process, or those without, of these at most @max. Returns the number of
- * devices of this kind. */
+/* Prints at most @max devices that are in use by a process, or that are not, as @in_use says.
+ * Returns the number of devices of this kind. */
 static uint32_t print_devices(const struct uro_stat_view *view, unsigned sections, bool in_use,
                               uint32_t max)
 {

@@ -107,7 +107,7 @@ static void add_counters(struct uro_counters *sum, const struct uro_survey_file 
         sum->value[i] += file->page->record.counters.value[i];
 }
 
-/* Returns the rate of a counter that may not go backwards. */
+/* Returns the rate of a counter that never decreases. */
 static double rate(uint64_t before, uint64_t now, double seconds)
 {
     return now >= before && seconds > 0 ? (double)(now - before) / seconds : -1;
@@ -135,7 +135,7 @@ static double seconds_between(const struct uro_stat_view *view)
                : 0;
 }
 
-/* Sums the files of the same device in the survey before. */
+/* Returns the rates of a device, from the files of the same device in the previous survey. */
 static struct uro_stat_rates device_rates(const struct uro_stat_view *view,
                                           const struct uro_stat_device *device)
 {
@@ -179,7 +179,7 @@ bool uro_stat_next_device(const struct uro_stat_view *view, struct uro_stat_devi
 
 /* ---- rates of processes and queue pairs ---------------------------------------------- */
 
-/* Returns the same process in the survey before, or NULL. */
+/* Returns the same process in the previous survey, or NULL. */
 static const struct uro_survey_file *find_before(const struct uro_stat_view *view,
                                                  const struct uro_survey_file *file)
 {
@@ -202,8 +202,8 @@ struct uro_stat_rates uro_stat_process_rates(const struct uro_stat_view *view,
                                      seconds_between(view));
 }
 
-/* Returns the difference of two PSNs if the process can have moved so many packets; a queue pair
- * that was connected again has unrelated PSNs. Returns -1 otherwise. */
+/* Returns the difference of two PSNs, or -1 if the process cannot have moved so many packets. A
+ * queue pair that was connected again has unrelated PSNs. */
 static double psn_progress(uint32_t before, uint32_t now, double most)
 {
     const double progress = (now - before) & PSN_MASK;
@@ -293,14 +293,6 @@ const char *uro_stat_type(uint8_t type)
     return type < URO_QPT_COUNT ? names[type] : "?";
 }
 
-const char *uro_stat_state(uint8_t state)
-{
-    static const char *const names[URO_QPS_COUNT] = { "RESET", "INIT", "RTR", "RTS",
-                                                      "SQD",   "SQE",  "ERR" };
-
-    return state < URO_QPS_COUNT ? names[state] : "?";
-}
-
 const char *uro_stat_reason(uint8_t fail_reason)
 {
     static const char *const texts[URO_FAIL_REASON_COUNT] = {
@@ -342,8 +334,8 @@ const char *uro_stat_rows_problem(const struct uro_survey_file *file,
     switch (file->rows_error) {
     case -ETIMEDOUT:
         (void)snprintf(text, URO_STAT_REASON_MAX,
-                       "no answer: the process is stopped, or runs no rounds (progress=caller "
-                       "without calls); only its counters are shown");
+                       "no answer, so only its counters are shown: the process is stopped, or has "
+                       "progress=caller and makes no calls");
         break;
     case -ENOSPC:
         (void)snprintf(

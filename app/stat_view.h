@@ -10,15 +10,15 @@
 
 /* The devices and processes that are shown. */
 struct uro_stat_filter {
-    const char *device; /* name; NULL: all */
-    long pid;           /* 0: all */
+    const char *device; /* name of the device; NULL: all devices */
+    long pid;           /* process; 0: all processes */
 };
 
 struct uro_stat_view {
     struct uro_stat_filter filter;
     struct uro_survey before;
     struct uro_survey now;
-    uint64_t time_before; /* wall clock when the counters were read, ns since 1970; 0: no survey */
+    uint64_t time_before; /* time at which the counters were read, ns since 1970; 0: no survey */
     uint64_t time;
 };
 
@@ -34,18 +34,19 @@ struct uro_stat_rates {
 struct uro_stat_device {
     uint32_t first;
     uint32_t end;
-    uint32_t alive; /* processes that run it */
+    uint32_t alive; /* number of processes that use the device */
     uid_t uid;
-    const struct uro_stats_page *page; /* of one of them */
+    const struct uro_stats_page *page; /* page of one of the files */
     struct uro_counters counters;      /* sum of the files that pass the filter */
     struct uro_stat_rates rates;
 };
 
-/* Takes the next survey; the last one becomes `before`. */
+/* Takes the next survey. The present survey becomes `before`. */
 void uro_stat_take(struct uro_stat_view *view, bool rows);
 void uro_stat_free(struct uro_stat_view *view);
 
-/* Finds the next device that passes the filter. Begin with all zero. Returns false at the end. */
+/* Finds the next device that passes the filter. @device is zeroed before the first call. Returns
+ * false at the end. */
 bool uro_stat_next_device(const struct uro_stat_view *view, struct uro_stat_device *device);
 
 /* Returns whether the file is of a living process that passes the filter. */
@@ -72,9 +73,9 @@ const char *uro_stat_number(double value, char text[static URO_STAT_NUMBER_MAX])
 /* Writes a time in at most 5 columns, such as 120us or 1.2ms. 0: "-". */
 const char *uro_stat_time(uint64_t ns, char text[static URO_STAT_NUMBER_MAX]);
 
-/* Return the name of a type in at most 4 columns, of a state in at most 5, and of a reason. */
+/* These functions return the name of a queue pair type in at most 4 columns, or the text of a
+ * reason. */
 const char *uro_stat_type(uint8_t type);
-const char *uro_stat_state(uint8_t state);
 const char *uro_stat_reason(uint8_t fail_reason);
 const char *uro_stat_kind(uint8_t kind); /* enum uro_key_kind */
 
@@ -87,7 +88,7 @@ void uro_stat_plain(const char *from, char *to, size_t size);
 
 #define URO_STAT_REASON_MAX 512u
 
-/* Writes why a process or a file is not shown in full, and what to do. */
+/* Writes the reason why a process or a file is not shown in full, and what to do. */
 const char *uro_stat_rows_problem(const struct uro_survey_file *file,
                                   char text[static URO_STAT_REASON_MAX]);
 const char *uro_stat_file_problem(const struct uro_survey_file *file,

@@ -22,11 +22,11 @@
 #define HISTORY       128u /* samples of a device */
 #define DEVICES       32u  /* devices with a history */
 #define DELAY_LEAST   0.2
-#define DELAY_MOST    10.0 /* the 24 bits of a PSN must not wrap meanwhile */
+#define DELAY_MOST    10.0 /* longest interval, s; a PSN of 24 bits must not wrap in this time */
 #define FIRST_DELAY   0.3
 #define COLUMNS_LEAST 40
 #define LINES_LEAST   8
-#define COLUMNS_PEER  97 /* with this width there is room for the address of the peer */
+#define COLUMNS_PEER  97 /* minimum width of the screen for a column with the peer's address */
 
 /* Bytes per second of a device. */
 struct history {
@@ -53,13 +53,13 @@ struct top {
     uint32_t process_count;
     uint32_t scroll; /* index of the first row on the screen */
     uint32_t page;   /* rows on the screen */
-    int sort;        /* key of a column */
+    int sort;        /* key of the column by which rows are sorted */
     bool reverse;
     bool utf8;
     double delay; /* seconds */
 };
 
-static volatile sig_atomic_t ended; /* number of the signal */
+static volatile sig_atomic_t ended; /* number of the signal that ends the program; 0: none */
 
 static void on_end(int number)
 {
@@ -241,8 +241,8 @@ static void draw_head(const struct top *top, int line)
 
     if (localtime_r(&now, &broken) != NULL)
         (void)strftime(clock, sizeof clock, "%T", &broken);
-    (void)mvprintw(line, 0, "uroce top  %s  each %g s  processes %" PRIu32 "  rows %" PRIu32, clock,
-                   top->delay, top->process_count, top->row_count);
+    (void)mvprintw(line, 0, "uroce top  %s  every %g s  processes %" PRIu32 "  rows %" PRIu32,
+                   clock, top->delay, top->process_count, top->row_count);
 }
 
 /* Draws the devices from @line on, at most @lines_max lines. Returns the next line. */
@@ -253,7 +253,7 @@ static int draw_devices(struct top *top, int line, int lines_max)
 
     (void)attron(A_BOLD);
     (void)mvprintw(line++, 0, "%-10s %-4s %5s %5s %8s %8s  %s", "DEVICE", "LINK", "TX/s", "RX/s",
-                   "TX bit/s", "RX bit/s", "BYTES/s SO FAR");
+                   "TX bit/s", "RX bit/s", "BYTES/s, HISTORY");
     (void)attroff(A_BOLD);
     while (--lines_max > 0 && uro_stat_next_device(&top->view, &device)) {
         const struct uro_stat_rates *rates = &device.rates;
@@ -318,7 +318,7 @@ static void draw_row(const struct row *row, int line)
     if (qp->fail_reason != URO_FAIL_NONE)
         (void)attron(A_BOLD);
     (void)printw("%06" PRIx32 " %-4s %-5s %5s %5s %9s %5s %5s %4s", qp->qpn,
-                 uro_stat_type(qp->type), uro_stat_state(qp->state),
+                 uro_stat_type(qp->type), uro_qp_state_name(qp->state),
                  uro_stat_number(row->rates.tx_packets, text[0]),
                  uro_stat_number(row->rates.rx_packets, text[1]), flight,
                  uro_stat_time(qp->rtt, text[2]), uro_stat_number((double)qp->retransmits, text[3]),
@@ -398,7 +398,7 @@ static void scroll_by(struct top *top, int64_t rows)
     top->scroll = to > 0 ? (uint32_t)to : 0;
 }
 
-/* Returns false if the key ends the program. */
+/* Handles a key. Returns false if it ends the program. */
 static bool take_key(struct top *top, int key)
 {
     if (key == 'q' || key == 'Q')
@@ -430,8 +430,8 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Handles keys until @until. Returns false if the program ends: by a key, a signal, or because the
- * terminal is gone. */
+/* Handles keys until the time @until. Returns false if the program must end because of a key, a
+ * signal, or a closed terminal. */
 static bool wait_for_keys(struct top *top, double until)
 {
     struct pollfd terminal = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -486,7 +486,7 @@ static bool read_number(const char *option, const char *text, double least, doub
     return false;
 }
 
-/* Returns -1 to go on, or the exit status. */
+/* Reads the options. Returns -1 to continue, or the exit status. */
 static int read_options(int argc, char **argv, struct top *top)
 {
     static const struct option options[] = { { "pid", required_argument, NULL, 'p' },
@@ -523,7 +523,8 @@ static SCREEN *open_screen(struct top *top)
     const struct sigaction action = { .sa_handler = on_end };
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-        (void)fprintf(stderr, "uroce top: this is no terminal; use `uroce stat --watch`\n");
+        (void)fprintf(stderr, "uroce top: stdin and stdout must be a terminal; without one, use "
+                              "`uroce stat --watch`\n");
         return NULL;
     }
     (void)setlocale(LC_ALL, "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* top_load.c - `uroce top`: loads the library that draws, with ncurses. */
+/* top_load.c - `uroce top`: loads the library that draws the screen with ncurses. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

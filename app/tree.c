@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tree.c - chooses the place of the tree, makes it, and removes old trees.
+/* tree.c - chooses the directory of the tree, makes the tree, and removes old trees.
  *
  * The program and its children inherit a descriptor with a shared lock through exec. The kernel
  * releases the lock when the last of them ends, for whatever reason. A process that makes a tree
@@ -27,7 +27,7 @@
 
 #define PREFIX_LENGTH (sizeof URO_TREE_IN_RUNTIME - sizeof "XXXXXX")
 #define ATTEMPTS      8   /* another process may remove a new tree before it is locked */
-#define FD_FROM       100 /* high, because some programs assume small numbers of their own */
+#define FD_FROM       100 /* high, because some programs assume small numbers for their own files */
 #define DEPTH         8
 
 /* ---- filling -------------------------------------------------------------------------------- */
@@ -100,8 +100,8 @@ void uro_tree_port(struct uro_tree *tree, const char *device, const struct uro_s
     fail(tree, path);
 }
 
-/* Uses system calls, because this program may itself run under `uroce run` and be redirected to a
- * tree. */
+/* Uses system calls, because this program may itself run under `uroce run`, which redirects
+ * functions of the C library to a tree. */
 void uro_tree_link_all(struct uro_tree *tree, const char *directory, const char *path)
 {
     char name[PATH_MAX], target[PATH_MAX];
@@ -127,7 +127,8 @@ static void add_device(struct uro_tree *tree, const struct uro_device_config *co
 {
     struct uro_sysfs_port port = { .up = true,
                                    .speed = uro_netdev_speed(config),
-                                   .gid_count = config->gid_count };
+                                   .gid_count = config->gid_count,
+                                   .roce_v1 = config->card.roce_v1 };
 
     static_assert(URO_ENGINE_ADDRESSES_MAX == URO_STATS_GIDS, "all GIDs are shown");
     static_assert(IF_NAMESIZE == URO_STATS_NDEV_MAX, "the name of an interface fits");
@@ -135,7 +136,7 @@ static void add_device(struct uro_tree *tree, const struct uro_device_config *co
     for (uint32_t i = 0; i < config->gid_count; i++)
         if (!uro_netdev_name(config, i, port.ndevs[i]))
             port.ndevs[i][0] = '\0';
-    uro_tree_device(tree, config->name, config->guid, &port, index);
+    uro_tree_device(tree, config->name, config->guid, &port, &config->card, index);
 }
 
 static void fill(struct uro_tree *tree)
@@ -152,9 +153,10 @@ static void fill(struct uro_tree *tree)
     uro_tree_link_all(tree, "/dev/infiniband", "dev/infiniband");
 }
 
-/* ---- place and life ------------------------------------------------------------------------- */
+/* ---- directory and lifetime ----------------------------------------------------------------- */
 
-/* Returns whether no other user can replace the directory, or remove or replace our files in it. */
+/* Returns whether no other user can replace the directory, or remove or replace this user's files
+ * in it. */
 static bool is_safe(const char *path)
 {
     char inside[URO_PATHS_TREE_MAX + PATH_MAX], problem[192];
@@ -181,7 +183,7 @@ static const char *runtime_directory(void)
     return NULL;
 }
 
-/* Opens our own directory at @path. Returns its descriptor, or -1. */
+/* Opens the directory at @path, which must belong to this user. Returns its descriptor, or -1. */
 static int open_own(const char *path)
 {
     struct stat is;
@@ -221,8 +223,8 @@ static void remove_forgotten(const char *directory)
     (void)closedir(list);
 }
 
-/* Makes a new directory with our lock on it. Returns 0, -errno, or -EAGAIN if another process has
- * just removed it as abandoned. */
+/* Makes a new directory and locks it. Returns 0 or -errno. Returns -EAGAIN if another process
+ * removed the directory before it was locked. */
 static int make_locked(struct uro_tree *tree, const char *directory)
 {
     struct stat is;

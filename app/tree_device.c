@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tree_device.c - writes the files that the kernel would have for a device. Their values are those
- * of the queries of lib/verbs/query.c: tests/system/test_tree.py compares them.
+ * of the queries of lib/verbs/query.c. tests/system/test_tree.py compares both.
  */
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +41,14 @@ static void write_guid(const struct device *device, const char *name, uint64_t g
     write_file(device, name, text);
 }
 
+static void write_hw_rev(const struct device *device, uint32_t revision)
+{
+    char text[16];
+
+    (void)snprintf(text, sizeof text, "0x%x", (unsigned int)revision);
+    write_file(device, "hw_rev", text);
+}
+
 static void write_port(const struct device *device)
 {
     uro_tree_port(device->tree, device->name, device->port);
@@ -69,8 +77,8 @@ static void write_cpus(const struct device *device)
     write_file(device, "device/local_cpus", text);
 }
 
-/* Writes a link for each interface. An interface with several addresses has one link: an existing
- * link stays. */
+/* Writes a link for each interface. An existing link stays, so an interface with several addresses
+ * has one link. */
 static void write_interfaces(const struct device *device)
 {
     char name[64], path[PATH], target[64];
@@ -94,14 +102,26 @@ static void write_verbs(const struct device *device, unsigned int index)
     (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/abi_version", index);
     uro_tree_file(device->tree, path, "1\n");
     (void)snprintf(path, sizeof path, "class/infiniband_verbs/uverbs%u/dev", index);
-    /* The number is that of /dev/null. The node below is a link to /dev/null. */
+    /* The device number of /dev/null, because the node in dev/infiniband is a link to /dev/null. */
     uro_tree_file(device->tree, path, "1:3\n");
     (void)snprintf(path, sizeof path, "dev/infiniband/uverbs%u", index);
     uro_tree_link(device->tree, path, "/dev/null");
 }
 
+/* Writes the text of the card of like=, or @own without like=. Writes no file if the card's text is
+ * unknown: the kernel has none either if the driver does not fill it. */
+static void write_card_text(const struct device *device, const char *name, const char *text,
+                            const char *own, const struct uro_card *card)
+{
+    if (text[0] != '\0')
+        write_file(device, name, text);
+    else if (!uro_card_given(card))
+        write_file(device, name, own);
+}
+
 void uro_tree_device(struct uro_tree *tree, const char *name, uint64_t guid,
-                     const struct uro_sysfs_port *port, unsigned int index)
+                     const struct uro_sysfs_port *port, const struct uro_card *card,
+                     unsigned int index)
 {
     const struct device device = { tree, name, port };
     char path[PATH], target[PATH];
@@ -112,9 +132,12 @@ void uro_tree_device(struct uro_tree *tree, const char *name, uint64_t guid,
     write_file(&device, "node_type", "1: CA");
     write_guid(&device, "node_guid", guid);
     write_guid(&device, "sys_image_guid", guid);
-    write_file(&device, "fw_ver", URO_VERSION);
-    write_file(&device, "hca_type", "uroce");
-    write_file(&device, "board_id", "uroce"); /* exporters of Prometheus want it */
+    write_file(&device, "fw_ver", card->fw_ver[0] != '\0' ? card->fw_ver : URO_VERSION);
+    write_card_text(&device, "hca_type", card->hca_type, "uroce", card);
+    /* Exporters of Prometheus want a board_id. */
+    write_card_text(&device, "board_id", card->board_id, "uroce", card);
+    if (uro_card_knows(card, URO_CARD_HW_VER))
+        write_hw_rev(&device, (uint32_t)card->numbers[URO_CARD_HW_VER]);
     write_file(&device, "device/numa_node", "-1");
     write_cpus(&device);
     write_interfaces(&device);

@@ -16,9 +16,9 @@
 #include "stats/failure_text.h"
 #include "stats/reader.h"
 
-#define ITEMS_MAX   1024u /* the newest ones of all processes */
-#define OTHERS_MAX  1024u /* processes whose counters are compared */
-#define SHORT_ITEMS 10u   /* shown without an argument */
+#define ITEMS_MAX   1024u /* maximum failures and refusals of all processes that are kept */
+#define OTHERS_MAX  1024u /* maximum number of processes whose counters are compared */
+#define SHORT_ITEMS 10u   /* items that are shown without an argument */
 
 static void help(FILE *out)
 {
@@ -72,11 +72,11 @@ struct search {
     uint32_t count, left_out;
     struct other *others;
     uint32_t other_count;
-    uint32_t processes; /* that match */
+    uint32_t processes; /* number of processes that match */
     uint32_t unreadable;
 };
 
-/* Returns the place for an item of that time, or NULL if all that are kept are newer. */
+/* Returns the slot for an item with the time @time, or NULL if all kept items are newer. */
 static struct item *place_for(struct search *search, uint64_t time)
 {
     struct item *oldest = &search->items[0];
@@ -232,8 +232,8 @@ static void print_peer(const struct search *search, const struct uro_failure *fa
     }
 }
 
-/* Prints the failure of the other end of the connection, if it is on this machine and of this
- * user. */
+/* Prints the failure of the other end of the connection, if that process runs on this machine and
+ * belongs to this user. */
 static void print_other_end(const struct search *search, const struct uro_failure *failure)
 {
     char text[URO_FAILURE_TEXT_MAX];
@@ -328,7 +328,7 @@ static int explain(const char *text)
         number <= UINT32_MAX ? uro_failure_reason((uint32_t)number) : NULL;
 
     if (*end != '\0' || end == text + 2 || reason == NULL) {
-        (void)fprintf(stderr, "uroce why: %s is no vendor_err of uroce, which are 0x0 to 0x%x\n",
+        (void)fprintf(stderr, "uroce why: %s is not a vendor_err of uroce, which are 0x0 to 0x%x\n",
                       text, URO_FAIL_REASON_COUNT - 1);
         return 1;
     }
@@ -369,7 +369,8 @@ static int report_nothing(const struct search *search)
         (void)fprintf(
             stderr,
             "uroce why: process %d is not recorded: it runs no device, or ended without a "
-            "failure, or before 16 others; `uroce why 0x%x` explains a vendor_err\n",
+            "failure, or 16 other processes with failures ended later; `uroce why 0x%x` explains a "
+            "vendor_err\n",
             search->pid, (unsigned)search->pid);
     return 1;
 }

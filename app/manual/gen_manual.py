@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the manual pages: those of the commands from their help, and all of them with sections of the pages in docs/.
+"""Writes the manual pages. The pages of the commands are made from their help. All pages also have sections of the files in docs/.
 
     gen_manual.py ROOT VERSION LOWDOWN DEPFILE OUT... -- UROCE
 
-OUT are the files to write, such as uroce-run.1. lowdown translates Markdown to a manual page. DEPFILE gets the pages in docs/ as
-dependencies of the first OUT, in the syntax of make.
+OUT are the files to write, for example uroce-run.1. lowdown translates Markdown to a manual page. The script writes to DEPFILE that
+the first OUT depends on the files in docs/, in the syntax of make.
 """
 import datetime
 import os
@@ -17,11 +17,11 @@ import sys
 import help_text
 from help_text import Command
 
-# The sections of the docs in a page: (file, heading). An empty heading is the text before the first section, and "*" is everything.
+# The sections of docs/ in each page: (file, heading). An empty heading is the text before the first section. "*" is all sections.
 FROM_DOCS = {
     "uroce.1": [("INSTALL.md", "Needed at run time"), ("TROUBLESHOOTING.md", "How to look")],
     "uroce-run.1": [("CONFIGURATION.md", ""), ("CONFIGURATION.md", "Files and libraries"), ("TROUBLESHOOTING.md", "Starting")],
-    "uroce-devices.1": [("LINKS.md", "*")],
+    "uroce-devices.1": [("LINKS.md", "*"), ("CARDS.md", "*")],
     "uroce-info.1": [("INSTALL.md", "Does it work here"), ("INSTALL.md", "Needed at run time")],
     "uroce-stat.1": [("MONITORING.md", "uroce stat and uroce top"), ("MONITORING.md", "The files in /sys")],
     "uroce-top.1": [("MONITORING.md", "uroce stat and uroce top")],
@@ -38,7 +38,8 @@ FROM_DOCS = {
 SUMMARIES = {"uroce.conf.5": "configuration of the devices of uroce",
              "uroce.7": "a software RoCEv2 stack in user space: an overview"}
 PAGES = {"CONFIGURATION": "uroce.conf(5)", "PEER": "uroce-peer(1)", "LINKS": "uroce-devices(1)", "MONITORING": "uroce-stat(1)",
-         "CAPTURES": "uroce-dump(1)", "PROGRAMS": "uroce(7)", "IMPAIR": "uroce-impair(1)", "FROM-SOFT-ROCE": "uroce(7)"}
+         "CAPTURES": "uroce-dump(1)", "PROGRAMS": "uroce(7)", "IMPAIR": "uroce-impair(1)", "FROM-SOFT-ROCE": "uroce(7)",
+         "CARDS": "uroce-devices(1)"}
 SECTIONS = {"1": "User Commands", "5": "File Formats", "7": "Overview"}
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]*)\)")
 HEADING = re.compile(r"(#+) (.*)")
@@ -48,7 +49,7 @@ CONSTANT_WIDTH = re.compile(r"\\f(\(C[RWB]|\[C[RWB]?\]|C)")
 # ---- the docs ---------------------------------------------------------------------------------------------------------------
 
 def link_text(match: re.Match) -> str:
-    """Returns the text of a link, and the manual page or the file behind it if the text does not say which."""
+    """Returns the text of a link. Adds the manual page or the file to which the link points, if the text does not name it."""
     text, target = match.groups()
     name = pathlib.PurePath(target.partition("#")[0]).name
     page = PAGES.get(name.removesuffix(".md"))
@@ -90,7 +91,7 @@ def narrow(lines: list[str]) -> list[str]:
 
 
 def from_docs(root: pathlib.Path, name: str, wanted: str) -> str:
-    """Returns sections of a page of the docs as top sections of a manual page."""
+    """Returns sections of a file in docs/ as sections of the first level of a manual page."""
     text = (root / "docs" / name).read_text()
     title = text.split("\n", 1)[0].removeprefix("# ")
     parts = [(heading or title, lines) for heading, lines in sections(text) if wanted in ("*", heading)]
@@ -160,7 +161,8 @@ def date() -> str:
 
 
 def translate(lowdown: str, text: str, out: str, version: str) -> str:
-    """Calls lowdown, and repairs what mandoc and man warn of: paragraphs after a heading, and the font C. Tables are not adjusted to both margins."""
+    """Calls lowdown. Removes the causes of warnings of mandoc and man: paragraph macros after a heading, and the font C. Does not
+    adjust tables to both margins."""
     name, section = out.rsplit(".", 1)
     values = {"title": name.upper(), "section": section, "source": f"uroce {version}", "volume": SECTIONS[section], "date": date()}
     metadata = [word for key, value in values.items() for word in ("-M", f"{key}={value}")]
@@ -170,6 +172,8 @@ def translate(lowdown: str, text: str, out: str, version: str) -> str:
     roff = CONSTANT_WIDTH.sub(r"\\fB", run.stdout)
     roff = re.sub(r"^\.(S[HS])\n(.*)\n", r".\1 \2\n", roff, flags=re.M)
     roff = re.sub(r"^(\.S[HS] .*\n)\.[LP]P\n", r"\1", roff, flags=re.M)
+    # lowdown 3 takes back the space of a paragraph before a list.
+    roff = re.sub(r"^(\.S[HS] .*\n)\.if n \\\n\.sp -1\n\.if t \\\n\.sp -0\.25v\n", r"\1", roff, flags=re.M)
     return roff.replace("\n.TS\n", "\n.na\n.TS\n").replace("\n.TE\n", "\n.TE\n.ad\n")
 
 

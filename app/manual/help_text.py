@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parses the texts of `uroce --help` and `uroce COMMAND --help`. The manual pages and the completions are made from them."""
+"""Parses the texts of `uroce --help` and `uroce COMMAND --help`, from which the manual pages and the completions are made."""
 import dataclasses
 import re
 import subprocess
@@ -15,7 +15,7 @@ class Option:
     text: str
 
     def parts(self) -> dict[str, str | None]:
-        """Returns short, long, value and optional; nothing for an argument without a dash."""
+        """Returns the parts of an option: short, long, value and optional. Returns an empty map for an argument without a dash."""
         found = OPTION.fullmatch(self.term) if self.term.startswith("-") else None
         return found.groupdict() if found else {}
 
@@ -40,7 +40,7 @@ class Command:
 
 
 def read_options(lines: list[str]) -> list[Option]:
-    """Reads lines of two columns. The line of --help has the column where the texts begin."""
+    """Reads lines of two columns. The line of --help shows in which column the texts begin."""
     last = next(line for line in lines if line.lstrip().startswith("-h, --help"))
     column = last.index("print this help")
     found: list[Option] = []
@@ -71,13 +71,13 @@ def read_command(name: str, summary: str, text: str) -> Command:
 
 
 def call(uroce: list[str], *arguments: str) -> str:
-    """Returns what `uroce ARGUMENTS` prints, or nothing if this build does not have the command."""
+    """Returns the output of `uroce ARGUMENTS`, or nothing if this build does not have the command."""
     run = subprocess.run([*uroce, *arguments], capture_output=True, text=True, check=False)
     return run.stdout if run.returncode == 0 else ""
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Returns the words before "--", and the command behind it: `uroce`, with an emulator in front in a cross build."""
+    """Returns the arguments before "--", and the command after it: `uroce`, in a cross build with an emulator before it."""
     at = arguments.index("--")
     return arguments[:at], arguments[at + 1:]
 

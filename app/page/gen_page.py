@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes a C file of the page of `uroce dump --html`: page.html with its style sheet and scripts in it.
+"""Writes a C file with the page of `uroce dump --html`: page.html including its style sheet and scripts.
 
     gen_page.py OUT.c page.html page.css SCRIPT.js...
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // main.js - joins the parts of the page: filters, selection, what stands in the panels. The part of
-// the address behind "#" chooses what is shown at first: connection=1&frame=17&search=nak
+// the part of the address after "#" chooses what is shown at first: connection=1&frame=17&search=nak
 
 const byId = id => document.getElementById(id);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* page.h - the page of `uroce dump --html`, before and after its data; gen_page.py makes it. */
+/* page.h - the parts of the page of `uroce dump --html` before and after its data. gen_page.py
+ * makes them. */
 #pragma once
 
 extern const unsigned char uro_page_before[];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hello.c - a connection by rdma_cm, step by step: one side listens, the other sends a word and gets
- * one back.
+/* hello.c - a connection by rdma_cm, step by step: the client sends a word, and the server replies
+ * with another word.
  *
- *     hello                  serves one client
- *     hello 10.0.0.1         is that client
+ *     hello                  the server, for one client
+ *     hello 10.0.0.1         the client of the server at 10.0.0.1
  *
- * An ordinary program for any RDMA device: it needs nothing of uroce, and any other runs likewise.
+ * The program runs on any RDMA device. It contains nothing that is special to uroce.
  *
  *     cc hello.c -lrdmacm -libverbs
  */
@@ -19,14 +19,14 @@
 #define PORT    "7471"
 #define WAIT_MS 2000
 
-/* What each side has once it knows its peer. */
+/* The objects of one side, valid after it has resolved or accepted its peer. */
 struct side {
     struct rdma_cm_id *id;
     struct ibv_pd *pd;
     struct ibv_comp_channel *completions;
     struct ibv_cq *cq;
     struct ibv_mr *mr;
-    char buffer[2][64]; /* what is sent, what comes */
+    char buffer[2][64]; /* buffer to send from, buffer to receive into */
 };
 
 enum { OUT, IN };
@@ -39,7 +39,7 @@ static void must(int holds, const char *what)
     exit(1);
 }
 
-/* Waits for the next event, which must be @wanted; returns the identifier that it is about. */
+/* Waits for the next event, which must be @wanted. Returns the identifier of the event. */
 static struct rdma_cm_id *expect(struct rdma_event_channel *events, enum rdma_cm_event_type wanted)
 {
     struct rdma_cm_event *event;
@@ -55,7 +55,7 @@ static struct rdma_cm_id *expect(struct rdma_event_channel *events, enum rdma_cm
     return id;
 }
 
-/* Domain, completions, queue pair and memory, on the device that the identifier leads to. */
+/* Creates the PD, CQ, queue pair and memory region on the device of the identifier. */
 static void prepare(struct side *side)
 {
     struct ibv_context *device = side->id->verbs;
@@ -100,8 +100,8 @@ static void post_send(struct side *side, const char *text)
     must(ibv_post_send(side->id->qp, &send, &bad) == 0, "ibv_post_send");
 }
 
-/* Waits for @count completions. An event says that the CQ has completions. Request the next event
- * before the poll, or a completion that arrives in between causes no event. */
+/* Waits for @count completions. The next event is requested before the CQ is polled. Otherwise a
+ * completion that arrives between the two would cause no event. */
 static void wait_for_completions(struct side *side, int count)
 {
     struct ibv_cq *cq;
@@ -179,7 +179,7 @@ static void ask(struct rdma_event_channel *events, const char *server)
     expect(events, RDMA_CM_EVENT_ESTABLISHED);
 
     post_send(&side, "hello");
-    wait_for_completions(&side, 2); /* it was sent, and the answer is there */
+    wait_for_completions(&side, 2); /* the word was sent, and the reply arrived */
     printf("client: got \"%.*s\"\n", (int)sizeof side.buffer[IN], side.buffer[IN]);
     must(rdma_disconnect(side.id) == 0, "rdma_disconnect");
     expect(events, RDMA_CM_EVENT_DISCONNECTED);

@@ -145,7 +145,7 @@ static void clean_up(struct side *side)
     free(side->buffer);
 }
 
-/* Returns each message with its first byte one larger. */
+/* Sends each message back, with its first byte increased by 1. */
 static void *serve(void *argument)
 {
     struct rdma_cm_id *listener = (struct rdma_cm_id *)argument;
@@ -161,7 +161,7 @@ static void *serve(void *argument)
     must(rdma_accept(side.id, &param) == 0, "rdma_accept");
     expect(events, RDMA_CM_EVENT_ESTABLISHED);
     for (int i = 0; i < ROUNDS; i++) {
-        /* The first time only the message completes, later also the previous answer. */
+        /* The first time, only a receive completes. Later, the previous reply completes, too. */
         wait_for_completions(&side, i == 0 ? 1 : 2);
         side.buffer[0] = (char)(side.buffer[SIZE] + 1);
         post_receive(&side);
@@ -196,7 +196,7 @@ static void ask(void)
         side.buffer[0] = (char)i;
         post_receive(&side);
         post_send(&side);
-        wait_for_completions(&side, 2); /* the message was sent, and the answer arrived */
+        wait_for_completions(&side, 2); /* the message was sent, and the reply arrived */
         must(side.buffer[SIZE] == (char)(i + 1), "the answer");
     }
     must(rdma_disconnect(side.id) == 0, "rdma_disconnect");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reuse.c - a program with a fault that a network without losses does not show. Its first device
- * sends numbers to its second device, each in the same buffer, and does not wait until a send is
- * complete before it writes the next number into the buffer. If a packet is lost, the repetition has
- * a later number.
+/* reuse.c - a program with a bug that a network without losses does not show. Its first device
+ * sends numbers to its second device, all from the same buffer. It writes the next number into the
+ * buffer before the previous send is complete. If a packet is lost, the retransmission has a later
+ * number.
  *
  *     cc reuse.c -libverbs && uroce run --device a:... --device b:... ./a.out
  *
- * docs/TEST-YOUR-PROGRAM.md finds the fault. With the argument "right" the program has a buffer for
- * each send that is not complete.
+ * docs/TEST-YOUR-PROGRAM.md finds the bug. With the argument "right" the program has one buffer for
+ * each outstanding send.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include <infiniband/verbs.h>
 
 #define MESSAGES 500u
-#define FLIGHT   16u /* sends that are not complete */
+#define FLIGHT   16u /* outstanding sends */
 #define RECEIVES 64u
 #define PSN      1u
 
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
 
     while (complete < MESSAGES || received < MESSAGES) {
         if (sent < MESSAGES && sent - complete < FLIGHT) {
-            send_number(sent, right ? sent % FLIGHT : 0); /* 0 is the fault */
+            send_number(sent, right ? sent % FLIGHT : 0); /* 0 is the bug */
             sent++;
         }
         while (ibv_poll_cq(a.cq, 1, &wc) > 0) {

@@ -9,8 +9,8 @@
  *
  *     uroce_engine_input()    takes frames that arrived
  *     uroce_engine_output()   runs the timers that are due, and returns the frames to send
- *     uroce_engine_event()    returns an event; the first call, after the frames were sent, makes
- *                             completions visible
+ *     uroce_engine_event()    returns an event. Call it after the frames were sent: the first call
+ *                             makes new completions visible
  *     uroce_engine_next()     returns the time at which output() must be called even if nothing
  *                             arrives
  *
@@ -77,7 +77,7 @@ struct uroce_engine_config {
     uint8_t qpn_prefix;      /* upper 6 bits of all QPNs, 1..62, for engines that share an address;
                                 0: any */
     uint8_t timeout_min;     /* shortest ACK timeout, as uroce_qp_attr.timeout, 0..31; 0: none */
-    uint32_t connections;    /* most connections at the same time, 0..1048576; 0: 4096 */
+    uint32_t connections;    /* maximum connections at the same time, 0..1048576; 0: 4096 */
     int link_routes;     /* not 0: the link finds next hops, without ARP and neighbour discovery */
     int retry_7_forever; /* not 0: retry_cnt 7 never gives up, as in Linux rxe */
 };
@@ -162,10 +162,10 @@ int uroce_engine_event(struct uroce_engine *engine, struct uroce_event *event);
  * all events does not need this function. Returns 0, or -EINVAL when @engine is NULL. */
 int uroce_engine_deliver(struct uroce_engine *engine);
 
-/* Returns the frames from the engine to itself that the next uroce_engine_output() will process, at
- * most @max. For captures: these frames are in no result of uroce_engine_output(). @packets points
- * to memory of the engine, which is valid until the next uroce_engine_output(). Returns the number
- * of frames, or -EINVAL when an argument is NULL. */
+/* Returns at most @max of the frames from the engine to itself that the next uroce_engine_output()
+ * will process. For captures: these frames are in no result of uroce_engine_output(). @packets
+ * points to memory of the engine, which is valid until the next uroce_engine_output(). Returns the
+ * number of frames, or -EINVAL when an argument is NULL. */
 int uroce_engine_looped(const struct uroce_engine *engine, struct uroce_packet *packets,
                         uint32_t max);
 

@@ -89,7 +89,7 @@ uint32_t uroce_mr_key(const struct uroce_mr *mr);
 enum uroce_mw_type { UROCE_MW_TYPE_1 = 1, UROCE_MW_TYPE_2 = 2 };
 
 /* Creates a memory window that is not bound. UROCE_BIND_MW binds the window. Returns 0, -ENOMEM, or
- * -EINVAL when @type is no window type. */
+ * -EINVAL when @type is not a window type. */
 int uroce_mw_create(struct uroce_pd *pd, enum uroce_mw_type type, struct uroce_mw **mw);
 /* Destroys a window, bound or not. Afterwards its key gives no access. Returns 0. */
 int uroce_mw_destroy(struct uroce_mw *mw);
@@ -236,8 +236,8 @@ uint32_t uroce_srq_waiting(const struct uroce_srq *srq);
 
 /* ---- queue pairs -------------------------------------------------------- */
 
-#define UROCE_SGE_MAX      32u   /* most elements of a request */
-#define UROCE_INLINE_MAX   1024u /* most bytes of an inline request */
+#define UROCE_SGE_MAX      32u   /* maximum number of elements of a request */
+#define UROCE_INLINE_MAX   1024u /* maximum bytes of an inline request */
 #define UROCE_PATH_MTU_MAX 4096u /* largest path MTU, and so the longest datagram, in bytes */
 
 /* XRC_INI only sends, and XRC_TGT only receives: into the SRQ that each packet names. */
@@ -362,7 +362,7 @@ const char *uroce_qp_problem(const struct uroce_qp *qp);
 /* Attaches a UD queue pair to the multicast group @group (man 3 ibv_attach_mcast). The engine then
  * accepts the frames of the group, and reports the membership to routers and switches (IGMP, MLD).
  * Attaching twice has no further effect. Returns 0 or
- *   -EINVAL  @qp is no UD queue pair, @group is no multicast address, or @now is earlier than
+ *   -EINVAL  @qp is not a UD queue pair, @group is not a multicast address, or @now is earlier than
  *            before
  *   -ENOMEM  out of memory, the group has 56 members, or the engine has joined 8192 groups */
 int uroce_qp_attach(struct uroce_qp *qp, const uint8_t group[UROCE_GID_SIZE], uint64_t now);

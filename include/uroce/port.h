@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define UROCE_PORT_BURST 32u /* most frames in one call of receive() or transmit() */
+#define UROCE_PORT_BURST 32u /* maximum number of frames in one call of receive() or transmit() */
 
 /* Parameters of a link. The struct and its strings are valid only during open(). */
 struct uroce_port_config {
@@ -52,8 +52,9 @@ struct uroce_port_ops {
     /* Closes the link and frees the handle. */
     void (*close)(void *port);
 
-    /* Lends at most @max received frames until release(). No other process can write to these
-     * frames: their member `shared` is not read. Returns the number of frames. */
+    /* Lends at most @max received frames until release(). The driver guarantees that no other
+     * process writes to these frames; uroce ignores their member `shared`. Returns the number of
+     * frames. */
     uint32_t (*receive)(void *port, struct uroce_packet *packets, uint32_t max);
     /* Takes back the frames of the last receive(). NULL: the driver needs no release. */
     void (*release)(void *port, const struct uroce_packet *packets, uint32_t count);

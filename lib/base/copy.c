@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* copy.c - see copy.h. Copies bytes up to the first aligned unit, then units, then the other bytes.
+/* copy.c - see copy.h. Copies words up to the first aligned unit, then units, then the rest.
  *
- * One instruction stores a unit. x86 keeps the order of stores, so there only the compiler must not
- * change the order. On other processors each store is a release.
+ * One instruction stores a unit. An x86 processor keeps the order of stores, so only the compiler
+ * must be stopped from changing it. On other processors each store is a release.
  */
 #include "base/copy.h"
 
@@ -43,9 +43,10 @@ static void store(uint8_t *to, unit value)
 #endif
 
 #define LINE (4 * UNIT)
+#define WORD 8u
 
-/* Copies a line. All loads come before the stores, because a load behind a store to an address with
- * the same low bits has to wait. */
+/* Copies a cache line. All loads come before the stores: a load that follows a store to an address
+ * with the same low bits has to wait. */
 static void store_line(uint8_t *to, const uint8_t *from)
 {
     unit a = load(from), b = load(from + UNIT), c = load(from + 2 * UNIT),
@@ -57,10 +58,28 @@ static void store_line(uint8_t *to, const uint8_t *from)
     store(to + 3 * UNIT, d);
 }
 
-static void store_bytes(uint8_t *to, const uint8_t *from, size_t length)
+static void store_byte(uint8_t *to, const uint8_t *from)
 {
-    for (size_t i = 0; i < length; i++)
-        atomic_store_explicit((_Atomic uint8_t *)(to + i), from[i], memory_order_release);
+    atomic_store_explicit((_Atomic uint8_t *)to, *from, memory_order_release);
+}
+
+static void store_word(uint8_t *to, const uint8_t *from)
+{
+    uint64_t word;
+
+    memcpy(&word, from, sizeof word);
+    atomic_store_explicit((_Atomic uint64_t *)(void *)to, word, memory_order_release);
+}
+
+/* Copies less than two units: bytes up to the first aligned word, then words, then bytes. */
+static void store_rest(uint8_t *to, const uint8_t *from, size_t length)
+{
+    for (; length > 0 && (uintptr_t)to % WORD != 0; to++, from++, length--)
+        store_byte(to, from);
+    for (; length >= WORD; to += WORD, from += WORD, length -= WORD)
+        store_word(to, from);
+    for (; length > 0; to++, from++, length--)
+        store_byte(to, from);
 }
 
 /* rule RSP.IN.ORDER */
@@ -72,11 +91,11 @@ void uro_copy_in_order(void *restrict to, const void *restrict from, size_t leng
 
     if (head > length)
         head = length;
-    store_bytes(dest, source, head);
+    store_rest(dest, source, head);
     dest += head, source += head, length -= head;
     for (; length >= LINE; dest += LINE, source += LINE, length -= LINE)
         store_line(dest, source);
     for (; length >= UNIT; dest += UNIT, source += UNIT, length -= UNIT)
         store(dest, load(source));
-    store_bytes(dest, source, length);
+    store_rest(dest, source, length);
 }

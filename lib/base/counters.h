@@ -28,7 +28,7 @@
     X(DROP_IP_CHECKSUM, "drop_ip_checksum", "wrong IPv4 header checksum")                          \
     X(DROP_IP_OPTIONS, "drop_ip_options", "IPv4 options or IPv6 extension headers")                \
     X(DROP_IP_FRAGMENT, "drop_ip_fragment", "IP fragment")                                         \
-    X(DROP_IP_DEST, "drop_ip_dest", "destination is no IP address of the device")                  \
+    X(DROP_IP_DEST, "drop_ip_dest", "destination is not an IP address of the device")              \
     X(DROP_IP_PROTOCOL, "drop_ip_protocol", "neither UDP nor ICMP")                                \
     X(DROP_UDP_PORT, "drop_udp_port", "UDP port other than 4791")                                  \
     X(DROP_UDP_LENGTH, "drop_udp_length", "UDP length disagrees with the IP length")               \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* crc32.c - the table method, which runs anywhere, and the choice of the fastest method.
+/* crc32.c - the table method, which runs on every processor, and the choice of the fastest method.
  *
- * Slicing by eight: the register after eight bytes is a sum of eight table entries, because the
- * CRC is linear. Entry slice[k][v] is what byte v contributes when k more bytes follow it in
- * the group: bit b of v is x^(7-b) of that byte, so slice[k][1 << b] = x^(7-b+8k+32) mod P.
- * Those 64 powers are written below; the compiler adds up the other entries. Long strings are
- * shortened first, see crc32_sparse.c.
+ * Slicing by eight: the register after eight bytes is a sum of eight table entries, because the CRC
+ * is linear. Entry slice[k][v] is the contribution of byte v when k more bytes follow in the group:
+ * bit b of v is x^(7-b) of that byte, so slice[k][1 << b] = x^(7-b+8k+32) mod P. The code below has
+ * those 64 powers, and the compiler computes the other entries. crc32_sparse.c first shortens long
+ * strings.
  */
 #include "base/crc32.h"
 

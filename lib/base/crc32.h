@@ -14,8 +14,9 @@
 /* Feeds @length bytes. Returns the new register. */
 uint32_t uro_crc32(uint32_t reg, const void *from, size_t length);
 
-/* Copies @length bytes from @from to @to, which do not overlap. Feeds exactly the bytes written,
- * even when another thread changes @from meanwhile. Returns the new register. */
+/* Copies @length bytes from @from to @to, which do not overlap. Feeds exactly the bytes that are
+ * written to @to, even if another thread changes @from at the same time. Returns the new
+ * register. */
 uint32_t uro_crc32_copy(uint32_t reg, void *restrict to, const void *restrict from, size_t length);
 
 /* Masks for the head of a string, its first @head_length bytes. Byte i of the head is fed as (byte

@@ -3,9 +3,9 @@
  *
  * CRC32X feeds eight bytes to the register, and depends on the register of the CRC32X before it.
  * PMULL multiplies polynomials, so that long strings are folded in four independent blocks, as
- * crc32_x86.c explains. CRC32X then reduces the last block to a register. Linux says which
- * instructions the CPU has. The instructions are written as assembly, because compilers do not
- * agree on how a single function gets their intrinsics.
+ * crc32_x86.c explains. CRC32X then reduces the last block to a register. The function asks Linux
+ * which instructions the CPU has. The instructions are assembly: gcc and clang differ in how a
+ * single function may use intrinsics.
  */
 #include "base/crc32_method.h"
 
@@ -27,7 +27,7 @@
 #define INLINE_CRC  static inline __attribute__((always_inline)) TARGET_CRC
 #define INLINE_FOLD static inline __attribute__((always_inline)) TARGET_FOLD
 
-/* Shorter strings are not folded: setting up and joining four blocks costs more than it gains. */
+/* Shorter strings are not folded, because setting up and joining four blocks would take longer. */
 #define FOLD_LEAST 128u
 
 /* The two factors that move a block; powers n+63 and n-1. */

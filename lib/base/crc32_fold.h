@@ -3,8 +3,8 @@
  * that derives them.
  *
  * Bit i of a 32-bit value is the coefficient of x^(31-i), so x^0 is 0x80000000, and multiplying by
- * x is a shift to the right, less P when a bit falls out:
- * x^(n+1) = x^n >> 1 ^ (x^n & 1 ? 0xedb88320 : 0).
+ * x is a shift to the right, minus P when the last bit was set: x^(n+1) = x^n >> 1 ^ (x^n & 1 ?
+ * 0xedb88320 : 0).
  */
 #pragma once
 
@@ -30,7 +30,7 @@
 #define URO_CRC32_X95 0xccaa009eu
 #define URO_CRC32_X63 0xb8bc6765u
 
-/* Factors that reduce 64 bits to 32: the whole part of x^64 / P, and P. They have 33 bits; bit i is
+/* Factors that reduce 64 bits to 32: the quotient of x^64 / P, and P. They have 33 bits; bit i is
  * the coefficient of x^(32-i). */
 #define URO_CRC32_QUOTIENT   UINT64_C(0x1f7011641)
 #define URO_CRC32_POLYNOMIAL UINT64_C(0x1db710641)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* crc32_method.h - the interface of a method to compute the CRC. For the files crc32*.c only.
  *
- * Arithmetic, for all methods. A register or a byte string stands for a polynomial over GF(2);
- * "reflected" means that bit 0 of the first byte is the coefficient of the highest power. In the
- * 32-bit register bit i is the coefficient of x^(31-i). Feeding bytes M to register R gives
- * (R placed on M's first four bytes + M) * x^32 mod P, with P = x^32 + ... = 0x104c11db7.
+ * Arithmetic, for all methods. A register or a byte string is a polynomial over GF(2); "reflected"
+ * means that bit 0 of the first byte is the coefficient of the highest power. In the 32-bit
+ * register bit i is the coefficient of x^(31-i). Feeding bytes M to register R gives (R added to
+ * M's first four bytes) * x^32 mod P, with P = x^32 + ... = 0x104c11db7.
  */
 #pragma once
 

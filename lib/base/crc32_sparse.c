@@ -17,7 +17,7 @@
 #include "base/crc32_method.h"
 
 #define WORD  8u
-#define WORDS 5u /* hold 300 bits */
+#define WORDS 5u /* number of words that hold 300 bits */
 #define STEP  (WORDS * WORD)
 
 _Static_assert(URO_CRC32_SPARSE_LEAST >= 2 * STEP, "some words are moved");

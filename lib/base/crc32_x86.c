@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* crc32_x86.c - CRC-32 by carry-less multiplication, 16 or 64 bytes at a time.
  *
- * Folding. A block of 128 bits, loaded as it stands in memory, is a polynomial: bit i is the
- * coefficient of x^(127-i), so its low half L counts for L*x^64 and its high half H for H. Moving
- * the block n bits towards the end of the message multiplies it by x^n, and only the remainder
- * modulo P matters:
+ * Folding. A block of 128 bits, loaded from memory without a byte swap, is a polynomial: bit i is
+ * the coefficient of x^(127-i). So the block is L*x^64 + H, with its low half L and its high half
+ * H. Moving the block n bits towards the end of the message multiplies it by x^n, and only the
+ * remainder modulo P matters:
  *
  *     (L*x^64 + H) * x^n  =  L * (x^(n+64) mod P) + H * (x^n mod P)      (mod P)
  *
- * The instruction's product of two reflected 64-bit factors stands one bit low, that is, it is
- * multiplied by x; so the factors in crc32_fold.h are one power less. A factor of degree under 32
- * stands in the upper half of its 64 bits.
+ * The instruction's product of two reflected 64-bit factors is one bit too low: it is multiplied by
+ * x. So the powers in crc32_fold.h are lower by 1. A factor of degree below 32 is in the upper
+ * half of its 64 bits.
  */
 #include "base/crc32_method.h"
 
@@ -67,10 +67,11 @@ INLINE_128 __m128i move(__m128i block, __m128i factors)
                          _mm_clmulepi64_si128(block, factors, 0x11));
 }
 
-/* Bytes 16 + n of this: a shuffle that moves a block n bytes down (n < 0: up), filling with 0. */
+/* The 16 bytes from index 16 + n on are a shuffle that moves a block n bytes down (n < 0: up) and
+ * fills with 0. */
 static const int8_t slide[48] = {
     -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, /* up */
-    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, /* where it is */
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, /* not moved */
     -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, /* down */
 };
 
@@ -103,8 +104,8 @@ INLINE_128 void put_front(uint8_t *to, __m128i block, size_t count)
         *to = (uint8_t)low;
 }
 
-/* Feeds the last 1..15 bytes; at least 16 stand before them. The sum's bytes and theirs are one
- * string, cut again so that its last 16 bytes are a whole block. */
+/* Feeds the last 1..15 bytes, which follow at least 16 bytes. The bytes of @sum and the last bytes
+ * form one string. Its last 16 bytes become the last block. */
 INLINE_128 __m128i feed_tail(__m128i sum, const struct cursor *c)
 {
     const ptrdiff_t count = (ptrdiff_t)c->left;
@@ -122,10 +123,11 @@ INLINE_128 __m128i feed_tail(__m128i sum, const struct cursor *c)
 
 /* Returns the register: 128 bits times x^32, modulo P.
  *
- * First L*x^96 is brought under x^96 (one product), then what is left above x^64 under x^64. The
- * upper 32 of those 64 bits in the high half, called A, are removed as division does: A*x^32 / P
- * is the upper part of A * (x^64 / P), and that many P are subtracted. The upper part is the low
- * 32 bits of a reflected product, which depend on nothing but the low 32 bits of its factors. */
+ * The first product reduces L*x^96 to a degree below 96, the second reduces the rest to a degree
+ * below 64. Let A be the upper 32 of the remaining 64 bits. A is removed by division: the quotient
+ * of A*x^32 / P is the upper part of A * (x^64 / P), and the quotient times P is subtracted. In a
+ * reflected product, the upper part is the low 32 bits, which depend only on the low 32 bits of the
+ * factors. */
 INLINE_128 uint32_t reduce(__m128i sum)
 {
     const __m128i factors = FACTORS(URO_CRC32_X95, URO_CRC32_X63);

@@ -22,8 +22,8 @@ struct uro_doorbell_list {
 
 /* Adds @doorbell to the list unless the list has it. Any thread may call this. All earlier writes
  * of the calling thread are visible to the engine after uro_doorbell_fence(). If the doorbell was
- * still ringing, this follows from the exchange: on x86 and ARMv8 no processor sees the exchange
- * before earlier writes, and on other processors the compiler adds a barrier. */
+ * still ringing, the exchange has this effect: on x86 and ARMv8, no processor sees the exchange
+ * before earlier writes. On other processors the compiler adds a barrier. */
 static inline void uro_doorbell_ring(struct uro_doorbell_list *doorbells,
                                      struct uro_doorbell *doorbell)
 {
@@ -41,8 +41,9 @@ static inline bool uro_doorbell_list_empty(const struct uro_doorbell_list *doorb
 }
 
 /* Orders memory: call after releasing a lock, before uro_doorbell_list_empty(). A thread that finds
- * the lock held has already rung, and relies on the lock holder to look after the release. On
- * x86-64 the release of a mutex is a full barrier. Elsewhere the look could come before it. */
+ * the lock held has already rung, and relies on the lock holder to check the list after the
+ * release. On x86-64 the release of a mutex is a full barrier. On other processors, the check could
+ * come before the release. */
 static inline void uro_doorbell_released(void)
 {
 #if defined(__x86_64__)

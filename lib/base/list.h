@@ -37,7 +37,7 @@ static inline void uro_list_append(struct uro_list *list, struct uro_link *link)
     list->head.prev = link;
 }
 
-/* Inserts @link before @next, which is in a list or is the head of a list. */
+/* Inserts @link before @next. @next must be in a list, or be the head of a list. */
 static inline void uro_list_insert(struct uro_link *next, struct uro_link *link)
 {
     URO_HOT_ASSERT(!uro_link_used(link) && uro_link_used(next));

@@ -10,8 +10,8 @@
 /* Rules in docs/PROTOCOL.md that have a mark; one slot each. */
 #define MARKS_MAX 1024u
 
-/* Slots fill from 0 on and never empty, so a reader may stop at the first NULL. Threads may mark
- * at the same time; two of them may then use two slots for one rule, which is harmless. */
+/* Slots fill from 0 on and never empty, so a reader may stop at the first NULL. Two threads that
+ * mark a rule at the same time may use two slots for this rule, which is harmless. */
 static _Atomic(const char *) rules[MARKS_MAX];
 static atomic_bool hits[MARKS_MAX];
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* table.h - intrusive hash table from random 32-bit numbers (QPNs, keys) to objects.
  *
- * The numbers come from our own generator, so their low bits are the hash. Nodes live in their
- * objects. The caller lends the bucket array.
+ * The numbers come from our own generator, so their low bits are the hash. Nodes are members of
+ * their objects. The caller lends the bucket array.
  *
- * A bucket is a cache line with a few slots. A slot holds a node's number beside the pointer, so a
- * search does not read the memory of other nodes. With thousands of queue pairs each such read is a
- * cache miss. Nodes that find no free slot are in the bucket's overflow list. The table should have
- * about as many slots as nodes.
+ * A bucket is a cache line with a few slots. A slot has the number of its node and a pointer to it,
+ * so a search does not read other nodes. With thousands of queue pairs, each such read is a cache
+ * miss. Nodes that find no free slot are in the bucket's overflow list. The table should have about
+ * as many slots as nodes.
  */
 #pragma once
 
@@ -72,7 +72,7 @@ static inline void uro_table_insert(struct uro_table *table, struct uro_table_no
     bucket->more = node;
 }
 
-/* Removes a node, which is in the table. */
+/* Removes a node from the table. The node must be in the table. */
 static inline void uro_table_remove(struct uro_table *table, struct uro_table_node *node)
 {
     struct uro_table_bucket *bucket = uro_table_bucket_of(table, node->number);

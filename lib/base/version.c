@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* version.c - the note; each library that `uroce` loads has this file in it. */
+/* version.c - the ELF note. Each library that `uroce` loads into a program contains this file. */
 #include "base/version.h"
 
 #include "base/defs.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* version.h - the ELF note by which `uroce` sees that a library is of its own version, before
- * the loader puts the library into a program. */
+/* version.h - the ELF note with the version of a library. `uroce` compares it with its own version
+ * before a program loads the library. */
 #pragma once
 
 #include <stdint.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cancel.h - keeps pthread_cancel() from ending a thread in the middle of our work.
  *
- * A thread that is cancelled while it holds a lock of ours, or between two steps that belong
- * together, would leave the process hanging. Programs expect cancellation points only where
- * libibverbs and librdmacm have them: the waits of ibv_get_cq_event, ibv_get_async_event and
- * rdma_get_cm_event.
+ * If a thread were cancelled while it holds one of our locks, or halfway through a change, the
+ * process would hang. Programs expect cancellation points only where libibverbs and librdmacm have
+ * them: the waits of ibv_get_cq_event, ibv_get_async_event and rdma_get_cm_event.
  *
- * Turning cancellation off and on again takes two locked instructions, too much for each post and
- * poll. So our libraries use their own system calls, which are no cancellation points:
+ * Turning cancellation off and on again takes two locked instructions, which is too slow for each
+ * post and poll. So our libraries use their own system calls, which are no cancellation points:
  * uncancelled.c. Only DPDK's drivers keep the C library's calls; lib/io/dpdk/guard.c turns
  * cancellation off around them.
  */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uncancelled.c - calls of the C library as our shared libraries make them: none is a cancellation
- * point.
+/* uncancelled.c - replaces the C library's system calls in our shared libraries by calls that are
+ * no cancellation points.
  *
  * The libraries are linked with --wrap for each name of names.txt, so that their calls, and those
- * of the archives in them, come here. Calls for packets go straight to the kernel, which also costs
- * less than the C library's own way in a process with threads. Everything else is called with
- * cancellation turned off.
+ * of the archives in them, come here. Calls that send or receive packets go directly to the kernel,
+ * which is also faster in a process with threads. All other calls run with cancellation turned off.
  *
  * readv() and ppoll() are not wrapped, because the waits that may be cancelled call them
  * (verbs/events.c, ucma/channel.c, host/waiter.c). tests/api/check_cancel.py checks that the

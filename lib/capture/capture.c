@@ -8,7 +8,8 @@
 
 #define QPN_GSI 1u
 
-/* Most bytes whose ICRC is computed to recognise joined packets. They take some seconds. */
+/* Largest number of bytes whose ICRC is computed to recognise joined packets. This takes some
+ * seconds. */
 #define JOINED_BUDGET (UINT64_C(4) << 30)
 
 static uint32_t address_hash(const struct uro_capture_address *address)
@@ -212,7 +213,7 @@ static bool decode_part(const struct uro_pcap_read_frame *whole,
             return true;
     }
     part->packet.kind =
-        URO_CAPTURE_JOINED; /* its identification is lost, so the ICRC proves nothing */
+        URO_CAPTURE_JOINED; /* the packet's identification is lost, so its ICRC cannot be checked */
     part->packet.flaws = 0;
     return true;
 }

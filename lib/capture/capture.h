@@ -19,24 +19,26 @@ enum uro_capture_kind {
     URO_CAPTURE_OTHER,  /* not RoCEv2 */
     URO_CAPTURE_ROCE,   /* a receiver accepts the packet */
     URO_CAPTURE_BAD,    /* a receiver drops the packet: see its flaws */
-    URO_CAPTURE_CUT,    /* RoCEv2, but the capture has not all headers */
+    URO_CAPTURE_CUT,    /* RoCEv2, but the capture does not have all headers */
     URO_CAPTURE_JOINED, /* a part of a frame with several packets (GSO, GRO) that cannot be split */
 };
 
 /* Flaws of a single packet. A packet with one of the first seven is URO_CAPTURE_BAD. */
-#define URO_FLAW_ICRC         (1u << 0)
-#define URO_FLAW_ICRC_ORDER   (1u << 1) /* correct, but most significant byte first */
-#define URO_FLAW_ICRC_PAD     (1u << 2) /* correct for the packet without its pad */
+#define URO_FLAW_ICRC (1u << 0)
+/* The ICRC is correct, but its most significant byte is first. */
+#define URO_FLAW_ICRC_ORDER   (1u << 1)
+#define URO_FLAW_ICRC_PAD     (1u << 2) /* the ICRC is correct for the packet without its pad */
 #define URO_FLAW_OPCODE       (1u << 3)
 #define URO_FLAW_LENGTH       (1u << 4)
 #define URO_FLAW_VERSION      (1u << 5)
 #define URO_FLAW_UDP_CHECKSUM (1u << 6)
-#define URO_FLAW_ICRC_FLUSH   (1u << 7)  /* doubled over the headers, as Linux rxe sums FLUSH */
-#define URO_FLAW_RESERVED     (1u << 8)  /* a reserved bit, FECN or BECN is set */
-#define URO_FLAW_BECN         (1u << 9)  /* a CNP without BECN */
-#define URO_FLAW_PAD          (1u << 10) /* payload and pad are not a multiple of four bytes */
-#define URO_FLAW_GSI          (1u << 11) /* a datagram to QP 1 of the wrong length or Q_Key */
-#define URO_FLAW_GROUP        (1u << 12) /* a group address and another QPN than 0xffffff */
+/* The ICRC covers the headers twice, as Linux rxe does for FLUSH. */
+#define URO_FLAW_ICRC_FLUSH (1u << 7)
+#define URO_FLAW_RESERVED   (1u << 8)  /* a reserved bit, FECN or BECN is set */
+#define URO_FLAW_BECN       (1u << 9)  /* a CNP without BECN */
+#define URO_FLAW_PAD        (1u << 10) /* payload and pad are not a multiple of four bytes */
+#define URO_FLAW_GSI        (1u << 11) /* a datagram to QP 1 of the wrong length or Q_Key */
+#define URO_FLAW_GROUP      (1u << 12) /* a group address and another QPN than 0xffffff */
 
 struct uro_capture_packet {
     uint64_t time;   /* ns since 1970 */
@@ -92,17 +94,17 @@ struct uro_capture_flow {
     /* From the connection manager; URO_CAPTURE_NONE when the capture has no REQ and REP, or several
      * for the queue pair. */
     uint32_t start_psn;   /* first PSN of the requests in this flow */
-    uint32_t read_depth;  /* most READs and atomics outstanding in this flow */
+    uint32_t read_depth;  /* maximum number of READs and atomics outstanding in this flow */
     uint32_t cm_pmtu;     /* bytes */
     uint32_t connections; /* number of REPs that name the queue pair */
-    uint32_t cm_packet;   /* position of the first of them; valid if there is one */
+    uint32_t cm_packet;   /* position of the first REP; valid if `connections` is not 0 */
 };
 
-/* Joined packets are recognised by the length of the first packet, which has a correct ICRC. */
+/* State for the recognition of joined packets: the ICRC shows the length of the first packet. */
 struct uro_capture_joined {
     uint64_t budget; /* bytes that may still be summed */
     uint32_t
-        lengths[8]; /* lengths that were found last; the next one replaces lengths[number % 8] */
+        lengths[8]; /* lengths that were found last; the next length replaces lengths[number % 8] */
     uint32_t number;
 };
 
@@ -138,13 +140,13 @@ struct uro_capture {
     struct uro_index address_index;
 };
 
-/* Called for each packet while the file is read: its bytes are not kept. A packet that the kernel
- * joined with others comes in a frame of its own. */
+/* Called for each packet while the file is read, because its bytes are not kept. A packet that the
+ * kernel joined with other packets is passed as a frame of its own. */
 typedef void uro_capture_each(void *context, const struct uro_pcap_read_frame *frame,
                               const struct uro_capture_packet *packet);
 
 /* Reads @path ("-": standard input) and pairs its flows. @each may be NULL. Returns NULL with a
- * sentence in @error when the file is no capture, is too large, or out of memory. */
+ * sentence in @error when the file is not a capture, is too large, or out of memory. */
 struct uro_capture *uro_capture_load(const char *path, uro_capture_each *each, void *context,
                                      char error[static URO_PCAP_ERROR_MAX]);
 

@@ -7,7 +7,7 @@
 #include "wire/frame.h"
 #include "wire/icrc.h"
 
-#define FRAME_MAX 65600u /* an IP packet, its link header, and some bytes more */
+#define FRAME_MAX 65600u /* bytes of the largest IP packet and its link header, and some reserve */
 #define QPN_GSI   1u
 
 #define PACKET_MAX 4400u

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* capture_pairing.c - finds the two flows of each connection; see capture.h.
  *
- * The messages of the connection manager decide. Without them the responses do: a response has the
- * PSN of a request of the other flow, which is a vote for that flow. Queue pairs may use the same
- * PSNs, so the votes only compare candidates; if two have as many votes, the UDP source port
- * decides, which most implementations choose equal in both directions.
+ * The messages of the connection manager show which flows belong together. Without such messages,
+ * the responses are used. A response has the PSN of a request of the other flow, which counts as a
+ * vote for that flow. Several queue pairs may use the same PSNs, so the flow with the most votes is
+ * chosen. If two flows have the same number of votes, the UDP source port decides: most
+ * implementations use the same port in both directions.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "capture/capture.h"
 
-#define CANDIDATES 8u /* most candidates kept for one PSN, and for one flow */
+#define CANDIDATES 8u /* maximum number of candidates kept for one PSN, and for one flow */
 #define ROUNDS     8u
 
 struct asked {
@@ -119,7 +120,7 @@ static uint32_t find_cm(const struct uro_capture *capture, const struct uro_inde
     return uro_index_find(index, cm_hash(source, dest, id), cm_equal, capture->cms, &key);
 }
 
-/* Goes through the messages. A repeated REP counts once. */
+/* Goes through the messages. A duplicate REP counts once. */
 static bool pair_by_cm(struct uro_capture *capture)
 {
     struct uro_index reqs = { .slots = NULL }, reps = { .slots = NULL };
@@ -245,7 +246,7 @@ static bool count_votes(struct pairing *pairing)
 }
 
 /* Returns whether candidate @a is better than @b for @flow: 1, 0 equal, -1. A flow is the peer of
- * itself only if nothing else fits. */
+ * itself only if no other flow fits. */
 static int compare(const struct uro_capture *capture, uint32_t flow, uint32_t a, uint32_t a_votes,
                    uint32_t b, uint32_t b_votes)
 {

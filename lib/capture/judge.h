@@ -8,8 +8,8 @@
 
 #include "capture/track.h"
 
-/* X(check, "rule", "what the rule wants", most findings that are kept of one sender, whether the
- * check needs a capture without missing packets) */
+/* X(check, "rule", "what the rule requires", maximum findings that are kept of one sender, whether
+ * the check needs a capture without missing packets) */
 #define URO_JUDGE_CHECKS(X)                                                                        \
     X(ICRC, "ICRC.CHECK", "the CRC of everything from the IP header to the pad", 10, false)        \
     X(ICRC_ORDER, "ICRC.ORDER", "least significant byte first", 1, false)                          \
@@ -27,7 +27,8 @@
     X(GROUP, "MCAST.QPN", "QPN 0xffffff in a datagram to a group", 1, false)                       \
     X(SEGMENT, "REQ.SEGMENT", "FIRST and MIDDLE of one path MTU, LAST of 1 to path MTU bytes", 10, \
       false)                                                                                       \
-    X(REPEAT, "REQ.SEGMENT", "a repeated PSN with the same opcode, address and length", 10, false) \
+    X(REPEAT, "REQ.SEGMENT", "a retransmission with the same opcode, address and length", 10,      \
+      false)                                                                                       \
     X(SEQUENCE, "RSP.SEQUENCE", "MIDDLE or LAST only after FIRST or MIDDLE of the operation", 10,  \
       false)                                                                                       \
     X(WRITE_LENGTH, "RSP.LENGTH", "as many bytes as the RETH says", 10, false)                     \
@@ -84,15 +85,16 @@ struct uro_judge_count {
 
 struct uro_judge {
     const struct uro_capture *capture;
-    struct uro_track *track;            /* state after the last packet */
+    struct uro_track *track;            /* state of the connections after the last packet */
     struct uro_judge_finding *findings; /* in the order of their packets */
     uint32_t count;
     uint32_t room;
-    bool complete;        /* nothing shows that the capture lacks packets */
+    bool complete;        /* the capture seems to have all packets */
     uint32_t withheld;    /* findings that a missing packet could explain, and that were dropped */
     uint32_t unsent;      /* responses to PSNs for which the capture has no request */
     uint32_t unsent_seen; /* unsent PSNs whose request came just afterwards */
-    uint32_t unsent_packet;       /* position of the first; valid if there is one */
+    /* Position of the first response to an unsent PSN; valid if there is such a response. */
+    uint32_t unsent_packet;
     uint32_t judged;              /* packets of connections whose two flows are known */
     struct uro_judge_flow *flows; /* judge_inside.h; one for each flow */
     struct uro_judge_cnp *cnps;   /* one for each CNP sender */

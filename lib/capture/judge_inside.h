@@ -21,7 +21,7 @@ struct uro_judge_flow {
     uint32_t rnr_times; /* transmissions of the request before the NAK */
     uint32_t rnr_new;   /* position of the first new request in the meantime; NONE: none */
 
-    uint32_t rnr_early;     /* PSNs that were repeated too early after an RNR NAK */
+    uint32_t rnr_early;     /* PSNs that were retransmitted too early after an RNR NAK */
     uint32_t rnr_early_psn; /* PSN of the last of these repetitions */
     uint32_t rnr_kept;      /* RNR NAKs whose delay was kept */
 

@@ -7,10 +7,10 @@
 
 #define PMTU_MAX 4096u
 
-/* Shortest ACK timeout. If a request is repeated sooner, the reason is not a timeout but the RNR
- * NAK in between. */
+/* Shortest ACK timeout. If a request is retransmitted sooner, the cause is the RNR NAK in between,
+ * not a timeout. */
 #define NO_TIMEOUT URO_MS(1)
-/* Time in which a new request may still arrive that was sent before its sender got the RNR NAK. */
+/* Time for which new requests may arrive that were sent before the RNR NAK reached the sender. */
 #define ON_ITS_WAY URO_MS(5)
 /* A host may capture a packet that it sends after the response to it. */
 #define SWAPPED URO_US(200)
@@ -18,7 +18,7 @@
 #define AT_ONCE URO_US(100)
 /* A NAK causes no repetition after this time. */
 #define NAK_FORGOTTEN URO_MS(20)
-/* Number of ignored RNR delays that cannot all be coincidences with a timeout. */
+/* If this many RNR delays were ignored, timeouts cannot explain all of them. */
 #define RNR_EARLY_MOST 3u
 
 static const struct uro_capture_packet *packet_at(const struct uro_judge *judge, uint32_t position)
@@ -41,7 +41,7 @@ static void judge_size(struct uro_judge *judge, uint32_t position)
         return;
     if (!uro_position_ends(op->position) && !is_pmtu(packet->payload))
         uro_judge_report(judge, URO_JUDGE_SEGMENT, position, URO_CAPTURE_NONE,
-                         "%s of PSN %" PRIu32 " with %" PRIu32 " bytes, which is no path MTU",
+                         "%s of PSN %" PRIu32 " with %" PRIu32 " bytes, which is not a path MTU",
                          op->name, packet->psn, packet->payload);
     else if (op->position == URO_LAST && packet->payload == 0)
         uro_judge_report(judge, URO_JUDGE_SEGMENT, position, URO_CAPTURE_NONE,
@@ -183,7 +183,7 @@ static void report_rnr(struct uro_judge *judge, const struct uro_judge_flow *flo
  * The NAK may be lost between the capture and the requester. So the reason of an early repetition
  * may be a timeout or another response. In two cases the requester certainly ignored the RNR delay.
  * Either the repetition comes sooner than any timeout, and no other packet was missing. Or several
- * PSNs were repeated early, and no RNR delay was ever kept. */
+ * PSNs were retransmitted early, and no RNR delay was ever kept. */
 static void judge_rnr_repeat(struct uro_judge *judge, struct uro_judge_flow *flow,
                              const struct uro_track_event *event, uint64_t waited)
 {
@@ -213,7 +213,7 @@ static void judge_rnr_repeat(struct uro_judge *judge, struct uro_judge_flow *flo
 }
 
 /* Judges a request that comes while the flow waits after an RNR NAK. A new request counts only if
- * the repetition comes in time later, which shows that the NAK arrived. */
+ * the refused request is later retransmitted in time, which shows that the NAK arrived. */
 static void judge_rnr(struct uro_judge *judge, struct uro_judge_flow *flow,
                       const struct uro_track_event *event)
 {
@@ -301,7 +301,7 @@ static void report_waiting(struct uro_judge *judge, struct uro_judge_flow *flow,
         report_ghost(judge, flow, event->packet);
     else if (flow->ghost && packet->psn == flow->ghost_next &&
              packet->time < packet_at(judge, flow->ghost_packet)->time + SWAPPED)
-        judge->unsent_seen++; /* the capture has the two packets in the wrong order */
+        judge->unsent_seen++; /* the capture has the request and the response in the wrong order */
     if (flow->msn_wrong && event->distance == 0)
         report_msn(judge, flow);
     flow->ghost = false;

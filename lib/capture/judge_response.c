@@ -6,13 +6,15 @@
 #include "capture/judge_inside.h"
 #include "core/req_retry.h"
 
-/* Two packets of one sender with at least this distance were sent in the order of the capture. */
+/* Two packets of a sender with at least this time between them were sent in the order of the
+ * capture. */
 #define IN_ORDER URO_MS(20)
 /* Two responses within this time were sent without a request in between. */
-#define AT_ONCE      URO_US(2)
-#define MSN_ANY      (1 << 22) /* beyond any number of messages in flight */
-#define NAKS_MOST    4u        /* NAKs for one gap that no reordering explains */
-#define IN_STEP_MOST 3u /* all requests are known after they were all acknowledged this often */
+#define AT_ONCE   URO_US(2)
+#define MSN_ANY   (1 << 22) /* beyond any number of messages in flight */
+#define NAKS_MOST 4u        /* NAKs for one gap that no reordering explains */
+/* All requests are known when all requests were acknowledged this many times. */
+#define IN_STEP_MOST 3u
 
 static const struct uro_capture_packet *packet_at(const struct uro_judge *judge, uint32_t position)
 {
@@ -223,7 +225,7 @@ static bool fits_read(const struct uro_capture_packet *response, const struct ur
     return response->payload == (last ? read->length - into * mtu : mtu);
 }
 
-/* Returns whether the response may begin the answer to a repeated READ that the capture does not
+/* Returns whether the response may begin the answer to a duplicate READ that the capture does not
  * have. It does not if it follows the response before it at once. */
 static bool may_be_resumed(const struct uro_judge *judge, const struct uro_track_event *event,
                            const struct uro_track_read *read, uint32_t mtu)

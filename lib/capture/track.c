@@ -8,12 +8,13 @@
 
 #include "base/time.h"
 
-#define RECENT        32u         /* packets among which a copy is looked for */
-#define NEAR          4u          /* packets between two captures of one packet */
-#define COPY_WITHIN   URO_US(100) /* time between two captures of one packet */
+#define RECENT        32u         /* number of packets that are searched for a copy */
+#define NEAR          4u          /* largest number of packets between a packet and its copy */
+#define COPY_WITHIN   URO_US(100) /* longest time between a packet and its copy */
 #define COPY_ID_LIMIT URO_MS(1)   /* the same, if the IPv4 identification is equal, too */
-#define FAR           (1 << 16)   /* PSNs: beyond any window, a new connection */
-#define ANY_MTU       256u        /* a READ up to this size has one response */
+/* Distance of PSNs beyond any window, which shows a new connection. */
+#define FAR     (1 << 16)
+#define ANY_MTU 256u /* a READ up to this size has one response */
 
 /* ---- copies -------------------------------------------------------------------------------- */
 
@@ -172,7 +173,7 @@ static uint32_t add_request(struct uro_track *track, uint32_t flow, uint32_t pos
 }
 
 /* Returns whether a transmission differs from an earlier one in fields that a repetition must not
- * change. A repeated READ may ask for less. */
+ * change. A duplicate READ may ask for less. */
 static bool differs(const struct uro_capture_packet *a, const struct uro_capture_packet *b)
 {
     const bool read = uro_capture_op(a)->operation == URO_READ;
@@ -205,8 +206,8 @@ static void restart(struct uro_track *track, uint32_t flow, uint32_t position)
 }
 
 /* Returns whether the request begins a new connection of the same queue pair numbers, or may: it is
- * far from the last request, before all requests of the capture, or differs from a request that
- * was acknowledged. UC repeats nothing. */
+ * far from the last request, before all requests of the capture, or differs from a request that was
+ * acknowledged. UC never retransmits a request. */
 static bool is_restart(const struct uro_track *track, const struct uro_track_flow *state,
                        const struct uro_capture_packet *packet, uint32_t request)
 {

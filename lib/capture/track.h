@@ -2,8 +2,8 @@
 /* track.h - follows the connections of a capture, one packet after the other.
  *
  * The state follows from the capture alone, and may differ from the state of the two sides: packets
- * were lost before they came here, others are lost behind it, and the capture may have dropped
- * some. For a connection whose beginning is not in the capture, earlier packets are unknown.
+ * may be lost before or after the point of capture, and the capture may have dropped packets. For a
+ * connection whose beginning is not in the capture, earlier packets are unknown.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ struct uro_track_request {
     uint32_t first; /* positions of the first and the last transmission */
     uint32_t last;
     uint32_t times;     /* transmissions */
-    uint32_t ended;     /* messages that end at this PSN or before, at least */
+    uint32_t ended;     /* smallest number of messages that end at this PSN or before */
     uint32_t holes;     /* PSNs before this one that were missing at its first transmission */
     bool answered;      /* a response with this PSN, or one of its PSNs, was seen */
     uint32_t next_open; /* next READ or atomic without a response; NONE: the last */
@@ -63,15 +63,15 @@ struct uro_track_flow {
     uint32_t next;      /* PSN behind the newest request */
     uint32_t newest;    /* position of the newest request */
     uint32_t last;      /* PSN behind the last transmission */
-    uint32_t repeated;  /* position of the last packet with a repeated request; 0: none */
+    uint32_t repeated;  /* position of the last packet with a duplicate request; 0: none */
     uint32_t ended;     /* messages that ended */
     uint32_t holes;     /* number of PSNs that were missing */
-    uint32_t filled;    /* number of them that were seen later */
+    uint32_t filled;    /* number of missing PSNs that were seen later */
     uint32_t parts;     /* READs inside the PSNs of an earlier one: each may count as a message */
     uint32_t hole_end;  /* PSN behind the newest hole; valid if holes is not 0 */
     bool acked;         /* acked_psn is valid */
     uint32_t acked_psn; /* newest PSN acknowledged */
-    uint32_t acked_packet; /* position of that response */
+    uint32_t acked_packet; /* position of the response that acknowledged it */
     uint32_t in_step;      /* new requests that came when all earlier requests were acknowledged */
     uint64_t rtt_max;      /* ns between a request and its response */
     uint32_t open_first;   /* READs and atomics without response: a list of requests */
@@ -88,24 +88,25 @@ struct uro_track {
     uint32_t request_room;
     struct uro_index request_index;
     uint16_t *marks;   /* of each packet: set of URO_TRACK_* */
-    uint32_t *related; /* of each packet: the request before a repeated one, or the request that a
+    uint32_t *related; /* of each packet: the request before a duplicate, or the request that a
                             response answers; NONE: unknown */
     bool doubled;      /* the capture has many packets twice */
     bool incomplete;   /* a packet was acknowledged that the capture does not have */
     bool
         unanswered; /* a READ or atomic was acknowledged whose response the capture does not have */
-    uint32_t incomplete_at; /* position of the response that shows it */
+    uint32_t incomplete_at; /* position of the response that shows that a packet is missing */
 };
 
 /* The effect of a packet on its flow. */
 struct uro_track_event {
-    uint32_t packet;  /* its position */
-    uint32_t flow;    /* of the requests: that of a request itself, or the peer of a response's */
-    uint32_t request; /* of the packet's PSN; NONE: no request of this PSN was seen */
-    int32_t distance; /* from uro_track_flow.next, before the packet, to its PSN */
+    uint32_t packet; /* position of the packet */
+    /* Flow of the requests: the packet's flow for a request, its peer flow for a response. */
+    uint32_t flow;
+    uint32_t request; /* request with the packet's PSN; NONE: no such request was seen */
+    int32_t distance; /* distance from uro_track_flow.next before the packet to the packet's PSN */
     bool known;       /* distance is valid: a request was seen before */
     bool fresh;       /* a request beyond all earlier ones */
-    bool other;       /* a repeated request that differs from its first transmission */
+    bool other;       /* a duplicate request that differs from its first transmission */
     struct uro_track_flow before; /* the flow before the packet */
 };
 

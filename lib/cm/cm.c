@@ -8,9 +8,10 @@
 #include "cm/conn_inside.h"
 #include "core/shard.h"
 
-#define LINE        64u
-#define LONGEST     24u /* 4.096 us * 2^24 is a minute; limits the timeouts of a peer */
-#define MIX         UINT64_C(0x9e3779b97f4a7c15) /* 2^64 divided by the golden ratio, odd */
+#define LINE    64u
+#define LONGEST 24u /* 4.096 us * 2^24 is a minute; limits the timeouts of a peer */
+/* An odd number near 2^64 divided by the golden ratio. */
+#define MIX         UINT64_C(0x9e3779b97f4a7c15)
 #define MOST_EVENTS (1u << URO_CONN_REQUEST | 1u << URO_CONN_RESPONSE | 1u << URO_CONN_REJECTED)
 
 static size_t align(size_t size)

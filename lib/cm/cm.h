@@ -26,14 +26,15 @@
  * about three seconds, in which a server may start. */
 #define URO_CM_UNDELIVERED_MAX   12u
 #define URO_CM_UNDELIVERED_AGAIN URO_MS(250)
-#define URO_CM_REPLIES           64u /* queue of messages that are sent once; a full queue drops */
+/* Size of the queue of messages that are sent once; a full queue drops messages. */
+#define URO_CM_REPLIES 64u
 
 struct uro_conn;
 
 struct uro_cm_config {
     uint64_t guid;        /* CA GUID, unique on the network */
-    uint32_t connections; /* most connections at once, including connections in TIMEWAIT */
-    uint32_t services;    /* most services with a listener at one address; 0: no limit */
+    uint32_t connections; /* maximum connections at once, including connections in TIMEWAIT */
+    uint32_t services;    /* maximum services with a listener at one address; 0: no limit */
     uint8_t qpn_prefix;   /* upper URO_QPN_PREFIX_BITS of all IDs; 0: any */
     uint8_t path_mtu;     /* largest path MTU of our link now: 1 = 256 .. 5 = 4096 bytes */
     uint8_t seed[URO_RNG_SEED_BYTES];
@@ -65,12 +66,15 @@ struct uro_cm {
     bool full;             /* a connection was refused, because all have an owner */
     uint32_t pool_used;    /* pool[0 .. pool_used) were used at least once */
     struct uro_list unused;
-    struct uro_list leaving; /* without owner, their DREQ not answered yet, oldest first */
-    struct uro_list over;    /* without owner, kept for a while for late messages, oldest first */
-    struct uro_hash by_id;   /* by local communication ID */
+    /* Connections without owner whose DREQ is not answered yet, oldest first. */
+    struct uro_list leaving;
+    /* Connections without owner, kept for a while for late messages, oldest first. */
+    struct uro_list over;
+    struct uro_hash by_id;   /* connections by local communication ID */
     uint64_t hash_key;       /* secret: no peer can choose the buckets of its connections */
-    struct uro_hash by_peer; /* by a hash of the peer's CA GUID and communication ID */
-    struct uro_hash by_peer_qpn; /* by a hash of the peer's CA GUID and queue pair number */
+    struct uro_hash by_peer; /* connections by a hash of the peer's CA GUID and communication ID */
+    /* Connections by a hash of the peer's CA GUID and queue pair number. */
+    struct uro_hash by_peer_qpn;
     struct uro_list listeners;
     uint32_t listener_count;
     bool services_full; /* a listener was refused: its address has config.services services */

@@ -64,7 +64,7 @@ struct uro_listener {
     uint64_t service_id;
     bool any_address;
     struct uro_gid address; /* unless any_address */
-    uint32_t backlog;       /* most requests that wait for the owner */
+    uint32_t backlog;       /* maximum number of requests that wait for the owner */
     uint32_t waiting;       /* requests that wait now; listen.c */
     uint32_t unanswered;    /* requests beyond the backlog since the owner took one; listen.c */
     void *user;
@@ -94,7 +94,7 @@ struct uro_conn {
     uint8_t path_mtu;              /* 1 = 256 .. 5 = 4096 bytes */
     uint8_t ack_timeout;           /* ACK timeout of the queue pair */
     uint8_t peer_response_timeout; /* longest time that the peer takes for an answer */
-    uint8_t retries;               /* most retransmissions of a message of ours */
+    uint8_t retries;               /* maximum number of retransmissions of a message of ours */
     struct uro_conn_param local;   /* our parameters; private data is not kept */
     struct uro_conn_param peer;    /* parameters of the peer, and its newest private data */
     unsigned events;               /* set of 1 << enum uro_conn_event_kind */
@@ -105,7 +105,7 @@ struct uro_conn {
     uint8_t undelivered_count; /* number of copies reported as undelivered */
     uro_time interval;
     struct uro_timer timer;
-    uint8_t mad[URO_MAD_LEN]; /* repeated until answered */
+    uint8_t mad[URO_MAD_LEN]; /* retransmitted until answered */
 };
 
 /* ---- listening ----------------------------------------------------------------------------- */
@@ -166,7 +166,7 @@ void uro_conn_close(struct uro_conn *conn, uro_time now);
 struct uro_conn_event {
     enum uro_conn_event_kind kind;
     struct uro_conn *conn;
-    void *user; /* handle of the connection's owner; REQUEST: handle of the listener */
+    void *user; /* `user` of the connection; REQUEST: `user` of the listener */
     int status;
 };
 

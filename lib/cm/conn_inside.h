@@ -59,8 +59,8 @@ void uro_conn_send_rej(struct uro_cm *cm, const struct uro_cm_route *route,
                        const struct uro_conn_rej *rej);
 void uro_conn_send_simple(struct uro_conn *conn, enum uro_cm_kind kind);
 void uro_conn_send_mra(struct uro_conn *conn, unsigned message);
-/* Ends a connection towards the peer when its owner is gone: sends a REJ or a DREQ if the state
- * requires it. */
+/* Ends a connection whose owner is gone: sends the peer a REJ or a DREQ if the state requires
+ * it. */
 void uro_conn_part(struct uro_conn *conn);
 void uro_conn_enter_timewait(struct uro_conn *conn);
 /* Ends a connection: no more messages and events follow. The owner, if any, closes it. */

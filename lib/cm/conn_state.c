@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* conn_state.c - the effect of each message in each state.
  *
- * A message that does not fit the state changes nothing and is counted. A repeated message gets the
- * same answer as the first copy, because that answer may have been lost.
+ * A message that does not fit the state changes nothing and is counted. A duplicate message gets
+ * the same answer as the first copy, because that answer may have been lost.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 #define MTU_MOST        5u
 #define APR_UNSUPPORTED 2u
 #define HALF_OPEN_MOST                                                                             \
-    URO_MS(70000)            /* 16 retransmissions of librdmacm, 4 s each, and some reserve */
-#define PKEY_DEFAULT 0x7fffu /* without the membership bit */
+    URO_MS(70000)            /* librdmacm retransmits 16 times, every 4 s; some reserve is added */
+#define PKEY_DEFAULT 0x7fffu /* the default P_Key without its membership bit */
 
 static void unexpected(struct uro_cm *cm)
 {
@@ -34,7 +34,7 @@ static void keep_data(struct uro_conn *conn, const struct uro_cm_msg *msg)
 
 /* ---- REQ ----------------------------------------------------------------------------------- */
 
-/* Finds the queue pair type of a REQ. Returns false when we do not support it. */
+/* Finds the queue pair type of a REQ. Returns false when uroce does not support the type. */
 static bool type_of(const struct uro_cm_msg *msg, enum uro_qp_type *type)
 {
     uint64_t transport = msg->value[URO_CM_TRANSPORT];
@@ -57,7 +57,7 @@ static void refuse(struct uro_cm *cm, const struct uro_cm_route *route,
     uro_conn_send_rej(cm, route, &rej);
 }
 
-/* Handles a repeated request. */
+/* Answers a duplicate request. */
 static void repeat(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     URO_MARK("CM.REQ.AGAIN");
@@ -162,7 +162,8 @@ static void receive_req(struct uro_cm *cm, const struct uro_cm_route *route,
     if (reason == 0 && !uro_listen_take(listener, conn)) {
         uro_conn_free(conn);
         if (!uro_listen_overrun(listener)) {
-            /* No answer, as in Linux: the peer repeats the request, and a slot may then be free. */
+            /* No answer, as in Linux: the peer retransmits the request, and a slot may then be
+             * free. */
             uro_count(cm->counters, URO_COUNT_CM_DROP_BUSY);
             return;
         }
@@ -230,8 +231,8 @@ static void receive_rtu(struct uro_conn *conn, const struct uro_cm_msg *msg)
     uro_conn_raise(conn, URO_CONN_CONFIRMED, 0);
 }
 
-/* Handles an MRA: the peer needs time, so the next retransmission is delayed. Only one MRA counts
- * for each copy of our message, so that a peer cannot delay it for ever. */
+/* Handles an MRA: the peer needs time, so the next retransmission is delayed. Only one MRA for each
+ * copy of our message has an effect, so that a peer cannot delay the retransmission for ever. */
 static void receive_mra(struct uro_conn *conn, const struct uro_cm_msg *msg)
 {
     uint8_t service = (uint8_t)msg->value[URO_CM_SERVICE_TIMEOUT];

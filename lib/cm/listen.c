@@ -5,9 +5,9 @@
 #include "base/mark.h"
 #include "cm/conn_inside.h"
 
-/* Requests beyond the backlog are not answered, so their peers repeat them while the application
- * takes earlier requests. If the application takes no request while PATIENCE times the backlog
- * arrives, this is a flood, or the application does not read its requests. */
+/* Requests beyond the backlog are not answered, so their peers retransmit them while the
+ * application takes earlier requests. If the application takes no request while PATIENCE times the
+ * backlog arrives, this is a flood, or the application does not read its requests. */
 #define PATIENCE 16u
 
 static bool matches(const struct uro_listener *listener, uint64_t service_id,

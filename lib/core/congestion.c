@@ -11,7 +11,7 @@
 #include "core/ready.h"
 #include "core/shard.h"
 
-#define WHOLE        1024u /* value of `alpha` that stands for the whole window */
+#define WHOLE        1024u /* value of `alpha` for the whole window */
 #define GAIN         16u   /* each step moves `alpha` by 1 / GAIN of the distance to its limit */
 #define DECAY        URO_US(55) /* time without a CNP after which `alpha` shrinks by one step */
 #define DECAY_MOST   64u

@@ -8,6 +8,7 @@
 #include "base/mark.h"
 #include "base/probe.h"
 #include "core/limits.h"
+#include "core/observer.h"
 #include "core/qp_private.h"
 #include "core/shard.h"
 
@@ -112,26 +113,31 @@ void uro_cq_look(struct uro_cq *cq)
     cq->event_completion = true;
 }
 
+void uro_cq_overflow(struct uro_shard *shard, struct uro_cq *cq)
+{
+    cq->overrun = true;
+    cq->event_error = true;
+    uro_count(shard->counters, URO_COUNT_CQ_OVERRUN);
+    announce(shard, cq);
+}
+
 static bool overflow(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
 {
     if (cq->ignore_overrun) {
         URO_MARK("CQ.OVERRUN.IGNORED");
         uro_count(shard->counters, URO_COUNT_CQ_LOST);
-        wake(shard, cq, solicited); /* the CQ is full of completions to poll */
+        wake(shard, cq, solicited); /* the CQ is full, so the reader has completions to poll */
         return true;
     }
-    cq->overrun = true;
-    cq->event_error = true;
-    uro_count(shard->counters, URO_COUNT_CQ_OVERRUN);
-    announce(shard, cq);
+    uro_cq_overflow(shard, cq);
     return false;
 }
 
-bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cqe *cqe,
-                 bool solicited)
+/* Adds a completion. @urgent: a reader that waits for solicited completions wants it. */
+static inline bool push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cqe *cqe,
+                        bool urgent)
 {
     uint32_t filled = cq->filled;
-    bool urgent = solicited || cqe->status != URO_WC_SUCCESS;
 
     if (cq->overrun)
         return false;
@@ -146,6 +152,25 @@ bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cq
     uro_count(shard->counters, URO_COUNT_COMPLETIONS);
     wake(shard, cq, urgent);
     return true;
+}
+
+/* This is a function of its own, so that uro_cq_push() saves no registers for a successful
+ * completion. */
+URO_SELDOM static bool push_error(struct uro_shard *shard, struct uro_cq *cq,
+                                  const struct uro_cqe *cqe)
+{
+    const bool pushed = push(shard, cq, cqe, true);
+
+    if (pushed && shard->observer != NULL && cqe->status != URO_WC_WR_FLUSH_ERR)
+        shard->observer->failed(shard->observer->context, cqe);
+    return pushed;
+}
+
+bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cqe *cqe,
+                 bool solicited)
+{
+    return cqe->status == URO_WC_SUCCESS ? push(shard, cq, cqe, solicited)
+                                         : push_error(shard, cq, cqe);
 }
 
 uint32_t uro_cq_poll(struct uro_cq *cq, struct uro_cqe *out, uint32_t max)
@@ -177,7 +202,7 @@ void uro_cq_forget(struct uro_cq *cq, uint32_t qpn)
     uint32_t tail = cq->filled;
     uint32_t to = tail;
 
-    uro_cq_deliver(cq); /* the other completions, whose indices change here */
+    uro_cq_deliver(cq); /* delivers the other completions, because their indices change here */
     /* Copy from the newest to the oldest: the others keep their order, and `head` moves. */
     for (uint32_t from = tail; from != head; from--) {
         const struct uro_cqe *cqe = &cq->ring[(from - 1) & cq->mask];

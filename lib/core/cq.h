@@ -87,7 +87,7 @@ enum uro_wc_opcode {
     X(NO_HANDLE, "the address handle was destroyed or is of another PD")                           \
     X(DATAGRAM_LENGTH, "the datagram is longer than the link's MTU")                               \
     X(CQ_OVERRUN, "the completion queue overflowed")                                               \
-    X(PEER_PSN, "the peer's PSN is far from the expected one; no completion has this reason")
+    X(PEER_PSN, "the peer's PSN is far from the expected PSN; no completion has this reason")
 
 enum uro_fail_reason {
 #define X(id, text) URO_FAIL_##id,
@@ -109,7 +109,7 @@ struct uro_cqe {
     uint32_t imm; /* bytes as on the wire, or the invalidated rkey */
     uint32_t qpn;
     uint32_t source_qpn;
-    uint64_t timestamp; /* ns, the round that completed it */
+    uint64_t timestamp; /* time of the round that completed the request, ns */
 };
 
 enum uro_cq_arm { URO_CQ_NOT_ARMED, URO_CQ_ARMED_SOLICITED, URO_CQ_ARMED_NEXT };
@@ -120,17 +120,17 @@ struct uro_cq {
     uint32_t capacity;
     void *user;             /* the owner's handle, for events */
     struct uro_link events; /* in shard->cq_events while an event waits to be fetched */
-    bool fresh;             /* engine: completions since uro_cq_look(), ... */
-    bool fresh_solicited;   /* ... one of them solicited, or in error */
+    bool fresh;             /* engine: the CQ got a completion since uro_cq_look() */
+    bool fresh_solicited;   /* engine: such a completion is solicited or in error */
     bool event_completion;  /* engine: waiting events, see uro_shard_event() */
     bool event_error;
-    uint32_t filled;               /* engine: where the next completion goes; >= tail */
+    uint32_t filled;               /* engine: index of the next completion; >= tail */
     bool overrun;                  /* engine: overflowed; every QP on it has failed */
     bool ignore_overrun;           /* a completion that does not fit is lost; no QP fails */
     atomic_uint armed;             /* enum uro_cq_arm */
     _Alignas(64) atomic_uint tail; /* moved by the engine: up to here the reader sees completions */
     _Alignas(64) atomic_uint head; /* moved by the reader */
-    uint32_t number;               /* in snapshots, from 1; core/snapshot.h */
+    uint32_t number;               /* number in snapshots, from 1; core/snapshot.h */
     struct uro_link all;           /* in shard->cqs */
     uint32_t *counted_in;          /* shard->cq_count; NULL: the CQ is in no snapshot */
 };
@@ -141,8 +141,11 @@ size_t uro_cq_size(uint32_t capacity);
 /* Builds a CQ in @memory (uro_cq_size() bytes, aligned to 64). */
 struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user);
 
-/* Makes an overrun lose the completion, which is counted, without an error of the CQ or a QP. Call
- * before the first push, for programs that set IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN. */
+/* Makes the CQ overflow, as if a completion had found it full. Engine side. */
+void uro_cq_overflow(struct uro_shard *shard, struct uro_cq *cq);
+
+/* Makes a CQ that is full drop and count the completion, without an error of the CQ or of a QP.
+ * Call before the first push, for programs that set IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN. */
 void uro_cq_ignore_overrun(struct uro_cq *cq);
 
 /* Returns the bytes of memory for a ring of @capacity completions. */
@@ -150,8 +153,9 @@ size_t uro_cq_ring_size(uint32_t capacity);
 
 /* Moves the CQ to @ring, which holds @capacity completions (uro_cq_ring_size() bytes, aligned to
  * 64). A ring that was lent before belongs to the caller again. The first ring is part of the CQ's
- * memory. Waiting completions keep their order. Arming, error and events stay. Returns false, with
- * nothing changed, when more than @capacity completions wait. Engine locked, and no reader active.
+ * memory. Waiting completions keep their order. The armed state, the error and the events do not
+ * change. Returns false, with nothing changed, when more than @capacity completions wait. Engine
+ * locked, and no reader active.
  */
 URO_NODISCARD bool uro_cq_move(struct uro_cq *cq, void *ring, uint32_t capacity);
 
@@ -207,7 +211,7 @@ struct uro_event {
     void *user; /* user pointer of the CQ, QP or SRQ */
 };
 
-/* Lets programs see all completions made so far. The events of the CQs stay. Engine locked. */
+/* Lets programs see all completions so far. Does not take the events of the CQs. Engine locked. */
 void uro_shard_deliver(struct uro_shard *shard);
 
 /* Takes the next event, and lets programs see the completions. Returns false when there is no

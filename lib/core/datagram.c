@@ -17,8 +17,8 @@
 #include "core/shard.h"
 #include "wire/grh.h"
 
-/* Values of wc.sl, as mlx5 gives them and UCX reads them: the low bits are the IP version of the
- * header in the GRH area, and bit 3 stands for RoCE v2. */
+/* Values of wc.sl, which mlx5 writes and UCX reads: the low bits are the IP version of the header
+ * in the GRH area, and bit 3 is set for RoCE v2. */
 #define SL_IPV4 0x0au
 #define SL_IPV6 0x09u
 
@@ -73,7 +73,7 @@ static void seal(struct uro_qp *qp, const struct uro_wqe *wqe, struct uro_ah *ah
 
     uro_deth_encode(headers, &deth);
     if (ext != 0)
-        memcpy(headers + URO_DETH_LEN, &wqe->imm, URO_IMM_LEN); /* opaque */
+        memcpy(headers + URO_DETH_LEN, &wqe->imm, URO_IMM_LEN); /* immediate data, not converted */
     uro_path_seal_from(tx, &ah->path, uro_path_datagram_port(uro_qp_qpn(qp)), &bth,
                        uro_opcodes[opcode].ext_length);
 }
@@ -148,8 +148,8 @@ void uro_datagram_receive(struct uro_qp *qp, const struct uro_frame *frame)
         uro_count(counters, URO_COUNT_DROP_UD_RECEIVE);
         return;
     }
-    /* A frame of the link may have more payload than the largest path MTU, and a null region has
-     * only that much memory. */
+    /* A frame may have more payload than the largest path MTU, but a null region has only that much
+     * memory. */
     if (frame->payload_length > URO_PATH_MTU_MAX ||
         rqe->length < URO_GRH_LEN + frame->payload_length) {
         URO_MARK("UD.OVERSIZE");

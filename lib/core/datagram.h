@@ -10,8 +10,8 @@ struct uro_qp;
 struct uro_shard;
 struct uro_tx;
 
-/* Top bit of the Q_Key of a work request: send the Q_Key of the queue pair instead (IBTA Vol. 1,
- * "Q_Key"). */
+/* Top bit of the Q_Key of a work request: requests that the Q_Key of the queue pair is sent instead
+ * (IBTA Vol. 1, "Q_Key"). */
 #define URO_QKEY_PRIVILEGED 0x80000000u
 
 /* Describes the next datagram. Returns false when there is none now. */

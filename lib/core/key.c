@@ -102,8 +102,8 @@ static bool inside(const struct uro_key *key, uint64_t address, uint64_t length)
     return false;
 }
 
-/* Returns the memory at an address of the key. It computes with integers, because the region of all
- * memory begins at NULL. */
+/* Returns the memory at an address of the key. The function computes with integers, because the
+ * region of all memory begins at NULL. */
 static uint8_t *memory_at(const struct uro_key *key, uint64_t address)
 {
     return (uint8_t *)((uintptr_t)key->memory + (uintptr_t)(address - key->base));
@@ -115,7 +115,8 @@ static uint8_t *reach(const struct uro_key *key, uint64_t address, uint64_t leng
 {
     const struct uro_key *region = is_window(key) ? key->region : key;
 
-    /* Reads use other bytes than writes, so no data leaks from one user to another. */
+    /* Reads and writes use different bytes, so a read never returns data that another user
+     * wrote. */
     if (key->kind == URO_KEY_NULL)
         return key->memory + (write ? URO_PATH_MTU_MAX : 0);
     uint8_t *memory = memory_at(key, address);

@@ -28,8 +28,9 @@ struct uro_shard;
 enum uro_key_kind {
     URO_KEY_REGION,
     URO_KEY_NULL,     /* region without memory: reads return zeros, writes are discarded */
-    URO_KEY_WINDOW_1, /* used by any queue pair of its domain */
-    URO_KEY_WINDOW_2, /* 2B: used by the queue pair that bound it; can be invalidated */
+    URO_KEY_WINDOW_1, /* type 1: used by any queue pair of the window's domain */
+    /* Type 2B: used by the queue pair that bound the window; can be invalidated. */
+    URO_KEY_WINDOW_2,
 };
 
 #define URO_KEY_LOW_BITS 8u /* the consumer's part of a key */
@@ -49,7 +50,7 @@ struct uro_key {
         uint32_t windows; /* region: number of windows bound to it; key.c */
         uint32_t qpn;     /* bound type 2 window: QPN that bound it; key.c */
     };
-    uint64_t base;   /* first address that users of the key name: iova, or 0 when ZERO_BASED */
+    uint64_t base;   /* first valid address of the key: iova, or 0 when ZERO_BASED */
     uint64_t length; /* bytes */
     uint8_t *memory; /* address of `base` here; URO_KEY_NULL: URO_PATH_MTU_MAX zeros, then as many
                         bytes that are never read */
@@ -116,8 +117,8 @@ uint8_t *uro_key_remote(const struct uro_shard *shard, const struct uro_key_clai
 bool uro_key_grants(const struct uro_shard *shard, const struct uro_key_claim *claim);
 
 /* Returns why the key does not allow the access, and describes the access and the key. @local: the
- * claim is of our own work request. For the record of a failure: changes nothing, and takes longer
- * than the functions above. */
+ * claim is of our own work request. Used for the record of a failure. Changes nothing, and takes
+ * longer than the functions above. */
 enum uro_key_fault uro_key_examine(const struct uro_shard *shard, const struct uro_key_claim *claim,
                                    uint64_t address, uint64_t length, bool local,
                                    struct uro_record_access *access);
@@ -127,10 +128,10 @@ struct uro_key_bind {
     uint32_t pd; /* PD of the queue pair */
     uint32_t qpn;
     uint32_t old_rkey;
-    uint32_t new_rkey; /* only its low byte counts */
+    uint32_t new_rkey; /* only the low byte is used */
     uint32_t lkey;     /* lkey of the region */
     uint32_t access;
-    uint64_t address; /* in the region */
+    uint64_t address; /* address in the region */
     uint64_t length;  /* 0: unbinds a type 1 window */
 };
 

@@ -29,7 +29,7 @@
 /* Inside a long message, one packet of this many requests an ACK, so that the window moves. */
 #define URO_ACK_EVERY 32u
 static_assert(URO_ACK_EVERY * 2 <= URO_WINDOW_DEFAULT, "the window must not close between ACKs");
-static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous");
+static_assert(URO_WINDOW_MAX < 1u << 23, "the order of PSNs must stay unambiguous");
 
 /* Distance from the expected PSN beyond which a request is counted as far. A peer seldom has so
  * many packets in flight. The PSNs of READs are added. */
@@ -65,7 +65,7 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "PSN comparison must stay unambiguous")
  * packet before this timeout. */
 #define URO_TIMEOUT_LEAST 12u
 
-/* Most packets that a queue pair sends in one turn. */
+/* Maximum number of packets that a queue pair sends in one turn. */
 #define URO_SCHEDULE_BUDGET 16u
 
 /* Time without a receive at the peer, after which a requester that retries for ever is recorded. */

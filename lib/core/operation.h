@@ -42,7 +42,7 @@ enum uro_request_scope {
 
 struct uro_request_kind {
     enum uro_request_scope scope;
-    enum uro_operation operation; /* REMOTE only */
+    enum uro_operation operation; /* operation on the wire; REMOTE only */
     uint16_t ext;      /* optional header of the last packet: 0, URO_EXT_IMM or URO_EXT_INV */
     uint8_t wc_opcode; /* enum uro_wc_opcode of the completion */
 };

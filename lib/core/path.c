@@ -9,7 +9,6 @@
 #include "wire/ext.h"
 #include "wire/icrc.h"
 
-#define OWN_QPN_BITS      (24u - URO_QPN_PREFIX_BITS)
 #define HOP_LIMIT_DEFAULT 64u
 #define AT_IPV4_LENGTH    2u
 #define AT_IPV4_CHECKSUM  10u
@@ -131,14 +130,14 @@ void uro_path_seal_from(struct uro_tx *tx, struct uro_path *path, uint16_t sourc
     tx->icrc_wrong = 0;
     tx->network_at = path->network_at;
     tx->way = path->hop->state == URO_HOP_LOST ? URO_TX_NOWHERE : path->hop->way;
-    if (path->hop->qpn_prefix != 0 && bth->dest_qpn >> OWN_QPN_BITS == path->hop->qpn_prefix) {
+    if (path->hop->qpn_prefix != 0 && bth->dest_qpn >> URO_QPN_OWN_BITS == path->hop->qpn_prefix) {
         URO_MARK("LOOP.SHARE");
         tx->way = URO_TX_LOCAL;
     }
     tx->head_length = (uint16_t)(path->head_length + URO_BTH_LEN + ext_length);
 
-    /* Copy a constant number of bytes, some of them beyond the template: a copy of unknown length
-     * takes 10 ns. */
+    /* Copies a constant number of bytes, some of them beyond the template. A copy of variable
+     * length would take 10 ns longer. */
     if (path->v6)
         memcpy(tx->head, path->head, URO_ETHER_LEN_MAX + URO_IPV6_LEN + URO_UDP_LEN);
     else

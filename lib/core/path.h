@@ -35,7 +35,7 @@ struct uro_path {
     uint32_t hop_version;
     uint32_t mtu;         /* bytes of payload of a full packet */
     uint32_t checksum;    /* IPv4: sum of the header with length and checksum 0 */
-    uint16_t source_port; /* UDP */
+    uint16_t source_port; /* UDP source port */
     bool port_fixed; /* every frame of this path has source_port; the sender's choice is ignored */
     bool v6;
     uint8_t network_at; /* offset of the IP header in head */
@@ -52,7 +52,7 @@ void uro_path_init(struct uro_path *path, const struct uro_shard *shard,
  * that they hash alike. The port is made from @flow_label, or from the QPNs if @flow_label is 0. */
 uint16_t uro_path_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn);
 
-/* Returns the place of the first extension header in @tx. Afterwards fill in the spans, then call
+/* Returns the address of the first extension header in @tx. Afterwards fill in the spans, then call
  * uro_path_seal(). */
 static inline uint8_t *uro_path_ext(struct uro_tx *tx, const struct uro_path *path)
 {

@@ -16,7 +16,7 @@ struct uro_pkt {
     const uint8_t *indirect; /* the whole frame, if uro_frame_is_data(); otherwise NULL */
     uint32_t length;
     bool summed; /* the port has checked the ICRC */
-    bool weak;   /* a part of the ICRC's input was missing, and the port inferred it */
+    bool weak;   /* the port had to infer a part of the ICRC's input */
     void *owner; /* the port's own handle (an mbuf); the engine does not use it */
 };
 

@@ -6,7 +6,7 @@
 #include "core/qp_private.h"
 #include "core/shard.h"
 
-#define URO_PREFETCH_QPS_MIN 256u /* queue pairs; fewer stay in the cache */
+#define URO_PREFETCH_QPS_MIN 256u /* with fewer queue pairs, all of them stay in the cache */
 
 static inline bool uro_prefetch_useful(const struct uro_shard *shard)
 {

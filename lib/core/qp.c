@@ -17,8 +17,6 @@
 #include "core/rxe.h"
 #include "core/shard.h"
 
-#define QPN_BITS  24u
-#define QPN_LEAST 16u /* 0 and 1 are special; people type other small numbers by mistake */
 /* Programs also set the access flags of regions on a queue pair. Only the remote rights matter. */
 #define ACCESS_KNOWN                                                                               \
     (URO_ACCESS_LOCAL_WRITE | URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ |                   \
@@ -30,9 +28,8 @@
     (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_READ | URO_ACCESS_REMOTE_ATOMIC |                 \
      URO_ACCESS_FLUSH_GLOBAL | URO_ACCESS_FLUSH_PERSISTENT)
 
-static_assert(URO_QP_SHARED_MAX == (15u << (QPN_BITS - URO_QPN_PREFIX_BITS)) / 16,
+static_assert(URO_QP_SHARED_MAX == (15u << URO_QPN_OWN_BITS) / 16,
               "15/16 of the QPNs with one prefix");
-static_assert(QPN_BITS == 24, "BTH has 24 bits; 0xffffff is multicast and never drawn, see create");
 
 static size_t align64(size_t size)
 {
@@ -63,7 +60,7 @@ static bool has_resources(enum uro_qp_type type)
 }
 
 /* Returns the number of responder resources, a power of two. A small number is doubled: when a
- * request is repeated although its response was only late, the next requests may arrive behind
+ * request is retransmitted although its response was only late, the next requests may arrive behind
  * it. */
 static uint32_t resource_count(uint32_t access, uint8_t max_dest_rd_atomic)
 {
@@ -121,16 +118,6 @@ size_t uro_qp_size(const struct uro_qp_init *init)
     return layout.size;
 }
 
-static uint32_t draw_number(struct uro_shard *shard)
-{
-    uint32_t number = uro_shard_unused(shard, &shard->qps, QPN_BITS, QPN_LEAST);
-    uint32_t own_bits = QPN_BITS - URO_QPN_PREFIX_BITS;
-
-    if (shard->config.qpn_prefix == 0)
-        return number;
-    return (number & ((1u << own_bits) - 1)) | (uint32_t)shard->config.qpn_prefix << own_bits;
-}
-
 uint32_t uro_qp_most(const struct uro_shard *shard)
 {
     return shard->config.qpn_prefix == 0 ? UINT32_MAX : URO_QP_SHARED_MAX;
@@ -166,10 +153,7 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
                                     uro_qp_resources_size(URO_RD_ATOMIC_MAX));
     atomic_init(&qp->state, URO_QPS_RESET);
 
-    do
-        qp->node.number = draw_number(shard);
-    while (qp->node.number == URO_QPN_MULTICAST ||
-           uro_table_find(&shard->qps, qp->node.number) != NULL);
+    qp->node.number = uro_shard_unused_qpn(shard);
     uro_table_insert(&shard->qps, &qp->node);
     return qp;
 }
@@ -246,7 +230,7 @@ void uro_qp_drained(struct uro_qp *qp)
  * poster sees the change, or the engine sees the work. */
 static void set_state(struct uro_qp *qp, enum uro_qp_state state)
 {
-    URO_PROBE3(qp_state, uro_qp_qpn(qp), uro_qp_state_of(qp), state);
+    uro_qp_tell_state(qp, state);
     atomic_store(&qp->state, (int)state);
     atomic_thread_fence(memory_order_seq_cst);
 }
@@ -321,7 +305,7 @@ static void finish_recvs(struct uro_qp *qp)
 static void enter_error(struct uro_qp *qp)
 {
     if (uro_qp_state_of(qp) == URO_QPS_ERR)
-        return; /* already in ERR, and still sending pending responses: count the failure once */
+        return; /* already in ERR: the failure is counted once */
     set_state(qp, URO_QPS_ERR);
     uro_reorder_forget(qp);
     uro_rxe_defer_forget(qp);
@@ -449,7 +433,7 @@ static bool in_range(const struct uro_shard *shard, const struct uro_qp *qp,
           uro_qp_resources_needed(qp, attr, mask) <=
               qp->resources_lent * sizeof(struct uro_resource) },
         { URO_ATTR_DEST_QPN, attr->dest_qpn <= 0xffffff },
-        { URO_ATTR_ALT_PATH, false }, /* there is no migration */
+        { URO_ATTR_ALT_PATH, false }, /* uroce has no path migration */
         { URO_ATTR_CAP, false },
     };
 
@@ -656,7 +640,7 @@ void uro_qp_destroy(struct uro_shard *shard, struct uro_qp *qp)
 /* ---- invariants ------------------------------------------------------------- */
 
 /* The invariants of a queue pair between two calls of the engine. The simulator checks them after
- * every round. A broken invariant often shows on the wire only much later or never. */
+ * every round: a broken invariant may affect the wire only much later. */
 
 static bool before(uint32_t a, uint32_t b)
 {
@@ -674,7 +658,7 @@ static const char *check_indices(const struct uro_qp *qp)
     if (!before(req->started, uro_wq_tail(&qp->send)))
         return "a request was started that is not posted";
     if (uro_psn_diff(req->next, req->una) < 0 || uro_psn_diff(req->max, req->next) < 0)
-        return "not una <= next <= max";
+        return "una, next and max are not in this order";
     return NULL;
 }
 
@@ -691,7 +675,7 @@ static const char *check_psns(const struct uro_qp *qp)
         const struct uro_wqe *wqe = uro_qp_wqe(qp, i);
         uro_psn first = uro_psn_make(wqe->first_psn);
         if (wqe->status != URO_WC_SUCCESS)
-            return NULL; /* the other requests wait to be flushed */
+            return NULL; /* in ERR, the other requests only wait to be flushed */
         if (i == head && (uro_psn_diff(req->una, first) < 0 ||
                           uro_psn_diff(req->una, first) >= (int32_t)wqe->psn_count))
             return "una is not in the oldest request";
@@ -707,7 +691,7 @@ static const char *check_psns(const struct uro_qp *qp)
     }
     if (req->cursor == req->started && uro_psn_diff(req->next, end) != 0)
         return "next is not behind the last started request";
-    return awaited == req->read_psns ? NULL : "the count of READ responses to come is wrong";
+    return awaited == req->read_psns ? NULL : "the count of outstanding READ responses is wrong";
 }
 
 static const char *check_waits(const struct uro_qp *qp)
@@ -728,14 +712,14 @@ static const char *check_waits(const struct uro_qp *qp)
     if (req->depth_used > qp->attr.max_rd_atomic)
         return "more READs and atomics in flight than max_rd_atomic";
     if (uro_psn_diff(req->next, req->una) > 0 && retry->wait == URO_REQ_WAIT_NOTHING)
-        return "packets are in flight and nothing waits for their ACK";
+        return "packets are in flight, but the requester does not wait for their ACK";
     if (retry->wait == URO_REQ_WAIT_NOTHING || retry->deadline == URO_TIME_NEVER)
         return NULL;
     if (!uro_timer_armed(&retry->timer))
-        return "waits without a timer";
+        return "the requester waits without a timer";
     return retry->timer.due_tick <= (retry->deadline >> URO_WHEEL_TICK_SHIFT) + 1
                ? NULL
-               : "the timer is later than what it waits for";
+               : "the timer is later than the end of the wait";
 }
 
 /* Returns whether the next response of @resource is outside the request. */
@@ -772,7 +756,7 @@ static const char *check_responses(const struct uro_qp *qp)
         qp->path.hop == NULL || qp->path.hop->state == URO_HOP_RESOLVING ||
         uro_qp_state_of(qp) == URO_QPS_ERR; /* after a modify: pending responses were dropped */
     if (pending_any && !waits && !uro_link_used(&qp->response_link))
-        return "a response is due and the queue pair is on no list";
+        return "a response is due, but the queue pair is on no list";
     return NULL;
 }
 

@@ -59,8 +59,8 @@ struct uro_qp_attr {
     struct uro_address address;
     uint16_t pkey_index;
     uint8_t port;
-    uint8_t max_rd_atomic;      /* most READs and atomics that we have outstanding */
-    uint8_t max_dest_rd_atomic; /* most READs and atomics that the peer has outstanding */
+    uint8_t max_rd_atomic;      /* largest number of outstanding READs and atomics of this side */
+    uint8_t max_dest_rd_atomic; /* largest number of outstanding READs and atomics of the peer */
     uint8_t min_rnr_timer;
     uint8_t timeout;
     uint8_t retry_count;
@@ -73,8 +73,8 @@ struct uro_qp_attr {
 /* Returns the bytes of memory for a queue pair, aligned to 64, or 0 when a limit is exceeded. */
 size_t uro_qp_size(const struct uro_qp_init *init);
 
-/* Most queue pairs of an engine when other processes also use its address. The engine then has 2^18
- * QPNs. One in 16 stays unused, so that a few random draws find an unused QPN. */
+/* Maximum queue pairs of an engine when other processes also use its address. The engine then has
+ * 2^18 QPNs. One in 16 stays unused, so that a few random draws find an unused QPN. */
 #define URO_QP_SHARED_MAX 245760u
 
 /* Returns the largest number of queue pairs of the shard. */
@@ -120,8 +120,8 @@ uint32_t uro_qp_number(const struct uro_qp *qp);
 struct uro_wq *uro_qp_send_queue(struct uro_qp *qp);
 struct uro_wq *uro_qp_recv_queue(struct uro_qp *qp);
 
-/* Returns the current state; it may change at once. A poster publishes first and then rings the
- * doorbell, so a change is never missed. Any thread. */
+/* Returns the current state, which another thread may change at any time. A poster publishes first
+ * and then rings the doorbell, so a change is never missed. Any thread. */
 enum uro_qp_state uro_qp_state_now(const struct uro_qp *qp);
 
 /* Returns a violated invariant, or NULL. For the simulator and tests. */

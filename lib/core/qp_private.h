@@ -10,6 +10,7 @@
 #include "base/table.h"
 #include "core/congestion.h"
 #include "core/cq.h"
+#include "core/observer.h"
 #include "core/operation.h"
 #include "core/path.h"
 #include "core/psn.h"
@@ -17,6 +18,7 @@
 #include "core/recovery.h"
 #include "core/req_retry.h"
 #include "core/rq.h"
+#include "core/shard.h"
 #include "wire/ext.h"
 #include "wire/frame.h"
 
@@ -41,9 +43,9 @@ struct uro_req {
 };
 
 /* A responder resource: a READ, atomic, FLUSH or ATOMIC_WRITE that was executed, kept so that a
- * repeated request can be answered again. A queue pair has at least as many as its peer may have
- * requests outstanding. They are most of the memory of a queue pair, so no field holds what follows
- * from other fields. */
+ * duplicate request can be answered again. A queue pair has at least as many as its peer may have
+ * requests outstanding. Responder resources are most of the memory of a queue pair. So a value that
+ * follows from other fields has no field. */
 struct uro_resource {
     uint64_t va;
     union {
@@ -63,10 +65,11 @@ struct uro_resource {
 #define URO_RESOURCE_BEGUN                                                                         \
     (1u << 25) /* the response was sent in part: the next packet is neither FIRST nor ONLY */
 #define URO_RESOURCE_REPEATED                                                                      \
-    (1u << 26) /* the request was repeated, and the current response is a repetition */
+    (1u << 26) /* the current response answers a duplicate of the request */
 #define URO_RESOURCE_OPERATION_SHIFT 28u
 
-static_assert(sizeof(struct uro_resource) == 32, "responder resources are most of a queue pair");
+static_assert(sizeof(struct uro_resource) == 32,
+              "responder resources are most of the memory of a queue pair");
 static_assert(URO_OPERATION_COUNT <= 1u << (32 - URO_RESOURCE_OPERATION_SHIFT),
               "every operation fits");
 
@@ -161,9 +164,10 @@ struct uro_qp {
     uint32_t pd;
     bool signal_all;
     bool block_self_multicast;
-    bool deferred_twice;     /* the deferred ACK will be sent twice; rxe.c */
-    uint8_t fail_reason;     /* enum uro_fail_reason of the first failure since RESET */
-    struct uro_qp_attr attr; /* as set; the first two fields share the line above */
+    bool deferred_twice; /* the deferred ACK will be sent twice; rxe.c */
+    uint8_t fail_reason; /* enum uro_fail_reason of the first failure since RESET */
+    /* Attributes as set; the first two fields share the cache line above. */
+    struct uro_qp_attr attr;
 
     struct uro_link response_link; /* schedule.c; on the line of the last attributes */
     struct uro_cq *recv_cq;
@@ -182,14 +186,14 @@ struct uro_qp {
     void *user;
 
     _Alignas(URO_QP_LINE) struct uro_wq recv;
-    struct uro_rqe *taken; /* room for a receive from a shared queue */
+    struct uro_rqe *taken; /* copy of a receive from a shared queue */
     uint8_t type;          /* enum uro_qp_type */
     bool far_recorded;     /* a request with a PSN far from the expected one was recorded */
     uint32_t xrcd;
     unsigned events;               /* set of 1 << enum uro_event_kind */
     struct uro_link deferred_link; /* list of deferred ACKs; rxe.c */
 
-    _Alignas(URO_QP_LINE) struct uro_qp_rare rare; /* a line that no message touches */
+    _Alignas(URO_QP_LINE) struct uro_qp_rare rare; /* a cache line that no message uses */
 };
 
 #define URO_QP_SAME_LINE(a, b)                                                                     \
@@ -213,6 +217,18 @@ static inline uint32_t uro_qp_qpn(const struct uro_qp *qp)
     return qp->node.number;
 }
 
+/* Tells probes and the observer that the queue pair changes its state to @state. */
+static inline void uro_qp_tell_state(const struct uro_qp *qp, enum uro_qp_state state)
+{
+    const struct uro_observer *observer = qp->shard->observer;
+    const enum uro_qp_state from = uro_qp_state_of(qp);
+
+    URO_PROBE3(qp_state, uro_qp_qpn(qp), from, state);
+    if (observer != NULL && from != state)
+        observer->state(observer->context, uro_qp_qpn(qp), from, state,
+                        (enum uro_fail_reason)qp->fail_reason);
+}
+
 /* Returns whether packets are acknowledged and retransmitted. */
 static inline bool uro_qp_reliable(const struct uro_qp *qp)
 {
@@ -230,8 +246,8 @@ static inline struct uro_wqe *uro_qp_wqe(const struct uro_qp *qp, uint32_t index
 /* Raises an asynchronous event for the owner. */
 void uro_qp_raise_event(struct uro_qp *qp, unsigned event_kind);
 
-/* Ends the draining of SQD: everything that was started before SQD is done. Raises SQ_DRAINED if
- * the application asked for it. */
+/* Ends the draining in SQD: all requests that were started before SQD are done. Raises SQ_DRAINED
+ * if the application asked for it. */
 void uro_qp_drained(struct uro_qp *qp);
 
 /* Fails the queue pair: RC and XRC go to ERR, UC and UD to SQE. The send request at index
@@ -241,8 +257,8 @@ void uro_qp_drained(struct uro_qp *qp);
 void uro_qp_fail_send(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status status,
                       enum uro_fail_reason fail_reason);
 
-/* Fails the queue pair for a fault of the receiving side: a receive in use completes with @status,
- * everything else is flushed. @frame: the request that caused it, or NULL. */
+/* Fails the queue pair because of an error of the receiving side. A receive in use completes with
+ * @status. All other work is flushed. @frame: the request that caused it, or NULL. */
 void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status,
                       enum uro_fail_reason fail_reason, const struct uro_frame *frame);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* qp_state.c - the modify table of IBTA Vol. 1, "QP/EE state transition properties".
  *
- * To review: hold the spec table next to this one, row by row. There is no logic to read.
+ * To review this file, compare its table with the table of the specification, row by row. The rest
+ * is a look-up.
  */
 #include "core/qp_state.h"
 

@@ -17,6 +17,15 @@ enum uro_qp_state {
     URO_QPS_COUNT
 };
 
+/* Returns the name of a state as in IBTA, such as "RTS", or "an unknown state". */
+static inline const char *uro_qp_state_name(unsigned state)
+{
+    static const char *const names[URO_QPS_COUNT] = { "RESET", "INIT", "RTR", "RTS",
+                                                      "SQD",   "SQE",  "ERR" };
+
+    return state < URO_QPS_COUNT ? names[state] : "an unknown state";
+}
+
 /* Attributes of a modify, one bit each; values equal enum ibv_qp_attr_mask. */
 #define URO_ATTR_STATE      (1u << 0)
 #define URO_ATTR_CUR_STATE  (1u << 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* record.c - records why a queue pair failed: what it was doing, what came from its peer, and its
- * last packets. */
+/* record.c - records why a queue pair failed: its request, the packet of its peer, and its last
+ * packets. */
 #include "core/record.h"
 
 #include <stdatomic.h>
@@ -78,7 +78,7 @@ static void copy_packets(const struct uro_record *record, struct uro_failure *fa
             failure->packet_count * sizeof failure->packets[0]);
 }
 
-/* ---- what the queue pair was doing ------------------------------------------------ */
+/* ---- the state of the queue pair ------------------------------------------------ */
 
 /* Describes the first element of the list whose key does not allow the access. */
 static void examine_list(const struct uro_shard *shard, const struct uro_sge *elements,
@@ -140,7 +140,7 @@ static void describe_access(const struct uro_qp *qp, const struct uro_frame *fra
 
     if (qp->service == URO_XRC) {
         struct uro_table_node *node = uro_table_find(&qp->shard->srqs, frame->xrc_srqn);
-        if (node != NULL) /* an unknown queue has a reason of its own */
+        if (node != NULL) /* an unknown SRQ is another failure reason */
             claim.pd = URO_CONTAINER_OF(node, struct uro_srq, node)->pd;
     }
     if (frame->op->ext & URO_EXT_INV) {

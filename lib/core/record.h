@@ -22,8 +22,8 @@
 
 /* A received packet, or packets that a queue pair sent in one turn. */
 struct uro_record_packet {
-    uint64_t time;               /* of the engine */
-    uint8_t bth[URO_RECORD_BTH]; /* of the first packet */
+    uint64_t time;               /* engine's clock */
+    uint8_t bth[URO_RECORD_BTH]; /* BTH of the first packet */
     uint64_t info; /* bytes of the first IP packet | packets sent after it << 16 | QPN << 32 of our
                       queue pair that sent it; the QPN of a received packet is in the BTH */
 };
@@ -48,7 +48,7 @@ enum uro_key_fault {
     URO_KEY_FAULT_UNBOUND, /* a window that is not bound */
     URO_KEY_FAULT_QP,      /* a type 2 window of another queue pair */
     URO_KEY_FAULT_WINDOW,  /* a window used as a local key */
-    URO_KEY_FAULT_MISSING, /* on-demand memory that is not there */
+    URO_KEY_FAULT_MISSING, /* on-demand memory that is not mapped */
     URO_KEY_FAULT_COUNT
 };
 
@@ -56,10 +56,10 @@ enum uro_key_fault {
 struct uro_record_access {
     uint32_t fault; /* enum uro_key_fault */
     uint32_t key;
-    uint64_t address; /* of the access */
+    uint64_t address; /* address of the access */
     uint64_t length;
     uint32_t rights;     /* set of URO_ACCESS_* that the access requires */
-    uint32_t key_rights; /* of the key */
+    uint32_t key_rights; /* rights of the key */
     uint64_t key_address;
     uint64_t key_length;
 };
@@ -76,13 +76,13 @@ struct uro_failure {
     uint64_t number; /* from 1; 0: the entry is empty, or is written now */
     uint64_t time;   /* of the engine */
     uint32_t known;  /* set of URO_KNOWN_* */
-    bool waits;      /* the queue pair did not fail */
+    bool waits;      /* the queue pair did not fail: it waits for a long time */
     uint8_t type;    /* enum uro_qp_type */
     uint8_t reason;  /* enum uro_fail_reason */
     uint8_t status;  /* enum uro_wc_status of the completion */
     uint32_t qpn;
     uint32_t peer_qpn;
-    struct uro_gid address; /* of the queue pair */
+    struct uro_gid address; /* address of the queue pair */
     struct uro_gid peer;
     uint32_t path_mtu; /* bytes */
     uint32_t rights;   /* set of URO_ACCESS_* of the queue pair */
@@ -104,7 +104,7 @@ struct uro_failure {
     /* The responder. */
     uint32_t expected_psn;
     uint32_t packet_psn;
-    uint8_t packet_opcode; /* of the BTH */
+    uint8_t packet_opcode; /* opcode in the BTH */
     uint8_t wr_opcode;     /* enum uro_wr_opcode */
     uint8_t max_dest_rd_atomic;
     bool unreachable; /* ICMP: no process has the peer's UDP port */
@@ -115,8 +115,9 @@ struct uro_failure {
     uint32_t
         route_mtu; /* largest IP packet of the route to the peer; 0: unknown; set by the driver */
     uint32_t packet_count;
-    struct uro_record_packet packets[URO_FAILURE_PACKETS]; /* of the queue pair, oldest first */
-    uint64_t number_again;                                 /* as `number` */
+    /* Last packets of the queue pair, oldest first. */
+    struct uro_record_packet packets[URO_FAILURE_PACKETS];
+    uint64_t number_again; /* as `number` */
 };
 
 /* ---- ICMP ---------------------------------------------------------------------- */
@@ -134,7 +135,7 @@ struct uro_record {
     uint16_t packet_at; /* offset in packets[] of the next entry, which is the oldest entry */
     uint32_t closed_at; /* count of reports; the next one is at this index, modulo the ring */
     struct uro_record_closed closed[URO_RECORD_CLOSED];
-    uint64_t failure_count; /* failures so far, without those of the program */
+    uint64_t failure_count; /* failures so far, except failures that the program caused itself */
     uint64_t recorded;      /* number of the newest failure in the ring */
     uint64_t period;        /* begin of the current period */
     uint32_t period_count;  /* failures recorded in it */
@@ -206,8 +207,8 @@ struct uro_record_cause {
 };
 
 /* Records the failure of a queue pair, unless it has failed before. Also records a queue pair that
- * waits for too long. Call before the queue pair changes. Takes bounded time, and beyond
- * URO_RECORD_PERIOD_MAX calls in a period only counts. record.c */
+ * waits for too long. Call before the queue pair changes. Takes bounded time. After
+ * URO_RECORD_PERIOD_MAX calls in a period, only counts. record.c */
 void uro_record_failure(struct uro_qp *qp, const struct uro_record_cause *cause);
 
 /* Records a report that no process has the UDP port at @peer. record.c */

@@ -69,7 +69,8 @@ static bool one_closes_gap(struct uro_recovery *recovery, const struct uro_recov
         uro_psn_diff(view->position.next, view->una) < 2)
         return false;
     if (uro_psn_diff(view->una, recovery->single) == 1) {
-        URO_MARK("REQ.GAP.PATCH.NOT"); /* the peer kept nothing: the next packet is also missing */
+        /* The peer has no reorder buffer: the next packet is also missing. */
+        URO_MARK("REQ.GAP.PATCH.NOT");
         recovery->peer_buffers = false;
         return false;
     }
@@ -104,8 +105,8 @@ enum uro_recovery_step uro_recovery_on_probe(struct uro_recovery *recovery,
     if (first)
         save(recovery, view);
     if (first && view->rd_atomic_used > 0 && !probed_in_vain(recovery, view->head)) {
-        /* Sends one packet and continues. Waiting for its response would mean requesting all other
-         * READs again. */
+        /* Sends one packet and continues. If the requester waited for the response, it would have
+         * to request all other READs again. */
         URO_MARK("REQ.PROBE.READ");
         recovery->mode = URO_RECOVERY_SINGLE;
         recovery->read_probed = true;
@@ -129,13 +130,13 @@ void uro_recovery_on_go_back(struct uro_recovery *recovery)
 enum uro_recovery_step uro_recovery_on_single_done(struct uro_recovery *recovery, uro_psn una)
 {
     recovery->mode = URO_RECOVERY_NONE;
-    /* If everything up to the saved cursor is acknowledged, a local request at that cursor may be
-     * complete: stay. */
+    /* Stays if everything up to the saved cursor is acknowledged: a local request at that cursor
+     * may be complete. */
     return uro_psn_diff(recovery->saved.next, una) > 0 ? URO_RECOVERY_RESUME : URO_RECOVERY_STAY;
 }
 
-/* Returns whether no packet was lost and only the answer was late: the peer acknowledged more than
- * the probed packet. */
+/* Returns whether only the answer was late, and no packet was lost. The peer has then acknowledged
+ * more than the probed packet. */
 static bool answer_was_late(const struct uro_recovery *recovery, uro_psn una, uro_psn probed)
 {
     return recovery->saved_idle && uro_psn_diff(una, probed) >= 2 &&

@@ -12,15 +12,16 @@
 enum uro_recovery_mode {
     URO_RECOVERY_NONE,   /* the cursor moves forward, also during go-back-N */
     URO_RECOVERY_SINGLE, /* the packet at una is sent again, then the cursor goes to `saved` */
-    URO_RECOVERY_PROBE, /* the packet at una is sent again, then nothing until it is acknowledged */
+    /* The packet at una is sent again; no other packet is sent until una is acknowledged. */
+    URO_RECOVERY_PROBE,
 };
 
 /* The step of the cursor that the caller carries out. */
 enum uro_recovery_step {
     URO_RECOVERY_STAY,    /* the cursor stays */
-    URO_RECOVERY_GO_BACK, /* to una; no packet is in flight any more */
-    URO_RECOVERY_REWIND,  /* to una; READs and atomics stay in flight */
-    URO_RECOVERY_RESUME,  /* to uro_recovery.saved */
+    URO_RECOVERY_GO_BACK, /* the cursor moves to una; no packet is in flight any more */
+    URO_RECOVERY_REWIND,  /* the cursor moves to una; READs and atomics stay in flight */
+    URO_RECOVERY_RESUME,  /* the cursor moves to uro_recovery.saved */
 };
 
 /* The meaning of a gap that the peer reports. */

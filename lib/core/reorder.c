@@ -52,8 +52,8 @@ static struct uro_reorder_packet *new_packet(struct uro_reorder *reorder)
     return packet;
 }
 
-/* Returns a free gap. There is one: the caller got a free packet, and there are as many gaps as
- * packets. */
+/* Returns a free gap. A gap is free, because the caller got a free packet and the buffer has as
+ * many gaps as packets. */
 static struct uro_gap *new_gap(struct uro_reorder *reorder)
 {
     struct uro_link *link = uro_list_pop(&reorder->free_gaps);
@@ -139,7 +139,7 @@ static void copy(struct uro_reorder_packet *packet, const struct uro_frame *fram
 {
     packet->frame = *frame;
     packet->frame.network = packet->frame.body =
-        NULL; /* the caller lends these only for the call */
+        NULL; /* these pointers are valid only during the call */
     packet->frame.payload = packet->payload;
     memcpy(packet->payload, frame->payload, frame->payload_length);
 }
@@ -242,7 +242,7 @@ struct uro_reorder_packet *uro_reorder_take(struct uro_qp *qp)
         else
             uro_reorder_release(
                 qp->shard,
-                packet); /* executed already, as a copy in order; or its PSN belongs to a READ */
+                packet); /* drops a packet whose PSN was executed, or belongs to a READ */
         if (uro_list_empty(&gap->packets)) {
             close_gap(qp);
             break;

@@ -3,13 +3,13 @@
  * requests arrive.
  *
  * A network that reorders lets packets overtake each other. A network that loses a packet delivers
- * the packets behind it. Without this buffer the peer has to send all of these again. A queue pair
- * with packets in the buffer has a gap. If the gap does not close soon, it is reported to the peer
- * (rsp_execute.c). If it does not close at all, the packets are dropped. No packet is judged,
- * executed or answered before its turn.
+ * the packets behind it. Without this buffer the peer must send all these packets again. A queue
+ * pair with packets in the buffer has a gap. If the gap does not close soon, it is reported to the
+ * peer (rsp_execute.c). If it does not close at all, the packets are dropped. No packet is checked,
+ * executed or answered before the packets with earlier PSNs.
  *
- * The engine owns the memory, for all queue pairs together. A page is touched when it is first
- * needed.
+ * The engine owns the memory, for all queue pairs together. A page of this memory is first written
+ * when it is needed.
  */
 #pragma once
 
@@ -38,7 +38,8 @@ struct uro_gap {
 };
 
 struct uro_reorder {
-    struct uro_reorder_packet *packets; /* one for each gap: a gap has at least one packet */
+    /* As many gaps as packets, because a gap has at least one packet. */
+    struct uro_reorder_packet *packets;
     struct uro_gap *gaps;
     uint32_t capacity;
     uint32_t packets_touched; /* packets from this index on were never in use */

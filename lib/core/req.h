@@ -4,7 +4,7 @@
  *   req_transmit.c  chooses the next packet, describes it, and moves the cursor; executes requests
  *                   that send nothing; completes UC and UD requests that were sent
  *   req_complete.c  handles responses: completes requests, reports failures and gaps
- *   req_reads.c     the bound on READ responses in flight after a response was lost
+ *   req_reads.c     the limit of READ responses in flight after a response was lost
  *   req_retry.c     the retry timer: decides when to retransmit
  *   recovery.c      decides how much is sent again, and moves the cursor back and forward
  *
@@ -18,10 +18,12 @@
 #include "core/qp_private.h"
 
 enum uro_req_plan_kind {
-    URO_REQ_PLAN_NOTHING, /* no work, or waiting for an ACK, a slot, a timer, a next hop */
+    /* No work, or the requester waits for an ACK, a slot, a timer or a next hop. */
+    URO_REQ_PLAN_NOTHING,
     URO_REQ_PLAN_PACKET,
     URO_REQ_PLAN_LOCAL, /* a request that sends nothing */
-    URO_REQ_PLAN_FAIL,  /* the request at the cursor failed locally and it is its turn */
+    /* The request at the cursor failed locally, and all earlier requests are complete. */
+    URO_REQ_PLAN_FAIL,
 };
 
 struct uro_req_plan {
@@ -47,8 +49,8 @@ bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
  * when the CQ overflowed: the caller then fails the queue pair (uro_qp_overrun()). */
 URO_NODISCARD bool uro_req_complete_head(struct uro_qp *qp);
 
-/* Reports that a packet of a UC or UD queue pair was described. The request may complete when the
- * engine is called again, not before: until then the port reads the payload from its memory. */
+/* Reports that a packet of a UC or UD queue pair was described. The request completes at the next
+ * call of the engine. Until then, the port reads the payload from the memory of the request. */
 void uro_req_sent(struct uro_qp *qp);
 
 /* Completes the UC and UD requests that were reported with uro_req_sent(). Call at the next call of
@@ -125,6 +127,6 @@ bool uro_req_reads_fit(const struct uro_qp *qp, struct uro_req_plan *plan);
  * late response to an earlier request packet can have another opcode. */
 bool uro_req_reads_answered(struct uro_qp *qp, const struct uro_wqe *wqe, bool counted);
 
-/* Most responses that one READ request packet asks for. This limits the responses in flight, and
- * keeps PSN distances unambiguous for messages of 2^31 bytes. */
+/* Maximum number of responses that one READ request packet asks for. This limits the responses in
+ * flight, and keeps PSN distances unambiguous for messages of 2^31 bytes. */
 #define URO_REQ_READ_PIECE 16384u

@@ -261,7 +261,8 @@ static struct uro_req_outcome progress(struct uro_qp *qp, struct uro_wqe *wqe, b
     struct uro_req *req = &qp->req;
     uro_psn end = uro_psn_add(uro_psn_make(wqe->first_psn), wqe->psn_count);
 
-    const bool counted = wqe->awaited > 0; /* after going back: false until requested again */
+    /* After a go-back-N: false until the response is requested again. */
+    const bool counted = wqe->awaited > 0;
     bool answered = last;
 
     if (counted) {
@@ -273,7 +274,7 @@ static struct uro_req_outcome progress(struct uro_qp *qp, struct uro_wqe *wqe, b
     uro_psn before = req->una;
     req->una = uro_psn_add(before, 1);
     if (wqe->opcode != URO_WR_RDMA_READ)
-        uro_congestion_acked(qp, 1); /* the request counts in the window; a READ does not */
+        uro_congestion_acked(qp, 1); /* an atomic counts in the window, but a READ does not */
     if (uro_recovery_active(&req->recovery))
         uro_req_recovered(qp, before);
     if (answered && req->depth_used > 0)
@@ -320,7 +321,7 @@ static struct uro_req_outcome receive_read(struct uro_qp *qp, struct uro_wqe *wq
 static struct uro_req_outcome receive_atomic(struct uro_qp *qp, struct uro_wqe *wqe,
                                              const struct uro_frame *frame)
 {
-    uint64_t original = frame->atomic_ack; /* stored in host order, as the operands were given */
+    uint64_t original = frame->atomic_ack; /* host order, as for the operands of the atomic */
 
     if (frame->aeth.kind != URO_AETH_ACK)
         return bad_response(qp);
@@ -359,7 +360,7 @@ static struct uro_req_outcome receive_data(struct uro_qp *qp, uro_psn psn,
         return bad_response(qp); /* inside a SEND or WRITE */
     if (frame->op->operation != traits->response)
         return bad_response(qp);
-    /* A request that is answered by an ACK expects no other response. */
+    /* A response with data does not fit a request whose response is an ACK. */
     return traits->form == URO_RESPOND_READ    ? receive_read(qp, wqe, frame)
            : traits->form == URO_RESPOND_EMPTY ? receive_done(qp, wqe, frame)
                                                : receive_atomic(qp, wqe, frame);

@@ -7,16 +7,16 @@
  * window of the device has packets. Each further loss halves the READ window. After some answered
  * requests it doubles again, up to the window of the device. The READ window stays until RESET.
  *
- * The first loss still costs the responses to all outstanding READs once: no packet makes a
- * responder stop.
+ * After the first loss, the responses to all outstanding READs are still sent once: no packet makes
+ * a responder stop.
  *
  * A READ that is larger than the READ window is requested in parts. Two rules hold for parts:
  *   - A part is requested when no READ is outstanding: a responder answers only the newest part of
  *     a request.
  *   - A part ends at a multiple of the READ window, a power of two, from the first response of the
- *     READ. A responder drops a repeated request that goes beyond a request which it executed. It
- *     may have executed any of the earlier requests. But each earlier request that ends behind the
- *     first missing response ends at such a multiple, too.
+ *     READ. A responder drops a duplicate request that goes beyond a request which it executed. The
+ *     responder may have executed any of the earlier requests. But each of them that ends behind
+ *     the first missing response also ends at such a multiple.
  */
 #include "base/mark.h"
 #include "core/limits.h"

@@ -5,7 +5,7 @@
  *
  *   sent           start the ACK wait, unless one is already running
  *   progress       a packet was acknowledged: refill the budgets, restart or stop the wait
- *   RNR NAK        wait as long as the responder asked, then send from that PSN again
+ *   RNR NAK        wait for the delay that the RNR NAK names, then send from that PSN again
  *   gap            the responder did not get a packet: send again at once, retry_max times
  *   alive          responses to requests behind the gap arrive, so the responder is alive: restart
  *                  the wait, but do not refill the budgets
@@ -21,8 +21,8 @@
  *
  * Progress is frequent and expiry is rare, so progress only moves `deadline`. A timer that fires
  * too early is armed again. With thousands of armed timers, a timer that fires and its neighbours
- * are no longer in the cache. Then a requester that stops waiting cancels its timer. No other file
- * arms, cancels or reads this timer.
+ * are no longer in the cache. With more than LEFT_ARMED armed timers, a requester that stops
+ * waiting cancels its timer. No other file arms, cancels or reads this timer.
  */
 #include "core/req_retry.h"
 

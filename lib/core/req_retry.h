@@ -23,7 +23,7 @@ struct uro_req_retry_config {
     uint8_t timeout_exponent; /* 0..31; ACK timeout is 4.096 us * 2^n, 0 = wait for ever */
     uint8_t retry_max;        /* 0..7 */
     uint8_t rnr_retry_max;    /* 0..7, 7 = for ever */
-    bool retry_7_forever;     /* read retry_max 7 as Linux rxe does */
+    bool retry_7_forever;     /* retry_max 7 means without limit, as in Linux rxe */
 };
 
 struct uro_req_retry {
@@ -55,7 +55,7 @@ void uro_req_retry_on_progress(struct uro_req_retry *retry, struct uro_wheel *wh
 URO_NODISCARD enum uro_req_retry_action uro_req_retry_on_rnr_nak(struct uro_req_retry *retry,
                                                                  struct uro_wheel *wheel,
                                                                  uro_time now, uint8_t rnr_code);
-/* Returns the time, to a millisecond, of the first RNR NAK without progress since; 0: none. */
+/* Returns the time of the first RNR NAK since the last progress, to a millisecond; 0: none. */
 uro_time uro_req_retry_rnr_since(const struct uro_req_retry *retry);
 
 /* Returns true once for each RNR wait: when the peer has had no receive for URO_RNR_LONG, and the

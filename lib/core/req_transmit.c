@@ -43,7 +43,7 @@ static bool has_segments(enum uro_operation operation)
 static uint32_t psns_of(const struct uro_wqe *wqe, enum uro_operation operation, uint32_t mtu)
 {
     if (wqe->length <= mtu || !has_segments(operation))
-        return 1; /* avoids the division, which takes as long as the rest of this function */
+        return 1; /* avoids the division, which takes half the time of this function */
     if (operation == URO_READ)
         URO_MARK("REQ.READ.PSN");
     return (uint32_t)(((uint64_t)wqe->length + mtu - 1) / mtu);
@@ -90,8 +90,8 @@ static bool window_full(const struct uro_qp *qp)
         return uro_psn_diff(qp->req.next, qp->req.una) > 0;
     int32_t flight = flight_of(qp);
 
-    /* After a cut of the window, maybe no packet in flight requests an ACK. Then one more packet is
-     * sent, which does. */
+    /* After the window was reduced, perhaps no packet in flight requests an ACK. Then one more
+     * packet is sent, with a request for an ACK. */
     return flight >= (int32_t)qp->shard->config.window ||
            (congested(qp, flight) && qp->req.since_ack_req == 0) ||
            uro_psn_diff(qp->req.next, qp->req.una) >= (int32_t)(1u << 22);
@@ -194,7 +194,7 @@ static void plan_next(const struct uro_qp *qp, struct uro_req_plan *plan)
     }
     if (kind->scope == URO_REQUEST_UNKNOWN) {
         plan->kind = URO_REQ_PLAN_PACKET;
-        plan->opcode = -1; /* start() refuses the request */
+        plan->opcode = -1; /* start() will fail the request */
         return;
     }
     plan->operation = kind->operation;
@@ -307,7 +307,7 @@ static enum uro_wc_status examine(const struct uro_qp *qp, struct uro_wqe *wqe,
     if (uro_operation_has_response(plan->operation) && qp->attr.max_rd_atomic == 0)
         return fail_with(wqe, URO_WC_LOC_QP_OP_ERR, URO_FAIL_NO_DEPTH);
     if ((wqe->flags & URO_SEND_INLINE) || (!fills && plan->psn_count == 1))
-        return URO_WC_SUCCESS; /* uro_req_gather() looks at all of it */
+        return URO_WC_SUCCESS; /* uro_req_gather() checks all elements */
     const struct uro_sgl sgl = sgl_of(qp, wqe);
     if (!uro_sgl_usable(qp->shard, &sgl, fills ? URO_ACCESS_LOCAL_WRITE : 0))
         return fail_with(wqe, URO_WC_LOC_PROT_ERR, URO_FAIL_LOCAL_KEY);

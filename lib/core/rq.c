@@ -2,7 +2,7 @@
 /* rq.c - the life of shared receive queues, and the receive that a message uses.
  *
  * A message uses a receive of the queue pair's own queue in its slot. A receive of a shared queue
- * is copied to the queue pair, because messages end in another order than they began.
+ * is copied to the queue pair, because messages may end in another order than they began.
  */
 #include "core/rq.h"
 
@@ -46,7 +46,7 @@ void uro_srq_create(struct uro_shard *shard, struct uro_srq *srq, const struct u
     uro_list_append(&shard->srq_list, &srq->all);
 }
 
-/* Detaches @srq, which is destroyed, from all queue pairs. */
+/* Detaches @srq from all queue pairs, before it is destroyed. */
 static void forget(struct uro_shard *shard, const struct uro_srq *srq)
 {
     struct uro_table_node *node = uro_table_first(&shard->qps);
@@ -125,6 +125,14 @@ static void check_limit(struct uro_shard *shard, struct uro_srq *srq)
         uro_list_append(&shard->srq_events, &srq->event_link);
 }
 
+URO_SELDOM static void count_taken(struct uro_no_receive *plan)
+{
+    const uint32_t next = ++plan->taken + 1;
+
+    plan->due = next == plan->first ||
+                (next > plan->first && plan->every != 0 && (next - plan->first) % plan->every == 0);
+}
+
 const struct uro_rqe *uro_rq_take(struct uro_qp *qp, struct uro_srq *srq)
 {
     const struct uro_rqe *rqe = uro_rq_look(qp, srq);
@@ -137,6 +145,8 @@ const struct uro_rqe *uro_rq_take(struct uro_qp *qp, struct uro_srq *srq)
         check_limit(qp->shard, srq);
         rqe = qp->taken;
     }
+    if (qp->shard->no_receive.first != 0)
+        count_taken(&qp->shard->no_receive);
     qp->rsp.recv = rqe;
     qp->rsp.srq = srq;
     return rqe;

@@ -4,7 +4,7 @@
  *   rsp_judge.c    checks a request in the order of the specification and returns a verdict;
  *                  changes nothing. It also has the table of the consequences of each verdict: NAK,
  *                  completion, event, failed queue pair
- *   rsp_execute.c  executes an accepted request, answers a repeated request again, refuses all
+ *   rsp_execute.c  executes an accepted request, answers a duplicate request again, refuses all
  *                  others; RC, XRC and UC
  *   rsp_ack.c      sends the pending responses in PSN order
  *   rxe.c          special treatment of Linux rxe, and the deferred ACK
@@ -29,7 +29,7 @@ enum uro_rsp_verdict {
     URO_RSP_NO_RIGHT,     /* the queue pair's access flags do not allow it */
     URO_RSP_TOO_DEEP,     /* more READs and atomics than max_dest_rd_atomic */
     URO_RSP_BAD_LENGTH,   /* packet length does not fit its position, the MTU or the RETH */
-    URO_RSP_MISALIGNED,   /* atomic on an address that is no multiple of 8 */
+    URO_RSP_MISALIGNED,   /* atomic on an address that is not a multiple of 8 */
     URO_RSP_NO_RECEIVE,   /* no receive work request posted */
     URO_RSP_TOO_LONG,     /* the message is longer than the receive */
     URO_RSP_BAD_ACCESS,   /* remote key, range or right of the memory does not allow it */
@@ -48,7 +48,7 @@ struct uro_rsp_consequence {
     enum uro_fail_reason fail_reason;
 };
 
-/* The place where an accepted request acts, found by the judge. */
+/* The memory and the receive that an accepted request uses, found by rsp_judge.c. */
 struct uro_rsp_target {
     uint8_t
         *memory; /* WRITE: destination of this packet's payload; atomic: the operand; else NULL */

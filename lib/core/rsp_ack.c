@@ -91,7 +91,7 @@ static void sent_all(struct uro_rsp *rsp, struct uro_resource *resource)
     rsp->resources_pending--;
 }
 
-/* Fails a READ whose key was valid when the READ was accepted, but is not valid any more. */
+/* Fails a READ whose key became invalid after the READ was accepted. */
 static void lose_access(struct uro_qp *qp, struct uro_resource *resource)
 {
     struct uro_rsp *rsp = &qp->rsp;
@@ -116,9 +116,9 @@ static void lose_access(struct uro_qp *qp, struct uro_resource *resource)
     uro_qp_fail_recv(qp, URO_WC_WR_FLUSH_ERR, URO_FAIL_PEER_ACCESS, &request);
 }
 
-/* Refuses a repeated READ whose key is not valid any more, without failing the queue pair. The
- * request may be a late duplicate made by the network, after the peer got its data and the key was
- * released. A peer that still waits for the data gets the NAK. */
+/* Refuses a duplicate READ whose key is not valid any more, without failing the queue pair. The
+ * request may be a late duplicate from the network: the peer already has its data, and the key was
+ * released. If the peer still waits for the data, it gets the NAK. */
 static void lose_repeated(struct uro_qp *qp, struct uro_resource *resource)
 {
     struct uro_rsp *rsp = &qp->rsp;

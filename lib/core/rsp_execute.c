@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rsp_execute.c - executes accepted requests, answers repeated ones again, and refuses all others.
+/* rsp_execute.c - executes accepted requests, answers duplicates again, and refuses all others.
  *
- * A repeated request is never executed again:
+ * A duplicate request is never executed again:
  *   SEND, WRITE   The ACK has the PSN of the last executed request. But the ACK stays before a READ
- *                 or atomic behind the repeated packet, whose response may have been lost. A sender
+ *                 or atomic behind the duplicate, whose response may have been lost. A sender
  *                 with wrong PSNs never sent the PSN of the ACK, and so detects the error. No ACK
  *                 is sent if a READ or atomic behind the packet no longer has a responder resource:
  *                 the sender has its response, which acknowledged the packet. Linux rxe gets other
@@ -12,7 +12,7 @@
  *   atomic        The stored original value is sent again.
  *
  * UC sends no responses and does not wait for missing packets. A message is delivered completely or
- * not at all. A FIRST or ONLY packet always begins a new message, whatever was received before
+ * not at all. A FIRST or ONLY packet always begins a new message, even inside an unfinished message
  * (B19). Any other packet must follow its predecessor, or the message is dropped. A refused UC
  * packet is counted, and the queue pair continues: a peer cannot fail it.
  */
@@ -172,7 +172,8 @@ static uint32_t execute_read(struct uro_qp *qp, const struct uro_frame *frame, u
                                .pd = pd,
                                .bits = uro_resource_pack(URO_READ, uro_psn_make(frame->bth.psn)) };
     const uint32_t psns = uro_resource_responses(resource, qp->path.mtu);
-    while (psns > 1u << qp->rsp.read_log2) /* at most 23 times in the life of a queue pair */
+    /* This loop runs at most 23 times in the life of a queue pair. */
+    while (psns > 1u << qp->rsp.read_log2)
         qp->rsp.read_log2++;
     return psns;
 }
@@ -198,8 +199,8 @@ static uint64_t modify_word(const struct uro_frame *frame, uint8_t *memory)
         atomic_store(operand, value);
         return 0;
     }
-    /* FLUSH: earlier WRITEs are in the program's memory. The fence makes them visible to other
-     * threads. */
+    /* FLUSH: the bytes of earlier WRITEs are in memory already. The fence makes them visible to
+     * other threads. */
     URO_MARK("RSP.FLUSH");
     atomic_thread_fence(memory_order_seq_cst);
     return 0;
@@ -227,7 +228,7 @@ static enum uro_rsp_verdict execute_word(struct uro_qp *qp, const struct uro_fra
     struct word word = { frame, memory, 0 };
 
     if (frame->op->operation == URO_FLUSH)
-        modify(&word); /* it touches no memory */
+        modify(&word); /* the operation accesses no memory */
     else if (!uro_touch_word(qp->shard, atomic ? frame->atomic.rkey : frame->reth.rkey, modify,
                              &word, memory))
         return URO_RSP_BAD_ACCESS;
@@ -275,7 +276,7 @@ static enum uro_rsp_verdict execute(struct uro_qp *qp, const struct uro_frame *f
     return URO_RSP_ACCEPT;
 }
 
-/* ---- repeated requests ---------------------------------------------------- */
+/* ---- duplicate requests ---------------------------------------------------- */
 
 static void repeat_response(struct uro_qp *qp, struct uro_resource *resource, uint32_t begin)
 {
@@ -288,7 +289,7 @@ static void repeat_response(struct uro_qp *qp, struct uro_resource *resource, ui
     uro_ready_response(qp);
 }
 
-/* Returns whether a repeated READ request asks for a part, from response @index on, of the READ in
+/* Returns whether a duplicate READ request asks for a part, from response @index on, of the READ in
  * @resource. */
 static bool same_read(const struct uro_qp *qp, const struct uro_resource *resource, uint32_t index,
                       const struct uro_frame *frame)
@@ -308,7 +309,7 @@ static bool same_read(const struct uro_qp *qp, const struct uro_resource *resour
     return true;
 }
 
-/* Returns whether a repeated atomic, ATOMIC_WRITE or FLUSH is the same request as @resource. */
+/* Returns whether a duplicate atomic, ATOMIC_WRITE or FLUSH is the same request as @resource. */
 static bool same_other(const struct uro_resource *resource, const struct uro_frame *frame)
 {
     uint64_t va = frame->op->ext & URO_EXT_ATOMIC ? frame->atomic.va : frame->reth.va;
@@ -318,8 +319,8 @@ static bool same_other(const struct uro_resource *resource, const struct uro_fra
     return uro_rxe_repeats_flush(uro_resource_operation(resource), va) || resource->va == va;
 }
 
-/* Makes the response of @resource due again if @frame repeats its request. Returns whether it does.
- */
+/* Makes the response of @resource due again if @frame is its request again. Returns whether it
+ * does. */
 static bool replay(struct uro_qp *qp, struct uro_resource *resource, const struct uro_frame *frame)
 {
     int32_t index = uro_psn_diff(uro_psn_make(frame->bth.psn), uro_resource_first_psn(resource));
@@ -349,7 +350,7 @@ static bool passes_forgotten(const struct uro_rsp *rsp, uro_psn psn)
            uro_psn_diff(end, rsp->expected) <= 0;
 }
 
-/* Returns the PSN up to which the repeated packet at @psn is acknowledged. */
+/* Returns the PSN up to which the duplicate packet at @psn is acknowledged. */
 static uro_psn acknowledged(const struct uro_qp *qp, uro_psn psn)
 {
     const struct uro_rsp *rsp = &qp->rsp;
@@ -364,7 +365,7 @@ static uro_psn acknowledged(const struct uro_qp *qp, uro_psn psn)
     return uro_psn_make((end.value - 1) & URO_PSN_MASK);
 }
 
-/* Acknowledges a repeated SEND or WRITE. */
+/* Acknowledges a duplicate SEND or WRITE. */
 static void acknowledge_repeated(struct uro_qp *qp, const struct uro_frame *frame)
 {
     const uro_psn psn = uro_psn_make(frame->bth.psn);
@@ -441,9 +442,10 @@ static void refuse_rc(struct uro_qp *qp, const struct uro_frame *frame,
             report_gap(qp);
         return;
     }
-    if (verdict == URO_RSP_NO_RECEIVE)
+    if (verdict == URO_RSP_NO_RECEIVE) {
         uro_count(counters, URO_COUNT_RNR_SENT);
-    else if (verdict == URO_RSP_BAD_ACCESS)
+        qp->shard->no_receive.due &= qp->shard->no_receive.every == 1;
+    } else if (verdict == URO_RSP_BAD_ACCESS)
         uro_count(counters, URO_COUNT_ACCESS_REFUSED);
     set_nak_due(qp, verdict);
 
@@ -486,7 +488,7 @@ static void record_far(struct uro_qp *qp, const struct uro_frame *frame)
 
 /* Counts a request whose PSN is far from the expected PSN. The request is then handled as any
  * other, because it may be from the peer. A peer with long READs has many PSNs in flight and may
- * repeat these READs, so the limit grows by their PSNs. */
+ * retransmit these READs, so the limit grows by their PSNs. */
 static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
 {
     const int64_t distance = uro_psn_diff(uro_psn_make(frame->bth.psn), qp->rsp.expected);
@@ -548,7 +550,7 @@ static void catch_up(struct uro_qp *qp)
         uro_reorder_release(qp->shard, packet);
     }
     if (verdict != URO_RSP_ACCEPT)
-        uro_reorder_forget(qp); /* the peer sends again from the expected PSN on */
+        uro_reorder_forget(qp); /* the peer will send all packets from the expected PSN on again */
     else if (qp->rsp.gap == NULL && uro_reorder_dropped(qp)) {
         URO_MARK("RSP.EARLY.NEXT");
         report_gap(qp);
@@ -615,7 +617,7 @@ static void refuse_uc(struct uro_qp *qp, enum uro_rsp_verdict verdict)
         uro_qp_overrun(qp);
         return;
     }
-    if (verdict == URO_RSP_BAD_LOCAL) { /* our own mistake, not the peer's */
+    if (verdict == URO_RSP_BAD_LOCAL) { /* an error of this program, not of the peer */
         const struct uro_rsp_consequence *consequence = uro_rsp_consequence(verdict);
         uro_qp_fail_recv(qp, consequence->status, consequence->fail_reason, NULL);
         return;

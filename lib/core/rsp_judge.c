@@ -75,6 +75,14 @@ static uint8_t *reach(const struct uro_qp *qp, const struct uro_rsp_target *targ
     return uro_key_remote(qp->shard, &claim, address, length);
 }
 
+/* Returns the receive of a message that begins, or NULL. */
+static const struct uro_rqe *find_receive(const struct uro_qp *qp, const struct uro_srq *srq)
+{
+    if (qp->shard->no_receive.due && qp->service != URO_UC)
+        return NULL;
+    return uro_rq_look(qp, srq);
+}
+
 static enum uro_rsp_verdict judge_send(const struct uro_qp *qp, const struct uro_frame *frame,
                                        const struct uro_rsp_target *target)
 {
@@ -84,7 +92,7 @@ static enum uro_rsp_verdict judge_send(const struct uro_qp *qp, const struct uro
 
     if (!length_fits_place(qp, frame))
         return URO_RSP_BAD_LENGTH;
-    const struct uro_rqe *rqe = begins ? uro_rq_look(qp, target->srq) : rsp->recv;
+    const struct uro_rqe *rqe = begins ? find_receive(qp, target->srq) : rsp->recv;
     if (rqe == NULL)
         return URO_RSP_NO_RECEIVE;
     if ((uint64_t)offset + frame->payload_length > rqe->length)
@@ -107,13 +115,13 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
 
     if (!length_fits_place(qp, frame) || !write_fits(qp, frame))
         return URO_RSP_BAD_LENGTH;
-    if (frame->op->takes_recv && uro_rq_look(qp, target->srq) == NULL)
+    if (frame->op->takes_recv && find_receive(qp, target->srq) == NULL)
         return URO_RSP_NO_RECEIVE;
     if (whole == 0) {
         URO_MARK("KEY.ZERO"); /* neither the address nor the key is checked */
         return URO_RSP_ACCEPT;
     }
-    /* Check the rest of the message, so that FIRST checks all of it. */
+    /* FIRST checks the memory of the whole message. */
     target->memory = reach(qp, target, rkey, URO_ACCESS_REMOTE_WRITE, va + offset, whole - offset);
     if (target->memory != NULL)
         return URO_RSP_ACCEPT;
@@ -122,8 +130,8 @@ static enum uro_rsp_verdict judge_write(const struct uro_qp *qp, const struct ur
     return URO_RSP_BAD_ACCESS;
 }
 
-/* Returns whether the peer may have one more READ or atomic outstanding. Repeated responses do not
- * count: the peer may have the first response by now. */
+/* Returns whether the peer may have one more READ or atomic outstanding. Responses to duplicates do
+ * not count: the peer may have the first response by now. */
 static bool has_depth(const struct uro_rsp *rsp)
 {
     uint32_t fresh = 0;

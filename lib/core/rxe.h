@@ -8,11 +8,11 @@
  *       uro_rxe_sent() recognises requests of rxe by this bit.
  *   From 6.2 on, an ACK between two responses of a READ that rxe has acknowledged before ends that
  *   READ.
- *       uro_rxe_ack_repeated() defers the ACK of a repeated SEND or WRITE that has such a READ
- *       behind it. The READ is repeated, too, and its response acknowledges both.
- *   An ACK of more than rxe has sent again moves rxe's acknowledged PSN beyond its sent PSN. Then
- *   rxe stalls or sends wrong PSNs.
- *       uro_rxe_ack_repeated() acknowledges the repeated packet and no more.
+ *       uro_rxe_ack_repeated() defers the ACK of a duplicate SEND or WRITE that has such a READ
+ *       behind it. The READ is retransmitted, too, and its response acknowledges both.
+ *   During a go-back-N, an ACK beyond the last packet that rxe sent again confuses rxe: its
+ *   acknowledged PSN is then beyond its sent PSN. So rxe stalls or sends wrong PSNs.
+ *       uro_rxe_ack_repeated() acknowledges the duplicate packet and no more.
  *       uro_rxe_goes_back() and uro_rxe_defer_kept() defer the ACK of packets from the reorder
  *       buffer.
  *       uro_rxe_ack_twice() sends the ACK for the last packet of a long message twice. The second
@@ -22,7 +22,7 @@
  *   The ICRC of a FLUSH covers its headers twice, and rxe drops a FLUSH with the standard ICRC.
  *       uro_rxe_other_icrc() changes the ICRC of a FLUSH that timed out.
  *       uro_rxe_icrc_doubled() returns which ICRC is used.
- *   6.12 repeats a FLUSH with address 0.
+ *   Version 6.12 retransmits a FLUSH with address 0.
  *       uro_rxe_repeats_flush() accepts address 0 as the same FLUSH.
  *   rxe sends FLUSHes without regard to max_rd_atomic.
  *       uro_rxe_beyond_depth() lets a FLUSH pass the check of the depth.
@@ -34,7 +34,7 @@
 
 #include "core/qp_private.h"
 
-/* Most FLUSHes that rxe has in flight. */
+/* Maximum number of FLUSHes that rxe has in flight. */
 #define URO_RXE_FLUSHES 16u
 
 /* Returns whether rxe sent the request. */
@@ -61,7 +61,8 @@ static inline bool uro_rxe_beyond_depth(enum uro_operation operation)
     return operation == URO_FLUSH;
 }
 
-/* Returns whether a request for @va repeats any FLUSH that has its PSN. */
+/* Returns whether a request for @va repeats the FLUSH with the same PSN, whatever its address
+ * was. */
 bool uro_rxe_repeats_flush(enum uro_operation operation, uint64_t va);
 
 /* Returns whether packets of this operation are sent with rxe's ICRC. */
@@ -73,7 +74,7 @@ static inline bool uro_rxe_icrc_doubled(const struct uro_qp *qp, enum uro_operat
 /* Changes the ICRC of FLUSHes if the oldest request, which timed out, is a FLUSH. */
 void uro_rxe_other_icrc(struct uro_qp *qp);
 
-/* The acknowledgement of a repeated SEND or WRITE. */
+/* The acknowledgement of a duplicate SEND or WRITE. */
 enum uro_rxe_ack {
     URO_RXE_ACK_NOT_RXE, /* as for any other peer */
     URO_RXE_ACK_ITSELF,  /* up to its own PSN, at once */
@@ -82,7 +83,7 @@ enum uro_rxe_ack {
 enum uro_rxe_ack uro_rxe_ack_repeated(const struct uro_qp *qp, const struct uro_frame *frame);
 
 /* Handles a request that filled the gap. If the gap was @reported to rxe, rxe sends this request
- * and all behind it again. */
+ * and all later requests again. */
 static inline void uro_rxe_goes_back(struct uro_qp *qp, const struct uro_frame *frame,
                                      bool reported)
 {

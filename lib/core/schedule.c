@@ -21,7 +21,8 @@
 #include "core/req.h"
 #include "core/rsp.h"
 
-#define ACK_PACKETS 2u /* a CNP or an ACK, and the ACK or NAK behind it */
+/* Packets of a queue pair in `acks`: a CNP or an ACK, then an ACK or a NAK. */
+#define ACK_PACKETS 2u
 
 static void prefetch(const struct uro_doorbell *doorbell)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sgl.c - walks over scatter/gather lists, and touches memory that may be missing. */
+/* sgl.c - accesses the memory of scatter/gather lists, and memory that may be missing. */
 #include "core/sgl.h"
 
 #include <string.h>
@@ -113,7 +113,7 @@ static void copy_in_order(void *argument)
     uro_copy_in_order(copy->to, copy->from, copy->length);
 }
 
-/* Runs @touch on memory that may be missing. Returns false when the attempt was cut short. */
+/* Runs @touch on memory that may be missing. Returns false when @touch was stopped. */
 static bool attempt(const struct uro_shard *shard, void (*touch)(void *argument), void *argument,
                     const uint8_t *memory, uint32_t length)
 {
@@ -135,7 +135,7 @@ bool uro_touch_write(const struct uro_shard *shard, uint32_t number, uint8_t *to
 }
 
 /* Returns memory for a copy of @length bytes. The memory is a ring: the copies of the last output
- * were sent. */
+ * are not needed any more. */
 static uint8_t *reserve_copy(struct uro_shard *shard, uint32_t length)
 {
     if (length > uro_touch_size() - shard->copied)

@@ -7,7 +7,10 @@
 #include "base/mark.h"
 #include "core/limits.h"
 
-#define SMALLER 2u /* log2 of how much smaller the tables of handles and of XRC SRQs are */
+/* log2 of the factor by which the tables of handles and of XRC SRQs are smaller. */
+#define SMALLER 2u
+
+#define QPN_LEAST 16u /* 0 and 1 are special; users type other small numbers by mistake */
 
 static size_t buckets_of(uint32_t slot_bits)
 {
@@ -77,9 +80,12 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     uro_list_init(&shard->cqs);
     uro_list_init(&shard->srq_list);
     shard->cq_count = shard->cq_number = 0;
+    shard->qpn_prefix = config->qpn_prefix;
     uro_list_init(&shard->qp_events);
     uro_list_init(&shard->srq_events);
     shard->requests_first = false;
+    shard->no_receive = (struct uro_no_receive){ 0 };
+    shard->observer = NULL;
     shard->now = now;
     atomic_init(&shard->doorbells.first, NULL);
 }
@@ -125,5 +131,29 @@ uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table
     do
         number = uro_rng_u32(&shard->rng) >> (32 - bits);
     while (number < least || uro_table_find(table, number) != NULL);
+    return number;
+}
+
+static bool is_unused_qpn(const struct uro_shard *shard, uint32_t number)
+{
+    return number >= QPN_LEAST && number != URO_QPN_MULTICAST &&
+           uro_table_find(&shard->qps, number) == NULL;
+}
+
+uint32_t uro_shard_unused_qpn(struct uro_shard *shard)
+{
+    /* A common prefix is not 0, because 0 means that there is none yet. */
+    const uint32_t least = shard->config.one_qpn_prefix ? 1u << URO_QPN_OWN_BITS : QPN_LEAST;
+    uint32_t any, number;
+
+    do {
+        any = number = uro_shard_unused(shard, &shard->qps, URO_QPN_BITS, least);
+        if (shard->qpn_prefix == 0 && shard->config.one_qpn_prefix)
+            shard->qpn_prefix = any >> URO_QPN_OWN_BITS;
+        if (shard->qpn_prefix != 0)
+            number = (any & ((1u << URO_QPN_OWN_BITS) - 1)) | shard->qpn_prefix << URO_QPN_OWN_BITS;
+        if (shard->config.qpn_prefix == 0 && !is_unused_qpn(shard, number))
+            number = any;
+    } while (!is_unused_qpn(shard, number));
     return number;
 }

@@ -15,11 +15,15 @@
 /* When several processes share an address, the upper bits of each QPN and communication ID name the
  * process. The value 0 is unused because QPN 1 begins with it. The last value is unused because the
  * multicast QPN begins with it. */
+#define URO_QPN_BITS        24u
 #define URO_QPN_PREFIX_BITS 6u
+#define URO_QPN_OWN_BITS    (URO_QPN_BITS - URO_QPN_PREFIX_BITS) /* below the prefix */
 #define URO_QPN_PREFIXES    (1u << URO_QPN_PREFIX_BITS)
 
 #define URO_SHARD_GIDS_MAX      16u
 #define URO_SHARD_GROUP_BUCKETS 256u
+
+struct uro_observer;
 
 struct uro_shard_config {
     struct uro_mac mac;
@@ -31,7 +35,8 @@ struct uro_shard_config {
     uint16_t
         source_port; /* UDP port that every frame leaves from; 0: from the flow label or QPNs */
     uint8_t table_bits;
-    uint8_t qpn_prefix; /* upper URO_QPN_PREFIX_BITS of all QPNs; 0: any */
+    uint8_t qpn_prefix;  /* upper URO_QPN_PREFIX_BITS of all QPNs; 0: any */
+    bool one_qpn_prefix; /* with qpn_prefix 0: QPNs get a common prefix; see engine.h */
     uint8_t seed[URO_RNG_SEED_BYTES];
     struct uro_gid gids[URO_SHARD_GIDS_MAX];
     uint32_t gid_count;
@@ -44,6 +49,15 @@ struct uro_deferred {
     struct uro_timer timer;
 };
 
+/* Messages of RC and XRC that find no receive on purpose: message `first`, from 1, and then every
+ * `every` messages, unless that is 0. */
+struct uro_no_receive {
+    uint32_t first; /* 0: each message finds its receive */
+    uint32_t every;
+    uint32_t taken; /* receives taken so far */
+    bool due;       /* the next message finds none */
+};
+
 struct uro_shard {
     struct uro_counters *counters; /* counters in the record */
     struct uro_shard_config config;
@@ -52,8 +66,8 @@ struct uro_shard {
     struct uro_reorder reorder;
     struct uro_deferred deferred;
     struct uro_rng rng;
-    struct uro_table qps;                            /* by QPN */
-    struct uro_table keys;                           /* by the upper 24 bits of lkey = rkey */
+    struct uro_table qps;                            /* queue pairs by QPN */
+    struct uro_table keys;                           /* keys by their upper 24 bits */
     struct uro_table ahs;                            /* address handles, by number */
     struct uro_table srqs;                           /* XRC shared receive queues, by number */
     struct uro_list groups[URO_SHARD_GROUP_BUCKETS]; /* multicast members; datagram.c */
@@ -67,16 +81,20 @@ struct uro_shard {
     struct uro_list cqs;        /* completion queues; snapshot.c */
     uint32_t cq_count;          /* number of them */
     uint32_t cq_number;         /* number of the newest CQ */
+    uint32_t qpn_prefix;        /* that of config, or the common one; 0: none yet */
     struct uro_list srq_list;   /* all shared receive queues; snapshot.c */
     uint32_t srq_count;         /* number of them */
     uint32_t srq_number;        /* uro_srq.listed_as of the newest SRQ */
-    bool requests_first;        /* in the next round, because this round sent only responses */
+    /* The next round begins with requests, because this round sent only responses. */
+    bool requests_first;
     uint32_t on_demand;         /* regions in keys that may fault */
     uint8_t *copies;            /* uro_touch_size() bytes */
     size_t copied;              /* bytes of `copies` in use by the current output */
-    uro_touch_attempt *attempt; /* touches memory that may fault; NULL: no memory faults */
+    uro_touch_attempt *attempt; /* accesses memory that may fault; NULL: no memory faults */
     uro_time now;               /* time of the round in progress */
-    atomic_uint mtu;            /* current MTU of the link, <= config.mtu; uro_engine_set_mtu() */
+    struct uro_no_receive no_receive;
+    const struct uro_observer *observer; /* NULL: there is no observer */
+    atomic_uint mtu; /* current MTU of the link, <= config.mtu; uro_engine_set_mtu() */
     _Alignas(64) struct uro_doorbell_list doorbells; /* rung by posting threads */
 };
 
@@ -105,6 +123,9 @@ uint32_t uro_shard_path_mtu_ever(const struct uro_shard *shard);
 /* Returns a random number of @bits bits that is not below @least and not in @table. */
 uint32_t uro_shard_unused(struct uro_shard *shard, const struct uro_table *table, unsigned bits,
                           uint32_t least);
+
+/* Returns a QPN that no queue pair has, with the configured or the common prefix if possible. */
+uint32_t uro_shard_unused_qpn(struct uro_shard *shard);
 
 /* ---- for the engine, which drives the shard --------------------------------------- */
 

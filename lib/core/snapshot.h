@@ -44,7 +44,7 @@ struct uro_snapshot_qp {
     uint32_t next_psn;   /* PSN behind the newest PSN ever sent */
     uint32_t expected_psn;
     uint32_t outstanding;  /* PSNs sent and not acknowledged */
-    uint32_t window;       /* most packets in flight now */
+    uint32_t window;       /* maximum number of packets in flight now */
     uint32_t sends_posted; /* running numbers of requests, modulo 2^32 */
     uint32_t sends_done;
     uint32_t recvs_posted;
@@ -102,7 +102,7 @@ enum uro_snapshot_id_state {
 };
 
 struct uro_snapshot_id {
-    struct uro_gid source, dest; /* of their IP versions; zero: the wildcard */
+    struct uro_gid source, dest; /* addresses with the IP versions below; zero: the wildcard */
     uint32_t number;             /* number in this process, from 0 */
     uint32_t qpn;                /* local queue pair of the connection; 0: none */
     uint16_t source_port, dest_port;
@@ -135,9 +135,10 @@ struct uro_snapshot {
     struct uro_snapshot_rows rows;
     uint32_t count[URO_SNAPSHOT_KINDS]; /* rows so far */
     bool incomplete;                    /* rows are missing, because there is no room for them */
-    enum uro_snapshot_kind kind;        /* of the next row */
+    enum uro_snapshot_kind kind;        /* kind of the next row */
     uint32_t bucket;                    /* next bucket of the table of that kind */
-    struct uro_link place;              /* in a list, before the next CQ or SRQ */
+    /* Position in a list of CQs or SRQs, before the next object. */
+    struct uro_link place;
 };
 
 /* Adds a CQ to the CQs of snapshots, and gives it a number. Engine locked. uro_cq_fini() removes

@@ -67,21 +67,22 @@ struct uro_wqe {
     uint32_t rkey;      /* BIND_MW: the window's key from now on */
     uint32_t imm;       /* four bytes as the application gave them; SEND_WITH_INV and LOCAL_INV:
                            the rkey; BIND_MW: the window's key until now */
-    uint32_t length;    /* sum of the elements, or the inline bytes; FLUSH: bytes to flush */
+    uint32_t length;    /* bytes of the elements, or of the inline data; FLUSH: bytes to flush */
     uint8_t opcode;     /* enum uro_wr_opcode */
     uint8_t flags;      /* set of URO_SEND_* */
-    uint16_t sge_count; /* 0 with URO_SEND_INLINE: the bytes follow instead */
+    uint16_t sge_count; /* number of elements; 0 with URO_SEND_INLINE */
     uint32_t xrc_srqn;  /* XRC: number of the peer's shared receive queue */
 
-    uint32_t first_psn;    /* valid from the first transmission on */
-    uint32_t psn_count;    /* PSNs the message uses; 0 = not started, or a local operation */
-    uint16_t status;       /* enum uro_wc_status found before its turn to complete came */
+    uint32_t first_psn; /* valid from the first transmission on */
+    uint32_t psn_count; /* PSNs the message uses; 0 = not started, or a local operation */
+    /* enum uro_wc_status, if the request failed before earlier requests completed. */
+    uint16_t status;
     uint16_t fail_reason;  /* enum uro_fail_reason of `status` */
-    uint32_t awaited;      /* READ: responses that were requested and did not arrive yet */
-    struct uro_sge sges[]; /* or the inline bytes */
+    uint32_t awaited;      /* READ: requested responses that have not arrived yet */
+    struct uro_sge sges[]; /* elements, or the inline data */
 };
 
-static_assert(sizeof(struct uro_wqe) % 8 == 0, "elements are aligned as their addresses");
+static_assert(sizeof(struct uro_wqe) % 8 == 0, "elements have the alignment of their addresses");
 
 /* A receive work request in its slot. */
 struct uro_rqe {
@@ -103,7 +104,7 @@ struct uro_wq_slots {
  * line. */
 struct uro_wq {
     struct uro_wq_slots to_fill;
-    uint32_t capacity; /* most requests in the queue; at most the number of slots */
+    uint32_t capacity; /* maximum number of requests in the queue; at most the number of slots */
     uint32_t sge_max;
     uint32_t inline_max;
     atomic_uint tail;   /* index of the next free slot; moved by the poster */
@@ -147,7 +148,8 @@ static inline void *uro_wq_reserve(struct uro_wq *wq, uint32_t ahead)
                           atomic_load_explicit(&wq->tail, memory_order_relaxed) + ahead);
 }
 
-/* Publishes the next @count reserved slots, which are filled: the engine may take them. */
+/* Publishes the next @count reserved slots, so that the engine may take them. The caller has filled
+ * them. */
 static inline void uro_wq_publish(struct uro_wq *wq, uint32_t count)
 {
     uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed);

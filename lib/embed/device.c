@@ -19,7 +19,8 @@ const char *uroce_version(void)
     return URO_VERSION;
 }
 
-static const char own_mark; /* its address shows which library contains this code */
+/* The address of this variable shows which library contains this code. */
+static const char own_mark;
 
 /* Returns whether the program's ibv_*() calls reach this library; otherwise writes @error. */
 static bool verbs_are_ours(char *error, size_t size)
@@ -45,7 +46,7 @@ int uroce_device_add(const char *device, char *error, size_t size)
     int result = -EINVAL;
 
     static_assert(sizeof(((struct uro_device_config *)0)->problem) <= UROCE_ERROR_MAX,
-                  "every problem of an entry fits");
+                  "the text of every problem of an entry fits");
     if (!verbs_are_ours(text, sizeof text))
         result = -ELIBACC;
     else if (device != NULL)

@@ -69,7 +69,7 @@ struct uroce_srq {
     struct uro_srq core;
     struct uroce_pd *pd;
     struct uroce_xrcd *xrcd; /* NULL: a basic SRQ */
-    struct uroce_cq *cq;     /* with xrcd */
+    struct uroce_cq *cq;     /* CQ of an XRC SRQ */
     void *slots;
     uint32_t users;
 };
@@ -91,7 +91,8 @@ struct uroce_qp {
     struct uro_shard *shard;
 };
 
-/* Sizes of tables that an engine of many programs needs and one of a simulated host does not. */
+/* Sizes of tables. The engine of a simulated host needs smaller tables than the engine of a real
+ * host. */
 struct uro_embed_sizes {
     uint32_t hops;      /* next hops in use at once; 0: the default */
     uint8_t table_bits; /* log2 of the slots of the QPN and key tables, 4..20; 0: the default */

@@ -13,7 +13,7 @@
 #define LINE            64u
 #define TIMEOUT_MAX     31u
 #define CONNECTIONS_MAX 1048576u
-#define LATER_MAX       4096u /* a struct of a later version is not longer than this, in bytes */
+#define LATER_MAX       4096u /* largest size of a struct of a later version, bytes */
 
 static_assert(UROCE_ADDRESSES_MAX + 1 == URO_ENGINE_ADDRESSES_MAX, "and the link-local one");
 static_assert(UROCE_SEED_SIZE == URO_RNG_SEED_BYTES, "one seed");
@@ -246,7 +246,7 @@ struct burst {
 };
 
 /* Adds a frame in shared memory. Only its payload, if it is for a queue pair, stays there. Returns
- * false when the frame needs engine->copy, which is in use. */
+ * false if the frame needs engine->copy and another frame uses it. */
 static bool add_shared(struct uroce_engine *engine, struct burst *burst,
                        const struct uroce_packet *packet)
 {

@@ -15,7 +15,7 @@
 static_assert(sizeof(struct uroce_sge) == sizeof(struct uro_sge) &&
                   offsetof(struct uroce_sge, length) == offsetof(struct uro_sge, length) &&
                   offsetof(struct uroce_sge, key) == offsetof(struct uro_sge, lkey),
-              "elements are copied as they are");
+              "elements are copied without conversion");
 UROCE_SAME(UROCE_ATOMIC_WRITE, URO_WR_ATOMIC_WRITE);
 UROCE_SAME(UROCE_FLUSH, URO_WR_FLUSH);
 UROCE_SAME(UROCE_SEND_WITH_INV, URO_WR_SEND_WITH_INV);

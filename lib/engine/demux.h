@@ -18,7 +18,7 @@ struct uro_demux {
 
 void uro_demux(const struct uro_demux *to, const struct uro_pkt *pkt, uro_time now);
 
-/* A quick guess of the queue pair that a frame is for. number 0: not known. */
+/* The probable queue pair of a frame. number 0: not known. */
 struct uro_demux_guess {
     uint32_t number;
     bool response;

@@ -33,8 +33,9 @@ struct uro_engine {
     struct uro_demux demux;
 };
 
-static_assert(URO_LOOP_FRAMES >= URO_PORT_BURST, "the loop is no narrower than a port");
-static_assert(URO_ENGINE_ADDRESSES_MAX == URO_SHARD_GIDS_MAX, "one table, two names");
+static_assert(URO_LOOP_FRAMES >= URO_PORT_BURST, "the loop takes as many frames as a port");
+static_assert(URO_ENGINE_ADDRESSES_MAX == URO_SHARD_GIDS_MAX,
+              "both constants are the size of the same table");
 
 static size_t align(size_t size)
 {
@@ -56,7 +57,7 @@ static uint64_t draw_guid(const uint8_t seed[static URO_RNG_SEED_BYTES])
 
     URO_MARK("CM.GUID");
     memcpy(other, seed, sizeof other);
-    other[0] ^= 2; /* gives other random numbers than the seed of the connection manager */
+    other[0] ^= 2; /* a seed that differs from the seed of the connection manager */
     uro_rng_init(&rng, other);
     return uro_rng_u64(&rng);
 }
@@ -70,7 +71,7 @@ static struct uro_cm_config cm_config(const struct uro_engine_config *config)
     if (cm.connections == 0)
         cm.connections = CONNECTIONS;
     memcpy(cm.seed, config->seed, sizeof cm.seed);
-    cm.seed[0] ^= 1; /* gives other random numbers than the seed of the transport */
+    cm.seed[0] ^= 1; /* a seed that differs from the seed of the transport */
     cm.guid = draw_guid(cm.seed);
     return cm;
 }
@@ -141,6 +142,7 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
                                       .timeout_least = config->timeout_least,
                                       .source_port = config->source_port,
                                       .qpn_prefix = config->qpn_prefix,
+                                      .one_qpn_prefix = config->one_qpn_prefix,
                                       .table_bits = table_bits(config),
                                       .gid_count = config->address_count };
     if (shard.window == 0)
@@ -320,6 +322,17 @@ bool uro_engine_rung(const struct uro_engine *engine)
 struct uro_shard *uro_engine_shard(struct uro_engine *engine)
 {
     return &engine->shard;
+}
+
+void uro_engine_observe(struct uro_engine *engine, const struct uro_observer *observer)
+{
+    engine->shard.observer = observer;
+}
+
+void uro_engine_hide_receives(struct uro_engine *engine, uint32_t first, uint32_t every)
+{
+    engine->shard.no_receive =
+        (struct uro_no_receive){ .first = first, .every = every, .due = first == 1 };
 }
 
 static struct uro_hop *hop_of(const struct uro_qp *qp)

@@ -19,6 +19,7 @@
 #include "cm/conn.h"
 #include "core/cq.h"
 #include "core/limits.h"
+#include "core/observer.h"
 #include "core/path.h"
 #include "core/pkt.h"
 #include "core/qp.h"
@@ -27,13 +28,13 @@
 #include "wire/gid.h"
 
 #define URO_ENGINE_ADDRESSES_MAX 16u
-/* Most multicast MAC addresses of an engine: of all groups and of its own addresses. */
+/* Maximum multicast MAC addresses of an engine: of all groups and of its own addresses. */
 #define URO_ENGINE_MACS_MAX (URO_MCAST_GROUPS_MAX + URO_ENGINE_ADDRESSES_MAX + 2u)
 
 struct uro_engine;
 
 struct uro_engine_address {
-    struct uro_gid gid; /* also the GID table entry: index 0 is the link-local GID */
+    struct uro_gid gid; /* also the entry of the GID table; index 0 is the link-local GID */
     uint8_t prefix;     /* bits; of an IPv4 address counted from its own start (0..32) */
 };
 
@@ -50,15 +51,17 @@ struct uro_engine_config {
     uint16_t source_port;    /* UDP source port of every frame; 0: many ports, to spread load */
     bool link_routes;        /* the link finds the next hops: the engine does not use ARP or ND */
     uint32_t reorder_buffer; /* packets of the reorder buffer; 0: no buffer, the peer retransmits */
-    bool retry_7_forever;    /* read retry_cnt 7 as Linux rxe does: never give up */
+    bool retry_7_forever;    /* retry_cnt 7 means unlimited retries, as in Linux rxe */
     uint8_t timeout_least;   /* shortest ACK timeout, as ibv_qp_attr.timeout; 0: no limit */
     uint32_t hops;           /* next hops in use at once; 0 = URO_NEIGH_HOPS_MAX, the most */
     uint32_t groups;      /* multicast groups joined at once; 0 = URO_MCAST_GROUPS_MAX, the most */
-    uint32_t services;    /* most services with a listener at one address; 0: no limit */
+    uint32_t services;    /* maximum services with a listener at one address; 0: no limit */
     uint32_t connections; /* connections of the connection manager at once; 0 = 4096 */
     /* On an address shared with other processes: the upper bits of our QPNs and communication IDs,
      * 1 .. URO_QPN_PREFIXES - 2. 0: the address is not shared. */
     uint8_t qpn_prefix;
+    /* If the address is not shared: QPNs get a common random prefix, while such QPNs are free. */
+    bool one_qpn_prefix;
     struct uro_record *record; /* memory lent for the record; NULL: part of the engine's memory */
     uint8_t table_bits;        /* log2 of the slots of the QPN and key tables, 4..20; 0 = 14 */
 };
@@ -115,6 +118,13 @@ URO_NODISCARD bool uro_engine_end_connections(struct uro_engine *engine, uro_tim
 
 /* Returns the shard, for the object functions of core: uro_qp_create(), uro_key_register() ... */
 struct uro_shard *uro_engine_shard(struct uro_engine *engine);
+
+/* Reports changes of queue pairs to @observer, which must stay valid, from now on. NULL stops the
+ * reports. */
+void uro_engine_observe(struct uro_engine *engine, const struct uro_observer *observer);
+
+/* Makes message @first, counted from 1, and every @every messages after it find no receive. */
+void uro_engine_hide_receives(struct uro_engine *engine, uint32_t first, uint32_t every);
 
 /* Modifies a queue pair as uro_qp_modify(), and finds the next hop of a new address vector. Further
  * errors:
@@ -194,6 +204,6 @@ const struct uro_counters *uro_engine_counters(const struct uro_engine *engine);
  * gets no larger path MTU. */
 void uro_engine_set_mtu(struct uro_engine *engine, uint32_t mtu);
 
-/* Reports that the link went down or came up, also for the first time. Neighbours are then asked
- * again, and groups are reported. */
+/* Reports that the link went down or came up, also for the first time. The engine then resolves all
+ * next hops again, and reports its groups. */
 void uro_engine_link(struct uro_engine *engine, bool up, uro_time now);

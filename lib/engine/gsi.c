@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gsi.c - see gsi.h. A datagram waits until its next hop is known. If the next hop does not answer,
- * the datagram is dropped; the connection manager repeats important messages. When all slots are in
- * use, the oldest datagram that waits for a next hop is dropped. Otherwise requests with forged
- * source addresses could fill all slots, and real hosts would get no answer.
- */
+ * the datagram is dropped; the connection manager retransmits important messages. When all slots
+ * are in use, the oldest datagram that waits for a next hop is dropped. Otherwise requests with
+ * forged source addresses could fill all slots, and real hosts would get no answer. */
 #include "engine/gsi.h"
 
 #include "base/mark.h"

@@ -9,8 +9,9 @@
 #include "core/shard.h"
 #include "engine/neigh.h"
 
-/* Most datagrams that wait for their next hop or are being written. A new host may send this many
- * connection requests at once. It gets all answers as soon as its MAC address is known. */
+/* Maximum number of datagrams that wait for their next hop or are being written. A new host may
+ * send this many connection requests at once. It gets all answers as soon as its MAC address is
+ * known. */
 #define URO_GSI_WAITING 256u
 
 struct uro_gsi_slot {

@@ -2,17 +2,17 @@
 /* loop.h - frames to our own addresses. They are written like other frames, kept here, and
  * delivered by the next output.
  *
- * An earlier delivery could complete a request while other described frames are not written yet.
- * Their spans point into the memory of the request, which the application may change after the
- * completion.
+ * If a frame was delivered earlier, it could complete a request whose other frames are described
+ * but not written yet. Their spans point into the memory of the request, which the application may
+ * change after the completion.
  */
 #pragma once
 
 #include "core/pkt.h"
 #include "core/tx.h"
 
-/* Most frames that wait at once: the burst size of the ports, so that loopback does not make a
- * round longer. */
+/* Maximum number of frames that wait at once: the burst size of the ports, so that loopback does
+ * not make a round longer. */
 #define URO_LOOP_FRAMES 32u
 
 struct uro_loop {

@@ -24,12 +24,12 @@
 
 #define ROBUSTNESS         2u /* number of reports of a change */
 #define CHANGE_INTERVAL_MS 1000u
-#define OLDER_FOR          URO_MS(260000) /* the usual two query intervals of 125 s, plus 10 s */
+#define OLDER_FOR          URO_MS(260000) /* two query intervals of the usual 125 s, plus 10 s */
 
 #define NONE UINT16_MAX
 static_assert(URO_ENGINE_MACS_MAX < NONE, "the number of a group must fit");
 static_assert(URO_ENGINE_MACS_MAX >= URO_MCAST_GROUPS_MAX + URO_ENGINE_ADDRESSES_MAX + 2,
-              "our own groups must have room beside those joined");
+              "the table must have space for our own groups and the joined groups");
 
 static const struct uro_gid all_hosts = { { [10] = 0xff, 0xff, 224, 0, 0, 1 } };
 static const struct uro_gid all_nodes = { { 0xff, 0x02, [15] = 1 } };

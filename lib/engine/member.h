@@ -17,15 +17,15 @@
 #include "wire/membership.h"
 
 #define URO_MEMBER_BUCKETS     1024u
-#define URO_MEMBER_FRAMES_MAX  4u    /* most frames described by one output */
+#define URO_MEMBER_FRAMES_MAX  4u    /* maximum number of frames described by one output */
 #define URO_MEMBER_FRAME_BYTES 1514u /* largest frame of a report */
 
 struct uro_member_group {
     struct uro_gid gid;
     uint16_t next;   /* index of the next group in the bucket */
     bool joined;     /* a program joined the group */
-    bool own;        /* needed by the engine itself */
-    bool queried;    /* a query named it */
+    bool own;        /* the engine itself needs the group */
+    bool queried;    /* a query named the group */
     uint8_t changes; /* reports of joining or leaving that must still be sent */
     uint8_t record;  /* record in the report being sent, an enum uro_membership; 0: no record */
 };
@@ -48,8 +48,9 @@ struct uro_member {
     uint32_t joined;  /* number of groups that programs joined */
     uint32_t version; /* changes with the list of MAC addresses */
     uint32_t used;    /* groups[0 .. used) are in buckets, also groups that were left */
-    struct uro_member_reports reports[2]; /* IPv4, IPv6 */
-    uint16_t buckets[URO_MEMBER_BUCKETS]; /* hash of the bits that make the MAC address */
+    struct uro_member_reports reports[2]; /* for IPv4 and IPv6 */
+    /* First group of each bucket; the hash uses the bits in the MAC address. */
+    uint16_t buckets[URO_MEMBER_BUCKETS];
     uint8_t frames[URO_MEMBER_FRAMES_MAX][URO_MEMBER_FRAME_BYTES];
     struct uro_member_group groups[URO_ENGINE_MACS_MAX];
 };

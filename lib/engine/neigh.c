@@ -3,16 +3,16 @@
  *
  *   ASKING  Requests are sent after 5, 10, 20 ... ms. After nine requests without answer, 1.3 s,
  *           the next hop is LOST. Frames wait. The first intervals are short because a virtual link
- *           may come up just after the first request.
+ *           often comes up shortly after the first request.
  *   KNOWN   A unicast request is sent 30 s after the last answer. After three requests without
  *           answer the next hop is ASKING.
  *   LOST    A request is sent every second as long as the next hop is in use. Frames are dropped,
  *           so that queue pairs fail after their retry budget.
  *
  * An answer, or any ARP or ND message with the address, makes a next hop KNOWN. If the message has
- * another MAC address than a KNOWN next hop, the next hop is doubted. It is then ASKING, but by
- * unicast, so that only the host with the known MAC address can answer. After five requests without
- * answer, 155 ms, requests go to everybody. Doubts of one next hop are checked at most once a
+ * another MAC address than a KNOWN next hop, the next hop is doubted. The requests then go to the
+ * known MAC address only, so that only this host can answer. After five requests without answer,
+ * which take 155 ms, requests go to all hosts. Doubts of one next hop are checked at most once a
  * second. Our own addresses and multicast groups are KNOWN for ever.
  */
 #include "engine/neigh.h"
@@ -153,7 +153,7 @@ static bool know_already(const struct uro_neigh *neigh, struct uro_neigh_entry *
         entry->hop.mac = neigh->config->mac;
         entry->hop.way = URO_TX_LOCAL;
     } else if (neigh->config->link_routes) {
-        const bool own = ours(neigh, &entry->address); /* other processes may share it */
+        const bool own = ours(neigh, &entry->address); /* other processes may share the address */
         entry->hop.mac = own ? neigh->config->mac : link_mac;
         entry->hop.way = URO_TX_WIRE;
         entry->hop.qpn_prefix = own ? neigh->config->qpn_prefix : 0;
@@ -291,7 +291,7 @@ bool uro_neigh_icmp(struct uro_neigh *neigh, const struct uro_frame *frame, uro_
 }
 
 /* Begins the check of a doubted next hop by unicast requests, or ends it after some requests
- * without answer: then requests go to everybody. */
+ * without answer: then requests go to all hosts. */
 static void look_into(struct uro_neigh_entry *entry)
 {
     bool begins = entry->hop.state == URO_HOP_KNOWN;

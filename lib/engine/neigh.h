@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* neigh.h - next hops and their MAC addresses by ARP and ND; answers to echo requests.
  *
- * It also has the queue of these frames, which are not RoCE.
+ * This file also has the queue of these frames, which are not RoCE.
  *
- * ARP and ND prove nothing. If a host claims another MAC address for a next hop in use, the known
- * MAC address is asked first, up to five times in 155 ms. Otherwise one frame of any host on the
- * segment would take the peer of every connection away.
+ * ARP and ND have no authentication. If a host claims another MAC address for a next hop in use,
+ * the engine first asks the known MAC address, up to five times in 155 ms. Otherwise any host on
+ * the segment could redirect every connection with one frame.
  */
 #pragma once
 
@@ -15,7 +15,8 @@
 #include "engine/engine.h"
 #include "wire/frame.h"
 
-#define URO_NEIGH_HOPS_MAX    32768u /* next hops in use at once; rxe: address handles */
+/* Largest number of next hops in use at once, as rxe limits address handles. */
+#define URO_NEIGH_HOPS_MAX    32768u
 #define URO_NEIGH_BUCKETS     4096u
 #define URO_NEIGH_REPLIES_MAX 16u /* frames waiting for the next output */
 #define URO_NEIGH_REPLY_BYTES 2048u

@@ -12,7 +12,7 @@
 
 static const struct uro_mac broadcast = { { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } };
 
-/* Returns the next free slot. Returns NULL when all are in use: the peer repeats its request. */
+/* Returns the next free slot, or NULL if all are in use: the peer retransmits its request. */
 static struct uro_neigh_reply *slot(struct uro_neigh *neigh)
 {
     uint32_t index = (neigh->reply_first + neigh->reply_count) % URO_NEIGH_REPLIES_MAX;
@@ -107,8 +107,8 @@ void uro_neigh_send_arp_reply(struct uro_neigh *neigh, const struct uro_arp *req
 void uro_neigh_send_advert(struct uro_neigh *neigh, const struct uro_frame *frame,
                            const struct uro_icmp *solicit)
 {
-    /* A node that checks whether its address is free has no source address yet. Answer to all
-     * nodes. */
+    /* A node that checks whether its address is free has no source address yet. So the answer goes
+     * to all nodes. */
     static const struct uro_gid all_nodes = { { 0xff, 0x02, [15] = 1 } };
     bool anonymous = uro_gid_is_zero(&frame->ip.source);
     struct uro_mac all_mac = uro_mac_multicast(&all_nodes);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* neigh_frames.h - builds the frames of engine/neigh.c into its queue; a full queue drops. */
+/* neigh_frames.h - builds the frames of engine/neigh.c into its queue; a full queue drops
+ * frames. */
 #pragma once
 
 #include "engine/neigh.h"
 #include "wire/arp.h"
 #include "wire/icmp.h"
 
-/* Sends an ARP request or neighbour solicitation: to everybody while no MAC address is known,
+/* Sends an ARP request or neighbour solicitation: to all hosts while no MAC address is known,
  * otherwise to the known MAC address. */
 void uro_neigh_send_request(struct uro_neigh *neigh, const struct uro_neigh_entry *entry);
 

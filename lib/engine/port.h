@@ -18,7 +18,7 @@
 #define URO_PORT_SERVICES_MAX 2048u /* services at an address that ->services can announce */
 #define URO_PORT_FDS_MAX      33u   /* descriptors of wait_fds() */
 
-#define URO_PORT_MTU_MIN     576u  /* bytes of the largest IP packet of a link, as all below */
+#define URO_PORT_MTU_MIN     576u  /* MTUs are the bytes of the largest IP packet of a link */
 #define URO_PORT_MTU_MAX     9600u /* jumbo frames; a RoCE path MTU of 4096 needs 4200 */
 #define URO_PORT_MTU_DEFAULT 1500u /* default of links without an MTU of their own */
 #define URO_PORT_MTU_MEMORY                                                                        \
@@ -27,12 +27,12 @@
 struct uro_port;
 struct uro_listened;
 
-#define URO_PORT_EAL_MAX 512u /* bytes of uro_port_config.eal, with the 0 */
+#define URO_PORT_EAL_MAX 512u /* bytes of uro_port_config.eal, with its NUL */
 
 /* Whether DPDK uses hugepages. */
 enum uro_port_hugepages {
-    URO_HUGEPAGES_AUTO, /* if enough of them are free */
-    URO_HUGEPAGES_YES,  /* or the device cannot be used */
+    URO_HUGEPAGES_AUTO, /* if enough hugepages are free */
+    URO_HUGEPAGES_YES,  /* always: without hugepages the device cannot be used */
     URO_HUGEPAGES_NO,
 };
 
@@ -44,8 +44,8 @@ struct uro_port_config {
     bool has_mac;
     struct uro_mac mac;              /* requested MAC address; valid with has_mac */
     uint32_t memory_mib;             /* memory for packet buffers, MiB; 0 = choice of the driver */
-    const struct uro_gid *addresses; /* our IP addresses: af_packet and tap keep the kernel from
-                                        answering for them */
+    const struct uro_gid *addresses; /* our IP addresses; af_packet and tap stop the kernel from
+                                      * sending ICMP errors for them */
     uint32_t address_count;
     bool forked;     /* the process is a forked child: its parent may have the link's name in use */
     bool verbose;    /* the driver may write its own log to stderr */
@@ -62,7 +62,8 @@ struct uro_port_config {
 struct uro_port_datapath {
     /* Lends at most @max received frames until release(). Returns their number. */
     uint32_t (*receive)(struct uro_port *port, struct uro_pkt *pkts, uint32_t max);
-    /* Takes the frames back. NULL: the frames of receive() are valid until the next receive(). */
+    /* Returns the frames to the port. NULL: the frames of receive() are valid until the next
+     * receive(). */
     void (*release)(struct uro_port *port, struct uro_pkt *pkts, uint32_t count);
     /* Returns the number of frames that transmit() accepts now: at most URO_PORT_BURST, 0 when the
      * link is full. Tries to flush frames of earlier calls. NULL: always URO_PORT_BURST. */
@@ -101,7 +102,7 @@ struct uro_port_control {
      * not exist in the child may hold it. The port is not used afterwards, not even closed. NULL:
      * the child has nothing to free. */
     void (*forked)(struct uro_port *port);
-    /* Returns whether the link is up, and updates `mtu`. Cheap enough for a call every few
+    /* Returns whether the link is up, and updates `mtu`. The host calls this every few
      * milliseconds. NULL: the link is always up. */
     bool (*link_up)(struct uro_port *port);
     /* Returns whether the link is down and will never be up again. NULL: a link that is down may
@@ -151,13 +152,16 @@ enum {
     /* The descriptors also wake for a link that comes up: the host sleeps on them while the link is
      * down, too. */
     URO_PORT_WAKES_DOWN = 1 << 2,
+    /* Peers of this kind of link send packets to QPNs with one prefix together: the queue pairs of
+     * the engine get one prefix, although the address is not shared. */
+    URO_PORT_ONE_QPN_PREFIX = 1 << 3,
 };
 
 struct uro_port {
     const struct uro_port_ops *ops;
     struct uro_mac mac; /* MAC address in use */
     uint32_t mtu;       /* largest IP packet: as opened, or less while the link carries less */
-    uint32_t window; /* most packets in flight per queue pair that the link can hold; 0: no limit */
+    uint32_t window;    /* maximum packets in flight per queue pair on this link; 0: no limit */
     uint8_t qpn_prefix; /* shared address: qpn_prefix of struct uro_engine_config; otherwise 0 */
     unsigned flags;     /* URO_PORT_... */
 };

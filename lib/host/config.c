@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* config.c - reads UROCE_DEVICES or the configuration file into a list of entries.
  *
- * libinih splits the lines of the file. It reports neither line numbers nor empty sections, and
- * takes an indented line for a continuation of the line before. take_line() therefore reads the
- * lines for libinih: it counts them, notices sections and removes the indentation.
+ * libinih splits the lines of the file. It does not report line numbers and empty sections. It
+ * treats an indented line as a continuation of the previous line. Therefore take_line() reads the
+ * lines for libinih: it counts them, detects sections and removes the indentation.
  */
 #define _GNU_SOURCE /* strsep, O_NOFOLLOW, fdopen, realpath */
 #include "host/config.h"
@@ -318,7 +318,7 @@ void uro_config_read_one(struct uro_config *config, const char *where, char *tex
     config->count = 0;
     uro_entry_begin_process(&config->process);
     if (text[strcspn(text, BLANKS)] != '\0')
-        refuse(config, where, "%s: a description is one word; remove the blank", where);
+        refuse(config, where, "%s: a description is one word; remove the space", where);
     else
         read_word(config, where, text);
     if (config->count == 0)

@@ -5,9 +5,9 @@
  *   UROCE_DEVICES="NAME:LINK[;key=value]... [NAME:LINK...]"    takes precedence over
  *   UROCE_CONFIG=FILE    a [NAME] section per device, keys as in entry.h; comments: ; or #
  *
- * The name "*" stands for all devices together: that entry has no link, and its keys are the quotas
- * of the process. If it is wrong there are no devices, since a program must not use them without
- * the quotas that the user wanted.
+ * The name "*" stands for all devices together. That entry has no link, and its keys are the quotas
+ * of the process. If that entry is wrong, there are no devices, because a program must not use them
+ * without the quotas of the user.
  *
  * If neither variable is set, there are no devices and no message.
  */
@@ -25,17 +25,17 @@ struct uro_config {
     struct uro_entry process; /* quotas of all devices together: "*" */
 };
 
-/* Reads @devices, the text of UROCE_DEVICES. Reads the file @path if @devices is NULL or blank. It
- * must be a regular file that belongs to root or to this user, and its last name must not be a
- * symbolic link. No other user may be able to write or replace the file: its owner decides where
- * our packets go. */
+/* Reads @devices, the text of UROCE_DEVICES. If @devices is NULL or has only white space, reads the
+ * file @path. The file must be a regular file that belongs to root or to this user. The last
+ * component of its path must not be a symbolic link. No other user may be able to write or replace
+ * the file, because the file determines where packets go. */
 void uro_config_read(struct uro_config *config, const char *devices, const char *path);
 
 /* Reads @text, one word of UROCE_DEVICES, into the only entry of @config, and overwrites @text. The
  * entry's problem is the error message. @where names the source in that message. */
 void uro_config_read_one(struct uro_config *config, const char *where, char *text);
 
-/* Checks that only root and this user can replace the file @path: each directory above it must
- * belong to one of them, and others may only write to it if it is sticky, as /tmp is. Returns NULL,
- * or the problem, which may be in @text of @size bytes. */
+/* Checks that only root and this user can replace the file @path. Each directory of the path must
+ * belong to root or to this user. Other users may write to a directory only if it is sticky, like
+ * /tmp. Returns NULL, or the problem, which may be written to @text of @size bytes. */
 const char *uro_config_check_path(const char *path, char *text, size_t size);

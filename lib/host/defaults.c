@@ -17,13 +17,13 @@
 #include "io/common/link_options.h"
 #include "io/kernel/fib.h"
 
-/* Largest MTU of a device over UDP: a RoCE path MTU of 4096 and its headers. Longer packets would
- * only fill the sockets' buffers. */
+/* Largest MTU of a device over UDP, for a RoCE path MTU of 4096 and its headers. A larger MTU would
+ * only need more space in the buffers of the sockets. */
 #define UDP_MTU_MOST  4224u
 #define UDP_MTU_LEAST 1280u
 
-/* Addresses for documentation (RFC 5737, RFC 3849), which only the default route leads to. No
- * packet is sent. */
+/* Addresses for documentation (RFC 5737, RFC 3849), which only the default route matches. No packet
+ * is sent to them. */
 #define FAR_IPV4 "192.0.2.1"
 #define FAR_IPV6 "2001:db8::1"
 
@@ -34,7 +34,7 @@ bool uro_defaults_interface(const struct uro_device_config *config, char name[st
     return option != NULL && uro_link_options_value(config->link, option, name, IF_NAMESIZE);
 }
 
-/* Asks the kernel about an interface: SIOCGIFMTU, SIOCGIFHWADDR. Returns false on failure. */
+/* Reads a property of an interface: SIOCGIFMTU, SIOCGIFHWADDR. Returns false on failure. */
 static bool request(const char *interface, unsigned long code, struct ifreq *reply)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -220,7 +220,7 @@ static void add_all(struct uro_device_config *config, const struct uro_netdev_li
         add_address(config, &list->addresses[i].gid);
 }
 
-/* Adds the address of an IP version if the list has only one address of it. */
+/* Adds the address of an IP version if the list has only one address of this version. */
 static void add_only(struct uro_device_config *config, const struct uro_netdev_list *list,
                      bool ipv4)
 {
@@ -231,7 +231,7 @@ static void add_only(struct uro_device_config *config, const struct uro_netdev_l
             add_address(config, &list->addresses[i].gid);
 }
 
-/* Adds 127.0.0.1 or ::1 if the loopback interface is up: the machine has no global address. */
+/* Adds 127.0.0.1 or ::1 if the loopback interface is up. For a machine without a global address. */
 static void add_loopback(struct uro_entry *entry)
 {
     struct uro_netdev_list list;
@@ -248,8 +248,8 @@ static void add_loopback(struct uro_entry *entry)
     entry->config.loopback = true;
 }
 
-/* Adds the addresses of a machine without a default route. Only IPv4 addresses must be unambiguous,
- * if there are any: a device need not have addresses of both versions. */
+/* Adds the addresses of a machine without a default route. If there are IPv4 addresses, only they
+ * must be unambiguous, because a device need not have addresses of both versions. */
 static void add_unrouted(struct uro_entry *entry)
 {
     struct uro_netdev_list list;
@@ -287,8 +287,8 @@ static void add_auto(struct uro_entry *entry)
         add_unrouted(entry);
 }
 
-/* Adds the addresses of the interface that the link names, or its link-local address if it has no
- * other. */
+/* Adds the addresses of the link's interface. If it has only a link-local address, adds that
+ * address. */
 static void add_interface(struct uro_entry *entry, const char *interface)
 {
     struct uro_netdev_list list;
@@ -360,7 +360,7 @@ static void resolve_nets(struct uro_entry *entry, const char *interface)
     uro_netdev_keep_interface(&list, interface);
     for (uint32_t i = 1; i < config->gid_count; i++)
         if (uro_netdev_find(&list, &config->gids[i]) == NULL)
-            uro_entry_refuse(entry, entry->where, "ip=%s: is no address of the interface %s",
+            uro_entry_refuse(entry, entry->where, "ip=%s: is not an address of the interface %s",
                              uro_gid_text(&config->gids[i], text), interface);
 }
 
@@ -398,9 +398,9 @@ static bool is_address(const struct ifaddrs *from, const struct uro_gid *gid)
     return uro_netdev_gid(from->ifa_addr, &own) && uro_gid_equal(&own, gid);
 }
 
-/* Returns the least MTU of the interfaces that have our addresses, and of the default routes from
- * these addresses. An administrator may have set an MTU on such a route because of a tunnel behind
- * a router. */
+/* Returns the smallest MTU of the interfaces with the device's addresses, and of the default routes
+ * from these addresses. An administrator may have set the MTU of such a route because of a tunnel
+ * behind a router. */
 static uint32_t least_mtu(const struct uro_device_config *config)
 {
     struct ifaddrs *list;

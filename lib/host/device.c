@@ -11,9 +11,9 @@
  * while no thread uses the device. A process may end in the middle of a call, by exit() in a signal
  * handler. It then waits for EXIT_WAIT_NS at most.
  *
- * The last frames, often the ACK of the peer's last message, may still be in memory that is shared
- * with the peer and goes away with the port. A process that ends right after sending therefore
- * waits until its peer had time to read.
+ * The last frames may still be in memory that is shared with the peer and is freed with the port.
+ * Often the last frame is the ACK of the peer's last message. Therefore a process that ends right
+ * after a send waits until its peer had time to read.
  */
 #define _GNU_SOURCE /* pthread_setname_np, pthread_setaffinity_np, pthread_timedjoin_np */
 #include <errno.h>
@@ -37,6 +37,7 @@
 #include "host/fork.h"
 #include "host/log.h"
 #include "host/netdev.h"
+#include "host/pcap.h"
 #include "host/plugin.h"
 #include "wire/ip.h"
 
@@ -44,9 +45,9 @@
 #define THREAD_STACK (1024u * 1024u)
 
 #define EXIT_WAIT_NS      300000000L    /* wait for other threads */
-#define LINGER            URO_MS(50)    /* time in which the scheduler runs a peer that is ready */
+#define LINGER            URO_MS(50)    /* time in which Linux schedules a peer that can run */
 #define DISCONNECT_MAX    URO_MS(300)   /* includes resolving next hops */
-#define DISCONNECT_NAP_NS 100000L       /* pause between two rounds meanwhile */
+#define DISCONNECT_NAP_NS 100000L       /* pause between two rounds of a disconnect */
 #define EXIT_TWICE_MAX    URO_MS(10000) /* more than all devices need to end */
 
 /* ---- ending -------------------------------------------------------------- */
@@ -129,9 +130,9 @@ URO_NODISCARD static bool finish(struct uro_device *device)
     linger(device);
     if (device->config.verbose)
         print_counters(device);
-    uro_round_close_capture(device);
     uro_log_failures(device);
     uro_log_end(device);
+    uro_pcap_close(device);
     uro_port_close(device->port);
     uro_stats_end(&device->stats);
     device->closed = true; /* the engine stays, since programs may free objects later */
@@ -157,7 +158,7 @@ static void finish_all(void)
 }
 
 /* Runs after finish_all() was called. If two threads call exit() at the same time, the C library
- * calls each handler once, in either thread: without this wait the other thread would end the
+ * calls each handler once, in one of the threads. Without this wait, the other thread would end the
  * process while finish_all() runs. */
 static void await_finish(void)
 {
@@ -172,8 +173,8 @@ static void await_finish(void)
 
 static void register_finish(void)
 {
-    /* Handlers run in the reverse order. The plug-in was loaded before, so that its own exit
-     * handlers run last. */
+    /* Exit handlers run in reverse order. The plug-in was loaded before, so its own exit handlers
+     * run last. */
     (void)atexit(await_finish);
     (void)atexit(finish_all);
 }
@@ -209,17 +210,34 @@ static uint32_t connections_max(const struct uro_device *device)
     return most != 0 ? (uint32_t)most : 1;
 }
 
+/* Returns what other processes see of the card. */
+static struct uro_stats_card shown_card(const struct uro_card *card)
+{
+    struct uro_stats_card shown = { .given = uro_card_given(card),
+                                    .hw_ver_known = uro_card_knows(card, URO_CARD_HW_VER),
+                                    .hw_ver = (uint32_t)card->numbers[URO_CARD_HW_VER] };
+
+    static_assert(URO_STATS_CARD_MAX == URO_CARD_TEXT_MAX, "each text of a card fits");
+    memcpy(shown.fw_ver, card->fw_ver, sizeof shown.fw_ver);
+    memcpy(shown.hca_type, card->hca_type, sizeof shown.hca_type);
+    memcpy(shown.board_id, card->board_id, sizeof shown.board_id);
+    return shown;
+}
+
 /* Opens the counters that `uroce stat` reads. On failure the device runs without them. */
 static void open_stats(struct uro_device *device)
 {
     const struct uro_device_config *config = &device->config;
     char ndevs[URO_ENGINE_ADDRESSES_MAX][URO_STATS_NDEV_MAX] = { "" };
+    const struct uro_stats_card card = shown_card(&config->card);
     const struct uro_stats_device shown = { .name = config->name,
                                             .link = config->link,
                                             .guid = config->guid,
                                             .gids = config->gids,
                                             .ndevs = ndevs,
                                             .gid_count = config->gid_count,
+                                            .roce_v1 = config->card.roce_v1,
+                                            .card = &card,
                                             .started = uro_host_wall_clock(),
                                             .clock_offset =
                                                 uro_host_wall_clock() - uro_device_now() };
@@ -254,6 +272,7 @@ static int build_engine(struct uro_device *device)
         .retry_7_forever = config->retry_7_forever,
         .timeout_least = URO_TIMEOUT_LEAST,
         .qpn_prefix = device->port->qpn_prefix,
+        .one_qpn_prefix = uro_port_has(device->port, URO_PORT_ONE_QPN_PREFIX),
         .connections = connections_max(device),
         .services = uro_port_takes_services(device->port) ? URO_PORT_SERVICES_MAX : 0,
         .groups = uro_device_groups_max(device),
@@ -282,9 +301,15 @@ static int build_engine(struct uro_device *device)
         return -ENOMEM;
     error = uro_engine_init(device->engine_memory, &wanted, uro_device_now(), &device->engine);
     memset(&device->failures_seen, 0, sizeof device->failures_seen);
-    if (error == 0)
-        uro_engine_shard(device->engine)->attempt = uro_unmapped_attempt;
-    return error;
+    if (error != 0)
+        return error;
+    uro_engine_shard(device->engine)->attempt = uro_unmapped_attempt;
+    uro_pcap_observe(device);
+    for (uint32_t i = 0; i < device->config.fail.count; i++)
+        if (device->config.fail.rules[i].call == URO_INJECT_CALL_RNR)
+            uro_engine_hide_receives(device->engine, device->config.fail.rules[i].first,
+                                     device->config.fail.rules[i].every);
+    return 0;
 }
 
 static int bring_up(struct uro_device *device)
@@ -298,7 +323,7 @@ static int bring_up(struct uro_device *device)
                        "no file descriptor is left: %s; raise `ulimit -n`", strerror(errno));
         return -ENOMEM;
     }
-    if (uro_round_open_capture(device) != 0)
+    if (uro_pcap_open(device) != 0)
         return -ENODEV;
     device->port = uro_plugin_open(&device->config, device->problem);
     if (device->port == NULL)
@@ -355,7 +380,7 @@ static void take_down(struct uro_device *device)
         uro_port_close(device->port);
     device->port = NULL;
     device->impaired = false;
-    uro_round_close_capture(device);
+    uro_pcap_close(device);
     if (device->engine_memory != NULL)
         (void)munmap(device->engine_memory, device->engine_size);
     uro_stats_end(&device->stats);
@@ -370,8 +395,8 @@ static void take_down(struct uro_device *device)
     uro_device_close_fds(device);
 }
 
-/* Prints why the device does not start. Some programs retry without end, so each reason is printed
- * once. Start lock held. */
+/* Prints the reason why the device does not start. Some programs try again without end, so each
+ * reason is printed only once. Start lock held. */
 static void complain(struct uro_device *device)
 {
     if (strcmp(device->problem, device->printed_problem) == 0)
@@ -380,8 +405,8 @@ static void complain(struct uro_device *device)
     memcpy(device->printed_problem, device->problem, sizeof device->printed_problem);
 }
 
-/* Starts the device, then runs the service thread. The port is opened here and not in the caller,
- * since DPDK pins the thread that initializes it. */
+/* Starts the device, then runs the service thread. The port is opened in this thread, not in the
+ * caller, because DPDK pins the thread that initializes it. */
 static void *thread_main(void *argument)
 {
     struct uro_device *device = argument;
@@ -411,9 +436,9 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Creates the service thread with the program's signals blocked. SIGSEGV and SIGBUS stay enabled:
- * unmapped.c handles faults on unmapped memory, and a program that reports crashes handles the
- * others. */
+/* Creates the service thread with the signals of the program blocked. SIGSEGV and SIGBUS are not
+ * blocked. unmapped.c handles faults on unmapped memory, and the program's own handlers get other
+ * faults. */
 static int create_thread(struct uro_device *device)
 {
     sigset_t blocked, before;
@@ -575,7 +600,7 @@ int uro_device_lock_service(struct uro_device *device, const struct uro_listened
     return uro_port_lock_service(device->port, service);
 }
 
-/* A program may stop listening after its devices have ended. */
+/* A program may call this after its devices have ended. */
 void uro_device_unlock_service(struct uro_device *device, const struct uro_listened *service)
 {
     if (!device->closed)
@@ -592,9 +617,11 @@ uint32_t uro_device_route_mtu(struct uro_device *device, const struct uro_gid *f
 
 uint32_t uro_device_groups_max(const struct uro_device *device)
 {
-    return uro_port_driver_has(device->config.driver, URO_DRIVER_KERNEL_ADDRESSES)
-               ? URO_PORT_GROUPS_MAX
-               : URO_MCAST_GROUPS_MAX;
+    const uint32_t own = uro_port_driver_has(device->config.driver, URO_DRIVER_KERNEL_ADDRESSES)
+                             ? URO_PORT_GROUPS_MAX
+                             : URO_MCAST_GROUPS_MAX;
+
+    return (uint32_t)uro_card_limit(&device->config.card, URO_CARD_MAX_MCAST_GRP, own);
 }
 
 void uro_device_check_path(struct uro_device *device, uint32_t from, const struct uro_gid *to,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device.h - the inside of a device, for lib/host only: one port, one engine, one lock, one service
- * thread.
+/* device.h - the private struct of a device, only for lib/host. A device has one port, one engine,
+ * one lock and one service thread.
  *
  *   host.c       the list of devices, from the configuration
  *   device.c     starts and ends a device, and answers questions about it
@@ -9,9 +9,11 @@
  *   progress.c   the engine lock, and the rounds of callers
  *   service.c    the service role and the service thread
  *   waiter.c     a thread of the program that waits for an event and has the role meanwhile
- *   show.c       shows the device to other processes
+ *   show.c       writes the state of the device for other processes
  *   impair.c     impair= and trace=: faults of the link
- *   fork.c       what happens to a device in a forked child
+ *   inject.c     fail=: calls that fail on purpose
+ *   pcap.c       pcap=: the capture file
+ *   fork.c       handles a device in a forked child
  *   unmapped.c   faults on registered memory
  */
 #pragma once
@@ -42,10 +44,11 @@ struct uro_quota_use {
 
 struct uro_device {
     struct uro_device_config config;
-    struct uro_quota_use quota_use;            /* objects that exist; quota.c */
-    atomic_bool bound_warned[URO_BOUND_COUNT]; /* whether the message was printed; quota.c */
+    struct uro_quota_use quota_use;               /* objects that exist; quota.c */
+    atomic_uint fail_calls[URO_INJECT_RULES_MAX]; /* calls that each rule of fail= has seen */
+    atomic_bool bound_warned[URO_BOUND_COUNT];    /* whether the message was printed; quota.c */
 
-    uint32_t generation; /* generation of its process; fork.h */
+    uint32_t generation; /* generation of the process that uses the device; fork.h */
     struct uro_device
         *parent_device;              /* in a forked child: device that this one replaces, or NULL */
     struct uro_device *next_removed; /* next removed device; host.c */
@@ -62,7 +65,7 @@ struct uro_device {
 
     /* The engine lock, and the members that it protects. */
     pthread_mutex_t mutex;
-    atomic_int waiters; /* threads that wait for the lock; others then do not try it */
+    atomic_int waiters; /* threads that wait for the lock; while there are any, others do not try */
     struct uro_engine *engine;
     struct uro_port *port; /* freed at the end of the process: check `closed` first */
     bool awaits_peer;      /* copy of port->awaits_peer, for use without the engine lock */
@@ -76,11 +79,12 @@ struct uro_device {
     uint32_t multicast_version; /* version of the engine's groups that the port has */
     uint32_t services_version;  /* version of the engine's services that the port has */
     struct uro_pcap_write *capture; /* capture file, or NULL */
-    bool impaired;                  /* the port is one of io/impair around another */
+    struct uro_observer observer;   /* observer of the engine, for the capture */
+    bool impaired;                  /* the port is a port of io/impair around another port */
     unsigned impair_seen;           /* sequence of the plan in use, in the page */
     char impair_text[URO_IMPAIR_TEXT_MAX];
     atomic_bool link_up;     /* any thread reads this */
-    atomic_uint speed;       /* of the port, Mb/s; any thread reads this */
+    atomic_uint speed;       /* speed of the port, Mb/s; any thread reads this */
     atomic_bool link_was_up; /* the link has been up at least once; any thread reads this */
     atomic_bool closed;      /* the process ends: no frame is sent or received any more */
     atomic_bool gone;        /* the interface of the port was removed for ever */
@@ -89,7 +93,7 @@ struct uro_device {
     struct uro_guesses guesses; /* counts of suspicious packets */
     struct {
         uint64_t count;          /* failures of queue pairs that were processed */
-        uint64_t recorded;       /* number of the newest one of them */
+        uint64_t recorded;       /* number of the newest of them */
     } failures_seen;             /* log.c */
     bool path_warned;            /* the warning about a path with a small MTU was printed */
     struct uro_gid path_checked; /* destination of the last check of such a path */
@@ -98,7 +102,7 @@ struct uro_device {
 
     /* State that callers and the service thread share. */
     struct uro_sched sched;         /* sched.h says which thread uses which member */
-    struct uro_sched_shared shared; /* any thread */
+    struct uro_sched_shared shared; /* any thread reads and writes this */
     int wake_fd;                    /* eventfd that wakes the service thread */
     int waiter_fd; /* eventfd that wakes the waiting thread with the service role */
     int signal_fd; /* readable when that thread has a signal to handle */
@@ -111,6 +115,10 @@ struct uro_device {
 /* Runs one round: receives if @receives, sends, and delivers completions and events. Returns the
  * number of frames received and sent. Engine lock held. */
 uint32_t uro_round_run(struct uro_device *device, bool receives, uro_time now, uint32_t *received);
+
+/* Runs a round for a poll, and waits for a reply that is expected. Returns the number of frames
+ * received. Engine lock held. */
+uint32_t uro_round_of_poll(struct uro_device *device, bool receives, uro_time now);
 /* Sends without delivering events. Returns the number of frames sent. Engine lock held. */
 uint32_t uro_round_send(struct uro_device *device, uro_time now);
 
@@ -128,29 +136,21 @@ void uro_round_multicast(struct uro_device *device);
 /* Returns the interval between two checks of the link. */
 uro_time uro_round_link_interval(const struct uro_device *device);
 
-/* Reports once that the port is gone to the handlers of connections. *@reported: whether that was
- * done. No lock is held. */
+/* Reports to the handlers of connections that the port is gone, only once. *@reported is true after
+ * that. No lock is held. */
 void uro_round_report_removal(struct uro_device *device, bool *reported);
-
-/* Opens the capture file that the configuration names, if any. Returns 0, or -errno with the reason
- * in device->problem. */
-URO_NODISCARD int uro_round_open_capture(struct uro_device *device);
-/* Closes the file, and prints how many frames are missing, if any. */
-void uro_round_close_capture(struct uro_device *device);
-/* In a forked child: closes the child's copy of the file. The parent writes the frames that are in
- * memory. */
-void uro_round_abandon_capture(struct uro_device *device);
 
 /* ---- show.c ---------------------------------------------------------------- */
 
-/* Shows the state of the process and of the link to other processes. Engine lock held. */
+/* Writes the state of the process and of the link for other processes. Engine lock held. */
 void uro_show_state(struct uro_device *device, enum uro_stats_state state);
 
-/* Shows the queue pairs, CQs and keys if another process has asked. Returns whether it must be
- * called again soon, because there are more of them. Engine lock held. */
+/* If another process has requested them, writes the queue pairs, CQs and keys for other processes.
+ * Returns whether this function must be called again soon, because there are more objects. Engine
+ * lock held. */
 bool uro_show_objects(struct uro_device *device, uro_time now);
 
-/* Returns whether the objects are shown in part. Engine lock held. */
+/* Returns whether only some of the objects have been written. Engine lock held. */
 bool uro_show_in_progress(const struct uro_device *device);
 
 /* ---- host.c ---------------------------------------------------------------- */
@@ -186,16 +186,16 @@ uint64_t uro_host_wall_clock(void);
 
 /* ---- unmapped.c ------------------------------------------------------------ */
 
-/* Installs handlers of SIGSEGV and SIGBUS, once for the process. A program may unmap memory that is
- * registered: the copy then finds an empty page, as a network card would go on using the pages that
- * it has pinned. Other faults go to the handlers that were installed before. docs/decisions/0037
- * has the reasons. Thread: any. */
+/* Installs handlers of SIGSEGV and SIGBUS, once for the process. A program may unmap registered
+ * memory. The handler then maps an empty page, so that a copy can continue. A network card would
+ * continue to use its pinned pages. Other faults go to the handlers that were installed before.
+ * docs/decisions/0037 has the reasons. Thread: any. */
 void uro_unmapped_watch(void);
 
-/* Records that the calling thread, which holds the engine lock, touches registered memory of
- * @device from now on. NULL: of no device. One store, since each round calls this. */
+/* Records that the calling thread, which holds the engine lock, accesses registered memory of
+ * @device from now on. NULL ends that. This is only one store, because each round calls it. */
 void uro_unmapped_touch(struct uro_device *device);
 
-/* Touches on-demand memory, as uro_touch_attempt in core/sgl.h says. The attempt fails when
- * another thread unmaps, protects or truncates the memory meanwhile. */
+/* Accesses on-demand memory; core/sgl.h describes uro_touch_attempt. The attempt fails if another
+ * thread unmaps, protects or truncates the memory. */
 uro_touch_attempt uro_unmapped_attempt;

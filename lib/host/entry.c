@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* entry.c - see entry.h for the grammar: one table of keys, one function for each kind of value. */
+/* entry.c - parses the values of keys; entry.h has the grammar. There is one table of keys, and a
+ * function for each kind of value. */
 #define _GNU_SOURCE /* secure_getenv */
 #include "host/entry.h"
 
@@ -19,14 +20,14 @@
 #define CPU_MAX             1023u
 #define MEMORY_MAX          1048576u
 #define VALUE_MAX           1024u
-#define QP_MAX              1048560u /* as Linux rxe reports */
+#define QP_MAX              1048560u /* the value of Linux rxe */
 #define OBJECT_MAX          1048576u
 #define CONN_DEFAULT        100000u
 #define MEBIBYTE            1048576u
 #define PREFIX_IPV4_DEFAULT 24u
 #define PREFIX_IPV6_DEFAULT 64u
 
-/* Reads @value into @config. Returns NULL, or the rule that the value breaks. */
+/* Reads @value into @config. Returns NULL, or the rule that the value violates. */
 typedef const char *set_fn(struct uro_device_config *config, const char *value);
 
 void uro_entry_refuse(struct uro_entry *entry, const char *where, const char *format, ...)
@@ -350,9 +351,23 @@ static const char *set_impair(struct uro_device_config *config, const char *valu
     return wrong;
 }
 
+static const char *set_fail(struct uro_device_config *config, const char *value)
+{
+    static _Thread_local char error[URO_INJECT_ERROR_MAX];
+
+    return uro_inject_parse(&config->fail, value, error);
+}
+
 static const char *set_trace(struct uro_device_config *config, const char *value)
 {
     return set_text(config->trace, sizeof config->trace, value);
+}
+
+static const char *set_like(struct uro_device_config *config, const char *value)
+{
+    static _Thread_local char error[URO_CARD_ERROR_MAX];
+
+    return uro_card_read(&config->card, value, error);
 }
 
 static const char *set_seed(struct uro_device_config *config, const char *value)
@@ -389,7 +404,8 @@ static const char *set_telemetry(struct uro_device_config *config, const char *v
     return set_yes(&config->telemetry, value);
 }
 
-/* Adds arguments for DPDK's EAL. Entries of UROCE_DEVICES have no spaces, so the key repeats. */
+/* Adds arguments for DPDK's EAL. The key may be repeated, because a word of UROCE_DEVICES has no
+ * spaces. */
 static const char *set_eal(struct uro_device_config *config, const char *value)
 {
     const size_t used = strlen(config->eal);
@@ -479,6 +495,8 @@ static const struct key {
              { "pcap", set_pcap, .repeats = false },
              { "impair", set_impair, .repeats = false },
              { "trace", set_trace, .repeats = false },
+             { "fail", set_fail, .repeats = false },
+             { "like", set_like, .repeats = false },
              { "seed", set_seed, .repeats = false },
              { "memory", set_memory, .repeats = false },
              { "verbose", set_verbose, .repeats = false },
@@ -490,7 +508,7 @@ static const struct key {
              URO_QUOTAS(X)
 #undef X
 };
-static_assert(URO_ARRAY_LEN(keys) <= 32, "entry.given has a bit for each key");
+static_assert(URO_ARRAY_LEN(keys) <= 64, "entry.given has a bit for each key");
 
 static const struct key *find_key(const char *name)
 {
@@ -508,7 +526,7 @@ static bool is_known(const struct uro_entry *entry, const struct key *key)
 
 static void refuse_unknown_key(struct uro_entry *entry, const char *where, const char *name)
 {
-    char known[320] = "";
+    char known[400] = "";
 
     for (size_t i = 0; i < URO_ARRAY_LEN(keys); i++) {
         size_t used = strlen(known);
@@ -550,7 +568,7 @@ void uro_entry_set(struct uro_entry *entry, const char *where, const char *key, 
         refuse_unknown_key(entry, where, key);
         return;
     }
-    uint32_t bit = UINT32_C(1) << (k - keys);
+    uint64_t bit = UINT64_C(1) << (k - keys);
     if ((entry->given & bit) != 0 && !k->repeats) {
         uro_entry_refuse(entry, where, "%s= is given twice", key);
         return;
@@ -587,7 +605,7 @@ static void check_dpdk_keys(struct uro_entry *entry)
 
     if (key != NULL && config->driver != NULL &&
         !uro_port_driver_has(config->driver, URO_DRIVER_DPDK))
-        uro_entry_refuse(entry, entry->where, "%s=: only for links of DPDK, which %s is not", key,
+        uro_entry_refuse(entry, entry->where, "%s=: only for DPDK links, and %s is not one", key,
                          config->driver->prefix);
 }
 
@@ -607,6 +625,31 @@ static void find_driver(struct uro_entry *entry)
         uro_entry_refuse(entry, entry->where, "%s", error);
 }
 
+/* Lowers the quotas to the limits of the card. Sets its rate and part number unless the entry has
+ * them. */
+static void apply_card(struct uro_device_config *config)
+{
+    static const struct {
+        enum uro_quota quota;
+        enum uro_card_number number;
+    } limits[] = {
+        { URO_QUOTA_QP, URO_CARD_MAX_QP },   { URO_QUOTA_CQ, URO_CARD_MAX_CQ },
+        { URO_QUOTA_SRQ, URO_CARD_MAX_SRQ }, { URO_QUOTA_MR, URO_CARD_MAX_MR },
+        { URO_QUOTA_MW, URO_CARD_MAX_MW },   { URO_QUOTA_PD, URO_CARD_MAX_PD },
+        { URO_QUOTA_AH, URO_CARD_MAX_AH },
+    };
+    const struct uro_card *card = &config->card;
+
+    for (size_t i = 0; i < URO_ARRAY_LEN(limits); i++) {
+        uint64_t *most = &config->most[limits[i].quota];
+        *most = uro_card_limit(card, limits[i].number, *most);
+    }
+    if (config->speed == 0)
+        config->speed = card->speed;
+    if (config->vendor_part_id == 0)
+        config->vendor_part_id = (uint32_t)uro_card_value(card, URO_CARD_VENDOR_PART_ID, 0);
+}
+
 void uro_entry_finish(struct uro_entry *entry)
 {
     const struct uro_device_config *config = &entry->config;
@@ -615,6 +658,7 @@ void uro_entry_finish(struct uro_entry *entry)
 
     find_driver(entry);
     check_dpdk_keys(entry);
+    apply_card(&entry->config);
     if (config->trace[0] != '\0' && config->impair[0] == '\0')
         uro_entry_refuse(entry, entry->where,
                          "trace=%.80s: needs impair=, whose fates it records; add impair=off to "

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* entry.h - one entry of the configuration while it is read, key by key: a device, or "*" for all
- * devices together.
+/* entry.h - one entry of the configuration while it is read, key by key. An entry is a device, or
+ * "*" for all devices together.
  *
  * An entry keeps its first error in config.problem and ignores later keys, so that a wrong entry
- * produces one message.
+ * has only one message.
  *
  *     link=DRIVER[,key=value]...   required: udp, or net_af_packet0,iface=veth0, ...
  *     ip=ADDRESS/LEN[,...]         IPv4 or IPv6; may be repeated; GID 1, 2, ... in this order
@@ -20,6 +20,8 @@
  *     pcap=FILE                    capture file for every frame sent and received
  *     impair=PLAN|@FILE|replay:FILE  faults of the link; see impair/plan.h
  *     trace=FILE                   file of the fates of the packets
+ *     fail=RULES                   calls that fail on purpose; see inject.h
+ *     like=CARD|@FILE              the card that the device presents to programs; see card.h
  *     seed=NUMBER                  repeatable QPNs, keys and PSNs; for tests only
  *     memory=MEBIBYTES             packet buffers
  *     verbose=yes|no               whether the driver's own log is printed
@@ -38,7 +40,7 @@
 struct uro_entry {
     struct uro_device_config config;
     char where[URO_ENTRY_WHERE_MAX]; /* source of the entry: "UROCE_DEVICES, device 2" */
-    uint32_t given;                  /* bit i: key i of the table was given */
+    uint64_t given;                  /* bit i: key i of the table was given */
     bool process;                    /* the entry is "*", whose keys are those of quota.h */
 };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fork.c - see fork.h for the contract.
  *
- * The child has the memory of its parent, but not its threads, and it must not use its ports. It
- * abandons the parent's devices: it closes their descriptors, and leaves their memory as it is. The
- * parent goes on, since the engine copies packets with the processor and pins no pages.
+ * The child has the memory of its parent, but not its threads, and it must not use the ports of the
+ * parent. It abandons the parent's devices: it closes their descriptors, and does not change their
+ * memory. The parent is not affected, because the engine copies packets with the processor and pins
+ * no pages.
  */
 #define _GNU_SOURCE /* MADV_WIPEONFORK, pthread_cond_clockwait */
 #include "host/fork.h"
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "host/device.h"
+#include "host/pcap.h"
 
 #define PARTS          4u
 #define START_WAIT_MAX URO_MS(1000) /* time that fork() waits for a device that is starting */
@@ -26,15 +28,15 @@
 #endif
 
 static struct uro_device **_Atomic watched;
-/* Set if prepare() did nothing. In a child that was made without the handlers, any lock may be held
- * for ever. */
+/* True if prepare() did nothing. In a child that was created without the handlers, any lock may be
+ * held for ever. */
 static bool skipped;
 static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER; /* one fork() at a time */
 
 /* ---- generations --------------------------------------------------------- */
 
 /* The generation is in a page that the kernel sets to zero in each child. Linux before 4.14 does
- * not: uroce then notices only children of fork(). */
+ * not do that. There, uroce detects only children of fork(). */
 static _Atomic uint32_t first = 1;
 static _Atomic uint32_t *number = &first;
 static uint32_t last = 1; /* value of the generation before the kernel set it to zero */
@@ -63,7 +65,8 @@ uint32_t uro_fork_generation(void)
 
 static const struct uro_fork_part *parts[URO_FORK_RANKS][PARTS];
 static atomic_uint part_counts[URO_FORK_RANKS];
-/* Number of parts whose prepare() was called: another thread may register a part meanwhile. */
+/* Number of parts whose prepare() was called. Another thread may register a part during the
+ * fork(). */
 static unsigned called[URO_FORK_RANKS];
 static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
 
@@ -92,8 +95,8 @@ static void end_parts(enum uro_fork_rank rank, bool child)
 
 /* ---- before -------------------------------------------------------------- */
 
-/* Takes the start lock of the device. Waits, but not for ever, while the device starts: the child
- * would not find its descriptors. */
+/* Takes the start lock of the device. While the device starts, waits for a limited time, because
+ * the child could not find the descriptors of the device. */
 static void lock_start(struct uro_device *device)
 {
     const uro_time until = uro_device_now() + START_WAIT_MAX;
@@ -128,7 +131,8 @@ static void unlock(struct uro_device *device)
     (void)pthread_mutex_unlock(&device->start_lock);
 }
 
-/* Wakes the service threads: a thread that posted meanwhile left its request to the lock holder. */
+/* Wakes the service threads. If a thread posted during the fork(), the lock holder must send its
+ * request. */
 static void in_parent(void)
 {
     if (skipped)
@@ -148,7 +152,7 @@ static void in_parent(void)
 static void close_descriptors(struct uro_device *device)
 {
     uro_stats_abandon(&device->stats);
-    uro_round_abandon_capture(device);
+    uro_pcap_abandon(device);
     uro_device_close_fds(device);
     if (device->port != NULL && !device->closed)
         uro_port_forked(device->port);
@@ -161,8 +165,8 @@ static bool was_used(const struct uro_device *device)
     return life == URO_DEVICE_STARTING || life == URO_DEVICE_RUNNING;
 }
 
-/* Returns whether the driver works in one process only, as DPDK's do: DPDK initializes its state of
- * the process only once. */
+/* Returns whether the driver works in one process only. This is so for DPDK, which initializes its
+ * state of the process only once. */
 static bool is_of_one_process(const struct uro_device *device)
 {
     return uro_port_driver_has(device->config.driver, URO_DRIVER_ONE_PROCESS);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork.h - fork(): the child starts with devices of its own.
+/* fork.h - handles fork(): the child gets its own devices.
  *
  * Each process has a generation, a number that grows by one in a child of fork(). A device that ran
- * in the parent is dead in the child, and so is every object of that device: its generation is
- * older. The child's list has a new device in its place, which starts at its first use. A device
- * that had not started stays usable in both processes.
+ * in the parent has an older generation, so the device and its objects are dead in the child. The
+ * child's list has a new device in place of the dead device. The new device starts at its first
+ * use. A device that was not started before the fork stays usable in both processes.
  *
- * A child that was made without the handlers of fork(), by clone() or _Fork(), has the generation
- * 0: all its devices are dead until it calls exec(). A child of vfork() shares the memory of its
+ * A child of clone() or _Fork() was created without the handlers of fork() and has the generation
+ * 0. All its devices are dead until it calls exec(). A child of vfork() shares the memory of its
  * parent, and may only call exec() or _exit().
  */
 #pragma once
@@ -16,8 +16,8 @@
 
 struct uro_device;
 
-/* Handlers of a part of the library around fork(). The child handler must not wait for a lock that
- * prepare() does not take, since a thread that the child does not have may hold it. */
+/* Handlers of fork() of a part of the library. The child handler may wait only for locks that
+ * prepare() has taken. Other locks may be held by threads that the child does not have. */
 struct uro_fork_part {
     void (*prepare)(void);
     void (*parent)(void);
@@ -48,6 +48,6 @@ void uro_fork_watch_list(struct uro_device **devices);
 /* Returns whether a device ran in the parent, which is dead in this process. For child handlers. */
 bool uro_fork_abandoned(void);
 
-/* Returns the generation of this process: 1, one more in each child of fork(), 0 in a child made
- * without its handlers. */
+/* Returns the generation of this process. It is 1, and grows by one in each child of fork(). It is
+ * 0 in a child that was created without the handlers. */
 uint32_t uro_fork_generation(void);

@@ -13,12 +13,12 @@
 #include "host/netdev.h"
 
 #define GUID_MIDDLE                                                                                \
-    24 /* number of bits below the bytes that an EUI-64 has between those of a MAC */
+    24 /* number of bits below the two bytes that an EUI-64 has in the middle of a MAC */
 
 static struct uro_config config;
 
-/* A list of devices. A new list replaces it; it is never freed, since readers take no lock and may
- * still use it. */
+/* A list of devices. It is never changed: a new list replaces it. It is never freed, because
+ * readers take no lock and may still use it. */
 struct list {
     struct list *older;
     struct uro_device *devices[]; /* NULL-terminated */
@@ -30,7 +30,7 @@ static struct list *newest; /* current list, protected by list_lock; NULL: `conf
 static const struct uro_device_config *entries[URO_CONFIG_DEVICES_MAX + 2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_once_t printed = PTHREAD_ONCE_INIT;
-/* Linked list of removed devices, which programs may still have contexts of. */
+/* Linked list of removed devices. Programs may still have contexts of these devices. */
 static struct uro_device *removed;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* held to change the list */
 
@@ -52,6 +52,16 @@ static struct uro_device *make(const struct uro_device_config *from)
     return device;
 }
 
+/* Returns the GUID of the MAC address, or that of a card like this one. */
+static uint64_t first_guid(const struct uro_device_config *entry)
+{
+    const uint64_t own = uro_guid_from_mac(&entry->mac);
+
+    return uro_card_knows(&entry->card, URO_CARD_GUID_PREFIX)
+               ? entry->card.numbers[URO_CARD_GUID_PREFIX] << 24 | (own & 0xffffff)
+               : own;
+}
+
 static bool guid_taken(uint64_t guid, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -60,13 +70,13 @@ static bool guid_taken(uint64_t guid, uint32_t count)
     return false;
 }
 
-/* Chooses a GUID that no earlier device has: librdmacm identifies devices by GUID. Several devices
- * may have the same MAC, on VLANs or addresses of one interface. */
+/* Chooses a GUID that no earlier device has, because librdmacm identifies devices by GUID. Several
+ * devices may have the same MAC, if they are on VLANs or addresses of one interface. */
 static void choose_guid(uint32_t index)
 {
     struct uro_device_config *entry = &config.entries[index].config;
 
-    entry->guid = uro_guid_from_mac(&entry->mac);
+    entry->guid = first_guid(entry);
     while (guid_taken(entry->guid, index))
         entry->guid += UINT64_C(1) << GUID_MIDDLE;
 }
@@ -112,7 +122,7 @@ struct uro_device *uro_host_make_for_child(struct uro_device *device)
     return child;
 }
 
-/* Prints warnings about settings with which a device works differently than its user may expect. */
+/* Prints warnings about settings whose effect the user may not expect. */
 static void warn(const struct uro_device_config *entry)
 {
     char loopback[URO_HOST_LOOPBACK_MAX], left_out[URO_HOST_LEFT_OUT_MAX];
@@ -177,11 +187,11 @@ static bool guid_known(uint64_t guid)
     return false;
 }
 
-/* Chooses a GUID that no device has or had: librdmacm identifies devices by GUID, also after they
- * were removed. */
+/* Chooses a GUID that no device has or had, because librdmacm identifies devices by GUID even after
+ * they were removed. */
 static void choose_other_guid(struct uro_device_config *entry)
 {
-    entry->guid = uro_guid_from_mac(&entry->mac);
+    entry->guid = first_guid(entry);
     while (guid_known(entry->guid))
         entry->guid += UINT64_C(1) << GUID_MIDDLE;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host.h - the process side, for lib/verbs, lib/ucma and the program: configured devices, their
- * engines, and the threads that run them.
+/* host.h - the devices of a process, for lib/verbs, lib/ucma and programs of uroce: configured
+ * devices, their engines, and the threads that run them.
  *
  * A device opens its port in uro_device_start(). Before that, a program may list, open and query
  * the device; this only reads the configuration.
@@ -9,6 +9,8 @@
 
 #include "engine/engine.h"
 #include "engine/port.h"
+#include "host/card.h"
+#include "host/inject.h"
 #include "host/quota.h"
 
 struct uro_device;
@@ -18,13 +20,13 @@ struct uro_device;
 enum uro_progress_mode {
     URO_PROGRESS_HYBRID, /* callers run the engine; a service thread takes over when they do not */
     URO_PROGRESS_THREAD, /* the service thread spins, on processor `cpu` if given */
-    URO_PROGRESS_CALLER, /* only callers: for programs that poll all the time */
+    URO_PROGRESS_CALLER, /* only callers run the engine; for programs that poll all the time */
 };
 
 enum uro_log_level {
     URO_LOG_NONE,   /* no line about failures and refused calls */
-    URO_LOG_ERRORS, /* each failure, and refused calls that are mistakes */
-    URO_LOG_ALL,    /* also calls that ask for what uroce does not have */
+    URO_LOG_ERRORS, /* each failure, and refused calls that are errors of the program */
+    URO_LOG_ALL,    /* also refused calls that probe for features */
 };
 
 /* One device as configured. config.h reads the configuration. */
@@ -37,14 +39,14 @@ struct uro_device_config {
     uint32_t gid_count;
     uint32_t
         ip_nets;   /* bit i: gids[i] is a net such as 10.44.0.0/24; UDP replaces it by an address */
-    bool ip_auto;  /* ip=auto was given: addresses that the kernel would send from */
+    bool ip_auto;  /* ip=auto was given: the kernel's default source addresses are used */
     bool loopback; /* ip=auto found only a loopback address */
     bool left_out; /* the interface or the machine has more addresses than uroce uses */
     struct uro_gid gateway4, gateway6;
     struct uro_mac mac; /* always set: configured, the interface's, or derived */
-    uint64_t guid;  /* derived from mac; other middle bytes if an earlier device has that GUID */
+    uint64_t guid;  /* derived from mac; has other middle bytes if an earlier device has the GUID */
     uint32_t mtu;   /* largest IP packet, bytes */
-    uint32_t speed; /* of the port, Mb/s, as rate= says; 0: that of the interface */
+    uint32_t speed; /* speed of the port from rate=, Mb/s; 0: speed of the interface */
     uint32_t vlan;  /* 802.1Q tag of every frame; 0: none */
     uint32_t vendor_part_id;
     uint32_t window; /* packets in flight per queue pair; 0: the port's default */
@@ -53,8 +55,10 @@ struct uro_device_config {
     int cpu;           /* processor of the service thread; -1: any */
     char pcap[256];    /* capture file; "": none */
     char impair[1024]; /* plan of the faults of the link, @FILE or replay:FILE; "": none */
-    char trace[256];   /* file of the fates of its packets; "": none */
-    uint64_t seed;     /* 0: from the system's random numbers */
+    char trace[256];   /* file for the fates of packets; "": none */
+    struct uro_inject_plan fail; /* calls that fail on purpose */
+    struct uro_card card;        /* the card that the device is like; without a name: none */
+    uint64_t seed;               /* 0: from the system's random numbers */
     uint32_t memory_mib;
     bool verbose;
     bool telemetry;             /* DPDK opens its telemetry socket */
@@ -65,15 +69,43 @@ struct uro_device_config {
     char problem[448]; /* reason, with file and line, why the device cannot be used, or "" */
 };
 
+/* ---- GID indexes ------------------------------------------------------------ */
+
+/* With like=, a card may have RoCE v1 and v2. Programs then see each address at an even index for
+ * v1, and at the next index for v2. The engine has each address once. */
+
+/* Returns the number of GIDs that programs see. */
+static inline uint32_t uro_gid_index_count(const struct uro_device_config *config)
+{
+    return config->card.roce_v1 ? config->gid_count * 2 : config->gid_count;
+}
+
+/* Returns the index that programs see for the engine's @index: that of RoCE v2. */
+static inline uint32_t uro_gid_index_shown(const struct uro_device_config *config, uint32_t index)
+{
+    return config->card.roce_v1 ? index * 2 + 1 : index;
+}
+
+/* Returns the engine's index for @shown. */
+static inline uint32_t uro_gid_index_own(const struct uro_device_config *config, uint32_t shown)
+{
+    return config->card.roce_v1 ? shown / 2 : shown;
+}
+
+static inline bool uro_gid_index_is_v1(const struct uro_device_config *config, uint32_t shown)
+{
+    return config->card.roce_v1 && shown % 2 == 0;
+}
+
 /* ---- devices --------------------------------------------------------------- */
 
-/* Returns all devices with a correct configuration, in its order. Reads the configuration at the
- * first call, and then prints errors in it on stderr, once. NULL-terminated, never NULL itself.
- * Thread: any. */
+/* Returns all devices with a correct configuration, in the order of the configuration. The first
+ * call reads the configuration, and prints its errors on stderr. The result is NULL-terminated, and
+ * is never NULL. Thread: any. */
 struct uro_device *const *uro_host_devices(void);
 
-/* Returns the devices of uro_host_devices(), but does not read the configuration: before the first
- * uro_host_devices() there are none. For handlers of fork(). */
+/* Returns the devices of uro_host_devices(), but does not read the configuration. Before the first
+ * call of uro_host_devices(), there are no devices. For handlers of fork(). */
 struct uro_device *const *uro_host_known(void);
 
 /* Adds the device that @text describes in the syntax of UROCE_DEVICES. The device starts at its
@@ -86,9 +118,9 @@ struct uro_device *const *uro_host_known(void);
  * Thread: any. */
 URO_NODISCARD int uro_host_add(const char *where, const char *text, char *problem, size_t size);
 
-/* Removes the device, as if its network card were unplugged: open contexts get
- * IBV_EVENT_DEVICE_FATAL, identifiers of rdma_cm RDMA_CM_EVENT_DEVICE_REMOVAL, and programs can
- * only free the objects that are left. Returns 0 or
+/* Removes the device, as if its network card were unplugged. Open contexts get
+ * IBV_EVENT_DEVICE_FATAL. Identifiers of rdma_cm get RDMA_CM_EVENT_DEVICE_REMOVAL. After that,
+ * programs can only free the remaining objects. Returns 0 or
  *   -ENODEV  no device has this name
  *   -EBUSY   the device has a queue pair, CQ, SRQ, memory region, memory window or address handle
  *   -ENOMEM  no memory
@@ -98,7 +130,7 @@ URO_NODISCARD int uro_host_remove(const char *name);
 /* Returns the device with this name, or NULL. Thread: any. */
 struct uro_device *uro_host_find(const char *name);
 
-/* Returns every entry, also wrong ones (see `problem`), for `uroce devices`. NULL-terminated. */
+/* Returns all entries, also wrong entries (see `problem`), for `uroce devices`. NULL-terminated. */
 const struct uro_device_config *const *uro_host_config(void);
 
 #define URO_HOST_LOOPBACK_MAX 320u
@@ -111,8 +143,8 @@ char *uro_host_loopback_text(const struct uro_device_config *entry,
 char *uro_host_left_out_text(const struct uro_device_config *entry,
                              char text[static URO_HOST_LEFT_OUT_MAX]);
 
-/* Returns whether this process is a child that was made without the handlers of fork(). Any lock
- * may then be held for ever by a thread that the child does not have. */
+/* Returns whether this process is a child that was created without the handlers of fork(). In such
+ * a child, any lock may be held for ever by a thread that the child does not have. */
 bool uro_host_cloned(void);
 
 /* ---- start and state of a device ------------------------------------------- */
@@ -121,8 +153,8 @@ bool uro_host_cloned(void);
  *   -ENODEV  the port cannot be opened; stderr and uro_device_problem() have the reason
  *   -ENOMEM  no memory
  *   -EIO     the device is dead, or the system has no random numbers
- * The call after a failure tries again. stderr gets a reason again only after a different reason.
- * Thread: any. Blocks while the device starts. */
+ * A call after a failure tries again. A reason is printed again on stderr only after a different
+ * reason. Thread: any. Blocks while the device starts. */
 URO_NODISCARD int uro_device_start(struct uro_device *device);
 /* Returns whether the device runs. */
 bool uro_device_started(const struct uro_device *device);
@@ -130,15 +162,15 @@ bool uro_device_started(const struct uro_device *device);
 const char *uro_device_problem(const struct uro_device *device);
 const struct uro_device_config *uro_device_config(const struct uro_device *device);
 
-/* Returns whether the link is up. It counts as up while the device has not started, and while its
- * first peer is awaited. */
+/* Returns whether the link is up. It also counts as up before the device is started, and before its
+ * first peer comes. */
 bool uro_device_link_up(const struct uro_device *device);
 
-/* Returns the largest IP packet that the link carries, in bytes: the value at its start, or less if
- * it shrank. rule PORT.MTU */
+/* Returns the largest IP packet that the link carries, in bytes. This is the value at the start of
+ * the device, or less if the MTU was lowered. rule PORT.MTU */
 uint32_t uro_device_mtu(struct uro_device *device);
 
-/* Returns the speed of the port in Mb/s: netdev.h. It is read again when the link comes up. */
+/* Returns the speed of the port in Mb/s (netdev.h). It is read again when the link comes up. */
 uint32_t uro_device_speed(const struct uro_device *device);
 
 /* Returns the kernel's index of the interface that the link names, or 0. */
@@ -154,9 +186,9 @@ bool uro_device_gone(const struct uro_device *device);
  * queues. */
 bool uro_device_removed(const struct uro_device *device);
 
-/* Returns whether the device belongs to the process that this one was forked from (fork.h). Its
- * objects may be freed, and every other call must fail with EIO. Costs two loads, since each post
- * and each poll calls this. */
+/* Returns whether the device belongs to the parent process from which this process was forked
+ * (fork.h). Its objects may be freed. Every other call must fail with EIO. This is only two loads,
+ * because each post and each poll calls it. */
 bool uro_device_dead(const struct uro_device *device);
 
 /* Returns 0, or -EIO if the device is dead. stderr then gets the reason once. */
@@ -167,8 +199,8 @@ struct uro_device *uro_device_of_parent(const struct uro_device *device);
 
 /* ---- the engine ------------------------------------------------------------ */
 
-/* Takes the engine lock, under which the caller may use the object functions of lib/core. Hold it
- * briefly: no frame moves meanwhile. */
+/* Takes the engine lock. While the caller has the lock, it may use the object functions of
+ * lib/core. Hold the lock only briefly, because no frame is sent or received in this time. */
 void uro_device_lock(struct uro_device *device);
 void uro_device_unlock(struct uro_device *device);
 /* Returns the engine. The device must run. */
@@ -179,20 +211,20 @@ struct uro_shard *uro_device_shard(struct uro_device *device);
 uro_time uro_device_now(void);
 
 /* Returns the wall clock, in ns since 1970, at the time @now of uro_device_now(). The caller keeps
- * *@offset between calls, 0 at first, so that times keep their order and distance unless the clock
- * is set. */
+ * *@offset between calls, and sets it to 0 before the first call. So times keep their order and
+ * distance, unless the clock is set. */
 uint64_t uro_host_wall_time(uro_time now, uint64_t *offset);
 
-/* Runs one bounded round in the calling thread unless another thread runs the engine. For
- * ibv_poll_cq on an empty CQ (@posted false), and after ibv_post_* (@posted true). */
+/* Runs one round of limited length in the calling thread, unless another thread runs the engine.
+ * Called by ibv_poll_cq on an empty CQ (@posted false), and after ibv_post_* (@posted true). */
 void uro_device_progress(struct uro_device *device, bool posted);
 
 /* Records that a poll found a completion without running a round. Sends the posts that were held
  * back. */
 void uro_device_polled(struct uro_device *device);
 
-/* Lets the service thread run the engine at once, since the program is about to wait for events.
- * For ibv_req_notify_cq and ibv_get_cq_event. */
+/* Makes the service thread run the engine at once, because the program is about to wait for events.
+ * Called by ibv_req_notify_cq and ibv_get_cq_event. */
 void uro_device_hand_over(struct uro_device *device);
 
 /* ---- events ---------------------------------------------------------------- */
@@ -201,11 +233,12 @@ enum uro_port_event {
     URO_PORT_ACTIVE,
     URO_PORT_ERR,
     URO_PORT_SPEED, /* after ACTIVE: the link has another speed than before it went down */
+    URO_PORT_GIDS,  /* only from fail=, because addresses do not change while a process runs */
     URO_PORT_GONE   /* last event, once, after ERR */
 };
 
-/* Handlers of the events of engines and ports, installed once by lib/verbs. The thread that runs
- * the round calls them with the engine lock held: they must only queue the event and wake a
+/* Handlers of the events of engines and ports. lib/verbs installs them once. The thread that runs
+ * the round calls them with the engine lock held, so they may only queue the event and wake a
  * thread. */
 struct uro_event_handlers {
     void (*engine_event)(struct uro_device *device, const struct uro_event *event);
@@ -213,8 +246,8 @@ struct uro_event_handlers {
 };
 void uro_host_set_event_handlers(const struct uro_event_handlers *handlers);
 
-/* Handlers of the events of connections, installed by lib/ucma and called in the same way. They may
- * call the functions of cm/conn.h and uro_engine_resolve_end(). */
+/* Handlers of the events of connections. lib/ucma installs them. They are called in the same way,
+ * and may call the functions of cm/conn.h and uro_engine_resolve_end(). */
 struct uro_snapshot_id;
 
 struct uro_conn_handlers {
@@ -230,8 +263,9 @@ void uro_host_set_conn_handlers(const struct uro_conn_handlers *handlers);
 
 /* ---- requests to the port, with the engine lock held -------------------------- */
 
-/* Locks a service for this process before it listens. Returns 0, -EADDRINUSE if another process
- * listens for the service at that address, or another -errno if the port cannot find out. */
+/* Locks a service for this process before it listens. Returns 0. Returns -EADDRINUSE if another
+ * process listens for the service at that address. Returns another -errno if the lock cannot be
+ * taken. */
 URO_NODISCARD int uro_device_lock_service(struct uro_device *device,
                                           const struct uro_listened *service);
 /* Releases the lock. */

@@ -13,6 +13,7 @@
 
 #include "host/device.h"
 #include "host/fork.h"
+#include "host/pcap.h"
 #include "io/impair/port.h"
 #include "stats/impair_page.h"
 
@@ -120,7 +121,7 @@ static bool same_header(const struct uro_impair_trace_header *a,
                   uro_impair_trace_print_header(b, right)) == 0;
 }
 
-/* Loads the trace that UROCE_REPLAY names, if it is of this program and device. `uroce shrink` sets
+/* Loads the trace in UROCE_REPLAY, if it is a trace of this program and device. `uroce shrink` sets
  * the variable for all processes of a command. Returns -errno with the reason in the problem. */
 static int load_variable(struct uro_device *device, struct uro_impair_port_config *config)
 {
@@ -206,9 +207,9 @@ static bool take_change(void *context, struct uro_impair_plan *plan)
 
 int uro_impair_open(struct uro_device *device)
 {
-    struct uro_impair_port_config config = { .now = uro_device_now,
-                                             .changed = take_change,
-                                             .context = device };
+    struct uro_impair_port_config config = {
+        .now = uro_device_now, .changed = take_change, .lost = uro_pcap_lost, .context = device
+    };
     struct uro_impair_plan plan;
 
     if (device->config.impair[0] == '\0')

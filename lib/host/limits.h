@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* limits.h - the constants of lib/host that decide when something happens: their units and reasons.
+/* limits.h - the time limits and other limits of lib/host, with their units and reasons.
  * docs/decisions/0018 has the measurements.
  */
 #pragma once
@@ -8,9 +8,9 @@
 
 /* ---- takeover: the program or the service thread runs the engine --------- */
 
-/* Bounds of the time without a call after which the program counts as silent. The value is learned:
- * a program that calls soon after a takeover is slow, not silent. In a guest without hardware
- * support a call takes up to 300 us. */
+/* Bounds of the time without a call after which the program counts as silent. The scheduler learns
+ * this time, because a program that calls soon after a takeover is slow, not silent. In a guest
+ * without hardware support, a call takes up to 300 us. */
 #define URO_SILENCE_MIN URO_US(50)
 #define URO_SILENCE_MAX                                                                            \
     URO_MS(2) /* a pause of more than half of it counts as an absence of the program */
@@ -36,6 +36,10 @@
 #define URO_EMPTY_ROUNDS 64u
 #define URO_YIELD_EVERY  8u
 
+/* A caller calls sched_yield() after each series of this many polls that found the engine lock
+ * taken, since the thread that has the lock may need this processor. 32 polls take about 1 us. */
+#define URO_CONTENDED_POLLS 32u
+
 /* A caller runs at most this many rounds, even if other threads keep posting. */
 #define URO_CALLER_ROUNDS 3u
 
@@ -57,18 +61,18 @@
 
 /* ---- send coalescing: posts that leave with a later call ----------------- */
 
-/* A post waits for the next call if the last posts were sent less than this ago. Every answer takes
- * longer. */
+/* A post waits for the next call if the last posts were sent less than this ago. Every response of
+ * a peer takes longer. */
 #define URO_COALESCE 500u /* ns, after a single post */
 #define URO_COALESCE_BURST                                                                         \
     1500u /* ns, between posts without a poll: about one round for four posts */
 #define URO_COALESCE_CALLS                                                                         \
     URO_US(4) /* on links where each send is a system call: usual time of such a call */
-#define URO_COALESCE_POSTS 32u /* most posts that wait */
+#define URO_COALESCE_POSTS 32u /* maximum number of posts that wait */
 #define URO_POLLS_SOON                                                                             \
     URO_US(200) /* a program whose last poll is more recent is expected to poll again */
 #define URO_LONG_BURST                                                                             \
-    64u /* after this many posts without a poll, the program is expected to go on posting */
+    64u /* after this many posts without a poll, the program is expected to continue posting */
 #define URO_BURST_PAUSE URO_US(50) /* pause that ends such a burst */
 
 /* ---- awaited reply: a poll waits for the peer's WRITE -------------------- */
@@ -87,7 +91,7 @@
     URO_MS(2) /* after this time without a call, the program does not need the processor */
 #define URO_TIME_SLICE URO_US(100) /* the shortest slice that Linux grants */
 
-/* Sleep of the service thread between two looks at a port without a descriptor. */
+/* Sleep of the service thread between two polls of a port without a descriptor. */
 #define URO_NAP_FULL  URO_US(50) /* while the link is full */
 #define URO_NAP_BUSY  URO_MS(1)  /* while frames are moving */
 #define URO_NAP_IDLE  URO_MS(5)  /* after URO_NAP_SINCE without a frame: below 1 % of a processor */
@@ -95,13 +99,13 @@
 
 /* ---- a round -------------------------------------------------------------- */
 
-#define URO_OUTPUT_BURSTS 4u /* most transmit bursts in a round */
+#define URO_OUTPUT_BURSTS 4u /* maximum transmit bursts in a round */
 #define URO_SEND_INTERRUPTED                                                                       \
     URO_US(100)                    /* a longer send was interrupted: its time does not count */
 #define URO_SEND_TIMED 2u          /* only sends of at most this many frames are timed */
 #define URO_LINK_STUCK URO_MS(100) /* a link that is full for this long drops frames */
-/* Objects that are shown to another process in one check of the link, and interval of these checks
- * until all are shown. */
+/* Objects that are written for another process in one check of the link, and interval of these
+ * checks until all objects are written. */
 #define URO_SHOW_ROWS           1024u
 #define URO_SHOW_INTERVAL       URO_MS(2)
 #define URO_LINK_CHECK_INTERVAL URO_MS(100)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.c - see log.h. The state is of the process and consists of atomics. So no thread waits for
- * another, and a forked child can use it at once. */
+/* log.c - see log.h. The state belongs to the process and consists of atomics. So no thread waits
+ * for another thread, and a forked child can use the state at once. */
 #include "host/log.h"
 
 #include <stdarg.h>
@@ -12,16 +12,17 @@
 #include "core/shard.h"
 #include "host/device.h"
 #include "host/fork.h"
+#include "host/pcap.h"
 #include "stats/failure_text.h"
 
 #define LINE_MAX 640u
 
-static atomic_uint_least64_t period;               /* begin of the current period */
-static atomic_uint lines;                          /* printed in it */
-static atomic_uint left_out;                       /* since the last line */
+static atomic_uint_least64_t period;               /* start of the current period */
+static atomic_uint lines;                          /* lines printed in this period */
+static atomic_uint left_out;                       /* lines left out since the last line */
 static atomic_uint_least64_t texts[URO_LOG_TEXTS]; /* hashes of the printed texts; 0: free */
 
-/* FNV-1a; never 0. */
+/* Returns the FNV-1a hash, but never 0. */
 static uint64_t hash_of(const char *text)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -86,14 +87,17 @@ void uro_log_end(const struct uro_device *device)
 void uro_log_refusal(struct uro_device *device, bool probe, int error, const char *call,
                      const char *text)
 {
-    if (probe && device->config.log != URO_LOG_ALL)
+    const bool quiet = probe && device->config.log != URO_LOG_ALL;
+
+    if (quiet && !uro_card_given(&device->config.card))
         return;
     if (uro_device_started(device) && device->stats.page != NULL)
         uro_stats_refuse(device->stats.page, uro_host_wall_clock(), error, call, text);
-    uro_log_line(device, "%s: %s", call, text);
+    if (!quiet)
+        uro_log_line(device, "%s: %s", call, text);
 }
 
-/* Adds the MTU of the route to a silent peer, which only the port can find out. */
+/* Adds the MTU of the route to a silent peer. Only the port can read this MTU. */
 static void complete(struct uro_device *device, struct uro_failure *failure)
 {
     if (failure->reason == URO_FAIL_NO_ANSWER && !uro_gid_is_zero(&failure->peer))
@@ -111,6 +115,7 @@ void uro_log_failures(struct uro_device *device)
         if (failure->number != number)
             continue;
         complete(device, failure);
+        uro_pcap_failure(device, failure);
         uro_log_line(device, "QP 0x%x: %s; %s; see `uroce why %d`", failure->qpn,
                      uro_failure_text(failure, text), uro_failure_mend(failure), (int)getpid());
     }

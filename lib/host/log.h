@@ -19,7 +19,8 @@ URO_PRINTF(2) void uro_log_line(const struct uro_device *device, const char *for
 void uro_log_end(const struct uro_device *device);
 
 /* Records and prints that the call @call was refused with the errno @error. @probe: a call by which
- * correct programs find out what uroce has. Only log=all records probes. Thread: any. */
+ * correct programs find out what uroce has. Only log=all prints probes; without log=all and like=
+ * they are not recorded either. Thread: any. */
 void uro_log_refusal(struct uro_device *device, bool probe, int error, const char *call,
                      const char *text);
 

@@ -53,17 +53,17 @@ const struct uro_netdev_address *uro_netdev_find(const struct uro_netdev_list *l
  * Returns @text. */
 char *uro_netdev_text(const struct uro_netdev_list *list, char text[static URO_NETDEV_TEXT_MAX]);
 
-/* Writes the name of the interface of the device's GID @index to @name: the interface that the link
- * is on, or with UDP the interface that has the address now. A link without an interface, such as
- * memif, has "lo", since programs want a name that exists. Returns false if there is none: the
- * address may be gone. */
+/* Writes the name of the interface of the device's GID @index to @name. This is the interface of
+ * the link, or over UDP the interface that has the address now. A link without an interface, for
+ * example memif, has "lo", because programs need the name of an existing interface. Returns false
+ * if no interface has the address any more. */
 bool uro_netdev_name(const struct uro_device_config *config, uint32_t index,
                      char name[static IF_NAMESIZE]);
 
 /* Returns the kernel's index of that interface, or 0. */
 uint32_t uro_netdev_index(const struct uro_device_config *config, uint32_t index);
 
-/* Returns the speed of the port in Mb/s, which is that of a row of stats/link_rate.h: rate=, else
- * that of the interface as the kernel says, rounded down. Without an interface and over loopback it
- * is 100 Gb/s. If the kernel has no speed, it is 10 Gb/s. */
+/* Returns the speed of the port in Mb/s. It is one of the speeds in stats/link_rate.h: that of
+ * rate=, or else the kernel's speed of the interface, rounded down. Without an interface and over
+ * loopback it is 100 Gb/s. If the kernel has no speed, it is 10 Gb/s. */
 uint32_t uro_netdev_speed(const struct uro_device_config *config);

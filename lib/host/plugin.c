@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin.c - finds and loads the plug-ins: in UROCE_LIB_DIR, beside our own library, or in the
- * build tree.
+/* plugin.c - finds and loads the plug-ins in UROCE_LIB_DIR, in the directory of this library, or in
+ * the build tree.
  *
  * A plug-in describes its drivers (struct uro_port_plugin). This file contains no names of drivers
  * or options.
@@ -39,7 +39,8 @@ static const struct plugin {
 static const struct uro_port_plugin *_Atomic loaded[URO_ARRAY_LEN(plugins)];
 
 /* Directories of plug-ins in a build tree, relative to the directory of the library or program. No
- * other parent directory is searched: other users may own it, as with /tmp. */
+ * other parent directory is searched, because other users may be able to write to it, for example
+ * /tmp. */
 static const struct place {
     const char *directory; /* last components of our own directory; "*" matches any name */
     const char *plugins;   /* relative path to the parent of the plug-in folders */
@@ -130,7 +131,8 @@ static bool find_mapping(char path[static PATH_MAX])
     return found;
 }
 
-/* The name of a library whose search began with "/". A program has no name there. */
+/* Writes the loader's name of this library, if it is an absolute path. A program has no such
+ * name. */
 static bool loader_path(char path[static PATH_MAX])
 {
     struct link_map *map = NULL;
@@ -141,10 +143,10 @@ static bool loader_path(char path[static PATH_MAX])
     return map->l_name[0] == '/' && realpath(map->l_name, path) != NULL;
 }
 
-/* Writes the absolute path of the file that this code was loaded from to @path: a program of ours,
- * or the library. argv[0] and a relative LD_PRELOAD would depend on the current directory. The list
- * of mappings has the path; without /proc, the name that the loader has is used if it is absolute.
- * Returns false if nothing reliable is known. */
+/* Writes the absolute path of the file from which this code was loaded to @path: a program of
+ * uroce, or the library. argv[0] and a relative LD_PRELOAD would depend on the current directory.
+ * The path is from the list of mappings. Without /proc, it is the loader's name, if that is
+ * absolute. Returns false if no reliable path is known. */
 static bool own_path(char path[static PATH_MAX])
 {
     return find_mapping(path) || loader_path(path);
@@ -152,7 +154,7 @@ static bool own_path(char path[static PATH_MAX])
 
 /* ---- files --------------------------------------------------------------------- */
 
-/* Splits our own path: the directory stays in @own. Returns the name of the file. */
+/* Splits the path in @own. The directory stays in @own. Returns the name of the file. */
 static const char *split(char own[static PATH_MAX])
 {
     char *slash = strrchr(own, '/');
@@ -173,8 +175,8 @@ static bool ends_with(const char *directory, const char *end)
     return length >= wanted && memcmp(directory + length - wanted, end, wanted) == 0;
 }
 
-/* Returns the reason why a file from the user's directory is not loaded: another user could have
- * put it there. Returns NULL if it may be loaded. */
+/* Returns the reason why a file from the user's directory must not be loaded: another user could
+ * have put it there. Returns NULL if it may be loaded. */
 static const char *distrust(const char *path, const char *directory)
 {
     struct stat file, above, own;
@@ -205,7 +207,8 @@ static const void *load(const char *path, const char *symbol, char error[static 
     return found;
 }
 
-/* Loads DIRECTORY/BELOW/liburoce-NAME.so. NULL without an error when there is no such file. */
+/* Loads DIRECTORY/BELOW/liburoce-NAME.so. Returns NULL without an error if there is no such
+ * file. */
 static const void *try_directory(const char *directory, const char *below, const char *name,
                                  const char *symbol, char error[static URO_PORT_ERROR_MAX])
 {
@@ -268,7 +271,8 @@ static const void *try_own(const char *folder, const char *name, const char *sym
     return found;
 }
 
-/* Returns the symbol of liburoce-NAME.so. NULL without an error when there is no such file. */
+/* Returns the symbol of liburoce-NAME.so. Returns NULL without an error if there is no such
+ * file. */
 static const void *find_symbol(const char *folder, const char *name, const char *symbol,
                                char error[static URO_PORT_ERROR_MAX])
 {
@@ -283,7 +287,7 @@ static const void *find_symbol(const char *folder, const char *name, const char 
     return found;
 }
 
-/* Returns plug-in number @i. NULL without an error when it is not installed. */
+/* Returns plug-in number @i. Returns NULL without an error if it is not installed. */
 static const struct uro_port_plugin *get(size_t i, char error[static URO_PORT_ERROR_MAX])
 {
     const struct uro_port_plugin *plugin = atomic_load(&loaded[i]);
@@ -332,7 +336,7 @@ URO_PRINTF(2) static void append(char error[static URO_PORT_ERROR_MAX], const ch
     va_end(arguments);
 }
 
-/* Explains that no driver serves the link: a plug-in is missing, or there is no such link. */
+/* Writes the reason why the link has no driver: a plug-in is missing, or there is no such link. */
 static void explain_unknown(const char *link, char error[static URO_PORT_ERROR_MAX])
 {
     const struct uro_port_driver *drivers[URO_PLUGIN_DRIVERS_MAX];

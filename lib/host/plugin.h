@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin.h - the drivers of links: each plug-in is a library of its own, loaded on first use. */
+/* plugin.h - the drivers of links. Each plug-in is a separate library, which is loaded on first
+ * use. */
 #pragma once
 
 #include "engine/port.h"

@@ -40,52 +40,14 @@ void uro_device_unlock(struct uro_device *device)
         uro_service_wake(device); /* the command may have queued packets */
 }
 
-/* The load of `waiters` must not come before the doorbell that the caller rang: a waiter then looks
- * for doorbells after this load. */
+/* The load of `waiters` must come after the caller's ring of the doorbell, because a waiter checks
+ * for doorbells after it has the lock. */
 bool uro_progress_try_lock(struct uro_device *device)
 {
     return atomic_load(&device->waiters) == 0 && pthread_mutex_trylock(&device->mutex) == 0;
 }
 
 /* ---- rounds of callers ----------------------------------------------------- */
-
-static uint64_t completions(const struct uro_device *device)
-{
-    return uro_engine_counters(device->engine)->value[URO_COUNT_COMPLETIONS];
-}
-
-/* Receives until the peer's WRITE changes the count @served, and once after the time limit, since
- * the peer may have had this processor. Returns the number of frames. Engine lock held. */
-static uint32_t await_reply(struct uro_device *device, uint64_t served)
-{
-    struct uro_sched_vars vars = uro_sched_load(&device->shared);
-    uro_time until = uro_sched_reply_until(&vars, uro_device_now());
-    uint32_t received, all = 0;
-    bool last = false;
-
-    while (!last && uro_round_served(device) == served) {
-        last = uro_device_now() >= until;
-        if (last)
-            (void)sched_yield();
-        (void)uro_round_run(device, true, uro_device_now(), &received);
-        all += received;
-    }
-    uro_sched_on_reply(&device->sched, uro_round_served(device) != served);
-    return all;
-}
-
-/* Runs a round, and waits for an expected reply. Returns the frames received. Engine lock held. */
-static uint32_t receive_and_send(struct uro_device *device, bool posted, bool receive, uro_time now)
-{
-    uint64_t completed = completions(device), served = uro_round_served(device);
-    uint32_t received;
-
-    (void)uro_round_run(device, receive, now, &received);
-    if (!posted && uro_sched_reply(&device->sched, completions(device) != completed, served,
-                                   uro_round_served(device)) == URO_REPLY_AWAITED)
-        received += await_reply(device, served);
-    return received;
-}
 
 /* Returns the end of the round that started at @now. The clock is read again only after a long
  * round, so that the caller inside it does not count as silent. Engine lock held. */
@@ -117,7 +79,10 @@ static struct uro_sched_caller_result caller_round(struct uro_device *device, bo
     bool receive = uro_sched_on_caller(&device->sched, &vars, posted, round.began).receive;
     URO_SCHED_STORE(shared, &vars, silence);
     URO_SCHED_STORE(shared, &vars, post_burst);
-    round.received = receive_and_send(device, posted, receive, round.began);
+    if (posted)
+        (void)uro_round_run(device, receive, round.began, &round.received);
+    else
+        round.received = uro_round_of_poll(device, receive, round.began);
     round.ended = end_of_round(device, round.began, round.received);
     round.next = uro_round_next(device);
 
@@ -143,12 +108,14 @@ static bool is_deferred(struct uro_device *device)
                URO_COALESCE_POSTS;
 }
 
-/* Records a poll while another thread runs the engine. */
-static void note_contended(struct uro_sched_shared *shared)
+/* Records a poll while another thread runs the engine. Returns whether the caller must yield. */
+static bool note_contended(struct uro_sched_shared *shared)
 {
     store_poll(shared, false);
     if (atomic_load_explicit(&shared->contended_at, memory_order_relaxed) == 0)
         atomic_store_explicit(&shared->contended_at, uro_device_now(), memory_order_relaxed);
+    return uro_sched_on_contended(
+        1 + atomic_fetch_add_explicit(&shared->contended_polls, 1, memory_order_relaxed));
 }
 
 void uro_device_progress(struct uro_device *device, bool posted)
@@ -157,8 +124,8 @@ void uro_device_progress(struct uro_device *device, bool posted)
         return;
     for (uint32_t i = 0; i < URO_CALLER_ROUNDS; i++) {
         if (!uro_progress_try_lock(device)) {
-            if (!posted)
-                note_contended(&device->shared);
+            if (!posted && note_contended(&device->shared))
+                (void)sched_yield();
             return; /* the lock holder checks for doorbells after unlocking */
         }
         atomic_store_explicit(&device->shared.caller_in_round, true, memory_order_relaxed);

@@ -13,8 +13,8 @@
 #include "host/sched.h"
 #include "host/waiter.h"
 
-/* Most descriptors of a runner beside the port's: its wake-up descriptor, and those that a waiting
- * thread waits for. */
+/* Maximum number of descriptors of a runner in addition to those of the port: its wake-up
+ * descriptor, and the descriptors that a waiting thread waits for. */
 #define URO_RUNNER_FDS_OWN (1u + URO_WAIT_FDS_MAX)
 
 /* The members of struct uro_sched_vars as atomic variables; comments are in sched.h. */
@@ -31,6 +31,7 @@ struct uro_sched_shared {
     atomic_uint held_posts;
     atomic_uint post_burst;
     atomic_uint empty_polls;
+    atomic_uint contended_polls; /* polls so far that found the engine lock taken */
     atomic_bool caller_in_round;
     atomic_bool rx_armed; /* the service thread sleeps or is about to sleep, and a frame wakes it */
     atomic_uint_least64_t sent_at; /* time when a round last sent something */
@@ -40,12 +41,12 @@ struct uro_sched_shared {
     atomic_uint_least64_t role_returned_at; /* when a waiting thread last returned the role */
     atomic_uint_least64_t thread_wake_at;   /* when the sleeping service thread wakes; 0: awake */
     atomic_bool run_at_once;                /* the woken service thread runs at once */
-    atomic_bool role_wanted;                /* a waiting thread asks the service thread for it */
+    atomic_bool role_wanted;                /* a waiting thread requests the role */
     atomic_uint waiters;                    /* threads that wait for a completion event */
     atomic_uint waits;                      /* number of waits with the role so far */
 };
 
-/* Which thread has the service role: it runs the engine when no caller does, and sleeps on the
+/* The thread that has the service role. It runs the engine while no caller does, and sleeps on the
  * port's descriptors. service.c has the table of changes. */
 enum uro_service_role {
     URO_ROLE_THREAD_AWAKE,
@@ -70,8 +71,8 @@ struct uro_service_sleep {
     bool armed; /* frames end the sleep */
 };
 
-/* Copies the variables. wake_at and takeover need sequentially consistent loads: the service thread
- * announces its sleep, and then checks for doorbells. */
+/* Copies the variables. wake_at and takeover need sequentially consistent loads, because the
+ * service thread announces its sleep and then checks for doorbells. */
 static inline struct uro_sched_vars uro_sched_load(const struct uro_sched_shared *shared)
 {
 #define LOAD(var) .var = atomic_load_explicit(&shared->var, memory_order_relaxed)
@@ -128,9 +129,11 @@ URO_NODISCARD bool uro_service_work(struct uro_runner *runner, struct uro_servic
 /* Sleeps. Returns the result of ppoll(), or -errno. A cancellation point. */
 int uro_service_sleep(struct uro_runner *runner, const struct uro_service_sleep *sleep);
 
-/* Takes the engine lock. Meanwhile uro_progress_try_lock() fails, so that this thread is next. */
+/* Takes the engine lock. While this thread waits, uro_progress_try_lock() fails, so that this
+ * thread gets the lock next. */
 void uro_progress_lock(struct uro_device *device);
-/* Takes the engine lock if it is free and no thread waits for it. Returns whether it did. */
+/* Takes the engine lock if it is free and no thread waits for it. Returns whether it took the
+ * lock. */
 URO_NODISCARD bool uro_progress_try_lock(struct uro_device *device);
 
 /* Runs the service thread until the device stops. The port and the engine exist. */

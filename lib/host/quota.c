@@ -66,8 +66,8 @@ static bool take(struct uro_quota_use *use, uint64_t most, enum uro_quota quota,
     return true;
 }
 
-/* Counts the amount for the process first, then for the device. Near the quota of the process,
- * another thread may therefore be refused as well. */
+/* Counts the amount first for the process, then for the device. So near the quota of the process, a
+ * call of another thread may be refused, too. */
 bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t amount)
 {
     uint64_t most = device->config.most[quota];
@@ -79,7 +79,9 @@ bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t am
     }
     if (!take(&device->quota_use, most, quota, amount)) {
         atomic_fetch_sub(&process.used[quota], amount);
-        warn(&device->quota_use, device->config.name, most, quota, "the device");
+        warn(&device->quota_use, device->config.name, most, quota,
+             device->config.card.name[0] == '\0' ? "the device"
+                                                 : "the device as far as the card of like= goes");
         errno = ENOMEM;
         return false;
     }
@@ -184,7 +186,7 @@ static const struct {
     { URO_COUNT_CM_DROP_UNEXPECTED, "connection messages that fit no connection",
       "peers restarted, or an attacker forges messages" },
     { URO_COUNT_CM_REFUSED, "connection requests that were refused",
-      "clients connect to a service that is not there, or there are too many" },
+      "clients connect to a service without a listener, or too many clients connect" },
     { URO_COUNT_CM_DROP_BUSY, "connection messages that this program did not accept in time",
       "more clients at once than this program accepts, or a flood" },
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* quota.h - limits on what programs and peers use of a device, and the warnings on stderr about
- * them.
+/* quota.h - limits of the objects and memory that programs and peers use of a device, and the
+ * warnings on stderr about them.
  *
  *   quotas   objects and memory of a program: max_qp= and so on, of a device and of "*"
  *   bounds   limits that no key of the configuration sets
- *   guesses  rates of packets that an honest peer hardly ever sends
+ *   guesses  rates of packets that a correct peer rarely sends
  *
- * A program that queries a device sees the lesser of the device's and the process's quota. To add a
+ * Queries of a device return the lesser of the device's and the process's quota. To add a
  * kind of quota, add a line to URO_QUOTAS, and a default and a key in entry.c. To add a bound, add
  * a line to URO_BOUNDS and a row in docs/TROUBLESHOOTING.md.
  */
@@ -59,7 +59,7 @@ void uro_quota_removed(struct uro_device *device);
 bool uro_quota_in_use(const struct uro_device *device);
 
 /* Prints once on stderr that the device has reached a quota. For objects that the engine counts for
- * each device: the quota of "*" then applies to each device. */
+ * each device. For these, the quota of "*" applies to each device. */
 void uro_quota_warn(struct uro_device *device, enum uro_quota quota);
 
 /* ---- bounds ---------------------------------------------------------------- */
@@ -99,8 +99,8 @@ void uro_quota_check_bounds(struct uro_device *device);
 
 /* ---- guesses --------------------------------------------------------------- */
 
-/* A wrong guess of a QPN, a PSN or a key only changes a counter. The user gets a warning all the
- * same, because a host that continues to guess succeeds in the end. See docs/SECURITY.md. */
+/* A wrong guess of a QPN, a PSN or a key only changes a counter. The user gets a warning
+ * nevertheless, because a host that continues to guess finally succeeds. See docs/SECURITY.md. */
 #define URO_GUESS_KINDS    10u
 #define URO_GUESS_INTERVAL URO_MS(10000) /* interval in which packets of a kind are counted */
 #define URO_GUESS_MAX      1000u /* packets of a kind; failing honest peers cause a few hundred */
@@ -113,7 +113,7 @@ struct uro_guesses {
     uro_time warned_at[URO_GUESS_KINDS]; /* time of the last warning; 0: none */
 };
 
-/* Checks the counters, as often as the caller likes. Returns true with one line of warning in
- * @text. The caller then calls again, since there may be more warnings. */
+/* Checks the counters. May be called at any time. Returns true with one line of warning in @text.
+ * Then the caller must call again, because there may be more warnings. */
 bool uro_quota_check_guesses(struct uro_guesses *guesses, const struct uro_counters *counters,
                              uro_time now, char text[static URO_GUESS_TEXT_MAX]);

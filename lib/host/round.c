@@ -1,97 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* round.c - one round of a device: one clock reading, frames in, frames out, events, and the
- * capture of all frames.
+/* round.c - runs one round of a device: receives frames, sends frames, delivers events, all with
+ * one reading of the clock.
  *
  * Programs see the completions of a round only after its ACKs have been transmitted: see
  * docs/decisions/0039.
  */
 #include "host/device.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cm/cm.h"
 #include "core/shard.h"
-#include "host/fork.h"
 #include "host/limits.h"
 #include "host/log.h"
 #include "host/netdev.h"
-#include "io/pcap/pcap_write.h"
-
-/* ---- capture: pcap=FILE ------------------------------------------------------ */
-
-int uro_round_open_capture(struct uro_device *device)
-{
-    const char *path = device->config.pcap;
-
-    if (path[0] == '\0')
-        return 0;
-    char own[sizeof device->config.pcap + 16];
-    /* A forked child must not truncate the file that its parent writes. */
-    if (uro_fork_generation() > 1)
-        (void)snprintf(own, sizeof own, "%s.%d", path, (int)getpid());
-    else
-        (void)snprintf(own, sizeof own, "%s", path);
-    int error =
-        uro_pcap_write_open(own, uro_host_wall_clock() - uro_device_now(), &device->capture);
-    if (error != 0)
-        (void)snprintf(device->problem, sizeof device->problem, "pcap=%.120s: %s", path,
-                       strerror(-error));
-    return error;
-}
-
-/* Reports an error of the capture file, which pcap_write returns once. The capture goes on without
- * the frames that did not fit. */
-static void report_capture(const struct uro_device *device, int error)
-{
-    if (error != 0)
-        fprintf(stderr,
-                "uroce: %s: cannot write a frame to pcap=%s: %s; the capture is not complete\n",
-                device->config.name, device->config.pcap, strerror(-error));
-}
-
-/* A frame is written to the file from the same description as to the port. If its memory changes in
- * between, the two may differ. */
-static void capture_received(struct uro_device *device, const struct uro_pkt *pkts, uint32_t count,
-                             uro_time now)
-{
-    for (uint32_t i = 0; i < count; i++)
-        report_capture(device, uro_pcap_write_pkt(device->capture, &pkts[i], now));
-}
-
-static void capture_sent(struct uro_device *device, const struct uro_tx *tx, uint32_t count,
-                         uro_time now)
-{
-    for (uint32_t i = 0; i < count; i++)
-        report_capture(device, uro_pcap_write_tx(device->capture, &tx[i], now));
-}
-
-static void flush_capture(struct uro_device *device)
-{
-    if (device->capture != NULL)
-        report_capture(device, uro_pcap_write_flush(device->capture));
-}
-
-void uro_round_abandon_capture(struct uro_device *device)
-{
-    uro_pcap_write_abandon(device->capture);
-    device->capture = NULL;
-}
-
-void uro_round_close_capture(struct uro_device *device)
-{
-    if (device->capture == NULL)
-        return;
-    uint64_t lost = uro_pcap_write_lost(device->capture);
-    if (lost != 0)
-        fprintf(stderr,
-                "uroce: %s: the capture pcap=%s lacks %llu frames, which could not be written\n",
-                device->config.name, device->config.pcap, (unsigned long long)lost);
-    uro_pcap_write_close(device->capture);
-    device->capture = NULL;
-}
+#include "host/pcap.h"
 
 /* ---- frames ------------------------------------------------------------------ */
 
@@ -101,8 +26,7 @@ static uint32_t receive(struct uro_device *device, uro_time now)
     uint32_t count = uro_port_receive(device->port, pkts, URO_PORT_BURST);
 
     if (count > 0) {
-        if (device->capture != NULL)
-            capture_received(device, pkts, count, now);
+        uro_pcap_received(device, pkts, count, now);
         uro_engine_input(device->engine, pkts, count, now);
         uro_port_release(device->port, pkts, count);
     }
@@ -115,14 +39,13 @@ static uint32_t capture_local(struct uro_device *device, uro_time now)
     uint32_t count;
     const struct uro_pkt *pkts = uro_engine_looped(device->engine, &count);
 
-    if (count > 0 && device->capture != NULL)
-        capture_received(device, pkts, count, now);
+    uro_pcap_looped(device, pkts, count, now);
     return count;
 }
 
-/* Returns whether the link has been full for so long that frames are dropped. A stopped peer leaves
- * its link full for ever. With dropped frames, timers run, and queue pairs fail as on any other
- * link. */
+/* Returns whether the link has been full for so long that frames must be dropped. The link of a
+ * stopped peer stays full for ever. If frames are dropped, timers run, and queue pairs fail as on
+ * other links. */
 static bool is_stuck(struct uro_device *device, uint32_t free_slots, uro_time now)
 {
     if (free_slots > 0)
@@ -139,14 +62,13 @@ static void transmit_burst(struct uro_device *device, uint32_t count, bool stuck
         uro_engine_lost(device->engine, count);
         return;
     }
-    if (count > 0 && device->capture != NULL)
-        capture_sent(device, device->tx, count, now);
     if (count == 0)
         return;
-    /* The clock is read again here, because the round may have taken long until now. */
+    /* The clock is read again, because much time may have passed since the start of the round. */
     device->send_began =
         device->sched.call_per_send && count <= URO_SEND_TIMED ? uro_device_now() : 0;
     uro_port_transmit(device->port, device->tx, count);
+    uro_pcap_sent(device, count, now);
 }
 
 static bool has_local_frames(const struct uro_device *device)
@@ -157,8 +79,8 @@ static bool has_local_frames(const struct uro_device *device)
     return count > 0;
 }
 
-/* Sends what the engine has to send. Returns the number of frames that left by the port, and adds
- * the frames to this device itself to @local. Those do not need space on the link. */
+/* Sends the frames of the engine. Returns the number of frames that the port sent. Adds the number
+ * of frames to this device itself to @local; they need no space on the link. */
 static uint32_t transmit(struct uro_device *device, uro_time now, uint32_t *local)
 {
     uint32_t sent = 0;
@@ -197,7 +119,7 @@ static void warn_of_guesses(struct uro_device *device, uro_time now)
 static void check_link(struct uro_device *device, uro_time now)
 {
     device->link_checked_at = now;
-    flush_capture(device);
+    uro_pcap_flush(device);
     bool up = uro_port_link_up(device->port);
     uro_engine_set_mtu(device->engine, device->port->mtu);
     if (up != device->link_up) {
@@ -384,4 +306,44 @@ uint32_t uro_round_run(struct uro_device *device, bool receives, uro_time now, u
     report_events(device);
     report_connections(device);
     return *received + sent;
+}
+
+/* ---- the round of a poll ---------------------------------------------------------- */
+
+static uint64_t completions(const struct uro_device *device)
+{
+    return uro_engine_counters(device->engine)->value[URO_COUNT_COMPLETIONS];
+}
+
+/* Receives until the peer's WRITE changes the count @served. Receives once more after the time
+ * limit, because the peer may have run on this processor. Returns the number of frames. Engine lock
+ * held. */
+static uint32_t await_reply(struct uro_device *device, uint64_t served)
+{
+    struct uro_sched_vars vars = uro_sched_load(&device->shared);
+    uro_time until = uro_sched_reply_until(&vars, uro_device_now());
+    uint32_t received, all = 0;
+    bool last = false;
+
+    while (!last && uro_round_served(device) == served) {
+        last = uro_device_now() >= until;
+        if (last)
+            (void)sched_yield();
+        (void)uro_round_run(device, true, uro_device_now(), &received);
+        all += received;
+    }
+    uro_sched_on_reply(&device->sched, uro_round_served(device) != served);
+    return all;
+}
+
+uint32_t uro_round_of_poll(struct uro_device *device, bool receives, uro_time now)
+{
+    uint64_t completed = completions(device), served = uro_round_served(device);
+    uint32_t received;
+
+    (void)uro_round_run(device, receives, now, &received);
+    if (uro_sched_reply(&device->sched, completions(device) != completed, served,
+                        uro_round_served(device)) == URO_REPLY_AWAITED)
+        received += await_reply(device, served);
+    return received;
 }

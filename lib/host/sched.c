@@ -16,10 +16,10 @@
  *   THREAD: The thread always sleeps on the port's descriptor.
  *
  * Service role. "The thread" above is the thread that has the role: the service thread, or one
- * thread of the program that waits for an event. No other thread then stands between a frame and
- * the program. The program returns the role with its event, and mostly waits again soon: the
- * service thread takes the role only after URO_ROLE_GRACE. It is woken at once when other threads
- * wait for events.
+ * thread of the program that waits for an event. If a thread of the program has the role, a frame
+ * wakes the program directly. The program returns the role when it gets its event, and mostly waits
+ * again soon. Therefore the service thread takes the role only after URO_ROLE_GRACE. If other
+ * threads wait for events, the service thread is woken at once.
  *
  * Send coalescing.
  *
@@ -32,8 +32,8 @@
  *   round sends the waiting posts if no later call does.
  *
  * Awaited reply. A program that spins on memory between its posts (ib_write_lat) polls for the ACK
- * of its WRITE, then only reads its memory. The peer's WRITE arrives soon after the ACK, sooner
- * than the service thread could wake.
+ * of its WRITE. Then it only reads its memory. The peer's WRITE arrives soon after the ACK, before
+ * the service thread could wake.
  *
  *   state    event                                                          next
  *   NONE     a poll delivered a completion, no WRITE came, score above 0    AWAITED
@@ -160,6 +160,11 @@ struct uro_sched_decision uro_sched_on_poll(struct uro_sched_vars *vars, uro_tim
     return defer;
 }
 
+bool uro_sched_on_contended(uint32_t polls)
+{
+    return polls % URO_CONTENDED_POLLS == 0;
+}
+
 struct uro_sched_decision uro_sched_on_wait(struct uro_sched_vars *vars, bool rx_armed)
 {
     bool is_ready = vars->takeover == URO_TAKEOVER_THREAD && rx_armed &&
@@ -187,7 +192,7 @@ struct uro_sched_decision uro_sched_on_caller(struct uro_sched *sched, struct ur
 }
 
 /* Returns whether the next timer of the engine is due long before the service thread wakes. A
- * thread that only checks for silence is not woken: while callers run the engine, they call in
+ * thread that only checks for silence is not woken, because callers that run the engine call in
  * time. */
 static bool wakes_too_late(const struct uro_sched_vars *vars, uro_time next, uro_time now)
 {
@@ -241,7 +246,7 @@ void uro_sched_on_reply(struct uro_sched *sched, bool came)
     score_reply(sched, came ? 1 : -URO_REPLY_MISSED);
 }
 
-/* Only sends of one or two frames are timed. The value decays while there are none. */
+/* Only sends of one or two frames are timed. The value decays while there are no such sends. */
 void uro_sched_on_send(struct uro_sched_vars *vars, uro_time began, uro_time ended)
 {
     uro_time cost = began == 0 ? vars->send_cost - vars->send_cost / 8 : ended - began;
@@ -262,8 +267,8 @@ static bool callers_run(const struct uro_sched *sched, const struct uro_sched_va
            now < vars->post_round_at + vars->silence || now < sched->yielded_at + vars->silence;
 }
 
-/* Returns whether a caller is in a round: the thread then does not wait for the lock. The thread
- * does wait for a caller that holds the lock for a command. */
+/* Returns whether a caller is in a round. The thread does not wait for the lock of such a caller.
+ * It does wait for a caller that holds the lock for a command. */
 static bool caller_is_busy(const struct uro_sched *sched, const struct uro_sched_vars *vars)
 {
     return sched->mode == URO_PROGRESS_HYBRID && vars->takeover == URO_TAKEOVER_CALLERS &&
@@ -307,7 +312,7 @@ static void learn_received(struct uro_sched *sched, struct uro_sched_vars *vars,
 }
 
 /* Returns whether the thread runs once more instead of sleeping. The thread does not spin after an
- * event: the program that wakes up often needs this processor. */
+ * event, because the program that wakes often needs this processor. */
 static bool spins(struct uro_sched *sched, const struct uro_sched_vars *vars,
                   const struct uro_sched_thread_round *round)
 {
@@ -373,8 +378,8 @@ struct uro_sched_decision uro_sched_on_idle(const struct uro_sched *sched,
 
 /* ---- the service role ------------------------------------------------------- */
 
-/* Returns whether the waiting thread has slept for longer than it announced: a signal handler runs
- * in it, or has left the wait by longjmp(). */
+/* Returns whether the waiting thread has slept longer than it announced. Then a signal handler runs
+ * in this thread, or has left the wait by longjmp(). */
 static bool is_overdue(const struct uro_sched_role *role, uro_time now)
 {
     return role->wake_at != 0 && now > role->wake_at && now - role->wake_at >= URO_ROLE_OVERDUE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sched.h - decides which thread runs the engine of a device, and when.
  *
- * The functions only decide: they use no clock, no lock, no atomic variable and no system call.
+ * The functions only decide. They use no clock, no lock, no atomic variable and no system call.
  * progress.c (callers of verbs) and service.c (the service thread) report events and carry out the
  * decisions. sched.c has the state tables.
  *
@@ -37,7 +37,7 @@ enum uro_reply {
 
 enum uro_sched_action {
     URO_SCHED_RUN,   /* run a round now */
-    URO_SCHED_DEFER, /* do nothing: a later call or another thread runs the round */
+    URO_SCHED_DEFER, /* do nothing, because a later call or another thread runs the round */
     URO_SCHED_SLEEP, /* sleep until a time, a doorbell or, with `arm`, a frame */
 };
 
@@ -57,21 +57,21 @@ struct uro_sched_vars {
     uro_time post_round_at; /* end of the last round of a caller that sent posted requests */
     uro_time polled_at;     /* time of the last poll, with or without a round */
     uro_time contended_at;  /* first failed poll since the thread's last round; 0: none */
-    uro_time wake_at;       /* when the sleeping service thread wakes; 0: awake */
+    uro_time wake_at;       /* time when the sleeping service thread wakes; 0: it is awake */
     uro_time send_cost;     /* recent time of sending one or two frames, ns */
     uint32_t held_posts;    /* posts that wait for a later call */
     uint32_t post_burst;    /* approximate number of posts since the last poll or pause */
-    uint32_t empty_polls;   /* polls in a row that found no completion, or the lock taken */
+    uint32_t empty_polls;   /* polls in a row that got no completion, or did not get the lock */
     bool caller_in_round;
 };
 
 struct uro_sched {
     /* Members that are constant while the device runs. */
     enum uro_progress_mode mode;
-    bool call_per_send; /* from the port: each send is a system call */
+    bool call_per_send; /* property of the port: each send is a system call */
 
     /* Members that the engine lock protects. */
-    uint64_t served;       /* peer requests that complete nothing here, counted at the last check */
+    uint64_t served;       /* peer requests without a completion here, at the last check */
     int reply_score;       /* above 0: a poll that received an ACK waits for the peer's WRITE */
     uint32_t empty_rounds; /* rounds of callers in a row that received nothing */
     bool took_over; /* the service thread ran an empty round, and no caller has run a round since */
@@ -106,6 +106,10 @@ URO_NODISCARD struct uro_sched_decision uro_sched_on_post(const struct uro_sched
  * empty_polls, post_burst. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_poll(struct uro_sched_vars *vars,
                                                           uro_time now);
+
+/* Returns whether a caller that found the engine lock taken calls sched_yield(). @polls: how many
+ * polls found it taken so far. */
+URO_NODISCARD bool uro_sched_on_contended(uint32_t polls);
 
 /* Prepares for a program that will wait for an event. RUN: wake the service thread. @rx_armed: a
  * frame wakes the service thread already. Changes balance, takeover. */
@@ -146,7 +150,7 @@ URO_NODISCARD enum uro_reply uro_sched_reply(const struct uro_sched *sched, bool
                                              uint64_t served_before, uint64_t served_now);
 /* Returns the time until which such a poll waits. */
 uro_time uro_sched_reply_until(const struct uro_sched_vars *vars, uro_time now);
-/* Ends that wait. @came: the WRITE arrived. */
+/* Ends the wait of such a poll. @came: whether the WRITE arrived. */
 void uro_sched_on_reply(struct uro_sched *sched, bool came);
 
 /* Records a send that ended at @ended. @began: start of the send if it was timed, else 0. Changes
@@ -163,7 +167,7 @@ URO_NODISCARD struct uro_sched_decision uro_sched_on_thread(struct uro_sched *sc
 
 struct uro_sched_thread_round {
     uro_time began, ended;
-    uint64_t served; /* peer requests so far that completed nothing here */
+    uint64_t served; /* peer requests so far without a completion here */
     uint32_t received;
     uint32_t moved; /* frames received and sent */
 };
@@ -189,12 +193,12 @@ URO_NODISCARD struct uro_sched_decision uro_sched_on_idle(const struct uro_sched
 
 /* ---- the service role ------------------------------------------------------- */
 
-/* The role, as the service thread finds it after it slept. */
+/* The state of the role when the service thread wakes. */
 struct uro_sched_role {
     bool waiter;          /* a thread that waits for an event has the role */
     uro_time wake_at;     /* when that thread wakes; 0: it is awake */
     uro_time returned_at; /* when such a thread last returned the role; 0: never */
-    uint32_t waits;       /* number of such waits so far */
+    uint32_t waits;       /* number of waits with the role so far */
 };
 
 /* Decides for the service thread after it slept. RUN: take the role. SLEEP: check again later. */
@@ -202,7 +206,7 @@ URO_NODISCARD struct uro_sched_decision uro_sched_on_role(struct uro_sched *sche
                                                           const struct uro_sched_role *role,
                                                           uro_time now);
 
-/* Prepares for a program that waits for an event and runs the engine itself meanwhile. Changes
+/* Prepares for a program that waits for an event, and runs the engine while it waits. Changes
  * balance, takeover. */
 void uro_sched_on_role_taken(struct uro_sched_vars *vars);
 
@@ -220,6 +224,6 @@ enum uro_role_action {
 };
 
 /* Decides what the service thread does after a waiting thread returned the role. Changes
- * poll_round_at, polled_at: the program counts as calling. */
+ * poll_round_at and polled_at, so that the program counts as calling. */
 URO_NODISCARD enum uro_role_action uro_sched_on_role_returned(struct uro_sched_vars *vars,
                                                               const struct uro_sched_role_end *end);

@@ -132,7 +132,7 @@ static bool announce_sleep(struct uro_runner *runner, struct uro_service_sleep *
     return !decision.arm || device->armed;
 }
 
-/* Makes the sleeping thread of the descriptor @fd run. */
+/* Wakes the thread that sleeps on the descriptor @fd. */
 static void ring(int fd)
 {
     const uint64_t one = 1;
@@ -175,8 +175,8 @@ void uro_service_wake(struct uro_device *device)
         if (waiter)
             now = uro_device_now();
         if (waiter && wake_at <= now)
-            return; /* another thread wakes it, or its time is over */
-        /* A waiting thread may have left: it is then overdue after this time. */
+            return; /* another thread wakes it, or it wakes by itself */
+        /* A waiting thread may have left the wait. Then it is overdue after this time. */
     } while (!atomic_compare_exchange_weak(&shared->wake_at, &wake_at, waiter ? now : 0));
     if (!waiter)
         atomic_store(&shared->run_at_once, true);
@@ -224,10 +224,10 @@ static bool work(struct uro_runner *runner, struct uro_service_sleep *sleep)
     struct uro_sched_decision decision = round_of_thread(device, sleep->now);
     bool is_ready = decision.action == URO_SCHED_SLEEP && announce_sleep(runner, sleep);
     (void)pthread_mutex_unlock(&device->mutex);
-    /* From here on, a thread that rings the doorbell sees that this thread must be woken. */
+    /* After this fence, a thread that rings the doorbell sees that this thread must be woken. */
     atomic_thread_fence(memory_order_seq_cst);
     bool rung = uro_engine_rung(device->engine);
-    /* A post rang the doorbell, but found the lock taken: this thread must send its request. */
+    /* A post rang the doorbell and did not get the lock, so this thread must send its request. */
     device->sched.doorbell_missed = rung && decision.action == URO_SCHED_DEFER;
     if (!rung && is_ready)
         return true;
@@ -261,9 +261,9 @@ struct scheduling {
     uint64_t period;
 };
 
-/* Requests short time slices. Each round of the thread is short, and programs wait for it. The
- * scheduler then prefers the thread to a program that spins on its memory. Linux before 6.12
- * ignores the request. */
+/* Requests short time slices. Each round of the thread is short, and programs wait for it. With
+ * short slices, the Linux scheduler prefers the thread to a program that spins on its memory. Linux
+ * before 6.12 ignores the request. */
 static void request_short_slices(void)
 {
     struct scheduling now = { .size = sizeof now };
@@ -298,7 +298,7 @@ static bool sleep_without_role(struct uro_runner *runner, uro_time now, uro_time
     return atomic_exchange(&runner->device->shared.run_at_once, false);
 }
 
-/* Takes the role after the thread slept. Returns false if the thread must go on sleeping until
+/* Takes the role after the thread slept. Returns false if the thread must continue to sleep until
  * *@until. @at_once: run unless another thread has the role. */
 static bool take_role(struct uro_device *device, bool at_once, uro_time now, uro_time *until)
 {
@@ -320,9 +320,9 @@ static bool take_role(struct uro_device *device, bool at_once, uro_time now, uro
 }
 
 /* Publishes that this thread sleeps until @until without the role. Returns whether it may sleep. It
- * may while a waiting thread has the role: that thread wakes it when it returns the role. If the
- * role is free, this thread may sleep only if the doorbell is silent and @until is within the
- * grace time. */
+ * may sleep while a waiting thread has the role, because that thread wakes it when it returns the
+ * role. If the role is free, this thread may sleep only if no doorbell was rung and @until is
+ * within the grace time. */
 static bool publish_sleep_without_role(struct uro_device *device, uro_time now, uro_time until)
 {
     atomic_store(&device->shared.thread_wake_at, until);
@@ -340,7 +340,8 @@ static void regain_role(struct uro_runner *runner, bool at_once)
     uro_time now = uro_device_now(), until;
 
     while (!atomic_load(&device->stopping) && !take_role(device, at_once, now, &until)) {
-        uro_round_report_removal(device, &runner->removal_reported); /* a waiting thread found it */
+        uro_round_report_removal(
+            device, &runner->removal_reported); /* a waiting thread may have detected the removal */
         at_once = publish_sleep_without_role(device, now, until)
                       ? sleep_without_role(runner, now, until)
                       : true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* show.c - shows a device to other processes: its state, and its objects when a reader asks. */
+/* show.c - writes the state of a device for other processes, and its objects if a reader requests
+ * them. */
 #include "host/device.h"
 
 #include "core/shard.h"
@@ -12,7 +13,8 @@ void uro_show_state(struct uro_device *device, enum uro_stats_state state)
     if (page == NULL)
         return;
     const bool up = device->link_up || (device->awaits_peer && !device->link_was_up);
-    atomic_store_explicit(&page->link_up, up, memory_order_relaxed); /* as uro_device_link_up() */
+    atomic_store_explicit(&page->link_up, up,
+                          memory_order_relaxed); /* the same value as uro_device_link_up() */
     atomic_store_explicit(&page->speed, device->speed, memory_order_relaxed);
     atomic_store_explicit(&page->mtu, device->port->mtu, memory_order_relaxed);
     atomic_store_explicit(&page->header.state, state, memory_order_release);
@@ -27,7 +29,7 @@ static int list_ids(const struct uro_device *device, struct uro_snapshot_id *row
     return handlers != NULL && handlers->list != NULL ? handlers->list(device, rows, capacity) : 0;
 }
 
-/* Adds the identifiers to the snapshot. Returns false if that must be tried again. */
+/* Adds the identifiers to the snapshot. Returns false if the caller must try again. */
 static bool add_ids(struct uro_device *device)
 {
     struct uro_snapshot *snapshot = &device->snapshot;

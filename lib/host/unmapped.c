@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unmapped.c - see device.h for the contract.
  *
- * The handler repairs a fault in two cases. First, the thread is in a round of a device, nothing is
- * mapped at the address, and the page has bytes of a region that the device copies without an
- * attempt. Second, an attempt of the thread touches on-demand memory, and the address is inside
- * that memory. The handler passes all other faults on to the handler that was installed before.
+ * The handler repairs a fault in two cases. In the first case, the thread is in a round of a
+ * device, nothing is mapped at the address, and the page has bytes of a region that the device
+ * copies without an attempt. In the second case, an attempt of the thread accesses on-demand
+ * memory, and the address is inside that memory. The handler passes all other faults to the handler
+ * that was installed before.
  *
  * An attempt that faults returns to its start by siglongjmp(). That is safe because an attempt only
  * copies.
  *
  * The signal handler may run at any point of a round. It takes no lock and allocates nothing. It
- * makes system calls directly: UCX, for example, replaces mmap() of the C library to observe it.
+ * makes system calls directly, because a program may replace functions of the C library. UCX, for
+ * example, replaces mmap().
  */
 #define _GNU_SOURCE /* syscall, SEGV_MAPERR */
 #include "host/device.h"
@@ -32,7 +34,7 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* Device whose memory this thread touches; NULL: none. */
+/* Device whose memory this thread accesses; NULL: none. */
 static URO_THREAD_LOCAL_FOR_HANDLERS struct uro_device *_Atomic touched;
 
 struct attempt {
@@ -101,8 +103,8 @@ static void restore_default(int number)
 }
 
 /* Ends the process. After the handler has returned, the processor repeats the instruction, so that
- * the process ends at the fault. A signal that another process sent would not be repeated: it is
- * sent again. */
+ * the process ends at the fault. A signal that a process sent would not occur again, so it is sent
+ * again. */
 static void die(int number, siginfo_t *info, bool sent)
 {
     restore_default(number);
@@ -192,9 +194,9 @@ static void on_fault(int number, siginfo_t *info, void *context)
 /* ---- installation
  * ----------------------------------------------------------------------------------- */
 
-/* Installs our handler. A previous handler is called with the blocked signals and on the stack that
- * it requested. Without a previous handler, ours uses the thread's signal stack if it has one, as
- * Go requires of all handlers. */
+/* Installs the handler. It calls a previous handler with the blocked signals and on the stack that
+ * the previous handler requested. Without a previous handler, it uses the thread's signal stack if
+ * there is one, because Go requires this of all handlers. */
 static void install(struct previous *previous)
 {
     struct sigaction ours = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* waiter.c - a thread of the program that waits for an event. It takes the service role (service.c)
- * and runs the engine meanwhile, so that no other thread is between a frame and the program.
+/* waiter.c - a thread of the program that waits for an event. While it waits, it has the service
+ * role (service.c) and runs the engine, so that a frame wakes the program directly.
  *
  * ibv_get_cq_event() must treat signals like read(): a handler with SA_RESTART does not end the
  * wait, any other handler ends it with EINTR. But every signal ends ppoll(). So the thread blocks
@@ -37,8 +37,8 @@ struct wait {
 
 /* ---- signals ---------------------------------------------------------------- */
 
-/* Fills in the signals that are blocked during the wait: all but those that the thread itself may
- * cause, for example by an access to registered memory that the program has unmapped. */
+/* Fills in the signals that are blocked during the wait. These are all signals except those that
+ * the thread itself may cause, for example by an access to registered memory that was unmapped. */
 static void fill_blocked(sigset_t *set)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
@@ -65,8 +65,8 @@ int uro_waiter_signal_fd(const struct uro_device *device)
     return signalfd(-1, &awaited, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* Blocks the signals. Those that the program blocks itself stay blocked, except for those of faults
- * on registered memory: unmapped.c handles them. */
+/* Blocks the signals. Signals that the program blocks stay blocked, except for the signals of
+ * faults on registered memory, which unmapped.c handles. */
 static void block(struct wait *wait)
 {
     sigset_t blocked, faults;
@@ -123,8 +123,8 @@ static void handle_signals(struct wait *wait)
 
 /* ---- the role ---------------------------------------------------------------- */
 
-/* Moves the role from the service thread to this one. A service thread that is awake gives the role
- * up after its round. */
+/* Moves the role from the service thread to this thread. A service thread that is awake gives up
+ * the role after its round. */
 static bool move_role(struct uro_device *device)
 {
     struct uro_sched_shared *shared = &device->shared;
@@ -207,9 +207,9 @@ static void end(void *argument)
 
 /* ---- the wait ---------------------------------------------------------------- */
 
-/* Sleeps. Sets wait->has_role false if the service thread took the role meanwhile. A signal handler
- * may take long, or leave the wait by longjmp(): the service thread then takes the role, as from a
- * thread that sleeps too long. */
+/* Sleeps. Sets wait->has_role to false if the service thread took the role. It takes the role from
+ * a thread that sleeps too long, because a signal handler takes long or has left the wait by
+ * longjmp(). */
 static void sleep_with_role(struct wait *wait, const struct uro_service_sleep *sleep)
 {
     struct uro_device *device = wait->device;
@@ -228,7 +228,8 @@ static void sleep_with_role(struct wait *wait, const struct uro_service_sleep *s
 }
 
 /* Returns whether the thread must check its descriptors and signals although the engine is busy.
- * Otherwise traffic without a pause would delay them for ever. Sets the time of *@sleep to 0. */
+ * Otherwise traffic without a pause would delay these checks for ever. Sets the time of *@sleep to
+ * 0. */
 static bool must_look(struct wait *wait, struct uro_service_sleep *sleep, uro_time until)
 {
     const uro_time now = sleep->now;
@@ -243,8 +244,8 @@ static bool must_look(struct wait *wait, struct uro_service_sleep *sleep, uro_ti
     return true;
 }
 
-/* Returns whether the wait must end: the device ends, or a signal handler has forked, and this is
- * the child. */
+/* Returns whether the wait must end. It ends if the device ends, or if this process is a child that
+ * a signal handler has forked. */
 static bool is_over(const struct uro_device *device)
 {
     return atomic_load(&device->stopping) || uro_device_dead(device);

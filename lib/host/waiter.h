@@ -21,22 +21,22 @@ struct uro_event_source {
 void uro_device_wait_begin(struct uro_device *device);
 void uro_device_wait_end(void *device);
 
-/* Waits for an event of @source, and runs the engine meanwhile. So a frame wakes the program
- * directly. Returns the event, or NULL. NULL with *@interrupted true: a signal handler without
- * SA_RESTART ran. NULL with false: another thread runs the engine, and the caller must block on the
- * descriptor. A cancellation point. Call between uro_device_wait_begin() and
+/* Waits for an event of @source, and runs the engine while it waits, so that a frame wakes the
+ * program directly. Returns the event, or NULL. If *@interrupted is true after NULL, a signal
+ * handler without SA_RESTART ran. If it is false, another thread runs the engine, and the caller
+ * must block on the descriptor. A cancellation point. Call between uro_device_wait_begin() and
  * uro_device_wait_end(). */
 const void *uro_device_wait(struct uro_device *device, const struct uro_event_source *source,
                             bool *interrupted);
 
-/* Most descriptors that uro_device_wait_fds() accepts. */
+/* Maximum number of descriptors that uro_device_wait_fds() accepts. */
 #define URO_WAIT_FDS_MAX 8u
 
-/* Waits like ppoll() for @count descriptors, and runs the engine meanwhile. Returns false if
- * another thread runs the engine, or there are too many descriptors: the caller then waits itself.
- * @ms: -1 without a limit. @mask: signals that are blocked meanwhile, or NULL. *@ready: the result,
- * or -errno. A cancellation point. Call between uro_device_wait_begin() and
- * uro_device_wait_end(). */
+/* Waits like ppoll() for @count descriptors, and runs the engine while it waits. Returns false if
+ * another thread runs the engine, or if there are too many descriptors. Then the caller must wait
+ * itself. @ms is the time limit, or -1. @mask has the signals that are blocked during the wait, or
+ * is NULL. *@ready is the result of the wait, or -errno. A cancellation point. Call between
+ * uro_device_wait_begin() and uro_device_wait_end(). */
 bool uro_device_wait_fds(struct uro_device *device, struct pollfd *fds, nfds_t count, int ms,
                          const sigset_t *mask, int *ready);
 

@@ -16,7 +16,7 @@
 #define CE_IPV4          0x03u
 #define CE_IPV6          0x30u /* in the second byte of the header */
 #define FRACTION_BITS    16u
-#define LN2              45426u /* of FRACTION_BITS, as all numbers of this kind */
+#define LN2              45426u /* ln(2) with FRACTION_BITS, as all fractions here */
 #define PARETO_MAX       100u   /* largest delay, in units of the jitter */
 
 /* The draws for a packet. The numbers of LOSS, DUPLICATE and REORDER are part of the interface of a
@@ -30,8 +30,8 @@ enum draw {
     MARK,
     BURST,
     BURST_LOSS,
-    DELAY,      /* and two more */
-    DRAWS = 16, /* of each rule */
+    DELAY,      /* DELAY uses two more draws */
+    DRAWS = 16, /* draws of each rule */
 };
 
 static uint64_t draw(const struct uro_impair_flow *flow, uint32_t rule, unsigned which)
@@ -77,7 +77,8 @@ static bool is_lost(const struct uro_impair_plan *plan, uint32_t i, struct uro_i
 {
     const struct uro_impair_rule *rule = &plan->rules[i];
     const uint64_t number = flow->count + 1;
-    const bool in_burst = lost_in_burst(rule, i, flow); /* moves on for each packet */
+    /* The state of the burst changes with each packet. */
+    const bool in_burst = lost_in_burst(rule, i, flow);
 
     return in_burst || happens(flow, i, LOSS, rule->loss) ||
            (rule->every != 0 && number % rule->every == 0) || is_listed(plan, rule, number);

@@ -10,17 +10,17 @@
 #include "impair/flow.h"
 
 struct uro_impair_fate {
-    bool lost;       /* the other members are then 0 */
-    bool duplicated; /* arrives twice */
+    bool lost;       /* the packet is lost; the other members are then 0 */
+    bool duplicated; /* the packet arrives twice */
     bool overtaken;  /* the next packet overtakes it */
-    bool marked;     /* gets a CE mark */
+    bool marked;     /* the packet gets a CE mark */
     bool corrupted;
     bool resummed;   /* the corrupted packet has the right ICRC */
     uint64_t damage; /* a random number that chooses the changed bits; valid with `corrupted` */
     uro_time delay;
 };
 
-/* Returns whether the packet passes as it is, at once. */
+/* Returns whether the packet passes unchanged and without delay. */
 static inline bool uro_impair_fate_is_plain(const struct uro_impair_fate *fate)
 {
     return !fate->lost && !fate->duplicated && !fate->overtaken && !fate->marked &&
@@ -31,7 +31,8 @@ static inline bool uro_impair_fate_is_plain(const struct uro_impair_fate *fate)
 void uro_impair_fate_draw(const struct uro_impair_plan *plan, struct uro_impair_flow *flow,
                           struct uro_impair_fate *fate);
 
-/* The links with a limited rate: when each has sent all that waits, in ps since the plan began. */
+/* The links with a limited rate: the time at which each link has sent all waiting packets, in ps
+ * since the plan began. */
 struct uro_impair_links {
     uint64_t busy_until[URO_IMPAIR_RULES_MAX][URO_IMPAIR_DIRECTIONS];
 };
@@ -46,9 +47,9 @@ void uro_impair_fate_pass(const struct uro_impair_plan *plan, struct uro_impair_
 bool uro_impair_fate_flaps(const struct uro_impair_plan *plan, uro_time elapsed);
 
 /* Changes the bits that fate->damage chooses. Without `resummed`, they are 1 to 3 bits behind the
- * UDP header, which the ICRC detects. With it they are in the payload, and the ICRC is made right;
- * a packet without payload then stays as it is. @packet: as uro_impair_packet_read() has read the
- * frame. */
+ * UDP header, which the ICRC detects. With `resummed`, the bits are in the payload, and the packet
+ * gets the matching ICRC. A packet without payload then does not change. @packet: as
+ * uro_impair_packet_read() has read the frame. */
 void uro_impair_fate_corrupt(const struct uro_impair_fate *fate,
                              const struct uro_impair_packet *packet, uint8_t *frame,
                              uint32_t length);

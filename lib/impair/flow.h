@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* flow.h - flows of packets: packets of one kind and direction between the same queue pairs.
  *
- * How many packets a queue pair sends again depends on time. Such packets are in a flow of their
- * own (REPEAT), so that they do not change the numbers of others.
+ * The number of retransmitted packets depends on time. Such packets have a flow of their own
+ * (REPEAT), so that they do not change the numbers of other packets.
  *
  * A flow has a number instead of its addresses: flows of a kind and direction are numbered in the
  * order of their first packets. So a run with other queue pair numbers has the same flows.
@@ -11,7 +11,8 @@
 
 #include "impair/plan.h"
 
-#define URO_IMPAIR_FLOWS_MAX  3072u /* further flows of a kind and direction count as one flow */
+/* Further flows of the same kind and direction count as one flow. */
+#define URO_IMPAIR_FLOWS_MAX  3072u
 #define URO_IMPAIR_FLOW_SLOTS 4096u /* power of two, so that a search ends soon */
 
 /* The members of a packet that the model uses. */
@@ -36,21 +37,23 @@ struct uro_impair_flow {
     enum uro_impair_direction direction;
     enum uro_impair_kind kind;
     uint32_t qpn, peer;
-    uint32_t number;    /* number within its direction and kind, from 0 */
-    uint64_t key;       /* of its random numbers; depends on seed, direction, kind and number */
+    uint32_t number; /* number within its direction and kind, from 0 */
+    /* Key of the flow's random numbers; depends on seed, direction, kind and number. */
+    uint64_t key;
     uint64_t count;     /* packets so far */
     uint32_t psn;       /* newest PSN; valid if `count` is not 0 and the kind has repeats */
     uint32_t rules;     /* bit i: rule i of the plan is for this flow */
-    uint32_t in_burst;  /* bit i: a burst of rule i lasts */
-    uint32_t replay_at; /* place in a trace that is replayed */
+    uint32_t in_burst;  /* bit i: the flow is in a burst of rule i */
+    uint32_t replay_at; /* position in a trace that is replayed */
     bool used;          /* the slot has a flow */
 };
 
 struct uro_impair_flows {
     struct uro_impair_flow slots[URO_IMPAIR_FLOW_SLOTS];
-    struct uro_impair_flow others[URO_IMPAIR_DIRECTIONS][URO_IMPAIR_KINDS]; /* flows without slot */
-    struct uro_impair_flow
-        *recent[URO_IMPAIR_DIRECTIONS][URO_IMPAIR_KINDS];      /* found last; or NULL */
+    /* Flows that have no slot. */
+    struct uro_impair_flow others[URO_IMPAIR_DIRECTIONS][URO_IMPAIR_KINDS];
+    /* Flow that was found last, or NULL. */
+    struct uro_impair_flow *recent[URO_IMPAIR_DIRECTIONS][URO_IMPAIR_KINDS];
     uint32_t numbers[URO_IMPAIR_DIRECTIONS][URO_IMPAIR_KINDS]; /* next numbers */
     uint32_t count;
 };
@@ -60,7 +63,7 @@ struct uro_impair_flow *uro_impair_flow_find(struct uro_impair_flows *flows,
                                              const struct uro_impair_plan *plan,
                                              const struct uro_impair_packet *packet);
 
-/* Replaces the plan of all flows. Their packets go on being counted. */
+/* Replaces the plan of all flows. The count of their packets does not start again. */
 void uro_impair_flow_replan(struct uro_impair_flows *flows, const struct uro_impair_plan *plan);
 
 /* Initializes a flow that has its direction, kind, QP and number for @plan: key and rules. */

@@ -25,7 +25,7 @@ struct parser {
     unsigned line;
     bool has_lines; /* the text has more than one line */
     const char *wrong_word;
-    const char *right; /* what would be right, or NULL */
+    const char *right; /* text that describes the correct form, or NULL */
 };
 
 static const char *const kind_names[] = {
@@ -73,7 +73,8 @@ static size_t split(char *text, char separator, char *parts[static PARTS_MAX])
     }
 }
 
-/* A word of the table. @value may be changed. Returns NULL, or what would be right. */
+/* Reads the value of a word. May change @value. Returns NULL, or a text that describes the correct
+ * form. */
 typedef const char *set_fn(struct parser *parser, char *value);
 
 static const char *set_seed(struct parser *parser, char *value)
@@ -213,7 +214,7 @@ static const char *set_corrupt(struct parser *parser, char *value)
     if (count > 2 || (count == 2 && !parser->rule.resum) ||
         uro_impair_value_probability(parts[0], &parser->rule.corrupt) != NULL)
         return "must be a probability such as corrupt:1%, or corrupt:1%:resum for packets whose "
-               "ICRC is made right again";
+               "ICRC matches the changed bytes";
     return NULL;
 }
 
@@ -329,7 +330,7 @@ static const struct word {
 static_assert(URO_ARRAY_LEN(words) <= 32, "parser.given has a bit for each word");
 
 static const char unknown[] =
-    "is no word of a plan; the words are tx, rx, only:, qp:, loss:, burst:, every:, drop:, "
+    "is not a word of a plan; the words are tx, rx, only:, qp:, loss:, burst:, every:, drop:, "
     "duplicate:, corrupt:, delay:, reorder:, rate:, queue:, mark:, ce:, down:, flap:, seed:";
 
 /* Selects one direction. */
@@ -341,7 +342,7 @@ static const char *set_direction(struct parser *parser, unsigned direction)
     return NULL;
 }
 
-/* Reads a word, which is a copy. Returns NULL, or what would be right. */
+/* Reads a word, which is a copy. Returns NULL, or a text that describes the correct form. */
 static const char *read_word(struct parser *parser, char *word)
 {
     char *colon = strchr(word, ':');
@@ -384,7 +385,7 @@ static void begin_rule(struct parser *parser)
     parser->rule = (struct uro_impair_rule){ .directions = ALL_DIRECTIONS, .kinds = ALL_KINDS };
 }
 
-/* Ends a rule. Returns NULL, or what would be right. */
+/* Ends a rule. Returns NULL, or a text that describes the correct form. */
 static const char *end_rule(struct parser *parser)
 {
     struct uro_impair_plan *plan = parser->plan;

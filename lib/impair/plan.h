@@ -4,7 +4,7 @@
  * A plan is text. docs/IMPAIR.md is the reference for users.
  *
  *     plan  = rule { "/" rule }       in a file, a line is a rule, too; "#" begins a comment
- *     rule  = word { "," word }       in a file, blanks also separate words
+ *     rule  = word { "," word }       in a file, spaces also separate words
  *     word  = "tx" | "rx" | NAME ":" VALUE
  *
  * "off" is a plan without rules.
@@ -17,9 +17,10 @@
 #define URO_IMPAIR_RANGES_MAX 128u  /* ranges of drop: in all rules together */
 #define URO_IMPAIR_TEXT_MAX   4096u /* bytes of a plan, with its NUL */
 #define URO_IMPAIR_ERROR_MAX  224u
-#define URO_IMPAIR_CERTAIN    1000000000u   /* probabilities are in billionths */
-#define URO_IMPAIR_DELAY_MAX  URO_MS(10000) /* longer than each timeout but one of a queue pair */
-#define URO_IMPAIR_TIME_MAX   URO_MS(86400000)
+#define URO_IMPAIR_CERTAIN    1000000000u /* probabilities are in billionths */
+/* Longer than every timeout except the longest ones of a queue pair. */
+#define URO_IMPAIR_DELAY_MAX URO_MS(10000)
+#define URO_IMPAIR_TIME_MAX  URO_MS(86400000)
 
 enum uro_impair_direction { URO_IMPAIR_TX, URO_IMPAIR_RX, URO_IMPAIR_DIRECTIONS };
 
@@ -28,7 +29,7 @@ enum uro_impair_direction { URO_IMPAIR_TX, URO_IMPAIR_RX, URO_IMPAIR_DIRECTIONS 
     X(REQUEST, "request", "requests")    /* RC, UC and XRC, to a responder; a new PSN */           \
     X(ACK, "ack", "acks")                /* ACK, NAK, RNR NAK, and the response of an atomic */    \
     X(READ, "read", "reads")             /* READ response */                                       \
-    X(DATAGRAM, "datagram", "datagrams") /* UD, but for QP1 */                                     \
+    X(DATAGRAM, "datagram", "datagrams") /* UD, except to QP1 */                                   \
     X(CM, "cm", "cm")                    /* to QP1 */                                              \
     X(CNP, "cnp", "cnps")                                                                          \
     X(REPEAT, "repeat", "repeats") /* REQUEST, ACK or READ whose PSN is not new */                 \
@@ -44,8 +45,8 @@ enum uro_impair_kind {
 enum uro_impair_distribution {
     URO_IMPAIR_UNIFORM,     /* delay - jitter to delay + jitter */
     URO_IMPAIR_NORMAL,      /* standard deviation: jitter */
-    URO_IMPAIR_EXPONENTIAL, /* delay, and more: jitter on average */
-    URO_IMPAIR_PARETO,      /* the same with a longer tail, of shape 2 */
+    URO_IMPAIR_EXPONENTIAL, /* delay plus a random time whose mean is the jitter */
+    URO_IMPAIR_PARETO,      /* delay plus a random time with a Pareto distribution of shape 2 */
 };
 
 /* A span of time, repeated. `length` 0: none; `every` 0: once. */
@@ -62,11 +63,13 @@ struct uro_impair_rule {
     uint32_t loss; /* probabilities */
     uint32_t duplicate;
     uint32_t reorder;
-    uint32_t mark; /* of a CE mark */
+    uint32_t mark; /* probability of a CE mark */
     uint32_t corrupt;
-    bool resum;                        /* a corrupted packet has the right ICRC */
-    uint32_t enter, leave;             /* of a burst, for each packet; `enter` 0: no bursts */
-    uint32_t loss_in, loss_out;        /* in a burst, and outside */
+    bool resum; /* a corrupted packet has the right ICRC */
+    /* Probabilities for each packet that a burst begins or ends; `enter` 0: no bursts. */
+    uint32_t enter, leave;
+    /* Probabilities of a loss in a burst and outside of bursts. */
+    uint32_t loss_in, loss_out;
     uint32_t every;                    /* each packet whose number is a multiple is lost; 0: none */
     uint32_t first_range, range_count; /* lost packets, in uro_impair_plan.ranges */
 
@@ -92,8 +95,8 @@ struct uro_impair_plan {
     struct uro_impair_range ranges[URO_IMPAIR_RANGES_MAX];
 };
 
-/* Parses @text. Returns 0, or -EINVAL, and @error has line and word of the mistake, and what would
- * be right. */
+/* Parses @text. Returns 0, or -EINVAL. @error then has line and word of the mistake, and the
+ * correct form. */
 URO_NODISCARD int uro_impair_plan_parse(struct uro_impair_plan *plan, const char *text,
                                         char error[static URO_IMPAIR_ERROR_MAX]);
 

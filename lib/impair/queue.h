@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* queue.h - delayed frames, in order of arrival. A frame does not overtake an earlier frame, unless
- * that is held. */
+/* queue.h - delayed frames, in order of arrival. A frame overtakes an earlier frame only if the
+ * earlier frame is held. */
 #pragma once
 
 #include "base/time.h"
@@ -10,10 +10,10 @@
 
 struct uro_impair_entry {
     uro_time due;    /* arrival time */
-    uint32_t length; /* of the frame, bytes */
+    uint32_t length; /* bytes of the frame */
     uint16_t slot;
     bool held;          /* waits for the next frame to overtake it */
-    uint16_t free_slot; /* an entry of the stack of free slots; not of this frame */
+    uint16_t free_slot; /* an entry of the stack of free slots; unrelated to this frame */
 };
 
 /* The entries are a ring of frames and, in `free_slot`, a stack of the slots that no frame has. The
@@ -24,7 +24,7 @@ struct uro_impair_queue {
     uint32_t slots;                /* a power of two */
     uint32_t slot_size;            /* bytes */
     uint32_t head, count;
-    uint32_t newest; /* place of the frame that was put last, counted from head */
+    uint32_t newest; /* index of the newest frame, counted from head */
 };
 
 /* Initializes an empty queue. @slots: a power of two, at most URO_IMPAIR_SLOTS_MAX. @ring and
@@ -37,8 +37,8 @@ static inline uint32_t uro_impair_queue_free(const struct uro_impair_queue *queu
     return queue->slots - queue->count;
 }
 
-/* Adds a frame of @length bytes at the end, or in front of the last frame if that is held. Returns
- * its slot, which the caller must fill. The queue is not full. */
+/* Adds a frame of @length bytes at the end, or in front of the last frame if the last frame is
+ * held. Returns its slot, which the caller must fill. The queue is not full. */
 uint8_t *uro_impair_queue_put(struct uro_impair_queue *queue, uint32_t length, uro_time due);
 /* Adds a copy of the frame that was put last. The queue is not full. */
 void uro_impair_queue_repeat(struct uro_impair_queue *queue);

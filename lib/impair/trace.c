@@ -137,7 +137,7 @@ char *uro_impair_trace_print(const struct uro_impair_trace_line *line,
     return out;
 }
 
-/* Reads a number up to a blank or the end. Returns the end, or NULL. */
+/* Reads a number up to a space or the end. Returns the end, or NULL. */
 static const char *read_number(const char *text, unsigned base, uint64_t *number)
 {
     const char *at = text;
@@ -155,7 +155,7 @@ static const char *read_number(const char *text, unsigned base, uint64_t *number
     return at > text && (*at == ' ' || *at == '\0') ? at : NULL;
 }
 
-/* Returns the text behind @word and a blank, or NULL if @text begins with another word. */
+/* Returns the text after @word and a space, or NULL if @text begins with another word. */
 static const char *skip_word(const char *text, const char *word)
 {
     const size_t length = strlen(word);
@@ -251,7 +251,8 @@ const char *uro_impair_trace_parse_header(struct uro_impair_trace_header *header
     if (rest != NULL)
         rest = read_number(rest, 10, &version);
     if (rest == NULL || version == 0 || version > UINT32_MAX)
-        return "is no trace: its first line must begin with \"uroce-trace 1\"; trace=FILE writes "
+        return "is not a trace: its first line must begin with \"uroce-trace 1\"; trace=FILE "
+               "writes "
                "such files";
     header->version = (unsigned)version;
     if (version != URO_IMPAIR_TRACE_VERSION)
@@ -330,7 +331,7 @@ void uro_impair_trace_replay(const struct uro_impair_trace_line *lines, size_t c
             line->packet > flow->count)
             return;
         if (line->packet < flow->count)
-            continue; /* from before this trace was in use */
+            continue; /* this line is for a packet before the trace was in use */
         *fate = line->fate;
         if (fate->lost)
             *fate = (struct uro_impair_fate){ .lost = true };

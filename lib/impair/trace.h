@@ -23,7 +23,7 @@
     X(DUP, "dup")                                                                                  \
     X(LATE, "late") /* overtaken by the next packet */                                             \
     X(MARK, "mark")                                                                                \
-    X(CORRUPT, "corrupt=") /* with the number that chooses the bits, hexadecimal */                \
+    X(CORRUPT, "corrupt=") /* followed by the number that chooses the bits, hexadecimal */         \
     X(RESUM, "resum=")                                                                             \
     X(DELAY, "delay=") /* ns */
 
@@ -55,10 +55,10 @@ char *uro_impair_trace_print_header(const struct uro_impair_trace_header *header
 char *uro_impair_trace_print(const struct uro_impair_trace_line *line,
                              char out[static URO_IMPAIR_TRACE_LINE]);
 
-/* Parses the first line of a trace. Returns NULL, or what is wrong. A trace of another version has
- * ->version set. */
+/* Parses the first line of a trace. Returns NULL, or a text that describes the mistake. For a trace
+ * of another version, sets ->version. */
 const char *uro_impair_trace_parse_header(struct uro_impair_trace_header *header, const char *text);
-/* Parses a line that is no comment. Returns NULL, or what is wrong. */
+/* Parses a line that is not a comment. Returns NULL, or a text that describes the mistake. */
 const char *uro_impair_trace_parse(struct uro_impair_trace_line *line, const char *text);
 
 /* Compares by direction, kind, flow and packet, for qsort(). */

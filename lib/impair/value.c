@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define BILLION   UINT64_C(1000000000)
-#define WHOLE_MAX BILLION /* so that no product below overflows */
+#define WHOLE_MAX BILLION /* small enough that no product below overflows */
 #define RATE_MIN  UINT64_C(1000)
 #define RATE_MAX  (800 * BILLION)
 #define BYTES_MAX BILLION

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* value.h - the values in the text of a plan: probabilities, times, sizes, rates, numbers.
  *
- * Each function reads a whole text. It returns NULL, or what would be right, for a message.
+ * Each function reads a whole text. It returns NULL, or a text for a message that describes the
+ * correct form.
  */
 #pragma once
 

@@ -10,10 +10,12 @@
 
 #include "stats/kernel_names.h"
 
-#define OPERATION_MASK  0x3ff
-#define CLIENT_SHIFT    10
-#define REQUESTS_MAX    64u                            /* messages of one datagram */
-#define MESSAGE_FULL    (URO_NLDEV_MESSAGE_MAX - 512u) /* no object is added after so many bytes */
+#define OPERATION_MASK 0x3ff
+#define CLIENT_SHIFT   10
+/* Largest number of messages in one datagram. */
+#define REQUESTS_MAX 64u
+/* No object is added to a message that is longer than this, bytes. */
+#define MESSAGE_FULL    (URO_NLDEV_MESSAGE_MAX - 512u)
 #define PORT            1u
 #define NETNS_SHARED    1
 #define HW_COUNTERS     "hw_counters/"
@@ -22,7 +24,7 @@
 /* A request. Strings are "" and numbers UINT32_MAX if the request has no such attribute. */
 struct request {
     struct nlmsghdr header;
-    const uint8_t *attrs; /* all attributes */
+    const uint8_t *attrs; /* all attributes of the request */
     size_t attrs_length;
     uint16_t operation;
     bool dump;
@@ -146,7 +148,8 @@ static void put_handle(struct uro_netlink_list *list, const struct uro_nldev_dev
 static void put_device(struct uro_netlink_list *list, const struct uro_nldev_device *device)
 {
     put_handle(list, device);
-    uro_netlink_put_u32(list, RDMA_NLDEV_ATTR_PORT_INDEX, PORT); /* here: the number of ports */
+    /* For a device, this attribute is the number of ports. */
+    uro_netlink_put_u32(list, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);
     uro_netlink_put_string(list, RDMA_NLDEV_ATTR_FW_VERSION, device->firmware);
     uro_netlink_put_u64(list, RDMA_NLDEV_ATTR_NODE_GUID, device->node_guid);
     uro_netlink_put_u64(list, RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, device->sys_image_guid);
@@ -192,7 +195,8 @@ static void put_counters(struct uro_netlink_list *list, const struct uro_nldev_d
 
 struct kind {
     const char *name;
-    uint16_t operation, list, entry, id; /* the command, and attributes */
+    /* The command, and the attributes of the list, of an entry and of the number. */
+    uint16_t operation, list, entry, id;
 };
 
 /* In the order of enum uro_nldev_kind. */
@@ -261,7 +265,7 @@ static const struct uro_nldev_object *find_object(const struct uro_nldev_objects
     return NULL;
 }
 
-/* Returns whether the object fits into the open message, which has objects already. */
+/* Returns whether the object fits into the open message. The message has at least one object. */
 static bool has_room(const struct uro_netlink_list *list, const struct uro_nldev_object *object)
 {
     return uro_netlink_length(list) + object->more_length < MESSAGE_FULL;
@@ -330,7 +334,7 @@ static void answer_one(struct exchange *exchange, const struct request *request,
     uro_netlink_end(list);
 }
 
-/* Answers about the device of the request. A dump without a device is about all. */
+/* Describes the device of the request. A dump without a device describes all devices. */
 static int answer_devices(struct exchange *exchange, const struct request *request,
                           put_function *put)
 {
@@ -349,7 +353,7 @@ static int answer_devices(struct exchange *exchange, const struct request *reque
     return 0;
 }
 
-/* Answers about the port of the request. A dump is about all ports of the device. */
+/* Describes the port of the request. A dump describes all ports of the device. */
 static int answer_port(struct exchange *exchange, const struct request *request, put_function *put)
 {
     if (request->device == UINT32_MAX || (!request->dump && request->port == UINT32_MAX) ||
@@ -434,7 +438,7 @@ static bool is_raw(uint16_t operation)
 }
 
 /* Writes the hint for a refused request. The hint for an earlier request stays. Requests of
- * libraries get none: librdmacm asks for a character device first, and does without. */
+ * libraries get no hint: librdmacm first asks for a character device, and continues without it. */
 static void explain(struct exchange *exchange, const struct request *request)
 {
     const struct uro_nldev_device *device = find_device(exchange, request);

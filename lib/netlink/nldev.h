@@ -15,7 +15,8 @@
 #define URO_NLDEV_FIELDS_MAX  12u
 #define URO_NLDEV_HINT_MAX    384u
 #define URO_NLDEV_MORE_MAX    2048u /* bytes of uro_nldev_object.more */
-#define URO_NLDEV_MESSAGE_MAX 4096u /* bytes of an answer's message: tools have buffers of a page */
+/* Bytes of a message of the answer; tools have buffers of a page. */
+#define URO_NLDEV_MESSAGE_MAX 4096u
 
 /* Kinds of verbs objects, in the order of `rdma resource show`. */
 enum uro_nldev_kind {
@@ -70,16 +71,16 @@ struct uro_nldev_view {
 
 /* The answer to a request. */
 struct uro_nldev_answer {
-    struct uro_netlink_list messages; /* one datagram each */
+    struct uro_netlink_list messages; /* each message is sent as one datagram */
     char hint[URO_NLDEV_HINT_MAX];    /* one line without its end for the user, or "" */
 };
 
 /* Returns whether the answer needs the objects of the devices. */
 bool uro_nldev_needs_objects(const uint8_t *request, size_t length);
 
-/* Answers all messages of a datagram @request, as the kernel does: a message that is cut off ends
- * the datagram, and one that asks for nothing is ignored. Adds to @answer. @port_id is the port id
- * of the socket that sent the request. */
+/* Answers all messages of a datagram @request, as the kernel does: a truncated message ends the
+ * datagram, and a message without a request is ignored. Adds to @answer. @port_id is the port id of
+ * the socket that sent the request. */
 void uro_nldev_answer(const struct uro_nldev_view *view, const uint8_t *request, size_t length,
                       uint32_t port_id, struct uro_nldev_answer *answer);
 

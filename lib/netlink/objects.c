@@ -11,8 +11,8 @@
 #include "wire/bytes.h"
 
 #define PORT        1u
-#define RANGES_MAX  96u /* of the queue pairs of an SRQ that are listed */
-#define RANGE_BYTES 20u /* of an entry with two numbers */
+#define RANGES_MAX  96u /* largest number of ranges of queue pairs that are listed for an SRQ */
+#define RANGE_BYTES 20u /* bytes of an entry with two numbers */
 
 /* struct sockaddr_storage, with a struct sockaddr_in or sockaddr_in6 */
 #define STORAGE_SIZE 128u
@@ -32,7 +32,7 @@ struct uro_nldev_object *uro_nldev_add_object(struct uro_nldev_device *device,
     struct uro_nldev_objects *objects = &device->objects[kind];
     const uint32_t count = objects->count;
 
-    if ((count & (count - 1)) == 0) { /* full: the size is a power of two */
+    if ((count & (count - 1)) == 0) { /* the list is full when its size is a power of two */
         struct uro_nldev_object *more =
             realloc(objects->list, (count != 0 ? 2 * (size_t)count : 1) * sizeof *more);
         if (more == NULL) {
@@ -184,7 +184,7 @@ static void add_region(struct uro_nldev_device *device, uint32_t pid,
     add_u32(object, RDMA_NLDEV_ATTR_RES_PID, pid);
 }
 
-/* Adds the attributes of @list to the object, which frees them. */
+/* Gives the attributes of @list to the object. They are freed with the object. */
 static void set_more(struct uro_nldev_object *object, struct uro_netlink_list *list)
 {
     if (list->failed) {
@@ -328,7 +328,7 @@ static void add_domain(struct uro_nldev_device *device, uint32_t pid, uint32_t n
 
 /* ---- a process ---------------------------------------------------------------------- */
 
-/* Adds all but windows, which the kernel does not list. Notes the domain of each region. */
+/* Adds all keys except windows, which the kernel does not list. Notes the domain of each region. */
 static void add_keys(struct uro_nldev_device *device, uint32_t pid,
                      const struct uro_stats_rows *rows, struct uses *domains)
 {
@@ -341,7 +341,7 @@ static void add_keys(struct uro_nldev_device *device, uint32_t pid,
     }
 }
 
-/* Notes the domain and the CQs of each queue pair. An entry with CQ 0 stands for none. */
+/* Notes the domain and the CQs of each queue pair. CQ 0 means that the queue has no CQ. */
 static void add_qps(struct uro_nldev_device *device, uint32_t pid,
                     const struct uro_stats_rows *rows, struct uses *domains, struct uses *cqs)
 {

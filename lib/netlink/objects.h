@@ -5,7 +5,7 @@
 #include "netlink/nldev.h"
 #include "stats/table_reader.h"
 
-/* Appends an object of that kind to the device. Returns NULL without memory: the number of such
+/* Appends an object of @kind to the device. Returns NULL when out of memory: the number of such
  * objects is then unknown. */
 URO_NODISCARD struct uro_nldev_object *uro_nldev_add_object(struct uro_nldev_device *device,
                                                             enum uro_nldev_kind kind);
@@ -15,5 +15,5 @@ URO_NODISCARD struct uro_nldev_object *uro_nldev_add_object(struct uro_nldev_dev
 void uro_nldev_add_rows(struct uro_nldev_device *device, uint32_t pid,
                         const struct uro_stats_rows *rows);
 
-/* Sorts the objects of each kind by their numbers, which are their first fields. */
+/* Sorts the objects of each kind by their numbers. The number is the first field of an object. */
 void uro_nldev_sort_objects(struct uro_nldev_device *device);

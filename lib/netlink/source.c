@@ -46,7 +46,7 @@ static bool is_kernels(const char *tree, const char *name)
     return length >= 5 && memcmp(target, "/sys/", 5) == 0;
 }
 
-/* Reads a file of the device, whose other files are in the same directory. */
+/* Reads a file in the directory of the device. */
 static bool read_file(const char *tree, const struct uro_nldev_device *device, const char *file,
                       char text[static URO_NLDEV_NAME_MAX])
 {
@@ -138,7 +138,7 @@ static void add_context(struct uro_nldev_device *device, uint32_t pid)
     uro_nldev_add_field(context, RDMA_NLDEV_ATTR_RES_PID, sizeof pid, pid);
 }
 
-/* Stores whether the numbers of objects are known for which processes have rows. */
+/* Stores whether the numbers of those objects are known that processes have rows for. */
 static void set_known(struct uro_nldev_device *device, bool known)
 {
     static const enum uro_nldev_kind kinds[] = { URO_NLDEV_QP, URO_NLDEV_CQ,    URO_NLDEV_PD,

@@ -92,7 +92,7 @@ URO_PATHS_EXPORT char *canonicalize_file_name(const char *name)
     return next(uro_paths_map(name, &buffer));
 }
 
-/* Makes relative names in shells refer to the tree. */
+/* Without this function, relative names in shells would not refer to the tree. */
 URO_PATHS_EXPORT int chdir(const char *name)
 {
     struct uro_paths_buffer buffer;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* netlink_socket.c - see netlink_socket.h for the contract.
  *
- * The lock protects all but `fd` and `count`, which every call of the program reads without it. No
- * answer is made under the lock, because that opens and closes files. Code under the lock sends and
- * closes by direct system calls. The C library's functions would come back to this library, and
- * they are cancellation points.
+ * The lock protects all variables except `fd` and `count`, which every call of the program reads
+ * without the lock. No answer is made under the lock, because that opens and closes files. Code
+ * under the lock sends and closes by direct system calls. The C library's functions would call this
+ * library again, and they are cancellation points.
  */
 #define _GNU_SOURCE
 #include "paths/netlink_socket.h"
@@ -25,8 +25,9 @@
 #include "paths/path_map.h"
 
 #define SOCKETS_MAX 64u
-#define PEER_FROM   100 /* high, because some programs assume small numbers of their own */
-#define TYPE_MASK   0xf
+/* A high number, because some programs expect low numbers for their own files. */
+#define PEER_FROM 100
+#define TYPE_MASK 0xf
 
 /* A descriptor of the program. Copies have entries of their own with the same `is` and `peer`. The
  * pending answers are in the first entry of a socket. */
@@ -42,7 +43,7 @@ struct netlink_socket {
 static struct netlink_socket sockets[SOCKETS_MAX];
 static atomic_uint count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pid_t process; /* whose sockets these are */
+static pid_t process; /* process that has these sockets */
 
 /* ---- forks ----------------------------------------------------------------------- */
 
@@ -111,8 +112,8 @@ static void release(struct netlink_socket *socket)
     socket->sent = socket->used = 0;
 }
 
-/* Returns the entry of @fd, or NULL. The lock is held. After vfork(), a child with our memory has
- * no socket here: what it closes remains open in its parent. */
+/* Returns the entry of @fd, or NULL. The lock is held. After vfork(), a child that shares our
+ * memory has no sockets here: a descriptor that the child closes remains open in the parent. */
 static struct netlink_socket *find(int fd)
 {
     for (size_t i = 0; i < SOCKETS_MAX; i++) {
@@ -181,7 +182,7 @@ static bool enter(const int pair[static 2])
 
     (void)pthread_mutex_lock(&lock);
     process = getpid();
-    (void)find(pair[0]); /* an entry of this number is of a descriptor that was closed */
+    (void)find(pair[0]); /* removes an old entry with this number, whose descriptor was closed */
     for (size_t i = 0; i < SOCKETS_MAX && !entered; i++) {
         struct netlink_socket *socket = &sockets[i];
         if (atomic_load(&socket->fd) != 0)
@@ -292,7 +293,8 @@ int uro_netlink_socket_bind(int fd, const struct sockaddr *address, socklen_t le
     }
     memcpy(&name, address, sizeof name);
     if (name.nl_family != AF_NETLINK || name.nl_groups != 0) {
-        errno = name.nl_family != AF_NETLINK ? EINVAL : EOPNOTSUPP; /* nothing is notified */
+        /* There are no multicast notifications. */
+        errno = name.nl_family != AF_NETLINK ? EINVAL : EOPNOTSUPP;
         return -1;
     }
     (void)pthread_mutex_lock(&lock);
@@ -352,7 +354,7 @@ void uro_netlink_socket_fill(int fd)
     errno = before;
 }
 
-/* Adds messages to those pending. Returns false without memory. The lock is held. */
+/* Adds messages to those pending. Returns false when out of memory. The lock is held. */
 static bool queue(struct netlink_socket *socket, const struct uro_netlink_list *messages)
 {
     const size_t waiting = socket->used - socket->sent;

@@ -3,7 +3,7 @@
  *
  * The program's descriptor is one end of a socket pair. Each request of the program is answered at
  * once: netlink/nldev.h makes the answer, and this library writes it to the other end. So poll(),
- * blocking receives and MSG_PEEK work as the kernel has them. A part of an answer that does not fit
+ * blocking receives and MSG_PEEK work as with the kernel. A part of an answer that does not fit
  * into the socket stays in memory until the program has received the rest.
  *
  * A descriptor can be closed by a call that this library does not see. Each use therefore checks
@@ -45,5 +45,6 @@ void uro_netlink_socket_sender(struct sockaddr *address, socklen_t *length);
  * descriptor, or if @copy is -1. */
 int uro_netlink_socket_copy(int fd, int copy);
 
-/* Forgets the descriptor, before the program closes it. The last one ends the socket. */
+/* Forgets the descriptor, before the program closes it. The socket ends with its last
+ * descriptor. */
 void uro_netlink_socket_forget(int fd);

@@ -15,7 +15,7 @@
 #define TREE    "UROCE_TREE"
 #define CLASS   "/sys/class/infiniband"
 #define VIRTUAL "/sys/devices/virtual"
-#define ABSENT  "/sys/module/of-no-kernel" /* exists nowhere */
+#define ABSENT  "/sys/module/of-no-kernel" /* a path that does not exist */
 
 /* A copy: programs overwrite their environment. Set once, before main(). */
 static char tree[URO_PATHS_TREE_MAX];
@@ -70,7 +70,7 @@ struct parts {
     bool is_link; /* whether the entry is a link into devices/virtual */
 };
 
-/* Returns the part of @name that the tree may have, or NULL. It is NULL for nearly every name. */
+/* Returns the part of @name that the tree may have, or NULL. Returns NULL for nearly every name. */
 static const char *part_in_tree(const char *name, struct parts *parts)
 {
     static const struct {
@@ -132,8 +132,8 @@ static bool find(const char *name, struct uro_paths_buffer *buffer, struct parts
     return true;
 }
 
-/* Returns whether @name is one by which NCCL and UCX conclude that a network card can register
- * memory of a GPU. Our devices cannot. */
+/* Returns whether NCCL and UCX conclude from @name that a network card can register memory of a
+ * GPU. Our devices cannot do this. */
 static bool is_hidden(const char *name)
 {
     static const char *const hidden[] = { "/sys/module/nvidia_peermem", "/sys/module/nv_peer_mem",

@@ -10,7 +10,7 @@
  *                                       memory_peers, which are signs of GPUs that a card can read
  *
  * A mapped name includes the path below it. A name is mapped only if the tree has the entry and the
- * entry is not a link to that same name: such a link stands for a device of the kernel. A name that
+ * entry is not a link to that same name: such a link is for a device of the kernel. A name that
  * leaves a directory by ".." is not mapped: /sys/class/infiniband/../net is /sys/class/net, and
  * /sys/class/infiniband/DEVICE/../../net is /sys/devices/virtual/net.
  */

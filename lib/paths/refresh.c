@@ -18,8 +18,8 @@
 #define PATH_SIZE (URO_PATHS_TREE_MAX + 2 * URO_PATHS_NAME_MAX)
 #define PORT      "ports/1"
 
-/* Whether this process has had a directory of the tree open, or as its working directory. Only then
- * can a relative name be in the tree, and is worth two system calls. */
+/* Whether this process has opened a directory of the tree, or used it as working directory. Only
+ * then can a relative name be in the tree, so only then two system calls check the name. */
 static atomic_bool was_inside;
 
 /* Whether this thread refreshes files. The calls that it makes for that also reach this library. */

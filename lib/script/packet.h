@@ -4,13 +4,14 @@
 
 #include "script/field.h"
 
-#define URO_PACKET_BYTES_MAX 8192u /* bytes of payload, or after the UDP header */
+/* Bytes of the payload, or of a RAW packet after its UDP header. */
+#define URO_PACKET_BYTES_MAX 8192u
 #define URO_PACKET_FRAME_MAX (URO_PACKET_BYTES_MAX + 128u)
 
 enum uro_packet_icrc { URO_PACKET_ICRC_GOOD, URO_PACKET_ICRC_BAD, URO_PACKET_ICRC_NONE };
 
 struct uro_packet {
-    const struct uro_opcode *op; /* decides the headers; NULL: bytes only */
+    const struct uro_opcode *op; /* opcode, which determines the headers; NULL: bytes only */
     uint64_t value[URO_FIELD_PACKET_END];
     struct uro_mac from_mac, to_mac;
     struct uro_gid from, to;

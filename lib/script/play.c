@@ -9,7 +9,7 @@
 
 #define MEET_WAIT   URO_MS(10000) /* longest wait for the endpoint's MAC address */
 #define EXPECT_WAIT URO_MS(3000)  /* timeout of an expectation that has none */
-#define STEPS_ONCE  64u           /* most steps in one call */
+#define STEPS_ONCE  64u           /* maximum number of steps in one call */
 
 int uro_play_init(struct uro_play *play, const struct uro_script *script,
                   const struct uro_play_config *config, uro_time now)
@@ -137,7 +137,7 @@ static bool expect(struct uro_play *play, const struct uro_script_step *step)
         }
         const uro_time took = frame->time > play->step_began ? frame->time - play->step_began : 0;
         if (took < step->after)
-            uro_play_deviate(play, "%.*s: came too early, after %" PRIu64 " us",
+            uro_play_deviate(play, "%.*s: the packet came too early, after %" PRIu64 " us",
                              (int)step->text.length, step->text.start, took / 1000);
         if (step->subject.kind == URO_SUBJECT_MESSAGE && uro_play_decode_message(frame, &msg))
             uro_play_learn(play, &msg);
@@ -146,7 +146,7 @@ static bool expect(struct uro_play *play, const struct uro_script_step *step)
     }
     if (play->now < play->due)
         return false;
-    uro_play_deviate(play, "%.*s: no such packet came within %" PRIu64 " ms",
+    uro_play_deviate(play, "%.*s: no such packet arrived within %" PRIu64 " ms",
                      (int)step->text.length, step->text.start,
                      (play->due - play->step_began) / 1000000);
     return true;

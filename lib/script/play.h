@@ -13,7 +13,8 @@
 #include "script/packet.h"
 #include "script/script.h"
 
-#define URO_PLAY_INBOX    64u /* received packets not matched yet; more are a deviation */
+/* Received packets that no step has matched yet; more packets are a deviation. */
+#define URO_PLAY_INBOX    64u
 #define URO_PLAY_OUTBOX   64u
 #define URO_PLAY_RULES    8u /* rules: `on` and `drop` steps */
 #define URO_PLAY_LINE_MAX 1024u
@@ -22,10 +23,10 @@ enum uro_play_result {
     URO_PLAY_RUNNING,
     URO_PLAY_HELD,
     URO_PLAY_DEVIATED,
-    URO_PLAY_UNREACHED, /* the endpoint's address did not resolve: nothing was played */
+    URO_PLAY_UNREACHED, /* the endpoint's MAC address was not found: the script was not played */
 };
 
-/* The caller owns the strings, the engine and the script, which must live as long as the play. */
+/* The caller owns the strings, the engine and the script, and frees them after the play. */
 struct uro_play_config {
     struct uro_engine *engine;
     struct uro_mac mac;
@@ -83,7 +84,7 @@ struct uro_play {
     uint32_t step;
     uint32_t part; /* current part of a CONNECT or ACCEPT step */
     uint32_t tries;
-    uro_time due; /* when the step times out or continues; never: no timer */
+    uro_time due; /* time at which the step times out or continues; NEVER: no timer */
     uint64_t repeats;
     struct uro_rng rng;
     struct uro_play_link link;

@@ -400,7 +400,7 @@ static bool read_line(struct reader *r)
     return true;
 }
 
-/* Returns the end of the line that starts at @pos, without comment, blanks and newline. */
+/* Returns the end of the line that starts at @pos, without comment, spaces and newline. */
 static const char *line_end(const char *pos, const char *newline)
 {
     const char *end = pos;

@@ -12,7 +12,7 @@
 #define URO_SCRIPT_FIELDS_MAX 1024u /* fields of all steps together */
 #define URO_SCRIPT_NAMES_MAX  48u   /* names of variables */
 #define URO_SCRIPT_TERMS_MAX  3u    /* terms of a sum */
-#define URO_SCRIPT_TEXT_MAX   200u  /* bytes of one text; private data is not longer */
+#define URO_SCRIPT_TEXT_MAX   200u  /* bytes of one text; enough for any private data */
 
 struct uro_script_text {
     const char *start;
@@ -89,9 +89,10 @@ struct uro_script_step {
     struct uro_script_subject answer; /* ON */
     uint32_t field_first;             /* index in script->fields */
     uint32_t field_count;
-    uint64_t
-        number;    /* REPEAT, ON: times; DROP: which one; SET: index of the name; END: its REPEAT */
-    uro_time time; /* EXPECT, AWAIT: timeout; 0: default. NOTHING, WAIT: duration */
+    /* REPEAT, ON: number of times; DROP: number of the packet; SET: index of the name; END: step
+     * of its REPEAT. */
+    uint64_t number;
+    uro_time time;                 /* EXPECT, AWAIT: timeout; 0: default. NOTHING, WAIT: duration */
     uro_time after;                /* EXPECT, AWAIT: earliest time */
     struct uro_script_value value; /* SET */
 };

@@ -14,11 +14,11 @@ struct uro_words {
     struct uro_script_text word; /* the last word taken */
 };
 
-/* Takes the next word, up to a blank. A quoted part may contain blanks. Returns false at the end of
+/* Takes the next word, up to a space. A quoted part may contain spaces. Returns false at the end of
  * the line. */
 bool uro_words_next(struct uro_words *words);
 bool uro_words_are(const struct uro_words *words, const char *text);
-/* Takes the next word if it is @text. Returns whether it was. */
+/* Takes the next word if it is @text. Returns whether it did. */
 bool uro_words_take(struct uro_words *words, const char *text);
 
 /* Reports that the last word is wrong from its byte @from on. Always returns false. */

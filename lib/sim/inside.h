@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inside.h - access of the simulator to the inside of an engine, which include/uroce does not
- * offer.
+/* inside.h - gives the simulator access to the inside of an engine, beyond include/uroce.
  *
  * The checks read completions and requests that still wait in their queues, without taking them.
- * uroce_qp_send() refuses wrong requests. To give one to the engine, the simulator posts a correct
- * request and changes it in the queue before the engine runs.
+ * uroce_qp_send() refuses wrong requests. To give the engine a wrong request, the simulator posts a
+ * correct request and changes it in the queue before the engine runs.
  */
 #pragma once
 
@@ -37,9 +36,9 @@ uint64_t sim_inside_srq_wr_id(const struct uroce_srq *srq, uint32_t index);
 void sim_inside_set_opcode(struct uroce_qp *qp, uint8_t opcode);
 /* Adds a byte to the first element that has bytes. */
 void sim_inside_lengthen(struct uroce_qp *qp);
-/* BIND_MW: names the window by @rkey, and @length bytes of the region by @lkey. */
+/* BIND_MW: sets the key of the window, the key of the region, and the length. */
 void sim_inside_set_bind(struct uroce_qp *qp, uint32_t rkey, uint32_t lkey, uint64_t length);
-/* UD: names the address handle by its number. */
+/* UD: sets the number of the address handle. */
 void sim_inside_set_ah(struct uroce_qp *qp, uint32_t number);
 uint32_t sim_inside_ah_number(const struct uroce_ah *ah);
 

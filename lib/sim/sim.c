@@ -17,7 +17,7 @@
 /* Longer than every delay, so that the last frames have arrived. */
 #define SETTLE         URO_MS(200)
 #define IDLE           URO_MS(100000) /* neighbours are resolved again every 30 s */
-#define IDLE_ROUNDS    64u            /* of a host, for each neighbour */
+#define IDLE_ROUNDS    64u            /* rounds of an idle host, for each neighbour */
 #define CLEAN_COUNTERS URO_ARRAY_LEN(never_when_clean)
 
 static const enum uro_counter never_when_clean[] = {
@@ -146,7 +146,7 @@ static void build(struct sim *sim)
     sim_world_init(world, sim->options.seed, SIM_PLAN_START);
     sim_journal_follow(world->journal, sim->options.trace);
     if (sim->options.pcap != NULL) {
-        int result = uro_pcap_write_open(sim->options.pcap, 0, &sim->pcap);
+        int result = uro_pcap_write_open(sim->options.pcap, "sim", 0, &sim->pcap);
         if (result != 0)
             sim_world_fail(world, "%s: %s", sim->options.pcap, strerror(-result));
     }
@@ -281,8 +281,8 @@ static void end(struct sim *sim)
         sim_workload_check(&sim->links[i].workload);
 }
 
-/* Returns whether the packets of a host look like those of Linux rxe. The engine then sends some
- * ACKs twice. */
+/* Returns whether the packets of a host look like those of Linux rxe. The peer's engine then sends
+ * some ACKs twice. */
 static bool looks_like_rxe(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->net.link_count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* directory.c - chooses the directory for the files of layout.h: the one that UROCE_STATE_DIR
- * names, or one of three.
+/* directory.c - chooses the directory for the files of layout.h: the directory in UROCE_STATE_DIR,
+ * or one of three others.
  *
  * Every process of a user must find the same directory, also by `su` and in another terminal.
  * Therefore /dev/shm comes before XDG_RUNTIME_DIR, and TMPDIR is not used. /dev/shm is memory, so

@@ -13,8 +13,8 @@
 #define URO_STATS_PLACES 3u
 
 /* Opens the directory number @place of the user @uid, and with @create makes it if it is missing.
- * Another user cannot have put it there: it belongs to @uid, has mode 0700, and is no link. Returns
- * a descriptor, or
+ * The directory belongs to @uid, has mode 0700 and is not a link, so no other user has made it.
+ * Returns a descriptor, or
  *   -ENOENT  there is none
  *   -EACCES  the directory belongs to another user, or others have rights to it
  *   -errno   of the system

@@ -24,7 +24,7 @@ static const struct uro_failure_reason reasons[URO_FAIL_REASON_COUNT] = {
 static const struct {
     const char *causes, *mend;
 } explanations[URO_FAIL_REASON_COUNT] = {
-    [URO_FAIL_NONE] = { "the completion is a success, or not of uroce", "" },
+    [URO_FAIL_NONE] = { "the completion is a success, or another provider made it", "" },
     [URO_FAIL_FLUSHED] = { "another request of the queue pair failed before",
                            "look at the first completion that failed" },
     [URO_FAIL_MODIFIED] = { "the program moved the queue pair to ERR, or disconnected", "" },
@@ -44,15 +44,18 @@ static const struct {
                               "post receives before the peer sends; rnr_retry 7 waits for ever" },
     [URO_FAIL_NAK_INVALID] = { "the peer's receive is too small, its path_mtu differs, or its "
                                "queue pair lacks an access flag",
-                               "run `uroce why` at the peer, which has the reason" },
+                               "run `uroce why` on the peer's host: it shows the reason" },
     [URO_FAIL_NAK_ACCESS] = { "wrong rkey or address; the memory lacks remote rights",
-                              "run `uroce why` at the peer, which has the reason" },
+                              "run `uroce why` on the peer's host: it shows the reason" },
     [URO_FAIL_NAK_OPERATIONAL] = { "the peer's receive buffer is not registered",
-                                   "run `uroce why` at the peer, which has the reason" },
-    [URO_FAIL_BAD_SYNDROME] = { "a faulty peer", "capture the packets with pcap=" },
-    [URO_FAIL_BAD_RESPONSE] = { "the sides have different path_mtu, or a faulty peer",
+                                   "run `uroce why` on the peer's host: it shows the reason" },
+    [URO_FAIL_BAD_SYNDROME] = { "the peer does not follow the protocol",
+                                "capture the packets with pcap=" },
+    [URO_FAIL_BAD_RESPONSE] = { "the sides have different path_mtu, or the peer does not follow "
+                                "the protocol",
                                 "compare path_mtu; capture the packets with pcap=" },
-    [URO_FAIL_PEER_SEQUENCE] = { "a faulty peer", "capture the packets with pcap=" },
+    [URO_FAIL_PEER_SEQUENCE] = { "the peer does not follow the protocol",
+                                 "capture the packets with pcap=" },
     [URO_FAIL_PEER_LENGTH] = { "the sides have different path_mtu; a misaligned atomic",
                                "use the same path_mtu on both sides; atomics need an address that "
                                "is a multiple of 8" },
@@ -77,8 +80,8 @@ static const struct {
                                    "split the message, or raise the MTU of the link" },
     [URO_FAIL_CQ_OVERRUN] = { "the program polls too seldom",
                               "create a larger CQ, or poll more often" },
-    [URO_FAIL_PEER_PSN] = { "rq_psn here is not the peer's sq_psn: requests are taken for repeated "
-                            "ones, and their data are lost",
+    [URO_FAIL_PEER_PSN] = { "rq_psn here is not the peer's sq_psn: uroce takes new requests for "
+                            "duplicates, so their data is lost",
                             "set rq_psn to the sq_psn that the peer uses" },
 };
 
@@ -249,7 +252,7 @@ static void add_access(struct text *text, const struct uro_failure *failure, con
         add(text, "the memory window is bound to another queue pair");
         return;
     case URO_KEY_FAULT_WINDOW:
-        add(text, "the key is of a memory window, which is no local key");
+        add(text, "the key is of a memory window, which is not a local key");
         return;
     case URO_KEY_FAULT_MISSING:
         add(text, "the on-demand memory is not mapped, or is protected");
@@ -330,7 +333,7 @@ static void peer_length(struct text *text, const struct uro_failure *failure)
 
     if (lengths && op->name != NULL && (op->ext & URO_EXT_ATOMIC)) {
         add_peer(text, failure);
-        add(text, " sent an atomic at 0x%llx, which is no multiple of 8",
+        add(text, " sent an atomic at 0x%llx, which is not a multiple of 8",
             (unsigned long long)failure->access.address);
         return;
     }

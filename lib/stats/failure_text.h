@@ -27,7 +27,7 @@ char *uro_failure_duration(uint64_t ns, char text[static URO_DURATION_TEXT_MAX])
 /* The explanation of a vendor_err. */
 struct uro_failure_reason {
     const char *text;   /* what happened */
-    const char *causes; /* usual ones */
+    const char *causes; /* usual causes */
     const char *mend;
 };
 

@@ -10,7 +10,8 @@
 /* Shows the first plan of a device: afterwards, other processes may change it. */
 void uro_stats_impair_begin(struct uro_stats_impair *impair, const char *text);
 
-/* Returns whether the text is another than at *@seen. Cheap, for each round. */
+/* Returns whether the text has changed since the sequence *@seen. Fast enough to be called in each
+ * round. */
 static inline bool uro_stats_impair_changed(const struct uro_stats_impair *impair, unsigned seen)
 {
     return atomic_load_explicit(&impair->sequence, memory_order_acquire) != seen;

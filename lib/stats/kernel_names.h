@@ -16,7 +16,7 @@ struct uro_kernel_counter {
     const char *name; /* "counters/port_rcv_data" */
     uint32_t divisor; /* divisor of the sum; 0: the value is always 0 */
     uint32_t source_count;
-    enum uro_counter sources[URO_KERNEL_SOURCES_MAX]; /* counters whose sum it is */
+    enum uro_counter sources[URO_KERNEL_SOURCES_MAX]; /* counters to add up */
 };
 
 extern const struct uro_kernel_counter uro_kernel_counters[];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* layout.h - the file by which a process shows the state of one device to other processes.
+/* layout.h - the file in which a process shows the state of one device to other processes.
  *
- * Each process has one file for each device that it runs. The engine writes its record straight
- * into the mapped file: showing it costs no copy and no system call, and the record outlives a
- * killed process.
+ * Each process has one file for each device that it runs. The engine writes its record directly
+ * into the mapped file. This needs no copy and no system call, and the record remains when the
+ * process is killed.
  *
  *     /dev/shm/uroce-stats-UID/         mode 0700; or XDG_RUNTIME_DIR/uroce-stats,
  *                                       or /tmp/uroce-stats-UID;
@@ -25,11 +25,12 @@
 #include "wire/gid.h"
 
 #define URO_STATS_MAGIC    "uroce-st"
-#define URO_STATS_LAYOUT   5u /* raise it when a struct of this file changes */
+#define URO_STATS_LAYOUT   7u /* raise it when a struct of this file changes */
 #define URO_STATS_NAME_MAX 32u
 #define URO_STATS_LINK_MAX 128u
 #define URO_STATS_GIDS     16u
 #define URO_STATS_NDEV_MAX 16u /* bytes of the name of an interface, with its NUL */
+#define URO_STATS_CARD_MAX 64u /* bytes of a text of a card, with its NUL */
 
 enum uro_stats_state {
     URO_STATS_STARTING, /* the values are not complete */
@@ -74,6 +75,16 @@ struct uro_stats_impair {
     atomic_uint text[URO_STATS_IMPAIR_MAX / sizeof(unsigned)]; /* characters, NUL-terminated */
 };
 
+/* The values of the card of like= that /sys shows. A text is NUL-terminated; "" means unknown. */
+struct uro_stats_card {
+    uint32_t given;        /* 1: the device has like=; else 0, and the other fields are empty */
+    uint32_t hw_ver_known; /* 1: hw_ver is known; else 0 */
+    uint32_t hw_ver;
+    char fw_ver[URO_STATS_CARD_MAX];
+    char hca_type[URO_STATS_CARD_MAX];
+    char board_id[URO_STATS_CARD_MAX];
+};
+
 struct uro_stats_page {
     struct uro_stats_header header;
     uint64_t started;                 /* wall clock, ns since 1970 */
@@ -83,13 +94,15 @@ struct uro_stats_page {
     char link[URO_STATS_LINK_MAX];    /* the link, as configured; cut if longer */
     uint64_t guid;                    /* node GUID, first byte highest */
     uint32_t gid_count;
+    uint32_t roce_v1; /* 1: programs see each GID twice, for RoCE v1 and v2; else 0 */
     struct uro_gid gids[URO_STATS_GIDS];
     char ndevs[URO_STATS_GIDS][URO_STATS_NDEV_MAX]; /* interface of each GID, or "" */
-    atomic_uint link_up;                            /* 0 or 1 */
+    struct uro_stats_card card;
+    atomic_uint link_up;    /* 0 or 1 */
     atomic_uint mtu;        /* current MTU of the link, bytes of an IP packet */
-    atomic_uint speed;      /* of the port, Mb/s; 0: not known yet */
+    atomic_uint speed;      /* speed of the port, Mb/s; 0: not known yet */
     int32_t added_pid;      /* in a total: `pid` and `started` of the last file that was */
-    uint64_t added_started; /* added to it */
+    uint64_t added_started; /* added to this total */
     struct uro_stats_table table;
     _Alignas(64) struct uro_record record;
     struct uro_stats_impair impair;

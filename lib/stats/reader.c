@@ -26,8 +26,7 @@ static void visit_file(int directory, struct uro_stats_file *file, struct uro_st
         visit(context, file);
 }
 
-/* Reads the files of one directory whose names begin with @prefix. The directory is closed
- * afterwards. */
+/* Reads the files of one directory whose names begin with @prefix. Closes the directory. */
 static int read_directory(int directory, const char *path, const char *prefix, bool own,
                           uro_stats_visit *visit, void *context)
 {

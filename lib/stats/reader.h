@@ -19,8 +19,8 @@ struct uro_stats_file {
 /* Called for each file. @file is valid during the call. */
 typedef void uro_stats_visit(void *context, const struct uro_stats_file *file);
 
-/* Reads all files of the user @uid, which is our own user unless this process is root. Counters of
- * ended processes are added to the totals before, if the files are our own. Returns 0 or
+/* Reads all files of the user @uid, which is our own user unless this process is root. First adds
+ * the counters of ended processes to the totals, if the files are our own. Returns 0 or
  *   -ENOENT  the user runs no device
  *   -EBUSY   a process that is stopped has the lock of a directory: a process that ends meanwhile
  *            may be missing, or be counted twice
@@ -35,8 +35,8 @@ bool uro_stats_refusal(const struct uro_stats_page *page, uint64_t number,
 URO_NODISCARD int uro_stats_read_device(uid_t uid, const char *device, uint64_t guid,
                                         uro_stats_visit *visit, void *context);
 
-/* Adds the counters of @file to @sum if it belongs to the device and is no copy of an ended process
- * whose counters are in the total. Returns whether it was added. */
+/* Adds the counters of @file to @sum if it belongs to the device and is not a copy of an ended
+ * process whose counters are in the total. Returns whether it was added. */
 bool uro_stats_add(const struct uro_stats_file *file, const char *device, uint64_t guid,
                    struct uro_counters *sum);
 

@@ -30,7 +30,8 @@ static struct uro_survey_file *new_file(struct uro_survey *survey)
 {
     struct uro_survey_file *files = survey->files;
 
-    if ((survey->count & (survey->count - 1)) == 0) /* full: the capacity is a power of two */
+    /* The array is full when the count is a power of two. */
+    if ((survey->count & (survey->count - 1)) == 0)
         files = realloc(files, (survey->count != 0 ? 2 * survey->count : 1) * sizeof *files);
     if (files == NULL)
         return NULL;

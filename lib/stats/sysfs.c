@@ -177,12 +177,14 @@ static void put_attribute(struct port_files *files, const char *kind, uint32_t i
 static void put_gids(struct port_files *files, const struct uro_sysfs_port *port)
 {
     static const struct uro_gid none;
+    const uint32_t kinds = port->roce_v1 ? 2 : 1;
 
-    for (uint32_t i = 0; i < URO_STATS_GIDS; i++) {
-        const bool used = i < port->gid_count;
-        put_gid(files, i, used ? &port->gids[i] : &none);
-        put_attribute(files, "types", i, used ? "RoCE v2" : "");
-        put_attribute(files, "ndevs", i, used ? port->ndevs[i] : "");
+    for (uint32_t i = 0; i < URO_STATS_GIDS * kinds; i++) {
+        const bool used = i / kinds < port->gid_count;
+        const bool v1 = port->roce_v1 && i % 2 == 0;
+        put_gid(files, i, used ? &port->gids[i / kinds] : &none);
+        put_attribute(files, "types", i, !used ? "" : v1 ? "IB/RoCE v1" : "RoCE v2");
+        put_attribute(files, "ndevs", i, used ? port->ndevs[i / kinds] : "");
     }
 }
 
@@ -211,6 +213,7 @@ static void see(void *context, const struct uro_stats_file *file)
         view->started = page->started;
         view->port.speed = atomic_load(&page->speed);
         view->port.gid_count = page->gid_count;
+        view->port.roce_v1 = page->roce_v1 != 0;
         memcpy(view->port.gids, page->gids, sizeof page->gids);
         memcpy(view->port.ndevs, page->ndevs, sizeof page->ndevs);
     }

@@ -21,6 +21,7 @@ struct uro_sysfs_port {
     bool up;
     uint32_t speed; /* Mb/s; 0: unknown, and the file `rate` stays as it is */
     uint32_t gid_count;
+    bool roce_v1; /* files for each GID twice: RoCE v1 at even numbers, v2 at the next ones */
     struct uro_gid gids[URO_STATS_GIDS];
     char ndevs[URO_STATS_GIDS][URO_STATS_NDEV_MAX]; /* interface of each GID, or "" */
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* table.h - the queue pairs and other objects of a process, shown when a reader asks.
  *
- * The rows are behind the page, in the same file, which grows for them. A reader stores a new value
- * in `requested`. At its next check of the link, the process copies the state of its objects to the
- * rows. Without a reader, a process does no work for this.
+ * The rows follow the statistics page in the same file, which grows as needed. A reader stores a
+ * new value in `requested`. At its next check of the link, the process copies the state of its
+ * objects to the rows. Without a reader, a process does no work for this.
  */
 #pragma once
 
@@ -16,16 +16,16 @@
  * before ends. */
 #define URO_STATS_TABLE_OFFSET (1u << 20)
 
-/* Most rows of a kind. A process with more objects shows so many of them. */
+/* Maximum number of rows of a kind. A process with more objects shows only this number. */
 #define URO_STATS_TABLE_ROWS_MAX (1u << 18)
 
-/* A part of the page. */
+/* The part of the statistics page that describes the rows. */
 struct uro_stats_table {
-    atomic_uint requested; /* any other value than before: a reader wants a table */
-    atomic_uint version;   /* of the rows; odd while the process writes them */
-    int32_t error;         /* 0, or -errno why the process cannot write rows */
+    atomic_uint requested; /* a reader changes this value to request a table */
+    atomic_uint version;   /* version of the rows; odd while the process writes them */
+    int32_t error;         /* 0, or -errno if the process cannot write rows */
     uint32_t incomplete;   /* 0 or 1: there are more objects than rows */
-    uint64_t time;         /* of the engine, when the rows were complete */
+    uint64_t time;         /* engine's clock when the rows were complete */
     uint32_t count[URO_SNAPSHOT_KINDS];
     uint32_t capacity[URO_SNAPSHOT_KINDS]; /* rows in the file */
 };

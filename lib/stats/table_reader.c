@@ -16,7 +16,7 @@
 #include "core/qp_state.h"
 
 #define ERRNO_MAX  4095
-#define NUMBER_MAX 0xffffffu /* of a QPN, an MSN and a PSN */
+#define NUMBER_MAX 0xffffffu /* largest QPN, MSN and PSN */
 
 /* ---- reading ------------------------------------------------------------------- */
 
@@ -41,7 +41,8 @@ static bool read_table(int fd, struct uro_stats_table *table)
 
 /* ---- asking -------------------------------------------------------------------- */
 
-/* Returns whether only the owner of the file can be harmed by a write to it. */
+/* Returns whether the file is a plain file of @uid with one name, so that writing to it harms no
+ * other user. */
 static bool is_own(int fd, uid_t uid)
 {
     struct stat is;

@@ -17,13 +17,13 @@
 
 /* A question to a process. */
 struct uro_stats_question {
-    int fd; /* of the file */
+    int fd; /* descriptor of the file */
     unsigned version;
 };
 
 /* A checked copy of the rows of a process. */
 struct uro_stats_rows {
-    uint64_t time;   /* of the engine, when the process wrote the rows */
+    uint64_t time;   /* engine's clock when the process wrote the rows */
     bool incomplete; /* the process has more objects */
     uint32_t count[URO_SNAPSHOT_KINDS];
     struct uro_snapshot_qp *qps;

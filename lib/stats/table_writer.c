@@ -56,7 +56,8 @@ static int grow(struct uro_stats_table_writer *table, const struct uro_stats_wri
                                   ? wanted[kind] + SPARE
                                   : URO_STATS_TABLE_ROWS_MAX;
         fits = fits && rows <= table->capacity[kind];
-        capacity[kind] = uro_pow2_at_least(rows); /* so that the file grows seldom */
+        /* A power of two, so that the file rarely grows. */
+        capacity[kind] = uro_pow2_at_least(rows);
         size += capacity[kind] * uro_stats_table_row_size((enum uro_snapshot_kind)kind);
     }
     if (fits)
@@ -103,7 +104,8 @@ int uro_stats_table_begin(struct uro_stats_table_writer *table, struct uro_stats
 
     table->answers = atomic_load_explicit(&shown->requested, memory_order_relaxed);
     atomic_store_explicit(&shown->version, version | 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* no row changes before readers see that */
+    /* Readers see the odd version before any row changes. */
+    atomic_thread_fence(memory_order_seq_cst);
     memset(shown->count, 0, sizeof shown->count);
     memset(shown->capacity, 0, sizeof shown->capacity);
     shown->incomplete = 0;

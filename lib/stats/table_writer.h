@@ -9,7 +9,8 @@ struct uro_stats_table_writer {
     void *memory;
     size_t size;
     uint32_t capacity[URO_SNAPSHOT_KINDS];
-    unsigned answers; /* value of `requested` that the next rows answer, or answered last */
+    /* Value of `requested` for which the next rows are, or the last rows were, written. */
+    unsigned answers;
 };
 
 /* Returns whether a reader has asked since the last table. */
@@ -27,7 +28,7 @@ URO_NODISCARD int uro_stats_table_begin(struct uro_stats_table_writer *table,
                                         const uint32_t wanted[URO_SNAPSHOT_KINDS],
                                         struct uro_snapshot_rows *rows);
 
-/* Shows the rows to the readers. @now: of the engine. */
+/* Shows the rows to the readers. @now: the engine's clock. */
 void uro_stats_table_end(struct uro_stats_table_writer *table, struct uro_stats_writer *writer,
                          const struct uro_snapshot *snapshot, uint64_t now);
 

@@ -2,8 +2,9 @@
 /* total.c - the end of a file: its counters move to the total of the device.
  *
  * A reader may see no counter go backwards or count twice. The total therefore names the last file
- * that was added. It is replaced by rename(), and only then is the file removed. A process that is
- * killed in between leaves a file that the total names: the next one only removes it.
+ * that was added. It is replaced by rename(), and only then is the file removed. If a process is
+ * killed in between, the total names a file that still exists. The next process then only removes
+ * this file.
  */
 #include "stats/total.h"
 
@@ -53,7 +54,8 @@ enum uro_stats_kind uro_stats_kind_of(const char *name)
 
 /* ---- reading ---------------------------------------------------------------------- */
 
-/* Ends the string, and replaces all but ASCII: control characters could change a terminal. */
+/* Ends the string, and replaces all characters that are not printable ASCII: control characters
+ * could change a terminal. */
 static void clean(char *text, size_t size)
 {
     text[size - 1] = '\0';
@@ -78,6 +80,9 @@ static int check(struct uro_stats_page *page, size_t length)
     clean(page->program, sizeof page->program);
     clean(page->device, sizeof page->device);
     clean(page->link, sizeof page->link);
+    clean(page->card.fw_ver, sizeof page->card.fw_ver);
+    clean(page->card.hca_type, sizeof page->card.hca_type);
+    clean(page->card.board_id, sizeof page->card.board_id);
     for (unsigned i = 0; i < URO_STATS_REFUSALS; i++) {
         clean(page->refusals[i].call, sizeof page->refusals[i].call);
         clean(page->refusals[i].text, sizeof page->refusals[i].text);
@@ -119,8 +124,9 @@ bool uro_stats_has_ended(int directory, const char *name)
 
 /* ---- old files ------------------------------------------------------------------ */
 
-#define KEPT_MAX   16u
-#define TOTALS_MAX 256u /* devices; with a random MAC address, each start is another device */
+#define KEPT_MAX 16u
+/* Number of totals that are kept; with a random MAC address, each start is a new device. */
+#define TOTALS_MAX 256u
 
 static bool is_before(const struct timespec *a, const struct timespec *b)
 {
@@ -207,7 +213,7 @@ static bool add(int directory, const char *name, const struct uro_stats_page *en
     name_total(name, path);
     const int error = uro_stats_read_page(directory, path, total);
     if (error == -EPROTO ||
-        error == -EINVAL) /* of another version, whose counters may have other meanings */
+        error == -EINVAL) /* a total of another version, whose counters may have other meanings */
         (void)unlinkat(directory, path, 0);
     if (error != 0) {
         *total = *ended;
@@ -230,8 +236,8 @@ static bool add(int directory, const char *name, const struct uro_stats_page *en
 
 /* ---- files that are kept ----------------------------------------------------------- */
 
-/* Keeps the file of an ended process, whose counters are part of the total. rename() sets the ctime
- * by which the oldest is found. */
+/* Keeps the file of an ended process, whose counters are part of the total. rename() sets the
+ * ctime, which find_oldest() compares. */
 static void keep(int directory, const char *name)
 {
     char kept[URO_STATS_FILE_MAX];

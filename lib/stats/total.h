@@ -16,7 +16,7 @@ bool uro_stats_has_ended(int directory, const char *name);
 /* Reads and checks the file @name: strings end, and counts are in range. Reads the values at most
  * once, so that a writer cannot change them after the check. Returns 0, or
  *   -EPROTO  the file is of another version of uroce; `header` is valid
- *   -EINVAL  the file is no file of uroce, or cut off
+ *   -EINVAL  the file was not written by uroce, or is cut off
  *   -errno   of the system */
 URO_NODISCARD int uro_stats_read_page(int directory, const char *name, struct uro_stats_page *page);
 

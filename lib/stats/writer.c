@@ -60,9 +60,12 @@ static void fill(struct uro_stats_page *page, const struct uro_stats_device *dev
     (void)snprintf(page->link, sizeof page->link, "%s", device->link);
     page->guid = device->guid;
     page->gid_count = device->gid_count < URO_STATS_GIDS ? device->gid_count : URO_STATS_GIDS;
+    page->roce_v1 = device->roce_v1;
     memcpy(page->gids, device->gids, page->gid_count * sizeof *page->gids);
     if (device->ndevs != NULL)
         memcpy(page->ndevs, device->ndevs, page->gid_count * sizeof *page->ndevs);
+    if (device->card != NULL)
+        page->card = *device->card;
 }
 
 /* Maps the file with a descriptor of its own: a mapping would keep the lock of the descriptor that
@@ -170,7 +173,8 @@ void uro_stats_end(struct uro_stats_writer *writer)
     if (writer->fd < 0)
         return;
     atomic_store(&writer->page->header.state, URO_STATS_ENDED);
-    (void)flock(writer->fd, LOCK_UN); /* a child made without the handlers of fork() may have it */
+    /* A child made without the handlers of fork() may share the lock. */
+    (void)flock(writer->fd, LOCK_UN);
     uro_stats_abandon(writer);
     for (unsigned place = 0; place < URO_STATS_PLACES; place++) {
         int directory = uro_stats_directory(geteuid(), place, false, path);

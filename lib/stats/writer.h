@@ -15,8 +15,10 @@ struct uro_stats_device {
     const struct uro_gid *gids;
     char (*ndevs)[URO_STATS_NDEV_MAX]; /* interface of each GID, or ""; NULL: unknown */
     uint32_t gid_count;
-    uint64_t started;      /* wall clock, ns since 1970 */
-    uint64_t clock_offset; /* wall clock minus the engine's clock, ns */
+    bool roce_v1;                      /* programs see each GID twice, for RoCE v1 and v2 */
+    const struct uro_stats_card *card; /* NULL: the device has no like= */
+    uint64_t started;                  /* wall clock, ns since 1970 */
+    uint64_t clock_offset;             /* wall clock minus the engine's clock, ns */
 };
 
 struct uro_stats_writer {
@@ -34,8 +36,8 @@ URO_NODISCARD int uro_stats_open(struct uro_stats_writer *writer,
 void uro_stats_refuse(struct uro_stats_page *page, uint64_t time, int error, const char *call,
                       const char *text);
 
-/* Ends the file: its counters are added to the total of the device. The page stays mapped, and what
- * the engine still counts is lost. */
+/* Ends the file: its counters are added to the total of the device. The page stays mapped, but
+ * later counts of the engine are lost. */
 void uro_stats_end(struct uro_stats_writer *writer);
 
 /* In a forked child: closes the descriptor. The parent's lock stays. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attach.c - takes the place of the kernel for librdmacm: redirects its calls of open, fstat, write
- * and close, and serves those on /dev/infiniband/rdma_cm. All other calls go on to the C library.
+/* attach.c - replaces the kernel for librdmacm: redirects its calls of open, fstat, write and
+ * close, and handles the calls on /dev/infiniband/rdma_cm. All other calls go to the C library.
  * Some of librdmacm's calls of libibverbs are redirected, too. Calls of other libraries are not
  * changed.
  */
@@ -62,8 +62,8 @@ static ssize_t hook_write(int fd, const void *octets, size_t size)
     return written;
 }
 
-/* Describes a character device. If the kernel has rdma_cm, it is the kernel's, since librdmacm
- * compares its number with the kernel's. */
+/* Describes a character device. If the kernel has rdma_cm, the device number is the kernel's,
+ * because librdmacm compares the two. */
 static int hook_fstat(int fd, struct stat *stat_of)
 {
     struct uro_channel *channel = uro_channel_get(fd);
@@ -78,7 +78,7 @@ static int hook_fstat(int fd, struct stat *stat_of)
     return 0;
 }
 
-/* The form of C libraries before 2.33. */
+/* The function that C libraries before 2.33 call for fstat(). */
 static int hook_fxstat(int version, int fd, struct stat *stat_of)
 {
     (void)version;
@@ -113,6 +113,14 @@ static bool means_itself(const struct ibv_ah_attr *attr)
     return !attr->is_global && attr->dlid == 0 && attr->port_num == URO_PORT;
 }
 
+/* Returns the index for RoCE v2 of the address at @index, which may be for RoCE v1. */
+static uint32_t usable_index(struct ibv_context *context, uint32_t index)
+{
+    const struct uro_device_config *config = uro_device_config(uro_ibv_host(context));
+
+    return uro_gid_index_shown(config, uro_gid_index_own(config, index));
+}
+
 static struct ibv_ah *hook_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
     struct ibv_ah_attr own = *attr;
@@ -120,6 +128,7 @@ static struct ibv_ah *hook_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr
     if (!means_itself(attr))
         return ibv_create_ah(pd, attr);
     own.is_global = 1;
+    own.grh.sgid_index = (uint8_t)usable_index(pd->context, attr->grh.sgid_index);
     if (ibv_query_gid(pd->context, URO_PORT, own.grh.sgid_index, &own.grh.dgid) != 0)
         return NULL;
     return ibv_create_ah(pd, &own);
@@ -193,8 +202,8 @@ static void abandon(void)
     uro_command_unlock();
 }
 
-/* Installs the handlers of fork(). A child that was forked while a command ran would otherwise find
- * the locks held for ever. */
+/* Installs the handlers of fork(). Without them, a child that was forked during a command would
+ * find the locks held for ever. */
 static void watch_forks(void)
 {
     static const struct uro_fork_part commands = { uro_command_lock, uro_command_unlock, abandon };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attr.c - the attributes that take the queue pair of an identifier to a state. */
+/* attr.c - the attributes for moving the queue pair of an identifier to a state. */
 #include <errno.h>
 
 #include <infiniband/verbs.h>
@@ -9,9 +9,13 @@
 
 #define PORT 1u
 
-static uint8_t bounded(uint8_t wanted)
+/* Returns @wanted, or the limit of the device if it is lower. */
+static uint8_t bounded(const struct uro_id *id, enum uro_card_number number, uint8_t wanted)
 {
-    return wanted < URO_RD_ATOMIC_MAX ? wanted : (uint8_t)URO_RD_ATOMIC_MAX;
+    const uint64_t most =
+        uro_card_limit(&uro_device_config(id->device)->card, number, URO_RD_ATOMIC_MAX);
+
+    return wanted < most ? wanted : (uint8_t)most;
 }
 
 static void from_conn(const struct uro_id *id, const struct uro_qp_attr *attr,
@@ -21,8 +25,8 @@ static void from_conn(const struct uro_id *id, const struct uro_qp_attr *attr,
     out->rq_psn = attr->rq_psn;
     out->sq_psn = attr->sq_psn;
     out->dest_qp_num = attr->dest_qpn;
-    out->max_rd_atomic = bounded(attr->max_rd_atomic);
-    out->max_dest_rd_atomic = bounded(attr->max_dest_rd_atomic);
+    out->max_rd_atomic = bounded(id, URO_CARD_MAX_QP_INIT_RD_ATOM, attr->max_rd_atomic);
+    out->max_dest_rd_atomic = bounded(id, URO_CARD_MAX_QP_RD_ATOM, attr->max_dest_rd_atomic);
     out->min_rnr_timer = attr->min_rnr_timer;
     out->timeout = attr->timeout;
     out->retry_cnt = attr->retry_count;

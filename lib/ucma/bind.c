@@ -12,7 +12,7 @@
 
 #define BUCKETS         256u
 #define EPHEMERAL_FIRST 32768u
-#define EPHEMERAL_COUNT 28232u /* up to 60999, as in Linux */
+#define EPHEMERAL_COUNT 28232u /* the last port is 60999, as in Linux */
 #define EPHEMERAL_STEP  1000u
 #define BACKLOG_MOST    1024u
 

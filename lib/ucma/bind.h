@@ -23,14 +23,14 @@ URO_NODISCARD int uro_bind_to(struct uro_id *id, struct uro_sock *source);
 /* Returns whether the address stands for this machine: a loopback address that no device has. */
 bool uro_bind_is_this_host(const struct uro_sock *sock);
 
-/* Binds it to the first address of its family that a device has. Returns false if no device has
+/* Sets @sock to the first address of its family that a device has. Returns false if no device has
  * such an address. */
 bool uro_bind_choose_first(struct uro_sock *sock);
 
 /* Stops listening. No request reaches @id afterwards. */
 void uro_bind_stop_listening(struct uro_id *id);
 
-/* Stops listening on @device, which was removed. */
+/* Stops listening on @device after the device was removed. */
 void uro_bind_forget_device(struct uro_id *id, const struct uro_device *device);
 
 /* Releases the port. */

@@ -111,13 +111,12 @@ static void announce(const struct uro_channel *channel)
 {
     const uint64_t one = 1;
 
-    /* The call does not block: that would take 2^64 events. */
+    /* The call never blocks, since the count cannot reach 2^64 events. */
     ssize_t written = write(uro_channel_fd(channel), &one, sizeof one);
     (void)written;
 }
 
-/* Decrements the descriptor's count. Returns false if it is 0. A faster reader then finds no
- * event. */
+/* Decrements the descriptor's count. Returns false if the count is 0. */
 static bool unannounce(const struct uro_channel *channel)
 {
     uint64_t one;
@@ -152,7 +151,8 @@ int uro_channel_raise(struct uro_id *id, struct uro_id *made, struct uro_mcast *
 }
 
 /* Restores the count to the number of queued events. A thread may be cancelled after it decremented
- * the count and before it took the event. It does not put the channel any more. */
+ * the count and before it took the event. A cancelled thread does not call uro_channel_put(), so
+ * this function calls it. */
 static void recount(void *argument)
 {
     struct uro_channel *channel = argument;

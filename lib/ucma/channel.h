@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* channel.h - a channel, which librdmacm takes for an open /dev/infiniband/rdma_cm: a descriptor,
- * the identifiers that were created through it, and the queued events.
+/* channel.h - a channel, which for librdmacm is an open /dev/infiniband/rdma_cm. It has a
+ * descriptor, the identifiers that were created through it, and the queued events.
  *
  * The descriptor is an eventfd in semaphore mode that counts the events. The kernel thus provides
  * blocking, O_NONBLOCK, poll and epoll.

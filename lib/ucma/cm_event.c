@@ -2,8 +2,8 @@
 /* cm_event.c - see cm_event.h for the contract. The thread that runs the round calls the handlers
  * with the engine lock held.
  *
- * Events of a new connection before its owner accepted it are not reported: librdmacm has no
- * identifier for it yet, and the accept will fail.
+ * Events of a connection that the program has not accepted yet are not reported: librdmacm has no
+ * identifier for the connection, and the accept will fail.
  */
 #include "ucma/cm_event.h"
 
@@ -34,7 +34,8 @@ void uro_cm_event_path(const struct uro_id *id, const struct uro_gid *remote,
 
     memset(ah, 0, sizeof *ah);
     memcpy(ah->grh.dgid, remote->octets, sizeof ah->grh.dgid);
-    ah->grh.sgid_index = id->sgid_index;
+    ah->grh.sgid_index =
+        (uint8_t)uro_gid_index_shown(uro_device_config(id->device), id->sgid_index);
     ah->grh.hop_limit = HOP_LIMIT;
     ah->grh.traffic_class = id->tos;
     if (conn != NULL) {
@@ -162,7 +163,7 @@ static void on_request(struct uro_device *device, struct uro_id *listening, stru
         return;
     }
     fill(&event, made, data_start(listening, URO_CONN_REQUEST));
-    /* Without memory, the request is dropped. The identifier is destroyed with its channel. */
+    /* If memory runs out, the request is dropped. The identifier is destroyed with its channel. */
     if (uro_channel_raise(listening, made, NULL, &event) != 0) {
         made->conn = NULL;
         uro_conn_close(conn, uro_device_now());

@@ -23,7 +23,7 @@ enum uro_cm_event_kind {
     URO_CM_EVENT_MULTICAST_ERROR,
     URO_CM_EVENT_ADDR_CHANGE,
     URO_CM_EVENT_TIMEWAIT_EXIT,
-    URO_CM_EVENT_ADDRINFO_RESOLVED, /* since librdmacm 61, like the following */
+    URO_CM_EVENT_ADDRINFO_RESOLVED, /* this event and the next event exist since librdmacm 61 */
     URO_CM_EVENT_ADDRINFO_ERROR,
     URO_CM_EVENT_USER,
     URO_CM_EVENT_INTERNAL,

@@ -106,7 +106,7 @@ static int migrate(struct uro_channel *channel, const void *command, uint32_t re
         return fcntl((int)in->fd, F_GETFD) < 0 ? -ENOENT : -EINVAL;
     int error = uro_id_find(from, in->id, &id);
     if (error == 0) {
-        /* No event can be queued in between, since that needs the engine lock. */
+        /* No event can be queued meanwhile, because queueing needs the engine lock. */
         uro_id_lock(id);
         uro_channel_move(id, channel);
         out.events_reported = id->events_reported;
@@ -126,7 +126,7 @@ static int migrate(struct uro_channel *channel, const void *command, uint32_t re
 
 static const struct row {
     uro_handler *handler;
-    size_t least; /* least size of the command in bytes */
+    size_t least; /* minimum size of the command in bytes */
     size_t whole;
     bool waits; /* the handler takes the commands lock itself */
 } rows[] = {

@@ -12,13 +12,13 @@
 #define RESPONSE_TIMEOUT 20u /* 4.096 us * 2^20: 4.3 s */
 #define RETRIES          15u
 #define HOP_LIMIT        64u
-#define ACK_TIMEOUT      17u /* 0.5 s: an ACK delay of 15, twice a packet lifetime of 16 */
+#define ACK_TIMEOUT      17u /* 0.5 s: for an ACK delay of 15 and twice a packet lifetime of 16 */
 #define ACK_DELAY        15u
 #define ACK_TIMEOUT_MOST 31u
 
 /* Returns the ACK timeout code. The option ACK_TIMEOUT is a packet's lifetime plus one, and the
- * wait must also cover the peer's delay. 0 disables the timer of the queue pair only, not those of
- * these messages. */
+ * timeout must also cover the peer's delay. 0 disables the timer of the queue pair, but not the
+ * timers of CM messages. */
 static uint8_t ack_timeout(const struct uro_id *id)
 {
     unsigned timeout = id->ack_timeout;

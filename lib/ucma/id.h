@@ -28,7 +28,7 @@ enum uro_id_state {
     URO_ID_RESOLVED,
     URO_ID_ROUTED,
     URO_ID_LISTENING,
-    URO_ID_CONNECTING, /* and all later states of the connection */
+    URO_ID_CONNECTING, /* this state includes all later states of the connection */
 };
 
 /* A listener of the engine. An identifier has one for each address that it listens at. */
@@ -48,10 +48,10 @@ struct uro_mcast {
 struct uro_id {
     uint32_t number;              /* number in commands */
     struct uro_link channel_link; /* in uro_channel.ids, under the channels lock */
-    struct uro_channel *channel;  /* under the same lock */
+    struct uro_channel *channel;  /* channel of the identifier, under the channels lock */
     struct uro_link port_link;    /* in the list of identifiers with a port; bind.c */
     uint64_t uid;                 /* librdmacm's identifier; 0 until it accepts a request */
-    uint32_t events_reported;     /* under the channels lock */
+    uint32_t events_reported;     /* number of reported events, under the channels lock */
     uint16_t port_space;          /* enum rdma_ucm_port_space */
     uint8_t qp_type;              /* enum ibv_qp_type */
     enum uro_id_state state;
@@ -74,8 +74,9 @@ struct uro_id {
     bool reuse;           /* REUSEADDR; cleared when it listens */
     bool family_only;     /* AFONLY: excludes the other IP version */
     bool family_only_set; /* false: the default of the family applies */
-    bool known;           /* the program has got its number, from CREATE_ID or an event */
-    bool removed;         /* the device was removed: the identifier can only be destroyed */
+    /* The program knows the number of the identifier, from CREATE_ID or an event. */
+    bool known;
+    bool removed; /* the device was removed: the identifier can only be destroyed */
 };
 
 /* Creates an identifier of @channel, without reporting its number to the program. Returns NULL when
@@ -97,19 +98,19 @@ struct uro_id *uro_id_next(uint32_t *number);
 /* Copies the identifiers that use @device, as uro_conn_handlers.list says. Engine lock held. */
 int uro_id_list(const struct uro_device *device, struct uro_snapshot_id *rows, uint32_t capacity);
 
-/* Ends all activity of an identifier whose device was removed. The identifier stays. */
+/* Ends all activity of an identifier whose device was removed. The identifier is not freed. */
 void uro_id_cut_off(struct uro_id *id);
 
 /* Ends all activity and frees the identifier. Returns the number of its events that were
  * reported. */
 uint32_t uro_id_destroy(struct uro_id *id);
 
-/* Takes the engine lock of its device, or of all devices where it listens: no event follows
- * meanwhile. */
+/* Takes the engine lock of the identifier's device, or of all devices where it listens. No event is
+ * queued while the lock is held. */
 void uro_id_lock(const struct uro_id *id);
 void uro_id_unlock(const struct uro_id *id);
 
-/* Returns its source address on its device. */
+/* Returns the source address of the identifier on its device. */
 struct uro_gid uro_id_local(const struct uro_id *id);
 
 /* Returns the largest path MTU that the link carries now, and that the route carried when it was

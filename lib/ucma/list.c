@@ -71,8 +71,8 @@ static void copy(const struct uro_id *id, struct uro_snapshot_id *row)
     }
 }
 
-/* The commands lock is outside of the engine lock, which the caller holds. Therefore this function
- * must not wait for it. */
+/* The commands lock must be taken before the engine lock, which the caller holds. Therefore this
+ * function must not wait for the commands lock. */
 int uro_id_list(const struct uro_device *device, struct uro_snapshot_id *rows, uint32_t capacity)
 {
     const struct uro_id *id;
@@ -81,7 +81,8 @@ int uro_id_list(const struct uro_device *device, struct uro_snapshot_id *rows, u
     if (!uro_command_try_lock())
         return -EAGAIN;
     for (; (id = uro_id_next(&number)) != NULL; number++) {
-        if (!id->known || !uses(id, device)) /* unknown to the program: events may change it */
+        /* The program does not know the identifier yet, so events may change it. */
+        if (!id->known || !uses(id, device))
             continue;
         if (rows != NULL && count < capacity)
             copy(id, &rows[count]);

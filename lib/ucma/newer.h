@@ -21,7 +21,7 @@ struct uro_newer_resolve_ib_service {
     __u32 more_reserved;
 };
 
-/* The beginning of the answer. Records would follow. */
+/* The beginning of the response. Records could follow. */
 struct uro_newer_query_ib_service {
     __u32 count;
     __u32 reserved;

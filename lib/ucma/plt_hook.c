@@ -28,7 +28,7 @@ struct object {
     const char *name;
     uintptr_t base;
     const ElfW(Dyn) * dynamic;
-    uintptr_t relro; /* 0: none */
+    uintptr_t relro; /* start of the segment that is read-only after relocation; 0: none */
     size_t relro_size;
 };
 
@@ -103,7 +103,7 @@ struct tables {
     struct {
         const ElfW(Rela) * entries;
         size_t count;
-    } relocations[2]; /* those of calls, and those of addresses */
+    } relocations[2]; /* relocations of calls, and relocations of addresses */
 };
 
 static struct tables read_tables(const struct object *object)
@@ -160,8 +160,8 @@ static int count(const struct object *object, uintptr_t slot, void (*with)(void)
     return 0;
 }
 
-/* Returns whether the slot is read-only. Only whole pages of the segment are: a slot on its last
- * page may be writable. */
+/* Returns whether the slot is read-only. Only whole pages of the segment are read-only, so a slot
+ * on its last page may be writable. */
 static bool read_only(const struct object *object, uintptr_t slot, size_t page)
 {
     uintptr_t start = object->relro & ~(page - 1);

@@ -177,7 +177,7 @@ int uro_query_any(struct uro_channel *channel, const void *command, uint32_t rep
     return error;
 }
 
-/* Answers the old form of QUERY, which returns several subjects at once. */
+/* Handles the old form of QUERY, which returns several results at once. */
 static int query_all(const struct uro_id *id, const struct uro_reply *reply)
 {
     struct rdma_ucm_query_route_resp out = { .num_paths = has_path(id) };

@@ -18,7 +18,7 @@
 /* A failed command. */
 struct failed {
     const struct uro_id *id;
-    const char *call; /* of librdmacm */
+    const char *call; /* name of the librdmacm function */
     const void *command;
     int error;         /* errno */
     unsigned state;    /* enum uro_id_state of the identifier */
@@ -85,10 +85,10 @@ static void refuse_source(const struct failed *failed, const struct uro_sock *so
                          port, text);
     else if (uro_gid_is_zero(&gid) || is_own(&gid))
         (void)uro_refuse(device, failed->error, failed->call,
-                         "port %u is taken at an address which the wildcard includes, or no port "
+                         "port %u is taken at an address that the wildcard includes, or no port "
                          "is free: choose another port",
                          port);
-    else if (port == 0) /* programs look for devices with all addresses of the machine */
+    else if (port == 0) /* correct programs try all addresses of the machine to find a device */
         (void)uro_refuse_probe(device, failed->error, failed->call,
                                "no device has the address %s; see `uroce devices`", text);
     else
@@ -105,7 +105,7 @@ static void refuse_bind_to(const struct failed *failed, const struct uro_sock *s
     else if (failed->error == EINVAL && uro_sock_size(source) == 0)
         refuse_family(failed, source);
     else if (failed->error == EINVAL && failed->state != URO_ID_IDLE)
-        refuse_state(failed, "an identifier is bound once, before any other call");
+        refuse_state(failed, "call rdma_bind_addr once, before any other call");
 }
 
 static void refuse_bind_ip(const struct failed *failed)
@@ -148,7 +148,7 @@ static void refuse_destination(const struct failed *failed, const struct uro_soc
     else if (failed->error != EINVAL)
         return;
     else if (failed->state != URO_ID_IDLE && failed->state != URO_ID_BOUND)
-        refuse_state(failed, "its destination is resolved once");
+        refuse_state(failed, "call rdma_resolve_addr once");
     else if (uro_sock_size(dest) == 0)
         refuse_family(failed, dest);
     else
@@ -263,7 +263,7 @@ static void refuse_join(const struct failed *failed)
         refuse_state(failed, "bind it to an address of a device first, or resolve the group");
     else
         (void)uro_refuse(device_of(id), EINVAL, failed->call,
-                         "the address is no multicast address of the IP version of the source");
+                         "the address is not a multicast address of the IP version of the source");
 }
 
 static void refuse_option(const struct failed *failed)
@@ -274,10 +274,11 @@ static void refuse_option(const struct failed *failed)
         (void)uro_refuse_probe(device_of(failed->id), ENOSYS, failed->call,
                                "level %u has no option %u in uroce", in->level, in->optname);
     else if (failed->error == EINVAL)
-        (void)uro_refuse(device_of(failed->id), EINVAL, failed->call,
-                         "option %u of level %u does not have %u bytes, has another range, or "
-                         "cannot change any more: set it right after rdma_create_id",
-                         in->optname, in->level, in->optlen);
+        (void)uro_refuse(
+            device_of(failed->id), EINVAL, failed->call,
+            "option %u of level %u does not have %u bytes, its value is out of range, or it "
+            "cannot change any more: set it right after rdma_create_id",
+            in->optname, in->level, in->optlen);
 }
 
 /* ---- the table ------------------------------------------------------------------------- */

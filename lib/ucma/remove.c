@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* remove.c - handles the removal of a device: reports it to the identifiers that are bound to it.
  *
- * An identifier that listens at a wildcard is bound to no device, and goes on with the others. New
- * connections that the program has not accepted get no event; commands on them fail.
+ * An identifier that listens at a wildcard is bound to no device, and continues to listen on the
+ * other devices. New connections that the program has not accepted get no event; commands on them
+ * fail.
  */
 #include "ucma/bind.h"
 #include "ucma/cm_event.h"
@@ -26,7 +27,7 @@ void uro_remove_device(struct uro_device *device)
     for (uint32_t number = 0; (id = uro_id_next(&number)) != NULL; number++)
         uro_bind_forget_device(id, device);
     for (uint32_t number = 0; (id = uro_id_next(&number)) != NULL;
-         number++) /* the lock prevents new identifiers */
+         number++) /* the lock that is held prevents new identifiers */
         if (id->device == device && !id->removed)
             cut_off(id);
     uro_command_unlock();

@@ -2,8 +2,8 @@
 /* resolve.c - resolves an IP address to a device, a source address, and a next hop that replies.
  *
  * An unbound identifier uses the destination itself if it is an address of a device. Otherwise it
- * uses the device's address in the smallest subnet with the destination, and otherwise the first
- * address that has a gateway.
+ * uses the device address in the smallest subnet with the destination. If no subnet has the
+ * destination, it uses the first address that has a gateway.
  */
 #include <errno.h>
 #include <string.h>

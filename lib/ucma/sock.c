@@ -7,8 +7,8 @@
 
 #include "wire/bytes.h"
 
-#define IPV4_AT     12u /* offset in a GID */
-#define SID_PORT_AT 6u  /* offset in a service ID of its last two bytes */
+#define IPV4_AT     12u /* offset of an IPv4 address in a GID */
+#define SID_PORT_AT 6u  /* offset of the port in a service ID */
 
 uint32_t uro_sock_size(const struct uro_sock *sock)
 {

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "core/shard.h"
+#include "verbs/inject.h"
 #include "verbs/objects.h"
 #include "verbs/refusal.h"
 #include "wire/grh.h"
 
-#define REPLY_HOP_LIMIT 0xffu /* unrelated to the hop limit of the received datagram */
+/* Hop limit of replies; the hop limit of the received datagram does not matter. */
+#define REPLY_HOP_LIMIT 0xffu
 
 static_assert(sizeof(struct ibv_grh) == URO_GRH_LEN, "the area that programs name so");
 
@@ -30,7 +32,7 @@ static int build(struct uro_ibv_ah *ah, const struct ibv_ah_attr *attr)
     struct uro_device *device = uro_ibv_host(ah->ibv.context);
     struct uro_address address = { 0 };
 
-    uro_ibv_address(attr, &address);
+    uro_ibv_address(device, attr, &address);
     uro_device_lock(device);
     int error = uro_engine_ah_create(uro_device_engine(device), &ah->core, ah->ibv.pd->handle,
                                      &address, uro_device_now());
@@ -47,6 +49,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
     struct uro_ibv_ah *ah;
 
+    if (uro_inject(pd->context, URO_INJECT_CALL_CREATE_AH) != 0)
+        return NULL;
     if (!uro_ibv_address_valid(pd->context, attr)) {
         (void)uro_refuse_address(pd->context, "ibv_create_ah", attr);
         errno = EINVAL;
@@ -98,7 +102,7 @@ static int own_index(struct ibv_context *context, const struct uro_grh *grh)
     for (uint32_t i = 0; i < config->gid_count; i++) {
         const struct uro_gid *own = &config->gids[i];
         if (group ? uro_gid_is_ipv4(own) != grh->v6 : uro_gid_equal(own, &grh->dest))
-            return (int)i;
+            return (int)uro_gid_index_shown(config, i);
     }
     return -1;
 }
@@ -116,7 +120,7 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
         errno = EINVAL;
         return -1;
     }
-    /* wc->sl holds the type of the header in the area, and not a service level. */
+    /* wc->sl has the type of the header in the receive buffer, not a service level. */
     *attr = (struct ibv_ah_attr){ .is_global = 1,
                                   .port_num = port_num,
                                   .grh = { .flow_label = grh.flow_label,

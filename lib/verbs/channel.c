@@ -6,11 +6,15 @@
 #include <stdlib.h>
 
 #include "host/waiter.h"
+#include "verbs/inject.h"
 #include "verbs/objects.h"
 #include "verbs/wait_hook.h"
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
+    if (uro_inject(context, URO_INJECT_CALL_CREATE_COMP_CHANNEL) != 0)
+        return NULL;
+
     struct uro_ibv_channel *channel = uro_ibv_new(context, sizeof *channel);
     int error;
 
@@ -40,8 +44,9 @@ int uro_ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
     return 0;
 }
 
-/* A program that waits with poll() or epoll calls ibv_get_cq_event() only when there is an event.
- * So does a busy program. After this many such calls in a row, assume the former. */
+/* A program that waits with poll() or epoll calls ibv_get_cq_event() only when there is an event. A
+ * busy program also finds an event at each call. After this many such calls in a row, uroce assumes
+ * poll() or epoll. */
 #define FOUND_READY_MAX 16u
 
 /* Returns whether the program runs the engine when it waits for an event of the channel. */

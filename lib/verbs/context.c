@@ -13,11 +13,12 @@
 #include <unistd.h>
 
 #include "verbs/fork.h"
+#include "verbs/inject.h"
 #include "verbs/newer.h"
 
 /* Fills in the operations that programs call through the context. For a NULL entry, verbs.h returns
  * EOPNOTSUPP. */
-static void fill_operations(struct verbs_context *verbs)
+static void fill_operations(struct verbs_context *verbs, const struct uro_device *device)
 {
     verbs->create_cq_ex = uro_ibv_create_cq_ex;
     verbs->create_qp_ex = uro_ibv_create_qp_ex;
@@ -29,7 +30,7 @@ static void fill_operations(struct verbs_context *verbs)
     verbs->reg_dm_mr = uro_ibv_reg_dm_mr;
     verbs->alloc_td = uro_ibv_alloc_td;
     verbs->alloc_parent_domain = uro_ibv_alloc_parent_domain;
-    uro_errors_fill(verbs);
+    uro_errors_fill(verbs, device);
     verbs->sz = sizeof *verbs;
     verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
     verbs->context.ops.alloc_mw = uro_ibv_alloc_mw;
@@ -43,6 +44,8 @@ static void listen_to_port(struct uro_ibv_context *context, struct uro_ibv_devic
         (struct uro_event_node){ .queue = &context->events, .type = IBV_EVENT_PORT_ERR };
     context->speed_change =
         (struct uro_event_node){ .queue = &context->events, .type = URO_NEWER_EVENT_SPEED_CHANGE };
+    context->gid_change =
+        (struct uro_event_node){ .queue = &context->events, .type = IBV_EVENT_GID_CHANGE };
     context->device_fatal =
         (struct uro_event_node){ .queue = &context->events, .type = IBV_EVENT_DEVICE_FATAL };
     uro_ibv_contexts_lock();
@@ -70,7 +73,7 @@ struct ibv_context *uro_ibv_context_open(struct ibv_device *ibv, int cmd_fd)
     }
 
     struct ibv_context *opened = &context->verbs.context;
-    fill_operations(&context->verbs);
+    fill_operations(&context->verbs, device->host);
     opened->device = ibv;
     opened->cmd_fd = cmd_fd;
     opened->async_fd = context->events.fd;
@@ -89,6 +92,9 @@ struct ibv_context *uro_ibv_context_open(struct ibv_device *ibv, int cmd_fd)
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
+    if (uro_inject_device(uro_ibv_device(device)->host, URO_INJECT_CALL_OPEN_DEVICE) != 0)
+        return NULL;
+
     /* Programs pass the descriptor to other functions and compare it. Each context has an inode of
      * its own. */
     int cmd_fd = memfd_create(device->name, MFD_CLOEXEC);
@@ -102,7 +108,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     return context;
 }
 
-/* Lock that replaces the locks of dead contexts, which a thread of the parent may hold for ever. */
+/* Replaces the locks of dead contexts. A thread of the parent may have held such a lock at
+ * fork(). */
 static pthread_mutex_t dead_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void uro_ibv_renew_dead_lock(void)

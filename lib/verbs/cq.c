@@ -5,6 +5,8 @@
 
 #include "core/limits.h"
 #include "core/snapshot.h"
+#include "verbs/card.h"
+#include "verbs/inject.h"
 #include "verbs/objects.h"
 #include "verbs/refusal.h"
 
@@ -19,6 +21,22 @@ static uint32_t granted(uint32_t wanted)
     while (slots - 1 < wanted)
         slots *= 2;
     return slots - 1;
+}
+
+static uint32_t completions_max(const struct uro_device *device)
+{
+    return uro_card_most(device, URO_CARD_MAX_CQE, URO_CQ_CAPACITY_MAX);
+}
+
+/* Returns the CQ size to report to a program that requested @wanted completions. The CQ may hold
+ * more. */
+static int shown(const struct uro_device *device, uint32_t wanted, uint32_t capacity)
+{
+    const uint32_t most = completions_max(device);
+
+    if (uro_device_config(device)->card.grants == URO_CARD_GRANTS_EXACT)
+        return (int)wanted;
+    return (int)(capacity < most ? capacity : most);
 }
 
 static_assert((URO_CQ_CAPACITY_MAX & (URO_CQ_CAPACITY_MAX + 1)) == 0, "one less than 2^n");
@@ -52,16 +70,19 @@ static void name_events(struct uro_ibv_cq *cq)
 struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
                                      const struct ibv_cq_init_attr_ex *attr)
 {
+    struct uro_device *device = uro_ibv_host(context);
     struct uro_ibv_cq *cq;
     void *memory;
 
-    if (attr->cqe < 1 || attr->cqe > URO_CQ_CAPACITY_MAX ||
+    if (uro_inject(context, URO_INJECT_CALL_CREATE_CQ) != 0)
+        return NULL;
+    if (attr->cqe < 1 || attr->cqe > completions_max(device) ||
         attr->comp_vector >= (uint32_t)context->num_comp_vectors ||
         (attr->channel != NULL && attr->channel->context != context)) {
-        (void)uro_refuse(uro_ibv_host(context), EINVAL, "ibv_create_cq",
+        (void)uro_refuse(device, EINVAL, "ibv_create_cq",
                          "cqe is %u (1 to max_cqe %u) and comp_vector %u (below num_comp_vectors "
                          "%d), or the channel is of another context",
-                         attr->cqe, URO_CQ_CAPACITY_MAX, attr->comp_vector,
+                         attr->cqe, completions_max(device), attr->comp_vector,
                          context->num_comp_vectors);
         errno = EINVAL;
         return NULL;
@@ -88,7 +109,7 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
     cq->ibv.context = context;
     cq->ibv.channel = attr->channel;
     cq->ibv.cq_context = attr->cq_context;
-    cq->ibv.cqe = (int)capacity;
+    cq->ibv.cqe = shown(device, attr->cqe, capacity);
     pthread_mutex_init(&cq->ibv.mutex, NULL);
     pthread_cond_init(&cq->ibv.cond, NULL);
     pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
@@ -117,7 +138,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 
 /* Replaces the ring by @ring. Returns the ring to free: the old ring, or @ring if it is too
  * small. */
-static void *change_ring(struct uro_ibv_cq *cq, void *ring, uint32_t capacity, int *error)
+static void *change_ring(struct uro_ibv_cq *cq, void *ring, uint32_t capacity, int cqe, int *error)
 {
     struct uro_device *device = cq->object.device;
     void *unused = ring;
@@ -128,7 +149,7 @@ static void *change_ring(struct uro_ibv_cq *cq, void *ring, uint32_t capacity, i
     if (uro_cq_move(cq->core, ring, capacity)) {
         unused = cq->ring;
         cq->ring = ring;
-        cq->ibv.cqe = (int)capacity;
+        cq->ibv.cqe = cqe;
         *error = 0;
     }
     pthread_spin_unlock(&cq->lock);
@@ -139,18 +160,22 @@ static void *change_ring(struct uro_ibv_cq *cq, void *ring, uint32_t capacity, i
 int uro_ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
     struct uro_ibv_cq *cq = uro_ibv_cq(ibv);
+    struct uro_device *device = cq->object.device;
     void *ring;
-    int error;
 
     if (uro_object_dead(&cq->object))
         return EIO;
-    if (cqe < 1 || (uint32_t)cqe > URO_CQ_CAPACITY_MAX)
-        return uro_refuse(cq->object.device, EINVAL, "ibv_resize_cq",
-                          "cqe is %d; it must be from 1 to max_cqe %u", cqe, URO_CQ_CAPACITY_MAX);
+    int error = uro_card_refuses(device, URO_CARD_NO_RESIZE_CQ, "ibv_resize_cq");
+    if (error != 0)
+        return error;
+    if (cqe < 1 || (uint32_t)cqe > completions_max(device))
+        return uro_refuse(device, EINVAL, "ibv_resize_cq",
+                          "cqe is %d; it must be from 1 to max_cqe %u", cqe,
+                          completions_max(device));
     uint32_t capacity = granted((uint32_t)cqe);
     if (posix_memalign(&ring, ALIGNMENT, uro_cq_ring_size(capacity)) != 0)
         return ENOMEM;
-    free(change_ring(cq, ring, capacity, &error));
+    free(change_ring(cq, ring, capacity, shown(device, (uint32_t)cqe, capacity), &error));
     return error;
 }
 

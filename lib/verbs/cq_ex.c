@@ -2,19 +2,21 @@
 /* cq_ex.c - extended completion queues, which a program polls completion by completion and field by
  * field.
  *
- * Between ibv_start_poll and ibv_end_poll a program may post, modify, resize and destroy. Only the
- * batch lock is therefore held meanwhile, which no other call takes. The CQ lock is taken for one
- * completion at a time.
+ * Between ibv_start_poll and ibv_end_poll a program may post, modify, resize and destroy. So only
+ * the batch lock is held during the batch. No other call takes the batch lock. The CQ lock is taken
+ * for one completion at a time.
  */
 #include <errno.h>
 
+#include "verbs/card.h"
+#include "verbs/inject.h"
 #include "verbs/objects.h"
 
 /* The fields of a completion that programs can read. VLAN, flow tag and tag matching are not
  * supported. */
-#define READERS                                                                                    \
-    (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                                 \
-     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define TIMESTAMPS                                                                                 \
+    (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define READERS      (IBV_WC_STANDARD_FLAGS | TIMESTAMPS)
 #define CREATE_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 #define CREATE_MASK  (IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)
 
@@ -157,11 +159,18 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
     return uro_host_wall_time(cq->current.timestamp, &cq->wall_offset);
 }
 
+static int failing_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+    const int error = uro_inject_cq(&cq_of(ex)->ibv, URO_INJECT_CALL_START_POLL);
+
+    return error != 0 ? error : start_poll(ex, attr);
+}
+
 /* Installs the readers that the program requested. The others stay NULL: a program that calls them
  * crashes, as on hardware. */
 static void offer_readers(struct ibv_cq_ex *ex, uint64_t wanted)
 {
-    ex->start_poll = start_poll;
+    ex->start_poll = uro_inject_on(cq_of(ex)->object.device) ? failing_start_poll : start_poll;
     ex->next_poll = next_poll;
     ex->end_poll = end_poll;
     ex->read_opcode = read_opcode;
@@ -184,8 +193,8 @@ static void offer_readers(struct ibv_cq_ex *ex, uint64_t wanted)
 
 /* ---- creating ----------------------------------------------------------- */
 
-/* Returns 0, or the error number why the CQ cannot be created. Unsupported attributes give
- * EOPNOTSUPP: programs then create a plain CQ. */
+/* Returns 0, or the error number if the CQ cannot be created. The error is EOPNOTSUPP for
+ * unsupported attributes: programs then create a plain CQ. */
 static int refusal(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
                    uint32_t flags)
 {
@@ -207,6 +216,10 @@ struct ibv_cq_ex *uro_ibv_create_cq_ex(struct ibv_context *context,
     uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
     int error = refusal(context, attr, flags);
 
+    if (error == 0)
+        error = uro_card_refuses(uro_ibv_host(context), URO_CARD_NO_CQ_EX, "ibv_create_cq_ex");
+    if (error == 0 && (attr->wc_flags & TIMESTAMPS) != 0)
+        error = uro_card_refuses(uro_ibv_host(context), URO_CARD_NO_TIMESTAMPS, "ibv_create_cq_ex");
     if (error != 0) {
         errno = error;
         return NULL;

@@ -13,12 +13,12 @@
 /* All devices that were ever listed. Programs and librdmacm keep pointers to removed devices. So no
  * device is freed, and the list only grows at its head. */
 static struct uro_ibv_device *_Atomic devices;
-static int device_count; /* protected by the contexts lock, which is also held to add to the list */
+static int device_count; /* protected by the contexts lock, as is adding to the list */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char ops_of_ours[] =
-    "uroce"; /* its address differs from the `ops` of all other providers */
+    "uroce"; /* the address of this string differs from the `ops` of all other providers */
 
 static_assert(offsetof(struct uro_ibv_device, ops) == sizeof(struct ibv_device),
               "providers read the word behind struct ibv_device");
@@ -178,7 +178,7 @@ const char *ibv_get_device_name(struct ibv_device *device)
 int ibv_get_device_index(struct ibv_device *device)
 {
     (void)device;
-    return -1; /* the device is not one of the kernel */
+    return -1; /* the kernel does not have this device */
 }
 
 __be64 ibv_get_device_guid(struct ibv_device *device)

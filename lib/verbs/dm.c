@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dm.c - device memory. A network card has it on board; here it is memory of the process, zeroed
- * when it is allocated.
+/* dm.c - device memory. Network cards have their own memory. Here, device memory is memory of the
+ * process, zeroed at allocation.
  *
- * As on network cards, copies have units of four bytes. The handle that allocated the memory is the
- * origin of all handles that import it. The origin's struct stays allocated as long as a handle
- * exists.
+ * As on network cards, offset and length of a copy are multiples of four bytes. The handle that
+ * allocated the memory is the origin of all handles that import it. The origin's struct stays
+ * allocated as long as a handle exists.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "verbs/card.h"
 #include "verbs/fork.h"
+#include "verbs/inject.h"
 #include "verbs/refusal.h"
 
 #define UNIT            4u
@@ -118,6 +120,10 @@ struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm
 {
     struct uro_ibv_dm *dm;
 
+    if (uro_inject(context, URO_INJECT_CALL_ALLOC_DM) != 0)
+        return NULL;
+    if (uro_card_lacks(uro_ibv_host(context), URO_CARD_NO_DM, "ibv_alloc_dm"))
+        return NULL;
     if (attr->comp_mask != 0 || attr->length == 0 || attr->log_align_req > URO_DM_LOG_ALIGN_MAX) {
         errno = uro_refuse_dm(context, attr);
         return NULL;
@@ -221,7 +227,7 @@ void ibv_unimport_dm(struct ibv_dm *ibv)
         drop(dm);
 }
 
-/* Device memory with a region is always in the list. */
+/* Device memory that has a region is always in the list. */
 void uro_ibv_dm_leave(uint32_t handle)
 {
     uro_ibv_dms_lock();

@@ -53,6 +53,8 @@ static struct uro_event_node *node_of(struct uro_ibv_context *context, enum uro_
         return &context->port_err;
     case URO_PORT_SPEED:
         return &context->speed_change;
+    case URO_PORT_GIDS:
+        return &context->gid_change;
     case URO_PORT_GONE:
         return &context->device_fatal;
     }

@@ -19,8 +19,11 @@ static inline int uro_errors_keep(int error)
     return error;
 }
 
-/* Fills in the context's operations that return an error number. */
-void uro_errors_fill(struct verbs_context *verbs);
+struct uro_device;
+
+/* Fills in the context's operations that return an error number. With fail= of @device, they count
+ * their calls. */
+void uro_errors_fill(struct verbs_context *verbs, const struct uro_device *device);
 
 /* Functions that errors.c exports as ibv_X(). */
 int uro_ibv_dealloc_pd(struct ibv_pd *pd);

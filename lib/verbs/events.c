@@ -44,8 +44,8 @@ void uro_events_close(struct uro_event_queue *queue)
     pthread_mutex_destroy(&queue->lock);
 }
 
-/* Adds to the count of the descriptor. The lock is held. The call does not block: that would take
- * 2^64 events. */
+/* Adds to the count of the descriptor. The lock is held. The call never blocks, since the count
+ * cannot reach 2^64 events. */
 static void count(const struct uro_event_queue *queue, uint64_t events)
 {
     ssize_t written = write(queue->fd, &events, sizeof events);

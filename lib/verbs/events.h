@@ -48,11 +48,11 @@ const struct uro_event_node *uro_events_take(struct uro_event_queue *queue);
 /* Takes the oldest event without waiting. Returns NULL if there is none. Thread: any. */
 const struct uro_event_node *uro_events_try(struct uro_event_queue *queue);
 
-/* From here on, new events do not make the descriptor readable. For a thread that runs the engine
- * and looks at the queue afterwards: it saves two system calls. */
+/* Stops counting new events in the descriptor. A thread that runs the engine and then takes events
+ * from the queue saves two system calls this way. */
 void uro_events_collect(struct uro_event_queue *queue);
-/* Ends this. Takes the oldest event, and makes the descriptor count the others. Returns NULL if
- * there is no event. */
+/* Ends uro_events_collect(). Takes the oldest event, and makes the descriptor count the others.
+ * Returns NULL if there is no event. */
 const struct uro_event_node *uro_events_collected(struct uro_event_queue *queue);
 
 /* Removes the queued events of the node. node->taken does not change afterwards. */

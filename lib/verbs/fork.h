@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork.h - verbs objects in a forked child. Contexts and objects of the parent's devices are dead
- * there, as uro_device_dead() says: the child can only free them.
+/* fork.h - verbs objects in a forked child. There, contexts and objects of the parent's devices are
+ * dead (uro_device_dead()): the child can only free them.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 void uro_ibv_watch_fork(void);
 
 /* Mark the context and the PD that librdmacm creates once for each device and gives to all
- * connections. They stay usable in a forked child, where librdmacm goes on to use them. Other
- * objects that were made from them are dead. */
+ * connections. Both stay usable in a forked child, because librdmacm continues to use them. Other
+ * objects that were created from them are dead. */
 void uro_ibv_keep_context(struct ibv_context *context);
 void uro_ibv_keep_pd(struct ibv_pd *pd);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* import.c - imports further handles of objects of this process, by the numbers that programs pass
- * on.
+/* import.c - creates further handles of objects of this process, by the object numbers that
+ * programs exchange.
  *
  * A copy of a context's cmd_fd identifies the context by its inode. Objects of another process
  * cannot be imported, since their engine and memory are in that process.

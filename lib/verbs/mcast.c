@@ -6,6 +6,7 @@
 
 #include "core/datagram.h"
 #include "core/limits.h"
+#include "verbs/card.h"
 #include "verbs/objects.h"
 #include "verbs/refusal.h"
 
@@ -27,18 +28,20 @@ static int attach(struct uro_ibv_qp *qp, struct uro_ibv_membership *membership,
                   const struct uro_gid *group)
 {
     struct uro_engine *engine = uro_device_engine(qp->object.device);
+    const uint32_t most =
+        uro_card_most(qp->object.device, URO_CARD_MAX_MCAST_QP_ATTACH, URO_MCAST_MEMBERS_MAX);
     uint32_t members = uro_mcast_members(qp->shard, group);
-    int error = members < URO_MCAST_MEMBERS_MAX ? 0 : -ENOMEM;
 
-    if (error != 0)
-        uro_quota_warn_bound(qp->object.device, URO_BOUND_MEMBERS, URO_MCAST_MEMBERS_MAX);
-    else if (members == 0)
-        error = uro_engine_join(engine, group, uro_device_now());
-    if (error != 0 && members == 0)
+    if (members >= most) {
+        uro_quota_warn_bound(qp->object.device, URO_BOUND_MEMBERS, most);
+        return -ENOMEM;
+    }
+    const int error = members == 0 ? uro_engine_join(engine, group, uro_device_now()) : 0;
+    if (error != 0) {
         uro_quota_warn_bound(qp->object.device, URO_BOUND_GROUPS,
                              uro_device_groups_max(qp->object.device));
-    if (error != 0)
         return error;
+    }
     uro_mcast_attach(qp->shard, &membership->core, qp->core, group);
     membership->next = qp->memberships;
     qp->memberships = membership;
@@ -53,6 +56,9 @@ int uro_ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t 
     struct uro_gid group;
 
     (void)lid; /* RoCE has no LIDs */
+    const int lacking = uro_card_refuses(device, URO_CARD_NO_MULTICAST, "ibv_attach_mcast");
+    if (lacking != 0)
+        return lacking;
     if (!group_of(ibv, gid, &group))
         return uro_refuse_group(qp, "ibv_attach_mcast", &group);
     struct uro_ibv_membership *membership = uro_ibv_new(ibv->context, sizeof *membership);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* memory.c - checks whether this process may read or write all of a range.
  *
- * Registration checks a range. For an ON_DEMAND region, the engine checks the bytes of each packet
- * before it touches them. An access that faults later would kill the program inside the engine. The
- * kernel checks this when it pins pages. Two methods check it without touching the content:
+ * uroce checks a range at registration. For an ON_DEMAND region, the engine checks the bytes of
+ * each packet before it accesses them. A later fault would kill the program inside the engine. For
+ * a network card, the kernel does this check when it pins pages. There are two methods, which do
+ * not change the content:
  *
  *   madvise(MADV_POPULATE_READ or _WRITE), since Linux 5.14, faults pages in as an access would.
  *   It is correct for private, shared, file and stack memory and past the end of a file. It also
- *   avoids faults on the datapath. It changes nothing, so another thread may write meanwhile.
+ *   avoids faults on the datapath. Another thread may write to the memory at the same time.
  *
  *   /proc/self/maps shows mappings and rights, for older kernels.
  *
  * Memory of devices, such as that of a GPU or the registers of a network card, is refused. A load
- * or store may have effects there, and no kernel pins it. madvise() fails with EINVAL for it. On an
- * older kernel it is known by the name of its file in /dev.
+ * or store may have side effects there, and the kernel never pins such memory. madvise() fails with
+ * EINVAL for such memory. On an older kernel, the name of its file in /dev identifies it.
  *
  * host/unmapped.c handles memory that the program unmaps after the check.
  */
@@ -79,11 +80,10 @@ static int populate(uintptr_t start, uintptr_t end, bool write)
     return result < 0 ? errno : 0;
 }
 
-/* Returns whether the kernel supports the advice: it then refuses only memory of devices with
- * EINVAL. */
+/* Returns whether the kernel supports the advice. If it does, EINVAL means memory of a device. */
 static bool can_populate(void)
 {
-    static char octet; /* in a page that is certainly present */
+    static char octet; /* a variable, so its page is present */
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t start = (uintptr_t)&octet & ~(page - 1);
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 
 #include "core/limits.h"
+#include "verbs/card.h"
+#include "verbs/inject.h"
 #include "verbs/objects.h"
 #include "verbs/refusal.h"
 
@@ -38,7 +40,7 @@ int uro_ibv_access_refusal(unsigned access)
     return remote_writes && !(access & URO_ACCESS_LOCAL_WRITE) ? EINVAL : 0;
 }
 
-/* Returns 0, or the error number why the range cannot be registered. */
+/* Returns 0, or the error number if the range cannot be registered. */
 static int refusal(const struct range *range)
 {
     int error = uro_ibv_access_refusal(range->access);
@@ -49,7 +51,7 @@ static int refusal(const struct range *range)
         range->length > UINT64_MAX - range->iova)
         return EINVAL;
     if (range->access & URO_ACCESS_ON_DEMAND)
-        return 0; /* checked when it is used */
+        return 0; /* the engine checks the memory when it uses the region */
     if (!uro_memory_usable(range->start, range->length, range->access & URO_ACCESS_LOCAL_WRITE))
         return errno;
     return 0;
@@ -101,7 +103,7 @@ static uint64_t counted(const struct uro_key *key)
     return ours ? 0 : key->length;
 }
 
-/* Gives back the quotas that a handle used. */
+/* Releases the quotas that a handle used. */
 static void refund(struct uro_device *device, uint64_t octets)
 {
     uro_quota_give(device, URO_QUOTA_MR, 1);
@@ -185,7 +187,7 @@ static void refuse(struct uro_device *device, int error, const struct range *ran
             "access 0x%x has IBV_ACCESS_FLUSH_PERSISTENT: no memory is persistent", range->access);
     else if (error == EINVAL && uro_ibv_access_refusal(range->access) == 0)
         (void)uro_refuse(device, error, "ibv_reg_mr",
-                         "the %llu bytes at 0x%llx go beyond the end of all addresses", length, at);
+                         "the %llu bytes at 0x%llx end beyond the last address", length, at);
     else if (error == EINVAL)
         (void)uro_refuse(device, error, "ibv_reg_mr",
                          "access 0x%x is unknown, or has REMOTE_WRITE or REMOTE_ATOMIC without "
@@ -198,8 +200,15 @@ static struct ibv_mr *register_range(struct ibv_pd *pd, const struct range *rang
     struct uro_key key = { .kind = URO_KEY_REGION };
     int error = refusal(range);
 
+    if (uro_inject(pd->context, URO_INJECT_CALL_REG_MR) != 0)
+        return NULL;
     if (error != 0) {
         refuse(uro_ibv_host(pd->context), error, range);
+        errno = error;
+        return NULL;
+    }
+    error = uro_card_refuses_mr(uro_ibv_host(pd->context), range->length, range->access);
+    if (error != 0) {
         errno = error;
         return NULL;
     }
@@ -273,6 +282,8 @@ struct ibv_mr *uro_ibv_mr_import(struct ibv_pd *pd, uint32_t number)
 
 struct ibv_mr *uro_ibv_alloc_null_mr(struct ibv_pd *pd)
 {
+    if (uro_card_lacks(uro_ibv_host(pd->context), URO_CARD_NO_NULL_MR, "ibv_alloc_null_mr"))
+        return NULL;
     uint8_t *nothing = uro_ibv_new(pd->context, (size_t)2 * URO_PATH_MTU_MAX);
     const struct uro_key key = { .kind = URO_KEY_NULL,
                                  .pd = pd->handle,
@@ -316,7 +327,7 @@ static bool arguments_fit(int flags, const void *addr, size_t length, int access
     return access == 0 || (flags & IBV_REREG_MR_CHANGE_ACCESS);
 }
 
-/* Returns 0, or the error number why @mr cannot be changed in this way. */
+/* Returns 0, or the error number if @mr cannot be changed in this way. */
 static int change_refusal(const struct uro_ibv_mr *mr, const struct ibv_pd *pd,
                           const struct range *range)
 {
@@ -372,6 +383,12 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
     int error =
         arguments_fit(flags, addr, length, access) ? change_refusal(mr, after, &range) : EINVAL;
 
+    if (error == 0)
+        error = uro_inject(ibv->context, URO_INJECT_CALL_REREG_MR);
+    if (error == 0)
+        error = uro_card_refuses(device_of(mr), URO_CARD_NO_REREG_MR, "ibv_rereg_mr");
+    if (error == 0)
+        error = uro_card_refuses_mr(device_of(mr), range.length, range.access);
     if (error == 0)
         error = change(mr, flags & IBV_REREG_MR_CHANGE_TRANSLATION, after, &range);
     if (error != 0) {

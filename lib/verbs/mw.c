@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "verbs/card.h"
+#include "verbs/inject.h"
 #include "verbs/post.h"
 #include "verbs/refusal.h"
 
@@ -32,6 +34,10 @@ struct ibv_mw *uro_ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
     struct uro_device *device = uro_ibv_host(pd->context);
     struct mw *mw;
 
+    if (uro_inject(pd->context, URO_INJECT_CALL_ALLOC_MW) != 0)
+        return NULL;
+    if (uro_card_lacks(device, URO_CARD_NO_MW, "ibv_alloc_mw"))
+        return NULL;
     if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
         errno = uro_refuse(device, EINVAL, "ibv_alloc_mw",
                            "type is %d: use IBV_MW_TYPE_1 or IBV_MW_TYPE_2", (int)type);

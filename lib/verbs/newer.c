@@ -16,7 +16,7 @@ static_assert(offsetof(struct uro_newer_mr_attr, comp_mask) == 16 &&
 
 /* The handle that ibv_alloc_buf() returns, opaque for programs. */
 struct buf {
-    struct ibv_pd *pd; /* only compared: it may be freed before the buffer */
+    struct ibv_pd *pd; /* used only to compare: the PD may be freed before the buffer */
     uint8_t *octets;
     size_t size;
 };
@@ -74,7 +74,7 @@ static bool inside(const struct buf *buf, const void *addr, size_t length)
     return from >= base && from - base <= buf->size && length <= buf->size - (from - base);
 }
 
-/* Returns 0, or the error number why the region cannot be registered. */
+/* Returns 0, or the error number if the region cannot be registered. */
 static int refusal(const void *pd, const struct uro_newer_mr_attr *attr)
 {
     const uint64_t given = attr->comp_mask;

@@ -35,14 +35,15 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-#define URO_PORT            1u /* the only port of a device */
-#define URO_GID_TABLE       URO_ENGINE_ADDRESSES_MAX
-#define URO_COMP_VECTORS    1         /* a device has one engine */
-#define URO_VERBS_VENDOR_ID 0x75726fu /* "uro": no vendor has it, since the group bit is set */
+#define URO_PORT         1u /* the only port of a device */
+#define URO_GID_TABLE    URO_ENGINE_ADDRESSES_MAX
+#define URO_COMP_VECTORS 1 /* a device has one engine */
+/* "uro" in ASCII: no vendor has this ID, because its group bit is set. */
+#define URO_VERBS_VENDOR_ID 0x75726fu
 
 /* The layout of rdma-core's private device struct. libmlx5 and libefa read `ops`, the word behind
- * the public part, to recognize their devices. The members after it keep the size that programs may
- * copy. */
+ * the public part, to recognize their devices. The members after `ops` keep the size that programs
+ * may copy. */
 struct uro_ibv_device {
     struct ibv_device ibv;
     const void *ops; /* differs from the operations of all providers */
@@ -51,12 +52,12 @@ struct uro_ibv_device {
     void *sysfs;
     uint64_t core_support;
     struct uro_device *host;
-    struct uro_ibv_device *next; /* next device that was ever listed */
+    struct uro_ibv_device *next; /* next device in the list of all devices that were ever listed */
     struct uro_list contexts;    /* open contexts, protected by the context list lock */
     atomic_size_t dm_used;       /* bytes of device memory in use */
 };
 
-/* Freed when the program has closed it and its last object is destroyed. */
+/* A context is freed when the program has closed it and destroyed its last object. */
 struct uro_ibv_context {
     struct verbs_context verbs;
     struct uro_device *device;
@@ -65,6 +66,7 @@ struct uro_ibv_context {
     struct uro_event_node port_active;
     struct uro_event_node port_err;
     struct uro_event_node speed_change;
+    struct uro_event_node gid_change;
     struct uro_event_node device_fatal;
     pthread_mutex_t lock; /* protects the members below */
     struct uro_list objects;
@@ -109,7 +111,8 @@ struct uro_ibv_td {
 struct uro_ibv_dm {
     struct ibv_dm ibv;
     struct uro_object object;
-    struct uro_ibv_dm *origin; /* itself unless imported */
+    /* The handle that allocated the memory: this handle unless it was imported. */
+    struct uro_ibv_dm *origin;
 
     /* Members of an origin. */
     struct uro_ibv_device *device;
@@ -121,7 +124,7 @@ struct uro_ibv_dm {
     uint32_t handles;     /* the origin and its imported handles; dm.c, under its lock */
 };
 
-/* Has no struct uro_object, since programs have many regions: it is in a block of its context,
+/* An MR has no struct uro_object, to save memory. It is part of a block of its context, see
  * regions.c. */
 struct uro_ibv_mr {
     struct ibv_mr ibv;
@@ -156,14 +159,15 @@ struct uro_ibv_cq {
     struct uro_object object;
     struct uro_cq *core;
     void *ring;              /* ring of a resized CQ; NULL: the ring is in core's memory */
-    pthread_spinlock_t lock; /* taken to poll */
-    atomic_uint users;       /* XRC SRQs, and QPs: twice if used for both directions */
+    pthread_spinlock_t lock; /* held while polling */
+    /* Number of XRC SRQs and QPs; a QP counts twice if both its queues use the CQ. */
+    atomic_uint users;
     struct uro_event_node completion;
     struct uro_event_node error;
     /* Members of an extended CQ, cq_ex.c. */
     struct uro_ibv_pd *parent; /* parent domain, or NULL */
     pthread_mutex_t batch;     /* held from ibv_start_poll to ibv_end_poll */
-    bool single_threaded;      /* the program promised it: `batch` is not used */
+    bool single_threaded;      /* the program polls from one thread only: `batch` is not used */
     bool batch_ended;          /* ibv_next_poll has reported that this batch is at its end */
     struct uro_cqe current;
     uint64_t wall_offset; /* state of uro_host_wall_time() */
@@ -193,7 +197,7 @@ struct uro_ibv_srq {
     struct uro_object object;
     struct uro_srq core;
     void *slots;
-    pthread_spinlock_t lock;   /* taken to post */
+    pthread_spinlock_t lock;   /* held while posting */
     struct uro_ibv_xrcd *xrcd; /* XRC domain; NULL: a basic SRQ */
     struct uro_ibv_cq *cq;     /* CQ of an XRC SRQ; NULL: a basic SRQ */
     atomic_uint users;         /* number of QPs */
@@ -219,9 +223,9 @@ struct uro_wr_batch {
  * XRC_RECV may have several handles, from ibv_open_qp(). It is destroyed with its last handle. */
 struct uro_ibv_shared_qp {
     struct uro_qp *core;
-    struct uro_list handles;    /* empty: the engine has destroyed it. Engine lock */
+    struct uro_list handles;    /* empty: the engine has destroyed the queue pair. Engine lock */
     struct uro_link link;       /* XRC_RECV: in the list of its domain. Engine lock */
-    struct ibv_ah_attr address; /* value that was set, for ibv_query_qp. Engine lock */
+    struct ibv_ah_attr address; /* address that ibv_modify_qp set, for ibv_query_qp. Engine lock */
     void *resources;            /* responder resources, lent to core. Engine lock */
     size_t resources_size;      /* bytes. Engine lock */
     atomic_uint references;     /* handles that the program has not destroyed */
@@ -322,7 +326,7 @@ static inline bool uro_ibv_context_dead(struct ibv_context *context)
 
 void uro_ibv_context_lock(struct uro_ibv_context *context);
 void uro_ibv_context_unlock(struct uro_ibv_context *context);
-/* Drops a reference and releases the lock, which is held. */
+/* Drops a reference, and releases the lock that the caller holds. */
 void uro_ibv_context_release(struct uro_ibv_context *context);
 
 /* Starts the engine unless it runs. Returns false with errno on failure. */
@@ -336,7 +340,7 @@ URO_NODISCARD bool uro_object_charge(struct uro_object *object, struct ibv_conte
                                      enum uro_quota quota);
 void uro_object_refund(struct uro_object *object);
 
-/* Adds the object to @context, which is not freed before the object. */
+/* Adds the object to @context. The context is not freed before the object. */
 void uro_object_add(struct uro_object *object, struct ibv_context *context,
                     void (*detach)(struct uro_object *object));
 
@@ -344,7 +348,7 @@ void uro_object_add(struct uro_object *object, struct ibv_context *context,
  * before, or if the object is dead. */
 bool uro_object_detach(struct uro_object *object);
 
-/* Drops the reference of a detached object to its context, which may be freed. */
+/* Drops the reference of a detached object to its context. This may free the context. */
 void uro_object_drop(struct uro_object *object);
 
 static inline void uro_object_remove(struct uro_object *object)
@@ -396,7 +400,8 @@ int uro_ibv_close_xrcd(struct ibv_xrcd *xrcd);
 void uro_ibv_qp_lock(struct uro_ibv_qp *qp);
 void uro_ibv_qp_unlock(struct uro_ibv_qp *qp);
 
-void uro_ibv_address(const struct ibv_ah_attr *ah, struct uro_address *address);
+void uro_ibv_address(const struct uro_device *device, const struct ibv_ah_attr *ah,
+                     struct uro_address *address);
 
 /* pd.c: entries of verbs_context */
 struct ibv_td *uro_ibv_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);

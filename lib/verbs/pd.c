@@ -9,13 +9,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "verbs/card.h"
 #include "verbs/fork.h"
+#include "verbs/inject.h"
 
 /* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of rdma-core 64: the program permits
  * memory that a confidential machine does not protect. uroce allocates no such memory. */
 #define ALLOW_UNPROTECTED (1u << 2)
 
-static atomic_uint last_number; /* never reused, so that an old key does not fit a new domain */
+/* Numbers are never reused, so that an old key is not valid in a new domain. */
+static atomic_uint last_number;
 
 static struct uro_list all = { { &all.head, &all.head } };
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -78,6 +81,9 @@ static struct uro_ibv_pd *new_handle(struct ibv_context *context, uint32_t numbe
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
+    if (uro_inject(context, URO_INJECT_CALL_ALLOC_PD) != 0)
+        return NULL;
+
     struct uro_ibv_pd *pd = new_handle(context, atomic_fetch_add(&last_number, 1) + 1);
 
     if (pd == NULL)
@@ -178,6 +184,8 @@ struct ibv_td *uro_ibv_alloc_td(struct ibv_context *context, struct ibv_td_init_
         errno = EINVAL;
         return NULL;
     }
+    if (uro_card_lacks(uro_ibv_host(context), URO_CARD_NO_TD, "ibv_alloc_td"))
+        return NULL;
     td = uro_ibv_new(context, sizeof *td);
     if (td == NULL)
         return NULL;

@@ -14,7 +14,7 @@ static void translate(const struct uro_cqe *cqe, struct ibv_wc *wc)
         .opcode = (enum ibv_wc_opcode)cqe->opcode,
         .vendor_err = cqe->vendor_error,
         .byte_len = cqe->byte_len,
-        .imm_data = cqe->imm, /* or the invalidated rkey, which shares the field */
+        .imm_data = cqe->imm, /* immediate data or the invalidated rkey, which share the field */
         .qp_num = cqe->qpn,
         .src_qp = cqe->source_qpn,
         .wc_flags = cqe->flags,
@@ -65,7 +65,7 @@ int uro_ibv_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     pthread_spin_lock(&cq->lock);
     uro_cq_arm(cq->core, solicited_only != 0);
     pthread_spin_unlock(&cq->lock);
-    /* A program that will wait runs the engine there. */
+    /* A program that will wait for an event runs the engine while it waits. */
     if (ibv->channel == NULL ||
         !uro_ibv_channel_waits_here(uro_ibv_channel(ibv->channel), cq->object.device))
         uro_device_hand_over(cq->object.device);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* post.c - see post.h for the contract. Rejects every error that the request alone shows (B21,
- * B25). */
+/* post.c - see post.h for the contract. Rejects a request if its fields alone show an error. */
 #include "verbs/post.h"
 
 #include <errno.h>
@@ -23,7 +22,7 @@
 static const struct operation {
     unsigned types;  /* set of queue pair types; 0: none */
     bool can_inline; /* the buffer is only read */
-    bool atomic;     /* the buffer has 8 bytes */
+    bool atomic;     /* the operation is an atomic: its buffer has 8 bytes */
     bool no_buffer;
 } operations[] = {
     /* clang-format off */

@@ -26,8 +26,8 @@ bool uro_post_takes(enum uro_qp_type type, unsigned opcode);
 /* Returns whether the QP accepts sends in its type and state. */
 bool uro_post_sends(const struct uro_ibv_qp *qp);
 
-/* Begins a request in the slot @ahead slots after the next free slot. @flags: set of IBV_SEND_*;
- * ignores INLINE. Errors: EINVAL  the QP's type does not support @opcode, or a flag is unknown
+/* Begins a request, @ahead slots after the next free slot. @flags: set of IBV_SEND_*; ignores
+ * INLINE. Errors: EINVAL  the QP's type does not support @opcode, or a flag is unknown
  *         ENOMEM  the queue is full */
 URO_NODISCARD int uro_post_begin(const struct uro_ibv_qp *qp, uint32_t ahead, unsigned opcode,
                                  unsigned flags, struct uro_wqe **wqe);
@@ -73,8 +73,8 @@ static inline uint64_t uro_post_length(const struct ibv_sge *sges, int count, ui
     return length;
 }
 
-/* Fills in the elements. Inline, since most requests have one element, and then need no call or
- * loop. */
+/* Fills in the elements. The function is inline: most requests have one element, which needs no
+ * call and no loop. */
 URO_NODISCARD static inline int uro_post_elements(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
                                                   const struct ibv_sge *sges, int count)
 {

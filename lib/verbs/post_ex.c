@@ -3,13 +3,15 @@
  * at all.
  *
  * From wr_start to wr_complete or wr_abort the caller holds the QP's send lock. The new requests
- * are in slots that are not published yet. The builders return nothing: the batch keeps the first
- * error and ignores later calls, and wr_complete returns the error.
+ * are in slots that are not published yet. The builders return nothing. The batch keeps the first
+ * error and ignores later calls. wr_complete returns the error.
  */
 #include <errno.h>
 #include <stdatomic.h>
 
 #include "core/limits.h"
+#include "verbs/card.h"
+#include "verbs/inject.h"
 #include "verbs/post.h"
 #include "verbs/refusal.h"
 
@@ -22,7 +24,7 @@
 
 /* Setters that a program may call for a request, each once. */
 #define MISSING_BUFFER  1u
-#define MISSING_ADDRESS 2u /* UD, XRC: required */
+#define MISSING_ADDRESS 2u /* the destination: required for UD and XRC */
 
 static struct uro_ibv_qp *qp_of(struct ibv_qp_ex *ex)
 {
@@ -249,6 +251,19 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
              URO_WR_MISTAKE_ELEMENTS);
 }
 
+/* For a device with like=, whose card may have fewer elements for a READ. */
+static void carded_wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *sges)
+{
+    struct uro_ibv_qp *qp = qp_of(ex);
+    const struct uro_wqe *wqe = qp->batch.wqe;
+
+    if (wqe != NULL && wqe->opcode == URO_WR_RDMA_READ &&
+        count > uro_card_most(qp->object.device, URO_CARD_MAX_SGE_RD, URO_SGE_MAX))
+        note(&qp->batch, EINVAL, URO_WR_MISTAKE_READ_ELEMENTS);
+    else
+        wr_set_sge_list(ex, count, sges);
+}
+
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
                                     const struct ibv_data_buf *buffers)
 {
@@ -362,6 +377,16 @@ static void wr_abort(struct ibv_qp_ex *ex)
         close_batch(qp);
 }
 
+static int failing_wr_complete(struct ibv_qp_ex *ex)
+{
+    const int error = uro_inject_qp(&qp_of(ex)->ibv, URO_INJECT_CALL_WR_COMPLETE);
+
+    if (error == 0)
+        return wr_complete(ex);
+    wr_abort(ex);
+    return uro_errors_keep(error);
+}
+
 /* ---- operations of a QP
  * ------------------------------------------------------------------------ */
 
@@ -394,6 +419,7 @@ int uro_post_ex_check(enum uro_qp_type type, uint64_t send_ops)
 void uro_post_ex_init(struct uro_ibv_qp *qp, uint64_t send_ops)
 {
     struct ibv_qp_ex *ex = &qp->ex;
+    struct uro_device *device = uro_ibv_host(qp->ibv.context);
 
 #define OFFER(flag, builder)                                                                       \
     if (send_ops & (flag))                                                                         \
@@ -418,8 +444,9 @@ void uro_post_ex_init(struct uro_ibv_qp *qp, uint64_t send_ops)
     ex->wr_set_inline_data = wr_set_inline_data;
     ex->wr_set_inline_data_list = wr_set_inline_data_list;
     ex->wr_set_sge = wr_set_sge;
-    ex->wr_set_sge_list = wr_set_sge_list;
+    ex->wr_set_sge_list =
+        uro_card_given(&uro_device_config(device)->card) ? carded_wr_set_sge_list : wr_set_sge_list;
     ex->wr_start = wr_start;
-    ex->wr_complete = wr_complete;
+    ex->wr_complete = uro_inject_on(device) ? failing_wr_complete : wr_complete;
     ex->wr_abort = wr_abort;
 }

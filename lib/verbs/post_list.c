@@ -39,7 +39,7 @@ static int put_operands(const struct uro_ibv_qp *qp, struct uro_wqe *wqe,
     case IBV_WR_TSO:
     case IBV_WR_DRIVER1:
 #ifdef URO_HAS_IBV_WR_FLUSH
-    case IBV_WR_FLUSH: /* struct ibv_send_wr lacks its fields */
+    case IBV_WR_FLUSH: /* struct ibv_send_wr lacks the fields of FLUSH */
 #endif
         break;
     }
@@ -78,7 +78,7 @@ static int put(const struct uro_ibv_qp *qp, uint32_t ahead, const struct ibv_sen
     if (error != 0)
         return error;
     wqe->wr_id = wr->wr_id;
-    wqe->imm = wr->imm_data; /* or the key to invalidate, which shares the field */
+    wqe->imm = wr->imm_data; /* immediate data or the key to invalidate, which share the field */
     if (qp->type == URO_QPT_XRC_INI)
         wqe->xrc_srqn = wr->qp_type.xrc.remote_srqn;
     error = qp->type == URO_QPT_UD ? uro_post_datagram(qp, wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,

@@ -7,6 +7,8 @@
 
 #include "core/limits.h"
 #include "core/shard.h"
+#include "verbs/card.h"
+#include "verbs/inject.h"
 #include "verbs/objects.h"
 #include "verbs/post.h"
 #include "verbs/refusal.h"
@@ -88,36 +90,52 @@ static bool parts_dead(const struct ibv_qp_init_attr_ex *attr, enum uro_qp_type 
             (attr->srq != NULL && uro_object_dead(&uro_ibv_srq(attr->srq)->object)));
 }
 
-/* Returns the number of slots for @wanted requests. A number above the limit stays above it. */
-static uint32_t slots(uint32_t wanted)
+/* Returns the number of requests to grant. A number above the limit stays above it. */
+static uint32_t slots(const struct uro_device *device, uint32_t wanted)
 {
-    return wanted <= URO_WR_MAX ? uro_wq_slot_count(wanted) : wanted;
+    return uro_card_grant(&uro_device_config(device)->card, wanted,
+                          uro_card_most(device, URO_CARD_MAX_QP_WR, URO_WR_MAX));
 }
 
-/* Returns the granted capacities of the queues that the type has: all slots of a queue, and the
- * bytes of a slot's elements for inline data. */
-static struct ibv_qp_cap granted(const struct ibv_qp_init_attr_ex *attr, enum uro_qp_type type)
+/* Returns the bytes of inline data to grant: at least those of a slot's elements, up to the card's
+ * limit. A number above the limit stays above it. */
+static uint32_t inline_bytes(const struct uro_device *device, const struct ibv_qp_cap *wanted)
+{
+    const uint32_t most = uro_card_most(device, URO_CARD_MAX_INLINE, URO_INLINE_MAX);
+    uint32_t slot = wanted->max_send_sge * (uint32_t)sizeof(struct uro_sge);
+
+    if (uro_device_config(device)->card.grants == URO_CARD_GRANTS_EXACT)
+        return wanted->max_inline_data;
+    slot = slot < most ? slot : most;
+    return wanted->max_inline_data < slot ? slot : wanted->max_inline_data;
+}
+
+/* Returns the granted capacities of the queues that the type has. */
+static struct ibv_qp_cap granted(const struct uro_device *device,
+                                 const struct ibv_qp_init_attr_ex *attr, enum uro_qp_type type)
 {
     struct ibv_qp_cap cap = { 0 };
 
     if (has_sends(type)) {
-        uint32_t slot = attr->cap.max_send_sge * (uint32_t)sizeof(struct uro_sge);
-        cap.max_send_wr = slots(attr->cap.max_send_wr);
+        cap.max_send_wr = slots(device, attr->cap.max_send_wr);
         cap.max_send_sge = attr->cap.max_send_sge;
-        cap.max_inline_data = attr->cap.max_inline_data < slot ? slot : attr->cap.max_inline_data;
+        cap.max_inline_data = inline_bytes(device, &attr->cap);
     }
     if (has_receives(type) && attr->srq == NULL) {
-        cap.max_recv_wr = slots(attr->cap.max_recv_wr);
+        cap.max_recv_wr = slots(device, attr->cap.max_recv_wr);
         cap.max_recv_sge = attr->cap.max_recv_sge;
     }
     return cap;
 }
 
-static bool capabilities_valid(const struct ibv_qp_cap *cap)
+static bool capabilities_valid(const struct uro_device *device, const struct ibv_qp_cap *cap)
 {
-    return cap->max_send_wr <= URO_WR_MAX && cap->max_recv_wr <= URO_WR_MAX &&
-           cap->max_send_sge <= URO_SGE_MAX && cap->max_recv_sge <= URO_SGE_MAX &&
-           cap->max_inline_data <= URO_INLINE_MAX;
+    const uint32_t requests = uro_card_most(device, URO_CARD_MAX_QP_WR, URO_WR_MAX);
+
+    return cap->max_send_wr <= requests && cap->max_recv_wr <= requests &&
+           cap->max_send_sge <= uro_card_most(device, URO_CARD_MAX_SEND_SGE, URO_SGE_MAX) &&
+           cap->max_recv_sge <= uro_card_most(device, URO_CARD_MAX_RECV_SGE, URO_SGE_MAX) &&
+           cap->max_inline_data <= uro_card_most(device, URO_CARD_MAX_INLINE, URO_INLINE_MAX);
 }
 
 static uint32_t flags_of(const struct ibv_qp_init_attr_ex *attr)
@@ -131,10 +149,11 @@ static bool extended(const struct ibv_qp_init_attr_ex *attr)
     return attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 }
 
-/* Returns 0, or the error number why the queue pair cannot be created. */
-static int refusal(const struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr,
+/* Returns 0, or the error number if the queue pair cannot be created. */
+static int refusal(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr,
                    enum uro_qp_type *type)
 {
+    const struct uro_device *device = uro_ibv_host(context);
     uint32_t flags = flags_of(attr);
 
     if ((attr->comp_mask & ~(uint32_t)ATTRIBUTES) != 0 || !known_type(attr->qp_type, type) ||
@@ -142,8 +161,8 @@ static int refusal(const struct ibv_context *context, const struct ibv_qp_init_a
         return EOPNOTSUPP;
     if (flags != 0 && *type != URO_QPT_UD)
         return EINVAL;
-    const struct ibv_qp_cap cap = granted(attr, *type);
-    if (!parts_valid(context, attr, *type) || !capabilities_valid(&cap))
+    const struct ibv_qp_cap cap = granted(device, attr, *type);
+    if (!parts_valid(context, attr, *type) || !capabilities_valid(device, &cap))
         return EINVAL;
     if (parts_dead(attr, *type))
         return EIO;
@@ -209,7 +228,9 @@ static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_shared_qp *shared)
     qp->shard = uro_device_shard(uro_ibv_host(qp->ibv.context));
     qp->send = uro_qp_send_queue(shared->core);
     qp->recv = uro_qp_recv_queue(shared->core);
-    qp->message_max = qp->type == URO_QPT_UD ? uro_shard_path_mtu_ever(qp->shard) : URO_MESSAGE_MAX;
+    qp->message_max = qp->type == URO_QPT_UD ? uro_shard_path_mtu_ever(qp->shard)
+                                             : uro_card_most(uro_ibv_host(qp->ibv.context),
+                                                             URO_CARD_MAX_MSG_SZ, URO_MESSAGE_MAX);
     qp->ibv.qp_num = qp->ibv.handle = uro_qp_number(shared->core);
     qp->ibv.state = (enum ibv_qp_state)uro_qp_state_now(shared->core);
     pthread_mutex_init(&qp->ibv.mutex, NULL);
@@ -225,6 +246,7 @@ static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_shared_qp *shared)
 static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
 {
     return (struct uro_qp_init){
+        /* qp_attr.c lends the responder resources when their number is known. */
         .type = qp->type,
         .pd = qp->ibv.pd != NULL ? qp->ibv.pd->handle : 0,
         .xrcd = qp->xrcd != NULL ? qp->xrcd->domain->number : 0,
@@ -237,12 +259,11 @@ static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
         .recv_sge_max = qp->cap.max_recv_sge,
         .inline_max = qp->cap.max_inline_data,
         .signal_all = qp->signal_all,
-        .lends_resources = true, /* in qp_attr.c, when their number is known */
+        .lends_resources = true,
     };
 }
 
-/* Returns whether the device has a number for another queue pair; prints the bound if not. Engine
- * lock held. */
+/* Returns whether a QPN is free. If none is free, prints the limit. Engine lock held. */
 static bool has_number(struct uro_device *device)
 {
     const struct uro_shard *shard = uro_device_shard(device);
@@ -296,10 +317,17 @@ static struct uro_ibv_qp *new_handle(struct ibv_context *context, bool extended)
 
 struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-    enum uro_qp_type type;
+    enum uro_qp_type type = URO_QPT_RC;
+    const int lacking = uro_card_refuses_qp(uro_ibv_host(context), attr);
     int error = refusal(context, attr, &type);
     struct uro_ibv_qp *qp;
 
+    if (uro_inject(context, URO_INJECT_CALL_CREATE_QP) != 0)
+        return NULL;
+    if (lacking != 0) {
+        errno = lacking;
+        return NULL;
+    }
     if (error != 0) {
         if (error == EINVAL)
             (void)uro_refuse_create(context, attr);
@@ -326,7 +354,7 @@ struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_i
     qp->xrcd = type == URO_QPT_XRC_TGT ? uro_ibv_xrcd(attr->xrcd) : NULL;
     qp->type = type;
     qp->signal_all = attr->sq_sig_all != 0;
-    qp->cap = granted(attr, type);
+    qp->cap = granted(uro_ibv_host(context), attr, type);
     if (!build(qp, flags_of(attr) != 0)) {
         uro_object_refund(&qp->object);
         free(qp);
@@ -366,7 +394,7 @@ static struct uro_ibv_shared_qp *find_target(const struct uro_ibv_domain *domain
     return NULL;
 }
 
-/* Returns 0, or the error number why the attributes are invalid. */
+/* Returns 0, or the error number if the attributes are invalid. */
 static int open_refusal(const struct ibv_context *context, const struct ibv_qp_open_attr *attr)
 {
     if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/limits.h"
+#include "verbs/card.h"
 #include "verbs/post.h"
 #include "verbs/refusal.h"
 
@@ -25,7 +26,7 @@ void uro_ibv_qp_lock(struct uro_ibv_qp *qp)
     if (!uro_post_ex_inside(qp))
         pthread_spin_lock(&qp->send_lock);
     else
-        qp->batch.error = EINVAL; /* the batch was checked against the old state */
+        qp->batch.error = EINVAL; /* the requests of the batch were checked in the old state */
     uro_device_lock(qp->object.device);
     pthread_spin_lock(&qp->recv_lock);
     lock_cq(qp->ibv.send_cq);
@@ -54,9 +55,10 @@ static enum ibv_mtu mtu_of(uint32_t octets)
     return octets < URO_PATH_MTU_MIN ? 0 : (enum ibv_mtu)(__builtin_ctz(octets) - 7);
 }
 
-void uro_ibv_address(const struct ibv_ah_attr *ah, struct uro_address *address)
+void uro_ibv_address(const struct uro_device *device, const struct ibv_ah_attr *ah,
+                     struct uro_address *address)
 {
-    address->sgid_index = ah->grh.sgid_index;
+    address->sgid_index = (uint8_t)uro_gid_index_own(uro_device_config(device), ah->grh.sgid_index);
     address->hop_limit = ah->grh.hop_limit;
     address->traffic_class = ah->grh.traffic_class;
     address->service_level = ah->sl;
@@ -65,7 +67,8 @@ void uro_ibv_address(const struct ibv_ah_attr *ah, struct uro_address *address)
 }
 
 /* Converts the attributes that @mask names. The program may not have initialized the others. */
-static void from_ibv(const struct ibv_qp_attr *ibv, unsigned mask, struct uro_qp_attr *attr)
+static void from_ibv(const struct uro_device *device, const struct ibv_qp_attr *ibv, unsigned mask,
+                     struct uro_qp_attr *attr)
 {
 #define TAKE(bit, field, value)                                                                    \
     if (mask & URO_ATTR_##bit)                                                                     \
@@ -91,7 +94,7 @@ static void from_ibv(const struct ibv_qp_attr *ibv, unsigned mask, struct uro_qp
     TAKE(DEST_QPN, dest_qpn, ibv->dest_qp_num);
 #undef TAKE
     if (mask & URO_ATTR_AV)
-        uro_ibv_address(&ibv->ah_attr, &attr->address);
+        uro_ibv_address(device, &ibv->ah_attr, &attr->address);
 }
 
 static void to_ibv(const struct uro_qp_attr *attr, struct ibv_qp_attr *ibv)
@@ -149,6 +152,18 @@ static int lend_resources(const struct uro_ibv_qp *qp, const struct uro_qp_attr 
     return 0;
 }
 
+/* Returns whether the numbers of READs and atomics are within the limits of the card. */
+static bool within_card(const struct uro_device *device, const struct ibv_qp_attr *attr,
+                        unsigned mask)
+{
+    return (!(mask & URO_ATTR_RD_ATOMIC) ||
+            attr->max_rd_atomic <=
+                uro_card_most(device, URO_CARD_MAX_QP_INIT_RD_ATOM, URO_RD_ATOMIC_MAX)) &&
+           (!(mask & URO_ATTR_DEST_RD) ||
+            attr->max_dest_rd_atomic <=
+                uro_card_most(device, URO_CARD_MAX_QP_RD_ATOM, URO_RD_ATOMIC_MAX));
+}
+
 int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
@@ -159,10 +174,11 @@ int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
 
     if (uro_object_dead(&qp->object))
         return EIO;
-    if ((bits & URO_ATTR_AV) && !uro_ibv_address_valid(ibv->context, &wanted->ah_attr))
+    if (((bits & URO_ATTR_AV) && !uro_ibv_address_valid(ibv->context, &wanted->ah_attr)) ||
+        !within_card(device, wanted, bits))
         return uro_refuse_modify(qp, wanted, bits);
 
-    from_ibv(wanted, bits, &attr);
+    from_ibv(device, wanted, bits, &attr);
     uro_ibv_qp_lock(qp);
     int error = lend_resources(qp, &attr, bits, &unused);
     if (error == 0)
@@ -181,8 +197,9 @@ int uro_ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *wanted, int mask)
     }
     uro_ibv_qp_unlock(qp);
     free(unused);
+    /* Completes flushed requests, and sends drained or resumed requests. */
     if (error == 0)
-        uro_device_progress(device, true); /* for flushed, drained or resumed requests */
+        uro_device_progress(device, true);
     if (error == -ENETUNREACH)
         return uro_refuse_route(device, "ibv_modify_qp", &wanted->ah_attr);
     return error == -EINVAL ? uro_refuse_modify(qp, wanted, bits) : -error;
@@ -216,8 +233,8 @@ int uro_ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
     return 0;
 }
 
-/* The engine accepts packets only in their order, writes no byte twice, and copies with
- * uro_copy_in_order(). The answer is the same for each @op that moves more than one word. */
+/* The engine executes packets only in order, writes no byte twice, and copies with
+ * uro_copy_in_order(). So the result is the same for each @op that moves more than one word. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     const uint32_t ops = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM |

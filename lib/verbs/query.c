@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* query.c - attributes of a device, its port and its tables. A query does not start the device. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/limits.h"
 #include "host/netdev.h"
 #include "stats/link_rate.h"
+#include "verbs/card.h"
 #include "verbs/objects.h"
 #include "wire/bytes.h"
 
@@ -49,6 +51,51 @@ static enum ibv_mtu active_mtu(struct uro_device *device)
     return mtu;
 }
 
+static const struct uro_card *card_of(struct ibv_context *context)
+{
+    return &config_of(context)->card;
+}
+
+static bool lacks(struct ibv_context *context, enum uro_card_missing what)
+{
+    return card_of(context)->missing[what] != 0;
+}
+
+/* Returns the lower of the card's limit and @own. */
+static int limit(struct ibv_context *context, enum uro_card_number number, uint32_t own)
+{
+    return (int)uro_card_limit(card_of(context), number, own);
+}
+
+/* Returns the flags that uroce supports, and with like= only those that the card supports, too. */
+static unsigned cap_flags(struct ibv_context *context)
+{
+    const unsigned own =
+        IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
+        IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+        IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
+        IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+    unsigned flags =
+        own & (unsigned)uro_card_value(card_of(context), URO_CARD_DEVICE_CAP_FLAGS, UINT32_MAX);
+
+    if (lacks(context, URO_CARD_NO_XRC))
+        flags &= ~(unsigned)IBV_DEVICE_XRC;
+    if (lacks(context, URO_CARD_NO_MW))
+        flags &= ~(unsigned)(IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+    if (lacks(context, URO_CARD_NO_SRQ))
+        flags &= ~(unsigned)IBV_DEVICE_SRQ_RESIZE;
+    return flags;
+}
+
+/* Returns the lower limit of elements for sends and receives, as the kernel does. */
+static int sge_max(struct ibv_context *context)
+{
+    const int sends = limit(context, URO_CARD_MAX_SEND_SGE, URO_SGE_MAX);
+    const int receives = limit(context, URO_CARD_MAX_RECV_SGE, URO_SGE_MAX);
+
+    return sends < receives ? sends : receives;
+}
+
 /* Returns how many objects of a kind a program may have. */
 static int most(struct ibv_context *context, enum uro_quota quota)
 {
@@ -64,44 +111,49 @@ int uro_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *at
 {
     if (uro_ibv_context_dead(context))
         return EIO;
+    const struct uro_card *card = card_of(context);
+    const int qps = most(context, URO_QUOTA_QP);
+    const int answered = limit(context, URO_CARD_MAX_QP_RD_ATOM, URO_RD_ATOMIC_MAX);
+    const int groups = lacks(context, URO_CARD_NO_MULTICAST) ? 0 : groups_max(context);
+    const int members =
+        groups == 0 ? 0 : limit(context, URO_CARD_MAX_MCAST_QP_ATTACH, URO_MCAST_MEMBERS_MAX);
+    const bool srq = !lacks(context, URO_CARD_NO_SRQ);
+
     *attr = (struct ibv_device_attr){
-        .fw_ver = URO_VERSION,
         .node_guid = ibv_get_device_guid(context->device),
         .sys_image_guid = ibv_get_device_guid(context->device),
-        .max_mr_size = UINT64_MAX,
-        .page_size_cap = PAGE_SIZES,
-        .vendor_id = URO_VERBS_VENDOR_ID,
+        .max_mr_size = uro_card_value(card, URO_CARD_MAX_MR_SIZE, UINT64_MAX),
+        .page_size_cap = uro_card_value(card, URO_CARD_PAGE_SIZE_CAP, PAGE_SIZES),
+        .vendor_id = (uint32_t)uro_card_value(card, URO_CARD_VENDOR_ID, URO_VERBS_VENDOR_ID),
         .vendor_part_id = config_of(context)->vendor_part_id,
-        .max_qp = most(context, URO_QUOTA_QP),
-        .max_qp_wr = URO_WR_MAX,
-        .device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
-                            IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_UD_AV_PORT_ENFORCE |
-                            IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-                            IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
-                            IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-                            IBV_DEVICE_MEM_MGT_EXTENSIONS,
-        .max_sge = URO_SGE_MAX,
-        .max_sge_rd = URO_SGE_MAX,
+        .hw_ver = (uint32_t)uro_card_value(card, URO_CARD_HW_VER, 0),
+        .max_qp = qps,
+        .max_qp_wr = limit(context, URO_CARD_MAX_QP_WR, URO_WR_MAX),
+        .device_cap_flags = cap_flags(context),
+        .max_sge = sge_max(context),
+        .max_sge_rd = limit(context, URO_CARD_MAX_SGE_RD, URO_SGE_MAX),
         .max_cq = most(context, URO_QUOTA_CQ),
-        .max_cqe = URO_CQ_CAPACITY_MAX,
+        .max_cqe = limit(context, URO_CARD_MAX_CQE, URO_CQ_CAPACITY_MAX),
         .max_mr = most(context, URO_QUOTA_MR),
-        .max_mw = most(context, URO_QUOTA_MW),
+        .max_mw = lacks(context, URO_CARD_NO_MW) ? 0 : most(context, URO_QUOTA_MW),
         .max_pd = most(context, URO_QUOTA_PD),
-        .max_qp_rd_atom = URO_RD_ATOMIC_MAX,
-        .max_res_rd_atom = (int)URO_RD_ATOMIC_MAX * most(context, URO_QUOTA_QP),
-        .max_qp_init_rd_atom = URO_RD_ATOMIC_MAX,
-        .atomic_cap = IBV_ATOMIC_HCA,
+        .max_qp_rd_atom = answered,
+        .max_res_rd_atom = limit(context, URO_CARD_MAX_RES_RD_ATOM, (uint32_t)(answered * qps)),
+        .max_qp_init_rd_atom = limit(context, URO_CARD_MAX_QP_INIT_RD_ATOM, URO_RD_ATOMIC_MAX),
+        .atomic_cap = lacks(context, URO_CARD_NO_ATOMICS) ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA,
         .max_ah = most(context, URO_QUOTA_AH),
-        .max_srq = most(context, URO_QUOTA_SRQ),
-        .max_srq_wr = URO_WR_MAX,
-        .max_srq_sge = URO_SGE_MAX,
-        .max_mcast_grp = groups_max(context),
-        .max_mcast_qp_attach = URO_MCAST_MEMBERS_MAX,
-        .max_total_mcast_qp_attach = groups_max(context) * (int)URO_MCAST_MEMBERS_MAX,
+        .max_srq = srq ? most(context, URO_QUOTA_SRQ) : 0,
+        .max_srq_wr = srq ? limit(context, URO_CARD_MAX_SRQ_WR, URO_WR_MAX) : 0,
+        .max_srq_sge = srq ? limit(context, URO_CARD_MAX_SRQ_SGE, URO_SGE_MAX) : 0,
+        .max_mcast_grp = groups,
+        .max_mcast_qp_attach = members,
+        .max_total_mcast_qp_attach = groups * members,
         .max_pkeys = PKEYS,
-        .local_ca_ack_delay = ACK_DELAY,
+        .local_ca_ack_delay = (uint8_t)uro_card_value(card, URO_CARD_ACK_DELAY, ACK_DELAY),
         .phys_port_cnt = URO_PORT,
     };
+    (void)snprintf(attr->fw_ver, sizeof attr->fw_ver, "%s",
+                   card->fw_ver[0] != '\0' ? card->fw_ver : URO_VERSION);
     return 0;
 }
 
@@ -124,7 +176,21 @@ int uro_ibv_query_device_ex(struct ibv_context *context,
     int error = uro_ibv_query_device(context, &all.orig_attr);
     if (error != 0)
         return error;
-    all.device_cap_flags_ex = all.orig_attr.device_cap_flags | CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
+    all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+    if (!lacks(context, URO_CARD_NO_FLUSH))
+        all.device_cap_flags_ex |= CAP_FLUSH_GLOBAL;
+    if (!lacks(context, URO_CARD_NO_ATOMIC_WRITE))
+        all.device_cap_flags_ex |= CAP_ATOMIC_WRITE;
+    if (lacks(context, URO_CARD_NO_ODP)) {
+        all.odp_caps = (struct ibv_odp_caps){ 0 };
+        all.xrc_odp_caps = 0;
+    }
+    if (lacks(context, URO_CARD_NO_DM))
+        all.max_dm_size = 0;
+    if (lacks(context, URO_CARD_NO_TIMESTAMPS)) {
+        all.completion_timestamp_mask = 0;
+        all.hca_core_clock = 0;
+    }
     /* The caller's struct may be older or newer than ours: fields that only the caller has are
      * 0. */
     memset(attr, 0, size);
@@ -157,6 +223,16 @@ static uint32_t counted(struct uro_device *device, enum uro_counter counter)
     return value < COUNTER_MAX ? (uint32_t)value : COUNTER_MAX;
 }
 
+/* Returns the length of the GID table. It is the card's length if all GIDs fit, otherwise
+ * uroce's. */
+static uint32_t gid_table(const struct uro_device_config *config)
+{
+    const uint32_t own = config->card.roce_v1 ? URO_GID_TABLE * 2 : URO_GID_TABLE;
+    const uint32_t length = (uint32_t)uro_card_value(&config->card, URO_CARD_GID_TBL_LEN, own);
+
+    return length >= uro_gid_index_count(config) ? length : own;
+}
+
 int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
                        size_t size)
 {
@@ -172,9 +248,9 @@ int uro_ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_por
         .state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
         .max_mtu = IBV_MTU_4096,
         .active_mtu = active_mtu(device),
-        .gid_tbl_len = URO_GID_TABLE,
+        .gid_tbl_len = (int)gid_table(config_of(context)),
         .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
-        .max_msg_sz = URO_MESSAGE_MAX,
+        .max_msg_sz = uro_card_most(device, URO_CARD_MAX_MSG_SZ, URO_MESSAGE_MAX),
         .bad_pkey_cntr = counted(device, URO_COUNT_DROP_PKEY),
         .qkey_viol_cntr = counted(device, URO_COUNT_DROP_QKEY),
         .pkey_tbl_len = PKEYS,
@@ -198,21 +274,21 @@ static union ibv_gid gid_at(struct ibv_context *context, uint32_t index)
     const struct uro_device_config *config = config_of(context);
     union ibv_gid gid = { .raw = { 0 } };
 
-    if (index < config->gid_count)
-        memcpy(gid.raw, config->gids[index].octets, sizeof gid.raw);
+    if (index < uro_gid_index_count(config))
+        memcpy(gid.raw, config->gids[uro_gid_index_own(config, index)].octets, sizeof gid.raw);
     return gid;
 }
 
-static bool slot_exists(uint32_t port, uint32_t index)
+static bool slot_exists(struct ibv_context *context, uint32_t port, uint32_t index)
 {
-    return port == URO_PORT && index < URO_GID_TABLE;
+    return port == URO_PORT && index < gid_table(config_of(context));
 }
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
     if (uro_ibv_context_dead(context))
         return refuse(EIO);
-    if (!slot_exists(port_num, (uint32_t)index))
+    if (!slot_exists(context, port_num, (uint32_t)index))
         return refuse(EINVAL);
     *gid = gid_at(context, (uint32_t)index);
     return 0;
@@ -221,11 +297,16 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 /* Describes a GID that is not empty. */
 static struct ibv_gid_entry entry_at(struct ibv_context *context, uint32_t index)
 {
+    const struct uro_device_config *config = config_of(context);
+
     return (struct ibv_gid_entry){ .gid = gid_at(context, index),
                                    .gid_index = index,
                                    .port_num = URO_PORT,
-                                   .gid_type = IBV_GID_TYPE_ROCE_V2,
-                                   .ndev_ifindex = uro_netdev_index(config_of(context), index) };
+                                   .gid_type = uro_gid_index_is_v1(config, index)
+                                                   ? IBV_GID_TYPE_ROCE_V1
+                                                   : IBV_GID_TYPE_ROCE_V2,
+                                   .ndev_ifindex =
+                                       uro_netdev_index(config, uro_gid_index_own(config, index)) };
 }
 
 /* Returns ENODATA for an empty entry, for which ibv_query_gid returns zeros. */
@@ -234,9 +315,9 @@ int uro_ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_
 {
     if (uro_ibv_context_dead(context))
         return EIO;
-    if (flags != 0 || entry_size < sizeof *entry || !slot_exists(port_num, gid_index))
+    if (flags != 0 || entry_size < sizeof *entry || !slot_exists(context, port_num, gid_index))
         return EINVAL;
-    if (gid_index >= config_of(context)->gid_count)
+    if (gid_index >= uro_gid_index_count(config_of(context)))
         return ENODATA;
     *entry = entry_at(context, gid_index);
     return 0;
@@ -245,7 +326,7 @@ int uro_ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_
 ssize_t uro_ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
                                 size_t max_entries, uint32_t flags, size_t entry_size)
 {
-    uint32_t count = config_of(context)->gid_count;
+    uint32_t count = uro_gid_index_count(config_of(context));
 
     if (uro_ibv_context_dead(context))
         return -EIO;
@@ -263,10 +344,9 @@ ssize_t uro_ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entr
 /* Returns the kernel's number: 0 for InfiniBand or RoCE v1, 1 for RoCE v2. */
 int uro_query_gid_type(void *context, uint8_t port, unsigned index, unsigned *type)
 {
-    (void)context;
-    if (!slot_exists(port, index))
+    if (!slot_exists(context, port, index))
         return refuse(EINVAL);
-    *type = 1;
+    *type = uro_gid_index_is_v1(config_of(context), index) ? 0 : 1;
     return 0;
 }
 
@@ -297,7 +377,10 @@ bool uro_ibv_address_valid(struct ibv_context *context, const struct ibv_ah_attr
 {
     struct uro_gid dest;
 
+    const struct uro_device_config *config = config_of(context);
+
     memcpy(dest.octets, attr->grh.dgid.raw, sizeof dest.octets);
     return attr->is_global && attr->port_num == URO_PORT &&
-           attr->grh.sgid_index < config_of(context)->gid_count && !uro_gid_is_zero(&dest);
+           attr->grh.sgid_index < uro_gid_index_count(config) &&
+           !uro_gid_index_is_v1(config, attr->grh.sgid_index) && !uro_gid_is_zero(&dest);
 }

@@ -4,12 +4,12 @@
 
 struct rate {
     int mbps;     /* 0: undefined rate */
-    int multiple; /* 0: the rate is not counted in multiples */
+    int multiple; /* in units of 2.5 Gbit/s; 0: rdma-core has no multiple for this rate */
 };
 
-/* Indexed by enum ibv_rate. From 14 Gbit/s on the names are rounded: lanes run at 14.0625 or
- * 25.78125 Gbit/s. The values are those of rdma-core, which programs compare with. It counts only
- * some rates in multiples. */
+/* Indexed by enum ibv_rate. From 14 Gbit/s on, the names are rounded: lanes have 14.0625 or
+ * 25.78125 Gbit/s. The values are those of rdma-core, because programs compare them. rdma-core has
+ * a multiple for only some rates. */
 static const struct rate rates[] = {
     /* clang-format off */
     [IBV_RATE_2_5_GBPS]  = { 2500, 1 },

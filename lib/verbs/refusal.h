@@ -10,14 +10,15 @@ __attribute__((format(printf, 4, 5), cold)) int uro_refuse(struct uro_device *de
                                                            const char *call, const char *format,
                                                            ...);
 
-/* The same for a call by which correct programs find out what uroce has: EOPNOTSUPP, and
- * max_inline_data, which ibv_query_device does not return. Only log=all shows it. */
+/* The same for a call with which correct programs find out what uroce supports. Examples are
+ * EOPNOTSUPP, and max_inline_data, which ibv_query_device does not return. Only log=all shows such
+ * a refusal. */
 __attribute__((format(printf, 4, 5), cold)) int uro_refuse_probe(struct uro_device *device,
                                                                  int error, const char *call,
                                                                  const char *format, ...);
 
-/* Report why a call fails with EINVAL, like uro_refuse(). They are called only after an error, so
- * they cost correct calls nothing. */
+/* Report why a call fails with EINVAL, like uro_refuse(). These functions are called only after an
+ * error, so correct calls are not slower. */
 
 struct ibv_ah_attr;
 struct ibv_alloc_dm_attr;
@@ -38,8 +39,6 @@ struct uro_ibv_qp;
 struct uro_wq;
 
 /* refusal_qp.c */
-/* Returns the name of a queue pair state, such as "RTS". */
-const char *uro_refuse_state_name(unsigned state);
 int uro_refuse_address(struct ibv_context *context, const char *call,
                        const struct ibv_ah_attr *attr);
 /* Reports that no route leads to the peer: ENETUNREACH. */
@@ -48,7 +47,7 @@ int uro_refuse_modify(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, uns
 int uro_refuse_cap(struct uro_device *device, const char *call, const struct ibv_qp_cap *cap);
 int uro_refuse_create(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr);
 
-/* refusal_post.c; also called with ENOMEM, which is no mistake and is not recorded. Returns
+/* refusal_post.c. Records nothing for ENOMEM, which is not a mistake of the program. Returns
  * @error. */
 int uro_refuse_send(struct uro_ibv_qp *qp, const struct ibv_send_wr *wr, int error);
 /* The mistakes of a program that builds requests with ibv_wr_*(); refusal_post.c has the texts. */
@@ -59,6 +58,7 @@ enum uro_wr_mistake {
     URO_WR_MISTAKE_ORDER,
     URO_WR_MISTAKE_NO_DESTINATION,
     URO_WR_MISTAKE_ELEMENTS,
+    URO_WR_MISTAKE_READ_ELEMENTS,
     URO_WR_MISTAKE_INLINE_OPERATION,
     URO_WR_MISTAKE_INLINE_LENGTH,
     URO_WR_MISTAKE_LENGTH,

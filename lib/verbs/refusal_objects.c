@@ -26,7 +26,7 @@ int uro_refuse_group(struct uro_ibv_qp *qp, const char *call, const struct uro_g
                           "only queue pairs of type IBV_QPT_UD join multicast groups");
     return uro_refuse(
         qp->object.device, EINVAL, call,
-        "%s is no multicast address: use 224.0.0.0/4 as ::ffff:224.x.x.x, or ff00::/8",
+        "%s is not a multicast address: use 224.0.0.0/4 as ::ffff:224.x.x.x, or ff00::/8",
         uro_gid_text(group, text));
 }
 
@@ -76,9 +76,9 @@ int uro_refuse_dm_region(struct ibv_pd *pd, const struct uro_ibv_dm *dm, uint64_
                           "offsets",
                           access);
     if (access & IBV_ACCESS_ON_DEMAND)
-        return uro_refuse(device, error, call,
-                          "access 0x%x has IBV_ACCESS_ON_DEMAND, which device memory has not",
-                          access);
+        return uro_refuse(
+            device, error, call,
+            "access 0x%x has IBV_ACCESS_ON_DEMAND, which device memory does not support", access);
     if (pd->context != dm->ibv.context)
         return uro_refuse(device, error, call,
                           "the device memory is of another context than the PD");
@@ -109,7 +109,7 @@ int uro_refuse_xrcd(struct ibv_context *context, const struct ibv_xrcd_init_attr
                           "fd -1 makes a domain without a file",
                           attr->comp_mask);
     if (error == EBADF)
-        return uro_refuse(device, error, call, "fd %d is no open file; -1 stands for no file",
+        return uro_refuse(device, error, call, "fd %d is not an open file; -1 stands for no file",
                           attr->fd);
     if (error == EINVAL)
         return uro_refuse(device, error, call,

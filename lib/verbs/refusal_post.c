@@ -20,7 +20,7 @@ static int refuse_state(struct uro_ibv_qp *qp, const char *call)
                           "a queue pair of type IBV_QPT_XRC_RECV sends nothing");
     return uro_refuse(qp->object.device, EINVAL, call,
                       "the queue pair is in %s: sends need RTS (ibv_modify_qp)",
-                      uro_refuse_state_name((unsigned)uro_qp_state_now(qp->core)));
+                      uro_qp_state_name((unsigned)uro_qp_state_now(qp->core)));
 }
 
 static int refuse_datagram(struct uro_ibv_qp *qp, const struct ibv_send_wr *wr)
@@ -127,6 +127,7 @@ static const char *const mistakes[] = {
     [URO_WR_MISTAKE_NO_DESTINATION] = "the destination is missing: UD needs ibv_wr_set_ud_addr, "
                                       "XRC needs ibv_wr_set_xrc_srqn",
     [URO_WR_MISTAKE_ELEMENTS] = "the buffer has too many elements, or is too long",
+    [URO_WR_MISTAKE_READ_ELEMENTS] = "the READ has more elements than max_sge_rd of the card",
     [URO_WR_MISTAKE_INLINE_OPERATION] = "a READ or an atomic writes its buffer, which therefore "
                                         "cannot be inline data: use ibv_wr_set_sge",
     [URO_WR_MISTAKE_INLINE_LENGTH] = "there are too many bytes of inline data",
@@ -148,7 +149,7 @@ int uro_refuse_batch(struct uro_ibv_qp *qp, int error, unsigned mistake, uint32_
     if (mistake == URO_WR_MISTAKE_STATE)
         return refuse_state(qp, CALL_BATCH);
     if (mistake == URO_WR_MISTAKE_FLAGS || count == 0)
-        count++; /* the builder of the request failed, or was not called */
+        count++; /* the failing request is the next one: its builder failed, or was not called */
     return uro_refuse(qp->object.device, EINVAL, CALL_BATCH,
                       "request %u since ibv_wr_start: %s (max_send_sge %u, max_inline_data %u)",
                       count, mistakes[mistake], qp->send->sge_max, qp->send->inline_max);
@@ -181,7 +182,7 @@ static int refuse_receive(struct uro_device *device, const char *call, const str
                           const struct ibv_recv_wr *wr)
 {
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->sge_max)
-        return uro_refuse(device, EINVAL, call, "num_sge is %d, but the queue has max %u",
+        return uro_refuse(device, EINVAL, call, "num_sge is %d; the queue accepts at most %u",
                           wr->num_sge, queue->sge_max);
     return uro_refuse(device, EINVAL, call, "the receive has more than 4 GiB");
 }

@@ -6,6 +6,7 @@
 
 #include "core/limits.h"
 #include "core/shard.h"
+#include "verbs/card.h"
 #include "verbs/objects.h"
 #include "verbs/refusal.h"
 
@@ -14,13 +15,6 @@
 #define BITS_MAX    224u
 
 /* ---- names --------------------------------------------------------------------------- */
-
-const char *uro_refuse_state_name(unsigned state)
-{
-    static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
-
-    return state < URO_ARRAY_LEN(names) ? names[state] : "an unknown state";
-}
 
 /* Writes the names of the attribute bits. Returns @text. */
 static const char *bit_names(unsigned bits, char text[static BITS_MAX])
@@ -76,15 +70,22 @@ int uro_refuse_address(struct ibv_context *context, const char *call,
     if (attr->port_num != URO_PORT)
         return uro_refuse(device, EINVAL, call, "ah_attr.port_num is %u; the only port is 1",
                           attr->port_num);
-    if (attr->grh.sgid_index >= config->gid_count)
+    if (attr->grh.sgid_index >= uro_gid_index_count(config))
         return uro_refuse(
             device, EINVAL, call,
             "sgid_index %u has no GID: the device has %u, 0 to %u; see `uroce devices`",
-            attr->grh.sgid_index, config->gid_count, config->gid_count - 1);
+            attr->grh.sgid_index, uro_gid_index_count(config), uro_gid_index_count(config) - 1);
+    if (uro_gid_index_is_v1(config, attr->grh.sgid_index))
+        return uro_refuse(
+            device, EINVAL, call,
+            "like=%s: sgid_index %u is for RoCE v1, which uroce does not support: use %u, the "
+            "same address for RoCE v2 (ibv_rc_pingpong -g %u, perftest -x %u)",
+            config->card.name, attr->grh.sgid_index, attr->grh.sgid_index + 1u,
+            attr->grh.sgid_index + 1u, attr->grh.sgid_index + 1u);
     if (uro_gid_is_zero(&dest))
         return uro_refuse(device, EINVAL, call,
                           "ah_attr.grh.dgid is zero: set the GID of the peer");
-    const struct uro_gid *source = &config->gids[attr->grh.sgid_index];
+    const struct uro_gid *source = &config->gids[uro_gid_index_own(config, attr->grh.sgid_index)];
     if (uro_gid_is_ipv4(&dest) != uro_gid_is_ipv4(source))
         return uro_refuse(
             device, EINVAL, call,
@@ -122,14 +123,14 @@ static int refuse_transition(struct uro_device *device, enum uro_qp_type type, u
             device, EINVAL, CALL_MODIFY,
             "no transition leads from %s to %s: a queue pair goes from RESET to INIT, "
             "RTR and RTS, and to RESET or ERR from every state",
-            uro_refuse_state_name(from), uro_refuse_state_name(to));
+            uro_qp_state_name(from), uro_qp_state_name(to));
     if ((required & ~mask) != 0)
         return uro_refuse(device, EINVAL, CALL_MODIFY, "%s to %s lacks %s in the mask",
-                          uro_refuse_state_name(from), uro_refuse_state_name(to),
+                          uro_qp_state_name(from), uro_qp_state_name(to),
                           bit_names(required & ~mask, bits));
     if ((mask & ~allowed) != 0)
         return uro_refuse(device, EINVAL, CALL_MODIFY, "%s to %s does not take %s in the mask",
-                          uro_refuse_state_name(from), uro_refuse_state_name(to),
+                          uro_qp_state_name(from), uro_qp_state_name(to),
                           bit_names(mask & ~allowed, bits));
     return 0;
 }
@@ -141,7 +142,7 @@ static int refuse_path_mtu(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr
 
     if (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096)
         return uro_refuse(device, EINVAL, CALL_MODIFY,
-                          "path_mtu %d is no enum ibv_mtu, such as IBV_MTU_1024",
+                          "path_mtu %d is not in enum ibv_mtu: use a value such as IBV_MTU_1024",
                           (int)attr->path_mtu);
     const uint32_t wanted = 128u << attr->path_mtu;
     if (wanted > most)
@@ -156,6 +157,10 @@ static int refuse_path_mtu(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr
 /* Returns 0 if all values are in their ranges. */
 static int refuse_values(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, unsigned mask)
 {
+    struct uro_device *device = qp->object.device;
+    const uint32_t initiated =
+        uro_card_most(device, URO_CARD_MAX_QP_INIT_RD_ATOM, URO_RD_ATOMIC_MAX);
+    const uint32_t answered = uro_card_most(device, URO_CARD_MAX_QP_RD_ATOM, URO_RD_ATOMIC_MAX);
     const struct {
         unsigned bit;
         const char *name;
@@ -166,11 +171,10 @@ static int refuse_values(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, 
         { URO_ATTR_RETRY_CNT, "retry_cnt", attr->retry_cnt, 7 },
         { URO_ATTR_RNR_RETRY, "rnr_retry", attr->rnr_retry, 7 },
         { URO_ATTR_MIN_RNR, "min_rnr_timer", attr->min_rnr_timer, 31 },
-        { URO_ATTR_RD_ATOMIC, "max_rd_atomic", attr->max_rd_atomic, URO_RD_ATOMIC_MAX },
-        { URO_ATTR_DEST_RD, "max_dest_rd_atomic", attr->max_dest_rd_atomic, URO_RD_ATOMIC_MAX },
+        { URO_ATTR_RD_ATOMIC, "max_rd_atomic", attr->max_rd_atomic, initiated },
+        { URO_ATTR_DEST_RD, "max_dest_rd_atomic", attr->max_dest_rd_atomic, answered },
         { URO_ATTR_DEST_QPN, "dest_qp_num", attr->dest_qp_num, 0xffffff },
     };
-    struct uro_device *device = qp->object.device;
 
     if ((mask & URO_ATTR_PORT) && attr->port_num != URO_PORT)
         return uro_refuse(device, EINVAL, CALL_MODIFY, "port_num is %u; the only port is 1",
@@ -193,7 +197,7 @@ int uro_refuse_modify(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, uns
 
     if (error == 0 && (mask & URO_ATTR_CUR_STATE) && attr->cur_qp_state != (enum ibv_qp_state)from)
         error = uro_refuse(device, EINVAL, CALL_MODIFY, "cur_qp_state is %s, but the state is %s",
-                           uro_refuse_state_name(attr->cur_qp_state), uro_refuse_state_name(from));
+                           uro_qp_state_name(attr->cur_qp_state), uro_qp_state_name(from));
     if (error == 0)
         error = refuse_values(qp, attr, mask);
     if (error == 0 && (mask & URO_ATTR_AV))
@@ -208,7 +212,7 @@ int uro_refuse_modify(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, uns
                       : uro_refuse(device, EINVAL, CALL_MODIFY,
                                    "%s to %s: an attribute is out of its range, such as an unknown "
                                    "bit in qp_access_flags 0x%x, or a multicast GID as the peer",
-                                   uro_refuse_state_name(from), uro_refuse_state_name(to),
+                                   uro_qp_state_name(from), uro_qp_state_name(to),
                                    mask & URO_ATTR_ACCESS ? attr->qp_access_flags : 0);
 }
 
@@ -216,23 +220,27 @@ int uro_refuse_modify(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, uns
 
 int uro_refuse_cap(struct uro_device *device, const char *call, const struct ibv_qp_cap *cap)
 {
+    const uint32_t requests = uro_card_most(device, URO_CARD_MAX_QP_WR, URO_WR_MAX);
+    const uint32_t octets = uro_card_most(device, URO_CARD_MAX_INLINE, URO_INLINE_MAX);
     const struct {
         const char *name, *limit;
         uint32_t value, most;
     } caps[] = {
-        { "max_send_wr", "max_qp_wr", cap->max_send_wr, URO_WR_MAX },
-        { "max_recv_wr", "max_qp_wr", cap->max_recv_wr, URO_WR_MAX },
-        { "max_send_sge", "max_sge", cap->max_send_sge, URO_SGE_MAX },
-        { "max_recv_sge", "max_sge", cap->max_recv_sge, URO_SGE_MAX },
+        { "max_send_wr", "max_qp_wr", cap->max_send_wr, requests },
+        { "max_recv_wr", "max_qp_wr", cap->max_recv_wr, requests },
+        { "max_send_sge", "max_sge", cap->max_send_sge,
+          uro_card_most(device, URO_CARD_MAX_SEND_SGE, URO_SGE_MAX) },
+        { "max_recv_sge", "max_sge", cap->max_recv_sge,
+          uro_card_most(device, URO_CARD_MAX_RECV_SGE, URO_SGE_MAX) },
     };
 
     for (size_t i = 0; i < URO_ARRAY_LEN(caps); i++)
         if (caps[i].value > caps[i].most)
-            return uro_refuse(device, EINVAL, call, "%s is %u; %s is %u", caps[i].name,
+            return uro_refuse(device, EINVAL, call, "%s is %u; the limit %s is %u", caps[i].name,
                               caps[i].value, caps[i].limit, caps[i].most);
-    if (cap->max_inline_data > URO_INLINE_MAX)
+    if (cap->max_inline_data > octets)
         return uro_refuse_probe(device, EINVAL, call, "max_inline_data is %u; the limit is %u",
-                                cap->max_inline_data, URO_INLINE_MAX);
+                                cap->max_inline_data, octets);
     return 0;
 }
 

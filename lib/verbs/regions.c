@@ -40,7 +40,7 @@ struct block {
     struct uro_ibv_mr slots[];
 };
 
-/* Returns the block of the region, which is in use. */
+/* Returns the block of the region. The region must be in use. */
 static struct block *block_of(const struct uro_ibv_mr *mr)
 {
     const struct uro_ibv_mr *first = mr - mr->slot;

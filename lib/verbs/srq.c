@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "core/limits.h"
+#include "verbs/card.h"
+#include "verbs/inject.h"
 #include "verbs/objects.h"
 #include "verbs/refusal.h"
 
@@ -18,9 +20,20 @@ struct parts {
     void *user;
 };
 
-static bool capacity_valid(uint32_t max_wr)
+static uint32_t requests_max(const struct uro_device *device)
 {
-    return max_wr >= 1 && max_wr <= URO_WR_MAX;
+    return uro_card_most(device, URO_CARD_MAX_SRQ_WR, URO_WR_MAX);
+}
+
+static bool capacity_valid(const struct uro_device *device, uint32_t max_wr)
+{
+    return max_wr >= 1 && max_wr <= requests_max(device);
+}
+
+/* Returns the number of receives to grant. */
+static uint32_t granted(const struct uro_device *device, uint32_t max_wr)
+{
+    return uro_card_grant(&uro_device_config(device)->card, max_wr, requests_max(device));
 }
 
 static void detach(struct uro_object *object)
@@ -61,12 +74,19 @@ static void build(struct uro_ibv_srq *srq, const struct ibv_srq_attr *attr)
 
 static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *attr)
 {
+    struct uro_device *device = uro_ibv_host(parts->context);
+    const uint32_t sges = uro_card_most(device, URO_CARD_MAX_SRQ_SGE, URO_SGE_MAX);
+    const int lacking = uro_card_refuses(device, URO_CARD_NO_SRQ, "ibv_create_srq");
     struct uro_ibv_srq *srq;
 
-    if (!capacity_valid(attr->max_wr) || attr->max_sge > URO_SGE_MAX) {
-        (void)uro_refuse(uro_ibv_host(parts->context), EINVAL, "ibv_create_srq",
+    if (lacking != 0) {
+        errno = lacking;
+        return NULL;
+    }
+    if (!capacity_valid(device, attr->max_wr) || attr->max_sge > sges) {
+        (void)uro_refuse(device, EINVAL, "ibv_create_srq",
                          "max_wr is %u (1 to max_srq_wr %u), max_sge %u (at most %u)", attr->max_wr,
-                         URO_WR_MAX, attr->max_sge, URO_SGE_MAX);
+                         requests_max(device), attr->max_sge, sges);
         errno = EINVAL;
         return NULL;
     }
@@ -78,7 +98,7 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
         free(srq);
         return NULL;
     }
-    uint32_t capacity = uro_wq_slot_count(attr->max_wr);
+    uint32_t capacity = granted(device, attr->max_wr);
     if (posix_memalign(&srq->slots, ALIGNMENT, uro_srq_slots_size(capacity, attr->max_sge)) != 0) {
         uro_object_refund(&srq->object);
         free(srq);
@@ -108,6 +128,8 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 {
     const struct parts parts = { .context = pd->context, .pd = pd, .user = attr->srq_context };
 
+    if (uro_inject(pd->context, URO_INJECT_CALL_CREATE_SRQ) != 0)
+        return NULL;
     return create(&parts, &attr->attr);
 }
 
@@ -128,6 +150,10 @@ struct ibv_srq *uro_ibv_create_srq_ex(struct ibv_context *context,
     bool xrc = type == IBV_SRQT_XRC;
     struct parts parts = { .context = context, .pd = attr->pd, .user = attr->srq_context };
 
+    if (uro_inject(context, URO_INJECT_CALL_CREATE_SRQ) != 0)
+        return NULL;
+    if (xrc && uro_card_lacks(uro_ibv_host(context), URO_CARD_NO_XRC, "ibv_create_srq_ex"))
+        return NULL;
     if (mask >= IBV_SRQ_INIT_ATTR_TM || (!xrc && type != IBV_SRQT_BASIC)) {
         errno =
             uro_refuse_probe(uro_ibv_host(context), EOPNOTSUPP, "ibv_create_srq_ex",
@@ -167,13 +193,13 @@ static void *resize(struct uro_ibv_srq *srq, uint32_t capacity, void *slots, int
     return unused;
 }
 
-/* Changes size and limit, or nothing. A limit above the new size is rejected before any change. A
- * limit that the call replaces does not prevent a smaller size. */
+/* Changes size and limit, or neither. Rejects a limit above the new size before any change. The old
+ * limit does not matter if the call also sets a new limit. */
 static void *change(struct uro_ibv_srq *srq, const struct ibv_srq_attr *attr, unsigned mask,
                     void *slots, int *error)
 {
     uint32_t capacity =
-        mask & IBV_SRQ_MAX_WR ? uro_wq_slot_count(attr->max_wr) : srq->core.wq.capacity;
+        mask & IBV_SRQ_MAX_WR ? granted(srq->object.device, attr->max_wr) : srq->core.wq.capacity;
     uint32_t before = srq->core.limit;
     void *unused = slots;
 
@@ -204,9 +230,9 @@ int uro_ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given
         return uro_refuse(device, EINVAL, "ibv_modify_srq",
                           "the mask 0x%x has more than IBV_SRQ_MAX_WR and IBV_SRQ_LIMIT", mask);
     if (mask & IBV_SRQ_MAX_WR) {
-        if (!capacity_valid(attr->max_wr))
+        if (!capacity_valid(device, attr->max_wr))
             return uro_refuse(device, EINVAL, "ibv_modify_srq", "max_wr is %u (1 to max_srq_wr %u)",
-                              attr->max_wr, URO_WR_MAX);
+                              attr->max_wr, requests_max(device));
         if (posix_memalign(&slots, ALIGNMENT,
                            uro_srq_slots_size(attr->max_wr, srq->core.wq.sge_max)) != 0)
             return ENOMEM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* text.c - names of the enumerators of the verbs API. They are those of rdma-core, which scripts
- * match. */
+/* text.c - names of the enumerators of the verbs API. The names are those of rdma-core, because
+ * scripts search for them. */
 #include "verbs/objects.h"
 
 static const char unknown[] = "unknown";

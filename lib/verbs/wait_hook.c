@@ -10,7 +10,8 @@
 #include "base/wait_hook.h"
 #include "host/waiter.h"
 
-/* Descriptors with higher numbers are not known: programs that wait for them get no help. */
+/* Descriptors with higher numbers are not tracked: a thread that waits for them does not run the
+ * engine. */
 #define FDS 16384
 
 static atomic_bool known[FDS];

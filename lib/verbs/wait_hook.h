@@ -10,5 +10,5 @@
 void uro_wait_hook_add(int fd);
 void uro_wait_hook_remove(int fd);
 
-/* Returns whether liburoce-paths.so is there. */
+/* Returns whether liburoce-paths.so is loaded. */
 bool uro_wait_hook_installed(void);

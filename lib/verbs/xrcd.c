@@ -11,7 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "verbs/card.h"
 #include "verbs/fork.h"
+#include "verbs/inject.h"
 #include "verbs/refusal.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all variables of this file */
@@ -104,6 +106,10 @@ struct ibv_xrcd *uro_ibv_open_xrcd(struct ibv_context *context, struct ibv_xrcd_
 {
     const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 
+    if (uro_inject(context, URO_INJECT_CALL_OPEN_XRCD) != 0)
+        return NULL;
+    if (uro_card_lacks(uro_ibv_host(context), URO_CARD_NO_XRC, "ibv_open_xrcd"))
+        return NULL;
     if (attr->comp_mask != needed) {
         errno = uro_refuse_xrcd(context, attr, attr->comp_mask & ~needed ? EOPNOTSUPP : EINVAL);
         return NULL;

@@ -7,7 +7,7 @@
 #define URO_ARP_LEN 28u
 
 struct uro_arp {
-    bool request; /* else reply */
+    bool request; /* true: a request; false: a reply */
     struct uro_mac sender_mac;
     struct uro_gid sender; /* IPv4-mapped */
     struct uro_mac target_mac;

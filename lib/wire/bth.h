@@ -12,7 +12,7 @@
 
 #define URO_BTH_LEN       12u
 #define URO_PKEY_DEFAULT  0xffffu
-#define URO_PKEY_MASK     0x7fffu /* without the membership bit */
+#define URO_PKEY_MASK     0x7fffu /* P_Key without the membership bit */
 #define URO_QPN_MULTICAST 0xffffffu
 
 /* Host order; every value that fits the fields can be encoded. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_msg.c - where each field of each message is. To review: hold the tables of IBTA Vol. 1
- * beside. */
+/* cm_msg.c - the position of each field of each message. To review this file, compare its tables
+ * with those of IBTA Vol. 1. */
 #include "wire/cm_msg.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ struct layout {
     uint16_t attribute;
     uint8_t data_offset; /* offset of the private data in the body */
     uint8_t data_max;
-    uint8_t gids_offset; /* local, then remote; 0: none */
+    uint8_t gids_offset; /* offset of the local GID, which the remote GID follows; 0: none */
     uint8_t info_offset; /* 0: none */
     const struct bit_run *runs;
     uint32_t run_count;
@@ -182,7 +182,7 @@ static const struct layout *layout_of(uint16_t attribute)
     return NULL;
 }
 
-static_assert(URO_CM_OWN_ID_END == AT_BODY + 4, "both begin with it");
+static_assert(URO_CM_OWN_ID_END == AT_BODY + 4, "both messages begin with this ID");
 
 uint32_t uro_cm_own_id(const uint8_t in[static URO_CM_OWN_ID_END])
 {

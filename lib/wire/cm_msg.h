@@ -62,7 +62,7 @@ enum uro_cm_field {
     URO_CM_LOCAL_ACK_TIMEOUT,
     URO_CM_TARGET_ACK_DELAY,
     URO_CM_FAILOVER,
-    URO_CM_MESSAGE, /* MRA, REJ: the message meant: 0 REQ, 1 REP, 2 another */
+    URO_CM_MESSAGE, /* MRA, REJ: kind of the message that it refers to: 0 REQ, 1 REP, 2 another */
     URO_CM_SERVICE_TIMEOUT,
     URO_CM_INFO_LENGTH, /* REJ, SIDR_REP, APR: valid octets of `info` */
     URO_CM_REASON,      /* REJ */

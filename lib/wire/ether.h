@@ -22,7 +22,7 @@ struct uro_ether {
     uint16_t type; /* EtherType of the payload, after the tag */
 };
 
-#define URO_VLAN_MAX 4094u /* and priority 1 is the lowest */
+#define URO_VLAN_MAX 4094u /* largest VLAN ID; 4095 is reserved */
 
 /* Tags the frame for a VLAN, with the priority of an IB service level. Does nothing when @vlan is
  * 0. */
@@ -44,7 +44,8 @@ URO_NODISCARD bool uro_ether_take(struct uro_reader *reader, struct uro_ether *e
 /* Writes 14 or 18 octets. Returns their number. */
 size_t uro_ether_put(uint8_t out[static URO_ETHER_LEN_MAX], const struct uro_ether *ether);
 
-/* Tags the frame at @frame, which begins URO_VLAN_LEN octets earlier afterwards: returns where. */
+/* Inserts a tag into the frame at @frame. Returns the new begin of the frame, URO_VLAN_LEN octets
+ * earlier. */
 static inline uint8_t *uro_ether_insert_tag(uint8_t *frame, uint16_t tag)
 {
     const size_t addresses = 2 * sizeof(struct uro_mac);

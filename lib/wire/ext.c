@@ -57,7 +57,7 @@ void uro_deth_encode(uint8_t out[static URO_DETH_LEN], const struct uro_deth *de
     uro_put_be24(&out[DETH_SOURCE_QPN], deth->source_qpn);
 }
 
-/* One word: placement in bits 3..0, selectivity in bits 5..4, the rest reserved. */
+/* FETH is one word: placement in bits 3..0, selectivity in bits 5..4, other bits reserved. */
 enum { FETH_LOW_OCTET = 3 };
 static_assert(FETH_LOW_OCTET + 1 == URO_FETH_LEN, "the offsets must cover the header");
 

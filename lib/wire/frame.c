@@ -140,10 +140,10 @@ static const uint8_t *decode_ext(const uint8_t *pos, const struct uro_opcode *op
     return end;
 }
 
-/* Nothing is read before there is room for it.
+/* No octet is read before the length is checked.
  *
- * Everything between the UDP header and the ICRC. frame->op stays NULL when it is not known, and
- * frame->payload when the packet is too short for its headers. */
+ * Decodes everything between the UDP header and the ICRC. frame->op stays NULL for an unknown
+ * opcode. frame->payload stays NULL if the packet is too short for its headers. */
 static enum uro_frame_result decode_roce(struct uro_frame *frame)
 {
     const uint8_t *const end = frame->body + frame->body_length - URO_ICRC_LEN;
@@ -218,7 +218,8 @@ enum uro_frame_result uro_frame_roce(struct uro_frame *frame)
     return result;
 }
 
-/* Returns the octets before the BTH of a UDP packet that fills the frame, or 0 for other frames. */
+/* Returns the number of octets before the BTH of a UDP packet that fills the frame, or 0 for other
+ * frames. */
 static uint32_t before_bth(const uint8_t *head, uint32_t length)
 {
     const uint8_t *network = head + URO_ETHER_LEN;

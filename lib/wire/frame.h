@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* frame.h - a received frame as plain values: link and network first, then the RoCE packet.
  *
- * Two steps, because what lies between them differs: uro_frame_network() serves every frame,
- * uro_frame_roce() only UDP port 4791 addressed to us.
+ * There are two functions: uro_frame_network() reads every frame, uro_frame_roce() only frames to
+ * UDP port 4791 of our addresses.
  */
 #pragma once
 
@@ -76,8 +76,8 @@ URO_NODISCARD bool uro_frame_is_data(const uint8_t head[static URO_FRAME_HEAD], 
 URO_NODISCARD enum uro_frame_result uro_frame_network(const uint8_t *octets, uint32_t length,
                                                       struct uro_frame *frame);
 
-/* BTH, extension headers, padding and, unless summed, ICRC of a frame whose UDP port is 4791. For
- * FLUSH either the standard ICRC or rxe's doubled one is right (docs/PROTOCOL.md, ICRC.FLUSH). */
+/* Reads BTH, extension headers, padding and, unless summed, the ICRC of a frame whose UDP port is
+ * 4791. A FLUSH may have the standard ICRC or the ICRC of rxe (docs/PROTOCOL.md, ICRC.FLUSH). */
 URO_NODISCARD enum uro_frame_result uro_frame_roce(struct uro_frame *frame);
 
 const char *uro_frame_result_text(enum uro_frame_result result);

@@ -28,7 +28,7 @@ static inline uint64_t uro_gid_hash(const struct uro_gid *gid)
     return parts[0] * 0x9e3779b97f4a7c15u ^ parts[1];
 }
 
-/* Every packet needs this check, so it is inline. */
+/* Every packet needs this check, so the function is inline. */
 #define URO_GID_IPV4_MAPPED 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff
 
 static inline bool uro_gid_is_ipv4(const struct uro_gid *gid) /* ::ffff:0:0/96 */
@@ -71,6 +71,6 @@ bool uro_gid_same_subnet(const struct uro_gid *a, const struct uro_gid *b, unsig
  * @text. */
 char *uro_gid_text(const struct uro_gid *gid, char text[static URO_GID_TEXT_MAX]);
 
-/* Parses either form; false when it is neither. */
+/* Parses an IPv4 or IPv6 address. Returns false when @text is neither. */
 bool uro_gid_parse(const char *text, struct uro_gid *gid);
 bool uro_mac_parse(const char *text, struct uro_mac *mac);

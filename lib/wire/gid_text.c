@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gid_text.c - GIDs and MAC addresses as people write them: RFC 5952 out, any usual form in. */
+/* gid_text.c - the text of GIDs and MAC addresses. Written as RFC 5952 says; any usual form is
+ * read. */
 #include <stdio.h>
 
 #include "wire/bytes.h"
@@ -12,7 +13,7 @@ struct run {
     size_t count;
 };
 
-/* The first of the longest runs of zero groups. */
+/* Returns the first of the longest runs of zero groups. */
 static struct run longest_zeros(const struct uro_gid *gid)
 {
     struct run best = { GROUPS, 0 };
@@ -70,7 +71,7 @@ static int hex_value(char c)
     return -1;
 }
 
-/* Reads one to @max hexadecimal digits; the number of digits, or 0. */
+/* Reads one to @max hexadecimal digits. Returns the number of digits, or 0. */
 static int take_hex(const char **text, int max, unsigned *value)
 {
     int digits = 0;
@@ -111,7 +112,7 @@ static bool parse_ipv4(const char *text, uint8_t out[static 4])
 struct groups {
     uint8_t octets[16];
     size_t length; /* octets read */
-    size_t gap;    /* where :: stood; SIZE_MAX without */
+    size_t gap;    /* offset of "::" in octets; SIZE_MAX: the text has none */
 };
 
 /* Reads groups up to the end of the text. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* grh.h - the 40 octets before a received datagram: its source, from the IP header.
  *
- * An IPv6 header fills them; an IPv4 header stands at their end, behind 20 zeros.
+ * An IPv6 header fills the 40 octets. An IPv4 header is in the second half, behind 20 zeros.
  */
 #pragma once
 

@@ -14,12 +14,13 @@
 #define V4_CHECKSUM       10u
 #define V4_SOURCE         12u
 #define V4_PLAIN          0x45u   /* version 4, no options */
-#define V4_FRAGMENT_MASK  0x3fffu /* more fragments, and where */
+#define V4_FRAGMENT_MASK  0x3fffu /* the flag "more fragments", and the fragment offset */
 #define V6_PAYLOAD_LENGTH 4u
 #define V6_NEXT_HEADER    6u
 #define V6_SOURCE         8u
-#define UDP_LENGTH        4u /* this and the next: from the end of the UDP header backwards */
-#define UDP_CHECKSUM      2u
+/* Offsets of this and the next field, backwards from the end of the UDP header. */
+#define UDP_LENGTH   4u
+#define UDP_CHECKSUM 2u
 
 #define HEAD_V4 (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN)
 #define HEAD_V6 (URO_ETHER_LEN + URO_IPV6_LEN + URO_UDP_LEN)

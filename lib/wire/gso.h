@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gso.h - UDP packets of one flow in one frame, as kernels and cards pass them on (generic
- * segmentation offload, UDP_SEGMENT in udp(7)): the headers once, then the payload of each, all of
- * one length but the last, which may be shorter. The IPv4 identification counts up from that of the
- * first.
+/* gso.h - several UDP packets of one flow in one frame: generic segmentation offload, UDP_SEGMENT
+ * in udp(7). The frame has the headers once, then the payload of each packet. All payloads have the
+ * same length, except the last payload, which may be shorter. The IPv4 identification increases by
+ * one from packet to packet.
  *
  * Untagged frames only, without IPv4 options or IPv6 extension headers.
  */

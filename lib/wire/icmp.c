@@ -42,7 +42,7 @@ static_assert(AT_ND_OPTIONS + 8 == URO_ND_LEN, "one option of eight octets follo
 
 #define OPTION_SOURCE_MAC 1u
 #define OPTION_TARGET_MAC 2u
-#define OPTION_UNIT       ((size_t)8) /* octets; unit of the length of an option */
+#define OPTION_UNIT       ((size_t)8) /* unit of the length of an option, octets */
 
 static enum uro_icmp_kind kind_of(bool v6, uint8_t type, uint8_t code)
 {

@@ -23,7 +23,7 @@ static_assert(RECORD_GROUP + 4 == URO_IGMP_RECORD_LEN, "the offsets must cover t
 #define TYPE_REPORT_V3 0x22u
 
 #define LEN_SHORT 8u  /* exact length of versions 1 and 2 */
-#define LEN_V3    12u /* least length of version 3 */
+#define LEN_V3    12u /* minimum length of version 3 */
 
 #define RESPONSE_UNIT_MS 100u
 #define RESPONSE_V1_MS   10000u

@@ -5,8 +5,8 @@
 #include "wire/ip.h"
 #include "wire/membership.h"
 
-#define URO_IGMP_REPORT_LEN 8u /* before the records */
-#define URO_IGMP_RECORD_LEN 8u /* without sources */
+#define URO_IGMP_REPORT_LEN 8u /* octets before the records */
+#define URO_IGMP_RECORD_LEN 8u /* octets of a record without sources */
 
 URO_NODISCARD enum uro_membership_result uro_igmp_decode(const uint8_t *in, uint32_t length,
                                                          struct uro_membership_query *query);

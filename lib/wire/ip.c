@@ -45,7 +45,7 @@ static_assert(V6_DEST + 16 == URO_IPV6_LEN, "the offsets must cover the header")
 #define V6_OPTION_PAD1    0u
 #define V6_OPTION_PADN    1u
 #define V6_OPTION_ALERT   5u
-#define V6_HOP_BY_HOP_LEN 8u /* with Router Alert, padded */
+#define V6_HOP_BY_HOP_LEN 8u /* octets of the header with Router Alert and padding */
 
 static const uint8_t v4_alert[] = { V4_OPTION_ALERT, 4, 0, 0 };
 static const uint8_t v6_alert[] = { V6_OPTION_ALERT, 2, 0, 0 };
@@ -129,7 +129,7 @@ static enum uro_ip_result refuse_address(void)
 }
 
 /* Returns whether the checksum of an IPv4 header is right: the sum of its words is then 0 modulo
- * 2^16 - 1, in any byte order. The sum cannot be plain 0, because the version is not 0. */
+ * 2^16 - 1, in any byte order. The sum itself is never 0, because the version is not 0. */
 static bool v4_sum_right(const uint8_t *in, size_t header)
 {
     uint64_t pairs[2], sum;

@@ -22,7 +22,7 @@ static_assert(RECORD_GROUP + 16 == URO_MLD_RECORD_LEN, "the offsets must cover t
 #define TYPE_REPORT_V2 143u
 
 #define LEN_V1 24u /* exact length of version 1 */
-#define LEN_V2 28u /* least length of version 2 */
+#define LEN_V2 28u /* minimum length of version 2 */
 
 #define HOP_LIMIT 1u
 

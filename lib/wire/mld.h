@@ -6,8 +6,8 @@
 #include "wire/ip.h"
 #include "wire/membership.h"
 
-#define URO_MLD_REPORT_LEN 8u  /* before the records */
-#define URO_MLD_RECORD_LEN 20u /* without sources */
+#define URO_MLD_REPORT_LEN 8u  /* octets before the records */
+#define URO_MLD_RECORD_LEN 20u /* octets of a record without sources */
 
 /* Returns whether the first octet of an ICMPv6 message is a type of MLD. */
 bool uro_mld_is(uint8_t type);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* opcode.c - the opcode table of IBTA Vol. 1, and its two inverses.
  *
- * To review: hold the spec's table next to this one, row by row. There is no logic to read.
- * READ responses are responses of the operation READ; an XRC response carries no XRCETH.
+ * To review this file, compare its table with the table of the specification, row by row. A READ
+ * response has the operation READ. An XRC response has no XRCETH.
  */
 #include "wire/opcode.h"
 
@@ -113,7 +113,8 @@ static const uint8_t bases[URO_SERVICE_COUNT] = {
 
 #define PLACES   4u
 #define READ_RSP URO_OPERATION_COUNT /* READ has both roles; this row is its response */
-#define VARIANTS 4u                  /* plain, with immediate, with invalidate; none has both */
+/* Plain, with immediate, with invalidate; no opcode has both. */
+#define VARIANTS 4u
 static_assert(URO_EXT_INV == 2 * URO_EXT_IMM, "the two bits distinguish the variants");
 
 /* The low five bits of an opcode, plus 1. The value 0 means that there is no such packet. */

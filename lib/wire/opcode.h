@@ -12,7 +12,7 @@ enum uro_service {
     URO_UC,
     URO_UD,
     URO_XRC,
-    URO_CNP, /* congestion notification: no queue pair of its own service */
+    URO_CNP, /* congestion notification: no queue pair has this service */
     URO_SERVICE_COUNT
 };
 

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "wire/arp.h"
 #include "wire/icmp.h"
@@ -13,7 +14,7 @@
 
 struct line {
     char *text;
-    size_t used; /* without the NUL; what does not fit is left out */
+    size_t used; /* characters written, without the NUL; text that does not fit is left out */
 };
 
 /* A macro, because the format must be a literal for the compiler to check it. */
@@ -250,12 +251,31 @@ static bool is_membership(const struct uro_frame *frame)
            uro_mld_is(frame->body[0]);
 }
 
+bool uro_text_is_sentence(const uint8_t *octets, uint32_t length)
+{
+    static const char begin[] = URO_TEXT_SENTENCE_BEGIN;
+
+    return length >= URO_ETHER_LEN + sizeof begin - 1 &&
+           uro_get_be16(octets + URO_ETHER_LEN - 2) == URO_TEXT_SENTENCE_TYPE &&
+           memcmp(octets + URO_ETHER_LEN, begin, sizeof begin - 1) == 0;
+}
+
+static bool describe_sentence(struct line *line, const uint8_t *octets, uint32_t length)
+{
+    ADD(line, "-- ");
+    for (uint32_t i = URO_ETHER_LEN + sizeof URO_TEXT_SENTENCE_BEGIN - 1; i < length; i++)
+        ADD(line, "%c", octets[i] >= ' ' && octets[i] <= '~' ? octets[i] : '?');
+    return true;
+}
+
 bool uro_text_line(const uint8_t *octets, uint32_t length, char line[static URO_TEXT_LINE_MAX])
 {
     struct line out = { .text = line };
     struct uro_frame frame;
 
     line[0] = '\0';
+    if (uro_text_is_sentence(octets, length))
+        return describe_sentence(&out, octets, length);
     const enum uro_frame_result result = uro_frame_network(octets, length, &frame);
     if (result != URO_FRAME_OK) {
         ADD(&out, "%" PRIu32 " bytes !%s", length, uro_frame_result_text(result));

@@ -68,10 +68,35 @@ int api_close(void **state)
 {
     struct api *api = *state;
 
-    assert_int_equal(ibv_dealloc_pd(api->pd), 0);
-    assert_int_equal(ibv_close_device(api->context), 0);
+    api_close_device(api);
     test_free(api);
     return 0;
+}
+
+struct api api_open_device(const char *name)
+{
+    struct api api = { 0 };
+    int count;
+    struct ibv_device **list = ibv_get_device_list(&count);
+
+    assert_non_null(list);
+    for (int i = 0; i < count; i++)
+        if (strcmp(ibv_get_device_name(list[i]), name) == 0)
+            api.device = list[i];
+    assert_non_null(api.device);
+    api.context = ibv_open_device(api.device);
+    if (api.context != NULL)
+        api.pd = ibv_alloc_pd(api.context);
+    const int error = errno;
+    ibv_free_device_list(list);
+    errno = error;
+    return api;
+}
+
+void api_close_device(const struct api *api)
+{
+    assert_int_equal(ibv_dealloc_pd(api->pd), 0);
+    assert_int_equal(ibv_close_device(api->context), 0);
 }
 
 struct ibv_cq *api_cq(const struct api *api, int cqe)
@@ -155,7 +180,8 @@ struct ibv_qp_attr api_attr(const struct api *api, uint32_t peer)
     return attr;
 }
 
-/* Returns the mask of a transition by type: RC and XRC need one set, UC and UD a smaller set. */
+/* Returns the attribute mask that a transition to @state needs. UC and UD need fewer attributes
+ * than RC and XRC. */
 static int needed(enum ibv_qp_type type, enum ibv_qp_state state)
 {
     bool ud = type == IBV_QPT_UD;
@@ -186,7 +212,7 @@ int api_go(const struct api *api, struct ibv_qp *qp, enum ibv_qp_state state, ui
     struct ibv_qp_attr attr = api_attr(api, peer);
 
     attr.qp_state = state;
-    attr.en_sqd_async_notify = 1; /* with SQD only */
+    attr.en_sqd_async_notify = 1; /* allowed only with SQD */
     return ibv_modify_qp(qp, &attr, needed(qp->qp_type, state));
 }
 
@@ -323,7 +349,7 @@ void api_flush(const struct api *api, struct ibv_qp *qp, uint64_t first, uint64_
     for (uint64_t id = first; id < first + count; id++)
         while (api_post_id(qp, id) == ENOMEM)
             ;
-    /* Modifying to ERR has flushed everything when it returns. */
+    /* When the modify to ERR returns, all requests are flushed. */
     assert_int_equal(api_go(api, qp, IBV_QPS_ERR, 0), 0);
 }
 

@@ -18,7 +18,7 @@
 #define API_SKIPPED 77
 #define API_QKEY    0x11111111u
 
-/* Returns "" when an engine can be started, else the reason why not. */
+/* Returns the reason why no engine can be started, or "" if one can be started. */
 const char *api_start_problem(void);
 
 /* Runs @tests, each with an opened device and a PD in *state. Returns 77 when no engine can be
@@ -26,7 +26,7 @@ const char *api_start_problem(void);
 int api_run(const char *name, const struct CMUnitTest *tests, size_t count);
 #define API_RUN(tests) api_run(__FILE__, tests, sizeof(tests) / sizeof((tests)[0]))
 
-/* Writes one of two loopback addresses that no other process uses. Returns @text. */
+/* Writes one of two loopback addresses of this test process to @text. Returns @text. */
 #define API_ADDRESS 16
 const char *api_own_address(unsigned which, char text[API_ADDRESS]);
 
@@ -42,10 +42,15 @@ int api_open(void **state);
 int api_close(void **state);
 #define API_TEST(name) cmocka_unit_test_setup_teardown(name, api_open, api_close)
 
+/* Opens the device of this name, and allocates a PD. Asserts that the device exists. If a call
+ * fails, .context or .pd is NULL. */
+struct api api_open_device(const char *name);
+void api_close_device(const struct api *api);
+
 /* Creates a CQ without a channel. */
 struct ibv_cq *api_cq(const struct api *api, int cqe);
 
-/* Creates an extended CQ with every reader that uroce has; @flags of enum
+/* Creates an extended CQ with every reader that uroce has. @flags are of enum
  * ibv_create_cq_attr_flags. */
 #define API_READERS                                                                                \
     (IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                                 \
@@ -56,7 +61,8 @@ extern struct ibv_poll_cq_attr api_poll_attr; /* none */
 /* Calls ibv_start_poll() until there is a completion. */
 void api_start_poll(struct ibv_cq_ex *cq);
 
-/* Returns attributes for RC with 16 requests of 4 elements each way. The caller may change them. */
+/* Returns attributes of an RC queue pair with 16 sends and 16 receives of 4 elements. The caller
+ * may change them. */
 struct ibv_qp_init_attr api_qp_attr(struct ibv_cq *cq);
 struct ibv_qp *api_qp(const struct api *api, struct ibv_cq *cq);
 
@@ -105,7 +111,7 @@ int api_post_send(struct side *side, struct ibv_send_wr *wr);
 int api_post_srq(struct ibv_srq *srq, uint64_t id, struct ibv_sge *sge);
 int api_post_recv(struct side *side, uint64_t id, struct ibv_sge *sge);
 
-/* Polls until there is a completion. Without one, the test ends by meson's timeout. */
+/* Polls until there is a completion. If none comes, meson's timeout ends the test. */
 struct ibv_wc api_wait(struct ibv_cq *cq);
 void api_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status);
 

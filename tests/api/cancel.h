@@ -11,7 +11,7 @@
 
 extern struct cancel_stage {
     struct ibv_context *contexts[2];
-    struct ibv_qp_attr way; /* attributes of a path to the second device */
+    struct ibv_qp_attr way; /* attributes with a path to the second device */
 } cancel_stage;
 
 /* The call that this thread is in and that must not be a cancellation point, or NULL. */
@@ -47,7 +47,7 @@ void cancel_start(struct cancel_victim *victim, void (*turn)(void));
 /* Cancels the thread, and checks in which call the thread ended. */
 void cancel_end(struct cancel_victim *victim);
 
-/* Create, bind, listen on, resolve and destroy identifiers of rdma_cm on channels of their own. */
+/* Functions of cancelled threads: they use identifiers of rdma_cm on channels of their own. */
 void cancel_cm_open(void);
 void cancel_cm_turn(void);
 /* Raise and wait for events of one channel, and count the events that no cancelled thread took. */

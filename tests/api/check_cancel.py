@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks that our shared libraries call no cancellation point of pthreads, except in the waits for events.
+"""Checks that the shared libraries of uroce call no cancellation point of pthreads, except in the waits for events.
 
     check_cancel.py SOURCE NAMES LIBRARY...
 
@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-# pthreads(7): functions that must be cancellation points, and those that are in glibc.
+# Functions that pthreads(7) requires to be cancellation points, and others that glibc makes cancellation points
 POINTS = """accept accept4 aio_suspend clock_nanosleep close connect copy_file_range creat fcntl fdatasync fsync getmsg getpmsg
 lockf mq_receive mq_send mq_timedreceive mq_timedsend msgrcv msgsnd msync nanosleep open openat pause poll ppoll pread preadv
 preadv2 pselect pthread_clockjoin_np pthread_cond_clockwait pthread_cond_timedwait pthread_cond_wait pthread_join
@@ -23,12 +23,12 @@ epoll_pwait epoll_wait eventfd_read eventfd_write fallocate posix_fallocate getr
 dlopen fclose fdopendir fflush fgetc fgets fopen fprintf fputc fputs fread freopen fscanf fseek fwrite getaddrinfo
 gethostbyname getifaddrs getline getdelim __getdelim getnameinfo glob if_indextoname if_nametoindex mkstemp openlog perror
 popen printf putc putchar puts realpath syslog tmpfile vfprintf vprintf wordexp""".split()
-# verbs/events.c and ucma/channel.c call readv(), host/waiter.c ppoll().
+# Allowed calls: verbs/events.c and ucma/channel.c call readv(), host/waiter.c calls ppoll().
 WAITS = dict.fromkeys(["libibverbs.so.1", "liburoce.so.0"], {"readv", "ppoll", "__ppoll_chk"})
 
 
 def plain(name: str) -> str:
-    """Returns the name without the additions of large files and _FORTIFY_SOURCE."""
+    """Returns the name without the suffixes and prefixes for large files and for _FORTIFY_SOURCE."""
     fortified = re.fullmatch(r"__(\w+?)_chk", name)
     name = fortified.group(1) if fortified else name
     return {"preadv64v2": "preadv2", "pwritev64v2": "pwritev2"}.get(name, name.removesuffix("64"))

@@ -20,7 +20,7 @@ import elf_symbols
 import gen_symbols
 
 SKIPPED = 77
-EXPECTED = ("libc.", "ld-", "libinih.")  # plug-ins, above all DPDK, are loaded only when a device starts
+EXPECTED = ("libc.", "ld-", "libinih.")  # the library needs no others; it loads plug-ins, for example with DPDK, only when a device starts
 Symbols = dict[tuple[str, str], str]
 
 
@@ -89,7 +89,7 @@ def check_dynamic(library: str):
 
 
 def check_other(library: str, other: str):
-    """The other library may be of an older release: then ours has public nodes that it lacks."""
+    """Compares with another library. It may be of an older release, so version nodes that it lacks are ignored."""
     ours, theirs = elf_symbols.exported(library), elf_symbols.exported(other)
     nodes = {node for node, _ in theirs if "PRIVATE" not in node}
     yield from missing(ours, theirs, library)
@@ -101,7 +101,8 @@ def check_other(library: str, other: str):
 
 
 def check_calls(*lists: str):
-    """A call has other names in other C libraries: librdmacm must import one of them."""
+    """Checks that librdmacm imports each redirected call. A call has several names, for different C libraries, and one of them
+    must be imported."""
     hooks = re.findall(r"\{ \{ (\"\w+\".*?) \}, \(function \*\)hook_(\w+) \}", (ROOT / "lib/ucma/attach.c").read_text())
     calls: dict[str, set[str]] = {}
     for names, hook in hooks:

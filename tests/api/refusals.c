@@ -52,7 +52,7 @@ int refusals_run(const char *name, const struct CMUnitTest *tests, size_t count)
 
     if (mkdtemp(directory) == NULL || setenv("UROCE_STATE_DIR", directory, 1) != 0)
         return 1;
-    const pid_t child = fork(); /* its device ends with it */
+    const pid_t child = fork(); /* the end of the child also ends its device */
     if (child == 0)
         exit(api_run(name, tests, count));
     (void)waitpid(child, &status, 0);

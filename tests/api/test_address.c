@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_address.c - over UDP, the kernel owns the interface and the address of a device, and may
- * remove and restore them. Both sides are in this process. The interfaces are in a network
- * namespace of its own, and form one cable: "one" has the address that is removed, "other" has the
+/* test_address.c - tests that a device over UDP works while the kernel removes and restores its
+ * interface and its address. Both sides are in this process. The process has its own network
+ * namespace with a pair of interfaces: "one" has the address that is removed, "other" has the
  * peer's address.
  */
 #include "api/api.h"
@@ -23,7 +23,7 @@
 
 struct stage {
     struct api sides[SIDES]; /* the interface whose address is removed, and the other interface */
-    struct pair pair;        /* a of the first, b of the second */
+    struct pair pair;        /* a belongs to the first device, b to the second */
 };
 
 static void run(const char *command)
@@ -73,8 +73,8 @@ static int close_stage(void **state)
     return 0;
 }
 
-#define LONG  18 /* timeouts of 1 s, with 7 retries: the machine may be busy */
-#define SHORT 11 /* eight milliseconds */
+#define LONG  18 /* ACK timeout of 1 s with 7 retries, because the machine may be busy */
+#define SHORT 11 /* ACK timeout of 8 ms */
 
 static void enter(const struct api *peer, struct ibv_qp *qp, uint32_t number, uint8_t timeout)
 {
@@ -255,7 +255,7 @@ static void interface__deleted_and_made_again__works_again_and_receives_its_grou
     expect_port(stage, IBV_EVENT_PORT_ACTIVE);
     talk(stage);
     send_until_received(&stage->sides[1], &from, &to);
-    run("ip link del other && " CABLE); /* usually before the loss is noticed */
+    run("ip link del other && " CABLE); /* usually before uroce notices the loss */
     talk(stage);
     send_until_received(&stage->sides[1], &from, &to);
     assert_int_equal(ibv_detach_mcast(to.qp, &group, 0), 0);
@@ -299,7 +299,7 @@ int main(void)
         STAGED(interface__down_and_up__raises_port_events),
         STAGED(interface__renamed__is_followed),
         STAGED(interface__deleted_and_made_again__works_again_and_receives_its_groups),
-        /* Last: its port events may come after its end. */
+        /* The last test, because its port events may come after its end. */
         STAGED(gid__over_udp__names_the_interface_with_its_address),
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_bounds.c - limits that no configuration key sets: the errno that the program gets, and one
- * line on stderr.
+/* test_bounds.c - tests limits that no configuration key sets. At such a limit, the program gets an
+ * errno, and stderr gets one line.
  */
 #include "api/api.h"
 
@@ -112,7 +112,7 @@ static void groups__more_than_allowed__enomem_and_one_line(void **state)
     join_too_many(*state, GROUPS, "uroce0: 8192 multicast groups are joined");
 }
 
-/* A UDP port has a socket for each group. */
+/* The limit is low, because a port over UDP has a socket for each group. */
 static void groups_over_udp__more_than_allowed__enomem_and_one_line(void **state)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);

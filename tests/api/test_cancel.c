@@ -3,8 +3,8 @@
  * devices of this process.
  *
  * The first argument names the link between the devices. A cancelled thread must end at a
- * cancellation point of the test, or in a wait for events, but in no other call. Afterwards, the
- * messages continue. If a build has this error, the test usually hangs.
+ * cancellation point of the test, or in a wait for events, but in no other call. The messages must
+ * continue. If a thread ends in another call, the test usually hangs.
  */
 #include "api/cancel.h"
 
@@ -31,7 +31,7 @@ static struct {
     struct ibv_qp *qps[2];
     struct ibv_mr *mrs[2];
     uint8_t buffers[2][OCTETS];
-    pthread_mutex_t posting; /* a receive before its send */
+    pthread_mutex_t posting; /* held to post a receive and then its send */
     unsigned posted;
     atomic_uint sent, arrived;
 } talk = { .posting = PTHREAD_MUTEX_INITIALIZER };
@@ -145,7 +145,7 @@ static void wait_for_trouble(void)
     struct ibv_async_event event;
 
     CANCEL_MUST(CANCEL_WAIT(ibv_get_async_event(cancel_stage.contexts[1], &event)) ==
-                0); /* few links have any */
+                0); /* few links raise asynchronous events */
     CANCEL_CALL((ibv_ack_async_event(&event), 0));
 }
 
@@ -361,7 +361,7 @@ static void enter(const struct api *peer, struct ibv_qp *qp, uint32_t number)
     assert_int_equal(api_go(peer, qp, IBV_QPS_INIT, number), 0);
     assert_int_equal(api_go(peer, qp, IBV_QPS_RTR, number), 0);
     attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = 18; /* timeouts of 1 s, with 7 retries: the machine may be busy */
+    attr.timeout = 18; /* 1 s with 7 retries, because the machine may be busy */
     assert_int_equal(ibv_modify_qp(qp, &attr, API_TO_RTS), 0);
 }
 

@@ -60,7 +60,7 @@ static void cq_ex__wrong_arguments__is_einval(void **state)
     }
 }
 
-/* Programs create a plain CQ instead only after this errno. */
+/* Only after this errno, programs create a plain CQ instead. */
 static void cq_ex__unsupported_fields__is_eopnotsupp(void **state)
 {
     const struct api *api = *state;
@@ -208,7 +208,7 @@ static void batch__other_verbs_inside_it__do_not_wait(void **state)
     api_flush(api, qp, 6, 2);
     assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
     assert_int_equal(ibv_resize_cq(cq, 100), 0);
-    assert_int_equal(ibv_destroy_qp(other), 0); /* and 3, 4, 5 with it */
+    assert_int_equal(ibv_destroy_qp(other), 0); /* and its completions 3, 4 and 5 */
     assert_int_equal(ibv_next_poll(ex), 0);
     assert_int_equal(ex->wr_id, 1);
     assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
@@ -225,7 +225,7 @@ static void batch__other_verbs_inside_it__do_not_wait(void **state)
 /* ---- threads ------------------------------------------------------------ */
 
 #define SHARED  20000u
-#define IN_CQ   100u /* and as many requests that the readers post */
+#define IN_CQ   100u /* completions of the test; the readers post as many requests */
 #define READERS 2
 
 struct shared {
@@ -248,7 +248,9 @@ static void *run_batches(void *argument)
             if (id == SHARED)
                 continue;
             (void)api_post_id(shared->qp, SHARED); /* refused when the queue is full */
-            if (id == shared->cq->wr_id) /* still locked: the batch of this thread is open */
+            if (id ==
+                shared->cq
+                    ->wr_id) /* the CQ is still locked, because the batch of this thread is open */
                 atomic_fetch_add(&shared->times[id], 1);
             atomic_fetch_add(&shared->seen, 1);
         } while (ibv_next_poll(shared->cq) == 0);
@@ -316,7 +318,7 @@ static void cq_ex__armed__one_event_and_destroy_waits_for_its_acknowledgement(vo
     expect_batch(ex, 0, 3);
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(pthread_create(&thread, NULL, acknowledge, cq), 0);
-    api_destroy_cq_ex(ex); /* waits for that */
+    api_destroy_cq_ex(ex); /* waits for the acknowledgement */
     pthread_join(thread, NULL);
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }

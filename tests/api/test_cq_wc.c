@@ -58,7 +58,7 @@ static void completion__of_a_receive__readers_return_its_fields(void **state)
 
     open_talk(api, &talk, cq);
     say(&talk);
-    api_start_poll(cq); /* the ACK comes after what it acknowledges */
+    api_start_poll(cq); /* the send completion comes later, with the ACK */
     assert_int_equal(cq->wr_id, RECEIVED);
     assert_int_equal(cq->status, IBV_WC_SUCCESS);
     assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RECV);
@@ -81,7 +81,7 @@ static void completion__of_a_receive__readers_return_its_fields(void **state)
     close_talk(&talk);
 }
 
-/* Sends 1 MiB from one queue pair to the other: far more packets than a post sends. */
+/* Sends 1 MiB from one queue pair to the other. That is far more packets than a post sends. */
 struct transfer {
     struct talk talk;
     struct ibv_mr *from_mr, *to_mr;
@@ -186,7 +186,7 @@ static void timestamps__are_of_the_clock_that_the_device_describes(void **state)
 
     assert_int_equal(ibv_query_device_ex(api->context, NULL, &attr), 0);
     assert_true(attr.completion_timestamp_mask == UINT64_MAX);
-    assert_int_equal(attr.hca_core_clock, 1000000); /* kHz: a tick is a nanosecond */
+    assert_int_equal(attr.hca_core_clock, 1000000); /* kHz; so a tick is a nanosecond */
     open_talk(api, &talk, cq);
     for (int i = 0; i < 20; i++) {
         say(&talk);
@@ -242,7 +242,7 @@ int main(void)
         API_TEST(wall_clock_timestamps__lie_between_posting_and_reading),
         API_TEST(rt_values__of_an_unknown_kind__are_einval),
     };
-    /* No other thread drives the engine: ibv_start_poll() must. */
+    /* With progress=caller, only calls of the program run the engine, such as ibv_start_poll(). */
     setenv("UROCE_DEVICES", "uroce0:net_ring0;ip=10.0.0.1/24;progress=caller", 1);
     return API_RUN(tests);
 }

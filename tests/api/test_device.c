@@ -21,7 +21,7 @@ static void device_list__read_twice__has_the_same_devices(void **state)
     struct ibv_device *device = one[0];
     ibv_free_device_list(one);
     ibv_free_device_list(two);
-    /* The pointer must not change: librdmacm sorts by it. */
+    /* The pointer must not change, because librdmacm sorts devices by it. */
     assert_string_equal(ibv_get_device_name(device), "uroce0");
     assert_int_equal(ibv_get_device_index(device), -1); /* the kernel has assigned no index */
     assert_int_equal(device->node_type, IBV_NODE_CA);

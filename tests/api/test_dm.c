@@ -175,7 +175,7 @@ static enum ibv_wc_status transfer(struct pair *pair, enum ibv_wr_opcode opcode,
     return api_wait(pair->a.cq).status;
 }
 
-/* An MR in the middle of the memory has offsets from its own start. */
+/* The addresses of an MR of device memory are offsets from the start of the MR. */
 static void dm_mr__is_reached_by_offsets__and_only_its_part(void **state)
 {
     const struct api *api = *state;
@@ -247,7 +247,7 @@ static void import_dm__has_the_same_memory(void **state)
     struct ibv_mr *mr = ibv_reg_dm_mr(pd, imported, 0, LENGTH, ALL);
     assert_non_null(mr);
     assert_int_equal(ibv_free_dm(dm), EBUSY);
-    ibv_unimport_dm(imported); /* in use: it cannot be freed */
+    ibv_unimport_dm(imported); /* does not free it, because it is in use */
     assert_int_equal(ibv_dereg_mr(mr), 0);
     assert_int_equal(ibv_free_dm(dm), 0);
     assert_null(ibv_import_dm(context, imported->handle));
@@ -255,7 +255,7 @@ static void import_dm__has_the_same_memory(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
     assert_int_equal(ibv_close_device(context), 0);
     assert_int_equal(ibv_close_device(stranger), 0);
-    ibv_free_dm(alloc(api, most(api))); /* nothing is missing */
+    ibv_free_dm(alloc(api, most(api))); /* all device memory is free again */
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* errno after a failed verb: the number that the verb returned, or, after -1 or NULL, the cause. */
+/* Tests errno after a failed verb. errno is the number that the verb returned. If the verb returned
+ * -1 or NULL, errno has the cause. */
 #include "api/api.h"
 
 #include <fcntl.h>
@@ -11,7 +12,7 @@
 
 #define NAMES_MAX 128
 
-/* Exported for rdma-core's own libraries, hence not in verbs.h. */
+/* Not declared in verbs.h, because only rdma-core's own libraries call it. */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
 /* Exported verbs whose failure a test has seen. */
@@ -80,7 +81,7 @@ static void close_stage(struct stage *stage)
     assert_int_equal(ibv_destroy_comp_channel(stage->channel), 0);
 }
 
-/* ---- what is in use ------------------------------------------------------ */
+/* ---- objects in use ------------------------------------------------------ */
 
 static void window_keeps_region(struct stage *stage)
 {
@@ -211,7 +212,7 @@ static void fail_polls(struct stage *stage)
 
     FAILS("ibv_start_poll", ibv_start_poll(cq, &attr));
     attr.comp_mask = 0;
-    errno = ENOTTY; /* an empty queue is no error */
+    errno = ENOTTY; /* an empty queue is not an error */
     assert_int_equal(ibv_start_poll(cq, &attr), ENOENT);
     assert_int_equal(errno, ENOTTY);
     api_destroy_cq_ex(cq);
@@ -285,7 +286,7 @@ static void refuse_new_objects(struct stage *stage)
     REFUSES("ibv_read_sysfs_file", ibv_read_sysfs_file("/nowhere", "at_all", text, 8) == -1);
 }
 
-/* ---- what fails in a forked child only ----------------------------------- */
+/* ---- calls that fail only in a forked child ------------------------------ */
 
 #define MUST(condition)                                                                            \
     do {                                                                                           \

@@ -25,7 +25,7 @@ static void send_to(struct pair *pair, unsigned flags)
     assert_int_equal(ibv_post_send(pair->a.qp, &wr, &bad), 0);
 }
 
-/* Blocks on the descriptor: another thread must drive the engine. */
+/* Blocks until the descriptor is readable. Meanwhile, another thread must run the engine. */
 static void await_readable(int fd)
 {
     struct pollfd wait = { .fd = fd, .events = POLLIN };
@@ -198,7 +198,7 @@ static void drained_send_queue__raises_event_on_async_fd(void **state)
     api_pair_close(&pair);
 }
 
-/* SQ_DRAINED of the other queue pair, which is requested later, comes first. */
+/* The other queue pair requests SQ_DRAINED later. Its event must be the first event. */
 static void drained_send_queue__notify_not_requested__raises_no_event(void **state)
 {
     const struct api *api = *state;
@@ -293,7 +293,9 @@ static void *post_for_ever(void *argument)
     wr.wr.rdma.remote_addr = (uintptr_t)pair->b.buffer;
     wr.wr.rdma.rkey = pair->b.mr->rkey;
     while (!atomic_load(&stop)) {
-        (void)ibv_post_send(pair->a.qp, &wr, &bad); /* full, and later in error */
+        (void)ibv_post_send(
+            pair->a.qp, &wr,
+            &bad); /* fails when the queue is full, and later when the queue pair is in ERR */
         atomic_fetch_add(&posted, ibv_poll_cq(pair->a.cq, 1, &wc) == 1);
     }
     return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_exhaustion.c - a running program runs out of memory: its address space is limited to a
- * little more than it uses when the device is open. The test creates objects of each kind until one
- * is refused.
+/* test_exhaustion.c - tests a program that runs out of memory. When its device is open, the test
+ * limits the address space to a little more than the program uses. Then it creates objects of each
+ * kind until a call fails.
  */
 #include "api/api.h"
 
@@ -15,14 +15,14 @@
 #define KINDS      7
 #define OBJECTS    200000u
 #define ROUNDS     5u
-#define ROOM_LEAST (256u * 1024) /* bytes of address space that are left in the first round */
+#define ROOM_LEAST (256u * 1024) /* free address space in the first round, bytes */
 #define ROOM_STEP  (37u * 4096)
 
 static struct ibv_cq *cq; /* CQ of all queue pairs */
 static uint8_t octets[64];
 static void *objects[OBJECTS];
 
-/* ---- the kinds ----------------------------------------------------------- */
+/* ---- the kinds of objects ------------------------------------------------ */
 
 static void *make_cq(const struct api *api)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_exit_twice.c - exit() of two threads at the same time, as in rping. The second exit() waits
- * until the first has ended the devices. Otherwise the process ends in the middle: peers are not
- * disconnected, and the capture and the counters are lost.
+/* test_exit_twice.c - tests two threads that call exit() at the same time, as in rping. The second
+ * exit() must wait until the first has ended the devices. Otherwise the process ends too early: its
+ * peers are not disconnected, and its capture and its counters are lost.
  */
 #include "api/api.h"
 
@@ -26,7 +26,7 @@ static void *leave(void *unused)
     exit(0);
 }
 
-/* The packet makes the end of the device take 50 ms at least. */
+/* After a sent packet, the end of the device takes at least 50 ms. */
 static void send_a_packet(struct ibv_context *context)
 {
     struct api api = { .context = context, .pd = ibv_alloc_pd(context) };

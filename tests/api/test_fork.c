@@ -5,7 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Ends the child with an exit status if the condition fails: cmocka belongs to the parent. */
+/* Ends the child with an exit status if the condition fails. cmocka's assertions work only in the
+ * parent. */
 #define MUST(condition)                                                                            \
     do {                                                                                           \
         if (!(condition))                                                                          \
@@ -190,8 +191,8 @@ static void child_of_a_process_with_an_engine__every_call__is_eio(void **state)
     close_all(&all);
 }
 
-/* In the child, freeing an object must not wait: neither for a lock of a thread that exists only in
- * the parent, nor for acknowledgements. It must not take events of the parent. */
+/* In the child, freeing an object must not wait for a lock of a thread that exists only in the
+ * parent, and must not wait for acknowledgements. It must not take events of the parent. */
 static void child_of_a_process_with_an_engine__frees_objects__parent_is_unaffected(void **state)
 {
     struct all all;
@@ -303,7 +304,7 @@ static void free_memory(void *argument)
     struct memory *memory = argument;
 
     ibv_unimport_mr(memory->imported);
-    ibv_unimport_dm(memory->imported_dm); /* an MR uses it, so it stays */
+    ibv_unimport_dm(memory->imported_dm); /* does not free it, because an MR uses it */
     MUST(ibv_dereg_mr(memory->on_dm) == 0);
     MUST(ibv_free_dm(memory->dm) == 0);
     ibv_unimport_dm(memory->imported_dm);

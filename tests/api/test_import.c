@@ -29,7 +29,7 @@ static void import_device__fd_is_no_context__is_refused(void **state)
     assert_int_equal(errno, EBADF);
     assert_null(ibv_import_device(other));
     assert_int_equal(errno, ENODEV);
-    assert_int_equal(close(other), 0); /* still ours */
+    assert_int_equal(close(other), 0); /* the program still owns the descriptor */
 }
 
 static void import_device__owns_the_descriptor(void **state)
@@ -168,8 +168,8 @@ static void unimport_mr__of_the_first_handle__leaves_the_region_to_the_second(vo
     assert_int_equal(ibv_close_device(context), 0);
 }
 
-/* The context in which the region was registered is closed, and another region was registered
- * since. */
+/* The context in which the region was registered is closed. After that, another region is
+ * registered. */
 static void region__used_by_an_imported_handle__outlives_its_context(void **state)
 {
     const struct api *api = *state;
@@ -221,7 +221,7 @@ static void unimport_pd__in_use__remains(void **state)
 
     ibv_unimport_pd(pd);
     assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
-    assert_int_equal(ibv_dealloc_pd(api->pd), EBUSY); /* though api->pd has no objects */
+    assert_int_equal(ibv_dealloc_pd(api->pd), EBUSY); /* because the imported handle is in use */
     assert_int_equal(ibv_dereg_mr(mr), 0);
     ibv_unimport_pd(pd);
     assert_int_equal(ibv_close_device(context), 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two queue pairs of one device over a link that never delivers a frame: all frames stay inside the
- * engine, and the link wakes no thread. */
+/* Tests two queue pairs of one device. Its link never delivers a frame, so all frames stay inside
+ * the engine, and the link wakes no thread. */
 #include "api/api.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define BIG (3u * 1024 * 1024 + 5) /* many times what an engine moves in one round */
+#define BIG (3u * 1024 * 1024 + 5) /* bytes; an engine needs many rounds to move them */
 
 struct big {
     uint8_t *memory;

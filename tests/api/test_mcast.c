@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast groups: attach and detach. The link never delivers a frame: all datagrams come from the
- * device itself. */
+/* Tests attach and detach of multicast groups. The link never delivers a frame, so all datagrams
+ * come from the device itself. */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -129,7 +129,7 @@ static void attach__up_to_the_device_limit__then_fails(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-/* A program closes its device without detaching: no membership remains in the group. */
+/* If a program closes its device without detaching, its membership in the group must end. */
 static void close_device__still_attached__leaves_the_group(void **state)
 {
     const struct api *api = *state;
@@ -273,7 +273,7 @@ static void send__to_a_group__every_member_and_the_sender_get_one_copy(void **st
         send_to(&m[0], ah, MULTICAST, 0x5a);
         expect_both(&m[0], 0, 0x5a);
         expect_recv(&m[1], 0, m[0].qp->qp_num, 0x5a);
-        send_to(&m[2], ah, MULTICAST, 0xa5); /* the sender is no member */
+        send_to(&m[2], ah, MULTICAST, 0xa5); /* the sender is not a member */
         expect_recv(&m[0], 1, m[2].qp->qp_num, 0xa5);
         expect_recv(&m[1], 1, m[2].qp->qp_num, 0xa5);
         api_expect(m[2].cq, 100, IBV_WC_SUCCESS);

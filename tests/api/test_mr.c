@@ -130,8 +130,8 @@ static void zero_length__can_be_registered(void **state)
 }
 
 /* rule KEY.REREG */
-/* If the range stays the same, so does the key: peers do not get the new access rights in a
- * message. */
+/* If the range stays the same, the key stays the same, because nobody sends a new key to the
+ * peers. */
 static void rereg_mr__of_each_part__only_a_new_range_changes_the_key(void **state)
 {
     const struct api *api = *state;
@@ -179,9 +179,10 @@ static void rereg_mr__wrong_arguments__leaves_the_old_region_valid(void **state)
                      IBV_REREG_MR_ERR_INPUT);
     assert_int_equal(errno, EINVAL);
     errno = 0;
-    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 64,
-                                  IBV_ACCESS_LOCAL_WRITE), /* which is for CHANGE_ACCESS */
-                     IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(
+        ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 64,
+                     IBV_ACCESS_LOCAL_WRITE), /* a flag of CHANGE_ACCESS, which is not set */
+        IBV_REREG_MR_ERR_INPUT);
     assert_int_equal(errno, EINVAL);
     assert_int_equal(ibv_rereg_mr(mr, 1 << 3, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
     assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 1 << 9),
@@ -301,7 +302,7 @@ static void null_mr__sends_zeros_and_discards_received_data(void **state)
     assert_int_equal(null->length, SIZE_MAX);
     api_pair_open(api, &pair, NULL);
     for (int i = 0; i < 3; i++) {
-        /* 100 bytes, 6000 bytes of a null region, 100 bytes: out of a, and into b. */
+        /* Sends and receives 100 bytes, 6000 bytes of a null region, and 100 bytes. */
         struct ibv_sge from[3] = { api_sge(&pair.a, 0, 100),
                                    { 0x1234, 6000, null->lkey },
                                    api_sge(&pair.a, 100, 100) };
@@ -309,7 +310,7 @@ static void null_mr__sends_zeros_and_discards_received_data(void **state)
         struct ibv_recv_wr recv = { .wr_id = 2, .sg_list = to, .num_sge = 1 }, *bad_recv;
         struct ibv_send_wr send = api_send(IBV_WR_SEND, from), *bad;
         send.num_sge = 3;
-        if (i == 1) { /* all but the ends goes nowhere */
+        if (i == 1) { /* the null region discards all bytes but the ends */
             to[1] = (struct ibv_sge){ UINT64_MAX - 7000, 6100, null->lkey };
             to[2] = api_sge(&pair.b, 6150, 50);
             recv.num_sge = 3;

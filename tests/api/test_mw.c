@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory windows: a accesses b's memory through windows. */
+/* Tests memory windows: queue pair a accesses b's memory through windows. */
 #include "api/api.h"
 
 #include <string.h>
@@ -186,7 +186,7 @@ static void bind_mw__on_an_unreliable_connection__opens_the_range(void **state)
     assert_int_equal(use(&stage, IBV_WR_RDMA_WRITE, mw->rkey, at, 8), IBV_WC_SUCCESS);
     const volatile uint8_t *last = &stage.memory[BEGIN + 7];
     struct ibv_wc wc;
-    while (*last == CANARY) /* the last byte is the only sign that the message arrived */
+    while (*last == CANARY) /* only the last byte shows that the message arrived */
         (void)ibv_poll_cq(stage.pair.b.cq, 1, &wc);
     expect_written(&stage, BEGIN, 8);
     assert_int_equal(ibv_dealloc_mw(mw), 0);
@@ -268,7 +268,7 @@ static void bind_mw__to_a_full_queue__enomem_and_key_unchanged(void **state)
     open_stage(&stage, *state);
     struct ibv_mw *mw = ibv_alloc_mw(stage.api->pd, IBV_MW_TYPE_1);
     struct ibv_mw_bind bind = bind_of(&stage);
-    /* No request is executed in SQD: the queue fills up. */
+    /* In SQD no request is executed, so the queue fills up. */
     assert_int_equal(api_go(stage.api, stage.pair.b.qp, IBV_QPS_SQD, 0), 0);
     while ((error = ibv_bind_mw(stage.pair.b.qp, mw, &bind)) == 0)
         posted++;
@@ -351,7 +351,7 @@ static void window_2__invalidated_locally__access_is_refused(void **state)
     assert_int_equal(wc.opcode, IBV_WC_LOCAL_INV);
     assert_int_equal(use(&stage, IBV_WR_RDMA_READ, mw->rkey, (uintptr_t)stage.memory + BEGIN, 1),
                      IBV_WC_REM_ACCESS_ERR);
-    close_stage(&stage); /* the region is free: its window may outlive it */
+    close_stage(&stage); /* deregisters the region, although its window still exists */
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
@@ -378,7 +378,7 @@ static void window_2__invalidated_by_the_peer__completion_has_the_key(void **sta
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
-/* ---- who goes first ------------------------------------------------------------------------- */
+/* ---- order of destruction ------------------------------------------------------------------- */
 
 static void region__with_windows__can_be_neither_deregistered_nor_changed(void **state)
 {
@@ -400,7 +400,7 @@ static void region__with_windows__can_be_neither_deregistered_nor_changed(void *
         assert_int_equal(stage.mr->length, sizeof stage.memory);
         assert_int_equal(use(&stage, IBV_WR_RDMA_WRITE, two->rkey, at, SPAN), IBV_WC_SUCCESS);
         if (i == 0)
-            assert_int_equal(ibv_dealloc_mw(one), 0); /* one is enough */
+            assert_int_equal(ibv_dealloc_mw(one), 0); /* the other window is still bound */
     }
     assert_int_equal(ibv_dealloc_mw(two), 0);
     assert_int_equal(

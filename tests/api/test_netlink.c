@@ -271,7 +271,7 @@ static void long_answer__arrives_whole(void **state)
     int fd = open_socket();
 
     (void)state;
-    for (uint32_t i = 0; i < ASKED; i++) /* more than the socket buffer holds */
+    for (uint32_t i = 0; i < ASKED; i++) /* more answers than the socket buffer holds */
         ask(fd, i, 0);
     for (uint32_t i = 0; i < ASKED; i++) {
         assert_int_equal(receive(fd, i), GET);
@@ -322,7 +322,7 @@ static void number_of_a_closed_socket__is_a_file_later(void **state)
     assert_int_equal(close(pipes[1]), 0);
 }
 
-/* The library does not see how these descriptors are closed. */
+/* The descriptors are closed by calls that the library does not intercept. */
 static void socket_closed_behind_our_back__is_noticed(void **state)
 {
     const unsigned before = count_open();
@@ -397,7 +397,7 @@ static void copies_of_other_descriptors__are_those_of_the_kernel(void **state)
     assert_int_equal(errno, EBADF);
     FILE *file = tmpfile();
     assert_non_null(file);
-    assert_int_equal(fcntl(fileno(file), F_SETLK, &lock), 0); /* a pointer */
+    assert_int_equal(fcntl(fileno(file), F_SETLK, &lock), 0); /* an argument that is a pointer */
     assert_int_equal(fclose(file), 0);
     assert_int_equal(close(other), 0);
     assert_int_equal(close(fd), 0);
@@ -450,7 +450,7 @@ static void forked_child__uses_the_socket_and_closes_only_its_own(void **state)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(receive(fd, 1), NLMSG_ERROR); /* the child took the message before */
+    assert_int_equal(receive(fd, 1), NLMSG_ERROR); /* the child has received the message before */
     expect_answer(fd, 2);
     ask(fd, 3, 0);
     expect_answer(fd, 3);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Verbs that <infiniband/verbs.h> of older rdma-core releases does not declare, imported as
- * programs that were built with rdma-core 65 import them. */
+/* Tests verbs that <infiniband/verbs.h> of older rdma-core releases does not declare. The test
+ * imports them like a program that was built with rdma-core 65. */
 #include "api/api.h"
 
 #include <stddef.h>
@@ -251,7 +251,7 @@ static void attributes__unsupported__is_refused(void **state)
     }
 }
 
-/* In programs of rdma-core 59 the struct ends earlier: the memory behind it must not be read. */
+/* In programs of rdma-core 59, the struct is shorter. The memory after it must not be read. */
 static void attributes__of_an_older_program__end_earlier(void **state)
 {
     const struct api *api = *state;

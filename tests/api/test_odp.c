@@ -188,7 +188,7 @@ static void memory__unusable_when_accessed_locally__protection_error(void **stat
         api_pair_open(api, &pair, NULL);
         make_trouble(at, page, UNMAPPED);
         uint64_t peer = (uintptr_t)pair.b.buffer;
-        if (i == 0) /* received into */
+        if (i == 0) /* the memory of a receive */
             send(&pair, api_sge(&pair.a, 0, 64), gone, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR);
         else
             assert_int_equal(one_sided(&pair, i == 1 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, gone,
@@ -234,7 +234,7 @@ static void prefetch__faults_pages_in(void **state)
 
 static atomic_bool enough;
 
-/* Maps and unmaps the memory as fast as a thread can. */
+/* Maps and unmaps the memory again and again, without a pause. */
 static void *flicker(void *at)
 {
     while (!atomic_load(&enough)) {

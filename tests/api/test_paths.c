@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each function of liburoce-paths.so, as a program calls it. A device name of uroce is found in the
- * tree of UROCE_TREE (meson.build), any other name at its usual place. */
+/* Tests each function of liburoce-paths.so as a program calls it. Paths of a device of uroce are
+ * looked up in the tree of UROCE_TREE (meson.build), and other paths at their usual place. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 
@@ -45,8 +45,8 @@ char *__realpath_chk(const char *name, char *out, size_t size);
 #define STAT_VERSION 0
 #endif
 
-/* Runs before the constructors of all libraries, as the first allocation of some allocators does:
- * the environment may not be there yet. */
+/* Runs before the constructors of all libraries, when the environment may not be set up yet. Some
+ * allocators open files as early as this. */
 static int before_constructors = -1;
 static void open_early(void)
 {
@@ -117,7 +117,8 @@ static void openat__all_forms(void **state)
 {
     (void)state;
     expect_ours(openat(AT_FDCWD, OURS, O_RDONLY));
-    expect_ours(openat64(-1, OURS, O_RDONLY)); /* a full name: the descriptor is not looked at */
+    expect_ours(
+        openat64(-1, OURS, O_RDONLY)); /* the descriptor is ignored, because the path is absolute */
     expect_ours(__openat_2(AT_FDCWD, OURS, O_RDONLY));
     expect_ours(__openat64_2(AT_FDCWD, OURS, O_RDONLY));
     expect_opened(openat(AT_FDCWD, OTHER, O_RDONLY));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls of liburoce-paths.so that open a file of a port: each reads the current value. UROCE_TREE
- * (meson.build) names the tree. */
+/* Tests that each call of liburoce-paths.so that opens a file of a port reads the current value.
+ * UROCE_TREE (meson.build) names the tree. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 
@@ -43,8 +43,8 @@ static int remove_entry(const char *path, const struct stat *is, int kind, struc
     return remove(path);
 }
 
-/* Makes the tree. Runs in a process with another UROCE_TREE: otherwise the library would refresh
- * the files while they are made. */
+/* Makes the tree. Runs in a process with another UROCE_TREE, because the library would refresh the
+ * files while they are made. */
 static int make(const char *tree)
 {
     static const char *const directories[] = { "",

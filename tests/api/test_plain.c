@@ -55,8 +55,8 @@ static void strings__of_every_enumerator__exist_and_differ(void **state)
     assert_string_equal(ibv_port_state_str((enum ibv_port_state)99), "unknown");
 }
 
-/* A rate and its number convert back. Where both numbers exist they agree within rounding.
- * Multiples are an exception: they count nominal rates. */
+/* A rate converts to a number and back. A rate has a number in Mbit/s, and some rates also have a
+ * multiple of 2.5 Gbit/s. Both agree within rounding, except that a multiple is a nominal rate. */
 static void rates__convert_back(void **state)
 {
     int known = 0;
@@ -82,8 +82,8 @@ static void rates__convert_back(void **state)
     assert_int_equal(mbps_to_ibv_rate(0), IBV_RATE_MAX);
 }
 
-/* A link has 1, 4, 8 or 12 lanes (2 where the name says so) of one of these speeds; the numbers in
- * the API are cut to whole Mbit/s. */
+/* A link has 1, 4, 8 or 12 lanes of one of these speeds, or 2 lanes if its name says so. The API
+ * has rates in Mbit/s, rounded down. */
 static void rates__are_lanes_times_lane_speed(void **state)
 {
     static const double lane[] = { 2500, 5000, 10000, 14062.5, 25781.25, 53125, 106250 };

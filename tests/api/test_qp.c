@@ -186,7 +186,7 @@ static void attributes_unknown_to_roce__are_eopnotsupp(void **state)
     struct ibv_qp *qp = ibv_create_qp_ex(api->context, &init);
     assert_non_null(qp);
     assert_int_equal(ibv_destroy_qp(qp), 0);
-    init.qp_type = IBV_QPT_RC; /* has no multicast */
+    init.qp_type = IBV_QPT_RC; /* RC has no multicast */
     errno = 0;
     assert_null(ibv_create_qp_ex(api->context, &init));
     assert_int_equal(errno, EINVAL);
@@ -275,7 +275,7 @@ static void query_qp__after_modify__returns_every_attribute_as_set(void **state)
     memset(&got, 0xff, sizeof got);
     assert_int_equal(ibv_query_qp(qp, &got, 0x1fffff, &init), 0);
     set.cur_qp_state = IBV_QPS_RTS;
-    set.qkey = 0; /* this type has no Q_Key */
+    set.qkey = 0; /* RC has no Q_Key */
     expect_same(&set, &got);
     assert_int_equal(qp->state, IBV_QPS_RTS);
     ibv_destroy_qp(qp);
@@ -364,7 +364,7 @@ static void modify_qp__values_out_of_range__are_einval(void **state)
     WRONG(IBV_QPS_INIT, API_TO_INIT, qp_access_flags, 1 << 15);
     assert_int_equal(api_go(api, qp, IBV_QPS_INIT, PEER), 0);
     WRONG(IBV_QPS_RTR, API_TO_RTR, path_mtu,
-          IBV_MTU_2048); /* the MTU of the link is 1500 bytes: bug B29 */
+          IBV_MTU_2048); /* bug B29: the MTU of the link is 1500 bytes */
     WRONG(IBV_QPS_RTR, API_TO_RTR, path_mtu, (enum ibv_mtu)0);
     WRONG(IBV_QPS_RTR, API_TO_RTR, path_mtu, (enum ibv_mtu)6);
     WRONG(IBV_QPS_RTR, API_TO_RTR, dest_qp_num, 0x1000000);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_quota.c - a device whose configuration allows two of everything and a mebibyte. */
+/* test_quota.c - tests a device whose configuration allows two objects of each kind and 1 MiB of
+ * registered memory. */
 #include "api/api.h"
 
 #include <string.h>
@@ -177,7 +178,7 @@ static void memory__of_a_reregistered_region__is_counted_by_its_new_length(void 
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* Objects of a closed context no longer count. */
+/* Objects of a closed context do not count any more. */
 static void context__closed_with_objects__refunds_their_quota(void **state)
 {
     const struct api *api = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_quota_process.c - two devices that share a limit of three objects of each kind and one
- * mebibyte. The second device has its own limit of two.
+/* test_quota_process.c - tests two devices that share a limit of three objects of each kind and 1
+ * MiB of registered memory. The second device also has its own limit of two objects.
  */
 #include "api/api.h"
 
@@ -14,7 +14,7 @@
 static uint8_t memory[MEBIBYTE];
 static char said[1024];
 
-/* Opens the second device, which has no objects of the fixture. */
+/* Opens the second device. The fixture has objects only on the first device. */
 static struct ibv_context *open_second(void)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);

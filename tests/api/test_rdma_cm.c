@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm.c - the system's librdmacm over liburoce: the connection of the rdma_cm tutorial,
- * both sides in one process, each with its own event channel.
+/* test_rdma_cm.c - tests the system's librdmacm over liburoce with the connection of the rdma_cm
+ * tutorial. Both sides are in one process, each with its own event channel.
  */
 #include "api/api.h"
 
@@ -20,7 +20,7 @@
 #define WARM_UP       10
 #define THREADS       4
 #define TEXT          "hello over rdma_cm"
-#define REQ_ROOM      56 /* bytes of private data that Linux leaves to the program */
+#define REQ_ROOM      56 /* private data of a REQ that a program can use, bytes, as on Linux */
 #define REP_ROOM      196
 #define REJ_ROOM      148
 #define SIDR_REQ_ROOM 180
@@ -112,7 +112,7 @@ static void establish(struct talk *talk)
                                       .private_data_len = 9,
                                       .responder_resources = 2,
                                       .initiator_depth = 3,
-                                      .retry_count = 200, /* there are three bits for it */
+                                      .retry_count = 200, /* the field has only three bits */
                                       .rnr_retry_count = 8 };
     struct rdma_conn_param granted = { .private_data = "answer",
                                        .private_data_len = 7,
@@ -289,7 +289,7 @@ static void many_connections__leave_no_descriptor_and_no_memory(void **state)
     for (unsigned i = 0; i < CYCLES; i++)
         cycle();
     assert_int_equal(descriptors(), before);
-    /* The growth is less than one small object for each cycle: the rest is overhead of the heap. */
+    /* Heap overhead may grow by less than one small object for each cycle. */
     assert_in_range(mallinfo2().uordblks, 0, used + CYCLES * 8);
 }
 
@@ -411,7 +411,7 @@ static void datagrams__service_rejects__its_data_arrives(void **state)
     finish(&talk);
 }
 
-/* Both descriptors are readable when, and only when, an event waits. */
+/* A descriptor is readable if, and only if, its channel has an event. */
 static void channel__is_polled_like_a_descriptor__and_may_be_nonblocking(void **state)
 {
     struct talk talk = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_addr.c - which local address rdma_cm chooses for a destination. There are two
- * devices. The neighbour on each link is the kernel. Everything is in a network namespace of its
- * own:
+/* test_rdma_cm_addr.c - tests which local address rdma_cm chooses for a destination. There are two
+ * devices. The neighbour on each link is the kernel. The test has its own network namespace with
+ * these interfaces and addresses:
  *
  *     uroce0, one   10.1.0.1/16 10.1.0.2/16 fd01::1/64   <->   other    10.1.0.9  fd01::9  fe80::9
  *     uroce1, two   10.1.7.1/24, gateway 10.1.7.9        <->   another  10.1.7.9           fe80::9
@@ -101,8 +101,8 @@ static void is_at(struct rdma_cm_id *id, const char *device, const char *address
     assert_string_equal(text_of(rdma_get_local_addr(id)), address);
 }
 
-/* Resolves from an identifier that is bound to @own, or not bound. Checks the device and
- * addresses. */
+/* Resolves @to with a new identifier, which is bound to @own unless @own is empty. Checks the
+ * device and the addresses of the result. */
 static void leads(const char *own, const char *from, const char *to, const char *device,
                   const char *source)
 {

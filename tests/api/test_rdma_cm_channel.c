@@ -102,7 +102,7 @@ static void events__make_the_descriptor_ready_for_select_and_both_kinds_of_epoll
     cause(one);
     assert_int_equal(epoll_wait(edges, &got, 1, -1), 1);
     assert_int_equal(epoll_wait(edges, &got, 1, 0), 0);
-    cause(two); /* the first event is still unfetched */
+    cause(two); /* the program has not fetched the first event yet */
     assert_int_equal(epoll_wait(edges, &got, 1, -1), 1);
     assert_ptr_equal(expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED), one);
     assert_true(selected());
@@ -189,8 +189,8 @@ static void *migrate(void *id)
     return NULL;
 }
 
-/* The call waits until a fetched event is acknowledged. An event that was not fetched moves
- * along. */
+/* The call waits until the fetched events are acknowledged. Events that were not fetched move to
+ * the new channel. */
 static void migrate__waits_for_fetched_events__and_moves_the_others(void **state)
 {
     struct rdma_cm_id *id = create();
@@ -215,7 +215,7 @@ static void migrate__waits_for_fetched_events__and_moves_the_others(void **state
 
 /* ---- order --------------------------------------------------------------- */
 
-/* Both sides use one channel: DISCONNECTED never precedes ESTABLISHED. */
+/* Both sides use one channel. There, DISCONNECTED never comes before ESTABLISHED. */
 static void connection__events_come_in_order__and_none_after_destruction(void **state)
 {
     struct rdma_conn_param param = { .qp_num = 0x101, .retry_count = 7 };

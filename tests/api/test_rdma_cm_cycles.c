@@ -20,14 +20,14 @@
 
 #define CYCLES  300
 #define WARM_UP 50
-#define PER                                                                                        \
-    16 /* heap bytes that may grow per cycle, for the allocator itself; a leaked object is larger */
+#define PER     16 /* accepted growth of the heap in a cycle, bytes; a leaked object is larger */
 #define PORT    7471
 #define WAIT_MS 60000 /* a guard against hanging */
-#define PATIENT 60    /* seconds, plus a second for each hundred cycles */
+#define PATIENT 60    /* time limit, seconds, plus a second for each hundred cycles */
 #define WORD    "a word"
 
-/* Ends a child with an exit status if the condition fails: cmocka belongs to the parent. */
+/* Ends a child with an exit status if the condition fails. cmocka's assertions work only in the
+ * parent. */
 #define MUST(condition)                                                                            \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -45,7 +45,7 @@ static unsigned cycles(void)
 
 struct footprint {
     unsigned descriptors;
-    size_t heap;   /* bytes in use */
+    size_t heap;   /* allocated memory, bytes */
     long resident; /* KiB */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_end.c - one of two connected processes ends without a disconnect: the other process
- * gets an event, as from a kernel.
+/* test_rdma_cm_end.c - tests that a process gets an event if its connected peer ends without a
+ * disconnect, as with RDMA drivers of the kernel.
  */
 #include "support/check.h"
 #include "support/must.h"
@@ -20,11 +20,11 @@
 
 #define PORT    7471
 #define WAIT_MS 60000 /* a guard against hanging */
-#define PATIENT 30    /* seconds until a side without notification gives up */
-#define QPN     77    /* any number: a connection needs no queue pair that exists */
+#define PATIENT 30    /* time until a side that gets no event fails, seconds */
+#define QPN     77    /* any number, because a connection needs no existing queue pair */
 
-/* One process. The other process can wait for its messages in the pipe, which is closed when the
- * process ends. */
+/* One process. It writes messages to a pipe that the other process reads. The pipe is closed when
+ * the process ends. */
 struct side {
     struct rdma_event_channel *channel;
     struct rdma_cm_id *listener;
@@ -203,8 +203,8 @@ static void cleans_up(void)
     rdma_destroy_event_channel(to_clean_up->channel);
 }
 
-/* Cleans up in an exit handler that was registered before the device started, as a program's
- * destructor does. */
+/* Cleans up in an exit handler, like the destructor of a program. The handler was registered before
+ * the device started. */
 static void connects_and_cleans_up_at_exit(struct side *side)
 {
     to_clean_up = side;
@@ -237,10 +237,10 @@ static void exit__server_connected__client_gets_disconnected_event(void **state)
 static void asks_and_leaves(struct side *side)
 {
     asks(side);
-    MUST(await_byte(side)); /* the request was seen */
+    MUST(await_byte(side)); /* the peer has seen the request */
 }
 
-/* The request may be withdrawn before or after it is accepted. */
+/* The client may end before or after its request is accepted. */
 static void accepts_who_has_gone(struct side *side)
 {
     struct rdma_conn_param param = { .qp_num = QPN };
@@ -308,7 +308,7 @@ static void forks_a_child_that_ends(struct side *side)
     if (child == 0)
         exit(0);
     MUST(waitpid(child, &status, 0) == child && status == 0);
-    send_byte(side); /* only now: */
+    send_byte(side); /* tells the peer that the disconnect comes now */
     MUST(rdma_disconnect(side->id) == 0);
     MUST(await_byte(side));
 }

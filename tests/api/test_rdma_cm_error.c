@@ -126,7 +126,7 @@ static void port__in_use__is_refused_unless_all_share_it(void **state)
     rdma_destroy_id(same);
 }
 
-/* The port of a listener cannot be shared any more. */
+/* Two identifiers can share a port only until one of them listens. */
 static void port__with_a_listener__is_not_shared(void **state)
 {
     struct stage *stage = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two devices with one MAC address, as on two VLANs of an interface: librdmacm finds the device of
- * an identifier by the GUID. */
+/* Tests two devices with one MAC address, as on two VLANs of an interface. librdmacm finds the
+ * device of an identifier by its GUID. */
 #include "api/api.h"
 
 #include <arpa/inet.h>

@@ -139,8 +139,8 @@ static void wildcard__accepts_its_family__ipv6_both_unless_v6only(void **state)
     rdma_destroy_id(six);
 }
 
-/* IPv4 and IPv6 can use the same port only if both are restricted to their family, which IPv4
- * always is. */
+/* An IPv4 and an IPv6 identifier can use the same port only if the IPv6 identifier accepts only
+ * IPv6. */
 static void families__share_a_port_when_both_keep_to_themselves(void **state)
 {
     struct stage *stage = *state;
@@ -219,7 +219,7 @@ static void specific__accepts_its_own_address_only(void **state)
     rdma_destroy_id(six);
 }
 
-/* The same port number in four port spaces is four services. */
+/* The same port number is a different service in each of the four port spaces. */
 static void port_spaces__are_independent(void **state)
 {
     static const enum rdma_port_space spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB,

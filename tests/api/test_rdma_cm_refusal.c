@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_refusal.c - each refused call of rdma_cm reports what is wrong. */
+/* test_rdma_cm_refusal.c - tests that each refused call of rdma_cm reports its error. */
 #include "api/refusals.h"
 
 #include <arpa/inet.h>
@@ -11,7 +11,8 @@
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
-static struct ibv_cq *started; /* refusals are recorded once the device runs */
+static struct ibv_cq
+    *started; /* starts the device, because only a running device records refusals */
 
 static void begin(const struct api *api, enum rdma_port_space space)
 {
@@ -81,9 +82,9 @@ static void bind__reports_what_is_wrong_with_the_address(void **state)
     refuse(bind_to(other, "10.0.0.1", 4000), "rdma_bind_addr", EADDRINUSE,
            "port 4000 of 10.0.0.1 is taken");
     refuse(bind_to(other, "0.0.0.0", 4000), "rdma_bind_addr", EADDRNOTAVAIL,
-           "port 4000 is taken at an address which the wildcard includes");
+           "port 4000 is taken at an address that the wildcard includes");
     refuse(bind_to(id, "10.0.0.1", 4001), "rdma_bind_addr", EINVAL,
-           "the identifier is bound: an identifier is bound once");
+           "the identifier is bound: call rdma_bind_addr once");
     assert_int_equal(rdma_destroy_id(other), 0);
     end();
 }
@@ -203,7 +204,7 @@ static void other_calls__say_what_is_wrong(void **state)
            "the identifier is new: bind it to an address of a device first");
     assert_int_equal(bind_to(id, "10.0.0.1", 4005), 0);
     refuse(rdma_join_multicast(id, (struct sockaddr *)&host, NULL), "rdma_join_multicast", EINVAL,
-           "the address is no multicast address");
+           "the address is not a multicast address");
     end();
 }
 

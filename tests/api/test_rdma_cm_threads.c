@@ -21,7 +21,7 @@
 #include <rdma/rdma_cma.h>
 
 #define ROUNDS  100 /* connections that each client makes */
-#define SERVERS 3   /* threads that read one channel */
+#define SERVERS 3   /* threads that read the same channel */
 #define CLIENTS 3
 #define WAIT_MS 60000 /* a guard against hanging */
 #define STOP    "stop"
@@ -41,8 +41,8 @@ static unsigned rounds(void)
     return text != NULL ? (unsigned)strtoul(text, NULL, 10) : ROUNDS;
 }
 
-/* Returns a QPN that no queue pair has. Each is new, because a recent QPN may belong to an earlier
- * connection. */
+/* Returns a QPN that no queue pair has. Each call returns a new QPN, because uroce may still know
+ * the earlier QPN from its connection. */
 static uint32_t next_queue_pair(void)
 {
     static atomic_uint last = 0x10000;
@@ -52,8 +52,8 @@ static uint32_t next_queue_pair(void)
 
 /* ---- servers -------------------------------------------------------------------------------- */
 
-/* librdmacm accesses an identifier once more after it was accepted. Another thread that gets its
- * DISCONNECTED meanwhile must not destroy it yet. */
+/* rdma_accept() accesses the identifier once more after the connection is established. Another
+ * thread that gets DISCONNECTED must not destroy the identifier before that. */
 static pthread_rwlock_t accepting = PTHREAD_RWLOCK_INITIALIZER;
 
 static void wait_for_accepts(void)
@@ -164,7 +164,8 @@ static void *talk(void *unused)
     return NULL;
 }
 
-/* Reads events of identifiers that moved to this channel, through epoll and without blocking. */
+/* Reads events of identifiers that moved to this channel. Uses epoll, and never blocks in a
+ * read. */
 static void *reap(void *unused)
 {
     struct epoll_event which = { .events = EPOLLIN, .data.fd = reaped->fd };
@@ -186,7 +187,7 @@ static void *reap(void *unused)
     return NULL;
 }
 
-/* Listens and resolves, and destroys identifier and channel meanwhile. */
+/* Listens and resolves. Destroys the identifier and the channel before the result arrives. */
 static void *come_and_go(void *unused)
 {
     const unsigned count = rounds();
@@ -291,8 +292,9 @@ static void refuse_all(struct rdma_event_channel *channel)
     assert_int_equal(errno, EAGAIN);
 }
 
-/* The thread that moves the listener also reads it: librdmacm uses the present channel of a
- * listener for a request that came on the previous channel. */
+/* The thread that moves the listener also reads its events. For a request on the previous channel,
+ * librdmacm uses the present channel of the listener, so another thread could not read it
+ * safely. */
 static void *refuse_on_the_move(void *channels)
 {
     struct rdma_event_channel **both = channels;

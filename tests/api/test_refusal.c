@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each refused call reports which argument is wrong, in `uroce why` and on stderr. */
+/* Tests that each refused call reports which argument is wrong, in `uroce why` and on stderr. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void modify__to_rtr__reports_which_attribute_is_wrong(void **state)
         &attr, API_TO_RTR,
         "path_mtu 4096 is more than active_mtu 1024 of the port, whose link carries 1500");
     attr.path_mtu = (enum ibv_mtu)9;
-    refuse_modify(&attr, API_TO_RTR, "path_mtu 9 is no enum ibv_mtu");
+    refuse_modify(&attr, API_TO_RTR, "path_mtu 9 is not in enum ibv_mtu");
     attr.path_mtu = good.path_mtu;
 
     attr.ah_attr.grh.sgid_index = 99;
@@ -149,11 +149,11 @@ static void post__reports_what_is_wrong_with_the_request(void **state)
     wr.send_flags = 1u << 20;
     refuse_send(&wr, "send_flags 0x100000 is not possible");
     assert_int_equal(ibv_post_recv(qp, &recv, &bad), EINVAL);
-    refusals_expect("ibv_post_recv", EINVAL, "num_sge is 5, but the queue has max 4");
+    refusals_expect("ibv_post_recv", EINVAL, "num_sge is 5; the queue accepts at most 4");
     end();
 }
 
-/* A full queue is no mistake: programs post until it is full. */
+/* A full queue is not an error of the program, because programs post until the queue is full. */
 static void post__to_a_full_queue__is_not_recorded(void **state)
 {
     const struct api *api = *state;
@@ -182,12 +182,12 @@ static void create__reports_which_limit_is_exceeded(void **state)
     struct ibv_qp_init_attr attr = api_qp_attr(cq);
     attr.cap.max_send_sge = 33;
     assert_null(ibv_create_qp(api->pd, &attr));
-    refusals_expect("ibv_create_qp", EINVAL, "max_send_sge is 33; max_sge is 32");
+    refusals_expect("ibv_create_qp", EINVAL, "max_send_sge is 33; the limit max_sge is 32");
     attr = api_qp_attr(NULL);
     assert_null(ibv_create_qp(api->pd, &attr));
     refusals_expect("ibv_create_qp", EINVAL, "send_cq is NULL");
     attr = api_qp_attr(cq);
-    attr.qp_type = IBV_QPT_RAW_PACKET; /* probes are not recorded */
+    attr.qp_type = IBV_QPT_RAW_PACKET; /* not recorded, because programs probe for this type */
     assert_null(ibv_create_qp(api->pd, &attr));
     attr = api_qp_attr(cq);
     attr.cap.max_inline_data = 1u << 20;
@@ -331,7 +331,7 @@ static void mcast__reports_what_is_wrong(void **state)
     qp = ibv_create_qp(api->pd, &init);
     assert_non_null(qp);
     assert_int_equal(ibv_attach_mcast(qp, &own, 0), EINVAL);
-    refusals_expect("ibv_attach_mcast", EINVAL, "10.0.0.1 is no multicast address");
+    refusals_expect("ibv_attach_mcast", EINVAL, "10.0.0.1 is not a multicast address");
     assert_int_equal(ibv_detach_mcast(qp, &group, 0), EINVAL);
     refusals_expect("ibv_detach_mcast", EINVAL, "the queue pair is not attached to ff0e::2");
     end();
@@ -418,7 +418,7 @@ static void xrc__reports_what_is_wrong(void **state)
     assert_null(open_xrcd(api, IBV_XRCD_INIT_ATTR_FD, -1, O_CREAT));
     refusals_expect("ibv_open_xrcd", EINVAL, "comp_mask is 0x1: both");
     assert_null(open_xrcd(api, all, 99999, O_CREAT));
-    refusals_expect("ibv_open_xrcd", EBADF, "fd 99999 is no open file");
+    refusals_expect("ibv_open_xrcd", EBADF, "fd 99999 is not an open file");
     assert_null(open_xrcd(api, all, fileno(file), 0));
     refusals_expect("ibv_open_xrcd", EAGAIN, "this process has no domain of that file");
     struct ibv_xrcd *xrcd = open_xrcd(api, all, fileno(file), O_CREAT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_removal.c - the interface of a device is removed while a program is connected over it. Both
- * sides are in this process; the interfaces are in a network namespace of its own.
+/* test_removal.c - tests that the interface of a device is removed while a program is connected
+ * over it. Both sides are in this process, which has its own network namespace.
  */
 #include "api/api.h"
 
@@ -105,8 +105,8 @@ static bool is_one_of(const struct rdma_cm_id *id, struct rdma_cm_id *const *ids
     return false;
 }
 
-/* Each identifier bound to the device gets the event, and no other does. A request that was not
- * fetched has no owner yet. */
+/* Only identifiers that are bound to the device get the event. A request that the program has not
+ * fetched has no identifier yet, so it gets none. */
 static void interface__removed__bound_ids_get_events_and_other_device_works(void **state)
 {
     struct stage stage = { .channel = rdma_create_event_channel() };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #define QPS      65536u
-#define BYTES_QP 16384 /* most memory of an idle queue pair with queues of 16 requests */
+#define BYTES_QP 16384 /* maximum memory of an idle queue pair with queues of 16 requests */
 
 static long resident_kib(void)
 {

@@ -22,9 +22,10 @@
 
 #define TRIPS    500u
 #define PATIENCE 100u  /* seconds */
-#define COMPUTE  3000u /* us, at most */
+#define COMPUTE  3000u /* longest time of computing, us */
 
-/* Ends a child with an exit status if the condition fails: cmocka belongs to the parent. */
+/* Ends a child with an exit status if the condition fails. cmocka's assertions work only in the
+ * parent. */
 #define MUST(condition)                                                                            \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -72,7 +73,7 @@ static void compute(struct sleeper *sleeper)
         ;
 }
 
-/* Takes the completions. Returns whether there were any. */
+/* Polls all completions. Returns whether there were any. */
 static bool poll_once(struct sleeper *sleeper)
 {
     struct ibv_wc wcs[8];
@@ -95,7 +96,7 @@ static void take_event(const struct sleeper *sleeper)
     ibv_ack_cq_events(cq, 1);
 }
 
-/* Returns whether an event came before the time was over. */
+/* Waits in a random way. Returns whether an event came within the time limit. */
 static bool wait_by_lot(struct sleeper *sleeper)
 {
     struct pollfd fd = { .fd = sleeper->channel->fd, .events = POLLIN };
@@ -162,7 +163,7 @@ static void open_sleeper(struct sleeper *sleeper, struct side *side,
     MUST(epoll_ctl(sleeper->epoll, EPOLL_CTL_ADD, channel->fd, &event) == 0);
 }
 
-/* The receive requests are posted. */
+/* Plays one side. Its receive requests are already posted. */
 static void *play(void *argument)
 {
     struct sleeper *sleeper = argument;
@@ -188,7 +189,7 @@ static void *play(void *argument)
 
 static atomic_bool is_over;
 
-/* Commands take the engine lock, and wake the thread that sleeps with the service role. */
+/* Calls commands, which take the engine lock and wake the waiting thread that runs the engine. */
 static void *command(void *argument)
 {
     const struct api *api = argument;
@@ -252,7 +253,7 @@ static void connect_to(const struct api *api, struct ibv_qp *qp, const struct ad
     MUST(ibv_modify_qp(qp, &attr, API_TO_RTS) == 0);
 }
 
-/* Runs one side over the device line; the other side is behind the socket. */
+/* Runs one side over the device @line. @socket is connected to the other side. */
 static void be_side(int socket, const char *line, bool begins)
 {
     void *state = NULL;

@@ -57,7 +57,7 @@ static void create_srq_ex__basic_srq__needs_only_a_pd(void **state)
     struct ibv_srq *srq = ibv_create_srq_ex(api->context, &init);
     assert_non_null(srq);
     uint32_t number;
-    assert_int_equal(ibv_get_srq_num(srq, &number), EINVAL); /* XRC has numbers */
+    assert_int_equal(ibv_get_srq_num(srq, &number), EINVAL); /* only SRQs of XRC have numbers */
     assert_int_equal(ibv_destroy_srq(srq), 0);
     init.comp_mask = IBV_SRQ_INIT_ATTR_TYPE;
     errno = 0;
@@ -238,7 +238,7 @@ static void resize__with_receives_waiting__keeps_them_in_order(void **state)
     }
     attr.max_wr = 92;
     assert_int_equal(ibv_modify_srq(stand.srq, &attr, IBV_SRQ_MAX_WR), 0);
-    for (uint64_t id = 101; id < 137; id++) /* up to its 128 slots */
+    for (uint64_t id = 101; id < 137; id++) /* until its 128 slots are full */
         assert_int_equal(api_post_srq(stand.srq, id, &to), 0);
     assert_int_equal(api_post_srq(stand.srq, 137, &to), ENOMEM);
     srq_send(&stand.two);

@@ -81,7 +81,8 @@ static void queue_pair__that_fails__has_its_last_receive(void **state)
     assert_int_equal(api_post_srq(stand.srq, 1, NULL), 0);
     assert_int_equal(api_go(api, stand.one.b.qp, IBV_QPS_ERR, 0), 0);
     api_expect_async(api, IBV_EVENT_QP_LAST_WQE_REACHED, stand.one.b.qp);
-    assert_int_equal(ibv_poll_cq(stand.one.b.cq, 1, &wc), 0); /* what waits is not its own */
+    assert_int_equal(ibv_poll_cq(stand.one.b.cq, 1, &wc),
+                     0); /* the receive of the SRQ is not flushed */
     srq_stand_close(&stand);
 }
 
@@ -97,7 +98,7 @@ static void *acknowledge(void *argument)
 
     event.element.srq = late->srq;
     for (int i = 0; i < 1000; i++)
-        sched_yield(); /* gives the destroying thread time to destroy it too early */
+        sched_yield(); /* so that the destroying thread could continue too early */
     atomic_store(&late->acknowledged, true);
     ibv_ack_async_event(&event);
     return NULL;

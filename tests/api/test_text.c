@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Texts and rates of enumerators. Scripts match them and people search for them, so they equal
- * those of the system's libibverbs, which the test loads and calls with the same numbers. */
+/* Tests that texts and rates of enumerators equal those of the system's libibverbs, because scripts
+ * match these texts and people search for them. The test calls both libraries with the same
+ * numbers. */
 #include "support/check.h"
 
 #include <dlfcn.h>

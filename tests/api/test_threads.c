@@ -27,7 +27,7 @@
 #define CAPACITY    64
 #define FORKS       3
 #define OTHERS      6
-#define MOVES       20u /* least number of accepted WRITEs, and of refused WRITEs */
+#define MOVES       20u /* minimum number of accepted WRITEs, and of refused WRITEs */
 #define ARRIVED     1u  /* bit of a wr_id: receive. The other bits are the connection's index */
 
 static struct ibv_context *contexts[DEVICES];
@@ -68,7 +68,7 @@ static void must(bool condition, int line)
 }
 #define MUST(condition) must((condition), __LINE__)
 
-/* ---- the conversation ---------------------------------------------------- */
+/* ---- messages between the devices ---------------------------------------- */
 
 static void note(const struct ibv_wc *wc)
 {
@@ -221,7 +221,7 @@ static void enter(int i, enum ibv_qp_state state, int mask)
 /* Connects for round @life. Late packets of earlier rounds must be too old to be accepted. */
 static void begin_moving(uint32_t life)
 {
-    for (int i = DEVICES; i-- > 0;) { /* the responder first */
+    for (int i = DEVICES; i-- > 0;) { /* first the responder */
         moving.ways[i].rq_psn = moving.ways[i].sq_psn = life << 8 & 0xffffff;
         enter(i, IBV_QPS_RESET, IBV_QP_STATE);
         enter(i, IBV_QPS_INIT, API_TO_INIT);
@@ -269,7 +269,7 @@ static void *write_often(void *argument)
     return NULL;
 }
 
-/* Writes to deregistered memory: only this thread accesses it. */
+/* Writes to memory that was deregistered. A data race shows that uroce still accesses it. */
 static void own_target(unsigned which)
 {
     memset(moving.target[which], 0xcc, OCTETS);
@@ -293,8 +293,8 @@ static struct ibv_mr *register_target(void)
     return mr;
 }
 
-/* Waits until @count more requests have started: the next action then overlaps with the last
- * request. */
+/* Waits until @count more requests have started, so that the next action of the caller overlaps
+ * with the last request. */
 static void let_write(unsigned count)
 {
     unsigned before = atomic_load(&moving.begun);

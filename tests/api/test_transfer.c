@@ -123,7 +123,7 @@ static void rdma_write__then_read_back__data_is_equal(void **state)
     api_pair_close(&pair);
 }
 
-/* Before the right is granted, the queue pair has no responder resources. */
+/* The peer allows READs only later. Before that, its queue pair has no responder resources. */
 static void rdma_read__of_a_peer_that_gave_the_right_late__is_answered(void **state)
 {
     const struct api *api = *state;

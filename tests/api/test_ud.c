@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams: address handles, the 40 bytes before the message, Q_Keys, and datagrams that cannot be
- * delivered. */
+/* Tests datagrams: address handles, the 40 bytes before the message, Q_Keys, and datagrams that
+ * cannot be delivered. */
 #include "api/api.h"
 
 #include <string.h>
@@ -91,7 +91,7 @@ static void datagram__arrives_behind_its_grh(void **state)
         assert_int_equal(wc.byte_len, GRH + LENGTH);
         assert_int_equal(wc.src_qp, stand.pair.a.qp->qp_num);
         assert_int_equal(wc.wc_flags, IBV_WC_GRH);
-        assert_int_equal(wc.sl & 7, v4 ? 2 : 1); /* what UCX looks at */
+        assert_int_equal(wc.sl & 7, v4 ? 2 : 1); /* UCX reads these bits */
         assert_int_equal(area[0] >> 4, v4 ? 0 : 6);
         assert_int_equal(area[20] >> 4, v4 ? 4 : area[20] >> 4);
         if (!v4)
@@ -180,12 +180,14 @@ static void address_of_a_completion__is_that_of_its_sender(void **state)
     assert_int_equal(attr.sl, 0);
     assert_memory_equal(&attr.grh.dgid, &grh->sgid, 16);
 
-    grh->dgid.raw[15] ^= 1; /* no address of this device */
+    grh->dgid.raw[15] ^= 1; /* not an address of this device */
     errno = 0;
     assert_int_equal(ibv_init_ah_from_wc(api->context, API_PORT, &wc, grh, &attr), -1);
     assert_int_equal(errno, EINVAL);
     static const uint8_t group[16] = { 0xff, 0x02, [15] = 9 };
-    memcpy(grh->dgid.raw, group, sizeof group); /* a group's: any address of its kind answers */
+    memcpy(
+        grh->dgid.raw, group,
+        sizeof group); /* a group address, for which each own address of the IP version is valid */
     assert_int_equal(ibv_init_ah_from_wc(api->context, API_PORT, &wc, grh, &attr), 0);
     assert_int_equal(attr.grh.sgid_index, 0);
     stand_close(&stand);
@@ -303,7 +305,7 @@ static void datagram__too_long_or_wrong_q_key__only_it_is_dropped(void **state)
     stand_close(&stand);
 }
 
-/* B22: with the top bit set the queue pair's own Q_Key goes out. */
+/* B22: if the top bit is set, the datagram has the Q_Key of the queue pair. */
 static void privileged_q_key__means_the_queue_pairs_own(void **state)
 {
     struct stand stand;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that the program unmaps while it is registered; a network card would keep using the pinned
- * pages. A peer, uroce0, sends to two targets. Only the service thread drives uroce1, because the
- * program does not poll; only the program drives uroce2. If uroce does not handle the fault, the
+/* Tests registered memory that the program unmaps. A network card would keep using the pinned
+ * pages. The peer uroce0 sends to two targets. Only the service thread runs uroce1, because the
+ * program does not poll. Only the program runs uroce2. If uroce does not handle the page fault, the
  * process is killed.
  */
 #include "api/api.h"
@@ -28,7 +28,7 @@ static struct api apis[DEVICES];
 struct talk {
     struct pair pair;
     bool polls;
-    uint8_t *at; /* the middle one of three pages, which is unmapped */
+    uint8_t *at; /* the unmapped page, the middle of three pages */
     struct ibv_mr *mr;
     struct ibv_wc received; /* receive completion of the victim */
     int receives;
@@ -73,7 +73,7 @@ static void unmap(const struct talk *talk)
     assert_false(mapped(talk->at));
 }
 
-/* Unmapped addresses can be mapped again, as without uroce. */
+/* Ends the connection. Checks that the unmapped addresses can be mapped again. */
 static void close_talk(struct talk *talk)
 {
     api_pair_close(&talk->pair);
@@ -94,8 +94,8 @@ static void poll_victim(struct talk *talk)
     talk->receives += count;
 }
 
-/* Returns the status of the peer's request. The target's program polls, or leaves all work to its
- * service thread. */
+/* Returns the completion status of the peer's request. Polls at the target if its program runs the
+ * engine. */
 static enum ibv_wc_status ending(struct talk *talk)
 {
     struct ibv_wc wc;
@@ -139,7 +139,7 @@ static void all_are(const uint8_t *at, size_t length, uint8_t value)
         assert_int_equal(at[i], value);
 }
 
-/* ---- what a peer does ---------------------------------------------------- */
+/* ---- accesses by a peer -------------------------------------------------- */
 
 static void send_finds_it_gone(int victim)
 {
@@ -170,7 +170,7 @@ static void receive__of_unmapped_memory__completes_in_a_poll(void **state)
     send_finds_it_gone(POLLED);
 }
 
-/* UCX leaves such receives posted when it ends. */
+/* When UCX ends, it leaves receives posted whose memory it unmaps. */
 static void datagram__for_unmapped_memory__completes(void **state)
 {
     struct talk talk;
@@ -266,7 +266,7 @@ static void atomic__on_unmapped_memory__finds_zero(void **state)
     close_talk(&talk);
 }
 
-/* ---- what the program does itself ---------------------------------------- */
+/* ---- requests of the program itself -------------------------------------- */
 
 /* Sends within one device, without a link: the engine copies from page to page. */
 static void send__from_unmapped_to_unmapped_memory__carries_zeros(void **state)
@@ -364,7 +364,7 @@ static void in_child(void **state)
         const struct CMUnitTest one[] = {
             { .name = test->name, .test_func = whole, .initial_state = *state }
         };
-        (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* cases are counted there */
+        (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout is only for the TAP of the parent */
         exit(cmocka_run_group_tests_name("one", one, NULL, NULL));
     }
     assert_true(child > 0);

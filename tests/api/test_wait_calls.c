@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The waits of liburoce-paths.so, with functions of this test in place of libibverbs. */
+/* Tests the waits of liburoce-paths.so. Functions of this test take the place of libibverbs. */
 #include "support/check.h"
 
 #include <limits.h>
@@ -35,7 +35,8 @@ static void end(void *device)
     assert_ptr_equal(device, &state_of);
 }
 
-/* The first waits end as if another thread had been faster. The next one has an event. */
+/* The first waits end without an event, as if another thread had taken it. The next wait has an
+ * event. */
 static bool wait_in_test(void *device, struct pollfd *fds, nfds_t count, int ms,
                          const sigset_t *mask, int *ready)
 {

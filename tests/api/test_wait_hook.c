@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs that wait with poll() or epoll under `uroce run`: liburoce-paths.so lets the waiting
- * thread run the engine. The results are those of the C library. */
+/* Tests programs that wait with poll() or epoll under `uroce run`. liburoce-paths.so makes the
+ * waiting thread run the engine. The results are those of the C library. */
 #include "api/api.h"
 
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_wr_*(): the effect of each builder and setter. test_wr_error.c tests errors. */
+/* Tests the effect of each builder and setter of ibv_wr_*(). test_wr_error.c tests errors. */
 #include "api/wr.h"
 
 #include <pthread.h>
@@ -109,7 +109,7 @@ static void send__inline__has_the_bytes_of_the_setter(void **state)
     memset(octets, 'x', sizeof octets);
     ibv_wr_start(wr.qp);
     wr_name(&wr, 1);
-    wr.qp->wr_flags |= IBV_SEND_INLINE; /* perftest leaves it there */
+    wr.qp->wr_flags |= IBV_SEND_INLINE; /* set by the program, like perftest */
     ibv_wr_send(wr.qp);
     ibv_wr_set_inline_data(wr.qp, octets, sizeof octets);
     memset(octets, 'y', sizeof octets);
@@ -368,7 +368,7 @@ static void *post_batches(void *argument)
 
     for (uint64_t i = 0; i < BATCHES; i++) {
         int error;
-        do { /* full until the peer answered */
+        do { /* the queue is full until the peer has acknowledged a request */
             ibv_wr_start(qp);
             for (uint64_t step = 0; step < 2; step++) {
                 qp->wr_id = poster->first + 2 * i + step;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_create_qp_ex() for ibv_wr_*(): which types of queue pairs support which operations. */
+/* Tests which types of queue pairs ibv_create_qp_ex() creates with which operations of
+ * ibv_wr_*(). */
 #include "api/wr.h"
 
 #include <fcntl.h>
@@ -38,7 +39,7 @@ static const struct {
     { IBV_QPT_UD, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM },
 };
 
-/* Returns the mask of the builders that exist, of thirteen, in the order of their bits. */
+/* Returns a mask: which of the thirteen builders exist, in the order of the operations' bits. */
 static uint64_t found(struct ibv_qp_ex *ex)
 {
     const bool there[] = {

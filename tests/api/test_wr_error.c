@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_wr_*(): which calls are refused, and when. */
+/* Tests which calls of ibv_wr_*() are refused, and when. */
 #include "api/wr.h"
 
 #include <string.h>
@@ -205,7 +205,7 @@ static const struct {
     { "more than the queue has room for", overfull, ENOMEM },
 };
 
-/* rule POST.BATCH: a good request before and behind it is not posted either. */
+/* rule POST.BATCH: the valid requests before and after the wrong request are not posted either. */
 static void complete__one_mistake__nothing_is_posted(void **state)
 {
     struct wr wr;
@@ -350,7 +350,7 @@ static void complete__in_a_forked_child__is_eio(void **state)
     wr_close(&wr);
 }
 
-/* A program that fails during a batch does not finish the batch. */
+/* After an error of its own, a program may destroy the queue pair without finishing the batch. */
 static void destroy__inside_a_batch__is_done(void **state)
 {
     struct wr wr;

@@ -90,7 +90,7 @@ static void datagram__without_an_address__is_einval(void **state)
         ibv_wr_send(wr.qp);
         wr_set(&wr, 0, 8);
         if (last == 0)
-            ibv_wr_send(wr.qp); /* the next request begins, and this one is not changed any more */
+            ibv_wr_send(wr.qp); /* setters do not change the earlier request any more */
         assert_int_equal(ibv_wr_complete(wr.qp), EINVAL);
     }
     api_pair_close(&wr.pair);

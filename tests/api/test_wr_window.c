@@ -6,7 +6,7 @@
 
 #define SPAN 64u
 
-/* a binds and invalidates with ibv_wr_*(), b is the peer that uses the window. */
+/* Queue pair a binds and invalidates a window with ibv_wr_*(). Its peer b uses the window. */
 struct stage {
     struct wr wr;
     struct ibv_mr *mr; /* region of a's memory */
@@ -111,7 +111,7 @@ static void local_inv__of_a_bound_window__access_is_refused(void **state)
     close_stage(&stage);
 }
 
-/* The window belongs to b, and a no longer needs it. */
+/* b has bound the window. a sends the invalidation when it does not need the window any more. */
 static void send_inv__to_the_peer_that_bound_it__access_is_refused(void **state)
 {
     const struct api *api = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* XRC: domains, SRQs with numbers, both ends of a connection, and further handles of a queue
+/* Tests XRC: domains, SRQs with numbers, both ends of a connection, and several handles of a queue
  * pair. */
 #include "api/api.h"
 
@@ -148,13 +148,13 @@ static void open_xrcd__wrong_arguments__has_the_errno_of_the_kernel(void **state
     assert_int_equal(errno, EOPNOTSUPP);
 
     int fd = temporary();
-    assert_null(open_domain(api->context, fd, 0)); /* it has none yet */
+    assert_null(open_domain(api->context, fd, 0)); /* the inode has no domain yet */
     assert_int_equal(errno, EAGAIN);
     struct ibv_xrcd *xrcd = open_domain(api->context, fd, O_CREAT | O_EXCL);
     assert_non_null(xrcd);
     assert_null(open_domain(api->context, fd, O_CREAT | O_EXCL));
     assert_int_equal(errno, EINVAL);
-    int other = temporary(); /* another inode has a domain of its own */
+    int other = temporary(); /* another inode, which has another domain */
     struct ibv_xrcd *second = open_domain(api->context, other, O_CREAT | O_EXCL);
     assert_non_null(second);
     assert_int_equal(ibv_close_xrcd(second), 0);
@@ -224,7 +224,7 @@ static void queue_pair__with_queues_that_its_xrc_end_lacks__is_einval(void **sta
     assert_null(qp->recv_cq);
     assert_int_equal(sender.cap.max_recv_wr, 0);
     assert_int_equal(ibv_destroy_qp(qp), 0);
-    sender.qp_type = IBV_QPT_RC; /* supports only basic SRQs */
+    sender.qp_type = IBV_QPT_RC; /* RC supports only basic SRQs */
     errno = 0;
     assert_null(ibv_create_qp(stand.api->pd, &sender));
     assert_int_equal(errno, EINVAL);
@@ -233,7 +233,7 @@ static void queue_pair__with_queues_that_its_xrc_end_lacks__is_einval(void **sta
     assert_null(ibv_create_qp_ex(stand.api->context, &target));
     assert_int_equal(errno, EINVAL);
     target = target_attr(stand.xrcd);
-    target.qp_type = IBV_QPT_RC; /* has no domain */
+    target.qp_type = IBV_QPT_RC; /* RC has no domain */
     target.comp_mask |= IBV_QP_INIT_ATTR_PD;
     target.pd = stand.api->pd;
     target.send_cq = target.recv_cq = stand.cq;
@@ -389,7 +389,7 @@ static void send__to_a_queue_of_another_domain__fails(void **state)
     assert_int_equal(ibv_close_xrcd(other), 0);
 }
 
-/* ---- further handles ------------------------------------------------------------ */
+/* ---- several handles ------------------------------------------------------------ */
 
 static void open_qp__unknown_number__is_einval(void **state)
 {

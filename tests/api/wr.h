@@ -39,7 +39,7 @@ static_assert(offsetof(struct wr_newer_qp_ex, wr_flush) == 352, "as programs wer
      IBV_QP_EX_WITH_SEND_WITH_INV | WR_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE)
 
 struct wr {
-    struct pair pair;     /* a is posted to */
+    struct pair pair;     /* the test posts to a */
     struct ibv_qp_ex *qp; /* queue pair of a */
     struct ibv_mr *whole; /* b's buffer with every right */
     uint32_t rkey;        /* rkey of that region */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks on the setup and the end of connections, and on servers that listen (victim.c)."""
+"""Attacks on the setup and the end of connections, and on listening servers. The attacked programs are victim.c."""
 import dataclasses
 import pathlib
 import threading
@@ -11,9 +11,9 @@ import segment
 from quiet import PORT, Connection, Stage, Unexpected, expect, quiet as row
 
 REQUESTS = 1200
-ROUNDS = 2            # rounds of each kind of REQ; after the first round, the memory must not grow any more
+ROUNDS = 2            # rounds of each kind of REQ; the memory may grow only in the first round
 BACKLOG = 8
-GROWTH = 256 << 10    # bytes; a fraction of the memory that so many connections would need
+GROWTH = 256 << 10    # growth of memory that is accepted, bytes; a fraction of the memory of that many connections
 WHILE_MOST = 6000     # most REQs while a client connects
 WHILE_PAUSE = 0.02
 TRIES = 20
@@ -29,7 +29,7 @@ KINDS = {"REJ": {10: b"\0\x1c"}, "DREQ": {}, "DREP": {}, "RTU": {}, "MRA": {9: b
 
 
 def messages(stage: Stage, rng) -> tuple[int, str]:
-    """Messages to the server with its correct ID, and a wrong ID of the client."""
+    """Sends messages to the server with its correct ID and a wrong ID of the client."""
     on = stage.connect()
     server, client = stage.ids()
     known = stage.known(on, "server")
@@ -48,7 +48,7 @@ def messages(stage: Stage, rng) -> tuple[int, str]:
 
 
 def right_dreq(stage: Stage, rng) -> tuple[int, str]:
-    """A DREQ with both correct IDs, which ends the connection."""
+    """Sends a DREQ with both correct IDs, which ends the connection."""
     del rng
     on = stage.connect()
     server, client = stage.ids()
@@ -62,7 +62,7 @@ def right_dreq(stage: Stage, rng) -> tuple[int, str]:
 
 
 def stale(stage: Stage, rng) -> tuple[int, str]:
-    """A REQ from the client's queue pair: for the server, the client has lost the connection."""
+    """Sends a REQ from the client's queue pair. So the server assumes that the client has lost the connection."""
     on = stage.connect()
     guid = forge.guid_of(stage.place.mac("client"))
     frames = [forge.cm_request(stage.known(on, "server"), rng.getrandbits(32), port, guid,
@@ -74,7 +74,7 @@ def stale(stage: Stage, rng) -> tuple[int, str]:
 
 
 def false_arp(stage: Stage, rng) -> tuple[int, str]:
-    """ARP replies to both hosts with the attacker's MAC address for the other host."""
+    """Sends ARP replies to both hosts, with the attacker's MAC address for the other host."""
     del rng
     on = stage.connect()
     frames = [forge.arp_reply(stage.known(on, role)) for role in stage.voices]
@@ -104,7 +104,7 @@ def resident(stage: Stage) -> int:
 
 
 def void_requests(stage: Stage, rng) -> tuple[int, str]:
-    """Each REQ is withdrawn by a REJ. Meanwhile, the server takes no events."""
+    """Sends REQs, and withdraws each by a REJ, while the server takes no events."""
     del rng
     known = stage.known(NOBODY, "server")
     thrown = 0
@@ -118,7 +118,7 @@ def void_requests(stage: Stage, rng) -> tuple[int, str]:
 
 
 def slow_listener(stage: Stage, rng) -> tuple[int, str]:
-    """A flood of REQs while the server takes no events."""
+    """Sends a flood of REQs while the server takes no events."""
     del rng
     thrown, sizes = 0, []
     for number in range(ROUNDS):
@@ -134,7 +134,7 @@ def slow_listener(stage: Stage, rng) -> tuple[int, str]:
 
 
 def serves_at_last(stage: Stage) -> None:
-    """The server takes events again: a client can connect, and the number of waiting requests is within the backlog."""
+    """Makes the server take events again. Checks that a client can connect, and that at most the backlog of requests waited."""
     stage.server.ask("serve")
     get_in(stage)
     came = stopped(stage)
@@ -162,7 +162,7 @@ def stopped(stage: Stage) -> int:
 
 
 def busy_listener(stage: Stage, rng) -> tuple[int, str]:
-    """A flood of REQs to a server that accepts all of them, and keeps only the latest 64 half-open connections."""
+    """Sends a flood of REQs to a server that accepts all of them, and keeps only the latest 64 half-open connections."""
     frames = [frame for place, source in enumerate(SOURCES.values())
               for frame in asked(stage, source, 0x10000 * (place + 1))]
     rng.shuffle(frames)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forged frames, made with scapy. No code of uroce is used."""
+"""Makes forged frames with scapy, without code of uroce."""
 import functools
 import logging
 import struct
@@ -49,7 +49,7 @@ def aeth(syndrome: int, msn: int = 0) -> bytes:
 
 @functools.lru_cache
 def template(mac: str, source: str, dest: str, opcode: int, length: int) -> bytes:
-    """Returns a frame made by scapy. This takes a millisecond, so the result is kept and reused."""
+    """Returns a frame from scapy. scapy needs a millisecond for a frame, so the result is cached."""
     bth = BTH(opcode=opcode, ackreq=1, padcount=-length % 4)
     made = bytes(Ether(dst=mac, src="02:66:66:66:66:66") / IP(src=source, dst=dest, flags="DF") /
                  UDP(sport=0xc123, dport=4791, chksum=0) / bth /
@@ -59,14 +59,14 @@ def template(mac: str, source: str, dest: str, opcode: int, length: int) -> byte
 
 
 def icrc(made: bytes) -> bytes:
-    """Returns the ICRC of an IPv4 frame that has one. Fields that routers may change are replaced by ones."""
+    """Returns the ICRC of an IPv4 frame. All bits of fields that routers may change count as ones."""
     ip = bytearray(made[14:-4])
     ip[1] = ip[8] = ip[10] = ip[11] = ip[26] = ip[27] = ip[32] = 0xff
     return zlib.crc32(bytes([0xff] * 8) + ip).to_bytes(4, "little")
 
 
 def frame(known: Known, opcode: int, body: bytes = b"", **changes) -> bytes:
-    """Returns a frame with a correct ICRC. changes: source, qpn, psn, pkey."""
+    """Returns a frame with a correct ICRC. @changes may have source, qpn, psn and pkey."""
     made = bytearray(template(known.mac, changes.get("source", known.source), known.dest, opcode,
                               len(body)))
     made[44:46] = changes.get("pkey", 0xffff).to_bytes(2, "big")
@@ -77,7 +77,7 @@ def frame(known: Known, opcode: int, body: bytes = b"", **changes) -> bytes:
     return bytes(made)
 
 
-# Bodies of requests that would do harm, by kind: (address, key) -> (opcode, body)
+# Harmful requests. Key: kind. Value: a function of (address, key) that returns (opcode, body)
 REQUESTS = {
     "SEND": lambda va, rkey: (SEND_ONLY, b"forged!!"),
     "WRITE": lambda va, rkey: (WRITE_ONLY, reth(va, rkey, 8) + b"forged!!"),
@@ -105,7 +105,8 @@ def junk(known: Known, octets: bytes) -> bytes:
 
 
 def cm_message(known: Known, kind: str, fields: dict[int, bytes], **changes) -> bytes:
-    """Returns a management datagram to QP 1. fields: bytes of the body by offset; changes: as in frame(), and tid."""
+    """Returns a management datagram to QP 1. @fields maps offsets to bytes of the body. @changes is as in frame(), and may have
+    tid."""
     mad = bytearray(256)
     mad[8:16] = changes.pop("tid", bytes(8))
     mad[0:4] = 1, 7, 2, 3  # base version, class, class version, Send
@@ -129,7 +130,7 @@ def guid_of(mac: str) -> int:
 
 def cm_request(known: Known, number: int, port: int, guid: int | None = None,
                qpn: int | None = None) -> bytes:
-    """Returns a REQ for a service of the TCP port space. Each @number is another client."""
+    """Returns a REQ for a service of the TCP port space. Each @number acts as another client."""
     guid = 0x6666 << 48 | number if guid is None else guid
     qpn = number & 0xffffff if qpn is None else qpn
     hello = bytearray(36)  # header of rdma_cm in the private data: version, IP version
@@ -146,6 +147,6 @@ def cm_request(known: Known, number: int, port: int, guid: int | None = None,
 
 
 def cm_take_back(known: Known, number: int) -> bytes:
-    """Returns the REJ of a caller that has waited too long for the reply to its cm_request()."""
+    """Returns the REJ of a client that stops waiting for the reply to its cm_request()."""
     return cm_message(known, "REJ", {0: number.to_bytes(4, "big"), 9: b"\x10", 10: b"\0\x04",
                                      12: (0x6666 << 48 | number).to_bytes(8, "big")})

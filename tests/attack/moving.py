@@ -13,7 +13,7 @@ SECONDS = 60
 
 
 def requests(known, psn, rng, **changes):
-    """One of each kind that would do harm, in turn."""
+    """Yields harmful requests of each kind, in turn."""
     kind = rng.choice(list(forge.REQUESTS))
     return forge.request(known, kind, rng.getrandbits(47), rng.getrandbits(32), psn=psn, **changes)
 
@@ -114,7 +114,8 @@ def connection_once(build: pathlib.Path, attack: Attack, size: int) -> Outcome |
 
 
 def long_enough(once):
-    """Repeats the attack on a process that runs longer, if the attacked process ended before the attack."""
+    """Returns a function that attacks. If the attacked process ends before the attack, it repeats the attack on a process that
+    runs longer."""
     def run(build: pathlib.Path, attack: Attack) -> Outcome:
         for size in (1, 4, 16):
             result = once(build, attack, size)

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, field
 
 COUNTER = re.compile(r"^uroce: uroce0: (\w+) +(\d+) ", re.M)
-HEARD_SHARE = 0.9  # least fraction of the frames that must be counted, because a ring may overflow
-GOES_ON = "goes on, every octet right"
+HEARD_SHARE = 0.9  # least fraction of the frames that must be counted; a ring may overflow and lose frames
+GOES_ON = "continues, every byte correct"
 COLUMNS = ("attack", "the attacker knows", "frames", "the connection", "counted by")
 
 
@@ -14,10 +14,10 @@ class Attack:
     name: str
     knows: str              # what the attacker must know for this attack
     run: object             # (build directory, attack) -> outcome
-    make: object            # makes the forged frames; `run` gives it its arguments
+    make: object            # makes the forged frames; `run` calls it
     counted: list[str] = field(default_factory=list)  # counters that together must have nearly all frames
     exactly: dict[str, int] = field(default_factory=dict)
-    effect: str = GOES_ON   # on the connection
+    effect: str = GOES_ON   # expected effect on the connection
     warns: bool = False
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks on idle connections (victim.c). The outcome does not depend on timing, so the tests can show the effect of a
-correct guess and of all wrong guesses."""
+"""Attacks on idle connections. The attacked programs are victim.c. The outcome does not depend on timing, so the tests can show
+the effect of a correct guess and of all wrong guesses."""
 import pathlib
 import random
 import socket
@@ -14,7 +14,7 @@ import patience
 from outcome import GOES_ON, Attack, Outcome
 
 PORT = 7471
-STRIDE = 1 << 14    # distance of the PSNs of a sweep: it tries 1024 PSNs, and hits one of 16384 consecutive PSNs
+STRIDE = 1 << 14    # distance between the PSNs of a sweep; so a sweep tries 1024 PSNs, one of each 16384
 TRIES = 20
 GUESSES = 300       # guesses of keys, for each kind of request
 OCTETS = b"forged!!"
@@ -68,7 +68,7 @@ class Voice:
 
 @dataclass
 class Connection:
-    """The numbers of both ends, and the number of packets that the client has sent: it determines the expected PSN."""
+    """The numbers of both ends, and the number of packets that the client has sent, which determines the expected PSN."""
     server: int
     client: int
     server_qpn: int
@@ -118,7 +118,7 @@ class Stage:
         return self.voices[role].ask(f"completion {getattr(on, role)} {wait_ms}")
 
     def ids(self) -> tuple[bytes, bytes]:
-        """Returns the IDs of the latest connection, of the server and of the client, from overheard packets."""
+        """Returns the communication IDs of the latest connection: (ID of the server, ID of the client). Reads them from packets."""
         found = None
         while (seen := self.place.overhear(is_rep, 1)) is not None:
             found = seen
@@ -143,8 +143,8 @@ class Stage:
         return GOES_ON
 
     def expect_receive(self, role: str, on: Connection) -> None:
-        """Returns when the attacked process has processed all forged packets. Sends a DREQ for a connection that does
-        not exist, and waits for the answer to it."""
+        """Waits until the attacked process has processed all forged packets. For that, sends a DREQ for a connection that does
+        not exist, and waits for its DREP."""
         for number in range(1, TRIES + 1):
             self.asked += 1
             tid = self.asked.to_bytes(8, "big")
@@ -198,7 +198,7 @@ def request_psns(stage: Stage, rng) -> tuple[int, str]:
 
 
 def send_hits(stage: Stage, rng) -> tuple[int, str]:
-    """A forged message is accepted in place of the peer's next message, which then counts as a duplicate."""
+    """Sends a message that is accepted in place of the peer's next message. The peer's message then counts as a duplicate."""
     on = stage.connect()
     stage.server.ask(f"post {on.server}")
     frames = requests(stage.known(on, "server"), swept(on.due, True), rng, ["SEND"])
@@ -212,7 +212,7 @@ def send_hits(stage: Stage, rng) -> tuple[int, str]:
 
 
 def key_guesses(stage: Stage, rng) -> tuple[int, str]:
-    """Guesses of keys. The first wrong guess ends the connection, so an attacker has only one."""
+    """Sends requests with guessed keys. The first wrong guess ends the connection, so an attacker has only one guess."""
     thrown = 0
     for kind in forge.REQUESTS:
         if kind == "SEND":
@@ -223,22 +223,22 @@ def key_guesses(stage: Stage, rng) -> tuple[int, str]:
         stage.settle(on)
         expect(kind, stage.state(on)[0], "error")
         stage.untouched()
-    return thrown, "ends at the first guess, memory untouched"
+    return thrown, "fails at the first guess, memory unchanged"
 
 
 def key_psns(stage: Stage, rng) -> tuple[int, str]:
-    """Requests with the expected PSN and a wrong key."""
+    """Sends requests with the expected PSN and a wrong key."""
     on = stage.connect()
     frames = requests(stage.known(on, "server"), swept(on.due, True), rng, ["WRITE", "READ"])
     thrown = stage.place.throw(frames)
     stage.settle(on)
     expect("the server", stage.state(on)[0], "error")
     stage.untouched()
-    return thrown, "ends when one hits, memory untouched"
+    return thrown, "fails at the first correct guess, memory unchanged"
 
 
 def all_known(stage: Stage, rng) -> tuple[int, str]:
-    """Requests with all correct numbers: they must do harm. This shows that the forged frames are valid."""
+    """Sends requests in which all numbers are correct. They must do harm. This shows that the forged frames are valid."""
     del rng
     on = stage.connect()
     va, rkey, *_ = stage.keys()
@@ -247,10 +247,10 @@ def all_known(stage: Stage, rng) -> tuple[int, str]:
     stage.settle(on)
     expect("memory of the server", stage.server.ask("memory"), "0")
     expect("the server", stage.state(on)[0], "connected")
-    return thrown, "writes, as the peer can"
+    return thrown, "accepts the WRITE, as from the peer"
 
 
-# ---- answers ---------------------------------------------------------------------------------------
+# ---- responses -------------------------------------------------------------------------------------
 
 ANSWERS = {"ACK": [(forge.ACK, forge.aeth(0x1f))],
            "NAK": [(forge.ACK, forge.aeth(0x60 + code)) for code in range(1, 4)],
@@ -259,7 +259,8 @@ ANSWERS = {"ACK": [(forge.ACK, forge.aeth(0x1f))],
 
 
 def answers(kind: str, lucky: bool):
-    """Forged responses to a client whose message does not arrive: the server is disconnected from the segment."""
+    """Returns an attack that sends responses to a client whose message does not arrive, because the server is disconnected from
+    the segment."""
     def attack(stage: Stage, rng) -> tuple[int, str]:
         on = stage.connect()
         psn = on.due
@@ -289,32 +290,32 @@ def believed(stage: Stage, on: Connection, kind: str, found: str) -> str:
     if found not in ANSWER_ERRORS:
         raise Unexpected(f"the client: {found}")
     expect("the client", stage.state(on)[1], "error")
-    return "ends when one hits, memory untouched"
+    return "fails at the first correct guess, memory unchanged"
 
 
 # ---- peers -----------------------------------------------------------------------------------------
 
 def peers_tries(stage: Stage, va: int, rkey: int, size: int) -> list[tuple[str, str]]:
-    """Returns what a peer must not do, each with a request that tries it."""
+    """Returns a list of (forbidden action of a peer, command that makes the client try it)."""
     foreign_va, foreign_key = stage.keys()[2:4]
     other = stage.connect()
     window = int(stage.server.ask(f"window {other.server}"))
     stage.request(other, f"read {va} {window} 64")
-    expect("whose window it is", stage.completion("client", other), "request 0 -")
+    expect("the owner of the window", stage.completion("client", other), "request 0 -")
     expect("what is read", stage.client.ask("landing"), "read")
     tries = [(f"{kind} with a key of another protection domain",
               f"{kind} {foreign_va} {foreign_key} 8") for kind in ("read", "write", "fetch_add")]
     tries += [(f"{kind} through another queue pair's window", f"{kind} {va} {window} 8")
               for kind in ("read", "write")]
     for kind in ("read", "write"):
-        tries += [(f"{kind} from one octet before", f"{kind} {va - 1} {rkey} 8"),
-                  (f"{kind} to one octet behind", f"{kind} {va + size - 7} {rkey} 8"),
-                  (f"{kind} that wraps", f"{kind} {(1 << 64) - 4} {rkey} 8")]
+        tries += [(f"{kind} from one byte before the region", f"{kind} {va - 1} {rkey} 8"),
+                  (f"{kind} to one byte beyond the region", f"{kind} {va + size - 7} {rkey} 8"),
+                  (f"{kind} whose address wraps", f"{kind} {(1 << 64) - 4} {rkey} 8")]
     return tries
 
 
 def peer(stage: Stage, rng) -> tuple[int, str]:
-    """The client itself attacks, with valid numbers that it must not use."""
+    """Makes the client itself attack, with valid numbers that it must not use."""
     del rng
     stage.connect()
     va, rkey, _, _, size = stage.keys()
@@ -322,18 +323,18 @@ def peer(stage: Stage, rng) -> tuple[int, str]:
     for what, words in tries:
         on = stage.connect()
         stage.request(on, f"read {va} {rkey} {size}")
-        expect("all that is offered", stage.completion("client", on), "request 0 -")
+        expect("the whole region", stage.completion("client", on), "request 0 -")
         expect("what is read", stage.client.ask("landing"), "read")
         stage.request(on, words)
         expect(what, stage.completion("client", on), f"request {ACCESS_ERROR} -")
         expect(what, stage.state(on)[0], "error")
         expect("what is read", stage.client.ask("landing") if "read" in what else "same", "same")
     stage.untouched()
-    return len(tries), "ends at each, memory untouched"
+    return len(tries), "fails at each attempt, memory unchanged"
 
 
 def shared_domain(stage: Stage, rng) -> tuple[int, str]:
-    """A peer uses a key that another connection of the same protection domain was given."""
+    """Makes a peer use the key of another connection in the same protection domain."""
     del rng
     stage.connect()
     va, rkey, *_ = stage.keys()
@@ -341,12 +342,12 @@ def shared_domain(stage: Stage, rng) -> tuple[int, str]:
     stage.request(on, f"read {va} {rkey} 8")
     expect("the client", stage.completion("client", on), "request 0 -")
     expect("what is read", stage.client.ask("landing"), "read")
-    return 1, "reads, as all of one domain can"
+    return 1, "allows the READ: same protection domain"
 
 
 def run(build: pathlib.Path, attack: Attack) -> Outcome:
     with segment.Segment(build / "app" / "uroce") as place:
-        stage, thrown, effect, detail = None, 0, "is not as it must be", ""
+        stage, thrown, effect, detail = None, 0, "is not as expected", ""
         try:
             stage = Stage(place, build)
             thrown, effect = attack.make(stage, random.Random(1))
@@ -357,7 +358,7 @@ def run(build: pathlib.Path, attack: Attack) -> Outcome:
     return Outcome(attack, thrown, effect, said, detail and f"{detail}\n{said}")
 
 
-ENDS = "ends when one hits, memory untouched"
+ENDS = "fails at the first correct guess, memory unchanged"
 QPN, PSN = "addresses, queue pair", "addresses, queue pair, PSN"
 STALE = ["drop_ghost_ack", "drop_stale_response"]
 
@@ -374,9 +375,9 @@ ATTACKS = [
     quiet("PSNs of WRITE, READ swept, one right, keys tried", QPN, key_psns, ENDS,
           ["far_request", "drop_state"], access_refused=1, qp_failed=1),
     quiet("keys of WRITE, READ, atomics tried", PSN, key_guesses,
-          "ends at the first guess, memory untouched", ["drop_state"], access_refused=3,
+          "fails at the first guess, memory unchanged", ["drop_state"], access_refused=3,
           qp_failed=3),
-    quiet("a right WRITE", PSN + ", key", all_known, "writes, as the peer can",
+    quiet("a right WRITE", PSN + ", key", all_known, "accepts the WRITE, as from the peer",
           rx_write_requests=1),
     quiet("PSNs of ACKs swept, none right", QPN, answers("ACK", False), GOES_ON, STALE),
     quiet("PSNs of NAKs swept, none right", QPN, answers("NAK", False), GOES_ON, STALE),
@@ -391,7 +392,7 @@ ATTACKS = [
     quiet("PSNs of READ answers swept, one right", QPN, answers("READ", True), ENDS,
           [*STALE, "drop_state"]),
     quiet("a peer with keys and ranges that are not for it", "all that a peer knows", peer,
-          "ends at each, memory untouched", access_refused=11),
+          "fails at each attempt, memory unchanged", access_refused=11),
     quiet("a peer with the key of another connection of the protection domain", "its key",
-          shared_domain, "reads, as all of one domain can", rx_read_requests=1, access_refused=0),
+          shared_domain, "allows the READ: same protection domain", rx_read_requests=1, access_refused=0),
 ]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An Ethernet segment with three hosts: a server and a client under uroce, and an attacker. The attacker can send any
-frame. Only some attacks may also read the frames of the others. Needs root."""
+"""An Ethernet segment with three hosts: a server and a client under uroce, and an attacker. The attacker can send any frame. Only
+some attacks also read the frames of the other hosts. Needs root."""
 import contextlib
 import ctypes
 import json
@@ -26,7 +26,7 @@ SENDS_PER_PAUSE = 64  # frames between two pauses, in which the receivers empty 
 
 
 def why_not() -> str:
-    """Returns "" if a segment can be created here, else the reason."""
+    """Returns the reason why this process cannot create a segment, or "" if it can."""
     why = apart.why_not()
     if why:
         return why
@@ -58,7 +58,7 @@ def raw_socket(namespace: str, interface: str) -> socket.socket:
 
 
 class Segment(apart.Pair):
-    """Like apart.Pair, with a bridge between the two hosts, and a third port of the bridge for the attacker."""
+    """An apart.Pair with a bridge between the two hosts. The attacker is at a third port of the bridge."""
 
     def __enter__(self) -> "Segment":
         pairs.Pair.__enter__(self)
@@ -107,8 +107,8 @@ class Segment(apart.Pair):
         return super().configuration(role) + ";verbose=yes" + self.settings
 
     def overhear(self, fits, seconds: float = 20, role: str = "server") -> bytes | None:
-        """Returns the first frame of that host to the RoCE port for which fits() is true. Only for attacks that may
-        read frames."""
+        """Returns the first frame from host @role to the RoCE port for which fits() is true. Only attacks that may read frames
+        call this."""
         until = time.monotonic() + patience.seconds(seconds)
         self.taps[role].settimeout(0.2)
         while time.monotonic() < until:
@@ -122,7 +122,7 @@ class Segment(apart.Pair):
         return None
 
     def throw(self, frames, pause: float = 0.002) -> int:
-        """Sends the frames, with pauses, so that the receivers' rings do not overflow."""
+        """Sends the frames. Makes pauses, so that the receivers' rings do not overflow."""
         count = 0
         for frame in frames:
             self.attacker.send(frame)

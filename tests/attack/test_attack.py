@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks on connections between two uroce processes, from a third host of their segment. Checks the effect of each
-attack on the connection, and the counter that counts it. Writes TAP, or with --table a table of the outcomes. Needs
-root and scapy.
+"""Attacks connections between two uroce processes from a third host of their segment. Checks the effect of each attack on the
+connection, and the counter that counts the attack. Writes TAP, or with --table a table of the outcomes. Needs root and scapy.
 
     test_attack.py build [--match REGEX] [--table]
 """
@@ -19,7 +18,7 @@ try:
     import moving
     import quiet
     ATTACKS = quiet.ATTACKS + asking.ATTACKS + moving.ATTACKS
-except ImportError:  # scapy
+except ImportError:  # scapy is not installed
     ATTACKS = []
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* victim.c - one end of idle connections that are attacked. The connections are idle so that the
- * outcome of an attack does not depend on timing. Executes commands from a socket, line by line:
+/* victim.c - one end of idle connections that are attacked. The connections are idle, so the
+ * outcome of an attack does not depend on timing. The program executes commands from a socket, line
+ * by line:
  *
  *     victim -s SOCKET -p PORT -a OWN-ADDRESS     listens
  *     victim -s SOCKET -p PORT PEER-ADDRESS       connects
@@ -17,7 +18,7 @@
 #include "victim.h"
 
 #define PAGE    4096u
-#define MESSAGE 64u /* most bytes of a receive */
+#define MESSAGE 64u /* maximum bytes of a receive */
 #define BACKLOG 8
 #define WORDS   6u
 
@@ -73,7 +74,8 @@ void victim_post(struct rdma_cm_id *id)
         meet_die("ibv_post_recv");
 }
 
-/* ---- commands --------------------------------------------------------------------------------- */
+/* ---- commands
+ * --------------------------------------------------------------------------------- */
 
 static struct link *named(const char *word)
 {
@@ -101,7 +103,7 @@ static void tell_keys(FILE *out)
                   (uintptr_t)FOREIGN, foreign->rkey, PAGE);
 }
 
-/* Returns whether the pattern was overwritten, and the offset of the first change. */
+/* Prints whether the pattern was overwritten, and the offset of the first change. */
 static void tell_memory(FILE *out)
 {
     for (size_t i = 0; i < sizeof memory; i++) {
@@ -158,7 +160,8 @@ static void tell_completion(FILE *out, struct link *link, uint32_t wait_ms)
                   (int)wc.status, message ? (const char *)messages : "-");
 }
 
-/* Binds a type 2 window to all memory that is open to peers, for the queue pair of this connection. */
+/* Binds a type 2 window to all memory that is open to peers, for the queue pair of this
+ * connection. */
 static void tell_window(FILE *out, struct link *link)
 {
     struct ibv_mw *window = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
@@ -217,7 +220,7 @@ static void request(struct link *link, char *const *words)
         meet_die("ibv_post_send");
 }
 
-/* Returns false after the command to end. */
+/* Executes a command. Returns false if it is the command to end. */
 static bool obey(FILE *in, FILE *out, char *const *words, unsigned count)
 {
     const char *verb = words[0];

@@ -12,7 +12,7 @@
 #define PER_QUEUE  8u
 #define RNR_ALWAYS 7
 #define HALF_OPEN                                                                                  \
-    64u /* accepted connections without a later event; further ones replace the oldest */
+    64u /* accepted connections without a later event; a further connection replaces the oldest */
 #define ACK_TIMEOUT 18 /* one second, so that no requester gives up before the attack ends */
 
 static struct rdma_event_channel *channel;
@@ -141,7 +141,8 @@ const char *victim_left(const struct rdma_cm_id *id)
     return what;
 }
 
-/* ---- new connections --------------------------------------------------------------------------- */
+/* ---- new connections
+ * --------------------------------------------------------------------------- */
 
 /* Destroys a connection. The context of the identifier is its completion queue. */
 static void end(struct rdma_cm_id *id)

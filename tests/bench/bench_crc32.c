@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bench_crc32.c - GB/s of the CRC by method and size, alone and while copying.
+/* bench_crc32.c - measures the CRC in GB/s, by method and size, alone and while copying.
  *
- *   bench_crc32 [MS]     MS milliseconds for each number, 100 unless given
+ *   bench_crc32 [MS]     MS milliseconds for each number, default 100
  *
- * Data stay in the first-level cache: this measures the arithmetic, not the memory.
+ * The data stay in the first-level cache, so this measures the computation, not the memory.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -21,7 +21,7 @@ static _Alignas(64) uint8_t source[4096];
 static _Alignas(64) uint8_t target[4096];
 static volatile uint32_t sink; /* stops the compiler from removing the calls */
 
-/* Processor time of this thread: other programs on the machine do not count. */
+/* Returns the processor time of this thread, which does not include other programs. */
 static double now_ns(void)
 {
     struct timespec t;
@@ -30,7 +30,8 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Bytes per nanosecond in one slice. Each call starts with the register of the one before. */
+/* Returns the bytes per nanosecond of one slice. Each call continues the CRC of the previous
+ * call. */
 static double measure_slice(size_t length, bool copy, double ns)
 {
     const double start = now_ns();

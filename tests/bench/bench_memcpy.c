@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bench_memcpy.c - GB/s of memcpy on one core: in the first-level cache, and through memory.
+/* bench_memcpy.c - measures memcpy on one core in GB/s, in the first-level cache and in memory.
  *
- *   bench_memcpy [MS]    MS milliseconds for each number, 100 unless given
+ *   bench_memcpy [MS]    MS milliseconds for each number, default 100
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -14,9 +14,9 @@
 
 #define SLICES     20 /* number of measurements, of which the best is printed */
 #define LARGE      (64u << 20)
-#define BATCH_SIZE (1u << 20) /* least bytes between two readings of the clock */
+#define BATCH_SIZE (1u << 20) /* minimum bytes between two readings of the clock */
 
-/* Processor time of this thread: other programs on the machine do not count. */
+/* Returns the processor time of this thread, which does not include other programs. */
 static double now_ns(void)
 {
     struct timespec t;
@@ -25,10 +25,11 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Bytes per nanosecond, copied in pieces of @length along @size bytes. */
+/* Returns the bytes per nanosecond when @size bytes are copied in pieces of @length. */
 static double measure_slice(uint8_t *to, const uint8_t *from, size_t length, size_t size, double ns)
 {
-    void *(*volatile copy)(void *, const void *, size_t) = memcpy; /* a call, as in a program */
+    void *(*volatile copy)(void *, const void *, size_t) =
+        memcpy; /* volatile, so that the compiler makes a call */
     const double start = now_ns();
     double copied = 0;
     double elapsed = 0;

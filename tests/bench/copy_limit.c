@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* copy_limit.c - the rate at which two cores can copy a stream, and do nothing else.
+/* copy_limit.c - measures the rate at which two cores can copy a stream, without any other work.
  *
  *   copy_limit OCTETS SECONDS
  *
@@ -20,7 +20,7 @@
 #include "core/limits.h"
 
 #define PACKET 4096u
-#define STRIDE (PACKET + 192u) /* headers, and not a power of two */
+#define STRIDE (PACKET + 192u) /* has space for headers, and is not a power of two */
 #define RING   URO_WINDOW_DEFAULT
 
 static _Alignas(128) atomic_uint tail;

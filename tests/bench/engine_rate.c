@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_rate.c - the time that one message takes in both engines together, without any port.
+/* engine_rate.c - measures the time of one message in both engines together, without a port.
  *
  *   engine_rate [rc|uc|ud|xrc|write [bytes [active [idle [messages [each]]]]]]
  *
  * Two engines in one thread pass their frames to each other. Every byte is copied and included in a
- * CRC, as in a port. Prints nanoseconds per message and the number of frames: SENDs with receives,
- * or WRITEs over RC. The queue pairs send one message in turn, with SIDES_WINDOW outstanding in
- * all. With "each", every queue pair keeps that many outstanding (at most SIDES_WINDOW), and posts
- * the next message when one completes.
+ * CRC, as in a port. The messages are SENDs, or WRITEs over RC. The program prints the nanoseconds
+ * for a message and the number of frames. The queue pairs send one message in turn, with
+ * SIDES_WINDOW outstanding messages in total. With "each", every queue pair has that many
+ * outstanding messages (at most SIDES_WINDOW), and posts the next message when one completes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,8 +63,8 @@ static uint32_t receive_again(struct side *side, const struct plan *plan)
     return count;
 }
 
-/* Keeps plan->each messages outstanding at every queue pair. The other side always has as many
- * receives posted. */
+/* Keeps plan->each messages outstanding at every queue pair. The other side always has the same
+ * number of receives posted. */
 static void windows(struct side sides[2], const struct plan *plan, uint32_t messages)
 {
     struct uro_cqe cqes[SIDES_BURST];

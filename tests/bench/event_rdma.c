@@ -16,7 +16,7 @@
 
 #define BATCH        32
 #define RESOLVE_MS   5000
-#define SIGNAL_EVERY 16u /* sends: each has one completion for all before it */
+#define SIGNAL_EVERY 16u /* one in 16 sends is signalled */
 #define SEND_DEPTH   (4 * SIGNAL_EVERY)
 #define CQ_DEPTH     (4 * EVENT_CLIENTS_MAX)
 #define LAST         UINT64_MAX /* number of the message before the connection is closed */
@@ -24,12 +24,12 @@
 struct conn {
     struct rdma_cm_id *id;
     struct ibv_mr *mr;
-    uint8_t *memory; /* the message received, then the message sent */
+    uint8_t *memory; /* buffer of the received message, then buffer of the sent message */
     uint32_t bytes;  /* length of a message */
     uint32_t place;  /* index in the table of connections */
     uint32_t unsignaled;
-    bool open;       /* errors of completions count */
-    uint64_t number; /* of the last request */
+    bool open;       /* true while a completion with an error is a failure */
+    uint64_t number; /* number of the last request */
     int64_t sent_ns;
 };
 
@@ -42,10 +42,10 @@ struct rdma {
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
-    struct conn *conns[EVENT_CLIENTS_MAX]; /* a place is used once */
+    struct conn *conns[EVENT_CLIENTS_MAX]; /* a slot is used only once */
     unsigned count, live,
-        busy;       /* used places; connections that are up; connections that still send requests */
-    bool last_sent; /* the message LAST has left, or has arrived */
+        busy;       /* used slots; open connections; connections that still send requests */
+    bool last_sent; /* the message LAST was sent, or has arrived */
 };
 
 static _Noreturn void die(const struct rdma *rdma, const char *what, const char *todo)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* event_server.c - a server and its clients, each one thread that sleeps until an event.
+/* event_server.c - a server and its clients. Each is one thread that sleeps until an event.
  *
  *     event_server server ADDRESS PORT [tcp|rdma] [wait]
  *     event_server client ADDRESS PORT tcp|rdma CLIENTS BYTES SECONDS [wait]
  *
  * Each side is one thread with an epoll loop. The client opens CLIENTS connections. Each connection
- * has one request of BYTES bytes outstanding, and the server answers with BYTES bytes. rdma: RC
- * connections of rdma_cm, SEND each way, and one CQ and completion channel for all connections.
- * wait: instead of epoll, both sides block in recv() or ibv_get_cq_event(); CLIENTS is then 1.
+ * has one outstanding request of BYTES bytes, and the server answers with BYTES bytes. With "rdma",
+ * the sides use RC connections of rdma_cm, SENDs in both directions, and one CQ and completion
+ * channel for all connections. With "wait", both sides block in recv() or ibv_get_cq_event()
+ * instead of epoll, and CLIENTS is 1.
  *
  * The server prints "ready" when it listens, and ends when its last connection is closed. Both
  * sides then print one line of JSON. The client prints requests per second, and the median and 99 %

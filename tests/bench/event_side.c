@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* event_side.c - what event_server measures: requests, latencies, processor time and the times at
- * which the process went to sleep. */
+/* event_side.c - the measurements of event_server: requests, latencies, processor time, and how
+ * often the process went to sleep. */
 #include "event_side.h"
 
 #include <stdarg.h>
@@ -98,7 +98,8 @@ static double seconds(const struct rusage *used)
            (double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec) * 1e-6;
 }
 
-/* Replaces the snapshot in meter->used by the difference to it: all processor time as user time. */
+/* Replaces the snapshot in meter->used by the usage since the snapshot. The user time then includes
+ * all processor time. */
 void event_meter_stop(struct event_meter *meter)
 {
     struct rusage now;

@@ -9,7 +9,7 @@
 #define EVENT_CLIENTS_MAX 1000u
 #define EVENT_BYTES_MIN   8u /* a message begins with its number */
 #define EVENT_BYTES_MAX   1048576u
-#define EVENT_SILENCE_MS  10000 /* an answer that takes longer is reported as lost */
+#define EVENT_SILENCE_MS  10000 /* time after which an answer is reported as lost, ms */
 
 struct event_plan {
     bool server;
@@ -59,6 +59,6 @@ void event_meter_stop(struct event_meter *meter);
 /* Prints one line of JSON. */
 void event_meter_print(struct event_meter *meter, const struct event_plan *plan);
 
-/* Each runs one side until the last connection is closed. */
+/* These functions run one side until the last connection is closed. */
 void event_tcp_run(const struct event_plan *plan, struct event_meter *meter);
 void event_rdma_run(const struct event_plan *plan, struct event_meter *meter);

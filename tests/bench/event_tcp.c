@@ -24,7 +24,7 @@ struct end {
     uint32_t bytes;    /* length of a message; the server first receives this length itself */
     uint32_t come, gone, leaving; /* bytes received; bytes sent, of @leaving */
     uint8_t *in, *out;
-    uint64_t number; /* of the last request */
+    uint64_t number; /* number of the last request */
     int64_t sent_ns;
 };
 
@@ -218,7 +218,7 @@ static void take_answer(struct tcp *tcp, struct end *end)
         tcp->live--;
 }
 
-/* Returns NULL when the client has gone again. */
+/* Returns a new connection, or NULL if the client has already closed it. */
 static struct end *accept_one(struct tcp *tcp)
 {
     int fd = accept(tcp->listener, NULL, NULL);

@@ -24,7 +24,7 @@
 #include "one.h"
 
 #define PAUSE_MS 20 /* pause between messages, after which both sides sleep */
-#define PATIENT  60 /* seconds until a side gives up */
+#define PATIENT  60 /* time limit of a wait, seconds */
 
 struct said {
     uint32_t qpn;
@@ -41,7 +41,7 @@ struct end {
     struct ibv_mr *mr;
 };
 
-static int64_t stamp; /* what is sent */
+static int64_t stamp; /* the message: the time at which it was posted */
 
 static void send_to_other(const struct end *end, const void *what, size_t length)
 {
@@ -184,7 +184,7 @@ static void wake_by_pipe(const struct end *end, bool asks, int64_t *took)
 static void wake_by_message(const struct end *end, bool asks, int64_t *took)
 {
     for (unsigned i = 0; i < end->messages; i++) {
-        meet(end); /* a receive is there */
+        meet(end); /* until the peer has posted a receive */
         if (!asks) {
             sleep_for(PAUSE_MS * 1e-3);
             send_stamp(end);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lossy_goodput.c - the goodput of a stream of WRITEs on a link that loses or reorders frames, in
- * virtual time.
+/* lossy_goodput.c - measures the goodput of a stream of WRITEs on a link that loses or reorders
+ * frames, in virtual time.
  *
  *   lossy_goodput LOSE LATE OCTETS MESSAGES SEED [QUEUE MARK]
  *
@@ -8,9 +8,9 @@
  *   QUEUE, MARK  a switch on the path has 10 Gb/s and a queue of QUEUE bytes. It marks frames that
  *                arrive while the queue holds more than MARK bytes (0: marks no frame)
  *
- * The link has 25 Gb/s, a delay of 25 us each way, and a transmit ring of a few frames, as a card
- * has: the engine does not send into an endless queue. Processors take no time. Prints one line of
- * JSON.
+ * The link has 25 Gb/s, a delay of 25 us in each direction, and a transmit ring of a few frames,
+ * like a card. So the engine cannot send into an endless queue. Processors take no time. The
+ * program prints one line of JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>

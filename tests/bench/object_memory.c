@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* object_memory.c - the memory that an object needs.
+/* object_memory.c - measures the memory that an object needs.
  *
  *   object_memory qp DEPTH COUNT    connected, idle RC queue pairs with queues of DEPTH requests
  *   object_memory mr 0 COUNT        memory regions

@@ -15,10 +15,10 @@
 void one_must(int holds, const char *what, const char *file, int line);
 
 struct ibv_context *one_open(void);
-/* Creates an RC queue pair with @depth requests of one element each way. */
+/* Creates an RC queue pair for @depth sends and @depth receives of one element. */
 struct ibv_qp *one_qp(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t depth);
-/* Moves the queue pair to RTS with first PSN 0 both ways and one READ or atomic outstanding. The
- * peer may write and read. */
+/* Moves the queue pair to RTS. The first PSN is 0 in both directions. At most one READ or atomic is
+ * outstanding. The peer may write and read. */
 void one_connect(struct ibv_qp *qp, const union ibv_gid *peer, uint32_t qpn);
 /* Returns the time of CLOCK_MONOTONIC, which all processes share. */
 int64_t one_now_ns(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port_rate.c - frames per second through two ports, without an engine.
+/* port_rate.c - measures frames per second through two ports, without an engine.
  *
  *   port_rate LINK PEER LENGTH SECONDS [icrc]      one way, between two processes
  *   port_rate LINK self LENGTH SECONDS [icrc]      out of a port and in again (net_ring0)
@@ -7,8 +7,9 @@
  *   port_rate LINK PEER LENGTH SECONDS pingpong    round trips of one frame
  *
  * LENGTH is the length of a frame in bytes. The frame has the headers of a RoCE packet that a link
- * does not lend. With pingpong, A+B sends two frames together, with an ICRC. Prints one line of
- * JSON. Needs UROCE_DPDK_PLUGIN and UROCE_MEMIF_PLUGIN where the plug-ins are not installed.
+ * copies. With pingpong, LENGTH may be A+B, which sends two frames together, with an ICRC. The
+ * program prints one line of JSON. If the plug-ins are not installed, it needs UROCE_DPDK_PLUGIN
+ * and UROCE_MEMIF_PLUGIN.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -26,7 +27,7 @@
 
 #define BTH      12u
 #define RC_ACK   0x11 /* opcode */
-#define PATIENCE 0.2  /* seconds for frames in flight */
+#define PATIENCE 0.2  /* time until a frame in flight counts as lost, seconds */
 #define HEAD     (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + BTH)
 
 struct options {
@@ -140,7 +141,7 @@ static uint32_t send(struct uro_port *port, const struct uro_tx *tx)
     return free_slots;
 }
 
-/* Polls a link, which may then find its peer. */
+/* Polls a link, so that it can connect to its peer. */
 static void look_for_peer(struct uro_port *port)
 {
     if (port != NULL)

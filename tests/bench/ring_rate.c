@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ring_rate.c - two engines on two processors, a ring of frames each way between them.
+/* ring_rate.c - measures two engines on two processors, with a ring of frames in each direction.
  *
- *   ring_rate rate rc|write OCTETS MESSAGES      one way, SIDES_WINDOW outstanding
- *   ring_rate trips rc|write OCTETS MESSAGES     round trips, one at a time
- *   ring_rate bare-rate|bare-trips x OCTETS MESSAGES   the rings without engines: the limit
+ *   ring_rate rate rc|write OCTETS MESSAGES [PLAN]   one way, SIDES_WINDOW outstanding
+ *   ring_rate turns write OCTETS MESSAGES [PLAN]     the same, with both sides in one thread
+ *   ring_rate trips rc|write OCTETS MESSAGES [PLAN]  round trips, one at a time
+ *   ring_rate bare-rate|bare-trips x OCTETS MESSAGES the rings without engines: the limit
  *
+ * PLAN: faults of the sender's frames, as those of impair=.
  * Prints one line of JSON: messages per second, or half of a round trip, median and 99.9 %.
  */
 #include <pthread.h>
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/impair/port.h"
 #include "sides.h"
 
 #define RING      256u
@@ -35,14 +38,17 @@ struct ring {
 struct end {
     struct ring *in, *out;
     unsigned number;
+    struct uro_port bare;      /* a port with the rings, for `impaired` */
+    struct uro_port *impaired; /* with the faults of a plan; NULL: the rings are used directly */
 };
 
 static struct plan plan = { .active = 1, .receives = SIDES_WINDOW * 4 };
 static struct side sides[2];
 static struct ring rings[2];
 static atomic_bool done; /* the first side has received all messages */
-static bool trips, bare;
-static float *spent; /* ns of each round trip */
+static bool trips, bare, turns;
+static const struct end *other_end; /* with turns: the end of the receiver */
+static float *spent;                /* ns of each round trip */
 
 static struct slot *slot_of(struct ring *ring, uint32_t number)
 {
@@ -62,7 +68,7 @@ static uint32_t ring_room(struct ring *ring)
     return room < SIDES_BURST ? room : SIDES_BURST;
 }
 
-/* Writes the frames in reverse order, because the consumer polls the first slot meanwhile. */
+/* Writes the frames in reverse order, because the consumer polls the first slot. */
 static void ring_put(struct ring *ring, const struct uro_tx *tx, uint32_t count)
 {
     for (uint32_t i = count; i-- > 0;) {
@@ -76,11 +82,11 @@ static void ring_put(struct ring *ring, const struct uro_tx *tx, uint32_t count)
 }
 
 /* Lends the received frames until ring_release(). */
-static uint32_t ring_get(struct ring *ring, struct uro_pkt *pkts)
+static uint32_t ring_get(struct ring *ring, struct uro_pkt *pkts, uint32_t max)
 {
     uint32_t count = 0;
 
-    for (; count < SIDES_BURST; count++) {
+    for (; count < max; count++) {
         struct slot *slot = slot_of(ring, ring->head + count);
         uint32_t length = atomic_load_explicit(&slot->length, memory_order_acquire);
         if (length == 0)
@@ -96,13 +102,81 @@ static void ring_release(struct ring *ring, uint32_t count)
         atomic_store_explicit(&slot_of(ring, ring->head++)->length, 0, memory_order_release);
 }
 
+/* ---- the rings as a port with faults --------------------------------------- */
+
+static struct end *end_of(struct uro_port *port)
+{
+    return (struct end *)((char *)port - offsetof(struct end, bare));
+}
+
+static uint32_t port_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
+{
+    return ring_get(end_of(port)->in, pkts, max);
+}
+
+static void port_release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
+{
+    (void)pkts;
+    ring_release(end_of(port)->in, count);
+}
+
+static uint32_t port_free(struct uro_port *port)
+{
+    return ring_room(end_of(port)->out);
+}
+
+static void port_transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t count)
+{
+    ring_put(end_of(port)->out, tx, count);
+}
+
+/* Puts the faults of a plan around the rings of @end. Returns false if the plan is wrong. */
+static bool impair(struct end *end, const char *text)
+{
+    static const struct uro_port_ops ops = { .datapath = { .receive = port_receive,
+                                                           .release = port_release,
+                                                           .tx_free_count = port_free,
+                                                           .transmit = port_transmit } };
+    static struct uro_impair_plan faults;
+    struct uro_impair_port_config config = { .plan = &faults, .now = sides_now };
+    char error[URO_IMPAIR_ERROR_MAX];
+
+    if (uro_impair_plan_parse(&faults, text, error) != 0) {
+        (void)fprintf(stderr, "%s\n", error);
+        return false;
+    }
+    end->bare = (struct uro_port){ .ops = &ops, .mtu = FRAME_MAX };
+    end->impaired = uro_impair_port_open(&end->bare, &config);
+    return end->impaired != NULL;
+}
+
+static void go_impaired_round(const struct end *end, struct uro_tx tx[static SIDES_BURST])
+{
+    struct uro_engine *engine = sides[end->number].engine;
+    struct uro_pkt pkts[URO_PORT_BURST];
+    uro_time now = sides_now();
+    uint32_t count = uro_port_receive(end->impaired, pkts, URO_PORT_BURST);
+
+    if (count > 0)
+        uro_engine_input(engine, pkts, count, now);
+    uro_port_release(end->impaired, pkts, count);
+    const uint32_t room = uro_port_tx_free_count(end->impaired);
+    count = uro_engine_output(engine, tx, room < SIDES_BURST ? room : SIDES_BURST, now);
+    uro_port_transmit(end->impaired, tx, count);
+}
+
 static void go_round(const struct end *end)
 {
     static _Thread_local struct uro_tx tx[SIDES_BURST];
+
+    if (end->impaired != NULL) {
+        go_impaired_round(end, tx);
+        return;
+    }
     struct uro_engine *engine = sides[end->number].engine;
     struct uro_pkt pkts[SIDES_BURST];
     uro_time now = sides_now();
-    uint32_t count = ring_get(end->in, pkts);
+    uint32_t count = ring_get(end->in, pkts, SIDES_BURST);
 
     if (count > 0)
         uro_engine_input(engine, pkts, count, now);
@@ -121,6 +195,8 @@ static void send_all(const struct end *end, uint32_t messages)
         for (; posted < messages && posted - sent < SIDES_WINDOW; posted++)
             sides_post(sides, end->number, 0, &plan);
         go_round(end);
+        if (turns)
+            go_round(other_end);
         sent += sides_poll(&sides[end->number], &received);
     }
 }
@@ -140,8 +216,8 @@ static void receive_all(const struct end *end)
 
 /* ---- round trips -------------------------------------------------------- */
 
-/* Waits for the peer's message @number. Returns false when no more messages come. The last byte of
- * a WRITE is its number; a SEND has a completion. */
+/* Waits for the peer's message @number. Returns false if no more messages come. The last byte of a
+ * WRITE is its number. A SEND has a completion. */
 static bool wait_message(const struct end *end, uint32_t number, uint32_t *received)
 {
     const _Atomic uint8_t *last =
@@ -204,7 +280,7 @@ static void bare_send(const struct end *end, uint32_t messages)
         uro_time start = sides_now();
         uint32_t room = trips ? 1 : ring_room(end->out);
         ring_put(end->out, tx, room);
-        while (trips && ring_get(end->in, pkts) == 0) {
+        while (trips && ring_get(end->in, pkts, SIDES_BURST) == 0) {
         }
         ring_release(end->in, trips);
         if (trips)
@@ -220,7 +296,7 @@ static void bare_answer(const struct end *end)
 
     tx.head_length = (uint16_t)plan.octets;
     while (!atomic_load_explicit(&done, memory_order_relaxed)) {
-        uint32_t count = ring_get(end->in, pkts);
+        uint32_t count = ring_get(end->in, pkts, SIDES_BURST);
         ring_release(end->in, count);
         if (trips && count > 0)
             ring_put(end->out, &tx, 1);
@@ -277,17 +353,25 @@ static int by_value(const void *one, const void *other)
 
 int main(int argc, char **argv)
 {
-    struct end ends[2] = { { &rings[1], &rings[0], 0 }, { &rings[0], &rings[1], 1 } };
+    struct end ends[2] = { { .in = &rings[1], .out = &rings[0] },
+                           { .in = &rings[0], .out = &rings[1], .number = 1 } };
     pthread_t thread;
 
-    plan.octets = argc == 5 ? (uint32_t)strtoul(argv[3], NULL, 0) : 0;
-    plan.messages = argc == 5 ? (uint32_t)strtoul(argv[4], NULL, 0) : 0;
-    if (plan.octets == 0 || plan.octets > FRAME_MAX / 2 || plan.messages < 1000) {
-        (void)fprintf(stderr, "usage: ring_rate [bare-]rate|trips rc|write OCTETS MESSAGES\n");
+    plan.octets = argc >= 5 ? (uint32_t)strtoul(argv[3], NULL, 0) : 0;
+    plan.messages = argc >= 5 ? (uint32_t)strtoul(argv[4], NULL, 0) : 0;
+    bare = argc > 1 && strncmp(argv[1], "bare-", 5) == 0;
+    if (plan.octets == 0 || plan.octets > FRAME_MAX / 2 || plan.messages < 1000 ||
+        argc > 5 + !bare) {
+        (void)fprintf(stderr, "usage: ring_rate rate|trips rc|write OCTETS MESSAGES [PLAN]\n"
+                              "       ring_rate turns write OCTETS MESSAGES [PLAN]\n"
+                              "       ring_rate bare-rate|bare-trips x OCTETS MESSAGES\n");
         return 2;
     }
-    bare = strncmp(argv[1], "bare-", 5) == 0;
+    if (argc == 6 && !impair(&ends[0], argv[5]))
+        return 2;
     trips = strstr(argv[1], "trips") != NULL;
+    turns = strcmp(argv[1], "turns") == 0;
+    other_end = &ends[1];
     spent = sides_take(plan.messages * sizeof *spent);
     if (!bare) {
         sides_kind(&plan, argv[2]);
@@ -295,7 +379,7 @@ int main(int argc, char **argv)
     }
     (void)sched_getaffinity(0, sizeof allowed, &allowed);
     pin(0);
-    if (pthread_create(&thread, NULL, second, &ends[1]) != 0)
+    if (!turns && pthread_create(&thread, NULL, second, &ends[1]) != 0)
         return 1;
     if (!trips)
         first(&ends[0], plan.messages / 10); /* warm-up: resolves neighbours and touches memory */
@@ -303,7 +387,8 @@ int main(int argc, char **argv)
     first(&ends[0], plan.messages);
     double seconds = (double)(sides_now() - start) * 1e-9;
     atomic_store(&done, true);
-    (void)pthread_join(thread, NULL);
+    if (!turns)
+        (void)pthread_join(thread, NULL);
     qsort(spent, plan.messages, sizeof *spent, by_value);
     if (trips)
         printf("{\"median_us\": %.3f, \"p999_us\": %.3f}\n", spent[plan.messages / 2] / 2000,

@@ -67,7 +67,8 @@ struct uro_engine_config sides_config(unsigned number)
                                        .seed = { (uint8_t)number } };
 }
 
-/* Returns the offset of the second half of the memory: the source. The first half is the target. */
+/* Returns the offset of the second half of the memory, which is the source. The first half is the
+ * target. */
 static uint32_t half(const struct plan *plan)
 {
     return plan->octets > SIDES_FRAME ? plan->octets : SIDES_FRAME;
@@ -229,7 +230,7 @@ void sides_post(struct side sides[static 2], unsigned from, uint32_t qp, const s
         wqe->to.qpn = uro_qp_number(peer->qps[qp]);
         wqe->qkey = 7;
     }
-    /* The source is the second half: a WRITE goes to the first half. */
+    /* The source is the second half, because a WRITE of the peer changes the first half. */
     wqe->sges[0] = (struct uro_sge){ (uintptr_t)side->memory + half(plan), plan->octets,
                                      uro_key_number(&side->key) };
     uro_wq_publish(wq, 1);

@@ -31,7 +31,7 @@ struct plan {
     uint32_t active; /* queue pairs */
     uint32_t idle;
     uint32_t receives; /* receives of a queue pair; an SRQ has 4 windows */
-    uint32_t each; /* requests outstanding of each queue pair; 0: SIDES_WINDOW for all together */
+    uint32_t each;     /* outstanding requests of each queue pair; 0: SIDES_WINDOW in total */
     uint32_t messages;
     struct uro_engine *engines[2]; /* existing engines, or NULL */
     uro_time now;                  /* virtual time of both sides */
@@ -54,7 +54,7 @@ uro_time sides_now(void);
 void sides_post_receive(struct side *side, uint32_t qp, const struct plan *plan);
 void sides_post(struct side sides[static 2], unsigned from, uint32_t qp, const struct plan *plan);
 
-/* Takes the completions of @side, which must be successful; wr_id is the number of the queue
+/* Polls the completions of @side, which must be successful. wr_id is the number of the queue
  * pair. */
 uint32_t sides_completed(struct side *side, struct uro_cqe cqes[static SIDES_BURST]);
 

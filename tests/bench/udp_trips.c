@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* udp_trips.c - the round trip of the kernel's UDP alone, between two programs that never sleep.
+/* udp_trips.c - measures the round trip of the kernel's UDP alone, between two busy-polling
+ * programs.
  *
- *     udp_trips LENGTH PORT              answers until nothing comes for a second
- *     udp_trips LENGTH PORT HOST TRIPS   asks; prints the median and 99.9 % of half a round trip
+ *     udp_trips LENGTH PORT              the server; ends when no message has come for a second
+ *     udp_trips LENGTH PORT HOST TRIPS   the client; prints median and 99.9 % of half a round trip
  *
- * LENGTH is the length of the payload in bytes. A+B sends two packets by one call, which the kernel
- * segments. The receiver requests the header fields that RoCE needs.
+ * LENGTH is the length of the payload in bytes. If it is A+B, one call sends two packets, which the
+ * kernel segments. The receiver requests the header fields that RoCE needs.
  */
 #include <arpa/inet.h>
 #include <errno.h>

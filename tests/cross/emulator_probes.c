@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* emulator_probes.c - calls of Linux that an emulator may lack, without any code of uroce.
+/* emulator_probes.c - tries calls of Linux that an emulator may lack, without any code of uroce.
  *
- * Prints "NAME works" or "NAME missing" for each. tools/cross runs this program on this machine and
- * on the emulator. A test may be excused by a probe only if the probe works here and not there. */
+ * Prints "NAME works" or "NAME missing" for each call. tools/cross runs this program on this
+ * machine and on the emulator. A failure of a test is excused only if its call works on this
+ * machine and is missing on the emulator. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/aio_abi.h>
+#include <linux/ethtool.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -32,7 +37,7 @@ static void *pages(int rights)
     return mmap(NULL, PAGE, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-/* It fails for a page that may not be read. */
+/* The call must fail for a page without read permission. */
 static bool madvise_populate(void)
 {
     return madvise(pages(PROT_NONE), PAGE, MADV_POPULATE_READ) != 0;
@@ -72,7 +77,7 @@ static bool ip_multicast_all(void)
     return multicast_option(IP_MULTICAST_ALL, &(int){ 0 }, sizeof(int));
 }
 
-/* It is refused for its descriptor, and not as unknown. */
+/* The error must be about the descriptor, not about an unknown option. */
 static bool packet_rx_ring(void)
 {
     const struct tpacket_req ring = { PAGE, 1, PAGE, 1 };
@@ -109,8 +114,8 @@ static bool rlimit_as(void)
     return waitpid(child, &status, 0) == child && status == 0;
 }
 
-/* A message brings more descriptors than there is room for: no descriptor is open but those that
- * the program sees. */
+/* A message has more descriptors than the buffer of the receiver. Only the descriptors that the
+ * program gets may be open. */
 static bool scm_rights_truncated(void)
 {
     union {
@@ -143,7 +148,7 @@ static bool scm_rights_truncated(void)
     return (size_t)(next - lowest) == seen;
 }
 
-/* A datagram with a hop limit of its own. */
+/* Sends a datagram with another hop limit than the socket. */
 static bool control_message(void)
 {
     union {
@@ -170,7 +175,7 @@ static bool control_message(void)
            getsockname(fd, (struct sockaddr *)&to, &length) == 0 && sendmsg(fd, &message, 0) == 1;
 }
 
-/* The program that gets packets of a shared port is chosen by a filter. */
+/* A filter chooses the process that gets a packet of a shared port. */
 static bool reuseport_filter(void)
 {
     struct sock_filter first[] = { BPF_STMT(BPF_RET | BPF_K, 0) };
@@ -179,6 +184,16 @@ static bool reuseport_filter(void)
 
     return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 }, sizeof(int)) == 0 &&
            setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &filter, sizeof filter) == 0;
+}
+
+/* DPDK reads the number of queues of an interface. Loopback does not have the number, so Linux
+ * returns EOPNOTSUPP. */
+static bool ethtool_channels(void)
+{
+    struct ethtool_channels channels = { .cmd = ETHTOOL_GCHANNELS };
+    struct ifreq request = { .ifr_name = "lo", .ifr_data = (char *)&channels };
+
+    return ioctl(socket(AF_INET, SOCK_DGRAM, 0), SIOCETHTOOL, &request) == 0 || errno == EOPNOTSUPP;
 }
 
 int main(void)
@@ -198,6 +213,7 @@ int main(void)
         { "scm-rights-truncated", scm_rights_truncated },
         { "control-message", control_message },
         { "reuseport-filter", reuseport_filter },
+        { "ethtool-channels", ethtool_channels },
     };
 
     for (size_t i = 0; i < sizeof probes / sizeof probes[0]; i++) {

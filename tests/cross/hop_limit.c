@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hop_limit.c - a library to preload: every queue pair sends with hop limit 64, the default of
- * sockets.
+/* hop_limit.c - a library for LD_PRELOAD that makes every queue pair send with hop limit 64, the
+ * default of sockets.
  *
  * A datagram with another hop limit needs a control message. An emulator of a processor with the
  * other byte order may give its value to the kernel in the wrong order (emulator_probes.c:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* side.h - one side of a connection between two devices of a test: the device by its name, a CQ with a channel, a queue pair and
- * a buffer that the peer may write. */
+/* side.h - one side of a connection between two devices of a test. It has a device, a CQ with a
+ * channel, a queue pair and a buffer that the peer may write. */
 #pragma once
 
 #include "support/check.h"
@@ -46,7 +46,7 @@ static inline struct ibv_context *side_open_device(const char *name)
     return context;
 }
 
-/* @type: RC or UC. */
+/* Opens the device @name and creates the objects. @type is RC or UC. */
 static inline void side_open(struct side *side, const char *name, enum ibv_qp_type type)
 {
     memset(side, 0, sizeof *side);
@@ -69,7 +69,7 @@ static inline void side_open(struct side *side, const char *name, enum ibv_qp_ty
     assert_non_null(side->mr);
 }
 
-/* Moves the queue pair to RTS. An RC packet that is lost is sent again after 17 ms, up to six times. */
+/* Moves the queue pair to RTS. The ACK timeout of RC is 17 ms, with up to six retries. */
 static inline void side_connect(struct side *side, const struct side *peer)
 {
     const bool rc = side->qp->qp_type == IBV_QPT_RC;

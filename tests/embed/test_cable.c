@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cable.c - two devices of this process with a cable between them: its faults, its
- * counters, and the reason of a failed queue pair. */
+/* test_cable.c - tests two devices of this process with a cable between them: the faults and the
+ * counters of the cable, and the failure reason of a queue pair. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -119,7 +119,7 @@ static void cable__faults_set_while_running__hold_from_then_on(void **state)
     close_stage(&stage);
 }
 
-/* impair= is for every link. ARP passes. */
+/* impair= works for every link, also for a cable. Its faults do not affect ARP. */
 static void impair__on_a_cable__its_plan_applies_too(void **state)
 {
     struct stage stage;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_connection.c - uroce/connection.h: both sides of a connection on one engine in virtual
- * time, and wrong arguments. */
+/* test_connection.c - tests uroce/connection.h with both sides of a connection on one engine in
+ * virtual time, and with wrong arguments. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static struct uroce_pd *pd;
 static struct uroce_cq *cq;
 static struct uroce_qp *qps[2]; /* active, passive */
 static uint64_t now;
-static int on_listener, on_active, on_passive; /* their addresses are the users of events */
+static int on_listener, on_active, on_passive; /* their addresses are the `user` of events */
 
 static int start(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_device.c - a program that links liburoce adds and removes devices. Without an argument,
- * liburoce comes before libibverbs in the link order. With "behind", another libibverbs comes
- * first, and uroce must refuse to work. */
+/* test_device.c - tests a program that links liburoce and adds and removes devices. Without an
+ * argument, liburoce comes before libibverbs in the link order. With the argument "behind", another
+ * libibverbs comes first, and uroce must refuse to work. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static int add(const char *device)
     return uroce_device_add(device, error, sizeof error);
 }
 
-/* Returns the description of a cable without another end: its link stays down. */
+/* Returns the description of a cable without another end, whose link stays down. */
 static const char *lonely(const char *name)
 {
     static char text[160];
@@ -45,7 +45,7 @@ static void add__wrong_description__a_sentence_and_no_device(void **state)
     assert_non_null(strstr(error, "no such kind of link"));
     assert_int_equal(add("*;max_qp=3"), -EINVAL);
     assert_int_equal(add("a:udp b:udp"), -EINVAL);
-    assert_non_null(strstr(error, "remove the blank"));
+    assert_non_null(strstr(error, "remove the space"));
     assert_int_equal(uroce_device_add("uroce0", NULL, 0), -EINVAL);
     assert_int_equal(side_device_count(), 0);
 }

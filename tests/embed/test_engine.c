@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_engine.c - uroce/engine.h and uroce/objects.h: two engines back to back in virtual time, and the result of each
- * function for wrong arguments. */
+/* test_engine.c - tests uroce/engine.h and uroce/objects.h with two connected engines in virtual
+ * time, and the result of each function for wrong arguments. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -203,7 +203,7 @@ static struct uroce_send request_of(const struct stage *stage, enum uroce_opcode
                                 .rkey = uroce_mr_key(stage->two.mr) };
 }
 
-/* ---- what works --------------------------------------------------------- */
+/* ---- correct use -------------------------------------------------------- */
 
 static void rc__send__arrives_in_the_receive(void **state)
 {
@@ -267,8 +267,8 @@ static void rc__write_read_and_atomics__move_the_bytes(void **state)
     close_stage(stage);
 }
 
-/* The receiver's frames are in shared memory: some longer than their headers, some not for a queue
- * pair, and several in one call. */
+/* The receiver's frames are in shared memory. Some have a payload, some are not for a queue pair,
+ * and a call delivers several frames. */
 static void shared_frames__are_received_like_others(void **state)
 {
     struct stage *stage = open_stage(UROCE_RC);
@@ -336,13 +336,13 @@ static void rc__wrong_key__both_sides_have_the_reason(void **state)
     assert_non_null(
         strstr(uroce_failure_text(uroce_qp_reason(stage->two.qp)), "used a wrong remote key"));
     assert_int_equal(uroce_qp_state(stage->two.qp), UROCE_ERR);
-    /* Requests that are posted now are flushed. */
+    /* In ERR, posted requests are flushed. */
     assert_int_equal(uroce_qp_receive(stage->two.qp, 5, NULL, 0), 0);
     assert_int_equal(completion_of(stage, &stage->two).status, UROCE_WR_FLUSH_ERR);
     close_stage(stage);
 }
 
-/* ---- what is wrong ------------------------------------------------------ */
+/* ---- wrong arguments ---------------------------------------------------- */
 
 static void engine_create__wrong_value__refused(void **state)
 {
@@ -481,10 +481,10 @@ static void post__wrong_request__refused(void **state)
     (void)state;
     for (int i = 0; i < 6; i++)
         wrong[i] = right;
-    wrong[0].opcode = UROCE_RDMA_READ; /* UC has none */
+    wrong[0].opcode = UROCE_RDMA_READ; /* UC has no READ */
     wrong[1].opcode = (enum uroce_opcode)13;
     wrong[2].flags = 1u << 9;
-    wrong[3].flags = UROCE_INLINE; /* 64 bytes, room for 32 */
+    wrong[3].flags = UROCE_INLINE; /* 64 bytes, but at most 32 can be inline */
     wrong[4].sge_count = 3;
     wrong[5].sges = NULL;
     for (int i = 0; i < 6; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_fields.c - what single fields of uroce/engine.h and uroce/objects.h do, with one engine and queue pairs that are
- * connected to themselves. */
+/* test_fields.c - tests the effect of single fields of uroce/engine.h and uroce/objects.h, with one
+ * engine and queue pairs that are connected to themselves. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ static struct uroce_qp *make_qp(enum uroce_qp_type type, int signal_all)
     return qp;
 }
 
-/* Takes an RC or UD queue pair, connected to itself, to @state. */
+/* Moves an RC or UD queue pair to @state, connected to itself. */
 static void go(struct uroce_qp *qp, enum uroce_qp_type type, enum uroce_qp_state state)
 {
     struct uroce_qp_attr attr = { .state = UROCE_INIT,
@@ -117,7 +117,7 @@ static struct uroce_sge element(uint32_t at, uint32_t length)
     return (struct uroce_sge){ (uintptr_t)memory + at, length, uroce_mr_key(mr) };
 }
 
-/* Writes 3 bytes from the start of the memory to its byte 64. */
+/* Returns a WRITE of 3 bytes from the start of the memory to its byte 64. */
 static struct uroce_send write_of(const struct uroce_sge *sge)
 {
     return (struct uroce_send){ .wr_id = 7,
@@ -218,7 +218,8 @@ static void mr__destroyed_or_of_another_pd__peers_have_no_access(void **state)
     assert_int_equal(uroce_pd_destroy(other), 0);
 }
 
-/* The engine's own function returns fewer completions at a time, so uroce_cq_poll() calls it again. */
+/* The engine's own function returns fewer completions at a time, so uroce_cq_poll() calls it
+ * again. */
 static void poll__20_completions__one_call_returns_all(void **state)
 {
     struct uroce_qp *qp = make_qp(UROCE_RC, 0);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Installed liburoce: programs are built with only the flags of pkg-config, and run without environment variables."""
+"""Tests an installed liburoce: builds programs with only the flags of pkg-config, and runs them without environment variables."""
 import os
 import pathlib
 import re

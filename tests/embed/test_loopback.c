@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_loopback.c - a machine with no address but that of loopback: adding a device with ip=auto
- * prints a warning. */
+/* test_loopback.c - tests a machine whose only address is that of the loopback interface. Adding a
+ * device with ip=auto must print a warning. */
 #include "support/check.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memory.c - each allocation of each public function that creates an object fails once. The
- * function must return -ENOMEM and leave nothing behind.
+/* test_memory.c - makes each allocation fail once in each public function that creates an object.
+ * The function must return -ENOMEM and leak nothing.
  *
  * The allocators below replace those of the C library, also in liburoce.
  */
@@ -24,13 +24,13 @@
 #define SIZE 64
 #define SEEN __attribute__((visibility("default")))
 
-/* Names of glibc for its own allocators. */
+/* Other names of the C library's allocators in glibc. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
 static _Thread_local long allowed =
-    -1; /* allocations before the first that fails; -1: none fails */
+    -1; /* number of allocations that succeed before the first failure; -1: none fails */
 
 static bool is_refused(void)
 {
@@ -64,7 +64,8 @@ SEEN void *mmap(void *address, size_t size, int protection, int flags, int fd, o
     return (void *)syscall(SYS_mmap, address, size, protection, flags, fd, offset);
 }
 
-/* Repeats @call with one allocation more each time, until memory suffices. @holds: what must hold after each failure. */
+/* Repeats @call until it succeeds. Each time, one more allocation succeeds. @holds must be true
+ * after each failure. */
 #define UNTIL_IT_WORKS(call, holds)                                                                \
     do {                                                                                           \
         int result = -ENOMEM;                                                                      \
@@ -129,7 +130,7 @@ static void engine__memory_runs_out__no_leak(void **state)
     assert_int_equal(uroce_engine_destroy(engine), 0);
 }
 
-/* The further objects, and the calls that need memory later. */
+/* Tests the other objects, and calls that allocate memory after the creation of an object. */
 static void objects__memory_runs_out__no_leak(void **state)
 {
     struct uroce_engine_config config = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_objects.c - windows, shared receive queues, XRC, multicast, and the operations beyond SEND,
- * WRITE, READ and atomics of uroce/objects.h. Queue pairs of one engine are connected to each
- * other. */
+/* test_objects.c - tests windows, shared receive queues, XRC, multicast, and the less common
+ * operations of uroce/objects.h. Queue pairs of one engine are connected to each other. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -302,7 +301,7 @@ static void window__bound_then_invalidated__access_allowed_then_refused(void **s
     send = (struct uroce_send){ .opcode = UROCE_LOCAL_INV, .flags = UROCE_SIGNALED };
     send.imm = again.rkey;
     assert_int_equal(do_send(qp, &send), UROCE_SUCCESS);
-    assert_int_equal(do_send(qp, &send), UROCE_MW_BIND_ERR); /* it is not bound any more */
+    assert_int_equal(do_send(qp, &send), UROCE_MW_BIND_ERR); /* the window is not bound any more */
     assert_int_equal(uroce_mw_destroy(mw), 0);
     assert_int_equal(uroce_qp_destroy(qp), 0);
 }
@@ -326,7 +325,7 @@ static void window__wrong_argument__refused(void **state)
     assert_int_equal(uroce_mw_create(pd, UROCE_MW_TYPE_1, &mw), 0);
     struct uroce_send wrong[3] = { bind_of(mw), bind_of(mw), bind_of(foreign) };
     wrong[0].mw = NULL;
-    wrong[1].mr = NULL; /* but a length */
+    wrong[1].mr = NULL; /* the length is not 0 */
     for (int i = 0; i < 3; i++)
         assert_int_equal(uroce_qp_send(qp, &wrong[i]), -EINVAL);
     struct uroce_send unbind = bind_of(mw);
@@ -403,7 +402,7 @@ static void srq_create__wrong_value__refused(void **state)
         wrong[i] = srq_config(4);
     wrong[0].capacity = 0;
     wrong[1].sge_max = 33;
-    wrong[2].xrcd = xrcd; /* but no CQ */
+    wrong[2].xrcd = xrcd; /* the CQ is missing */
     wrong[3].cq = cq;
     wrong[4].size--;
     for (int i = 0; i < 5; i++)

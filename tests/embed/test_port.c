@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port.c - a driver of the test program under plain verbs: two devices whose frames go through a queue of this test. */
+/* test_port.c - tests plain verbs over a driver of the test program. The frames of two devices go
+ * through queues of this test. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -83,7 +84,7 @@ static void release(void *port, const struct uroce_packet *packets, uint32_t cou
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* Receives for a driver without release(). The slots are not used again so soon. */
+/* Receives for a driver without release(). The slots are used again only much later. */
 static uint32_t receive_and_release(void *port, struct uroce_packet *packets, uint32_t max)
 {
     const uint32_t count = receive(port, packets, max);
@@ -134,7 +135,7 @@ static const struct uroce_port_ops ops = { .size = sizeof ops,
                                            .transmit = transmit,
                                            .wait_fd = wait_fd };
 
-/* The functions that no driver may leave out. */
+/* A driver with only the functions that each driver needs. */
 static const struct uroce_port_ops least_ops = { .size = sizeof least_ops,
                                                  .open = open_port,
                                                  .close = close_port,

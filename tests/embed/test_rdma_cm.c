@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm.c - devices come and go while the system's librdmacm is in use. */
+/* test_rdma_cm.c - tests that devices are added and removed while the system's librdmacm is in
+ * use. */
 #include "support/check.h"
 
 #include <arpa/inet.h>
@@ -70,7 +71,8 @@ static void remove__bound_identifiers__get_device_removal(void **state)
     assert_string_equal(ibv_get_device_name(bound->verbs->device), "one");
     assert_int_equal(rdma_listen(listener, 1), 0);
 
-    assert_int_equal(uroce_device_remove("one"), 0); /* it was not started */
+    assert_int_equal(uroce_device_remove("one"),
+                     0); /* succeeds, because the device was not started */
     assert_ptr_equal(expect(channel, RDMA_CM_EVENT_DEVICE_REMOVAL), bound);
     assert_int_equal(uroce_device_remove("two"), 0);
     assert_ptr_equal(expect(channel, RDMA_CM_EVENT_DEVICE_REMOVAL), listener);

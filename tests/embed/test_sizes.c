@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_sizes.c - numbers given to uroce/engine.h and uroce/objects.h that are as large as they
- * can be. */
+/* test_sizes.c - tests the largest possible numbers as arguments of uroce/engine.h and
+ * uroce/objects.h. */
 #include "support/check.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ static struct uroce_engine_config config_of_engine(void)
     return config;
 }
 
-/* The struct stands at the end of its page, and the next page cannot be read. */
+/* The struct is at the end of a page, and the next page cannot be read. */
 static void engine_create__size_of_garbage__refused_without_reading_on(void **state)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = 4 * page;
@@ -58,7 +58,7 @@ static void cq_poll__more_than_a_cq_holds__takes_nothing(void **state)
     assert_int_equal(uroce_engine_destroy(engine), 0);
 }
 
-/* To 10.1.0.0 and what follows. */
+/* Returns an address handle's attributes for host 10.1.0.0 + @number. */
 static struct uroce_address address_of(uint32_t number)
 {
     struct uroce_address address = { .gid = { [10] = 0xff, [11] = 0xff }, .sgid_index = 1 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_cm_msg.c - a connection manager with a listener and an active application receives any
- * messages. An input is a sequence of steps: a byte for the kind of step, then its arguments. A
- * message has a kind, a few bytes for its fields, and IDs of existing connections, because no
- * fuzzer guesses 32 random bits. At the end all connections are released, and no object may remain.
+/* fuzz_cm_msg.c - gives any messages to a connection manager with a listener and an active
+ * application. An input is a sequence of steps. A step has a byte for its kind, then its arguments.
+ * A message has a kind, a few bytes for its fields, and IDs of existing connections, because a
+ * fuzzer cannot guess 32 random bits. At the end all connections are released, and no object may
+ * remain.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_config.c - any text as configuration. The first byte selects UROCE_DEVICES, or the file that
- * UROCE_CONFIG names. Every entry must be usable, or have an error message of one sentence.
+/* fuzz_config.c - parses any text as configuration. The first byte selects whether the text is in
+ * UROCE_DEVICES or in the file of UROCE_CONFIG. Every entry must be usable, or have an error
+ * message of one sentence.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -49,8 +50,8 @@ static bool ends(const char *text, size_t size)
     return memchr(text, '\0', size) != NULL;
 }
 
-/* Returns whether the prefix length is valid. Over UDP sockets the kernel routes, so all hosts are
- * on the link. */
+/* Returns whether the prefix length is valid. It is 0 over UDP sockets, where the kernel does the
+ * routing. */
 static bool is_prefix(const struct uro_device_config *config, uint8_t bits)
 {
     return uro_port_driver_has(config->driver, URO_DRIVER_KERNEL_ADDRESSES)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_engine_input.c - any sequence of frames, posts and time steps against live queue pairs of
- * every kind.
+/* fuzz_engine_input.c - runs any sequence of frames, posts and time steps on an engine with
+ * connected queue pairs of every kind.
  *
- * The input is a script. Each step has a byte for the kind, a byte for the argument, and further
- * bytes that the kind needs:
+ * The input is a sequence of steps. Each step has a byte for the kind, a byte for the argument, and
+ * further bytes that the kind needs:
  *
  *   0 raw      argument * 8 bytes are a frame as they are
  *   1 packet   argument bytes from the BTH on; addresses, lengths, QPN and ICRC are made right
@@ -29,7 +29,8 @@
 
 #define BODY  1100u
 #define KINDS 12u
-/* A first byte with this value stands for a real value that a fuzzer cannot guess. */
+/* If the first byte of a field has one of these values, the field gets a valid value that a fuzzer
+ * cannot guess. */
 #define REAL        0xfeu /* R_Key of the region, Q_Key, XRC SRQ */
 #define REAL_WINDOW 0xfdu
 #define REAL_BOUND  0xfcu /* the window of type 2 */
@@ -112,8 +113,7 @@ static void packet(struct stage *stage, const uint8_t *from, uint32_t length)
     stage_packet(stage, body, length, group ? &stage_group : &stage_gid);
 }
 
-/* The functions that post refuse a request that the operation, the queue pair or its state does not
- * allow. */
+/* Posts a receive. The engine refuses requests that the queue pair or its state does not allow. */
 static void post_recv(struct stage *stage, uint8_t argument)
 {
     const struct uroce_sge sge = { STAGE_BASE, argument * 16u, uroce_mr_key(stage->mr) };
@@ -148,7 +148,7 @@ static void complete_request(const struct stage *stage, struct uroce_send *reque
         request->flush_length = argument * 24u;
     }
     if (stage->chosen == STAGE_UD) {
-        const uint32_t which = argument >> 3 & 3; /* the last names no handle */
+        const uint32_t which = argument >> 3 & 3; /* the last value selects no handle */
         request->ah = which < STAGE_AHS ? stage->ahs[which] : NULL;
         request->remote_qpn =
             which == STAGE_AH_GROUP ? 0xffffff : uroce_qp_number(stage->qps[STAGE_UD]);

@@ -253,7 +253,7 @@ struct uro_port *uro_plugin_open(const struct uro_device_config *config,
     return &end->port;
 }
 
-/* ---- what targets call ----------------------------------------------------------------------- */
+/* ---- functions for fuzz targets -------------------------------------------------------------- */
 
 struct uro_device *const *fuzz_host_devices(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_host.h - a process with two devices, uroce0 at 10.0.0.1 and fd00::1, uroce1 at 10.0.0.2 and
- * fd00::2, joined by a cable; without threads and without real time, so that an input means the
- * same each time.
+/* fuzz_host.h - a process with two devices and a cable between them. uroce0 has the addresses
+ * 10.0.0.1 and fd00::1, uroce1 has 10.0.0.2 and fd00::2. There are no threads and no real time, so
+ * that an input always has the same effect.
  *
  * Linked before lib/host, it replaces clock.c, plugin.c, progress.c and service.c.
  */
@@ -14,7 +14,7 @@
 /* Returns the devices. The first call configures them. */
 struct uro_device *const *fuzz_host_devices(void);
 
-/* Aborts unless @condition: it must hold in every build. */
+/* Aborts unless @condition. Unlike assert(), it works in every build. */
 void fuzz_demand(bool condition);
 
 void fuzz_host_pass(uro_time how_long);
@@ -26,7 +26,7 @@ void fuzz_host_settle(void);
  * remains. */
 void fuzz_host_forget_connections(void);
 
-/* Sets which frames are lost. Bit n: the n-th frame of each 32. */
+/* Sets which frames are lost. Bit n of @mask is for frame n of each 32 frames. */
 void fuzz_host_lose(uint32_t mask);
 void fuzz_host_link(bool up);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_impair.c - any text as a plan of faults, and as the lines of a trace. An accepted plan has
- * only values that the model can use. A printed line means the same when it is read. */
+/* fuzz_impair.c - parses any text as a plan of faults, and as the lines of a trace. An accepted
+ * plan must have only values that the model can use. A printed line must have the same meaning when
+ * it is parsed. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -48,7 +48,7 @@ void fuzz_manager_listen(struct managed *managed, struct stage *stage)
             keep(managed, stage, event.conn);
 }
 
-/* Fills in fields that fit the conversation of a sent message, or a new conversation. */
+/* Fills in fields that fit the connection of a sent message, or a new connection. */
 static void describe(struct uro_cm_msg *msg, const struct stage_ids *ids)
 {
     msg->value[URO_CM_LOCAL_ID] = ids != NULL && ids->remote != 0 ? ids->remote : 7;

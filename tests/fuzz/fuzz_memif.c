@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_memif.c - the input controls the peer of a memif: its messages, with descriptors or without,
- * and its writes to the shared rings and buffers. The port runs in between. The first byte selects
- * client or server, and whether the peer begins with an established connection.
+/* fuzz_memif.c - runs a memif port whose peer is controlled by the input: its messages, with
+ * descriptors or without, and its writes to the shared rings and buffers. The port runs between the
+ * steps of the peer. The first byte selects client or server, and whether the peer begins with an
+ * established connection.
  *
  * Invariants: lent frames lie inside memory, only payload is shared, no descriptor leaks, and a
  * valid peer is served afterwards.
@@ -30,7 +31,7 @@ extern uro_port_open_fn uro_memif_open;
 static const uint8_t *at, *end;
 static struct uro_port *port;
 static struct memif_peer peer;
-static bool serves; /* the peer */
+static bool serves; /* true if the peer is the server */
 static struct uro_pkt lent[URO_PORT_BURST];
 static uint32_t lent_count;
 
@@ -52,7 +53,7 @@ static uint16_t next16(void)
     return (uint16_t)(high << 8 | next());
 }
 
-/* Returns a value that is mostly near a meaningful value, and seldom random. */
+/* Returns a value that is mostly near a valid value, and rarely random. */
 static uint32_t next32(void)
 {
     const uint8_t kind = next();
@@ -113,7 +114,8 @@ static void come(void)
     (void)snprintf(server, sizeof server, "%s/s", name());
     if (!serves && peer.control < 0)
         peer.control = memif_peer_call(server);
-    for (int fd; serves && (fd = accept(listener(), NULL, NULL)) >= 0;) /* the last one lives */
+    for (int fd;
+         serves && (fd = accept(listener(), NULL, NULL)) >= 0;) /* keeps only the last connection */
         keep(&peer.control, fd);
 }
 
@@ -200,7 +202,7 @@ static bool connect_them(void)
         if (serves) {
             uro_memif_of(port)->since -= uro_memif_of(port)->control < 0 ? 20 : 0;
             answer();
-        } else if (i < 6) { /* a look between each two */
+        } else if (i < 6) { /* runs the port between two messages */
             say_next(i);
         }
     }
@@ -255,7 +257,7 @@ static void receive(uint8_t how)
     lent_count = uro_port_receive(port, lent, 1 + how % URO_PORT_BURST);
     for (uint32_t i = 0; i < lent_count; i++)
         look_at(&lent[i]);
-    if (how & 0x80) /* it is lent while other things happen */
+    if (how & 0x80) /* keeps the frame lent during the next steps */
         return;
     give_back();
 }
@@ -281,7 +283,7 @@ static void sleep_once(void)
     uro_port_disarm(port);
 }
 
-/* ---- what the peer does ------------------------------------------------- */
+/* ---- steps of the peer -------------------------------------------------- */
 
 static void say_anything(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_memory.c - reregisters regions, copies device memory, and makes parent domains; checks that
- * no object remains; see fuzz_objects.h. */
+/* fuzz_memory.c - reregisters regions, copies device memory, makes parent domains, and checks that
+ * no object remains. See fuzz_objects.h. */
 #include "fuzz_objects.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "host/device.h"
 #include "verbs/objects.h"
 
-#define FLAGS_MAX   0xfu /* one more than there are */
+#define FLAGS_MAX   0xfu /* the valid flags and an invalid flag */
 #define FLAGS_KNOWN 0x7u
 #define NOWHERE     ((void *)(uintptr_t)16) /* fuzz_objects.c registers it, too */
 #define NEEDS_LOCAL (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
@@ -120,8 +120,8 @@ void fuzz_copy_dm(void)
     fuzz_demand(memcmp(back, all, FUZZ_DM) == 0);
 }
 
-/* Makes a parent domain of another domain, with or without a thread domain, all of the same
- * context. */
+/* Makes a parent domain of another domain, with or without a thread domain. This must fail unless
+ * all of them are of the same context. */
 void fuzz_make_domain(void)
 {
     struct object *pd = fuzz_pick(PD);
@@ -140,10 +140,9 @@ void fuzz_make_domain(void)
     struct ibv_pd *made = ibv_alloc_parent_domain(fuzz_context(side), &attr);
 
     fuzz_demand((made != NULL) == may && (made != NULL || errno == EINVAL));
-    if (made !=
-        NULL) /* objects created in the parent domain belong to the lower domain, which stays */
+    if (made != NULL) /* the parent domain uses the other domain, which cannot be freed */
         fuzz_demand(made->handle == pd->pd->handle && ibv_dealloc_pd(pd->pd) == EBUSY);
-    if (td != NULL && made != NULL) { /* it is used, then it is not */
+    if (td != NULL && made != NULL) { /* the parent domain uses the thread domain */
         fuzz_demand(ibv_dealloc_td(td) == EBUSY);
         fuzz_demand(ibv_dealloc_pd(made) == 0 && ibv_dealloc_td(td) == 0);
     } else if (td != NULL) {

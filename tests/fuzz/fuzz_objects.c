@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_objects.c - see fuzz_objects.h. Memory that was not registered holds a secret, which must
- * neither change nor be sent; registered ranges are set to zero first.
+/* fuzz_objects.c - see fuzz_objects.h. Memory that was not registered has a secret, which must not
+ * change and must not be sent. Ranges are set to zero before they are registered.
  */
 #include "fuzz_objects.h"
 
@@ -22,7 +22,7 @@ static struct ibv_context *contexts[FUZZ_DEVICES];
 static struct object objects[OBJECTS_MAX];
 static uint32_t object_count;
 static uint8_t arena[ARENA];
-static bool open_to_all[ARENA / UNIT]; /* registered at some time */
+static bool open_to_all[ARENA / UNIT]; /* true for a unit that was ever registered */
 uint8_t fuzz_inline[FUZZ_INLINE];
 
 uint8_t fuzz_next(void)
@@ -368,7 +368,7 @@ void fuzz_destroy(void)
         (void)destroy_at(number % object_count);
 }
 
-/* Destroys all objects; those that another object uses are destroyed after it. */
+/* Destroys all objects. An object that another object uses is destroyed after that object. */
 static void destroy_all(void)
 {
     bool moved = true;

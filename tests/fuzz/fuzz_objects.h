@@ -35,7 +35,7 @@ void fuzz_feed(const uint8_t *data, size_t size);
 
 struct object {
     enum kind kind;
-    uint8_t side; /* whose context it is made of */
+    uint8_t side; /* device of the context in which the object was made */
     union {
         void *any;
         struct ibv_pd *pd;
@@ -53,8 +53,8 @@ struct object {
 };
 
 void fuzz_objects_open(void);
-/* Destroys everything, the contexts first when @contexts_first. Fails when an object remains, or
- * when memory has changed that was never registered. */
+/* Destroys all objects. If @contexts_first, closes the contexts first. Fails if an object remains,
+ * or if memory that was never registered has changed. */
 void fuzz_objects_close(bool contexts_first);
 
 struct ibv_context *fuzz_context(uint8_t side);
@@ -88,7 +88,7 @@ void fuzz_check_unused(void);
 #define FUZZ_INLINE 1100u
 extern uint8_t fuzz_inline[FUZZ_INLINE];
 
-/* Work; the input selects the details of each. */
+/* Functions of fuzz_work.c. The input selects the details. */
 void fuzz_connect(void);
 void fuzz_modify(void);
 void fuzz_post_send(void);

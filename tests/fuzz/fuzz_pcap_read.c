@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_pcap_read.c - any bytes as a capture: each of its frames is described, all frames are
- * judged, and they are passed to an engine at the times in the file.
+/* fuzz_pcap_read.c - reads any bytes as a capture. Describes each frame, judges all frames, and
+ * passes them to an engine at the times in the file.
  */
 #include <stdio.h>
 #include <stdlib.h>

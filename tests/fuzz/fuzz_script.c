@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_script.c - any text as a script of `uroce peer`. Either it parses, with every part inside
- * the text, or the first mistake has a line, a column and a message.
+/* fuzz_script.c - parses any text as a script of `uroce peer`. Every part of a valid script must be
+ * inside the text. The first error of a wrong script must have a line, a column and a message.
  */
 #include <stdlib.h>
 #include <string.h>

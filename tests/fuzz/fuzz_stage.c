@@ -38,12 +38,12 @@ void stage_check(bool good)
 
 void stage_input(struct stage *stage, const uint8_t *octets, uint32_t length)
 {
-    /* A buffer of exactly this size, so that reading beyond it is seen. */
+    /* A buffer of exactly this size, so that a sanitizer detects reads after its end. */
     uint8_t *exact = malloc(length > 0 ? length : 1);
 
     stage_check(exact != NULL);
     memcpy(exact, octets, length);
-    /* Every second frame is in shared memory. */
+    /* The last byte decides whether the frame is in shared memory. */
     const struct uroce_packet packet = { exact, length, length > 0 ? exact[length - 1] & 1u : 0 };
     stage_check(uroce_engine_input(stage->engine, &packet, 1, stage->now) == 0);
     free(exact);
@@ -75,7 +75,7 @@ void stage_packet(struct stage *stage, const uint8_t *body, uint32_t length,
     stage_input(stage, frame, (uint32_t)(at + URO_ICRC_LEN - frame));
 }
 
-/* Notes the communication IDs when a frame has a message of the connection manager. */
+/* Records the communication IDs if the frame has a message of the connection manager. */
 static void note(struct stage *stage, const uint8_t *octets, uint32_t length)
 {
     struct uro_frame frame;

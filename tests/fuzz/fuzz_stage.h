@@ -57,7 +57,7 @@ void stage_close(struct stage *stage);
 
 void stage_modify(struct stage *stage, enum stage_qp which, enum uroce_qp_state to);
 void stage_input(struct stage *stage, const uint8_t *octets, uint32_t length);
-/* Delivers a packet of the peer. @body follows the UDP header; all else is made valid. */
+/* Delivers a packet of the peer. @body follows the UDP header. All other bytes are valid. */
 void stage_packet(struct stage *stage, const uint8_t *body, uint32_t length,
                   const struct uro_gid *to);
 /* Sends everything that is due, and then checks the invariants of the engine. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_ucma.c - any commands that a program can write to the rdma_cm device, with two devices that
- * reach each other and time that passes. At the end all identifiers are destroyed, and no object
- * may remain.
+/* fuzz_ucma.c - runs any commands that a program can write to the rdma_cm device. There are two
+ * connected devices, and time passes. At the end all identifiers are destroyed, and no object may
+ * remain.
  *
- * The input is a sequence of steps, each a byte of kind and its arguments. A command is filled in
- * with fitting values, then some bytes are changed. Its pointers lead to memory of exactly the size
- * in the command, so accesses beyond it are detected.
+ * The input is a sequence of steps. A step has a byte for its kind, then its arguments. A command
+ * gets fitting values, then some bytes are changed. Its pointers point to memory of exactly the
+ * size in the command, so that a sanitizer detects accesses beyond it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,12 +25,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define STEPS      160u
 #define CHANNELS   3u
 #define BODY_MAX   600u
-#define COMMANDS   27u /* two more than there are */
+#define COMMANDS   27u /* two more than the number of commands */
 #define OPTION_MAX 512u
 #define PORT       4711u
-#define NUMBERS    24u /* identifiers have the lowest that are free */
+#define NUMBERS    24u /* a new identifier gets the lowest free number */
 #define TIMEOUT    1000u
-#define REMOVED    0x80u /* and not only the link is down */
+#define REMOVED    0x80u /* the device is removed; otherwise its link goes down */
 
 enum step { COMMAND, COMMAND_TOO, TIME, SETTLE, CHANNEL, LOSE, LINK, RAW, STEP_COUNT };
 
@@ -42,7 +42,7 @@ static uint8_t next(void)
     return at < end ? *at++ : 0;
 }
 
-/* ---- what commands look like --------------------------------------------- */
+/* ---- layout of commands -------------------------------------------------- */
 
 #define NONE         UINT16_MAX
 #define OF(of, what) offsetof(struct rdma_ucm_##of, what)
@@ -287,7 +287,7 @@ static void run_command(struct uro_channel *channel)
     send_to(channel, &command);
 }
 
-/* Runs a command of raw bytes: too short, or a command without pointers. */
+/* Runs a command of raw bytes, which is too short or has no pointers. */
 static void run_raw(struct uro_channel *channel)
 {
     static const uint8_t harmless[] = { RDMA_USER_CM_CMD_LISTEN, RDMA_USER_CM_CMD_RESOLVE_ROUTE,

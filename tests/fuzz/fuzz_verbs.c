@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_verbs.c - any calls of the verbs API, by a program with two devices that reach each other.
+/* fuzz_verbs.c - makes any calls of the verbs API, in a program with two connected devices.
  *
- * The input is a sequence of calls, each a byte of kind and its arguments. An argument selects an
- * object by its index among the existing objects. Invariants: no call blocks or reads beyond its
- * arguments, only registered memory is changed or sent, and at the end all objects can be
+ * The input is a sequence of calls. A call has a byte for its kind, then its arguments. An argument
+ * selects an object by its index among the existing objects. Invariants: No call blocks or reads
+ * beyond its arguments. Only registered memory is changed or sent. At the end all objects can be
  * destroyed, before or after their context.
  */
 #include "fuzz_objects.h"

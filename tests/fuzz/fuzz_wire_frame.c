@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_wire_frame.c - any bytes as a frame: the parser reads nothing outside them, and an accepted
- * frame has the same bytes when it is encoded again.
+/* fuzz_wire_frame.c - parses any bytes as a frame. The parser must read nothing outside of the
+ * frame, and an accepted frame must have the same bytes when it is encoded again.
  *
- * A fuzzer does not find checksums, so each input is also parsed with a corrected IPv4 checksum and
+ * A fuzzer cannot guess checksums, so each input is also parsed with a corrected IPv4 checksum and
  * ICRC.
  */
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static void read_frame(uint8_t *octets, uint32_t length)
         uint8_t *icrc = octets + (frame.body - octets) + frame.body_length - URO_ICRC_LEN;
         uro_put_le32(icrc, uro_icrc(frame.network, frame.ip.v6, (size_t)(icrc - frame.network)));
         if (uro_frame_network(octets, length, &frame) != URO_FRAME_OK)
-            return; /* it has a UDP checksum, which is wrong now */
+            return; /* the frame has a UDP checksum, which is wrong now */
         result = uro_frame_roce(&frame);
         demand(result != URO_FRAME_ICRC);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_work.c - see fuzz_objects.h: what programs do with queue pairs and completion queues. */
+/* fuzz_work.c - calls of programs with queue pairs and completion queues. See fuzz_objects.h. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -409,7 +409,7 @@ static bool readable(int fd)
     return poll(&now, 1, 0) == 1;
 }
 
-/* Takes and acknowledges all waiting events, because destroying an object waits for that. */
+/* Gets and acknowledges all waiting events, because destroying an object waits for that. */
 void fuzz_events(void)
 {
     struct object *channel = fuzz_pick(CHANNEL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* replay_main.c - runs a fuzz target over the files of a directory, each once, in any build.
+/* replay_main.c - runs a fuzz target once with each file of a directory, in any build.
  */
 #include <dirent.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cases.py - the cases of the interop runner: a table, and the links for each row.
+"""The cases of the interop tests: tables of programs, and the links for each row.
 
-In a command, {dev} {gid} {port} {mtu} are the running side's, and {host} (empty for the server)
-is where the other side's TCP port is. Every case is run twice: uroce as server, uroce as client.
+In a command, {dev} {gid} {port} {mtu} are those of the side that runs it. {host} is the address of the other side's TCP port, and
+empty for the server. Every case runs twice: with uroce as server and with uroce as client.
 """
 from dataclasses import dataclass
 
@@ -21,12 +21,12 @@ VERIFY = "{ours}/verify -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
 SERVICES = "{ours}/services -d {dev} -x {gid} -p {port} -m {mtu} {extra} {host}"
 DATAGRAM = "{tool} -d {dev} -g {gid} -p {port} -s {size} -n {n} {extra} {host}"  # programs without an option for the MTU
 
-ROLES = ("client", "server")  # of uroce
+ROLES = ("client", "server")  # roles of uroce
 
 FIRST_KERNEL = "6.1"  # the first kernel runs all cases; the others run compact() and the cases that only they support
 KERNELS = (FIRST_KERNEL, "6.12")
 
-# command, tool, extra options, sizes
+# Columns: command, tool, extra options, sizes
 TOOLS = (
     (PINGPONG, "ibv_rc_pingpong", "-c", (33, 4096)),
     (PINGPONG, "ibv_rc_pingpong", "-c -e", (33, 4096)),
@@ -48,8 +48,8 @@ TOOLS = (
     (PERFTEST, "ib_send_lat", "-c UD", (33, 1024)),
     (PERFTEST, "ib_send_lat", "-c RC --use-srq", (33,)),
 )
-# Plain transfers; every byte is compared. Columns: kind, IP versions of the links (for a multicast
-# group: of the group), roles of uroce, kernels. As a group member, Linux rxe also gets the groups of its host's IP layer.
+# Plain transfers, in which every byte is compared. Columns: kind, IP versions of the links or of the multicast group, roles of
+# uroce, kernels. As a group member, Linux rxe also gets the groups of its host's IP layer.
 CONVERSATIONS = (
     ("-k uc", (4, 6), ROLES, KERNELS),
     ("-k ud", (4, 6), ROLES, KERNELS),
@@ -62,19 +62,19 @@ CONVERSATIONS = (
     ("-k atomic_write", (4, 6), ROLES, KERNELS[1:]),
     ("-k flush", (4, 6), ROLES, KERNELS[1:]),
 )
-# IB MTU, IP version; the netdev's MTU goes with the IB MTU
+# Columns: IB MTU, IP version. The MTU of the interface depends on the IB MTU.
 LINKS = ((1024, 4), (4096, 6), (4096, 4), (1024, 6))
 NETDEV_MTU = {1024: 1500, 4096: 4200}
 
-# name, netem for packets from the guest, netem for packets to the guest, tc filter of the impaired packets
+# Columns: name, netem for packets from the guest, netem for packets to the guest, tc filter of the impaired packets
 ROCE = "flower ip_proto udp dst_port 4791"
 LOSS = ("loss 1%", "loss 1%", "loss 1%", ROCE)
 REORDER = ("reorder 2%", "delay 300us reorder 2%", "delay 300us reorder 2%", ROCE)
 DUPLICATE = ("duplicate 3%", "duplicate 3%", "duplicate 3%", ROCE)
-# Only datagrams of the connection manager, selected by length; see meets_twice in connections.py.
+# Only datagrams of the connection manager, which the filter selects by their length. See meets_twice in connections.py.
 LATE_REQUESTS = ("late requests", "delay 0ms", "delay 100ms", "u32 match u16 308 0xffff at 2")
 
-# command, tool, extra, size, links, roles, impairment. When a response of a 1 MiB READ is lost, an
+# Columns: command, tool, extra options, size, links, roles, impairment. If a response of a 1 MiB READ is lost, an
 # emulated rxe requests the whole rest again. One such case is enough.
 IMPAIRED = (
     (VERIFY, "verify", "", 0, (LINKS[0],), ("client",), LOSS),
@@ -99,14 +99,14 @@ class Case:
     family: int
     role: str
     impairment: tuple = ()
-    meeting: connections.Meeting | None = None  # they find each other by rdma_cm
+    meeting: connections.Meeting | None = None  # the row of programs that connect by rdma_cm
     link: str = ""       # role of uroce, if it is the same in every run
-    job: bool = False    # both are ranks of one Open MPI job
-    settings: str = ""   # settings of its device, instead of the usual ones
+    job: bool = False    # both sides are ranks of one Open MPI job
+    settings: str = ""   # settings of uroce's device, instead of the usual settings
     prints: str = ""     # uroce must print a line that matches this pattern
     refused: str = ""    # why the client must fail
     held: bool = False   # uroce runs without the right to open raw sockets, like an ordinary user
-    vlan: int = 0        # VLAN of both: of uroce's device itself, and of the kernel's interface in the guest
+    vlan: int = 0        # VLAN of uroce's device, and of the kernel's interface in the guest
 
     @property
     def name(self):
@@ -130,8 +130,7 @@ class Case:
 
 
 def plain(full):
-    """Returns cases of every tool with every size in both roles, and every link; with @full, all
-    combinations."""
+    """Returns the cases: every tool with every size in both roles, and every link. With @full, returns all combinations."""
     for i, (command, tool, extra, sizes) in enumerate(TOOLS):
         for j, size in enumerate(sizes):
             for k, role in enumerate(ROLES):
@@ -181,9 +180,9 @@ def impaired():
                 yield Case(command, tool, extra, size, *link, role, impairment)
 
 
-# A UDP socket does not see the IPv4 identification, which rxe sets and the ICRC covers. A raw socket sees it. Without
-# the right to open a raw socket, uroce infers the identification and counts the packet, or refuses it if so configured.
-# IPv6 has no identification.
+# rxe sets the IPv4 identification, and the ICRC covers it. A raw socket gets it, but a UDP socket does not. Without the right to
+# open a raw socket, uroce infers the identification and counts the packet, or refuses the packet if the configuration says so. IPv6
+# has no identification.
 WORKED_OUT = r"rx_weak_icrc +[1-9]"
 ALL_SEEN = r"(?s)^(?!.*(rx_weak_icrc|drop_icrc)).*rx_frames +[1-9]"
 
@@ -218,8 +217,8 @@ def on_a_vlan():
 
 
 def compact():
-    """Returns the cases for a second kernel: all operations once, in both roles, and several runs
-    of the patterns that rxe handles badly (decision 38)."""
+    """Returns the cases for a further kernel. They have all operations once, in both roles, and several runs of the cases that rxe
+    handles badly (decision 38)."""
     for link, role in zip(LINKS[:2], ROLES):
         yield Case(VERIFY, "verify", "-z", 0, *link, role)
     for extra in ("-l 4096", "-l 4096 -o mixed -r 20"):

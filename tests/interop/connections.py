@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""connections.py - programs that connect by rdma_cm: their rows, and how to run client and server.
+"""Programs that connect by rdma_cm: their rows, and functions that run client and server.
 
-In a command, {own} and {peer} are RDMA addresses, {copy} is a file that the server may
-write; the rest as in cases.py.
+In a command, {own} and {peer} are RDMA addresses, and {copy} is a file that the server may write. cases.py explains the others.
 
 Not tested, because Linux rxe does not support it: XRC (`rdma_xserver -c x`); IPv6 groups by rdma_cm (`mckey -m
 ff0e::1`, in either role, because the sender joins the group, too).
@@ -15,31 +14,31 @@ from dataclasses import dataclass
 from sides import SERVER_GRACE, Unavailable, finish, tail
 import patience  # from tools/lib/common, which sides puts on the path
 
-TRIES_TOLD = 2  # of a client's, before the last
-HEARD = 2  # seconds until a sender of datagrams is started again, if the receiver was not ready
+TRIES_TOLD = 2  # number of earlier attempts of a client whose errors are shown
+HEARD = 2  # time until a sender of datagrams is started again, if the receiver was not ready, seconds
 
 
 @dataclass(frozen=True)
 class Meeting:
     tool: str
-    both: str        # options of both
+    both: str        # options of server and client
     server: str
     client: str
     families: tuple = (4,)
-    client_tool: str = ""      # of another name
-    more: str = ""             # options of both that distinguish rows of one tool
-    before: str = ""           # words before the program's
+    client_tool: str = ""      # program of the client, if it has another name
+    more: str = ""             # options of server and client that distinguish rows of one tool
+    before: str = ""           # words before the program
     named: str = ""            # a further part of the name of the row
-    stays: bool = False        # the server serves for ever
+    stays: bool = False        # the server does not end after a client
     first_lost: bool = False   # packets of the client are lost until the server has joined the group: start it again
     meets_twice: bool = False  # the server accepts no other client after a failed client
-    ours: bool = False         # a program of this directory
+    ours: bool = False         # the program is in this directory
     first: bool = False        # only for the first kernel, because other rows are similar
     refused: str = ""          # the client must fail and print this text
     prints: str = ""           # the client prints this text when the case passes
-    listens: str = ""          # "tcp", "udp": what shows so, when it is not rdma_cm
-    link: str = ""             # of uroce, if the row asks for one
-    then: str = ""             # must then hold where the server is
+    listens: str = ""          # "tcp" or "udp": the socket that shows that the server listens; "": an rdma_cm listener
+    link: str = ""             # link of uroce, if the row needs a certain link
+    then: str = ""             # shell command that must succeed on the server's side at the end
     quirk: str = ""            # a program that failed with this output is accepted
 
     @property
@@ -66,14 +65,14 @@ class Meeting:
         return " ".join(filter(None, (self.tool, self.named, self.more)))
 
 
-# perftest connects twice. A client that is too early the second time is rejected and exits. The server
+# perftest connects twice. If the server does not listen yet at the second time, the client is rejected and exits. The server
 # in the guest is the slower side.
 def perftest(tool, options="", first=False):
     return Meeting(tool, f"-R -F -d {{dev}} -x {{gid}} -p {{port}} -m {{mtu}} -n 50 {options}", "",
                    "{peer}", meets_twice=True, first=first)
 
 
-# At the end, in both roles, rping closes its channel while its other thread may still read from it.
+# At its end, in both roles, rping destroys its event channel while its other thread may still wait for an event of the channel.
 RPING_CLOSES = "rdma_get_cm_event: Bad file descriptor"
 QUIRK_ENDS = "status 255"
 
@@ -85,7 +84,7 @@ MEETINGS = (
     Meeting("udaddy", "-c 2", "-b {own}", "-s {peer}", (4, 6)),
     Meeting("rdma_server", "-p {port}", "-s {own}", "-s {peer}", client_tool="rdma_client"),
     Meeting("rdma_xserver", "-p {port}", "", "-s {peer}", client_tool="rdma_xclient"),
-    # the sender destroys its queue pair at once, so some messages may not be sent
+    # the sender destroys its queue pair at once, so some of its messages may not be sent
     Meeting("mckey", "-m 239.1.2.3", "-b {own} -C 1", "-b {own} -C 5 -s", first_lost=True),
     Meeting("cmtime", "-p {port} -c 20", "-b {own}", "-s {peer}", stays=True),
     Meeting("rstream", "-p {port} -S 4096 -C 50 -I 1", "-b {own}", "-s {peer}", (4, 6)),
@@ -102,7 +101,7 @@ MEETINGS = (
     perftest("ib_atomic_bw", first=True),
 )
 
-# Reason of REJ and status of SIDR_REP: 8 and 1 mean "no such service".
+# Programs that are refused: reason 8 of a REJ, and status 1 of a SIDR_REP, mean "no such service".
 REFUSALS = (
     Meeting("rping", "", "-s -a {own} -p {port}", "-c -a {peer} -p {closed}", (4, 6), stays=True,
             refused="RDMA_CM_EVENT_REJECTED, error 8"),
@@ -114,7 +113,7 @@ REFUSALS = (
 
 
 def rows(links, first_kernel):
-    """Returns (row, link) where the row has the link's IP version."""
+    """Returns each (row, link) in which the row has the link's IP version."""
     return [(row, link) for row in MEETINGS + REFUSALS for link in links
             if link[1] in row.families and (first_kernel or not row.first)]
 
@@ -135,7 +134,7 @@ def ends(process, seconds):
 
 
 def then(server, case, client_out):
-    """Returns an error that remains although both sides ended well, or nothing."""
+    """Checks the client's output, and the condition of the row on the server's side. Returns an error, or nothing."""
     if case.meeting.prints not in client_out:
         return f"does not print {case.meeting.prints}"
     try:
@@ -147,7 +146,7 @@ def then(server, case, client_out):
 
 
 def wait(server, serving, meeting):
-    """Waits until the server listens, or has ended, where that is visible."""
+    """Waits until the server listens or has ended. Returns at once if the test cannot see that."""
     if meeting.listens:
         server.wait_listening(serving, meeting.listens)
     elif not meeting.first_lost:
@@ -155,9 +154,9 @@ def wait(server, serving, meeting):
 
 
 def run(server, client, host, case, seconds):
-    """Runs a row. Returns None, or the error. The client tries again until the server listens, if
-    that is not visible; @host has the server's TCP port. If the server cannot accept another client
-    then, it is started again."""
+    """Runs a row. Returns None, or the error. If the test cannot see whether the server listens, it starts the client again until
+    the server listens. If the server then cannot accept another client, it is started again, too. @host has the server's TCP
+    port."""
     meeting = case.meeting
     serve = case.text(meeting.serve, **server.where(case))
     ask = case.text(meeting.ask, **client.where(case, host, server))

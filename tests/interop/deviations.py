@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""deviations.py - plays the scripts of tests/peer against Linux rxe, and compares the results with rxe-scripts.txt.
+"""Plays the scripts of tests/peer against Linux rxe, and compares the results with rxe-scripts.txt.
 
     deviations.py --write                   plays all scripts on both kernels, and writes rxe-scripts.txt; 5 minutes
     deviations.py --kernel 6.1 --match gap  plays some scripts, and fails if a result differs from rxe-scripts.txt; TAP
@@ -33,7 +33,7 @@ LINK = "uroce0:net_af_packet0,iface={},blocksz=65536,framesz=8192,qdisc_bypass=0
 HOLDS = "holds"
 RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+)\.peer")
 ROW = re.compile(r"^(\w+) \|(.*)$", re.M)
-# Numbers that differ from run to run; the table has these texts instead.
+# Numbers that differ from run to run, and the texts that the table has instead
 NUMBERS = ((r"psn is \d+ \(([+-]\d+)\), not \d+ \(([+-]\d+)\)", r"PSN is \1, not \2"),
            (r"(local_qpn|local_id|remote_id) is 0x[0-9a-f]+, not 0x[0-9a-f]+", r"\1 is another"))
 
@@ -45,7 +45,7 @@ HEAD = """\
 
 
 def observed(lines):
-    """Returns the observation of a failed script, as text that is the same in every run."""
+    """Returns the result of a failed script, as text that is the same in every run."""
     if not lines:
         return "does not hold"
     text = re.sub(r"^#\s+[\d.]+\s+", "", lines[-1])
@@ -62,7 +62,7 @@ def observed(lines):
 
 
 def read_tap(text):
-    """Returns script -> holds, or its observation."""
+    """Returns a map from each script to "holds" or its result."""
     results, lines = {}, []
     for line in text.splitlines():
         match = RESULT.match(line)
@@ -75,7 +75,7 @@ def read_tap(text):
 
 
 class Guest:
-    """Linux rxe with the server for the scripts."""
+    """A guest with Linux rxe and the server for the scripts."""
 
     def __init__(self, namespace, kernel, build):
         self.name = f"d{kernel.replace('.', '')}"
@@ -115,8 +115,8 @@ def play_once(options, namespace, guest, names):
 
 
 def play_rxe(options, kernel, names):
-    """Plays the scripts against rxe in a namespace and a guest of its own. A failed script is
-    played again, because the clock of an emulated machine may stop for a while and then jump."""
+    """Plays the scripts against rxe in a new namespace and a new guest. A failed script is played again, because the clock of an
+    emulated machine may stop for a while and then jump."""
     namespace = Namespace(f"uroce-deviations-{os.getpid()}")
     guest, results, left = None, {}, names
     try:
@@ -138,7 +138,7 @@ def scripts(names):
 
 
 def recorded(kernel):
-    """Returns script -> the entry of rxe-scripts.txt for that kernel."""
+    """Returns a map from each script to the entry of rxe-scripts.txt for that kernel."""
     column = KERNELS.index(kernel)
     return {m[1]: [cell.strip() for cell in m[2].split(" | ")][column]
             for m in ROW.finditer(RESULTS.read_text())}
@@ -188,7 +188,7 @@ def parse():
 
 
 def main():
-    # the test runner's time limit ended the test: also end the guest and remove the namespace
+    # When the time limit of the test runner ends the test, the guest must end and the namespace must be removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options = parse()
     names = sorted(path.stem for path in SCRIPTS.glob("*.peer")

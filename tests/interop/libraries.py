@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""libraries.py - programs that use rdma_cm through another library, or next to TCP: qperf, librspreload, UCX,
-libfabric. Rows for connections.py, and which runs have them.
+"""Programs that use rdma_cm through another library, or in addition to TCP: qperf, librspreload, UCX, libfabric. The rows are for
+connections.py.
 
 qperf also uses the kernel's sockets with the same addresses, so uroce must be over UDP sockets. Not tested, because
 Linux rxe does not support it: udpong, and UCX's `ud_v` over IPv4; docs/PROGRAMS.md has the reasons.
@@ -8,7 +8,7 @@ Linux rxe does not support it: udpong, and UCX's `ud_v` over IPv4; docs/PROGRAMS
 from connections import Meeting
 
 RSPRELOAD = "env LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so "
-# ofi_rxm asks for one CQ for 256 peers, which is one entry more than rxe has
+# ofi_rxm requests a CQ for 256 peers, which has one entry more than rxe supports
 FEW = "env FI_UNIVERSE_SIZE=16 "
 
 
@@ -42,12 +42,12 @@ ROWS = (
             named="librspreload", prints="MBytes"),
 )
 
-# Rows that run only with --full, by hand: kernel, row, role of uroce
+# Rows that also run without --full. Columns: kernel, row, role of uroce
 ANY_RUN = (("6.1", "io_demo rc_v", "client"), ("6.1", "qperf rc_lat", "server"),
            ("6.12", "iperf librspreload", "server"), ("6.12", "qperf rc_rdma_read_lat", "client"))
 
 
 def rows(full, kernel):
-    """(row, role)"""
+    """Returns each (row, role of uroce) of a run."""
     return [(row, role) for row in ROWS for role in ("client", "server")
             if full or (kernel, row.name, role) in ANY_RUN]

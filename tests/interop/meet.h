@@ -9,9 +9,9 @@
 
 /* Options of both ends of every test, from the command line. */
 struct meet_options {
-    const char *host;   /* the argument behind the options; NULL: this end listens */
-    const char *device; /* -d; NULL: the first */
-    uint16_t port;      /* -p, of TCP, to meet at */
+    const char *host;   /* the argument after the options; NULL: this end listens */
+    const char *device; /* -d; NULL: the first device */
+    uint16_t port;      /* -p, TCP port at which the ends connect */
     uint8_t gid_index;  /* -x */
     uint32_t mtu;       /* -m, IB path MTU */
 };
@@ -29,7 +29,7 @@ bool meet_option(struct meet_options *options, int option, const char *value);
 /* Prints @format and ends the program with status 1. */
 _Noreturn void meet_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints @what with the text of errno and ends the program with status 1, when @result is not 0. */
+/* If @result is not 0, prints @what with the text of errno and ends the program with status 1. */
 void meet_must(int result, const char *what);
 
 struct addrinfo;

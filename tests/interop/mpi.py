@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""mpi.py - an Open MPI job with a rank on either side. mpirun runs in the namespace. To start its daemon in the guest,
-it calls rxe-peer instead of ssh.
+"""Runs an Open MPI job with a rank on each side. mpirun runs in the namespace. To start its daemon in the guest, it calls rxe-peer
+instead of ssh.
 """
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ from sides import ROOT, RXE_PEER, finish, must, tail
 SOURCE = ROOT / "tests" / "system" / "mpi_pingpong.c"
 IN_GUEST = "/tmp/mpi_pingpong"
 SAYS = "all to all: 2 ranks, every octet right"
-# IPv6 only: UCX learns from wc.sl that a datagram came over IPv4, and rxe sets wc.sl to 0.
+# Only IPv6 works. wc.sl tells UCX that a datagram came over IPv4, but rxe sets wc.sl to 0.
 GID = 2
 # The host name of the guest is known only inside the guest.
 AGENT = """#!/bin/sh
@@ -20,7 +20,7 @@ exec {peer} exec -n {name} -T {seconds} "$*"
 
 
 def program(pair):
-    """Compiles the program once, and copies it to the guest, which may be a new guest."""
+    """Compiles the program once. Copies it to the guest each time, because the guest may be new."""
     path = pathlib.Path(pair.scratch) / "mpi_pingpong"
     if not path.exists():
         must("mpicc", "-O2", "-o", path, SOURCE)
@@ -38,7 +38,7 @@ def agent(pair, seconds):
 
 
 def run(pair, case, seconds):
-    """Runs a job. Returns None, or the error. uroce is rank 0 as the server, else rank 1."""
+    """Runs a job. Returns None, or the error. uroce is rank 0 if it is the server, else rank 1."""
     ours, _ = pair.sides
     own = ["-np", "1", "-x", f"UCX_TLS={case.extra}", "-x", f"UCX_IB_GID_INDEX={GID}", "-host"]
     ranks = [[*own, "localhost", str(ours.program), "run", "--device", ours.description(), "--",

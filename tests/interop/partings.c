@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* partings.c - the ways in which two ends of rdma_cm end a connection. Both ends try each way once,
- * in the same order:
+/* partings.c - tests the ways in which two ends of rdma_cm end a connection. Both ends try each way
+ * once, in the same order:
  *
- *     partings -a OWN-ADDRESS [-p PORT]     serves
- *     partings -p PORT PEER-ADDRESS         asks
+ *     partings -a OWN-ADDRESS [-p PORT]     the server
+ *     partings -p PORT PEER-ADDRESS         the client
  *
- * The program checks what each end gets: events, their status, depths, and private data.
+ * The program checks the events of each end, their status, the responder resources, and the private
+ * data.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,7 +25,7 @@
 #define TEXT      16u /* bytes of each end's private data */
 #define REJ_OTHER 28  /* "consumer reject" */
 
-/* Depths of the client: what it accepts and what it requests; the values that the peer gets. */
+/* Responder resources that the client offers, and initiator depth that it requests. */
 #define ASKER_SERVES 3u
 #define ASKER_WANTS  2u
 #define OTHER_SERVES 2u
@@ -35,7 +36,7 @@ enum parting {
     SERVER_LEAVES,
     SERVER_REJECTS,
     SERVER_FORGETS, /* the request's identifier is destroyed */
-    ASKER_REJECTS,  /* the answer */
+    ASKER_REJECTS,  /* the client rejects the REP */
     SERVER_EXITS,   /* exits without disconnecting */
     PARTING_COUNT
 };
@@ -113,7 +114,7 @@ static void end(struct rdma_cm_id *id)
     meet_must(rdma_destroy_id(id), "rdma_destroy_id");
 }
 
-/* ---- who serves ---------------------------------------------------------- */
+/* ---- the server ---------------------------------------------------------- */
 
 static void accept_request(struct rdma_cm_id *id, int parting)
 {
@@ -180,7 +181,7 @@ static void serve(const char *host, uint16_t port)
     }
 }
 
-/* ---- who asks ------------------------------------------------------------ */
+/* ---- the client ---------------------------------------------------------- */
 
 static void accepted(struct rdma_cm_id *id, int parting)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""run.py - stock verbs programs over uroce against Linux rxe: the cases of cases.py, TAP output.
+"""Runs verbs programs over uroce against Linux rxe. The cases are in cases.py. Writes TAP.
 
 Needs root (namespaces), QEMU and the rxe peer's image (tools/rxe-peer). Otherwise prints what is missing and exits with
 status 77.
@@ -26,7 +26,7 @@ import patience  # from tools/lib/common, which sides puts on the path
 
 SECONDS = 40  # time limit of a case, tripled on an impaired link
 FAILURES_MAX = 10
-DEATHS_MAX = 3  # of guests, in one run
+DEATHS_MAX = 3  # most guests that may end in one run
 PAIRS = ("uroce-rxe", "rxe-rxe", "uroce-uroce")
 # qdisc_bypass=0: dumpcap does not see packets that bypass the queue.
 AF_PACKET = "net_af_packet0,iface={},blocksz=65536,framesz=8192,qdisc_bypass=0"
@@ -35,15 +35,15 @@ UDP = "udp"
 
 
 class Pair:
-    """Two sides on one link, and the address of the other's TCP port for each."""
+    """Two sides on one link. Each side has the address of the other side's TCP port."""
 
     def __init__(self, options, namespace, scratch):
         self.options, self.namespace = options, namespace
-        self.ours = options.build / "tests" / "interop"  # directory of our own programs
+        self.ours = options.build / "tests" / "interop"  # directory of uroce's test programs
         self.scratch = scratch
         self.tap = None  # interface to record
         self.set_up = None  # the present netdev MTU and impairment
-        self.ours_by_link = {}  # where one interface carries several links of uroce
+        self.ours_by_link = {}  # uroce's sides by link, if one interface carries several links of uroce
         self.deaths = 0
         self.link = options.link
         {"uroce-rxe": self.one_guest, "rxe-rxe": self.two_guests,
@@ -69,8 +69,7 @@ class Pair:
         self.sides[0].take()
 
     def over_vhost(self, socket):
-        """Starts a guest over vhost. It starts only when a process serves its socket; later it
-        reconnects by itself."""
+        """Starts a guest over vhost. The guest starts only if a process listens at its socket. Later it reconnects by itself."""
         ours = self.uroce(VHOST.format(socket))
         ours.socket = socket
         holder = ours.spawn(f"{self.ours}/verify -p {ours.port}", SECONDS)
@@ -109,8 +108,7 @@ class Pair:
         self.set_up = None
 
     def use(self, link):
-        """Switches to another link. The guest must not send to the previous owner of the
-        address."""
+        """Switches to another link. After that, the guest must not send to the previous owner of the address."""
         if link == self.link:
             return
         self.sides[0].leave()
@@ -204,14 +202,14 @@ def capture(pair, path):
 
 
 def unused(directory, case):
-    """Returns the path of a new recording: failures of a case that is repeated keep theirs."""
+    """Returns the path of a new capture. Captures of earlier failures of the same case are kept."""
     stem = re.sub(r"[^A-Za-z0-9]+", "_", case.name)
     paths = (directory / f"{stem}{suffix}.pcap" for suffix in itertools.chain([""], itertools.count(2)))
     return next(path for path in paths if not path.exists())
 
 
 def recorded(pair, case, directory):
-    """Runs @case while recording the link; the recording stays if it fails."""
+    """Runs @case and captures the link. Keeps the capture if the case fails."""
     directory.mkdir(parents=True, exist_ok=True)
     path = unused(directory, case)
     process = capture(pair, path)
@@ -229,8 +227,7 @@ def recorded(pair, case, directory):
 
 
 def attempt(pair, case, record):
-    """Returns (None or the error; the console output of a guest that ended meanwhile and was
-    replaced)."""
+    """Runs a case. Returns (None or the error, console output of a guest that ended during the case and was replaced)."""
     why = None
     try:
         why = recorded(pair, case, record) if record else run_case(pair, case)
@@ -299,20 +296,20 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--kernel", default=cases.FIRST_KERNEL, choices=cases.KERNELS,
-                        help="others than the first meet a selection")
+                        help="a kernel other than the first runs only some cases")
     parser.add_argument("--pair", default=PAIRS[0], choices=PAIRS,
-                        help="rxe-rxe: what the cases themselves do, without uroce")
+                        help="rxe-rxe: run the cases without uroce")
     parser.add_argument("--link", default="af_packet", choices=("af_packet", "vhost", UDP),
-                        help="of uroce to rxe; a few cases are over udp always")
+                        help="link of uroce; a few cases always use udp")
     parser.add_argument("--match", default="", help="only cases whose name has this pattern")
-    parser.add_argument("--repeat", type=int, default=1, help="run each case so many times in one guest")
-    parser.add_argument("--full", action="store_true", help="every combination")
+    parser.add_argument("--repeat", type=int, default=1, help="number of runs of each case in one guest")
+    parser.add_argument("--full", action="store_true", help="run every combination")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--pcap", type=lambda text: pathlib.Path(text).resolve(),
-                        help="failed cases are run again, recorded into this directory")
+                        help="run failed cases again, and write captures to this directory")
     parser.add_argument("--record", action="store_true",
-                        help="with --pcap: the first run is recorded too")
-    parser.add_argument("--failures", type=int, default=FAILURES_MAX, help="give up after so many")
+                        help="with --pcap: also capture the first run")
+    parser.add_argument("--failures", type=int, default=FAILURES_MAX, help="end after this number of failures")
     options = parser.parse_args()
     options.build = options.build.resolve()
     if options.record and not options.pcap:
@@ -321,7 +318,7 @@ def parse():
 
 
 def main():
-    # the test runner's time limit ended the test: also end the guests and remove the namespace
+    # When the time limit of the test runner ends the test, the guests must end and the namespace must be removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options = parse()
     chosen = [c for c in cases.plan(options.full, options.kernel)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services.c - the command line. */
+/* services.c - the main program: parses the command line. */
 #include "services.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services.h - tests that verify does not contain: unreliable connections, datagrams, groups,
- * shared receive queues, windows. Sends one message after the other over a link without loss, and
- * compares every byte.
+/* services.h - tests of unreliable connections, datagrams, groups, shared receive queues and
+ * windows, which the program verify does not test. Each end sends one message after the other over
+ * a link without loss, and compares every byte.
  */
 #pragma once
 
@@ -47,12 +47,12 @@ struct services_end {
     bool flush_unknown; /* the library of this end does not support FLUSH */
     uint32_t qp_count;
     union ibv_gid gid;
-    uint8_t *memory; /* SERVICES_ROOM to send from, then as much to receive into */
+    uint8_t *memory; /* SERVICES_ROOM bytes for sends, then as many for receives */
     struct ibv_mr *mr;
     struct services_hello theirs;
 };
 
-/* Makes the objects, meets the other end and connects. */
+/* Creates the objects, and connects to the other end. */
 void services_open(struct services_end *end, enum ibv_qp_type type, uint32_t qp_count, bool srq);
 void services_close(struct services_end *end);
 

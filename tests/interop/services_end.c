@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services_end.c - one end: its objects, posting, completions. */
+/* services_end.c - one end of the services tests: its objects, posting, completions. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services_kinds.c - the test cases. Each kind is one conversation, and both ends run the same
- * kind. */
+/* services_kinds.c - the kinds of the services tests. Both ends run the same kind. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,14 +8,15 @@
 #include "services.h"
 
 #define RECV_ID(number) (1000u + (number))
-#define RXE_WC_WITH_INV 4 /* Linux rxe 6.1 lets the kernel's number through */
+#define RXE_WC_WITH_INV 4 /* Linux rxe 6.1 returns the kernel's number of this flag */
 
 static const uint32_t sizes[] = { 0, 1, 3, 255, 1023, 1024, 1025, 4095, 4096, 4097, 20001, 65536 };
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
 /* ---- messages over connections ------------------------------------------ */
 
-/* Sends each size as SEND, SEND with immediate, and WRITE with immediate; both ends take turns. */
+/* Sends each size as SEND, SEND with immediate, and WRITE with immediate. Both ends send in
+ * turn. */
 static void send_all(struct services_end *end)
 {
     struct ibv_wc wc;

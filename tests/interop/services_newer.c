@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* services_newer.c - ATOMIC_WRITE and FLUSH, requested by either end.
+/* services_newer.c - tests ATOMIC_WRITE and FLUSH, requested by each end.
  *
- * Linux rxe of 6.12 has both, but its user library in Debian 12 does not support FLUSH. There the
- * test posts a WRITE and turns it into a FLUSH in the queue that library and kernel share, before
- * the doorbell.
+ * Linux rxe of 6.12 has both operations, but its user library in Debian 12 does not support FLUSH.
+ * There the test posts a WRITE, and changes it into a FLUSH in the queue that library and kernel
+ * share, before it rings the doorbell.
  */
 #include <inttypes.h>
 #include <rdma/rdma_user_rxe.h>
@@ -15,7 +15,7 @@
 #define TARGET       SERVICES_ROOM /* offset in the peer's memory */
 #define WORDS        20u
 #define WORD_ID      100u
-#define FLUSH_ID     0x666c757368000000u /* value by which the request is found in shared memory */
+#define FLUSH_ID     0x666c757368000000u /* wr_id by which the test finds the request in memory */
 #define OPCODE_FLUSH 14u
 
 enum { FLUSH_GLOBAL = 1, FLUSH_PERSISTENT = 2 };
@@ -33,7 +33,7 @@ struct newer_qp_ex {
 #define wr_flush_of(qp) (((struct newer_qp_ex *)(qp))->wr_flush)
 #endif
 
-/* Layout that kernels since 6.2 use for FLUSH, in place of the address and key of a WRITE. */
+/* Layout of a FLUSH in kernels since 6.2, in place of the address and key of a WRITE. */
 struct rxe_flush {
     uint64_t remote_addr;
     uint32_t length;

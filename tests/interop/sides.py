@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""sides.py - where the two ends of an interop case run: under uroce, or in a guest with Linux rxe."""
+"""The two sides of an interop case. A side runs programs under uroce, or in a guest with Linux rxe."""
 import ipaddress
 import os
 import pathlib
@@ -15,20 +15,20 @@ import patience  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RXE_PEER = ROOT / "tools" / "lib" / "rxe-peer" / "rxe-peer"
-GUEST_PORT = 18601  # the guest's servers listen here; forwarded from the namespace's 127.0.0.1
-UROCE_PORT = 18602  # and uroce's here: the guest finds the namespace at 10.0.2.2
+GUEST_PORT = 18601  # TCP port of servers in the guest; 127.0.0.1 of the namespace forwards it
+UROCE_PORT = 18602  # TCP port of servers under uroce; the guest reaches the namespace at 10.0.2.2
 LISTEN_SECONDS = 15
-SERVER_GRACE = 15  # seconds in which a server must end after its client
+SERVER_GRACE = 15  # time in which a server must end after its client, seconds
 SHOWN_LINES = 12
-GUEST_LIFE = 14400  # seconds after which the guest ends by itself
+GUEST_LIFE = 14400  # time after which the guest ends by itself, seconds
 CLOSED = 1  # offset from the port of a side to a port without a listener
-# of uroce's device; how rxe reads a retry count of 7, too: a loaded machine can keep an emulated peer from
-# answering for seconds
+# Settings of uroce's device. On a loaded machine, an emulated peer may not respond for seconds. Linux rxe retries for ever, too, if
+# the retry count is 7.
 USUAL = ";retry_7=forever"
 OUR_PROGRAMS = ("verify", "services", "partings")
 
-# One queueing discipline per direction, for the packets of the filter only: ARP and other packets pass unchanged.
-# Packets from the guest pass netem on a band of eth0. Packets to the guest are redirected through ifb0.
+# Each direction has a queueing discipline that affects only the packets of the filter, not ARP and other packets. Packets from the
+# guest go through netem on a band of eth0. Packets to the guest are redirected through ifb0.
 IMPAIR = """
 set -e
 for m in ifb sch_ingress act_mirred cls_flower cls_u32 sch_netem sch_prio; do modprobe $m; done
@@ -48,8 +48,8 @@ for p in ip ipv6; do
 done
 """
 
-# A device of uroce exists while its program runs. The guest's neighbour entry for it may be stale, so the test
-# makes the guest resolve it often. Otherwise the guest would wait seconds until its own next request.
+# A device of uroce exists only while its program runs. So the guest's neighbour entry for the device may be stale. The test makes
+# the guest resolve it often. Otherwise the guest would wait for seconds until its own next request.
 REACH = """
 for v in ipv4 ipv6; do
     echo 50 >/proc/sys/net/$v/neigh/eth0/retrans_time_ms
@@ -82,7 +82,7 @@ GIDS = "cd /sys/class/infiniband/rxe0/ports/1/gids; for i in $(seq 0 15); do ech
 
 
 class Unavailable(Exception):
-    """A requirement of a case is missing: the reason."""
+    """The reason why a case cannot run: a requirement is missing."""
 
 
 def done_well(argv):
@@ -97,7 +97,7 @@ def must(*argv):
 
 
 def noted(*argv):
-    """Runs a command as must() does, and passes on its lines that begin with NOTE."""
+    """Runs a command like must(), and prints its lines that begin with NOTE."""
     for note in re.findall(r"^[\w-]+: (NOTE: .*)$", done_well(argv).stderr, re.M):
         print(f"# {note}", flush=True)
 
@@ -113,7 +113,7 @@ def listens(tables, port, kind="tcp"):
 
 
 def finish(side, process, tool, seconds):
-    """Returns the output of a process, and whether it ended well in time."""
+    """Waits for a process. Returns its output, and whether it ended in time and without an error."""
     try:
         out, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -151,17 +151,16 @@ class Namespace:
 
 
 class Side:
-    """One end of a test. spawn() runs a shell command there, whose process this machine waits
-    for."""
+    """One side of a test. spawn() runs a shell command there, and returns a process that this machine can wait for."""
 
     port = 0
     device = ""
-    ours = ""  # the directory of our own programs there
+    ours = ""  # directory of uroce's test programs on this side
 
-    scratch = ""  # a directory
+    scratch = ""  # directory for files of a case on this side
 
     def where(self, case, host="", other=None):
-        """Returns the parameters of a command; the port is that of the server, on either side."""
+        """Returns the parameters of a command. The port is that of the server, also for the client."""
         port = (other or self).port
         return {"dev": self.device, "gid": self.gid(case), "ours": self.ours,
                 "host": host, "own": self.rdma_address(case), "port": port, "closed": port + CLOSED,
@@ -180,17 +179,17 @@ class Side:
         raise NotImplementedError
 
     def reach(self, other, case):
-        """Waits until the device of @other responds, if that can be checked. A server that listens by TCP first opens
-        its device only for its client."""
+        """Waits until the device of @other responds, if this side can check that. Some servers first listen by TCP, and open their
+        device only for a client; those are not checked."""
 
     def wait_meeting(self, process):
-        """Waits until @process listens by rdma_cm, or has ended, where that is visible."""
+        """Waits until @process listens by rdma_cm or has ended, if this side can check that."""
 
     def take(self):
-        """Takes over the link."""
+        """Makes this side use the link."""
 
     def leave(self):
-        """Gives the link up for another side."""
+        """Makes this side stop using the link, so that another side can use it."""
 
     def dead(self):
         """Returns whether the machine of this side has ended."""
@@ -232,7 +231,7 @@ class Rxe(Side):
             must(RXE_PEER, "put", "-n", self.name, self.programs / program, f"{self.ours}/{program}")
 
     def dead(self):
-        """Returns whether the guest has ended: its emulator ends with its kernel."""
+        """Returns whether the guest has ended. Its emulator ends when its kernel ends."""
         try:
             pid = (pathlib.Path(os.environ["UROCE_RXE_DIR"]) / self.name / "pid").read_text().strip()
             return f"rxe-{self.name}".encode() not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -268,7 +267,7 @@ class Rxe(Side):
         return must(RXE_PEER, "exec", "-n", self.name, command)
 
     def kill(self, tool, process):
-        """Ends @tool in the guest; then the exec that runs it ends."""
+        """Ends @tool in the guest. Then the `rxe-peer exec` that runs it also ends."""
         self.run(f"killall -9 {tool} 2>/dev/null || :")
 
     def listen_tables(self, kind):
@@ -288,7 +287,7 @@ class Rxe(Side):
 
 
 class Uroce(Side):
-    """Programs under `uroce run`, on one interface of the namespace or any other link."""
+    """A side with programs under `uroce run`, on an interface of the namespace or another link."""
 
     device = "uroce0"
 
@@ -300,8 +299,8 @@ class Uroce(Side):
         self.mtu = 1500
         self.settings = USUAL
         self.vlan = 0
-        self.held = False  # without the right to raw sockets
-        self.socket = None  # vhost: a killed program leaves its socket, which must be removed
+        self.held = False  # true: programs run without the right to open raw sockets
+        self.socket = None  # path of the vhost socket; a killed program does not remove it, so the test does
         self.spawned = []
 
     @property
@@ -353,7 +352,7 @@ class Uroce(Side):
 
 
 class OverUdp(Uroce):
-    """Over a UDP socket: the interface is the kernel's, and has the addresses."""
+    """A side over a UDP socket. The kernel's interface has the addresses."""
 
     def __init__(self, interface, *others):
         super().__init__(*others)
@@ -370,7 +369,7 @@ class OverUdp(Uroce):
     def take(self):
         self.switch_ipv6(0)
         for address in super().addresses:
-            dad = ["nodad"] if ":" in address else []  # of IPv6 alone
+            dad = ["nodad"] if ":" in address else []  # ip accepts nodad only for IPv6
             must("ip", "-n", self.namespace.name, "address", "add", address, "dev", self.interface, *dad)
 
     def leave(self):

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verify.c - command line of the verify program.
+/* verify.c - the main program of verify.
  *
  * usage: verify [options]        waits for the other end
- *        verify [options] HOST   meets the other end at HOST
+ *        verify [options] HOST   connects to the other end at HOST
  *
- *   -p PORT    TCP port to meet at (default 18515)
- *   -d DEVICE  default: the first
- *   -x INDEX   of the GID to use (default 1)
- * and, for the end that names a HOST:
+ *   -p PORT    TCP port at which the ends connect (default 18515)
+ *   -d DEVICE  name of the device (default: the first device)
+ *   -x INDEX   GID index (default 1)
+ * Options only for the end with a HOST:
  *   -m MTU     IB path MTU (default 1024)
  *   -r N       rounds (default 1)
- *   -s SEED    of the content (default 1)
+ *   -s SEED    seed of the content (default 1)
  *   -o NAME    only this operation
- *   -l OCTETS  no larger messages than this
- *   -z         also READs of no bytes
- * and for either end:
- *   -t N       wait 4.096 us * 2^N for an acknowledgement (default 14, 67 ms)
+ *   -l OCTETS  largest message
+ *   -z         also READs of 0 bytes
+ * Option for both ends:
+ *   -t N       ACK timeout of 4.096 us * 2^N (default 14, 67 ms)
  *
  * Status 0 and a last line "verified" if everything was right.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verify.h - the parts of the verify program: one end of a connection, and the steps run over it.
+/* verify.h - the parts of the program verify: one end of a connection, and the steps that run over
+ * it.
  *
  * verify is a plain libibverbs program that runs on both ends of a connection and checks every
  * byte that arrived, every byte that should not have changed, and every completion.
@@ -14,23 +15,23 @@
 #include "meet.h"
 
 #define VERIFY_AREA      (4u << 20) /* bytes of each of the two registered areas */
-#define VERIFY_DEPTH     64u        /* work requests each queue can hold */
-#define VERIFY_SECONDS   60         /* a step that takes longer has failed */
+#define VERIFY_DEPTH     64u        /* capacity of each work queue, requests */
+#define VERIFY_SECONDS   60         /* time limit of a step, seconds */
 #define VERIFY_RECV_WRID (1ull << 32)
 
 struct verify_options {
     struct meet_options
-        meet;         /* without host this end takes mtu, seed and the rest from the other */
-    const char *only; /* NULL or the one operation to run */
+        meet; /* without host, this end gets mtu, seed and other options from the other end */
+    const char *only; /* the only operation to run, or NULL */
     uint32_t rounds;
     uint32_t seed;
     uint32_t largest; /* message */
     uint8_t timeout;  /* local ACK timeout of the queue pair */
-    bool zero_read;   /* also READs of no bytes (Linux 6.1 rxe refuses a repeated one) */
+    bool zero_read; /* also READs of 0 bytes (Linux rxe 6.1 refuses a duplicate READ of 0 bytes) */
 };
 
-/* One end of a connection. A message moves between slots at the same offset of one end's local
- * and the other end's target area. */
+/* One end of a connection. A message moves between two slots at the same offset: in the local area
+ * of one end, and in the target area of the other end. */
 struct verify_end {
     int peer; /* TCP */
     struct ibv_context *context;
@@ -43,8 +44,8 @@ struct verify_end {
     uint32_t remote_key;
 };
 
-/* Opens the device, meets the other end, connects the queue pairs; both ends leave at the same
- * time. Afterwards the two ends' @options agree. */
+/* Opens the device, connects to the other end, and connects the queue pairs. Returns at the same
+ * time at both ends. After that, both ends have the same @options. */
 void verify_end_open(struct verify_end *end, struct verify_options *options);
 void verify_end_close(struct verify_end *end);
 

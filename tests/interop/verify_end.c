@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verify_end.c - one end of a verify connection: the TCP meeting and the verbs objects. */
+/* verify_end.c - one end of a connection of verify: its TCP connection and its verbs objects. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +9,14 @@
 #include "meet.h"
 #include "verify.h"
 
-/* First PSNs: each direction soon passes a value at which PSN arithmetic can fail. */
+/* First PSNs. In each direction, the PSN soon passes a value at which PSN arithmetic can fail. */
 #define CLIENT_PSN 0xfffff0u
 #define SERVER_PSN 0x7ffff0u
 
 #define OPERATION_NAME_MAX 32
 
-/* Message that the ends exchange, in this machine's byte order: both ends have the same order. */
+/* The message that the ends exchange. It is in host byte order, because both ends have the same
+ * byte order. */
 struct hello {
     uint8_t gid[16];
     uint64_t target;
@@ -45,7 +46,7 @@ static struct ibv_mr *area(struct ibv_pd *pd, int access, uint8_t **memory)
     if (*memory == NULL)
         meet_die("no memory");
     memset(*memory, 0, VERIFY_AREA);
-    mr = (ibv_reg_mr)(pd, *memory, VERIFY_AREA, access); /* not the macro: it warns */
+    mr = (ibv_reg_mr)(pd, *memory, VERIFY_AREA, access); /* not the macro, which causes a warning */
     if (mr == NULL)
         meet_die("ibv_reg_mr: %s", strerror(errno));
     return mr;
@@ -137,7 +138,7 @@ static void to_rts(struct verify_end *end, const struct verify_options *options,
 void verify_end_open(struct verify_end *end, struct verify_options *options)
 {
     struct hello mine = { 0 };
-    static struct hello theirs; /* static: options->only may stay in it */
+    static struct hello theirs; /* static, because options->only may point into it */
     union ibv_gid gid;
     bool client = options->meet.host != NULL;
 
@@ -184,7 +185,7 @@ void verify_end_close(struct verify_end *end)
     if (ibv_destroy_qp(end->qp) != 0 || ibv_destroy_cq(end->cq) != 0 ||
         ibv_dereg_mr(end->local_mr) != 0 || ibv_dereg_mr(end->target_mr) != 0 ||
         ibv_dealloc_pd(end->pd) != 0 || ibv_close_device(end->context) != 0)
-        meet_die("taking the objects down");
+        meet_die("cannot destroy the verbs objects");
     free(end->local);
     free(end->target);
     close(end->peer);

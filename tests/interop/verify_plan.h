@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verify_plan.h - the steps of verify: messages of one operation and size, and the contents of both
- * areas before and after, down to the last byte.
+/* verify_plan.h - the steps of verify. A step has messages of one operation and size.
  *
- * Both ends compute the same four pictures of each step: the requester's local area and the
- * responder's target area, before and after. Each message has a slot of its own with canaries
- * around it. Before a step the areas are set to the first picture. After the step they are compared
- * with the second picture.
+ * Both ends compute the exact contents of the requester's local area and of the responder's target
+ * area, before and after the step. Each message has its own slot with canaries around it. Before a
+ * step, the ends write the first contents to the areas. After the step, they compare the areas with
+ * the second contents.
  */
 #pragma once
 
@@ -20,7 +19,7 @@ enum verb {
     WRITE,
     WRITE_IMM,
     READ,
-    READ_BACK, /* reads back what the previous message wrote */
+    READ_BACK, /* reads the bytes that the previous message wrote */
     CMP_SWAP,  /* all atomics of a step work on one word; every other CMP_SWAP compares unequal */
     FETCH_ADD,
     VERB_COUNT
@@ -29,7 +28,7 @@ enum verb {
 struct verb_kind {
     enum ibv_wr_opcode opcode;
     enum ibv_wc_opcode completes_as;
-    bool receives; /* takes a receive at the other end */
+    bool receives; /* the operation takes a receive at the other end */
     bool immediate;
     bool atomic;
 };
@@ -38,7 +37,7 @@ struct operation {
     const char *name;
     uint32_t verb_count;
     enum verb verbs[MAX_VERBS]; /* operation of each turn */
-    bool late;                  /* receives are posted after the messages: RNR NAK */
+    bool late;                  /* receives are posted after the messages, which causes RNR NAKs */
     uint32_t sizes[MAX_SIZES];
     uint32_t turns[MAX_SIZES]; /* 0: no more sizes */
 };
@@ -46,7 +45,7 @@ struct operation {
 extern const struct operation verify_operations[];
 extern const uint32_t verify_operation_count;
 
-/* One area before and after a step. */
+/* The contents of an area before and after a step. */
 struct picture {
     uint8_t *before, *after;
 };

@@ -14,7 +14,8 @@ enum direction { CLIENT_ASKS, SERVER_ASKS, BOTH_ASK, DIRECTION_COUNT };
 
 /* ---- posting ---- */
 
-/* Fills in one element, or two for every third message. Returns their number. */
+/* Fills in two elements for every third message, and one element for the others. Returns their
+ * number. */
 static int pieces(uint32_t message, const uint8_t *at, uint32_t size, uint32_t lkey,
                   struct ibv_sge sges[2])
 {

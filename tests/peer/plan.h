@@ -4,8 +4,8 @@
  *
  * Scripts depend only on these parameters, and on the words in the private data of the REP:
  *   va=0x.. rkey=0x.. length=65536   memory for WRITE, READ and atomics, filled with the pattern
- *   ro=0x..                          the key of the same memory for READ only
- *   other=0x..                       its key in another protection domain
+ *   ro=0x..                          key of the same memory that allows only READ
+ *   other=0x..                       key of the same memory in another protection domain
  * This header includes no other header of uroce, because target.c is also built on other machines.
  */
 #pragma once
@@ -19,22 +19,23 @@
 #define PLAN_REGION   65536u
 #define PLAN_RECV_MAX 128u
 #define PLAN_SEND_MAX 16u
-#define PLAN_BYTES    65536u /* most bytes of a receive, and of a message that is sent */
-/* Default address range of the endpoint's READs, WRITEs and atomics. The script answers any range. */
+#define PLAN_BYTES    65536u /* maximum bytes of a receive, and of a message that is sent */
+/* Default address range of the endpoint's READs, WRITEs and atomics. The script answers any
+ * range. */
 #define PLAN_REMOTE_VA   0x10000u
 #define PLAN_REMOTE_RKEY 0x1234u
 #define PLAN_QKEY        0x01234567u /* Q_Key of datagram services, as in rdma_cm */
 
 struct plan {
     uint32_t recv; /* receives posted */
-    uint32_t size; /* bytes of each */
+    uint32_t size; /* length of each receive, bytes */
     uint32_t late; /* delay in ms after which one more receive is posted; 0: none */
     uint32_t send; /* number of requests of each kind that the endpoint posts, in this order */
     uint32_t write;
     uint32_t read;
     uint32_t faa;
-    uint32_t bytes; /* bytes of each */
-    uint32_t echo;  /* most bytes of a receive that are sent back; 0: nothing is sent back */
+    uint32_t bytes; /* length of each request, bytes */
+    uint32_t echo;  /* maximum bytes of a receive that are sent back; 0: nothing is sent back */
     uint32_t skip;  /* number of first bytes that are not sent back */
     uint32_t qkey;  /* Q_Key of the datagrams that are sent back */
     uint32_t srq;   /* 1: receives are in a shared receive queue */
@@ -92,7 +93,7 @@ static inline int plan_answer(char *out, size_t room, uint64_t va, const uint32_
                     (unsigned long long)va, keys[0], keys[1], keys[2], PLAN_REGION);
 }
 
-/* Returns the byte of the pattern at a position, as fill= in scripts. */
+/* Returns the byte of the pattern at a position. fill= in scripts has the same pattern. */
 static inline uint8_t plan_byte(uint32_t position)
 {
     return (uint8_t)(position * 31 + position / 256);

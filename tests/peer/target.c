@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* target.c - the endpoint of scripts: an ordinary rdma_cm program, for any machine with librdmacm.
- * It follows the parameters of plan.h, and serves any number of connections until it is killed.
+/* target.c - the endpoint of scripts. It is an ordinary rdma_cm program for any machine with
+ * librdmacm. It follows the parameters of plan.h, and serves any number of connections until it is
+ * killed.
  *
  *     cc -o target target.c -lrdmacm -libverbs
  *     ./target [PORT [ADDRESS]]
@@ -373,7 +374,8 @@ static void take(struct rdma_cm_event *event)
         destroy(t);
 }
 
-/* Posts the late receives that are due. Returns the longest time to wait in ms, or -1 for no limit. */
+/* Posts the late receives that are due. Returns the longest time to wait in ms, or -1 for no
+ * limit. */
 static int post_late(void)
 {
     int64_t wait = -1;
@@ -404,7 +406,7 @@ static int listen_on(struct rdma_event_channel *channel, enum rdma_port_space sp
     return rdma_listen(id, BACKLOG) != 0 ? fail("rdma_listen") : 0;
 }
 
-/* UC has no port space of its own, so requests for UC use RDMA_PS_IB. */
+/* Listens for UC. There is no port space for UC, so its requests use RDMA_PS_IB. */
 static int listen_uc(struct rdma_event_channel *channel, struct sockaddr *address, socklen_t length)
 {
     struct rdma_addrinfo info = { .ai_flags = RAI_PASSIVE,
@@ -434,7 +436,7 @@ int main(int argc, char **argv)
     if (argc > 2 && inet_pton(AF_INET6, argv[2], &v6.sin6_addr) == 1)
         address = (struct sockaddr *)&v6;
     else if (argc > 2 && inet_pton(AF_INET, argv[2], &v4.sin_addr) != 1) {
-        (void)fprintf(stderr, "target: \"%s\" is no address\n", argv[2]);
+        (void)fprintf(stderr, "target: \"%s\" is not an address\n", argv[2]);
         return 2;
     }
     if (channel == NULL)

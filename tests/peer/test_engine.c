@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_engine.c - every script of this folder against uroce's own engine, in virtual time;
- * writes TAP.
+/* test_engine.c - plays every script of this folder against uroce's own engine, in virtual time.
+ * Writes TAP.
  *
  *     test_engine FILE.peer...
  *
  * At least one of the scripts that name a rule must run the engine's line with the mark of the rule
- * (base/mark.h). The last case checks that. So tools/conformance counts a script as a test of its
- * rules.
+ * (base/mark.h). The last case checks that. Because of this check, tools/conformance counts a
+ * script as a test of its rules.
  */
 #include <stdio.h>
 
@@ -19,8 +19,8 @@
 #define RULES_MAX 512u
 #define RULE_MAX  48u
 
-/* Rules whose mark no script hits: they have no mark, or the scripts show the other side, or a
- * forbidden behaviour. */
+/* Rules whose mark no script hits. They have no mark, or the scripts test the other side, or the
+ * scripts test forbidden behaviour. */
 static const char *const unmarked[] = {
     "CM.HEARD",       "CM.REJ.SAID", "CM.REQ",          "CM.SERVICE",       "CM.SIDR.REQ",
     "IP.LIBERAL",     "PSN.ARITH",   "REQ.ACK.PARTIAL", "REQ.ATOMIC.ORDER", "RSP.ACK.COALESCED",
@@ -47,7 +47,8 @@ static struct named_rule *rule_of(const char *name, size_t length)
     return &named[named_count++];
 }
 
-/* Records which of the rules @rules the last script has hit. Spaces or commas separate the rules. */
+/* Records which of the rules @rules the last script has hit. Spaces or commas separate the
+ * rules. */
 static void note_rules(const struct uro_script_text *rules)
 {
     for (uint32_t at = 0; at < rules->length;) {

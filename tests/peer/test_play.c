@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_play.c - the messages of the player for scripts that pass, and for scripts that fail. */
+/* test_play.c - tests the messages of the player for scripts that pass, and for scripts that
+ * fail. */
 #include "support/check.h"
 
 #include "virtual.h"
@@ -73,16 +74,16 @@ static void expect__another_packet__error_names_it(void **state)
 static void expect__no_packet__error_has_the_time(void **state)
 {
     (void)state;
-    expect_output(
-        "connect $port\nexpect ACKNOWLEDGE within 300ms\n",
-        "   0.300000  line 2: expect ACKNOWLEDGE within 300ms: no such packet came within 300 ms");
+    expect_output("connect $port\nexpect ACKNOWLEDGE within 300ms\n",
+                  "   0.300000  line 2: expect ACKNOWLEDGE within 300ms: no such packet arrived "
+                  "within 300 ms");
 }
 
 static void expect__earlier_than_after__is_an_error(void **state)
 {
     (void)state;
     expect_output("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect ACKNOWLEDGE after 1ms\n",
-                  "came too early, after 0 us");
+                  "the packet came too early, after 0 us");
 }
 
 static void expect__other_payload__error_shows_it(void **state)

@@ -8,7 +8,7 @@
 
 #define PD        1u
 #define PD_OTHER  2u
-#define CALLS_MAX 100000u /* most calls at one time; more means an endless loop */
+#define CALLS_MAX 100000u /* maximum number of calls at one time; more means an endless loop */
 #define TIME_MAX  URO_MS(300000)
 
 enum { KEY_ALL, KEY_READ, KEY_OTHER, KEY_BUFFERS };

@@ -4,7 +4,7 @@
 
     test_dump.py build/app/uroce pcap-fixtures [--bless]
 
---bless writes the descriptions instead of comparing: look at the difference before committing it.
+--bless writes the .expect files instead of comparing. Look at the difference before you commit it.
 """
 import difflib
 import pathlib
@@ -18,9 +18,9 @@ def describe(uroce: str, capture: pathlib.Path) -> tuple[str, int]:
 
 
 def damaged(uroce: str, capture: pathlib.Path) -> str:
-    """A problem in a frame must be named and must show in the exit status."""
+    """Checks that `uroce dump` prints the error of a damaged frame, and ends with an error status."""
     octets = bytearray(capture.read_bytes())
-    octets[-1] ^= 1  # in the ICRC of the last frame
+    octets[-1] ^= 1  # a byte of the ICRC of the last frame
     run = subprocess.run([uroce, "dump", "-"], input=bytes(octets), capture_output=True, check=False)
     if run.returncode != 1 or b"!ICRC is" not in run.stdout:
         return f"status {run.returncode}\n{run.stdout.decode()}{run.stderr.decode()}"

@@ -22,7 +22,7 @@ ETHER, IPV4, UDP, BTH = 14, 20, 8, 12
 AT_BTH = ETHER + IPV4 + UDP
 AT_EXT = AT_BTH + BTH
 
-# Rules that a capture of rxe breaks: MigReq is 0 in all connected services, and some captures show another deviation.
+# Rules that captures of rxe violate. MigReq is 0 in all connected services. Some captures have another deviation.
 MIGREQ = {"TX.MIGREQ"}
 SPECIAL = {
     "made_flush": set(),
@@ -61,7 +61,7 @@ class Capture:
         return b"".join(parts)
 
     def change(self, number: int, at: int, octets: bytes) -> None:
-        """Writes bytes into an IPv4 frame (frame numbers begin at 1), and corrects its checksum and its ICRC."""
+        """Writes bytes into IPv4 frame @number, and corrects its checksum and its ICRC. The first frame is 1."""
         frame = self.frames[number - 1][1]
         frame[at:at + len(octets)] = octets
         frame[ETHER + 10:ETHER + 12] = b"\0\0"
@@ -116,7 +116,7 @@ def icrc_of_the_other_byte_order(folder: pathlib.Path):
 
 def icrc_without_the_pad(folder: pathlib.Path):
     capture = Capture(folder / "rxe61_rc_send.pcap")
-    frame = capture.frames[2][1]  # one byte of payload, three of pad
+    frame = capture.frames[2][1]  # has one byte of payload and three pad bytes
     assert frame[AT_BTH + 1] >> 4 & 3 == 3
     frame[-4:] = struct.pack("<I", icrc(frame[:-7] + frame[-4:]))
     return capture, (3, "ICRC.PAD")
@@ -166,7 +166,7 @@ def first_packet_that_is_not_full(folder: pathlib.Path):
 
 def read_response_with_the_wrong_opcode(folder: pathlib.Path):
     capture = Capture(folder / "rxe61_mtu4096_read.pcap")
-    # Frame 2 is FIRST. As MIDDLE it has no AETH, so its payload is four bytes too long as well.
+    # Frame 2 is a FIRST and becomes a MIDDLE. A MIDDLE has no AETH, so its payload is also four bytes too long.
     capture.change(2, AT_BTH, b"\x0e")
     return capture, (2, "RSP.READ.FORM")
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_replay.c - captures of other implementations are decoded, encoded again, and given to an
- * engine. */
+/* test_replay.c - decodes captures of other implementations, encodes them again, and gives them to
+ * an engine. */
 #include "support/check.h"
 
 #include <dirent.h>
@@ -69,7 +69,7 @@ static void fixtures__each_frame__encodes_to_its_own_bytes(void **state)
     }
     printf("# %u frames, %u with the ICRC of Linux rxe's FLUSH\n", frames, as_rxe);
     assert_true(frames > 300);
-    assert_int_equal(as_rxe, 4); /* one made, three of rxe itself */
+    assert_int_equal(as_rxe, 4); /* one frame of made_flush.pcap, and three frames of rxe */
 }
 
 /* Checks which opcodes the captures contain. A new opcode in the table needs a capture, too. */

@@ -7,7 +7,7 @@
 
 #include "base/mark.h"
 
-#define SETTLE_MAX 1000u /* most messages at one time; more means an endless loop */
+#define SETTLE_MAX 1000u /* maximum number of messages at one time; more means an endless loop */
 
 static void open_manager(struct managers *s, struct manager *m, unsigned number)
 {
@@ -51,8 +51,8 @@ void managers_close_both(struct managers *s)
     }
 }
 
-/* Closes both managers. Fails when a manager still holds a connection or a timer after 1000 s, such
- * as a half-open connection. */
+/* Closes both managers. Fails if a manager still has a connection or a timer after 1000 s, for
+ * example a half-open connection. */
 int managers_close(void **state)
 {
     struct managers *s = *state;

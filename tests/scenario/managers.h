@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* managers.h - two connection managers and the wire between them, in virtual time. The wire loses,
- * repeats and delays the messages that a test chooses.
+ * duplicates and delays the messages that a test chooses.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ struct manager {
 
 struct managers {
     uro_time now;
-    uint32_t asked; /* requests of a; each names another QPN */
+    uint32_t asked; /* number of requests of a; each has another QPN */
     struct uro_counters counters;
     struct manager a; /* connects */
     struct manager b; /* listens */

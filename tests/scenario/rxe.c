@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rxe.c - the model: sends packets, goes back, and processes responses. */
+/* rxe.c - the model of rxe: it sends packets, goes back, and processes responses. */
 #include "rxe.h"
 
 #include <string.h>
@@ -55,8 +55,8 @@ bool rxe_is_done(const struct rxe *rxe)
 
 /* ---- going back ---------------------------------------------------------- */
 
-/* Goes back to the oldest unacknowledged PSN. This PSN may be behind the end of the oldest message.
- * Like rxe, the model does not notice that it has nothing to retransmit then. */
+/* Goes back to the oldest unacknowledged PSN. This PSN may be after the end of the oldest message.
+ * Like rxe, the model does not notice that it then has nothing to retransmit. */
 static void go_back(struct rxe *rxe)
 {
     rxe->going_back = false;
@@ -175,7 +175,7 @@ bool rxe_send(struct rxe *rxe, struct scene_packet *packet)
     return true;
 }
 
-/* ---- answers ------------------------------------------------------------- */
+/* ---- responses ----------------------------------------------------------- */
 
 static void complete(struct rxe *rxe, struct rxe_message *message)
 {

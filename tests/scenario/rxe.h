@@ -2,10 +2,10 @@
 /* rxe.h - a model of the requester of Linux rxe: which packets rxe sends, and how it processes
  * responses.
  *
- * The model makes the mistakes of kernels 6.1 and 6.12 that tests/interop/rxe-rules.txt and
- * decision 38 describe. It has no clock and no packet queue: the test decides when the model sends,
- * when a response arrives, and when the timer of the model fires. The model covers loss,
- * duplication and reordering only. An RNR NAK would pause rxe; it fails the model.
+ * The model has the bugs of kernels 6.1 and 6.12 that tests/interop/rxe-rules.txt and decision 38
+ * describe. It has no clock and no packet queue. The test decides when the model sends, when a
+ * response arrives, and when the timer of the model fires. The model is for loss, duplication and
+ * reordering only. It fails when it gets an RNR NAK, which would pause rxe.
  */
 #pragma once
 
@@ -25,13 +25,13 @@ enum rxe_state {
 struct rxe_message {
     enum uro_operation operation; /* SEND, WRITE, READ or FETCH_ADD */
     uint32_t length;              /* bytes */
-    uint32_t left;                /* bytes that are still to send, or to receive of a READ */
+    uint32_t left;                /* bytes that are not sent yet, or of a READ not received yet */
     uint8_t *at;                  /* source of a SEND or WRITE, or sink of a READ */
     uint64_t va;                  /* remote address */
     uint64_t original;            /* FETCH_ADD: the returned value */
     uint32_t first_psn, last_psn;
     enum rxe_state state;
-    bool has_place; /* counts against max_rd_atomic */
+    bool has_place; /* the message counts against max_rd_atomic */
 };
 
 struct rxe {
@@ -46,8 +46,8 @@ struct rxe {
     uint32_t places;   /* READs and atomics that max_rd_atomic still allows */
     uint32_t unasked;  /* packets sent since the last AckReq */
     bool inside;       /* the next packet continues a message */
-    bool reading;      /* the last answer was FIRST or MIDDLE of a READ */
-    bool going_back;   /* must go back before it sends; responses wait until then */
+    bool reading;      /* the last response was FIRST or MIDDLE of a READ */
+    bool going_back;   /* the model must go back before it sends; responses wait until then */
     bool has_gone_back;
     const char *failed; /* why the queue pair is in error, or NULL */
 };

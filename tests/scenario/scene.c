@@ -9,7 +9,7 @@
 #include "wire/bytes.h"
 #include "wire/ether.h"
 
-#define TAG_AT 12u /* behind the addresses */
+#define TAG_AT 12u /* offset of the VLAN tag, after the MAC addresses */
 
 const struct uro_mac scene_mac = { { 2, 0, 0, 0, 0, 1 } };
 const struct uro_mac scene_peer_mac = { { 2, 0, 0, 0, 0, 2 } };
@@ -116,8 +116,8 @@ static uint32_t take_tag(const struct scene *scene, uint8_t *octets, uint32_t le
     return length - URO_VLAN_LEN;
 }
 
-/* Every second frame is in shared memory. The choice depends on the last byte, so that it
- * repeats. */
+/* About half of the frames are in shared memory. The last byte of a frame decides this, so that
+ * each run makes the same choice. */
 void scene_input_raw(struct scene *scene, const uint8_t *octets, uint32_t length)
 {
     const uint32_t shared = length > 0 ? octets[length - 1] & 1u : 0;

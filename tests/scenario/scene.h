@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* scene.h - one engine, a queue pair, a virtual clock, and peers whose packets are struct literals.
  *
- * A test is a conversation: what is posted, what arrives, what must leave, what must complete.
- * Fields left out of a literal mean "the usual". scene_close() fails when anything was sent or
- * completed that the test did not expect.
+ * A test is a sequence of steps: it posts requests, delivers packets, and expects sent packets and
+ * completions. Fields that a literal leaves out have default values. scene_close() fails if the
+ * engine sent or completed anything that the test did not expect.
  *
  * Most functions use scene->qp. A test with several queue pairs creates the others with
  * scene_add_qp(), and assigns scene->qp to choose a queue pair.
@@ -47,15 +47,15 @@ struct scene {
     struct uroce_mr *remote_mr;
     uint32_t recv_used; /* bytes of `local` that were given to receives, counted from its middle */
     uint32_t mtu;
-    uint16_t vlan; /* 0: none. Frames come and must be sent with its tag, which no packet shows */
-    uint8_t sl;    /* its priority */
+    uint16_t vlan; /* VLAN ID of all frames; 0: none. The literals do not have the tag */
+    uint8_t sl;    /* priority in the VLAN tag */
 };
 
 struct scene_options {
     enum uroce_qp_type type; /* RC */
     uint32_t mtu;            /* 1024 */
-    uint32_t link_mtu;       /* 4500 when left 0 */
-    uint16_t vlan;           /* none when left 0 */
+    uint32_t link_mtu;       /* 0: 4500 */
+    uint16_t vlan;           /* 0: none */
     uint8_t sl;              /* service level of the path */
     uint32_t rq_psn;
     uint32_t sq_psn;
@@ -73,7 +73,7 @@ struct scene_options {
     uint32_t qkey;           /* SCENE_QKEY */
     bool block_self_multicast;
     bool retry_7_forever;
-    uint8_t timeout_least;       /* none when left 0 */
+    uint8_t timeout_least;       /* minimum ACK timeout; 0: none */
     enum uroce_qp_state stop_at; /* RTS */
 };
 struct scene *scene_open(const struct scene_options *options);
@@ -118,13 +118,13 @@ struct scene_packet {
     bool ack_req;
     bool rxe; /* MigReq is 0 */
     bool solicited;
-    bool ce;          /* marked CE by the network: congestion */
-    uint8_t ect;      /* or its ECT codepoint: 1 or 2 */
-    uint8_t syndrome; /* AETH, 0x1f when left 0 */
+    bool ce;          /* ECN codepoint is CE: the network marked congestion */
+    uint8_t ect;      /* other ECN codepoint: 1 or 2 */
+    uint8_t syndrome; /* AETH; 0: 0x1f */
     uint32_t msn;     /* AETH */
-    uint64_t va;      /* RETH or AtomicETH; left 0: start of scene->remote */
-    bool no_va;       /* 0 means 0 */
-    uint32_t rkey;    /* left 0: key of scene->remote */
+    uint64_t va;      /* RETH or AtomicETH; 0: start of scene->remote */
+    bool no_va;       /* va is 0 */
+    uint32_t rkey;    /* 0: key of scene->remote */
     uint32_t dma;     /* RETH length */
     uint64_t swap_add, compare;
     uint64_t original;
@@ -134,10 +134,10 @@ struct scene_packet {
     uint32_t source_qpn; /* UD; the sender when left 0 */
     uint8_t placement;   /* FLUSH */
     uint8_t selectivity;
-    bool rxe_icrc;         /* FLUSH: summed as Linux rxe does */
-    const char *text;      /* payload, or else: */
-    const uint8_t *octets; /* `length` of them, or else: */
-    uint32_t length;       /* bytes of payload, scene_byte(fill + i) each */
+    bool rxe_icrc;         /* FLUSH: the ICRC is that of Linux rxe */
+    const char *text;      /* the payload; NULL: see octets */
+    const uint8_t *octets; /* payload of `length` bytes; NULL: see length */
+    uint32_t length;       /* length of the payload, whose byte i is scene_byte(fill + i) */
     uint32_t fill;
     uint16_t pkey;    /* 0xffff when left 0 */
     uint32_t qpn;     /* destination: the scene's queue pair or the peer's when left 0 */
@@ -191,7 +191,8 @@ void scene_rx(struct scene *scene, uro_time at, const struct scene_packet *packe
 void scene_expect_tx(struct scene *scene, uro_time at, const struct scene_packet *packet);
 /* Writes the next frame, at most 9000 bytes. Returns its length, or 0 when there is no frame. */
 uint32_t scene_output(struct scene *scene, uro_time at, uint8_t *octets);
-/* Takes at most @room frames in one call at the present time, 64 at most. Returns their number. */
+/* Takes at most @room frames, and at most 64, in one call at the present time. Returns their
+ * number. */
 uint32_t scene_burst(struct scene *scene, uint32_t room);
 /* Return frame @index of the last scene_burst(), with its VLAN tag, and its length. */
 const uint8_t *scene_burst_frame(uint32_t index);

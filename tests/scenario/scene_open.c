@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scene_open.c - builds the stage: engine, memory, queue pairs, shared queue, handles, groups. */
+/* scene_open.c - creates the objects of a scene: engine, memory, queue pairs, SRQ, address handles,
+ * groups. */
 #include <stdlib.h>
 #include <string.h>
 

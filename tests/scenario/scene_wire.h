@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scene_wire.h - packets of a scene as bytes, and back. */
+/* scene_wire.h - encodes packets of a scene, and compares frames with packets. */
 #pragma once
 
 #include "scene.h"

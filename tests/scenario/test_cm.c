@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm.c - a connection from the request to the end, both sides on one engine. */
+/* test_cm.c - tests a connection from the request to the end, with both sides on one engine. */
 #include <errno.h>
 #include <string.h>
 
@@ -388,7 +388,7 @@ static void listen__twice__address_in_use(void **state)
     connect_out(&talk);
     const struct uroce_conn_event event = next_event(&talk);
     assert_int_equal(event.kind, UROCE_CONN_REQUEST);
-    assert_ptr_equal(event.user, &other); /* event of the listener at the address */
+    assert_ptr_equal(event.user, &other); /* the event is for the listener at the address */
     assert_true(uro_mark_hit("CM.LISTEN"));
     close_conn(&talk, event.conn);
     assert_int_equal(uroce_listener_destroy(specific), 0);

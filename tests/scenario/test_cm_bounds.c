@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_bounds.c - limits for the time that a peer can make uroce wait, and for the state that a
- * peer leaves behind. */
+/* test_cm_bounds.c - tests limits for the time that a peer can make uroce wait, and for the state
+ * that remains after a peer. */
 #include <errno.h>
 
 #include "base/mark.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_end.c - what remains of connections whose owners closed them, for how long, and which
- * messages peers get when a process ends.
+/* test_cm_end.c - tests how long connections remain after their owners have closed them, and which
+ * messages the peers get when a process ends.
  */
 #include <errno.h>
 
@@ -228,7 +228,7 @@ static void process_ends__requests_wait__refused(void **state)
 
     managers_ask(s);
     managers_settle(s);
-    end(s, &s->b); /* the event was not fetched */
+    end(s, &s->b); /* the application has not fetched the event */
     managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_REJ_CONSUMER);
     managers_expect_nothing(s, &s->b);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_fields.c - the fields of each message, and how its receiver uses them. */
+/* test_cm_fields.c - tests the fields of each message, and how the receiver uses them. */
 #include <errno.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ static const struct uro_cm_msg *ask(struct managers *s, enum uro_qp_type type, u
     return &s->a.last;
 }
 
-/* ---- what is said -------------------------------------------------------- */
+/* ---- sent messages ------------------------------------------------------- */
 
 static void req__all_fields__are_sent(void **state)
 {

@@ -13,13 +13,12 @@
 
 #define SERVICE   UINT64_C(0x1061234)
 #define STRANGERS 250u /* hosts in the subnet of the scene */
-#define QUESTIONS                                                                                  \
-    500u /* requests of all hosts: more than the packets that can wait for MAC addresses */
-#define AT_ONCE  200u
-#define REQUESTS 2000u
-#define SENDS    64u
-#define BURST    32u /* burst of a port */
-#define BAD_MTU  26u /* reason of a REJ, IBTA Vol. 1, 12.6.7.2 */
+#define QUESTIONS 500u /* requests of all hosts; more packets than can wait for MAC addresses */
+#define AT_ONCE   200u
+#define REQUESTS  2000u
+#define SENDS     64u
+#define BURST     32u /* burst of a port */
+#define BAD_MTU   26u /* reason of a REJ, IBTA Vol. 1, 12.6.7.2 */
 
 static void input(struct scene *s, const char *from, const struct uro_cm_msg *msg)
 {
@@ -118,7 +117,7 @@ static void requests_of_absent_hosts__other_requests_are_answered(void **state)
     scene_close(s);
 }
 
-/* Our own retransmissions leave in time, too. */
+/* The engine also sends its own retransmissions in time. */
 static void requests_of_absent_hosts__own_request_is_retransmitted(void **state)
 {
     struct scene *s = scene_rc();
@@ -188,8 +187,8 @@ static void messages_without_end__data_is_still_sent(void **state)
     scene_close(s);
 }
 
-/* The application of a listener is slow. The backlog bounds the waiting requests. Others get no
- * reply, or a REJ once uroce detects a flood, and leave no state. */
+/* The application of a listener is slow. The backlog limits the waiting requests. Further requests
+ * get no reply, or a REJ once uroce detects a flood, and leave no state. */
 static void requests_without_end__limited_by_the_backlog(void **state)
 {
     struct scene *s = scene_rc();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_loss.c - each CM message lost, repeated, or addressed to no connection. */
+/* test_cm_loss.c - tests CM messages that are lost, duplicated, or addressed to no connection. */
 #include <errno.h>
 #include <string.h>
 
@@ -163,7 +163,7 @@ static void peer_died__dreq_retransmission_ends(void **state)
     assert_int_equal(s->a.sent[URO_CM_DREQ], 16);
 }
 
-/* ---- repeated ------------------------------------------------------------ */
+/* ---- duplicates ---------------------------------------------------------- */
 
 static void req_twice__mra_until_the_application_responds(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_lost.c - each CM message of a connection lost once, several times and always, and each
- * message duplicated: both sides get the same events, each once.
+/* test_cm_lost.c - tests that both sides get the same events, each once, if each CM message of a
+ * connection is lost once, several times or always, or is duplicated.
  */
 #include <errno.h>
 
@@ -84,7 +84,7 @@ static void expect(const struct events *events, unsigned kinds)
 #define WHOLE_A   (BIT(RESPONSE) | BIT(DISCONNECTED) | BIT(TIMEWAIT_EXIT))
 #define WHOLE_B   (BIT(REQUEST) | BIT(CONFIRMED) | BIT(DISCONNECTED) | BIT(TIMEWAIT_EXIT))
 
-/* ---- lost, and made good ------------------------------------------------- */
+/* ---- lost, and retransmitted --------------------------------------------- */
 
 static void fresh(void **state)
 {
@@ -150,7 +150,7 @@ static void req_always_lost__unreachable_after_16(void **state)
     assert_int_equal(s->a.last.value[URO_CM_REASON], URO_CONN_REJ_TIMEOUT);
     assert_int_equal(s->a.last.value[URO_CM_MESSAGE], 2);
     assert_int_equal(s->a.last.value[URO_CM_INFO_LENGTH], 8);
-    assert_int_equal(s->a.last.info[7], 1); /* its CA GUID */
+    assert_int_equal(s->a.last.info[7], 1); /* the CA GUID of a */
 }
 
 /* The passive side gives up first and sends a REJ, which the active side accepts. */
@@ -290,7 +290,7 @@ static void service__each_message_twice__changes_nothing(void **state)
     live(&life);
     expect(&life.a, BIT(RESPONSE));
     expect(&life.b, BIT(REQUEST));
-    assert_int_equal(s->b.sent[URO_CM_SIDR_REP], 1); /* it was a question while it was asked */
+    assert_int_equal(s->b.sent[URO_CM_SIDR_REP], 1); /* the duplicate got no second reply */
 }
 
 static void rej_twice__one_event(void **state)

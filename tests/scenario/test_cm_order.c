@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_order.c - CM messages that arrive late, early, or again and again. */
+/* test_cm_order.c - tests CM messages that arrive late, early, or again and again. */
 #include <errno.h>
 
 #include "base/mark.h"
@@ -50,7 +50,7 @@ static void req__after_its_connection_ended__stale(void **state)
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
     assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
     managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
-    managers_release(s, &s->a); /* connected: nothing */
+    managers_release(s, &s->a); /* the connection exists already: the message has no effect */
     managers_expect_nothing(s, &s->b);
     assert_int_equal(s->b.sent[URO_CM_REJ], 0);
     assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), 0);
@@ -76,7 +76,7 @@ static void rep__duplicate__answered_as_the_first(void **state)
     managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
     managers_release(s, &s->b);
     assert_int_equal(s->a.sent[URO_CM_RTU], 2);
-    expect_ignored(s, &s->b); /* that RTU */
+    expect_ignored(s, &s->b); /* the late RTU has no effect */
     managers_expect_nothing(s, &s->a);
 }
 
@@ -129,7 +129,7 @@ static void rtu__after_data_established_the_connection__changes_nothing(void **s
     managers_release(s, &s->a);
     expect_ignored(s, &s->b);
     managers_pass_time(s, s->now + URO_MS(10000));
-    assert_int_equal(s->b.sent[URO_CM_REP], 1); /* and is not sent again */
+    assert_int_equal(s->b.sent[URO_CM_REP], 1); /* the REP is not sent again */
     assert_int_equal(s->b.conn->state, URO_CONN_ESTABLISHED);
 }
 
@@ -160,7 +160,7 @@ static void rej__after_the_end__changes_nothing(void **state)
     assert_int_equal(uro_conn_reject(s->b.conn, URO_CONN_REJ_CONSUMER, NULL, 0, s->now), 0);
     managers_settle(s);
     uro_conn_close(s->b.conn, s->now);
-    managers_pass_time(s, URO_MS(5121)); /* the request is repeated, and rejected again */
+    managers_pass_time(s, URO_MS(5121)); /* the request is retransmitted, and rejected again */
     s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
     assert_int_equal(uro_conn_reject(s->b.conn, URO_CONN_REJ_CONSUMER, NULL, 0, s->now), 0);
     managers_expect(s, &s->a, URO_CONN_REJECTED, URO_CONN_REJ_CONSUMER);
@@ -182,7 +182,7 @@ static void drep__after_the_last_retry__changes_nothing(void **state)
     expect_ignored(s, &s->a);
     managers_pass_time(s, s->now + URO_MS(1000));
     managers_expect(s, &s->a, URO_CONN_TIMEWAIT_EXIT, 0);
-    managers_release(s, &s->b); /* and after */
+    managers_release(s, &s->b); /* after time-wait */
     expect_ignored(s, &s->a);
 }
 
@@ -268,7 +268,7 @@ static void mra__received_before_a_retransmission__delays_it(void **state)
     }
     managers_settle(s);
     s->now += URO_MS(5120);
-    assert_true(uro_cm_output(s->a.cm, &first, s->now)); /* one of two */
+    assert_true(uro_cm_output(s->a.cm, &first, s->now)); /* the first of two messages */
     mra.value[URO_CM_SERVICE_TIMEOUT] = 20;
     for (unsigned i = 0; i < 2; i++) {
         mra.value[URO_CM_REMOTE_ID] = conns[i]->node.number;
@@ -277,7 +277,8 @@ static void mra__received_before_a_retransmission__delays_it(void **state)
     }
     managers_settle(s);
     assert_int_equal(s->a.sent[URO_CM_REQ], 2);
-    managers_pass_time(s, s->now + URO_MS(4096 + 511)); /* and for a packet on its way */
+    managers_pass_time(s,
+                       s->now + URO_MS(4096 + 511)); /* the timeout includes the packet lifetime */
     assert_int_equal(s->a.sent[URO_CM_REQ], 2);
     managers_pass_time(s, s->now + URO_MS(2));
     assert_int_equal(s->a.sent[URO_CM_REQ], 4);

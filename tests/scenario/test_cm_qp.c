@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_qp.c - the attributes that a connection sets on its queue pair, on both sides and for
- * each type.
+/* test_cm_qp.c - tests the attributes that a connection sets on its queue pair, on both sides and
+ * for each type of queue pair.
  */
 #include <errno.h>
 

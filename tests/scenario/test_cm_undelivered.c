@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_undelivered.c - ICMP "port unreachable" for a connection request. Any host can forge such
- * an error, but only a host that saw the request can quote it. */
+/* test_cm_undelivered.c - tests the ICMP error "port unreachable" for a connection request. Any
+ * host can forge such an error, but only a host that saw the request can quote it. */
 #include <errno.h>
 #include <string.h>
 
 #include "managers.h"
 
-#define LEAST 28u /* bytes that the error must quote: up to our communication ID */
+#define LEAST 28u /* bytes that the error must quote, up to the local communication ID */
 
 /* Reports that a packet to b was undeliverable; the report quotes @length bytes of @mad. */
 static void undelivered(struct managers *s, const uint8_t *mad, uint32_t length)
@@ -36,7 +36,7 @@ static void ask_in_vain(struct managers *s)
     assert_int_equal(s->a.sent[URO_CM_REQ], 1);
 }
 
-/* Checks that no report had an effect: the request is not retransmitted early. */
+/* Checks that no ICMP error had an effect, and that the request is not retransmitted early. */
 static void expect_unreported(struct managers *s)
 {
     managers_pass_time(s, s->now + URO_CM_UNDELIVERED_AGAIN + URO_MS(50));
@@ -120,7 +120,7 @@ static void req__icmp_error_for_another_host__continues_to_wait(void **state)
     expect_unreported(s);
 }
 
-/* A late report, or one forged by a host that reads the traffic, changes nothing. */
+/* A late ICMP error changes nothing. A host that reads the traffic can forge such an error. */
 static void req__icmp_error_after_the_rep__changes_nothing(void **state)
 {
     struct managers *s = *state;

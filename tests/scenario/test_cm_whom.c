@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_whom.c - which connection or listener gets a message, and calls that the owner of a
- * connection must not make. */
+/* test_cm_whom.c - tests which connection or listener gets a message, and which calls of the owner
+ * of a connection fail. */
 #include <errno.h>
 #include <string.h>
 
@@ -45,7 +45,8 @@ static void accept_b(struct managers *s)
 
 /* ---- which connection ---------------------------------------------------- */
 
-/* The message has our ID and the right address, but the peer's ID of an older connection. */
+/* The message has the right local ID and the right address, but the remote ID of an older
+ * connection. */
 static void message__with_another_remote_id__matches_no_connection(void **state)
 {
     static const enum uro_cm_kind kinds[] = { URO_CM_DREQ, URO_CM_REJ, URO_CM_RTU, URO_CM_LAP };
@@ -152,7 +153,7 @@ static void req__from_the_queue_pair_that_we_connected_to__stale(void **state)
     assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
     managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
     req.value[URO_CM_LOCAL_ID] =
-        s->a.conn->peer_id; /* a new ID, so it is no duplicate of the REP's connection */
+        s->a.conn->peer_id; /* a new ID, so that the REQ is not a duplicate */
     req.value[URO_CM_CA_GUID] = 2;
     req.value[URO_CM_LOCAL_QPN] = QPN_B;
     req.remote_gid = s->a.address;
@@ -309,8 +310,8 @@ static void backlog__request_withdrawn_and_closed__frees_its_slot(void **state)
     uro_conn_close(expect_request(s), s->now);
 }
 
-/* Otherwise a client that sends and withdraws requests repeatedly would hold one connection each
- * time. */
+/* Otherwise a client that repeatedly sends and withdraws requests would take another slot of the
+ * backlog each time. */
 static void backlog__request_withdrawn_and_not_fetched__keeps_its_slot(void **state)
 {
     struct managers *s = *state;
@@ -408,7 +409,7 @@ static void calls__out_of_order__einval(void **state)
     assert_int_equal(uro_conn_reject(s->b.conn, 28, NULL, 0, s->now), -EINVAL);
 }
 
-/* The connection is closed before its REQ left: the REQ is never built. */
+/* The connection is closed before its REQ is sent. So the REQ is never built. */
 static void close__before_the_request_was_sent__it_is_not_sent(void **state)
 {
     struct managers *s = *state;

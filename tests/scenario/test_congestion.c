@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_congestion.c - the receiver of ECN-marked packets sends CNPs, and a sender that receives
- * CNPs reduces its window. */
+/* test_congestion.c - tests that the receiver of ECN-marked packets sends CNPs, and that a sender
+ * that receives CNPs reduces its window. */
 #include "core/limits.h"
 #include "scene.h"
 
@@ -145,7 +145,7 @@ static void congestion__cnp__window_is_halved_and_recovers_slowly(void **state)
 
 /* ---- an ACK timeout --------------------------------------------------------- */
 
-/* Without this, a peer that is slower than this side would lose most of each full window. */
+/* Otherwise, a peer that is slower than this side would lose most of each full window. */
 static void congestion__ack_timeouts__each_halves_the_window(void **state)
 {
     (void)state;
@@ -254,7 +254,7 @@ static void congestion__window_shrinks_in_a_message__next_packet_requests_ack(vo
 
     scene_fill(s->local, 0, 256 * 200);
     scene_post_send(s, SEND(.id = 1, .length = 256 * 200));
-    for (int i = 0; i < 40; i++) /* the 32nd asks */
+    for (int i = 0; i < 40; i++) /* the 32nd packet requests an ACK */
         assert_true(scene_output(s, 0, octets) > 0);
     for (uro_time now = 0; now < URO_MS(2); now += URO_CNP_EVERY)
         scene_rx(s, now, CNP);
@@ -273,7 +273,7 @@ static void congestion__window_shrinks_in_a_message__next_packet_requests_ack(vo
     scene_close(s);
 }
 
-/* Sends 40 packets of a message. The 32nd asks for an ACK and gets it. */
+/* Sends 40 packets of a message. The 32nd packet requests an ACK and gets it. */
 static struct scene *open_inside_a_message(uro_time answered)
 {
     struct scene *s = scene_rc(.sq_psn = 0, .window = 256, .mtu = 256);
@@ -294,7 +294,7 @@ static void expect_part(struct scene *s, uro_time now, uint32_t psn)
                            .fill = psn * 256));
 }
 
-/* No packet behind the retransmitted packet asks for an ACK, and the last of these packets are
+/* No packet after the retransmitted packet requests an ACK, and the last of these packets are
  * lost. */
 static void congestion__continues_after_a_probe__next_packet_requests_ack(void **state)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_inside.c - cases that lib/verbs can cause, but no program that uses include/uroce: responder
- * resources lent by the caller, and requests that the post functions refuse. */
+/* test_inside.c - tests cases that lib/verbs can cause, but no program that uses include/uroce. The
+ * caller provides the memory of responder resources, or requests have operations that the post
+ * functions refuse. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +143,7 @@ static void modify__responder_resources_needed__more_with_flush_rights(void **st
         assert_int_equal(uro_qp_resources_needed(qp, &attr, mask),
                          rows[i].answers * (uro_qp_resources_size(128) / 128));
         assert_int_equal(uro_qp_resources_needed(qp, &attr, UROCE_ATTR_ACCESS),
-                         0); /* not known yet */
+                         0); /* max_dest_rd_atomic is not known yet */
     }
     uro_engine_qp_destroy(s->engine->engine, qp);
     free(memory);
@@ -203,7 +204,7 @@ static void uc__operation_without_opcode__fails_when_it_is_sent(void **state)
     assert_true(uro_mark_hit("POST.SERVICE"));
 }
 
-/* Only the last packet would carry the key: even the first packet is not sent. */
+/* Only the last packet would carry the key, but even the first packet is not sent. */
 static void uc__message_whose_last_packet_cannot_be_sent__is_not_started(void **state)
 {
     (void)state;
@@ -283,9 +284,73 @@ static void modify__alternate_path__is_refused(void **state)
     scene_close(s);
 }
 
+/* ---- receives that are hidden on purpose ------------------------------------ */
+
+static void expect_served(struct scene *s, uint32_t psn, uint32_t id)
+{
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = psn, .ack_req = true, .text = "hi"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = psn, .msn = id));
+    scene_expect_recv(s, id, UROCE_SUCCESS, 2);
+}
+
+static void expect_rnr_nak(struct scene *s, uint32_t psn, uint32_t msn)
+{
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = psn, .ack_req = true, .text = "hi"));
+    scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = psn, .syndrome = 0x2c, .msn = msn));
+}
+
+/* Messages 2, 4 and so on find no receive at first. */
+static void receives__every_second_hidden__rnr_nak_and_then_served(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100, .min_rnr_timer = 12);
+
+    uro_engine_hide_receives(s->engine->engine, 2, 2);
+    for (uint32_t id = 1; id <= 4; id++)
+        scene_post_recv(s, id, 64);
+    expect_served(s, 100, 1);
+    expect_rnr_nak(s, 101, 1);
+    expect_served(s, 101, 2);
+    expect_served(s, 102, 3);
+    expect_rnr_nak(s, 103, 3);
+    expect_served(s, 103, 4);
+    scene_close(s);
+}
+
+static void receives__from_the_first_on_hidden__never_served(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100, .min_rnr_timer = 12);
+
+    uro_engine_hide_receives(s->engine->engine, 1, 1);
+    scene_post_recv(s, 1, 64);
+    expect_rnr_nak(s, 100, 0);
+    expect_rnr_nak(s, 100, 0);
+    expect_rnr_nak(s, 100, 0);
+    scene_expect_no_completion(s);
+    scene_close(s);
+}
+
+/* ---- a CQ that overflows on purpose ------------------------------------------ */
+
+static void cq__overflow_is_requested__queue_pair_fails_at_its_next_completion(void **state)
+{
+    (void)state;
+    struct scene *s = scene_rc(.rq_psn = 100);
+
+    scene_post_recv(s, 1, 64);
+    uro_cq_overflow(inside_shard(s->engine), s->recv_cq->core);
+    scene_rx(s, 0, PACKET(.op = "RC_SEND_ONLY", .psn = 100, .ack_req = true, .text = "hi"));
+    scene_expect_state(s, UROCE_ERR);
+    scene_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(receives__every_second_hidden__rnr_nak_and_then_served),
+        cmocka_unit_test(receives__from_the_first_on_hidden__never_served),
+        cmocka_unit_test(cq__overflow_is_requested__queue_pair_fails_at_its_next_completion),
         cmocka_unit_test(modify__too_few_responder_resources__einval_until_there_are_enough),
         cmocka_unit_test(modify__read_rights_without_responder_resources__einval),
         cmocka_unit_test(modify__responder_resources_needed__more_with_flush_rights),

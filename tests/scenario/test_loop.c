@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_loop.c - queue pairs of one engine connected to each other: none of their frames leaves. */
+/* test_loop.c - tests queue pairs of one engine that are connected to each other. The engine sends
+ * none of their frames to the link. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -125,7 +126,7 @@ static void send__no_receive_posted__waits_and_arrives_when_there_is_one(void **
     twins_expect(s, &s->a, 1, UROCE_SUCCESS);
 }
 
-/* There are more frames than the loop queue holds, and the caller takes more than it holds. The
+/* More frames are sent, and the caller takes more frames, than the loop queue holds. The
  * queue fills up but never overflows, and nothing is lost. */
 static void send__more_than_the_loop_buffer__all_arrive_in_order(void **state)
 {

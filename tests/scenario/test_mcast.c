@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_mcast.c - datagrams to groups: which queue pairs get a copy. */
+/* test_mcast.c - tests which queue pairs get a copy of a datagram to a group. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static void detach(struct scene *s, struct uroce_qp *qp, const char *group)
     s->qp = before;
 }
 
-/* ---- who gets it -------------------------------------------------------- */
+/* ---- which queue pairs get it ------------------------------------------- */
 
 static void mcast__several_members__each_gets_a_copy_and_no_other_qp(void **state)
 {
@@ -195,7 +195,7 @@ static void mcast__only_the_first_and_the_last_member__are_reported(void **state
     scene_close(s);
 }
 
-/* ---- our own ------------------------------------------------------------ */
+/* ---- sent by the same engine -------------------------------------------- */
 
 static void send_news(struct scene *s, struct uroce_ah *ah, uint32_t psn)
 {
@@ -296,7 +296,7 @@ static void mcast__packet_other_than_ud_to_a_group__dropped(void **state)
     scene_close(s);
 }
 
-/* A UDP packet of @length bytes behind the UDP header to QPN 0xffffff, opcode 0xff. */
+/* Delivers a packet with @length bytes after its UDP header, for QPN 0xffffff, with opcode 0xff. */
 static void input_unknown(struct scene *s, const char *to, uint32_t length, bool icrc)
 {
     uint8_t frame[256] = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_paid.c - known bugs of other stacks that no scenario of an operation covers.
+/* test_paid.c - tests known bugs of other stacks that do not belong to one operation.
  *
  * docs/PROTOCOL.md, section 4, lists them. The comment above a test names its bug.
  */
@@ -35,7 +35,7 @@ static void b02__headers_or_pad_longer_than_the_packet__counted_and_dropped(void
             continue;
         uint32_t whole = scene_frame(s, PACKET(.op = op->name, .psn = 100), frame);
         const uint32_t ext = whole - 4 - AT_BTH - URO_BTH_LEN;
-        frame[AT_BTH + 1] |= 3 << 4; /* three pad bytes, none there */
+        frame[AT_BTH + 1] |= 3 << 4; /* the pad count is 3, but there are no pad bytes */
         sum_again(frame, whole);
         scene_input(s, 0, frame, whole);
         sent++;
@@ -60,7 +60,7 @@ static void b02__headers_or_pad_longer_than_the_packet__counted_and_dropped(void
     scene_close(s);
 }
 
-/* bug B05: a repeated READ whose address plus length wraps, or exceeds the first request. */
+/* bug B05: a duplicate READ whose address plus length wraps, or exceeds the first request. */
 static void b05__repeated_read_that_wraps__not_answered(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_qp_life.c - states, flushes, events, and packets that must change nothing. */
+/* test_qp_life.c - tests states, flushes, events, and packets that must change nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,8 +221,8 @@ static void cq__armed_for_solicited__only_a_solicited_or_failed_completion_wakes
     scene_close(s);
 }
 
-/* Packets that the peer cannot have sent, or malformed packets. Each increments one counter and
- * changes nothing else. */
+/* Packets that are malformed or that the peer cannot have sent. Each packet increments one counter
+ * and changes nothing else. */
 static const struct {
     struct scene_packet packet;
     const char *counter;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_qp_moments.c - a queue pair fails or is destroyed while other work is pending. */
+/* test_qp_moments.c - tests that a queue pair fails or is destroyed while other work is pending. */
 #include <string.h>
 
 #include "scene.h"
@@ -91,7 +91,7 @@ static void qp__mac_of_the_peer_in_doubt__cnp_and_ack_wait_for_arp(void **state)
     scene_close(s);
 }
 
-/* ---- goes away ---------------------------------------------------------- */
+/* ---- is destroyed ------------------------------------------------------- */
 
 static void nothing_pending(struct scene *s)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_ack_first.c - an ACK leaves before the requests of its queue pair, and all ACKs of a
- * round leave in its first burst.
+/* test_rc_ack_first.c - tests that an ACK is sent before the requests of its queue pair, and that
+ * all ACKs of a round are in its first burst.
  *
- * Programs reuse a request when they get the reply to it. The completion of the request must be
- * there before that reply.
+ * When a program gets the reply to a request, it posts the request again. So the completion of the
+ * request must arrive before the reply.
  */
 #include "scene.h"
 
@@ -11,7 +11,7 @@
 #define AT_BTH   (14u + 20u + 8u) /* offset of the BTH in a frame over IPv4 */
 #define OP_ACK   0x11u
 #define OP_SEND  0x04u
-#define REQUESTS 40u /* more packets than a turn or a burst */
+#define REQUESTS 40u /* more packets than a queue pair sends in a turn, or a port in a burst */
 
 static uint8_t opcode_of(uint32_t index)
 {

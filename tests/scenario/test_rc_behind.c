@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_behind.c - a SEND with a PSN before the expected PSN, and the PSN of the ACK for it. Also
- * ACK timeouts that are too short.
+/* test_rc_behind.c - tests a SEND with a PSN before the expected PSN, and the PSN of the ACK for
+ * it. Also tests ACK timeouts that are too short.
  *
  * A sender whose rq_psn and sq_psn do not match must not take such an ACK for an ACK of its own
  * request.
@@ -118,7 +118,7 @@ static void rc_send__duplicate_before_an_evicted_read__is_not_acked(void **state
     scene_close(s);
 }
 
-/* The requester: an ACK with a PSN that it never sent completes nothing. */
+/* An ACK with a PSN that the requester never sent completes nothing. */
 static void rc_send__acked_with_an_unsent_psn__fails_after_all_retries(void **state)
 {
     (void)state;

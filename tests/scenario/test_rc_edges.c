@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_edges.c - responses that match no request, requests out of bounds, and completion queues
- * that fill up in the middle of an operation.
+/* test_rc_edges.c - tests responses that match no request, requests out of bounds, and completion
+ * queues that become full in the middle of an operation.
  */
 #include <errno.h>
 
@@ -56,7 +56,7 @@ static void post_and_read(struct scene *s, uint32_t id, uint32_t psn)
                            .rkey = 0x77, .dma = 8));
 }
 
-/* ---- answers that fit nothing -------------------------------------------- */
+/* ---- responses that match no request ------------------------------------- */
 
 static void rc_atomic__answered_with_the_syndrome_of_a_nak__bad_response(void **state)
 {
@@ -115,7 +115,7 @@ static void rc_read__later_response_in_the_rnr_wait__wait_continues(void **state
     scene_close(s);
 }
 
-/* ---- the buffer is gone when the answer comes ---------------------------- */
+/* ---- the buffer is unregistered when the response arrives ---------------- */
 
 static void rc_read__its_buffer_is_no_longer_registered__protection_error(void **state)
 {
@@ -149,7 +149,7 @@ static void rc_atomic__its_buffer_is_no_longer_registered__protection_error(void
     scene_close(s);
 }
 
-/* ---- a completion queue with one place ----------------------------------- */
+/* ---- a completion queue with one entry ----------------------------------- */
 
 /* Checks the effects of a second completion that finds no free entry. */
 static void expect_overrun(struct scene *s)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_flow.c - how much is sent, how often, and what happens when budgets and windows are used
- * up. */
+/* test_rc_flow.c - tests how much is sent, how often, and the effects of used-up retries and full
+ * windows. */
 #include <errno.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ static void rc_gap__later_responses_arrive__timer_restarts(void **state)
     scene_close(s);
 }
 
-/* A repeated NAK does not show that the responder makes progress toward the retransmitted
+/* A second NAK does not show that the responder makes progress toward the retransmitted
  * packet. */
 static void rc_gap__same_nak_without_end__fails_after_all_retries(void **state)
 {
@@ -226,7 +226,7 @@ static void rc_send__receive_may_not_be_written__operational_nak_and_protection_
     scene_close(s);
 }
 
-/* A repeated READ must not exceed the range of the first READ. */
+/* A duplicate READ must not exceed the range of the first READ. */
 static void rc_read__repeated_with_a_greater_range__is_not_answered(void **state)
 {
     static const struct {

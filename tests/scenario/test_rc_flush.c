@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_flush.c - the responder of FLUSH and ATOMIC_WRITE: the only response to both is a READ
+/* test_rc_flush.c - tests the responder of FLUSH and ATOMIC_WRITE. Its response to both is a READ
  * response without payload. */
 #include <string.h>
 
@@ -91,7 +91,7 @@ static void rc_flush__repeated_for_another_address__is_dropped(void **state)
     scene_close(s);
 }
 
-/* Linux rxe 6.12 repeats a FLUSH without its address. */
+/* Linux rxe 6.12 retransmits a FLUSH without its address. */
 static void rc_flush__repeated_without_its_address__is_answered_again(void **state)
 {
     (void)state;
@@ -174,8 +174,8 @@ static void rc_atomic_write__eight_bytes__are_written_unchanged(void **state)
     scene_close(s);
 }
 
-/* The program has written to the same address meanwhile. A repeated ATOMIC_WRITE must not overwrite
- * this value. */
+/* The program writes to the same address. Then a duplicate ATOMIC_WRITE must not overwrite this
+ * value. */
 static void rc_atomic_write__repeated__same_response_and_executed_once(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void rc_atomic_write__repeated__same_response_and_executed_once(void **st
     scene_close(s);
 }
 
-/* A request with the PSN of an earlier request but another operation is not a repetition of it. */
+/* A request with the PSN of an earlier request but another operation is not a duplicate of it. */
 static void rc_atomic_write__repeated_as_another_operation__is_not_answered(void **state)
 {
     static const struct scene_packet others[] = {
@@ -270,21 +270,21 @@ static const struct {
 #define A_FLUSH      .op = "RC_FLUSH", .placement = GLOBAL
     /* clang-format off */
     { "B03: ATOMIC_WRITE of nothing", { ATOMIC_WRITE, .dma = 0 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.LENGTH" },
-    { "B03: ATOMIC_WRITE that says 8 and has none", { ATOMIC_WRITE, .dma = 8 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.LENGTH" },
-    { "ATOMIC_WRITE that says 0 and has 8", { ATOMIC_WRITE, .length = 8 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.LENGTH" },
+    { "B03: ATOMIC_WRITE of length 8 without payload", { ATOMIC_WRITE, .dma = 8 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.LENGTH" },
+    { "ATOMIC_WRITE of length 0 with 8 bytes of payload", { ATOMIC_WRITE, .length = 8 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.LENGTH" },
     { "ATOMIC_WRITE of 4", { ATOMIC_WRITE, .dma = 4, .length = 4 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.LENGTH" },
     { "ATOMIC_WRITE of 16", { ATOMIC_WRITE, .dma = 16, .length = 16 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.LENGTH" },
-    { "ATOMIC_WRITE of 8 with one octet less", { ATOMIC_WRITE, .dma = 8, .length = 7 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.LENGTH" },
-    { "ATOMIC_WRITE to a half word", { ATOMIC_WRITE, .dma = 8, .length = 8 }, 4, RIGHTS, RIGHTS, 0x61, "RSP.ATOMIC.ALIGN" },
+    { "ATOMIC_WRITE of length 8 with 7 bytes of payload", { ATOMIC_WRITE, .dma = 8, .length = 7 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.LENGTH" },
+    { "ATOMIC_WRITE to an address that is not aligned", { ATOMIC_WRITE, .dma = 8, .length = 8 }, 4, RIGHTS, RIGHTS, 0x61, "RSP.ATOMIC.ALIGN" },
     { "ATOMIC_WRITE behind the end", { ATOMIC_WRITE, .dma = 8, .length = 8 }, SCENE_MEMORY, RIGHTS, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
     { "ATOMIC_WRITE with an unknown key", { ATOMIC_WRITE, .dma = 8, .length = 8, .rkey = 5 }, 0, RIGHTS, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
-    { "ATOMIC_WRITE to what may be read", { ATOMIC_WRITE, .dma = 8, .length = 8 }, 0, RIGHTS, UROCE_ACCESS_REMOTE_READ, 0x62, "RSP.ACCESS.NAK" },
+    { "ATOMIC_WRITE to memory that allows only READ", { ATOMIC_WRITE, .dma = 8, .length = 8 }, 0, RIGHTS, UROCE_ACCESS_REMOTE_READ, 0x62, "RSP.ACCESS.NAK" },
     { "ATOMIC_WRITE where writing is not allowed", { ATOMIC_WRITE, .dma = 8, .length = 8 }, 0, UROCE_ACCESS_REMOTE_ATOMIC, RIGHTS, 0x61, "RSP.RIGHTS" },
     { "FLUSH where flushing is not allowed", { A_FLUSH, .dma = 8 }, 0, 0xe, RIGHTS, 0x61, "RSP.RIGHTS" },
     { "FLUSH to persistence where only the global one is allowed", { .op = "RC_FLUSH", .placement = 2, .dma = 8 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.RIGHTS" },
     { "FLUSH of a region that does not allow it", { A_FLUSH, .dma = 8 }, 0, RIGHTS, 0xe, 0x62, "RSP.ACCESS.NAK" },
     { "FLUSH of a whole region that does not allow it", { A_FLUSH, .selectivity = 1 }, 0, RIGHTS, 0xe, 0x62, "RSP.ACCESS.NAK" },
-    { "FLUSH of both kinds of a region that allows one", { .op = "RC_FLUSH", .placement = 3, .dma = 8 }, 0, RIGHTS | UROCE_ACCESS_FLUSH_PERSISTENT, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
+    { "FLUSH to both placements of a region that allows one", { .op = "RC_FLUSH", .placement = 3, .dma = 8 }, 0, RIGHTS | UROCE_ACCESS_FLUSH_PERSISTENT, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
     { "FLUSH with an unknown key", { A_FLUSH, .dma = 8, .rkey = 5 }, 0, RIGHTS, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
     { "FLUSH past the end", { A_FLUSH, .dma = 2 }, SCENE_MEMORY - 1, RIGHTS, RIGHTS, 0x62, "RSP.ACCESS.NAK" },
     { "FLUSH with a reserved selectivity", { A_FLUSH, .selectivity = 2, .dma = 8 }, 0, RIGHTS, RIGHTS, 0x61, "RSP.UNSUPPORTED" },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_flush_req.c - the requester of FLUSH and ATOMIC_WRITE: which packets it sends, and which
- * responses it accepts. */
+/* test_rc_flush_req.c - tests which packets the requester of FLUSH and ATOMIC_WRITE sends, and
+ * which responses it accepts. */
 #include <string.h>
 
 #include "scene.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_late.c - responses that arrive late, out of order, or beyond an unanswered request. */
+/* test_rc_late.c - tests responses that arrive late, out of order, or for a request after an
+ * unanswered request. */
 #include <string.h>
 
 #include "scene.h"

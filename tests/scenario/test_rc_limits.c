@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_limits.c - window, turns and rounds, which bound the work of a queue pair. */
+/* test_rc_limits.c - tests window, turns and rounds, which limit the work of a queue pair. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,7 +89,7 @@ static void answer_read(struct scene *s, uint32_t first, uint32_t end, bool whol
 }
 
 /* A long READ is sent as several READ requests, with a limited number of responses each. Each
- * request counts as outstanding. After a loss a request is repeated up to its own end. */
+ * request counts as outstanding. After a loss a request is retransmitted up to its own end. */
 static void rc_read__longer_than_a_piece__is_asked_for_piece_by_piece(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void rc_read__longer_than_a_piece__is_asked_for_piece_by_piece(void **sta
 
 /* ---- turns -------------------------------------------------------------- */
 
-/* The link takes one frame at a time. A long READ response must not block requests. */
+/* The link takes one frame in a call. A long READ response must not block requests. */
 static void schedule__long_answer_on_a_narrow_link__requests_have_their_turn(void **state)
 {
     (void)state;

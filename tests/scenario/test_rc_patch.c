@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_patch.c - if the peer keeps packets behind a gap, the requester retransmits only the
- * missing packet. */
+/* test_rc_patch.c - tests that the requester retransmits only the missing packet if the peer keeps
+ * the packets after a gap. */
 #include "scene.h"
 
 #define ONLY(number) PACKET(.op = "RC_SEND_ONLY", .psn = (number), .ack_req = true, .text = "a")
@@ -172,8 +172,8 @@ static void rc_single__read_is_outstanding__goes_back_n(void **state)
     scene_close(s);
 }
 
-/* The requester went back already, and has not retransmitted the READ. So nothing is in flight
- * behind the gap. Seed 216 of the simulator. */
+/* The requester has already gone back, and has not retransmitted the READ. So nothing is in flight
+ * after the gap. Seed 216 of the simulator found this case. */
 static void rc_single__no_later_packet_was_sent__is_sent_once(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_probe.c - a response that is very late: the requester probes for it with one packet, long
+/* test_rc_probe.c - tests that the requester probes for a very late response with one packet, long
  * before the ACK timeout, and without using up a retry. */
 #include "scene.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_read.c - RDMA READ and atomics: responses that carry data, lost and repeated. */
+/* test_rc_read.c - tests RDMA READ and atomics, whose responses carry data and may be lost or
+ * repeated. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static void rc_read__repeated_from_its_middle__only_the_rest_is_sent(void **stat
     scene_expect_tx(
         s, 0,
         PACKET(.op = "RC_READ_RESPONSE_LAST", .psn = 102, .msn = 1, .length = 452, .fill = 2048));
-    /* Repeats the whole READ: the range of the first request is unchanged. */
+    /* A duplicate of the whole READ: the range of the first request is unchanged. */
     scene_rx(s, 0, PACKET(.op = "RC_READ_REQUEST", .psn = 100, .ack_req = true, .dma = 2500));
     scene_expect_tx(s, 0,
                     PACKET(.op = "RC_READ_RESPONSE_FIRST", .psn = 100, .msn = 1, .length = 1024));
@@ -47,7 +48,7 @@ static void rc_read__repeated_from_its_middle__only_the_rest_is_sent(void **stat
     scene_close(s);
 }
 
-/* The response covers the range of the repeated request, not of the first request. */
+/* The response covers the range of the duplicate request, not of the first request. */
 /* bug B17 */
 static void rc_read__repeated_for_less__gets_that_much_and_later_all(void **state)
 {
@@ -115,8 +116,8 @@ static void rc_read__zero_bytes_twice__is_answered_twice(void **state)
     scene_close(s);
 }
 
-/* The peer repeats the first READ, and then receives the first response to it. So it may start the
- * next READ. This READ arrives while the second response to the first READ is still pending. */
+/* The peer retransmits the first READ, and then receives the first response to it. So it may start
+ * the next READ. This READ arrives while the second response to the first READ is still pending. */
 static void rc_read__next_read_after_a_duplicate__is_within_max_dest_rd_atomic(void **state)
 {
     (void)state;

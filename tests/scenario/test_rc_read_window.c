@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_read_window.c - after a READ response was lost, a bounded number of READ responses is in
- * flight.
+/* test_rc_read_window.c - tests that only a limited number of READ responses is in flight after a
+ * READ response was lost.
  *
  * The path MTU is 256, and the window of the device is 8 packets.
  */
@@ -24,7 +24,7 @@ static void post(struct scene *s, uint64_t id, uint32_t before, uint32_t count)
                          .rkey = 0x77, .remote_address = 0x10000 + before * MTU));
 }
 
-/* Expects a request for the responses [first, first + count), counted from the first one of all. */
+/* Expects a request for the responses [first, first + count). Response 0 has the PSN FIRST. */
 static void expect_request(struct scene *s, uro_time now, uint32_t first, uint32_t count)
 {
     scene_expect_tx(s, now,
@@ -100,7 +100,7 @@ static void rc_reads__further_loss__halves_the_window_and_answers_double_it(void
         expect_request(s, 0, i, 4);
         answer(s, 0, i, 4);
     }
-    for (uint32_t i = 32; i < 128; i += 8) { /* after 8 answers; not more than the window */
+    for (uint32_t i = 32; i < 128; i += 8) { /* after 8 responses; at most the window */
         expect_request(s, 0, i, 8);
         answer(s, 0, i, 8);
     }
@@ -109,7 +109,7 @@ static void rc_reads__further_loss__halves_the_window_and_answers_double_it(void
     scene_close(s);
 }
 
-/* The responder drops a repeated request that goes beyond a request which it executed. */
+/* The responder drops a duplicate request that goes beyond a request which it executed. */
 static void rc_reads__part_was_lost__smaller_parts_end_at_the_same_psn(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void rc_reads__late_response_ends_a_part__the_next_part_is_requested(void
     for (uint32_t i = 1; i < 8; i++)
         respond(s, 0, "RC_READ_RESPONSE_MIDDLE", i);
     expect_request(s, 0, 8, 8);
-    answer(s, 0, 0, 8); /* late as well */
+    answer(s, 0, 0, 8); /* these responses are late, too */
     scene_expect_silence(s, 0);
     answer(s, 0, 8, 8);
     scene_expect_sent(s, 1, UROCE_SUCCESS);

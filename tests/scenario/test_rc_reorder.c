@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_reorder.c - requests that arrive out of order are kept, executed in order, and
- * dropped. */
+/* test_rc_reorder.c - tests requests that arrive out of order: the reorder buffer keeps them,
+ * executes them in order, or drops them. */
 #include "core/limits.h"
 #include "scene.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_repeat.c - requests that Linux rxe retransmits: which ACKs are deferred, until which
- * responses, and for how long.
+/* test_rc_repeat.c - tests requests that Linux rxe retransmits: which ACKs are deferred, until
+ * which responses, and for how long.
  *
  * From 6.2 on, the queue pair of rxe fails when it gets a duplicate ACK between the responses of a
- * READ. When rxe repeats a request, it repeats those behind it, too.
+ * READ. When rxe retransmits a request, it also retransmits the later requests.
  */
 #include <string.h>
 
@@ -153,7 +153,7 @@ static void rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once
     scene_close(s);
 }
 
-/* All responder resources but one are in use besides that of the READ. */
+/* The READ and the atomics together use all responder resources except the last. */
 static void rc_repeat__send_with_a_read_behind_others__is_acknowledged_later(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void rc_repeat__send_between_two_reads__the_first_does_not_answer_it(void
     scene_close(s);
 }
 
-/* A repeated SEND with an earlier PSN does not delay the ACK. A SEND with a later PSN does, by the
+/* A duplicate SEND with an earlier PSN does not delay the ACK. A SEND with a later PSN does, by the
  * usual time. */
 static void rc_repeat__several_sends__one_ack_for_all_after_the_last(void **state)
 {

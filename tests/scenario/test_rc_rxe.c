@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_rxe.c - Linux rxe as requester, on a network that loses, repeats and reorders packets,
- * and with a timer that fires early.
+/* test_rc_rxe.c - tests uroce with Linux rxe as requester, on a network that loses, duplicates and
+ * reorders packets, and with a timer that fires early.
  *
- * The model of rxe.h makes rxe's mistakes. Each run draws messages, losses and the order of events
- * from a seed. A run fails when rxe's queue pair fails, when it waits for ever, or when data or an
+ * rxe.h is a model of rxe, also of its bugs. Each run draws messages, losses and the order of
+ * events from a seed. A run fails if rxe's queue pair fails or waits for ever, or if data or an
  * atomic is wrong. The environment variable RXE_RUNS sets another number of runs.
  */
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #define ETHER_TYPE_AT 12u
 #define NIC           64u                /* packets that rxe's interface takes */
 #define WORD          (SCENE_MEMORY - 8) /* offset of the atomics' word in scene->remote */
-#define TIMER         10u /* least number of events between two expiries of rxe's timer */
+#define TIMER         10u /* minimum number of events between two expiries of rxe's timer */
 #define EVENTS_MAX    100000u
 #define STUCK         200u /* milliseconds without an event */
 #define RUNS          500u
@@ -55,7 +55,7 @@ struct run {
     struct weather weather;
     uro_time now;
     uint8_t *source;           /* what rxe sends */
-    uint32_t events, timer_at; /* its events until now; the timer fires again no earlier */
+    uint32_t events, timer_at; /* rxe's events so far; number from which the timer may fire again */
     struct way up, down;       /* up: from rxe; down: to rxe */
 };
 

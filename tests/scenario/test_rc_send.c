@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_send.c - SEND as requester and as responder: one packet and several packets, lost and
- * repeated. */
+/* test_rc_send.c - tests SENDs of one packet and of several packets, lost and duplicated, as
+ * requester and as responder. */
 #include "base/mark.h"
 #include "scene.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_twice.c - the ACK for the end of a message of several packets goes to Linux rxe twice
- * (decision 38).
+/* test_rc_twice.c - tests that Linux rxe gets the ACK for the end of a message of several packets
+ * twice (decision 38).
  *
  * rxe may be retransmitting the message when that ACK arrives. One ACK moves rxe beyond the end of
  * the message without completing it; the second ACK completes it.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_vanish.c - on-demand memory that is mapped when a request arrives, and unmapped when its
- * bytes are copied. The request is refused as for unmapped memory, and the engine continues. Rule
- * KEY.VANISHED. */
+/* test_rc_vanish.c - tests on-demand memory that is mapped when a request arrives, and unmapped
+ * when its bytes are copied. The engine must refuse the request as for unmapped memory, and
+ * continue. Rule KEY.VANISHED. */
 #include "inside.h"
 #include "scene.h"
 
@@ -108,7 +108,8 @@ static void rc_read__on_demand__sends_a_copy(void **state)
     scene_close(s);
 }
 
-/* There is room for the copies of one round. The copies of later rounds overwrite them. */
+/* The copy buffer has space for the copies of one round. The copies of later rounds overwrite
+ * them. */
 static void rc_read__more_than_the_copy_buffer__starts_again(void **state)
 {
     (void)state;

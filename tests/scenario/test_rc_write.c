@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rc_write.c - RDMA WRITE: the memory that a peer may write, and a refused WRITE at both
- * ends. */
+/* test_rc_write.c - tests which memory a peer may write by RDMA WRITE, and a refused WRITE at both
+ * sides. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -63,7 +63,7 @@ static const struct {
       0,
       0x62,
       "RSP.ACCESS.NAK" },
-    { "one octet past the end",
+    { "one byte past the end",
       { .op = "RC_WRITE_ONLY", .dma = 4, .text = "abcd" },
       SCENE_MEMORY - 3,
       0x62,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The record of failures: for each error it has the right cause. */
+/* Tests that the record of failures has the right cause for each error. */
 #include "scene.h"
 
 #include <stdio.h>
@@ -119,7 +119,7 @@ static void atomic__at_an_odd_address__is_reported(void **state)
     struct scene *s = scene_rc(.rq_psn = 100);
 
     refuse(s, PACKET(.op = "RC_FETCH_ADD", .psn = 100, .va = s->remote_mr->key.base + 1), 0x61,
-           "no multiple of 8");
+           "not a multiple of 8");
 }
 
 static void send__longer_than_the_receive__reports_both_lengths(void **state)
@@ -236,7 +236,7 @@ static void silence__behind_a_closed_port__reports_the_icmp_error(void **state)
     scene_close(s);
 }
 
-/* The closed port of another host does not count for the peer. */
+/* An ICMP error about another host says nothing about the peer. */
 static void silence__behind_the_closed_port_of_another_host__does_not_mention_it(void **state)
 {
     (void)state;
@@ -415,7 +415,7 @@ static void failures__thousands_at_once__keep_the_first_and_count_the_others(voi
     scene_close(s);
 }
 
-/* The ring has one entry for all packets of a turn of a queue pair. */
+/* All packets of a turn of a queue pair share one entry of the ring. */
 static void packets__of_a_failure__are_the_last_ones_of_its_queue_pair(void **state)
 {
     (void)state;

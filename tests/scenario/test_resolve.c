@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_resolve.c - whether a next hop responds, and how long a caller waits for that. */
+/* test_resolve.c - tests whether a next hop responds, and how long a caller waits for its
+ * response. */
 #include <errno.h>
 
 #include "base/mark.h"
 #include "inside.h"
 #include "twins.h"
 
-#define LINK_LOCAL 0u /* index of that address */
+#define LINK_LOCAL 0u /* GID index of the link-local address */
 #define IPV4       1u
 
 static int begin(struct twins *s, struct uro_resolve *resolve, uint8_t index, const char *dest,
@@ -34,8 +35,8 @@ static void resolve__own_address__at_once(void **state)
     uro_engine_resolve_end(s->engine->engine, &resolve);
 }
 
-/* The neighbour entry fails after 1.3 s and sends requests again: only the caller's deadline
- * counts. */
+/* After 1.3 s, the neighbour entry fails and sends requests again. The resolution ends only at the
+ * caller's deadline. */
 static void resolve__no_answer__times_out_as_requested(void **state)
 {
     struct twins *s = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_srq.c - several queue pairs that share one receive queue. */
+/* test_srq.c - tests several queue pairs that share one receive queue. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static void expect_no_event(struct scene *s)
     assert_false(uroce_engine_event(s->engine, &event));
 }
 
-/* ---- taking ------------------------------------------------------------- */
+/* ---- messages take receives --------------------------------------------- */
 
 /* Messages take receives in the order in which they begin. The slots of these receives are free
  * from then on. */
@@ -122,7 +122,7 @@ static void srq__empty__each_queue_pair_sends_rnr_nak_until_a_receive_is_posted(
     scene_close(s);
 }
 
-/* UC: the next message of the same queue pair uses the receive that a lost message had taken. */
+/* On UC, the next message of the queue pair uses the receive that a lost message had taken. */
 static void srq__uc_message_lost__next_message_uses_its_receive(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_strangers.c - packets from a host that is not the peer: every opcode, with one wrong guess.
- * They change nothing but a counter. */
+/* test_strangers.c - tests packets from a host that is not the peer. They have every opcode and one
+ * wrong field. They must change nothing but a counter. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,8 +240,8 @@ static void stranger__with_our_mac_address__cannot_compute_our_guid(void **state
     assert_true(uro_mark_hit("CM.GUID"));
 }
 
-/* A repeated READ may be as far behind the expected PSN as all outstanding READs are long, because
- * the peer repeats READs whose responses are late. */
+/* The peer retransmits READs whose responses are late. So a duplicate READ may be as far behind the
+ * expected PSN as the number of PSNs of all outstanding READs. */
 static void far_request__of_a_peer_with_long_reads__is_not_counted(void **state)
 {
     (void)state;

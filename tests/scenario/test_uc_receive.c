@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_uc_receive.c - UC as responder: a message is delivered whole or not at all, whatever was
- * lost. */
+/* test_uc_receive.c - tests that a UC responder delivers a message whole or not at all, whatever
+ * was lost. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -41,7 +41,9 @@ static void uc_send__any_packet_lost__that_message_only_and_its_receive_is_used_
 {
     (void)state;
     static const char *const ops[] = { "UC_SEND_FIRST", "UC_SEND_MIDDLE", "UC_SEND_LAST" };
-    static const uint64_t dropped[] = { 2, 1, 0 }; /* packets that then belong to no message */
+    static const uint64_t dropped[] = {
+        2, 1, 0
+    }; /* number of packets that belong to no message after that loss */
 
     for (uint32_t lost = 0; lost < 3; lost++) {
         struct scene *s = scene_uc(.rq_psn = 10);

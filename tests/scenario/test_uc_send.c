@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_uc_send.c - UC as requester: how messages are segmented and when they complete. */
+/* test_uc_send.c - tests how a UC requester segments messages, and when they complete. */
 #include <string.h>
 
 #include "scene.h"
@@ -113,7 +113,7 @@ static void uc_send__inline__the_bytes_of_the_request_are_sent(void **state)
     scene_close(s);
 }
 
-/* ---- when it is done ---------------------------------------------------- */
+/* ---- completion --------------------------------------------------------- */
 
 /* The port copies the payload after output(). Until the engine is called again, the copy may not be
  * done. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_uc_stop.c - UC as requester: errors that stop the send queue, and the states of the queue
- * pair. */
+/* test_uc_stop.c - tests which errors stop the send queue of a UC requester, and the states of its
+ * queue pair. */
 #include "base/mark.h"
 #include "scene.h"
 
-/* ---- what stops it ------------------------------------------------------ */
+/* ---- errors ------------------------------------------------------------- */
 
 static void uc_send__bad_local_key__only_the_send_queue_stops(void **state)
 {
@@ -32,7 +32,7 @@ static void uc_send__bad_local_key__only_the_send_queue_stops(void **state)
     scene_rx(s, 0, PACKET(.op = "UC_SEND_ONLY", .psn = 100, .text = "hi"));
     scene_expect_recv(s, 9, UROCE_SUCCESS, 2);
 
-    /* The state is now as if nothing had been posted meanwhile. */
+    /* The requests that were posted in SQE have no effect any more. */
     scene_to_state(s, UROCE_RTS);
     scene_expect_mark(s, "QP.SQE.RESUME");
     scene_expect_silence(s, 0);
@@ -68,7 +68,7 @@ static void uc_send__key_gone_inside_a_message__the_message_fails(void **state)
     assert_int_equal(uroce_mr_destroy(mr), 0);
     scene_expect_silence(s, 0);
     scene_expect_sent(s, 1, UROCE_LOC_PROT_ERR);
-    scene_expect_state(s, UROCE_SQE); /* and the queue is not drained */
+    scene_expect_state(s, UROCE_SQE); /* without an event that the queue is drained */
     uroce_qp_query(s->qp, &attr);
     assert_false(attr.sq_draining);
     assert_false(uroce_engine_event(s->engine, &event));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_ud_receive.c - datagrams that arrive: which are delivered, and which are dropped without
+/* test_ud_receive.c - tests which arriving datagrams are delivered, and which are dropped without
  * other effects. */
 #include <stdlib.h>
 #include <string.h>
@@ -197,7 +197,7 @@ static void ud_receive__one_byte_too_long__dropped_and_the_next_fits(void **stat
             scene_expect_recv(s, 1, UROCE_SUCCESS, rooms[i]);
             scene_assert_filled(scene_recv_memory(s, 40), 3, fits);
         } else {
-            scene_expect_no_completion(s); /* no room for the header */
+            scene_expect_no_completion(s); /* the receive has no space for the header */
         }
         scene_expect_state(s, UROCE_RTS);
         scene_close(s);
@@ -257,7 +257,7 @@ static void ud_receive__in_init_or_err__dropped(void **state)
     scene_close(s);
 }
 
-/* ---- our own mistakes --------------------------------------------------- */
+/* ---- errors of the receiving program ------------------------------------ */
 
 static void ud_receive__buffer_that_may_not_be_written__fails_the_queue_pair(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_ud_send.c - datagrams to send: destination, source port, and time of completion. */
+/* test_ud_send.c - tests sent datagrams: destination, source port, and time of completion. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -92,7 +92,7 @@ static void ud_send__any_length_up_to_the_mtu__is_one_packet(void **state)
     scene_close(s);
 }
 
-/* ---- whom it goes to ---------------------------------------------------- */
+/* ---- destination -------------------------------------------------------- */
 
 static void ud_send__many_peers_in_one_burst__each_gets_its_own_in_order(void **state)
 {
@@ -159,7 +159,7 @@ static void ud_send__next_hop_does_not_answer__completes_unsent(void **state)
         struct uro_frame frame;
         if (length != 0 && uro_frame_network(octets, length, &frame) == URO_FRAME_OK &&
             frame.ether.type == URO_ETHERTYPE_IPV4) {
-            assert_int_equal(frame.ip.dest.octets[15], 2); /* the one behind it */
+            assert_int_equal(frame.ip.dest.octets[15], 2); /* the second datagram */
             break;
         }
     }
@@ -195,7 +195,7 @@ static void ud_send__handle_destroyed_before_it_was_sent__error_completion(void 
     scene_close(s);
 }
 
-/* ---- what stops it ------------------------------------------------------ */
+/* ---- errors ------------------------------------------------------------- */
 
 /* bug B21 */
 static void ud_send__longer_than_the_mtu__fails_with_a_reason(void **state)
@@ -291,7 +291,7 @@ static void ud__drained__request_waiting_for_its_hop_is_sent_after_rts(void **st
     scene_close(s);
 }
 
-/* ---- to ourselves ------------------------------------------------------- */
+/* ---- to the same engine ------------------------------------------------- */
 
 static void ud_send__to_itself__arrives_with_its_header_and_nothing_leaves(void **state)
 {
@@ -304,7 +304,7 @@ static void ud_send__to_itself__arrives_with_its_header_and_nothing_leaves(void 
         struct uroce_ah *ah = scene_make_ah(s, selves[v6]);
         scene_post_recv(s, 9, 64);
         scene_post_send(s, SEND(.id = 1, .text = "me", .ah = ah, .qpn = uroce_qp_number(s->qp)));
-        scene_expect_silence(s, 0); /* described, and kept */
+        scene_expect_silence(s, 0); /* the engine keeps the frame and does not send it */
         scene_expect_no_completion(s);
         scene_expect_silence(s, 0);
         scene_expect_recv(s, 9, UROCE_SUCCESS, 42);

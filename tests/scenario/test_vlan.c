@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_vlan.c - a device on a VLAN: all its frames have the VLAN tag. It drops frames without a
- * tag, or with another VLAN ID. */
+/* test_vlan.c - tests a device on a VLAN. All its frames have the VLAN tag. It drops frames without
+ * a tag, or with another VLAN ID. */
 #include "scene.h"
 #include "scene_wire.h"
 #include "wire/ether.h"
 #include "wire/icmp.h"
 
-#define REPLY_BYTES 2048u /* longest answer to an echo request */
+#define REPLY_BYTES 2048u /* longest reply to an echo request */
 #define VLAN        10u
 #define ONLY        PACKET(.op = "RC_SEND_ONLY", .text = "a", .psn = 100, .ack_req = true)
 #define ACK         PACKET(.op = "RC_ACK", .psn = 100, .msn = 1)
@@ -34,7 +34,8 @@ static void vlan__requests_and_answers__have_its_tag_and_the_service_level_as_pr
     scene_close(s);
 }
 
-/* IGMP and MLD. Each scene checks the neighbour requests when it opens. */
+/* Tests IGMP and MLD. Neighbour requests need no test, because each scene checks them when it
+ * opens. */
 static void vlan__reports_of_groups__have_its_tag(void **state)
 {
     (void)state;
@@ -108,7 +109,7 @@ static void vlan__datagram_to_the_own_device__arrives(void **state)
     }
 }
 
-/* Room is reserved for the longest headers, even where the headers are shorter. */
+/* The buffer of a reply has space for the longest headers, even if the headers are shorter. */
 static void vlan__echo_request__is_answered_with_its_tag_when_the_answer_has_room(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_window.c - memory windows: which accesses a binding allows, and how the binding ends.
+/* test_window.c - tests which accesses a bound memory window allows, and how the binding ends.
  *
  * b binds a window to its memory, and a accesses the window.
  */
@@ -26,7 +26,7 @@ static enum uroce_status use(struct twins *s, enum uroce_opcode opcode, uint32_t
     return cqe.status;
 }
 
-/* ---- what a binding opens ------------------------------------------------ */
+/* ---- accesses that a binding allows -------------------------------------- */
 
 static const struct {
     int64_t from; /* offset from the start of the window */
@@ -274,7 +274,8 @@ static void local_inv__of_a_key_that_it_may_not_invalidate__is_an_error(void **s
                                   uroce_mw_key(window),  uroce_mw_key(window), 0 };
         if (i == 4)
             window->key.pd = 2;
-        /* a region, type 1, free, stale, of another domain, none; the third below: not by a */
+        /* Keys: of a region, a window of type 1, a free window, an old key, another PD, no
+         * object. */
         windows_invalidate(s, &s->b, i == 3 ? keys[i] ^ 1 : keys[i], UROCE_MW_BIND_ERR);
         assert_true(uro_mark_hit("MW.INVALIDATE.REFUSED"));
         assert_int_equal(uroce_mw_is_bound(window), i != 2);

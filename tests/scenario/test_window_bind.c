@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_window_bind.c - binding memory windows: what may be bound, and when a bind completes.
+/* test_window_bind.c - tests which memory windows can be bound, and when a bind completes.
  *
- * b binds a window to its memory.
+ * Endpoint b binds a window to a region of its own. Endpoint a is the peer.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "inside.h"
 #include "windows.h"
 
-/* ---- what may not be bound ----------------------------------------------- */
+/* ---- refused binds ------------------------------------------------------- */
 
 struct attempt {
     struct uro_key *region;
@@ -171,10 +171,10 @@ static void window_2__bound_while_bound__is_an_error(void **state)
     assert_int_equal(uroce_mw_destroy(window), 0);
 }
 
-/* ---- turns --------------------------------------------------------------- */
+/* ---- order of execution -------------------------------------------------- */
 
-/* A bind behind a READ is executed at once, or with a fence after the READ. It completes behind the
- * READ. */
+/* Without a fence, a bind after a READ is executed at once. With a fence, it is executed after the
+ * READ has completed. In both cases it completes after the READ. */
 static void local_requests__complete_in_order(void **state)
 {
     struct twins *s = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_window_wire.c - packets of SEND with invalidate, and windows when requests are repeated. */
+/* test_window_wire.c - tests packets of SEND with invalidate, and memory windows when requests are
+ * repeated. */
 #include <string.h>
 
 #include "base/mark.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_xrc.c - the target side of XRC: each packet names its SRQ. */
+/* test_xrc.c - tests the target side of XRC, where each packet has the number of its SRQ. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mark.h"
 #include "scene.h"
 
-/* A second SRQ beside the scene's SRQ, with a CQ and a receive of its own. */
+/* A second SRQ in addition to the scene's SRQ, with its own CQ and its own receive. */
 struct second {
     struct uroce_srq *srq;
     struct uroce_cq *cq;
@@ -203,7 +203,7 @@ static void xrc__two_srqs_of_the_domain__each_packet_selects_one(void **state)
     assert_memory_equal(s->remote, "there", 5);
     scene_rx(s, 0, PACKET(.op = "XRC_SEND_ONLY", .psn = 101, .text = "here"));
     scene_expect_recv(s, 1, UROCE_SUCCESS, 4);
-    /* A key of the second SRQ's protection domain: valid through that SRQ only. */
+    /* This key is of the second SRQ's protection domain, so it is valid only with that SRQ. */
     scene_rx(s, 0,
              PACKET(.op = "XRC_WRITE_ONLY", .psn = 102, .srqn = number, .dma = 4, .length = 4,
                     .fill = 9, .rkey = uroce_mr_key(mr), .va = (uintptr_t)s->remote + 4096));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_xrc_ini.c - the initiator side of XRC: every request names its SRQ. */
+/* test_xrc_ini.c - tests the initiator side of XRC, where each request has the number of its
+ * SRQ. */
 #include <string.h>
 
 #include "base/mark.h"

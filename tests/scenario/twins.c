@@ -7,7 +7,7 @@
 
 #include "base/mark.h"
 
-#define CALLS_MAX 100000u /* most output calls at one time; more means an endless loop */
+#define CALLS_MAX 100000u /* maximum output calls at one time; more means an endless loop */
 #define FRAME_MAX 1518u
 #define ROCE_PORT 4791u
 

@@ -31,7 +31,7 @@ struct twins {
     struct end a, b;
 };
 
-/* Fixtures: the engine's addresses are its link-local one, 10.0.0.1/24 and 10.9.9.9/24. */
+/* Fixtures. The engine has its link-local address, 10.0.0.1/24 and 10.9.9.9/24. */
 int twins_open(void **state);
 /* Does the same for an engine that shares its address with other processes. */
 int twins_open_shared(void **state);
@@ -49,8 +49,8 @@ void twins_fill(struct end *end, uint32_t at, uint32_t length);
 void twins_post_recv(struct end *end, uint64_t id, uint32_t at, uint32_t length);
 /* Reregisters the memory of @end with other access flags. The key changes. */
 void twins_register(struct twins *s, struct end *end, struct uroce_pd *pd, unsigned access);
-/* Posts a signalled request. Unless the operation has none, its element has @length bytes at @at of
- * the memory of @end. */
+/* Posts a signalled request. If the operation has an element, the element is @length bytes at
+ * offset @at in the memory of @end. */
 void twins_post(struct end *end, const struct uroce_send *request, uint32_t at, uint32_t length);
 void twins_post_send(struct end *end, uint64_t id, uint32_t at, uint32_t length);
 

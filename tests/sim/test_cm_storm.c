@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_storm.c - two connection managers with impatient applications, on a network that loses,
- * repeats, delays and reorders their messages. Then the faults stop. In one of three runs, an
- * attacker reads the messages and sends messages with the addresses of both sides: repeated,
- * changed, or of another kind.
+/* test_cm_storm.c - simulates two connection managers with impatient applications, on a network
+ * that loses, duplicates, delays and reorders their messages. Then the faults stop. In one of three
+ * runs, an attacker reads the messages and sends messages with the addresses of both sides:
+ * duplicate messages, changed messages, or messages of another kind.
  *
  *   test_cm_storm [first-seed [count]]
  *
- * Invariants: no side gets an event of a connection that was not made. Each side gets one event of
- * its end. Each message is counted. After all applications have released their connections, no
- * connection, no timer and no message remain.
+ * Invariants: No side gets an event of a connection that was not made. Each side gets one event
+ * about the end of a connection. Each message is counted. After all applications have released
+ * their connections, no connection, no timer and no message remain.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ struct storm {
     struct uro_rng rng;
     uro_time now;
     bool calm;
-    uint32_t loss, twice, late; /* per 1000 */
+    uint32_t loss, twice, late; /* lost, duplicated and delayed messages per 1000 */
     struct uro_counters counters;
     struct side sides[2];
     struct flying wire[WIRE];
@@ -62,7 +62,7 @@ struct storm {
     uint32_t made, ended;
 
     struct uro_rng forger;
-    uint32_t forge; /* per 1000 */
+    uint32_t forge; /* forged messages per 1000 */
     uint64_t received;
     uint32_t recorded_count;
     struct recorded {
@@ -267,8 +267,8 @@ static void let_go(struct storm *s, struct user *user)
     user->conn = NULL;
 }
 
-/* Takes a step of an application with one of its connections: it may answer, disconnect, or release
- * it without a message. */
+/* Runs a step of an application with one of its connections. The application may answer,
+ * disconnect, or release the connection without a message. */
 static void act(struct storm *s, struct user *user)
 {
     const struct uro_conn_param answer = param(s, user->conn->local.type == URO_QPT_UD);

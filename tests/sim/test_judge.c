@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_judge.c - the simulator detects wrong completions. Each case changes the completions that
- * the engine reports. */
+/* test_judge.c - tests that the simulator detects wrong completions. Each case changes the
+ * completions that the engine reports. */
 #include "support/check.h"
 
 #include <string.h>
@@ -68,7 +68,7 @@ static uint32_t drop(struct uro_cqe *cqes, uint32_t count, uint32_t room)
 static void completion__missing__is_reported(void **state)
 {
     (void)state;
-    assert_true(is_noticed(drop, "did not complete before the one after it"));
+    assert_true(is_noticed(drop, "did not complete before the next request"));
 }
 
 static uint32_t report_error(struct uro_cqe *cqes, uint32_t count, uint32_t room)

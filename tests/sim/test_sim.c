@@ -67,8 +67,8 @@ static void sim__fixed_seeds__pass(void **state)
         (void)run(seed, 0);
 }
 
-/* seeds.txt has one seed a line, then the error that it found. Seeds from before runs had more than
- * two hosts also run with two hosts. */
+/* A line of seeds.txt has a seed, then the error that it found. Some seeds are older than runs with
+ * more than two hosts, so seeds also run with two hosts. */
 static void sim__seeds_that_found_bugs__pass(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ static void sim__same_seed__is_the_same_run(void **state)
     for (uint64_t seed = 1; seed <= 20; seed++) {
         const struct sim_options options = { .seed = seed };
         assert_true(sim_run(&options, &one));
-        void *shift = malloc(4096 * seed + 8); /* other addresses */
+        void *shift = malloc(4096 * seed + 8); /* so that later allocations get other addresses */
         assert_true(sim_run(&options, &two));
         free(shift);
         assert_true(one.digest == two.digest);
@@ -134,7 +134,7 @@ static void sim__same_seed__is_the_same_run(void **state)
     }
 }
 
-/* Runs without any part. A failing run is reduced by leaving out parts. */
+/* A failing run is reduced by leaving out parts, so a run without all parts must work. */
 static void sim__seed_with_all_parts_left_out__does_nothing(void **state)
 {
     (void)state;

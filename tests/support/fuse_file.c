@@ -20,8 +20,8 @@
 
 #include "support/patience.h"
 
-#define LIFE_S   20         /* longer than the time limit of the tests */
-#define REQUEST  (1u << 17) /* most bytes of a request */
+#define LIFE_S   20         /* lifetime of the server, longer than the time limit of the tests */
+#define REQUEST  (1u << 17) /* maximum bytes of a request */
 #define FILE_INO 2u
 
 /* ---- the file system ---------------------------------------------------- */
@@ -135,28 +135,38 @@ static void open_and_send(int channel, const char *folder)
     _exit(0);
 }
 
+static bool write_file(const char *path, const char *text)
+{
+    const int file = open(path, O_WRONLY | O_CLOEXEC);
+    const bool written = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text);
+
+    (void)close(file);
+    return written;
+}
+
+/* Makes mounts private to this process. In a chroot, root does it without a user namespace. */
+static bool isolate_mounts(void)
+{
+    char uids[32], gids[32];
+
+    (void)snprintf(uids, sizeof uids, "0 %u 1", geteuid());
+    (void)snprintf(gids, sizeof gids, "0 %u 1", getegid());
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+        return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+    (void)write_file("/proc/self/setgroups", "deny");
+    return write_file("/proc/self/uid_map", uids) && write_file("/proc/self/gid_map", gids);
+}
+
 static void be_daemon(int channel, const char *folder)
 {
     char options[96];
 
     (void)alarm(patience(LIFE_S));
-    const unsigned user = geteuid(), group = getegid();
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+    if (!isolate_mounts())
         _exit(1);
-    int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC); /* opened by the user of the namespace */
-    int map = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
-    (void)snprintf(options, sizeof options, "0 %u 1", user);
-    if (fuse < 0 || map < 0 || write(map, options, strlen(options)) < 0)
+    const int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC); /* belongs to the user namespace */
+    if (fuse < 0)
         _exit(1);
-    (void)close(map);
-    map = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);
-    (void)!write(map, "deny", 4);
-    (void)close(map);
-    map = open("/proc/self/gid_map", O_WRONLY | O_CLOEXEC);
-    (void)snprintf(options, sizeof options, "0 %u 1", group);
-    if (map < 0 || write(map, options, strlen(options)) < 0)
-        _exit(1);
-    (void)close(map);
     (void)snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", fuse);
     if (mount("none", folder, "fuse", MS_NOSUID | MS_NODEV, options) != 0)
         _exit(1);
@@ -188,7 +198,7 @@ int fuse_file_open(pid_t *daemon)
     (void)close(channel[1]);
     int file = *daemon > 0 ? receive_fd(channel[0]) : -1;
     (void)close(channel[0]);
-    (void)rmdir(folder); /* the mount exists only in the other namespace */
+    (void)rmdir(folder); /* succeeds, because the mount exists only in the other namespace */
     if (file < 0 && *daemon > 0) {
         (void)kill(*daemon, SIGKILL);
         (void)waitpid(*daemon, NULL, 0);

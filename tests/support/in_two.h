@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* in_two.h - frames in two pieces, as ports over shared memory lend them: a copy of the headers,
- * and the payload in shared memory. */
+/* in_two.h - frames in two pieces. A port over shared memory gives the engine frames of this kind:
+ * a copy of the headers, and the payload in shared memory. */
 #pragma once
 
 #include <stdlib.h>
 
 #include "core/pkt.h"
 
-/* Returns the packet, in two pieces for about half of the frames that can be split. The last byte
- * of the frame decides, so that a repeated run splits the same frames. The caller keeps @octets,
- * and frees pkt.octets. */
+/* Returns the packet. Splits about half of the frames that can be split into two pieces. The last
+ * byte of the frame decides this, so a repeated run splits the same frames. The caller keeps
+ * @octets and frees pkt.octets. */
 static inline struct uro_pkt take_in_two(const uint8_t *octets, uint32_t length)
 {
     const bool in_two = length >= URO_FRAME_HEAD && (octets[length - 1] & 1) != 0 &&

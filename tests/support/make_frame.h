@@ -38,8 +38,8 @@ static inline uint8_t *put_ext(uint8_t *pos, const struct uro_frame *frame)
     return pos;
 }
 
-/* frame->op, bth, the extension headers, payload and payload_length; ether, ip and udp ports. The
- * padding is frame->bth.pad_count. Returns the length. */
+/* Encodes these fields of @frame: op, bth, the extension headers, payload and payload_length,
+ * ether, ip and the UDP ports. The padding is frame->bth.pad_count. Returns the frame's length. */
 static inline uint32_t make_frame(const struct uro_frame *frame, uint8_t out[static MADE_FRAME_MAX])
 {
     struct uro_ip ip = frame->ip;

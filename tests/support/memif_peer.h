@@ -18,7 +18,7 @@
 
 struct memif_peer {
     int control;
-    int memory; /* memfd; if the peer is a server: the memfd of the client */
+    int memory; /* memfd with the rings and buffers; the client creates it */
     uint8_t *base;
     size_t size;
     struct uro_memif_ring *to_server, *to_client;
@@ -47,7 +47,7 @@ struct uro_memif_message memif_peer_ring(bool to_server, uint32_t offset);
 int memif_peer_file(size_t size, int seals);
 /* Creates the memory of a client: both rings with their buffers. Does not connect. */
 struct memif_peer memif_peer_make(void);
-/* For a server: maps the memory of the client. */
+/* Maps the memory of the client. Only a server calls this. */
 void memif_peer_map(struct memif_peer *peer, int memory, uint64_t size);
 void memif_peer_drop(struct memif_peer *peer);
 

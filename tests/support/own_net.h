@@ -17,8 +17,8 @@
 #include "wire/gid.h"
 #include "wire/ip.h"
 
-#define OWN_NET_UNREACHABLE 3 /* ICMP's type */
-#define OWN_NET_NO_PORT     3 /* its codes */
+#define OWN_NET_UNREACHABLE 3 /* ICMP type */
+#define OWN_NET_NO_PORT     3 /* ICMP codes */
 #define OWN_NET_NARROW      4
 
 /* Enters a new namespace, whose loopback interface is up and has an MTU of 1500. On failure, prints
@@ -46,8 +46,8 @@ static inline bool own_net_enter(void)
     return false;
 }
 
-/* Sends @length bytes from the IPv4 header on. The kernel writes only the checksum of this
- * header. */
+/* Sends a packet of @length bytes that begins with an IPv4 header. The kernel changes only the
+ * checksum of this header. */
 static inline bool own_net_send(const uint8_t *packet, size_t length)
 {
     struct sockaddr_in to = { .sin_family = AF_INET };
@@ -63,8 +63,8 @@ static inline bool own_net_send(const uint8_t *packet, size_t length)
     return sent;
 }
 
-/* Sends an ICMP error with the source address @to: a RoCE packet from @from to @to could not be
- * delivered. @mtu: only for OWN_NET_NARROW. */
+/* Sends an ICMP error with the source address @to, which says that a RoCE packet from @from to @to
+ * could not be delivered. @mtu is used only for OWN_NET_NARROW. */
 static inline bool own_net_report(const struct uro_gid *from, const struct uro_gid *to,
                                   uint8_t code, uint16_t mtu)
 {
@@ -96,7 +96,7 @@ static inline bool own_net_report(const struct uro_gid *from, const struct uro_g
     return own_net_send(packet, sizeof packet);
 }
 
-/* Sends an ICMPv6 error from @address to itself: a packet was too big for @mtu. */
+/* Sends an ICMPv6 error from @address to itself, which says that a packet was too big for @mtu. */
 static inline bool own_net_report6(const struct uro_gid *address, uint32_t mtu)
 {
     const uint16_t octets = 300; /* of the packet, as if */

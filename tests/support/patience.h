@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* patience.h - time limits of tests: how long a test waits before it assumes that a program hangs.
- * tools/lib/common/patience.py is the same in Python. A limit guards against hanging and measures
- * nothing. It is the worst case of an idle machine, and is multiplied by a factor for the load of
- * the machine, or by UROCE_TEST_PATIENCE. */
+ * A limit only guards against hanging and measures nothing. The author of a test writes the worst
+ * case of an idle machine. It is multiplied by a factor for the load of the machine, or by
+ * UROCE_TEST_PATIENCE. tools/lib/common/patience.py does the same in Python. */
 #pragma once
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PATIENCE_FLOOR 5.0 /* the load may rise right after it was measured */
+#define PATIENCE_FLOOR 5.0 /* smallest factor, because the load may rise after it was measured */
 #define PATIENCE_MOST  100.0
 
 /* getloadavg() needs _DEFAULT_SOURCE, which not every test defines. */
@@ -30,7 +30,7 @@ static inline double patience_factor(void)
     return factor < PATIENCE_MOST ? factor : PATIENCE_MOST;
 }
 
-/* Returns @limit of an idle machine, multiplied by the factor, in the same unit. */
+/* Returns @limit, which is for an idle machine, multiplied by the factor, in the same unit. */
 static inline unsigned patience(unsigned limit)
 {
     return (unsigned)(limit * patience_factor());

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two processes in two network namespaces. Both the kernel and uroce have their addresses, for programs that also use
-the kernel's sockets. Needs root."""
+"""Runs two processes in two network namespaces. The kernel and uroce use the same addresses, for programs that also use the
+kernel's sockets. Needs root."""
 import os
 import pathlib
 import shutil
@@ -18,12 +18,13 @@ def ip(*words: str) -> None:
 
 
 def add_address(namespace: str, interface: str, address: str) -> None:
-    """Adds an address, which is usable at once. Newer releases of ip accept nodad only for IPv6."""
+    """Adds an address without duplicate address detection, so that it is usable at once. Newer releases of ip accept the
+    option nodad only for IPv6."""
     ip("-n", namespace, "address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
 
 
 def why_not() -> str:
-    """Returns "" when namespaces can be created here, else the reason."""
+    """Returns the reason why this process cannot create namespaces, or "" if it can."""
     if os.geteuid() != 0:
         return "namespaces need root"
     if shutil.which("ip") is None:
@@ -33,7 +34,7 @@ def why_not() -> str:
 
 
 class Pair(pairs.Pair):
-    """A pair of interfaces, one in each namespace, under af_packet."""
+    """A pair of interfaces, one in each namespace, which devices use by af_packet."""
 
     def name(self, role: str) -> str:
         return f"{self.where.name}-{role}"

@@ -13,12 +13,12 @@ import patience
 
 STAYS, AGAIN = "stays: ", "again: "
 SECONDS = 60  # seconds for one row; the slowest rows take a tenth of it
-# At the end rping closes its channel while its other thread may still read from it.
+# At its end, rping destroys its event channel while its other thread may still wait for an event of the channel.
 RPING_CLOSES = "rdma_get_cm_event: Bad file descriptor"
-APPEARS = 3   # a server's end of the link, if it comes before the client
-HEARD = 2     # until a sender of datagrams is started again, because nobody listened yet
-# Texts of a client whose server does not listen yet, for connections and for datagrams. perftest connects twice. If the
-# server does not listen the second time yet, the test must start both programs again.
+APPEARS = 3   # time until a server opens its end of the link, seconds; some servers open it only for a client
+HEARD = 2     # time until a sender of datagrams is started again, because the server may not have listened, seconds
+# Messages of a client whose server does not listen yet, for connections and for datagrams. perftest connects twice. If the server
+# does not listen at the second time, the test must start both programs again.
 EARLY = re.compile(r"REJECTED|Event rejected|UNREACHABLE[,;] error: 1\b|Connection refused|Unexpected CM event bl blka 8")
 COPIED = 64 << 20  # bytes of the file that rcopy copies
 IPV6 = {"server": "fd00::1/64", "client": "fd00::2/64"}
@@ -28,26 +28,25 @@ IPV6 = {"server": "fd00::1/64", "client": "fd00::2/64"}
 class Connection:
     name: str
     server: list[str]
-    stays: bool  # the server serves for ever
+    stays: bool  # the server does not end after a client
     client: list[str]
-    again: bool  # the client is started again as long as the server waits
+    again: bool  # the client is started again until the server ends
     must_say: list[str]
 
 
 class Pair(pairs.Pair):
-    """A pair of processes with IPv6 addresses, too."""
+    """A pair of processes with IPv4 and IPv6 addresses."""
 
     def configuration(self, role: str) -> str:
         return f"{super().configuration(role)};ip={IPV6[role]}"
 
     def listens(self) -> bool:
-        """Returns whether the server listens. The socket at which the sides of a memif meet has an
-        abstract name."""
+        """Returns whether the server listens: whether the abstract socket of the memif exists."""
         return f"{self.where}/link.sock" in pathlib.Path("/proc/net/unix").read_text()
 
 
 def built(uroce, command: str) -> list[str]:
-    """Returns the words of a command; a sample, ./NAME, is in the build directory."""
+    """Returns the words of a command. Looks up a sample program, ./NAME, in the build directory."""
     samples = uroce.parent.parent / "docs" / "samples"
     return [str(samples / word) if word.startswith("./") else word for word in command.split()]
 
@@ -59,15 +58,15 @@ def rows(uroce, section: str = "rdma_cm") -> list[Connection]:
 
 
 def wrong_copy(pair: Pair) -> str:
-    """Returns "" when the row copies no file, or when the copy is right."""
+    """Returns an error if the row copies a file and the copy is wrong, else ""."""
     sent, copied = pair.where / "sent", pair.where / "copied"
     same = not copied.exists() or sent.read_bytes() == copied.read_bytes()
     return "" if same else f"{copied.stat().st_size} octets copied are not those sent"
 
 
 def serve(pair: Pair, row: Connection) -> tuple[subprocess.Popen, pairs.Output]:
-    """Starts the server and waits for its end of the link: it listens now, or soon. Some servers
-    open it only for the first client."""
+    """Starts the server, and waits until it has opened its end of the link, but at most APPEARS: some servers open their end
+    only for the first client."""
     server, served = pair.start("server", row.server)
     pairs.wait_for(lambda: pair.listens() or server.poll() is not None, APPEARS)
     return server, served

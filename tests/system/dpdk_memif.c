@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dpdk_memif.c - the other end of a memif, with DPDK's own driver: it returns every frame.
+/* dpdk_memif.c - opens the other end of a memif with DPDK's own driver, and returns every frame.
  *
  *   dpdk_memif DEVARGS server|client      such as net_memif0,role=server,socket=/name
  *

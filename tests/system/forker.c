@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* forker.c - a program that forks while it uses RDMA; test_fork.py runs it over each link.
  *
- *     forker keeps MS        the child prints what it has of the device, and sleeps for MS
+ *     forker keeps MS        the child prints the device's descriptors and mappings that it
+ *                            inherited, and sleeps for MS
  *     forker hands-over      the child kills its parent, then uses the device
- *     forker outlives        the child does the same, and then continues for ever
+ *     forker outlives        as hands-over, then the child continues until it is killed
  *     forker uses WHEN       the child uses the device; WHEN the parent forks: first, listed,
  *                            opened, used, closed, thread
- *     forker twice           two children, one after the other, and a child of a child use it
+ *     forker twice           two children, one after the other, and a grandchild use the device
  *     forker cm              the child connects to itself by rdma_cm, after its parent did
- *     forker clone           a child that was made without the handlers of fork() is refused
+ *     forker clone           a child that was created without the handlers of fork() gets an error
  *
- * Only this device has its first address: a process receives all that it sends there.
+ * No other device has the first address of this device, so a process receives everything that it
+ * sends there.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -235,7 +237,7 @@ static void fork_when(const char *when)
     parents = own;
     if (strcmp(when, "thread") == 0) {
         MUST(pthread_create(&thread, NULL, in_thread, NULL) == 0);
-        while (pthread_tryjoin_np(thread, NULL) != 0) /* the thread continues meanwhile */
+        while (pthread_tryjoin_np(thread, NULL) != 0) /* until the thread has ended */
             move(own);
     } else {
         forker_expect_end(forker_start(uses));
@@ -293,8 +295,8 @@ static void note_descriptors(void)
     }
 }
 
-/* Prints a line for each descriptor that was not open before, and for each mapping of a file of
- * uroce. */
+/* Prints a line for each descriptor that was not open at the start of the program, and for each
+ * mapping of a file of uroce. */
 static void say_what_there_is(void)
 {
     char what[256], fd[16];
@@ -325,7 +327,7 @@ static void keeps_nothing(void)
     (void)usleep((useconds_t)idle_ms * 1000);
 }
 
-/* The two descriptors of the context belong to the program. */
+/* Prints the two descriptors of the context, which belong to the program, and forks. */
 static void fork_and_stay(unsigned long ms)
 {
     idle_ms = ms;

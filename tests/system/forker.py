@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Uses a device by pyverbs, and has workers of multiprocessing use it, too; test_fork.py runs it."""
+"""Uses a device by pyverbs, in this process and in worker processes of multiprocessing. test_fork.py runs this program."""
 import multiprocessing
 import sys
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A hand-written process that shares an address: its messages to the broker (lib/io/udp/hub.h), and
-its socket."""
+"""A process that shares an address, without the library: it sends and receives the messages of the broker (lib/io/udp/hub.h)
+itself."""
 import contextlib
 import ctypes
 import errno
@@ -10,7 +10,7 @@ import pathlib
 import socket
 import struct
 
-import pairs  # from tools/lib/common, which the tests that use this put on the path, as patience
+import pairs  # like patience, from tools/lib/common, which the calling test puts on the path
 import patience
 
 HEADER = struct.Struct("=4I28s")  # struct uro_hub_header
@@ -18,15 +18,15 @@ REPORT_BODY = struct.Struct("=3I276s")  # struct uro_hub_report
 VERSION = 2
 HELLO, WELCOME, FULL, NO_DESCRIPTOR, SERVICES, DATAGRAM, REPORT = range(7)
 PORT = 4791
-BTH = 12        # octets
-AT_QPN = 5      # offset in the BTH; the upper six bits of the QPN are the share of the process
+BTH = 12        # length, bytes
+AT_QPN = 5      # offset in the BTH; the upper six bits of the QPN are the QPN prefix of the process
 RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
 CLONE_NEWNET = 0x40000000
 
 
 @contextlib.contextmanager
 def within(space: str):
-    """Creates sockets inside the block in this network namespace."""
+    """Makes a `with` block whose sockets are created in the network namespace @space."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/self/ns/net") as own, open(f"/run/netns/{space}") as other:
         if libc.setns(other.fileno(), CLONE_NEWNET) != 0:
@@ -59,14 +59,14 @@ def address_of(name: bytes) -> str:
 
 
 def bth(share: int) -> bytes:
-    """Returns the BTH of a packet for this process's share of QPNs."""
+    """Returns the BTH of a packet for the process with the QPN prefix @share."""
     octets = bytearray(BTH)
     octets[AT_QPN] = share << 2
     return bytes(octets)
 
 
 class Member:
-    """A member of the broker of the address."""
+    """A process that is registered at the broker of an address."""
 
     def __init__(self, address: str):
         self.link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -79,7 +79,7 @@ class Member:
         self.sock = socket.socket(fileno=descriptors[0])
 
     def connect(self, name: str) -> None:
-        """Connects in the first directory that has a broker of this user."""
+        """Connects to the broker's socket, in the first directory that has the socket."""
         for place in places():
             with contextlib.suppress(FileNotFoundError, ConnectionRefusedError, PermissionError):
                 self.link.connect(str(place / name))
@@ -100,7 +100,7 @@ class Member:
         self.say(REPORT, address, REPORT_BODY.pack(error, 0, 0, b""))
 
     def pass_to(self, share: int) -> None:
-        """Passes on a datagram that belongs to another process."""
+        """Sends the broker a datagram that belongs to the process with the QPN prefix @share."""
         self.say(DATAGRAM, "192.0.2.1", bth(share))
 
     def receive(self) -> tuple[int, str, int]:
@@ -123,7 +123,7 @@ class Member:
         return found
 
     def taken(self) -> set[str]:
-        """Returns the same for its own socket."""
+        """Returns the unreachable addresses that this process's own socket has reported so far."""
         found = set()
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -133,7 +133,7 @@ class Member:
         return found
 
     def send(self, address: str) -> None:
-        """Sends a datagram. A report about an earlier packet is the error of the next send."""
+        """Sends a datagram. If the first sendto() returns the ICMP error of an earlier packet, sends again."""
         try:
             self.sock.sendto(bth(0), (address, PORT))
         except ConnectionRefusedError:

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* leaver.c - a program that ends as soon as it has polled its last message, and its peer, which
- * checks that every message is acknowledged. In the mode "answer", a server answers the requests of
- * a client. An answer must not overtake the ACK of its request.
+/* leaver.c - a server that ends as soon as it has polled its last message, and its client, which
+ * checks that every message is acknowledged. In the mode "answer", the server sends an answer to
+ * each request of the client. The ACK of a request must arrive before its answer.
  *
- *     leaver server PORT HOW      takes MESSAGES and leaves: _exit, exec, abort, kill, destroy
- *     leaver client PORT HOW      sends them one by one; status 1 when a message has no ACK
+ *     leaver server PORT HOW      receives MESSAGES, ends by HOW: _exit, exec, abort, kill, destroy
+ *     leaver client PORT HOW      sends the messages one by one; status 1 if a message has no ACK
  *     leaver server PORT answer   answers TRIPS requests
- *     leaver client PORT answer   status 1 when an answer arrived before its request completed
+ *     leaver client PORT answer   status 1 if an answer arrived before its request completed
  */
 #include <arpa/inet.h>
 #include <signal.h>
@@ -27,7 +27,7 @@
 #define RECEIVES 16u
 #define PSN      100u
 #define OCTETS   8u
-#define SECONDS  60u /* a program that takes longer hangs */
+#define SECONDS  60u /* time limit of the program */
 
 struct info {
     uint32_t qpn;
@@ -164,7 +164,7 @@ static struct ibv_wc next(void)
     return wc;
 }
 
-/* Ends the process. Only destroying the queue pair calls the library again. */
+/* Ends the process. Only "destroy" calls the library before that. */
 static void leave(const char *how)
 {
     if (strcmp(how, "_exit") == 0)
@@ -240,6 +240,6 @@ int main(int argc, char **argv)
     if (!server)
         return answers ? ask_all() : send_all();
     answer_all();
-    (void)!read(peer, &done, 1); /* the client has its last answer */
+    (void)!read(peer, &done, 1); /* until the client has its last answer */
     return 0;
 }

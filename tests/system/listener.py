@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Listens by rdma_cm. Reads commands, one a line, and answers each command with "ok" or the name of the error. An
-identifier whose command failed is destroyed.
+"""Listens by rdma_cm. Reads commands, one on each line, and answers each command with "ok" or the name of the error. If a
+command fails, destroys its identifier.
 
     listen NAME ADDRESS PORT tcp|udp
     stop NAME
-    fork                                a child that does nothing, and lives as long as its process group
+    fork                                starts a child that does nothing until its process group is killed
 
     uroce run --device 'uroce0:udp,ip=127.0.0.1' -- /usr/bin/python3 listener.py
 """

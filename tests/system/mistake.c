@@ -8,8 +8,8 @@
  *     mistake closed      a SEND to 127.0.0.9, where no process has the port
  *     mistake rnr         a SEND to a queue pair without receives, until a receive is posted
  *     mistake mtu         a path MTU that the link does not carry
- *     mistake killed      as rkey, then the process kills itself
- *     mistake many        as qpn, with 10000 queue pairs at once
+ *     mistake killed      the mistake of rkey, then the process kills itself
+ *     mistake many        the mistake of qpn, with 10000 queue pairs at the same time
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -54,8 +54,8 @@ static struct ibv_qp *make_qp(void)
     return qp;
 }
 
-/* Connects to the queue pair @number at @address; NULL: at our own. Returns the error of the
- * transition to RTR. */
+/* Connects @qp to the queue pair @number at @address. NULL is the address of this process. Returns
+ * the error of the transition to RTR. */
 static int connect_qp(struct ibv_qp *qp, const char *address, uint32_t number, enum ibv_mtu mtu)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
@@ -125,7 +125,7 @@ static struct ibv_wc wait_for(uint64_t id)
     return wc;
 }
 
-/* Polls for six seconds, which is longer than the first report of a wait takes. */
+/* Polls for six seconds. uroce reports a request that waits earlier than that. */
 static void wait_in_vain(void)
 {
     struct ibv_wc wc;
@@ -134,8 +134,8 @@ static void wait_in_vain(void)
         check(ibv_poll_cq(cq, 1, &wc) == 0, "a completion without a receive");
 }
 
-/* No queue pair has the number: the last prefix of a process is not used. A random number could be
- * that of another one of so many queue pairs. */
+/* A number that no queue pair has, because no process has the last QPN prefix. A random number
+ * could be that of one of the 10000 queue pairs. */
 #define NEVER_A_QPN 0xfffffeu
 
 static void fail_many(void)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs programs over memif, with ten plans of faults at the client's device. Prints a table of the results. It is not a part
-of the test command, because it takes minutes.
+"""Runs programs over memif, with ten different impair= settings of the client's device. Prints a table of the results. No test
+suite runs this script, because it takes minutes.
 
     plans.py build [--program REGEX]
 """
@@ -21,11 +21,11 @@ import pairs  # from tools/lib/common, which uroce_case puts on the path
 PLANS = ["loss:1%", "burst:0.3%:25%", "every:50", "duplicate:2%", "reorder:2%", "corrupt:0.5%", "delay:200us+-100us",
          "rate:1Gbit,queue:64kB", "rate:1Gbit,mark:20kB", "only:acks,loss:5%"]
 SEED = ",seed:7"
-ALONE = ["rc_pingpong", "write_bw", "read_bw", "ucx_rc_tag_bw", "ucx_ud_tag_bw"]  # rows of programs.txt
+ALONE = ["rc_pingpong", "write_bw", "read_bw", "ucx_rc_tag_bw", "ucx_ud_tag_bw"]  # names of rows of programs.txt
 CONNECTED = ["rping", "fi_rdm", "fi_msg"]
 # fio compares the checksum of each block that its server receives.
 FIO = ["fio", "--name=x", "--ioengine=rdma", "--port={port}", "--bs=64k", "--size=16m"]
-# The client ended well, and the network lost its last ACK. Then the server must report this error.
+# The server must report this error if the client ended without an error and the network lost its last ACK.
 LAST_ACK_LOST = re.compile(r"client ended with status 0.*transport retry counter exceeded", re.S)
 FIO_ROW = connections.Connection("fio", [*FIO, "--rw=read"], False, [*FIO, "--hostname=10.0.0.1", "--verb=write", "--rw=write"],
                                  False, ["WRITE: bw="])
@@ -33,7 +33,7 @@ FIO_ROW = connections.Connection("fio", [*FIO, "--rw=read"], False, [*FIO, "--ho
 
 def of_pair(plan: str) -> type:
     class Impaired(connections.Pair):
-        """A pair whose client has faults."""
+        """A pair whose client's link has faults."""
 
         def configuration(self, role: str) -> str:
             return super().configuration(role) + (f";impair={plan}{SEED}" if role == "client" else "")

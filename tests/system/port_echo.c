@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port_echo.c - the other end of a link: opens the link and returns every frame of the kit. */
+/* port_echo.c - opens the other end of a link, and returns every frame of port_kit. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ int main(int argc, char **argv)
         return 2;
     if (strcmp(argv[3], "plain") == 0)
         kit_become_plain(argv[1]);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of the user removed this setting */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* again, because kit_become_plain() removed it */
 
     struct uro_port *port = kit_open(argv[1], (uint32_t)strtoul(argv[2], NULL, 10));
     bool asleep = strcmp(argv[4], "asleep") == 0;

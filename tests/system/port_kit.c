@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ETHER_TYPE_HIGH 0x88 /* 0x88b5: local experiments */
+#define ETHER_TYPE_HIGH 0x88 /* of 0x88b5, the type for local experiments */
 #define ETHER_TYPE_LOW  0xb5
 #define HEAD            22u
 #define NOBODY          65534u
@@ -184,7 +184,7 @@ void kit_meet(struct uro_port *port)
     time_t end = now() + 30;
     uint32_t sequence = 0;
 
-    /* Echoes arrive in order: no more echoes follow the echo of the last frame. */
+    /* Echoes arrive in order, so the echo of the last frame is the last echo. */
     do {
         if (now() > end)
             die("the peer does not answer");
@@ -301,7 +301,7 @@ int kit_veth(uint32_t mtu)
 
 void kit_become_plain(const char *link)
 {
-    plugin(link); /* before the change of the user, because another user may not read its folder */
+    plugin(link); /* now, because the ordinary user may not be able to read its folder */
     if (geteuid() != 0)
         return;
     if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)

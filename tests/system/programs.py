@@ -18,7 +18,7 @@ ALL_SIZES = 23  # perftest -a: 2 bytes to 8 MiB; atomics have one size
 
 
 def file_of(words: list[str]) -> str:
-    """Returns the program to run, behind `env NAME=VALUE`."""
+    """Returns the program of a command that may begin with `env NAME=VALUE`."""
     return next(word for word in words if word != "env" and "=" not in word)
 
 
@@ -26,8 +26,8 @@ def file_of(words: list[str]) -> str:
 class Row:
     name: str
     program: list[str]
-    must_say: list[str]  # of programs that run alone
-    settings: str = ""   # added to the description of both devices, such as ";vendor_part_id=4119"
+    must_say: list[str]  # texts in the output of a program that runs alone
+    settings: str = ""   # text added to the description of both devices, for example ";vendor_part_id=4119"
 
     @property
     def file(self) -> str:
@@ -60,13 +60,18 @@ def help_of(program: str) -> str:
 
 
 def words_of(command: str) -> list[str]:
-    """Returns the words of a command. A file below tests/ is looked up in the source tree. An [--option] is left out if
-    the program does not have it."""
-    words = [str(ROOT / word) if word.startswith("tests/") else word for word in command.split()]
-    if "[" not in command:
-        return words
-    known = help_of(file_of(words)).split()
-    return [word.strip("[]") for word in words if not word.startswith("[") or word.strip("[]") in known]
+    """Returns the words of a command. A file below tests/ is looked up in the source tree. An [--option] or [-o value] is left out
+    if the program does not have the option."""
+    parts = re.findall(r"\[([^]]*)\]|(\S+)", command)
+    words = [str(ROOT / word) if word.startswith("tests/") else word for _, word in parts if word]
+    known = help_of(file_of(words)).split() if len(words) < len(parts) else []
+    left, found = iter(words), []
+    for option, word in parts:
+        if word:
+            found.append(next(left))
+        elif option.split()[0] in known:
+            found += option.split()
+    return found
 
 
 def needles(cell: str) -> list[str]:
@@ -84,7 +89,7 @@ def lines_wanted(row: Row) -> int:
 
 
 def sane(row: Row, text: str) -> str:
-    """Returns "" when the client's table has the right lines, each with figures above zero."""
+    """Returns an error if the client's table lacks a line or has a figure that is not above zero, else ""."""
     if row.file == "ibv_xsrq_pingpong":
         return "" if "success" in text else "no success"
     if row.file == "ucx_perftest":

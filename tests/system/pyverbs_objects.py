@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes every object of the verbs interface by pyverbs, and uses what it made; for a row of
-programs.txt.
+"""Creates every object of the verbs interface by pyverbs, and uses it. A row of programs.txt runs this program.
 
     uroce run --device 'uroce0:net_null0,no-rx=1;ip=10.0.0.1/24' -- /usr/bin/python3 pyverbs_objects.py
 """
@@ -28,11 +27,11 @@ GRH = 40  # bytes before a datagram (GRH)
 QKEY = 0x11111111
 ACCESS = (e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
           | e.IBV_ACCESS_REMOTE_ATOMIC | e.IBV_ACCESS_MW_BIND)
-TEXT = "there, and back."  # device memory is copied by whole words
+TEXT = "there, and back."  # its length is a multiple of 4, because device memory is copied by words
 
 
 class Verbs:
-    """The objects from which the others are created."""
+    """The objects that the other objects need: context, PD, CQ and MR."""
 
     def __init__(self) -> None:
         self.context = Context(name=get_device_list()[0].name.decode())
@@ -52,7 +51,7 @@ class Verbs:
         return QPInitAttr(qp_type=kind, scq=self.cq, rcq=self.cq, cap=QPCap(8, 8, 2, 2, 64))
 
     def poll(self, wanted: int) -> list:
-        """Polls that many completions, which must be successes."""
+        """Polls @wanted completions, and checks that they are successful."""
         done = []
         while len(done) < wanted:
             done += self.cq.poll(wanted - len(done))[1]
@@ -72,7 +71,7 @@ def connected(verbs: Verbs, peer: int) -> QPAttr:
 
 
 def send_to_ourselves(verbs: Verbs, qp: QP, receiver: object = None, to: AH = None) -> None:
-    """Sends the first half of the MR to the second; with @to, as a datagram."""
+    """Sends the first half of the MR to the second half. If @to is given, sends it as a datagram."""
     mr, half = verbs.mr, verbs.mr.length // 2
     mr.write(TEXT, len(TEXT), 0)
     (receiver or qp).post_recv(RecvWR(sg=[SGE(mr.buf + half, half, mr.lkey)], num_sge=1))
@@ -84,7 +83,7 @@ def send_to_ourselves(verbs: Verbs, qp: QP, receiver: object = None, to: AH = No
     assert mr.read(len(TEXT), half + (GRH if to is not None else 0)).decode() == TEXT
 
 
-# ---- one function for each kind of object; its name is what is printed --------------------------
+# ---- one function for each kind of object; the program prints its name --------------------------
 
 def device_list(_verbs: Verbs) -> None:
     assert len(get_device_list()) >= 1
@@ -153,7 +152,7 @@ def shared_receive_queue(verbs: Verbs) -> None:
 
 
 def xrc_objects(verbs: Verbs) -> None:
-    """Creates a domain, an SRQ of it, and the two halves of a connection."""
+    """Creates an XRC domain, an SRQ in it, and the two queue pairs of a connection."""
     flags = e.IBV_XRCD_INIT_ATTR_FD | e.IBV_XRCD_INIT_ATTR_OFLAGS
     domain = XRCD(verbs.context, XRCDInitAttr(flags, os.O_CREAT, -1))
     attributes = SrqInitAttrEx(max_wr=8, max_sge=1)
@@ -215,7 +214,7 @@ def parent_domain(verbs: Verbs) -> None:
 
 
 def imported_objects(verbs: Verbs) -> None:
-    """Imports the same context, domain and region by number."""
+    """Imports the context, the protection domain and the memory region of this process by their numbers."""
     context = Context(cmd_fd=os.dup(verbs.context.cmd_fd))
     pd = PD(context, handle=verbs.pd.handle)
     mr = MR(pd, handle=verbs.mr.handle)

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""One side of rdma-core's own tests of rdma_cm, for test_rdma_core.py.
+"""Runs one side of rdma-core's own tests of rdma_cm. test_rdma_core.py starts this program.
 
     rdmacm_side.py passive|active OWN_ADDRESS PASSIVE_ADDRESS --dev DEVICE --gid INDEX -v
 
-Where these tests lie in ./tests. They start both sides as two processes of one host with one address. With uroce, each
-process is a host of its own. So this program runs only one half of every test, and the other half runs in another
-process. The barrier and the queue of the tests are replaced by a barrier and a queue at the socket ./meeting.
+The tests are in ./tests. They start both sides as two processes of one host with one address. With uroce, each process is a
+separate host. So this program runs only one half of every test, and another process runs the other half. The program replaces
+the barrier and the queue of the tests by a barrier and a queue at the socket ./meeting.
 """
 import signal
 import sys
@@ -17,7 +17,7 @@ STUCK_SECONDS = 3
 
 
 class Meeting(managers.BaseManager):
-    """A barrier and a queue for each name, the same for both sides."""
+    """A barrier and a queue for each name. Both sides use the same barriers and queues."""
 
 
 Meeting.register("barrier", proxytype=managers.BarrierProxy)
@@ -25,7 +25,7 @@ Meeting.register("queue")
 
 
 class Stuck(BaseException):
-    """Not a subclass of Exception, so that the tests' own handlers do not catch it."""
+    """The end of a wait without a result. It is not a subclass of Exception, so that handlers of the tests do not catch it."""
 
 
 def give_up(_number: int, _frame: object) -> None:

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sends a forged ICMP message "fragmentation needed", which any host can send. It quotes a packet of its destination.
+"""Sends a forged ICMP message "fragmentation needed" to HOST. The message quotes a packet that HOST seems to have sent to PEER.
 
-    say_narrow.py HOST PEER MTU [PROTOCOL]      PROTOCOL of the packet as if from HOST to PEER: udp, or icmp (an echo reply)
+    say_narrow.py HOST PEER MTU [PROTOCOL]      PROTOCOL of the quoted packet: udp, or icmp (an echo reply)
 """
 import socket
 import struct

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stranger.c - the library that test_planted.py plants in a program's search path; it prints a line
+/* stranger.c - the library that test_planted.py puts into a program's search path. It prints a line
  * when it is loaded. */
 #include <unistd.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* survivor.c - a program of rdma_cm that outlives its peers. The server serves one client after the
- * other; the client connects again and again. A side that detects that its peer has gone (by an
- * error completion or DISCONNECTED) frees all its objects and continues. Every byte is checked.
+/* survivor.c - a program of rdma_cm that survives the death of its peers. The server serves one
+ * client after the other; the client connects again and again. A side detects by an error
+ * completion or by DISCONNECTED that its peer has gone. Then it frees all its objects and
+ * continues. Both sides check every byte.
  *
  *     survivor server PORT           until a client sends goodbye
  *     survivor client ADDRESS PORT   until SIGTERM: then it sends goodbye
@@ -24,8 +25,8 @@
 #define OCTETS      4096u
 #define RECEIVES    4u
 #define SILENCE_MS  100
-#define AGAIN_MS    20   /* ms until the next attempt to connect */
-#define ANSWER_MS   2000 /* ms that one step of connecting may take */
+#define AGAIN_MS    20   /* time until the next attempt to connect, ms */
+#define ANSWER_MS   2000 /* time limit of a step of connecting, ms */
 #define ACK_TIMEOUT 13   /* timeout of 33 ms, with 7 retries */
 #define GOODBYE     UINT32_MAX
 
@@ -60,8 +61,8 @@ static void on_stop(int number)
 
 /* ---- events -------------------------------------------------------------- */
 
-/* Returns the next event within @ms, or -1; @id is its identifier. Leaves a request during a
- * session unanswered: the client retransmits it. */
+/* Returns the next event within @ms, or -1, and its identifier in @id. Ignores a connection request
+ * during a session, because the client retransmits it. */
 static int next_event(int ms, struct rdma_cm_id **id)
 {
     struct pollfd ready = { .fd = channel->fd, .events = POLLIN };
@@ -161,8 +162,8 @@ static uint32_t read_message(uint32_t slot)
     return number;
 }
 
-/* Waits for a message. Returns true and its @number, or false and the reason in @why when the peer
- * has gone. */
+/* Waits for a message. Returns true and its @number. If the peer has gone, returns false and the
+ * reason in @why. */
 static bool receive_message(uint32_t *number, const char **why)
 {
     bool asked = false;

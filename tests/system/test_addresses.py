@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The addresses of a device over UDP whose description does not name them in full; writes TAP. Each case has a network
-namespace of its own, so it needs root.
+"""Tests which addresses a device over UDP has if its description does not name all of them. Each case has its own network
+namespace, so it needs root. Writes TAP.
 
     test_addresses.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -24,7 +24,7 @@ PROGRAM = ("ibv_devices",)
 
 
 class Machine:
-    """A network namespace, set up by commands, in which uroce is called."""
+    """A network namespace in which the test calls uroce. Commands set it up."""
 
     def __init__(self, case: Case, *commands: str):
         why = apart.why_not()
@@ -39,8 +39,7 @@ class Machine:
                               uroce=shutil.which("unshare"), **environment)
 
     def addresses(self, device: str = "") -> list[str]:
-        """Returns the addresses of the device, as `uroce devices` prints them; without GID 0, which
-        repeats GID 1."""
+        """Returns the addresses of the device, as `uroce devices` prints them. Leaves out GID 0, which repeats GID 1."""
         run = self.call("devices", device=device)
         equal((run.returncode, run.stderr), (0, ""), run.stdout)
         return re.findall(r"gid [1-9]\d? +(\S+)/0\n", run.stdout)
@@ -155,7 +154,7 @@ def iface__its_addresses__are_those_of_the_device(case: Case) -> None:
 def iface__with_an_address__uses_only_that_address(case: Case) -> None:
     machine = Machine(case, LO, ETH0, ETH1)
     equal(machine.addresses("uroce0:udp,iface=eth0,ip=fd44::7"), ["fd44::7"])
-    machine.refused("uroce0:udp,iface=eth0,ip=10.55.0.7", "ip=10.55.0.7: is no address of the interface eth0")
+    machine.refused("uroce0:udp,iface=eth0,ip=10.55.0.7", "ip=10.55.0.7: is not an address of the interface eth0")
 
 
 def iface__absent_or_down__is_refused(case: Case) -> None:

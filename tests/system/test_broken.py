@@ -118,12 +118,13 @@ def damaged__library__one_line(case: Case) -> None:
             file.truncate(size)
         done = run(installed, "-d", DEVICE)
         equal((done.returncode, done.stdout), (126, ""))
-        one_line(done.stderr, f"{name} is damaged or is no library of uroce; install uroce again")
+        one_line(done.stderr, f"{name} is damaged or is not a library of uroce; install uroce again")
 
 
 # ---- bare systems -----------------------------------------------------------------------------------------------------------
 
 NO_PROC = "mount -t tmpfs none /proc"
+NO_SYS = "mount -t tmpfs none /sys"
 # All of /dev but shm.
 NO_SHM = """mount -t tmpfs none "$SCRATCH"; for f in null zero random urandom tty; do touch "$SCRATCH/$f"
 mount --bind /dev/$f "$SCRATCH/$f"; done; mount --rbind "$SCRATCH" /dev; test ! -e /dev/shm"""
@@ -158,6 +159,31 @@ def no_proc__devices__one_line(case: Case) -> None:
              "because /proc/self/maps cannot be read; mount /proc, or set UROCE_LIB_DIR to their directory")
 
 
+def no_proc__stat__shows_the_program_that_runs(case: Case) -> None:
+    state = case.scratch / "state"
+    state.mkdir(mode=0o700, exist_ok=True)
+    script = f"""ibv_rc_pingpong -d uroce0 -g 1 >/dev/null & trap 'kill $!' EXIT
+until {case.uroce} stat 2>/dev/null | grep -q uroce0; do kill -0 $!; done; unshare --mount sh -ec '{NO_PROC}; exec {case.uroce} stat'"""
+    done = bare(case, ":", "run", "-q", "-d", DEVICE, "sh", "-ec", script, UROCE_STATE_DIR=str(state))
+    equal((done.returncode, done.stderr), (0, ""))
+    has(done.stdout, f"uroce0  udp,ip={SUBNET}.1,hub=no\n  link     up")
+
+
+def no_sys__info_check__one_line_for_a_link_of_dpdk(case: Case) -> None:
+    done = bare(case, NO_SYS, "info", "--check", UROCE_DEVICES=DEVICE)
+    equal(done.stderr, "")
+    assert "EAL common options" not in done.stdout, done.stdout
+    has(done.stdout, "/sys            no (No such file or directory): DPDK links need it; mount sysfs at /sys")
+    ring = next(line for line in done.stdout.splitlines() if line.startswith("  net_ring        f"))
+    has(ring, "failed: ", "DPDK does not start: /sys/devices/system/cpu has no processor of this process; mount sysfs at /sys")
+
+
+def no_sys__run__works(case: Case) -> None:
+    done = bare(case, NO_SYS, "run", "-q", "-d", DEVICE, "ibv_devinfo")
+    equal((done.returncode, done.stderr), (0, ""))
+    has(done.stdout, "uroce0", "PORT_ACTIVE")
+
+
 def no_dev_shm__run__works(case: Case) -> None:
     done = bare(case, NO_SHM, "run", "-q", "-d", DEVICE, "ibv_devinfo")
     equal((done.returncode, done.stderr), (0, ""))
@@ -186,7 +212,7 @@ def no_writable_directory__run__one_line_for_each_part_that_lacks_it(case: Case)
 
 
 CASES = [value for name, value in globals().items()
-         if re.match(r"(removed|moved|version|damaged|no_proc|no_dev_shm|read_only_home|no_writable_directory)__", name)]
+         if re.match(r"(removed|moved|version|damaged|no_proc|no_sys|no_dev_shm|read_only_home|no_writable_directory)__", name)]
 
 if __name__ == "__main__":
     sys.exit(uroce_case.main(__doc__, CASES))

@@ -26,7 +26,7 @@ FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "pcap-fixtures"
 HEADER = struct.pack("<IHHiIII", 0xa1b23c4d, 2, 4, 0, 0, 65535, 1)  # nanoseconds, Ethernet
 ETHER, IPV4, UDP = 14, 20, 8
 SEEDS = range(1, 13)
-# Parts of the simulator that break rules on purpose, or damage frames.
+# Parts of the simulator that violate rules on purpose or damage frames. The tests leave them out.
 WITHOUT = "attacker,attacked,quirks,corrupt,truncate,inject"
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, ACK, CNP = 0x00, 0x01, 0x02, 0x11, 0x81
 
@@ -57,7 +57,7 @@ def source_of(frame: tuple[bytes, bytes]) -> bytes:
 
 
 class Maker:
-    """Writes a capture of four connections with lost packets, NAKs, RNR NAKs and CNPs, quickly."""
+    """Writes a capture of four connections with lost packets, NAKs, RNR NAKs and CNPs, without a simulation."""
 
     def __init__(self, path: pathlib.Path, frames: int):
         self.rng = random.Random(7)
@@ -105,7 +105,7 @@ class Maker:
             self.respond(pair, pair[2] + lost, 0x60, 4000)
             self.now += 3000
             self.send(pair, lost, count, count)
-        elif kind < .05:  # no receive
+        elif kind < .05:  # the responder has no receive
             self.send(pair, 0, count, count)
             self.respond(pair, pair[2], 0x20 | 12, 3000)
             self.now += 650000
@@ -191,7 +191,7 @@ def judge__made_capture__no_finding(case: Case) -> None:
 # ---- formats and bad input -------------------------------------------------------------------------------------------------
 
 def cooked(frames: list, version: int) -> list:
-    """Returns the frames as captured on the device "any"."""
+    """Returns the frames with the headers of a capture on the interface "any"."""
     found = []
     for frame in frames:
         kind = frame[1][12:14]
@@ -235,9 +235,10 @@ def judge__pcapng__is_read(case: Case) -> None:
 
 
 def offloaded(frames: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Joins successive packets of a flow as kernels do: equal payloads, of which the last may be shorter."""
+    """Joins successive packets of a flow into one frame, as GRO does. All payloads have the same length, except the last, which
+    may be shorter."""
     head, result = ETHER + 20 + 8, []
-    sizes, steps = [], []  # of the last frame of the result
+    sizes, steps = [], []  # of the last frame in the result
 
     def ident(frame: tuple[bytes, bytes]) -> int:
         return struct.unpack_from(">H", frame[1], 18)[0]

@@ -60,7 +60,7 @@ class Job:
         inner = f"ip link set lo up\n{before}\nexec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups bash -euc \"$0\""
         env = {"PATH": f"{self.stubs}:{PATH}", "HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.home), **environment}
         return subprocess.run(["unshare", "--net", "--mount", "sh", "-euc", inner, script], capture_output=True, text=True, cwd="/",
-                              check=False, timeout=patience.seconds(60), env=env)
+                              check=False, timeout=patience.seconds(300), env=env)
 
 
 def written(job: Job, run: subprocess.CompletedProcess) -> dict[str, str]:
@@ -95,12 +95,11 @@ def action__plain_user__next_steps_have_the_device(case: Case) -> None:
     equal(run.stdout, "")
 
 
-def shell__plain_user__moves_data_with_what_is_printed(case: Case) -> None:
+def moves_data(job: Job) -> str:
+    """Sets up a job, and moves data with what the script prints. Returns the messages of the script."""
     for program in ("ib_send_bw", "ibv_devices"):
         if shutil.which(program) is None:
             raise Skip(f"{program} is not installed (perftest, ibverbs-utils)")
-    job = Job(case)
-    job.install(job.home / ".cache" / "uroce" / "ci")
     # 48A6 is port 18598, and 0A means that the server listens.
     run = job.call(f"""eval "$({SETUP} --device-name soft0)"
 uroce run -q ibv_devices
@@ -109,6 +108,25 @@ until grep -Eqs ':48A6 0+:0000 0A' /proc/net/tcp /proc/net/tcp6; do kill -0 $! &
 uroce run -q ib_send_bw -d soft0 -F -p 18598 127.0.0.1 && wait $!""")
     equal(run.returncode, 0, run.stdout + run.stderr)
     has(run.stdout, "soft0", "65536")
+    return run.stderr
+
+
+def shell__plain_user__moves_data_with_what_is_printed(case: Case) -> None:
+    job = Job(case)
+    job.install(job.home / ".cache" / "uroce" / "ci")
+    assert "building" not in moves_data(job)
+
+
+def shell__plain_user_and_no_sudo__builds_in_the_home_and_moves_data(case: Case) -> None:
+    missing = subprocess.run([ROOT / "tools" / "setup-packages", "--missing", "action"], capture_output=True, text=True, check=True).stdout
+    if missing:
+        raise Skip(f"packages are missing: {' '.join(missing.split())}")
+    job = Job(case)
+    job.stub("sudo", "exit 1")
+    there = job.home / ".cache" / "uroce" / "ci"
+    has(moves_data(job), f"building uroce into {there}")
+    equal({path.stat().st_uid for path in there.rglob("*")}, {int(NOBODY)})
+    assert "building" not in moves_data(job)
 
 
 def shell__packages_missing_and_no_sudo__says_what_root_must_run(case: Case) -> None:

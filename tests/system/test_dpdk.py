@@ -1,19 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Drivers of DPDK by `dpdk:NAME`, and arguments of its EAL. Links between two network namespaces need root. Writes TAP.
+"""Tests links of the kind `dpdk:NAME`, which use a driver of DPDK, and arguments for DPDK's EAL. Links between two network
+namespaces need root. Writes TAP.
 
     test_dpdk.py BUILD_DIRECTORY [--match REGEX]
 """
 import functools
+import json
 import subprocess
 import sys
 
 import apart
-import pairs  # from tools/lib/common, which programs put on the path
+import pairs  # from tools/lib/common, which the module programs puts on the path
 from uroce_case import Case, Skip, has, main
 
 PINGPONG = ("ibv_rc_pingpong", "-g", "1", "-n", "300", "-c")
-ADDRESSES = {"server": "10.0.0.11/24", "client": "10.0.0.12/24"}  # which the kernel does not have
+ADDRESSES = {"server": "10.0.0.11/24", "client": "10.0.0.12/24"}  # the kernel does not have these addresses
 
 
 class Wire(apart.Pair):
@@ -37,7 +39,7 @@ class Wire(apart.Pair):
 
 
 class Shared(pairs.Pair):
-    """Two processes with a socket in a directory of both. {where}: the directory."""
+    """Two processes whose link has a socket. {where} in a link is the directory of the socket."""
 
     def __init__(self, case: Case, server: str, client: str):
         case.plugin()
@@ -48,9 +50,9 @@ class Shared(pairs.Pair):
         return f"uroce0:{self.links[role].format(where=self.where)};ip={ADDRESSES[role]}"
 
 
-# gso=no: frames of several packets cross a veth as they are, and no driver of DPDK splits them.
+# gso=no, because a veth does not split a frame of several packets, and no driver of DPDK can receive it.
 OURS, BOND = "net_af_packet0,iface=link0,gso=no", "--vdev=net_af_packet7,iface=link0"
-# name: kind of pair, link of the server, link of the client
+# Key: name of a case. Value: kind of pair, link of the server, link of the client
 LINKS = {
     "af_packet_of_dpdk__with_ours": (Wire, "dpdk:net_af_packet0,iface=link0", OURS),
     "ours__with_af_packet_of_dpdk": (Wire, OURS, "dpdk:net_af_packet0,iface=link0"),
@@ -66,12 +68,29 @@ LINKS = {
 }
 
 
+def of_bond(case: Case) -> str:
+    """Returns DPDK's option for a port of a bond."""
+    found = json.loads((case.build / "meson-info" / "intro-dependencies.json").read_text())
+    version = next((dependency["version"] for dependency in found if dependency["name"] == "libdpdk"), "0")
+    return "member=" if tuple(int(part) for part in version.split(".")[:2]) >= (23, 11) else "slave="
+
+
 def runs(link: str, case: Case) -> None:
     kind, server, client = LINKS[link]
-    with kind(case, server, client) as pair:
+    with kind(case, server.replace("slave=", of_bond(case)), client) as pair:
         run = pair.run([*PINGPONG], 60)
         assert not run.problem(), run.problem()
         has(run.client.text, "300 iters in")
+
+
+def impair__on_a_link_of_dpdk__loses_and_duplicates(case: Case) -> None:
+    _, server, client = LINKS["memif_of_dpdk__both"]
+    plan = "impair=only:requests,loss:5%,duplicate:5%,seed:3;trace={where}/"  # the last ACK must arrive
+    with Shared(case, f"{server};{plan}server", f"{client};{plan}client") as pair:
+        run = pair.run([*PINGPONG], 60)
+        assert not run.problem(), run.problem()
+        for side in ("server", "client"):
+            has((pair.where / side).read_text(), " lose", " dup")
 
 
 def alone(case: Case, link: str) -> subprocess.CompletedProcess:
@@ -79,11 +98,11 @@ def alone(case: Case, link: str) -> subprocess.CompletedProcess:
     return case.call("run", "-q", "-d", f"u0:{link};ip=10.9.0.1/24", "--", "ibv_rc_pingpong", "-g", "1", "-d", "u0")
 
 
-# What is wrong with a link, and the line that says so.
+# Key: a wrong link. Value: the error message
 WRONG = {
     "0000:7f:1f.7": "u0: link 0000:7f:1f.7: this machine has no PCI device 0000:7f:1f.7; `lspci -D` lists them",
     "dpdk:net_nosuch0": 'u0: link net_nosuch0: DPDK cannot use this device: EAL: failed to parse device "net_nosuch0"',
-    "net_null0;eal=--proc-type=auto": "u0: eal=--proc-type=auto: not in a program of uroce: a uroce process is always a "
+    "net_null0;eal=--proc-type=auto": "u0: eal=--proc-type=auto: uroce does not pass this argument on: a uroce process is always a "
                                       "primary process of its own; leave it out",
     "net_null0;eal=--huge-dri=/x": "u0: eal=--huge-dri=/x: DPDK's EAL has no such argument",
     "net_null0;memory=1000000;hugepages=yes": "u0: hugepages=yes: 65600 MiB of hugepages are not free",
@@ -117,7 +136,7 @@ for device in d.get_device_list():
 def keys_of_dpdk__another_link__are_refused(case: Case) -> None:
     for key in ("eal=--no-hpet", "hugepages=yes", "telemetry=yes"):
         run = case.call("devices", UROCE_DEVICES=f"u0:udp,ip=127.0.0.1;{key}")
-        has(run.stdout + run.stderr, f"{key.partition('=')[0]}=: only for links of DPDK, which udp is not")
+        has(run.stdout + run.stderr, f"{key.partition('=')[0]}=: only for DPDK links, and udp is not one")
 
 
 def cases() -> list:
@@ -125,7 +144,7 @@ def cases() -> list:
         run = functools.partial(runs, link)
         run.__name__ = f"{link}__every_byte_is_right"
         yield run
-    yield from (wrong_link__one_line_says_why, eal__of_two_devices__must_agree, keys_of_dpdk__another_link__are_refused)
+    yield from (impair__on_a_link_of_dpdk__loses_and_duplicates, wrong_link__one_line_says_why, eal__of_two_devices__must_agree, keys_of_dpdk__another_link__are_refused)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""An epoll server of one thread (tests/bench/event_server.c) answers every request of its clients, over
-TCP, memif and UDP. Writes TAP.
+"""Tests that an epoll server with one thread (tests/bench/event_server.c) answers every request of its clients, over TCP, memif
+and UDP. Writes TAP.
 
     test_event_server.py BUILD [--match REGEX]
 """
@@ -18,10 +18,10 @@ import pairs
 SECONDS = "0.3"
 FIELDS = {"server": {"requests", "switches", "waits", "cpu_us"}}
 FIELDS["client"] = FIELDS["server"] | {"per_s", "median_us", "p99_us"}
-# name: transport, processes, and the server's address
+# Key: name. Value: transport, kind of pair, address of the server
 LINKS = {"tcp": ("tcp", functools.partial(pairs.Pair, bare=True), "127.0.0.1"),
          "memif": ("rdma", pairs.Pair, "10.0.0.1"), "udp": ("rdma", test_udp.Pair, test_udp.ADDRESSES["server"])}
-# name: clients, bytes, and the mode
+# Key: name. Value: number of clients, bytes of a request, mode
 SHAPES = {"one_client": (1, 64, ()), "many_clients": (50, 64, ()), "long_messages": (4, 65536, ()),
           "one_client_that_blocks": (1, 64, ("wait",))}
 

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults around a program: peers that are killed or stopped, interfaces that go down or vanish, memory and disks that
-are full. Writes TAP.
+"""Tests programs during faults: peers are killed or stopped, interfaces go down or vanish, memory and disks are full. Writes TAP.
 
     test_faults.py build [--match REGEX]     UROCE_FAULT_SEED chooses the moments of the faults, UROCE_FAULT_ROUNDS
     their number.
@@ -26,10 +25,10 @@ from uroce_case import Case, Skip, equal, has
 import pairs
 import patience
 
-SECONDS = 60      # seconds in which every case must end
-SHORT_STOP = 0.3  # s
-LONG_STOP = 3     # s
-PATIENT = ["-t", "18"]  # a peer may be silent for 8 s, because the machine may be busy
+SECONDS = 60      # time limit of a case, seconds
+SHORT_STOP = 0.3  # seconds
+LONG_STOP = 3     # seconds
+PATIENT = ["-t", "18"]  # long ACK timeout: on a busy machine, a peer may need up to 8 s to respond
 SEED = int(os.environ.get("UROCE_FAULT_SEED", "1"))
 ROUNDS = int(os.environ.get("UROCE_FAULT_ROUNDS", "2"))  # number of kills of a process
 FILE_HEADER = 24  # bytes of a capture without frames
@@ -37,7 +36,7 @@ FLOWS = re.compile(r"octets, \d+ messages")  # output of the program that checks
 
 
 class Checked:
-    """The program that checks every byte, on both sides of a pair."""
+    """A program that checks every byte, running on both sides of a pair."""
 
     def __init__(self, case: Case, pair: pairs.Pair, rounds: int, host: str = "localhost",
                  patience: list[str] = PATIENT):
@@ -68,7 +67,7 @@ class Checked:
         return len(FLOWS.findall(self.pair.said("client")))
 
     def flow(self, messages: int = 1) -> None:
-        """Waits until the program has done so many steps. Then packets are in flight all the time."""
+        """Waits until the program has completed @messages more steps. From then on, packets are always in flight."""
         assert pairs.wait_for(lambda: self.flowed() >= messages, 30), self.pair.said("client")
 
     def end(self, *sides: str) -> list[pairs.Output]:
@@ -86,7 +85,7 @@ class Checked:
 
 
 class Survivors:
-    """The program that outlives its peer, on both sides of a pair; its client ends on SIGTERM."""
+    """The program survivor.c, running on both sides of a pair. Its client ends on SIGTERM."""
 
     def __init__(self, case: Case, pair: pairs.Pair, address: str):
         program = case.build / "tests" / "system" / "survivor"
@@ -106,7 +105,7 @@ class Survivors:
         self.sides[side] = self.pair.start(side, self.commands[side])
 
     def flow(self, more: int) -> None:
-        """Waits until so many more messages, sent in groups of sixteen, were returned."""
+        """Waits until the client has printed @more further lines. It prints a line for sixteen returned messages."""
         wanted = self.pair.said("client").count("echoed") + more
         assert pairs.wait_for(lambda: self.pair.said("client").count("echoed") >= wanted, 30), \
             f"client: {self.pair.said('client')[-1000:]}\nserver: {self.pair.said('server')[-1000:]}"
@@ -125,7 +124,7 @@ class Survivors:
 
 
 class Stream(Checked):
-    """A program that writes to its peer for longer than the peer answers."""
+    """A program that still writes to its peer when the peer does not respond any more."""
 
     def __init__(self, case: Case, pair: pairs.Pair, host: str = "localhost"):
         case.plugin()
@@ -145,8 +144,7 @@ class Stream(Checked):
 
 
 def ended_badly(output: pairs.Output) -> None:
-    """Returns whether the program ended by itself with an error, not by a signal and not by the
-    test."""
+    """Returns whether the program ended with an error status of its own. A signal or the test did not end it."""
     assert output.status is not None, f"it goes on without its peer\n{output.tail()}"
     assert pairs.fails_by_itself(output.status), f"{pairs.ending(output.status)}\n{output.tail()}"
 
@@ -154,9 +152,8 @@ def ended_badly(output: pairs.Output) -> None:
 # ---- peers ------------------------------------------------------------------
 
 def killed(case: Case, victim: str) -> None:
-    """Kills one side, and starts both again over the same link, repeatedly. The server only
-    answers, and cannot detect that the client is gone: the test ends it. The client must fail by
-    itself."""
+    """Repeatedly kills one side, and starts both sides again over the same link. The client must detect by itself that its peer
+    is gone. The server only responds and cannot detect this, so the test ends it."""
     survivor = "client" if victim == "server" else "server"
     rng = random.Random(1)
     with pairs.Pair(case.uroce) as pair:
@@ -182,8 +179,7 @@ def peer__client_killed_at_any_moment__both_can_restart(case: Case) -> None:
 
 
 def outlived(case: Case, pair: pairs.Pair, address: str, victim: str) -> str:
-    """Kills and restarts one side repeatedly, while its peer stays. Returns the output of the
-    peer."""
+    """Repeatedly kills and restarts one side, while its peer continues. Returns the output of the peer."""
     survivor = "client" if victim == "server" else "server"
     rng = random.Random(SEED)
     with pair:
@@ -240,13 +236,13 @@ def peer__stopped_for_seconds__connection_survives(case: Case) -> None:
         run = Checked(case, pair, 1)
         run.flow()
         run.signal("server", signal.SIGSTOP)
-        time.sleep(LONG_STOP)  # likewise
+        time.sleep(LONG_STOP)  # the process is stopped for that long
         run.signal("server", signal.SIGCONT)
         run.all_right()
 
 
 def peer__ended_before_a_stopped_server_answers__next_client_is_served(case: Case) -> None:
-    """Over memif: when the server continues, its socket has pending connections whose clients have closed them."""
+    """When the server continues, the socket of its memif has pending connections that the clients have already closed."""
     with pairs.Pair(case.uroce) as pair:
         case.plugin()
         port = pairs.free_port()
@@ -282,7 +278,7 @@ def segment(case: Case) -> apart.Pair:
 
 
 def change(pair: apart.Pair, *lines: str) -> None:
-    """Changes the interface at once: half a second later the peer would give up."""
+    """Changes the interfaces by one command, because half a second later the peer would report an error."""
     subprocess.run(["ip", "-n", pair.name("client"), "-batch", "-"], check=True, text=True,
                    input="\n".join(f"link {line}" for line in lines))
 
@@ -320,7 +316,7 @@ def interface__removed__requests_fail(case: Case) -> None:
 
 
 class Udp(apart.Pair):
-    """The same interfaces under the kernel, over UDP."""
+    """The same interfaces, used by devices over UDP."""
 
     def configuration(self, role: str) -> str:
         return f"uroce0:udp,ip={apart.ADDRESSES[role][0].partition('/')[0]},hub=no"
@@ -405,7 +401,7 @@ def disk__full_for_a_capture__program_continues_and_a_warning_is_printed(case: C
 
 
 def capture__of_a_killed_program__has_the_frames_before(case: Case) -> None:
-    """A program that hangs is killed, and the capture must show why it hung."""
+    """If a program hangs and is killed, its capture must show why it hung."""
     capture = case.scratch / "killed.pcap"
     device = f"a:net_null0,no-rx=1;ip=10.0.0.1/24,fd00::1/64;pcap={capture}"
     command = [case.uroce, "run", "--device", device, "--", "ibv_rc_pingpong", "-g", "1", "-p", str(pairs.free_port())]

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that fork while they use RDMA, over each link: forker.c. Writes TAP.
+"""Tests that a program can fork while it uses RDMA, over each link. The program is forker.c. Writes TAP.
 
     test_fork.py BUILD [--match REGEX]
 """
@@ -23,7 +23,7 @@ ALONE = f"uroce0:udp,ip={ADDRESS},hub=no"
 PACKET = f"uroce0:net_af_packet0,iface=one;ip={ADDRESS}/24"
 NET = f"ip link set lo up && ip link add one type veth peer name two && ip link set one up && ip link set two up && " \
       f"ip addr add {ADDRESS}/24 dev one"
-LONG_MS = 600_000  # a child lives until it is killed
+LONG_MS = 600_000  # lifetime of a child that the test kills earlier
 CHILD = re.compile(r"child (\d+) sleeps")
 PYVERBS = pathlib.Path(__file__).resolve().parent / "forker.py"
 
@@ -33,8 +33,7 @@ def memif(case: Case, role: str, address: str = ADDRESS) -> str:
 
 
 class Net:
-    """A network namespace that a process of this test holds: loopback, and an interface with an
-    address."""
+    """A network namespace with loopback and an interface with an address. It exists as long as a process of this test."""
 
     def __init__(self) -> None:
         if os.geteuid() != 0:
@@ -85,7 +84,7 @@ def each_link(case: Case, *words: str) -> None:
 
 
 class Stays:
-    """`forker keeps`: a parent that goes on and a child that does nothing."""
+    """Runs `forker keeps`: a parent that continues, and a child that does nothing."""
 
     def __init__(self, case: Case, net: Net, device: str, address: str = ADDRESS, mode: str = "keeps"):
         self.process = subprocess.Popen(net.command(case, device, forker(case), mode, LONG_MS),
@@ -100,8 +99,8 @@ class Stays:
                 self.child = int(found[1])
 
     def has(self, who: str) -> list[str]:
-        """Returns the descriptors and mappings that the process has of the device, without those
-        that the program opened."""
+        """Returns the descriptors and mappings of the device in the parent or the child (@who). Leaves out descriptors that the
+        program opened."""
         programs = re.findall(r"program has (\d+)", self.said)
         found = re.findall(rf"^{who} has (.*)$", self.said, re.MULTILINE)
         return [what for what in found if not re.match(rf"descriptor ({'|'.join(programs)}) ", what)]
@@ -181,12 +180,24 @@ def two_children_and_a_child_of_a_child_use_the_device(case: Case) -> None:
     each_link(case, "twice")
 
 
+def a_child_has_the_faults_of_impair_anew_while_its_parent_has_changed_them(case: Case) -> None:
+    program = case.build / "tests" / "api" / "api_impair"
+    if not program.exists():
+        raise Skip("the headers of libibverbs are missing")
+    net = uroce_case.SUBNET
+    run = case.call("run", "-d", f"forked:udp,ip={net}.9;impair=only:requests,every:10;trace={case.scratch}/trace",
+                    "-d", f"other:udp,ip={net}.10", "--", program, "fork")
+    equal(run.returncode, 0, run.stdout + run.stderr)
+    traces = sorted(path.name for path in case.scratch.glob("trace*"))  # of the parent, and with its PID that of the child
+    assert len(traces) == 2 and traces[0] == "trace" and re.fullmatch(r"trace\.\d+", traces[1]), traces
+
+
 def a_child_connects_by_rdma_cm_after_its_parent_did(case: Case) -> None:
     each_link(case, "cm")
 
 
 def a_child_takes_over_from_a_parent_that_it_kills(case: Case) -> None:
-    """A program may use RDMA before it moves to the background."""
+    """A daemon may use RDMA before it moves to the background."""
     with Net() as net:
         for name, device in links(case).items():
             ended = net.run(case, device, forker(case), "hands-over")
@@ -283,6 +294,7 @@ if __name__ == "__main__":
         a_child_uses_the_device_when_its_parent_closed_it,
         a_child_that_a_thread_forked_uses_the_device,
         two_children_and_a_child_of_a_child_use_the_device,
+        a_child_has_the_faults_of_impair_anew_while_its_parent_has_changed_them,
         a_child_connects_by_rdma_cm_after_its_parent_did,
         a_child_takes_over_from_a_parent_that_it_kills,
         a_child_of_a_memif_server_listens_when_its_parent_has_ended,

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes that share an address over UDP, and their broker. Any of them may be killed at any time. Writes TAP.
+"""Tests processes that share an address over UDP, and their broker. Each process may be killed at any time. Writes TAP.
 
     test_hub.py BUILD [--match REGEX]
     UROCE_HUB_LIVES=1000 test_hub.py BUILD --match come_and_die
@@ -19,18 +19,18 @@ import sys
 import time
 
 import programs
-import pairs  # from tools/lib/common, which programs put on the path
+import pairs  # from tools/lib/common, which the module programs puts on the path
 import hub_member
 import patience
 from test_udp import PORT, SHARED_ADDRESS, SUBNET, TAKEN_ADDRESS, Namespaces, Shared, is_bound, is_used, shares
 from test_udp_paths import inside, spaces_or_skip
 from uroce_case import Case, Skip, equal, has, main
 
-LIVES = int(os.environ.get("UROCE_HUB_LIVES", "70"))  # more processes than the broker accepts
+LIVES = int(os.environ.get("UROCE_HUB_LIVES", "70"))  # processes that join; more than the broker accepts at once
 AT_ONCE = 4
-LIFE = 0.3       # s; longest time until a process is killed. It covers every phase of a process
-GROWN = 256      # KiB by which the broker may grow after the first round
-PIDFD_GETFD = 438  # syscall
+LIFE = 0.3       # longest time until a process is killed, seconds; long enough for every phase of a process
+GROWN = 256      # growth of the broker that is accepted after the first round, KiB
+PIDFD_GETFD = 438  # number of the system call
 SO_BUSY_POLL = 46
 LISTENER = pathlib.Path(__file__).resolve().parent / "listener.py"
 OTHER_ADDRESS = f"{SUBNET}.8"
@@ -39,7 +39,7 @@ EVENTS = pathlib.Path(__file__).resolve().parent / "link_events.py"
 
 
 class Broker:
-    """The broker of the shared address, not a broker that `uroce run` started."""
+    """A broker of the shared address that the test starts. `uroce run` can also start brokers."""
 
     def __init__(self, uroce: pathlib.Path, drop: list[str], address: str = SHARED_ADDRESS,
                  more: list[str] | None = None):
@@ -48,7 +48,7 @@ class Broker:
         assert self.process.poll() is None, self.process.stderr.read()
 
     def serves(self) -> bool:
-        """Returns whether the broker has opened all its sockets, and waits."""
+        """Returns whether the broker has opened all its sockets and sleeps."""
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return len(self.descriptors()) > 63 and "State:\tS" in status
 
@@ -56,7 +56,7 @@ class Broker:
         return os.listdir(f"/proc/{self.process.pid}/fd")
 
     def memory(self) -> int:
-        """Returns the private memory in KiB, because pages of libraries vary."""
+        """Returns the private memory in KiB. Pages of libraries do not count, because their number varies."""
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"RssAnon:\s+(\d+)", text)[1])
 
@@ -68,7 +68,7 @@ class Broker:
 
 @contextlib.contextmanager
 def broker(pair: Shared):
-    """Starts a broker. The broker of an earlier case is idle, and ends first."""
+    """Starts a broker. Before that, waits until the idle broker of an earlier case has ended."""
     for pid in brokers():
         os.kill(pid, signal.SIGKILL)
     assert pairs.wait_for(lambda: not is_bound(SHARED_ADDRESS), 10), f"{SHARED_ADDRESS} stays taken"
@@ -80,15 +80,14 @@ def broker(pair: Shared):
 
 
 def brokers() -> list[int]:
-    """Returns the brokers of the shared address, which this test may end: no other test uses this
-    range."""
+    """Returns the brokers of the shared address. This test may end them, because no other test uses this subnet."""
     found = subprocess.run(["pgrep", "-f", f"uroce hub .*--address {SHARED_ADDRESS}"], capture_output=True, text=True,
                            check=False)
     return [int(pid) for pid in found.stdout.split()]
 
 
 class Crowd:
-    """At most so many processes at once. Each is ended after its time, unless it has ended by
+    """At most AT_ONCE processes that run at the same time. Each process is killed after a random time, unless it has ended by
     itself."""
     KINDS = (["ibv_rc_pingpong", "-g", "1", "-p", "{port}"], ["rping", "-s", "-a", SHARED_ADDRESS, "-p", "{port}"],
              ["rping", "-c", "-C", "1", "-a", SHARED_ADDRESS, "-p", "{port}"])  # rejected, because no program listens there
@@ -122,7 +121,7 @@ class Crowd:
 
 
 def crowd(pair: Shared, rng: random.Random, lives: int) -> int:
-    """Runs many processes. Returns the number of those that had to be killed."""
+    """Runs @lives processes. Returns how many of them were killed."""
     made = Crowd(pair, rng)
     try:
         for number in range(lives):
@@ -184,7 +183,7 @@ def next_broker_after_a_killed_one__traffic_continues(case: Case) -> None:
         again = subprocess.run([*pair.drop, case.uroce, "hub", "--address", SHARED_ADDRESS, "--idle", "2", "--background"],
                                check=False)
         equal(again.returncode, 0)
-        # Values of the interrupted second, and of two other seconds.
+        # The line of the second in which the broker died, and lines of later seconds.
         before = lines()
         assert pairs.wait_for(lambda: lines() > before + 3 or client.poll() is not None, 30), pair.said("client")
         assert client.poll() is None and server.poll() is None, pair.said("client") + pair.said("server")
@@ -198,7 +197,7 @@ def start_broker(case: Case, spaces: Namespaces, address: str) -> subprocess.Pop
 
 
 def raw_socket__closes_and_opens_with_the_brokers_socket(case: Case) -> None:
-    """As root, a raw socket allows a full ICRC check of packets from other implementations."""
+    """A broker that runs as root has a raw socket, so that it can check the ICRC of packets from other implementations."""
     with spaces_or_skip() as spaces:
         def table(name: str) -> str:
             return inside(spaces, "a", "cat", f"/proc/net/{name}")
@@ -218,11 +217,11 @@ def raw_socket__closes_and_opens_with_the_brokers_socket(case: Case) -> None:
 
 
 def broker_ends_while_another_starts__one_broker_runs(case: Case) -> None:
-    """A broker that ends at once must not report that it is ready."""
+    """A broker that finds another broker and ends must not report that it is ready."""
     with Shared(case.uroce) as pair, broker(pair) as going:
         os.kill(going.process.pid, signal.SIGSTOP)
         asked = subprocess.Popen([*pair.drop, case.uroce, "hub", "--address", SHARED_ADDRESS, "--idle", "2", "--background"])
-        pairs.wait_exactly(lambda: asked.poll() is not None, 1)  # it must not be: who says nothing may be going
+        pairs.wait_exactly(lambda: asked.poll() is not None, 1)  # it must wait, because the stopped broker may be about to end
         going.process.kill()
         equal(asked.wait(patience.seconds(30)), 0)
         going.process.wait()
@@ -239,7 +238,7 @@ def hub_no__port_in_use__error_names_the_process(case: Case) -> None:
 
 
 def run_in(place: pathlib.Path, pair: Shared, *words: str) -> subprocess.CompletedProcess:
-    """Runs `uroce` as the user of the pair, with that XDG_RUNTIME_DIR."""
+    """Runs `uroce` as the user of the pair, with @place as XDG_RUNTIME_DIR."""
     return subprocess.run([*pair.drop, "env", f"XDG_RUNTIME_DIR={place}", pair.uroce, *words], capture_output=True, text=True,
                           timeout=patience.seconds(60), check=False)
 
@@ -287,7 +286,7 @@ def hub_no__while_a_broker_runs__port_is_in_use(case: Case) -> None:
 
 
 def udp_sockets(pid: int) -> list[socket.socket]:
-    """Returns the IPv4 UDP sockets of a process, now of this process, too."""
+    """Duplicates the IPv4 UDP sockets of another process into this process, and returns them."""
     found = []
     libc = ctypes.CDLL(None, use_errno=True)
     with open(os.pidfd_open(pid)) as process:
@@ -297,7 +296,7 @@ def udp_sockets(pid: int) -> list[socket.socket]:
                 continue
             try:
                 sock = socket.socket(fileno=fd)
-            except OSError:  # no socket
+            except OSError:  # the descriptor is not a socket
                 os.close(fd)
                 continue
             if (sock.family, sock.type) == (socket.AF_INET, socket.SOCK_DGRAM):
@@ -308,7 +307,7 @@ def udp_sockets(pid: int) -> list[socket.socket]:
 
 
 def busy_polls(pid: int) -> set[int]:
-    """Returns the SO_BUSY_POLL value of these sockets."""
+    """Returns the SO_BUSY_POLL values of the process's UDP sockets."""
     found = set()
     for sock in udp_sockets(pid):
         with sock:
@@ -364,12 +363,12 @@ def is_locked(file: pathlib.Path) -> bool:
 
 
 def listened_for() -> int:
-    """Returns the services at these addresses that a process has locked."""
+    """Returns how many services at the addresses of this test are locked by a process."""
     return sum(is_locked(file) for place in hub_member.places() for file in place.glob(f"listen-*-{SUBNET}.*"))
 
 
 def lock_file_of_a_running_broker__removed__broker_continues(case: Case) -> None:
-    """Does the same as a program that removes old files from /tmp."""
+    """Removes the file, like a program that removes old files from /tmp."""
     with Shared(case.uroce) as pair, broker(pair):
         for place in hub_member.places():
             for file in place.glob(f"hub-*-{SHARED_ADDRESS}.lock"):
@@ -476,7 +475,7 @@ def child_of_a_listening_process__does_not_hold_the_port(case: Case) -> None:
             equal(shares(SHARED_ADDRESS), 2)
             first.kill()
             equal(second.listen("b", port=LISTENS_ON + 1), "ok")
-            # Otherwise the broker passes packets for the new process to the dead one.
+            # While the broker still has the dead process, it passes packets for the new process to the dead process.
             assert pairs.wait_for(lambda: shares(SHARED_ADDRESS) == 1, 10), f"{shares(SHARED_ADDRESS)} processes have the address"
         finally:
             os.killpg(first.process.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A process that shares an address over UDP is killed: its broker ends its connections. Writes TAP.
+"""Tests that the broker of a shared UDP address ends the connections of a process that was killed. Writes TAP.
 
     test_hub_goodbye.py BUILD [--match REGEX]
 """
@@ -14,7 +14,7 @@ import sys
 
 import test_hub
 from test_udp import PORT, SHARED_ADDRESS, SUBNET, Shared
-import pairs  # from tools/lib/common, which test_udp's modules put on the path
+import pairs  # from tools/lib/common, which a module of test_udp puts on the path
 import hub_member
 import patience
 from uroce_case import Case, equal, has, main
@@ -23,12 +23,12 @@ ADDRESS, PEER = f"{SUBNET}.8", f"{SUBNET}.11"
 REQ, REJ, REP, RTU, DREQ, DREP = 0x10, 0x12, 0x13, 0x14, 0x15, 0x16
 HEAD = bytes.fromhex("64 40 ffff 00000001 00000000 80010000 00000001")  # BTH and DETH of a datagram to queue pair 1
 MAD = struct.Struct(">BBBBHHQHHI")
-QPN_AT = {REQ: 32, REP: 12, DREQ: 8}  # offset of the QPN in the body: of the sender, in DREQ of the receiver
+QPN_AT = {REQ: 32, REP: 12, DREQ: 8}  # offset of the QPN in the body; it is the sender's QPN, but in DREQ the receiver's
 QPN = 0x123456
 
 
 class Peer:
-    """A hand-written peer that sends the messages of a connection manager."""
+    """A peer without the library, which sends the messages of a connection manager itself."""
 
     def __init__(self) -> None:
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -49,7 +49,7 @@ class Peer:
         self.sock.sendto(HEAD + MAD.pack(1, 7, 2, 3, 0, 0, 1, kind, 0, 0) + bytes(body) + bytes(4), (ADDRESS, PORT))
 
     def receive(self) -> tuple[int, int]:
-        """Returns the IDs of the next DREQ: those of sender and receiver."""
+        """Returns the communication IDs of the next DREQ: (ID of the sender, ID of the receiver)."""
         octets, source = self.sock.recvfrom(2000)
         equal((source, len(octets), octets[:2]), ((ADDRESS, PORT), 280, HEAD[:2]))
         *_, kind, _, _ = MAD.unpack_from(octets, len(HEAD))
@@ -60,7 +60,7 @@ class Peer:
 
 @contextlib.contextmanager
 def scene(case: Case):
-    """Returns the broker of ADDRESS, a peer, and a function that makes members."""
+    """Starts the broker of ADDRESS. Yields a peer, and a function that makes processes registered at the broker."""
     made = test_hub.Broker(case.uroce, [], ADDRESS)
     with contextlib.ExitStack() as stack:
         stack.callback(made.end)
@@ -72,7 +72,7 @@ def id_of(member: hub_member.Member, number: int) -> int:
 
 
 def passed_on(member: hub_member.Member, count: int) -> None:
-    """Checks that the broker passes on so many of the peer's datagrams to the member."""
+    """Checks that the broker passes @count datagrams of the peer to the member."""
     for _ in range(count):
         equal(member.receive()[0], hub_member.DATAGRAM)
 
@@ -89,7 +89,7 @@ def broker__passive_peer_of_a_closed_process__gets_dreqs_until_drep(case: Case) 
         equal(peer.receive(), (ids["first"], 1001))
         equal(peer.receive(), (ids["first"], 1001))
         peer.say(DREP, 1001, ids["first"])
-        passed_on(second, 1)  # one of the processes must get it
+        passed_on(second, 1)  # the broker must pass the DREP of a dead process to another process
         second.link.close()
         equal([peer.receive() for _ in range(3)], [(ids["second"], 1002)] * 3)
 

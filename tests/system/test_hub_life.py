@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests when the broker of an address over UDP ends, and the error of a process that it cannot serve. Writes TAP.
+"""Tests when the broker of a UDP address ends, and which error a process gets if the broker cannot serve it. Writes TAP.
 
     test_hub_life.py BUILD [--match REGEX]
 """
@@ -14,7 +14,7 @@ import sys
 
 from test_hub import Broker, broker
 from test_udp import SHARED_ADDRESS, Shared, is_used
-import pairs  # from tools/lib/common, which test_udp's modules put on the path
+import pairs  # from tools/lib/common, which a module of test_udp puts on the path
 import patience
 from uroce_case import Case, equal, has, main
 
@@ -27,7 +27,7 @@ def looks(hub: Broker) -> int:
 
 @contextlib.contextmanager
 def program(pair: Shared, *words: str):
-    """A program under `uroce run`; it ends when its stdin closes."""
+    """Runs a program under `uroce run` during a `with` block."""
     started = subprocess.Popen([*pair.drop, str(pair.uroce), "run", "-q", "--device", pair.configuration("server"), "--",
                                 *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
@@ -64,7 +64,7 @@ def idle_program_of_uroce_run__broker_stays(case: Case) -> None:
 
 
 def child_of_a_program_of_uroce_run__broker_stays(case: Case) -> None:
-    """A background process of a shell outlives the shell. The broker stays while it lives."""
+    """The broker runs as long as a background process that a shell started, although the shell has ended."""
     with Shared(case.uroce) as pair:
         hub = idle(case, pair)
         try:

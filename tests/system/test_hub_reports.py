@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""ICMP errors about packets from a shared UDP address, and the processes that get them. Writes TAP.
+"""Tests which processes get the ICMP errors about packets from a shared UDP address. Writes TAP.
 
     test_hub_reports.py BUILD [--match REGEX]
 """
@@ -17,15 +17,15 @@ from test_hub import Broker, start_broker, udp_sockets
 from test_udp import PORT, SUBNET, Namespaces, call, is_used
 from test_udp_paths import inside, spaces_or_skip
 import hub_member
-import pairs  # from tools/lib/common, which test_udp's modules put on the path
+import pairs  # from tools/lib/common, which a module of test_udp puts on the path
 import patience
 from uroce_case import Case, equal, main
 
-SMALL_ONES = 400  # fill a socket that nobody reads from
+SMALL_ONES = 400  # small datagrams that fill the receive buffer of a socket
 
 
 def unlimited(spaces: Namespaces) -> None:
-    """Removes the rate limit of ICMP errors: a host normally sends few of them."""
+    """Removes the rate limit of ICMP errors, because a host normally sends only a few of them per second."""
     inside(spaces, "b", "sh", "-c", "cd /proc/sys/net; echo 0 >ipv4/icmp_ratemask; echo 0 >ipv6/icmp/ratelimit")
 
 
@@ -54,7 +54,7 @@ def icmp_error__only_the_sending_process_reports_it(case: Case) -> None:
         # The client's request comes through the broker, after all packets that this process passed on.
         client = spaces.start("b", case.uroce, "run", "--device", "uroce0:udp,ip=10.9.0.2", "--", "rping", "-c", "-a",
                               "10.9.0.1", "-C", "1")
-        silent.wait(patience.seconds(30))  # when it was served
+        silent.wait(patience.seconds(30))  # until its client was served
         client.wait(patience.seconds(30))
         equal(reported("silent"), [])
 
@@ -76,12 +76,12 @@ def at_any_of_the_sockets(case: Case, own: str, net: str, via: str, nobody: list
             return not untold
 
         with member:
-            assert pairs.wait_for(all_reported, 30), f"nothing of {len(untold)} of {len(nobody)}"
+            assert pairs.wait_for(all_reported, 30), f"no ICMP error for {len(untold)} of {len(nobody)} addresses"
 
 
 def icmp_error__at_any_socket__reaches_a_process(case: Case) -> None:
-    """The test sends so many reports that each of the 63 sockets gets one with a probability of 19
-    in 20."""
+    """The kernel delivers each error to a random socket of the 63. The test sends so many errors that each socket gets one with
+    a probability of 95 %."""
     at_any_of_the_sockets(case, "10.9.0.1", "10.8.0.0/24", "10.9.0.2", [f"10.8.0.{number}" for number in range(1, 251)])
 
 
@@ -90,7 +90,7 @@ def icmpv6_error__reaches_a_process(case: Case) -> None:
 
 
 def failed(socks: list[socket.socket]) -> bool:
-    """Returns whether any of them failed."""
+    """Returns whether poll() reports an error for any of the sockets."""
     look = select.poll()
     for sock in socks:
         look.register(sock, 0)
@@ -116,7 +116,7 @@ def icmp_error__receive_buffer_full__wakes_the_broker_once(case: Case) -> None:
             member.send(f"10.8.0.{number}")
         assert pairs.wait_for(lambda: failed(socks), 10), "nothing is reported"
         os.kill(made.pid, signal.SIGCONT)
-        assert pairs.wait_for(lambda: member.taken() is not None and not failed(socks), 10), "an error stays"
+        assert pairs.wait_for(lambda: member.taken() is not None and not failed(socks), 10), "an ICMP error stays on a socket"
 
 
 def icmp_error__found_by_a_process__others_get_it(case: Case) -> None:
@@ -129,7 +129,7 @@ def icmp_error__found_by_a_process__others_get_it(case: Case) -> None:
             for member in (two, three):
                 equal(member.receive(), (hub_member.REPORT, "192.0.2.1", refused))
             two.report("192.0.2.2", narrow)
-            equal(one.receive(), (hub_member.REPORT, "192.0.2.2", narrow))  # and no error of its own before it
+            equal(one.receive(), (hub_member.REPORT, "192.0.2.2", narrow))  # the broker does not send a process its own report
             for length in (0, 1, 7, 9, 100, 60000):
                 one.say(hub_member.REPORT, "192.0.2.3", bytes(length))
             one.report("192.0.2.4", refused)
@@ -149,7 +149,7 @@ def icmp_errors_without_end__datagrams_are_still_passed_on(case: Case) -> None:
                 one.report("192.0.2.1", errno.ECONNREFUSED)
             one.pass_to(two.share)
             one.pass_to(one.share)
-            equal(one.receive()[0], hub_member.DATAGRAM)  # now everything has been forwarded
+            equal(one.receive()[0], hub_member.DATAGRAM)  # so the broker has passed on everything
             kind = hub_member.REPORT
             while kind == hub_member.REPORT:
                 kind = two.receive()[0]

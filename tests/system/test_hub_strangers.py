@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A UDP address that processes of one user share, and another user of the machine who tries to
-block them. Runs as root, to act as both users. Writes TAP.
+"""Tests that another user of the machine cannot block the processes of a user who share a UDP address. Runs as root, because it
+acts as both users. Writes TAP.
 
     test_hub_strangers.py BUILD [--match REGEX]
 """
@@ -14,7 +14,7 @@ import sys
 
 from test_hub import LISTENS_ON, Broker, Listener, connect
 from test_udp import SHARED_ADDRESS, Shared
-import pairs  # from tools/lib/common, which test_udp's modules put on the path
+import pairs  # from tools/lib/common, which a module of test_udp puts on the path
 from uroce_case import Case, Skip, equal, has, main
 
 USER, STRANGER = 65000 + os.getpid() % 200, 65300  # unused user IDs, whose directories do not exist yet
@@ -27,7 +27,7 @@ def drop_to(user: int) -> list[str]:
 
 
 class Dropped(Shared):
-    """Runs the processes as USER, who has no XDG_RUNTIME_DIR."""
+    """A pair whose processes run as USER, without XDG_RUNTIME_DIR."""
 
     def __enter__(self) -> "Dropped":
         if os.geteuid() != 0 or shutil.which("setpriv") is None:
@@ -70,7 +70,7 @@ def stranger(*words: str):
 
 
 def works(pair: Shared) -> None:
-    """Checks that devices start, two processes connect, and one listens."""
+    """Checks that devices start, that two processes connect, and that a process can listen."""
     connect(pair)
     equal(Listener(pair).listen("a"), "ok")
 

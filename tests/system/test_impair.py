@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""impair= and trace=, `uroce impair` and `uroce shrink`: unmodified programs on a link with faults; writes TAP.
+"""Tests impair= and trace=, `uroce impair` and `uroce shrink` with unmodified programs on a link with faults. Writes TAP.
 
     test_impair.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -8,20 +8,23 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import threading
 
+import apart
 import uroce_case
 from uroce_case import LIBRARY, Case, Skip, equal, has
 import pairs  # from tools/lib/common, which uroce_case puts on the path
 
 PINGPONG = ["ibv_rc_pingpong", "-g", "1", "-n", "200", "-s", "64"]
-# On a busy machine, other packets are sent again than in an idle one. So the plans that must repeat exactly spare such packets.
+# Retransmitted packets depend on the load of the machine. So plans that must repeat exactly have faults only for new requests and
+# for ACKs.
 NEW = "only:requests+acks"
 
 
 class Impaired(pairs.Pair):
-    """A pair whose client has faults."""
+    """A pair whose client's link has faults."""
 
     def __init__(self, case: Case, impair: str, trace: str = ""):
         super().__init__(case.uroce)
@@ -40,7 +43,7 @@ class Impaired(pairs.Pair):
         return super().configuration(role) + (self.impair if role == "client" else "")
 
     def uroce_does(self, case: Case, *arguments: object) -> str:
-        """Calls uroce as the user of the pair. Returns its output after its exit status."""
+        """Calls uroce as the user of the pair. Returns its exit status and its output in one text."""
         command = [*self.drop, str(case.uroce), *map(str, arguments)]
         run = case.call(*command[1:], uroce=command[0], UROCE_STATE_DIR=str(self.state))
         return f"{run.returncode}\n{run.stdout}{run.stderr}"
@@ -54,7 +57,7 @@ def needs(case: Case, program: str) -> None:
 
 
 def pingpong(case: Case, impair: str, trace: str = "", program: tuple[str, ...] = tuple(PINGPONG)) -> tuple[pairs.Run, str]:
-    """Returns the run and the trace of the client, a name in the directory of the pair."""
+    """Runs a ping-pong. Returns the run and the text of the client's trace. @trace is a file in the directory of the pair."""
     needs(case, program[0])
     with Impaired(case, impair, trace) as pair:
         run = pair.run(list(program))
@@ -125,7 +128,7 @@ def replay__of_another_program_or_version__is_refused(case: Case) -> None:
     saved = case.scratch / "saved"
     for text, words in (("uroce-trace 1 program=other device=u\n", "is a trace of other on u, not of ibv_rc_pingpong on u"),
                         ("uroce-trace 2 program=ibv_rc_pingpong device=u\n", "another version"),
-                        ("\x7fELF", "is no trace")):
+                        ("\x7fELF", "is not a trace")):
         saved.write_text(text)
         run = case.call("run", "-d", f"u:udp,ip={uroce_case.SUBNET}.1,hub=no;impair=replay:{saved}", "--", "ibv_rc_pingpong", "-d", "u")
         assert run.returncode != 0, text
@@ -159,7 +162,7 @@ def impair__while_a_stream_runs__changes_and_shows(case: Case) -> None:
         for changer in changers:
             changer.join()
         equal(problems, [])
-        has(pair.uroce_does(case, "impair", "uroce0", "off"), "without impair=")  # the server
+        has(pair.uroce_does(case, "impair", "uroce0", "off"), "without impair=")  # uroce0 is the server
         shown = pair.uroce_does(case, "impair", "uroce0")
         has(shown, "(ib_write_bw)  off\n")
         assert int(re.search(r", delayed (\d+)", shown)[1]) > 0, shown
@@ -215,6 +218,15 @@ def shrink__two_effects_cause_the_failure__only_these_are_left(case: Case) -> No
     equal(sorted(path.name for path in case.scratch.iterdir()), ["t", "t.min"])
 
 
+def shrink__repeat__finds_a_failure_of_every_fifth_run(case: Case) -> None:
+    trace, count = make_trace(case), case.scratch / "count"
+    command = ["sh", "-c", f"echo >> {count}; grep -q 'request 0 17 lose' $UROCE_REPLAY && [ $(($(wc -l < {count}) % 5)) = 0 ] && exit 3; exit 0"]
+    equal(case.call("shrink", "-t", trace, "--", *command).returncode, 1)
+    run = case.call("shrink", "--repeat", "5", "-t", trace, "--", *command)
+    equal(run.returncode, 0, run.stderr)
+    has(run.stdout, "1 of 133 effects", "tx request 0 17 lose")
+
+
 def shrink__nothing_to_find__says_why(case: Case) -> None:
     trace = make_trace(case)
     for command, code, words in ((["true"], 1, "does not fail with the whole trace"),
@@ -223,9 +235,12 @@ def shrink__nothing_to_find__says_why(case: Case) -> None:
         run = case.call("shrink", "-t", trace, "--", *command)
         equal(run.returncode, code, run.stderr)
         has(run.stderr, words)
+    run = case.call("shrink", "-t", trace, "--runs", "1", "false")
+    equal(run.returncode, 1, run.stderr)
+    has(run.stderr, "also fails without any fault")
     for arguments, words in ((["-t", "/nowhere", "true"], "/nowhere: No such file"), (["true"], "--trace FILE is missing"),
                              (["-t", trace], "the command is missing"), (["-t", trace, "-T", "x", "true"], "--timeout must be"),
-                             (["-t", case.uroce, "true"], "is no trace")):
+                             (["-t", case.uroce, "true"], "is not a trace")):
         run = case.call("shrink", *arguments)
         equal(run.returncode, 2, run.stderr)
         has(run.stderr, words)
@@ -267,9 +282,124 @@ def shrink__of_a_program_that_gives_up__finds_the_losses(case: Case) -> None:
         assert 7 <= len(re.findall(r"^  tx repeat 0 \d+ lose$", said, re.M)) < 59, said
 
 
-def reuse(case: Case, impair: str, *arguments: str) -> list:
-    """Returns the command of docs/TEST-YOUR-PROGRAM.md."""
-    program = case.build / "docs" / "samples" / "reuse"
+class Apart(apart.Pair):
+    """A pair over af_packet, in two namespaces, whose client has faults."""
+
+    def __init__(self, case: Case):
+        if apart.why_not():
+            raise Skip(apart.why_not())
+        super().__init__(case.uroce, meeting="10.0.0.1")
+
+    def configuration(self, role: str) -> str:
+        faults = ";impair=loss:2%,duplicate:2%,reorder:2%,corrupt:1%,delay:20us+-10us,seed:4" if role == "client" else ""
+        return super().configuration(role) + faults
+
+    def listening(self, port: int) -> bool:
+        tables = subprocess.run(["ip", "netns", "exec", self.name("server"), "cat", "/proc/net/tcp", "/proc/net/tcp6"],
+                                capture_output=True, text=True, check=True).stdout
+        return f":{port:04X} 0" in tables
+
+
+def af_packet__faults_of_every_kind__data_is_right(case: Case) -> None:
+    """-c checks the received data."""
+    needs(case, PINGPONG[0])
+    with Apart(case) as pair:
+        equal(pair.run(["ibv_rc_pingpong", "-g", "1", "-c", "-n", "100", "-s", "64"]).problem(), "")
+
+
+# ---- uroce run --chaos ---------------------------------------------------------------------------------
+
+# A command that uses no device. The plan in UROCE_DEVICES determines what it does.
+ACTOR = """case $UROCE_DEVICES in
+*rnr*) sleep 1000 & wait;;
+*SIGKILL*) kill -9 $$;;
+*reg_mr*) echo first; echo no memory >&2; exit 3;;
+*create_qp*) kill -SEGV $$;;
+esac
+case "$UROCE_DEVICES" in *"b:null") ;; *) exit 9;; esac
+"""
+CHAOS = ["-d", "a:null", "-d", "b:null"]
+
+
+def chaos__each_end_of_the_command__has_its_word(case: Case) -> None:
+    run = case.call("run", "--chaos=1", *CHAOS, "sh", "-c", ACTOR)
+    rows = {row[:34].rstrip(): row[36:].split("  ") for row in run.stdout.splitlines()[:-1]}
+    equal(len(rows), 21, run.stdout)
+    said = {name: cells[0] for name, cells in rows.items()}
+    wanted = {"no receive for every 3rd message": "hung", "killed at the 10th post": "killed",
+              "ibv_reg_mr fails: ENOMEM": "reported: 3", "ibv_create_qp fails: ENOMEM": "crashed: SIGSEGV"}
+    equal({name: word for name, word in said.items() if word != "passed"}, wanted)
+    has(run.stdout, " s  no memory\n", "2 of 20 plans made the command hang or crash\n")
+    equal(run.returncode, 1)
+
+
+def chaos__of_a_sample__only_the_event_that_it_ignores_makes_it_hang(case: Case) -> None:
+    net, program = uroce_case.SUBNET, case.build / "docs" / "samples" / "reuse"
+    if not program.exists():
+        raise Skip("libibverbs is missing")
+    run = case.call("run", "--chaos=20", "-d", f"a:udp,ip={net}.2,hub=no", "-d", f"b:udp,ip={net}.3,hub=no", program, "right")
+    equal(run.returncode, 1, run.stdout + run.stderr)
+    equal(re.findall(r"^(.*?)  +(?:hung|crashed)", run.stdout, re.M), ["CQ overflows at the 5th poll"], run.stdout)
+    equal(len(re.findall(r"  (passed|reported: \d+) ", run.stdout)), 19, run.stdout)
+
+
+def chaos__wrong_use__says_why(case: Case) -> None:
+    for arguments, words in ((["--chaos=0", *CHAOS, "true"], "--chaos=0: must be a number of seconds"),
+                             (["--chaos", "-d", "a:null;impair=off", "true"], "writes impair= and fail= of the first device itself"),
+                             (["--chaos", *CHAOS, "false"], "the command already fails without faults"),
+                             (["--chaos=1", *CHAOS, "sleep", "1000"], "the command already takes too long without faults"),
+                             (["--chaos", *CHAOS, "/no/such"], "cannot run /no/such: No such file or directory")):
+        run = case.call("run", *arguments)
+        equal(run.returncode, 2, run.stdout + run.stderr)
+        has(run.stderr, words)
+
+
+# ---- pcapng: the capture has the faults of frames and the events of queue pairs ----------------------
+
+def story(case: Case, impair: str) -> tuple[pairs.Run, str, list[str]]:
+    """Runs a ping-pong whose client writes a capture. Returns the run, the output of `uroce dump`, and the lines of tshark. A line
+    has the interface of a frame, its comment, and the text of an event."""
+    needs(case, "tshark")
+    needs(case, PINGPONG[0])
+    with Impaired(case, impair) as pair:
+        capture = pair.where / "a.pcapng"
+        pair.impair += f";pcap={capture}"
+        run = pair.run(list(PINGPONG))
+        fields = ["frame.interface_name", "frame.comment", "eth.type", "data.text", "data.data"]
+        shown = case.call("-r", str(capture), "-T", "fields", *(word for field in fields for word in ("-e", field)), uroce="tshark")
+        equal(shown.returncode, 0, shown.stderr)
+        dump = case.call("dump", capture)
+        assert dump.returncode < 2, dump.stderr
+        return run, dump.stdout, shown.stdout.splitlines()
+
+
+def pcapng__lost_frames__are_marked_in_both_directions(case: Case) -> None:
+    run, dump, lines = story(case, f"{NEW},drop:20+40,delay:10us")
+    equal(run.problem(), "")
+    for direction, interface in (("tx", "uroce0"), ("rx", "uroce0 lost")):
+        for packet in (20, 40):
+            mark = f"impair: {direction} request 0 {packet} lose"
+            equal([line.split("\t")[:2] for line in lines if line.split("\t")[1] == mark], [[interface, mark]])
+            has(dump, f"-- the frame above: {mark}\n")
+    delayed = [line for line in lines if re.search(r"impair: rx \w+ 0 \d+ delay=10000$", line.split("\t")[1])]
+    assert len(delayed) > 300, len(delayed)
+    equal({line.split("\t")[0] for line in lines}, {"uroce0", "uroce0 lost", "uroce0 events"})
+
+
+def pcapng__queue_pair_fails__its_states_and_reason_stand_between_the_frames(case: Case) -> None:
+    _, dump, lines = story(case, "tx,loss:100%")
+    states = re.findall(r"-- QP 0x[0-9a-f]{6}: (\w+ to \w+.*)", dump)
+    equal(states[:3], ["RESET to INIT", "INIT to RTR", "RTR to RTS"])
+    equal(states[3:4], ["RTS to ERR: the peer did not answer within timeout and retry_cnt"], dump[-3000:])
+    has(dump, ": completion with status 12, vendor_err 6, wr_id 0x", ": no answer from ")
+    assert dump.index("RTR to RTS") < dump.index("RC_SEND_ONLY") < dump.index("RTS to ERR"), dump
+    comments = [line.split("\t")[1] for line in lines if line.startswith("uroce0 events")]
+    assert any(comment.endswith("INIT to RTR") for comment in comments), comments
+
+
+def sample(case: Case, name: str, impair: str, *arguments: str) -> list:
+    """Returns the command from docs/TEST-YOUR-PROGRAM.md that runs the sample program `reuse` or `credits`."""
+    program = case.build / "docs" / "samples" / name
     if not program.exists():
         raise Skip("libibverbs is missing")
     net = uroce_case.SUBNET
@@ -278,17 +408,39 @@ def reuse(case: Case, impair: str, *arguments: str) -> list:
 
 def sample_reuse__lost_requests__only_the_faulty_way_fails(case: Case) -> None:
     for arguments, status, said in (((), 1, "message "), (("right",), 0, "500 messages, 0 wrong")):
-        run = case.call(*reuse(case, "tx,every:50", *arguments))
+        run = case.call(*sample(case, "reuse", "tx,every:50", *arguments))
         equal(run.returncode, status, run.stdout + run.stderr)
         has(run.stdout, said)
 
 
-CASES = [sample_reuse__lost_requests__only_the_faulty_way_fails, pingpong__same_seed_twice__same_trace_byte_for_byte,
+def sample_credits__lost_acks__only_the_faulty_way_has_no_receive(case: Case) -> None:
+    run = case.call(*sample(case, "credits", "tx,only:acks,loss:20%", "right"))
+    equal((run.returncode, run.stdout), (0, "2000 messages\n"), run.stderr)
+    run = case.call(*sample(case, "credits", "tx,only:acks,loss:20%"))
+    equal((run.returncode, run.stdout), (2, ""))
+    has(run.stderr, "had no receive posted in 0 RNR retries", "FAILED: RNR retry counter exceeded")
+
+
+def sample_credits__shrink__leaves_lost_acks(case: Case) -> None:
+    trace = case.scratch / "credits.trace"
+    command = sample(case, "credits", f"tx,only:acks,loss:20%,seed:8;trace={trace}")
+    equal(case.call(*command).returncode, 2)
+    run = case.call("shrink", "--repeat", "50", "--trace", trace, "--", case.uroce, *command)
+    equal(run.returncode, 0, run.stderr)
+    left = re.findall(r"^  (.*)$", run.stdout, re.M)
+    assert left and all(re.fullmatch(r"tx ack 0 \d+ lose", effect) for effect in left), run.stdout
+    assert len(left) <= trace.read_text().count("lose"), run.stdout  # how many is a matter of time
+
+
+CASES = [af_packet__faults_of_every_kind__data_is_right, chaos__each_end_of_the_command__has_its_word, chaos__of_a_sample__only_the_event_that_it_ignores_makes_it_hang,
+         chaos__wrong_use__says_why, pcapng__lost_frames__are_marked_in_both_directions,
+         pcapng__queue_pair_fails__its_states_and_reason_stand_between_the_frames, sample_reuse__lost_requests__only_the_faulty_way_fails,
+         sample_credits__lost_acks__only_the_faulty_way_has_no_receive, sample_credits__shrink__leaves_lost_acks, pingpong__same_seed_twice__same_trace_byte_for_byte,
          pingpong__other_seed__other_trace, bandwidth__loss_and_delay__ends_right,
          pingpong__wrong_plan__is_refused_with_the_word, plan_file__second_line_wrong__names_file_and_line,
          replay__of_a_trace__has_the_same_fates, replay__of_another_program_or_version__is_refused,
          impair__while_a_stream_runs__changes_and_shows, impair__no_such_device__is_said,
-         shrink__two_effects_cause_the_failure__only_these_are_left, shrink__nothing_to_find__says_why,
+         shrink__two_effects_cause_the_failure__only_these_are_left, shrink__repeat__finds_a_failure_of_every_fifth_run, shrink__nothing_to_find__says_why,
          shrink__command_hangs__has_failed_after_the_timeout, shrink__of_a_program_that_gives_up__finds_the_losses]
 
 if __name__ == "__main__":

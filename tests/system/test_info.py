@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`uroce info`: its output about the installation, the kernel and the user, and its check of the links. Writes TAP.
+"""Tests the output of `uroce info` about the installation, the kernel and the user, and its check of the links. Writes TAP.
 
     test_info.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -18,7 +18,7 @@ NOBODY = "65534"
 
 
 def alone(case: Case, *words: str, up: bool = True, user: str = "", **environment: str) -> subprocess.CompletedProcess:
-    """Runs `uroce` in a network namespace of its own, where the only address is 127.0.0.1."""
+    """Runs `uroce` in a new network namespace, where the only address is 127.0.0.1."""
     space = uroce_case.namespaces("--net")
     case.scratch.chmod(0o755)
     drop = f"setpriv --reuid {user} --regid {user} --clear-groups " if user else ""
@@ -36,7 +36,7 @@ def checks(run: subprocess.CompletedProcess) -> dict[str, dict[str, str]]:
     return {entry["link"]: entry for entry in json.loads(run.stdout)["check"]}
 
 
-# ---- what is there ----------------------------------------------------------------------------------------------------------
+# ---- installation, kernel and user ----------------------------------------------------------------------------------------------------------
 
 def info__text__has_version_links_rights_and_default(case: Case) -> None:
     run = alone(case, "info")
@@ -44,7 +44,7 @@ def info__text__has_version_links_rights_and_default(case: Case) -> None:
     has(run.stdout, case.call("version").stdout, f"  libraries       {(case.build / 'lib' / 'abi').resolve()}\n",
         "\nLinks\n  udp             UDP sockets", "\n  UDP GSO         ", "\n  AF_XDP          ", "\n  hugepages       ",
         "\n  locked memory   ", "\n  uroce0:udp,ip=127.0.0.1\n",
-        "  no device is configured, and 127.0.0.1 is left: this machine has no other address (lo)\n")
+        "  no device is configured, and 127.0.0.1 is the only address of this machine (lo)\n")
     assert "Check" not in run.stdout
 
 
@@ -62,7 +62,7 @@ def info__json__has_the_same(case: Case) -> None:
 def info__device_configured__is_the_default(case: Case) -> None:
     run = alone(case, "info", UROCE_DEVICES=LEFT)
     equal(run.returncode, 0, run.stdout)
-    has(run.stdout, "\n  left:net_memif0,role=server,socket=/tmp/x.sock\n  UROCE_DEVICES names it\n")
+    has(run.stdout, "\n  left:net_memif0,role=server,socket=/tmp/x.sock\n  UROCE_DEVICES configures it\n")
     run = alone(case, "info", UROCE_DEVICES="wrong:net_null0;mtu=12")
     equal(run.returncode, 1, run.stdout)
     has(run.stdout, "  not usable: UROCE_DEVICES, device 1 (wrong): mtu=12: must be a number")
@@ -129,7 +129,7 @@ def check__library_missing__each_link_reports_it(case: Case) -> None:
     shutil.copy(case.uroce, lone)
     run = case.call("info", "--check", uroce=lone)
     equal(run.returncode, 1)
-    has(run.stdout, "  libraries       libibverbs.so.1 is missing: it must be in ", "none: no plug-in is beside the libraries")
+    has(run.stdout, "  libraries       libibverbs.so.1 is missing: it must be in ", "none: the directory of the libraries has no plug-in")
 
 
 CASES = [value for name, value in globals().items() if name.startswith(("info__", "check__"))]

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""An installation in a directory: its files, its use by a plain user through PATH, also after a move, and its removal.
+"""Tests an installation in a directory: its files, its use through PATH by a plain user, its use after a move, and its removal.
 Writes TAP.
 
     test_install.py BUILD_DIRECTORY [--match REGEX]
@@ -104,7 +104,7 @@ def install__unit_of_the_hub__starts_the_installed_program(case: Case) -> None:
 
 def hub__address_auto__takes_the_default_address(case: Case) -> None:
     space = uroce_case.namespaces("--net")
-    # In a namespace of its own the address is 127.0.0.1.
+    # In a new network namespace, the only address is 127.0.0.1.
     run = call(*space, "sh", "-c", f"ip link set lo up && '{case.uroce}' hub --address auto --background --idle 1 && cat /proc/net/udp")
     equal(run.returncode, 0, run.stderr)
     has(run.stdout, "0100007F:12B7")
@@ -115,7 +115,7 @@ def hub__address_auto__takes_the_default_address(case: Case) -> None:
 # ---- completions ------------------------------------------------------------------------------------------------------------
 
 def bash_offers(script: pathlib.Path, line: str) -> set[str]:
-    """Returns what bash offers for the last word of the line."""
+    """Returns the completions that bash offers for the last word of the line."""
     words = line.split(" ")
     text = f"""compopt() {{ :; }}; source '{script}'
 COMP_WORDS=({' '.join(repr(word) for word in words)}); COMP_CWORD={len(words) - 1}
@@ -160,7 +160,7 @@ def zsh__each_command__is_offered(case: Case) -> None:
     if shutil.which("zsh") is None:
         raise Skip("zsh is not installed")
     equal(call("zsh", "-f", "-n", script).stderr, "")
-    # Instead of the completion system: functions that print what they are asked to offer.
+    # These functions replace those of zsh's completion system. They print the completions that they get as arguments.
     offer = f"""_describe() {{ print -rl -- ${{(P)4}} }}; _arguments() {{ print -rl -- "$@" }}
     words=(uroce '') CURRENT=2; source {script}; words=(uroce run '') CURRENT=3; source {script}"""
     run = call("zsh", "-f", "-c", offer)

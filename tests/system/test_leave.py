@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A polled message is acknowledged, whatever the receiver does next. The ACK arrives before the receiver's reply.
-Writes TAP.
+"""Tests that a message is acknowledged once the receiver has polled it, even if the receiver then ends, and that the ACK arrives
+before a reply of the receiver. Writes TAP.
 
     test_leave.py build [--match REGEX]
 """
@@ -17,7 +17,7 @@ import patience
 
 WAYS = ["_exit", "exec", "abort", "kill", "destroy"]
 SECONDS = 70   # longer than the time limits of the programs themselves
-ROUNDS = 3     # enough runs to find errors that occur only in some runs
+ROUNDS = 3     # more than one, because an error may occur only in some runs
 LINKS = {"memif": pairs.Pair, "udp": test_udp.Pair}
 THREAD = {"": "", "_service_thread": ";progress=thread"}
 

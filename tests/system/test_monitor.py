@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The values that a monitor in another process reads in /sys while programs use a device; writes TAP.
+"""Tests the values that a monitor in another process reads in /sys while programs use a device. Writes TAP.
 
     test_monitor.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -21,10 +21,10 @@ from uroce_case import SUBNET, Case, Skip, equal, has, patience
 NOBODY = 65534
 PORT = "/sys/class/infiniband/u0/ports/1"
 RECEIVED = f"{PORT}/counters/port_rcv_packets"
-DEVICE = f"u0:udp,ip={SUBNET}.1,hub=no"  # of the servers, and of the monitors
+DEVICE = f"u0:udp,ip={SUBNET}.1,hub=no"  # device of the servers and of the monitors
 CLIENT = f"u1:udp,ip={SUBNET}.2,hub=no"
 
-# A typical monitor script, with a sleep, so that the programs get the processor.
+# A typical monitor script. It sleeps between its reads, so that the programs get the processor.
 WATCH = f"""
 import time
 while True:
@@ -56,19 +56,19 @@ def free_port() -> int:
 
 
 class Transfer:
-    """Two processes of ib_write_bw. Without messages they go on until they are killed."""
+    """Two processes of ib_write_bw. Without a number of messages, they run until they are killed. @more is added to both devices."""
 
-    def __init__(self, case: Case, messages: int = 0):
+    def __init__(self, case: Case, messages: int = 0, more: str = ""):
         if shutil.which("ib_write_bw") is None:
             raise Skip("perftest is not installed")
         length = ["-n", str(messages)] if messages else ["-D", "600"]
         port = str(free_port())
         program = ["stdbuf", "-oL", "ib_write_bw", "-x", "1", "-s", "65536", "-p", port, *length, "-d"]
-        self.server = subprocess.Popen(run_in(case, *program, "u0"), env=environment(case), stdout=subprocess.PIPE,
+        self.server = subprocess.Popen(run_in(case, *program, "u0", device=DEVICE + more), env=environment(case), stdout=subprocess.PIPE,
                                        stderr=subprocess.STDOUT, text=True)
         while "Waiting for client" not in (line := self.server.stdout.readline()):
             assert line, "ib_write_bw does not start"
-        self.client = subprocess.Popen(run_in(case, *program, "u1", f"{SUBNET}.1", device=CLIENT), env=environment(case),
+        self.client = subprocess.Popen(run_in(case, *program, "u1", f"{SUBNET}.1", device=CLIENT + more), env=environment(case),
                                        stdout=subprocess.DEVNULL)
 
     def received(self, case: Case) -> int:
@@ -133,7 +133,7 @@ def monitor__another_version__is_not_counted(case: Case) -> None:
     transfer.kill()
     for file in (case.scratch / "states").glob("u0-*"):
         data = bytearray(file.read_bytes())
-        data[8:12] = b"\xff\xff\xff\xff"  # the number of the layout
+        data[8:12] = b"\xff\xff\xff\xff"  # version number of the file's layout
         file.write_bytes(data)
     equal(read(case, "counters/port_rcv_packets"), "0")
 
@@ -204,7 +204,7 @@ def place__full_when_a_process_ends__its_counters_stay(case: Case) -> None:
 # ---- uroce stat --sysfs ---------------------------------------------------------
 
 class Exporter:
-    """`uroce stat --sysfs`, which has written its files."""
+    """A process of `uroce stat --sysfs` that has written its files."""
 
     def __init__(self, case: Case, directory: pathlib.Path):
         self.process = subprocess.Popen([case.uroce, "stat", "--sysfs", directory], env=environment(case), text=True,
@@ -234,6 +234,21 @@ def exporter__device_of_a_program__counts_until_interrupted(case: Case) -> None:
     equal((place / "class/infiniband/u0/ports/1/state").read_text(), "4: ACTIVE\n")
     equal(exporter.end(), "")
     assert not place.exists()
+
+
+def exporter__devices_like_a_card__have_the_texts_of_the_card(case: Case) -> None:
+    card = case.scratch / "my.card"
+    card.write_text("hca_type = MT4119\nboard_id = MT_0000000008\nfirmware = 16.23\nhw_ver = 0x12\n", encoding="utf-8")
+    transfer = Transfer(case, more=f";like=@{card}")
+    try:
+        transfer.received(case)
+        exporter = Exporter(case, case.scratch / "sysfs")
+        shown = case.scratch / "sysfs/class/infiniband/u1"
+        found = [file.read_text() for name in ("hca_type", "board_id", "fw_ver", "hw_rev") if (file := shown / name).exists()]
+        exporter.end()
+    finally:
+        transfer.kill()
+    equal(found, ["MT4119\n", "MT_0000000008\n", "16.23\n", "0x12\n"])
 
 
 def exporter__node_exporter__exports_our_counters(case: Case) -> None:
@@ -289,8 +304,8 @@ def exporter__killed__the_next_one_cleans_up(case: Case) -> None:
 
 
 def exporter__wrong_options__usage(case: Case) -> None:
-    for words, wanted in ((["--sysfs"], "Usage: uroce stat"), (["--sysfs", "a", "u0"], "--sysfs goes with no other option"),
-                          (["--sysfs", "a", "--json"], "--sysfs goes with no other option")):
+    for words, wanted in ((["--sysfs"], "Usage: uroce stat"), (["--sysfs", "a", "u0"], "--sysfs allows no other option"),
+                          (["--sysfs", "a", "--json"], "--sysfs allows no other option")):
         run = case.call("stat", *words)
         equal((run.returncode, run.stdout), (2, ""), " ".join(words))
         has(run.stderr, wanted)

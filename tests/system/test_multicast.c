@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_multicast.c - groups on kernel interfaces: which frames the kernel delivers, and a bridge
- * that snoops the membership reports. */
+/* test_multicast.c - tests multicast groups on kernel interfaces: which frames the kernel delivers,
+ * and to which ports a bridge with snooping forwards. */
 #define _GNU_SOURCE
 #include "support/check.h"
 
@@ -21,7 +21,7 @@
 #include "support/patience.h"
 #include "system/port_kit.h"
 
-#define PATIENCE 20 /* seconds on a slow machine */
+#define PATIENCE 20 /* time limit of a wait, seconds */
 
 static int other; /* the other namespace */
 
@@ -93,7 +93,7 @@ static void hear_groups(const char *link, int netns, const char *interface)
     uro_port_close(port);
 }
 
-/* Unlike a veth, a macvlan delivers only groups that a process joined. */
+/* A macvlan delivers only frames of groups that a process joined. A veth delivers all groups. */
 static void af_packet__filtering_interface__accepts_joined_groups(void **state)
 {
     (void)state;
@@ -165,8 +165,8 @@ static uint64_t counted(const struct station *s, enum uro_counter counter)
     return uro_engine_counters(s->engine)->value[counter];
 }
 
-/* Waits until the bridge has, or does not have, @group as a member at the port to this side.
- * Returns true then. */
+/* Waits until the bridge does (@forwards) or does not list @group at its port to this side. Returns
+ * false after the time limit. */
 static bool bridge_forwards(struct station *s, const char *group, bool forwards)
 {
     const uro_time until = now() + URO_MS(1000) * patience(PATIENCE);
@@ -202,8 +202,7 @@ static void bridge(const char *versions)
 static int group_sender(void)
 {
     const struct in_addr from = { htonl(0x0a000009) };
-    const int yes =
-        1; /* no UDP checksum: the kernel would leave it to a network card, and there is none */
+    const int yes = 1; /* no UDP checksum, because the kernel would leave it to missing hardware */
     int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 
     assert_int_equal(setns(other, CLONE_NEWNET), 0);
@@ -238,8 +237,7 @@ static void bridge__packets_to_groups__arrive_for_joined_groups(void **state)
     assert_true(bridge_forwards(s, "239.1.2.3", true));
     int from = group_sender();
     do {
-        const uint64_t ours =
-            counted(s, URO_COUNT_DROP_LENGTH); /* accepted by the filter, because it is too short */
+        const uint64_t ours = counted(s, URO_COUNT_DROP_LENGTH); /* too short for the engine */
         others = counted(s, URO_COUNT_DROP_IP_DEST);
         send_to(from, "239.7.7.7");
         send_to(from, "239.1.2.3");

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`uroce peer`: its messages, and scripts over memif against a stock rdma_cm server under `uroce run`; writes TAP.
+"""Tests `uroce peer`: its messages, and packet scripts over memif against an rdma_cm server under `uroce run`. Writes TAP.
 
     test_peer.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -12,7 +12,7 @@ import uroce_case
 from uroce_case import Case, equal, has
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent.parent / "peer"
-# One script of each kind; tests/peer runs all scripts in virtual time.
+# One script of each kind. tests/peer runs all scripts in virtual time.
 PLAYED = ("send", "gap", "read", "repeated_atomic", "rnr_write", "access_key", "dropped_icrc",
           "requester_nak", "requester_rnr", "cm_by_hand", "cm_stale", "cm_sidr", "cm_nobody",
           "uc_last_lost", "uc_write", "ud_header", "ud_group", "ud_too_long", "srq_empty")
@@ -99,7 +99,7 @@ def peer__endpoint_in_another_subnet__uses_the_gateway(case: Case) -> None:
     has(run.stdout, "ARP who has 10.0.2.1? tell 10.0.2.2")
 
 
-# ---- before it --------------------------------------------------------------
+# ---- errors before the first packet -----------------------------------------
 
 def peer__wrong_script__error_has_file_line_and_column(case: Case) -> None:
     run = case.call("peer", "-a", "10.0.0.1", SCRIPTS / "send.peer",

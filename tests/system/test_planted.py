@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce does not load a library that another user puts into the current directory; writes TAP.
+"""Tests that uroce does not load a library that another user puts into the current directory. Writes TAP.
 
     test_planted.py BUILD_DIRECTORY [--match REGEX]
 
-The library is build/tests/system/libstranger.so. A case copies it, under the name of a plug-in of uroce, to a directory
-in which a wrong search path would find it.
+The library is build/tests/system/libstranger.so. A case copies it to a directory that only a wrong search path contains. The
+copy has the name of a plug-in of uroce.
 """
 import os
 import pathlib
@@ -20,8 +20,8 @@ PLUGIN = "liburoce-memif.so"
 SERVER = "a:net_memif0,role=server,socket={}/m.sock,socket-abstract=no;ip=10.0.0.1/24"
 NOBODY = 65534
 
-# Opens a device and creates a completion queue, which starts the device. The current directory is not the
-# one in which the library was loaded.
+# Opens a device and creates a completion queue, which starts the device. Before that, changes the current directory, which was
+# another directory when the library was loaded.
 CHANGES_DIRECTORY = """
 import ctypes, os, sys
 verbs = ctypes.CDLL(None)
@@ -77,7 +77,7 @@ def path__peer_called_by_name__loads_its_own(case: Case) -> None:
     here = plant(case, "here")
     script = here / "a.peer"
     script.write_text("title \"nothing\"\n")
-    wrong = server(case).replace("role=server", "role=client,bsize=128,rsize=5") # refused by our plug-in
+    wrong = server(case).replace("role=server", "role=client,bsize=128,rsize=5") # uroce's plug-in refuses this link
     run = case.call("uroce", "peer", "--peer", "10.0.0.2", "-d", wrong, script, uroce="env", cwd=here,
                     PATH=path_of_uroce(case))
     not_loaded(run, 77)
@@ -132,7 +132,7 @@ def lib_dir__writable_by_others__is_refused(case: Case) -> None:
     run = case.call("devices", "--probe", UROCE_DEVICES=server(case), UROCE_LIB_DIR=str(here))
     not_loaded(run, 1)
     has(run.stdout, "the directory can be written by others")
-    here.chmod(0o1777) # as /tmp
+    here.chmod(0o1777) # the mode of /tmp
     (here / PLUGIN).chmod(0o666)
     run = case.call("devices", "--probe", UROCE_DEVICES=server(case), UROCE_LIB_DIR=str(here))
     not_loaded(run, 1)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_af_packet.c - a pair of kernel interfaces between two network namespaces. */
+/* test_port_af_packet.c - tests af_packet ports on a pair of kernel interfaces between two network
+ * namespaces. */
 #define _GNU_SOURCE
 #include "support/check.h"
 
@@ -43,8 +44,8 @@ static void af_packet__frames_of_every_length__come_back(void **state)
     kit_kill(peer);
 }
 
-/* The kernel may segment joined packets on this interface. The test does not assume which method it
- * uses. */
+/* The kernel may segment frames of several packets for this interface. The test works with each
+ * method that the port may use. */
 static void af_packet__without_gso__port_reports_single_packets(void **state)
 {
     (void)state;
@@ -121,7 +122,7 @@ static void af_packet__link_down_and_up__traffic_continues(void **state)
     kit_kill(peer);
 }
 
-/* The kernel may set IFF_RUNNING only a second later, by its link watch. */
+/* The kernel's link watch may set IFF_RUNNING a second later. The port must not wait for that. */
 static void af_packet__interface_set_up__link_is_up_at_once(void **state)
 {
     (void)state;
@@ -138,7 +139,7 @@ static void af_packet__interface_set_up__link_is_up_at_once(void **state)
     uro_port_close(port);
 }
 
-/* A frame that is too long for the interface now is lost. Frames behind it are not. */
+/* A frame that has become too long for the interface is lost. Later frames are not lost. */
 static void af_packet__interface_mtu_lowered_for_a_while__port_mtu_follows(void **state)
 {
     (void)state;
@@ -233,8 +234,8 @@ static bool goes_on(struct uro_port *port, int tap)
     return false;
 }
 
-/* The kernel cannot describe a datagram that must be fragmented in a virtio header. The receive
- * ring then stops at this frame. */
+/* A virtio header cannot describe a datagram that must be fragmented. At such a frame, the kernel
+ * stops filling the receive ring. */
 static void af_packet__frame_unknown_to_virtio__later_frames_arrive(void **state)
 {
     (void)state;
@@ -268,7 +269,8 @@ static void af_packet__frame_unknown_to_virtio__later_frames_arrive(void **state
     close(tap);
 }
 
-/* The interface left an error in the socket, which would end every sleep at once. */
+/* When the interface goes down, the kernel stores an error in the socket. The error would end every
+ * sleep at once. */
 static void af_packet__interface_was_down_for_a_moment__does_not_wake(void **state)
 {
     (void)state;
@@ -288,8 +290,8 @@ static void af_packet__interface_was_down_for_a_moment__does_not_wake(void **sta
     kit_run(other, "sysctl -qw net.ipv6.conf.vb.disable_ipv6=0");
 }
 
-/* A packet socket also gets the frames that other sockets send from the interface, during the
- * sending call. */
+/* A packet socket also gets the frames that other sockets send on its interface. It gets them
+ * during the call that sends. */
 static void af_packet__another_socket_sends__its_frames_are_not_received(void **state)
 {
     (void)state;

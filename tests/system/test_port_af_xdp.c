@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_af_xdp.c - an XDP socket on one end of a pair of interfaces, a packet socket on the
- * other. */
+/* test_port_af_xdp.c - tests an af_xdp port on one end of a pair of interfaces. The other end has
+ * an af_packet port. */
 #include "support/check.h"
 
 #include "system/port_kit.h"
@@ -51,8 +51,7 @@ static void af_xdp__both_sleep__every_frame_wakes(void **state)
     kit_kill(peer);
 }
 
-/* A veth does not filter multicast. The test therefore checks the kernel's list of joined
- * groups. */
+/* A veth does not filter multicast. Therefore the test reads the interface's allmulti count. */
 static void af_xdp__groups_joined__all_multicast_is_requested(void **state)
 {
     (void)state;
@@ -78,7 +77,7 @@ int main(void)
     other = kit_veth(1500);
     port = kit_try_open(&config, error);
     if (port == NULL)
-        kit_skip(error); /* a kernel without XDP sockets */
+        kit_skip(error); /* the kernel has no XDP sockets */
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     uro_port_close(port);
     return failed;

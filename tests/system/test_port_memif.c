@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_memif.c - two processes of an ordinary user, without hugepages, over shared memory. */
+/* test_port_memif.c - tests memif ports of two processes of an ordinary user, without hugepages. */
 #include "support/check.h"
 
 #include <stdio.h>
@@ -108,8 +108,8 @@ static void memif__both_sleep__every_frame_wakes(void **state)
     }
 }
 
-/* Sleeps between the steps of the other side; each step must wake it. Returns whether the link
- * state became @up. */
+/* Sleeps until the link state is @up. Each step of the other side must wake this process. Returns
+ * whether the link state became @up in time. */
 static bool sleep_until(struct uro_port *port, bool up)
 {
     for (unsigned steps = 0; steps < 100 && uro_port_link_up(port) != up; steps++) {
@@ -142,8 +142,7 @@ static void memif__asleep_without_a_peer__wakes_when_a_peer_connects(void **stat
     uro_port_close(port);
 }
 
-/* Datagrams are not retransmitted: a program with a running peer must not lose the first
- * datagrams. */
+/* If the peer runs, the first frame must not be lost, because datagrams are not retransmitted. */
 static void memif__server_is_asleep__the_first_frame_arrives(void **state)
 {
     (void)state;
@@ -170,7 +169,7 @@ static void with_dpdk(const char *link, const char *peer, const char *role)
     const char *program = getenv("UROCE_DPDK_MEMIF");
 
     if (program == NULL)
-        skip(); /* built without DPDK */
+        skip(); /* uroce was built without DPDK */
     pid_t pid = fork();
     if (pid == 0) {
         char known[256]; /* DPDK's driver has no user= */

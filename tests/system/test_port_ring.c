@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_ring.c - ports without a network: a sent frame comes back, and invalid options cause an
- * error message. */
+/* test_port_ring.c - tests ports of DPDK's ring driver, which return each sent frame, and the error
+ * messages about invalid options. */
 #define _GNU_SOURCE
 #include "support/check.h"
 
@@ -28,8 +28,7 @@ static void ring__frames_of_every_length__come_back(void **state)
     uro_port_close(port);
 }
 
-/* If a driver did not pad with zeros, a card could send old bytes of the buffer behind a short
- * frame. */
+/* Without zeros as padding, a card could send old bytes of the buffer after a short frame. */
 static void ring__frame_shorter_than_ethernet_allows__is_padded_with_zeros(void **state)
 {
     (void)state;
@@ -39,7 +38,7 @@ static void ring__frame_shorter_than_ethernet_allows__is_padded_with_zeros(void 
     struct uro_pkt pkt;
     uint32_t sequence;
 
-    for (uint32_t i = 1; i < 2000; i++) { /* so often that every buffer has been used */
+    for (uint32_t i = 1; i < 2000; i++) { /* enough frames to use every buffer */
         kit_send(port, i, 1000);
         assert_int_equal(kit_receive(port, &sequence, 5), 1000);
     }
@@ -100,7 +99,7 @@ static void ring__arm_with_frames_pending__does_not_sleep(void **state)
     uro_port_close(port);
 }
 
-/* DPDK with shared libraries loads every driver in its folder; the plug-in must not. */
+/* DPDK loads every driver in its folder if it uses shared libraries. The plug-in must not do so. */
 static void open__any_port__loads_no_driver_from_outside(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_tap.c - a kernel interface that the port creates. */
+/* test_port_tap.c - tests TAP ports, which create a kernel interface. */
 #define _GNU_SOURCE
 #include "support/check.h"
 
@@ -60,7 +60,7 @@ static void tap__both_sleep__every_frame_wakes(void **state)
     uro_port_close(port);
 }
 
-/* A program may take all signals in one thread with sigwait(), which blocks them everywhere. */
+/* A program may block all signals in all threads, and receive them in one thread with sigwait(). */
 static void tap__all_signals_blocked__frames_arrive_and_no_signal_waits(void **state)
 {
     (void)state;

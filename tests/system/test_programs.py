@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the distribution's verbs programs over uroce, row by row of programs.txt; writes TAP.
+"""Runs the distribution's verbs programs over uroce: each row of programs.txt is a case. Writes TAP.
 
     test_programs.py build/app/uroce [--match REGEX] [--list]
 """
@@ -15,11 +15,11 @@ import sys
 import apart
 import connections
 import programs
-import pairs  # from tools/lib/common, which programs put on the path
+import pairs  # from tools/lib/common, which the module programs puts on the path
 
-SKIPPED = 77  # a program's way to say that it misses something
-SECONDS = 90  # seconds for one row; the slowest rows take a tenth of it
-DEAD_PEER_SECONDS = 60  # eight ACK timeouts of pairs.STREAM, and the time to start and stop
+SKIPPED = 77  # exit status of a program that cannot run here
+SECONDS = 90  # time limit of a row, seconds; the slowest rows take a tenth of it
+DEAD_PEER_SECONDS = 60  # time for eight ACK timeouts of pairs.STREAM, and to start and stop the programs
 
 
 class Skip(Exception):
@@ -44,7 +44,7 @@ def run_row(uroce: pathlib.Path, row: programs.Row, kind=pairs.Pair) -> str:
 
 
 def run_connection(uroce: pathlib.Path, row: connections.Connection) -> str:
-    # cmtime with the option -S also opens a TCP connection to the server's address.
+    # With the option -S, cmtime also opens a TCP connection to the server's address.
     if row.client[0] == "cmtime" and "[-S]" in programs.help_of("cmtime"):
         raise Skip("this cmtime needs the address in the kernel, which memif does not have; test_udp.py runs it")
     return connections.run(uroce, row)

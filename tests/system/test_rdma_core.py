@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs rdma-core's own tests, as Debian's python3-pyverbs has them, over uroce; writes TAP.
+"""Runs rdma-core's own tests, from Debian's python3-pyverbs, over uroce. Writes TAP.
 
     test_rdma_core.py build/app/uroce [--match REGEX]
 
-Prints a line for each file of the tests, with IPv4 and IPv6 addresses. In the tests of rdma_cm, each side is a process.
-A skipped test must have one of the reasons below. So no test that worked before is skipped unnoticed.
+Each file of tests is a case with IPv4 addresses and a case with IPv6 addresses. In the tests of rdma_cm, each side is a process.
+A skipped test must have one of the reasons in NEVER, so that a test that works is not skipped by accident.
 """
 import argparse
 import gzip
@@ -33,15 +33,15 @@ SECONDS = 120
 SIDE = pathlib.Path(__file__).resolve().parent / "rdmacm_side.py"
 ADDRESS = {"server": "10.0.0.1", "client": "11.0.0.1"}
 BARRIER_SECONDS = 15
-LOCK = threading.Lock()  # barriers and queues of both sides of the rdma_cm tests, by name
+LOCK = threading.Lock()  # protects BARRIERS and QUEUES, which both sides of the rdma_cm tests use
 BARRIERS: dict[str, threading.Barrier] = {}
 QUEUES: dict[str, queue.Queue] = {}
 
-# Reasons to skip: other hardware, settings of the machine, packets past the transport, tag matching.
+# Accepted reasons to skip a test: other hardware, settings of the machine, raw packets, tag matching
 NEVER = re.compile(r"dmabuf|huge pages|PCI device|Raw Packet|by root on Ethernet"
                    r"|QP type 8 |^Extended CQ")
-# May fail. The first forks after its engine ran, so the child has no device (lib/host/fork.c). The second
-# assumes that a posted request has completed by the next call.
+# Tests that may fail. The first forks after its engine ran, so the child has no device (lib/host/fork.c). The second
+# assumes that a posted request has completed before the next call.
 OTHERWISE = {"test_multi_process_alloc_dm", "test_resize_cq"}
 
 NAME = re.compile(r"^(\w+) \(tests\.(\w+)\.[\w.]+\)")
@@ -79,8 +79,8 @@ class Module:
 
 
 def read(text: str) -> dict[str, Module]:
-    """Parses the output of unittest -v: a line with the test's name, and at its end, or at that of
-    a later line, the result."""
+    """Parses the output of unittest -v. A line begins with the name of a test. The result is at the end of this line or of a later
+    line."""
     modules: dict[str, Module] = {}
     module, name = None, ""
     for line in text.splitlines():
@@ -107,7 +107,7 @@ def messages(name: str) -> queue.Queue:
 
 
 class Meeting(managers.BaseManager):
-    """The other end of rdmacm_side.Meeting."""
+    """The server of rdmacm_side.Meeting."""
 
 
 Meeting.register("barrier", barrier, proxytype=managers.BarrierProxy)
@@ -115,8 +115,8 @@ Meeting.register("queue", messages)
 
 
 class Sides(pairs.Pair):
-    """Addresses of one subnet that differ in the first byte only: the tests derive a group address
-    from them."""
+    """A pair whose addresses are in one subnet and differ only in the first byte. The tests replace the first byte to get the
+    address of a multicast group."""
 
     def configuration(self, role: str) -> str:
         link = pairs.LINK.format(role=role, where=self.where)
@@ -124,11 +124,10 @@ class Sides(pairs.Pair):
 
 
 def run_rdmacm(uroce: pathlib.Path) -> tuple[dict[str, Module], str]:
-    """Runs the rdma_cm tests of rdma-core, each side a process of its own. A test passes when both
-    halves pass."""
+    """Runs the rdma_cm tests of rdma-core with a process for each side. A test passes if both halves pass."""
     with Sides(uroce) as pair:
         unpack(pair.where)
-        mask = os.umask(0)  # the sides may be another user
+        mask = os.umask(0)  # the sides may run as another user
         with Meeting(address=str(pair.where / "meeting"), authkey=b"uroce"):
             os.umask(mask)
             sides = {}
@@ -152,7 +151,7 @@ def run(uroce: pathlib.Path, gid: str) -> tuple[dict[str, Module], str]:
     """(their files, why there are none)"""
     with pairs.Pair(uroce) as pair:
         unpack(pair.where)
-        (pair.where / "tests" / "test_rdmacm.py").unlink()  # run_rdmacm()
+        (pair.where / "tests" / "test_rdmacm.py").unlink()  # run_rdmacm() runs this file
         pair.command = lambda _role, program: [str(uroce), "run", "-d", DEVICE, "--", *program]
         output = pair.alone(["/usr/bin/python3", "tests/run_tests.py", "--dev", "uroce0", "--gid",
                              gid, "-v"], SECONDS)

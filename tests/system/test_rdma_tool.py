@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rdma tool of iproute2 under `uroce run`, and tools that need management datagrams; writes TAP.
+"""Tests the rdma tool of iproute2 under `uroce run`, and tools that need management datagrams. Writes TAP.
 
     test_rdma_tool.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -135,7 +135,7 @@ def statistic__objects_have_no_counters_of_their_own(case: Case) -> None:
 
 @contextlib.contextmanager
 def user_of(case: Case, device: str, program: str = "ibv_rc_pingpong"):
-    """A process that uses the device: the server of a ping-pong, which waits for its client."""
+    """Runs a process that uses the device: the server of a ping-pong, which waits for its client."""
     env = {**os.environ, **environment(case), "XDG_RUNTIME_DIR": str(case.scratch)}
     command = [tool("stdbuf"), "-oL", tool(program), "-g", "0", "-p", free_port(), "-d", device]
     with subprocess.Popen([case.uroce, "run", "--", *command], env=env, stdout=subprocess.PIPE,
@@ -206,7 +206,7 @@ def running(case: Case, *command: str):
 
 
 def identifiers(case: Case, *users: subprocess.Popen, count: int) -> list[dict]:
-    """Returns the identifiers of rdma_cm, once there are so many."""
+    """Waits until there are @count identifiers of rdma_cm, and returns them."""
     rows = []
     while len(rows) < count:
         equal([user.poll() for user in users], [None] * len(users), "a program has ended")
@@ -243,7 +243,7 @@ def resource__each_kind_is_listed(case: Case) -> None:
 # ---- refusals ---------------------------------------------------------------
 
 def refused(case: Case, *words: str) -> str:
-    """Returns the line about a command that uroce refuses."""
+    """Runs a command that uroce refuses. Returns its error message."""
     run = rdma(case, *words)
     line, error = run.stderr.splitlines()
     equal((run.returncode, run.stdout, error), (1, "", "error: Operation not supported"), words)

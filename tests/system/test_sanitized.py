@@ -1,12 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs of programs.txt over a library that was built with sanitizers, whose reports are failures.
-Writes TAP.
+"""Runs programs of programs.txt over a library that was built with sanitizers. A report of a sanitizer is a failure. Writes TAP.
 
     test_sanitized.py BUILD LINK [--match REGEX] [--all]      LINK: memif or udp; --all: every row that can run
 
-The programs are the distribution's. The sanitizer's runtime is loaded before the library, so it also tracks memory that
-the program allocates: registered memory, posted requests, acknowledged events.
+The programs are those of the distribution. The runtime of the sanitizer is loaded before the library. So it also tracks the
+program's own memory, for example registered memory and posted requests.
 """
 import atexit
 import dataclasses
@@ -23,38 +22,38 @@ import connections
 import programs
 import test_programs
 import test_udp
-import pairs  # from tools/lib/common, which programs put on the path
+import pairs  # from tools/lib/common, which the module programs puts on the path
 from uroce_case import LIBRARY, PATHS, Case, Skip, equal, has, main
 
-# A few programs of each kind: every transport, each way to post and to wait, and rarely used features.
+# A few programs of each kind. Together they use every transport, each way to post and to wait, and rarely used features.
 CHOSEN = {
     "memif": """rc_pingpong_odp rc_pingpong_dm uc_pingpong ud_pingpong_events xsrq_pingpong send_bw_group
         send_bw_srq read_bw_events wr_ud_send_lat_inline wr_xrc_send_bw wr_atomic_bw devinfo rping mckey""",
     "udp": """rc_pingpong_wr rc_pingpong_events srq_pingpong_events old_send_lat_inline read_bw
         atomic_bw_swap ucx_rc_tag_bw ucx_ud_tag_bw hello rping_own_qp ucmatose udaddy rdma_xserver cmtime
         rstream_verify riostream"""}
-SHORT = ["-n", "100"]  # for perftest and the pingpongs
-# With several connections, the service thread of librdmacm polls a list that it has freed. perftest with -R uses
-# an identifier that it has destroyed when the server does not listen yet.
+SHORT = ["-n", "100"]  # option of perftest and the pingpongs
+# These programs have bugs of their own. With several connections, the service thread of librdmacm polls a list that it has
+# freed. If the server does not listen yet, perftest with -R uses an identifier that it has destroyed.
 LEFT_OUT = re.compile("pyverbs|_duration$|^tcp_iperf_many$|^cm_")
 
 # Objects that a program does not free: start of the program's name, and the function that returned the object.
-# Memory that the program allocates itself is not checked.
+# Leaks of memory that the program itself allocated are ignored.
 KEPT = (
     ("ib_", "ibv_get_device_list"),  # perftest never frees the list
-    ("ib_", "ibv_create_cq"),        # nor, in the client of ib_send_*, the CQ of receives
+    ("ib_", "ibv_create_cq"),        # the client of ib_send_* never destroys the CQ of its receives
 )
-# At the end rping destroys a channel on which its other thread waits. The leak check stops that thread. The
+# At its end, rping destroys the event channel on which its other thread waits. The leak check delays that thread. The
 # thread then uses a closed descriptor, and the program ends with an error.
 NO_LEAKS = ("rping",)
 
 REPORTED = 86  # exit status of a process with a sanitizer report
-# halt_on_error=0 lets the program continue after a leak report, so that its own output is written. Errors in our code
-# still end the program. verify_asan_link_order=0: `env`, which starts the program, loads the library before the
-# runtime of the sanitizer.
+# halt_on_error=0: the program continues after a leak report and writes its own output. Other errors in uroce still end the
+# program. verify_asan_link_order=0: `env` starts the program, and in `env` the library is loaded before the runtime of the
+# sanitizer.
 ADDRESSES = (f"exitcode={REPORTED}:log_path={{where}}/report:halt_on_error=0:detect_stack_use_after_return=1:"
              "verify_asan_link_order=0:detect_leaks={leaks}")
-UNDEFINED = f"exitcode={REPORTED}:halt_on_error=1:print_stacktrace=1"  # gcc's runtime reports on stderr and writes no file
+UNDEFINED = f"exitcode={REPORTED}:halt_on_error=1:print_stacktrace=1"  # gcc's runtime writes its reports to stderr, not to a file
 LEAKS = "ERROR: LeakSanitizer: detected memory leaks"
 LEAK = re.compile(r"^(?:Direct|Indirect) leak of .*?(?=\n\n)", re.M | re.S)
 FRAME_OF_OURS = re.compile(r"^ +#\d+ 0x\w+ in (\w+) [^(\s]*/lib/\S+\.c:\d+", re.M)
@@ -62,14 +61,14 @@ FRAME_OF_OURS = re.compile(r"^ +#\d+ 0x\w+ in (\w+) [^(\s]*/lib/\S+\.c:\d+", re.
 
 @functools.cache
 def runtime(build: pathlib.Path) -> str:
-    """Returns the sanitizer runtime that the library needs; empty when it was built without one."""
+    """Returns the path of the sanitizer runtime that the library needs, or an empty string if it needs none."""
     needs = subprocess.run(["ldd", build / "lib" / "abi" / LIBRARY], capture_output=True, text=True, check=False).stdout
     found = re.search(r"libasan\.so\S* => (\S+)", needs)
     return found[1] if found else ""
 
 
 def is_ours(leak: str, program: str) -> bool:
-    """Returns whether uroce allocated the block, and the program does not keep it."""
+    """Returns whether uroce allocated the leaked block, and the block does not belong to an object in KEPT."""
     functions = FRAME_OF_OURS.findall(leak)
     return bool(functions) and not any(program.startswith(name) and function in functions for name, function in KEPT)
 
@@ -78,12 +77,13 @@ def what_counts(report: str, program: str) -> str:
     if LEAKS not in report:
         return report
     ours = [leak for leak in LEAK.findall(report) if is_ours(leak, program)]
-    # An indirect leak is reachable from a direct leak, such as a context from a CQ that the program keeps.
+    # An indirect leak is reachable from a direct leak. For example, a CQ that the program does not destroy has a pointer to its
+    # context. So indirect leaks alone do not count.
     return "\n\n".join(ours) if any(leak.startswith("Direct") for leak in ours) else ""
 
 
 class Reports:
-    """The reports of all processes, also of a broker that outlives the case that started it."""
+    """The reports of all processes, also of a broker that ends after the case that started it."""
 
     def __init__(self, uroce: pathlib.Path):
         self.where = pathlib.Path(tempfile.mkdtemp(prefix="uroce-reports-"))
@@ -92,7 +92,7 @@ class Reports:
             os.chown(self.where, pairs.NOBODY, pairs.NOBODY)
 
     def take(self, program: str) -> str:
-        """Takes the reports that count, each once."""
+        """Returns the text of the new reports that count, and removes all report files."""
         texts = []
         for file in sorted(self.where.iterdir()):
             texts.append(what_counts(file.read_text(errors="replace"), program))
@@ -101,7 +101,7 @@ class Reports:
 
 
 def sanitized(kind: type, reports: Reports, program: str) -> type:
-    """A pair of processes with the sanitizer in its programs."""
+    """Returns a subclass of @kind whose programs run with the runtime of the sanitizer."""
     class Sanitized(kind):
         def command(self, role: str, words: list[str]) -> list[str]:
             build = self.uroce.parent.parent
@@ -120,11 +120,11 @@ def sanitized(kind: type, reports: Reports, program: str) -> type:
     return Sanitized
 
 
-# ---- a report is noticed: Python makes the mistakes of a faulty program -----------------------
+# ---- tests of the test: Python scripts with errors that the sanitizer must report --------------
 
 FREED = "import ctypes as c; p = c.CDLL(None).malloc; p.restype = c.c_void_p; p = c.c_void_p(p(4096)); "
 VERBS = f"v = c.CDLL('{LIBRARY}'); v.ibv_get_device_list.restype = c.c_void_p; "
-BAD = {  # the script, its exit status, the expected report
+BAD = {  # value: the script, its exit status, texts of the expected report
     "memory_that_was_freed__is_reported": (
         FREED + VERBS + "c.CDLL(None).free(p); v.ibv_ack_async_event(p)", REPORTED,
         "heap-use-after-free", "async.c"),
@@ -153,7 +153,7 @@ def bad_program(name: str, reports: Reports):
 # ---- programs -------------------------------------------------------------------------------
 
 def case_of(row, program: str, run, reports: Reports):
-    """Returns a case whose run(case) fails with the problem, if there is one."""
+    """Returns a case that calls @run, and fails if @run or the sanitizer reports a problem."""
     def checked(case: Case) -> None:
         if shutil.which(program) is None:
             raise Skip(f"{program} is not installed")

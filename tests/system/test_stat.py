@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`uroce stat` while real programs run, and with forged files; writes TAP.
+"""Tests `uroce stat` while real programs run, and with forged files. Writes TAP.
 
     test_stat.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -50,7 +50,7 @@ def start(case: Case, address: str, *command: str) -> subprocess.Popen:
 
 @contextlib.contextmanager
 def bandwidth(case: Case):
-    """Runs ib_write_bw between two addresses. Yields the server and the client when both send."""
+    """Runs ib_write_bw between two addresses. Yields the server and the client once both send."""
     if shutil.which("ib_write_bw") is None:
         raise Skip("ib_write_bw is not installed")
     port = str(20000 + os.getpid() % 20000)
@@ -59,7 +59,7 @@ def bandwidth(case: Case):
     try:
         until = time.monotonic() + patience.seconds(30)
         while time.monotonic() < until:
-            if server.poll() is not None:  # a client that failed has ended it
+            if server.poll() is not None:  # the server ended because a client failed
                 server = start(case, SERVER, *common)
             if client is None or client.poll() is not None:  # the server did not listen yet
                 client = start(case, CLIENT, *common, SERVER)
@@ -127,7 +127,7 @@ def stat__killed_program__disappears_and_its_counters_stay(case: Case) -> None:
 
 def stat__device_without_a_process__is_counted_behind_those_in_use(case: Case) -> None:
     with bandwidth(case) as (server, client):
-        server.send_signal(signal.SIGSTOP)  # otherwise it ends with its client
+        server.send_signal(signal.SIGSTOP)  # a stopped server does not end when its client ends
         client.kill()
         client.wait()
         shown = stat(case).stdout
@@ -151,7 +151,7 @@ LABELS = r'\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z]+="(?:[^"\\\n]|\\["\\n])*")
 
 
 def check_prometheus(text: str) -> dict[str, float]:
-    """Checks the text format: samples of a metric are together, behind HELP and TYPE."""
+    """Checks the text format: the samples of a metric are consecutive lines after its HELP and TYPE. Returns the samples."""
     samples, kind, seen = {}, {}, None
     for line in text.splitlines():
         comment = re.fullmatch(rf"# (HELP|TYPE) ({NAME}) (.+)", line)
@@ -202,7 +202,7 @@ def file__of_another_version__is_named(case: Case) -> None:
     path = state / "u0-0000000000000001.4000000"
     path.write_bytes(struct.pack("8sII24siI", b"uroce-st", 77, 4096, b"9.9\x1b[2J", 4000000, 1) + bytes(4096))
     with open(path, "rb") as opened:
-        fcntl.flock(opened, fcntl.LOCK_EX)  # as a living process
+        fcntl.flock(opened, fcntl.LOCK_EX)  # like the lock of a running process
         run = stat(case)
     equal((run.returncode, run.stdout), (1, ""))
     has(run.stderr, "pid 4000000 uses uroce 9.9?[2J, another version")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`uroce top` in a pseudo-terminal, whose screen a terminal emulator renders; writes TAP.
+"""Tests `uroce top` in a pseudo-terminal. A terminal emulator renders the screen. Writes TAP.
 
     test_top.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -91,7 +91,7 @@ def top(case: Case, *options: str, **more):
 
 def expect_restored(terminal: Terminal) -> None:
     equal(termios.tcgetattr(terminal.slave), terminal.modes)
-    has(terminal.written[-200:].decode(errors="replace"), "\x1b[?1049l")  # leaves the second screen
+    has(terminal.written[-200:].decode(errors="replace"), "\x1b[?1049l")  # switches back from the alternate screen
 
 
 def top__nothing_runs__is_reported_and_q_ends_it(case: Case) -> None:

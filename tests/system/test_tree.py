@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The files below /sys/class/infiniband and /dev/infiniband for programs under `uroce run`; writes TAP.
+"""Tests the files below /sys/class/infiniband and /dev/infiniband that programs under `uroce run` see. Writes TAP.
 
     test_tree.py BUILD_DIRECTORY [--match REGEX]
 """

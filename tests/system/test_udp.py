@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The link over UDP: programs of programs.txt between two addresses of the loopback interface, as a plain user, and
-features that only this link has. Writes TAP.
+"""Tests the link over UDP. Runs programs of programs.txt between two addresses of the loopback interface, as a plain user. Also
+tests features that only this link has. Writes TAP.
 
-    test_udp.py BUILD [--match REGEX] [--all]       --all: every row that loopback has addresses for
+    test_udp.py BUILD [--match REGEX] [--all]       --all: every row that can run on the loopback interface
 """
 import dataclasses
 import os
@@ -18,35 +18,36 @@ import apart
 import connections
 import programs
 import test_programs
-import pairs  # from tools/lib/common, which programs put on the path
+import pairs  # from tools/lib/common, which the module programs puts on the path
 import patience
 from uroce_case import SUBNET, Case, Skip, equal, has, main
 
-# A few of each kind; --all runs every row.
+# A few programs of each kind. --all runs every row.
 CHOSEN = """rc_pingpong rc_pingpong_events rc_pingpong_large rc_pingpong_odd rc_pingpong_odp uc_pingpong
 ud_pingpong srq_pingpong xsrq_pingpong send_bw send_bw_events send_bw_srq send_lat_ud send_bw_xrc
 write_bw_all write_bw_many write_lat read_bw_all read_bw_many atomic_bw_add ucx_rc_tag_bw ucx_ud_tag_bw
 hello rping rping_large ucmatose rdma_server rdma_xserver cmtime udaddy rstream_verify riostream rcopy
 fi_rdm cm_send_bw cm_send_lat""".split()
-# Both processes share one address through the broker.
+# Rows whose processes share one address through the broker
 SHARED = """rc_pingpong rc_pingpong_events ud_pingpong xsrq_pingpong send_lat_ud write_bw write_bw_many read_bw
 ucx_rc_tag_bw hello rping ucmatose rdma_server udaddy cmtime mckey""".split()
-# In two namespaces with IPv4 and IPv6 addresses and a network between them.
+# Rows that run in two connected namespaces with IPv4 and IPv6 addresses
 APART = """rping_ipv6 hello_ipv6 ucmatose_ipv6 udaddy_ipv6 mckey_ipv6 rstream_ipv6 tcp_iperf_ipv6 fi_msg udpong udpong_ipv6
 qperf_rc_bw qperf_rc_rdma_write_lat""".split()
-# The same with the IPv6 address first: programs then choose IPv6.
+# Rows that run in such namespaces with the IPv6 address first, so that programs choose IPv6
 APART_V6 = """rc_pingpong rc_pingpong_events rc_pingpong_large uc_pingpong ud_pingpong write_bw_many
 read_bw atomic_bw_add ucx_rc_tag_bw ucx_ud_tag_bw""".split()
-# Both processes on one IPv6 address.
+# Rows whose processes share one IPv6 address
 SHARED_V6 = "rc_pingpong ud_pingpong write_bw_many rping_ipv6".split()
-# Rows that this link cannot run. A stream without acknowledgements overruns the socket buffer of an ordinary user, and
-# perftest waits forever for the lost messages. Loopback has one IPv6 address. libfabric skips loopback addresses (fi_msg).
-# perftest's IPv6 group has a scope that the kernel does not forward. The first IPv6 neighbour resolution between new
-# namespaces takes a second, longer than ibv_xsrq_pingpong waits; with --all, v6_*write_lat* may fail for the same reason.
+# Rows that this link cannot run. LOST: a stream without acknowledgements overruns the socket buffer of an ordinary user, and
+# perftest waits forever for the lost messages. ipv6: loopback has only one IPv6 address. fi_msg: libfabric skips loopback
+# addresses. bw_group: perftest's IPv6 group has a scope that the kernel does not forward. xsrq: the first IPv6 neighbour
+# resolution between new namespaces takes a second, and ibv_xsrq_pingpong does not wait that long. With --all, v6_*write_lat* may
+# fail for the same reason.
 LOST = "^send_bw_uc"
 LEFT_OUT = re.compile(f"ipv6|bw_group$|^fi_msg|{LOST}")
 LEFT_OUT_V6 = re.compile(f"bw_group|xsrq|{LOST}")
-# Rows that name the addresses of both sides, or an MTU that the network does not have.
+# Also rows with the addresses of both sides, or with an MTU that the network does not have
 LEFT_OUT_SHARED_V6 = re.compile(f"{LEFT_OUT_V6.pattern}|^mckey|^fi_dgram|^ucx_cm|^cm_send_bw_ud")
 ADDRESSES = {"server": f"{SUBNET}.2", "client": f"{SUBNET}.3"}
 LOOPBACK = {"10.0.0.1": ADDRESSES["server"], "10.0.0.2": ADDRESSES["client"]}
@@ -62,9 +63,8 @@ def is_bound(address: str) -> bool:
 
 
 def is_used(address: str, table: str | None = None) -> bool:
-    """Returns whether a process uses the address. The port itself belongs to the broker, which
-    outlives the processes and drops datagrams for absent processes: a client then retransmits after
-    five seconds."""
+    """Returns whether a process uses the address. The UDP port shows only whether the broker runs. The broker drops datagrams
+    for a process that does not run yet, and the client would retransmit only after five seconds."""
     return shares(address, table) > 0
 
 
@@ -76,7 +76,7 @@ def shares(address: str, table: str | None = None) -> int:
 
 
 class Pair(pairs.Pair):
-    """Two addresses of the loopback interface, over UDP."""
+    """A pair whose processes have two addresses of the loopback interface, over UDP."""
     words = {"server": "", "client": ""}
 
     def configuration(self, role: str) -> str:
@@ -87,7 +87,7 @@ class Pair(pairs.Pair):
 
 
 class Shared(Pair):
-    """Both processes at one address."""
+    """A pair whose processes share one address."""
 
     def configuration(self, role: str) -> str:
         return f"{self.device}:udp,ip={SHARED_ADDRESS}{self.settings}"
@@ -97,7 +97,7 @@ class Shared(Pair):
 
 
 class Apart(apart.Pair):
-    """In two network namespaces, as a plain user who cannot create namespaces."""
+    """A pair in two network namespaces. The programs run as a plain user who cannot create namespaces."""
     meeting = "10.0.0.1"
     words = {"server": "", "client": ""}
     first = 0  # index of the address that is written first
@@ -134,7 +134,7 @@ class ApartV6(Apart):
 
 
 class SharedV6(ApartV6):
-    """Both processes at the addresses of one side, in its namespace."""
+    """A pair whose processes share the server's addresses, in the server's namespace."""
 
     def configuration(self, role: str) -> str:
         return super().configuration("server")
@@ -228,8 +228,8 @@ def ident_plain__own_packets_are_accepted(case: Case) -> None:
 
 
 def on_a_wire__every_icrc_is_right(case: Case) -> None:
-    """The kernel segments long sends and sets the IP ID of each packet. Packets captured after that have the ICRC
-    of the header as sent."""
+    """The kernel segments long sends and sets the IP ID of each packet. The ICRC of a captured packet must be right for that IP
+    ID."""
     tools = ["ip", "ethtool", "tcpdump"]
     if os.geteuid() != 0 or any(shutil.which(tool) is None for tool in tools):
         raise Skip(f"needs root and {', '.join(tools)}")
@@ -246,13 +246,13 @@ def on_a_wire__every_icrc_is_right(case: Case) -> None:
         watcher.wait(patience.seconds(10))
     dump = case.call("dump", pcap).stdout
     cut = subprocess.run(["tcpdump", "-nvr", pcap], capture_output=True, text=True, check=True).stdout
-    has(cut, "id 31,")  # the kernel segmented; otherwise this test proves nothing
+    has(cut, "id 31,")  # the kernel segmented a send into more than 31 packets, as this test needs
     wrong = [line for line in dump.splitlines() if "!" in line]
     assert not wrong and dump.count("RC_WRITE_MIDDLE") > 1000, "\n".join(wrong[:5]) or dump[:500]
 
 
 class Namespaces:
-    """a and b with 10.9.0.1 and 10.9.0.2, fd09::1 and fd09::2, on a cable that carries single packets only."""
+    """Two namespaces: a has 10.9.0.1 and fd09::1, b has 10.9.0.2 and fd09::2. Their interfaces carry only single packets."""
 
     def __enter__(self) -> "Namespaces":
         self.names = {side: f"uroce-udp-{os.getpid()}-{side}" for side in "ab"}
@@ -295,7 +295,7 @@ def call(*command: str) -> None:
 
 
 def link_without_checksum_offload__no_gso_and_no_loss(case: Case) -> None:
-    """The first long send fails with EIO: its packets then leave one by one."""
+    """The first long send fails with EIO. Then uroce sends the packets one by one."""
     if os.geteuid() != 0 or shutil.which("ethtool") is None:
         raise Skip("needs root and ethtool")
     with Namespaces() as spaces:
@@ -337,7 +337,7 @@ def busy_poll__no_number__error_names_the_allowed_values(case: Case) -> None:
 
 def busy_poll__is_set_on_the_socket__or_permission_is_missing(case: Case) -> None:
     class Alone(Pair):
-        """Brokers of ADDRESSES may still run."""
+        """A pair with addresses that no other case uses, because brokers of ADDRESSES may still run."""
         def configuration(self, role: str) -> str:
             end, poll = {"server": (4, 0), "client": (5, 20)}[role]
             return f"{self.device}:udp,ip={SUBNET}.{end},hub=no,busy-poll={poll}"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The link over UDP and its network: traffic class and hop limit of packets, routes with a smaller MTU, and absent
-peers. Two network namespaces, as root. Writes TAP.
+"""Tests the link over UDP with properties of the network: traffic class and hop limit of packets, routes with a smaller MTU, and
+missing peers. Needs root for two network namespaces. Writes TAP.
 
     test_udp_paths.py BUILD [--match REGEX]
 """
@@ -15,13 +15,13 @@ import sys
 import apart
 import connections
 import test_udp
-import pairs  # from tools/lib/common, which test_udp's modules put on the path
+import pairs  # from tools/lib/common, which a module of test_udp puts on the path
 import patience
 from uroce_case import Case, Skip, equal, has, main
 
-MARKED = ["--tclass", "43"]  # DSCP 10, and congestion experienced
+MARKED = ["--tclass", "43"]  # DSCP 10 and the ECN codepoint CE
 SAY_NARROW = pathlib.Path(__file__).resolve().parent / "say_narrow.py"
-PINGPONG = ["ibv_rc_pingpong", "-g", "1", "-c", "-s", "3000", "-n", "20"]  # whose hop limit is 1
+PINGPONG = ["ibv_rc_pingpong", "-g", "1", "-c", "-s", "3000", "-n", "20"]  # sends packets with hop limit 1
 
 
 def spaces_or_skip(*more: str) -> test_udp.Namespaces:
@@ -32,7 +32,7 @@ def spaces_or_skip(*more: str) -> test_udp.Namespaces:
 
 
 class Run:
-    """A program of perftest or of the verbs examples in both namespaces; link options by side."""
+    """A program of perftest or of the verbs examples that runs in both namespaces. Each side has its own link options."""
 
     def __init__(self, case: Case, spaces: test_udp.Namespaces, program: list[str], words=("", ""), options=(), links=("udp", "udp")):
         server = spaces.start("a", case.uroce, "run", "--device", f"uroce0:{links[0]}{words[0]}", "--", *program)
@@ -52,8 +52,8 @@ class Run:
 
 
 def listens(spaces: test_udp.Namespaces) -> bool:
-    """Returns whether a process in namespace a listens at the port of perftest and the examples;
-    ignores closed connections."""
+    """Returns whether a process in namespace a listens at the TCP port of perftest and the examples. Ignores closed
+    connections."""
     return any(line.split()[1].endswith(":4853") and line.split()[3] == "0A" for line in spaces.sockets("a").splitlines())
 
 
@@ -67,8 +67,7 @@ def inside(spaces: test_udp.Namespaces, side: str, *command: str) -> str:
 
 
 def marks(case: Case, program: list[str], addresses: str, source: str, *wanted: str) -> None:
-    """The traffic class and hop limit that the client's program sets arrive in the packets at the
-    server's engine."""
+    """Checks that the server's engine receives packets with the traffic class and hop limit that the client sets."""
     pcap = case.scratch / "captured.pcap"
     with spaces_or_skip("tcpdump") as spaces:
         Run(case, spaces, program, (f";ip={addresses % 1};pcap={pcap}", f";ip={addresses % 2}")).both_end_well()
@@ -93,7 +92,7 @@ def hop_limit_of_ipv6__is_that_of_the_program(case: Case) -> None:
 
 
 def link_local_addresses__reach_each_other(case: Case) -> None:
-    """Every interface has link-local addresses, so the kernel needs the interface."""
+    """The kernel needs the interface of a link-local address, because every interface has such addresses."""
     with spaces_or_skip() as spaces:
         for side in "ab":
             test_udp.call("ip", "-n", spaces.names[side], "address", "add", f"fe80::{side}/64", "dev", "eth0", "nodad")
@@ -147,8 +146,8 @@ def forged_low_path_mtu__connections_continue_and_start(case: Case) -> None:
 
 
 def interface_mtu_lowered_for_a_while__port_mtu_follows(case: Case) -> None:
-    """The MTU never exceeds the MTU at the time of the open, which limits the frames. It is the
-    least MTU of the interfaces with its addresses."""
+    """The port's MTU is the smallest MTU of the interfaces with its addresses. It never exceeds the MTU at the time of the open,
+    because frame buffers have that size."""
     with spaces_or_skip() as spaces:
         program = subprocess.Popen(
             ["ip", "netns", "exec", spaces.names["a"], case.uroce, "run", "--device", "uroce0:udp;ip=10.9.0.1,127.0.0.1/8", "--", "/usr/bin/python3",
@@ -175,7 +174,7 @@ def interface_mtu_lowered_for_a_while__port_mtu_follows(case: Case) -> None:
 
 
 def tagged(pcap: pathlib.Path) -> list[bool]:
-    """By frame, of those between the devices: the kernel's own are in the capture, too."""
+    """Returns for each frame between the devices whether it has the tag. The kernel's own frames in the capture are ignored."""
     seen = subprocess.run(["tcpdump", "-r", pcap, "-nne"], check=True, capture_output=True, text=True).stdout.splitlines()
     return [" vlan 10," in line for line in seen if "10.9.10." in line]
 
@@ -190,7 +189,7 @@ def vlan__all_frames_of_its_devices_have_its_tag(case: Case) -> None:
 
 
 def vlan__is_that_of_the_kernels_interface(case: Case) -> None:
-    """One side adds the tags itself; the other's socket is on a VLAN interface."""
+    """The device of one side adds the tags itself. The other side has a UDP socket on a VLAN interface of the kernel."""
     with spaces_or_skip("tcpdump") as spaces:
         ip = ["ip", "-n", spaces.names["b"]]
         made = subprocess.run([*ip, "link", "add", "link", "eth0", "name", "eth0.10", "type", "vlan", "id", "10"],
@@ -208,8 +207,8 @@ def vlan__is_that_of_the_kernels_interface(case: Case) -> None:
 
 
 def gso_frames__are_received_and_sent_by_af_packet(case: Case) -> None:
-    """Within one machine, the kernel forwards joined packets in one piece, unless the interface does not support that."""
-    short = "net_af_packet0,iface=eth0,framesz=4096"  # cuts off what has several
+    """Within one machine, the kernel delivers a GSO frame without segmenting it, unless the interface does not support that."""
+    short = "net_af_packet0,iface=eth0,framesz=4096"  # truncates frames of several packets
     for links in (("net_af_packet0,iface=eth0", "udp"), ("net_af_packet0,iface=eth0",) * 2, ("net_af_packet0,iface=eth0", short)):
         ends = (";ip=10.9.0.11/24", ",ip=10.9.0.2" if links[1] == "udp" else ";ip=10.9.0.12/24")
         with spaces_or_skip("ibv_rc_pingpong") as spaces:
@@ -220,7 +219,7 @@ def gso_frames__are_received_and_sent_by_af_packet(case: Case) -> None:
                 before = sent(spaces, "b")
                 for words in (["-s", "300000", "-n", "200"], ["-s", "64", "-r", "200", "-n", "2000"]):
                     Run(case, spaces, ["ibv_rc_pingpong", "-g", "1", "-c", "-m", "1024", *words], ends, links=links).both_end_well()
-                if offload == "on" and short not in links:  # of more than 58 000 packets
+                if offload == "on" and short not in links:  # more than 58 000 packets were sent
                     assert sent(spaces, "b") - before < 20000, f"{sent(spaces, 'b') - before} frames: each was sent by itself"
 
 
@@ -245,8 +244,8 @@ def peer_gone__is_reported_and_others_are_served(case: Case) -> None:
 
 
 class Narrow(test_udp.Apart):
-    """Interfaces and devices carry 4096 bytes and more; the route from the client to the server
-    does not."""
+    """A pair whose interfaces and devices carry packets of 4096 bytes and more. The route from the client to the server has a
+    smaller MTU."""
     carries = 1400
     local = {"server": "fe80::a/64", "client": "fe80::b/64"}
 
@@ -271,8 +270,7 @@ class Wide(Narrow):
 
 
 def payload(case: Case, to: str, kind: type[Narrow] = Narrow) -> int:
-    """Returns the longest payload of an RC packet, in bytes, when rping's client moves 4000 bytes
-    both ways."""
+    """Runs rping with messages of 4000 bytes in both directions. Returns the longest payload of an RC packet in bytes."""
     class Kept(kind):
         def __exit__(self, *why: object) -> None:
             if (self.where / "client.pcap").exists():
@@ -308,8 +306,8 @@ def route_mtu_above_the_device__rdma_cm_connection_uses_the_device_mtu(case: Cas
 
 
 def connect_to_nobody(case: Case, address: str, words: str) -> None:
-    """The host replies by ICMP. Without ICMP the client would send sixteen requests, which takes 82
-    s."""
+    """Connects to a host without an RDMA program. The host replies with an ICMP error. Without this error, the client would
+    send sixteen requests, which takes 82 s."""
     with spaces_or_skip("rping") as spaces:
         client = spaces.start("b", case.uroce, "run", "--device", f"uroce0:udp{words}", "--", "stdbuf", "-o0", "rping", "-c", "-a",
                               address, "-v", "-C", "1", stderr=subprocess.PIPE)
@@ -322,7 +320,7 @@ def unused_udp_port__connection_fails_soon(case: Case) -> None:
 
 
 def unused_udp_port__connection_of_a_shared_address_fails_soon(case: Case) -> None:
-    """The kernel delivers the report to any of the hub's sockets."""
+    """The kernel may deliver the ICMP error to any of the hub's sockets."""
     connect_to_nobody(case, "10.9.0.1", "")
 
 

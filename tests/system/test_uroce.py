@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The environment variables that `uroce run` sets, and the output of `uroce run` and `uroce devices`; writes TAP.
+"""Tests the environment variables that `uroce run` sets, and the output of `uroce run` and `uroce devices`. Writes TAP.
 
     test_uroce.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -144,7 +144,7 @@ def run__library_path_with_a_space__error_has_the_reason(case: Case) -> None:
     shutil.copy(case.uroce, tree / "app" / "uroce")
     run = case.call("run", "--", "true", uroce=tree / "app" / "uroce")
     equal(run.returncode, 126)
-    has(run.stderr, "allows no blank and no colon")
+    has(run.stderr, "allows no space and no colon")
 
 
 def copy_of(case: Case, program: str, *changes: tuple[bytes, bytes]) -> pathlib.Path:
@@ -163,7 +163,7 @@ def copy_of(case: Case, program: str, *changes: tuple[bytes, bytes]) -> pathlib.
 
 
 def without_loader(case: Case) -> pathlib.Path:
-    """Makes a copy without a loader, like a static program: no program header names a loader."""
+    """Makes a copy in which no program header names a loader, as in a static program."""
     copy = copy_of(case, "env")
     octets = bytearray(copy.read_bytes())
     if octets[4] != 2:

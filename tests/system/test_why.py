@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`uroce why`, and the lines on stderr: each mistake of tests/system/mistake.c is reported with its cause; writes TAP.
+"""Tests that `uroce why` and the messages on stderr give the cause of each mistake in tests/system/mistake.c. Writes TAP.
 
     test_why.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -16,8 +16,8 @@ import uroce_case
 from uroce_case import LIBRARY, Case, Skip, equal, has
 
 NOBODY = 65534
-HEADER_VERSION = 16  # offset in struct uro_stats_header
-HEADER = 56          # bytes of it, and more
+HEADER_VERSION = 16  # offset of the version in struct uro_stats_header
+HEADER = 56          # bytes that are copied; at least the size of struct uro_stats_header
 
 
 def address() -> str:
@@ -199,8 +199,8 @@ def another_user__reads_nothing(case: Case) -> None:
 def vendor_err__is_explained(case: Case) -> None:
     has(Why(case).why("0x9"), "vendor_err 0x9 (9): the peer refused the remote key, address range or right",
         "usual causes", "what to do")
-    has(Why(case).why("0x99", code=1), "0x99 is no vendor_err of uroce")
-    has(Why(case).why("0x", code=1), "0x is no vendor_err of uroce")
+    has(Why(case).why("0x99", code=1), "0x99 is not a vendor_err of uroce")
+    has(Why(case).why("0x", code=1), "0x is not a vendor_err of uroce")
 
 
 def wrong_options__are_refused(case: Case) -> None:

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""An af_xdp link shares its interface with the kernel: it takes only RoCE packets to its own addresses. Two network
-namespaces with an interface each; needs root. Writes TAP.
+"""Tests that an af_xdp link shares its interface with the kernel. The link takes only RoCE packets to its own addresses. Needs
+root for two network namespaces with an interface each. Writes TAP.
 
     test_xdp.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -11,14 +11,14 @@ import subprocess
 import sys
 
 import apart
-import pairs  # from tools/lib/common, which programs put on the path
+import pairs  # from tools/lib/common, which the module programs puts on the path
 import patience
 from uroce_case import Case, Skip, equal, has, main
 
-OWN = {"server": "10.0.0.11/24", "client": "10.0.0.12/24"}  # which the kernel does not have
+OWN = {"server": "10.0.0.11/24", "client": "10.0.0.12/24"}  # the kernel does not have these addresses
 NOISE = ("libxdp", "libbpf", "bpffs", "WARNING")
 
-# Sends an ICMP echo request to argv[1] and waits for its answer.
+# Sends an ICMP echo request to argv[1] and waits for the reply.
 PING = """
 import socket, struct, sys
 family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
@@ -38,7 +38,7 @@ while True:
         break
 """
 
-# Takes one datagram at argv[1], port 4791.
+# Receives one datagram at argv[1], port 4791.
 TAKES_ONE = """
 import socket, sys
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -54,7 +54,7 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"for the kernel", (sys.
 
 
 class Pair(apart.Pair):
-    """A pair of devices over af_xdp. Without @own they have the kernel's addresses."""
+    """A pair of devices over af_xdp. If @own is false, they have the addresses of the kernel."""
 
     def __init__(self, case: Case, own: bool = False):
         why = apart.why_not()
@@ -84,7 +84,7 @@ class Pair(apart.Pair):
         return "xdp" in self.inside(role, "ip", "-d", "link", "show", "link0").stdout
 
     def hold(self) -> subprocess.Popen:
-        """Starts a server whose device is open and that waits for its client by TCP."""
+        """Starts a server that has opened its device and waits for its client on a TCP port."""
         server, _ = self.serve(["ibv_rc_pingpong", "-g", "1"], pairs.free_port())
         if server.poll() is not None:
             said = self.said("server")
@@ -141,7 +141,7 @@ def killed_process__xdp_program_is_removed(case: Case) -> None:
     with Pair(case) as pair:
         server = pair.hold()
         assert pair.has_program("server")
-        pair.end(server)  # by SIGKILL
+        pair.end(server)  # kills the server with SIGKILL
         assert pairs.wait_for(lambda: not pair.has_program("server"), 60)
         pair.end(pair.hold())
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared parts of the tests of the program `uroce`: a clean environment, and cases with TAP
-output."""
+"""Shared parts of the tests of the program `uroce`: they run it in a clean environment, and print the results as TAP."""
 import argparse
 import os
 import pathlib
@@ -17,7 +16,7 @@ LIBRARY = "libibverbs.so.1"
 PATHS = "liburoce-paths.so"
 PLUGIN = "liburoce-dpdk.so"
 LINKS = "liburoce-dpdk-links.so"  # describes the links of PLUGIN
-# Other tests, also of other users, may run on this machine. Each process of a test has a subnet of its own.
+# Each test process has its own subnet, because other tests, also of other users, may run on this machine.
 SUBNET = f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 250}"
 LEFT = "left:net_memif0,role=server,socket=/tmp/x.sock;ip=10.0.0.1/24,fd00::1/64;mac=02:00:00:00:00:01"
 
@@ -27,8 +26,8 @@ class Skip(Exception):
 
 
 def namespaces(*kinds: str) -> list[str]:
-    """Returns the words that start a program in namespaces of its own, as root there. A user needs a user namespace for it, which
-    the kernel refuses in a chroot; root does not need one."""
+    """Returns a command that starts a program in new namespaces, as root there. An ordinary user needs a user namespace for
+    this, which the kernel refuses in a chroot. Root does not need a user namespace."""
     words = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), *kinds]
     made = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
     if made.returncode:

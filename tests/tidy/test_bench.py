@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/bench parses the output of other programs correctly, and reports its own results correctly."""
+"""Tests that tools/bench parses the output of other programs, and reports its own results, correctly."""
 import pathlib
 import sys
 import unittest
@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib"
 sys.path[:0] = [str(TOOLS / name) for name in ("common", "bench")]
 import bench_page  # noqa: E402
+import bench_run  # noqa: E402
 import figures  # noqa: E402
 import pairs  # noqa: E402
 from bench_rows import beside_rxe, beside_tcp, events, path_cost, threads  # noqa: E402
@@ -51,14 +52,14 @@ def figure(values: list[float], **more) -> Figure:
 
 
 def compared(value: float, other: float, **more) -> Figure:
-    """Returns a figure of one run, measured with a limit that has the value @other."""
+    """Returns a figure of one run with the value @value, and a limit with the value @other."""
     row = figure([value], beside=figure([other]), **more)
     row.pair_with(row.beside)
     return row
 
 
 def counting(log: list[str], name: str, values: list[float]):
-    """Returns a measure that writes its name into @log and returns the next of @values."""
+    """Returns a measure that appends @name to @log and returns the next of @values."""
     left = list(values)
 
     def measure() -> float:
@@ -77,7 +78,7 @@ class Reading(unittest.TestCase):
     def test_every_part_of_the_path_has_its_functions(self) -> None:
         files = path_cost.static_functions(SOURCES)
         for function, part in (("feed_128.constprop.0", "ICRC, with the payload's copy"),
-                               ("uro_tx_write", "frames and memory written"),
+                               ("uro_tx_write", "writing frames and memory"),
                                ("uro_path_seal", "encode"), ("uro_demux", "decode"),
                                ("uro_bth_decode", "decode"),
                                ("uro_rsp_judge_content", "judge"), ("uro_rsp_serve", "serve"),
@@ -162,7 +163,7 @@ class Ratios(unittest.TestCase):
     def test_ratio_is_the_median_of_the_pairs_and_a_slow_time_does_not_show(self) -> None:
         limit = figure([])
         row = figure([], beside=limit)
-        # The machine becomes ten times slower: for the second pair, and for the limit of the third.
+        # The machine becomes ten times slower for the second pair, and for the limit of the third pair.
         by_turns(3, (limit, counting([], "", [100.0, 10.0, 10.0])), (row, counting([], "", [50.0, 5.0, 50.0])))
         self.assertEqual((row.ratios, row.ratio), ([0.5, 0.5, 5.0], 0.5))
         self.assertEqual(row.median / limit.median, 5.0)
@@ -209,9 +210,14 @@ class EventRows(unittest.TestCase):
 
     def test_two_threads_have_a_ratio_to_one_thread_and_one_to_two_processes(self) -> None:
         rates = {(1, 2): 4.0, (1, 1): 2.0, (2, 1): 3.0, (4, 1): 1.0}
-        with mock.patch.object(threads, "rate", lambda _bench, count, processes: rates[count, processes]):
+        shared = {("per_s", 1): 2.0, ("per_s", 4): 1.0, ("per_processor_s", 1): 2.0, ("per_processor_s", 4): 1.9}
+
+        def rate(_bench: Bench, count: int, processes: int, queues: str = "own", key: str = "per_s") -> float:
+            return rates[count, processes] if queues == "own" else shared[key, count]
+
+        with mock.patch.object(threads, "rate", rate):
             rows = threads.rows(Bench(pathlib.Path("."), 3))
-        self.assertEqual([row.ratio for row in rows], [0.5, 0.75, 1.5, 0.25])
+        self.assertEqual([row.ratio for row in rows], [0.5, 0.75, 1.5, 0.25, 0.5, 0.95])
 
 
 class Page(unittest.TestCase):
@@ -222,6 +228,12 @@ class Page(unittest.TestCase):
         self.assertIn("2.000 us  (2.000 .. 2.000)  aim <= 4 us  reached  4.00 of what 0.500", text)
         self.assertIn("not run: no <peer>", text)
 
+    def test_rows_may_stand_before_and_after_options(self) -> None:
+        for words in (["P1", "p11", "--runs", "3"], ["--runs", "3", "P1", "p11"], ["P1", "--runs", "3", "p11"]):
+            with mock.patch.object(sys, "argv", ["bench", "build", *words]):
+                options = bench_run.parsed()
+            self.assertEqual((options.rows, options.runs), (["P1", "P11"], 3))
+
     def test_ratio_of_several_pairs_has_its_range(self) -> None:
         row = compared(2.0, 0.5)
         row.pairs[id(row.beside)] += [(1.0, 0.5), (1.5, 0.5)]
@@ -229,7 +241,7 @@ class Page(unittest.TestCase):
 
     def test_value_beside_a_row_is_from_the_pairs_of_that_row(self) -> None:
         row = compared(2.0, 0.5)
-        row.beside.values.append(9.0)  # it ran for another row, too
+        row.beside.values.append(9.0)  # the limit also ran for another row
         self.assertEqual(bench_page.cells(row)[-2:], ["what 0.500", "4.00"])
 
     def test_markdown_has_as_many_cells_in_each_row(self) -> None:
@@ -241,7 +253,7 @@ class Page(unittest.TestCase):
     def test_plot_is_xml_with_a_bar_for_each_row_that_ran(self) -> None:
         svg = ElementTree.fromstring(bench_page.as_svg("A & B", self.FOUND))
         bars = [e for e in svg.iter("{http://www.w3.org/2000/svg}rect")][1:]
-        self.assertEqual([bar.get("width") for bar in bars], ["380.0"])  # twice as good
+        self.assertEqual([bar.get("width") for bar in bars], ["380.0"])  # twice the aim has the full width
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks that every check can fail: each case adds one violation to a small clean tree."""
+"""Tests that every check can fail. Each case adds one violation to a small clean tree."""
 import os
 import pathlib
 import shutil
@@ -25,7 +25,7 @@ def c(body: str, name: str = "a.c") -> str:
     return C.format(name=name) + body
 
 
-# The clean tree; every check passes on it.
+# The clean tree, on which every check passes
 CLEAN = {
     "docs/PROTOCOL.md": OPEN,
     "tests/interop/rxe-scripts.txt": MEASURED + "a | nothing comes | holds\n",
@@ -42,10 +42,11 @@ CLEAN = {
     "tools/a.py": PY + "print('a')\n",
 }
 
-# (the check, {file: its bad text}, text that the finding must contain)
+# (the check, {file: text with a violation}, text that the finding must contain)
 CASES = [
     ("check_keys.py", {"lib/host/a.c": c('{ "window", set_window }\n')}, "key or option window of lib/host/a.c"),
     ("check_keys.py", {"lib/io/udp/a.c": c('{ "iface", "name" },\n')}, "key or option iface of"),
+    ("check_keys.py", {"lib/host/card.h": c('X(A, "max_a", 0, 1)\n')}, "key or option max_a of lib/host/card.h"),
     ("check_keys.py", {"lib/core/a.h": c('/* vendor_err */\nX(NONE, "no reason")\nX(A, "a reason")\n')}, '"1 a reason"'),
     ("check_messages.py", {"lib/host/a.c": c('const char *a = "somebody has " /* who */ "the port";\n')}, '"somebody" in a message'),
     ("check_layers.py", {"lib/base/a.c": c('#include "core/qp.h"\n')}, "layer base may not"),

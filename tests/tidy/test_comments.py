@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""check_comments.py finds the sentences that it should, and no others."""
+"""Tests that check_comments.py finds hard sentences, and no other sentences."""
 import pathlib
 import subprocess
 import sys

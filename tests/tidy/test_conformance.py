@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/conformance --write writes the contents of the tables."""
+"""Tests that tools/conformance --write writes the contents of its tables."""
 import pathlib
 import subprocess
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/coverage refuses an explanation that is missing, empty, or for a line that is reached."""
+"""Tests that tools/coverage refuses a reason that is missing, empty, or for a line that is reached."""
 import pathlib
 import sys
 import tempfile

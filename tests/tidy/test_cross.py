@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/cross: what it says when something is missing, its description for meson, and how it counts the emulator's failures."""
+"""tools/cross: its messages when something is missing, its description for meson, and how it counts the emulator's failures."""
 import pathlib
 import sys
 import tempfile
@@ -11,11 +11,28 @@ TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib"
 sys.path[:0] = [str(TOOLS / name) for name in ("common", "cross")]
 import cross_run  # noqa: E402
 import emulator  # noqa: E402
+import pairs  # noqa: E402
 import programs  # noqa: E402
 import roots  # noqa: E402
 import tally  # noqa: E402
 
 ARM = roots.PROCESSORS["arm64"]
+
+
+class PlainUser(unittest.TestCase):
+    def drop(self, *statuses: int) -> list[str]:
+        runs = [mock.Mock(returncode=status) for status in statuses]
+        with mock.patch("os.geteuid", return_value=0), mock.patch("shutil.which", return_value="/usr/bin/setpriv"), \
+                mock.patch("subprocess.run", side_effect=runs):
+            return pairs.plain_user(*(pathlib.Path(str(number)) for number in range(len(statuses))))
+
+    def test_programs_run_as_nobody_only_if_nobody_can_read_all_their_files(self) -> None:
+        self.assertEqual(self.drop(0, 0)[0], "setpriv")
+        self.assertEqual(self.drop(0, 1), [])
+
+    def test_emulated_programs_need_their_root_directory(self) -> None:
+        pair = programs.Mixed(pathlib.Path("u"), foreign_uroce=pathlib.Path("f"), sysroot=pathlib.Path("s"))
+        self.assertEqual([str(path) for path in pair.files()], ["u", "f", "s"])
 
 
 class Missing(unittest.TestCase):
@@ -36,7 +53,8 @@ class Missing(unittest.TestCase):
 
     def test_kernel_without_binfmt(self) -> None:
         with tempfile.TemporaryDirectory() as empty, mock.patch.object(roots, "BINFMT", pathlib.Path(empty)), \
-                mock.patch("shutil.which", return_value=None), self.assertRaisesRegex(roots.Unavailable, "mount binfmt_misc"):
+                mock.patch.object(roots, "mount_binfmt"), mock.patch("shutil.which", return_value=None), \
+                self.assertRaisesRegex(roots.Unavailable, "mount binfmt_misc"):
             roots.register(ARM)
 
     def test_unpacking_that_fails_leaves_no_root(self) -> None:

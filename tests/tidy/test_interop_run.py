@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""If the kernel of the peer crashes, the interop tests repeat the case. The case fails only if the kernel crashes
+"""Tests the repetition of interop cases. If the kernel of the peer crashes, the case runs again. It fails only if the kernel crashes
 twice."""
 import contextlib
 import io
@@ -16,7 +16,7 @@ import sides  # noqa: E402
 
 
 class Guest(sides.Side):
-    """Dies when the case says so, and is started again."""
+    """A guest that ends when the case says so, and is then started again."""
 
     def __init__(self) -> None:
         self.alive, self.starts = True, 0
@@ -40,7 +40,7 @@ class Uroce(Guest):
 
 
 def outcome(*cases: list[str], link: str = "af_packet", pcap: str | None = None, ours: type = Uroce):
-    """Runs @cases; a case lists what happens at each attempt. Returns failures, output, and the sides."""
+    """Runs @cases. A case is a list with the result of each attempt. Returns failures, output, and the sides."""
     left = {str(number): list(attempts) for number, attempts in enumerate(cases, 1)}
     options = types.SimpleNamespace(record=False, pcap=pcap and pathlib.Path(pcap), failures=10, link=link)
     pair = object.__new__(run.Pair)

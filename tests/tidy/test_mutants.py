@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks that a failure message of the simulator without a rule is found, together with its prefix."""
+"""Tests that tools/mutants reports a failure message of the simulator without a rule, together with its prefix."""
 import pathlib
 import sys
 import tempfile

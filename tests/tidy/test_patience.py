@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Time limits of tests: the factor, and that every limit is multiplied by it."""
+"""Tests the factor of time limits, and that every time limit of a test is multiplied by it."""
 import os
 import pathlib
 import re
@@ -18,7 +18,7 @@ LIMIT = {
                        r"monotonic\(\) \+ (?:[\d.]+|[A-Z_]+)\b"),
     "*.c": re.compile(r"\balarm\((?:\d+|[A-Z_]+)\)|\bpoll\([^;]*, (?:[1-9]\d{2,}|[A-Z_]+)\)"),
 }
-# A limit that usually expires belongs to the test itself.
+# Limits that are not multiplied, because they expire in a normal run of the test
 MEANT = re.compile(r"STUCK_SECONDS|SETTLE|settimeout\(0\.2\)|ANSWER_MS|AGAIN_MS")
 OTHERS = ("bench", "fuzz")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/sim-sweep finds the failing seed, and the parts that are needed for the failure."""
+"""Tests that tools/sim-sweep finds the failing seed, and the parts that the failure needs."""
 import pathlib
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import unittest
 
 SWEEP = pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib" / "sim-sweep" / "sim_sweep.py"
 
-# A script in place of uroce: one seed fails while the parts "lose" and "cm" are on.
+# A script in place of uroce. One seed fails if the parts "lose" and "cm" are not left out.
 FAKE = """#!/bin/sh
 case "$*" in *--parts*) printf 'lose\\nlate\\nuc\\ncm\\n'; exit 0;; esac
 seed=$3; count=1; without=

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""In the table of tools/check, tests that were skipped, lost or interrupted do not count as passed."""
+"""Tests that tests that were skipped, lost or interrupted do not count as passed in the table of tools/check."""
 import json
 import pathlib
 import sys
@@ -11,12 +11,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "
 import tally  # noqa: E402
 
 
-def read(entries: dict[str, dict], listed: list[str] | None = None) -> tally.Row:
-    """The row of a suite `unit` whose tests left these entries in the log."""
+def read(entries: dict[str, dict], listed: list[str] | None = None, form: str = "uroce:unit / {}") -> tally.Row:
+    """Returns the row of a suite `unit` whose tests have these entries in the log. @form is how meson writes a name."""
     with tempfile.TemporaryDirectory(prefix="uroce-tidy-") as where:
         log = pathlib.Path(where) / "testlog.json"
         log.write_text("".join(
-            json.dumps({"name": f"uroce:unit / {name}", "stdout": "", "stderr": "", **entry}) + "\n"
+            json.dumps({"name": form.format(name), "stdout": "", "stderr": "", **entry}) + "\n"
             for name, entry in entries.items()))
         tests = [{"name": n, "suite": ["uroce:unit"]} for n in listed or entries]
         return tally.read("gcc", ("unit",), tests, log)[0]
@@ -31,6 +31,10 @@ class Tally(unittest.TestCase):
         row = read({"a": {"result": "FAIL", "stdout": "1..3\nok 1 - x\nnot ok 2 - y\nok 3 - z\n"}})
         self.assertEqual(counts(row), (2, 1, 0))
         self.assertIn("a: y", row.failed[0])
+
+    def test_each_form_of_a_name_is_understood(self) -> None:
+        for form in ("uroce:unit / {}", "uroce:unit+slow / {}", "unit - uroce:{}", "unit+slow - uroce:{}"):
+            self.assertEqual(counts(read({"io/a - b": {"result": "OK"}}, form=form)), (1, 0, 0), form)
 
     def test_the_output_of_a_failed_case_follows_it(self) -> None:
         said = "1..3\nok 1 - x\n# fine\nnot ok 2 - y\n# it was\n#   this\nok 3 - z\n# other\n"

@@ -33,10 +33,10 @@ struct end {
     char device[DEVICE_MAX];
     struct uro_cable_faults faults; /* faults of the frames that this end sends */
     struct end *other;              /* NULL: the other device has not opened its end */
-    struct uro_impair_plan plan;    /* made of `faults` */
+    struct uro_impair_plan plan;    /* plan made from `faults` */
     struct uro_impair_flow flow;    /* all frames that this end sends */
     struct uro_impair_queue queue;  /* frames to this end */
-    struct uro_impair_entry ring[URO_CABLE_SLOTS]; /* of `queue` */
+    struct uro_impair_entry ring[URO_CABLE_SLOTS]; /* entries of `queue` */
     uint64_t counts[URO_CABLE_COUNT];
     int wake, timer; /* file descriptors: eventfd, timerfd */
     bool armed;      /* the next frame must wake the receiver */
@@ -250,8 +250,8 @@ static void close_port(struct uro_port *port)
     free_end(end);
 }
 
-/* Forgets all ends: the child opens its own. The lock is initialised again, since a thread of the
- * parent may have held it. */
+/* Removes all ends from the list: the child opens its own ends. The lock is initialised again,
+ * since a thread of the parent may have held it. */
 static void forked(struct uro_port *port)
 {
     close_descriptors(end_of(port));

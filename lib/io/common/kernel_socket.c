@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kernel_socket.c - makes all sockets of a port kernel sockets. The plug-ins are linked so that
- * their calls of socket(), DPDK's too, come here. librspreload replaces a program's sockets by
- * rsockets. It would also replace the sockets of the port, but rsockets can only work after the
- * port is open.
+/* kernel_socket.c - makes all sockets of a port kernel sockets. The linker redirects the calls of
+ * socket() in the plug-ins, also in DPDK, to this file. librspreload replaces the sockets of a
+ * program by rsockets. It would also replace the sockets of the port, but rsockets work only after
+ * the port is open.
  */
 #define _GNU_SOURCE /* syscall */
 #include <sys/syscall.h>

@@ -14,7 +14,7 @@
 
 /* ---- the driver of a link ------------------------------------------------- */
 
-/* Returns whether the name of the link is 0000:00:05.0, or that without the domain. */
+/* Returns whether the name of the link has the form 0000:00:05.0 or 00:05.0. */
 static bool is_pci_address(const char *link)
 {
     unsigned domain, bus, device, function;
@@ -103,7 +103,8 @@ static bool read_value(const struct uro_link_option *option, const char *value, 
 
 /* ---- messages --------------------------------------------------------------- */
 
-/* Appends to the text at @out, which has room for @size bytes, as much as fits. */
+/* Appends text to the string at @out, which has space for @size bytes. Cuts off the text that does
+ * not fit. */
 URO_PRINTF(3) static void append(char *out, size_t size, const char *format, ...)
 {
     const size_t used = strlen(out);

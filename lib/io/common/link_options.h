@@ -7,8 +7,8 @@
 
 #define URO_LINK_OPTIONS_EXPECTS 96u
 
-/* Returns whether @driver serves the link: the link's name, up to the first comma, is the driver's
- * name. */
+/* Returns whether @driver is the driver of the link: the name of the link, up to the first comma,
+ * is the name of the driver. */
 bool uro_link_options_serve(const struct uro_port_driver *driver, const char *link);
 
 /* Reads each option of @link by the table of @driver. Stores the values in the struct at @into,
@@ -26,6 +26,6 @@ bool uro_link_options_value(const char *link, const char *name, char *out, size_
 char *uro_link_options_expects(const struct uro_link_option *option,
                                char text[static URO_LINK_OPTIONS_EXPECTS]);
 
-/* Read numbers and addresses, for URO_OPTION_OTHER. */
+/* These functions read numbers and addresses, for URO_OPTION_OTHER. */
 bool uro_link_options_number(const char *value, uint32_t min, uint32_t max, uint32_t grain,
                              uint32_t *out);

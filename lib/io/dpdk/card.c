@@ -15,7 +15,7 @@
 #define NAME_CHARS 64
 #define PATH_CHARS 512
 
-#define MEMLOCK_LEAST (UINT64_C(64) << 20) /* bytes */
+#define MEMLOCK_LEAST (UINT64_C(64) << 20) /* bytes of memory that a user must be able to lock */
 
 static bool exists(const char *root, const char *path)
 {
@@ -83,7 +83,7 @@ static bool find_interface(const char *root, const char *address, char name[stat
     return find_entry(deeper, "", name);
 }
 
-/* The kernel's driver has the card. */
+/* Writes that the kernel's driver has the card, and how to give the card to DPDK. */
 static void explain_driver(const char *root, const char *address, const char *driver, char *text,
                            size_t size)
 {
@@ -92,14 +92,14 @@ static void explain_driver(const char *root, const char *address, const char *dr
     if (find_interface(root, address, interface))
         (void)snprintf(
             text, size,
-            "the kernel's driver %s has it, as %s; give it to DPDK: `ip link set %s down` "
-            "and `dpdk-devbind.py -b vfio-pci %s`",
+            "the kernel's driver %s uses the card as %s; give the card to DPDK: `ip link set %s "
+            "down` and `dpdk-devbind.py -b vfio-pci %s`",
             driver, interface, interface, address);
     else
         (void)snprintf(
             text, size,
-            "the kernel's driver %s has it; give it to DPDK: `dpdk-devbind.py -b vfio-pci "
-            "%s`",
+            "the kernel's driver %s uses the card; give the card to DPDK: `dpdk-devbind.py -b "
+            "vfio-pci %s`",
             driver, address);
 }
 
@@ -124,14 +124,15 @@ static bool memlock_problem(char *text, size_t size)
     if (geteuid() == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
         limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= MEMLOCK_LEAST)
         return false;
-    (void)snprintf(text, size,
-                   "this user may lock only %llu kB of memory, and vfio locks all that the card "
-                   "uses; raise memlock in /etc/security/limits.conf, or LimitMEMLOCK= of systemd",
-                   (unsigned long long)limit.rlim_cur / 1024);
+    (void)snprintf(
+        text, size,
+        "this user may lock only %llu kB of memory, and vfio locks all memory that the card "
+        "uses; raise memlock in /etc/security/limits.conf, or LimitMEMLOCK= of systemd",
+        (unsigned long long)limit.rlim_cur / 1024);
     return true;
 }
 
-/* vfio-pci has the card. Returns whether this user cannot use it. */
+/* Called when vfio-pci has the card. Returns whether this user cannot use the card. */
 static bool vfio_problem(const char *root, const char *address, char *text, size_t size)
 {
     char path[PATH_CHARS], full[PATH_CHARS], group[NAME_CHARS];

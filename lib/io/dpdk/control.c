@@ -8,7 +8,7 @@
 
 #include "io/packet/socket.h"
 
-#define SLOT  2048u /* bytes of a slot, as with framesz= of af_packet */
+#define SLOT  2048u /* bytes of a slot, like framesz= of af_packet */
 #define SLOTS 128u
 
 int uro_control_open(struct uro_control *control, int interface, bool alien)

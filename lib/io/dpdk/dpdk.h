@@ -9,9 +9,12 @@
  *   filter.c chooses the frames received    xdp.c    the XDP program of af_xdp
  *   control.c copies of ARP, ICMP, ND, IGMP and MLD, for af_xdp
  *   xdp_socket.c  connects the driver's socket to the XDP program
+ *   remove.c  detects that the machine removes a card
  *   guard.c  turns thread cancellation off around the driver
  */
 #pragma once
+
+#include <stdatomic.h>
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -137,6 +140,12 @@ void uro_wait_stop(struct uro_dpdk *dpdk);
 bool uro_wait_arm(struct uro_dpdk *dpdk);
 void uro_wait_disarm(struct uro_dpdk *dpdk);
 
+/* ---- remove.c: the machine removes a card ---------------------------------- */
+
+/* Sets dpdk->removed when the kernel asks for the card. Call it after uro_wait_start(). */
+void uro_remove_start(struct uro_dpdk *dpdk);
+void uro_remove_stop(struct uro_dpdk *dpdk);
+
 /* ---- the port ---------------------------------------------------------- */
 
 #define URO_DPDK_BACKLOG_MAX URO_PORT_BURST
@@ -147,12 +156,13 @@ struct uro_dpdk_counters {
 };
 
 struct uro_dpdk {
-    struct uro_port port; /* first: the host holds a pointer to it */
+    struct uro_port port; /* the first member, because the host has a pointer to it */
     enum uro_dpdk_kind kind;
-    uint16_t id;     /* port number in DPDK */
-    bool started;    /* the device is started */
-    bool up;         /* whether the link was up at the last check */
-    bool interrupts; /* receive interrupts are enabled */
+    uint16_t id;         /* port number in DPDK */
+    bool started;        /* the device is started */
+    bool up;             /* whether the link was up at the last check */
+    bool interrupts;     /* receive interrupts are enabled */
+    atomic_bool removed; /* the kernel waits until this process closes the card */
 
     struct uro_wait wait;
     struct uro_iface iface; /* the kernel interface, for af_xdp and tap */
@@ -197,11 +207,11 @@ void uro_log_capture(void);
 /* Prints the log to stderr from now on. */
 void uro_log_show(void);
 
-/* Clears the stored error, so that the next stored error belongs to the next operation. */
+/* Clears the stored error before an operation. */
 void uro_log_forget(void);
 
-/* Copies the first error since then to @out: one line without a line end, "" when there was
- * none. */
+/* Copies the first error since uro_log_forget() to @out: a line without its end, or "" if there was
+ * no error. */
 void uro_log_complaint(char *out, size_t size);
 
 /* ---- queue.c: receives and sends frames --------------------------------------------- */

@@ -15,7 +15,7 @@ static const struct uro_link_option af_xdp[] = {
     TEXT("start_queue", "first queue of the interface"),
     TEXT("queue_count", "number of queues"),
     TEXT("busy_budget", "packets of a busy poll; 0: no busy polling"),
-    TEXT("force_copy", "1: copy packets even where the interface can do without"),
+    TEXT("force_copy", "1: copy packets even if the interface supports zero-copy"),
 };
 
 static const struct uro_link_option pcap[] = {
@@ -61,10 +61,10 @@ const struct uro_port_driver uro_dpdk_drivers[URO_DPDK_KIND_COUNT] = {
                           OPTIONS(af_xdp) },
     [URO_DPDK_PCAP] = { "net_pcap", "capture files, or an interface by libpcap", "iface",
                         DPDK(NAMED, URO_PORT_MTU_DEFAULT), OPTIONS(pcap) },
-    [URO_DPDK_RING] = { "net_ring", "a ring of DPDK: the device receives what it sends", NULL,
-                        DPDK(NAMED, URO_PORT_MTU_MEMORY) },
-    [URO_DPDK_NULL] = { "net_null", "nothing: for programs that talk to themselves", NULL,
-                        DPDK(NAMED, URO_PORT_MTU_MEMORY), OPTIONS(null) },
+    [URO_DPDK_RING] = { "net_ring", "a ring of DPDK: the device receives the frames that it sends",
+                        NULL, DPDK(NAMED, URO_PORT_MTU_MEMORY) },
+    [URO_DPDK_NULL] = { "net_null", "no frames: for programs that communicate only with themselves",
+                        NULL, DPDK(NAMED, URO_PORT_MTU_MEMORY), OPTIONS(null) },
     [URO_DPDK_TAP] = { "net_tap", "an interface of the kernel that the device creates", "remote",
                        DPDK(NAMED, URO_PORT_MTU_DEFAULT), OPTIONS(tap) },
     [URO_DPDK_VHOST] = { "net_vhost", "a virtual machine with a vhost-user card", "remote",

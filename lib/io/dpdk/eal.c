@@ -38,6 +38,19 @@ static void write_lcores(char text[static LCORES_MAX], const cpu_set_t *cpus)
     text[used - 1] = ')';
 }
 
+/* Returns whether DPDK can find a CPU of @cpus. Without a CPU, rte_eal_init() prints its usage. */
+static bool finds_cpu(const cpu_set_t *cpus)
+{
+    char path[sizeof "/sys/devices/system/cpu/cpu/topology/core_id" + 10];
+
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/topology/core_id", cpu);
+        if (CPU_ISSET(cpu, cpus) && access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
 static uint32_t memory_mib(const struct uro_port_config *config)
 {
     uint32_t mib = config->memory_mib == 0 ? MEMORY_MIB_DEFAULT : config->memory_mib;
@@ -95,8 +108,9 @@ static int start(struct uro_eal_args *args, const cpu_set_t *cpus)
     const int status = rte_eal_init(args->count, args->list);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_setaffinity_np(pthread_self(), sizeof *cpus, cpus);
+    /* The directory is empty, because DPDK shares nothing with other processes. */
     if (status >= 0)
-        rmdir(rte_eal_get_runtime_dir()); /* empty, since nothing is shared */
+        rmdir(rte_eal_get_runtime_dir());
     return status < 0 ? -1 : 0;
 }
 
@@ -122,6 +136,13 @@ static int start_once(const struct uro_port_config *config, const char *card,
     if (args == NULL || pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0) {
         free(args);
         snprintf(error, URO_PORT_ERROR_MAX, "DPDK does not start: out of memory");
+        return -1;
+    }
+    if (!finds_cpu(&cpus)) {
+        free(args);
+        snprintf(error, URO_PORT_ERROR_MAX,
+                 "DPDK does not start: /sys/devices/system/cpu has no processor of this process; "
+                 "mount sysfs at /sys, or use a link without DPDK, such as udp");
         return -1;
     }
     status = fill(args, config, &cpus, card, error);
@@ -163,7 +184,7 @@ int uro_eal_start(const struct uro_port_config *config, const char *card,
     }
     if (card != NULL && !eal.has_pci) {
         snprintf(error, URO_PORT_ERROR_MAX,
-                 "DPDK was started for a virtual device, without PCI; use the PCI device first, "
+                 "DPDK was started without PCI, for a virtual device; use the PCI device first, "
                  "before the others");
         return -1;
     }

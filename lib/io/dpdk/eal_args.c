@@ -29,7 +29,7 @@ enum purpose {
 
 static const struct argument {
     const char *name;
-    char letter; /* of the short form, or 0 */
+    char letter; /* letter of the short form, or 0 */
     enum { NO_VALUE, VALUE, MAYBE_VALUE } value;
     unsigned purpose;   /* set of enum purpose */
     const char *refuse; /* reason why uroce cannot pass it on, or NULL */
@@ -77,7 +77,7 @@ static const struct argument {
     { "socket-limit",            0,   VALUE,       0,              NULL },
     { "socket-mem",              0,   VALUE,       AMOUNT,         NULL },
     { "syslog",                  0,   MAYBE_VALUE, 0,
-      "the log would leave the program; verbose=yes writes it to stderr" },
+      "the log would go to syslog; verbose=yes writes it to stderr" },
     { "telemetry",               0,   NO_VALUE,    TELEMETRY,      NULL },
     { "trace",                   0,   VALUE,       0,              NULL },
     { "trace-bufsz",             0,   VALUE,       0,              NULL },
@@ -121,7 +121,7 @@ URO_PRINTF(2) static void add(struct uro_eal_args *args, const char *format, ...
     args->list[args->count] = NULL;
 }
 
-/* ---- the words of the user ------------------------------------------------ */
+/* ---- the arguments of the user ------------------------------------------------ */
 
 /* Finds the argument that @word begins with. @value: what follows its name in the word, or NULL. */
 static const struct argument *find(const char *word, const char **value)
@@ -148,7 +148,7 @@ static const struct argument *find(const char *word, const char **value)
     return NULL;
 }
 
-/* Adds the user's words to @args, and their purposes to *@purposes. */
+/* Adds the user's arguments to @args, and their purposes to *@purposes. */
 static int add_words(struct uro_eal_args *args, const char *text, unsigned *purposes, char *error)
 {
     char words[WORDS_MAX], *rest = words, *word;
@@ -159,7 +159,7 @@ static int add_words(struct uro_eal_args *args, const char *text, unsigned *purp
         if (word[0] == '\0')
             continue;
         if (args->count + 10 > (int)URO_EAL_ARGS_MAX)
-            return complain(error, "eal=: more than %u words", URO_EAL_ARGS_MAX - 10);
+            return complain(error, "eal=: more than %u arguments", URO_EAL_ARGS_MAX - 10);
         const struct argument *argument = find(word, &value);
         if (argument == NULL)
             return complain(error,
@@ -167,8 +167,9 @@ static int add_words(struct uro_eal_args *args, const char *text, unsigned *purp
                             "parameters\" lists them",
                             word);
         if (argument->refuse != NULL)
-            return complain(error, "eal=%.80s: not in a program of uroce: %s; leave it out", word,
-                            argument->refuse);
+            return complain(error,
+                            "eal=%.80s: uroce does not pass this argument on: %s; leave it out",
+                            word, argument->refuse);
         if (argument->value == NO_VALUE && value != NULL)
             return complain(error, "eal=%.80s: this argument has no value", word);
         *purposes |= argument->purpose;
@@ -185,10 +186,10 @@ static int add_words(struct uro_eal_args *args, const char *text, unsigned *purp
     return 0;
 }
 
-/* ---- the words of uroce ----------------------------------------------------- */
+/* ---- the arguments of uroce ----------------------------------------------------- */
 
-/* No shared files remain after the process: --in-memory means that for hugepages, and DPDK refuses
- * it together with --no-huge. */
+/* No shared files may remain after the process. With hugepages, --in-memory has this effect; DPDK
+ * refuses --in-memory together with --no-huge. */
 static void add_memory(struct uro_eal_args *args, const struct uro_eal_machine *machine,
                        bool hugepages, unsigned given)
 {
@@ -240,7 +241,7 @@ int uro_eal_args_fill(struct uro_eal_args *args, const struct uro_port_config *c
     }
     if ((given & BUSES) != 0)
         return 0;
-    if (machine->card != NULL) { /* without this, DPDK takes every card that it can use */
+    if (machine->card != NULL) { /* without --allow, DPDK takes every card that it can use */
         add(args, "--allow=%s", machine->card);
         return 0;
     }

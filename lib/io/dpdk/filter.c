@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* filter.c - chooses the frames that a link receives.
  *
- * NICs have a list of group addresses. If the driver has no such list, or it is too short, the port
- * enables all groups. If the driver cannot do that either, the port enables promiscuous mode, and
- * the engine drops the frames that are not wanted. For a kernel interface that af_xdp uses, a
- * packet socket requests the groups, so that the request ends with the process.
+ * NICs have a list of group addresses. If the driver has no such list, or the list is too short,
+ * the port enables all groups. If the driver cannot do that either, the port enables promiscuous
+ * mode, and the engine drops the frames that are not wanted. For a kernel interface that af_xdp
+ * uses, a packet socket requests the groups, so that the request ends with the process.
  */
 #include "io/dpdk/dpdk.h"
 

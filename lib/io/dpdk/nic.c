@@ -12,8 +12,8 @@
 
 #define CACHE 256u
 
-/* Buffers in addition to those that the link holds: lent to the engine, waiting to be sent,
- * cached. */
+/* Buffers in addition to those that the link holds: buffers lent to the engine, waiting to be sent,
+ * or cached. */
 #define SPARE 1024u
 
 static void complain(char error[static URO_PORT_ERROR_MAX], const char *name, const char *what,

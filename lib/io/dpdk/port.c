@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <net/if.h>
+#include <rte_cycles.h>
 
 #include "io/common/link_options.h"
 #include "io/dpdk/card.h"
@@ -17,6 +18,10 @@
 __attribute__((visibility("default"))) struct uro_port *uro_port_open(
     const struct uro_port_config *config, char error[static URO_PORT_ERROR_MAX]);
 
+/* A card that was started negotiates its link: copper at 1 Gb/s takes up to 3 s. */
+#define LINK_WAIT_MS 4000u
+#define LINK_POLL_MS 10u
+
 /* Protects DPDK's list of devices. */
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -24,6 +29,8 @@ static bool look(struct uro_dpdk *dpdk)
 {
     struct rte_eth_link state;
 
+    if (atomic_load(&dpdk->removed))
+        return false;
     if (dpdk->iface.name[0] != '\0') {
         bool running = uro_iface_running(&dpdk->iface);
         if (dpdk->iface.mtu != 0)
@@ -43,7 +50,9 @@ static bool link_up(struct uro_port *port)
 
 static bool gone(struct uro_port *port)
 {
-    return uro_dpdk_of(port)->iface.gone;
+    struct uro_dpdk *dpdk = uro_dpdk_of(port);
+
+    return dpdk->iface.gone || atomic_load(&dpdk->removed);
 }
 
 static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
@@ -70,6 +79,7 @@ static void close_port(struct uro_port *port)
     uro_icmp_suppress_stop(&dpdk->icmp_suppress);
     uro_queue_drop_all(dpdk);
     uro_xdp_close(&dpdk->xdp); /* before the driver tries to remove a program of libxdp */
+    uro_remove_stop(dpdk);
     uro_nic_stop(dpdk);
     uro_wait_stop(dpdk);
     uro_filter_close(dpdk);
@@ -208,6 +218,7 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
         uro_icmp_suppress_start(&dpdk->icmp_suppress, config, (uint32_t)state.index);
     }
     uro_wait_start(dpdk);
+    uro_remove_start(dpdk);
     return 0;
 }
 
@@ -222,6 +233,18 @@ static int check_card(const struct uro_link *link, char error[static URO_PORT_ER
         return -1;
     error[0] = '\0';
     return 0;
+}
+
+/* Waits until the link of a card is up. Many programs give up when they find the port down. */
+static void await_link(const struct uro_dpdk *dpdk)
+{
+    struct rte_eth_link state;
+
+    for (uint32_t ms = 0; ms < LINK_WAIT_MS; ms += LINK_POLL_MS) {
+        if (rte_eth_link_get_nowait(dpdk->id, &state) != 0 || state.link_status == RTE_ETH_LINK_UP)
+            return;
+        rte_delay_us_sleep(LINK_POLL_MS * 1000);
+    }
 }
 
 struct uro_port *uro_port_open(const struct uro_port_config *config,
@@ -260,5 +283,7 @@ struct uro_port *uro_port_open(const struct uro_port_config *config,
         free(dpdk);
         return NULL;
     }
+    if (dpdk->kind == URO_DPDK_PCI)
+        await_link(dpdk); /* without the lock, because other devices need it */
     return &dpdk->port;
 }

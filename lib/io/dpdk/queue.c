@@ -37,7 +37,7 @@ static void leave(unsigned before)
 }
 
 /* Linearizes frames of several segments, because the engine needs each frame in one segment. Drops
- * frames that are too long for that. */
+ * frames that are too long for one segment. */
 static uint16_t keep_whole(struct uro_dpdk *dpdk, struct rte_mbuf **mbufs, uint16_t count)
 {
     uint16_t kept = 0;
@@ -187,8 +187,7 @@ void uro_queue_transmit(struct uro_port *port, const struct uro_tx *frames, uint
 {
     struct uro_dpdk *dpdk = uro_dpdk_of(port);
 
-    /* Without a link, some drivers would keep the frames, and send them when they are long out of
-     * date. */
+    /* Without a link, some drivers would keep the frames and send them much later. */
     if (!dpdk->up && !uro_port_link_up(port)) {
         dpdk->counters.tx_dropped += count;
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* signal.c - no SIGPIPE from a driver. net_virtio_user writes to its socket after the peer has
- * closed it, and SIGPIPE would end the program. The linker replaces sendmsg() by this. */
+/* signal.c - prevents SIGPIPE in a driver. net_virtio_user writes to its socket after the peer has
+ * closed it, and SIGPIPE would end the program. The linker replaces sendmsg() by this function. */
 #include <sys/socket.h>
 
 #include "base/defs.h"

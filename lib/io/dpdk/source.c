@@ -33,7 +33,8 @@ static bool tap_of(int fd, const char *name)
     struct ifreq request;
 
     memset(&request, 0, sizeof request);
-    /* The driver also has a detached queue, which only keeps the interface alive. */
+    /* The driver also has a detached queue, whose only purpose is that the interface continues to
+     * exist. */
     return ioctl(fd, TUNGETIFF, &request) == 0 && strcmp(request.ifr_name, name) == 0 &&
            (request.ifr_flags & IFF_DETACH_QUEUE) == 0;
 }
@@ -74,8 +75,8 @@ static bool listed(const struct uro_source_fds *fds, int fd)
  * this fails in three ways. If a thread blocks the signal, or the program takes all signals with
  * sigwait(), reception stops. If more frames arrive than the signal queue holds, the kernel sends
  * SIGIO instead, which ends the process. And every frame interrupts some system call of the
- * program. So the signal is turned off right after the start, and its action is reset. The handler
- * is called as a plain function before each read. */
+ * program. So the signal is turned off directly after the start, and its action is reset. The
+ * handler is called as a plain function before each read. */
 static void (*turn_off_signal(int fd))(int)
 {
     int flags = fcntl(fd, F_GETFL);

@@ -7,7 +7,7 @@
  *
  *   af_xdp, tap              the socket or the character device itself; af_xdp: also control.c's
  *   vhost, network cards     DPDK's receive interrupts
- *   ring, null, pcap         nothing: -1
+ *   ring, null, pcap         no descriptor: -1
  */
 #include "io/dpdk/dpdk.h"
 
@@ -71,7 +71,7 @@ static bool start_source(struct uro_dpdk *dpdk)
     case URO_WAIT_LEVEL:
         return true;
     case URO_WAIT_INTERRUPT:
-        /* Interrupts come only on request. Nobody reads their counters: each interrupt is one
+        /* Interrupts come only on request. Their counters are not read, so each interrupt is one
          * edge. */
         return add(wait, wait->fd, EPOLLIN | EPOLLET) &&
                rte_eth_dev_callback_register(dpdk->id, RTE_ETH_EVENT_INTR_LSC, on_event, dpdk) ==

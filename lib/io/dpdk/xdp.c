@@ -18,12 +18,13 @@
 #include "engine/engine.h"
 #include "wire/ip.h"
 
-#define QUEUES      64u /* most queues of an interface */
+#define QUEUES      64u /* maximum number of queues of an interface */
 #define CODE_MAX    256u
 #define FIXED_CODE  48u /* instructions that do not depend on the addresses */
 #define PER_ADDRESS 8u
 
-static_assert(FIXED_CODE + URO_ENGINE_ADDRESSES_MAX * PER_ADDRESS <= CODE_MAX, "they have room");
+static_assert(FIXED_CODE + URO_ENGINE_ADDRESSES_MAX * PER_ADDRESS <= CODE_MAX,
+              "the code has space for all addresses");
 
 /* Offsets in a frame without VLAN tag. */
 enum { TYPE = 12, IPV4 = 14, IPV4_FRAGMENT = 20, IPV4_PROTOCOL = 23, IPV4_TO = 30, IPV4_PORT = 36 };

@@ -16,7 +16,7 @@
 
 #define ETHER_OVERHEAD 18u /* Ethernet header and one VLAN tag */
 #define ICRC_LEN       4u
-#define LINE_SIZE      64u /* of a cache */
+#define LINE_SIZE      64u /* bytes of a cache line */
 #define FRAME_MAX      (URO_PORT_MTU_MAX + ETHER_OVERHEAD + URO_TX_HEAD_MAX)
 
 /* A delayed frame to send. The inner port computes its ICRC. */
@@ -34,6 +34,8 @@ struct held {
 /* A delayed frame that was received. */
 struct arrived {
     bool summed, weak;
+    bool changed; /* the frame has effects, which `line` describes */
+    struct uro_impair_trace_line line;
     _Alignas(16) uint8_t octets[];
 };
 
@@ -43,21 +45,24 @@ struct port {
     struct uro_port *inner;
     struct uro_impair_port_config config;
     struct uro_impair_plan plan;
-    struct uro_impair_plan changed_plan; /* not on the stack: threads may have small ones */
-    uro_time began;                      /* time at which the plan began */
+    /* Not on the stack, because the stacks of threads may be small. */
+    struct uro_impair_plan changed_plan;
+    uro_time began; /* time at which the plan began */
     struct uro_impair_links links;
     struct uro_impair_flows *flows;
     uint64_t counts[URO_IMPAIR_COUNTS];
 
     struct uro_impair_queue tx, rx;
-    struct uro_impair_entry *rings; /* of both queues */
+    struct uro_impair_entry *rings; /* entries of both queues */
     void *memory;                   /* slots of both queues */
     size_t memory_size;
 
     struct uro_pkt received[URO_PORT_BURST]; /* frames that the inner port lends */
     uint32_t received_count;
-    uint32_t lent;                         /* frames of the queue that are lent */
-    struct uro_tx sending[URO_PORT_BURST]; /* frames of the queue that are sent */
+    uint32_t lent;                                         /* frames of the queue that are lent */
+    struct uro_tx sending[URO_PORT_BURST];                 /* frames of the queue that are sent */
+    struct uro_impair_trace_line tx_lines[URO_PORT_BURST]; /* fates of the last frames to send */
+    bool tx_changed[URO_PORT_BURST];                       /* which entries of tx_lines are valid */
     uint8_t scratch[FRAME_MAX];
 };
 
@@ -78,25 +83,18 @@ static void count_fate(struct port *port, const struct uro_impair_fate *fate)
     port->counts[URO_IMPAIR_COUNT_DELAYED] += fate->delay != 0;
 }
 
-static void write_trace(const struct port *port, const struct uro_impair_flow *flow,
-                        const struct uro_impair_fate *fate)
+static void write_trace(const struct port *port, const struct uro_impair_trace_line *line)
 {
-    const struct uro_impair_trace_line line = { .direction = flow->direction,
-                                                .kind = flow->kind,
-                                                .number = flow->number,
-                                                .packet = flow->count,
-                                                .fate = *fate };
-
-    if (port->config.trace != NULL && flow->kind != URO_IMPAIR_OTHER)
-        uro_impair_trace_write(port->config.trace, &line);
+    if (port->config.trace != NULL && line->kind != URO_IMPAIR_OTHER)
+        uro_impair_trace_write(port->config.trace, line);
 }
 
-/* Finds the fate of a frame of @length bytes. @head: its first bytes, @head_length of them. Returns
- * false if the frame passes as it is. */
+/* Finds the fate of a frame of @length bytes. Returns false if the frame passes as it is. */
 static bool find_fate(struct port *port, struct uro_impair_packet *packet, uint32_t length,
-                      uro_time now, struct uro_impair_fate *fate)
+                      uro_time now, struct uro_impair_trace_line *line)
 {
     struct uro_impair_flow *flow = uro_impair_flow_find(port->flows, &port->plan, packet);
+    struct uro_impair_fate *fate = &line->fate;
 
     if (port->config.replays) {
         uro_impair_trace_replay(port->config.replay.lines, port->config.replay.count, flow, fate);
@@ -104,11 +102,15 @@ static bool find_fate(struct port *port, struct uro_impair_packet *packet, uint3
         uro_impair_fate_draw(&port->plan, flow, fate);
         uro_impair_fate_pass(&port->plan, &port->links, flow, length, now - port->began, fate);
     }
+    line->direction = flow->direction;
+    line->kind = flow->kind;
+    line->number = flow->number;
+    line->packet = flow->count;
     port->counts[URO_IMPAIR_COUNT_PACKETS]++;
     if (uro_impair_fate_is_plain(fate))
         return false;
     count_fate(port, fate);
-    write_trace(port, flow, fate);
+    write_trace(port, line);
     return true;
 }
 
@@ -179,8 +181,8 @@ static void send_due(struct port *port, uro_time now)
     }
 }
 
-/* Changes bits of the frame. The inner port computes the ICRC of the changed frame, and makes it
- * wrong by the bits in which that differs from the ICRC on the wire. */
+/* Changes bits of the frame. The inner port computes the ICRC of the changed frame, and flips the
+ * bits in which it differs from the ICRC of the original frame. */
 static void corrupt(struct port *port, const struct uro_impair_packet *packet,
                     const struct uro_impair_fate *fate, struct held *held)
 {
@@ -242,19 +244,19 @@ static uint32_t tx_free_count(struct uro_port *uro)
     return frames < direct ? frames : direct;
 }
 
-/* Decides about one frame. Returns whether it passes at once. */
-static bool passes(struct port *port, const struct uro_tx *tx, uro_time now)
+/* Decides about frame @index of a burst. Returns whether it passes at once. */
+static bool passes(struct port *port, const struct uro_tx *tx, uint32_t index, uro_time now)
 {
     const uint32_t length = uro_tx_length(tx);
+    struct uro_impair_trace_line *line = &port->tx_lines[index];
     struct uro_impair_packet packet;
-    struct uro_impair_fate fate;
 
     uro_impair_packet_read(&packet, URO_IMPAIR_TX, tx->head, tx->head_length);
-    const bool plain = !find_fate(port, &packet, length, now, &fate);
-    if (plain && port->tx.count == 0)
+    port->tx_changed[index] = find_fate(port, &packet, length, now, line);
+    if (!port->tx_changed[index] && port->tx.count == 0)
         return true;
-    if (!fate.lost)
-        hold_tx(port, tx, &packet, &fate, now);
+    if (!line->fate.lost)
+        hold_tx(port, tx, &packet, &line->fate, now);
     return false;
 }
 
@@ -265,7 +267,7 @@ static void transmit(struct uro_port *uro, const struct uro_tx *tx, uint32_t cou
     uint32_t from = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (passes(port, &tx[i], now))
+        if (passes(port, &tx[i], i, now))
             continue;
         if (i > from)
             uro_port_transmit(port->inner, tx + from, i - from);
@@ -280,14 +282,17 @@ static void transmit(struct uro_port *uro, const struct uro_tx *tx, uint32_t cou
 
 /* Puts a received frame into the queue. */
 static void hold_rx(struct port *port, const struct uro_pkt *pkt,
-                    const struct uro_impair_packet *packet, const struct uro_impair_fate *fate,
-                    uro_time now)
+                    const struct uro_impair_packet *packet,
+                    const struct uro_impair_trace_line *line, bool changed, uro_time now)
 {
+    const struct uro_impair_fate *fate = &line->fate;
     const uint32_t length = (uint32_t)sizeof(struct arrived) + pkt->length;
     struct arrived *arrived = (void *)uro_impair_queue_put(&port->rx, length, now + fate->delay);
 
     arrived->summed = pkt->summed;
     arrived->weak = pkt->weak;
+    arrived->changed = changed;
+    arrived->line = *line;
     uro_pkt_copy(pkt, arrived->octets, pkt->length);
     if (fate->marked)
         uro_impair_fate_mark(packet, arrived->octets);
@@ -315,12 +320,19 @@ static uint32_t lend_due(struct port *port, struct uro_pkt *pkts, uint32_t max, 
     return port->lent;
 }
 
+static void lose_rx(struct port *port, const struct uro_pkt *pkt,
+                    const struct uro_impair_trace_line *line)
+{
+    if (port->config.lost != NULL)
+        port->config.lost(port->config.context, pkt, line);
+}
+
 /* Takes frames from the inner port. Returns how many of them are lent to the host at once, in
  * @pkts. */
 static uint32_t take(struct port *port, struct uro_pkt *pkts, uint32_t max, uro_time now)
 {
     struct uro_impair_packet packet;
-    struct uro_impair_fate fate;
+    struct uro_impair_trace_line line;
     uint32_t direct = 0;
 
     port->received_count = uro_port_receive(port->inner, port->received, max);
@@ -328,13 +340,15 @@ static uint32_t take(struct port *port, struct uro_pkt *pkts, uint32_t max, uro_
         const struct uro_pkt *pkt = &port->received[i];
         const uint32_t head = pkt->length < URO_FRAME_HEAD ? pkt->length : URO_FRAME_HEAD;
         uro_impair_packet_read(&packet, URO_IMPAIR_RX, pkt->octets, head);
-        const bool plain = !find_fate(port, &packet, pkt->length, now, &fate);
-        const bool fits =
-            pkt->length + sizeof(struct arrived) <= port->rx.slot_size; /* else it is too long */
-        if ((plain && port->rx.count == port->lent) || (!fits && !fate.lost))
+        const bool changed = find_fate(port, &packet, pkt->length, now, &line);
+        /* A longer frame does not fit into a slot. */
+        const bool fits = pkt->length + sizeof(struct arrived) <= port->rx.slot_size;
+        if (line.fate.lost)
+            lose_rx(port, pkt, &line);
+        else if (!fits || (!changed && port->rx.count == port->lent))
             pkts[direct++] = *pkt;
-        else if (!fate.lost)
-            hold_rx(port, pkt, &packet, &fate, now);
+        else
+            hold_rx(port, pkt, &packet, &line, changed, now);
     }
     return direct;
 }
@@ -482,8 +496,8 @@ static void forked(struct uro_port *uro)
     port->memory = NULL;
 }
 
-/* Returns the operations of a port around a port with @inner. An operation without which the host
- * does something else is NULL if @inner does not have it. */
+/* Returns the operations of a port around a port with @inner. An operation is NULL if @inner lacks
+ * it and the host then behaves differently. */
 static struct uro_port_ops ops_around(const struct uro_port_ops *inner)
 {
     const struct uro_port_control *control = &inner->control;
@@ -511,7 +525,8 @@ static struct uro_port_ops ops_around(const struct uro_port_ops *inner)
 static bool make_queues(struct port *port)
 {
     const size_t frame = port->inner->mtu + ETHER_OVERHEAD + ICRC_LEN;
-    const size_t header = sizeof(struct held); /* the larger of the two */
+    const size_t header =
+        sizeof(struct held) > sizeof(struct arrived) ? sizeof(struct held) : sizeof(struct arrived);
     const size_t slot = (header + frame + LINE_SIZE - 1) / LINE_SIZE * LINE_SIZE;
 
     port->memory_size = 2 * slot * URO_IMPAIR_PORT_SLOTS;
@@ -555,6 +570,21 @@ const uint64_t *uro_impair_port_counts(const struct uro_port *port)
     const struct port *found = (const void *)port; /* its first member */
 
     return found->counts;
+}
+
+const struct uro_impair_trace_line *uro_impair_port_line(const struct uro_port *uro,
+                                                         enum uro_impair_direction direction,
+                                                         uint32_t index)
+{
+    const struct port *port = (const void *)uro; /* its first member */
+    uint32_t length;
+
+    if (direction == URO_IMPAIR_TX)
+        return port->tx_changed[index] ? &port->tx_lines[index] : NULL;
+    if (index >= port->lent)
+        return NULL;
+    const struct arrived *arrived = (const void *)uro_impair_queue_frame(&port->rx, index, &length);
+    return arrived->changed ? &arrived->line : NULL;
 }
 
 int uro_impair_port_trace_error(struct uro_port *uro)

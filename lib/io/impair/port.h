@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* port.h - a port around another port that loses, delays and changes frames: impair=.
  *
- * The frames to send and the received frames pass the fault model of lib/impair. Delayed frames are
- * copied to a queue for each direction. While a queue is full, the port accepts no more frames from
- * the host, or from the link.
+ * All sent and received frames pass the fault model of lib/impair. Delayed frames are copied to a
+ * queue for each direction. While a queue is full, the port accepts no more frames from the host,
+ * or from the link.
  */
 #pragma once
 
@@ -38,6 +38,9 @@ struct uro_impair_port_config {
     /* Called in each round. Writes a new plan and returns true if the plan must change. NULL:
      * never. */
     bool (*changed)(void *context, struct uro_impair_plan *plan);
+    /* Called for each received frame that is lost. NULL: never. */
+    void (*lost)(void *context, const struct uro_pkt *pkt,
+                 const struct uro_impair_trace_line *line);
     void *context;
 };
 
@@ -48,6 +51,13 @@ struct uro_port *uro_impair_port_open(struct uro_port *inner,
 
 /* Returns the counters of a port that uro_impair_port_open() opened. */
 const uint64_t *uro_impair_port_counts(const struct uro_port *port);
+
+/* Returns the fate of frame @index of the last uro_port_transmit() (URO_IMPAIR_TX), or of the last
+ * uro_port_receive() whose frames are not released yet (URO_IMPAIR_RX). Returns NULL if the frame
+ * passed as it was. */
+const struct uro_impair_trace_line *uro_impair_port_line(const struct uro_port *port,
+                                                         enum uro_impair_direction direction,
+                                                         uint32_t index);
 
 /* Returns the errno of a failed write of the trace once, or 0. */
 int uro_impair_port_trace_error(struct uro_port *port);

@@ -14,11 +14,11 @@
 
 #define BUFFER_SIZE 65536u
 #define SORTED_MAX  (256u * 1024u * 1024u) /* bytes of a file that is sorted at its end */
-#define LINES_MAX   (16u * 1024u * 1024u)  /* of a trace in memory */
+#define LINES_MAX   (16u * 1024u * 1024u)  /* lines of a trace in memory */
 
 struct uro_impair_trace_file {
     int fd;
-    int error;     /* of the first failed write */
+    int error;     /* errno of the first failed write */
     bool reported; /* the error was returned */
     size_t used;   /* bytes in the buffer */
     char path[PATH_MAX];
@@ -243,7 +243,7 @@ static int read_lines(struct loader *loader, FILE *file)
         loader->line++;
         if (text[length] != '\n' && feof(file) == 0)
             return refuse(loader, -EINVAL,
-                          loader->line == 1 ? "is no trace: its first line is too long"
+                          loader->line == 1 ? "is not a trace: its first line is too long"
                                             : "is too long");
         text[length] = '\0';
         result = add_line(loader, text);

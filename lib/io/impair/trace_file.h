@@ -30,7 +30,7 @@ int uro_impair_trace_error(struct uro_impair_trace_file *file);
 
 /* Sorts and closes the file. NULL is allowed. */
 void uro_impair_trace_close(struct uro_impair_trace_file *file);
-/* In a forked child: closes the child's copy. The parent writes what is in memory. */
+/* In a forked child: closes the child's copy. The parent writes the lines that are in memory. */
 void uro_impair_trace_abandon(struct uro_impair_trace_file *file);
 
 /* A trace in memory, sorted and merged. */

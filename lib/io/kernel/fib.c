@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fib.c - see fib.h. Asks rtnetlink for the entry of the table that matches (RTM_F_FIB_MATCH), not
- * for the cached route that is made of it. */
+/* fib.c - see fib.h. Requests from rtnetlink the matching entry of the table (RTM_F_FIB_MATCH), not
+ * the cached route that the kernel makes from it. */
 #define _DEFAULT_SOURCE /* struct ifreq */
 #include "io/kernel/fib.h"
 
@@ -16,9 +16,9 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-#define LONGEST 65535u /* IP packet */
+#define LONGEST 65535u /* length of the longest IP packet */
 #define REPLY_MAX                                                                                  \
-    8192u /* bytes; an answer with hundreds of next hops is cut off, so the MTU is unknown */
+    8192u /* bytes; a longer reply, with hundreds of next hops, leaves the MTU unknown */
 #define NUMBER_TEXT  16u
 #define MATCH_IN_FIB 0x2000 /* RTM_F_FIB_MATCH, which older headers do not have */
 
@@ -68,7 +68,7 @@ static bool send_request(int fd, const struct uro_gid *from, const struct uro_gi
     return send(fd, &request, request.header.nlmsg_len, 0) == (ssize_t)request.header.nlmsg_len;
 }
 
-/* ---- the answer --------------------------------------------------------- */
+/* ---- the reply ---------------------------------------------------------- */
 
 static void lower(uint32_t *least, uint32_t mtu)
 {
@@ -171,7 +171,7 @@ uint32_t uro_fib_mtu(const struct uro_gid *from, const struct uro_gid *to, uint3
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0)
         return 0;
-    /* The answer is available when send() returns. */
+    /* The reply is available when send() returns. */
     ssize_t length = send_request(fd, from, to, interface) ? recv(fd, reply, sizeof reply, 0) : -1;
     if (length > 0 && NLMSG_OK(header, (size_t)length) && header->nlmsg_type == RTM_NEWROUTE &&
         header->nlmsg_len >= NLMSG_LENGTH(sizeof(struct rtmsg)))

@@ -16,8 +16,8 @@
 #include <net/if_arp.h>
 #include <netinet/in.h>
 
-/* Checks of an interface without a carrier that all ask its driver. After them, one check in
- * ASKED_LATER does. */
+/* Number of first checks of an interface without a carrier that ask its driver each time. After
+ * them, only one in ASKED_LATER checks asks the driver. */
 #define PAUSE_FIRST 32u
 #define PAUSE_LATER 16u
 
@@ -33,7 +33,7 @@ int uro_iface_read(int control, const char *name, struct uro_iface_state *state)
     memset(&request, 0, sizeof request);
     if (snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name) >=
         (int)sizeof request.ifr_name)
-        goto out; /* too long for an interface; cut off, it could name another interface */
+        goto out; /* too long; a truncated name could be that of another interface */
     if (ioctl(fd, SIOCGIFINDEX, &request) != 0)
         goto out;
     state->index = request.ifr_ifindex;
@@ -88,9 +88,9 @@ static bool is_there(const struct uro_iface *iface, struct uro_iface_state *stat
 }
 
 /* Returns whether the driver reports a carrier that the kernel has not noticed yet. Linux may
- * notice a change up to a second late, unless the driver is asked for its link. This is not done
- * each time: some drivers wake their NIC for it, and other configuration of interfaces waits
- * meanwhile. */
+ * notice a change up to a second late, unless the driver is asked for its link. The driver is not
+ * asked each time, because some drivers wake their NIC to answer, and because the kernel holds the
+ * lock of its interface configuration in this time. */
 static bool driver_knows_better(struct uro_iface *iface, const struct uro_iface_state *state)
 {
     struct ethtool_value link = { .cmd = ETHTOOL_GLINK };
@@ -162,7 +162,7 @@ static socklen_t fill(union address *to, const struct uro_gid *gid, uint32_t int
     return sizeof to->six;
 }
 
-/* Opens a socket that receives nothing: a filter drops every packet before it is queued. */
+/* Opens a socket that receives nothing, because a filter drops every packet before it is queued. */
 static int deaf_socket(const union address *address, socklen_t length)
 {
     struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -191,8 +191,8 @@ void uro_icmp_suppress_start(struct uro_icmp_suppress *quiet, const struct uro_p
         socklen_t length = fill(&address, &config->addresses[i], interface);
         int fd = deaf_socket(&address, length);
 
-        /* Failure is harmless: the kernel does not have the address, or another process listens
-         * there. In both cases the kernel sends no ICMP errors. */
+        /* A failure is harmless. Either the kernel does not have the address, or another process
+         * has the port. In both cases the kernel sends no ICMP errors. */
         if (fd >= 0)
             quiet->sockets[quiet->count++] = fd;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* iface.h - the kernel interface of a port: its state, which is followed when the interface is
- * renamed, and how the kernel is kept from answering RoCE packets with ICMP errors. */
+/* iface.h - the kernel interface of a port. Reads its state, also after the interface was renamed.
+ * Prevents that the kernel sends ICMP errors about RoCE packets. */
 #pragma once
 
 #include "base/defs.h"
@@ -13,7 +13,7 @@
 struct uro_iface_state {
     int index;
     uint32_t mtu;
-    bool up; /* administratively up */
+    bool up; /* the administrator has set the interface up */
     bool running;
     bool ethernet; /* the interface has Ethernet frames; an IP tunnel does not */
     struct uro_mac mac;
@@ -24,7 +24,7 @@ struct uro_iface {
     int index;                     /* index, which a change of the name does not affect */
     bool gone;                     /* the interface no longer exists */
     uint32_t mtu;                  /* current MTU; 0: not read yet */
-    uint32_t looks;                /* consecutive checks: up, but without a carrier */
+    uint32_t looks;                /* consecutive checks that found no carrier */
     int control;                   /* socket in the port's network namespace, or -1 */
 };
 
@@ -47,10 +47,10 @@ bool uro_iface_running(struct uro_iface *iface);
 
 /* ---- ICMP errors --------------------------------------------------------- */
 
-/* If the kernel has our address, too, it also receives every RoCE packet. It finds no socket at UDP
- * port 4791 and sends the peer ICMP port unreachable. A socket on that port that receives nothing
- * prevents this. The kernel still answers ARP, neighbour solicitations and pings for the address,
- * as uroce does. The peer gets two equal answers, which is harmless. */
+/* If the kernel also has the port's address, it also receives every RoCE packet. Without a socket
+ * at UDP port 4791, it would send ICMP port unreachable to the peer. A socket on that port that
+ * receives nothing prevents this. The kernel still responds to ARP, neighbour solicitations and
+ * pings for the address, like uroce. The peer gets two equal responses, which is harmless. */
 
 #define URO_ICMP_SUPPRESS_MAX 16u
 

@@ -28,7 +28,7 @@ struct uro_memif_listener {
     struct uro_memif *users;
     int fd;
     int epoll; /* contains fd and strangers */
-    int spare; /* descriptor to close when the process has no other, to send a refusal; -1: none */
+    int spare; /* closed when no descriptor is left, so that a refusal can be sent; -1: none */
     int strangers[STRANGERS];
     uint32_t newest;
     struct sockaddr_un address;
@@ -239,8 +239,8 @@ void uro_memif_unlisten(struct uro_memif *memif)
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* Closes the copies in a forked child. Each interface of the process calls this: the first call
- * drops the listeners of all of them. */
+/* Closes the inherited sockets in a forked child. Each interface of the process calls this: the
+ * first call drops the listeners of all of them. */
 void uro_memif_listen_forked(struct uro_memif *memif)
 {
     struct uro_memif_listener *listener;
@@ -271,8 +271,8 @@ static void forget(struct uro_memif_listener *listener, uint32_t i)
 
 static const char other_user[] = "only processes of the server's user may connect: see user=";
 
-/* Returns whether any interface accepts a client of this user. Other clients would only take the
- * places of permitted clients. */
+/* Returns whether any interface accepts a client of the user who connected with @fd. Other clients
+ * would only take the places of permitted clients. */
 static bool is_welcome(const struct uro_memif_listener *listener, int fd)
 {
     for (const struct uro_memif *entry = listener->users; entry != NULL; entry = entry->sibling)

@@ -40,7 +40,7 @@ struct uro_memif_options {
 
 enum uro_memif_step {
     URO_MEMIF_ALONE,
-    URO_MEMIF_AWAITS_HELLO, /* the steps of a client: */
+    URO_MEMIF_AWAITS_HELLO, /* the steps of a client follow: */
     URO_MEMIF_AWAITS_INIT_ACK,
     URO_MEMIF_AWAITS_REGION_ACK,
     URO_MEMIF_AWAITS_OUT_ACK,
@@ -80,7 +80,7 @@ struct uro_memif {
     uint32_t frame_max; /* longest frame sent */
     bool verbose;
 
-    int epoll; /* the sleeping thread waits for it; its contents change */
+    int epoll; /* descriptor that the sleeping thread waits for; the descriptors in it change */
     int timer; /* client: to retry the connection; else -1 */
     bool timer_runs;
     bool rung; /* a frame ended the last sleep */
@@ -89,14 +89,14 @@ struct uro_memif {
     bool warned;      /* the warning about a server of another user was printed */
     bool own_process; /* the server is in this process, maybe run by this thread */
     enum uro_memif_step step;
-    int64_t since;         /* ms: time of the last attempt or handshake step */
+    int64_t since;         /* time of the last attempt or handshake step, ms */
     const char *complaint; /* error of the other side: the connection must end; or NULL */
 
     struct uro_memif_listener
         *listener;             /* server; NULL while another process has its socket name */
     bool waits;                /* waits for a socket name that another process has: listen.c */
     struct uro_memif *sibling; /* next interface at the same listener */
-    bool taken;                /* has a client; under the listener's lock */
+    bool taken;                /* the interface has a client; under the listener's lock */
     int offered;               /* a client that a sibling accepted, or -1; listener's lock */
     int called; /* server: eventfd, signalled when `offered` is set, to end a sleep */
 
@@ -203,7 +203,7 @@ static inline uint8_t *uro_memif_region_find(
 
 /* The other side may write to shared memory at any time. So everything is copied before it is
  * checked: descriptors, and the headers of each frame. Only the payload of data packets for a queue
- * pair's memory is used in place; all other frames are copied as a whole. */
+ * pair is used in place. All other frames are copied as a whole. */
 
 /* Makes the client's memory, both rings and their buffers. Returns false when there is no memory;
  * then call uro_memif_queue_close() and uro_memif_region_drop() to free the parts. */

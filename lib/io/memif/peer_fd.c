@@ -104,8 +104,7 @@ void uro_memif_peer_fd_ring(const struct uro_memif_peer_fd *peer_fd, int eventfd
     }
 }
 
-/* ---- closing
- * ------------------------------------------------------------------------------------------ */
+/* ---- closing ---------------------------------------------------------------------------- */
 
 static atomic_uint closers;
 
@@ -116,7 +115,7 @@ static void *close_it(void *fd)
     return NULL;
 }
 
-/* Closes @fd in a new thread. Returns false when there can be no thread. */
+/* Closes @fd in a new thread. Returns false if no thread can be created. */
 static bool close_by_thread(int fd)
 {
     pthread_attr_t attributes;
@@ -137,8 +136,8 @@ static bool close_by_thread(int fd)
     return made;
 }
 
-/* Closes at once a memory file, which is the only kind with seals, or an eventfd. A thread closes
- * other descriptors. If there can be no thread, the descriptor stays open. */
+/* Closes a memory file or an eventfd in this thread; only a memory file has seals. A new thread
+ * closes any other descriptor. If no thread can be created, the descriptor stays open. */
 void uro_memif_peer_fd_close(const struct uro_memif_peer_fd *peer_fd, int fd)
 {
     if (fcntl(fd, F_GET_SEALS) >= 0 || uro_memif_peer_fd_is_eventfd(peer_fd, fd))

@@ -25,8 +25,8 @@ struct uro_memif_peer_fd {
 void uro_memif_peer_fd_start(struct uro_memif_peer_fd *peer_fd);
 void uro_memif_peer_fd_stop(struct uro_memif_peer_fd *peer_fd);
 
-/* Returns whether signalling may block. If so, only peers of the same user or of root are accepted,
- * which could end this process anyway. */
+/* Returns whether signalling may block. If so, only peers of the same user or of root are accepted:
+ * these users could kill this process anyway. */
 bool uro_memif_peer_fd_waits(const struct uro_memif_peer_fd *peer_fd);
 
 /* Returns whether @fd is an eventfd. */
@@ -38,6 +38,6 @@ void uro_memif_peer_fd_ring(const struct uro_memif_peer_fd *peer_fd, int eventfd
 /* Closes a descriptor of any kind without waiting: uses a new thread if closing could block. */
 void uro_memif_peer_fd_close(const struct uro_memif_peer_fd *peer_fd, int fd);
 
-/* Returns whether another descriptor may be received: not while too many threads wait for file
- * systems that do not answer. */
+/* Returns whether another descriptor may be received. Returns false while too many threads wait in
+ * close() for file systems that do not answer. */
 URO_NODISCARD bool uro_memif_peer_fd_may_take(void);

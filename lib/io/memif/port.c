@@ -16,7 +16,7 @@
 #define ETHER_OVERHEAD 18u /* header and one VLAN tag */
 #define RETRY_NS       20000000
 #define MEET_MS        100 /* longest wait for the handshake of six steps when opening */
-#define LOOKS          8   /* a few microseconds in total, with the pauses */
+#define LOOKS          8   /* number of checks; they and their pauses take a few microseconds */
 #define LOOK_PAUSES    16
 
 static bool link_up(struct uro_port *port)
@@ -50,8 +50,9 @@ static void relax(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
+/* ISB waits for some cycles; YIELD often does not wait. */
 #elif defined(__aarch64__)
-    __asm__ __volatile__("isb" : : : "memory"); /* YIELD often waits no time at all */
+    __asm__ __volatile__("isb" : : : "memory");
 #else
     atomic_thread_fence(memory_order_seq_cst);
 #endif
@@ -71,9 +72,9 @@ static bool look_again(const struct uro_memif *memif)
     return false;
 }
 
-/* Prepares for sleep. Returns false if there is work. After a sleep that a frame ended, the control
- * connection is not examined: system calls without result would keep the thread that waits for the
- * frame from the processor. */
+/* Prepares for sleep. Returns false if there is work. After a sleep that a frame ended, the
+ * control connection is not examined: useless system calls would delay the thread that waits for
+ * the frame. */
 static bool arm(struct uro_port *port)
 {
     struct uro_memif *memif = uro_memif_of(port);

@@ -31,7 +31,7 @@
 #define URO_MEMIF_NAME       32u
 #define URO_MEMIF_SECRET     24u
 #define URO_MEMIF_REASON     96u
-#define URO_MEMIF_SLOTS_LOG2 14u /* limit of a ring */
+#define URO_MEMIF_SLOTS_LOG2 14u /* log2 of the largest number of slots of a ring */
 
 enum uro_memif_type {
     URO_MEMIF_ACK = 1,

@@ -14,8 +14,8 @@
 #include "io/memif/memif.h"
 #include "wire/frame.h"
 
-/* The control connection is examined once in so many receive() calls that find no frame, because
- * each examination takes system calls. */
+/* Number of receive() calls without a frame between two checks of the control connection, because
+ * each check takes system calls. */
 #define ALONE_LOOKS 16u
 #define IDLE_LOOKS  4096u
 #define HEAD_USUAL  (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN)
@@ -92,7 +92,8 @@ void uro_memif_queue_start(struct uro_memif *memif)
 {
     struct uro_memif_queue *in = &memif->in;
 
-    uro_memif_region_populate(&memif->regions[0]); /* only one: a peer could add many regions */
+    /* Only the first region, because a peer could add many regions. */
+    uro_memif_region_populate(&memif->regions[0]);
     if (memif->options.server)
         return;
     for (uint32_t i = 0; i < in->slots; i++)
@@ -249,7 +250,7 @@ static uint32_t take_burst(struct uro_memif *memif, struct uro_pkt *pkts, uint32
         if (used == 0) {
             memif->partial = slots;
             if (slots == memif->in.slots)
-                memif->complaint = "a frame without an end";
+                memif->complaint = "a frame is longer than its ring";
             break;
         }
         pkt->owner = (void *)(uintptr_t)used;
@@ -421,7 +422,7 @@ static bool send(struct uro_memif *memif, const struct uro_tx *frame, uint32_t s
         return true;
     URO_ASSERT(memif->options.server);
     out->next = before;
-    memif->complaint = "the buffers that are offered hold no frame";
+    memif->complaint = "the buffers that the other side offers are too small for a frame";
     return false;
 }
 
@@ -431,7 +432,7 @@ uint32_t uro_memif_tx_free_count(struct uro_port *port)
     struct uro_memif_desc desc = { .length = memif->options.buffer };
 
     if (!uro_memif_is_up(memif) || memif->complaint != NULL)
-        return URO_PORT_BURST; /* frames are dropped */
+        return URO_PORT_BURST; /* accepts frames, which transmit() drops */
     uint32_t slots = free_slots(memif);
     if (memif->options.server && slots > 0)
         desc =
@@ -440,13 +441,13 @@ uint32_t uro_memif_tx_free_count(struct uro_port *port)
     if (desc.length > 0)
         slots /= slots_for(memif->frame_max, desc.length);
     if (slots == 0 && offered == memif->out.slots)
-        memif->complaint = "the buffers that are offered hold no frame";
+        memif->complaint = "the buffers that the other side offers are too small for a frame";
     return slots < URO_PORT_BURST ? slots : URO_PORT_BURST;
 }
 
-/* Publishes the frames written, and wakes the receiver if it sleeps. The fence orders our index
- * before our read of its wish to be woken. The receiver sets that flag before it checks the ring
- * for the last time. */
+/* Publishes the frames written, and wakes the receiver if it sleeps. The fence orders our store of
+ * the index before our load of the flag that requests a wake-up. The receiver sets that flag before
+ * it checks the ring for the last time. */
 static void publish(struct uro_memif *memif)
 {
     struct uro_memif_queue *out = &memif->out;
@@ -537,7 +538,7 @@ const char *uro_memif_region_map(struct uro_memif_region *region, int fd, uint64
     return map(region, fd, (size_t)size) ? NULL : "a region could not be mapped";
 }
 
-/* Many times the memory of a link with default rings. */
+/* Larger regions are not populated. A link with default rings needs much less memory. */
 #define POPULATED_MAX ((size_t)32 << 20)
 
 void uro_memif_region_populate(const struct uro_memif_region *region)

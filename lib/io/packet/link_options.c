@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link_options.c - the driver of links over a packet socket: their name, and their options, which
- * are the options of DPDK's af_packet driver and gso=. */
+/* link_options.c - the driver of links over a packet socket, with the table of their options. These
+ * are the options of DPDK's af_packet driver, and gso=. */
 #include "io/common/link_options.h"
 
 #include <stddef.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* packet.h - internal interfaces of a port over a packet socket of the kernel, for lib/io/packet
- * only.
+/* packet.h - the private header of a port over a packet socket, only for lib/io/packet.
  *
  *   port.c    opens and closes the port; sleeping
  *   link_options.c  name and options of a link
@@ -21,8 +20,8 @@ struct uro_packet_options {
     char iface[URO_IFACE_NAME_MAX];
     uint32_t slot;  /* size of a slot of the receive ring, in bytes */
     uint32_t slots; /* number of slots */
-    uint32_t block; /* size of a block of slots, in bytes: the kernel allocates it in one piece */
-    bool gso;       /* packets of one flow may leave as one frame */
+    uint32_t block; /* size of a block of slots, which the kernel allocates in one piece, bytes */
+    bool gso;       /* packets of one flow may be sent as one frame */
     uint32_t qdisc_bypass; /* 1: frames bypass the queueing discipline of the interface */
     bool qdisc_given;      /* the link has qdisc_bypass= */
 };
@@ -34,7 +33,7 @@ struct uro_packet {
     uint32_t mtu; /* MTU of the port at opening */
     bool up;      /* whether the link was up at the last check */
     bool verbose;
-    char device[16]; /* name of the device, maybe cut off */
+    char device[16]; /* name of the device, truncated if it is longer */
     int fd;
     uint32_t idle;    /* receive() calls that found no frame */
     uint64_t dropped; /* frames that the kernel dropped */

@@ -17,7 +17,7 @@
 #include "wire/gso.h"
 
 #define LOOK_EVERY  1024u /* receive() calls without a frame between checks of the interface */
-#define KERNELS     128u  /* bytes of the kernel in a slot before the frame */
+#define KERNELS     128u  /* bytes before the frame in a slot, which the kernel uses */
 #define SLOTS       1024u
 #define SLOTS_LONG  512u /* number of slots if each has room for coalesced packets */
 #define SLOT_LEAST  2048u
@@ -25,8 +25,8 @@
 #define SLOTS_MOST  16384u
 #define MEMORY_MOST (1u << 30)
 
-/* Replaces the ring if it has stopped: no frame came, none waits, and yet the kernel drops frames.
- * See uro_packet_ring_renew(). */
+/* Replaces the ring if it has stopped. It has stopped if no frame came and no frame waits, although
+ * the kernel drops frames. See uro_packet_ring_renew(). */
 static void look_for_drops(struct uro_packet *packet)
 {
     struct uro_packet_ring *ring = &packet->ring;
@@ -134,8 +134,8 @@ static void report_drops(const struct uro_packet *packet)
                           drops[i].count, drops[i].what);
 }
 
-/* Closes all descriptors without sending anything or changing the socket: a forked child closes its
- * copies. The socket lives while its ring is mapped in any process. */
+/* Closes all descriptors without sending anything and without changing the socket, because a forked
+ * child closes its copies. The socket exists as long as its ring is mapped in any process. */
 static void close_descriptors(struct uro_port *port)
 {
     struct uro_packet *packet = uro_packet_of(port);
@@ -200,7 +200,7 @@ static uint32_t slots_in(uint32_t mib, uint32_t slot)
     return slots < SLOTS_LEAST ? SLOTS_LEAST : slots > SLOTS_MOST ? SLOTS_MOST : (uint32_t)slots;
 }
 
-/* Returns whether the ring does not suit the interface, with a sentence in @error. */
+/* Returns whether the ring is wrong for the interface. Then @error has a sentence. */
 static bool is_wrong(const struct uro_packet *packet, uint32_t slot, uint32_t slots,
                      char error[static URO_PORT_ERROR_MAX])
 {

@@ -38,9 +38,9 @@ static uint32_t put_headers(const struct uro_packet_several *from, uint32_t payl
     return from->head + URO_VLAN_LEN;
 }
 
-/* Makes the next packet of coalesced packets, with new headers. A long data packet keeps its
- * payload where it is; other packets are copied as a whole. Returns true when the packet is in
- * rx->whole, which holds a single packet. */
+/* Makes the next packet of coalesced packets, with new headers. The payload of a long data packet
+ * is not moved. Other packets are copied as a whole. Returns true if the packet is in rx->whole,
+ * which has space for only one packet. */
 static bool cut(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
 {
     const struct uro_packet_several *const from = &rx->several;
@@ -115,7 +115,7 @@ static bool lend_slot(struct uro_packet_rx *rx, const struct uro_packet_slot *sl
     return false;
 }
 
-/* Returns all slots to the kernel when nothing is lent, except a slot with packets that were not
+/* If no packet is lent, returns all slots to the kernel, except a slot with packets that were not
  * lent yet. */
 static void give_back(struct uro_packet_rx *rx)
 {

@@ -16,7 +16,7 @@
 struct uro_packet_several {
     const uint8_t *headers; /* headers of the coalesced packets; NULL: none */
     uint32_t length;
-    uint32_t head; /* bytes before the payload of the first packet */
+    uint32_t head; /* length of the headers before the payload of the first packet, bytes */
     uint32_t segment;
     uint32_t index; /* index of the next packet */
     bool tagged;    /* each packet gets this tag, which the kernel removed */
@@ -29,7 +29,7 @@ struct uro_packet_rx {
     uint8_t *heads;                    /* URO_PACKET_WHOLE bytes for each lent frame */
     uint8_t *whole;                    /* a packet copied as a whole */
     uint32_t lent;
-    uint64_t dropped; /* frames cut off, or coalesced in another protocol */
+    uint64_t dropped; /* frames that were truncated, or coalesced from another protocol */
 };
 
 /* Allocates the buffers. @rx uses the ring until it is closed. Returns false when there is no

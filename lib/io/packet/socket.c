@@ -40,8 +40,8 @@ bool uro_packet_socket_can_join(void)
 }
 
 /* Attaches a filter that passes only RoCE, ICMP, IGMP and MLD of IPv4 and IPv6, so that the kernel
- * does not copy other traffic of the interface to us. Offsets are those of a frame without a VLAN
- * tag, which the kernel removes. */
+ * does not copy other traffic of the interface. Offsets are those of a frame without a VLAN tag,
+ * because the kernel removes the tag. */
 static void filter(int fd)
 {
     /* clang-format off */
@@ -87,7 +87,7 @@ void uro_packet_socket_teach(int fd, int interface, bool alien, bool qdisc_bypas
     const struct packet_mreq want = { .mr_ifindex = interface,
                                       .mr_type = alien ? PACKET_MR_PROMISC : PACKET_MR_ALLMULTI };
 
-    /* Packets that other sockets send over the interface are not for us. */
+    /* Ignores packets that other sockets send over the interface. */
     (void)setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one);
     (void)setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &bypass, sizeof bypass);
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) != 0)
@@ -223,8 +223,8 @@ static void read_description(struct uro_packet_slot *slot)
     slot->odd |= reported.gso_type != VIRTIO_NET_HDR_GSO_UDP_L4 || reported.gso_size == 0;
 }
 
-/* Inserts the VLAN tag into the frame again. The virtio header in front of the frame left room for
- * it. */
+/* Inserts the VLAN tag into the frame again. The tag moves the MAC addresses into the space of the
+ * virtio header. */
 static void put_tag_back(struct uro_packet_slot *slot)
 {
     slot->frame = uro_ether_insert_tag(slot->frame, slot->tag);

@@ -9,13 +9,13 @@
 /* Makes a socket that receives nothing yet. Returns it, or -errno. */
 URO_NODISCARD int uro_packet_socket(void);
 
-/* Returns whether this kernel supports coalesced UDP packets at packet sockets, in both directions:
- * Linux 6.2. An older kernel loses coalesced packets, and more (uro_packet_ring_renew), when a
- * socket requests virtio headers. */
+/* Returns whether this kernel supports coalesced UDP packets at packet sockets in both directions.
+ * Linux does since 6.2. If a socket requests virtio headers, an older kernel loses coalesced
+ * packets, and then other packets (uro_packet_ring_renew). */
 bool uro_packet_socket_can_join(void);
 
-/* Sets options that an older kernel may lack; the port works without them, but less well. @alien:
- * our MAC address is not the interface's own. */
+/* Sets options that an older kernel may lack. The port also works without them. @alien: the MAC
+ * address of the port is not that of the interface. */
 void uro_packet_socket_teach(int fd, int interface, bool alien, bool qdisc_bypass);
 
 /* Starts receiving from the interface. Returns 0 or -errno. */
@@ -25,16 +25,16 @@ URO_NODISCARD int uro_packet_socket_bind(int fd, int interface);
  * free or because it could not describe them. */
 uint32_t uro_packet_socket_drops(int fd);
 
-/* Clears the socket error that an interface leaves when it goes down. The error would wake a
- * sleeping thread again and again. */
+/* Clears the error that the kernel stores in the socket when the interface goes down. The error
+ * would wake a sleeping thread again and again. */
 void uro_packet_socket_forget_error(int fd);
 
 /* ---- the receive ring -------------------------------------------------- */
 
 /* The memory in which the kernel stores received frames: PACKET_RX_RING, TPACKET_V2 (packet(7)).
  *
- * A slot belongs to the kernel until it has a frame. Then it belongs to us until we return it.
- * Slots are returned in order. */
+ * A slot belongs to the kernel until it has a frame. Then it belongs to the port until the port
+ * returns it. Slots are returned in order. */
 
 struct uro_packet_ring {
     uint8_t *memory; /* NULL: no ring */
@@ -42,7 +42,7 @@ struct uro_packet_ring {
     uint32_t slot; /* bytes */
     uint32_t slots;
     uint32_t block; /* bytes; no slot crosses the border of a block */
-    bool described; /* in front of each frame is a virtio header: checksum and segmentation */
+    bool described; /* each frame has a virtio header with its checksum and segmentation */
     uint32_t next;  /* next slot to read */
     uint32_t done;  /* next slot to return */
     uint32_t held;  /* slots taken and not returned yet */
@@ -60,21 +60,21 @@ struct uro_packet_slot {
     uint16_t tag;
 };
 
-/* Gives the socket a ring with slots of about @slot bytes (framesz=), about @slots of them.
- * @block: size of a block (blocksz=); 0: chosen. The socket is not bound yet. Returns 0 or
+/* Gives the socket a ring with about @slots slots (framecnt=) of about @slot bytes (framesz=).
+ * @block is the size of a block (blocksz=), or 0. The socket must not be bound yet. Returns 0 or
  * -errno. */
 URO_NODISCARD int uro_packet_ring_open(struct uro_packet_ring *ring, int fd, uint32_t slot,
                                        uint32_t slots, uint32_t block, bool described);
 void uro_packet_ring_close(struct uro_packet_ring *ring);
 
 /* Replaces the ring with an empty ring of the same sizes. No slot may be held. This is necessary
- * after a frame that the kernel cannot describe, such as coalesced packets of a protocol that
- * virtio does not support: its slot stays marked as being filled, and nothing is received any more.
- * Returns 0, or -errno when there is no ring now. */
+ * after a frame that the kernel cannot describe, for example coalesced packets of a protocol that
+ * virtio does not support. The slot of such a frame stays marked as being filled, and nothing is
+ * received any more. Returns 0, or -errno if there is no ring now. */
 URO_NODISCARD int uro_packet_ring_renew(struct uro_packet_ring *ring, int fd);
 
-/* Takes the next frame; returns false when there is none. Its slot belongs to us until it is
- * returned. */
+/* Takes the next frame. Returns false if there is no frame. The slot belongs to the caller until it
+ * is returned. */
 bool uro_packet_ring_take(struct uro_packet_ring *ring, struct uro_packet_slot *slot);
 /* Returns whether there is a frame. */
 bool uro_packet_ring_waits(const struct uro_packet_ring *ring);

@@ -11,7 +11,7 @@
 #include "wire/gso.h"
 
 #define SHORTEST                                                                                   \
-    60u /* shortest Ethernet frame without FCS; NICs may pad shorter frames with leftover data */
+    60u /* shortest Ethernet frame without FCS; a NIC may pad a shorter frame with old data */
 #define DESCRIPTION sizeof(struct virtio_net_hdr)
 #define BEFORE      16u /* bytes for the virtio header, so that frames stay aligned */
 #define AT_CHECKSUM 6u  /* offset in the UDP header */
@@ -20,7 +20,7 @@
 static_assert(DESCRIPTION <= BEFORE, "it stands in front of a frame");
 static_assert(URO_PORT_BURST <= URO_GSO_PACKETS_MAX, "a burst may be one frame");
 
-/* A frame to send: one packet, or several to be segmented. */
+/* A frame to send. It has one packet, or several packets that the kernel segments. */
 struct uro_packet_tx_frame {
     uint8_t *ether; /* the Ethernet header, after the virtio header */
     uint32_t length;
@@ -82,8 +82,8 @@ static void begin(struct uro_packet_tx *tx, const struct uro_tx *frame, uint8_t 
     };
 }
 
-/* Appends a packet. The kernel increments the identification for each packet, starting from 0,
- * which the engine writes into all its packets. */
+/* Appends a packet. The kernel increments the identification for each packet, starting from 0. The
+ * engine writes 0 into all its packets. */
 static void append(struct uro_packet_tx_frame *to, const struct uro_tx *frame, uint32_t payload)
 {
     const bool v6 = to->head == URO_GSO_HEAD_MAX;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tx.h - sends the engine's frames to a packet socket. Consecutive packets of one flow leave as one
- * frame (wire/gso.h).
+/* tx.h - sends the engine's frames to a packet socket. Consecutive packets of one flow are sent as
+ * one frame (wire/gso.h).
  *
- * Frames are written to our own buffer, from which the kernel copies them. Frames that the kernel
- * does not accept now are sent later.
+ * Frames are written to a buffer, from which the kernel copies them. Frames that the kernel does
+ * not accept now are sent later.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ void uro_packet_tx_close(struct uro_packet_tx *tx);
 void uro_packet_tx_send(struct uro_packet_tx *tx, const struct uro_tx *frames, uint32_t count,
                         uint32_t longest);
 
-/* Sends the pending frames. Returns true when none is left. */
+/* Sends the pending frames. Returns true if no frame is pending any more. */
 bool uro_packet_tx_flush(struct uro_packet_tx *tx);
 /* Drops the pending frames, because the interface is down and they would be outdated when it is up
  * again. */

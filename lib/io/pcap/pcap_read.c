@@ -28,8 +28,8 @@ struct uro_pcap_read {
 
 /* ---- libpcap --------------------------------------------------------------- */
 
-/* The functions of libpcap. It is loaded when the first capture is opened: it has libraries of its
- * own, such as libdbus, and most commands of `uroce` read no capture. */
+/* The functions of libpcap. libpcap is loaded when the first capture is opened, because it loads
+ * further libraries, such as libdbus. Most commands of `uroce` read no capture. */
 static struct {
     __typeof__(pcap_open_offline_with_tstamp_precision) *open;
     __typeof__(pcap_close) *close;
@@ -62,7 +62,8 @@ static bool look_up_all(void *library)
 /* Loads libpcap, unless it is loaded. Returns false with a sentence in @error. */
 static bool load_libpcap(const char *path, char error[static URO_PCAP_ERROR_MAX])
 {
-    static const char *const names[] = { "libpcap.so.0.8", "libpcap.so.1" }; /* Debian's, others' */
+    /* File names in Debian and in other distributions. */
+    static const char *const names[] = { "libpcap.so.0.8", "libpcap.so.1" };
 
     for (size_t i = 0; i < URO_ARRAY_LEN(names) && !libpcap.loaded; i++) {
         void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
@@ -133,7 +134,7 @@ static uint32_t link_header(const struct uro_pcap_read *reader, const uint8_t *o
                             : reader->link == DLT_LINUX_SLL ? SLL_LEN
                                                             : SLL2_LEN;
 
-    *type = 0; /* no known protocol */
+    *type = 0; /* 0 is no known protocol */
     if (length <= header)
         return length;
     if (reader->link == DLT_RAW)

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pcap_write.h - writes frames to a capture file that Wireshark, tcpdump and `uroce dump` read.
  *
- * Classic pcap with nanoseconds, link type Ethernet. Written without libpcap: the format is 24
- * bytes a file and 16 a frame, and a verbs program that captures should not load libpcap.
+ * The format is pcapng if the name of the file ends with ".pcapng", else pcap with nanoseconds. The
+ * link type is Ethernet. The writer does not need libpcap.
  *
- * A capture must never disturb what it watches: when the disk is full frames are left out and
- * counted, the file stays readable, and writing goes on as soon as there is room again.
+ * A pcapng file has three interfaces, so that Wireshark can tell the frames apart:
+ *     NAME         frames that were sent and received, with comments
+ *     NAME lost    frames that were lost before they were received, by a simulated fault
+ *     NAME events  sentences, each in a frame as wire/text.h describes
+ * In a pcap file the comments, the lost frames and the sentences are left out.
+ * Source: the Internet-Draft "PCAP Now Generic (pcapng) Capture File Format".
+ *
+ * A capture must never disturb the program. When the disk is full, frames are left out and counted,
+ * and the file stays readable. Writing continues when the disk has space again.
  */
 #pragma once
 
@@ -13,17 +20,35 @@
 #include "core/pkt.h"
 #include "core/tx.h"
 
-#define URO_PCAP_FRAME_MAX 65535u /* longer frames are cut */
+#define URO_PCAP_FRAME_MAX   65535u /* longer frames are cut */
+#define URO_PCAP_COMMENT_MAX 1024u  /* bytes of a comment or a sentence; the rest is cut */
+
+enum uro_pcap_interface { URO_PCAP_FRAMES, URO_PCAP_LOST, URO_PCAP_EVENTS, URO_PCAP_INTERFACES };
 
 struct uro_pcap_write;
 
 /* Creates or replaces the regular file @path, but not through a symbolic link. Only its owner can
- * read a new file. @origin: time 0 of the frames' clock, in ns since 1970. Returns 0 or
+ * read a new file. @name: name of the interfaces. @origin: time 0 of the frames' clock, in ns since
+ * 1970. Returns 0 or
  *   -EINVAL  not a regular file
  *   -ENOMEM
  *   another -errno of open(2) or fstat(2) */
-URO_NODISCARD int uro_pcap_write_open(const char *path, uint64_t origin,
+URO_NODISCARD int uro_pcap_write_open(const char *path, const char *name, uint64_t origin,
                                       struct uro_pcap_write **writer);
+
+/* Returns whether the file has the format pcapng. */
+bool uro_pcap_write_is_pcapng(const struct uro_pcap_write *writer);
+
+/* Gives the next frame a comment. The writer does not copy it. */
+void uro_pcap_write_comment(struct uro_pcap_write *writer, const char *comment);
+
+/* Appends a frame that was lost before it was received. Like uro_pcap_write_pkt(). */
+URO_NODISCARD int uro_pcap_write_lost_pkt(struct uro_pcap_write *writer, const struct uro_pkt *pkt,
+                                          uro_time now);
+
+/* Appends a sentence. Like uro_pcap_write_pkt(). */
+URO_NODISCARD int uro_pcap_write_text(struct uro_pcap_write *writer, const char *text,
+                                      uro_time now);
 
 /* Appends a frame seen at @now. Returns 0, or once in the writer's life the -errno of the first
  * write that failed. Drops frames from then on until writing works again. */
@@ -44,8 +69,8 @@ URO_NODISCARD int uro_pcap_write_flush(struct uro_pcap_write *writer);
 /* Returns the number of frames dropped so far. */
 uint64_t uro_pcap_write_lost(const struct uro_pcap_write *writer);
 
-/* Closes and frees without a flush, because the file belongs to another process, too. NULL does
- * nothing. */
+/* Closes and frees the writer without a flush: the parent process writes to the same file. NULL
+ * does nothing. */
 void uro_pcap_write_abandon(struct uro_pcap_write *writer);
 
 /* Flushes, closes, frees. NULL does nothing. */

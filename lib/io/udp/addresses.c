@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* addresses.c - whether the addresses of a port are usable: see udp.h. */
+/* addresses.c - checks whether the addresses of a port are usable; see udp.h. */
 #define _GNU_SOURCE /* IFF_UP, and struct mmsghdr of udp.h */
 #include "io/udp/udp.h"
 
@@ -14,7 +14,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-#define NOTICES_MAX 64 /* read in one call; the rest wait */
+#define NOTICES_MAX 64 /* maximum number of announcements that are read in one call */
 
 void uro_addresses_open(struct uro_addresses *addresses)
 {
@@ -70,7 +70,7 @@ static bool has(const struct ifaddrs *entry, const struct uro_gid *address)
     return uro_gid_equal(&gid, address);
 }
 
-/* Returns the interface that has the address of @sock, preferably one that is up. NULL: none. */
+/* Returns the interface that has the address of @sock, or NULL. Prefers an interface that is up. */
 static const struct ifaddrs *find(const struct uro_sock *sock, const struct ifaddrs *all)
 {
     const struct ifaddrs *found = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* broker.c - see broker.h: the sockets of a shared address, the processes that have them, and which
- * of these processes gets a datagram or a report of the network. */
+/* broker.c - see broker.h. Has the sockets of a shared address and the processes that use them, and
+ * decides which of these processes gets a datagram or an ICMP error. */
 #define _GNU_SOURCE /* accept4, struct ucred */
 #include "io/udp/broker.h"
 
@@ -19,7 +19,8 @@
 #include "wire/ext.h"
 
 #define BACKLOG   64
-#define TRIES     2000u  /* 1 ms apart, while the previous broker ends */
+#define TRIES     2000u  /* maximum attempts, one in 1 ms, while the previous broker ends */
+#define OLD_TRIES 10000u /* maximum attempts, one in 1 ms, while its members close their sockets */
 #define HELD_MOST 65536u /* more packets and reports than a socket's buffer holds */
 
 /* ---- sockets ------------------------------------------------------------ */
@@ -62,11 +63,45 @@ void uro_broker_close(struct uro_broker *broker)
     uro_hub_directory_unlock(broker->lock, broker->lock_path);
 }
 
-/* Opens the sockets of all shares. Returns false with a sentence in @error on failure. */
+/* Returns whether only sockets of this user have the address, and all of them allow further
+ * sockets. */
+static bool is_shared(const struct uro_broker *broker)
+{
+    const int fd = uro_sock_try_bind(&broker->address, true);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
+/* Waits until the members of a killed broker have closed their sockets. While there are such
+ * sockets, the kernel numbers the new sockets after them. It would number the new sockets again
+ * when the old sockets are closed, and the filter would choose the wrong socket. A socket without
+ * SO_REUSEPORT can be bound only if there is no other socket. On failure returns false with a
+ * sentence in @error. */
+static bool await_old_socks(const struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
+{
+    const struct timespec nap = { .tv_nsec = 1000000 };
+    int fd = uro_sock_try_bind(&broker->address, false);
+
+    for (unsigned i = 0; fd == -EADDRINUSE && i < OLD_TRIES && is_shared(broker); i++) {
+        (void)nanosleep(&nap, NULL);
+        fd = uro_sock_try_bind(&broker->address, false);
+    }
+    if (fd < 0) /* calls uro_sock_bind() only for its error message */
+        fd = uro_sock_bind(&broker->address, false, error);
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
+/* Opens the sockets of all QPN prefixes. On failure returns false with a sentence in @error. */
 static bool open_socks(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
 {
+    if (!await_old_socks(broker, error))
+        return false;
     /* The kernel numbers the sockets in the order of their bind(). The filter must be attached
-     * before the second bind(): without it the kernel spreads packets at random. */
+     * before the second bind(), because without a filter the kernel chooses a socket by a hash. */
     for (uint32_t prefix = 0; prefix <= URO_BROKER_MEMBERS; prefix++) {
         broker->socks[prefix] = uro_sock_bind(&broker->address, true, error);
         if (broker->socks[prefix] < 0)
@@ -83,10 +118,11 @@ static bool open_socks(struct uro_broker *broker, char error[static URO_PORT_ERR
     return true;
 }
 
-/* Binds the socket that says that the user has a broker of the address. Its name is not in the file
- * system, so that a process with another directory finds it, too: the kernel would give half of the
- * packets to each of two brokers. The name belongs to the network namespace, as the port does.
- * A process that needs the name asks the broker that has it to end. A broker without users ends. */
+/* Binds the socket that shows that the user has a broker of the address. If there were two brokers,
+ * the kernel would give half of the packets to each. The name of the socket is not in the file
+ * system, so that a process with another directory also finds it. Like the port, the name belongs
+ * to the network namespace. A process that needs the name asks the broker that has it to end. A
+ * broker without users then ends. */
 static bool claim_address(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
 {
     const struct timespec nap = { .tv_nsec = 1000000 };
@@ -101,7 +137,8 @@ static bool claim_address(struct uro_broker *broker, char error[static URO_PORT_
     broker->claim = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     for (unsigned i = 0; broker->claim >= 0 && i < TRIES; i++) {
         if (bind(broker->claim, (const struct sockaddr *)&name, length) == 0) {
-            /* Not earlier: with this option, sendto() binds the socket to another name. */
+            /* Set only now, because with this option sendto() would bind the socket to another
+             * name. */
             return setsockopt(broker->claim, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0;
         }
         if (errno != EADDRINUSE)
@@ -143,10 +180,10 @@ static bool asked_to_end(const struct uro_broker *broker)
     }
 }
 
-/* Returns whether the other broker, which has the lock, serves. A broker that serves accepts this
- * connection, finds it ended, restarts its idle time, and closes it. A broker that is starting or
- * ending refuses or resets the connection. A broker that does not react within the timeout still
- * has the address. */
+/* Returns whether the other broker, which has the lock, is running. A running broker accepts this
+ * connection, sees that it has ended, restarts its idle time, and closes it. A broker that is
+ * starting or ending refuses or resets the connection. A broker that does not react within the
+ * timeout still has the address. */
 static bool other_serves(const struct sockaddr_un *name)
 {
     const struct timeval patience = { .tv_sec = 2 };
@@ -164,9 +201,9 @@ static bool other_serves(const struct sockaddr_un *name)
     return serves || (reason != ECONNREFUSED && reason != ECONNRESET && reason != ENOENT);
 }
 
-/* Takes the lock of the address in that directory. Returns 1 with the lock, 0 when another broker
- * has it and serves, or -errno: -ENAMETOOLONG, or -EWOULDBLOCK when the other broker neither serves
- * nor ends. */
+/* Takes the lock of the address in @directory. Returns 1 with the lock. Returns 0 if another
+ * running broker has the lock. Returns -EWOULDBLOCK if the broker with the lock neither runs nor
+ * ends, or -ENAMETOOLONG. */
 static int lock_there(struct uro_broker *broker, const struct uro_hub_directory *directory)
 {
     const struct timespec nap = { .tv_nsec = 1000000 };
@@ -189,8 +226,8 @@ static int lock_there(struct uro_broker *broker, const struct uro_hub_directory 
 }
 
 /* Takes the lock in the first usable directory, unless another broker has the lock in any
- * directory. Returns as lock_there(). -ENOENT: there is no directory. -EPERM: another user owns or
- * may write to the only directory, which is copied to @directory. */
+ * directory. Returns the result of lock_there(), -ENOENT if there is no directory, or -EPERM if
+ * another user owns the only directory or may write to it. Copies that directory to @directory. */
 static int lock_anywhere(struct uro_broker *broker, struct uro_hub_directory *directory)
 {
     int result = -ENOENT;
@@ -246,7 +283,7 @@ static int explain_directory(int reason, const struct uro_hub_directory *directo
     return -1;
 }
 
-/* Makes the socket where processes request a prefix. Returns as uro_broker_open(). */
+/* Makes the socket where processes request a prefix. Returns the result of uro_broker_open(). */
 static int open_listener(struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
 {
     struct uro_hub_directory directory = { 0 };
@@ -341,7 +378,7 @@ static bool send_reply(int fd, enum uro_hub_kind kind, uint32_t prefix, int sock
     return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof header;
 }
 
-/* Receives HELLO from a process that has connected. Returns false when HELLO does not come within a
+/* Receives HELLO from a process that has connected. Returns false if HELLO does not come within a
  * second or is not valid. */
 static bool read_hello(int fd, struct uro_hub_header *hello)
 {
@@ -352,8 +389,9 @@ static bool read_hello(int fd, struct uro_hub_header *hello)
            hello->version == URO_HUB_VERSION && hello->kind == URO_HUB_HELLO;
 }
 
-/* Refuses a connection when no file descriptor is left. The listener would stay readable, so the
- * spare descriptor is closed to accept the connection and send the refusal. */
+/* Refuses a connection if no file descriptor is left. Otherwise the listener would stay readable.
+ * Closes the spare descriptor, so that the connection can be accepted and the refusal can be
+ * sent. */
 static void send_away(struct uro_broker *broker)
 {
     const struct timespec nap = { .tv_nsec = 50000000 };
@@ -371,7 +409,7 @@ static void send_away(struct uro_broker *broker)
     broker->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Accepts a process that requests a prefix. Waits for its request for a second at most. */
+/* Accepts a process that requests a prefix. Waits at most a second for its request. */
 static void welcome(struct uro_broker *broker)
 {
     int fd = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC);
@@ -410,7 +448,7 @@ static void dismiss(struct uro_broker *broker, uint32_t prefix)
     uro_broker_disconnect_begin(broker, prefix);
 }
 
-/* ---- which member a datagram is for --------------------------------------- */
+/* ---- the member that gets a datagram -------------------------------------- */
 
 #define MAD_AT (URO_BTH_LEN + URO_DETH_LEN)
 
@@ -419,7 +457,7 @@ static bool is_member(const struct uro_broker *broker, uint32_t prefix)
     return prefix > 0 && prefix < URO_QPN_PREFIXES && broker->members[prefix].fd >= 0;
 }
 
-/* Returns the first member. It answers datagrams that name no process. */
+/* Returns the first member. It gets the datagrams that name no process. */
 static uint32_t anybody(const struct uro_broker *broker)
 {
     for (uint32_t prefix = 1; prefix < URO_QPN_PREFIXES; prefix++)
@@ -480,14 +518,14 @@ uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, u
     return who_has(broker, msg->value[URO_CM_REMOTE_ID]);
 }
 
-/* ---- reports of the network ------------------------------------------------ */
+/* ---- ICMP errors ------------------------------------------------------------ */
 
-/* The kernel does not examine the packet that an ICMP message quotes: it gives the report to any of
- * the sockets. So every member gets the report, and ignores reports about other destinations than
- * its own. */
+/* The kernel does not examine the packet that an ICMP message quotes, and reports the error to any
+ * of the sockets. So the broker passes the report to every member. A member ignores reports about
+ * destinations that it does not use. */
 
 #define AT_ONCE     64u  /* reports read from one socket in a row */
-#define SECOND_MOST 100u /* reports a second: ICMP is easy to forge */
+#define SECOND_MOST 100u /* maximum number of reports in a second, because ICMP is easy to forge */
 
 static bool may_pass(struct uro_broker *broker)
 {
@@ -643,8 +681,8 @@ int uro_broker_open(struct uro_broker *broker, const struct uro_gid *address,
     return result;
 }
 
-/* Returns the descriptor to wait for: the connection of the member, or the socket that no process
- * has. */
+/* Returns the descriptor to wait for. This is the connection of the member, or the socket if no
+ * process has it. */
 static struct pollfd look_at(const struct uro_broker *broker, uint32_t prefix)
 {
     if (broker->members[prefix].fd >= 0)

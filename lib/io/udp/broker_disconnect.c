@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* broker_disconnect.c - disconnects the peers of a process that died, as a kernel does.
+/* broker_disconnect.c - disconnects the peers of a process that died, as the kernel does.
  *
- * The broker passes on the messages of connection management that peers send, so it learns the
- * connections without asking the processes. A peer that accepts a connection sends REP. A peer that
- * was accepted sends RTU after its REQ. DREQ, DREP and REJ end a connection. A peer can forge these
- * messages. A DREQ for a connection that does not exist changes nothing at the peer, and the broker
- * sends at most TIMES of them for each message of the peer.
+ * The broker passes on the messages of connection management that peers send. So it knows the
+ * connections without asking the processes. A peer that accepts a connection sends REP. A peer
+ * whose REQ was accepted sends RTU. DREQ, DREP and REJ end a connection. Any host can forge these
+ * messages. But a DREQ for a connection that does not exist changes nothing at the peer, and the
+ * broker sends at most TIMES DREQs for each message of a peer.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "wire/opcode.h"
 
 #define BUCKETS         4096u
-#define CONNECTIONS_MAX 100000u /* of all members */
+#define CONNECTIONS_MAX 100000u /* maximum number of connections of all members */
 #define REQUESTS        1024u   /* size of the table of pending requests */
 #define TIMES           3u      /* DREQs sent to a peer that does not answer */
 #define INTERVAL_S      1
@@ -45,9 +45,9 @@ struct connection {
 struct uro_broker_disconnect {
     struct uro_table_bucket buckets[BUCKETS];
     struct uro_table table;
-    struct uro_list of[URO_QPN_PREFIXES]; /* by member */
+    struct uro_list of[URO_QPN_PREFIXES]; /* connections of each member */
     struct uro_list over; /* connections of dead members whose peer has not answered */
-    int64_t next;         /* s; when the next DREQs for `over` are due */
+    int64_t next;         /* time at which the next DREQs for `over` are due, seconds */
     struct request requests[REQUESTS];
 };
 
@@ -226,7 +226,8 @@ static void send_dreq(const struct uro_broker *broker, struct connection *connec
     if (sendto(broker->socks[0], packet + AT_BTH, length, MSG_DONTWAIT, &to.any,
                uro_sock_address_length(&to)) < 0)
         (void)sendto(broker->socks[0], packet + AT_BTH, length, MSG_DONTWAIT, &to.any,
-                     /* the error may have been that of an earlier packet */
+                     /* sends twice, because the first error may have been that of an earlier
+                      * packet */
                      uro_sock_address_length(&to));
 }
 

@@ -20,7 +20,8 @@ static bool set(int fd, int level, int option, int value)
     return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-/* Joins @group on the interface of @own. Two addresses of one interface are one membership. */
+/* Joins @group on the interface of @own. Succeeds if another address of this interface has joined
+ * it. */
 static bool join(int fd, const struct uro_gid *group, const struct uro_sock *own)
 {
     int done;
@@ -38,9 +39,9 @@ static bool join(int fd, const struct uro_gid *group, const struct uro_sock *own
     return done == 0 || errno == EADDRINUSE;
 }
 
-/* Limits the socket to packets of the groups that it has joined itself, not of groups joined
- * elsewhere on this machine. Error reports are off, because the socket sends nothing: reports there
- * would be forged, and nothing reads them. */
+/* Limits the socket to packets of the groups that it has joined itself. Otherwise it would also
+ * receive groups that other sockets of this machine have joined. Turns off error reports. The
+ * socket sends nothing, so reports would be forged, and nothing reads them. */
 static bool set_options(int fd, bool v6)
 {
     return set(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
@@ -125,7 +126,7 @@ void uro_groups_set(struct uro_groups *groups, const struct uro_gid *gids, uint3
             group->wanted = true;
     }
     for (uint32_t i = groups->count;
-         i-- > 0;) /* leave first, so that there is room for new groups */
+         i-- > 0;) /* leave first, so that there is space for new groups */
         if (!groups->all[i].wanted) {
             uro_sock_close(&groups->all[i].sock);
             groups->all[i] = groups->all[--groups->count];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* group.h - the multicast groups of a port. Each group has its own socket, because a socket bound
- * to a unicast address receives no multicast. Any number of processes may join a group: the kernel
+ * to a unicast address receives no multicast. Any number of processes may join a group. The kernel
  * delivers each packet to all of them, and announces the membership to routers and switches. */
 #pragma once
 

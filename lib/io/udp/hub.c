@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub.c - the directory of the hub: see hub.h. */
+/* hub.c - the directory of the hub; see hub.h. */
 #define _GNU_SOURCE /* secure_getenv */
 #include "io/udp/hub.h"
 
@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REPLACED_MOST 16 /* times that the lock file was removed between open and lock */
+#define REPLACED_MOST 16 /* maximum attempts if the lock file is removed between open and lock */
 
 /* ---- the directory ------------------------------------------------------ */
 
-/* Returns whether no other user can rename or remove our files in @path. */
+/* Returns whether no other user can rename or remove this user's files in @path. */
 static bool keeps_ours(const char *path)
 {
     struct stat is;
@@ -37,8 +37,8 @@ static bool is_ours_alone(const char *path)
            (is.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
-/* Writes the parent directory of our directory at place @number, and the name of ours in it.
- * Returns false when there is no such parent. */
+/* Writes the parent of the hub's directory at place @number, and the name of the hub's directory in
+ * this parent. Returns false if there is no such parent. */
 static bool name_place(unsigned number, char parent[static 64], char name[static 32])
 {
     const unsigned user = (unsigned)geteuid();
@@ -90,7 +90,7 @@ int uro_hub_directory_find(struct uro_hub_directory *directory, unsigned number,
     return is_ours_alone(directory->directory) ? 0 : -EPERM;
 }
 
-/* ---- names in it -------------------------------------------------------- */
+/* ---- names in the directory --------------------------------------------- */
 
 bool uro_hub_directory_path(const struct uro_hub_directory *directory, const char *kind,
                             const struct uro_gid *address, const char *suffix,
@@ -107,7 +107,7 @@ bool uro_hub_directory_path(const struct uro_hub_directory *directory, const cha
 
 /* ---- locks -------------------------------------------------------------- */
 
-/* Returns whether @path still leads to @fd. A process removes the file of its lock before it
+/* Returns whether @path is still the path of @fd. A process removes the file of its lock before it
  * releases the lock. */
 static bool is_same(int fd, const char *path)
 {

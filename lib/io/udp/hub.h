@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub.h - the protocol between the processes that share an address and its broker, `uroce hub`.
+/* hub.h - the protocol between the processes that share an address and the broker of the address,
+ * `uroce hub`.
  *
  * The broker makes a socket for each QPN prefix, all on port 4791 of the address (SO_REUSEPORT).
  * A kernel filter chooses the socket of a packet by the upper bits of its destination QPN, the
- * prefix. The broker gives each process the socket of one prefix. So packets of most queue pairs
- * do not pass through the broker. Only two kinds do: those to queue pair 1 (prefix 0), which the
- * broker passes on by service ID or communication ID, and datagrams that the kernel coalesced
- * and gave to the wrong process.
+ * prefix. The broker gives each process the socket of one prefix. So packets of most queue pairs do
+ * not pass through the broker. Only two kinds of packets do. Packets to queue pair 1 (prefix 0) are
+ * passed on by service ID or communication ID. Datagrams that the kernel coalesced and gave to the
+ * wrong process are passed on by QPN.
  *
- * The kernel gives a report of the network about an undelivered packet to any of the sockets.
- * The process that reads the report passes it on to the broker, which sends it to all other
+ * If an ICMP error reports an undelivered packet, the kernel gives the report to any of the
+ * sockets. The process that reads the report sends it to the broker, which sends it to all other
  * processes. The broker itself reads the sockets that no process has.
  *
- * Process and broker meet at a Unix socket (SOCK_SEQPACKET) in a directory of the user (below).
- * Each checks that the other runs as the same user. A record is a header and a body.
+ * Processes connect to the broker at a Unix socket (SOCK_SEQPACKET) in a directory of the user
+ * (below). Each side checks that the other side runs as the same user. A record is a header and a
+ * body.
  */
 #pragma once
 
@@ -41,8 +43,8 @@ enum uro_hub_kind {
     URO_HUB_FULL,          /* broker: no prefix is free, or the requested prefix is taken */
     URO_HUB_NO_DESCRIPTOR, /* broker: it has no file descriptor left */
     URO_HUB_SERVICES,      /* process: struct uro_listened[], all services it listens for */
-    URO_HUB_DATAGRAM,      /* either way: a datagram from address `from` */
-    URO_HUB_REPORT,        /* either way: struct uro_hub_report of a packet sent to `from` */
+    URO_HUB_DATAGRAM,      /* both sides: a datagram from address `from` */
+    URO_HUB_REPORT,        /* both sides: struct uro_hub_report of a packet sent to `from` */
 };
 
 struct uro_hub_header {
@@ -53,8 +55,8 @@ struct uro_hub_header {
     union uro_sock_address from;
 };
 
-/* A report of the network. The process that sent the packet is unknown, so the broker passes the
- * report on to all other processes. */
+/* A report about an undelivered packet. The process that sent the packet is unknown, so the broker
+ * passes the report on to all other processes. */
 struct uro_hub_report {
     uint32_t error; /* errno, as in struct uro_sock_report */
     uint32_t info;
@@ -80,11 +82,10 @@ static inline uint32_t uro_hub_prefix_of(const uint8_t *bth)
 
 /* ---- the directory of the hub ------------------------------------------------ */
 
-/* In this directory the processes of one user that share an address find each other. It holds the
- * socket of the broker, and a file for each service that a process listens for. Only the user can
- * create or open anything in it, so no other user can take a name first or make a process wait.
- * Names contain the network namespace, because a UDP port belongs to one and a directory does
- * not. */
+/* The processes of one user that share an address use this directory. It has the socket of the
+ * broker, and a file for each service that a process listens for. Only the user can create or open
+ * files in it, so no other user can take a name first or make a process wait. Names contain the
+ * network namespace, because a UDP port belongs to a namespace, but a directory does not. */
 
 #define URO_HUB_DIRECTORY_PLACES   4u
 #define URO_HUB_DIRECTORY_PATH_MAX 192u
@@ -94,8 +95,8 @@ struct uro_hub_directory {
     uint64_t net;       /* inode number of the calling thread's network namespace */
 };
 
-/* Examines place @number of URO_HUB_DIRECTORY_PLACES: below XDG_RUNTIME_DIR, below /run/user, in
- * /tmp and in /var/tmp. @make: creates the directory when it is missing. Returns 0, or
+/* Examines the directory at place @number of URO_HUB_DIRECTORY_PLACES: below XDG_RUNTIME_DIR, below
+ * /run/user, in /tmp or in /var/tmp. @make: creates the directory if it is missing. Returns 0, or
  *   -ENOENT  there is no directory, or its name is too long
  *   -EPERM   another user owns the directory or may write to it; @directory names it
  *   another -errno of the kernel */

@@ -7,8 +7,9 @@
 #include "base/crc32.h"
 
 #define POWERS 17u /* distances below 2^17 bytes */
-/* Number of packets in our pattern before a sender must keep to it. It is more than a batch: a
- * sender that counts its packets follows our pattern for a batch whenever its counter wraps. */
+/* Number of packets with uroce's pattern after which a sender must keep to the pattern. It is more
+ * than a batch, because a sender that counts its packets follows the pattern for a batch whenever
+ * its counter wraps. */
 #define PLAIN_ENOUGH   (4 * URO_IP_ID_BATCH)
 #define FOREIGN_ENOUGH 64u   /* packets rejected before a sender counts as changed */
 #define FLAG_DF        0x40u /* bit in the byte after the identification */
@@ -68,7 +69,7 @@ uint32_t uro_ip_id_change(uint16_t id, uint32_t behind)
 bool uro_ip_id_solve(uint32_t difference, uint32_t behind, uint16_t *id, bool *fragmentable)
 {
     const struct map *back = backwards();
-    uint32_t octets = behind + 2; /* fed since just before the identification */
+    uint32_t octets = behind + 2; /* bytes from the identification to the end */
 
     URO_ASSERT(octets < UINT32_C(1) << POWERS);
     for (unsigned k = 0; k < POWERS; k++)

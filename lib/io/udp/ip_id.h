@@ -2,9 +2,9 @@
 /* ip_id.h - the IPv4 identification and the DF bit next to it. The ICRC covers them, but a UDP
  * socket can neither set nor read them.
  *
- * A CRC is linear: when bytes of a packet change by @delta, the CRC register changes by the CRC of
- * @delta alone. So a register can be moved from one identification to another. And the difference
- * of two ICRCs gives the identification that another sender used.
+ * A CRC is linear. If bytes of a packet change by a difference, the CRC register changes by the CRC
+ * of this difference alone. So a register can be converted from one identification to another.
+ * Also, the difference of two ICRCs gives the identification that another sender used.
  */
 #pragma once
 
@@ -12,15 +12,15 @@
 
 /* Identification pattern of a sender. All zero at first. */
 struct uro_ip_id_history {
-    uint32_t plain;   /* consecutive packets that followed our pattern */
-    uint32_t foreign; /* consecutive packets rejected, as they did not follow it */
+    uint32_t plain;   /* consecutive packets that followed uroce's pattern */
+    uint32_t foreign; /* consecutive packets that were rejected because they did not follow it */
 };
 
 /* IPv4 packets that are accepted, by their identification. */
 enum uro_ip_id_rule {
     URO_IP_ID_ANY,
-    URO_IP_ID_PLAIN, /* only packets in our pattern: DF set, identification below URO_IP_ID_BATCH */
-    URO_IP_ID_FULL,  /* any, if a raw tap allows all of the ICRC to be checked */
+    URO_IP_ID_PLAIN, /* uroce's pattern: DF is set, the identification is below URO_IP_ID_BATCH */
+    URO_IP_ID_FULL,  /* any packet, if a raw tap makes a full check of the ICRC possible */
 };
 
 #define URO_IP_ID_BATCH 64u /* identifications 0 .. 63: the packets of one segmented send */
@@ -29,10 +29,10 @@ enum uro_ip_id_rule {
  * identification is @id instead of 0. */
 uint32_t uro_ip_id_change(uint16_t id, uint32_t behind);
 
-/* Finds the change of the identification, and whether DF changed, that explain a register
- * difference of @difference. @behind is the number of bytes after the identification, the flags
- * among them. Returns false when no change explains the difference: the packet was damaged. One in
- * 32768 damaged packets has an explanation by accident. */
+/* Finds the change of the identification and of DF that causes the register difference @difference.
+ * @behind is the number of bytes after the identification, including the flags. Returns false if no
+ * change causes this difference, because the packet was damaged. For one in 32768 damaged packets,
+ * there is such a change by accident. */
 URO_NODISCARD bool uro_ip_id_solve(uint32_t difference, uint32_t behind, uint16_t *id,
                                    bool *fragmentable);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link_options.c - the driver of links over UDP sockets: their name and options. */
+/* link_options.c - the driver of links over UDP sockets, with the table of their options. */
 #define _GNU_SOURCE /* struct mmsghdr */
 #include "io/common/link_options.h"
 

@@ -8,9 +8,9 @@
 
 #include "io/udp/share.h"
 
-/* Prints once that the MTU of a path is too small, even when not verbose: nothing else would
- * explain the lost packets. The report of a router may be forged, so it changes nothing but this
- * line. */
+/* Prints once that the MTU of a path is too small. Prints it without verbose=yes, too, because
+ * nothing else explains the lost packets. The ICMP error of a router may be forged, so this line is
+ * its only effect. */
 static void print_narrow(struct uro_sock *sock, const struct uro_sock_report *report)
 {
     char text[URO_GID_TEXT_MAX];
@@ -41,8 +41,8 @@ static void print_report(struct uro_sock *sock, const struct uro_sock_report *re
         fprintf(stderr, "uroce: %s: %s\n", uro_gid_text(&gid, text), strerror((int)report->error));
 }
 
-/* Keeps a report for the engine, which itself checks whether the datagram was ours. Reports to the
- * connection manager of the peer come first: it waits for them. */
+/* Keeps a report for the engine, which checks whether this process sent the datagram. Reports about
+ * datagrams to the peer's connection manager have priority, because a connection waits for them. */
 static void keep(struct uro_sock *sock, const struct uro_sock_report *report)
 {
     struct uro_undelivered *kept = sock->undelivered;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* network_error.h - prints reports of the network about undelivered packets, once, when verbose.
- * The transport detects losses without them.
+/* network_error.h - prints ICMP errors about undelivered packets, once, with verbose=yes. The
+ * transport detects losses without these reports.
  *
- * The kernel does not examine the packet that a report quotes. On a shared address it gives the
- * report to any of the sockets. So each process passes its reports on to the broker, and the broker
- * reads the sockets that no process has. A process prints only reports about destinations that it
- * has sent to.
+ * The kernel does not examine the packet that an ICMP error quotes. On a shared address it reports
+ * the error to any of the sockets. So each process sends its reports to the broker, and the broker
+ * reads the sockets that no process has. A process prints only reports about destinations to which
+ * it has sent packets.
  */
 #pragma once
 
@@ -13,9 +13,9 @@
 #include "io/udp/sock.h"
 #include "wire/gid.h"
 
-/* Reports for the engine: datagrams to peers where no process has the port. Further reports are
- * dropped; the connection manager retransmits and gets another. For other queue pairs one report at
- * a time is enough. */
+/* Maximum number of reports that wait for the engine. They are about datagrams to hosts where no
+ * process has the port. Further reports are dropped, because the connection manager retransmits and
+ * gets another report. For other queue pairs, one report at a time is enough. */
 #define URO_UNDELIVERED_MAX 8u
 struct uro_undelivered {
     uint32_t count;
@@ -23,9 +23,9 @@ struct uro_undelivered {
     const struct uro_sock *by[URO_UNDELIVERED_MAX];
 };
 
-/* Takes all reports at @sock. @tried, or NULL: the destination of a send that the kernel refuses
- * now. Returns the number of reports from the network, without those of the kernel about its own
- * sends. */
+/* Takes all reports at @sock. @tried is the destination of a send that the kernel refuses now, or
+ * NULL. Returns the number of reports from the network. Reports of the local kernel do not
+ * count. */
 uint32_t uro_network_error_take(struct uro_sock *sock, const union uro_sock_address *tried);
 
 /* Handles a report that the broker forwarded, in a record from the broker of @sock. */
@@ -35,7 +35,7 @@ void uro_network_error_receive(struct uro_sock *sock, const struct uro_hub_heade
 /* ---- recent destinations ----------------------------------------------- */
 
 /* Recent destinations of a process. On a shared address a process gets reports about the packets of
- * all processes, and ignores those about other destinations. */
+ * all processes, and ignores reports about destinations that it does not use. */
 
 #define URO_RECENT_PEERS_MAX 256u /* slots; a newer destination replaces an older one in its slot */
 

@@ -16,14 +16,15 @@
 #include "io/udp/udp.h"
 
 #define WINDOW_LEAST    8u
-#define PACKET_OVERHEAD 512u /* bytes that the kernel charges for each packet's records */
+#define PACKET_OVERHEAD 512u /* bytes that the kernel counts for each packet beside its data */
 #define SHARE_ROUNDS    16u  /* every 16th round reads from brokers and groups first */
+#define UNLOOKED        2u   /* calls of arm() after a packet that do not look for more */
 #define ANSWER_MS       2000 /* longest wait for an answer of the broker */
 
 /* ---- shared addresses --------------------------------------------------- */
 
-/* Joins the shared address of @sock, if it has a broker: requests the QPN prefix of this port, and
- * waits at most @wait_ms for the reply. With @wait_ms 0, returns ASKED until the reply is there. */
+/* If the address of @sock has a broker, requests the QPN prefix of this port, and waits at most
+ * @wait_ms for the reply. With @wait_ms 0, returns ASKED until the reply has arrived. */
 static enum uro_share_result join(struct uro_udp_port *udp, struct uro_sock *sock, int wait_ms,
                                   char error[static URO_PORT_ERROR_MAX])
 {
@@ -59,7 +60,7 @@ static void read_broker(struct uro_udp_port *udp, struct uro_sock *sock)
 
 /* ---- frames ------------------------------------------------------------- */
 
-/* Receives from one group. Successive calls go round all groups. */
+/* Receives from one group. Successive calls use the next groups in turn. */
 static uint32_t receive_group(struct uro_udp_port *udp, struct uro_pkt *pkts, uint32_t max)
 {
     const struct uro_sock *group = uro_groups_next(&udp->groups);
@@ -70,9 +71,8 @@ static uint32_t receive_group(struct uro_udp_port *udp, struct uro_pkt *pkts, ui
     return uro_rx_lend(&udp->rx, pkts, max);
 }
 
-static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
+static uint32_t take(struct uro_udp_port *udp, struct uro_pkt *pkts, uint32_t max)
 {
-    struct uro_udp_port *udp = uro_udp_of(port);
     uint32_t count = uro_rx_lend(&udp->rx, pkts, max);
     bool listens = udp->rounds++ % SHARE_ROUNDS == 0;
 
@@ -80,7 +80,7 @@ static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t ma
         uro_rx_take_undelivered(&udp->rx, &udp->undelivered);
         return uro_rx_lend(&udp->rx, pkts, max);
     }
-    /* now and then groups come first, so that other traffic cannot starve them */
+    /* Sometimes groups are read first, so that other traffic cannot delay them for ever. */
     if (listens && count == 0)
         count = receive_group(udp, pkts, max);
     for (uint32_t i = 0; i < udp->sock_count && count == 0; i++) {
@@ -94,6 +94,16 @@ static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t ma
     return count > 0 ? count : receive_group(udp, pkts, max);
 }
 
+static uint32_t receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t max)
+{
+    struct uro_udp_port *udp = uro_udp_of(port);
+    const uint32_t count = take(udp, pkts, max);
+
+    if (count > 0)
+        udp->unlooked = UNLOOKED;
+    return count;
+}
+
 static uint32_t tx_free_count(struct uro_port *port)
 {
     return uro_udp_tx_flush(&uro_udp_of(port)->tx) ? URO_PORT_BURST : 0;
@@ -104,8 +114,9 @@ static void transmit(struct uro_port *port, const struct uro_tx *tx, uint32_t co
     uro_udp_tx_send(&uro_udp_of(port)->tx, tx, count);
 }
 
-/* Returns the descriptors to wait for: first the sockets, in the order of socks. They are not in an
- * epoll instance, because that would cost the kernel a call for each packet sent to them. */
+/* Returns the descriptors to wait for, first the sockets in the order of `socks`. The sockets are
+ * not in an epoll instance, because then the kernel would make another call for each received
+ * packet. */
 static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX])
 {
     const struct uro_udp_port *udp = uro_udp_of(port);
@@ -123,17 +134,14 @@ static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]
 
 _Static_assert(2 * URO_UDP_SOCKS_MAX + 1 <= URO_PORT_FDS_MAX, "sockets, their brokers, and groups");
 
-/* Returns whether the port can sleep. A pending error report would end a poll() at once, so the
- * reports are taken first. */
-static bool arm(struct uro_port *port)
+/* Takes all error reports, because a pending report would end a poll() at once. Returns whether no
+ * frame is waiting. */
+static bool look(struct uro_udp_port *udp)
 {
-    struct uro_udp_port *udp = uro_udp_of(port);
     struct pollfd looks[URO_PORT_FDS_MAX];
     int fds[URO_PORT_FDS_MAX];
+    const uint32_t count = wait_fds(&udp->port, fds);
 
-    if (udp->rx.first < udp->rx.count || udp->undelivered.count > 0)
-        return false;
-    const uint32_t count = wait_fds(port, fds);
     for (uint32_t i = 0; i < count; i++)
         looks[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
     int ready = poll(looks, count, 0);
@@ -143,8 +151,25 @@ static bool arm(struct uro_port *port)
     return ready <= 0;
 }
 
-/* Sets the MTU of the port: the configured MTU, or the MTU of the interfaces if the latter was
- * lowered below it since the port was opened. rule PORT.MTU */
+/* Returns whether the port can sleep. While packets come, it does not look first, to save a system
+ * call: a packet or a report that is waiting ends the sleep at once. The host arms the port after
+ * the round that received a packet, and again before it sleeps. So from the third call without a
+ * packet on, this function looks. */
+static bool arm(struct uro_port *port)
+{
+    struct uro_udp_port *udp = uro_udp_of(port);
+
+    if (udp->rx.first < udp->rx.count || udp->undelivered.count > 0)
+        return false;
+    udp->rx.many = true; /* an ACK and an answer often wait together after a sleep */
+    if (udp->unlooked == 0)
+        return look(udp);
+    udp->unlooked--;
+    return true;
+}
+
+/* Sets the MTU of the port. This is the configured MTU, or the MTU of the interfaces if that was
+ * lowered below it after the port was opened. rule PORT.MTU */
 static void keep_mtu(struct uro_udp_port *udp)
 {
     uint32_t now = udp->addresses.mtu;
@@ -238,9 +263,9 @@ static void close_socks(struct uro_udp_port *udp)
     udp->sock_count = 0;
 }
 
-/* Closes all descriptors without sending anything or changing a socket: a forked child closes its
- * copies, and the parent continues to use the sockets. After the parent has died, other processes
- * may listen, get its QPN prefix, and start another broker. */
+/* Closes all descriptors without sending anything and without changing a socket. A forked child
+ * closes its copies in this way, while the parent continues to use the sockets. So after the parent
+ * has died, other processes can listen, get its QPN prefix, and start another broker. */
 static void close_descriptors(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -279,9 +304,10 @@ static const struct uro_port_ops ops = {
     },
 };
 
-/* Returns the number of packets that fit in the smallest of our receive buffers. The peer's buffer
- * is assumed to be as large: it overflows when the window is larger and the peer's process is not
- * running. The kernel charges memory, not payload: up to twice the packet, and its own records. */
+/* Returns the number of packets that fit in the smallest receive buffer of the port. The buffer of
+ * the peer is assumed to have the same size. It overflows if the window is larger and the peer's
+ * process is not scheduled. The kernel counts memory, not payload: up to twice the length of a
+ * packet, and its own data. */
 static uint32_t window_of(const struct uro_udp_port *udp)
 {
     uint32_t least = URO_WINDOW_DEFAULT;
@@ -319,8 +345,8 @@ static int open_raw_tap(struct uro_sock *sock, enum uro_ip_id_rule rule,
     return -1;
 }
 
-/* Opens a socket: a shared socket when the address has a broker and @alone is false, else one for
- * this process alone. */
+/* Opens a socket. If the address has a broker and @alone is false, opens a shared socket. Otherwise
+ * opens a socket for this process alone. */
 static enum uro_share_result open_sock(struct uro_udp_port *udp, struct uro_sock *sock, bool alone,
                                        char error[static URO_PORT_ERROR_MAX])
 {
@@ -387,9 +413,10 @@ struct uro_port *uro_udp_open(const struct uro_port_config *config,
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link udp: out of memory");
         return NULL;
     }
-    udp->port = (struct uro_port){
-        .ops = &ops, .mac = config->mac, .mtu = config->mtu, .flags = URO_PORT_CALL_PER_SEND
-    };
+    udp->port = (struct uro_port){ .ops = &ops,
+                                   .mac = config->mac,
+                                   .mtu = config->mtu,
+                                   .flags = URO_PORT_CALL_PER_SEND | URO_PORT_ONE_QPN_PREFIX };
     udp->mtu = config->mtu;
     udp->groups.epoll = epoll_create1(EPOLL_CLOEXEC);
     uro_addresses_open(&udp->addresses);

@@ -19,11 +19,11 @@
 #define AT_IDENT     4u
 #define AT_FLAGS     6u
 #define AT_SOURCE    12u
-#define AT_DEST_PORT 2u /* in the UDP header */
+#define AT_DEST_PORT 2u /* offset in the UDP header */
 #define FLAG_DF      0x4000u
 #define BATCH        32u
-#define SEEN         65536u     /* entries, as many as identifications */
-#define REST_AFTER   256u       /* packets in our pattern in a row */
+#define SEEN         65536u     /* entries of the table, one for each identification */
+#define REST_AFTER   256u       /* consecutive packets with uroce's IP IDs, then the tap rests */
 #define NOWHERE      0xe0000000 /* 224.0.0.0, the destination of no packet */
 #define BUFFER_BYTES (8 * 1024 * 1024)
 
@@ -32,9 +32,9 @@ struct uro_raw_tap {
     struct uro_gid address;
     bool rests;
     bool never_rests;
-    bool proven;    /* it saw a requested packet since it woke, so it sees all later packets */
-    uint32_t plain; /* packets in our pattern since it woke; it rests at REST_AFTER */
-    uint32_t *seen; /* SEEN hashes of headers, the last for each slot; 0: none */
+    bool proven;    /* it has found a packet since it woke, so it has all packets */
+    uint32_t plain; /* packets with uroce's IP IDs since it woke; see REST_AFTER */
+    uint32_t *seen; /* SEEN slots, each with the hash of the last header; 0: none */
     struct mmsghdr messages[BATCH];
     struct iovec octets[BATCH];
     uint8_t packets[BATCH][KEPT];
@@ -42,9 +42,9 @@ struct uro_raw_tap {
 
 /* ---- the socket --------------------------------------------------------- */
 
-/* Attaches a filter that keeps only the headers of packets to the RoCE port that are not in our
- * pattern: the identification is too high, or DF is clear. On a shared address it keeps packets to
- * @share and to share 0, which the broker passes on. */
+/* Attaches a filter that keeps only the headers of RoCE packets with IP IDs that uroce does not
+ * use: the identification is too high, or DF is clear. On a shared address it keeps only packets to
+ * the QPN prefix of @share, and to prefix 0, which the broker passes on. */
 static bool attach_filter(int fd, const struct uro_share *share)
 {
     const uint32_t own = share != NULL ? share->number : 0;
@@ -70,7 +70,8 @@ static bool attach_filter(int fd, const struct uro_share *share)
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
-/* Binds to our address, or @nowhere to stop receiving. A raw socket may be bound again. */
+/* Binds the raw socket to the address of the port. If @nowhere, binds it to NOWHERE, so that it
+ * receives nothing. A raw socket may be bound again. */
 static bool listen_at(const struct uro_raw_tap *raw_tap, bool nowhere)
 {
     uint8_t address[4];
@@ -82,7 +83,7 @@ static bool listen_at(const struct uro_raw_tap *raw_tap, bool nowhere)
 }
 
 /* Opens the raw socket. It receives all UDP packets until its filter and address are set. These
- * early packets are harmless: no code looks for them. */
+ * early packets are harmless, because nothing searches for their headers. */
 static bool start(struct uro_raw_tap *raw_tap, const struct uro_share *share)
 {
     const int octets = BUFFER_BYTES;
@@ -170,7 +171,7 @@ static void note(struct uro_raw_tap *raw_tap, const uint8_t *packet, uint32_t le
     *entry_of(raw_tap, &header) = hash_of(&header);
 }
 
-/* Reads waiting packets and notes their headers, at most as many as the table holds. */
+/* Reads waiting packets and records their headers, at most as many as the table has entries. */
 static void look(struct uro_raw_tap *raw_tap)
 {
     int received = BATCH;

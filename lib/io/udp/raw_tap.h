@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* raw_tap.h - a raw socket beside an IPv4 UDP socket, to read the IPv4 headers that the UDP socket
- * hides.
+/* raw_tap.h - a raw socket in addition to an IPv4 UDP socket. It receives the IPv4 headers, which
+ * the UDP socket does not show.
  *
  * The kernel gives a raw socket its copy of a packet before the UDP socket gets the datagram. So
- * when the datagram is read, the copy is there already. It shows whether the packet of another
- * sender came with the identification that explains its ICRC, so that all of the ICRC is checked.
- * The raw socket needs CAP_NET_RAW.
+ * when the datagram is read, the copy has already arrived. It shows whether the packet had the
+ * identification for which its ICRC is right. Thus all bits of the ICRC are checked. The raw socket
+ * needs CAP_NET_RAW.
  *
- * A filter drops packets that follow our own identification pattern (ip_id.h). But the kernel makes
- * the copy before it runs the filter: that costs 0.1 us for each packet and each process at the
- * address. A raw tap that has met only packets in our pattern therefore rests until it is woken.
+ * A filter drops packets that follow uroce's identification pattern (ip_id.h). But the kernel makes
+ * the copy before it runs the filter, which costs 0.1 us for each packet and each process at the
+ * address. Therefore a raw tap that has received only packets with uroce's pattern rests until it
+ * is woken.
  */
 #pragma once
 
@@ -28,25 +29,25 @@ struct uro_raw_tap_header {
 
 enum uro_raw_tap_answer {
     URO_RAW_TAP_SAW,
-    URO_RAW_TAP_DID_NOT_SEE, /* the tap received packets then, and would have seen it */
+    URO_RAW_TAP_DID_NOT_SEE, /* the tap was receiving, and there was no such packet */
     URO_RAW_TAP_UNKNOWN,     /* there is no tap, or it may have rested when the packet came */
 };
 
-/* Opens a raw tap for an IPv4 @sock, if @rule accepts packets of other senders. It sees all packets
- * to the address, or on a shared address those to the QPN prefix of the process. Returns false with
- * errno if the raw socket cannot be opened; @sock works without it. uro_sock_close() closes the
- * tap. */
+/* Opens a raw tap for an IPv4 @sock, if @rule accepts packets of other senders. The tap receives
+ * all packets to the address, or on a shared address the packets to the QPN prefix of the process.
+ * Returns false with errno if the raw socket cannot be opened. @sock also works without a raw tap.
+ * uro_sock_close() closes the tap. */
 bool uro_raw_tap_open(struct uro_sock *sock, enum uro_ip_id_rule rule);
 void uro_raw_tap_close(struct uro_raw_tap *raw_tap);
 
-/* Returns whether the tap saw a packet with that header. Answers the same for a packet that the
- * network duplicates. @raw_tap may be NULL. */
+/* Returns whether the tap saw a packet with that header. The result is the same for a packet that
+ * the network duplicated. @raw_tap may be NULL. */
 enum uro_raw_tap_answer uro_raw_tap_ask(struct uro_raw_tap *raw_tap,
                                         const struct uro_raw_tap_header *header);
 
-/* Counts one more packet in our pattern. The tap rests after REST_AFTER of them in a row, if it has
- * not seen a requested packet. */
+/* Counts one more packet with uroce's pattern. The tap rests after REST_AFTER consecutive packets,
+ * if it has not seen a requested packet. */
 void uro_raw_tap_count_plain(struct uro_raw_tap *raw_tap);
-/* Wakes the tap, after a packet that is not in our pattern. The tap has not seen packets that are
+/* Wakes the tap after a packet without uroce's pattern. The tap has not seen packets that are
  * already in the UDP socket. */
 void uro_raw_tap_wake(struct uro_raw_tap *raw_tap);

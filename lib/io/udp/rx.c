@@ -23,11 +23,10 @@
 #define DATAGRAM_MAX   65536u
 #define HEADROOM       64u /* before each slot, for Ethernet, IPv6 and UDP headers */
 #define REGION         (DATAGRAM_MAX + URO_RX_SEGMENTS * HEADROOM)
-#define SLOT_WHOLE     DATAGRAM_MAX /* one slot for a whole message: fewer for the kernel to read */
+#define SLOT_WHOLE     DATAGRAM_MAX /* one slot for a message; fewer slots cost the kernel less */
 #define UNJOINED_MANY  256u         /* calls in a row without coalesced packets */
-#define FITTED_MOST                                                                                \
-    (128u << 10)             /* bytes, at most, that are moved before the slots get another size */
-#define SLOT_LEAST     1024u /* so that URO_RX_SEGMENTS slots hold a datagram */
+#define FITTED_MOST    (128u << 10) /* bytes that may be moved before the slots change their size */
+#define SLOT_LEAST     1024u        /* so that URO_RX_SEGMENTS slots hold a datagram */
 #define AT_IPV4_IDENT  4u
 #define AT_IPV4_SOURCE 12u
 #define AT_IPV4_BTH    (URO_IPV4_LEN + URO_UDP_LEN)
@@ -87,10 +86,10 @@ void uro_rx_close(struct uro_rx *rx)
 
 struct note {
     const union uro_sock_address *from;
-    uint32_t segment; /* bytes of each packet, the last may have fewer; 0: one packet */
+    uint32_t segment; /* length of each packet but the last, bytes; 0: one packet */
     uint8_t traffic_class;
     uint8_t hop_limit;
-    struct uro_raw_tap *raw_tap; /* sees the first of its packets, or NULL */
+    struct uro_raw_tap *raw_tap; /* raw tap that sees the first packet of the message, or NULL */
     bool first_known; /* the first packet passed the full ICRC check, with this header: */
     bool first_fragmentable;
     uint16_t first_ident;
@@ -132,11 +131,12 @@ static struct uro_rx_source *source_of(struct uro_rx *rx, const struct uro_gid *
     return source;
 }
 
-/* Protection of a packet by an identification that explains its ICRC. */
+/* How well a packet is protected, if its ICRC is right for some identification. */
 enum verdict { REFUSED, WEAK, FULL };
 
-/* Returns whether the identification of packet @index fits that of the first. The kernel coalesces
- * packets whose identifications are equal or count up by one; older kernels coalesce any. */
+/* Returns whether the identification of packet @index fits that of the first packet. The kernel
+ * coalesces packets whose identifications are equal or increase by 1. Older kernels coalesce
+ * packets with any identifications. */
 static bool follows(const struct note *note, const struct uro_raw_tap_header *header,
                     uint32_t index)
 {
@@ -145,7 +145,7 @@ static bool follows(const struct note *note, const struct uro_raw_tap_header *he
             header->identification == note->first_ident);
 }
 
-/* Rates the identification of packet @index of a message. @like: it is in our own pattern. */
+/* Rates the identification of packet @index of a message. @like: it has uroce's pattern. */
 static enum verdict judge(struct uro_rx *rx, const struct note *note, uint32_t index, bool like,
                           const struct uro_raw_tap_header *header)
 {
@@ -172,9 +172,9 @@ static enum verdict judge(struct uro_rx *rx, const struct note *note, uint32_t i
     return WEAK;
 }
 
-/* Finds the identification that explains the ICRC of the packet at @network, and writes it to
- * @header. @doubled: the ICRC is the one that rxe computes for FLUSH, which covers the bytes after
- * the UDP header twice. Returns false when there is no such identification. */
+/* Finds the identification for which the ICRC of the packet at @network is right, and writes it to
+ * @header. @doubled: the ICRC is that of rxe for FLUSH, which covers the bytes after the UDP header
+ * twice. Returns false if there is no such identification. */
 static bool explain(const uint8_t *network, uint32_t covered, bool doubled,
                     struct uro_raw_tap_header *header)
 {
@@ -282,8 +282,8 @@ static void close_gaps(struct uro_rx *rx, uint32_t which, uint32_t total)
     }
 }
 
-/* Moves the packets of message @which to places with room for headers, if they do not begin at
- * slots. */
+/* If the packets of message @which do not begin at slots, moves them so that there is space for
+ * headers before each packet. */
 static void move_packets(struct uro_rx *rx, uint32_t which, uint32_t total, uint32_t segment,
                          uint32_t *stride)
 {
@@ -304,8 +304,8 @@ static void move_packets(struct uro_rx *rx, uint32_t which, uint32_t total, uint
     }
 }
 
-/* Returns whether this process owns the packet's share. The kernel's filter examines only the first
- * of the packets that it coalesced. */
+/* Returns whether this process has the packet's QPN prefix. The kernel's filter examines only the
+ * first of the packets that it coalesced. */
 static bool is_ours(const struct uro_sock *sock, const uint8_t *payload, uint32_t length)
 {
     return sock->share == NULL || length < URO_BTH_LEN ||
@@ -313,8 +313,9 @@ static bool is_ours(const struct uro_sock *sock, const uint8_t *payload, uint32_
 }
 
 /* Returns whether slots of the size of this message's packets would be better than the present
- * slots. The message of @total bytes did not fit, but it counts less than the messages that did
- * fit. The middle packets of RDMA messages are most of the traffic. */
+ * slots. The packets of this message, which has @total bytes, do not fit the slots. The present
+ * slots are better if packets with more bytes in total did fit. Most of the traffic is middle
+ * packets of RDMA messages. */
 static bool is_better(struct uro_rx *rx, uint32_t total)
 {
     bool better = rx->fitted < total && total > 4 * SLOT_LEAST;
@@ -359,8 +360,8 @@ static uint32_t cut(struct uro_rx *rx, const struct uro_sock *sock, uint32_t whi
     return better;
 }
 
-/* Receives messages. recvmmsg() costs 50 ns more than recvmsg(), or 25 ns more when nothing is
- * there. */
+/* Receives messages. recvmmsg() takes 50 ns longer than recvmsg(), or 25 ns longer if there is no
+ * message. */
 static int take_from(int fd, struct mmsghdr *messages, uint32_t count)
 {
     if (count > 1)
@@ -377,8 +378,8 @@ bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
     if (rx->first < rx->count)
         return true;
     rx->first = rx->count = 0;
-    /* Where packets come one at a time, only one message is requested. That saves the second kernel
-     * lookup, which would find nothing. */
+    /* If packets come one at a time, only one message is requested. The kernel then does not look
+     * for a second message, which would not be there. */
     uint32_t limit = rx->many ? URO_RX_MESSAGES : 1;
     for (uint32_t i = 0; i < limit; i++) {
         rx->messages[i].msg_hdr.msg_namelen = sizeof rx->from[i];
@@ -394,7 +395,7 @@ bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock)
     }
     if (received > 0 && rx->slot != SLOT_WHOLE && ++rx->unjoined == UNJOINED_MANY)
         better = SLOT_WHOLE;
-    /* The received packets stay where they are: only the next messages go to the new slots. */
+    /* The received packets are not moved. Only the next messages go to the new slots. */
     if (better != 0)
         lay_out(rx, better);
     return fine;
@@ -422,8 +423,8 @@ bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock)
                              .traffic_class = (uint8_t)header.traffic_class };
         if (length <= DATAGRAM_MAX) {
             memcpy(payload, sock->share->record, length);
-            /* The tap sees the headers of packets to share 0. A packet that another process passed
-             * on was not the first of its coalesced message, so no header of it is known. */
+            /* The tap sees the headers of packets to prefix 0. A packet that another process passed
+             * on was not the first of its coalesced message, so its header is not known. */
             if (length >= URO_BTH_LEN && uro_hub_prefix_of(payload) == 0)
                 note.raw_tap = sock->raw_tap;
             add_frame(rx, sock, &note, payload, length, 0);
@@ -432,7 +433,7 @@ bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock)
     return true;
 }
 
-/* Adds the ICMP frame that the peer's host would have sent us. */
+/* Adds an ICMP frame like the one that the peer's host has sent. */
 static void add_undelivered(struct uro_rx *rx, const struct uro_sock *sock,
                             const struct uro_sock_report *report, uint8_t *octets)
 {

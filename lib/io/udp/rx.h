@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rx.h - converts received datagrams to the frames that an engine reads.
  *
- * The kernel may coalesce consecutive packets of one size (UDP GRO). Such a message is scattered
- * into slots of the size of most packets. Each slot has room for headers before it, so most payload
- * is not copied again. The first and the last packet of an RDMA message have other sizes. The
- * kernel does not coalesce them with MIDDLE packets. While no packets are coalesced, a datagram has
- * one slot.
+ * The kernel may coalesce consecutive packets of one size (UDP GRO). The kernel writes such a
+ * message into slots of the size of most packets. Each slot has space for headers before it, so
+ * most payload is not copied again. The first and the last packet of an RDMA message have other
+ * sizes, and the kernel does not coalesce them with MIDDLE packets. While no packets are coalesced,
+ * a datagram has one slot.
  *
- * IPv4: a socket does not show the identification, which the ICRC covers. Our own pattern is known
- * (ip_id.h). For another sender the identification is computed from the ICRC, and the raw tap is
- * asked whether the packet came with it. Without a raw tap only 15 of the 32 bits of protection
- * remain, and a sender that has always followed our pattern must keep to it.
+ * Over IPv4, a socket does not show the identification, which the ICRC covers. The pattern of uroce
+ * is known (ip_id.h). For another sender, the identification is computed from the ICRC, and the raw
+ * tap knows whether the packet had this identification. Without a raw tap, only 15 of the 32 bits
+ * of protection remain, and a sender that has always followed uroce's pattern must keep to it.
  */
 #pragma once
 
@@ -21,8 +21,8 @@
 #include "io/udp/ip_id.h"
 #include "io/udp/sock.h"
 
-#define URO_RX_MESSAGES 8u  /* most messages that one call receives */
-#define URO_RX_SEGMENTS 64u /* most packets in a message */
+#define URO_RX_MESSAGES 8u  /* maximum number of messages that one call receives */
+#define URO_RX_SEGMENTS 64u /* maximum number of packets in a message */
 #define URO_RX_SOURCES  256u
 
 /* The identification history of a sender. */
@@ -34,17 +34,17 @@ struct uro_rx_source {
 struct uro_undelivered;
 
 struct uro_rx {
-    struct uro_mac mac; /* our address: the destination of frames */
+    struct uro_mac mac; /* MAC address of the port, the destination of frames */
     const struct uro_sock *own;
     uint32_t own_count;
     enum uro_ip_id_rule idents;
-    bool many;         /* the last call filled all messages */
+    bool many;         /* request several messages: the last call filled all, or the port slept */
     uint32_t slot;     /* payload of a slot, in bytes */
-    uint32_t fitted;   /* bytes received in slots of the right size, less bytes that were not */
+    uint32_t fitted;   /* bytes in slots of the right size, minus bytes in slots of a wrong size */
     uint32_t unjoined; /* calls since a message with several packets */
     uint8_t *memory;   /* a region for each message */
     uint8_t *spare;    /* buffer to rearrange a region */
-    uint64_t moved;    /* bytes that had to be moved, for tests */
+    uint64_t moved;    /* bytes that were moved, for tests */
     struct mmsghdr messages[URO_RX_MESSAGES];
     struct iovec slots[URO_RX_MESSAGES][URO_RX_SEGMENTS];
     union uro_sock_address from[URO_RX_MESSAGES];
@@ -55,20 +55,20 @@ struct uro_rx {
     struct uro_rx_source sources[URO_RX_SOURCES];
 };
 
-/* Allocates the buffers. The sockets of our addresses, @own, remain property of the caller. Returns
- * false when there is no memory. */
+/* Allocates the buffers. @own has the sockets of the port's addresses, and belongs to the caller.
+ * Returns false if there is no memory. */
 URO_NODISCARD bool uro_rx_open(struct uro_rx *rx, const struct uro_mac *mac,
                                const struct uro_sock *own, uint32_t own_count,
                                enum uro_ip_id_rule idents);
 void uro_rx_close(struct uro_rx *rx);
 
-/* Receives from @sock, if all earlier frames have been lent. Returns false when the network
- * reported errors: the kernel returns such an error from the next call on the socket, and keeps the
- * reports (uro_network_error_take()). */
+/* Receives from @sock, if all earlier frames have been lent. Returns false if there are ICMP
+ * errors. The kernel returns such an error from the next call on the socket, and keeps the reports
+ * for uro_network_error_take(). */
 bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
 
-/* Receives the datagrams that the broker of a shared address passes on, if all earlier frames have
- * been lent. Handles the reports among them. Returns false when the broker is gone. */
+/* Receives the records of the broker of a shared address, if all earlier frames have been lent.
+ * Makes frames of the datagrams, and handles the reports. Returns false if the broker is gone. */
 URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock);
 
 /* Makes ICMP frames from these reports, if all earlier frames have been lent. */

@@ -13,7 +13,7 @@
 
 #include "io/udp/udp.h"
 
-#define NAP_MS 5 /* wait before the next try to connect to a busy broker */
+#define NAP_MS 5 /* pause between two attempts to connect to a busy broker */
 
 static struct uro_hub_header header_of(enum uro_hub_kind kind, uint32_t prefix)
 {
@@ -30,7 +30,7 @@ static bool is_ours(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
-/* Connects to the broker in that directory. Returns the connection, or -errno: -EAGAIN when too
+/* Connects to the broker in @directory. Returns the connection, or -errno. -EAGAIN means that too
  * many processes wait for the broker. */
 static int call_there(const struct uro_hub_directory *directory, const struct uro_gid *address)
 {
@@ -48,8 +48,8 @@ static int call_there(const struct uro_hub_directory *directory, const struct ur
     return reason != 0 ? -reason : -ECONNREFUSED;
 }
 
-/* Connects to the broker in whichever directory it is. Returns the connection, or -errno; -ENOENT:
- * there is no broker. */
+/* Connects to the broker in any of the directories. Returns the connection, or -errno. -ENOENT
+ * means that there is no broker. */
 static int call_broker(struct uro_share *share, const struct uro_gid *address)
 {
     for (unsigned number = 0; number < URO_HUB_DIRECTORY_PLACES; number++) {
@@ -65,9 +65,9 @@ static int call_broker(struct uro_share *share, const struct uro_gid *address)
     return -ENOENT;
 }
 
-/* Receives the answer to HELLO, and in @sock the socket that came with it, or -1. Returns 0, or
- * -errno: -EAGAIN when there is no answer yet, -EMFILE when this process has no descriptor for the
- * socket, -EPROTO when the record is no answer. */
+/* Receives the answer to HELLO, and in @sock the attached socket, or -1. Returns 0. Returns -EAGAIN
+ * if there is no answer yet, -EMFILE if this process has no free descriptor for the socket, -EPROTO
+ * if the record is not an answer, or another -errno. */
 static int receive_reply(int fd, struct uro_hub_header *reply, int wait_ms, int *sock)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -93,7 +93,7 @@ static int receive_reply(int fd, struct uro_hub_header *reply, int wait_ms, int 
     return 0;
 }
 
-/* Writes the reason why the broker granted no share, by the kind of its answer. */
+/* Writes the reason why the broker granted no QPN prefix. @kind is the kind of its answer. */
 static void explain(const struct uro_gid *address, uint32_t kind, uint32_t wanted,
                     char error[static URO_PORT_ERROR_MAX])
 {
@@ -103,12 +103,12 @@ static void explain(const struct uro_gid *address, uint32_t kind, uint32_t wante
     if (kind == URO_HUB_FULL && wanted != 0)
         (void)snprintf(
             error, URO_PORT_ERROR_MAX,
-            "no place is free at all addresses of this device (%s and others), which other "
-            "processes share; end some of them, or choose other addresses with ip=",
+            "too many processes share the addresses of this device (%s and others); end some of "
+            "these processes, or choose other addresses with ip=",
             text);
     else if (kind == URO_HUB_FULL)
         (void)snprintf(error, URO_PORT_ERROR_MAX,
-                       "%u processes share %s already, the most that can; give this process a "
+                       "%u processes share %s already, which is the limit; give this process a "
                        "different address with ip=",
                        URO_QPN_PREFIXES - 2, text);
     else if (kind == URO_HUB_NO_DESCRIPTOR)
@@ -154,7 +154,7 @@ enum uro_share_result uro_share_ask(struct uro_share *share, const struct uro_gi
     }
     if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) {
         (void)close(fd);
-        return URO_SHARE_NO_BROKER; /* the broker ended meanwhile */
+        return URO_SHARE_NO_BROKER; /* the broker has ended */
     }
     share->fd = fd;
     share->address = *address;
@@ -178,7 +178,7 @@ enum uro_share_result uro_share_answer(struct uro_share *share, int wait_ms, int
         share->number = reply.prefix;
         return URO_SHARE_JOINED;
     }
-    /* HELLO stands for an invalid answer */
+    /* The kind HELLO means an invalid answer. */
     const uint32_t kind = result == 0 ? reply.kind : URO_HUB_HELLO;
     if (result == -EMFILE)
         explain_call(&share->address, EMFILE, error);

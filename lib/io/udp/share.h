@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share.h - a process at an address that several processes use: the client of the broker (hub.h),
- * and the locks of its services. */
+/* share.h - a process at an address that several processes share. Connects the process to the
+ * broker (hub.h), and locks its services. */
 #pragma once
 
 #include "engine/engine.h"
@@ -9,14 +9,14 @@
 
 struct uro_share {
     int fd;                             /* connection to the broker, or -1 */
-    bool pending;                       /* a request for a share is pending */
-    uint32_t wanted;                    /* the requested share; 0: any */
+    bool pending;                       /* a request for a QPN prefix is pending */
+    uint32_t wanted;                    /* the requested QPN prefix; 0: any */
     struct uro_hub_directory directory; /* directory of the broker's socket, as last found */
     uint32_t number;
     struct uro_gid address;
     struct uro_listened *services; /* last services set; sent again to the next broker */
     uint32_t service_count;
-    bool services_unsaid; /* the broker had no room for the services */
+    bool services_unsaid; /* the services could not be sent to the broker yet */
     uint8_t *record;      /* URO_HUB_RECORD bytes */
 };
 
@@ -24,19 +24,20 @@ enum uro_share_result {
     URO_SHARE_JOINED,
     URO_SHARE_ASKED, /* the broker has not answered yet */
     URO_SHARE_NO_BROKER,
-    URO_SHARE_TAKEN, /* another process has the requested share */
+    URO_SHARE_TAKEN, /* another process has the requested QPN prefix */
     URO_SHARE_REFUSED
 };
 
-/* Requests share @wanted (0: any) from the broker of @address. Tries again for @wait_ms while too
- * many processes are asking. Returns ASKED, NO_BROKER, or REFUSED with a sentence in @error. */
+/* Requests the QPN prefix @wanted (0: any) from the broker of @address. If too many processes
+ * connect to the broker, tries again for @wait_ms. Returns ASKED, NO_BROKER, or REFUSED with a
+ * sentence in @error. */
 URO_NODISCARD enum uro_share_result uro_share_ask(struct uro_share *share,
                                                   const struct uro_gid *address, uint32_t wanted,
                                                   int wait_ms,
                                                   char error[static URO_PORT_ERROR_MAX]);
 
-/* Takes the answer, for which it waits for @wait_ms at most. With JOINED the socket is in @sock.
- * With TAKEN and REFUSED a sentence is in @error, and the broker may be asked again. */
+/* Waits at most @wait_ms for the answer. After JOINED the socket is in @sock. After TAKEN and
+ * REFUSED a sentence is in @error, and the broker may be asked again. */
 URO_NODISCARD enum uro_share_result uro_share_answer(struct uro_share *share, int wait_ms,
                                                      int *sock,
                                                      char error[static URO_PORT_ERROR_MAX]);
@@ -48,11 +49,12 @@ void uro_share_leave(struct uro_share *share);
 /* Sends the broker the services that this process listens for. */
 void uro_share_services(struct uro_share *share, const struct uro_listened *services,
                         uint32_t count);
-/* Sends the services to the broker again if it had no room for them. Call it from time to time. */
+/* Sends the services to the broker again if that was not possible before. Call it from time to
+ * time. */
 void uro_share_repeat(struct uro_share *share);
 
-/* Takes the next datagram or report that the broker passed on. Its body is in share->record;
- * *@octets is 0 when there is none. Returns false when the broker is gone. */
+/* Takes the next datagram or report that the broker passed on. Its body is in share->record.
+ * *@octets is 0 if there is no record. Returns false if the broker is gone. */
 URO_NODISCARD bool uro_share_take(struct uro_share *share, struct uro_hub_header *header,
                                   uint32_t *octets);
 
@@ -60,7 +62,7 @@ URO_NODISCARD bool uro_share_take(struct uro_share *share, struct uro_hub_header
 void uro_share_pass(const struct uro_share *share, const union uro_sock_address *from,
                     uint8_t traffic_class, const uint8_t *octets, uint32_t length);
 
-/* Sends the broker a report of the network, for the other processes. */
+/* Sends the broker a report about an undelivered packet, for the other processes. */
 void uro_share_report(const struct uro_share *share, const struct uro_sock_report *report);
 
 /* ---- services ---------------------------------------------------------- */
@@ -76,14 +78,14 @@ struct uro_service_lock {
     struct uro_listened service;
 };
 
-/* The locks of one port. Zero-initialised: none. */
+/* The locks of one port. Initialized with zero, it has no locks. */
 struct uro_service_locks {
     struct uro_service_lock *all;
     uint32_t count;
 };
 
-/* Implement lock_service() and unlock_service() of struct uro_port_ops. They do nothing at an
- * address that is not shared. */
+/* These functions implement lock_service() and unlock_service() of struct uro_port_ops. They do
+ * nothing at an address that is not shared. */
 URO_NODISCARD int uro_service_lock_take(struct uro_port *port, const struct uro_listened *service);
 void uro_service_lock_release(struct uro_port *port, const struct uro_listened *service);
 

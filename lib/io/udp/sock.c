@@ -79,10 +79,10 @@ static int get(int fd, int level, int option)
     return getsockopt(fd, level, option, &value, &length) == 0 ? value : 0;
 }
 
-/* Sets the IP options. PROBE sets DF and sends as much as the interface carries, regardless of ICMP
- * "fragmentation needed" messages, which any host can forge. With DF on an unconnected socket the
- * identification is 0, or for segments 0, 1, 2 ... Over IPv6, too, most RoCE senders leave the UDP
- * checksum out, because the ICRC protects the packet. */
+/* Sets the IP options. PROBE sets DF, and ignores ICMP "fragmentation needed" messages, which any
+ * host can forge. With DF on an unconnected socket, the identification is 0, or for segments 0, 1,
+ * 2 ... The UDP checksum is left out, also over IPv6, because the ICRC protects the packet. Most
+ * RoCE senders do that. */
 static bool set_network_options(int fd, bool v6)
 {
     if (v6)
@@ -182,7 +182,7 @@ int uro_sock_make(bool v6)
     return -1;
 }
 
-int uro_sock_bind(const struct uro_gid *address, bool shared, char error[static URO_PORT_ERROR_MAX])
+int uro_sock_try_bind(const struct uro_gid *address, bool shared)
 {
     union uro_sock_address own = uro_sock_address_of(address, URO_ROCE_PORT);
     int fd = uro_sock_make(own.any.sa_family == AF_INET6);
@@ -192,14 +192,24 @@ int uro_sock_bind(const struct uro_gid *address, bool shared, char error[static 
         own.v6.sin6_scope_id = uro_sock_interface(address);
 
     if (fd >= 0 && (!shared || set(fd, SOL_SOCKET, SO_REUSEPORT, 1)) &&
-        bind(fd, &own.any, uro_sock_address_length(&own)) == 0) {
-        uro_sock_set_multicast(fd, address);
+        bind(fd, &own.any, uro_sock_address_length(&own)) == 0)
         return fd;
-    }
-    explain(address, errno, error);
+    const int reason = errno;
     if (fd >= 0)
         (void)close(fd);
-    return -1;
+    return -reason;
+}
+
+int uro_sock_bind(const struct uro_gid *address, bool shared, char error[static URO_PORT_ERROR_MAX])
+{
+    const int fd = uro_sock_try_bind(address, shared);
+
+    if (fd < 0) {
+        explain(address, -fd, error);
+        return -1;
+    }
+    uro_sock_set_multicast(fd, address);
+    return fd;
 }
 
 void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address,
@@ -235,7 +245,7 @@ void uro_sock_close(struct uro_sock *sock)
     sock->raw_tap = NULL;
 }
 
-/* Reads the reason of an error report from @cmsg. Returns false when @cmsg has none. */
+/* Reads the reason of an error report from @cmsg. Returns false if @cmsg has no error report. */
 static bool read_reason(const struct cmsghdr *cmsg, struct uro_sock_report *report)
 {
     struct sock_extended_err reason;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sock.h - a UDP socket bound to port 4791 of one address, and who has the port if that fails. */
+/* sock.h - a UDP socket bound to port 4791 of one address. If the bind fails, finds the process
+ * that has the port. */
 #pragma once
 
 #include <sys/socket.h>
@@ -28,8 +29,8 @@ struct uro_raw_tap;
 
 struct uro_sock {
     int fd;                              /* -1: the broker of the address is gone */
-    struct uro_share *share;             /* if other processes share the address, or NULL */
-    struct uro_raw_tap *raw_tap;         /* sees the IP headers that the socket hides, or NULL */
+    struct uro_share *share;             /* connection to the broker of a shared address, or NULL */
+    struct uro_raw_tap *raw_tap;         /* raw tap that receives the IP headers, or NULL */
     struct uro_undelivered *undelivered; /* collects reports for the connection manager, or NULL */
     const struct uro_recent_peers *recent_peers; /* recent destinations; NULL: unknown */
     bool verbose;                                /* print all errors */
@@ -42,8 +43,8 @@ struct uro_sock {
     uint32_t interface;                          /* index of the interface; 0: unknown */
     struct uro_gid address;
     bool v6;
-    bool segments;           /* the kernel cuts a long send into packets */
-    bool coalesces;          /* the kernel joins received packets of one size */
+    bool segments;           /* the kernel segments a long send into packets */
+    bool coalesces;          /* the kernel coalesces received packets of one size */
     uint8_t traffic_class;   /* traffic class of packets that set none */
     uint32_t receive_buffer; /* size of the receive buffer, as the kernel counts it */
 };
@@ -69,31 +70,36 @@ void uro_sock_set_multicast(int fd, const struct uro_gid *address);
 /* Makes a socket that is not bound yet. Returns it, or -1. */
 int uro_sock_make(bool v6);
 
-/* Makes a socket on port 4791 of @address, alone or, @shared, beside other sockets of the same
- * user. Returns it, or -1 with a sentence in @error. */
+/* Makes a socket on port 4791 of @address. If @shared, other sockets of the same user may also have
+ * the port. Returns the socket, or -errno. */
+URO_NODISCARD int uro_sock_try_bind(const struct uro_gid *address, bool shared);
+
+/* Does the same, and prepares the socket for multicast. Returns the socket, or -1 with a sentence
+ * in @error. */
 URO_NODISCARD int uro_sock_bind(const struct uro_gid *address, bool shared,
                                 char error[static URO_PORT_ERROR_MAX]);
 
-/* Sets the options of the bound socket @fd. @sock owns it from now on. */
+/* Sets the options of the bound socket @fd. @fd belongs to @sock from now on. */
 void uro_sock_start(struct uro_sock *sock, int fd, const struct uro_gid *address,
                     const struct uro_sock_options *options);
 
-/* Makes the kernel poll the NIC for @us microseconds before it returns that nothing is there
- * (SO_BUSY_POLL). 0 changes nothing. Returns false when the process has no permission, with the
- * remedy in @error. */
+/* Makes the kernel poll the NIC for @us microseconds before it returns that there is no message
+ * (SO_BUSY_POLL). 0 changes nothing. If the process has no permission, returns false, and @error
+ * says what to do. */
 bool uro_sock_busy_poll(struct uro_sock *sock, uint32_t us, char error[static URO_PORT_ERROR_MAX]);
 
 /* Closes the socket and its raw tap. */
 void uro_sock_close(struct uro_sock *sock);
 
-/* Bytes kept of a quoted packet: as many as a datagram of the connection manager has. */
+/* Bytes of a quoted packet that are kept: the length of a datagram of the connection manager. */
 #define URO_SOCK_QUOTED_MAX (URO_BTH_LEN + URO_DETH_LEN + URO_MAD_LEN)
 
 /* A report about a packet that was sent. */
 struct uro_sock_report {
     uint32_t error; /* errno */
     uint32_t info;  /* with EMSGSIZE: MTU of the path */
-    /* from the network, about any packet; else from the kernel, about ours */
+    /* True: from the network, about any packet. False: from the kernel, about a packet of the
+     * socket. */
     bool network;
     uint32_t quoted_length; /* bytes of the quoted packet, from the BTH on */
     uint8_t quoted[URO_SOCK_QUOTED_MAX];

@@ -16,7 +16,7 @@
 
 #define UDP_OPTION_SEGMENT 103
 #define SEGMENTS_MAX       URO_IP_ID_BATCH
-#define DATAGRAM_MAX       65507u /* bytes that IPv4 and UDP carry */
+#define DATAGRAM_MAX       65507u /* longest payload of a datagram over IPv4 */
 #define AT_IPV4_IDENT      4u
 #define ICRC_LEN           4u
 
@@ -134,7 +134,7 @@ static struct cmsghdr *add_control(struct msghdr *header, uint8_t *control, int 
     return cmsg;
 }
 
-/* Adds the traffic class and hop limit of a datagram, where they differ from those of its
+/* Adds the traffic class and the hop limit of a datagram, if they differ from those of its
  * socket. */
 static void add_marks(struct uro_udp_tx *tx, uint32_t i, struct msghdr *header)
 {
@@ -204,7 +204,7 @@ struct trials {
     bool again;       /* the first datagram was retried without a report */
 };
 
-/* Sends one packet by itself. Returns false when the kernel refuses it. */
+/* Sends one packet alone. Returns false if the kernel refuses it. */
 static bool send_part(struct uro_udp_tx *tx, const struct msghdr *header, struct trials *trials)
 {
     struct uro_sock *by = tx->by[tx->first];
@@ -217,8 +217,8 @@ static bool send_part(struct uro_udp_tx *tx, const struct msghdr *header, struct
 }
 
 /* Sends the packets of a datagram one by one, because the kernel does not segment it. Each packet
- * then has identification 0, so its ICRC is adjusted. Handles the error of each packet. Returns
- * true when all have left. */
+ * then has the identification 0, so its ICRC is adjusted. Handles the error of each packet. Returns
+ * true if all packets were sent. */
 static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
 {
     uint32_t i = tx->first, lost = 0;
@@ -249,8 +249,8 @@ static bool send_apart(struct uro_udp_tx *tx, struct trials *trials)
     return lost == 0;
 }
 
-/* Prints the reason of a failed send when verbose, and only when it differs from the last reason:
- * each packet may fail. */
+/* Prints the reason of a failed send with verbose=yes. Prints it only if it differs from the last
+ * reason, because each packet may fail. */
 static void print_reason(const struct uro_udp_tx *tx, int reason)
 {
     struct uro_sock *by = tx->by[tx->first];
@@ -273,10 +273,10 @@ static void do_without(struct uro_udp_tx *tx, int reason, struct trials *trials)
         drop_first(tx);
         return;
     }
-    /* EMSGSIZE: the MTU of the path is too small, and each packet gets its own error. EIO, EINVAL:
-     * the kernel cannot segment, for example because the link has no checksum offload. Kernels
-     * before 6.14 also return EINVAL for a small path MTU; they then refuse the single packets as
-     * well. */
+    /* EMSGSIZE means that the MTU of the path is too small; each packet gets its own error. EIO and
+     * EINVAL mean that the kernel cannot segment, for example because the link has no checksum
+     * offload. Kernels before 6.14 also return EINVAL for a small path MTU. They then also refuse
+     * the single packets. */
     if (send_apart(tx, trials) && reason != EMSGSIZE)
         by->segments = false;
 }
@@ -284,10 +284,10 @@ static void do_without(struct uro_udp_tx *tx, int reason, struct trials *trials)
 /* Handles error @reason of the first datagram. Returns true when the next datagram, or the same
  * datagram again, may be sent.
  *
- * A report about an earlier packet becomes the error of the next send, whatever its destination,
- * and ICMP is easy to forge. So the same datagram is sent again when there are reports. It is also
- * sent again once when there are none, because a report that finds no room is lost. Only an error
- * that stays is about this datagram. */
+ * A report about an earlier packet becomes the error of the next send, whatever its destination.
+ * ICMP is easy to forge. So if there are reports, the same datagram is sent again. If there are no
+ * reports, it is sent again once, because a report that does not fit into the buffer is lost. Only
+ * an error that stays is about this datagram. */
 static bool recover(struct uro_udp_tx *tx, int reason, struct trials *trials)
 {
     switch (reason) {
@@ -297,7 +297,7 @@ static bool recover(struct uro_udp_tx *tx, int reason, struct trials *trials)
         return false;
     case EINTR:
         return true;
-    case EBADF: /* its broker has gone meanwhile */
+    case EBADF: /* the broker of the socket has ended */
         drop_first(tx);
         return true;
     default:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tx.h - sends the frames of an engine as datagrams. Consecutive frames of one length to one peer
- * leave in one send, which the kernel, or the NIC, segments into packets. */
+ * are sent by one call. The kernel or the NIC segments the datagram into packets. */
 #pragma once
 
 #include <sys/socket.h>
@@ -21,7 +21,7 @@ struct uro_udp_tx {
     _Alignas(size_t) uint8_t control[URO_PORT_BURST][96];
     struct uro_sock *by[URO_PORT_BURST];
     uint32_t packets[URO_PORT_BURST]; /* number of packets in the datagram */
-    uint32_t segment[URO_PORT_BURST]; /* bytes of each packet but the last */
+    uint32_t segment[URO_PORT_BURST]; /* length of each packet but the last, bytes */
     uint8_t traffic_class[URO_PORT_BURST];
     uint8_t hop_limit[URO_PORT_BURST];
     uint8_t prefix

@@ -49,7 +49,7 @@ struct uro_udp_options {
 struct uro_addresses {
     int fd;       /* rtnetlink socket; -1: none, every address counts as present */
     bool changed; /* an announcement came since the last look */
-    uint32_t mtu; /* least MTU of their interfaces; 0: unknown */
+    uint32_t mtu; /* minimum MTU of their interfaces; 0: unknown */
 };
 
 struct uro_udp_port {
@@ -62,10 +62,11 @@ struct uro_udp_port {
     struct uro_sock_options options;
     struct uro_addresses addresses; /* state of the addresses of all socks */
     uint32_t mtu;                   /* MTU from the configuration */
-    uint32_t mtu_then;              /* least MTU of the interfaces at opening; 0: unknown */
+    uint32_t mtu_then;              /* minimum MTU of the interfaces at opening; 0: unknown */
     struct uro_groups groups;
     struct uro_undelivered undelivered;
-    uint32_t rounds; /* counts receive(); a few rounds also read from the brokers */
+    uint32_t rounds;   /* counts receive(); a few rounds also read from the brokers */
+    uint32_t unlooked; /* following calls of arm() that do not look for packets */
     struct uro_rx rx;
     struct uro_udp_tx tx;
 };

@@ -13,9 +13,9 @@
 #define PAYLOAD_MAX  64u
 #define STRANGER     66u /* last byte of the addresses of the attacker */
 #define MTU_CODE_MAX 6u
-#define GROUP_BIT    1u    /* of the first byte of a MAC address */
+#define GROUP_BIT    1u    /* multicast bit in the first byte of a MAC address */
 #define LONGER_MAX   1024u /* bytes by which a datagram is too long for a MAD */
-#define HEADER       4u    /* bytes for the class of message and its method */
+#define HEADER       4u    /* bytes of a MAD that have its class and its method */
 #define AT_LOCAL     24u   /* offsets of the communication IDs of both sides */
 #define AT_REMOTE    28u
 #define FILLER       0x30u

@@ -3,8 +3,8 @@
  *
  * The attacker sends from its own address to queue pairs that exist, or from the address of a host
  * to queue pairs that it guesses. It sends connection messages for connections that it does not
- * have. It repeats management datagrams that it read, with the addresses of the two hosts. The
- * datagrams are unchanged, or changed so that no host may accept them. A repeated request would be
+ * have. It replays management datagrams that it read, with the addresses of the two hosts. The
+ * datagrams are unchanged, or changed so that no host may accept them. A replayed request would be
  * a new request after its connection has ended, so requests are always changed. The attack may
  * change only counters, and delay or displace correct requests.
  *
@@ -25,7 +25,7 @@
 struct sim_attacker_config {
     uint64_t seed;
     uint32_t wait_max; /* longest time between frames, us; 0: no attacker */
-    bool repeats;      /* true: the attacker repeats management datagrams */
+    bool repeats;      /* true: the attacker replays management datagrams */
 };
 
 struct sim_attacker {
@@ -73,7 +73,7 @@ struct sim_forged {
     size_t network; /* offset of the IP header */
     size_t length;  /* end of the frame, where headers behind the BTH are appended */
     struct uro_ip ip;
-    struct uro_bth bth; /* written last */
+    struct uro_bth bth; /* sim_forger_seal() writes it */
 };
 
 /* Begins a frame from address @index of @from to address @index of @to. The caller may change

@@ -20,7 +20,7 @@ struct sim_cable_config {
     unsigned quirks;      /* set of SIM_QUIRK_*: deviations of the sender; not a fault */
     uro_time faults_from; /* time before which there are no faults */
     uint32_t loss_probability;
-    uint32_t lose_run; /* most frames lost in a row; 0 means 1 */
+    uint32_t lose_run; /* largest number of frames lost in a row; 0 means 1 */
     uint32_t duplicate_probability;
     /* Frames with 1..3 wrong bits: a CRC detects 3 wrong bits for certain, but not more. */
     uint32_t corrupt_probability;
@@ -43,7 +43,7 @@ struct sim_cable_config {
 
 struct sim_cable_counts {
     uint64_t frames;
-    uint64_t lost; /* for any reason */
+    uint64_t lost; /* frames lost for any reason */
     uint64_t duplicated;
     uint64_t corrupted;
     uint64_t truncated;

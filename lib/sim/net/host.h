@@ -17,12 +17,13 @@
 struct sim_host_config {
     struct uroce_engine_config engine;
     uint8_t table_bits;  /* log2 of the slots of the QPN and key tables, 4..20; 0: the default */
-    char name;           /* in the journal */
+    char name;           /* name of the host in the journal */
     uint32_t rx_burst;   /* frames given to the engine at once, 1 .. SIM_HOST_BURST_MAX */
     uint32_t rx_ring;    /* size of the receive ring, frames; further frames are dropped */
     uint32_t tx_burst;   /* frames taken at once, 1 .. SIM_HOST_BURST_MAX */
     uint32_t tx_gap_max; /* longest time for which the transmit ring is full after a burst, ns */
-    uint32_t tx_stall_probability; /* bursts in 65536 after which the ring is full for longer */
+    /* Bursts in 65536 after which the ring is full for up to tx_stall_max. */
+    uint32_t tx_stall_probability;
     uro_time tx_stall_max;
     /* True: the threads of lib/host run the engine (net/threads.h); false: the engine runs at
      * once. */

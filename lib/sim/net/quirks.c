@@ -15,7 +15,7 @@
 #define ACK_REQ_EVERY  3u
 #define CREDITS_FINITE 31u /* codes below 31 grant a number of requests */
 #define BARE_ACK_EVERY 5u
-#define SERVICE_BITS   0xe0u /* of an opcode */
+#define SERVICE_BITS   0xe0u /* bits of an opcode that name its transport service */
 #define READ_MIDDLE    0x0eu
 #define READ_LAST      0x0fu
 #define ACKNOWLEDGE    0x11u
@@ -75,7 +75,7 @@ static void rewrite(struct sim_world_frame *frame, const struct uro_frame *decod
                              : uro_icrc(network, decoded->ip.v6, length));
 }
 
-/* ---- answers that are others ----------------------------------------------------------------- */
+/* ---- changed responses ---- */
 
 /* Changes the packet's opcode, and its length to @body_length bytes from the BTH on. */
 static void become(struct sim_world_frame *frame, const struct uro_frame *decoded, uint8_t opcode,

@@ -13,7 +13,7 @@
 #define SIM_QUIRK_FLUSH   (1u << 2) /* FLUSH with the ICRC that rxe computes */
 #define SIM_QUIRK_CREDITS (1u << 3) /* an ACK that grants a number of requests: NICs */
 #define SIM_QUIRK_MIGREQ  (1u << 4) /* MigReq is never set: rxe */
-#define SIM_QUIRK_TAIL    (1u << 5) /* a repeated READ response continues with MIDDLE: rxe */
+#define SIM_QUIRK_TAIL    (1u << 5) /* a duplicate READ response continues with MIDDLE: rxe */
 #define SIM_QUIRK_OPERATIONAL                                                                      \
     (1u << 6) /* NAK 0x63 for an invalid request: rxe, if the request is too long */
 #define SIM_QUIRK_BARE_ACK (1u << 7) /* an occasional ACK without data for a READ */

@@ -16,7 +16,7 @@
 #define WAKE           URO_US(5) /* time until a woken thread runs */
 #define LOST_ONE_IN    256u      /* in one of so many wake-ups, no processor is free */
 #define LOST_MAX       URO_MS(1) /* time until the thread has a processor again */
-#define POLL_GAP_LOG   6u        /* 300 ns << 0 .. 5 between two calls of ibv_poll_cq */
+#define POLL_GAP_LOG   6u        /* the time between two calls of ibv_poll_cq is 300 ns << 0 .. 5 */
 #define POLL_MAX_US    200u      /* longest time for which the program polls */
 #define COMPUTE_MAX_US 40000u    /* longest time for which the program computes */
 #define VAIN_MAX       16u       /* empty polls before the program waits for an event */
@@ -117,7 +117,7 @@ static uint32_t run_round(struct sim_threads *threads, bool receives, uint32_t *
     if (threads->program_at == NEVER && count_of(threads, URO_COUNT_COMPLETIONS) != completions) {
         threads->sched.event_delivered = true;
         if (threads->waiter)
-            wake_thread(threads); /* unless it runs this round itself */
+            wake_thread(threads); /* no effect if the thread runs this round */
         else
             threads->program_at = woken_at(threads);
     }

@@ -50,14 +50,14 @@ struct sim_threads {
     uro_time program_at;    /* next call of the program; NEVER: it sleeps */
     uro_time thread_at;     /* time when the thread that has the service role runs again */
     uro_time round_until;   /* a round holds the engine lock until then */
-    uint64_t completions;   /* found by the program */
+    uint64_t completions;   /* completions that the program found */
     bool thread_has_lock;   /* the round in progress is the service thread's */
     bool thread_ends;       /* the service thread must end its round next */
     bool caller_again;      /* a caller runs another round, for a doorbell during its round */
     bool armed;             /* a frame wakes the thread that has the service role */
     bool waiter;            /* the program waits and has the service role */
     bool slept;             /* the service thread must look at the role before it runs */
-    bool at_once;           /* it was woken to run at once */
+    bool at_once;           /* the service thread was woken to run at once */
     uro_time look_at;       /* with `waiter`: time when the service thread looks at the role */
     uro_time returned_at;   /* time when the program last returned the role; 0: never */
     uint32_t waits;         /* number of times that the program took the role */

@@ -10,7 +10,7 @@
 
 #include "wire/text.h"
 
-#define ROUNDS_PER_INSTANT_MAX 20000u /* beyond this, a node never runs out of work */
+#define ROUNDS_PER_INSTANT_MAX 20000u /* more rounds at one time mean an endless loop */
 #define LINES                  96u
 #define FRAME_MAX              10240u
 
@@ -80,7 +80,7 @@ static void round_at(struct sim_world *world)
 
 bool sim_world_run(struct sim_world *world, uro_time until)
 {
-    uint32_t rounds = 0; /* at the present instant */
+    uint32_t rounds = 0; /* rounds at the present time */
     uro_time next = URO_TIME_NEVER;
 
     while (!world->failed && (next = sim_world_next(world)) <= until) {
@@ -89,7 +89,7 @@ bool sim_world_run(struct sim_world *world, uro_time until)
             rounds = 0;
         }
         if (++rounds > ROUNDS_PER_INSTANT_MAX)
-            sim_world_fail(world, "time stands still: some node never runs out of work");
+            sim_world_fail(world, "endless loop: a node has work again and again at the same time");
         else
             round_at(world);
     }
@@ -178,7 +178,7 @@ uint32_t sim_world_between(struct uro_rng *rng, uint32_t low, uint32_t high)
 
 struct line {
     uro_time now;
-    uint32_t length; /* of a frame; 0: text */
+    uint32_t length; /* length of a frame; 0: the entry is text */
     char where[8];
     union {
         char text[SIM_JOURNAL_LINE_MAX];

@@ -44,7 +44,7 @@ struct sim_world {
     struct sim_node jumper; /* makes the clock jump */
     struct uro_rng jump_rng;
     uint32_t jump_wait_max; /* longest time between two jumps, us */
-    uint32_t jump_max;      /* us */
+    uint32_t jump_max;      /* longest jump, us */
     uint32_t jumps_left;
     uro_time jump_at;
     bool failed;

@@ -169,7 +169,7 @@ void sim_memory_message(uint8_t *out, uint32_t from, uint32_t length, uint64_t s
     for (uint32_t i = 0; i < length;) {
         uint32_t offset = from + i;
         uint64_t bytes = eight(seed, offset / 8) >> offset % 8 * 8;
-        if (offset % 8 == 0 && length - i >= 8) { /* most of them */
+        if (offset % 8 == 0 && length - i >= 8) { /* the usual case */
             uro_put_le32(out + i, (uint32_t)bytes);
             uro_put_le32(out + i + 4, (uint32_t)(bytes >> 32));
             i += 8;

@@ -70,7 +70,7 @@ void sim_memory_register_again(struct sim_memory *memory, enum sim_memory_sectio
 /* Deregisters the section, if it is registered. */
 void sim_memory_deregister(struct sim_memory *memory, enum sim_memory_section section);
 
-/* Returns the newest key of the section, which may be deregistered. */
+/* Returns the newest key of the section, even if the section is deregistered. */
 static inline uint32_t sim_memory_key(const struct sim_memory *memory,
                                       enum sim_memory_section section)
 {
@@ -94,7 +94,8 @@ uint32_t sim_memory_sges(const struct sim_memory *memory, enum sim_memory_sectio
                          uint32_t slot, const struct sim_memory_layout *layout,
                          struct uroce_sge *sges);
 
-/* Fills the slot: canary, and in the pieces the first @length bytes of the message @seed. */
+/* Fills the slot with canary bytes, and its pieces with the first @length bytes of message
+ * @seed. */
 void sim_memory_fill(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
                      const struct sim_memory_layout *layout, uint32_t length, uint64_t seed);
 

@@ -19,7 +19,7 @@
 #define IMM      (1u << 1)
 #define WRITES   (1u << 2)
 #define ATOMIC   (1u << 3)
-#define ANSWERED (1u << 4) /* has a response other than an ACK */
+#define ANSWERED (1u << 4) /* the response is not an ACK */
 #define LOCAL    (1u << 5)
 
 static const struct {
@@ -275,7 +275,7 @@ static bool check_arp(const struct uro_frame *frame, struct sim_codec *result)
         return bad(result, "malformed ARP");
     uro_arp_encode(encoded, &arp);
     if (memcmp(encoded, frame->body, URO_ARP_LEN) != 0)
-        return bad(result, "ARP encodes to other bytes");
+        return bad(result, "encoding this ARP message again gives other bytes");
     return true;
 }
 
@@ -291,9 +291,9 @@ static bool check_tail(const struct uro_frame *frame, struct sim_codec *result)
     if (memcmp(pad, zeros, frame->bth.pad_count) != 0)
         return bad(result, "padding is not zero");
     if (((frame->payload_length + frame->bth.pad_count) & 3) != 0)
-        return bad(result, "payload and padding are not whole words");
+        return bad(result, "the length of payload and padding is not a multiple of 4");
     if (crc + URO_ICRC_LEN != frame->body + frame->body_length)
-        return bad(result, "bytes between padding and ICRC");
+        return bad(result, "there are bytes between padding and ICRC");
 
     uint32_t stored = uro_get_le32(crc);
     uint32_t right = icrc(frame->network, frame->ip.v6, covered, false);
@@ -334,7 +334,8 @@ bool sim_codec_check(const uint8_t *bytes, uint32_t length, struct sim_codec *re
         if (headers[i] == bytes[i])
             continue;
         snprintf(result->problem, sizeof result->problem,
-                 "byte %zu of the headers is %02x, encodes to %02x", i, bytes[i], headers[i]);
+                 "byte %zu of the headers is %02x, but encoding the headers again gives %02x", i,
+                 bytes[i], headers[i]);
         return false;
     }
     return !result->roce || check_tail(&frame, result);

@@ -13,7 +13,7 @@ enum shape {
     EVEN,   /* each number of the range is equally likely */
     SKEWED, /* small numbers are more likely */
     STEEP,  /* as SKEWED, but large numbers are even less likely */
-    POWER,  /* two to the power of a number in the range */
+    POWER,  /* 2^n with n from the range */
 };
 
 /* How sim_fields_divide() makes a field smaller. */
@@ -33,7 +33,7 @@ struct field {
     uint32_t low; /* range of its value when it is on */
     uint32_t high;
     uint32_t off;   /* its value when it is off */
-    uint32_t parts; /* parts of the plan; leaving out one of them turns the field off */
+    uint32_t parts; /* parts of the plan; leaving out any of these parts turns the field off */
 };
 
 #define PART(part) SIM_PLAN_PART(part)
@@ -221,7 +221,7 @@ static const struct field cm_fields[] = {
     { FIELD(absent_probability), 4, EVEN, 1, 10000, 0, PART(UNNAMED) },
     { FIELD(slow_probability), 2, EVEN, 1, 30000, 0, PART(UNNAMED) },
     { FIELD(retries), 1, EVEN, 3, 15, 0, 0 },
-    { FIELD(response_timeout), 1, EVEN, 8, 11, 0, 0 }, /* 8 is 1 ms, as Linux counts it */
+    { FIELD(response_timeout), 1, EVEN, 8, 11, 0, 0 }, /* 8 is 1 ms, as in Linux */
     { FIELD(ack_timeout), 1, EVEN, 0, 2, 0, 0 },
 };
 #undef OBJECT
@@ -259,7 +259,7 @@ static const struct {
     [SIM_FIELDS_ATTACKED] = TABLE(attacked),
 };
 
-/* The bytes of a field in a 64-bit number. A big-endian processor has the low ones last. */
+/* The bytes of a field in a 64-bit number. On a big-endian processor the low bytes are last. */
 static size_t low_bytes(const struct field *field, size_t whole)
 {
     URO_ASSERT(field->size <= whole);

@@ -20,11 +20,11 @@
 #define CLEAN_ONE_IN  8u /* one run in eight has only clean links */
 #define MIXED_ONE_IN  2u /* one run in two may have clean links beside faulty ones */
 #define SPARED_ONE_IN 3u /* one link in three of such a run is clean */
-/* Most objects of a link in a run with several links. */
+/* Maximum number of objects of a link in a run with several links. */
 #define CQS_MAX     2u
 #define PARTIES_MAX 3u
 #define SHARED_MAX  256u /* receives of a shared queue: still more than all connections send */
-/* Most shared receive queues of a host on one link, basic and XRC. */
+/* Maximum shared receive queues of a host on one link, basic and XRC. */
 #define BASIC_MAX     2u
 #define XRC_MAX       3u
 #define SELF_ONE_IN   6u  /* one connection in six has both ends on one host */
@@ -36,8 +36,8 @@
 #define PS_PER_NS       1000u
 #define TRIES           8u  /* assumed tries of a last attempt that is rejected */
 #define MRA_EXPONENT    24u /* exponent of the service timeout in an MRA */
-#define EXPONENT_OF_MS  8u  /* 4.096 us * 2^8 is 1 ms, as Linux counts it */
-#define MESSAGES_OF_ONE 24u /* most CM messages in flight for one caller */
+#define EXPONENT_OF_MS  8u  /* 4.096 us * 2^8 is 1 ms, as in Linux */
+#define MESSAGES_OF_ONE 24u /* maximum CM messages in flight for one caller */
 #define FOREVER         7u  /* value of retry_cnt and rnr_retry for unlimited retries */
 
 /* The parts that are faults of a link, and those that are faults of a host. */

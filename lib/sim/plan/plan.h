@@ -18,13 +18,14 @@
 #include "sim/net/cable.h"
 #include "sim/net/host.h"
 
-#define SIM_PLAN_CALM_CONNECTIONS 512u /* for a host with clean links: more than any run has */
+/* Connections of a host with clean links: more than any run has. */
+#define SIM_PLAN_CALM_CONNECTIONS 512u
 #define SIM_PLAN_PAIRS_MAX        8u
 #define SIM_PLAN_UCS_MAX          3u
 #define SIM_PLAN_PARTIES_MAX      5u
 #define SIM_PLAN_SRQS_MAX         5u
 #define SIM_PLAN_NO_SRQ           UINT32_MAX
-/* Most bytes around the payload: IPv6 to ICRC of an XRC WRITE. */
+/* Maximum bytes around the payload: IPv6 to ICRC of an XRC WRITE. */
 #define SIM_PLAN_OVERHEAD 88u
 /* Time at the start of a run, since clocks seldom start at zero. */
 #define SIM_PLAN_START     URO_MS(1)
@@ -64,26 +65,26 @@ struct sim_plan_srq {
     uint32_t sges;
     uint32_t batch_max;
     uint32_t wait_max;          /* delay of a post, ns */
-    uint32_t limit_probability; /* of 65536 occasions to arm a limit */
+    uint32_t limit_probability; /* probability to arm a limit, of 65536 occasions */
     uint32_t resize_probability;
-    uint32_t wrong_probability;   /* wild: of 65536 receives */
+    uint32_t wrong_probability;   /* wild: wrong receives, of 65536 */
     uint32_t replace_probability; /* probability to replace the queue, of 65536 occasions */
 };
 
 /* One endpoint. */
 struct sim_plan_end {
-    uint32_t send_capacity; /* 1 .. */
+    uint32_t send_capacity; /* at least 1 */
     uint32_t recv_capacity;
     uint32_t send_sges; /* 1 .. UROCE_SGE_MAX */
     uint32_t recv_sges;
     uint32_t inline_max;
     bool signal_all;
-    uint32_t signal_probability; /* of 65536 requests that need not be signalled */
-    uint32_t inline_probability; /* of 65536 requests whose data fits inline */
+    uint32_t signal_probability; /* signalled requests, of 65536 that need not be signalled */
+    uint32_t inline_probability; /* inline requests, of 65536 whose data fits inline */
     uint32_t fence_probability;
     uint32_t solicit_probability;
     uint32_t weights[SIM_PLAN_KINDS]; /* not all zero */
-    uint32_t batch_max;               /* most requests posted at once */
+    uint32_t batch_max;               /* maximum number of requests posted at once */
     uint32_t recv_batch_max;
     uint32_t post_wait_max; /* delay of a post, ns */
     uint32_t recv_wait_max;
@@ -122,13 +123,13 @@ struct sim_plan_cm {
     uint64_t seed;
     uint32_t callers[2];  /* active CM users of each host; 0 and 0: none */
     uint32_t attempts;    /* attempts of each user while there are faults */
-    uint32_t connections; /* most connections of each connection manager */
+    uint32_t connections; /* maximum number of connections of each connection manager */
     uint32_t backlog;
     bool notices; /* true: the backlog does not count requests whose events the program has taken */
     bool v6;
     uint32_t path_mtu;
     uint32_t message_max;
-    uint32_t message_count; /* most messages of each side */
+    uint32_t message_count; /* maximum number of messages of each side */
     uint32_t call_wait_max; /* time between two attempts, ns */
     uint32_t turn_wait_max; /* time until an application acts on an event, ns */
     uint32_t stay_max;      /* longest connection while there are faults, us */

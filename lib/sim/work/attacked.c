@@ -18,18 +18,18 @@
 #define LAST_SENDS   2u         /* sends of each end in a life that begins after the attack */
 #define LAST_TIMEOUT 16u        /* ACK timeout, longer than any frame is in flight */
 #define OPENED       0x11u      /* first content of memory that a peer may read */
-#define OPCODES      32u        /* of a service */
-#define AHEAD        5u         /* PSNs */
+#define OPCODES      32u        /* opcodes of a transport service */
+#define AHEAD        5u         /* PSNs that a forged PSN may be ahead of the expected PSN */
 #define BEHIND       4u
 #define ASIDE        24u /* bytes outside a range */
 #define FORGED_LOW   0x30u
-#define FORGED_ALL   0x40u /* forged bytes are never canary */
+#define FORGED_ALL   0x40u /* lowest value of forged bytes, which differ from the canary */
 #define PSN_MASK     0xffffffu
 #define LENGTH_HUGE  0x80000000u
-#define DATAGRAM     1500u /* bytes */
+#define DATAGRAM     1500u /* size of a datagram, bytes */
 #define DATAGRAM_MAX 4200u /* more than any path takes */
 #define BTH_FLAGS    4u    /* bytes of the BTH before the destination QPN */
-#define BTH_REST     8u    /* and after it */
+#define BTH_REST     8u    /* bytes of the BTH after the destination QPN */
 
 /* Returns whether no peer and no attacker can make the queue pair fail: UC and UD. */
 static bool is_robust(const struct sim_endpoint *end)
@@ -147,7 +147,7 @@ static void stopped(struct sim_endpoint *end)
         sim_srq_forget(sim_srq_at(end, SIM_ATTACKED_SRQ));
 }
 
-/* Keeps a deregistered key for the attacker: no peer may access its range any more. */
+/* Keeps a deregistered key for the attacker. No peer may access the range of this key any more. */
 static void bury(struct sim_endpoint *end)
 {
     struct sim_attacked_end *known = known_of(end);
@@ -155,8 +155,7 @@ static void bury(struct sim_endpoint *end)
 
     for (uint32_t i = 0; i < SIM_ATTACKED_RANGE; i++)
         if (sim_memory_slot(memory, SIM_MEMORY_WORDS, 0)[i] != OPENED)
-            sim_endpoint_fail(end, "byte", i,
-                              "of the range to read changed, which no peer may write");
+            sim_endpoint_fail(end, "byte", i, "of the range that peers may only read has changed");
     known->gone_key = sim_memory_key(memory, SIM_MEMORY_WINDOWS);
     known->gone_range = sim_memory_address(memory, SIM_MEMORY_WINDOWS, 0);
     memset(sim_memory_slot(memory, SIM_MEMORY_WINDOWS, 0), SIM_MEMORY_UNZEROED, SIM_ATTACKED_RANGE);
@@ -501,7 +500,7 @@ static uint32_t choose_byte(struct sim_attacked *attacked, uint32_t bth, uint32_
     return bth + BTH_REST + below(attacked, length - URO_ICRC_LEN - bth - BTH_REST);
 }
 
-/* Repeats a frame that the attacker read, sometimes with a changed byte. */
+/* Replays a frame that the attacker read, sometimes with a changed byte. */
 static void repeat(struct sim_attacked *attacked, bool change, bool cut)
 {
     const struct sim_attacked_frame *kept = &attacked->frames[below(attacked, SIM_ATTACKED_FRAMES)];
@@ -580,7 +579,7 @@ static uro_time attacker_next(const struct sim_node *node)
 static void ask(struct sim_attacked *attacked)
 {
     if (attacked->finishing) {
-        sim_world_fail(attacked->workload->world, "a message after an attack did not come");
+        sim_world_fail(attacked->workload->world, "a message sent after the attack did not arrive");
         return;
     }
     attacked->finishing = true;

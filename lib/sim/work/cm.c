@@ -15,7 +15,7 @@
 #define SERVICE         UINT64_C(0x1064000)
 #define SERVICES        16u /* distance between the service IDs of two workloads */
 #define SERVICE_NOBODYS UINT64_C(0x1064ff0)
-#define NOBODYS_ADDRESS 99u /* last byte */
+#define NOBODYS_ADDRESS 99u /* last byte of an address without a host */
 #define SERVERS_SPARE   2u
 #define RNR_FOREVER     7u
 #define HOP_LIMIT       64u
@@ -24,7 +24,7 @@
 #define WEIGHT_MAX      8u
 #define RETRY_COUNT                                                                                \
     6u /* not 7: without a limit, a user would never detect that the other side is gone */
-#define TRIES_MAX  64u /* most tries of the last attempt, which may be rejected */
+#define TRIES_MAX  64u /* maximum number of tries of the last attempt, which may be rejected */
 #define QUERY_QKEY 0x1234u
 
 uint64_t sim_cm_service(uint32_t workload)
@@ -148,7 +148,7 @@ static void call(struct sim_cm_user *user)
     user->made++;
     user->tries += attempt->polite;
     if (user->tries > TRIES_MAX)
-        sim_cm_fail(user, "found no room again and again");
+        sim_cm_fail(user, "found no free connection again and again");
     sim_cm_begin(user, attempt, NULL);
     if (!attempt->query) {
         sim_cm_make_end(user);
@@ -158,9 +158,10 @@ static void call(struct sim_cm_user *user)
                attempt->query ? URO_CM_SIDR_REQ : URO_CM_REQ);
     bool full = owned(user) == sim_cm_host(user)->config.engine.connections;
     int result = ask(user, &conn);
-    sim_cm_note(user, result == 0 ? "asks" : "finds no room to ask");
+    sim_cm_note(user, result == 0 ? "asks" : "finds no free connection for a request");
     if (result != (full ? -ENOMEM : 0))
-        sim_cm_fail(user, "got the wrong answer whether there is room");
+        sim_cm_fail(user,
+                    "got a wrong result: refused with a free connection, or accepted without one");
     if (result != 0) {
         sim_cm_release(user);
         return;
@@ -374,7 +375,7 @@ static void on_progress(struct sim_endpoint *end)
     if (user->step == SIM_CM_ANSWERED && uro_rng_below(&user->rng, 2) == 0) {
         sim_cm_note(user, "has data before the confirmation");
         if (uroce_conn_established(user->conn, sim_cm_now(user)) != 0)
-            sim_cm_fail(user, "could not say that it has data");
+            sim_cm_fail(user, "could not report to the engine that data arrived");
     }
     sim_cm_on_progress(user);
     sim_cm_events(user->cm->workload->host_workloads[user->side]);
@@ -549,7 +550,7 @@ void sim_cm_finish(struct sim_cm *cm)
         for (unsigned i = 0; i < 2 && listener->open; i++)
             if (sim_inside_requests(listener->services[i]) != 0)
                 sim_world_fail(cm->workload->world,
-                               "a service of %c counts requests that wait, and there are none",
+                               "a service of %c counts waiting requests, but there are none",
                                cm->workload->hosts[side]->config.name);
         if (listener->open)
             set_open(listener, false);

@@ -22,9 +22,9 @@
 #include "sim/work/workload.h"
 #include "wire/frame.h"
 
-#define SIM_CM_USERS_MAX    16u /* of a host */
+#define SIM_CM_USERS_MAX    16u /* users of a host */
 #define SIM_CM_MESSAGES_MAX 8u  /* messages of a side of a connection */
-/* Most answers to an attempt: its request may arrive again much later. */
+/* Maximum number of answers to an attempt: its request may arrive again much later. */
 #define SIM_CM_ANSWERS_MAX 16u
 #define SIM_CM_FORGED_MAX  4u
 #define SIM_CM_NONE        UINT32_MAX

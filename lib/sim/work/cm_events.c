@@ -13,7 +13,7 @@
 #define SIDR_UNSUPPORTED 1
 #define SIDR_REJECTED    2u
 #define SIDR_NO_QP       3u
-#define MRA_TIME         URO_MS(65536) /* 4.096 us * 2^24, as Linux counts it */
+#define MRA_TIME         URO_MS(65536) /* 4.096 us * 2^24, as in Linux */
 #define SLACK            URO_MS(2)     /* longest time for which a host cannot send */
 
 #define KIND(event) (1u << (event))
@@ -113,7 +113,7 @@ static const char *request_problem(const struct sim_cm *cm, unsigned side,
     struct uroce_conn_target target;
 
     if (attempt->to != side || attempt->nobody || attempt->absent)
-        return "was not asked";
+        return "was not the receiver of the request";
     (void)!uroce_conn_target(conn, &target);
     if (!attempt->query && target.path_mtu != cm->plan->path_mtu)
         return "got something else than was sent";
@@ -189,7 +189,7 @@ static void on_response(struct sim_cm_user *user)
     const char *problem = "got an answer that no server gave";
 
     if (!user->calls || user->step != SIM_CM_REQ_SENT)
-        problem = "got an answer and did not ask";
+        problem = "got an answer without a request";
     else if (number < attempt->answer_count && attempt->answers[number].rejects)
         problem = "got an acceptance of a server that rejected";
     else if (number < attempt->answer_count)
@@ -249,22 +249,22 @@ static void on_rejected(struct sim_cm_user *user, int status)
                  user->step == SIM_CM_REQUESTED || user->step == SIM_CM_ANSWERED;
 
     if (!waits)
-        sim_cm_fail(user, "was rejected and did not ask");
+        sim_cm_fail(user, "was rejected without a request");
     else if (!user->calls && sim_cm_sure(user->cm, user->attempt))
         sim_cm_fail(user, "was rejected by a patient caller");
     else if (user->calls && !may_reject(user, status))
-        sim_cm_fail(user, "was rejected for a reason without cause");
+        sim_cm_fail(user, "was rejected for a reason that does not apply");
     if (user->attempt->absent)
         sim_cm_fail(user, "was answered from an address without a host");
     if (user->attempt->nobody && status != (int)UROCE_REJECT_BAD_SERVICE &&
         status != SIDR_UNSUPPORTED)
-        sim_cm_fail(user, "found a server where there is none");
+        sim_cm_fail(user, "got an acceptance from a service without a listener");
 }
 
 static void on_unreachable(const struct sim_cm_user *user)
 {
     if (user->step != SIM_CM_REQ_SENT && user->step != SIM_CM_ANSWERED)
-        sim_cm_fail(user, "could not reach a user that it did not ask");
+        sim_cm_fail(user, "could not reach a user to which it sent no request");
     else if (sim_cm_sure(user->cm, user->attempt) && !user->attempt->absent)
         sim_cm_fail(user, "could not reach the other side, and both are patient");
 }
@@ -275,9 +275,9 @@ static void on_disconnected(struct sim_cm_user *user)
     bool connected = user->step == SIM_CM_CONNECTED || user->step == SIM_CM_LEAVING;
 
     if (!connected && user->step != SIM_CM_ANSWERED && user->step != SIM_CM_RESPONDED)
-        sim_cm_fail(user, "was disconnected and is not connected");
+        sim_cm_fail(user, "was disconnected but was not connected");
     if (sim_cm_sure(user->cm, attempt) && !attempt->left)
-        sim_cm_fail(user, "was disconnected and no side left");
+        sim_cm_fail(user, "was disconnected although no side disconnected");
     if (!attempt->polite)
         return;
     if (!connected || !sim_cm_worked(user))

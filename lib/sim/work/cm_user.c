@@ -7,7 +7,7 @@
 
 #define NUMBER_FIRST                                                                               \
     512u               /* number of the first endpoint; RC connections have the smaller numbers */
-#define PD_FIRST 4000u /* of a workload */
+#define PD_FIRST 4000u /* first protection domain of the CM users of a workload */
 #define PORT     1u
 /* A longer wait before each try: others may hold all connections of the engine for seconds. */
 #define TRY_WAIT URO_MS(200)

@@ -55,7 +55,8 @@ static void check(const struct sim_cq *cq)
     if (sim_inside_cq_waiting(cq->cq) > cq->capacity)
         sim_world_fail(cq->workload->world, "a completion queue holds more than it has room for");
     if (cq->overflowed && sim_inside_cq_count(cq->cq) != cq->last)
-        sim_world_fail(cq->workload->world, "a completion came after its queue had overflowed");
+        sim_world_fail(cq->workload->world,
+                       "a completion was added after its queue had overflowed");
 }
 
 void sim_cq_poll(struct sim_cq *cq)
@@ -263,7 +264,7 @@ void sim_tight_on_fatal(struct sim_endpoint *end)
     if (!has_lost(end))
         sim_world_fail(world, "qp 0x%06x: QP_FATAL although its queues have room", end->qpn);
     if (end->fatal || uroce_qp_state(end->qp) != UROCE_ERR)
-        sim_world_fail(world, "qp 0x%06x: QP_FATAL again, or not in ERR", end->qpn);
+        sim_world_fail(world, "qp 0x%06x: QP_FATAL was reported again, or outside ERR", end->qpn);
     end->fatal = true;
 }
 

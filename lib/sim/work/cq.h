@@ -7,7 +7,7 @@
 struct sim_endpoint;
 struct sim_workload;
 
-#define SIM_RECV_BIT (UINT64_C(1) << 63) /* in the wr_id of a receive */
+#define SIM_RECV_BIT (UINT64_C(1) << 63) /* this bit is set in the wr_id of a receive */
 #define SIM_GRH      40u                 /* bytes of the GRH before a datagram in its receive */
 
 /* A completion queue and the program that reads it. */

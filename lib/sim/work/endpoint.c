@@ -12,10 +12,10 @@
 #define HOP_LIMIT      64u
 #define PORT           1u
 #define PAGE           4096u
-#define FAMILY_STEP    UINT64_C(0x200000000000) /* between addresses of two families */
+#define FAMILY_STEP    UINT64_C(0x200000000000) /* distance between addresses of two families */
 #define ENDPOINT_STEP  UINT64_C(0x1000000000)
 #define LIFE_STEP      UINT64_C(0x10000000)
-#define DRAINS_MAX     3u /* in a life */
+#define DRAINS_MAX     3u /* drains in a life */
 #define DRAIN_WAIT_MAX URO_MS(2)
 #define DRAIN_REST_MAX URO_US(300)
 

@@ -34,8 +34,8 @@ struct sim_ud_state;
 /* Drains a send queue now and then and resumes it: RTS, SQD, SQ_DRAINED, RTS. */
 struct sim_drain {
     struct uro_rng rng;
-    uint32_t left; /* times, in this life */
-    bool draining; /* SQD was asked for */
+    uint32_t left; /* drains left in this life */
+    bool draining; /* the program moved the queue pair to SQD */
     bool drained;  /* SQ_DRAINED was reported, so the queue pair may send nothing */
     uro_time due;  /* NEVER: no drain is due */
 };
@@ -43,7 +43,7 @@ struct sim_drain {
 /* The deliberate error of a request. */
 enum sim_fault {
     SIM_FAULT_NONE,
-    SIM_FAULT_BAD_RKEY,    /* a number that is no key */
+    SIM_FAULT_BAD_RKEY,    /* a number that is not a key */
     SIM_FAULT_OTHER_PD,    /* a key of another protection domain */
     SIM_FAULT_BEYOND,      /* the last byte is outside the range */
     SIM_FAULT_NO_RIGHT,    /* a key without remote rights */
@@ -82,7 +82,7 @@ struct sim_request {
     uint32_t psns;
     uint32_t writers; /* WRITEs to the window, this request included */
     uint32_t srq;     /* XRC: the peer's shared receive queue */
-    uint32_t srqn;    /* and the number it had */
+    uint32_t srqn;    /* number of that queue when the request was posted */
     uint32_t srq_generation;
     uint64_t compare_add;
     uint64_t swap;        /* COMPARE_SWAP, ATOMIC_WRITE: value to write */
@@ -129,7 +129,8 @@ struct sim_endpoint_ops {
     bool (*worked)(const struct sim_endpoint *end);
     /* Called before the queue pair is reset or destroyed. */
     void (*stop)(struct sim_endpoint *end);
-    void (*stopped)(struct sim_endpoint *end); /* after that */
+    /* Called after the queue pair was reset or destroyed. */
+    void (*stopped)(struct sim_endpoint *end);
     /* Called when all endpoints of the life are stopped. */
     void (*check_memory)(struct sim_endpoint *end);
     void (*bury)(struct sim_endpoint *end);    /* NULL: sim_endpoint_bury() */
@@ -140,8 +141,8 @@ struct sim_endpoint_ops {
     /* Sends. */
     /* Returns whether the endpoint may send if its queue has a free slot; NULL: always. */
     bool (*can_send)(const struct sim_endpoint *end);
-    bool (*choose)(struct sim_endpoint *end,
-                   struct sim_request *request); /* returns false if it sends nothing now */
+    /* Draws the next request; returns false if there is none now. */
+    bool (*choose)(struct sim_endpoint *end, struct sim_request *request);
     void (*fill)(struct sim_endpoint *end, const struct sim_request *request,
                  struct uroce_send *send); /* adds the fields of this type */
     /* Changes a posted request as uroce_qp_send() would not allow; NULL: no such fault. */
@@ -162,8 +163,9 @@ struct sim_endpoint_ops {
     uint32_t (*recv_size)(struct sim_endpoint *end);
     void (*take)(struct sim_endpoint *end, const struct sim_receive *receive,
                  const struct uroce_completion *cqe); /* a message */
+    /* Returns whether a receive may fail with this status; NULL: life->may_fail. */
     bool (*recv_expected)(const struct sim_endpoint *end, const struct sim_receive *receive,
-                          uint32_t status); /* the same for a receive; NULL: life->may_fail */
+                          uint32_t status);
 
     /* Checks a frame that the endpoint sent, or its response to a frame of the peer. */
     void (*wire)(struct sim_endpoint *end, const struct uro_frame *frame);
@@ -190,10 +192,10 @@ struct sim_endpoint {
     uint64_t confirmed; /* known to be complete */
     uint64_t recv_posted;
     uint64_t recv_done;
-    uro_time post_at;    /* not before */
-    uro_time receive_at; /* not before */
+    uro_time post_at;    /* earliest time of the next send */
+    uro_time receive_at; /* earliest time of the next receive */
     uro_time resume_at;
-    struct sim_srq *srq; /* basic; NULL: its own receives */
+    struct sim_srq *srq; /* basic SRQ; NULL: the queue pair has its own receive queue */
     struct sim_host *host;
     struct sim_endpoint *next; /* next endpoint of the workload */
 
@@ -229,8 +231,8 @@ struct sim_endpoint {
     struct sim_request *requests; /* owned */
     struct sim_recv *recvs;       /* owned; SIM_REQUESTS_MAX */
     uint64_t messages_sent;       /* messages that the peer must receive */
-    uint64_t messages_taken;      /* from the peer */
-    uint64_t taken_last;          /* UC: number of the newest */
+    uint64_t messages_taken;      /* messages received from the peer */
+    uint64_t taken_last;          /* UC: number of the newest received message */
 
     struct sim_rc_state *rc; /* owned; NULL: not RC, nor XRC */
     struct sim_ud_state *ud; /* owned; NULL: not UD */
@@ -239,7 +241,7 @@ struct sim_endpoint {
 enum sim_life_state {
     SIM_LIFE_RUNNING,
     SIM_LIFE_ENDING,  /* a request failed, or the time of the life is over */
-    SIM_LIFE_WAITING, /* until the next life */
+    SIM_LIFE_WAITING, /* waits until the next life */
     SIM_LIFE_IDLE,    /* the last life did all its work */
     SIM_LIFE_OVER,
 };

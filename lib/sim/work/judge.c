@@ -55,7 +55,7 @@ static void check_buffer(struct sim_endpoint *end, const struct sim_request *req
     if (!sim_memory_check(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout,
                           filled ? request->length : 0, request->seed))
         sim_endpoint_fail(end, "send", request->number,
-                          request->opcode == UROCE_RDMA_READ ? "of what was read is wrong"
+                          request->opcode == UROCE_RDMA_READ ? "of the data that was read is wrong"
                                                              : "changed its buffer");
 }
 
@@ -65,7 +65,8 @@ static void confirm(struct sim_endpoint *end, const struct sim_request *request)
     bool wrong = end->ops->reliable ? request->fault != SIM_FAULT_NONE : sim_judge_stops(request);
 
     if (wrong)
-        sim_endpoint_fail(end, "send", request->number, "succeeded although it was wrong");
+        sim_endpoint_fail(end, "send", request->number,
+                          "succeeded although it was wrong on purpose");
     else if (!sim_model_is_atomic(request->opcode) &&
              !(end->ops->forged && request->opcode == UROCE_RDMA_READ))
         check_buffer(end, request);
@@ -138,7 +139,7 @@ static bool judge_send(struct sim_endpoint *end, const struct uroce_completion *
         return sim_endpoint_fail(end, "send", number, "completed twice");
     if (number >= end->posted)
         return sim_endpoint_fail(end, "send", number, "completed but was never posted");
-    if (!confirm_before(end, number, "did not complete before the one after it"))
+    if (!confirm_before(end, number, "did not complete before the next request"))
         return false;
     end->confirmed++;
     if (cqe->status == UROCE_WR_FLUSH_ERR)
@@ -225,12 +226,12 @@ const char *sim_judge_message(const struct sim_request *message, const struct si
     if (cqe->opcode != (write ? UROCE_DONE_RECV_RDMA_WITH_IMM : UROCE_DONE_RECV) ||
         !(cqe->flags & UROCE_COMPLETION_WITH_IMM) != !has_imm ||
         !(cqe->flags & UROCE_COMPLETION_WITH_INV) != !has_inv)
-        return "is of another kind than what was sent";
+        return "is of another kind than the message that was sent";
     if ((has_imm && cqe->imm != message->imm) || (has_inv && cqe->imm != message->inv_rkey))
-        return "has another immediate value or key than was sent";
+        return "has another immediate value or key than the message that was sent";
     if (cqe->length != message->length)
-        return "has another length than was sent";
-    return !write && message->length > receive->recv->size ? "took a message longer than itself"
+        return "has another length than the message that was sent";
+    return !write && message->length > receive->recv->size ? "took a message longer than its buffer"
                                                            : NULL;
 }
 

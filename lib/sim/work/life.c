@@ -204,7 +204,7 @@ static void pause_pollers(struct sim_life *life)
 
 static void begin_ending(struct sim_life *life)
 {
-    life->peace |= life->count == 1 && life->last_life; /* datagrams are never IDLE */
+    life->peace |= life->count == 1 && life->last_life; /* lives of datagrams are never IDLE */
     life->state = SIM_LIFE_ENDING;
     life->may_fail = true;
     life->abrupt = !life->peace && uro_rng_below(life->rng, 2) == 0;

@@ -59,7 +59,7 @@ static void fill_elements(struct sim_endpoint *end, const struct sim_request *re
         if (sges[i].length == 0)
             continue;
         sges[i].key ^= request->fault == SIM_FAULT_BAD_LKEY ? SIM_BAD_KEY : 0;
-        sges[i].length -= request->fault == SIM_FAULT_TOO_LONG; /* spoil() restores it */
+        sges[i].length -= request->fault == SIM_FAULT_TOO_LONG; /* spoil() restores the length */
         break;
     }
 }

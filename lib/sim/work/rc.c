@@ -12,7 +12,7 @@
 
 #define WORDS_SIZE   64u
 #define REVOKED_MAX  URO_US(1000)
-#define NO_OPERATION 12u /* a value that is no opcode */
+#define NO_OPERATION 12u /* a value that is not an opcode */
 
 static bool receives_itself(const struct sim_endpoint *end)
 {
@@ -141,14 +141,14 @@ static void stop(struct sim_endpoint *end)
         sim_rc_uncertain(end, sim_request_of(end, end->confirmed));
 }
 
-/* Checks the peer's word. It must have the value after all atomics, or, if some may have been lost,
- * after some of them. */
+/* Checks the value that atomics left in the peer's word. If some atomics may have been lost, each
+ * value that is possible without them is accepted, too. */
 static void check_word(struct sim_endpoint *end)
 {
     const struct sim_rc_state *rc = end->rc;
 
     if (end->peer == NULL || end->peer->memory.memory == NULL)
-        return; /* a connection of cm.h whose other side is gone */
+        return; /* the other side of a connection of cm.h has ended */
     uint64_t value = *word_of(end->peer);
     bool known = value == rc->word;
 

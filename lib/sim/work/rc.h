@@ -49,14 +49,14 @@ struct sim_rc_state {
     /* First request that may use the section with its new key; MAX: none. */
     uint64_t renewed;
     uint32_t psn;        /* PSN of the next posted request */
-    uint32_t msn_sent;   /* by our responder */
+    uint32_t msn_sent;   /* last MSN that our responder sent */
     uint64_t remote;     /* posted requests that the peer executes */
     uint32_t read_parts; /* READ requests that begin inside a READ: the peer counts them */
     /* Region of the word that all connections share, in our PD; owned. */
     struct uroce_mr *shared_word;
-    uint32_t shared_key;                              /* its key */
-    struct sim_rc_window windows[SIM_RC_WINDOWS_MAX]; /* in the peer's memory */
-    struct sim_rc_mw mws[SIM_RC_MWS];                 /* ours */
+    uint32_t shared_key;                              /* key of that region */
+    struct sim_rc_window windows[SIM_RC_WINDOWS_MAX]; /* slots in the peer's memory */
+    struct sim_rc_mw mws[SIM_RC_MWS];                 /* windows of this endpoint */
     uint64_t word; /* value of the peer's word after all posted requests */
     uint32_t word_maybes;
     uint64_t word_maybe[SIM_REQUESTS_MAX]; /* other possible values of the word */

@@ -210,7 +210,7 @@ static void spoil(struct sim_endpoint *end, struct sim_request *request)
     if (way == SIM_FAULT_BAD_LKEY) {
         request->flags &= (uint8_t)~UROCE_INLINE;
     } else if (way == SIM_FAULT_UNSUPPORTED) {
-        request->flags &= (uint8_t)~UROCE_INLINE; /* whatever else it is */
+        request->flags &= (uint8_t)~UROCE_INLINE; /* a request with this fault is not inline */
     } else if (!remote || (way == SIM_FAULT_MISALIGNED && !atomic)) {
         return;
     } else if (way == SIM_FAULT_BAD_RKEY) {

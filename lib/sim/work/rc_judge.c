@@ -57,8 +57,8 @@ static void check_window(struct sim_endpoint *end, const struct sim_request *req
         !sim_judge_window(end->peer, request))
         sim_endpoint_fail(end, "send", request->number,
                           request->opcode == UROCE_RDMA_READ
-                              ? "of the window that was read changed"
-                              : "of the window is not what was written");
+                              ? "of the window changed, although the request only read it"
+                              : "of the window differs from the written data");
 }
 
 void sim_rc_confirm(struct sim_endpoint *end, const struct sim_request *request)
@@ -143,8 +143,8 @@ static bool receive_explains(const struct sim_endpoint *end, const struct sim_re
     const struct sim_recv *recv = met_by(end, request);
     bool wild = peer->srq != NULL && peer->srq->plan->wild;
 
-    /* It is not known which shared receive takes the message. The check of the completion of that
-     * receive is exact. */
+    /* The message may take any of the shared receives. The check of the receive's completion is
+     * exact. */
     if (wild && sim_model_takes_receive(request->opcode) && request->length > 0 &&
         (status == UROCE_REM_OP_ERR || status == UROCE_REM_INV_REQ_ERR))
         return true;
@@ -221,7 +221,7 @@ void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *receive,
     struct sim_request *message = next_message(end, receive);
 
     if (message == NULL) {
-        fail(end, receive, "completed but nothing was sent");
+        fail(end, receive, "completed although the peer sent no message");
         return;
     }
     message->taken++;
@@ -351,7 +351,7 @@ static bool check_flush(const struct sim_endpoint *end, const struct sim_request
 static bool check_once(struct sim_endpoint *end, const struct uro_frame *frame)
 {
     if (distance(frame->bth.psn, end->wire_psn) < 0)
-        return frame_fail(end, frame, "is sent again although the network is perfect");
+        return frame_fail(end, frame, "is sent again although the link loses no frames");
     end->wire_psn = (frame->bth.psn + 1) & SIM_PSN_MASK;
     return true;
 }
@@ -437,9 +437,9 @@ static bool check_response(struct sim_endpoint *end, const struct uro_frame *fra
         return frame_fail(end, frame, "answers a request that was never sent");
     if (end->workload->plan->clean && frame->op->operation == URO_ACK &&
         frame->aeth.kind != URO_AETH_ACK)
-        return frame_fail(end, frame, "is a NAK although the network is perfect");
+        return frame_fail(end, frame, "is a NAK although the link loses no frames");
     if (request == NULL)
-        return true; /* a repeated response to a request that is not kept any more */
+        return true; /* a second response to a request that is not kept any more */
     if (frame->op->operation == URO_READ)
         return check_read_response(end, request, frame);
 

@@ -91,7 +91,7 @@ static bool bind(struct sim_endpoint *end, struct sim_request *request)
     request->rkey = mw->rkey ^ sim_world_between(rng, 1, LOW_BYTE);
     mw->offset = uro_rng_below(rng, size);
     mw->length = 1 + uro_rng_below(rng, size - mw->offset);
-    mw->access = sim_world_between(rng, 1, 3) * UROCE_ACCESS_REMOTE_WRITE; /* or READ, or both */
+    mw->access = sim_world_between(rng, 1, 3) * UROCE_ACCESS_REMOTE_WRITE; /* WRITE, READ or both */
     if (uro_rng_below(rng, 2) == 0 && !mw->first_type)
         mw->access |= UROCE_ACCESS_ZERO_BASED;
     mw->base =
@@ -245,7 +245,8 @@ void sim_rc_window_done(struct sim_endpoint *end, const struct sim_request *requ
         return;
     }
     if ((uroce_mw_is_bound(mw->mw) != 0) != bound || uroce_mw_key(mw->mw) != mw->rkey)
-        sim_world_fail(end->workload->world, "a window is not as the work request says");
+        sim_world_fail(end->workload->world,
+                       "the engine's window differs from the work request that bound it");
 }
 
 void sim_rc_window_invalidated(struct sim_endpoint *end, uint32_t rkey)

@@ -7,8 +7,9 @@
 #include "sim/work/endpoint.h"
 #include "sim/work/workload.h"
 
-#define RECEIVE_UD    (SIM_GRH + UROCE_PATH_MTU_MAX) /* room for any datagram */
-#define ADDRESS_SPACE UINT64_C(0x800000000000)       /* beyond the addresses of all connections */
+#define RECEIVE_UD (SIM_GRH + UROCE_PATH_MTU_MAX) /* room for any datagram */
+/* First address of receives, beyond the addresses of all connections. */
+#define ADDRESS_SPACE UINT64_C(0x800000000000)
 #define ADDRESS_STEP  UINT64_C(0x10000000000)
 
 uint32_t sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv,
@@ -137,7 +138,8 @@ static void resize(struct sim_srq *srq)
     bool fits = capacity >= waiting(srq) && capacity >= srq->limit;
 
     if ((uroce_srq_resize(srq->srq, capacity) == 0) != fits)
-        fail(srq, "a resize that fits was refused, or a resize that does not fit was done");
+        fail(srq, "a resize to a size that fits was refused, or to a size that does not fit was "
+                  "accepted");
     if (fits)
         srq->capacity = capacity;
 }
@@ -367,7 +369,7 @@ void sim_srq_check(struct sim_srq *srq)
         struct sim_srq_recv *recv =
             sim_srq_find(srq, SIM_SRQ_NUMBER(sim_inside_srq_wr_id(srq->srq, i)));
         if (recv == NULL || recv->number != oldest + i)
-            fail(srq, "the receives that wait are not those that were posted");
+            fail(srq, "the waiting receives differ from the posted receives");
         else if (!sim_memory_check(&srq->memory, SIM_MEMORY_RECVS, (uint32_t)(recv - srq->recvs),
                                    &recv->recv.layout, 0, 0))
             fail(srq, "memory of a receive that waits has changed");

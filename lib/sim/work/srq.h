@@ -16,7 +16,7 @@ struct sim_workload;
 #define SIM_SRQ_INDEX(wr_id)  ((uint32_t)((wr_id) >> SIM_SRQ_SHIFT & 0xff))
 #define SIM_SRQ_NUMBER(wr_id) ((wr_id) & ((UINT64_C(1) << SIM_SRQ_SHIFT) - 1))
 
-#define SIM_BAD_KEY 0x5a5a5a5au /* a key XOR this number is no valid key */
+#define SIM_BAD_KEY 0x5a5a5a5au /* a key XOR this number is not a valid key */
 
 /* A receive. */
 struct sim_recv {
@@ -51,7 +51,7 @@ struct sim_srq {
     uint64_t posted;            /* receives posted so far */
     /* Receives that completed, or whose completion disappeared with a queue pair. */
     uint64_t done;
-    uint32_t lost_max;   /* most receives that were lost with a queue pair that used them */
+    uint32_t lost_max;   /* maximum receives that were lost with a queue pair that used them */
     uint64_t dropped;    /* receives that were dropped with a queue that was replaced */
     uint32_t generation; /* number of times that another queue replaced it */
     uint64_t seen;       /* oldest waiting receive after the last round */

@@ -9,7 +9,7 @@
 #include "sim/work/workload.h"
 
 #define PD_FIRST  2000u
-#define NAME_SIZE 8u /* length of a message that identifies it */
+#define NAME_SIZE 8u /* first bytes of a message, which identify the message */
 
 static const struct sim_plan_pair *plan_of(const struct sim_endpoint *end)
 {
@@ -130,8 +130,7 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
             sim_judge_packet(request, request->sent, plan_of(end)->path_mtu, frame) == NULL) {
             bool last = ++request->sent == packets_of(end, request);
             if (request->flushed)
-                sim_endpoint_fail(end, "send", request->number,
-                                  "was flushed and is sent after that");
+                sim_endpoint_fail(end, "send", request->number, "is sent after it was flushed");
             end->wire_next += last;
             return;
         }
@@ -229,7 +228,7 @@ static void check_memory(struct sim_endpoint *end)
         if (written ? !is_mixture(end, request) : !is_untouched(end, i))
             sim_endpoint_fail(end, "window", i, "has neither the written nor the old bytes");
         else if (whole && !sim_judge_window(end, request))
-            sim_endpoint_fail(end, "window", i, "is not what was written");
+            sim_endpoint_fail(end, "window", i, "differs from the written data");
     }
 }
 

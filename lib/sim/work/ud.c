@@ -16,7 +16,7 @@
 #include "sim/work/workload.h"
 
 #define PD_FIRST   3000u
-#define NAME_SIZE  8u /* length of a datagram that identifies it */
+#define NAME_SIZE  8u /* first bytes of a datagram, which identify the datagram */
 #define PRIVILEGED 0x80000000u
 #define QKEY_MASK  0x7fffffffu
 #define HOP_LIMIT  64u
@@ -35,11 +35,12 @@ struct sim_datagram {
     uint32_t imm;
     uint32_t length;
     uint64_t seed;
-    uint32_t taken[SIM_PLAN_PARTIES_MAX]; /* by each queue pair */
+    uint32_t taken[SIM_PLAN_PARTIES_MAX]; /* number of times that each queue pair received it */
 };
 
 struct sim_ud_state {
-    struct uroce_ah *handles[SIM_PLAN_PARTIES_MAX][2]; /* to each queue pair, IPv4 and IPv6 */
+    /* Address handles for each queue pair, IPv4 and IPv6. */
+    struct uroce_ah *handles[SIM_PLAN_PARTIES_MAX][2];
     struct uroce_ah *group_handles[2];
     bool is_member[2];
     uint32_t expected; /* datagrams that must arrive in this life */
@@ -286,7 +287,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     bool group = workload->plan->groups && !sim_endpoint_in_error(end) &&
                  uro_rng_below(rng, 3) == 0 && (!end->life->last_life || group_is_ready(end, v6));
 
-    if (to == NULL) /* late, into ERR */
+    if (to == NULL) /* a late request, flushed in ERR */
         to = end;
     request->message = workload->datagram_count;
     request->fault = choose_fault(end);
@@ -387,9 +388,10 @@ static void check_frame(struct sim_endpoint *end, const struct uro_frame *frame)
             continue;
         request->sent = 1;
         if (request->flushed)
-            sim_endpoint_fail(end, "send", request->number, "was flushed and is sent after that");
+            sim_endpoint_fail(end, "send", request->number, "is sent after it was flushed");
         if (!frame->bth.solicited != !(request->flags & UROCE_SOLICITED) || frame->bth.ack_req)
-            sim_endpoint_fail(end, "frame", frame->bth.psn, "has wrong bits");
+            sim_endpoint_fail(end, "frame", frame->bth.psn,
+                              "has a wrong solicited event bit, or requests an ACK");
         end->wire_next++;
         return;
     }
@@ -404,7 +406,7 @@ static void confirm(struct sim_endpoint *end, const struct sim_request *request)
     bool local = !datagram->group && member(end, datagram->to)->host == end->host;
 
     if (request->sent == 0 && !local && !sim_host_swallows(end->host))
-        sim_endpoint_fail(end, "send", request->number, "succeeded and was not sent");
+        sim_endpoint_fail(end, "send", request->number, "succeeded but was not sent");
 }
 
 /* ---- receives ---- */

@@ -350,7 +350,7 @@ static bool is_of(struct sim_workload *workload, struct sim_host *host,
     return sim_attacked_wire(workload->attacked, host, frame);
 }
 
-/* Returns whether the frame is between hosts of the workload. A QPN is only unique within a host.
+/* Returns whether the frame is between hosts of the workload. QPNs are unique only within a host.
  */
 static bool concerns(const struct sim_workload *workload, const struct uro_gid *dest)
 {

@@ -66,7 +66,7 @@ struct sim_host_workloads {
 struct sim_workload {
     struct sim_world *world;
     uint32_t number; /* index among all workloads of the run */
-    uint32_t pds;    /* the first of its protection domains */
+    uint32_t pds;    /* first protection domain of this workload */
     const struct sim_plan *plan;
     struct uro_rng rng;
     struct sim_host_workloads *host_workloads[2]; /* borrowed */
@@ -76,9 +76,9 @@ struct sim_workload {
     struct sim_shared_word shared[2];
     /* The last queue belongs to an attacked XRC target. */
     struct sim_srq srqs[2][SIM_PLAN_SRQS_MAX + 1];
-    struct sim_life *connections;   /* owned; of RC and XRC, then UC, then UD */
+    struct sim_life *connections;   /* lives of RC and XRC, then UC, then UD; owned */
     struct sim_life *parties;       /* lives of UD */
-    struct sim_datagram *datagrams; /* owned; of the whole run */
+    struct sim_datagram *datagrams; /* datagrams of the whole run; owned */
     uint32_t datagram_count;
     uint32_t datagram_capacity;
     uint32_t life_count;

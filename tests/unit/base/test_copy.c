@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_copy.c - which bytes arrive, and in which order another thread sees them. */
+/* test_copy.c - tests which bytes are copied, and in which order another thread sees them. */
 #include "base/copy.h"
 
 #include <pthread.h>
@@ -60,8 +60,7 @@ static void copy__seen_by_another_thread__is_in_ascending_order(void **state)
         uint64_t later = 0;
         for (uint32_t i = WORDS; i > 0; i -= i > 7 ? 7 : i) {
             uint64_t here = atomic_load_explicit(&shared[i], memory_order_acquire);
-            wrong +=
-                here < later; /* an earlier word is not written yet, although a later word is */
+            wrong += here < later; /* a later word was written before this word */
             later = here;
         }
     }

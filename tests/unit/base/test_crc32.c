@@ -208,7 +208,7 @@ static void crc32_masked_copy__every_length__touches_nothing_else(void **state)
 }
 
 static _Atomic bool stop;
-static _Atomic size_t scribbled; /* number of bytes, from the first on, that change all the time */
+static _Atomic size_t scribbled; /* number of bytes at the start that change all the time */
 
 static void *scribble(void *arg)
 {
@@ -236,7 +236,7 @@ static bool copies_agree(size_t shortest, size_t longest)
     return true;
 }
 
-/* The application may write to memory that is being copied. The CRC must match the copied bytes. */
+/* The application may write to memory while it is copied. The CRC must match the copied bytes. */
 /* rule TX.COPY */
 static void crc32_copy__source_changes_meanwhile__sums_written_bytes(void **state)
 {
@@ -305,7 +305,7 @@ static uint64_t mirrored_33(uint64_t value)
 static void crc32_fold__quotient__is_x64_divided_by_the_polynomial(void **state)
 {
     const uint64_t p = 0x104c11db7u;
-    uint64_t rest = 1; /* the upper 33 bits of what is left, as they come into sight */
+    uint64_t rest = 1; /* the upper 33 bits of the remainder */
     uint64_t quotient = 0;
 
     (void)state;

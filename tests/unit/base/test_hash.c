@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The growing hash table, compared with a plain list of its nodes. */
+/* Tests the growing hash table against a plain list of its nodes. */
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/rng.h"
 
 #define NODES   1000u
-#define LONGEST 8u /* most nodes in one bucket, for 20 000 random nodes in 20 000 buckets */
+#define LONGEST 8u /* maximum nodes in one bucket, for 20 000 random nodes in 20 000 buckets */
 
 struct fixture {
     struct uro_hash hash;

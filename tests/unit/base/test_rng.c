@@ -72,8 +72,8 @@ static void rng_u64__is_two_words_low_first(void **state)
     }
 }
 
-/* 2^32 words are 4/3 of this bound. Without rejection, one result in three would be twice as
- * frequent as the others. With a multiplication, these results would be the multiples of three. */
+/* 2^32 is 4/3 of this bound. Without rejection, one result in three would be twice as frequent as
+ * the others. If the function multiplied, these results would be the multiples of three. */
 static void rng_below__awkward_bound__every_residue_is_as_likely(void **state)
 {
     enum { DRAWS = 300000 };

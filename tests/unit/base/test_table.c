@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hash table, compared with a plain list of its entries. */
+/* Tests the hash table against a plain list of its entries. */
 #include "support/check.h"
 
 #include "base/rng.h"
 #include "base/table.h"
 
 #define NODES   64u
-#define BUCKETS 4u /* so that many collide */
+#define BUCKETS 4u /* few, so that many numbers collide */
 
 struct fixture {
     struct uro_table_bucket buckets[BUCKETS];

@@ -38,7 +38,7 @@
 #define SYNDROME_ACK URO_AETH_ACK, URO_CREDITS_UNLIMITED
 #define SYNDROME_GAP URO_AETH_NAK, URO_NAK_PSN_SEQUENCE
 
-/* Begins a capture. The kit has one at a time. */
+/* Begins a capture. The kit makes only one capture at a time. */
 void kit_begin(void);
 /* Adds @ns to the time of the next packet. */
 void kit_wait(uint64_t ns);
@@ -46,10 +46,10 @@ void kit_wait(uint64_t ns);
 /* Returns a packet of @side. A test changes the fields that it tests, and calls kit_put(). */
 struct uro_frame kit_frame(int side, uint8_t opcode, uint32_t psn, uint32_t payload);
 void kit_put(const struct uro_frame *frame);
-/* Appends any bytes. @length is that on the wire. */
+/* Appends a frame of any bytes. @length is its length on the wire. */
 void kit_put_bytes(const uint8_t *octets, uint32_t stored, uint32_t length);
 
-/* Appends a request without RETH, an RETH request, a response with AETH. */
+/* These functions append a request without RETH, a request with RETH, or a response with AETH. */
 void kit_send(int side, uint8_t opcode, uint32_t psn, uint32_t payload);
 void kit_rdma(int side, uint8_t opcode, uint32_t psn, uint64_t va, uint32_t length,
               uint32_t payload);

@@ -27,7 +27,8 @@ static void capture__connection__has_two_flows_that_are_paired(void **state)
     uro_capture_free(capture);
 }
 
-/* Responses whose PSNs fit no request: probably the other direction, but not certainly. */
+/* The PSNs of the responses fit no request. So they are probably, but not certainly, the other
+ * direction of the flow. */
 static void capture__responses_to_unseen_requests__pair_only_as_the_last_ones(void **state)
 {
     (void)state;
@@ -51,7 +52,7 @@ static void put_from(int side, uint8_t opcode, uint32_t qpn, uint32_t psn, uint1
     kit_put(&frame);
 }
 
-/* Two connections with the same PSNs: the UDP source port decides. */
+/* Two connections have the same PSNs. The UDP source port decides which flows are pairs. */
 static void capture__equal_psns__are_paired_by_source_port(void **state)
 {
     (void)state;
@@ -68,7 +69,8 @@ static void capture__equal_psns__are_paired_by_source_port(void **state)
     uro_capture_free(capture);
 }
 
-/* The same without a hint: the flows are not paired, because the pairs could be wrong. */
+/* Two connections have the same PSNs and ports. The flows are not paired, because the pairs could
+ * be wrong. */
 static void capture__equal_psns_and_ports__are_not_paired(void **state)
 {
     (void)state;
@@ -101,7 +103,7 @@ static void capture__device_that_talks_to_itself__is_paired_by_qpn(void **state)
     uro_capture_free(capture);
 }
 
-/* Appends the bytes of a SEND ONLY of 61 bytes after @change, and returns the packet. */
+/* Builds a SEND ONLY of 61 bytes, applies @change to its bytes, and returns the packet as read. */
 static struct uro_capture_packet changed(void (*change)(uint8_t *octets, uint32_t *length))
 {
     const struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 61);
@@ -214,7 +216,8 @@ static void decode__each_flaw__is_named(void **state)
     }
 }
 
-/* A capture with a snapshot length has the headers; the payload length is that on the wire. */
+/* The snapshot length of a capture may cut a frame after its headers. The payload length is then
+ * the length on the wire. */
 static void decode__cut_frame__has_its_headers_or_is_cut(void **state)
 {
     const struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 61);
@@ -276,7 +279,7 @@ static void decode__packets_that_a_kernel_joined__are_split(void **state)
     static const uint32_t payloads[] = { KIT_PMTU, KIT_PMTU, 100 };
 
     (void)state;
-    for (unsigned way = 0; way < 3; way++) { /* IPv4 that counts, IPv4 that does not, IPv6 */
+    for (unsigned way = 0; way < 3; way++) { /* IPv4 with and without increasing IDs, IPv6 */
         kit_begin();
         kit_send(KIT_A, OP_SEND_ONLY, 0, 8);
         put_joined(way == 2, way == 0, 3);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_judge.c - packets that are findings, and packets that are none because another explanation
- * is possible. */
+/* test_judge.c - tests which packets are findings, and which packets are not findings because
+ * another explanation is possible. */
 #include "support/check.h"
 
 #include <string.h>
@@ -110,7 +110,7 @@ static void judge__ack_of_a_request_that_is_sent_later__is_a_ghost(void **state)
     EXPECT(URO_JUDGE_GHOST);
 }
 
-/* The request may be missing in the capture: a note, no finding. */
+/* The request may be missing in the capture, so this is only a note. */
 static void judge__ack_beyond_the_last_request__is_a_note(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void judge__ack_captured_before_its_request__is_innocent(void **state)
     uro_capture_free(capture);
 }
 
-/* The capture began when requests were in flight; one of them is repeated. */
+/* The capture began when requests were in flight; one of them is retransmitted. */
 static void judge__ack_beyond_a_late_start__is_innocent(void **state)
 {
     (void)state;
@@ -160,17 +160,17 @@ static void judge__msn__counts_each_message_once(void **state)
     (void)state;
     kit_begin();
     kit_exchange(100, 1);
-    kit_exchange(101, 3); /* one too many */
+    kit_exchange(101, 3); /* the MSN is one too high */
     kit_exchange(102, 3);
     EXPECT(URO_JUDGE_MSN);
     kit_begin();
     kit_exchange(100, 1);
-    kit_exchange(101, 1); /* not counted */
+    kit_exchange(101, 1); /* the MSN did not increase */
     kit_exchange(102, 2);
     EXPECT(URO_JUDGE_MSN);
 }
 
-/* A READ whose request was lost may be repeated in parts, which the responder counts. */
+/* A READ whose request was lost may be retransmitted in parts, which the responder counts. */
 static void judge__msn_of_a_read_in_parts__is_innocent(void **state)
 {
     (void)state;
@@ -189,7 +189,8 @@ static void judge__msn_of_a_read_in_parts__is_innocent(void **state)
     EXPECT_NOTHING;
 }
 
-/* The first MSN of a capture may be any number. The ACK of a repeated request has the newest. */
+/* The first MSN of a capture may be any number. The ACK of a retransmitted request has the newest
+ * MSN. */
 static void judge__msn_of_a_late_start_and_of_a_repetition__are_innocent(void **state)
 {
     (void)state;
@@ -354,7 +355,7 @@ static void judge__message__has_full_packets_in_order(void **state)
     EXPECT(URO_JUDGE_SEQUENCE);
 }
 
-/* A packet is missing between them. */
+/* Between the packets, a packet is missing in the capture. */
 static void judge__packets_with_a_gap_between__are_innocent(void **state)
 {
     (void)state;
@@ -410,7 +411,7 @@ static void judge__repeated_psn__has_the_same_request(void **state)
     EXPECT(URO_JUDGE_REPEAT);
 }
 
-/* Three messages without a receive; each is repeated after @waited. */
+/* Three messages without a receive; each is retransmitted after @waited. */
 static void rnr_three_times(uint64_t waited)
 {
     kit_begin();
@@ -429,7 +430,7 @@ static void judge__rnr_delay__is_kept(void **state)
     (void)state;
     rnr_three_times(RNR_DELAY);
     EXPECT_NOTHING;
-    rnr_three_times(URO_MS(2)); /* the third repetition proves it */
+    rnr_three_times(URO_MS(2)); /* only the third early retransmission is a proof */
     EXPECT(URO_JUDGE_RNR_WAIT);
 }
 
@@ -458,7 +459,7 @@ static void judge__one_early_repetition_after_a_timeout__is_innocent(void **stat
     EXPECT_NOTHING;
 }
 
-/* Like Linux rxe: later messages are sent at once; only the refused message waits. */
+/* Linux rxe does this: only the refused message waits, and later messages are sent at once. */
 static void judge__new_request_during_the_delay__is_wrong(void **state)
 {
     (void)state;
@@ -482,7 +483,7 @@ static void cnps(uint32_t count, uint64_t apart)
     }
 }
 
-/* A receiver may deliver some of them together. */
+/* A host may capture several CNPs at almost the same time. */
 static void judge__cnps__come_at_their_pace(void **state)
 {
     (void)state;

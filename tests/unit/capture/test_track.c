@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_track.c - the marks of packets and the state of a flow. */
+/* test_track.c - tests the marks of packets and the state of a flow. */
 #include "support/check.h"
 
 #include "capture_kit.h"
@@ -114,7 +114,7 @@ static void track__acknowledged_psn_with_another_request__is_a_new_connection(vo
     done(track, capture);
 }
 
-/* The same identification: one packet, captured on two interfaces. */
+/* Both copies have the same IPv4 identification: one packet was captured on two interfaces. */
 static void track__packet_captured_twice__is_a_copy(void **state)
 {
     const struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 100, 64);
@@ -135,7 +135,7 @@ static void track__packet_captured_twice__is_a_copy(void **state)
     done(track, capture);
 }
 
-/* No identification, but nearly every packet is there twice. */
+/* The packets have no identification, but nearly every packet is in the capture twice. */
 static void track__capture_with_everything_twice__has_copies(void **state)
 {
     (void)state;

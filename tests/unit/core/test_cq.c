@@ -47,7 +47,7 @@ static bool push(struct uro_cq *cq, uint64_t id, uint32_t qpn)
     return uro_cq_push(&shard, cq, &cqe, false);
 }
 
-/* Makes the completions visible and takes them, as a program does after the round. */
+/* Makes the completions visible and polls them, as a program does after the round. */
 static uint32_t take(struct uro_cq *cq, struct uro_cqe *out, uint32_t room)
 {
     uro_cq_deliver(cq);
@@ -212,7 +212,7 @@ static void cq__armed__one_event_and_none_for_earlier_completions(void **state)
     assert_true(push(cq, 1, 1));
     expect_no_event(); /* the round is over */
     uro_cq_arm(cq, false);
-    uro_cq_arm(cq, true); /* does not weaken it */
+    uro_cq_arm(cq, true); /* the CQ stays armed for all completions */
     expect_no_event();
     assert_true(push(cq, 2, 1));
     assert_true(push(cq, 3, 1));

@@ -125,7 +125,7 @@ static void key_register__numbers_are_spread_over_32_bits(void **state)
     assert_true(uro_mark_hit("QP.NUMBERS"));
 }
 
-/* ---- memory that may fault, and none ------------------------------------------------------- */
+/* ---- memory that may fault, and null regions ------------------------------------------------ */
 
 static struct {
     const uint8_t *at;
@@ -251,7 +251,7 @@ static void key_never_faults__on_demand_empty_or_window__is_false(void **state)
     (void)state;
     keys[1].reachable = ask;
     keys[2].kind = URO_KEY_NULL;
-    keys[3].kind = URO_KEY_WINDOW_1; /* the region decides */
+    keys[3].kind = URO_KEY_WINDOW_1; /* a window has the access rights of its region */
     for (size_t i = 0; i < URO_ARRAY_LEN(keys); i++) {
         uro_key_register(&shard, &keys[i]);
         assert_false(trusts(0, sizeof memory));

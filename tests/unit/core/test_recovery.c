@@ -104,7 +104,7 @@ static void gap__conditions_of_one_packet_do_not_hold__goes_back(void **state)
         if (i == 2)
             view.position.next = uro_psn_make(11);
         if (i == 3)
-            recovery.single = uro_psn_make(9); /* and the next packet is missing, too */
+            recovery.single = uro_psn_make(9); /* the next packet is missing, too */
         assert_int_equal(uro_recovery_on_resend(&recovery, &view), URO_RECOVERY_GO_BACK);
         assert_int_equal(recovery.mode, URO_RECOVERY_NONE);
         assert_int_equal(recovery.peer_buffers, i != 3);
@@ -156,7 +156,7 @@ static void probe__with_reads_in_flight__is_one_packet_until_none_is_answered(vo
     assert_int_equal(uro_recovery_on_probe(&recovery, &view), URO_RECOVERY_REWIND);
     assert_int_equal(recovery.mode, URO_RECOVERY_SINGLE);
     assert_int_equal(uro_recovery_on_single_done(&recovery, view.una), URO_RECOVERY_RESUME);
-    view.head += 2; /* the request that was probed, and one behind it, are answered */
+    view.head += 2; /* the probed request and the next request are acknowledged */
     assert_int_equal(uro_recovery_on_probe(&recovery, &view), URO_RECOVERY_REWIND);
     assert_int_equal(uro_recovery_on_single_done(&recovery, view.una), URO_RECOVERY_RESUME);
     assert_int_equal(uro_recovery_on_probe(&recovery, &view), URO_RECOVERY_GO_BACK);

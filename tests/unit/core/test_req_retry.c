@@ -20,7 +20,7 @@ static struct uro_req_retry make(uint8_t retry_max, uint8_t rnr_retry_max)
     return retry;
 }
 
-/* The table was entered by hand, without this rule. */
+/* The table was written without this rule, so the rule can find an error in the table. */
 /* bug B27 */
 static void rnr_delay__doubles_every_second_code(void **state)
 {
@@ -90,8 +90,8 @@ static void progress__nothing_outstanding__a_late_timer_means_nothing(void **sta
     assert_int_equal(uro_wheel_next(&wheel), URO_TIME_NEVER);
 }
 
-/* Without this, the timer would fire twice more before its deadline, although it is not needed any
- * more. */
+/* Otherwise the timer would fire twice before its deadline, although the requester does not need it
+ * any more. */
 static void progress__nothing_outstanding__timer_is_removed(void **state)
 {
     static struct uro_timer others[256];

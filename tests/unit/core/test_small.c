@@ -66,7 +66,8 @@ static void qp_state__rc_path__needs_each_required_attribute(void **state)
     assert_true(uro_mark_hit("QP.STATE.TABLE"));
 }
 
-/* The transitions that exist: row from, column to, in the order of the enum. */
+/* The table has a row for each old state and a column for each new state, in the order of the
+ * enum. */
 static void qp_state__transitions_of_rc__are_these(void **state)
 {
     static const char *const picture[URO_QPS_COUNT] = {
@@ -94,7 +95,7 @@ static void qp_state__transitions_of_rc__are_these(void **state)
     assert_int_equal(check(URO_QPS_RESET, (enum uro_qp_state)9, 0), -EINVAL);
 }
 
-/* Measured on Linux rxe. */
+/* The expected ports were measured on Linux rxe. */
 static void source_port__flow_label_and_qpns__as_peers_compute_it(void **state)
 {
     (void)state;
@@ -141,8 +142,8 @@ static struct uro_shard shard;
 static struct uro_record record;
 static uint8_t memory[512];
 
-/* Cuts a list of elements at random. Gather and scatter in pieces must give the same bytes as one
- * array. */
+/* Splits a list of elements and a message at random. Copying in pieces from and to the elements
+ * must give the same bytes as one array. */
 /* bug B26 */
 static void sgl__any_cut_of_list_and_message__touches_the_same_bytes(void **state)
 {
@@ -165,7 +166,7 @@ static void sgl__any_cut_of_list_and_message__touches_the_same_bytes(void **stat
         uint8_t whole[512], from[512];
         uint32_t length = 0;
         for (int i = 0; i < 8; i++) {
-            uint32_t part = uro_rng_below(&rng, 30); /* 0 included */
+            uint32_t part = uro_rng_below(&rng, 30); /* may be 0 */
             sges[i] = (struct uro_sge){ (uintptr_t)memory + (uint64_t)i * 60, part,
                                         uro_key_number(&key) };
             length += part;

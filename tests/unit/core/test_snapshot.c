@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Snapshots: they have every queue pair, CQ and key once, also while other objects are created and
- * destroyed. */
+/* Tests that a snapshot has every queue pair, CQ and key once, also while other objects are created
+ * and destroyed. */
 #include "core/snapshot.h"
 
 #include <stdlib.h>
@@ -323,7 +323,8 @@ static void snapshot__in_small_steps__has_everything_once(void **state)
     drop_many(0, 1);
 }
 
-/* Half of the objects go, one after each step; new ones come. */
+/* After each step of the snapshot, the test destroys an object, until half of them are gone, and
+ * creates a new object. */
 static void snapshot__objects_come_and_go__those_that_stay_are_in_it_once(void **state)
 {
     struct uro_snapshot snapshot;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_tx.c - the bytes of a frame, and the bytes that remain when the kernel writes the IP and UDP
- * headers. */
+/* test_tx.c - tests the bytes of a frame. Also tests the bytes without the IP and UDP headers, for
+ * links on which the kernel writes these headers. */
 #include "base/mark.h"
 #include "core/tx.h"
 
@@ -77,7 +77,7 @@ static void write__of_any_frame__is_its_bytes_and_their_icrc(void **state)
     assert_true(uro_mark_hit("ICRC.ORDER"));
 }
 
-/* The model of faulty links sends such frames. */
+/* The simulated links corrupt frames in this way. */
 static void write__wrong_icrc__differs_in_these_bits(void **state)
 {
     uint8_t right[FRAME_MAX], wrong[FRAME_MAX];

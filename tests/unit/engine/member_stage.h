@@ -43,9 +43,9 @@ void ask(struct stage *s, bool v6, const char *group, uint8_t code, uro_time now
 void ask_in(struct stage *s, bool v6, uint32_t length, const char *group, uint8_t code,
             uro_time now);
 
-/* Reads all frames that leave at @now, which must be reports. Writes their records to s->reports; a
- * report of an older version counts as a record with its message type. The last frame is in
- * s->frame. Returns the number of frames. */
+/* Reads all frames that the engine sends at @now, which must be reports. Writes their records to
+ * s->reports. A report of an older version counts as a record with its message type. The last frame
+ * is in s->frame. Returns the number of frames. */
 uint32_t listen_to(struct stage *s, uro_time now);
 bool reported(const struct stage *s, unsigned what, const char *group);
 void expect_frame(const struct stage *s, const char *hex);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_demux.c - prefetch of frames reads nothing behind their end. tests/scenario covers the
- * processing of frames. */
+/* test_demux.c - tests that the prefetch of a frame reads nothing after the end of the frame.
+ * tests/scenario tests the processing of frames. */
 #include "engine/demux.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define LONGEST 100u
 
-/* Each frame is in a block of its exact size: a sanitizer detects reads behind it. */
+/* Each frame is in a block of its exact size, so that a sanitizer detects reads after its end. */
 static void prefetch__frames_of_every_length__are_not_read_beyond_their_end(void **state)
 {
     static const uint16_t types[][2] = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_loop.c - which of the described frames the loop takes, which stay, and in which order. */
+/* test_loop.c - tests which of the described frames go to the loop, which frames stay for the port,
+ * and their order. */
 #include "engine/loop.h"
 
 #include <stdlib.h>

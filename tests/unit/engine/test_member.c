@@ -29,7 +29,7 @@ static void member__joins__reports_at_once_and_again_within_a_second(void **stat
     assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
     assert_int_equal(next(s), URO_TIME_NEVER);
     assert_int_equal(counted(s, URO_COUNT_MEMBERSHIP_TX), 2);
-    join(s, "239.1.2.3", again); /* again: not news */
+    join(s, "239.1.2.3", again); /* sends no report, because the group is already joined */
     assert_int_equal(next(s), URO_TIME_NEVER);
     close_stage(s);
     assert_true(uro_mark_hit("MCAST.JOIN"));
@@ -111,7 +111,7 @@ static void member__general_query__one_report_with_every_group(void **state)
     (void)listen_to(s, 0);
     (void)listen_to(s, URO_MS(1000));
     for (uro_time now = URO_MS(2000), due; now < URO_MS(200000); now = due + URO_MS(1000)) {
-        ask(s, false, NULL, 20, now); /* two seconds */
+        ask(s, false, NULL, 20, now); /* code 20: respond within two seconds */
         ask(s, false, NULL, 100, now);
         asked += 2;
         due = next(s);
@@ -183,7 +183,8 @@ static void member__change_and_query_at_once__one_change_report(void **state)
 
     (void)listen_to(s, URO_MS(4000));
     join(s, "ff0e::1", URO_MS(5000));
-    assert_int_equal(uro_engine_output(s->engine, &tx, 0, URO_MS(5000)), 0); /* due, but no room */
+    assert_int_equal(uro_engine_output(s->engine, &tx, 0, URO_MS(5000)),
+                     0); /* a report is due, and the caller has no space for a frame */
     ask(s, true, "ff0e::1", 0, URO_MS(5001));
     assert_int_equal(listen_to(s, URO_MS(5001)), 1);
     assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "ff0e::1"));

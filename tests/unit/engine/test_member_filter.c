@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_member_filter.c - the group frames that pass the filter. */
+/* test_member_filter.c - tests which frames to groups pass the filter. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_member_older.c - after a query of an older version, reports have that version. */
+/* test_member_older.c - tests that reports have the version of the last query. */
 #include "base/mark.h"
 #include "support/check.h"
 #include "unit/engine/member_stage.h"
 
-#define IGMP_OLD  8u  /* bytes: version 2, or 1 where the time to answer is 0 */
-#define MLD_OLD   24u /* version 1 */
+#define IGMP_OLD  8u  /* length of IGMPv2, and of IGMPv1 if the response time is 0, bytes */
+#define MLD_OLD   24u /* length of MLDv1, bytes */
 #define FORGOTTEN URO_MS(260000)
 
 #define REPORT_V1  0x12u
@@ -79,7 +79,7 @@ static void older__mld1__a_message_for_each_group_and_for_leaving(void **state)
     expect_frame(s, "33330000000202000000000186dd6000000000200001fe80000000000000000000fffe000001"
                     "ff0200000000000000000000000000023a000502000001008400801400000000ff0e00000000"
                     "00000000000000010002");
-    join(s, "239.1.2.3", URO_MS(9000)); /* IPv4 has its own */
+    join(s, "239.1.2.3", URO_MS(9000)); /* the version of IPv4 reports is independent */
     assert_int_equal(listen_to(s, URO_MS(9500)), 2);
     assert_true(reported(s, URO_MEMBERSHIP_TO_EXCLUDE, "239.1.2.3"));
     close_stage(s);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_neigh.c - the packets of ARP, ND and echo: requests, replies, failures and new attempts. */
+/* test_neigh.c - tests packets of ARP, ND and echo: requests, replies, failures and new
+ * attempts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -328,7 +329,8 @@ static void fill_and_empty(uint32_t most)
         uro_neigh_put(&neigh, hop);
         uro_neigh_put(&neigh, hops[i]);
     }
-    assert_false(uro_neigh_run(&neigh, URO_MS(100000))); /* no user: no request is due */
+    assert_false(
+        uro_neigh_run(&neigh, URO_MS(100000))); /* the entry has no user, so no request is due */
     assert_int_equal(uro_neigh_next(&neigh, URO_MS(100000)), URO_TIME_NEVER);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_neigh_doubt.c - a packet claims another MAC address for a neighbour in use: the engine
- * checks the claim. */
+/* test_neigh_doubt.c - tests that the engine checks a packet that claims another MAC address for a
+ * neighbour in use. */
 #include <string.h>
 
 #include "base/mark.h"
@@ -11,7 +11,7 @@
 
 static struct uro_neigh_entry entries[URO_NEIGH_HOPS_MAX];
 
-#define SOLICITED_BY_UNICAST 31u /* 5 + 10 + 20 + 40 + 80 ms are 31 times the first */
+#define SOLICITED_BY_UNICAST 31u /* 5 + 10 + 20 + 40 + 80 ms, as a multiple of 5 ms */
 
 static const struct uro_mac our_mac = { { 2, 0, 0, 0, 0, 1 } };
 static const struct uro_mac peer_mac = { { 2, 0, 0, 0, 0, 2 } };
@@ -113,7 +113,7 @@ static void claim__known_host_gone__host_that_answers_all_is_accepted(void **sta
     assert_false(say(s, &other_mac, now));
     for (unsigned i = 0; i < 5; i++) {
         assert_true(asks(now, &peer_mac));
-        assert_false(say(s, &other_mac, now)); /* it is not the host that the request was sent to */
+        assert_false(say(s, &other_mac, now)); /* the request was sent to another host */
         now += URO_MS(5) << i;
         assert_false(asks(now - 1, &peer_mac));
     }
@@ -124,7 +124,7 @@ static void claim__known_host_gone__host_that_answers_all_is_accepted(void **sta
     expect_hop(s, URO_HOP_KNOWN, &other_mac);
 }
 
-/* Repeated claims must not delay frames all the time. */
+/* Repeated claims must not delay the frames again and again. */
 static void claims__repeated__checked_once_a_second(void **state)
 {
     struct stage *s = *state;

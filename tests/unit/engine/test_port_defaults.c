@@ -21,7 +21,8 @@ static void wait__no_descriptors__only_polling(void **state)
     assert_int_equal(uro_port_wait_fds(&port, fds), 0);
 }
 
-/* False would mean that frames wait, and the service thread would never sleep. */
+/* If uro_port_arm() returned false, frames would be waiting, and the service thread would never
+ * sleep. */
 static void arm__no_operation__sleep_is_allowed(void **state)
 {
     (void)state;
@@ -42,7 +43,7 @@ static void link_up__no_operation__always_up(void **state)
     assert_true(uro_port_link_up(&port));
 }
 
-/* True would end the device. */
+/* If uro_port_gone() returned true, the device would end. */
 static void gone__no_operation__link_may_come_back(void **state)
 {
     (void)state;

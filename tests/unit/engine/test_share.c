@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_share.c - an address that processes share: the upper bits of a QPN identify the process. */
+/* test_share.c - tests an address that processes share. The upper bits of a QPN identify the
+ * process. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,9 @@ static struct uro_engine_config config_of(uint8_t share)
     return config;
 }
 
-static struct uro_engine *open_engine(uint8_t share)
+static struct uro_engine *open_with(const struct uro_engine_config *wanted)
 {
-    const struct uro_engine_config config = config_of(share);
+    const struct uro_engine_config config = *wanted;
     size_t size = (uro_engine_size(&config) + 63) & ~(size_t)63;
     void *memory = aligned_alloc(64, size);
     struct uro_engine *engine;
@@ -43,6 +44,13 @@ static struct uro_engine *open_engine(uint8_t share)
     assert_non_null(memory);
     assert_int_equal(uro_engine_init(memory, &config, 0, &engine), 0);
     return engine;
+}
+
+static struct uro_engine *open_engine(uint8_t share)
+{
+    const struct uro_engine_config config = config_of(share);
+
+    return open_with(&config);
 }
 
 static uint32_t some_qpn(struct uro_engine *engine)
@@ -75,10 +83,55 @@ static void qpn_prefix__of_an_engine__begins_its_qpns(void **state)
 
     for (int i = 0; i < 50; i++) {
         uint32_t number = some_qpn(engine);
-        assert_int_equal(number >> (24 - URO_QPN_PREFIX_BITS), SHARE);
+        assert_int_equal(number >> (URO_QPN_OWN_BITS), SHARE);
         differ |= number != first;
     }
     assert_true(differ);
+    free(engine);
+}
+
+static struct uro_engine *open_with_one_prefix(uint8_t seed)
+{
+    struct uro_engine_config config = config_of(0);
+
+    config.one_qpn_prefix = true;
+    config.seed[0] = seed;
+    return open_with(&config);
+}
+
+static void one_qpn_prefix__of_an_engine__begins_its_qpns(void **state)
+{
+    (void)state;
+    struct uro_engine *engine = open_with_one_prefix(1), *other = open_with_one_prefix(2);
+    const uint32_t first = some_qpn(engine), prefix = first >> URO_QPN_OWN_BITS;
+    bool differ = false;
+
+    for (int i = 0; i < 50; i++) {
+        const uint32_t number = some_qpn(engine);
+        assert_int_equal(number >> URO_QPN_OWN_BITS, prefix);
+        differ |= number != first;
+    }
+    assert_true(differ);
+    assert_int_not_equal(some_qpn(other) >> URO_QPN_OWN_BITS, prefix);
+    free(engine);
+    free(other);
+}
+
+static void one_qpn_prefix__all_its_qpns_are_used__others_follow(void **state)
+{
+    (void)state;
+    struct uro_engine *engine = open_with_one_prefix(1);
+    struct uro_shard *shard = uro_engine_shard(engine);
+    const uint32_t first = uro_shard_unused_qpn(shard) >> URO_QPN_OWN_BITS << URO_QPN_OWN_BITS;
+    struct uro_table_node *used = test_calloc(1u << URO_QPN_OWN_BITS, sizeof *used);
+
+    for (uint32_t i = 0; i < 1u << URO_QPN_OWN_BITS; i++) {
+        used[i].number = first | i;
+        uro_table_insert(&shard->qps, &used[i]);
+    }
+    for (int i = 0; i < 50; i++)
+        assert_int_not_equal(some_qpn(engine) >> URO_QPN_OWN_BITS, first >> URO_QPN_OWN_BITS);
+    test_free(used);
     free(engine);
 }
 
@@ -125,7 +178,8 @@ static void qpn_prefix__last_value__is_refused(void **state)
     free(memory);
 }
 
-/* A frame to the engine's own address may be for another process: the link decides. */
+/* A frame to the engine's own address may be for another process. The kind of link decides whether
+ * the engine sends it. */
 static void own_address__by_port_kind__looped_or_sent(void **state)
 {
     (void)state;
@@ -197,6 +251,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(qpn_prefix__of_an_engine__begins_its_qpns),
+        cmocka_unit_test(one_qpn_prefix__of_an_engine__begins_its_qpns),
+        cmocka_unit_test(one_qpn_prefix__all_its_qpns_are_used__others_follow),
         cmocka_unit_test(qpn_prefix__of_an_engine__bounds_its_queue_pairs),
         cmocka_unit_test(qpn_prefix__of_an_engine__begins_its_communication_ids),
         cmocka_unit_test(qpn_prefix__last_value__is_refused),

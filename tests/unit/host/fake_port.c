@@ -31,7 +31,7 @@ static void leave(void)
     assert(pthread_mutex_unlock(&fake.lock) == 0);
 }
 
-/* Lock held. */
+/* The caller holds the lock. */
 static void ring(void)
 {
     const uint64_t one = 1;
@@ -237,7 +237,7 @@ static uint32_t fake_route_mtu(struct uro_port *port, const struct uro_gid *from
 static void fake_forked(struct uro_port *port)
 {
     (void)port;
-    fake.forks++; /* one thread runs, and the lock is free */
+    fake.forks++; /* no lock is needed, because only one thread runs during fork() */
 }
 
 static void fake_services(struct uro_port *port, const struct uro_listened *all, uint32_t count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fake_port.h - a plug-in whose ports a test controls; loaded as liburoce-udp.so.
+/* fake_port.h - a plug-in whose ports a test controls. uroce loads it as liburoce-udp.so.
  *
  * The device receives the frames that a test injects. The port counts the frames that the device
  * sends, and keeps the last frame. fake_wait() waits for an action of a device thread without
@@ -24,37 +24,37 @@ struct fake_port {
     struct uro_port port;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int event; /* eventfd: frames wait; -1 for a port that can only be polled */
+    int event; /* eventfd, readable while frames wait; -1 for a port that can only be polled */
     bool armed;
     uint8_t queue[FAKE_QUEUE][FAKE_FRAME_MAX];
     uint32_t lengths[FAKE_QUEUE];
     uint32_t head, tail;
 
-    bool mended;           /* links that say "broken" open */
-    bool breaks_otherwise; /* true: such a link fails with another error message than before */
+    bool mended;           /* links with "broken" in their options open */
+    bool breaks_otherwise; /* such a link fails with another error message than before */
     bool link_up;
     bool gone;               /* the link never comes up again */
     unsigned flags;          /* flags of the next port */
     int lock_error;          /* result of each lock_service() */
     uint32_t carries;        /* MTU of the route to any peer */
     uint32_t tx_free_count;  /* result of each tx_free_count() */
-    uint64_t *completes;     /* fake_count_in(), or NULL */
-    void (*sends)(void);     /* called for each burst, or NULL */
-    void (*receiving)(void); /* called for each receive(), or NULL */
+    uint64_t *completes;     /* counter of fake_count_in(), or NULL */
+    void (*sends)(void);     /* function that is called for each burst, or NULL */
+    void (*receiving)(void); /* function that is called for each receive(), or NULL */
 
     /* Counts of the device's actions. */
     bool let_open;
     uint32_t begins; /* calls of open() */
     uint32_t opens, closes, receives, arms, link_looks, sent;
     uint32_t multicasts,
-        reports; /* frames to groups, and membership reports; not in `sent`, never reset */
+        reports; /* frames to groups, and membership reports; not counted in `sent`, never reset */
     uint32_t received_by_arm; /* .receives when it was last armed */
     uint32_t services;        /* services in the last call, 0 before the first call */
     uint32_t service_locks, service_unlocks, forks, ways;
-    struct uro_listened locked_service; /* or unlocked, last */
+    struct uro_listened locked_service; /* service of the last lock or unlock */
     pid_t opener, sender;               /* threads */
     char opener_name[16];
-    sigset_t opener_signals; /* blocked ones */
+    sigset_t opener_signals; /* signals blocked in the thread that opened the port */
     uint8_t last[FAKE_FRAME_MAX];
     uint32_t last_length;
     struct uro_mac macs[FAKE_MACS]; /* MAC addresses of the requested groups */
@@ -62,13 +62,13 @@ struct fake_port {
     int close_pipe; /* gets a byte when the port is closed; -1: none */
 };
 
-/* The only port of this process, open or not. Links with "broken" in their options do not open.
- * Links with "polled" have no descriptor. Links with "slow" wait for fake_let_open(). */
+/* The only port of this process, open or not. A link with "broken" in its options fails to open. A
+ * link with "polled" has no descriptor. A link with "slow" opens only after fake_let_open(). */
 extern struct fake_port fake;
 extern struct uro_port_driver fake_drivers[]; /* the first has the links fake0, fake1, ... */
 
-/* Resets the port between tests of one process: counters 0, queue empty, link up, room for a
- * burst. */
+/* Resets the port between tests of one process. Counters are 0, the queue is empty, the link is up,
+ * and a burst can be sent. */
 void fake_reset(void);
 
 /* Injects an echo request from 10.0.0.2 to 10.0.0.1. The engine replies with one frame at once. */

@@ -89,7 +89,7 @@ void fault_in_round(void (*body)(void))
     run_when_looking(NULL);
 }
 
-static atomic_int by_service; /* 1: the round may touch; 2: it touches; 3: it has touched */
+static atomic_int by_service; /* 1: the round may access the byte; 2: it accesses it; 3: done */
 static size_t where;
 
 static void touch_by_service(void)

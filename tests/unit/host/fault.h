@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault.h - child processes that access missing memory, in a round of a device or in code of their
- * own. A round touches the test's memory in receive() of the port.
+/* fault.h - runs child processes that access unmapped memory, in a round of a device or in their
+ * own code. A round accesses the memory in receive() of the port.
  */
 #pragma once
 
@@ -45,5 +45,5 @@ void fault_in_round(void (*body)(void));
  * continued. */
 void fault_in_service(size_t offset);
 
-/* Returns the number of pages that were mapped in place of missing pages. */
+/* Returns the number of pages that uroce mapped in place of unmapped pages. */
 uint64_t fault_pages(void);

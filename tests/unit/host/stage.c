@@ -27,7 +27,7 @@ void stage_start(const char *devices)
 uro_time __wrap_uro_device_now(void);
 uro_time __real_uro_device_now(void);
 
-static atomic_uint_least64_t stopped_at; /* 0: it runs */
+static atomic_uint_least64_t stopped_at; /* time of the stopped clock; 0: the clock runs */
 
 uro_time __wrap_uro_device_now(void)
 {
@@ -53,12 +53,12 @@ static void await_asleep(void)
         (void)sched_yield();
 }
 
-/* Resets the send statistics of the device: they come from the real clock. */
+/* Resets the send statistics of the device, which were measured with the real clock. */
 static void forget_start(void)
 {
     uro_device_lock(device);
     atomic_store(&device->shared.silence,
-                 URO_MS(1000)); /* the program runs the engine, however slow it is */
+                 URO_MS(1000)); /* long, so that the program runs the engine even if it is slow */
     atomic_store(&device->shared.send_cost, 0);
     atomic_store(&device->shared.sent_at, 0);
     uro_device_unlock(device);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stage.h - one process with one device over the fake port, for tests of which thread drives the
+/* stage.h - one process with one device over the fake port, for tests of which thread runs the
  * engine. */
 #pragma once
 
@@ -17,16 +17,16 @@ void stage_start(const char *devices);
 /* Returns whether the service thread, which opened the port, sent the last frame. */
 bool stage_sent_by_service(void);
 
-/* Stops the clock of the device. Only the test advances it, so time limits also hold on a busy
- * machine. Service threads still sleep in real time. */
+/* Stops the clock of the device. Only the test advances the clock, so the load of the machine does
+ * not change the result. Service threads still sleep in real time. */
 void stage_stop_clock(void);
 void stage_pass(uro_time ns);
 
-/* Starts a device whose program polls, with a stopped clock, and whose service thread has stepped
- * back. */
+/* Starts a device and stops its clock. The program polls, and the service thread has stopped
+ * running the engine. */
 void stage_start_polling(bool call_per_send);
 
-/* Injects a frame and polls. Expects that @sent frames were sent by then. */
+/* Injects a frame and polls. Expects that the device has sent @sent frames after that. */
 void stage_find(uint32_t sent);
 
 void stage_each_frame_completes_something(void);

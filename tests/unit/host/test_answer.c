@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_answer.c - the round that receives a message sends the ACK, and delivers the completion
- * afterwards. Then a poll may wait for the peer's next WRITE. */
+/* test_answer.c - tests that the round that receives a message sends its ACK before it delivers the
+ * completion. Also tests that a poll may wait for the peer's next WRITE. */
 #include <stdlib.h>
 
 #include "core/cq.h"
@@ -9,12 +9,12 @@
 #include "host/limits.h"
 #include "stage.h"
 
-#define STEP 100u /* ns, from one call of a program to the next */
+#define STEP 100u /* time from one call of a program to the next, ns */
 
 static void start(bool call_per_send)
 {
     stage_start_polling(call_per_send);
-    atomic_store(&device->shared.empty_polls, 0); /* so often as the start took */
+    atomic_store(&device->shared.empty_polls, 0); /* the start polled in vain any number of times */
     stage_each_frame_completes_something();
 }
 
@@ -75,7 +75,7 @@ static void service__finds_something__it_is_answered_in_the_same_round(void **st
 /* ---- completions -------------------------------------------------------- */
 
 static struct uro_cq *cq;
-static uint32_t seen_before; /* completions that a program could see when the answer was sent */
+static uint32_t seen_before; /* completions that a program could see when the ACK was sent */
 
 static void complete_one(void)
 {
@@ -145,7 +145,7 @@ static uint32_t poll_finds_ack(int score, uint32_t write_in)
     looks_until_write = write_in;
     fake_call_receiving(look_takes_300_ns);
     uint32_t before = fake_read(&fake.receives);
-    fake_inject_echo(&others); /* nothing to answer */
+    fake_inject_echo(&others); /* the engine sends no response to this frame */
     uro_device_progress(device, false);
     return fake_read(&fake.receives) - before;
 }
@@ -173,7 +173,7 @@ static void poll_finds_ack__no_write_comes__looks_for_2_us_and_less_often_later(
 {
     (void)state;
     start(false);
-    assert_int_equal(poll_finds_ack(1, 0), 1 + 8); /* the last one after a yield */
+    assert_int_equal(poll_finds_ack(1, 0), 1 + 8); /* the poll yields before the last receive */
     assert_int_equal(device->sched.reply_score, -3);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_clock.c - the wall-clock time of an earlier moment. */
+/* test_clock.c - tests the conversion of an earlier time to wall-clock time. */
 #include "host/device.h"
 #include "support/check.h"
 
@@ -21,7 +21,7 @@ static void wall_time__of_moments_in_order__keeps_order(void **state)
     uint64_t offset = 0, last = 0;
 
     (void)state;
-    for (int i = 0; i < TURNS; i++) { /* the first readings may still bring the offset down */
+    for (int i = 0; i < TURNS; i++) { /* the first readings may still decrease the offset */
         uint64_t kept = offset;
         uint64_t wall = uro_host_wall_time(uro_device_now(), &offset);
         assert_true(wall > last || offset < kept);
@@ -29,7 +29,7 @@ static void wall_time__of_moments_in_order__keeps_order(void **state)
     }
 }
 
-/* The state after a user set the clock, forward or back. */
+/* A user has set the clock forward or back, so the stored offset is wrong. */
 static void wall_time__with_an_offset_that_cannot_be__finds_the_right_one(void **state)
 {
     uint64_t offset = 0;

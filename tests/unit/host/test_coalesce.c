@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_coalesce.c - which posts wait for the next call of the program. Mainly for links where each
- * send is a system call. The service thread must send waiting posts in time. */
+/* test_coalesce.c - tests which posts wait for the next call of the program. This matters mainly
+ * for links where each send is a system call. The service thread must send waiting posts in
+ * time. */
 #include <sched.h>
 
 #include "host/device.h"
 #include "stage.h"
 
-#define STEP 100u /* ns, from one call of a program to the next */
+#define STEP 100u /* time from one call of a program to the next, ns */
 
 static void start_polled(void)
 {
@@ -29,7 +30,8 @@ static void call_per_send__post_follows_a_post__leaves_with_the_next_poll(void *
     }
 }
 
-/* The last frame was the ACK: the program may post its reply, and nothing else for long. */
+/* After the ACK, the program posts its reply. The reply must not wait, because no other post may
+ * follow for a long time. */
 static void answer_leaves_at_once(bool call_per_send)
 {
     stage_start_polling(call_per_send);
@@ -65,7 +67,7 @@ static void take_1_ms(void)
  * whether the second post waits for more posts. */
 static bool waits_after(uint32_t frames, uro_time after)
 {
-    stage_pass(URO_US(15)); /* the last send was long ago, but the program still makes calls */
+    stage_pass(URO_US(15)); /* long after the last send; the program still makes calls */
     for (uint32_t i = 0; i < frames; i++)
         fake_inject_echo(&fake.port.mac);
     uro_device_progress(device, false);
@@ -91,8 +93,8 @@ static void start_completing(void)
     stage_each_frame_completes_something();
 }
 
-/* If a send takes long, the steps of the program may take long, too. Its posts in this time are
- * sent together. */
+/* If a send takes long, the program may also need long between its posts. The posts of this time
+ * are sent together. */
 static void call_per_send__send_takes_long__posts_of_a_burst_wait_as_long(void **state)
 {
     (void)state;
@@ -104,7 +106,7 @@ static void call_per_send__send_takes_long__posts_of_a_burst_wait_as_long(void *
     assert_false(waits(URO_US(30)));
 }
 
-/* A single post must be sent at once, and not later by the service thread. */
+/* A single post must be sent at once. It must not wait until the service thread sends it. */
 static void call_per_send__send_takes_long__a_post_alone_does_not_wait(void **state)
 {
     (void)state;
@@ -182,7 +184,7 @@ static void call_per_send__many_posts__wait_as_long_as_the_program_polls_soon(vo
     }
 }
 
-/* Posts every 10 us, which is too seldom to wait for more posts. */
+/* Posts every 10 us. That is too rarely for a post to wait for more posts. */
 static void post_for(uint32_t posts)
 {
     for (uint32_t i = 0; i < posts; i++) {
@@ -218,7 +220,7 @@ static void any_link__very_many_posts__wait_for_each_other_however_long_it_takes
     assert_true(next_waits());
 }
 
-/* The program posts twice now and then and does not poll: no further post comes soon. */
+/* The program sometimes posts twice and does not poll. So no further post is expected soon. */
 static void any_link__very_many_posts_and_a_pause__the_next_leave_at_once(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parsing of a configuration line: the resulting device, or the exact error message. */
+/* Tests the parser of configuration lines: the resulting device, or the exact error message. */
 #include "support/check.h"
 
 #include <stdbool.h>
@@ -156,7 +156,7 @@ static void line__rate__is_the_speed_of_the_port(void **state)
     "there is no such kind of link; uroce knows udp, net_memif0, net_af_packet0, PCI address, "    \
     "net_af_xdp0, net_pcap0, net_ring0, net_null0, net_tap0, net_vhost0, net_virtio_user0, dpdk:"
 
-/* Each line is one device with one mistake; the message names the place, the key, the value. */
+/* Each line has one device with one error. The message names the place, the key and the value. */
 static const struct {
     const char *line, *problem;
 } wrong[] = {
@@ -200,7 +200,7 @@ static const struct {
     { "a:net_null0;link=net_ring0", "link= is given twice" },
     { "a:net_null0;MTU=1500",
       "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu rate "
-      "vlan vendor_part_id window retry_7 progress cpu pcap impair trace seed memory "
+      "vlan vendor_part_id window retry_7 progress cpu pcap impair trace fail like seed memory "
       "verbose telemetry eal hugepages log max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
       "max_conn max_registered" },
     { "a:net_null0;max_qp=1048561", "max_qp=1048561: must be a number from 0 to 1048560" },
@@ -269,9 +269,9 @@ static const struct {
     { "a:net_null0;telemetry=on", "telemetry=on: must be yes or no" },
     { "a:net_null0;eal=", "eal=: must not be empty" },
     { "a:net_null0;hugepages=maybe", "hugepages=maybe: must be auto, yes or no" },
-    { "a:udp,ip=127.0.0.1;eal=--no-hpet", "eal=: only for links of DPDK, which udp is not" },
-    { "a:udp,ip=127.0.0.1;hugepages=no", "hugepages=: only for links of DPDK, which udp is not" },
-    { "a:udp,ip=127.0.0.1;telemetry=yes", "telemetry=: only for links of DPDK, which udp is not" },
+    { "a:udp,ip=127.0.0.1;eal=--no-hpet", "eal=: only for DPDK links, and udp is not one" },
+    { "a:udp,ip=127.0.0.1;hugepages=no", "hugepages=: only for DPDK links, and udp is not one" },
+    { "a:udp,ip=127.0.0.1;telemetry=yes", "telemetry=: only for DPDK links, and udp is not one" },
     { "a:dpdk:", "link=dpdk:: " NO_SUCH_LINK },
     { "a:dpdk:,x=1", "link=dpdk:,x=1: " NO_SUCH_LINK },
     { "a:net_null0;log=some", "log=some: must be none, errors or all" },
@@ -351,7 +351,8 @@ static void line__star__has_the_bounds_of_all_devices_and_is_none(void **state)
     assert_true(config.process.config.most[URO_QUOTA_QP] == UINT64_MAX);
 }
 
-/* A mistake in the limits of "*" adds no device: no device may run without these limits. */
+/* If the limits of "*" have an error, there is no device, because no device may run without these
+ * limits. */
 static void line__star_with_a_mistake__there_is_no_device(void **state)
 {
     static const struct {

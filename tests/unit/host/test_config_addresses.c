@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Interfaces and machines with more addresses than a device can have. The addresses of lo are
- * invented. */
+/* Tests interfaces and machines with more addresses than a device can have. The test replaces the
+ * addresses of lo. */
 #include "support/check.h"
 
 #include <ifaddrs.h>
@@ -11,7 +11,7 @@
 
 #define ADDRESSES 200u
 
-static uint32_t lo_addresses; /* 0: the machine's own */
+static uint32_t lo_addresses; /* number of addresses of lo; 0: the real addresses of the machine */
 static struct sockaddr_in numbered[ADDRESSES], mask;
 static struct ifaddrs made[ADDRESSES];
 static char lo_name[] = "lo";

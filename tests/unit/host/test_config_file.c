@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parsing of a configuration file: its devices, the line of each mistake, and which files are
- * trusted. */
+/* Tests the parser of configuration files: the devices, the line number of each error, and which
+ * files are trusted. */
 #include "support/check.h"
 
 #include <stdbool.h>
@@ -233,7 +233,7 @@ static void trust__directory_writable_by_others__is_refused(void **state)
     assert_int_equal(chmod(directory, 0777), 0);
     check_refused(problem);
     assert_int_equal(chmod(directory, 01777),
-                     0); /* sticky like /tmp: other users cannot replace our files */
+                     0); /* sticky like /tmp, so other users cannot replace files of this user */
     uro_config_read(&config, NULL, path);
     assert_string_equal(entry(0)->problem, "");
     assert_int_equal(chmod(directory, 0700), 0);

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_contend.c - the program and the service thread try to run the engine at the same time. */
+/* test_contend.c - tests that the program and the service thread try to run the engine at the same
+ * time. */
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "host/device.h"
 #include "host/limits.h"
 #include "stage.h"
 
-static atomic_bool detain; /* the thread, in its next round */
+static _Thread_local uint32_t yields;
+
+/* Replaces the function of the C library. */
+int sched_yield(void)
+{
+    yields++;
+    return (int)syscall(SYS_sched_yield);
+}
+
+static atomic_bool detain; /* true: the next round of the service thread waits */
 static atomic_bool detained;
 
 static void detain_thread(void)
@@ -74,7 +85,8 @@ static void program_polls_while_the_thread_drives__the_thread_stands_back(void *
     assert_int_equal(fake_read(&fake.arms), arms);
 }
 
-/* The program called again after 300 us, even if it got the engine lock later. */
+/* The program polls 300 us after its last call. This counts, although the program gets the engine
+ * lock only later. */
 static void program_polls_while_the_thread_drives__idle_time_starts_at_the_poll(void **state)
 {
     (void)state;
@@ -89,7 +101,8 @@ static void program_polls_while_the_thread_drives__idle_time_starts_at_the_poll(
     uro_device_unlock(device);
 }
 
-/* A program that posts does not receive, and may make no further call. */
+/* A post does not receive, and the program may make no further call. So the thread must
+ * continue. */
 static void program_posts_while_the_thread_drives__the_thread_continues(void **state)
 {
     (void)state;
@@ -131,8 +144,9 @@ static void program_polls_and_posts_while_the_thread_drives__the_post_is_sent(vo
     assert_true(uro_cq_push(uro_engine_shard(uro_device_engine(device)), cq, &cqe, true));
     uint32_t rounds = fake_read(&fake.receives);
     atomic_store(&detained, false);
-    fake_wait(&fake.receives, rounds + 1);                   /* the clock does not advance */
-    assert_int_equal(pthread_mutex_lock(&device->mutex), 0); /* uro_device_lock() would send */
+    fake_wait(&fake.receives, rounds + 1); /* the clock does not advance */
+    assert_int_equal(pthread_mutex_lock(&device->mutex),
+                     0); /* not uro_device_lock(), which would send */
     assert_false(uro_engine_rung(uro_device_engine(device)));
     uro_engine_qp_destroy(uro_device_engine(device), rings);
     uro_device_unlock(device);
@@ -208,8 +222,8 @@ static void take_until_thread_stands_back(void)
     atomic_store(&stood_back, true);
 }
 
-/* A round of many long packets: a thread that waits for its end would run the engine right
- * afterwards. */
+/* A round with many long packets takes long. A thread that waits for its end would run the engine
+ * right after it, although the program runs it. */
 static void program_runs_rounds_for_long__thread_does_not_wait_for_the_lock(void **state)
 {
     (void)state;
@@ -273,6 +287,32 @@ static void program_drove_since_it_polled__the_thread_continues(void **state)
     assert_int_equal(atomic_load(&device->shared.silence), URO_US(50));
 }
 
+/* The thread that has the lock may need the processor of a program that polls. */
+static void program_polls_while_another_has_the_lock__yields_now_and_then(void **state)
+{
+    (void)state;
+    (void)start_detained();
+    yields = 0;
+    for (uint32_t i = 0; i < 2 * URO_CONTENDED_POLLS; i++)
+        uro_device_progress(device, false);
+    assert_int_equal(yields, 2);
+    for (uint32_t i = 0; i < URO_CONTENDED_POLLS; i++)
+        uro_device_progress(device, true); /* a post does not wait for the lock */
+    assert_int_equal(yields, 2);
+    atomic_store(&detained, false);
+}
+
+/* A peer on the same processor may need it before it can answer. */
+static void program_polls_in_vain__yields_now_and_then(void **state)
+{
+    (void)state;
+    stage_start_polling(false);
+    yields = 0;
+    for (uint32_t i = 0; i < 100; i++)
+        uro_device_progress(device, false);
+    assert_in_range(yields, 1, 20);
+}
+
 static void program_sends_for_long__idle_time_starts_at_the_end(void **state)
 {
     (void)state;
@@ -281,7 +321,7 @@ static void program_sends_for_long__idle_time_starts_at_the_end(void **state)
             stage_start_polling(false);
         fake.sends = take_5_ms;
         fake_inject_echo(&fake.port.mac);
-        stage_pass(URO_US(20)); /* so long after a send, a post does not wait */
+        stage_pass(URO_US(20)); /* a post does not wait if the last send was that long ago */
         uro_device_progress(device, posted == 1);
         assert_int_equal(
             atomic_load(posted ? &device->shared.post_round_at : &device->shared.poll_round_at),
@@ -304,6 +344,8 @@ int main(void)
         cmocka_unit_test(thread_listens_and_program_drives__the_thread_does_not_wait),
         cmocka_unit_test(program_receives_for_long__idle_time_starts_at_the_end),
         cmocka_unit_test(program_drove_since_it_polled__the_thread_continues),
+        cmocka_unit_test(program_polls_while_another_has_the_lock__yields_now_and_then),
+        cmocka_unit_test(program_polls_in_vain__yields_now_and_then),
         cmocka_unit_test(program_sends_for_long__idle_time_starts_at_the_end),
     };
     return stage_run("host/contend", tests, URO_ARRAY_LEN(tests));

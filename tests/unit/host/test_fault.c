@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* SIGSEGV for other reasons: faults of the program itself, and signals sent by a process, act as if
- * there were no device. */
+/* Tests SIGSEGV for reasons outside of uroce. Faults of the program itself, and signals that a
+ * process sends, must act as without a device. */
 #include <errno.h>
 #include <setjmp.h>
 #include <sys/mman.h>
@@ -47,7 +47,7 @@ static void program__faults_itself__dies_as_ever(void **state)
     assert_int_equal(fault_ending(while_commanding), DIED);
 }
 
-/* Touches memory behind the end of its file. */
+/* Accesses a mapping after the end of its file. */
 static void beyond_a_file(void)
 {
     fault_start(HYBRID);
@@ -75,7 +75,7 @@ static void program__bus_error_of_its_own__is_its_own(void **state)
     assert_int_equal(fault_ending(beyond_a_file_with_a_handler), CAUGHT);
 }
 
-/* ---- with one ------------------------------------------------------------ */
+/* ---- with a handler ------------------------------------------------------ */
 
 static void *expected;
 static sigset_t blocked; /* signals blocked in the handler */
@@ -245,7 +245,7 @@ static void handler_from_after__is_the_only_one(void **state)
     assert_int_equal(fault_ending(handler_from_after), CAUGHT);
 }
 
-/* ---- sent ---------------------------------------------------------------- */
+/* ---- signals that a process sends ---------------------------------------- */
 
 static void sent(void)
 {

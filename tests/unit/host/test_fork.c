@@ -25,8 +25,8 @@
 #define DEVICE "one:fake0;ip=10.0.0.1/24"
 #define SLOW   "one:slow0;ip=10.0.0.1/24"
 
-/* A child that a thread forked lacks the stack of its parent's main thread. Memory that only that
- * stack points to counts as leaked in the child. */
+/* If a thread calls fork(), the child does not have the stack of its parent's main thread. Memory
+ * that only this stack points to counts as leaked in the child. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -224,7 +224,7 @@ static void forks_during_a_start(void)
 
     parents = first(SLOW);
     MUST(pthread_atfork(fake_let_open, NULL, NULL) ==
-         0); /* this handler is called before that of the library */
+         0); /* fork() calls this handler before the handler of the library */
     MUST(freopen("/dev/null", "w", stderr) != NULL);
     MUST(pthread_create(&starts, NULL, start_in_thread, parents) == 0);
     fake_wait(&fake.begins, 1);
@@ -239,7 +239,7 @@ static void fork__during_a_start__waits_for_its_end(void **state)
     assert_int_equal(must_status(forks_during_a_start), 0);
 }
 
-/* ---- what the child has -------------------------------------------------- */
+/* ---- resources of the child ---------------------------------------------- */
 
 static int open_descriptors(void)
 {
@@ -341,7 +341,7 @@ static void fork__the_configuration_has_a_seed__the_child_draws_other_numbers(vo
     assert_int_equal(must_status(forks_with_a_seed), 0);
 }
 
-/* ---- what cannot be had again -------------------------------------------- */
+/* ---- drivers that work in one process only ------------------------------- */
 
 static void stays_dead(void)
 {

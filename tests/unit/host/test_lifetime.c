@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cm/conn_inside.h"
+#include "core/shard.h"
 #include "fake_port.h"
 #include "host/host.h"
 #include "support/must.h"
@@ -94,6 +95,24 @@ static void start__port__is_opened_on_a_thread_without_signals(void **state)
 {
     (void)state;
     assert_int_equal(must_status(opens_on_its_thread), 0);
+}
+
+static void gives_qpns_one_prefix(void)
+{
+    struct uro_device *device = first(DEVICE);
+
+    fake.flags = URO_PORT_ONE_QPN_PREFIX;
+    MUST(uro_device_start(device) == 0);
+    const uint32_t number = uro_shard_unused_qpn(uro_device_shard(device));
+    for (int i = 0; i < 20; i++)
+        MUST(uro_shard_unused_qpn(uro_device_shard(device)) >> URO_QPN_OWN_BITS ==
+             number >> URO_QPN_OWN_BITS);
+}
+
+static void start__port_with_one_qpn_prefix__the_engine_has_it(void **state)
+{
+    (void)state;
+    assert_int_equal(must_status(gives_qpns_one_prefix), 0);
 }
 
 static void keeps_the_reason(void)
@@ -271,7 +290,8 @@ static void listeners__as_many_as_a_port_announces__more_are_refused(void **stat
 
 /* ---- the end ------------------------------------------------------------ */
 
-/* Returns the number of bytes that the port's close() left in the pipe when the child has ended. */
+/* Runs @body in a child. Returns how often the child called the port's close(), which writes a byte
+ * to a pipe. */
 static int closes_of(void (*body)(void), int *status)
 {
     int ends[2], closes = 0;
@@ -447,7 +467,7 @@ static void records_an_echo(void)
 static void capture__echo__request_and_answer_are_in_the_file(void **state)
 {
     uint8_t octets[4096];
-    const size_t echo = 14 + 20 + 8 + 4, answer = 60; /* short frames are sent padded */
+    const size_t echo = 14 + 20 + 8 + 4, answer = 60; /* the device pads short frames */
 
     (void)state;
     int fd = mkstemp(capture);
@@ -467,6 +487,7 @@ int main(void)
         cmocka_unit_test(start__twice__opens_one_port),
         cmocka_unit_test(start__from_many_threads__all_wait_for_the_one_port),
         cmocka_unit_test(start__port__is_opened_on_a_thread_without_signals),
+        cmocka_unit_test(start__port_with_one_qpn_prefix__the_engine_has_it),
         cmocka_unit_test(start__port_does_not_open__the_reason_is_kept),
         cmocka_unit_test(start__capture_cannot_be_written__is_not_started),
         cmocka_unit_test(operations_of_the_port__called__return_its_values),

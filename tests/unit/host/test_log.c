@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines on stderr about failures of queue pairs: what is printed, and how much. */
+/* Tests the lines on stderr about failures of queue pairs: their text and their number. */
 #include "stage.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which thread runs the engine. Frames get a response whatever the program does. Each thread gets
- * the lock. No thread runs when nothing happens. One process has a device for each mode.
+/* Tests which thread runs the engine. Frames get a response whatever the program does. Each thread
+ * gets the lock. No thread runs while there is no work. One process has a device for each mode.
  */
 #include "support/check.h"
 
@@ -36,6 +36,9 @@ static void count(struct uro_device *of, enum uro_port_event event)
         break;
     case URO_PORT_SPEED:
         atomic_fetch_add(&speeds, 1);
+        break;
+    case URO_PORT_GIDS:
+        fail_msg("no address has changed");
         break;
     case URO_PORT_GONE:
         assert_int_equal(atomic_load(&downs), 1);
@@ -75,8 +78,8 @@ static void hybrid__program_polls__it_answers_itself(void **state)
     assert_int_equal(in_a_row, 200);
 }
 
-/* A peer needs a system call to wake this side. A program that polls or posts all the time needs no
- * wake-up. */
+/* To wake this side, the peer needs a system call. A program that polls or posts all the time needs
+ * no wake-up, so the port is not armed. */
 static void hybrid__program_runs_rounds__port_is_not_armed(void **state)
 {
     uint32_t sent = 0;
@@ -120,16 +123,16 @@ static void hybrid__program_waits_for_an_event__service_thread_answers(void **st
     }
 }
 
-/* Work of the service thread for a waiting program uses a processor that the program may need when
- * it wakes. */
+/* A program is about to wait. If the service thread ran now, it could use the processor that the
+ * program needs when it wakes. */
 static void hybrid__post_while_port_is_armed__thread_is_not_woken(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
     fake_wait(&fake.reports,
-              2); /* afterwards the device sends no reports, and each sleep has another end */
+              2); /* now the device sends no more reports, and each sleep ends at another time */
     uro_device_hand_over(device);
-    for (uint32_t in_a_row = 0; in_a_row < 10;) { /* it may wake by itself */
+    for (uint32_t in_a_row = 0; in_a_row < 10;) { /* the thread may wake for another reason */
         uro_time wakes = atomic_load(&device->shared.wake_at);
         bool armed = atomic_load(&device->shared.rx_armed);
         uro_device_hand_over(device);
@@ -159,7 +162,7 @@ static void hybrid__program_waits_with_a_send_pending__it_is_sent(void **state)
                 25); /* the thread wakes for each check of the link */
 }
 
-/* With a stopped clock, the thread would spin for the next frame for ever. */
+/* The clock is stopped. If the thread spun for the next frame, it would spin for ever. */
 static void hybrid__program_is_woken__service_thread_sleeps(void **state)
 {
     static _Alignas(64) uint8_t memory[4096];
@@ -173,7 +176,7 @@ static void hybrid__program_is_woken__service_thread_sleeps(void **state)
     stage_start("a:fake0" IP);
     fake_wait(&fake.reports,
               2); /* membership reports would keep the thread awake while the clock is stopped */
-    uro_device_lock(device); /* no round begins before and ends after */
+    uro_device_lock(device); /* so that the clock does not stop during a round */
     stage_stop_clock();
     stage_pass(URO_MS(10));
     uro_device_unlock(device);
@@ -226,7 +229,7 @@ static void burst__larger_than_a_round__all_packets_are_answered(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
-    uro_device_lock(device); /* so that they arrive at once */
+    uro_device_lock(device); /* so that one round receives all frames */
     for (uint32_t i = 0; i < FAKE_QUEUE; i++)
         fake_inject_echo(&fake.port.mac);
     uro_device_unlock(device);
@@ -394,8 +397,8 @@ static void link__awaits_a_peer__up_until_a_peer_came_and_left(void **state)
     assert_false(uro_device_link_up(device));
 }
 
-/* A descriptor may stay readable for ever once the link is down, unless the port states which
- * events it reports. */
+/* When the link is down, a descriptor may stay readable for ever. This does not hold for a port
+ * that states which events it reports. */
 static uint32_t arms_after_link_went_down(bool wakes)
 {
     fake.link_up = false;
@@ -462,7 +465,7 @@ static void link__is_gone__one_permanent_event(void **state)
     assert_false(uro_device_link_up(device));
 }
 
-/* ---- each test in a process of its own ---------------------------------- */
+/* ---- each test in its own process --------------------------------------- */
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(hybrid__program_silent__service_thread_answers),

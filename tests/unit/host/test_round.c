@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One round of a device: frames of a queue pair to itself do not reach the port, and the port gets
- * the groups that are joined. */
+/* Tests rounds of a device. Frames of a queue pair to itself must not reach the port. The port must
+ * get the list of joined groups. */
 #include "support/check.h"
 
 #include <stdio.h>
@@ -12,12 +12,12 @@
 #include "host/device.h"
 #include "support/must.h"
 
-#define SENDS 40u /* more than the engine keeps at once */
+#define SENDS 40u /* more frames than the engine keeps for itself at once */
 
 static char capture[] = "/tmp/uroce_test_round_XXXXXX";
 
-/* The engine's memory is mapped, and a leak checker does not search it for pointers to lent
- * memory. */
+/* Blocks that a leak checker would report otherwise. It does not search the engine's mapped memory
+ * for pointers. */
 static void *taken[16];
 static uint32_t taken_count;
 
@@ -98,7 +98,7 @@ static void talks_to_itself(void)
     struct uro_device *device = with_sends_to_itself(devices, &cq);
     uint32_t moved = uro_round_run(device, true, uro_device_now(), &received);
     MUST(received == 0);
-    MUST(moved >= SENDS + 2); /* and an acknowledgement for each time that the loop was full */
+    MUST(moved >= SENDS + 2); /* and an ACK for each time that the loop was full */
     MUST(uro_engine_counters(device->engine)->value[URO_COUNT_LOOP_FRAMES] == moved);
     MUST(uro_cq_poll(cq, cqes, 2 * SENDS) == 2 * SENDS);
     MUST(fake.sent == 0);
@@ -185,7 +185,7 @@ static void round__group_joined__port_filter_is_set_before_the_report(void **sta
     assert_int_equal(must_status(joins_a_group), 0);
 }
 
-/* The peer of a memif was stopped: its ring is full and stays so. */
+/* The peer of a memif does not run any more, so its ring stays full. */
 static void link_takes_nothing(void)
 {
     uint32_t received;

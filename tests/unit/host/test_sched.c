@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_sched.c - the decisions of host/sched.h, each alone, in virtual time. */
+/* test_sched.c - tests each decision of host/sched.h separately, in virtual time. */
 #include "host/sched.h"
 
 #include "host/limits.h"
@@ -23,8 +23,8 @@ static enum uro_sched_action post(uro_time now)
     return uro_sched_on_post(&sched, &vars, now).action;
 }
 
-/* A round of the thread that received @received frames, and in which peers accessed memory @served
- * times. */
+/* Reports a round of the thread to the scheduler. The round received @received frames, and peers
+ * accessed memory @served times. */
 static enum uro_sched_action thread_round(uint32_t received, uint64_t served, uro_time now)
 {
     const struct uro_sched_thread_round round = { .began = now,
@@ -142,7 +142,7 @@ static void silence__program_calls_soon_after_a_takeover__twice_the_gap(void **s
     (void)poll_round(0, NOW + URO_US(300));
     assert_int_equal(vars.silence, URO_US(600));
     (void)thread_round(0, 0, NOW + URO_MS(1));
-    (void)poll_round(0, NOW + URO_MS(9)); /* the program is away, not slow */
+    (void)poll_round(0, NOW + URO_MS(9)); /* the program is idle, not slow */
     assert_int_equal(vars.silence, URO_US(300));
     (void)thread_round(1, 1, NOW + URO_MS(10)); /* only the thread receives what the peer writes */
     assert_int_equal(vars.silence, URO_SILENCE_MIN);
@@ -213,6 +213,13 @@ static void caller__timer_due_long_before_the_thread_wakes__wakes_it(void **stat
     assert_true(uro_sched_on_caller_done(&sched, &vars, &round).wake_thread);
     round.next = URO_TIME_NEVER;
     assert_false(uro_sched_on_caller_done(&sched, &vars, &round).wake_thread);
+}
+
+static void contended_polls__each_32nd__yields(void **state)
+{
+    (void)state;
+    for (uint32_t polls = 1; polls <= 96; polls++)
+        assert_int_equal(uro_sched_on_contended(polls), polls == 32 || polls == 64 || polls == 96);
 }
 
 static void caller__empty_polls__yields_every_eighth_round_from_the_64th_on(void **state)
@@ -419,6 +426,7 @@ int main(void)
         TEST(idle__sleeps_until_a_timer_the_link_or_a_nap),
         TEST(caller__timer_due_long_before_the_thread_wakes__wakes_it),
         TEST(caller__empty_polls__yields_every_eighth_round_from_the_64th_on),
+        TEST(contended_polls__each_32nd__yields),
         TEST(post__alone__leaves_at_once),
         TEST(post__follows_a_post_of_a_polling_program__waits),
         TEST(post__no_other_sender__is_sent_at_once),

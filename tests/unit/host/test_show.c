@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device writes its objects for a reader that requests them, in short steps. */
+/* Tests that a device writes its objects for a reader that requests them, in short steps. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 static char directory[] = "/tmp/uroce-test-show-XXXXXX";
 static struct uro_stats_question question;
 static struct uro_stats_rows rows;
-static uint8_t *memory; /* of all objects */
+static uint8_t *memory; /* memory of all objects */
 
 static struct uro_device *start(void)
 {
@@ -104,7 +104,7 @@ static void shows_ten_thousand(void)
     uint32_t received;
 
     create_qps(device);
-    for (unsigned times = 0; times < 2; times++) { /* the first time the file grows */
+    for (unsigned times = 0; times < 2; times++) { /* the file grows only in the first pass */
         ask(device);
         const unsigned rounds = answer(device);
         MUST(rounds >= 2 * QPS / URO_SHOW_ROWS && rounds < 100);

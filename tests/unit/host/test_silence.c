@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_silence.c - the time without a call of the program after which the service thread takes
- * over. */
+/* test_silence.c - tests how long the program may make no call until the service thread runs the
+ * engine. */
 #include <sched.h>
 
 #include "host/device.h"
 #include "stage.h"
 
-/* Calls after @gap of the stopped clock. Work of the thread meanwhile takes no time on this
+/* Advances the stopped clock by @gap, and makes a call. Work of the thread takes no time on this
  * clock. */
 static void call_again_after(uro_time gap)
 {
@@ -46,7 +46,7 @@ static void hybrid__program_is_slow__service_thread_waits_longer(void **state)
         (void)sched_yield();
     assert_false(fake_is_armed());
 
-    for (uint32_t i = 0; i < 5; i++) { /* the program is away, not slow */
+    for (uint32_t i = 0; i < 5; i++) { /* the program is idle, not slow */
         call_again_after(URO_MS(5));
         wait_until_it_takes_over();
     }
@@ -76,7 +76,7 @@ static void hybrid__peer_writes_to_a_silent_program__service_thread_waits_no_lon
     fake_count_in(&uro_engine_counters(uro_device_engine(device))->value[URO_COUNT_RX_WRITES]);
     fake_inject_echo(&fake.port.mac);
     fake_wait(&fake.sent, 1);
-    uro_device_lock(device); /* its round is over */
+    uro_device_lock(device); /* waits for the end of the thread's round */
     uro_device_unlock(device);
     assert_int_equal(atomic_load(&device->shared.silence), URO_US(50));
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_two_processors.c - two hosts that share two processors, in virtual time: does each kind of
- * program get its packets without a thread switch, and without losing its processor to the service
- * thread?
+/* test_two_processors.c - simulates two hosts that share two processors, in virtual time. Each kind
+ * of program must get its packets without a thread switch, and must not lose its processor to the
+ * service thread.
  *
  * Each host has a program and a service thread over host/sched.h. A processor runs one thread, step
- * by step; the processor that is behind is next. A woken service thread preempts a program, as on
- * Linux. A frame takes WIRE to the peer. There is no loss: the test is about which thread runs, and
- * when. The thread in a round holds the engine lock. A caller that finds the lock taken continues
- * without a round.
+ * by step. The processor with the earlier time makes the next step. A woken service thread preempts
+ * a program, as on Linux. A frame takes WIRE to the peer. No frame is lost, because the test is
+ * about which thread runs, and when. A thread in a round holds the engine lock. A caller that finds
+ * the lock taken continues without a round.
  *
  * The callers of host/sched.h in this file repeat the logic of progress.c and service.c, which have
  * their own tests: test_progress.c, test_contend.c and test_silence.c. The model leaves out atomic
@@ -22,14 +22,14 @@
 #include "host/limits.h"
 #include "support/check.h"
 
-#define ROUND  300u          /* a round, ns */
-#define LOOK   50u           /* an empty poll of a queue, or a look at memory */
-#define WIRE   200u          /* a frame to the peer */
+#define ROUND  300u          /* time of a round, ns */
+#define LOOK   50u           /* time of an empty poll, or of a read of memory, ns */
+#define WIRE   200u          /* time of a frame to the peer, ns */
 #define SWITCH URO_US(5)     /* time to wake a thread, or to switch to it */
-#define SLICE  URO_MS(3)     /* a thread that does not block runs this long while another waits */
+#define SLICE  URO_MS(3)     /* longest run of a thread while another thread waits */
 #define FAR    URO_MS(10000) /* longer than any case takes */
 #define JITTER                                                                                     \
-    40u /* a step takes up to this much longer, ns: without, two hosts can stay in step for ever */
+    40u /* random extra time of a step, ns, so that two hosts do not stay in step for ever */
 #define SEEDS 8u
 
 enum program {
@@ -57,8 +57,8 @@ struct host {
     struct thread program, service;
     struct frame inbox[256];
     uint32_t first, behind;
-    uint32_t to_send, acks_to_send; /* rung, not sent yet */
-    uint32_t completions, messages; /* delivered, not found by the program yet */
+    uint32_t to_send, acks_to_send; /* requests and ACKs that are not sent yet */
+    uint32_t completions, messages; /* delivered to the program, which has not polled them yet */
     uint64_t served;
     uint32_t rounds_of_program, rounds_of_service, wakeups;
     bool armed, waits_for_event, acked;
@@ -72,7 +72,7 @@ struct host {
 };
 
 static struct host hosts[2];
-static struct thread *on[2]; /* what each processor runs */
+static struct thread *on[2]; /* the thread that each processor runs */
 static uro_time clocks[2];
 static struct uro_rng rng;
 static enum program program;
@@ -158,7 +158,7 @@ static uro_time end_call(struct host *host, uro_time now)
     if (result.wake_thread)
         wake_service(host, now);
     if (result.yield)
-        host->program.ran_since = 0; /* the next thread that waits is due */
+        host->program.ran_since = 0; /* so that a waiting thread gets the processor */
     host->vars.caller_in_round = false;
     return ROUND;
 }
@@ -441,7 +441,7 @@ static void programs_that_sleep__one_wakeup_per_message(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         uro_time took = run(SLEEP, 2000, seed);
-        /* Two messages, each of two wake-ups: thread and program. */
+        /* Each of the two messages needs two wake-ups: of the service thread and of the program. */
         assert_true(took / 1000 < 9 * SWITCH);
         for (int i = 0; i < 2; i++)
             assert_true(hosts[i].wakeups <= 2 * 1000 + 10);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A round that accesses memory which the program unmapped, or which is missing for other
- * reasons. */
+/* Tests rounds that access memory that the program unmapped, or that cannot be accessed for another
+ * reason. */
 #include "host/device.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static void mends(void)
     MUST(fault_pages() == 1);
     fault_in_round(write_over_the_edge);
     MUST(fault_pages() == 1);
-    MUST(munmap(fault_there + fault_page, fault_page) == 0); /* once more */
+    MUST(munmap(fault_there + fault_page, fault_page) == 0); /* unmaps the page that uroce mapped */
     fault_in_round(write_over_the_edge);
     MUST(fault_pages() == 2);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that waits for an event runs the engine: uro_device_wait(). Here each frame that the
- * device sends is an event, as if it completed something. */
+/* Tests uro_device_wait(): a thread that waits for an event runs the engine. In this test, each
+ * frame that the device sends is an event. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static struct {
     atomic_bool collecting;
 } events;
 
-static int event; /* what a wait returns */
+static int event; /* its address is the result of a wait */
 
 static void collect(void *queue)
 {
@@ -73,7 +73,7 @@ static void start(void)
     fake.sends = put_event;
 }
 
-/* Waits like ibv_get_cq_event(). The service thread may be in a round: then tries again. */
+/* Waits like ibv_get_cq_event(). Tries again while the service thread is in a round. */
 static void wait_for_event(void)
 {
     bool interrupted = false;
@@ -85,6 +85,18 @@ static void wait_for_event(void)
         uro_device_wait_end(device);
         assert_false(interrupted);
     } while (got == NULL && collected(NULL) == NULL);
+}
+
+/* Waits once. Tries again while the service thread keeps the role, because it is in a round. */
+static const void *wait_with_role(bool *interrupted)
+{
+    const uint32_t waits = atomic_load(&device->shared.waits);
+    const void *got;
+
+    do
+        got = uro_device_wait(device, &source, interrupted);
+    while (atomic_load(&device->shared.waits) == waits);
+    return got;
 }
 
 static bool role_is(enum uro_service_role role)
@@ -109,9 +121,9 @@ static void *wait_once(void *unused)
     return unused;
 }
 
-/* ---- who runs the engine ------------------------------------------------------ */
+/* ---- which thread runs the engine --------------------------------------------- */
 
-/* The service thread may come first a few times: it may be in a round. */
+/* The service thread may send the first responses, because it may be in a round. */
 static void wait__frame_arrives__waiting_thread_answers(void **state)
 {
     uint32_t in_a_row = 0;
@@ -177,7 +189,8 @@ static void wait__post_with_the_lock_taken__waiting_thread_sends_it(void **state
     assert_int_equal(pthread_join(waiter, NULL), 0);
 }
 
-/* Otherwise the role would move back and forth between threads that wait for different events. */
+/* If it did, threads that wait for different events would take the role from each other again and
+ * again. */
 static void wait__others_wait__does_not_take_the_role(void **state)
 {
     bool interrupted;
@@ -244,8 +257,8 @@ static void wait_fds__event_of_a_frame__waiting_thread_answers(void **state)
     assert_int_equal(in_a_row, 100);
 }
 
-/* This thread counts as waiting for a millisecond after a wait. Where it has no processor then, it
- * waits again. */
+/* For a millisecond after a wait, this thread counts as waiting. If it got no processor in that
+ * time, it waits again. */
 static void wait_fds__nothing_comes__ends_after_its_time(void **state)
 {
     (void)state;
@@ -275,7 +288,8 @@ static void *wait_fds_interrupted(void *unused)
 
     (void)unused;
     uro_device_wait_begin(device);
-    assert_true(uro_device_wait_fds(device, &wait, 1, -1, NULL, &ready));
+    while (!uro_device_wait_fds(device, &wait, 1, -1, NULL, &ready))
+        (void)sched_yield(); /* the service thread is in a round */
     uro_device_wait_end(device);
     return ready == -EINTR ? &event : NULL;
 }
@@ -424,7 +438,7 @@ static void *wait_in_two_processes(void *unused)
     bool interrupted = true;
 
     uro_device_wait_begin(device);
-    const void *got = uro_device_wait(device, &source, &interrupted);
+    const void *got = wait_with_role(&interrupted);
     if (child == 0)
         _exit(got != NULL || interrupted);
     uro_device_wait_end(device);
@@ -466,7 +480,7 @@ static void *wait_interrupted(void *unused)
 
     (void)unused;
     uro_device_wait_begin(device);
-    const void *got = uro_device_wait(device, &source, &interrupted);
+    const void *got = wait_with_role(&interrupted);
     uro_device_wait_end(device);
     return got == NULL && interrupted ? &event : NULL;
 }
@@ -524,7 +538,7 @@ static void wait__engine_always_busy__is_interrupted(void **state)
     fake_call_receiving(NULL);
 }
 
-/* As poll() and epoll_wait(), which SA_RESTART does not start again. */
+/* The wait acts like poll() and epoll_wait(), which SA_RESTART does not restart. */
 static void wait_fds__signal__is_eintr(void **state)
 {
     void *interrupted;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_fate.c - the fates of the packets of a flow: by seed, flow and number only, and as often as
- * the plan says. */
+/* test_fate.c - tests the fates of the packets of a flow. They depend only on the seed, the flow
+ * and the number of the packet. Each fault is as frequent as the plan says. */
 #include "support/check.h"
 
 #include <string.h>
@@ -167,7 +167,7 @@ static void rule__for_other_packets__does_not_apply(void **state)
     assert_true(next(&received).lost);
 }
 
-/* ARP repeats by time, so it has no random fate. */
+/* ARP has no random fate, because the number of its packets depends on time. */
 static void other_protocols__only_the_fixed_delay(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void other_protocols__only_the_fixed_delay(void **state)
 
 struct delays {
     uro_time least, most, mean;
-    unsigned within; /* closer to 1 ms than the jitter, per cent */
+    unsigned within; /* delays that differ from 1 ms by less than the jitter, per cent */
 };
 
 static struct delays delays_of(const char *text)
@@ -222,7 +222,7 @@ static void delay__each_distribution__has_its_shape(void **state)
     assert_in_range(found.most, URO_US(1900), URO_US(2500));
 
     found = delays_of("delay:1ms+-100us:pareto,seed:4");
-    assert_in_range(found.mean, URO_US(1090), URO_US(1105)); /* the longest are cut off */
+    assert_in_range(found.mean, URO_US(1090), URO_US(1105)); /* the longest delays are limited */
     assert_in_range(found.within, 74, 76);                   /* 1 - 1/4 */
     assert_int_equal(found.most, URO_MS(11));
 

@@ -54,7 +54,7 @@ static void packet__by_opcode__its_kind(void **state)
         enum uro_impair_kind kind;
     } cases[] = {
         { 0x04, 9, URO_IMPAIR_REQUEST },  { 0x0c, 9, URO_IMPAIR_REQUEST }, /* READ request */
-        { 0x11, 9, URO_IMPAIR_ACK },      { 0x12, 9, URO_IMPAIR_ACK },     /* of an atomic */
+        { 0x11, 9, URO_IMPAIR_ACK },      { 0x12, 9, URO_IMPAIR_ACK }, /* response to an atomic */
         { 0x0d, 9, URO_IMPAIR_READ },     { 0x10, 9, URO_IMPAIR_READ },
         { 0x64, 9, URO_IMPAIR_DATAGRAM }, { 0x64, 1, URO_IMPAIR_CM },
         { 0x81, 9, URO_IMPAIR_CNP },      { 0xff, 9, URO_IMPAIR_OTHER },
@@ -87,7 +87,7 @@ static void packet__no_roce__is_other(void **state)
         uro_impair_packet_read(&packet, URO_IMPAIR_RX, head, length);
         assert_int_equal(packet.kind, URO_IMPAIR_OTHER);
     }
-    head[14] = 0x46; /* with options */
+    head[14] = 0x46; /* IPv4 with options */
     uro_impair_packet_read(&packet, URO_IMPAIR_RX, head, sizeof head);
     assert_int_equal(packet.kind, URO_IMPAIR_OTHER);
 }
@@ -140,7 +140,7 @@ static void flow__psn_again__is_a_repeat(void **state)
     assert_int_equal(find_psn(URO_IMPAIR_ACK, 3)->kind, URO_IMPAIR_ACK);
     assert_ptr_equal(find_psn(URO_IMPAIR_ACK, 3), repeats);
     assert_int_equal(find_psn(URO_IMPAIR_READ, 3)->kind, URO_IMPAIR_READ);
-    /* A new connection of the same queue pair begins anywhere. */
+    /* A new connection of the same queue pair may begin with any PSN. */
     assert_ptr_equal(find_psn(URO_IMPAIR_REQUEST, 0x800000), requests);
     assert_ptr_equal(find_psn(URO_IMPAIR_REQUEST, 0x100000), requests);
     assert_ptr_equal(find_psn(URO_IMPAIR_DATAGRAM, 7), find_psn(URO_IMPAIR_DATAGRAM, 7));

@@ -75,7 +75,7 @@ static void held__nothing_follows__arrives_after_the_hold_time(void **state)
     assert_string_equal(arrived(DUE + URO_IMPAIR_HOLD_TIME), "a");
 }
 
-/* The frame is lent, so it must keep its slot. */
+/* The frame must keep its slot, because it is lent to the receiver. */
 static void held__already_lent__is_not_overtaken(void **state)
 {
     uint32_t length;

@@ -84,14 +84,15 @@ static void header__other__is_refused(void **state)
     const char *wrong = uro_impair_trace_parse_header(&header, "uroce-trace 2 program=a device=b");
     assert_non_null(strstr(wrong, "another version"));
     assert_int_equal(header.version, 2);
-    assert_non_null(strstr(uro_impair_trace_parse_header(&header, "#!/bin/sh"), "is no trace"));
-    assert_non_null(strstr(uro_impair_trace_parse_header(&header, ""), "is no trace"));
-    assert_non_null(strstr(uro_impair_trace_parse_header(&header, "uroce-trace 0 x"), "no trace"));
+    assert_non_null(strstr(uro_impair_trace_parse_header(&header, "#!/bin/sh"), "is not a trace"));
+    assert_non_null(strstr(uro_impair_trace_parse_header(&header, ""), "is not a trace"));
+    assert_non_null(
+        strstr(uro_impair_trace_parse_header(&header, "uroce-trace 0 x"), "not a trace"));
     assert_non_null(uro_impair_trace_parse_header(&header, "uroce-trace 1"));
     assert_non_null(uro_impair_trace_parse_header(&header, "uroce-trace 1 program=a"));
 }
 
-/* Records a run, sorts and replays it: each packet has its fate again. */
+/* Records a run, and sorts and replays the trace. Each packet must have the same fate again. */
 static void replay__of_a_run__the_same_fates(void **state)
 {
     static struct uro_impair_trace_line lines[4096];

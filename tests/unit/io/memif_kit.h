@@ -24,8 +24,8 @@ void kit_close(struct uro_port **port);
 
 /* Polls both ports until both links are up. Returns false after KIT_STEPS. */
 bool kit_meet(struct uro_port *a, struct uro_port *b);
-/* Does the same for a client that may have failed to connect before: sleeps until it tries
- * again. */
+/* Does the same for a client whose earlier attempt to connect may have failed. Sleeps until the
+ * client tries again. */
 bool kit_find(struct uro_port *client, struct uro_port *server);
 /* Sleeps, as a device does, until the link is @up. Returns false when nothing wakes it for a
  * second. */
@@ -52,12 +52,13 @@ void kit_expect(struct uro_port *port, const struct uro_tx *tx, bool indirect);
 /* Checks that frames arrive in both directions. */
 void kit_works(struct uro_port *a, struct uro_port *b);
 
-/* Return the number of descriptors of the process, and of its mappings of memory files. */
+/* These functions return the number of descriptors of the process, and of its mappings of
+ * memfds. */
 unsigned kit_fds(void);
 unsigned kit_maps(void);
 
-/* Returns a hand-written peer that has sent INIT and got HELLO and ACK from @server; or one that is
- * connected. */
+/* These functions return a hand-written peer of @server. The first has sent INIT and got HELLO and
+ * ACK. The second is connected. */
 struct memif_peer kit_peer_known(struct uro_port *server);
 struct memif_peer kit_peer_up(struct uro_port *server);
 /* Sends the message, drives @port, and returns the type of the reply; 0: no reply. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* raw_tap_stage.h - a UDP socket with a raw tap on loopback, packets of a foreign sender to it, and
- * the verdict on each. For the tests of io/udp/raw_tap.c, in a namespace of their own. */
+/* raw_tap_stage.h - shared parts of the tests of io/udp/raw_tap.c: a UDP socket with a raw tap on
+ * loopback, packets of a sender without uroce to this socket, and the verdict on each packet. The
+ * tests run in their own network namespace. */
 #pragma once
 
 #include "support/check.h"
@@ -22,7 +23,7 @@
 static struct uro_rx rx;
 static struct uro_sock sock;
 static struct uro_gid own, foreign;
-static uint32_t qpn; /* what packets are for */
+static uint32_t qpn; /* destination queue pair of the packets */
 
 /* ---- packets ------------------------------------------------------------ */
 
@@ -54,8 +55,8 @@ static inline void make(struct sent *sent, const struct uro_gid *dest, uint16_t 
     sent->packet = sent->buffer + URO_ETHER_LEN;
 }
 
-/* Damages the packet in such a way that another IPv4 identification explains its ICRC. This is so
- * for one in 65536 kinds of damage. */
+/* Damages the packet so that its ICRC would be right for another IPv4 identification. One in 65536
+ * kinds of damage has this effect. */
 static inline void damage(struct sent *sent)
 {
     uint8_t *icrc = sent->packet + COVERED;
@@ -85,7 +86,7 @@ static inline void send_damaged(uint16_t ident)
     send_made(&sent);
 }
 
-/* ---- what becomes of them ----------------------------------------------- */
+/* ---- verdicts ----------------------------------------------------------- */
 
 enum verdict {
     REFUSED,

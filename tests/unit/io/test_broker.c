@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_broker.c - which member gets a datagram, and how often the peers of an ended member get a
- * REJ. */
+/* test_broker.c - tests which process gets a datagram from the broker, and how often the peers of a
+ * process that has ended get a REJ. */
 #include "support/check.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,7 +80,7 @@ static void route__queue_pair_number__its_upper_bits_name_the_member(void **stat
     (void)state;
     assert_int_equal(route_to(5u << (24 - URO_QPN_PREFIX_BITS) | 17), 5);
     assert_int_equal(route_to(4u << (24 - URO_QPN_PREFIX_BITS) | 17), 0); /* no member */
-    assert_int_equal(route_to(17), 0);                                    /* nor queue pair 1 */
+    assert_int_equal(route_to(17), 0);                                    /* not queue pair 1 */
 }
 
 static void route__request__goes_to_the_listener_or_to_the_first_member(void **state)
@@ -104,7 +108,8 @@ static void route__short_or_unreadable__dropped_or_to_the_first_member(void **st
     struct uro_cm_msg msg;
 
     (void)state;
-    assert_int_equal(route_to(URO_CM_MAD_QPN), 2); /* no message of connection management */
+    assert_int_equal(route_to(URO_CM_MAD_QPN),
+                     2); /* the datagram is not a message of connection management */
     assert_int_equal(uro_broker_route(&broker, datagram, URO_BTH_LEN - 1, &msg), 0);
     assert_int_equal(uro_broker_route(&broker, datagram, MAD_AT + URO_MAD_LEN - 1, &msg), 0);
     assert_int_equal(msg.kind, URO_CM_KIND_COUNT);
@@ -127,7 +132,7 @@ static void disconnect__silent_peer__gets_three_dreqs(void **state)
     (void)state;
     note(URO_CM_REP, 5);
     assert_int_equal(uro_broker_disconnect_wait_ms(&broker), -1);
-    uro_broker_disconnect_begin(&broker, 2); /* another one's */
+    uro_broker_disconnect_begin(&broker, 2); /* a connection of another member */
     assert_int_equal(uro_broker_disconnect_wait_ms(&broker), -1);
     uro_broker_disconnect_begin(&broker, 5);
     for (unsigned times = 1; times <= 3; times++) {
@@ -159,9 +164,84 @@ static void disconnect__connection_that_ended__is_forgotten(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* ---- sockets that an earlier broker has left ------------------------------------ */
+
+/* Members of a killed broker keep their sockets until they notice that it has gone. */
+static int left = -1;
+
+int __real_bind(int fd, const struct sockaddr *name, socklen_t length);
+int __wrap_bind(int fd, const struct sockaddr *name, socklen_t length);
+
+/* The member notices while the next broker looks for old sockets. */
+int __wrap_bind(int fd, const struct sockaddr *name, socklen_t length)
+{
+    const int result = __real_bind(fd, name, length);
+    const int reason = errno;
+
+    if (result != 0 && reason == EADDRINUSE && left >= 0) {
+        (void)close(left);
+        left = -1;
+    }
+    errno = reason;
+    return result;
+}
+
+/* Sends a packet to a queue pair with each prefix. Returns how many did not reach their socket. */
+static unsigned astray(const struct uro_broker *opened, const struct uro_gid *address)
+{
+    const union uro_sock_address to = uro_sock_address_of(address, URO_ROCE_PORT);
+    const int from = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    unsigned count = 0;
+    uint8_t octet;
+
+    assert_true(from >= 0);
+    for (uint32_t prefix = 1; prefix <= URO_BROKER_MEMBERS; prefix++) {
+        memset(datagram, 0, sizeof datagram);
+        uro_bth_encode(datagram,
+                       &(struct uro_bth){ .dest_qpn = prefix << (24 - URO_QPN_PREFIX_BITS) | 17 });
+        assert_int_equal(
+            sendto(from, datagram, sizeof datagram, 0, &to.any, uro_sock_address_length(&to)),
+            sizeof datagram);
+        count +=
+            recv(opened->socks[prefix], &octet, 1, MSG_DONTWAIT | MSG_TRUNC) != sizeof datagram;
+    }
+    (void)close(from);
+    return count;
+}
+
+static void open__sockets_of_an_earlier_broker_are_left__packets_reach_their_sockets(void **state)
+{
+    static struct uro_broker opened;
+    char directory[] = "/tmp/uroce-broker-XXXXXX", error[URO_PORT_ERROR_MAX] = "";
+    struct uro_gid address;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", directory, 1), 0);
+    assert_true(uro_gid_parse("127.77.1.3", &address));
+    left = uro_sock_bind(&address, true, error);
+    assert_true(left >= 0);
+    const int result = uro_broker_open(&opened, &address, clock_s, error);
+    if (result != 1 && strstr(error, "refuses the filter") != NULL) { /* qemu-user */
+        print_message("skipped: %s\n", error);
+        skip();
+    }
+    if (result != 1)
+        fail_msg("%s", error);
+    if (left >= 0)
+        (void)close(left);
+    left = -1;
+    assert_int_equal(astray(&opened, &address), 0);
+    uro_broker_close(&opened);
+    (void)snprintf(error, sizeof error, "%s/uroce", directory);
+    (void)rmdir(error);
+    (void)rmdir(directory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(open__sockets_of_an_earlier_broker_are_left__packets_reach_their_sockets),
         TEST(route__queue_pair_number__its_upper_bits_name_the_member),
         TEST(route__request__goes_to_the_listener_or_to_the_first_member),
         TEST(route__answer__goes_to_the_owner_of_the_communication_id),

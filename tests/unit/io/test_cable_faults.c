@@ -93,7 +93,7 @@ static void faults__same_seed__same_fates(void **state)
     assert_in_range(differences, 300, 800);
 }
 
-/* A program may rely on the faults of a seed. */
+/* The faults of a seed must not change in later versions, because programs may rely on them. */
 static void faults__seed_5__as_in_the_first_version(void **state)
 {
     char text[41] = "";

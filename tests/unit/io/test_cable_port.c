@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cable_port.c - two ends of a cable in one process: a frame that one end sends arrives at the
- * other end, or suffers the configured fault. */
+/* test_cable_port.c - tests two ends of a cable in one process. A frame that one end sends arrives
+ * at the other end, or has the configured fault. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -141,7 +141,7 @@ static void cable__reorder_1__the_next_frame_overtakes(void **state)
     close_pair(&pair);
 }
 
-/* Nothing overtakes the last frame: it arrives by itself. */
+/* No frame follows the last frame to overtake it. The last frame must arrive nevertheless. */
 static void cable__reordered_last_frame__arrives(void **state)
 {
     struct pair pair = open_pair(",reorder=1");
@@ -164,7 +164,7 @@ static bool wakes(struct uro_port *port, int ms)
     return poll(wait, count, ms) > 0;
 }
 
-/* Only the first frame costs a system call. */
+/* Only the first frame needs a system call to wake the receiver. */
 static void cable__sleeper__woken_once_by_frames(void **state)
 {
     struct pair pair = open_pair("");
@@ -302,7 +302,7 @@ static void cable__peer_leaves_and_returns__up_again(void **state)
     struct pair pair = open_pair("");
 
     (void)state;
-    assert_int_equal(uro_cable_port_set("one", "loss=0", error), 0); /* and keeps its name */
+    assert_int_equal(uro_cable_port_set("one", "loss=0", error), 0); /* the cable keeps its name */
     uro_port_close(pair.two);
     assert_false(uro_port_link_up(pair.one));
     send_frame(pair.one, 'a');

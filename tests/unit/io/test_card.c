@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_card.c - why DPDK cannot use a card: files of sysfs and /dev in a directory. */
+/* test_card.c - tests the reasons why DPDK cannot use a card. A directory of the test has the files
+ * of sysfs and /dev. */
 #define _GNU_SOURCE
 #include "support/check.h"
 
@@ -102,12 +103,14 @@ static void card__of_the_kernel__driver_and_interface_are_named(void **state)
 {
     (void)state;
     bind_to("e1000e");
-    assert_string_equal(problem(CARD), "the kernel's driver e1000e has it; give it to DPDK: "
-                                       "`dpdk-devbind.py -b vfio-pci 0000:00:05.0`");
-    make("/sys/bus/pci/devices/" CARD "/net/ens5/");
     assert_string_equal(problem(CARD),
-                        "the kernel's driver e1000e has it, as ens5; give it to DPDK: `ip link set "
-                        "ens5 down` and `dpdk-devbind.py -b vfio-pci 0000:00:05.0`");
+                        "the kernel's driver e1000e uses the card; give the card to DPDK: "
+                        "`dpdk-devbind.py -b vfio-pci 0000:00:05.0`");
+    make("/sys/bus/pci/devices/" CARD "/net/ens5/");
+    assert_string_equal(
+        problem(CARD),
+        "the kernel's driver e1000e uses the card as ens5; give the card to DPDK: `ip link set "
+        "ens5 down` and `dpdk-devbind.py -b vfio-pci 0000:00:05.0`");
 }
 
 static void card__of_virtio__interface_is_found_deeper(void **state)
@@ -115,7 +118,8 @@ static void card__of_virtio__interface_is_found_deeper(void **state)
     (void)state;
     bind_to("virtio-pci");
     make("/sys/bus/pci/devices/" CARD "/virtio3/net/eth0/");
-    assert_non_null(strstr(problem(CARD), "the kernel's driver virtio-pci has it, as eth0; "));
+    assert_non_null(
+        strstr(problem(CARD), "the kernel's driver virtio-pci uses the card as eth0; "));
 }
 
 static void card__of_a_driver_that_dpdk_shares__nothing_is_wrong(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_eal_args.c - the arguments of DPDK's EAL: those of uroce, and what eal= changes. */
+/* test_eal_args.c - tests the arguments that uroce gives to DPDK's EAL, and the effect of eal=. */
 #include "support/check.h"
 
 #include <stdio.h>
@@ -108,14 +108,18 @@ static const struct {
     { "--no-huge=1", "eal=--no-huge=1: this argument has no value" },
     { "-l", "eal=-l: the value is missing" },
     { "--huge-dir --no-pci", "eal=--huge-dir: the value is missing" },
-    { "--proc-type=secondary", "eal=--proc-type=secondary: not in a program of uroce: a uroce "
-                               "process is always a primary process of its own; leave it out" },
-    { "-h", "eal=-h: not in a program of uroce: DPDK would end the program; leave it out" },
-    { "--help", "eal=--help: not in a program of uroce: DPDK would end the program; leave it out" },
-    { "--syslog", "eal=--syslog: not in a program of uroce: the log would leave the program; "
+    { "--proc-type=secondary",
+      "eal=--proc-type=secondary: uroce does not pass this argument on: a uroce "
+      "process is always a primary process of its own; leave it out" },
+    { "-h",
+      "eal=-h: uroce does not pass this argument on: DPDK would end the program; leave it out" },
+    { "--help", "eal=--help: uroce does not pass this argument on: DPDK would end the program; "
+                "leave it out" },
+    { "--syslog", "eal=--syslog: uroce does not pass this argument on: the log would go to syslog; "
                   "verbose=yes writes it to stderr; leave it out" },
-    { "-S 1", "eal=-S: not in a program of uroce: uroce has a service thread of its own; see "
-              "progress= and cpu=; leave it out" },
+    { "-S 1",
+      "eal=-S: uroce does not pass this argument on: uroce has a service thread of its own; see "
+      "progress= and cpu=; leave it out" },
 };
 
 static void eal_args__wrong__are_refused_with_the_reason(void **state)
@@ -124,7 +128,7 @@ static void eal_args__wrong__are_refused_with_the_reason(void **state)
     for (size_t i = 0; i < URO_ARRAY_LEN(wrong); i++)
         assert_string_equal(with(wrong[i].eal), wrong[i].problem);
     assert_string_equal(with("-d /x.so"),
-                        "eal=-d: not in a program of uroce: the drivers are part of "
+                        "eal=-d: uroce does not pass this argument on: the drivers are part of "
                         "liburoce-dpdk.so, and a second copy of DPDK would come with a shared one; "
                         "leave it out");
 }
@@ -136,7 +140,7 @@ static void eal_args__too_many_words__are_refused(void **state)
     (void)state;
     for (unsigned i = 0; i <= URO_EAL_ARGS_MAX - 10; i++)
         memcpy(many + 4 * (size_t)i, "-n1 ", 5);
-    assert_string_equal(with(many), "eal=: more than 54 words");
+    assert_string_equal(with(many), "eal=: more than 54 arguments");
     many[strlen(many) - 4] = '\0';
     assert_non_null(strstr(with(many), "-n1 " CORES));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The MTU of a path comes from the routing table, not from ICMP reports. */
+/* Tests that the MTU of a path comes from the routing table, not from ICMP messages. */
 #define _GNU_SOURCE /* unshare, IP_MTU */
 #include "support/check.h"
 
@@ -9,7 +9,7 @@
 #include "io/udp/sock.h"
 #include "support/own_net.h"
 
-#define WIDE   1500 /* loopback here */
+#define WIDE   1500 /* MTU of the loopback interface */
 #define NARROW 1300 /* MTU in a forged ICMP message */
 
 static struct uro_gid own, peer;
@@ -43,7 +43,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* Returns the MTU of the kernel's cached route, which combines routing table and reports. */
+/* Returns the MTU of the kernel's cached route, which also depends on ICMP messages. */
 static int cached(void)
 {
     const union uro_sock_address to = uro_sock_address_of(&peer, URO_ROCE_PORT);

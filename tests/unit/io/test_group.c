@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast over UDP sockets: packets of this process that the kernel returns to it. */
+/* Tests multicast over UDP sockets: the kernel returns packets of this process to this process. */
 #include "support/check.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_impair_port.c - a port with faults around a port that the test plays, in virtual time. */
+/* test_impair_port.c - tests a port with faults around an inner port of the test, in virtual
+ * time. */
 #include "support/check.h"
 
 #include <stdio.h>
@@ -240,7 +241,7 @@ static void arrive(const char *numbers)
     }
 }
 
-/* Receives once. Returns the numbers of the frames. */
+/* Calls receive() once. Returns the numbers of the frames. */
 static const char *received(void)
 {
     static char text[URO_PORT_BURST + 1];
@@ -291,7 +292,7 @@ static void port__off__passes_everything_as_it_is(void **state)
     assert_int_equal(count_of(URO_IMPAIR_COUNT_PACKETS), 5);
 }
 
-/* The host does something else if these operations are NULL. */
+/* The host tests whether these operations are NULL, so the outer port must not add them. */
 static void port__inner_without_operations__has_none_either(void **state)
 {
     (void)state;
@@ -328,6 +329,70 @@ static void loss__of_all_received__the_inner_frames_are_released(void **state)
     assert_int_equal(inner.released, 3);
     send_frames("x");
     assert_string_equal(sent(), "x");
+}
+
+static void line__of_frames_that_were_sent__has_their_fates(void **state)
+{
+    struct uro_tx burst[3] = { tx_of('a'), tx_of('a'), tx_of('a') };
+
+    (void)state;
+    open_port("tx,drop:2/tx,duplicate:100%");
+    uro_port_transmit(port, burst, 3);
+    assert_true(uro_impair_port_line(port, URO_IMPAIR_TX, 0)->fate.duplicated);
+    const struct uro_impair_trace_line *line = uro_impair_port_line(port, URO_IMPAIR_TX, 1);
+    assert_true(line->fate.lost);
+    assert_int_equal(line->direction, URO_IMPAIR_TX);
+    assert_int_equal(line->packet, 2);
+    next_plan = "off";
+    assert_string_equal(received(), "");
+    uro_port_transmit(port, burst, 2);
+    assert_null(uro_impair_port_line(port, URO_IMPAIR_TX, 0));
+    assert_null(uro_impair_port_line(port, URO_IMPAIR_TX, 1));
+}
+
+static void line__of_frames_that_are_lent__has_their_fates(void **state)
+{
+    struct uro_pkt pkts[4];
+
+    (void)state;
+    open_port("rx,drop:2,delay:50us");
+    arrive("ab");
+    assert_string_equal(received(), "");
+    next_plan = "off";
+    arrive("c"); /* waits behind the first frame, although it has no delay itself */
+    assert_string_equal(received(), "");
+    now += URO_US(50);
+    assert_int_equal(uro_port_receive(port, pkts, 4), 2);
+    assert_int_equal(uro_impair_port_line(port, URO_IMPAIR_RX, 0)->fate.delay, URO_US(50));
+    assert_int_equal(uro_impair_port_line(port, URO_IMPAIR_RX, 0)->packet, 1);
+    assert_null(uro_impair_port_line(port, URO_IMPAIR_RX, 1));
+    uro_port_release(port, pkts, 2);
+    arrive("d");
+    assert_int_equal(uro_port_receive(port, pkts, 4), 1);
+    assert_null(uro_impair_port_line(port, URO_IMPAIR_RX, 0));
+    uro_port_release(port, pkts, 1);
+}
+
+static char lost_numbers[MANY + 1];
+
+static void note_lost(void *context, const struct uro_pkt *pkt,
+                      const struct uro_impair_trace_line *line)
+{
+    (void)context;
+    assert_true(line->fate.lost);
+    assert_int_equal(line->direction, URO_IMPAIR_RX);
+    lost_numbers[strlen(lost_numbers)] = (char)pkt->octets[AT_NUMBER];
+}
+
+static void lost__received_frames__are_reported(void **state)
+{
+    (void)state;
+    memset(lost_numbers, 0, sizeof lost_numbers);
+    open_with("every:2", (struct uro_impair_port_config){ .lost = note_lost });
+    arrive("abcd");
+    assert_string_equal(received(), "ac");
+    send_frames("xy");
+    assert_string_equal(lost_numbers, "bd");
 }
 
 static void delay__sent__leaves_when_due(void **state)
@@ -374,7 +439,7 @@ static void delay__received__arrives_when_due(void **state)
     assert_true(uro_port_next(port) == URO_TIME_NEVER);
 }
 
-/* A frame without delay does not overtake those that wait. */
+/* A frame without delay does not overtake frames that wait. */
 static void delay__then_none__order_is_kept(void **state)
 {
     (void)state;
@@ -444,7 +509,7 @@ static void corrupt__sent__has_the_old_icrc(void **state)
         assert_int_equal(inner.sent_count, 1);
         assert_false(icrc_is_right(inner.sent[0]) && memcmp(inner.sent[0], right, FRAME) == 0);
         assert_memory_equal(inner.sent[0], right, HEAD - URO_BTH_LEN);
-        /* The ICRC on the wire is the old one, but for changed bits of its own. */
+        /* The ICRC on the wire is that of the original frame, unless the fault changes the ICRC. */
         differ += memcmp(inner.sent[0] + FRAME - 4, right + FRAME - 4, 4) != 0;
         (void)sent();
     }
@@ -630,6 +695,9 @@ int main(void)
         TEST(port__inner_without_operations__has_none_either),
         TEST(loss__by_number__the_others_pass),
         TEST(loss__of_all_received__the_inner_frames_are_released),
+        TEST(line__of_frames_that_were_sent__has_their_fates),
+        TEST(line__of_frames_that_are_lent__has_their_fates),
+        TEST(lost__received_frames__are_reported),
         TEST(delay__sent__leaves_when_due),
         TEST(delay__received__arrives_when_due),
         TEST(delay__then_none__order_is_kept),

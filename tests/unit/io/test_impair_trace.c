@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_impair_trace.c - files of traces: written by a run, sorted at its end, read for a replay. */
+/* test_impair_trace.c - tests trace files: a run writes a trace and sorts it at its end, and a
+ * replay reads it. */
 #include "support/check.h"
 
 #include <dirent.h>
@@ -149,8 +150,8 @@ static void file__wrong__line_and_reason(void **state)
     static const struct {
         const char *text, *word;
     } cases[] = {
-        { "", "is no trace" },
-        { "#!/bin/sh\n", "is no trace" },
+        { "", "is not a trace" },
+        { "#!/bin/sh\n", "is not a trace" },
         { "uroce-trace 2 program=a device=b\n", "another version" },
         { "uroce-trace 1 program=a device=b\n\ntx ack 0 1 lost\n",
           "line 3: must end with effects" },

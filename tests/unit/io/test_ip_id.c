@@ -10,7 +10,7 @@
 
 #define PACKET_MAX 4200u
 
-/* Makes a packet of @length bytes from the IPv4 header on, without ICRC. Returns its ICRC. */
+/* Makes a packet without Ethernet header and ICRC, of @length bytes. Returns its ICRC. */
 static uint32_t icrc_of(uint8_t *packet, uint32_t length, uint16_t ident, bool fragmentable)
 {
     const struct uro_ip ip = {
@@ -74,7 +74,7 @@ static void solve__damaged_packet__no_ident_is_found(void **state)
 
     (void)state;
     uint32_t plain = icrc_of(packet, 1068, 77, false);
-    for (uint32_t at = 33; at < 1068; at++) /* before it there are bytes the ICRC does not cover */
+    for (uint32_t at = 33; at < 1068; at++) /* the ICRC does not cover all earlier bytes */
         for (unsigned bit = 0; bit < 8; bit++) {
             uint16_t found;
             bool fragmentable;

@@ -65,8 +65,8 @@ static void connect__only_by_polling_for_frames__connects(void **state)
     assert_false(uro_memif_is_up(uro_memif_of(server)));
 }
 
-/* Payload for a queue pair stays in shared memory. A frame of which more than the head is parsed is
- * copied. */
+/* Payload for a queue pair stays in shared memory. A frame is copied if the engine parses more than
+ * its headers. */
 static void frame__data_is_shared__everything_else_is_copied(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void frame__data_is_shared__everything_else_is_copied(void **state)
     }
 }
 
-/* The buffers of one side are smaller than frames: either side splits frames and joins them. */
+/* The buffers of one side are smaller than a frame, so both sides split and join frames. */
 static void frame__longer_than_buffers__arrives_whole(void **state)
 {
     static const char *const words[] = { "role=client,bsize=128", "role=client,bsize=192,rsize=7",
@@ -251,7 +251,7 @@ static void ring__sent_beyond_free_slots__is_counted(void **state)
     }
 }
 
-/* ---- coming and going --------------------------------------------------- */
+/* ---- connecting and disconnecting --------------------------------------- */
 
 static void peer__leaves__link_goes_down_and_up_again(void **state)
 {
@@ -301,8 +301,8 @@ static void sleep__frame_arrives__wakes(void **state)
     }
 }
 
-/* After a frame the port polls only for frames. The next sleep ends at once and handles the
- * rest. */
+/* When a frame ends a sleep, the port only polls for frames. So the next sleep must end at once,
+ * and the port handles the disconnect. */
 static void sleep__frame_arrives_with_a_disconnect__next_sleep_ends_at_once(void **state)
 {
     (void)state;

@@ -35,7 +35,7 @@ static void start(const char *server_words, const char *client_words)
     assert_true(kit_meet(client, server));
 }
 
-/* ---- words -------------------------------------------------------------- */
+/* ---- link options ------------------------------------------------------- */
 
 static void expect_error(const char *words, const char *word, const char *right)
 {
@@ -243,7 +243,7 @@ static void open__no_file_descriptor_left__reports_it(void **state)
     }
 }
 
-/* ---- who may connect ---------------------------------------------------- */
+/* ---- which clients may connect ------------------------------------------ */
 
 /* Checks that @init is refused with @reason, and that the connected client stays connected. */
 static void refused(struct uro_memif_message init, const char *reason)
@@ -323,8 +323,8 @@ static void two_interfaces__one_socket__each_has_its_peer(void **state)
     kit_close(&second);
 }
 
-/* The first interface that reads the socket takes the messages for all interfaces: the other
- * interface must be woken. */
+/* The first interface that reads the socket takes the messages for all interfaces. It must wake the
+ * other interface. */
 static void two_interfaces__one_sleeps__its_client_wakes_it(void **state)
 {
     const struct uro_memif_message init = memif_peer_init(2, "");
@@ -333,7 +333,7 @@ static void two_interfaces__one_sleeps__its_client_wakes_it(void **state)
     server = kit_open("role=server,id=1", 0);
     other = kit_open("role=server,id=2", 0);
     int control = memif_peer_call(kit_name());
-    (void)uro_port_link_up(server); /* greets it */
+    (void)uro_port_link_up(server); /* sends HELLO to the client */
     assert_true(uro_port_arm(other));
     assert_false(kit_wakes(other, 0));
     assert_true(memif_peer_send(control, &init, sizeof init, NULL, 0));
@@ -368,7 +368,7 @@ static void two_interfaces__one_closes_before_accepting__its_client_is_disconnec
     assert_int_equal(kit_fds(), before);
 }
 
-/* ---- what wakes in vain ------------------------------------------------- */
+/* ---- wake-ups without work ---------------------------------------------- */
 
 /* Descriptors of an ended connection may stay open in children or at the peer. They wake no
  * thread. */
@@ -410,7 +410,7 @@ static long faults(void)
     return usage.ru_minflt;
 }
 
-/* A sanitizer has no shadow memory for this yet. */
+/* Not sanitized, because the sanitizer has no shadow memory for this address. */
 __attribute__((noinline, no_sanitize_address, no_sanitize_thread)) static void touch(
     volatile uint8_t *octet)
 {

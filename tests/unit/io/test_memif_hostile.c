@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_hostile.c - invalid messages over a memif socket. Each ends its connection with a
- * reason, leaves no descriptor behind, and the next client connects. */
+/* test_memif_hostile.c - tests invalid messages over a memif socket. Each message must end its
+ * connection with a reason and leave no descriptor open, and the next client must connect. */
 #define _GNU_SOURCE /* F_ADD_SEALS */
 #include "support/check.h"
 
@@ -98,7 +98,7 @@ static void region__of_a_wrong_size__is_refused(void **state)
     region_is_wrong(memif_peer_region(0, 8192), memif_peer_file(0, F_SEAL_SHRINK), longer);
     region_is_wrong(memif_peer_region(0, 4 * gib), memif_peer_file(4096, F_SEAL_SHRINK), longer);
     region_is_wrong(memif_peer_region(0, UINT64_MAX), memif_peer_file(4096, F_SEAL_SHRINK), large);
-    /* It costs the sender nothing, but takes address space that this process needs. */
+    /* A large region costs the sender nothing, but needs address space of this process. */
     region_is_wrong(memif_peer_region(0, 4096 * gib),
                     memif_peer_file((size_t)(4096 * gib), F_SEAL_SHRINK), large);
     region_is_wrong(memif_peer_region(0, 4096), memif_peer_file(4096, F_SEAL_SHRINK | F_SEAL_WRITE),
@@ -249,7 +249,8 @@ static void ring__full_eventfd__sender_does_not_wait(void **state)
     memif_peer_drop(&peer);
 }
 
-/* A link change that is found before a sleep is reported before the sleep. */
+/* If the port finds a change of the link before a sleep, it must report the change and not
+ * sleep. */
 static void link__changes_before_a_sleep__does_not_sleep(void **state)
 {
     const struct uro_memif_message out = memif_peer_ring(true, PEER_TO_SERVER),
@@ -421,7 +422,7 @@ static void server__message_after_connect__ends_the_connection(void **state)
     (void)close(listener);
 }
 
-/* The server sends CONNECTED in place of an ACK: a step before its turn ends the connection. */
+/* The server sends CONNECTED in place of an ACK. A message out of order must end the connection. */
 static void server__skips_a_step__client_disconnects(void **state)
 {
     const struct uro_memif_message hello = memif_peer_hello(),
@@ -441,8 +442,7 @@ static void server__skips_a_step__client_disconnects(void **state)
     (void)close(listener);
 }
 
-/* In both roles: a peer that stays silent between two steps is dropped, and others connect
- * instead. */
+/* Both roles drop a peer that stays silent between two messages. Then another peer can connect. */
 static void peer__silent__is_disconnected_after_a_second(void **state)
 {
     char said[URO_MEMIF_REASON + 1];

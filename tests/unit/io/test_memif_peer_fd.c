@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_peer_fd.c - no descriptor from a memif peer can block this process, whatever its kind
- * and whatever the peer does to it later. Processes of other users cannot pass descriptors. */
+/* test_memif_peer_fd.c - tests that a descriptor from a memif peer cannot block this process,
+ * whatever its kind and whatever the peer does to it later. Processes of other users cannot pass
+ * descriptors. */
 #define _GNU_SOURCE /* memfd_create, F_ADD_SEALS, setresuid */
 #include "support/check.h"
 
@@ -22,8 +23,8 @@
 #include "support/patience.h"
 #include "unit/io/memif_kit.h"
 
-#define STRANGER 65534u /* a user */
-#define HANGS_S  10     /* ends the process if a call blocks for ever */
+#define STRANGER 65534u /* ID of another user */
+#define HANGS_S  10     /* time limit of the process, in case that a call blocks, seconds */
 
 static struct uro_port *server, *client;
 
@@ -94,7 +95,7 @@ static void doorbell__full_and_blocking__server_does_not_block(void **state)
     struct memif_peer peer = kit_peer_up(server);
     fill(peer.wakes_client);
     atomic_store(&peer.to_client->flags, 0);
-    for (unsigned i = 1; i <= 300; i++) { /* more than the kernel remembers results for */
+    for (unsigned i = 1; i <= 300; i++) { /* more results than the kernel keeps */
         kit_send(server, kit_plain(i, 100));
         assert_int_equal(atomic_load(&peer.to_client->tail), i);
         const uint16_t offered = (uint16_t)(PEER_SLOTS + i);
@@ -142,7 +143,7 @@ static void doorbell__rung__wakes_each_time(void **state)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* Its creator could punch a hole into it later and take the pages away. */
+/* The creator of the memory could punch a hole into it later, and so remove its pages. */
 static void memory__of_huge_pages__is_refused(void **state)
 {
     const uint64_t size = 1u << 21;
@@ -151,7 +152,7 @@ static void memory__of_huge_pages__is_refused(void **state)
 
     (void)state;
     if (file < 0)
-        skip(); /* this kernel does not have it */
+        skip(); /* this kernel has no huge pages for memfds */
     assert_int_equal(ftruncate(file, (off_t)size), 0);
     assert_int_equal(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     struct memif_peer peer = kit_peer_known(server);
@@ -210,8 +211,8 @@ static int status_of(pid_t child)
     return status;
 }
 
-/* Lets a process of another user connect. Its status is 0 when it is rejected as another user's
- * process, and 1 when it is accepted. */
+/* Makes a process of another user connect. Returns its exit status: 0 if it is rejected because of
+ * its user, 1 if it is accepted. */
 static int call_as_stranger(const char *words)
 {
     int go[2];
@@ -258,7 +259,8 @@ static void server__user_is_named__may_connect(void **state)
     assert_int_equal(WEXITSTATUS(call_as_stranger("role=server,user=any")), 1);
 }
 
-/* The stranger bound the name first. The client sends it nothing, least of all its secret. */
+/* A process of another user has bound the name first. The client must send it nothing, in
+ * particular not its secret. */
 static void client__stranger_listens__sends_no_secret(void **state)
 {
     int ready[2], done[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_rings.c - invalid writes of a client to shared memory, at any time. The frame is
- * dropped, or the connection ends with a reason and the next client connects. test_memif_served.c
- * tests the writes of a server. */
+/* test_memif_rings.c - tests invalid writes of a client to shared memory, at any time. The server
+ * drops the frame, or ends the connection with a reason and accepts the next client.
+ * test_memif_served.c tests the writes of a server. */
 #include "support/check.h"
 
 #include <unistd.h>
@@ -47,8 +47,8 @@ static void still_up(void)
 
 static const char index_wrong[] = "a ring's index is wrong",
                   no_memory[] = "a descriptor points outside the regions",
-                  no_frame[] = "the buffers that are offered hold no frame",
-                  no_end[] = "a frame without an end";
+                  no_frame[] = "the buffers that the other side offers are too small for a frame",
+                  no_end[] = "a frame is longer than its ring";
 
 /* ---- a client that sends to a server ------------------------------------ */
 
@@ -173,7 +173,7 @@ static void frame__too_long__is_truncated(void **state)
     assert_int_equal(atomic_load(&peer.to_server->tail), PEER_SLOTS);
 }
 
-/* The same holds for a frame that looks like a packet which fills it. */
+/* This frame looks like a packet that is as long as the frame. It is truncated and copied, too. */
 static void frame__packet_too_long__is_truncated_and_copied(void **state)
 {
     const uint16_t length = URO_MEMIF_LONGEST + 4;
@@ -192,7 +192,8 @@ static void frame__packet_too_long__is_truncated_and_copied(void **state)
     still_up();
 }
 
-/* The head is checked once. A lent frame keeps its head, even if the peer rewrites it. */
+/* The headers are checked once. A lent frame keeps its headers, even if the peer overwrites
+ * them. */
 static void frame__rewritten_while_lent__keeps_its_head(void **state)
 {
     (void)state;
@@ -299,7 +300,7 @@ static void offered__wrong_buffers__ends_the_connection(void **state)
         { .length = 2048, .offset = UINT32_MAX },
         { .length = 2048, .region = 1 },
         { .length = 2048, .region = 65535 },
-        { .length = 100, .offset = PEER_BUFFERS }, /* 32 of them are less than a frame */
+        { .length = 100, .offset = PEER_BUFFERS }, /* 32 such buffers are smaller than a frame */
     };
 
     (void)state;
@@ -313,7 +314,7 @@ static void offered__wrong_buffers__ends_the_connection(void **state)
     }
 }
 
-/* The first buffer is valid and the others are not: no part of the frame is published. */
+/* The first buffer is valid and the others are not. No part of the frame may be published. */
 static void offered__one_buffer_then_a_short_one__ends_the_connection(void **state)
 {
     (void)state;

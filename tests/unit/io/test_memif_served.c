@@ -13,7 +13,7 @@ static int listener = -1;
 static struct memif_peer peer;
 static struct kit_frame frame;
 
-/* Starts a client with small buffers: a ring has fewer bytes than a burst of frames. */
+/* Starts a client with small buffers, so that a ring has fewer bytes than a burst of frames. */
 static int start_client(void **state)
 {
     (void)state;
@@ -47,7 +47,7 @@ static void ended(const char *reason)
 
 static const char index_wrong[] = "a ring's index is wrong",
                   no_memory[] = "a descriptor points outside the regions",
-                  no_end[] = "a frame without an end";
+                  no_end[] = "a frame is longer than its ring";
 
 static void to_client(unsigned slot, struct uro_memif_desc desc)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_strangers.c - clients that connect to a server's socket and stay silent, or cannot be
- * accepted, do not affect others. */
+/* test_memif_strangers.c - tests that a client that stays silent, or cannot be accepted, does not
+ * affect other clients of a server. */
 #include "support/check.h"
 
 #include <sys/resource.h>
@@ -42,7 +42,7 @@ static void strangers__many_and_silent__others_connect(void **state)
     assert_true(uro_port_arm(server));
     assert_false(kit_wakes(server, 0));
     (void)stop(state);
-    assert_int_equal(kit_fds(), before - 6); /* those of the server */
+    assert_int_equal(kit_fds(), before - 6); /* the descriptors of the server are closed */
 }
 
 /* The server ends a connection attempt that would wake it again and again. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ICMP errors at one of the sockets of a shared address may be about a packet of any process. A
- * process handles errors of its own packets and forwards all errors. It does not act on errors that
- * the broker forwarded. */
+/* Tests ICMP errors at a shared address. An error at any socket may be about a packet of any
+ * process. A process handles errors of its own packets and forwards all errors. It handles errors
+ * from the broker, but does not forward them again. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "support/check.h"
 
@@ -103,7 +103,7 @@ static void error_for_an_own_packet__is_reported_and_forwarded(void **state)
     assert_int_equal(got.body.error, ECONNREFUSED);
 }
 
-/* The error may belong to a packet that is retransmitted then, so it counts. */
+/* The packet of the other process is retransmitted because of the error, so the error counts. */
 static void error_for_a_packet_of_another_process__counted_and_forwarded(void **state)
 {
     struct record got;
@@ -216,7 +216,8 @@ static void forwarded__too_long__is_ignored(void **state)
     assert_string_equal(capture_stderr_text(capture), "");
 }
 
-/* Sends to many peers: to each, or only to the later peers whose entries share a slot. */
+/* Sends to many peers. The entries of some peers share a slot, and only the later of them is
+ * found. */
 static void recent_peers__many__most_are_found(void **state)
 {
     struct uro_gid to = peer;

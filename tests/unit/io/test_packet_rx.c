@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_packet_rx.c - frames from a ring that the test fills as the kernel does (packet(7),
- * TPACKET_V2). */
+/* test_packet_rx.c - tests the receive ring of a packet socket. The test fills it like the kernel
+ * (packet(7), TPACKET_V2). */
 #include "support/check.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 static uint8_t *memory;
 static struct uro_packet_ring ring;
 static struct uro_packet_rx rx;
-static uint32_t next; /* slot the kernel fills */
+static uint32_t next; /* slot that the kernel fills next */
 static struct uro_pkt pkts[URO_PORT_BURST];
 static uint8_t data[4096];
 static uint8_t made[MADE_FRAME_MAX];
@@ -210,7 +210,7 @@ static void packet_rx__vlan_tag_was_removed__is_inserted(void **state)
     assert_int_equal(rx.dropped, 1);
 }
 
-/* ---- several in one -------------------------------------------------------- */
+/* ---- several packets in one frame ------------------------------------------ */
 
 static void each_is_lent(bool v6, uint32_t count, uint32_t payload, uint32_t less, bool apart)
 {
@@ -322,12 +322,12 @@ static void packet_rx__gro_frame_without_udp__dropped(void **state)
     (void)arrive(made, length, tcp);
     (void)arrive(made, length, endless);
     (void)arrive(made, 41, udp);
-    made[23] = 6; /* says TCP */
+    made[23] = 6; /* protocol TCP */
     (void)arrive(made, length, udp);
     assert_int_equal(uro_packet_rx_lend(&rx, pkts, URO_PORT_BURST), 0);
     assert_int_equal(rx.dropped, 4);
     made[23] = 17;
-    (void)arrive(made, 42, udp); /* nothing behind its headers */
+    (void)arrive(made, 42, udp); /* ends after its headers */
     assert_int_equal(uro_packet_rx_lend(&rx, pkts, URO_PORT_BURST), 0);
     assert_false(uro_packet_rx_waits(&rx));
     assert_int_equal(header_of(0)->tp_status, TP_STATUS_KERNEL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_packet_tx.c - the calls by which a packet socket sends, and the reaction when the socket
- * refuses. */
+/* test_packet_tx.c - tests the system calls by which a port sends on a packet socket, and its
+ * reaction to their errors. */
 #define _GNU_SOURCE /* struct mmsghdr */
 #include "support/check.h"
 
@@ -25,8 +25,8 @@ static struct sent {
     uint32_t length;
 } sent[SENT_MAX];
 static uint32_t sent_count;
-static uint32_t takes;    /* calls that succeed, before ... */
-static int refusal;       /* ... one of this errno; 0: none */
+static uint32_t takes;    /* number of calls that succeed before a call fails */
+static int refusal;       /* errno of the failing call; 0: no call fails */
 static bool refuses_many; /* several packets in one frame are EINVAL */
 
 static struct uro_packet_tx tx;
@@ -170,7 +170,7 @@ static void send_frames(uint32_t count)
     uro_packet_tx_send(&tx, frames, count, FRAME_MAX);
 }
 
-/* ---- what leaves together --------------------------------------------------- */
+/* ---- packets that are sent in one frame ------------------------------------- */
 
 static void leave_together(bool v6)
 {
@@ -278,7 +278,7 @@ static void packet_tx__too_long__only_that_packet_is_dropped(void **state)
     tx.frame_max = FRAME_MAX;
 }
 
-/* ---- what the kernel does not take ------------------------------------------- */
+/* ---- errors of the kernel ---------------------------------------------------- */
 
 static void three_flows(void)
 {
@@ -358,7 +358,7 @@ static void packet_tx__kernel_refuses_a_gso_frame__later_packets_are_sent_singly
         assert_int_equal(sent_count, 8);
     }
     assert_int_equal(tx.dropped, 0);
-    tx.joins = true; /* one of those is refused, too */
+    tx.joins = true; /* a frame of several packets is refused, too */
     sent_count = 0;
     takes = 1;
     refusal = ENOBUFS;

@@ -22,7 +22,7 @@ static void write_three(void)
     uint8_t octets[100];
     struct uro_pcap_write *writer;
 
-    assert_int_equal(uro_pcap_write_open(path, ORIGIN, &writer), 0);
+    assert_int_equal(uro_pcap_write_open(path, "uroce0", ORIGIN, &writer), 0);
     for (uint32_t i = 0; i < 3; i++) {
         struct uro_pkt pkt = { .octets = octets, .length = 60 + i };
         memset(octets, (int)i, sizeof octets);
@@ -59,6 +59,41 @@ static void written_capture__is_read_back_to_the_nanosecond(void **state)
     assert_int_equal(uro_pcap_read_next(reader, &frame), 0);
     assert_int_equal(uro_pcap_read_next(reader, &frame), 0);
     uro_pcap_read_close(reader);
+}
+
+/* libpcap reads the frames of all interfaces, and ignores comments. */
+static void pcapng__frames_of_all_interfaces_are_read_in_order(void **state)
+{
+    (void)state;
+    static const uint8_t octets[61] = { 1, [60] = 0xee };
+    const struct uro_pkt pkt = { .octets = octets, .length = sizeof octets };
+    struct uro_pcap_read_frame frame;
+    struct uro_pcap_write *writer;
+    char ng[sizeof path + 8];
+
+    (void)snprintf(ng, sizeof ng, "%s.pcapng", path);
+    assert_int_equal(uro_pcap_write_open(ng, "uroce0", ORIGIN, &writer), 0);
+    uro_pcap_write_comment(writer, "impair: tx request 0 1 dup");
+    assert_int_equal(uro_pcap_write_pkt(writer, &pkt, 5), 0);
+    assert_int_equal(uro_pcap_write_lost_pkt(writer, &pkt, 6), 0);
+    assert_int_equal(uro_pcap_write_text(writer, "QP 0x11 RTS to ERR", 7), 0);
+    uro_pcap_write_close(writer);
+
+    struct uro_pcap_read *reader = uro_pcap_read_open(ng, error);
+    assert_non_null(reader);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(uro_pcap_read_next(reader, &frame), 1);
+        assert_int_equal(frame.time, ORIGIN + 5 + i);
+        assert_int_equal(frame.pkt.length, sizeof octets);
+        assert_memory_equal(frame.pkt.octets, octets, sizeof octets);
+    }
+    assert_int_equal(uro_pcap_read_next(reader, &frame), 1);
+    assert_int_equal(frame.time, ORIGIN + 7);
+    assert_int_equal(frame.pkt.length, 14 + 7 + 18);
+    assert_memory_equal(frame.pkt.octets + 12, "\x88\xb5uroce: QP 0x11 RTS to ERR", 27);
+    assert_int_equal(uro_pcap_read_next(reader, &frame), 0);
+    uro_pcap_read_close(reader);
+    unlink(ng);
 }
 
 static void truncated_frame__has_both_lengths(void **state)
@@ -103,7 +138,8 @@ static void other_link_type__error_names_it(void **state)
     assert_non_null(strstr(error, "Ethernet"));
 }
 
-/* Writes one frame: @header bytes with the number of a protocol at @type_at, and an IPv6 packet. */
+/* Writes one frame: a link header of @header bytes with a protocol number at @type_at, and an IPv6
+ * packet. */
 static void write_linked(uint32_t link, uint32_t header, uint32_t type_at)
 {
     uint8_t octets[100] = { 0 };
@@ -116,13 +152,13 @@ static void write_linked(uint32_t link, uint32_t header, uint32_t type_at)
     }
     octets[header] = 0x60;
     octets[header + 39] = 0x77;
-    assert_int_equal(uro_pcap_write_open(path, ORIGIN, &writer), 0);
+    assert_int_equal(uro_pcap_write_open(path, "uroce0", ORIGIN, &writer), 0);
     assert_int_equal(uro_pcap_write_pkt(writer, &pkt, 0), 0);
     uro_pcap_write_close(writer);
     patch(20, link);
 }
 
-/* Linux cooked, its second version, and raw IP. */
+/* The link types are Linux cooked, its second version, and raw IP. */
 static void capture_without_ethernet__gets_an_ethernet_header(void **state)
 {
     static const uint32_t kinds[][3] = { { 113, 16, 14 }, { 276, 20, 0 }, { 101, 0, 0 } };
@@ -153,7 +189,7 @@ static void frame_shorter_than_its_link_header__is_empty(void **state)
     struct uro_pcap_write *writer;
 
     (void)state;
-    assert_int_equal(uro_pcap_write_open(path, ORIGIN, &writer), 0);
+    assert_int_equal(uro_pcap_write_open(path, "uroce0", ORIGIN, &writer), 0);
     assert_int_equal(uro_pcap_write_pkt(writer, &pkt, 0), 0);
     uro_pcap_write_close(writer);
     patch(20, 113);
@@ -198,6 +234,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_capture__is_read_back_to_the_nanosecond),
+        cmocka_unit_test(pcapng__frames_of_all_interfaces_are_read_in_order),
         cmocka_unit_test(truncated_frame__has_both_lengths),
         cmocka_unit_test(file_cut_inside_a_frame__returns_complete_frames_then_an_error),
         cmocka_unit_test(other_link_type__error_names_it),

@@ -17,14 +17,17 @@
 #define FRAME_HEADER 16u
 
 static char folder[] = "/tmp/uroce-pcap-XXXXXX";
-static char path[64];
+static char pcap_path[64], pcapng_path[64];
+static const char *path = pcap_path; /* file of the current test */
 
 static const uint8_t octets[100] = { 1, 2, 3, [99] = 0xee };
 
 static struct uro_pcap_write *open_writer(uint64_t origin)
 {
     struct uro_pcap_write *writer = NULL;
-    assert_int_equal(uro_pcap_write_open(path, origin, &writer), 0);
+
+    path = pcap_path;
+    assert_int_equal(uro_pcap_write_open(path, "uroce0", origin, &writer), 0);
     assert_non_null(writer);
     return writer;
 }
@@ -163,16 +166,147 @@ static void disk_full__from_the_start__capture_is_written_later(void **state)
     assert_int_equal(word(file), 0xa1b23c4d);
 }
 
+/* ---- pcapng ------------------------------------------------------------------- */
+
+/* Length of the section header block and of the interfaces "w", "w lost" and "w events", bytes. */
+#define NG_HEADER (28u + 40u + 44u + 44u)
+
+static struct uro_pcap_write *open_pcapng(void)
+{
+    struct uro_pcap_write *writer = NULL;
+
+    path = pcapng_path;
+    assert_int_equal(uro_pcap_write_open(path, "w", UINT64_C(0x100000000), &writer), 0);
+    assert_true(uro_pcap_write_is_pcapng(writer));
+    return writer;
+}
+
+/* Checks the lengths at the start and the end of each block. Returns the number of blocks. */
+static unsigned check_blocks(const uint8_t *file, size_t length)
+{
+    unsigned count = 0;
+
+    for (size_t at = 0; at < length; count++) {
+        const uint32_t block = word(file + at + 4);
+        assert_in_range(block, 12, length - at);
+        assert_int_equal(block % 4, 0);
+        assert_int_equal(word(file + at + block - 4), block);
+        at += block;
+    }
+    return count;
+}
+
+static void pcapng__frame_with_a_comment__has_it_as_an_option(void **state)
+{
+    (void)state;
+    uint8_t file[1024];
+    struct uro_pcap_write *writer = open_pcapng();
+
+    uro_pcap_write_comment(writer, "lost!");
+    assert_int_equal(append(writer, 14, 3), 0);
+    assert_int_equal(append(writer, 13, 4), 0);
+    uro_pcap_write_close(writer);
+
+    const size_t length = content(file, sizeof file);
+    const uint8_t *frame = file + NG_HEADER;
+    assert_int_equal(check_blocks(file, length), 4 + 2);
+    assert_int_equal(word(frame), 6);      /* enhanced packet block */
+    assert_int_equal(word(frame + 8), 0);  /* interface */
+    assert_int_equal(word(frame + 12), 1); /* time, upper half */
+    assert_int_equal(word(frame + 16), 3);
+    assert_int_equal(word(frame + 20), 14);
+    assert_int_equal(word(frame + 24), 14);
+    assert_memory_equal(frame + 28, octets, 14);
+    assert_int_equal(word(frame + 44), 1 | 5 << 16); /* a comment of 5 bytes */
+    assert_memory_equal(frame + 48, "lost!\0\0", 8);
+    assert_int_equal(word(frame + 56), 0);         /* the end of the options */
+    assert_int_equal(length, NG_HEADER + 64 + 48); /* the second frame has no comment */
+}
+
+static void pcapng__lost_frames_and_sentences__are_of_other_interfaces(void **state)
+{
+    (void)state;
+    uint8_t file[1024];
+    const struct uro_pkt pkt = { .octets = octets, .length = 16 };
+    struct uro_pcap_write *writer = open_pcapng();
+
+    assert_int_equal(uro_pcap_write_lost_pkt(writer, &pkt, 0), 0);
+    assert_int_equal(uro_pcap_write_text(writer, "QP", 0), 0);
+    assert_int_equal(append(writer, 16, 0), 0);
+    uro_pcap_write_close(writer);
+
+    assert_int_equal(check_blocks(file, content(file, sizeof file)), 4 + 3);
+    assert_int_equal(word(file + NG_HEADER + 8), 1);
+    assert_int_equal(word(file + NG_HEADER + 48 + 8), 2);
+    assert_memory_equal(file + NG_HEADER + 48 + 28 + 12, "\x88\xb5uroce: QP", 11);
+    assert_int_equal(word(file + NG_HEADER + 48 + 68 + 8), 0);
+}
+
+static void pcap__lost_frames_and_sentences__are_left_out(void **state)
+{
+    (void)state;
+    uint8_t file[1024];
+    const struct uro_pkt pkt = { .octets = octets, .length = 16 };
+    struct uro_pcap_write *writer = open_writer(0);
+
+    assert_false(uro_pcap_write_is_pcapng(writer));
+    uro_pcap_write_comment(writer, "lost");
+    assert_int_equal(uro_pcap_write_lost_pkt(writer, &pkt, 0), 0);
+    assert_int_equal(uro_pcap_write_text(writer, "QP", 0), 0);
+    assert_int_equal(append(writer, 16, 0), 0);
+    uro_pcap_write_close(writer);
+    assert_int_equal(content(file, sizeof file), FILE_HEADER + FRAME_HEADER + 16);
+}
+
+static void pcapng__long_texts_and_frames__are_cut(void **state)
+{
+    (void)state;
+    static uint8_t file[400000], large[80000];
+    static char text[5000];
+    const struct uro_pkt pkt = { .octets = large, .length = sizeof large };
+    struct uro_pcap_write *writer = open_pcapng();
+
+    memset(text, 'x', sizeof text - 1);
+    for (unsigned i = 0; i < 4; i++) {
+        uro_pcap_write_comment(writer, text);
+        assert_int_equal(uro_pcap_write_pkt(writer, &pkt, 0), 0);
+    }
+    assert_int_equal(uro_pcap_write_text(writer, text, 0), 0);
+    uro_pcap_write_close(writer);
+
+    const size_t length = content(file, sizeof file);
+    assert_int_equal(check_blocks(file, length), 4 + 5);
+    assert_int_equal(word(file + NG_HEADER + 20), URO_PCAP_FRAME_MAX);
+    assert_int_equal(word(file + NG_HEADER + 24), sizeof large);
+}
+
+static void pcapng__disk_full_from_the_start__the_header_is_written_later(void **state)
+{
+    (void)state;
+    uint8_t file[1024];
+    struct uro_pcap_write *writer = open_pcapng();
+
+    signal(SIGXFSZ, SIG_IGN);
+    limit_file_size(10);
+    assert_int_equal(append(writer, 20, 0), 0);
+    assert_int_equal(uro_pcap_write_flush(writer), -EFBIG);
+    limit_file_size(RLIM_INFINITY);
+    assert_int_equal(append(writer, 16, 0), 0);
+    uro_pcap_write_close(writer);
+    assert_int_equal(check_blocks(file, content(file, sizeof file)), 4 + 1);
+}
+
 static void open__symbolic_link__is_refused(void **state)
 {
     (void)state;
     struct uro_pcap_write *writer = NULL;
     char target[80];
 
+    path = pcap_path;
     snprintf(target, sizeof target, "%s.target", path);
     unlink(path);
     assert_int_equal(symlink(target, path), 0);
-    assert_int_equal(uro_pcap_write_open(path, 0, &writer), -ELOOP);
+    assert_int_equal(uro_pcap_write_open(path, "uroce0", 0, &writer), -ELOOP);
     assert_int_equal(access(target, F_OK), -1);
     unlink(path);
 }
@@ -182,12 +316,13 @@ static void open__fifo__is_refused_without_waiting(void **state)
     (void)state;
     struct uro_pcap_write *writer = NULL;
 
+    path = pcap_path;
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);
     int reader = open(path, O_RDONLY | O_NONBLOCK);
-    assert_int_equal(uro_pcap_write_open(path, 0, &writer), -EINVAL);
+    assert_int_equal(uro_pcap_write_open(path, "uroce0", 0, &writer), -EINVAL);
     close(reader);
-    assert_int_equal(uro_pcap_write_open(path, 0, &writer), -ENXIO);
+    assert_int_equal(uro_pcap_write_open(path, "uroce0", 0, &writer), -ENXIO);
     unlink(path);
 }
 
@@ -196,6 +331,7 @@ static void open__new_file__only_its_owner_may_read(void **state)
     (void)state;
     struct stat status;
 
+    path = pcap_path;
     umask(0);
     unlink(path);
     uro_pcap_write_close(open_writer(0));
@@ -208,14 +344,16 @@ static int make_folder(void **state)
     (void)state;
     if (mkdtemp(folder) == NULL)
         return -1;
-    snprintf(path, sizeof path, "%s/a.pcap", folder);
+    snprintf(pcap_path, sizeof pcap_path, "%s/a.pcap", folder);
+    snprintf(pcapng_path, sizeof pcapng_path, "%s/a.pcapng", folder);
     return 0;
 }
 
 static int remove_folder(void **state)
 {
     (void)state;
-    unlink(path);
+    unlink(pcap_path);
+    unlink(pcapng_path);
     return rmdir(folder);
 }
 
@@ -228,6 +366,11 @@ int main(void)
         cmocka_unit_test(frames_beyond_the_buffer_size__are_all_in_the_file),
         cmocka_unit_test(disk_full__one_message_and_the_capture_continues),
         cmocka_unit_test(disk_full__from_the_start__capture_is_written_later),
+        cmocka_unit_test(pcapng__frame_with_a_comment__has_it_as_an_option),
+        cmocka_unit_test(pcapng__lost_frames_and_sentences__are_of_other_interfaces),
+        cmocka_unit_test(pcap__lost_frames_and_sentences__are_left_out),
+        cmocka_unit_test(pcapng__long_texts_and_frames__are_cut),
+        cmocka_unit_test(pcapng__disk_full_from_the_start__the_header_is_written_later),
         cmocka_unit_test(open__symbolic_link__is_refused),
         cmocka_unit_test(open__fifo__is_refused_without_waiting),
         cmocka_unit_test(open__new_file__only_its_owner_may_read),

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets of foreign senders, which choose any identification. If a raw socket saw the header, the
- * ICRC is checked in full. Damage that looks like an identification is then detected. */
+/* Tests packets of senders without uroce, which may choose any IPv4 identification. If a raw socket
+ * got the IP header, the ICRC is checked in full. Then damage that looks like another
+ * identification is detected. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "raw_tap_stage.h"
 
-#define REST     256 /* number of packets of uroce after which a raw tap rests */
+#define REST     256 /* packets of uroce senders after which a raw tap stops copying headers */
 #define RC_FLUSH 0x1c
 
 static void any_identification__is_checked_in_full(void **state)
@@ -61,7 +62,7 @@ static void damage_to_df__is_refused(void **state)
     (void)state;
     prove();
     make(&sent, &own, 1002, false, 0);
-    sent.packet[6] ^= 0x40; /* and corrects the header checksum */
+    sent.packet[6] ^= 0x40; /* the sender has corrected the header checksum */
     uro_put_be16(sent.packet + 10, 0);
     send_made(&sent);
     assert_int_equal(verdict(), REFUSED);
@@ -83,7 +84,7 @@ static void raw_header_of_another_packet__is_not_used(void **state)
         make(&sent, &own, 1003, false, 1003);
         sent.packet[at] ^= 1;
         uint32_t icrc = uro_icrc(sent.packet, false, COVERED);
-        uro_put_be16(sent.packet + 4, 1004); /* what it is sent with */
+        uro_put_be16(sent.packet + 4, 1004); /* the identification of the sent packet */
         uro_put_le32(sent.packet + COVERED, icrc);
         send_made(&sent);
         assert_int_equal(verdict(), REFUSED);
@@ -113,7 +114,7 @@ static void raw_buffer_is_full__one_packet_is_refused_and_the_next_accepted(void
     (void)state;
     prove();
     make(&sent, &own, 3000, false, 0);
-    uro_put_be16(sent.packet + URO_IPV4_LEN + 4, URO_UDP_LEN - 1); /* no length of UDP */
+    uro_put_be16(sent.packet + URO_IPV4_LEN + 4, URO_UDP_LEN - 1); /* an invalid UDP length */
     for (int i = 0; i < 25000; i++)
         send_made(&sent);
     send_one(3001, false);
@@ -142,10 +143,10 @@ static void only_uroce_senders_for_long__tap_pauses_until_another_sender(void **
     }
     foreign.octets[15]++;
     send_one(4001, false);
-    send_one(4002, false); /* waits when the first one is read */
+    send_one(4002, false); /* waits in the socket while the first packet is read */
     assert_int_equal(verdict(), WEAK);
     assert_int_equal(verdict(), WEAK);
-    send_one(1, false); /* one packet of a uroce sender is not enough for it to rest again */
+    send_one(1, false); /* the raw tap does not pause after only one packet of a uroce sender */
     assert_int_equal(verdict(), FULL);
     send_one(4003, false);
     assert_int_equal(verdict(), FULL);
@@ -200,7 +201,7 @@ static void ident_full__packet_not_seen_by_the_tap__is_refused(void **state)
         send_one(i % URO_IP_ID_BATCH, false);
         assert_int_equal(verdict(), FULL);
     }
-    send_one(6001, false); /* it did not rest */
+    send_one(6001, false); /* the raw tap did not pause */
     assert_int_equal(verdict(), FULL);
     send_damaged(6002);
     assert_int_equal(verdict(), REFUSED);

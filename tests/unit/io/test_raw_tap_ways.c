@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The other ways in which packets of other implementations arrive: joined by the kernel, at a
- * shared address, through its broker, and to a group. Also the message when a raw socket is not
+/* Tests other ways in which packets of senders without uroce arrive: joined by the kernel, at a
+ * shared address, through its broker, and to a group. Also tests the message if a raw socket is not
  * permitted. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare, syscall */
 #include "raw_tap_stage.h"
@@ -21,7 +21,7 @@ static struct uro_share share;
 
 /* ---- joined by the kernel ----------------------------------------------- */
 
-/* Sends one message of packets with the ICRCs of @idents, whatever their headers contain. */
+/* Sends a burst of packets whose ICRCs are right for @idents, whatever their IP headers contain. */
 static void send_joined(const uint16_t *idents, uint32_t count)
 {
     static uint8_t octets[8 * UDP_BYTES];
@@ -116,8 +116,8 @@ static enum verdict passed_verdict(int broker)
     return !pkt.summed ? REFUSED : pkt.weak ? WEAK : FULL;
 }
 
-/* The broker forwards packets to QP 1. The kernel had joined the other packets behind a packet for
- * another member. */
+/* The broker forwards packets to QP 1. The kernel had joined these packets to a packet for another
+ * process. */
 static void packet_to_qp1_from_the_broker__is_checked_in_full(void **state)
 {
     struct sent sent;

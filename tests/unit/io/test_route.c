@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The path to a peer according to the kernel's routing table. system/test_udp_paths.py tests narrow
- * paths, and test_fib.c forged reports. */
+/* Tests the path to a peer according to the kernel's routing table. system/test_udp_paths.py tests
+ * paths with a smaller MTU, and test_fib.c tests forged ICMP messages. */
 #define _GNU_SOURCE /* struct ifreq, and struct mmsghdr of udp.h */
 #include "support/check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The port over UDP sockets and its wake-ups. If no process listens at the peer, each function of
- * the port that meets the kernel's error reports it. No error remains that would prevent sleep or
- * fill the socket buffer. */
+/* Tests the port over UDP sockets and its wake-ups. If no process has the peer's port, the kernel
+ * reports an error. Each function of the port that gets this error must report it. No error may
+ * remain that would prevent sleep or fill the socket buffer. */
 #define _GNU_SOURCE /* struct mmsghdr */
 #include "support/check.h"
 
@@ -45,6 +45,7 @@ static int start_with(bool verbose)
     port = uro_udp_open(&config, error);
     if (port == NULL)
         fail_msg("%s", error);
+    assert_true(uro_port_has(port, URO_PORT_ONE_QPN_PREFIX));
     capture = capture_stderr_begin();
     return 0;
 }
@@ -127,8 +128,8 @@ static void receive_nothing(void)
     assert_false(wakes());
 }
 
-/* Receives the ICMP message for the queue pair whose packet was refused: the call that finds the
- * kernel's report, or the call after it, returns the message. */
+/* Receives the ICMP message for the queue pair whose packet was refused. The receive() that finds
+ * the kernel's error, or the next receive(), returns this message. */
 static void receive_report(void)
 {
     struct uro_pkt pkts[ROOM];
@@ -139,7 +140,7 @@ static void receive_report(void)
     receive_nothing();
 }
 
-/* The program polls: the receive path meets the error first, and the kernel reports it once. */
+/* The program polls, so a receive finds the error. The kernel reports the error only once. */
 static void port_unreachable__found_by_receive__is_reported_and_cleared(void **state)
 {
     (void)state;
@@ -172,13 +173,13 @@ static void port_unreachable__found_by_send__is_reported_and_the_packet_is_sent(
 {
     (void)state;
     send_to_nobody();
-    send_to_nobody(); /* reported, too: it was sent */
+    send_to_nobody(); /* the packet is sent, so the kernel reports its error, too */
     told_once();
     receive_report();
 }
 
-/* The kernel refuses the packet, because of no route or a firewall. The network is not involved and
- * sends no report. */
+/* The kernel refuses the packet, for example because there is no route. The packet does not reach
+ * the network, so no ICMP message follows. */
 static void kernel_refuses_the_packet__one_message(void **state)
 {
     (void)state;
@@ -190,20 +191,64 @@ static void kernel_refuses_the_packet__one_message(void **state)
     assert_false(wakes());
 }
 
-/* Sends to the group from this machine, which has joined it on the interface of OWN. */
-static void send_to_group(const char *name)
+/* Sends from this machine to an address, or to a group on the interface of OWN. */
+static void send_to(const struct uro_gid *dest)
 {
     const uint8_t octets[URO_BTH_LEN + URO_ICRC_LEN] = { RC_ACK };
-    struct uro_gid group;
-
-    assert_true(uro_gid_parse(name, &group));
-    const union uro_sock_address to = uro_sock_address_of(&group, URO_ROCE_PORT);
+    const union uro_sock_address to = uro_sock_address_of(dest, URO_ROCE_PORT);
     int sender = uro_sock_make(false);
     uro_sock_set_multicast(sender, &OWN);
     assert_int_equal(
         sendto(sender, octets, sizeof octets, 0, &to.any, uro_sock_address_length(&to)),
         sizeof octets);
     (void)close(sender);
+}
+
+static void send_to_group(const char *name)
+{
+    struct uro_gid group;
+
+    assert_true(uro_gid_parse(name, &group));
+    send_to(&group);
+}
+
+static void receive_one(void)
+{
+    struct uro_pkt pkt;
+
+    assert_int_equal(uro_port_receive(port, &pkt, 1), 1);
+    uro_port_release(port, &pkt, 1);
+}
+
+/* While packets come, arm() does not look for further packets. They end the sleep at once. */
+static void arm__packet_is_waiting_behind_another__the_sleep_ends_at_once(void **state)
+{
+    (void)state;
+    send_to(&OWN);
+    send_to(&OWN);
+    receive_one();
+    assert_true(uro_port_arm(port));
+    assert_true(wakes());
+    receive_one();
+    for (int i = 0; i < 4; i++) {
+        assert_true(uro_port_arm(port));
+        receive_nothing();
+    }
+}
+
+static void arm__report_is_waiting_behind_a_packet__the_third_call_takes_it(void **state)
+{
+    (void)state;
+    send_to(&OWN);
+    receive_one();
+    send_to_nobody();
+    for (int i = 0; i < 2; i++) {
+        assert_true(uro_port_arm(port));
+        assert_true(wakes());
+    }
+    (void)uro_port_arm(port);
+    assert_false(wakes());
+    told_once();
 }
 
 static void join_group(const char *name)
@@ -223,7 +268,7 @@ static void packet_to_a_group__wakes(void **state)
     send_to_group("239.77.0.1");
     assert_true(wakes());
     assert_false(uro_port_arm(port));
-    receive_nothing(); /* the packet has our address: it is an echo */
+    receive_nothing(); /* the packet has the port's own source address, so it is dropped */
 }
 
 static void group__left__packet_to_it_does_not_wake(void **state)
@@ -414,6 +459,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             port_unreachable__found_by_send__is_reported_and_the_packet_is_sent, start, stop),
         cmocka_unit_test_setup_teardown(kernel_refuses_the_packet__one_message, start, stop),
+        cmocka_unit_test_setup_teardown(
+            arm__packet_is_waiting_behind_another__the_sleep_ends_at_once, start, stop),
+        cmocka_unit_test_setup_teardown(
+            arm__report_is_waiting_behind_a_packet__the_third_call_takes_it, start, stop),
         cmocka_unit_test_setup_teardown(packet_to_a_group__wakes, start, stop),
         cmocka_unit_test_setup_teardown(group__left__packet_to_it_does_not_wake, start, stop),
         cmocka_unit_test_setup_teardown(group__interface_came_back__is_joined_again, start, stop),

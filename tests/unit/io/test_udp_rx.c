@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams of messages as the kernel delivers them: every byte is there, and few bytes are
- * moved. */
+/* Tests that the port delivers every byte of the datagrams from the kernel, and copies only few
+ * bytes. */
 #define _GNU_SOURCE /* struct mmsghdr */
 #include "support/check.h"
 
@@ -14,7 +14,7 @@
 
 #define UDP_OPTION_SEGMENT 103
 #define HEADERS            (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN)
-#define MIDDLE             4112u /* bytes of UDP payload of the packets between first and last */
+#define MIDDLE             4112u /* UDP payload of a packet between first and last, bytes */
 #define MIDDLES            14u
 #define MESSAGES           32u
 
@@ -143,7 +143,8 @@ static void gro__single_packets_longer_than_before__are_whole(void **state)
     }
 }
 
-/* The ICRC of a packet over IPv4 was computed to find the identification. */
+/* The port computes the ICRC of an IPv4 packet to find its identification. The engine must not
+ * compute it again. */
 static void packets_of_ipv4__are_summed_once(void **state)
 {
     uint8_t frame[HEADERS + 64] = { 0 };

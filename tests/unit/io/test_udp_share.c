@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connection of a process to the broker of its address, with the test as the broker. */
+/* Tests the connection of a process to the broker of its address. The test acts as the broker. */
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static void services__broker_is_busy__are_announced_later(void **state)
         uro_share_pass(&share, &from, 0, datagram, sizeof datagram);
     uro_share_services(&share, all, SERVICES);
     for (int kind; (kind = next_record(&count)) >= 0;)
-        assert_int_equal(kind, URO_HUB_DATAGRAM); /* there was no room */
+        assert_int_equal(kind, URO_HUB_DATAGRAM); /* the full socket dropped an earlier record */
     uro_share_repeat(&share);
     assert_int_equal(next_record(&count), URO_HUB_SERVICES);
     assert_int_equal(count, SERVICES);

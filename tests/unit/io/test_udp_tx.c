@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends that the kernel refuses. Any host can send an ICMP packet that becomes an error of the next
- * send. Such an error must not look like a missing kernel feature, and costs no packet. */
+/* Tests sends that the kernel refuses. Any host can send an ICMP packet that becomes an error of
+ * the next send. Such an error must not look like a missing kernel feature, and must lose no
+ * packet. */
 #define _GNU_SOURCE /* struct mmsghdr, unshare */
 #include "support/check.h"
 
@@ -14,7 +15,7 @@
 #define RC_MIDDLE 0x07
 #define PAYLOAD   256u
 
-#define NO_SOURCEROUTE 5 /* ICMP's code */
+#define NO_SOURCEROUTE 5 /* ICMP code */
 
 #define UDP_OPTION_NO_CHECK6_TX 101
 
@@ -65,7 +66,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* Sends @count packets to the peer, which leave as one datagram. */
+/* Sends @count packets to the peer as one datagram, which the kernel segments. */
 static void send_packets(uint32_t count, uint32_t length)
 {
     const struct uro_frame frame = {
@@ -100,7 +101,7 @@ static void send_packets(uint32_t count, uint32_t length)
 static void is_marked(struct msghdr *message)
 {
     for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
-        int value = *CMSG_DATA(at); /* TOS is a byte, the others are not */
+        int value = *CMSG_DATA(at); /* TOS is a byte, the other values are ints */
         if (at->cmsg_len == CMSG_LEN(sizeof value))
             memcpy(&value, CMSG_DATA(at), sizeof value);
         if (at->cmsg_type == (sock.v6 ? IPV6_TCLASS : IP_TOS))
@@ -251,7 +252,7 @@ static void kernel_without_gso__later_packets_are_sent_singly(void **state)
     assert_int_equal(tx.dropped, 0);
 }
 
-/* Traffic class with DSCP 10 and congestion experienced, and hop limit 7. */
+/* The traffic class has DSCP 10 and the ECN codepoint CE. The hop limit is 7. */
 static void kernel_without_gso__traffic_class_and_hop_limit_are_kept(void **state)
 {
     (void)state;

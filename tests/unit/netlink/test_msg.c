@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of netlink as bytes, and attributes that are cut off or too long. */
+/* Tests the bytes of netlink messages, and attributes that are truncated or too long. */
 #include "netlink/msg.h"
 
 #include "support/check.h"
@@ -104,8 +104,8 @@ static void failed_list__stays_as_it_is(void **state)
 static void attribute_that_is_cut_off__is_an_error(void **state)
 {
     static const struct {
-        uint16_t length; /* in the header */
-        size_t bytes;    /* that follow in the message */
+        uint16_t length; /* length in the attribute's header */
+        size_t bytes;    /* bytes that the message has */
         int result;
     } rows[] = {
         { 4, 4, 1 },       { 8, 8, 1 },       { 7, 7, 1 },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests about devices and their answers, without a socket. The `rdma` tool itself is in
- * tests/system/test_rdma_tool.py. */
+/* Tests requests about devices and their answers, without a socket. tests/system/test_rdma_tool.py
+ * tests with the `rdma` tool. */
 #include "netlink/nldev.h"
 
 #include "support/check.h"
@@ -23,7 +23,7 @@ struct fixture {
     struct uro_nldev_object qps[OBJECTS];
     struct uro_netlink_list request;
     struct uro_nldev_answer answer;
-    size_t pos; /* of the next message of the answer */
+    size_t pos; /* offset of the next message of the answer */
 };
 
 static int setup(void **state)
@@ -414,7 +414,7 @@ static void requests_about_objects__are_distinguished_from_others(void **state)
     const uint32_t too_long = 17;
 
     for (size_t i = 0; i < URO_ARRAY_LEN(rows); i++) {
-        begin(f, RDMA_NLDEV_CMD_SYS_GET, ONE); /* the request comes second */
+        begin(f, RDMA_NLDEV_CMD_SYS_GET, ONE); /* the second request of the fixture */
         uro_netlink_end(&f->request);
         uro_netlink_begin(&f->request, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, rows[i].operation), ONE, SEQ,
                           0);
@@ -544,7 +544,8 @@ static void attributes_beyond_the_end__are_an_error(void **state)
         expect_ack(f, -EINVAL);
     }
     begin(f, RDMA_NLDEV_CMD_GET, ONE);
-    uro_netlink_put_u8(&f->request, RDMA_NLDEV_ATTR_DEV_INDEX, 1); /* has the wrong size */
+    uro_netlink_put_u8(&f->request, RDMA_NLDEV_ATTR_DEV_INDEX,
+                       1); /* an attribute of the wrong size */
     submit(f);
     expect_ack(f, -EINVAL);
     char name[2 * URO_NLDEV_NAME_MAX];
@@ -585,7 +586,7 @@ static void several_requests_in_a_datagram__are_answered_in_order(void **state)
         struct message message = next_message(f);
         assert_int_equal(number(&message, RDMA_NLDEV_ATTR_DEV_INDEX), answers % 2);
     }
-    assert_int_equal(answers, 64); /* the bound */
+    assert_int_equal(answers, 64); /* the most answers to one request */
 }
 
 int main(void)

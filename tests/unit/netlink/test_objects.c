@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of processes as objects of the kernel. */
+/* Tests how the objects of processes appear as objects of the kernel. */
 #include "netlink/objects.h"
 
 #include "core/key.h"
@@ -193,7 +193,7 @@ static void srq__has_its_queue_pairs_as_ranges(void **state)
     assert_int_equal(found, URO_ARRAY_LEN(wanted));
 }
 
-/* A message has a page: the queue pairs that do not fit are left out. */
+/* A message has at most a page. Queue pairs that do not fit are left out. */
 static void srq__of_many_queue_pairs__fits_into_a_message(void **state)
 {
     enum { MANY = 1000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices from a tree, and counters from the files of processes. */
+/* Tests the devices that are read from a tree, and the counters from the files of processes. */
 #include "netlink/source.h"
 #include "stats/writer.h"
 

@@ -82,7 +82,7 @@ static void cable__perfect__delivers_in_order_after_its_delay(void **state)
 static void cable__loses__count_matches_and_probability_is_near(void **state)
 {
     (void)state;
-    open_cable(&(struct sim_cable_config){ .loss_probability = 6554 }); /* a tenth */
+    open_cable(&(struct sim_cable_config){ .loss_probability = 6554 }); /* a tenth of 65536 */
     send_all(100);
     assert_int_equal(cable.counts.frames, FRAMES);
     assert_int_equal(sink.count, FRAMES - cable.counts.lost);

@@ -26,8 +26,8 @@ static void codec__frame_of_a_real_nic__has_no_problem(void **state)
     assert_false(result.rxe_flush);
 }
 
-/* A frame with one wrong bit passes only if a router may change this bit, or if it is in addresses
- * or tags of the link, which the ICRC does not cover. */
+/* A frame with one wrong bit is accepted only if a router may change this bit, or if the bit is in
+ * link addresses or tags, which the ICRC does not cover. */
 static void codec__any_wrong_bit__is_a_problem_or_may_change_on_the_way(void **state)
 {
     (void)state;

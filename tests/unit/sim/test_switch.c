@@ -5,7 +5,7 @@
 
 #define WAYS 3u
 
-/* End of the paths: counts and frees the arriving frames. */
+/* End of a path: counts and frees the arriving frames. */
 static struct way_end {
     struct sim_node node;
     uint32_t count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_impair_page.c - the plan of a device that other processes change. */
+/* test_impair_page.c - tests that other processes can change the plan of a device. */
 #include "support/check.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters of the kernel as sums of our counters. */
+/* Tests that counters with names of the kernel are sums of uroce's counters. */
 #include "stats/kernel_names.h"
 
 #include "support/check.h"

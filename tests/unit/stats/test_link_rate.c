@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Speeds as pairs of a width and a lane speed. */
+/* Tests the conversion of speeds to a width and a lane speed. */
 #include "stats/link_rate.h"
 
 #include "support/check.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of devices: the data that other processes read about a running, an ended and a killed
- * process. */
+/* Tests the files of devices, from which other processes read data about running, ended and killed
+ * processes. */
 #include "stats/reader.h"
 #include "stats/writer.h"
 
@@ -239,7 +239,7 @@ static void devices__more_than_are_kept__the_oldest_total_is_removed(void **stat
     assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 0);
 }
 
-/* ---- what a reader is given ---------------------------------------------- */
+/* ---- the data that a reader gets ----------------------------------------- */
 
 struct seen {
     struct uro_stats_file file;
@@ -323,7 +323,8 @@ static void cut_file__is_refused(void **state)
     open_file(&writer, 1);
     assert_int_equal(ftruncate(writer.fd, 100), 0);
     assert_int_equal(look()->file.error, -EINVAL);
-    uro_stats_abandon(&writer); /* its pages are gone: end() would write to them */
+    uro_stats_abandon(
+        &writer); /* not end(), which would write to pages that do not exist any more */
     uro_stats_unmap(&writer);
 }
 
@@ -361,7 +362,8 @@ static void ended_process__is_kept_if_something_failed(void **state)
     run_process(true, false);
     assert_int_equal(count_files(), 2);
     run_process(false, true);
-    assert_int_equal(count_files(), 2); /* the same process ID: the newer record stays */
+    assert_int_equal(count_files(),
+                     2); /* the newer of two records with the same process ID stays */
     assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 3);
 }
 

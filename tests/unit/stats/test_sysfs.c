@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of a port in a tree like /sys: the values that a monitor reads while processes start and
- * end. */
+/* Tests the files of a port in a tree like /sys: the values that a monitor reads while processes
+ * start and end. */
 #include "stats/directory.h"
 #include "stats/sysfs.h"
 #include "stats/writer.h"
@@ -349,7 +349,7 @@ static void gids_and_rate__are_those_of_the_last_process(void **state)
     assert_string_equal(fresh("rate"), "10 Gb/sec (1X QDR)");
 }
 
-/* ---- what is wrong ---------------------------------------------------------------- */
+/* ---- errors ----------------------------------------------------------------------- */
 
 static void stopped_process_with_the_lock__the_last_value_stays(void **state)
 {

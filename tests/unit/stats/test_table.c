@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables: a request, its answer, and forged files. */
+/* Tests the tables of objects: a request, its answer, and forged files. */
 #include "stats/survey.h"
 #include "stats/table_writer.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A library that calls the C library, for test_plt_hook.c. */
+/* A library for test_plt_hook.c that calls functions of the C library. */
 #include <sys/types.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Commands as librdmacm writes them, without any device. */
+/* Tests commands as librdmacm writes them, without a device. */
 #include "support/check.h"
 
 #include <arpa/inet.h>
@@ -10,7 +10,7 @@
 #include "ucma/cm_event.h"
 #include "ucma/newer.h"
 
-/* A header, the command, and room for fields of a newer librdmacm. */
+/* A header, the command, and space for fields of a newer librdmacm. */
 struct packet {
     struct rdma_ucm_cmd_hdr header;
     uint8_t body[512];
@@ -43,7 +43,8 @@ static int close_channel(void **state)
     return 0;
 }
 
-/* Runs a command with @in bytes of body and @out bytes of room. Returns 0 or the errno. */
+/* Runs a command with @in bytes of body and space for @out bytes of response. Returns 0 or the
+ * errno. */
 static int run(uint32_t command, const void *body, uint16_t in, uint16_t out)
 {
     struct packet packet = { .header = { .cmd = command, .in = in, .out = out } };
@@ -95,7 +96,7 @@ struct form {
     uint32_t command;
     uint16_t size;
     size_t id_at;
-    size_t set_at; /* 0: the rest may be 0 */
+    size_t set_at; /* offset of a field that must not be 0; 0: there is none */
     uint16_t set_to;
     size_t more_at;
     uint16_t more_to;
@@ -190,7 +191,7 @@ static void identifier_of_another_channel__is_einval(void **state)
     channel = here;
     for (size_t i = 0; i < URO_ARRAY_LEN(forms); i++) {
         if (forms[i].command == RDMA_USER_CM_CMD_LEAVE_MCAST)
-            continue; /* its number is a group's */
+            continue; /* its identifier is that of a group */
         fill(&forms[i], number, body);
         assert_int_equal(run(forms[i].command, body, forms[i].size, 512), EINVAL);
     }
@@ -389,8 +390,8 @@ static uint16_t port_of(uint32_t number)
     return uro_sock_port(&source);
 }
 
-/* Found by the fuzzer: each failure bound the identifier again. The leftover binding was used after
- * the identifier was freed. */
+/* A fuzzer found this bug: each failure bound the identifier again. uroce used the remaining
+ * binding after the identifier was freed. */
 static void resolve_fails__identifier_stays_bound__destroy_frees_the_port(void **state)
 {
     const struct sockaddr_in here = { .sin_family = AF_INET,

@@ -135,7 +135,8 @@ static void past_the_end_of_a_file__is_refused(void **state)
     close(fd);
 }
 
-/* Each process has such a mapping, [vvar], with the kernel's clocks. It cannot be pinned either. */
+/* The test uses [vvar], a mapping of each process with the kernel's clocks. A kernel driver cannot
+ * pin it either. */
 static void memory_of_a_device__is_refused(void **state)
 {
     FILE *maps = fopen("/proc/self/maps", "re");

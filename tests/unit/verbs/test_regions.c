@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_regions.c - the addresses of the structs of memory regions. */
+/* test_regions.c - tests the allocation of the structs of memory regions. */
 #include "support/check.h"
 
 #include <malloc.h>

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares our frames with scapy's, in both directions. scapy shares no code with uroce.
+"""Compares frames of uroce with frames of scapy, in both directions. scapy shares no code with uroce.
 
     check_scapy.py WIRE_TOOL
 
-scapy makes frames of every opcode, and our decoder must decode them. Our encoders make frames of every opcode, and
-scapy computes their ICRC. scapy has no ICRC over IPv6, so this script computes it from Annex A17. If scapy is not
-installed, prints so and exits with 77.
+scapy makes frames of every opcode, and uroce's decoder must decode them. uroce's encoders make frames of every opcode, and
+scapy computes their ICRC. scapy has no ICRC over IPv6, so this script computes it from Annex A17. If scapy is not installed, the
+script says so and exits with 77.
 """
 import struct
 import subprocess
@@ -47,7 +47,7 @@ def scapy_frame(opcode: int, size: int, psn: int) -> bytes:
     bth = BTH(opcode=opcode, dqpn=0x1234, psn=psn, padcount=pad, ackreq=psn & 1, migreq=psn >> 1 & 1,
               becn=int(opcode == 0x81))
     rest = octets(HEADERS[opcode], opcode) + octets(size, psn) + bytes(pad)
-    # if the checksum is missing, scapy fills it in: the test reads both forms
+    # scapy computes a missing checksum, so the test has frames with and without a checksum
     udp = UDP(sport=0xc000 | psn & 0xff, dport=4791, **({"chksum": 0} if psn % 3 else {}))
     return bytes(Ether(dst="02:00:00:00:00:01", src="02:00:00:00:00:02")
                  / IP(src="10.0.0.1", dst="10.0.0.2", tos=psn & 0xff, ttl=64 - psn % 8, id=psn & 0xffff)
@@ -108,8 +108,7 @@ def annex_a17(frame: bytes, header: int) -> bytes:
 
 
 def scapy_again(frame: bytes) -> bytes:
-    """Returns scapy's encoding of the values that it read: lengths, checksums and ICRC are its
-    own."""
+    """Returns scapy's encoding of the values that it decoded. scapy computes lengths, checksums and ICRC itself."""
     read = Ether(frame)
     bth = read[BTH]
     for layer, field in ((read[IP], "len"), (read[IP], "chksum"), (read[UDP], "len"), (bth, "icrc")):

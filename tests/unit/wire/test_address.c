@@ -15,7 +15,7 @@ static struct uro_gid gid(const char *text)
     return parsed;
 }
 
-/* Output is as in RFC 5952. The left column has other accepted forms. */
+/* The output follows RFC 5952. The left column has other forms that the parser accepts. */
 static void gid__any_text_form__is_printed_in_one_form(void **state)
 {
     static const char *const pairs[][2] = {

@@ -335,7 +335,7 @@ static void frame__wrong_opcode_version_or_length__have_distinct_results(void **
     assert_int_equal(read_made(length), URO_FRAME_VERSION);
     assert_true(uro_mark_hit("WIRE.TVER"));
 
-    in.payload_length = 0; /* padding of a payload that is not there */
+    in.payload_length = 0; /* padding without a payload */
     in.bth.pad_count = 0;
     length = make_frame(&in, made);
     bth[1] |= 0x10;
@@ -407,7 +407,7 @@ static void frame__flush__has_either_icrc_and_nothing_else_has(void **state)
     assert_true(uro_mark_hit("ICRC.FLUSH"));
 }
 
-/* A link that had to compute the ICRC reports that, and the ICRC is not computed again. */
+/* If the link has already checked the ICRC, it reports that, and the ICRC is not computed again. */
 static void frame__icrc_already_checked__is_not_computed_again(void **state)
 {
     const struct uro_frame in = plain(false);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_frame_data.c - which frames are lent with their payload in memory that another process may
- * still write. Reading such a frame from two places gives the same result as from one place. */
+/* test_frame_data.c - tests which frames is_data() accepts. A port may lend such a frame with its
+ * payload in memory that another process can still write. Parsing a frame in two pieces must give
+ * the same result as parsing it in one piece. */
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static uint32_t network_length(bool v6)
     return v6 ? URO_IPV6_LEN : URO_IPV4_LEN;
 }
 
-/* ---- which they are ----------------------------------------------------- */
+/* ---- frames that is_data() accepts -------------------------------------- */
 
 /* Changes to a frame. With each of them, is_data() must reject the frame. @at counts from the
  * Ethernet header, the IP header, UDP or BTH. */
@@ -185,7 +186,7 @@ static void is_data__too_short_for_its_headers__is_not(void **state)
     }
 }
 
-/* ---- read from two places ----------------------------------------------- */
+/* ---- frames in two pieces ----------------------------------------------- */
 
 /* The frame in two blocks of exactly its size. Bytes that must be read from one block are wrong in
  * the other. */
@@ -294,7 +295,7 @@ static void split_frame__one_bit_changed__is_refused(void **state)
             uint8_t *const octet = (bit / 8 < apart.headers ? apart.head : apart.whole) + bit / 8;
             *octet ^= (uint8_t)(1 << bit % 8);
             const bool masked = bit / 8 == bth + BTH_CONGESTION;
-            if (bit / 8 >= bth + 2) /* before, it becomes another packet */
+            if (bit / 8 >= bth + 2) /* a change of an earlier byte makes another packet */
                 assert_int_equal(read_apart(&apart, &out), masked ? URO_FRAME_OK : URO_FRAME_ICRC);
             *octet ^= (uint8_t)(1 << bit % 8);
         }

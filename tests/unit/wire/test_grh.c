@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_grh.c - the area before a datagram, against the octets that Linux rxe puts there. */
+/* test_grh.c - tests the 40 octets before a datagram against those that Linux rxe writes. */
 #include "support/check.h"
 
 #include <string.h>

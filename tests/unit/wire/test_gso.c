@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_gso.c - packets of one flow in one frame: joined and segmented again, they are unchanged. */
+/* test_gso.c - tests that packets of a flow do not change if they are joined into one frame and
+ * segmented again. */
 #include "support/check.h"
 
 #include <string.h>
@@ -96,7 +97,7 @@ static void gso__frame__has_the_checksum_of_the_pseudo_header(void **state)
 
 struct change {
     uint8_t at;  /* octet of the frame */
-    bool counts; /* makes it another flow */
+    bool counts; /* true: a change of the octet makes another flow */
 };
 
 static void flow_is_the_same(bool v6, const struct change *changes, size_t count)

@@ -15,7 +15,7 @@ static void ip_sum__example_of_the_rfc(void **state)
     assert_int_equal(uro_ip_sum_finish(uro_ip_sum(0, octets, sizeof octets)), (uint16_t)~0xddf2u);
 }
 
-/* Word by word, as the RFC describes it. */
+/* Computes the checksum word by word, as the RFC describes it. */
 static uint16_t naive(const uint8_t *octets, size_t length)
 {
     uint32_t sum = 0;
@@ -87,7 +87,8 @@ static void icmp__echo__reply_is_checked(void **state)
 
 static uint8_t message[64];
 
-/* Returns @length octets of message with the correct checksum. */
+/* Decodes @length octets of `message` with a correct checksum. Returns the result of the
+ * decoder. */
 static bool decode(const struct uro_ip *ip, uint32_t length, struct uro_icmp *icmp)
 {
     message[2] = message[3] = 0;
@@ -129,7 +130,7 @@ static void icmp__neighbor_messages__decode_reverses_encode(void **state)
     }
 }
 
-/* RFC 4861, 7.1: one rule broken at a time. */
+/* Each message violates one rule of RFC 4861, section 7.1. */
 static void icmp__neighbor_message_against_the_rfc__is_refused(void **state)
 {
     struct uro_ip ip = ip_of(true);
@@ -210,7 +211,7 @@ static struct uro_icmp no_port(const struct uro_ip *ip, const uint8_t *quoted, u
                               .quoted_length = length };
 }
 
-/* Cut off anywhere behind its UDP header, as a router may. */
+/* A router may truncate the quoted packet anywhere after its UDP header. */
 static void icmp__port_unreachable__shows_the_packet_that_was_not_delivered(void **state)
 {
     static const uint8_t quoted[] = "from the BTH on";
@@ -233,7 +234,7 @@ static void icmp__port_unreachable__shows_the_packet_that_was_not_delivered(void
     }
 }
 
-/* Another version of IP, another protocol, or another port. */
+/* The quoted packet has another IP version, another protocol, or another port. */
 static void icmp__port_unreachable_for_other_protocol__is_other(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_membership.c - IGMP and MLD against packets that scapy made, and against any octets. */
+/* test_membership.c - tests IGMP and MLD with packets that scapy made, and with random octets. */
 #include "base/mark.h"
 #include "support/check.h"
 
@@ -13,7 +13,8 @@
 #include "wire/mld.h"
 #include "wire/text.h"
 
-/* From the IP header on; made by scapy (scapy.contrib.igmp, igmpv3, scapy.layers.inet6). */
+/* These packets begin with the IP header. scapy made them (scapy.contrib.igmp, igmpv3,
+ * scapy.layers.inet6). */
 #define IGMP3_REPORT                                                                               \
     "46c00038000040000102f9e80a000001e00000169404000022001a320000000304000000ef01020303000000"     \
     "e8c8000102000000e00000fb"
@@ -220,7 +221,7 @@ static void ip__other_options_or_other_protocols__are_refused(void **state)
         { 5, 2, 0, 1, 1, 0 },    /* another value */
         { 5, 2, 0, 0, 1, 1 },    /* padding longer than the header */
         { 0, 0, 5, 2, 0, 1 },    /* after padding, another value */
-        { 0x1e, 4, 5, 2, 0, 0 }, /* inside something else */
+        { 0x1e, 4, 5, 2, 0, 0 }, /* inside another option */
     };
     length = load(MLD2_GENERAL);
     for (size_t i = 0; i < URO_ARRAY_LEN(options6); i++) {

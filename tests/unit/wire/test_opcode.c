@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_opcode.c - the opcode table, compared with rules that were not used to write it. */
+/* test_opcode.c - tests the opcode table with rules that were not used to write it. */
 #include "support/check.h"
 
 #include <string.h>
@@ -103,7 +103,7 @@ static void opcode__headers__follow_from_the_operation(void **state)
     }
 }
 
-/* XRC is RC with another base and an XRCETH in front of requests. */
+/* XRC opcodes are RC opcodes with another base. Their requests have an additional XRCETH. */
 static void opcode__xrc__is_rc_with_an_srq_number(void **state)
 {
     (void)state;

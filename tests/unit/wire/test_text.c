@@ -40,6 +40,25 @@ static void text__every_vector__has_the_line_people_expect(void **state)
     }
 }
 
+static void text__sentence__is_printed_without_control_characters(void **state)
+{
+    static const uint8_t frame[] = "dddddd"
+                                   "ssssss"
+                                   "\x88\xb5"
+                                   "uroce: QP 0x11:\x1b RTS\xff to ERR";
+    static const uint8_t other[] = "dddddd"
+                                   "ssssss"
+                                   "\x88\xb5"
+                                   "uroce";
+
+    (void)state;
+    assert_true(uro_text_is_sentence(frame, sizeof frame - 1));
+    assert_true(uro_text_line(frame, sizeof frame - 1, line));
+    assert_string_equal(line, "-- QP 0x11:? RTS? to ERR");
+    assert_false(uro_text_is_sentence(other, sizeof other - 1));
+    assert_false(uro_text_line(other, sizeof other - 1, line));
+}
+
 static void text__wrong_icrc__shows_both(void **state)
 {
     uint8_t octets[VECTOR_OCTETS_MAX];
@@ -52,7 +71,7 @@ static void text__wrong_icrc__shows_both(void **state)
                               "pay 16 !ICRC is 8d8592d6, should be 9d8592d6");
 }
 
-/* The tag with all bits of its priority, and a tag with priority only. */
+/* Tests a tag with all bits of its priority, and a tag that has only a priority. */
 static void text__vlan_tag__is_printed_before_the_addresses(void **state)
 {
     static const struct {
@@ -236,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text__every_vector__has_the_line_people_expect),
+        cmocka_unit_test(text__sentence__is_printed_without_control_characters),
         cmocka_unit_test(text__wrong_icrc__shows_both),
         cmocka_unit_test(text__vlan_tag__is_printed_before_the_addresses),
         cmocka_unit_test(text__frames_that_are_not_roce),

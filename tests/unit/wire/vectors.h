@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* vectors.h - frames that other implementations sent.
  *
- * From the IP header to the ICRC; captured from Linux rxe and from two real NICs. None of them was
- * made by our encoders.
+ * A vector has the octets from the IP header to the ICRC, captured from Linux rxe and from two
+ * NICs. uroce's encoders made none of them.
  */
 #pragma once
 
@@ -59,7 +59,7 @@ static inline int vector_digit(char c)
     return c >= 'a' ? c - 'a' + 10 : c - '0';
 }
 
-/* The octets of a vector; spaces in the text are for reading only. */
+/* Converts the text of a vector to octets. Spaces in the text are ignored. */
 static inline uint32_t vector_octets(const char *hex, uint8_t out[static VECTOR_OCTETS_MAX])
 {
     uint32_t length = 0;
@@ -75,7 +75,7 @@ static inline uint32_t vector_octets(const char *hex, uint8_t out[static VECTOR_
     return length;
 }
 
-/* The same with an Ethernet header in front. */
+/* Returns the octets of a vector after an Ethernet header. */
 static inline uint32_t vector_frame(const struct vector *vector,
                                     uint8_t out[static VECTOR_OCTETS_MAX])
 {

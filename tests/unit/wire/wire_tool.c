@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wire_tool.c - gives a program in another language access to our decoder and our encoders.
+/* wire_tool.c - gives programs in other languages access to uroce's decoder and encoders.
  *
- *   wire_tool read            frames from stdin, each behind its length in four octets, lowest
- *                             first; one line for each: RESULT OPCODE PSN PAYLOAD_LENGTH
- *   wire_tool make V SIZE...  one frame of every opcode for each payload size, IPv4 or IPv6 (V is
- *                             4 or 6), to stdout in the same form; an opcode without payload once
+ *   wire_tool read            reads frames from stdin, each after its length in four octets (little
+ *                             endian), and prints a line for each frame: RESULT OPCODE PSN
+ *                             PAYLOAD_LENGTH
+ *   wire_tool make V SIZE...  writes frames to stdout in the same form, over IPv4 or IPv6 (V is 4
+ *                             or 6): each opcode with each payload size, or once without payload
  */
 #include <inttypes.h>
 #include <stdio.h>

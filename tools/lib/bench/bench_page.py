@@ -50,7 +50,7 @@ def ratio(row: Figure) -> str:
 
 
 def cells(row: Figure) -> list[str]:
-    """Returns the columns: value, range, aim, whether it is reached, the limit or peer, ratio"""
+    """Returns the columns: value, range, aim, whether the aim is reached, the limit or peer, ratio."""
     if row.why:
         return [f"not run: {row.why}", "", aim(row), "", "", ""]
     beside = ""
@@ -86,7 +86,7 @@ def as_markdown(machine: str, found: dict[str, tuple[str, list[Figure]]]) -> str
 
 
 def share(row: Figure) -> float | None:
-    """Returns the value as a fraction of the aim, the smaller one if there are two aims; 1: reached."""
+    """Returns how much of the aim is reached: 1 is all of it. If a row has two aims, returns the smaller fraction."""
     pairs = [(row.median, row.aim), (row.ratio, row.aim_ratio)]
     shares = [(wanted / is_ if row.less else is_ / wanted)
               for is_, wanted in pairs if wanted and is_]
@@ -94,7 +94,7 @@ def share(row: Figure) -> float | None:
 
 
 def as_svg(machine: str, found: dict[str, tuple[str, list[Figure]]]) -> str:
-    """Draws a bar for each row that has an aim; the scale ends at twice the aim."""
+    """Draws a bar for each row that has an aim. The full width is twice the aim."""
     bars = [(f"{key} {row.name}", share(row)) for key, (_, rows) in found.items() for row in rows
             if share(row) is not None]
     height = TOP + LINE * len(bars) + 12

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the rows of tools/bench. In the same run, it measures a limit of the machine or a competitor for comparison."""
+"""Runs the rows of tools/bench. Each row is compared with a limit of the machine or with another program."""
 import argparse
 import datetime
 import os
@@ -37,7 +37,7 @@ ROWS = {
     "CM": (f"Connections, {connections.COUNT} at once, by cmtime", connections.rows),
     "M": ("This machine: one core, and a link without engines", limits.rows),
 }
-OTHERS = 0.1  # cores that other programs may use while figures for publication are measured
+OTHERS = 0.1  # with --write: most cores that other programs may use during the measurement
 
 
 def busy_seconds() -> float:
@@ -48,7 +48,7 @@ def busy_seconds() -> float:
 
 
 def others(seconds: float) -> float:
-    """Returns how many cores other programs use."""
+    """Returns how many cores all programs of the machine use on average during @seconds."""
     before, start = busy_seconds(), time.monotonic()
     time.sleep(seconds)
     return (busy_seconds() - before) / (time.monotonic() - start)
@@ -80,10 +80,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("build", type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("rows", nargs="*", metavar="ROW", help="P1, P2, ...; default: all rows")
     parser.add_argument("--runs", type=int, help="runs of each row; the median is shown. Default: 5, or 1 with --quick")
-    parser.add_argument("--quick", action="store_true", help="short runs: does it work?")
+    parser.add_argument("--quick", action="store_true", help="short runs, only to see whether the rows work")
     parser.add_argument("--write", action="store_true",
-                        help="write BENCHMARKS.md and bench.svg to build-bench/docs, if nothing else runs")
-    options = parser.parse_args()
+                        help="write BENCHMARKS.md and bench.svg to build-bench/docs, if no other program uses the processors")
+    options = parser.parse_intermixed_args()
     options.runs = options.runs or (1 if options.quick else 5)
     options.rows = [row.upper() for row in options.rows] or list(ROWS)
     for row in options.rows:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts some kinds of comments in C files that are hard to read. Fails if a folder has more than before.
+"""Counts comments in C files that are hard to read, by kind. Fails if a folder has more of them than tests/tidy/comments.txt allows.
 
     who     a sentence whose subject is a clause: "Who posts is not kept waiting." Name the subject: "A caller that posts ..."
     of      a sentence that begins with "Of"
@@ -8,7 +8,8 @@
     one     a sentence that ends with "one": repeat the noun
     long    a comment line over 100 columns
 
-tests/tidy/comments.txt has the most findings that a folder may have. Lower its numbers when a folder improves; new code adds none.
+tests/tidy/comments.txt has the most findings that a folder may have. When a folder improves, lower its numbers there. Never raise
+them for new code.
     check_comments.py [ROOT] [--list WORD...]    prints each finding in files whose path contains a word
 """
 import argparse
@@ -42,7 +43,7 @@ def comments(text: str):
 
 
 def sentences(comment: str):
-    """Yields (offset, sentence) of a comment, with its decoration blanked and its lines joined."""
+    """Yields (offset, sentence) for each sentence of a comment. Blanks replace comment marks and ends of lines."""
     plain = DECORATION.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), comment)
     for match in SENTENCE.finditer(plain):
         yield match.start(), re.sub(r"\s+", " ", match.group(0)).strip()

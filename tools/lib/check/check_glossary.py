@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fails if the name of a file of lib/ has a word that neither docs/GLOSSARY.md nor tests/tidy/standard-terms.txt has.
 
-The standard terms are words of IBTA, rdma-core, DPDK, Linux or of programming in general. A word of uroce's own needs a row in
-the glossary, or a better name.
+The standard terms are words of IBTA, rdma-core, DPDK, Linux or of programming in general. Any other word needs a row in the
+glossary. Better: rename the file.
 """
 import pathlib
 import re
@@ -17,7 +17,7 @@ ROW = re.compile(r"^- \*\*([^*]+)\*\*:", re.M)
 
 
 def defined(root: pathlib.Path) -> set[str]:
-    """Returns the words that the rows of the glossary define: each row may name several, with commas."""
+    """Returns the words that the rows of the glossary define. A row may define several words, separated by commas."""
     page = root / GLOSSARY
     cells = ROW.findall(page.read_text()) if page.is_file() else []
     return {word.strip().lower() for cell in cells for word in cell.split(",")}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails when a header does not compile alone: all of them as C11, the public ones as C++ too."""
+"""Fails if a header does not compile alone. All headers are compiled as C11, the public headers also as C++."""
 import concurrent.futures
 import os
 import pathlib
@@ -15,7 +15,7 @@ SKIPPED = 77
 
 
 def dpdk_flags() -> list[str] | None:
-    """Returns the flags that <rte_...> needs, or None when DPDK's headers are not installed."""
+    """Returns the compiler flags for the headers of DPDK, or None if they are not installed."""
     try:
         out = subprocess.run(["pkg-config", "--cflags", "libdpdk"], capture_output=True, text=True,
                              check=True).stdout
@@ -25,8 +25,7 @@ def dpdk_flags() -> list[str] | None:
 
 
 def compile_alone(compiler: list[str], root: pathlib.Path, include: str, extra: list[str]) -> str:
-    """Returns the compiler's error for a file that only includes the header; empty when there is
-    none."""
+    """Compiles a file that only includes the header. Returns the error of the compiler, or an empty string."""
     command = [*compiler, *FLAGS, f"-I{root / 'lib'}", f"-I{root / 'include'}",
                f"-I{root / 'tests'}", *extra, "-"]
     run = subprocess.run(command, input=f'#include "{include}"\n', capture_output=True, text=True,

@@ -15,8 +15,7 @@ PATTERN = re.compile(r"[*<>{}$]|\.\.\.|NAME|NNNN")
 
 
 def anchor(heading: str) -> str:
-    """Returns the anchor of a heading, as GitHub does: lower case, no punctuation, hyphens for
-    blanks."""
+    """Returns the anchor that GitHub makes from a heading: lower case, no punctuation, hyphens for spaces."""
     plain = re.sub(r"[`*]", "", heading).lower()
     return re.sub(r" ", "-", re.sub(r"[^\w\- ]", "", plain))
 

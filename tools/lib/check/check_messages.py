@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lists every text that a user can see, and fails on a word that a message must not have.
+"""Lists every text that a user can see, and fails if a text has a word that is hard to understand.
 
-    check_messages.py [--list] [ROOT]     --list: prints FILE:LINE: TEXT and judges nothing
+    check_messages.py [--list] [ROOT]     --list: prints FILE:LINE: TEXT, and never fails
 
-A message says what happened, why, and what to do. The check finds only some words that made
-messages hard to understand. The author of a message must still read it as a stranger would.
+A message says what happened, why, and what to do. The check knows only some words. The author of a
+message must still read it as a stranger would.
 """
 import re
 import sys
 
 import sources
 
-# Folders whose texts reach users: stderr, --help, errors of the configuration, counters, reasons of failures.
+# Folders whose texts reach users: stderr, --help, configuration errors, counters, failure reasons.
 SEEN = re.compile(r"app/|lib/(abi|embed|host|io|paths|script|ucma|verbs)/"
                   r"|lib/base/counters\.h|lib/core/(why|fail_reason)\.h|lib/wire/(frame|text)\.c")
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -38,8 +38,7 @@ def without_comments(text: str) -> str:
 
 
 def messages(text: str) -> list[tuple[int, str]]:
-    """Returns line and text of each message. Adjacent literals are joined; a macro between them is
-    "..."."""
+    """Returns (line, text) of each message. Joins adjacent literals, and replaces a macro between them by "..."."""
     code = without_comments(text)
     found: list[tuple[int, int, str]] = []
     for part in PART.finditer(code):

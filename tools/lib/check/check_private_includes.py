@@ -3,8 +3,8 @@
 """Fails when a scenario, a fuzzer or the simulator includes a private header that is not listed.
 
 These folders use the engine through include/uroce, as any program does. tests/tidy/private-includes.txt lists the private headers
-that they still include: a line is a folder or a file, and the headers for it. A header that nobody includes any more must leave the
-list, so the list can only shrink.
+that they still include. A line has a folder or a file, then the headers that it may include. This list may only shrink. The check
+also fails if a listed header is not included any more.
 """
 import re
 import sys
@@ -13,8 +13,8 @@ import sources
 
 LIST = "tests/tidy/private-includes.txt"
 FOLDERS = ("tests/scenario", "tests/fuzz", "lib/sim")
-OWN = ("support/", "sim/")  # instruments of all tests, and the simulator itself
-GATES = ("inside.h", "managers.h", "sim/inside.h")  # headers of these folders that lead to private ones: their users are listed, too
+OWN = ("support/", "sim/")  # not private here: helpers of all tests, and the simulator itself
+GATES = ("inside.h", "managers.h", "sim/inside.h")  # these headers include private headers, so a file that includes them is listed
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.M)
 
 
@@ -40,7 +40,8 @@ def main() -> int:
             key = next((key for key in (file, folder) if header in listed.get(key, ())), None)
             if key is None:
                 report.add(file, sources.line_of(text, match.start()),
-                           f"{header} is private: use include/uroce, or add the reason to {LIST}")
+                           f"{header} is private: use include/uroce. If the test needs a function that include/uroce lacks, "
+                           f"test that function in tests/unit. {LIST} may only shrink")
             else:
                 seen[key].add(header)
     for key, headers in listed.items():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails on a script that does not parse, cannot be run as a program, or hides its failures."""
+"""Fails if a script does not parse, is not executable, or ignores errors of its commands."""
 import ast
 import os
 import pathlib

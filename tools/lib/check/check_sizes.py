@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails when a .c file passes 800 lines, another file 500 or a C function 60; and lists files that are almost too
-long."""
+"""Fails if a .c file has more than 800 lines, another file more than 500, or a C function more than 60. Also lists the files that
+are near their limit."""
 import pathlib
 import re
 import sys
@@ -24,8 +24,8 @@ def is_script(path: pathlib.Path) -> bool:
 
 
 def check_functions(report: sources.Report, rel: pathlib.PurePath, text: str) -> None:
-    """Checks the length of each function: clang-format puts only the braces of functions at the
-    left margin."""
+    """Checks the length of each function. Functions are found by their braces: clang-format puts only these braces at the left
+    margin."""
     code = sources.code_only(text)
     for opening in OPENING.finditer(code):
         closing = CLOSING.search(code, opening.end())

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails on words in the code that are not allowed in their folder. Each message names the replacement."""
+"""Fails if code has a word, for example a function name, that is not allowed in its folder. Each message names the replacement."""
 import re
 import sys
 
@@ -9,7 +9,7 @@ import sources
 PURE = r"lib/(base|wire|impair|core|cm|engine)/"
 CALL = r"(?<![\w.>])(?:%s)\s*\("
 
-# (words, files that are checked, files that may use them, what to do instead); files are regexes on the path
+# (words, files that are checked, exceptions among these files, what to do instead). The files are regular expressions for the path
 # from the root. Comments and strings are not checked.
 CODE_RULES = [
     (CALL % r"malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|strdup|alloca",

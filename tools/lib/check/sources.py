@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tree for the checks: its files, and C text without comments."""
+"""Functions for the checks: list the files of the tree, and remove comments from C text."""
 import fnmatch
 import os
 import pathlib
@@ -18,7 +18,7 @@ def files(root: pathlib.Path, *patterns: str) -> list[pathlib.Path]:
     """
     found = []
     for directory, inner, names in os.walk(root):
-        # A build directory may be large, and may change meanwhile.
+        # Build directories are skipped. They may be large, and a build may change them during the check.
         inner[:] = [name for name in inner if not SKIP_DIRS.match(name)]
         for name in names:
             path = pathlib.Path(directory, name)
@@ -55,7 +55,7 @@ def _blank(match: re.Match) -> str:
 
 
 def code_only(text: str) -> str:
-    """Returns C text with comments and the insides of strings blanked; positions stay."""
+    """Returns C text with spaces instead of comments and the contents of strings. The length of the text does not change."""
     return TOKEN.sub(_blank, text)
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds and runs every suite and prints a table of cases that passed, failed and were skipped.
 
-Called by tools/check. Counts single cases, read from meson's testlog.json and the TAP each test
-wrote: an exit status alone would hide a case that was skipped or never ran.
+tools/check calls this script. It counts single test cases, from meson's testlog.json and the TAP output
+of each test. The exit status of a test program does not show a case that was skipped or did not run.
 """
 import argparse
 import json
@@ -25,32 +25,31 @@ import tally
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SUITES = ("tidy", "unit", "scenario", "sim", "replay", "api", "system", "interop")
-SLOW = "interop"  # a virtual machine, which has one processor
+SLOW = "interop"  # tests with a virtual machine of one processor
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dhot_asserts=true", "-Doptimization=2"]
 SANITIZER_ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
                  "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
 
-# stage: (compiler, meson options, suites, environment of the tests)
+# Key: a stage. Value: compiler, meson options, suites, environment of the tests
 STAGES = {
     "gcc": ("gcc", [], SUITES, {"UROCE_SIM_COUNT": "1000", "UROCE_HUB_LIVES": "1000"}),
     "clang": ("clang", ["-Dhot_asserts=true"], ("unit", "scenario", "sim", "replay", "api"), {}),
     "asan": ("gcc", SANITIZE, ("unit", "scenario", "sim", "replay", "api", "sanitized"), SANITIZER_ENV),
 }
-# Tests of code that several threads run: threads of the library, or threads of the test.
-THREADED = ("api/threads", "api/rdma_cm_threads", "host/test_contend", "host/test_coalesce", "host/test_lifetime", "host/test_progress", "host/test_round",
+# Tests in which several threads run: threads of the library or of the test
+THREADED = ("api/threads", "api/rdma_cm_threads", "api/impair", "host/test_contend", "host/test_coalesce", "host/test_lifetime", "host/test_progress", "host/test_round",
             "host/test_silence", "host/test_unmapped", "host/test_waiter", "io/test_memif_threads", "verbs/test_events", "base/test_doorbell", "base/test_mark", "scenario/test_rc_read")
 TSAN = ["-Db_sanitize=thread", "-Db_lundef=false", "-Ddpdk=disabled", "-Dwerror=false"]
 MEMCHECK = ["valgrind", "--quiet", "--error-exitcode=1", "--leak-check=full",
             "--errors-for-leak-kinds=definite", "--trace-children=no"]
-SLOWER = 10  # factor of the time limits under valgrind and the thread sanitizer
+SLOWER = 10  # the time limits are multiplied by this factor under valgrind and the thread sanitizer
 UNDER_VALGRIND = ("api/exit", "fuzz/verbs", "fuzz/ucma", "fuzz/engine_input", "scenario/test_cm",
                   "scenario/test_xrc")
 QUICK = ("gcc", ("tidy", "unit", "scenario", "sim"), {"UROCE_SIM_COUNT": "5"})
 
 
 def build(stage: str, compiler: str, options: list[str]) -> pathlib.Path | None:
-    """Returns the build directory, up to date, or None when the build fails (the error is
-    printed)."""
+    """Builds a stage and returns the build directory. Prints the error and returns None if the build fails."""
     where = ROOT / f"build-{stage}"
     log = where / "build.log"
     env = {**os.environ, "CC": compiler}
@@ -68,18 +67,28 @@ def build(stage: str, compiler: str, options: list[str]) -> pathlib.Path | None:
     return where
 
 
-def build_ahead(stages: list[str]) -> None:
-    """Builds the next stage while a suite leaves half of the machine idle. An error is printed in
-    the turn of that stage."""
+def run_until(command: list[str], end: threading.Event, env: dict[str, str]) -> None:
+    """Runs a command, and terminates it at the end."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env) as process:
+        while process.poll() is None:
+            if end.wait(0.5):
+                process.terminate()
+                return
+
+
+def build_ahead(stages: list[str], end: threading.Event) -> None:
+    """Builds the next stages while a slow suite uses only half of the machine, until that has ended. On a busy machine the
+    low priority would then delay the next stage: build() does the rest. Ignores errors, because build() prints them."""
     for stage in stages:
         where = ROOT / f"build-{stage}"
         compiler, options, _, _ = STAGES[stage]
-        commands = [["nice", "-n", "19", "ninja", "-C", str(where)]]
+        env = {**os.environ, "CC": compiler}
+        if end.is_set():
+            return
         if not (where / "build.ninja").exists():
-            commands.insert(0, ["meson", "setup", str(where), str(ROOT), *options])
-        for command in commands:
-            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                           env={**os.environ, "CC": compiler}, check=False)
+            subprocess.run(["meson", "setup", str(where), str(ROOT), *options], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, env=env, check=False)
+        run_until(["nice", "-n", "19", "ninja", "-C", str(where)], end, env)
 
 
 def run_tests(where: pathlib.Path, suites: tuple[str, ...], extra: dict[str, str]) -> None:
@@ -107,16 +116,18 @@ def run_stage(stage: str, suites: tuple[str, ...], env: dict[str, str],
         if part == (SLOW,) and SLOW not in suites:
             break
         print(f"=== {stage}: {' '.join(part)}", flush=True)
-        ahead = threading.Thread(target=build_ahead, args=(later if part == (SLOW,) else [],))
+        end = threading.Event()
+        ahead = threading.Thread(target=build_ahead, args=(later if part == (SLOW,) else [], end))
         ahead.start()
         run_tests(where, part, env)
+        end.set()
         ahead.join()
         rows.extend(tally.read(stage, part, listed, log))
 
 
 def some(stage: str, where: pathlib.Path, tests: tuple[str, ...], extra: list[str],
          env: dict[str, str]) -> tally.Row:
-    """Runs a few tests by name; meson builds only what they need."""
+    """Runs a few tests by name. meson builds only the targets that they need."""
     row = tally.Row(stage, "some")
     print(f"=== {stage}: {' '.join(tests)}", flush=True)
     limit = str(SLOWER * patience.factor())
@@ -128,7 +139,7 @@ def some(stage: str, where: pathlib.Path, tests: tuple[str, ...], extra: list[st
     logs = list(where.glob("meson-logs/testlog*.json"))
     entries = [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
     for entry in entries:
-        tally.count(row, entry["name"].rpartition(" / ")[0].split(":")[-1] or entry["name"], entry)
+        tally.count(row, tally.split_name(entry["name"])[0] or entry["name"], entry)
     if len(entries) != len(tests):
         row.failed.append(f"{len(entries)} of {len(tests)} tests ran")
     if row.failed:
@@ -137,7 +148,7 @@ def some(stage: str, where: pathlib.Path, tests: tuple[str, ...], extra: list[st
 
 
 def threads() -> tally.Row:
-    """Runs tests under gcc's thread sanitizer, whose library can be linked into plug-ins."""
+    """Runs tests under the thread sanitizer. The compiler is gcc, because a plug-in can be linked with gcc's sanitizer library."""
     where = ROOT / "build-tsan"
     if not (where / "build.ninja").exists():
         subprocess.run(["meson", "setup", str(where), str(ROOT), *TSAN], check=False,
@@ -171,14 +182,13 @@ def lint() -> tally.Row:
 
 
 OTHERS = {"tsan": threads, "valgrind": memory, "coverage": covering.stage, "lint": lint,
-          "fuzz": None}  # seconds are an argument
-RELEASES = ("trixie",)  # of Debian, besides the one that runs here
+          "fuzz": None}  # --fuzz-seconds gives the time
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="gcc, the fast suites")
-    parser.add_argument("--stage", action="append", choices=[*STAGES, *OTHERS, *RELEASES],
+    parser = argparse.ArgumentParser(prog="tools/check", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="only the fast suites, built with gcc")
+    parser.add_argument("--stage", action="append", choices=[*STAGES, *OTHERS, *release.RELEASES, release.UNSTABLE],
                         help="run only this stage (may be repeated)")
     parser.add_argument("--fuzz-seconds", type=int, default=60, help="time for all fuzz targets together")
     options = parser.parse_args()
@@ -189,11 +199,11 @@ def main() -> int:
         stage, suites, env = QUICK
         run_stage(stage, suites, env, rows, [])
     else:
-        stages = options.stage or [*STAGES, *OTHERS, *RELEASES]
+        stages = options.stage or [*STAGES, *OTHERS, *release.RELEASES]
         for at, stage in enumerate(stages):
             if stage == "fuzz":
                 rows.append(fuzzing.smoke(ROOT, options.fuzz_seconds))
-            elif stage in RELEASES:
+            elif stage in (*release.RELEASES, release.UNSTABLE):
                 rows.extend(release.stage(ROOT, stage))
             elif stage in OTHERS:
                 rows.append(OTHERS[stage]())
@@ -201,7 +211,7 @@ def main() -> int:
                 later = [name for name in stages[at + 1:] if name in STAGES]
                 run_stage(stage, STAGES[stage][2], {**STAGES[stage][3]}, rows, later)
     print(tally.table(rows))
-    subprocess.run([ROOT / "tools" / "conformance"], check=False)  # how many rules hold
+    subprocess.run([ROOT / "tools" / "conformance"], check=False)  # prints how many rules hold
     print(f"took {time.monotonic() - start:.0f} s")
     return 1 if any(row.failed for row in rows) else 0
 

@@ -17,8 +17,8 @@ def rows(library: str):
 
 
 def exported(library: str) -> dict[tuple[str, str], str]:
-    """Returns (node, name) -> F for a function or O for an object, for nodes of libibverbs. Compatibility names that newer
-    ones superseded are left out."""
+    """Returns a map from (version node, name) to F for a function or O for an object, for the version nodes of libibverbs.
+    Leaves out old versions of a symbol that exist only for compatibility."""
     return {(version, name): flags.strip()[-1] for flags, section, hidden, version, name in rows(library)
             if section not in ("*UND*", "*ABS*") and version.startswith("IBVERBS_") and version != name and
             (not hidden or "PRIVATE" in version)}

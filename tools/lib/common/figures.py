@@ -12,8 +12,8 @@ LATENCY_TIMED = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)[ \t]+([\d.]+)[ \t]+([\d.]+)
 PINGPONG = re.compile(r"^(\d+) iters in ([\d.]+) seconds = ([\d.]+) usec/iter", re.M)
 
 
-# ucx_perftest: iterations; percentile, average and overall time; bandwidth twice, rate twice. With
-# several threads it prints only the overall figures.
+# ucx_perftest: iterations; percentile, average and overall time; average and overall bandwidth; average and overall rate. With
+# several threads, ucx_perftest prints only the overall figures.
 UCX = re.compile(r"^(?:Final:)?[ \t]+(\d+)((?:[ \t]+[\d.]+){7}|(?:[ \t]+[\d.]+){3})[ \t]*$", re.M)
 
 
@@ -29,7 +29,7 @@ class Bandwidth:
 class Latency:
     size: int
     iterations: int
-    typical: float  # median of half a round trip, us
+    typical: float  # median of half of the round trip, us
     average: float
     p99: float
     p999: float
@@ -51,14 +51,14 @@ def latencies(text: str) -> list[Latency]:
 
 
 def ucx_columns(text: str) -> list[float]:
-    """Returns the columns of the last line: median, average, overall us; average, overall MB/s; the
-    same messages/s. With several threads, only us, MB/s and messages/s overall."""
+    """Returns the columns of the last line: median, average and overall us; average and overall MB/s; average and overall
+    messages/s. With several threads, returns only the overall us, MB/s and messages/s."""
     lines = UCX.findall(text)
     return [float(value) for value in lines[-1][1].split()] if lines else []
 
 
 def ucx(text: str) -> tuple[int, float] | None:
-    """Returns the iterations of the last line, and the microseconds for each."""
+    """Returns (iterations, microseconds for an iteration) of the last line, or None."""
     values = ucx_columns(text)
     if not values:
         return None
@@ -66,6 +66,6 @@ def ucx(text: str) -> tuple[int, float] | None:
 
 
 def pingpong(text: str) -> float | None:
-    """Returns the microseconds for each iteration."""
+    """Returns the microseconds for an iteration, or None."""
     m = PINGPONG.search(text)
     return float(m[3]) if m else None

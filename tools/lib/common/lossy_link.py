@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forwards frames between two interfaces. Loses some frames, and sends others after the next frame. For machines
-without netem.
+"""Forwards frames between two interfaces, for machines without netem. Drops some frames, and sends others after the next frame.
 
-    lossy_link.py IF1 IF2 LOST SEED [LATE]      both per mille
+    lossy_link.py IF1 IF2 LOST SEED [LATE]      LOST and LATE: how many frames per mille
 """
 import random
 import select
@@ -11,10 +10,10 @@ import socket
 import sys
 
 SOL_PACKET = 263
-PACKET_VNET_HDR = 15  # the virtio header is forwarded with the frame: it has the open checksum and segmentation
+PACKET_VNET_HDR = 15  # each frame has a virtio header, which tells the receiver of a missing checksum or segmentation
 PACKET_IGNORE_OUTGOING = 23
 ETH_P_ALL = 3
-RING = 8 << 20  # bytes that may wait in a socket
+RING = 8 << 20  # size of a socket buffer, bytes
 
 
 def opened(interface: str) -> socket.socket:
@@ -59,7 +58,7 @@ def main() -> None:
                     carried += 1
                     try:
                         other[ready].send(each)
-                    except OSError:  # a full ring loses, too
+                    except OSError:  # the socket buffer is full
                         lost += 1
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two processes over uroce, joined by shared memory (memif): a server and its client.
+"""Runs a server and its client over uroce, connected by shared memory (memif).
 
-Needs neither root nor hugepages. Started by root, the programs run as the user nobody, if that user can execute them.
-Ends only processes that it started. The socket of the link is in a new directory.
+Needs neither root nor hugepages. If root calls this module, the programs run as the user nobody, provided that nobody can
+execute them. The module ends only processes that it started. The socket of the link is in a new directory.
 """
 import os
 import pathlib
@@ -20,11 +20,12 @@ LINK = "net_memif0,role={role},socket={where}/link.sock"
 ADDRESSES = {"server": "10.0.0.1/24", "client": "10.0.0.2/24"}
 NOBODY = 65534
 LAST_LINES = 15
-# Writes without end. -u 17 gives eight ACK timeouts of 0.54 s. With perftest's default of 67 ms, a busy machine gives up a
-# peer that only waits for a processor.
+# Writes until it is ended. -u 17 sets the ACK timeout to 0.54 s. perftest's default of 67 ms is too short on a busy machine: a
+# peer that only waits for a processor would seem to be dead.
 STREAM = ("ib_write_bw", "-F", "-x", "1", "-u", "17", "--run_infinitely", "-D", "1")
-# Writes for 50 s, or until a write fails. It has no thread that prints rates. The thread of STREAM (perftest 4.5) goes on while the
-# process exits after a failure, and sometimes reads freed memory: SIGSEGV. With stdbuf, tests see each line at once.
+# Writes for 50 s, or until a write fails. Unlike STREAM, it has no thread that prints rates. In perftest 4.5, that thread continues
+# while the process exits after a failure. Then it sometimes reads freed memory and ends with SIGSEGV. stdbuf makes ib_write_bw
+# write each line at once, so that tests see it.
 FAILING_STREAM = ("stdbuf", "-oL", "ib_write_bw", "-F", "-x", "1", "-u", "17", "-D", "50")
 
 
@@ -32,7 +33,7 @@ FAILING_STREAM = ("stdbuf", "-oL", "ib_write_bw", "-F", "-x", "1", "-u", "17", "
 class Output:
     """Output and exit status of one side."""
     command: list[str]
-    status: int | None = None  # None: had to be ended; negative: by a signal
+    status: int | None = None  # exit status; negative: ended by this signal; None: did not end in time and was killed
     text: str = ""
 
     def tail(self) -> str:
@@ -56,8 +57,8 @@ class Run:
 
 
 def fails_by_itself(status: int | None) -> bool:
-    """Returns whether the program ended with an error of its own: perftest divides by zero when a
-    stream gets no packet in a second."""
+    """Returns whether the program failed because of its own bug: perftest divides by zero when a stream gets no packet for a
+    second."""
     return status is not None and (status > 0 or status == -signal.SIGFPE)
 
 
@@ -85,12 +86,12 @@ def listens(port: int) -> bool:
 
 
 def wait_for(holds, seconds: float) -> bool:
-    """Waits until holds() is true. Returns false after @seconds of an idle machine."""
+    """Waits until holds() is true. Returns false after @seconds, which are multiplied by patience.factor()."""
     return wait_exactly(holds, patience.seconds(seconds))
 
 
 def wait_exactly(holds, seconds: float) -> bool:
-    """The same as wait_for(), but exactly @seconds. For conditions that must not become true."""
+    """Waits until holds() is true, at most exactly @seconds. Used for conditions that must not become true."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -100,28 +101,29 @@ def wait_exactly(holds, seconds: float) -> bool:
 
 
 def end_politely(_number: int, _frame: object) -> None:
-    """Exits through __exit__, which ends the started programs."""
+    """Raises SystemExit, so that __exit__ ends the started programs."""
     raise SystemExit(128 + signal.SIGTERM)
 
 
-def plain_user(uroce: pathlib.Path) -> list[str]:
-    """Returns the command that drops root, if the user is root and another user can run uroce."""
+def plain_user(*paths: pathlib.Path) -> list[str]:
+    """Returns a command that starts a program as the user nobody. The command is empty if the caller is not root, or if nobody
+    cannot read and execute one of the paths."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         return []
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    can = subprocess.run([*drop, "test", "-x", str(uroce), "-a", "-r", str(uroce)], check=False)
-    return drop if can.returncode == 0 else []
+    can = all(subprocess.run([*drop, "test", "-x", str(path), "-a", "-r", str(path)], check=False).returncode == 0 for path in paths)
+    return drop if can else []
 
 
 @dataclass
 class Pair:
-    """`with Pair(uroce) as pair: pair.run([...])`; uroce is the program of that name."""
+    """A server and a client: `with Pair(uroce) as pair: pair.run([...])`. @uroce is the path of the command."""
     uroce: pathlib.Path
-    settings: str = ""  # added to the device description, such as ";window=64"
-    link: str = ""      # added to the link, such as ",bsize=8192"
+    settings: str = ""  # text added to the device description, for example ";window=64"
+    link: str = ""      # text added to the link, for example ",bsize=8192"
     device: str = "uroce0"
-    meeting: str = "localhost"  # where a client finds the server's TCP port
-    bare: bool = False  # programs run without uroce
+    meeting: str = "localhost"  # host name or address to which a client makes its TCP connection
+    bare: bool = False  # true: programs run without uroce
     where: pathlib.Path = field(init=False)
     drop: list[str] = field(init=False)
     running: list[subprocess.Popen] = field(default_factory=list)
@@ -129,7 +131,7 @@ class Pair:
     def __enter__(self) -> "Pair":
         signal.signal(signal.SIGTERM, end_politely)
         self.where = pathlib.Path(tempfile.mkdtemp(prefix="uroce-pair-"))
-        self.drop = plain_user(self.uroce)
+        self.drop = plain_user(*self.files())
         if self.drop:
             os.chown(self.where, NOBODY, NOBODY)
         return self
@@ -148,20 +150,23 @@ class Pair:
             return program
         return [str(self.uroce), "run", "--device", self.configuration(role), "--", *program]
 
+    def files(self) -> list[pathlib.Path]:
+        """Returns the files that the programs need."""
+        return [self.uroce]
+
     def start(self, role: str, program: list[str]) -> tuple[subprocess.Popen, Output]:
-        """Starts a program with its output in files, so that a full pipe never blocks the
-        program."""
+        """Starts a program. Its output goes to files, because a full pipe would block the program."""
         command = self.command(role, program)
         with (self.where / f"{role}.out").open("wb") as out, \
                 (self.where / f"{role}.err").open("wb") as err:
-            # Own process group: ending the group ends the processes that uroce started, and no others.
+            # The program gets its own process group. Ending the group ends all processes that the program started, and no others.
             process = subprocess.Popen([*self.drop, *command], stdin=subprocess.DEVNULL, stdout=out,
                                        stderr=err, cwd=self.where, start_new_session=True)
         self.running.append(process)
         return process, Output(command)
 
     def said(self, role: str) -> str:
-        """Returns the output with stderr at the end, where a reader looks for the cause."""
+        """Returns stdout, then stderr, which usually has the cause of a failure."""
         return "".join((self.where / f"{role}.{kind}").read_text(errors="replace")
                        for kind in ("out", "err"))
 
@@ -184,7 +189,7 @@ class Pair:
         return listens(port)
 
     def serve(self, program: list[str], port: int) -> tuple[subprocess.Popen, Output]:
-        """Starts the server and waits until it listens (or has ended)."""
+        """Starts the server, and waits until it listens or has ended."""
         process, output = self.start("server", [*program, "-p", str(port)])
         wait_for(lambda: self.listening(port) or process.poll() is not None, 20)
         return process, output

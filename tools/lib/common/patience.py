@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Time limits of tests: how long a test waits before it assumes that a program hangs, on this
-machine at this moment.
+"""Time limits of tests: how long a test waits before it assumes that a program hangs. They depend on the load of the machine.
 
-A time limit of a test guards against hanging and measures nothing. A limit is the worst case of an idle machine, in
-seconds. factor() multiplies it. tests/support/patience.h is the same in C. UROCE_TEST_PATIENCE sets the factor by hand.
+A time limit only guards against hanging and measures nothing. The author of a test writes the worst case of an idle machine, in
+seconds. It is multiplied by factor(), or by UROCE_TEST_PATIENCE if that is set. tests/support/patience.h does the same in C.
 """
 import os
 
 VARIABLE = "UROCE_TEST_PATIENCE"
-FLOOR = 5.0  # the load may rise right after it was measured
+FLOOR = 5.0  # smallest factor, because the load may rise right after it was measured
 
 
 def factor() -> float:
-    """Returns the factor: at least FLOOR, and twice the number of processes per processor."""
+    """Returns the factor: twice the number of runnable processes per processor, but at least FLOOR."""
     try:
         return max(1.0, float(os.environ[VARIABLE]))
     except (KeyError, ValueError):
@@ -20,5 +19,5 @@ def factor() -> float:
 
 
 def seconds(limit: float) -> float:
-    """Returns @limit seconds of an idle machine, multiplied by the factor."""
+    """Returns @limit, which is for an idle machine, multiplied by the factor."""
     return limit * factor()

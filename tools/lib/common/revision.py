@@ -6,8 +6,7 @@ import subprocess
 
 
 def today(root: pathlib.Path) -> tuple[str, str]:
-    """Returns the date and the commit of the tree, with "-dirty" when files differ from the
-    commit."""
+    """Returns the date, and the commit of the tree with "-dirty" added if files differ from the commit."""
     git = subprocess.run(["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"],
                          capture_output=True, text=True, check=False)
     return datetime.date.today().isoformat(), git.stdout.strip() or "unknown"

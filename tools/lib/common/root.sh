@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Root directories of Debian releases, for scripts that build or test in them as root. The script defines say() and logged().
+# Functions for scripts that build or test in a root directory of a Debian release, as root. The calling script defines say() and
+# logged().
 
-# Makes a clean root directory of a release, with packages. The names of hosts are those of this machine. The tests need no
-# protection against a power failure, so dpkg does not sync each file.
+# Makes a clean root directory of a release, and installs packages in it. ARCHITECTURES has its processors, unless they are those of
+# this machine. It resolves host names like this machine. dpkg does not sync each file, because the directory need not survive a
+# power failure. A mirror may be older than its Release file allows: unstable expires after a week.
 make_root() {
   local release=$1 root=$2
   shift 2
   say "making a clean $release in $root"
-  logged "$log" mmdebstrap --mode=root --variant=minbase ${1:+"--include=$*"} --dpkgopt=force-unsafe-io \
-    "$release" "$root" "${UROCE_MIRROR:-http://deb.debian.org/debian}"
+  logged "$log" mmdebstrap --mode=root --variant=minbase ${1:+"--include=$*"} ${ARCHITECTURES:+"--architectures=$ARCHITECTURES"} \
+    --dpkgopt=force-unsafe-io --aptopt='Acquire::Check-Valid-Until "false"' "$release" "$root" "${UROCE_MIRROR:-http://deb.debian.org/debian}"
   cp /etc/hosts /etc/resolv.conf "$root/etc/"
 }
 
-# Runs a command in the root directory, with mounts and processes that end with it. The directory in SHARED, if any, has the
-# same path inside.
+# Runs a command in the root directory, in new mount and PID namespaces that end with the command. If SHARED is set, this directory
+# of the machine is mounted at the same path.
 inside() {
   local root=$1
   shift
@@ -25,6 +27,10 @@ inside() {
     mount -t sysfs -o ro sysfs "$root/sys" || :
     mount -t tmpfs -o mode=755 tmpfs "$root/dev"
     for name in null zero full random urandom tty; do touch "$root/dev/$name" && mount --bind "/dev/$name" "$root/dev/$name"; done
+    mkdir "$root/dev/net"
+    for name in fuse net/tun; do
+      if [ -e "/dev/$name" ]; then touch "$root/dev/$name" && mount --bind "/dev/$name" "$root/dev/$name"; fi
+    done
     mkdir "$root/dev/shm" && mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
     ln -s /proc/self/fd "$root/dev/fd"
     if [ -n "$SHARED" ]; then

@@ -14,12 +14,14 @@ REASON_LINES = 24
 
 @dataclass
 class Row:
-    """One line of the table; failed and skipped hold a sentence for each case, noted has remarks."""
+    """One line of the table. `failed`, `skipped` and `warned` (a failure that is allowed) have a sentence for each case, `noted` has
+    the remarks of tests."""
     stage: str
     suite: str
     passed: int = 0
     failed: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    warned: list[str] = field(default_factory=list)
     noted: list[str] = field(default_factory=list)
 
 
@@ -29,7 +31,7 @@ def last_words(entry: dict) -> str:
 
 
 def reason(said: str) -> str:
-    """Returns the lines of the comment right behind a case."""
+    """Returns the comment lines that directly follow the result of a case."""
     lines = []
     for line in said.lstrip("\n").splitlines():
         if not line.startswith("#") or len(lines) == REASON_LINES:
@@ -42,7 +44,7 @@ def count_tap(row: Row, name: str, entry: dict) -> None:
     cases = list(CASE.finditer(entry["stdout"]))
     planned = sum(int(n) for n in PLAN.findall(entry["stdout"]))
     failed_before = len(row.failed)
-    skipped_as_bad = False  # cmocka writes "not ok N # SKIP", which meson takes for a failure
+    skipped_as_bad = False  # cmocka prints "not ok N # SKIP" for a skipped case, and meson counts it as failed
     for case in cases:
         bad, _, title, directive, why = case.groups()
         title = f"{name}: {(title or why or '').strip()}"
@@ -54,7 +56,7 @@ def count_tap(row: Row, name: str, entry: dict) -> None:
         else:
             row.passed += 1
     if len(cases) < planned:
-        row.failed.append(f"{name}: {planned - len(cases)} of {planned} cases never ran")
+        row.failed.append(f"{name}: {planned - len(cases)} of {planned} cases never ran ({entry['result']})")
     if entry["result"] == "FAIL" and skipped_as_bad and entry.get("returncode", 1) == 0:
         return
     if entry["result"] not in (*PASSED, "SKIP") and len(row.failed) == failed_before:
@@ -79,14 +81,22 @@ def suite_of(test: dict) -> str:
     return test["suite"][0].split(":")[-1]
 
 
+def split_name(name: str) -> tuple[str, str]:
+    """Returns the suite and the name of a test in the log: "uroce:SUITE / NAME", and in meson 1.12 "SUITE - uroce:NAME"."""
+    suites, _, test = name.rpartition(" / ")
+    if not suites:
+        suites, _, test = name.partition(" - ")
+        test = test.partition(":")[2] or name
+    return suites.split(":")[-1].split("+")[0], test
+
+
 def read(stage: str, suites: tuple[str, ...], listed: list[dict], log: pathlib.Path) -> list[Row]:
     """Returns a row for each suite. A listed test without a result has failed."""
     rows = {suite: Row(stage, suite) for suite in suites}
     entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     results = {}
     for entry in entries:
-        suite, _, name = entry["name"].rpartition(" / ")
-        results[suite.split(":")[-1].split("+")[0], name or entry["name"]] = entry
+        results[split_name(entry["name"])] = entry
     for test in listed:
         suite, name = suite_of(test), test["name"]
         if suite not in rows:
@@ -108,7 +118,8 @@ def table(rows: list[Row]) -> str:
                      f"{len(row.skipped):8}")
     lines.append(f"{'all':19} {sum(r.passed for r in rows):7} {sum(len(r.failed) for r in rows):7} "
                  f"{sum(len(r.skipped) for r in rows):8}")
-    for title, pick in (("NOTED", "noted"), ("SKIPPED, so not shown to work here", "skipped"), ("FAILED", "failed")):
+    for title, pick in (("NOTED", "noted"), ("WARNED, failed where a failure is allowed", "warned"),
+                        ("SKIPPED, so not shown to work here", "skipped"), ("FAILED", "failed")):
         found = [f"  {row.stage} {row.suite}: {text}" for row in rows for text in getattr(row, pick)]
         if found:
             lines += ["", f"{title}:", *found]

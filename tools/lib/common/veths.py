@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two network namespaces with a pair of interfaces between them, or with a third one between them that
-loses and reorders frames. Needs root."""
+"""Two network namespaces that are connected by a pair of interfaces, or by a third namespace that loses and reorders frames.
+Needs root."""
 import os
 import pathlib
 import shutil
@@ -12,14 +12,14 @@ import pairs
 
 LOSSY_LINK = pathlib.Path(__file__).resolve().parent / "lossy_link.py"
 AF_PACKET = "net_af_packet0,iface=link0;ip={address}"
-# The kernel does not have this address, so that it does not answer in addition to uroce.
+# The kernel does not have this address. Otherwise both the kernel and uroce would respond.
 OWN_AF_PACKET = "net_af_packet0,iface=link0;ip={own}"
 OWN_AF_XDP = "net_af_xdp0,iface=link0;ip={own}"
 UDP = "udp,ip={plain},hub=no"
 
 
 def why_not() -> str:
-    """Returns "" when namespaces can be created here, else the reason."""
+    """Returns the reason why this process cannot create namespaces, or "" if it can."""
     if os.geteuid() != 0:
         return "not root: no namespaces"
     if shutil.which("ip") is None:
@@ -34,14 +34,13 @@ def ip(*words: str) -> None:
 
 @dataclass
 class Veths(pairs.Pair):
-    """A pair of interfaces whose addresses the kernel has too, so that programs find each other by
-    its TCP."""
+    """A pair of interfaces. The kernel has their addresses too, so that the programs can make TCP connections over them."""
     device_text: str = AF_PACKET
     mtu: int = 1500
-    carried: bool = False  # frames go through lossy_link.py; lose and late are per mille
+    carried: bool = False  # frames go through lossy_link.py, which loses `lose` and delays `late` frames per mille
     lose: float = 0
     late: float = 0
-    aside: bool = False  # a second pair for TCP, because AF_XDP takes all frames of its interface
+    aside: bool = False  # TCP has a second pair of interfaces, because AF_XDP takes all frames of its interface
     meeting: str = pairs.ADDRESSES["server"].split("/", maxsplit=1)[0]
     carrier: subprocess.Popen | None = field(init=False, default=None)
 
@@ -69,7 +68,7 @@ class Veths(pairs.Pair):
             ip("-n", self.name(role), "link", "set", "link0", "mtu", str(self.mtu), "up")
         if self.aside:
             self.make_aside()
-        for role in pairs.ADDRESSES:  # some programs read these values before the kernel has set them
+        for role in pairs.ADDRESSES:  # some programs read the state of the link once, when they start
             pairs.wait_for(lambda role=role: self.is_up(role), 5)
         if self.carried:
             self.carrier = subprocess.Popen(
@@ -103,7 +102,7 @@ class Veths(pairs.Pair):
     def configuration(self, role: str) -> str:
         address = pairs.ADDRESSES[role]
         text = self.device_text
-        if self.carried:  # packets are lost one by one
+        if self.carried:  # without segmentation offload, so that lossy_link.py loses single packets
             text = text.replace("iface=link0", "iface=link0,gso=no")
         return (f"{self.device}:" + text.format(
             address=address, plain=address.split("/", maxsplit=1)[0],

@@ -2,19 +2,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks that each rule of docs/PROTOCOL.md has code that implements it, and a test.
 
-    lib/    URO_MARK("RSP.DUP.SEND")    or the comment /* rule RNR.TABLE */ where no single line implements the rule; the
-            words `rule RNR.TABLE` may also follow a sentence of a comment
-    tests/  uro_mark_hit("RSP.DUP.SEND"), expect_mark(..., "RSP.DUP.SEND"), the id as a string of a
-            table of cases, or the same comment
-A script of tests/peer asks for the marks of the rules that it names: tests/peer/test_engine.c.
-The comment is for tables, types and events that must never happen. A line that runs has a mark.
-A rule holds by a mark if a test asserts that its line ran. It holds by name if only comments tie code and test.
+The id of a rule links code and test:
 
-A rule without code or test gives the reason before its source: (open: reason). Files of tests/interop have the
-behaviour of Linux rxe (rxe_facts.py). --rules prints code and tests of each rule. --write DIR writes DIR/CONFORMANCE.md
-and DIR/DEVIATIONS.md.
+    lib/    URO_MARK("RSP.DUP.SEND") is on the line that implements the rule. If no single line implements it, the comment
+            /* rule RNR.TABLE */ stands in the code; the words `rule RNR.TABLE` may also follow a sentence of a comment
+    tests/  uro_mark_hit("RSP.DUP.SEND"), expect_mark(..., "RSP.DUP.SEND"), the id as a string in a table of cases, or
+            the comment /* rule RNR.TABLE */
+A script of tests/peer names its rules, and tests/peer/test_engine.c asserts that their marks were hit.
+Comments are for tables, for types, and for events that must never happen. A line that runs has a mark.
+A rule holds "by a mark" if a test asserts that its line ran. It holds "by name" if only comments link code and test.
 
-A bug of other stacks, - **B01**: what went wrong, has a test below the comment /* bug B01 */, or a script with # bug B01.
+If a rule has no code or no test, PROTOCOL.md gives the reason before the source of the rule: (open: reason).
+rxe_facts.py reads from tests/interop whether Linux rxe keeps a rule. --rules prints code and tests of each rule.
+--write DIR writes DIR/CONFORMANCE.md and DIR/DEVIATIONS.md.
+
+PROTOCOL.md also lists bugs of other stacks: - **B01**: what went wrong. Each bug has a test below the comment /* bug B01 */, or
+a script with the line # bug B01.
 """
 import argparse
 import pathlib
@@ -37,8 +40,8 @@ IN_TESTS = re.compile(
     rf'\w*(?:mark_hit|expect_mark)\s*\([^;"]*"([^"]+)"\s*\)|(?:/\*|#|")\s*rule\s+'
     rf"({ID}(?:\s*,\s*{ID})*)")
 SCRIPT_RULES = re.compile(r"^rule[ \t]+(.+)$", re.M)
-UNMARKED = re.compile(r"unmarked\[\] = \{(.*?)\}", re.S)  # of tests/peer/test_engine.c
-IN_TEST_TABLES = re.compile(rf'"({ID})"()')  # a mark that a table of cases asks for
+UNMARKED = re.compile(r"unmarked\[\] = \{(.*?)\}", re.S)  # list in tests/peer/test_engine.c
+IN_TEST_TABLES = re.compile(rf'"({ID})"()')  # a mark in a table of cases
 ASKS = re.compile(r"mark_hit|expect_mark")    # files that have such a table
 BUG = re.compile(r"^- \*\*(B\d\d)\*\*: ", re.M)
 BUG_TEST = re.compile(r"/\* bug (B\d\d(?:, B\d\d)*)(?:: [^*]+)? \*/\n(?:static )?void \w+\(void \*\*state\)|^# bug (B\d\d(?:, B\d\d)*)$", re.M)
@@ -49,10 +52,10 @@ BUG_NAMED = re.compile(r"(?:/\*|^#) bug (B\d\d(?:, B\d\d)*)", re.M)
 class Rule:
     line: int
     text: str
-    reason: str           # why it is open, or empty
+    reason: str           # why the rule has no code or no test; else empty
     code: list[str] = field(default_factory=list)
     tests: list[str] = field(default_factory=list)
-    marked: bool = False  # a test asserts that its line ran
+    marked: bool = False  # true if a test asserts that the line of the rule ran
 
     @property
     def done(self) -> bool:
@@ -83,7 +86,7 @@ def read_rules(root: pathlib.Path, report: sources.Report) -> dict[str, Rule]:
 
 def find_marks(root: pathlib.Path, paths: list[pathlib.Path],
                pattern: re.Pattern) -> tuple[dict[str, list[str]], set[str]]:
-    """Returns id -> its places, and the ids that have a mark, not only a comment."""
+    """Returns a map from each id to its places, and the set of ids that have a mark, not only a comment."""
     named: dict[str, list[str]] = {}
     marks: set[str] = set()
     for path in paths:
@@ -98,8 +101,8 @@ def find_marks(root: pathlib.Path, paths: list[pathlib.Path],
 
 
 def find_scripts(root: pathlib.Path) -> dict[str, list[str]]:
-    """Returns id -> the scripts of tests/peer that name the id, when tests/peer/test_engine.c
-    asserts its mark."""
+    """Returns a map from each id to the scripts of tests/peer that name it. Leaves out ids whose mark
+    tests/peer/test_engine.c does not assert."""
     engine = root / "tests" / "peer" / "test_engine.c"
     listed = UNMARKED.search(engine.read_text()) if engine.is_file() else None
     named: dict[str, list[str]] = {}

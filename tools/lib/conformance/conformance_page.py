@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""CONFORMANCE.md: how many rules hold, what Linux rxe does, which mutants the simulator caught, which seeds it ran.
+"""Writes CONFORMANCE.md and DEVIATIONS.md, which `tools/conformance --write DIR` puts into a directory.
 
-DEVIATIONS.md: what Linux rxe does in each script. Both are build products: tools/conformance --write DIR.
+CONFORMANCE.md says how many rules hold, what Linux rxe does, which mutants the simulator detected, and which seeds it ran.
+DEVIATIONS.md says what Linux rxe does in each script.
 """
 import pathlib
 import re
@@ -10,7 +11,7 @@ import mutants_results
 import rxe_facts
 
 SWEEPS = "tests/sim/sweeps.txt"
-# Rules by the first word of their id, in the order of the page.
+# Families of rules, by the first word of their id, in the order of the page
 FAMILIES = (
     ("the wire", ("WIRE", "IP", "ICRC")),
     ("what is sent", ("TX", "NEIGH", "LOOP")),
@@ -53,7 +54,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def family_of(rule: str) -> str:
-    """Returns the family of a rule; empty when none is set."""
+    """Returns the family of a rule, or an empty string if no family has the first word of its id."""
     return next((name for name, words in FAMILIES if rule.split(".")[0] in words), "")
 
 
@@ -85,7 +86,7 @@ def certainty(rxe: rxe_facts.Rxe) -> str:
 
 
 def shown(rules: dict, rxe: rxe_facts.Rxe) -> str:
-    """Returns how well the rules that hold are verified."""
+    """Returns a sentence: how many of the rules that hold are verified by a mark, and how many only by name."""
     named = [name for name, rule in rules.items() if rule.done and not rule.marked]
     held = sum(rule.done for rule in rules.values())
     played = sum(name in rxe.scripts for name in named)
@@ -131,7 +132,7 @@ def every(rules: dict, rxe: rxe_facts.Rxe) -> str:
 
 
 def oracle(root: pathlib.Path) -> str:
-    """Returns which mutants broke an invariant of the simulator."""
+    """Returns a table: which mutants violated each rule of the simulator's checks."""
     rules, results = mutants_results.read_rules(root), mutants_results.read(root)
     known = mutants_results.names(root)
     noticed = [r for r in results.values() if r.mutant in known]

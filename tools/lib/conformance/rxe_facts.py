@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether Linux rxe keeps each rule: reads rxe-rules.txt, and checks it against the results in rxe-scripts.txt.
+"""Reads from rxe-rules.txt whether Linux rxe keeps each rule, and compares it with the results in rxe-scripts.txt.
 
-A rule that scripts of tests/peer name, and that holds in all of them, needs no line: rxe does the same.
+A rule needs no line in rxe-rules.txt if scripts of tests/peer name it and Linux rxe passed all of them.
 """
 import pathlib
 import re
@@ -34,10 +34,10 @@ class Answer:
 @dataclass
 class Rxe:
     kernels: list[str] = field(default_factory=list)
-    answers: dict[str, list[Answer]] = field(default_factory=dict)  # rule -> an answer for each kernel
-    lines: dict[str, int] = field(default_factory=dict)             # rules that have a line
-    scripts: dict[str, list[str]] = field(default_factory=dict)     # rule -> scripts that name it
-    measured: dict[str, list[str]] = field(default_factory=dict)    # script -> what each kernel did
+    answers: dict[str, list[Answer]] = field(default_factory=dict)  # key: rule; value: an answer for each kernel
+    lines: dict[str, int] = field(default_factory=dict)             # key: rule; value: number of its line in rxe-rules.txt
+    scripts: dict[str, list[str]] = field(default_factory=dict)     # key: rule; value: scripts that name the rule
+    measured: dict[str, list[str]] = field(default_factory=dict)    # key: script; value: result of each kernel
 
 
 def read_answer(text: str) -> Answer | None:
@@ -67,7 +67,7 @@ def read_lines(root: pathlib.Path, rxe: Rxe, report: sources.Report) -> None:
 
 
 def read_scripts(root: pathlib.Path) -> dict[str, list[str]]:
-    """Returns script -> the rules that it names."""
+    """Returns a map from each script to the rules that it names."""
     rules = {}
     for path in sorted((root / SCRIPTS).glob("*.peer")):
         said = re.search(r"^rule (.*)$", path.read_text(), re.M)
@@ -76,7 +76,7 @@ def read_scripts(root: pathlib.Path) -> dict[str, list[str]]:
 
 
 def read_measured(root: pathlib.Path) -> tuple[list[str], dict[str, list[str]]]:
-    """Returns the kernels, and script -> what each kernel did."""
+    """Returns the list of kernels, and a map from each script to the result of each kernel."""
     path = root / MEASURED
     text = path.read_text() if path.is_file() else ""
     head = COLUMNS.search(text)
@@ -96,11 +96,11 @@ def summary(rxe: Rxe) -> str:
 
 def check_scripts(rxe: Rxe, scripts: dict[str, list[str]], measured: dict[str, list[str]],
                   report: sources.Report) -> None:
-    """Checks that a line explains each script in which rxe differs, and that no rule has a line
-    that is outdated or unnecessary after its scripts were played."""
+    """Checks the lines against the results of the scripts. If rxe fails a script, a line must say how rxe differs. A line must not
+    say "unknown" about a script with a result, or repeat that rxe keeps a rule."""
     for name, rules in scripts.items():
         if name not in measured:
-            continue  # not played yet
+            continue  # the script has no result yet
         for at, kernel in enumerate(rxe.kernels):
             blamed = [rule for rule in rules
                       if rule in rxe.answers and rxe.answers[rule][at].kind in (DIFFERS, ABSENT)]
@@ -118,7 +118,7 @@ def check_scripts(rxe: Rxe, scripts: dict[str, list[str]], measured: dict[str, l
 
 
 def read(root: pathlib.Path, rules: list[str], report: sources.Report) -> Rxe:
-    """Returns what is known about rxe for each rule."""
+    """Returns for each rule whether rxe keeps it, from both files."""
     rxe = Rxe()
     rxe.kernels, measured = read_measured(root)
     rxe.measured = measured

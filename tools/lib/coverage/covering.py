@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts which lines the tests reach (gcov) and compares the unreached lines with
-tests/coverage.txt.
+"""Finds with gcov the lines that no test reaches, and compares them with tests/coverage.txt.
 
-That file has, for each function with such lines, its place, the lines, and one reason for all of them:
+tests/coverage.txt has a block for each function with such lines: file and function, the lines, and one reason for all of them:
 
     lib/core/key.c uro_key_find
     > return NULL;
     Why no test can come here.
 
-A line is identified by its function and its text, so it may move within the file. The check fails if a line is not
-reached and not in tests/coverage.txt. It also fails if a line there was reached, or does not exist any more.
+A line is identified by its function and its text, so it may move within the function. The check fails if tests/coverage.txt
+lacks a line that no test reaches. It also fails if tests/coverage.txt has a line that was reached or does not exist any more.
 """
 import argparse
 import collections
@@ -29,10 +28,10 @@ WHERE = ROOT / "build-coverage"
 REASONS = ROOT / "tests" / "coverage.txt"
 FOLDERS = ("lib/wire/", "lib/core/", "lib/cm/")
 SUITES = ("unit", "scenario", "sim", "replay")
-SIM = {"UROCE_SIM_SEED": "1000"}  # the same seeds each time
+SIM = {"UROCE_SIM_SEED": "1000"}  # fixed, so that each run of the check simulates the same seeds
 OPTIONS = ["-Db_coverage=true", "-Dbuildtype=debug", "-Dwerror=false", "-Ddpdk=disabled"]
 MARK = "> "
-NO_CODE = "URO_MARK("  # compiled only into the library of the scenario tests
+NO_CODE = "URO_MARK("  # a macro that is empty, except in the library of the scenario tests
 OPEN = "not explained"
 
 
@@ -43,7 +42,7 @@ def ran(command: list[str], log: pathlib.Path, **env: str) -> bool:
 
 
 def run_tests() -> str:
-    """Runs the tests. Returns "", or the error."""
+    """Runs the tests. Returns the error, or "" without an error."""
     WHERE.mkdir(exist_ok=True)
     log = WHERE / "log.txt"
     log.write_text("")
@@ -59,7 +58,7 @@ def run_tests() -> str:
         command += ["--suite", suite]
     results = WHERE / "meson-logs" / "testlog.json"
     results.unlink(missing_ok=True)
-    ran(command, log, **SIM)  # meson's exit status takes a skipped case of cmocka for a failure
+    ran(command, log, **SIM)  # its exit status is ignored, because meson counts a skipped case of cmocka as failed
     row = Row("gcc", "coverage")
     for line in results.read_text().splitlines() if results.exists() else []:
         entry = json.loads(line)
@@ -73,7 +72,7 @@ Line = collections.namedtuple("Line", "file function text")
 
 
 def measure() -> tuple[dict[str, dict[int, int]], dict[tuple[str, int], str]]:
-    """Returns how often each line ran, over all objects of its file, and its function."""
+    """Returns how often each line ran, in all objects of its file together, and the function of each line."""
     counts: dict[str, dict[int, int]] = collections.defaultdict(lambda: collections.defaultdict(int))
     functions: dict[tuple[str, int], str] = {}
     notes = sorted(str(path) for path in WHERE.rglob("*.gcno"))
@@ -83,7 +82,7 @@ def measure() -> tuple[dict[str, dict[int, int]], dict[tuple[str, int], str]]:
         for text in run.stdout.splitlines():
             for file in json.loads(text)["files"] if text.startswith("{") else []:
                 path = (WHERE / file["file"]).resolve()
-                if not path.is_relative_to(ROOT) or not path.exists():  # a stale object
+                if not path.is_relative_to(ROOT) or not path.exists():  # an object whose source does not exist any more
                     continue
                 name = str(path.relative_to(ROOT))
                 if not name.startswith(FOLDERS):
@@ -107,7 +106,7 @@ def unreached(counts: dict[str, dict[int, int]],
 
 
 def read_reasons() -> tuple[collections.Counter, list[str]]:
-    """Returns the lines with a reason, and the errors in the file."""
+    """Returns the lines of tests/coverage.txt, and the errors in that file."""
     explained: collections.Counter = collections.Counter()
     problems = []
     if not REASONS.exists():

@@ -25,7 +25,7 @@ SECONDS = 60
 
 @dataclass
 class Mixed(pairs.Pair):
-    """A pair of which the role `foreign` runs on the emulator."""
+    """A pair of processes. The process of the role `foreign` runs in the emulator."""
     foreign: str = "server"
     foreign_uroce: pathlib.Path = pathlib.Path()
     sysroot: pathlib.Path = pathlib.Path()
@@ -40,6 +40,9 @@ class Mixed(pairs.Pair):
             options += ",gso=no,gro=no" if role == self.foreign and "control-message" in self.lacks else ""
             return f"{self.device}:udp,ip=127.44.{self.net}.{HOSTS[role]}{options}{self.settings}"
         return super().configuration(role)
+
+    def files(self) -> list[pathlib.Path]:
+        return [*super().files(), self.foreign_uroce, self.sysroot]
 
     def command(self, role: str, program: list[str]) -> list[str]:
         if role != self.foreign:

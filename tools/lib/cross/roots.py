@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The root directory of another processor: Debian's packages, unpacked, and the emulator that runs its programs."""
+"""The root directory of another processor: Debian's packages, unpacked, and the emulator that runs its programs.
+
+    roots.py PROCESSOR    makes the kernel start programs of this processor with the emulator
+"""
 import os
 import pathlib
 import platform
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -61,9 +65,15 @@ def check(processor: Processor) -> None:
             raise Unavailable(f"{program} is missing: run `tools/setup-packages cross`")
 
 
+def mount_binfmt() -> None:
+    subprocess.run(["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)], check=False, capture_output=True)
+
+
 def register(processor: Processor) -> None:
     """Makes the kernel start programs of @processor with the emulator, if it does not yet."""
     name = f"qemu-{processor.family}"
+    if not (BINFMT / "register").exists():
+        mount_binfmt()
     if not (BINFMT / name).exists() and shutil.which("update-binfmts"):
         subprocess.run(["update-binfmts", "--enable", name], check=False, capture_output=True)
     if not (BINFMT / name).exists():
@@ -95,3 +105,10 @@ def make(processor: Processor, where: pathlib.Path) -> pathlib.Path:
     (fresh / stamp.name).write_text(wanted)
     fresh.rename(root)
     return root
+
+
+if __name__ == "__main__":
+    try:
+        register(PROCESSORS[sys.argv[1]])
+    except Unavailable as why:
+        sys.exit(str(why))

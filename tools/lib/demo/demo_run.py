@@ -25,12 +25,12 @@ WORTH_SHOWING = re.compile(r"\s*(local address|#bytes|\d+ +\d|\d+ (bytes|iters) 
 
 
 def worth_showing(line: str) -> bool:
-    """Returns whether the line is an address or a result. perftest's list of settings is left out."""
+    """Returns whether the line has an address or a result. The settings that perftest prints are not shown."""
     return WORTH_SHOWING.match(line) is not None
 
 
 class OverUdp(pairs.Pair):
-    """Both processes share one address, as two `uroce run` without a device would do."""
+    """A pair of processes that share one address, like two commands `uroce run` without --device."""
 
     def configuration(self, role: str) -> str:
         return f"{self.device}:udp,ip=127.0.0.1"
@@ -60,8 +60,8 @@ def show(pair: pairs.Pair, run: pairs.Run) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("uroce", type=pathlib.Path)
+    parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
+    parser.add_argument("uroce", type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("--link", choices=KINDS, default="memif" if os.geteuid() == 0 else "udp",
                         help="memif: shared memory, the default for root; udp: the kernel's network, the default for others")
     options = parser.parse_args()

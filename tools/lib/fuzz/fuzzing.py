@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds the fuzz targets for libFuzzer or AFL++ and runs them: tools/fuzz, and a few seconds of each
-in tools/check."""
+"""Builds the fuzz targets for libFuzzer or AFL++, and runs them. tools/fuzz runs them for long, tools/check for a few seconds."""
 import argparse
 import json
 import os
@@ -22,15 +21,15 @@ COMPILERS = {"libfuzzer": "clang", "afl": "afl-clang-fast"}
 ENV = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 AFL_ENV = {"AFL_SKIP_CPUFREQ": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1",
            "AFL_NO_AFFINITY": "1", "AFL_NO_UI": "1",
-           # afl-fuzz requires these options of ASan; libFuzzer looks for leaks
+           # afl-fuzz requires these options of ASan. AFL++ does not check for leaks; libFuzzer does.
            "ASAN_OPTIONS": "abort_on_error=1:symbolize=0:detect_leaks=0"}
-AFL_SMOKE = "wire_frame"  # the one target that tools/check builds for AFL++
-STACK_LINES = 24  # lines of a sanitizer report that are printed: its first stack
+AFL_SMOKE = "wire_frame"  # the only target that tools/check builds for AFL++
+STACK_LINES = 24  # printed lines of a sanitizer report, enough for its first stack trace
 INPUT_MAX = 4096  # bytes; longer inputs take more time and find no more errors
 
 
 def missing(engine: str) -> str:
-    """Returns "", or the reason why the engine cannot be used here."""
+    """Returns the reason why this machine cannot use the fuzzing engine, or "" if it can."""
     if engine == "afl":
         if shutil.which("afl-clang-fast") and shutil.which("afl-fuzz"):
             return ""
@@ -49,7 +48,7 @@ def missing(engine: str) -> str:
 
 
 def ran(command: list[str], **env: str) -> str:
-    """Runs a command. Returns "", or the end of its output when it failed."""
+    """Runs a command. Returns the end of its output if it failed, else ""."""
     run = subprocess.run(command, capture_output=True, text=True, check=False,
                          env={**os.environ, **env})
     return "\n".join((run.stdout + run.stderr).splitlines()[-20:]) if run.returncode else ""
@@ -63,15 +62,15 @@ def listed_targets(where: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def build(where: pathlib.Path, engine: str, wanted: str = "") -> dict[str, pathlib.Path] | str:
-    """Builds all targets, or only one, and what they link. Returns them by name, or the end of the
-    log when the build fails."""
+    """Builds all targets, or only the target @wanted. Returns a map from names to programs, or the end of the log if the build
+    fails."""
     compiler = {"CC": COMPILERS[engine]}
     if not (where / "build.ninja").exists():
         problem = ran(["meson", "setup", str(where), str(ROOT), f"-Dfuzz={engine}",
                        "-Ddpdk=disabled"], **compiler)
         if problem:
             return problem
-    problem = ran(["ninja", "-C", str(where), "build.ninja"], **compiler)  # the build may have new targets
+    problem = ran(["ninja", "-C", str(where), "build.ninja"], **compiler)  # meson updates its list of targets
     if problem:
         return problem
     targets = {name: path for name, path in listed_targets(where).items()
@@ -86,8 +85,7 @@ def corpus_of(name: str) -> pathlib.Path:
 
 def run_libfuzzer(name: str, program: pathlib.Path, seconds: int, learnt: pathlib.Path,
                   found: pathlib.Path) -> str:
-    """Runs libFuzzer. Returns "" when it found nothing, else its last lines; new inputs do not
-    enter the tree."""
+    """Runs libFuzzer. Returns the report of a failure, or "". New inputs go to @learnt, not into the source tree."""
     command = [str(program), f"-max_total_time={seconds}", f"-timeout={patience.seconds(10):.0f}", "-rss_limit_mb=1024",
                f"-max_len={INPUT_MAX}", f"-artifact_prefix={found}/", str(learnt)]
     run = subprocess.run([*command, str(corpus_of(name))], capture_output=True, text=True,
@@ -98,9 +96,8 @@ def run_libfuzzer(name: str, program: pathlib.Path, seconds: int, learnt: pathli
 
 
 def report_of(stderr: str) -> str:
-    """Returns one line: the error, the functions of uroce on the stack, and the input in base64. To
-    repeat the failure on another machine, decode it (base64 -d) and run the target with that
-    file."""
+    """Returns one line: the error, the functions of uroce on the stack, and the input in base64. To repeat the failure on another
+    machine, decode the input with base64 -d into a file, and run the target with that file."""
     lines = stderr.splitlines()
     said = [line for line in lines if "ERROR" in line or "runtime error" in line]
     stack = lines[lines.index(said[0]):] if said else []
@@ -112,8 +109,7 @@ def report_of(stderr: str) -> str:
 
 def run_afl(name: str, program: pathlib.Path, seconds: int, learnt: pathlib.Path,
             found: pathlib.Path) -> str:
-    """Runs afl-fuzz, from the start or where it stopped. Returns "" when it found nothing, else the
-    report."""
+    """Runs afl-fuzz, which continues an earlier run if there is one. Returns the report of a failure, or ""."""
     start = "-" if (learnt / "default" / "queue").is_dir() else str(corpus_of(name))
     command = ["afl-fuzz", "-i", start, "-o", str(learnt), "-V", str(seconds), "-t", "10000",
                "-m", "none", "-G", str(INPUT_MAX), "--", str(program)]
@@ -137,7 +133,7 @@ def run_target(engine: str, where: pathlib.Path, name: str, program: pathlib.Pat
 
 
 def smoke_afl(root: pathlib.Path, row: Row) -> None:
-    """Builds one target for AFL++, without running it, to check that the build works."""
+    """Builds one target for AFL++ and does not run it. This checks that the build works."""
     problem = missing("afl")
     if problem:
         row.skipped.append(problem)
@@ -179,10 +175,10 @@ def smoke(root: pathlib.Path, seconds: int) -> Row:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tools/fuzz")
     parser.add_argument("--engine", choices=COMPILERS, default="libfuzzer")
-    parser.add_argument("--seconds", type=int, default=600, help="for each target")
+    parser.add_argument("--seconds", type=int, default=600, help="time for each target (default 600)")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("target", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     where = ROOT / f"build-{options.engine}"
     problem = missing(options.engine)
     if problem:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which check detected which mutant, kept from run to run in tests/mutants/oracle.results."""
+"""Reads and writes tests/mutants/oracle.results, which says which check detected each mutant."""
 import pathlib
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import revision
 
 TABLES = "tests/mutants"
 RESULTS = f"{TABLES}/oracle.results"
-# Tests that can notice a mutant, the strongest first: their word in the tables -> their name in a sentence.
+# Checks that can detect a mutant, the strongest check first. Key: word in the tables. Value: name in a sentence
 CATCHERS = {"sim": "the simulator", "storm": "the storm of connections",
             "fuzz": "the fuzzer of verbs", "tests": "a test only",
             "nobody": "nobody"}
@@ -38,7 +38,7 @@ def names(root: pathlib.Path) -> list[str]:
 
 
 def read_rules(root: pathlib.Path) -> dict[str, str]:
-    """Returns the rules of the oracle, by the pattern of their failure messages."""
+    """Returns a map from patterns of failure messages to the rules of the simulator's checks."""
     path = root / TABLES / "oracle.rules"
     lines = path.read_text().splitlines() if path.is_file() else []
     return {words: rule.strip() for line in lines if line and not line.startswith("#")
@@ -54,8 +54,8 @@ def read(root: pathlib.Path) -> dict[str, Result]:
 
 
 def record(root: pathlib.Path, noticed: dict[str, tuple[str, str]]) -> None:
-    """Records mutant -> the check that detected it, and its message. Keeps other mutants, and drops
-    those that no longer exist."""
+    """Writes for each mutant in @noticed which check detected it, and the message of the check. Keeps the earlier results of
+    other mutants, and drops mutants that no longer exist."""
     date, commit = revision.today(root)
     results = read(root)
     for mutant, (who, said) in noticed.items():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compares the failure messages of the simulator with the rules of tests/mutants/oracle.rules.
 
-A failure message is an argument of sim_world_fail(), or of a wrapper around it. The name of a wrapper ends in fail or
-fail_memory, and the wrapper puts the place of the failure before the message. Some functions return the message
-instead. Each message matches one rule, so that a mutant that causes the message is counted for that rule.
+A failure message is an argument of sim_world_fail(), or of a wrapper around sim_world_fail(). The name of a wrapper ends in fail
+or fail_memory. A wrapper puts the place of the failure before the message. Some functions return the message instead. Each
+message must match a rule. A mutant that causes a message is counted for the rule of that message.
 """
 import pathlib
 import re
@@ -20,11 +20,11 @@ CALL = re.compile(rf"\b({FUNNEL.pattern})\(")
 DEFINED = re.compile(r"^(?:static )?\w[\w ]*?\**(\w+)\([^;{]*\)\n\{", re.M)
 RETURNED = re.compile(rf"return ({LITERAL});")
 OUTER = "sim_world_fail"
-OPEN = " %s"  # end of a prefix; the message of the caller follows
+OPEN = " %s"  # end of a wrapper's format; the message of its caller replaces %s
 
 
 def arguments(text: str, start: int) -> str:
-    """Returns the text from behind a parenthesis to its closing parenthesis."""
+    """Returns the arguments of a call: the text from @start, after the opening parenthesis, to the closing parenthesis."""
     depth, at = 1, start
     while depth > 0:
         quoted = re.compile(LITERAL).match(text, at)
@@ -35,13 +35,13 @@ def arguments(text: str, start: int) -> str:
 
 
 def said(literals: str) -> str:
-    """Returns the text about as it is printed, without numbers that do not identify a kind."""
+    """Returns about the text that is printed. The number 7 replaces each number of the format."""
     text = re.sub(r'"\s*(PRI\w+)?\s*"', "", literals)[1:-1]
     return re.sub(r"%[0-9]*(?:zu|[uxd]|(?![cs%]))", "7", text).replace("%c", "A")
 
 
 def calls(text: str) -> Iterator[tuple[int, str, str, list[str]]]:
-    """Yields the position, the function, the callee and its texts."""
+    """Yields for each call of a wrapper: its position, the calling function, the wrapper, and the texts among the arguments."""
     bounds = [(m.start(), m.group(1)) for m in DEFINED.finditer(text)]
     for call in CALL.finditer(text):
         inside = [name for start, name in bounds if start < call.start()]
@@ -50,16 +50,16 @@ def calls(text: str) -> Iterator[tuple[int, str, str, list[str]]]:
 
 
 def whose(file: str, function: str) -> tuple[str, str]:
-    """Returns the file of a name: short names belong to their own file."""
+    """Returns (file, function). The file is empty for global functions; names of static functions may repeat in other files."""
     return ("" if function.startswith(("uro_", "sim_")) else file), function
 
 
 def complaints(root: pathlib.Path) -> Iterator[tuple[str, str]]:
-    """Returns the position and text of each failure message."""
+    """Yields the position and text of each failure message."""
     files = {str(path.relative_to(root)): path.read_text()
              for path in [*sorted((root / SIMULATOR).rglob("*.c")), *map(root.joinpath, PROBLEMS)]
              if path.is_file()}
-    prefixes: dict[tuple[str, str], str] = {}  # text that a wrapper puts before the message
+    prefixes: dict[tuple[str, str], str] = {}  # key: a wrapper; value: the text that it puts before the message
     for name, text in files.items():
         for _, inside, called, texts in calls(text):
             if FUNNEL.fullmatch(inside) and called == OUTER and texts:
@@ -80,7 +80,7 @@ def complaints(root: pathlib.Path) -> Iterator[tuple[str, str]]:
 
 
 def problems(root: pathlib.Path) -> list[str]:
-    """Returns complaints that belong to no rule."""
+    """Returns the failure messages that match no rule."""
     rules = mutants_results.read_rules(root)
     return [f"{where}: \"{what}\" belongs to no rule of tests/mutants/oracle.rules"
             for where, what in complaints(root)
@@ -88,6 +88,6 @@ def problems(root: pathlib.Path) -> list[str]:
 
 
 def broken(root: pathlib.Path, said_by_oracles: list[str]) -> dict[str, int]:
-    """Returns how many of the complaints belong to each rule."""
+    """Returns for each rule how many of the messages @said_by_oracles match it."""
     return {rule: sum(bool(re.search(words, one)) for one in said_by_oracles)
             for words, rule in mutants_results.read_rules(root).items()}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds each mutant of tests/mutants/ in a copy of the tree and runs the oracles, then the tests.
+"""Builds each mutant of tests/mutants/ in a copy of the tree. Runs the checks of the simulator on it, then the tests.
 
-The copy and its build stay in build-mutants/, so that only what a mutant touches is compiled.
+The copy and its build stay in build-mutants/, so that each mutant compiles only the files that depend on its line.
 """
 import argparse
 import dataclasses
@@ -28,13 +28,13 @@ BUILD = ROOT / "build-mutants" / "build"
 KEYS = ("mutant", "file", "after", "old", "new", "by")
 CATCHERS = ("sim", "storm", "fuzz", "tests")
 PROGRAMS = ["app/uroce", "tests/sim/test_cm_storm", "tests/fuzz/replay_verbs"]
-CHUNK = 20       # seeds between two looks at whether one has failed
-PATIENCE = 120.0  # seconds for a chunk: who needs longer has stopped
+CHUNK = 20       # seeds of one process
+PATIENCE = 120.0  # time limit of a process, seconds
 
 
 @dataclasses.dataclass
 class Mutant:
-    place: str  # in the table
+    place: str  # file and line of the mutant's table
     mutant: str = ""
     file: str = ""
     after: str = ""
@@ -43,7 +43,7 @@ class Mutant:
     by: str = ""
 
     def problem(self) -> str:
-        """Returns why the table is wrong about the mutant; empty when it is right."""
+        """Returns the error in the table's entry for this mutant, or an empty string."""
         missing = [key for key in KEYS if key != "after" and not getattr(self, key)]
         if missing:
             return f"has no {', '.join(missing)}"
@@ -55,7 +55,7 @@ class Mutant:
         return self.find(path.read_text())[1]
 
     def find(self, text: str) -> tuple[int, str]:
-        """Returns the position of `old`, or the reason why it is not known."""
+        """Returns (position of `old`, ""), or (any number, the reason why `old` has no unique position)."""
         start = 0
         if self.after:
             start = text.find(self.after)
@@ -109,8 +109,8 @@ def check(mutants: list[Mutant]) -> int:
 
 
 def copy_tree() -> None:
-    """Copies the files that git tracks or would track. Writes only files that differ, so that
-    little is compiled again."""
+    """Copies the files that git tracks, and new files that git does not ignore. Writes only files that differ, so that few files
+    are compiled again."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True,
                             capture_output=True, check=True).stdout.splitlines()
     wanted = {name for name in listed if (ROOT / name).is_file()}
@@ -151,7 +151,7 @@ def programs_of(suites: set[str]) -> list[str]:
 
 
 def ninja(names: list[str]) -> str:
-    """Runs ninja. Returns "", or the end of the compiler's output."""
+    """Runs ninja. Returns the end of its output if it fails, else ""."""
     run = subprocess.run(["ninja", "-C", str(BUILD), "-j2", *names], text=True, capture_output=True,
                          check=False)
     return "" if run.returncode == 0 else "\n".join(run.stdout.splitlines()[-8:])
@@ -180,7 +180,7 @@ def ending(status: int | None) -> str:
 
 
 def by_seeds(command: list[str], seeds: int, pattern: str) -> str:
-    """Returns the complaint of the oracle about the first seeds that fail; empty when all pass."""
+    """Runs the simulator with @seeds seeds. Returns the message of the first failure, or an empty string."""
     for first in range(1, seeds + 1, CHUNK):
         status, said = ran([word.format(first=first, count=CHUNK) for word in command])
         if status == 0:
@@ -201,7 +201,7 @@ def by_storm(seeds: int) -> str:
 
 
 def by_corpus(_seeds: int) -> str:
-    """Returns the failure of the fuzzer of verbs on the inputs of its corpus."""
+    """Runs the fuzz target of the verbs on its corpus. Returns its failure, or an empty string."""
     status, said = ran(["tests/fuzz/replay_verbs", str(COPY / "tests" / "fuzz" / "corpus" / "verbs")])
     return "" if status == 0 else f"{ending(status)} behind {len(re.findall('^ok ', said, re.M))} inputs"
 
@@ -218,13 +218,13 @@ def by_tests() -> str:
     return ", ".join(dict.fromkeys(failed))
 
 
-# The simulator does not use lib/verbs.
+# Checks that run before the tests, by the folder of the mutant; in other folders `sim`. The simulator does not use lib/verbs.
 ORACLES = {"cm": {"storm": by_storm, "sim": by_sim}, "verbs": {"fuzz": by_corpus}}
 
 
 def judge(mutant: Mutant, seeds: int) -> tuple[str, str]:
-    """Returns which check detects the mutant (sim, storm, tests, nobody, compiler), and its
-    message."""
+    """Returns the check that detects the mutant, and its message. "compiler": the mutant does not compile. "nobody": no check
+    detects it."""
     path = COPY / mutant.file
     whole = path.read_text()
     path.write_text(mutant.apply(whole))
@@ -244,7 +244,7 @@ def judge(mutant: Mutant, seeds: int) -> tuple[str, str]:
 
 
 def tell_rules(complaints: list[str]) -> list[str]:
-    """Prints the rules. Returns those that no mutant broke."""
+    """Prints how many mutants broke each rule. Returns the rules that no mutant broke."""
     rules = mutants_rules.broken(ROOT, complaints)
     print("rules of the oracle, and how many mutants broke each:")
     for rule, count in rules.items():
@@ -275,7 +275,7 @@ def run_all(mutants: list[Mutant], seeds: int, record: bool, whole: bool) -> int
     print(", ".join(f"{whose.count(who)} by {who}" for who in sorted(set(whose))) +
           f"; {len(mutants)} mutants in {time.monotonic() - begin:.0f} s")
     unbroken = tell_rules([said for who, said in noticed.values() if who in ("sim", "storm")])
-    if whole:  # some of the mutants say nothing about rules that only the others break
+    if whole:  # a run with only some mutants does not break all rules
         bad += [f"no mutant breaks \"{rule}\"" for rule in unbroken]
     if record:
         mutants_results.record(ROOT, noticed)
@@ -286,12 +286,12 @@ def run_all(mutants: list[Mutant], seeds: int, record: bool, whole: bool) -> int
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only whether each fits the code")
-    parser.add_argument("--seeds", type=int, default=600, help="for each oracle (default 600)")
-    parser.add_argument("--record", action="store_true", help="write what detected each mutant")
-    parser.add_argument("words", nargs="*", help="which ones")
-    options = parser.parse_args()
+    parser = argparse.ArgumentParser(prog="tools/mutants", description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only check that each mutant applies to the code, without a build")
+    parser.add_argument("--seeds", type=int, default=600, help="seeds that the simulator runs for each mutant (default 600)")
+    parser.add_argument("--record", action="store_true", help="also write the results to tests/mutants/oracle.results")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="only mutants with one of these words in their title or file name")
+    options = parser.parse_intermixed_args()
     os.chdir(ROOT)
     mutants = [m for table in sorted(TABLES.glob("*.txt")) for m in read_table(table)]
     wrong = check(mutants)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Simulates many seeds on all cores; stops at the first failing seed, and shrinks its plan.
+"""Runs the simulator with many seeds on all cores. Stops at the first failing seed, and reduces its plan.
 
-  tools/sim-sweep --count 100000            from a seed taken from the clock
-  tools/sim-sweep --first 1 --seconds 600   as many seeds as possible in ten minutes
-  tools/sim-sweep --count 1000000 --record  and adds a line to tests/sim/sweeps.txt
+  tools/sim-sweep --count 100000            runs 100000 seeds, beginning with a number from the clock
+  tools/sim-sweep --first 1 --seconds 600   runs as many seeds as possible in ten minutes
+  tools/sim-sweep --count 1000000 --record  also adds a line to tests/sim/sweeps.txt
 
-To shrink a failing run, the tool leaves out everything that is not needed for the failure: kinds of faults, kinds of
-work, half of the work. Exit status: 0, 1 when a seed failed, 2 wrong use.
+The tool reduces a failing plan by leaving out kinds of faults, kinds of work, or half of the work, while the run still fails.
+Exit status: 0 if all seeds passed, 1 if a seed failed, 2 if an argument is wrong.
 """
 import argparse
 import concurrent.futures
@@ -24,7 +24,7 @@ import revision
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHUNK = 25          # seeds of one process
-HANG_S = 300        # a process that takes longer has a seed that never ends
+HANG_S = 300        # time limit of a process, seconds
 LESS_MAX = 6
 FAILED = re.compile(r"^seed (\d+): (FAILED.*)$", re.MULTILINE)
 SWEEPS = ROOT / "tests/sim/sweeps.txt"
@@ -69,8 +69,8 @@ class Runner:
 
 
 def shrink(runner: Runner, seed: int) -> tuple[list[str], int]:
-    """Returns the parts that can be left out while the run still fails. Tries work first, since
-    that makes further runs fast."""
+    """Returns the parts that can be left out while the run still fails, and how often the work can be halved. Leaves out work
+    first, because less work makes the further runs faster."""
     parts = list(reversed(runner.parts()))
     without: list[str] = []
     less = 0
@@ -133,11 +133,11 @@ def sweep(runner: Runner, settings: argparse.Namespace) -> tuple[int, str] | Non
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__,
+    parser = argparse.ArgumentParser(prog="tools/sim-sweep", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=int(time.time()) * 1000000)
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, help="start no more after so many")
+    parser.add_argument("--seconds", type=float, help="start no seeds after this time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--uroce", type=pathlib.Path, default=ROOT / "build/app/uroce")
     parser.add_argument("--record", type=pathlib.Path, nargs="?", const=SWEEPS,

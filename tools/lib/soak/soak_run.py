@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs programs for hours, and reports those that end, fail or grow. Called by tools/soak."""
+"""Runs programs for hours. Reports programs that end early, fail, or use more and more memory. tools/soak calls this script."""
 import argparse
 import os
 import pathlib
@@ -16,10 +16,10 @@ import veths
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SAMPLE_SECONDS = 5
-WARM_SHARE = 0.3        # fraction of the run in which processes may still grow
-GROWTH_KIB = 1024       # later growth of a process that is still accepted: noise of the allocator, KiB
+WARM_SHARE = 0.3        # first part of the run, in which processes may grow, as a fraction of the run
+GROWTH_KIB = 1024       # growth that a process may have after that, because of the memory allocator, KiB
 LOSS_PER_MILLE = 5
-PATIENT = ["-t", "18"]    # ACK timeout for busy machines: a peer may not respond for 8 s
+PATIENT = ["-t", "18"]    # long ACK timeout: on a busy machine, a peer may need up to 8 s to respond
 CHURN = [["ibv_rc_pingpong", "-g", "1", "-n", "500"], ["ibv_uc_pingpong", "-g", "1", "-n", "1"],
          ["ib_send_lat", "-F", "-x", "1", "-n", "200"], ["ib_read_bw", "-F", "-x", "1", "-n", "100"],
          ["ib_atomic_lat", "-F", "-x", "1", "-n", "200"]]
@@ -27,7 +27,7 @@ CHURN = [["ibv_rc_pingpong", "-g", "1", "-n", "500"], ["ibv_uc_pingpong", "-g", 
 
 @dataclass
 class Watched:
-    """A process that runs from the beginning to the end."""
+    """A process that runs during the whole soak test."""
     what: str
     process: subprocess.Popen
     resident: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Watched:
             self.resident.append(int(status.split("VmRSS:", 1)[1].split()[0]))
             self.descriptors.append(len(os.listdir(f"/proc/{self.process.pid}/fd")))
         except (OSError, IndexError):
-            pass  # it has ended; problem() reports that
+            pass  # the process has ended; problem() reports that
 
     def warm(self) -> int:
         return max(1, int(len(self.resident) * WARM_SHARE))
@@ -130,7 +130,7 @@ def run(build: pathlib.Path, seconds: float) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__.splitlines()[0])
     parser.add_argument("--hours", type=float, default=0)
     parser.add_argument("--minutes", type=float, default=0)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """P4: uroce and Linux rxe in turn, in one virtual machine, over one pair of interfaces, with two
-kernels. In the newer kernel, packets of a packet socket share a frame, and rxe works in a thread of
-its own."""
+kernels. In the newer kernel, a packet socket puts several packets into one frame of its ring, and rxe
+processes packets in a workqueue."""
 import contextlib
 import json
 import os
@@ -18,12 +18,12 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 KERNELS = ("6.1", "6.12")
 MIB = 1048576
 SECONDS = 60
-RUNS = 5  # the speed of a virtual machine without KVM changes from run to run
+RUNS = 5  # several, because the speed of a virtual machine without KVM changes from run to run
 XDP_PROGRAMS = "*/bpf/xdp-dispatcher.o", "*/bpf/xsk_def_xdp_prog*.o"  # libxdp loads them
-MTU, XDP_MTU = 4200, 2200  # MTU of the interfaces; af_xdp has frames of 3 KiB
+MTU, XDP_MTU = 4200, 2200  # MTU of the interfaces; XDP_MTU is smaller, because a buffer of af_xdp has 3 KiB
 IB_MTU = {MTU: 4096, XDP_MTU: 2048}
-# rxe works only in the first network namespace, so both ends are in it. Rules send packets from one interface to the
-# other one instead of to the local host.
+# rxe works only in the initial network namespace, so both interfaces are in this namespace. Routing rules make the packets
+# leave one interface and enter the other. Without the rules, the kernel would deliver the packets locally.
 WITH_RXE = """
 set -e
 modprobe veth
@@ -52,7 +52,7 @@ for link in $(rdma link | sed -n 's,^link \\(rxe[^/]*\\)/.*,\\1,p'); do rdma lin
 /bin/ip link del veth0 2>/dev/null
 ! grep -q "^rdma_rxe " /proc/modules || rmmod rdma_rxe
 """
-# A second pair of interfaces carries the TCP connections of the programs: AF_XDP takes all packets of its interface.
+# A second pair of interfaces carries the TCP connections of the programs, because AF_XDP takes all packets of its interface.
 WITH_UROCE = """
 set -e
 modprobe veth
@@ -70,7 +70,7 @@ done
 WITHOUT_UROCE = "for n in 0 1; do /bin/ip netns del side$n; done"
 UNTIL = "until {listens} grep -q ':4965 .* 0A ' /proc/net/tcp /proc/net/tcp6 || " \
         "! kill -0 $!; do usleep 20000; done"
-# 18789 is 0x4965
+# 18789 is 0x4965, as /proc/net/tcp prints the port
 RUN = """
 {server} {tool} {served} -p 18789 >/tmp/server.txt 2>&1 &
 """ + UNTIL + """
@@ -115,7 +115,7 @@ LINKS = {"af_packet": ("net_af_packet0,iface=veth{n};ip=10.90.0.{own}/24", MTU),
 
 @dataclass
 class Kind:
-    """A measurement; the aim is a ratio to rxe's value."""
+    """A measurement of uroce and rxe. The aim is the value of uroce divided by the value of rxe."""
     name: str
     unit: str
     program: str
@@ -130,9 +130,9 @@ class Kind:
 
 @dataclass
 class Alone:
-    """The rate of a link without engines, next to the rate of uroce over it."""
+    """The rate of a link without engines, for comparison with the rate of uroce over this link."""
     name: str
-    frames: str  # port_rate's: LENGTH SECONDS MODE
+    frames: str  # arguments of port_rate: LENGTH SECONDS MODE
     read: object
 
 
@@ -151,7 +151,7 @@ KINDS = (
 
 
 def alone_of(kind: Kind, link: str) -> Alone | None:
-    """Returns the measurement of the link with frames of the same length. A READ is measured as a WRITE."""
+    """Returns the measurement of the link alone with frames of the same length, or None."""
     payload = IB_MTU[LINKS[link][1]] if kind.long else 64
     octets = payload + limits.HEADERS
     if "read" in kind.program or link == "UDP":
@@ -171,7 +171,7 @@ def xdp_programs() -> list[pathlib.Path]:
 
 
 def libraries(build: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the libraries, with those of the DPDK plug-in."""
+    """Returns the libraries that the guest needs, also those of the DPDK plug-in."""
     plugin = build / "lib" / "io" / "dpdk" / "liburoce-dpdk.so"
     if not plugin.exists():
         raise NotRun("the DPDK plug-in is not built")
@@ -245,7 +245,7 @@ def by_uroce(bench: Bench, made: sides.Rxe, kind: Kind, link: str) -> float:
 
 
 def by_udp(bench: Bench, made: sides.Rxe) -> float:
-    """Measures the kernel's UDP alone, between programs that never sleep."""
+    """Measures the UDP of the kernel alone, between two busy-polling programs."""
     trips = bench.build / "tests" / "bench" / "udp_trips"
     sides.must(sides.RXE_PEER, "put", "-n", made.name, trips, f"{THERE}/{trips.name}")
     made.run(WITH_UROCE.replace("{mtu}", str(MTU)))
@@ -272,8 +272,8 @@ def by_port(bench: Bench, made: sides.Rxe, link: str, alone: Alone) -> float:
 
 
 def sure(measure):
-    """Returns @measure with retries. If the guest ends, only the missing values are measured again. Sometimes perftest
-    prints 0 although it ended in time."""
+    """Returns a function that calls @measure until the value is above 0, at most TRIES times. The retries are needed because
+    perftest sometimes prints 0 although it ended in time."""
     def measured_so() -> float:
         try:
             for _ in range(TRIES):

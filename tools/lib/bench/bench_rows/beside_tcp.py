@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P5: uroce and the kernel's TCP, by iperf3 and by UCX: on a pair of interfaces between two
-namespaces, and memif next to loopback."""
+"""P5: uroce compared with the kernel's TCP, which iperf3 and UCX use. The programs run on a pair of interfaces between two
+namespaces. On one machine, memif is compared with TCP over loopback."""
 import contextlib
 import json
 import shutil
@@ -15,8 +15,8 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 
 MIB = 1048576
 SECONDS = 120
-MTU, XDP_MTU = 4500, 2200  # af_xdp has frames of 3 KiB: IB MTU 2048
-ALONE = {"af_packet": (MTU, 4096), "af_xdp": (XDP_MTU, 2048)}  # payload of a frame, for the link without engines
+MTU, XDP_MTU = 4500, 2200  # a buffer of af_xdp has 3 KiB, so the IB MTU there is 2048
+ALONE = {"af_packet": (MTU, 4096), "af_xdp": (XDP_MTU, 2048)}  # links measured without engines: MTU and payload of a frame
 
 
 @dataclass
@@ -24,8 +24,8 @@ class Place:
     """The place where the two programs run."""
     name: str
     make: Callable[..., contextlib.AbstractContextManager[pairs.Pair]]
-    interface: str  # its name for UCX
-    links: tuple[tuple[str, dict], ...]  # links of uroce: the name, and the arguments of make()
+    interface: str  # name of the network interface that UCX uses
+    links: tuple[tuple[str, dict], ...]  # links of uroce: name of the link, and arguments of make()
 
 
 PLACES = (
@@ -46,7 +46,7 @@ def iperf_gb(text: str) -> float:
 
 
 def both(pair: pairs.Pair, server: list[str], client: list[str]) -> str:
-    """Returns the output of the client; @client lacks the server's port."""
+    """Runs both programs and returns the output of the client. Adds the server's port to @client."""
     for program in (server, client):
         if shutil.which(program[0]) is None:
             raise NotRun(f"{program[0]} is not installed")
@@ -110,8 +110,8 @@ def half_trip(bench: Bench, place: Place, settings: dict) -> float:
 
 def alone(bench: Bench, place: Place, link: str, mtu: int, payload: int,
           rivals: list[Figure]) -> tuple[Figure, Callable[[], float]]:
-    """Returns a figure and its measurement with one packet per frame. Kernels that join packets
-    are faster."""
+    """Returns a figure for the link without engines, and its measurement. Each frame has one packet, so TCP may be faster
+    than this figure on a kernel with segmentation offload."""
     return (Figure(f"{place.name}, {link} alone, frames of {payload + limits.HEADERS} bytes", "GB/s", rivals=rivals),
             lambda: limits.interfaces(bench, link, mtu, payload))
 
@@ -160,9 +160,9 @@ def bare_udp(bench: Bench, length: str) -> float:
 
 
 def beside_udp(bench: Bench, place: Place) -> list[Figure]:
-    """Compares the UDP link with its parts. A packet of a SEND of 8 bytes has 24 bytes behind its UDP header. The reply
-    carries an ACK of 20 bytes, for which ib_send_lat waits. The kernel's time for both packets is the lower limit: it
-    assumes that the programs themselves take no time."""
+    """Compares the UDP link with plain UDP datagrams of the same lengths. A SEND of 8 bytes has 24 bytes after the UDP header.
+    ib_send_lat also waits for the ACK of its SEND, which has 20 bytes. The kernel's time for both packets is the lower
+    limit, because plain UDP programs do almost no work of their own."""
     settings = dict(place.links)["UDP"]
     what = f"{place.name}, UDP, 8 bytes, ib_send_lat, median"
     alone = Figure("UDP alone, 24 bytes, median", "us", less=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connections per second, as cmtime counts them: uroce on this machine, and uroce and Linux rxe in
-turn in the same two virtual machines."""
+"""Connections per second, measured with cmtime: uroce on this machine, then uroce and Linux rxe in turn in the same two
+virtual machines."""
 import contextlib
 import os
 import pathlib
@@ -19,22 +19,23 @@ COUNT = 200
 KERNEL = "6.1"
 SECONDS = 60
 LISTENS = 10
-THERE = "/tmp/uroce"  # in a guest
+THERE = "/tmp/uroce"  # directory of uroce in a guest
 STEP = re.compile(r"^(connect|disconnect) *: +([\d.]+) ", re.M)
 SERVE, ASK = "cmtime -b {own}", f"cmtime -c {COUNT} -s {{peer}}"
 UNTIL = "n=0; until {listens}; do n=$((n + 1)); [ $n -lt 200 ] || exit 1; usleep 20000; done"
-# The kernel keeps the addresses in both cases. rxe holds the UDP port until its module is removed.
+# eth0 keeps its addresses with rxe and with uroce. rxe holds the UDP port until its module is removed.
 TO_RXE = "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0"
 TO_UROCE = "rdma link delete rxe0 && rmmod rdma_rxe"
 RXE_LISTENS = "rdma resource show cm_id | grep -q LISTEN"
-# gso=no: this link cannot compute checksums, and the kernel reports that only after it lost the first burst
+# gso=no, because the interface of the guest has no checksum offload. The kernel reports this only when the first burst with
+# segmentation offload is lost.
 WITH_UROCE = (f"export LD_LIBRARY_PATH={THERE} LD_PRELOAD={THERE}/libibverbs.so.1 "
               "UROCE_DEVICES='uroce0:udp,gso=no,ip={own}'; ")
 UROCE_LISTENS = "grep -q :12B7 /proc/net/udp"
 
 
 def rates(text: str) -> tuple[float, float]:
-    """Returns connections per second: while connecting, and while disconnecting."""
+    """Returns (connections established per second, connections closed per second)."""
     spent = {step: float(ms) / 1000 for step, ms in STEP.findall(text)}
     if len(spent) != 2:
         raise NotRun((text.strip().splitlines() or ["cmtime said nothing"])[-1])
@@ -69,7 +70,7 @@ def here(uroce: pathlib.Path, runs: int) -> list[Figure]:
 
 
 def libraries(build: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the files of uroce, and those it needs, that a guest lacks."""
+    """Returns the libraries of uroce, and the libraries that uroce needs and a guest does not have."""
     library = build / "lib" / "abi" / "libibverbs.so.1"
     needed = re.findall(r"=> (/\S+)", sides.must("ldd", library))
     return [library, build / "lib" / "io" / "udp" / "liburoce-udp.so",
@@ -101,7 +102,7 @@ def guests(build: pathlib.Path):
 
 
 def once(server: sides.Rxe, client: sides.Rxe, prepare: str, listens: str) -> str:
-    """Returns the output of cmtime; @prepare runs before its command."""
+    """Returns the output of cmtime. The shell commands @prepare run first."""
     own, peer = (f"10.77.0.{side.number}" for side in (client, server))
     served = prepare.format(own=peer) + SERVE.format(own=peer)
     server.run(f"({served}) >/dev/null 2>&1 & {UNTIL.format(listens=listens)}")

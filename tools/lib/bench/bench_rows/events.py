@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P11: programs that sleep until an event, over memif and over UDP on loopback, and the same over TCP: ib_send_lat -e,
-and an epoll server of one thread (tests/bench/event_server.c)."""
+"""P11: programs that sleep until a completion event, over memif, over UDP on loopback, and over TCP for comparison. The
+programs are ib_send_lat -e, and an epoll server with one thread (tests/bench/event_server.c)."""
 import contextlib
 import functools
 import json
@@ -16,7 +16,7 @@ SECONDS = 60
 STARTS = 20
 TRIPS = 20_000
 LENGTH = "64"
-# Other programs may use loopback addresses, too: each run of tools/bench has its own subnet.
+# Each run of tools/bench has its own loopback subnet, because other programs may use loopback addresses, too.
 SUBNET = f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 250}"
 ADDRESSES = {"server": f"{SUBNET}.2", "client": f"{SUBNET}.3"}
 MEASURED = (("requests", "1/s", False), ("median", "us", True), ("99 %", "us", True),
@@ -35,10 +35,10 @@ class Loopback(pairs.Pair):
 class Link:
     name: str
     make: Callable[..., contextlib.AbstractContextManager[pairs.Pair]]
-    address: str  # of the server
+    address: str  # address of the server
     transport: str = "rdma"
-    half_trip: float | None = None  # aim: ratio to blocking TCP
-    many: float | None = None       # aim: requests per second of 50 clients, ratio to TCP
+    half_trip: float | None = None  # aim: half of a round trip, divided by that of blocking TCP
+    many: float | None = None       # aim: requests per second of 50 clients, divided by those of TCP
 
 
 TCP = Link("TCP", functools.partial(pairs.Pair, bare=True), "127.0.0.1", "tcp")

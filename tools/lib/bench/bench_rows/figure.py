@@ -37,9 +37,9 @@ class Figure:
     unit: str
     aim: float | None = None        # aim of the value
     aim_ratio: float | None = None  # aim of the ratio: the value divided by that of the limit or peer
-    less: bool = False              # less is better
+    less: bool = False              # true if a smaller value is better
     beside: Figure | None = None    # the limit or the peer, measured in turn with this row
-        # several peers, measured in turn with this row; the best of them becomes `beside`
+        # Several peers, measured in turn with this row. The best peer becomes `beside`.
     rivals: list[Figure] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     pairs: dict[int, list[tuple[float, float]]] = field(default_factory=dict)  # key: id() of the other figure
@@ -56,7 +56,7 @@ class Figure:
 
     @property
     def paired(self) -> list[tuple[float, float]]:
-        """Returns the pairs (own value, value beside it) that were measured one after the other."""
+        """Returns the pairs (own value, value of `beside`) that were measured one after the other."""
         return [] if self.beside is None else self.pairs.get(id(self.beside), [])
 
     @property
@@ -65,17 +65,18 @@ class Figure:
 
     @property
     def median_beside(self) -> float:
-        """Returns the median of the values beside this figure: the limit may have run for other rows, too."""
+        """Returns the median of the values of `beside` in the pairs of this figure. `beside` may have more values, from the
+        pairs of other rows."""
         return statistics.median(other for _, other in self.paired) if self.paired else 0.0
 
     @property
     def ratio(self) -> float | None:
-        """Returns the median of the ratios, which differs from the ratio of the medians. A slow phase of the machine
-        affects both values of a pair."""
+        """Returns the median of the ratios of the pairs, not the ratio of the medians. A slow phase of the machine affects both
+        values of a pair, so the ratio of the pair stays almost the same."""
         return statistics.median(self.ratios) if self.ratios else None
 
     def pair_with(self, other: Figure) -> None:
-        """Makes a pair of the latest values of both."""
+        """Makes a pair of the latest values of this figure and of @other."""
         if not self.why and not other.why and self.values and other.values:
             self.pairs.setdefault(id(other), []).append((self.values[-1], other.values[-1]))
 
@@ -92,7 +93,7 @@ Measure = Callable[[], "float | list[float]"]
 
 
 def once(rows: list[Figure], measure: Measure) -> None:
-    """Measures the figures once, unless an earlier run had no result."""
+    """Measures the figures once. Does nothing if an earlier measurement of these figures failed."""
     if any(row.why for row in rows):
         return
     try:
@@ -106,18 +107,18 @@ def once(rows: list[Figure], measure: Measure) -> None:
 
 
 def by_turns(runs: int, *measures: tuple[Figure | list[Figure], Measure]) -> None:
-    """Runs the measures in turn. Each measure returns one value, or a value for each of several
-    figures. A limit or peer runs again directly before each figure that is compared with it (A B A C
-    A B A C ...), so that a busy time of the machine affects both values of a pair."""
+    """Calls the measures in turn. A measure returns the value of its figure, or a list with a value for each of its
+    figures. A limit or peer A is measured again directly before each figure that is compared with it (A B A C
+    A B A C ...), so that a busy phase of the machine affects both values of a pair."""
     turns = [(figures if isinstance(figures, list) else [figures], measure) for figures, measure in measures]
     turn_of = {id(row): n for n, (rows, _) in enumerate(turns) for row in rows}
     needs = [sorted({turn_of[id(other)] for row in rows for other in row.others if id(other) in turn_of} - {n})
              for n, (rows, _) in enumerate(turns)]
     compared = {id(other) for rows, _ in turns for row in rows for other in row.others}
-    # Such a turn runs only before the rows that need it.
+    # True for a turn that has only limits and peers: it runs only before the rows that are compared with it.
     only_limits = [all(id(row) in compared and not row.others for row in rows) for rows, _ in turns]
     for _ in range(runs):
-        fresh: set[int] = set()  # turns measured since the last row, and that row
+        fresh: set[int] = set()  # turns whose values are recent enough for the next row
         for n, (rows, measure) in enumerate(turns):
             if only_limits[n] or any(row.why for row in rows):
                 continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P10: two connected processes without work, and how soon one wakes when a message arrives."""
+"""P10: the processor time of two connected processes without work, and the time until an arriving message wakes one of them."""
 import tempfile
 
 from bench_rows import limits

@@ -10,11 +10,11 @@ import tempfile
 from bench_rows.figure import Bench, Figure, NotRun, by_turns
 
 SECONDS = 120
-# udp_trips: bytes after the UDP header of an 8-byte SEND and of an ACK, which are sent together.
+# Argument of udp_trips: bytes after the UDP header of an 8-byte SEND and of an ACK. Both packets are sent together.
 SEND_AND_ACK = "24+20"
 MEMIF = "net_memif{n},role={role},socket={where}/link.sock"
-HEADERS = 58  # header bytes of a frame with a payload, with the ICRC
-# Runs the rest of the command between two interfaces, in a network namespace that ends with the command.
+HEADERS = 58  # bytes of a frame beside its payload: the headers and the ICRC
+# Runs the following command with two connected interfaces, in a new network namespace that ends with the command.
 BETWEEN_INTERFACES = """
 set -e
 ip link add link0 type veth peer name link1
@@ -28,7 +28,7 @@ exec "$0" "$@"
 
 def said(build: pathlib.Path, program: str, *arguments: str, prefix: tuple[str, ...] = (),
          **environment: str) -> str:
-    """Returns the output of a program of tests/bench; @prefix stands in front of its command."""
+    """Returns the output of a program of tests/bench. @prefix is a command that starts the program."""
     path = build / "tests" / "bench" / program
     if not path.exists():
         raise NotRun(f"tests/bench/{program} is not built")
@@ -56,7 +56,7 @@ def memcpy(bench: Bench, which: str) -> float:
 
 
 def crc(bench: Bench, kind: str) -> float:
-    """Returns the rate of the fastest method for the longest length: the last of its line."""
+    """Returns the rate of the fastest method for the longest input: the last number of its line."""
     lines = re.findall(rf"^\w+ +{kind} (.*)$", said(bench.build, "bench_crc32"), re.M)
     return max(float(line.split()[-1]) for line in lines)
 

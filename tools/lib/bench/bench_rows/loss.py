@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P8: the goodput of a stream of WRITEs on a link that loses or reorders: in the simulator's
-virtual time, with 25 Gb/s and 50 us round trip, and on interfaces of this machine."""
+"""P8: the goodput of a stream of WRITEs on a link that loses or reorders packets. The simulator measures it in virtual time,
+with 25 Gb/s and a round trip of 50 us. perftest measures it on interfaces of this machine."""
 import itertools
 
 import figures
@@ -11,10 +11,10 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 MIB = 1048576
 SECONDS = 120
 MTU = 4500
-# name, lost and reordered packets per mille, target as a fraction of the lossless rate
+# Name, lost packets and reordered packets per mille, aim as a fraction of the lossless rate
 TROUBLES = (("0.01 % lost", 0.1, 0, 0.95), ("0.1 % lost", 1, 0, 0.85), ("1 % lost", 10, 0, 0.5),
             ("1 % overtaken", 0, 10, 0.97))
-# name, and the queue length in bytes above which the switch marks packets; queue 128 KiB, 10 Gb/s
+# Name, and the queue length in bytes above which the switch sets the CE codepoint. The queue has 128 KiB, the link 10 Gb/s.
 QUEUE = 131072
 SWITCHES = (("a switch that marks nothing", 0), ("a switch that marks above 32 KiB", 32768))
 PROGRAM = ["ib_write_bw", "-F", "-x", "1", "-m", "4096", "-s", "65536"]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P9: the memory of queue pairs and memory regions in a process, created by verbs."""
+"""P9: the memory that a process needs for each queue pair and each memory region."""
 import json
 
 from bench_rows import limits
 from bench_rows.figure import Bench, Figure, by_turns
 
 DEVICE = "uroce0:net_null0,no-rx=1;ip=10.0.0.1/24"
-# name, arguments of object_memory, target in bytes
+# Name, arguments of object_memory, aim in bytes
 OBJECTS = (("connected RC queue pair that sends nothing, queues and READs 1 deep", ("qp", "1", "2000"), 2048),
            ("connected RC queue pair, queues 128 deep, READs 1 deep", ("qp", "128", "1000"), 32768),
            ("memory region", ("mr", "0", "10000"), 128))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P6: the cost of a message of 64 bytes in both engines together, by part: instructions as
-callgrind counts them, which repeat exactly, and time by the samples of perf."""
+"""P6: the cost of a message of 64 bytes in both engines together, for each part of the code. callgrind counts the instructions;
+its counts are the same in each run. The time comes from the samples of perf."""
 import pathlib
 import re
 import shutil
@@ -12,19 +12,19 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 from bench_rows.messages import engine_ns
 
 AIM_CYCLES = 400
-PROGRAM = "engine_parts"  # engine_rate, built so that the linker does not merge functions
-MESSAGES = 10_000  # difference of the two runs in messages
-# The first pattern that matches the name of a function counts. The name of a static function includes its file.
+PROGRAM = "engine_parts"  # engine_rate, built so that the linker does not merge identical functions
+MESSAGES = 10_000  # messages of the first run; the second run has twice as many
+# A function belongs to the first pattern that matches its name. The name of a static function begins with its file.
 PARTS = (
     (r"uro_crc32_|uro_icrc", "ICRC, with the payload's copy"),
-    (r"uro_(tx|copy)_|^mem(cpy|move|set)|_mem(cpy|move|set)_", "frames and memory written"),
+    (r"uro_(tx|copy)_|^mem(cpy|move|set)|_mem(cpy|move|set)_", "writing frames and memory"),
     (r"uro_req_(next|send|plan|sent|gather|is)|uro_(path|sgl)_|_encode", "encode"),
     (r"uro_(req|cq)_", "complete"),
     (r"uro_(frame|ether|ip|udp|bth|ext|opcode|gid|demux|receive)(_|$)|_decode", "decode"),
     (r"uro_rsp_(judge|verdict)", "judge"),
     (r"uro_(rsp|rq|srq|key)_", "serve"),
     (r"uro_(engine|schedule|wheel|doorbell|neigh|loop|member|resolver?|qp|shard|cm|gsi|work)(_|$)",
-     "turns, doorbells, timers"),
+     "rounds, doorbells, timers"),
     (r"^(sides_|post_|main|run|carry)|clock_gettime|vdso", "the program that posts and polls"),
 )
 REST = "other"
@@ -43,9 +43,9 @@ def part_of(function: str, where: dict[str, str]) -> str:
 
 
 def static_functions(sources: dict[str, str]) -> dict[str, str]:
-    """Returns the file stem of each static function; @sources has the text of each stem."""
+    """Returns the file stem of each static function. @sources maps the stem of each file to its text."""
     found: dict[str, str] = {}
-    # Two functions may have the same name: the one on the packet path counts.
+    # Two static functions may have the same name. Then the files of the packet path win.
     for stem in sorted(sources, key=lambda stem: (not stem.startswith(("req_", "rsp_")), stem)):
         for function in STATIC.findall(sources[stem]):
             found.setdefault(function, stem)
@@ -58,7 +58,7 @@ def files() -> dict[str, str]:
 
 
 def callgrind(text: str) -> dict[str, int]:
-    """Reads the instructions of each function itself from callgrind's file."""
+    """Reads from callgrind's output how many instructions each function ran, without the functions that it called."""
     names: dict[str, str] = {}
     counted: dict[str, int] = {}
     current, called = "", False
@@ -68,7 +68,7 @@ def callgrind(text: str) -> dict[str, int]:
             name = names.setdefault(named[1], named[2] or "")
             current = current if line.startswith("c") else name
         elif line.startswith("calls="):
-            called = True  # the next line has the cost of the called function
+            called = True  # the next line has the cost of the called function, which is not counted here
         elif line[:1].isdigit():
             if not called:
                 counted[current] = counted.get(current, 0) + int(line.split()[1])
@@ -95,16 +95,16 @@ def counted(bench: Bench, kind: str, messages: int) -> dict[str, int]:
 
 
 def instructions(bench: Bench, kind: str) -> list[float]:
-    """Returns the instructions of the whole path and of each part for one message. Takes the
-    difference of two runs, because one run contains start and end too."""
+    """Returns the instructions for one message: the total, then each part. The difference of two runs excludes the start and
+    the end of the program."""
     few, many = (by_part(counted(bench, kind, n * MESSAGES), files()) for n in (1, 2))
-    # engine_rate first runs a tenth more as warm-up
+    # engine_rate adds a tenth of the messages as warm-up
     parts = {part: (many[part] - few[part]) / (MESSAGES * 1.1) for part in many}
     return [sum(parts.values()), *parts.values()]
 
 
 def shares(report: str) -> dict[str, float]:
-    """Returns the share of time of each function, as `perf report` prints it."""
+    """Returns the fraction of the time that each function takes, from the output of `perf report`."""
     return {function: float(share) / 100 for share, function in SAMPLES.findall(report)}
 
 
@@ -126,7 +126,7 @@ def times(bench: Bench, kind: str) -> list[float]:
 
 
 def ghz() -> float:
-    """Returns the rate of the constant counter; cores may have a higher clock rate."""
+    """Returns the rate of the time stamp counter in GHz. The clock rate of a core may be higher."""
     text = pathlib.Path("/proc/cpuinfo").read_text()
     found = re.search(r"^bogomips\s*: ([\d.]+)$", text, re.M)
     if not found:
@@ -135,7 +135,7 @@ def ghz() -> float:
 
 
 def rows(bench: Bench) -> list[Figure]:
-    cycles = [Figure(f"{what} 64, whole path, cycles of {ghz():.2f} GHz", "cycles", less=True,
+    cycles = [Figure(f"{what} 64, whole path, cycles at {ghz():.2f} GHz", "cycles", less=True,
                      aim=AIM_CYCLES) for what in ("WRITE", "SEND")]
     by_turns(bench.runs, *((row, lambda kind=kind: engine_ns(bench, kind, "64") * ghz())
                            for row, kind in zip(cycles, ("write", "rc"))))

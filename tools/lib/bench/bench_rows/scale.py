@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P7: the same messages over 1, 100 and 10 000 queue pairs: one message in turn, which is the worst
-case, or a window for each queue pair, as in programs."""
+"""P7: the same number of messages over 1, 100 and 10 000 queue pairs. In the worst case, each queue pair in turn sends one
+message. Programs are nearer to the other case: each queue pair sends a whole window."""
 from bench_rows import stock
 from bench_rows.figure import Bench, Figure, by_turns
 from bench_rows.messages import engine_ns
 
-SHARE = 0.8  # of the rate of 100
+SHARE = 0.8  # aim: rate of 10 000 queue pairs, as a fraction of the rate of 100
 WINDOW = 128
-# So many queue pairs fit into the cache. Each message has an ACK of its own, as with 10 000 queue pairs.
+# A number of queue pairs that fit into the cache. As with 10 000 queue pairs, each message has its own ACK.
 CACHED = 256
 MANY = 10_000
-MESSAGES = 4_000_000  # of windows
+MESSAGES = 4_000_000  # messages of a run with windows
 
 
 def rate(bench: Bench, kind: str, active: int, idle: int = 0) -> float:
@@ -22,7 +22,7 @@ def rate_of_windows(bench: Bench, kind: str, active: int) -> float:
 
 
 def rate_of_perftest(bench: Bench, active: int) -> float:
-    """Returns the rate of perftest. -N: it does not search for the fastest of millions of
+    """Returns the rate of perftest. With -N, perftest does not compute a peak rate, which would take long for millions of
     messages."""
     each = max(bench.count(MESSAGES) // active, 2 * WINDOW)
     return stock.bandwidth(bench, ["ib_write_bw", "-s", "64", "-N", "-q", str(active), "-t", str(WINDOW),

@@ -5,7 +5,7 @@ import pairs
 from bench_rows.figure import Bench, NotRun
 
 SECONDS = 120
-JUMBO = ";mtu=4200"  # room for an IB MTU of 4096
+JUMBO = ";mtu=4200"  # enough for an IB MTU of 4096
 COMMON = ("-F", "-x", "1")
 
 

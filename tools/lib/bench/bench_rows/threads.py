@@ -1,17 +1,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P12: threads that share a device, each with its own queue pairs and CQ, and processes that share nothing."""
+"""P12: the rate of several threads on one device, compared with one thread and with separate processes."""
 from bench_rows import limits
 from bench_rows.figure import Bench, Figure, by_turns
 from bench_rows.events import SUBNET
 
 DEVICE = "uroce0:udp,ip={subnet}.{n},hub=no"
-TWICE = 1.9  # aim: rate of two threads on two cores, as a ratio to one thread
+TWICE = 1.9  # aim: rate of two threads on two cores, divided by the rate of one thread
+SHARED = 0.9  # aim: rate of four threads that share a queue pair and its CQ, divided by the rate of one thread
 
 
-def rate(bench: Bench, threads: int, processes: int) -> float:
-    """Returns the WRITEs of all threads in millions per second."""
+def rate(bench: Bench, threads: int, processes: int, queues: str = "own", key: str = "per_s") -> float:
+    """Returns the total rate of WRITEs of all threads, in millions per second, or per second of processor time."""
     devices = [DEVICE.format(subnet=SUBNET, n=10 + n) for n in range(processes)]
-    return limits.fields(bench, "threads_rate", str(threads), "0.5" if bench.quick else "2", *devices)["per_s"] / 1e6
+    return limits.fields(bench, "threads_rate", queues, str(threads), "0.5" if bench.quick else "2", *devices)[key] / 1e6
+
+
+def shared_rows(bench: Bench) -> list[Figure]:
+    """Rows for threads that share a queue pair and its CQ. The second row does not depend on what else the processors do."""
+    figures = []
+    for key, unit in (("per_s", "M/s"), ("per_processor_s", "M/processor s")):
+        one = Figure(f"WRITE 64, loopback, 1 thread, {unit}", unit)
+        four = Figure("WRITE 64, loopback, 4 threads share a queue pair and its CQ", unit, beside=one, aim_ratio=SHARED)
+        by_turns(bench.runs, (one, lambda key=key: rate(bench, 1, 1, "shared", key)),
+                 (four, lambda key=key: rate(bench, 4, 1, "shared", key)))
+        figures.append(four)
+    return figures
 
 
 def rows(bench: Bench) -> list[Figure]:
@@ -23,4 +36,4 @@ def rows(bench: Bench) -> list[Figure]:
     by_turns(bench.runs, (processes, lambda: rate(bench, 1, 2)), (one, lambda: rate(bench, 1, 1)),
              (two, lambda: rate(bench, 2, 1)), (four, lambda: rate(bench, 4, 1)))
     of_one = Figure(two.name, "M/s", beside=one, aim_ratio=TWICE, values=two.values, pairs=two.pairs, why=two.why)
-    return [one, two, of_one, four]
+    return [one, two, of_one, four, *shared_rows(bench)]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* agent.c - the guest's end of `rxe-peer exec`: a command loop on one virtio-serial port.
+/* agent.c - runs the commands of `rxe-peer exec` in the guest. It reads them from a virtio-serial port.
  *
  * usage: agent DEVICE NUMBER
  *
@@ -8,8 +8,8 @@
  * Answer: "@@RXE id status outlen errlen\n", then the standard output and standard error of the
  * command.
  *
- * A command that outlives its timeout (seconds) is killed with its process group and answers status
- * 124. Its background processes continue.
+ * If a command runs longer than its timeout (seconds), the agent kills its process group and answers
+ * with status 124. Background processes of a command that ends in time continue.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,7 +29,7 @@ struct request {
     char id[64];
     unsigned timeout;
     size_t cmdlen, inlen;
-    char *data; /* the command, then its input */
+    char *data; /* the command, then its standard input */
 };
 
 static int port;
@@ -91,7 +91,7 @@ static void become(char *cmd, const int fds[3])
             _exit(126);
     if (chdir("/root") != 0)
         _exit(126);
-    /* every other descriptor is close-on-exec */
+    /* All other descriptors are close-on-exec. */
     execl("/bin/sh", "sh", "-c", cmd, (char *)NULL);
     _exit(127);
 }

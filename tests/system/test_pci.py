@@ -1,0 +1,285 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests links with the PCI address of a network card: emulated cards in a QEMU guest, bound to vfio-pci behind an IOMMU. The other
+side is uroce on this machine, on the TAP interface of the guest. Needs root, QEMU and the image of tools/rxe-peer. Writes TAP.
+
+    test_pci.py BUILD_DIRECTORY [--match REGEX]
+
+The variable UROCE_PCI_CARDS names the cards to emulate. By default it has those that are fast: "virtio-net-pci vmxnet3".
+"""
+import functools
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+import uroce_case
+from uroce_case import Case, Skip, equal
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+import pairs  # noqa: E402
+import patience  # noqa: E402
+from sides import (GUEST_PORT, RXE_PEER, SERVER_GRACE, USUAL, Namespace, Rxe, Unavailable, Uroce,  # noqa: E402
+                   finish, must, tail)
+
+KERNEL = "6.1"
+ADDRESS = "0000:01:00.0"  # of the card in the guest
+SECONDS = 60              # time limit of a program
+TRIES = 20                # of a client that connects before the server listens
+GUEST = "card"            # name of the guest
+GUEST_MIB = 1024          # vfio locks the memory that DPDK reserves
+
+
+class Card(Rxe):
+    """A guest whose programs run under uroce on an emulated card. It sees the files of this machine."""
+
+    device = "uroce0"
+
+    def __init__(self, card: str, namespace: Namespace, build: pathlib.Path):
+        self.build, self.mtu = build, 1500
+        super().__init__(GUEST, namespace, KERNEL, None, 2, ("-d", card, "-m", GUEST_MIB, "-f", GUEST_PORT))
+
+    def spawn(self, command: str, seconds: float) -> subprocess.Popen:
+        link = f"uroce0:{ADDRESS};ip=10.77.0.2/24,fd77::2/64;mtu={self.mtu}{USUAL}"
+        return super().spawn(f"exec chroot /host env XDG_RUNTIME_DIR=/run {self.build}/app/uroce run --device '{link}' -- {command}",
+                             int(patience.seconds(seconds)))
+
+    def monitor(self, command: str, **arguments: object) -> None:
+        """Sends a command to QEMU's monitor, and waits for its answer."""
+        with socket.socket(socket.AF_UNIX) as to:
+            to.settimeout(patience.seconds(SECONDS))
+            to.connect(os.path.join(os.environ["UROCE_RXE_DIR"], self.name, "qmp"))
+            with to.makefile("rw") as lines:
+                for line in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
+                    lines.write(json.dumps(line) + "\n")
+                    lines.flush()
+                    while "return" not in (answer := json.loads(lines.readline() or '{"error": "QEMU has ended"}')):
+                        assert "error" not in answer, answer
+
+    def start_watch(self, case: Case) -> subprocess.Popen:
+        """Starts the program that prints the events of the device."""
+        watch = self.record(f"{case.build}/tests/system/link_watch")
+        self.expect(watch, "started: active")
+        return watch
+
+    def record(self, command: str) -> subprocess.Popen:
+        """Starts a program whose output watched() returns."""
+        self.run("rm -f /host/run/watch")  # the output of an earlier program
+        return self.spawn(f"sh -c '{command} >/run/watch 2>&1'", 10 * SECONDS)
+
+    def watched(self) -> str:
+        return self.run("cat /host/run/watch 2>/dev/null || :")
+
+    def expect(self, watch: subprocess.Popen, line: str) -> None:
+        """Waits until the program has printed the line."""
+        ended = pairs.wait_for(lambda: line in self.watched() or watch.poll() is not None, SECONDS)
+        text = self.watched()
+        if line not in text:
+            self.run("killall -9 link_watch verify 2>/dev/null || :")
+            raise AssertionError(f"no {line!r}, {'the program has ended' if ended else 'in time'}\n{text}")
+
+
+class Machine:
+    """The present guest and the other side. A guest serves all cases of its card."""
+
+    def __init__(self):
+        self.scratch = tempfile.mkdtemp(prefix="uroce-pci-")
+        os.environ["UROCE_RXE_DIR"] = self.scratch
+        self.namespace, self.card, self.name = None, None, ""
+        self.broken: dict[str, str] = {}  # why the guest of a card does not start
+
+    def use(self, case: Case, name: str, mtu: int = 1500) -> tuple[Card, Uroce]:
+        """Returns the two sides, with a link of that MTU."""
+        case.plugin()
+        if os.geteuid() != 0:
+            raise Skip("not root: cannot make a network namespace")
+        if shutil.which("qemu-system-x86_64") is None:
+            raise Skip("qemu-system-x86_64 is not installed")
+        try:
+            if self.namespace is None:
+                must(RXE_PEER.parent / "build-image", "-k", KERNEL)
+                self.namespace = Namespace(f"uroce-pci-{os.getpid()}")
+        except Unavailable as reason:
+            raise Skip(str(reason)) from reason
+        assert name not in self.broken, self.broken[name]
+        if self.name != name:
+            self.end_guest()
+            self.name = name  # end_guest() also ends a guest that does not get ready
+            try:
+                self.card = Card(name, self.namespace, case.build)
+            except Unavailable as problem:
+                self.broken[name] = f"the guest does not start: {problem}"
+                raise
+        ours = Uroce(self.namespace, case.build, case.build / "tests/interop", str(case.scratch),
+                     f"net_af_packet0,iface={self.card.tap}")
+        self.card.mtu = ours.mtu = mtu
+        self.namespace.up(self.card.tap, mtu)
+        return self.card, ours
+
+    def end_guest(self) -> None:
+        if self.name != "":
+            # In its own session: the test runner may end the process group of this test.
+            subprocess.run([RXE_PEER, "stop", "-n", GUEST], check=False, start_new_session=True)
+        self.card, self.name = None, ""
+
+    def end(self) -> None:
+        self.end_guest()
+        if self.namespace is not None:
+            self.namespace.remove()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+machine = Machine()
+
+
+def run_both(server, client, server_command: str, client_command: str) -> None:
+    """Runs a program on both sides. Both must end with status 0."""
+    tool = pathlib.Path(shlex.split(server_command)[0]).name
+    serving = server.spawn(server_command, SECONDS)
+    try:
+        if not server.wait_listening(serving):
+            server.kill(tool, serving)
+            raise AssertionError("the server does not listen\n" + tail(serving.communicate()[0]))
+        asking = client.spawn(client_command, SECONDS)
+        client_text, client_bad = finish(client, asking, tool, patience.seconds(SECONDS))
+        server_text, server_bad = finish(server, serving, tool, 2 if client_bad else patience.seconds(SERVER_GRACE))
+    finally:
+        if serving.poll() is None:
+            server.kill(tool, serving)
+    assert not client_bad and not server_bad, (f"client: {client_bad or 'ended well'}\n{tail(client_text)}\n"
+                                               f"server: {server_bad or 'ended well'}\n{tail(server_text)}")
+
+
+def runs(card: str, role: str, mtu: int, words: str, case: Case) -> None:
+    """Runs a program whose two sides meet by TCP. @role: that of the card."""
+    guest, ours = machine.use(case, card, mtu)
+    server, client, host = (guest, ours, "127.0.0.1") if role == "server" else (ours, guest, "10.0.2.2")
+    command = words.format(interop=case.build / "tests/interop", port=server.port)
+    run_both(server, client, command, f"{command} {host}")
+
+
+def rping(card: str, role: str, address: str, case: Case) -> None:
+    """Runs rping, whose sides meet by rdma_cm, until the server listens."""
+    guest, ours = machine.use(case, card)
+    server, client = (guest, ours) if role == "server" else (ours, guest)
+    serving = server.spawn(f"rping -s -a {address} -C 5 -v", SECONDS)
+    try:
+        for _ in range(TRIES):
+            client_text, bad = finish(client, client.spawn(f"rping -c -a {address} -C 5 -v", SECONDS), "rping",
+                                      patience.seconds(SECONDS))
+            if not bad or serving.poll() is not None:
+                break
+        server_text, server_bad = finish(server, serving, "rping", patience.seconds(SERVER_GRACE))
+    finally:
+        if serving.poll() is None:
+            server.kill("rping", serving)
+    assert not bad and not server_bad, f"client: {bad}\n{tail(client_text)}\nserver: {server_bad}\n{tail(server_text)}"
+
+
+def link_down_and_up(card: str, case: Case) -> None:
+    guest, _ = machine.use(case, card)
+    watch = guest.start_watch(case)
+    try:
+        guest.monitor("set_link", name="card", up=False)
+        guest.expect(watch, "port error: down")
+        guest.monitor("set_link", name="card", up=True)
+        guest.expect(watch, "port active: active")
+    finally:
+        guest.monitor("set_link", name="card", up=True)
+        guest.kill("link_watch", watch)
+        watch.communicate()
+
+
+def link_down_in_a_transfer(card: str, case: Case) -> None:
+    """The link is down for a moment while messages are in flight."""
+    guest, ours = machine.use(case, card)
+    verify = f"{case.build}/tests/interop/verify -p {ours.port}"
+    serving, client = ours.spawn(verify, SECONDS), None
+    try:
+        assert ours.wait_listening(serving), "the server does not listen"
+        client = guest.record(f"{verify} -r 2 -l 4096 10.0.2.2")
+        guest.expect(client, "messages")
+        guest.monitor("set_link", name="card", up=False)
+        guest.monitor("set_link", name="card", up=True)
+        _, client_bad = finish(guest, client, "verify", patience.seconds(SECONDS))
+        server_text, server_bad = finish(ours, serving, "verify", patience.seconds(SERVER_GRACE))
+    finally:
+        guest.monitor("set_link", name="card", up=True)
+        for side, program in ((ours, serving), (guest, client)):
+            if program is not None and program.poll() is None:
+                side.kill("verify", program)
+    assert not client_bad and not server_bad, f"client: {client_bad}\n{tail(guest.watched())}\nserver: {server_bad}\n{tail(server_text)}"
+
+
+def card_removed(card: str, case: Case) -> None:
+    """The device reports DEVICE_FATAL, and the program can free its objects. Then the guest releases the card."""
+    guest, _ = machine.use(case, card)
+    watch = guest.start_watch(case)
+    try:
+        guest.monitor("device_del", id="card")
+        guest.expect(watch, "local catastrophic error: down")
+        guest.expect(watch, "closed")
+        equal(finish(guest, watch, "link_watch", patience.seconds(SECONDS))[1], "", guest.watched())
+        assert pairs.wait_for(lambda: guest.run(f"ls /sys/bus/pci/devices/{ADDRESS} 2>/dev/null || :") == "", SECONDS), "the card is there"
+    finally:
+        if watch.poll() is None:
+            guest.kill("link_watch", watch)
+        machine.end_guest()  # the card is gone
+
+
+# Key: what runs. Value: role of the card, MTU of the link, command
+PROGRAMS = {
+    "pingpong_over_ipv4__every_byte_is_right": ("client", 1500, "ibv_rc_pingpong -p {port} -g 1 -c -n 100"),
+    "pingpong_over_ipv6_with_events__every_byte_is_right": ("server", 1500, "ibv_rc_pingpong -p {port} -g 2 -c -e -n 20"),
+    "all_operations__every_byte_is_right": ("client", 1500, "{interop}/verify -p {port} -l 4096"),
+    "path_mtu_4096__every_byte_is_right": ("server", 4200, "{interop}/verify -p {port} -o mixed -m 4096 -l 65536"),
+    "ib_write_bw__ends_well": ("client", 1500, "ib_write_bw -p {port} -F -x 1 -n 100 -s 65536"),
+    "ib_send_bw__ends_well": ("server", 1500, "ib_send_bw -p {port} -F -x 2 -n 100 -s 65536"),
+}
+# Role of the card, address of the server
+RPINGS = {"rping_over_ipv4__connects": ("server", "10.77.0.2"), "rping_over_ipv6__connects": ("client", "fd77::1")}
+FAULTS = {"link_down_and_up__events_and_states_of_the_port": link_down_and_up,
+          "link_down_in_a_transfer__connection_survives": link_down_in_a_transfer,
+          "card_removed__device_fatal_and_the_card_is_released": card_removed}
+USUAL_CARDS = "virtio-net-pci vmxnet3"
+# Key: emulated card of QEMU. Value: pattern of its cases: one card runs all of them
+CARDS = {"virtio-net-pci": "", "vmxnet3": "pingpong|operations|4096|down_and|removed", "e1000e": "ipv4__every|down_and|removed",
+         "e1000": "ipv4__every"}
+
+
+def run_case(function, *arguments) -> None:
+    try:
+        function(*arguments)
+    except Unavailable as problem:  # a command in the guest failed after the guest had started
+        raise AssertionError(str(problem)) from problem
+
+
+def cases() -> list:
+    for card in os.environ.get("UROCE_PCI_CARDS", USUAL_CARDS).split():
+        if card not in CARDS:
+            sys.exit(f"UROCE_PCI_CARDS: no card {card}: choose from {', '.join(CARDS)}")
+        chosen = CARDS[card]
+        for table, function in ((PROGRAMS, runs), (RPINGS, rping), (FAULTS, None)):
+            for name, row in table.items():
+                if not re.search(chosen, name):
+                    continue
+                run = functools.partial(run_case, function, card, *row) if function else functools.partial(run_case, row, card)
+                run.__name__ = f"{card}__{name}"
+                yield run
+
+
+if __name__ == "__main__":
+    # When the time limit of the test runner ends the test, the guest must end and the namespace must be removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        status = uroce_case.main(__doc__, list(cases()))
+    finally:
+        machine.end()
+    sys.exit(status)

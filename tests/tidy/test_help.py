@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests that each command in tools/ prints its help, and does nothing else."""
+import os
+import pathlib
+import subprocess
+import unittest
+
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
+COMMANDS = sorted(path for path in TOOLS.iterdir() if path.is_file() and os.access(path, os.X_OK))
+
+
+class Help(unittest.TestCase):
+    def test_each_command_prints_its_name_and_use(self) -> None:
+        self.assertGreater(len(COMMANDS), 10)
+        for command in COMMANDS:
+            for option in ("--help", "-h"):
+                run = subprocess.run([command, option], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+                with self.subTest(command=command.name, option=option):
+                    self.assertEqual((run.returncode, run.stderr), (0, ""))
+                    self.assertIn(command.name, run.stdout.splitlines()[0])
+                    self.assertGreater(len(run.stdout.splitlines()), 2)
+                    self.assertNotIn("building", run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
