@@ -130,13 +130,19 @@ static void port_transmit(struct uro_port *port, const struct uro_tx *tx, uint32
     ring_put(end_of(port)->out, tx, count);
 }
 
+static void port_close(struct uro_port *port)
+{
+    (void)port;
+}
+
 /* Puts the faults of a plan around the rings of @end. Returns false if the plan is wrong. */
 static bool impair(struct end *end, const char *text)
 {
     static const struct uro_port_ops ops = { .datapath = { .receive = port_receive,
                                                            .release = port_release,
                                                            .tx_free_count = port_free,
-                                                           .transmit = port_transmit } };
+                                                           .transmit = port_transmit },
+                                             .control = { .close = port_close } };
     static struct uro_impair_plan faults;
     struct uro_impair_port_config config = { .plan = &faults, .now = sides_now };
     char error[URO_IMPAIR_ERROR_MAX];
@@ -389,6 +395,8 @@ int main(int argc, char **argv)
     atomic_store(&done, true);
     if (!turns)
         (void)pthread_join(thread, NULL);
+    if (ends[0].impaired != NULL)
+        uro_port_close(ends[0].impaired);
     qsort(spent, plan.messages, sizeof *spent, by_value);
     if (trips)
         printf("{\"median_us\": %.3f, \"p999_us\": %.3f}\n", spent[plan.messages / 2] / 2000,

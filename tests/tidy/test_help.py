@@ -22,6 +22,17 @@ class Help(unittest.TestCase):
                     self.assertGreater(len(run.stdout.splitlines()), 2)
                     self.assertNotIn("building", run.stdout)
 
+    def test_help_of_a_script_installs_no_packages(self) -> None:
+        """bash reads SHELLOPTS and prints each command before it runs it."""
+        for command in COMMANDS:
+            with self.subTest(command=command.name), command.open() as text:
+                if command.name == "setup-packages" or "bash" not in text.readline():
+                    continue
+                run = subprocess.run([command, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                     env={**os.environ, "SHELLOPTS": "xtrace"})
+                self.assertIn("+ ", run.stderr)
+                self.assertNotIn("setup-packages", run.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -103,10 +103,12 @@ static void gives_qpns_one_prefix(void)
 
     fake.flags = URO_PORT_ONE_QPN_PREFIX;
     MUST(uro_device_start(device) == 0);
+    uro_device_lock(device);
     const uint32_t number = uro_shard_unused_qpn(uro_device_shard(device));
     for (int i = 0; i < 20; i++)
         MUST(uro_shard_unused_qpn(uro_device_shard(device)) >> URO_QPN_OWN_BITS ==
              number >> URO_QPN_OWN_BITS);
+    uro_device_unlock(device);
 }
 
 static void start__port_with_one_qpn_prefix__the_engine_has_it(void **state)
