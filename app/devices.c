@@ -7,15 +7,16 @@
 #include <string.h>
 
 #include "app.h"
+#include "config/defaults.h"
+#include "config/netdev.h"
+#include "config/plugin.h"
 #include "core/limits.h"
 #include "host/host.h"
-#include "host/netdev.h"
-#include "host/plugin.h"
 #include "io/common/link_options.h"
 #include "run.h"
 #include "stats/link_rate.h"
 
-#define QP_MAX     1048560u /* the default quotas of host/entry.c */
+#define QP_MAX     1048560u /* the default quotas of config/entry.c */
 #define OBJECT_MAX 1048576u
 
 static void help(FILE *out)
@@ -135,7 +136,7 @@ static uint32_t ib_mtu(uint32_t mtu)
 
 static void print_config(const struct uro_device_config *config, const char *state)
 {
-    char text[URO_GID_TEXT_MAX], warning[URO_HOST_LOOPBACK_MAX];
+    char text[URO_GID_TEXT_MAX], warning[URO_DEFAULTS_LOOPBACK_MAX];
     const uint8_t *mac = config->mac.octets;
 
     (void)printf("%s  %s\n", config->name, state);
@@ -158,9 +159,9 @@ static void print_config(const struct uro_device_config *config, const char *sta
                      uro_gid_index_is_v1(config, i) ? "  RoCE v1, not usable" : "");
     }
     if (config->loopback)
-        (void)printf("  %s\n", uro_host_loopback_text(config, warning));
+        (void)printf("  %s\n", uro_defaults_loopback_text(config, warning));
     if (config->left_out)
-        (void)printf("  %s\n", uro_host_left_out_text(config, warning));
+        (void)printf("  %s\n", uro_defaults_left_out_text(config, warning));
 }
 
 static struct uro_device *device_named(const char *name)

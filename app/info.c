@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "app.h"
-#include "host/config.h"
+#include "config/config.h"
+#include "config/netdev.h"
+#include "config/plugin.h"
 #include "host/host.h"
-#include "host/netdev.h"
-#include "host/plugin.h"
 #include "info.h"
 #include "library.h"
 #include "run.h"

@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "host/plugin.h"
+#include "config/plugin.h"
 #include "io/pcap/pcap_write.h"
 
 #define CACHE_LINE 64u
@@ -58,7 +58,7 @@ bool uro_peer_link_open(struct uro_peer_link *link, const struct uro_device_conf
         (void)snprintf(error, URO_PORT_ERROR_MAX, "%s: %s", pcap, strerror(-failed));
         return false;
     }
-    link->port = uro_plugin_open(config, error);
+    link->port = uro_plugin_open(config, false, error);
     if (link->port != NULL) {
         failed = build_engine(link, config);
         if (failed == 0)

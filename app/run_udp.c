@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/defaults.h"
 #include "host/host.h"
 #include "run.h"
 
@@ -43,7 +44,7 @@ const char *uro_run_default_problem(const struct uro_device_config *config)
 
 bool uro_run_default_device(bool quiet)
 {
-    char text[URO_GID_TEXT_MAX], warning[URO_HOST_LOOPBACK_MAX];
+    char text[URO_GID_TEXT_MAX], warning[URO_DEFAULTS_LOOPBACK_MAX];
 
     if (!uro_run_choose_default())
         return true;
@@ -61,7 +62,7 @@ bool uro_run_default_device(bool quiet)
                       "another device with --device; -q hides this line\n",
                       uro_gid_text(&config->gids[1], text));
     if (config->loopback) {
-        (void)fprintf(stderr, "uroce run: %s\n", uro_host_loopback_text(config, warning));
+        (void)fprintf(stderr, "uroce run: %s\n", uro_defaults_loopback_text(config, warning));
         settle_loopback(config);
     }
     return true;

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/config.h"
+#include "config/config.h"
 #include "stats/reader.h"
 #include "tree.h"
 
@@ -46,7 +46,7 @@ struct copy {
         char name[URO_STATS_NAME_MAX];
         uint64_t guid;
         int error; /* error of the last refresh, which was printed */
-    } devices[URO_HOST_DEVICES_MAX];
+    } devices[URO_CONFIG_DEVICES_MAX];
     uint32_t count;
     bool other_version, other_guid, too_many; /* whether the message was printed */
     int error;                                /* error of the last read, which was printed */

@@ -21,8 +21,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "host/config.h"
-#include "host/netdev.h"
+#include "config/config.h"
+#include "config/netdev.h"
 #include "paths/path_map.h"
 
 #define PREFIX_LENGTH (sizeof URO_TREE_IN_RUNTIME - sizeof "XXXXXX")

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "host/card.h"
+#include "config/card.h"
 #include "host/host.h"
 #include "stats/sysfs.h"
 

@@ -6,7 +6,7 @@
 
 #include <uroce/uroce.h>
 
-#include "host/plugin.h"
+#include "config/plugin.h"
 #include "io/cable/port.h"
 
 __attribute__((constructor)) static void begin(void)

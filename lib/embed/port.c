@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/plugin.h"
 #include "embed/embed.h"
-#include "host/plugin.h"
 
 #define NAME_MAX_LENGTH 15u
 #define DRIVERS         (URO_PLUGIN_ADDED_MAX - 1u)

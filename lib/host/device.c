@@ -31,14 +31,14 @@
 #include <unistd.h>
 
 #include "cancel/cancel.h"
+#include "config/netdev.h"
+#include "config/plugin.h"
 #include "core/limits.h"
 #include "core/shard.h"
 #include "host/device.h"
 #include "host/fork.h"
 #include "host/log.h"
-#include "host/netdev.h"
 #include "host/pcap.h"
-#include "host/plugin.h"
 #include "wire/ip.h"
 
 #define CACHE_LINE   64u
@@ -325,7 +325,7 @@ static int bring_up(struct uro_device *device)
     }
     if (uro_pcap_open(device) != 0)
         return -ENODEV;
-    device->port = uro_plugin_open(&device->config, device->problem);
+    device->port = uro_plugin_open(&device->config, uro_fork_generation() > 1, device->problem);
     if (device->port == NULL)
         return -ENODEV;
     if (uro_impair_open(device) != 0)
@@ -589,6 +589,31 @@ uint32_t uro_device_interface(const struct uro_device *device)
     if (option == NULL || sscanf(option, ",iface=%15[^,]", name) != 1)
         return 0;
     return if_nametoindex(name);
+}
+
+/* ---- calls that fail on purpose ---------------------------------------------- */
+
+bool uro_device_injects(const struct uro_device *device)
+{
+    return device->config.fail.count > 0;
+}
+
+const struct uro_inject_rule *uro_device_count_call(struct uro_device *device,
+                                                    enum uro_inject_call call, uint32_t *count)
+{
+    const struct uro_inject_plan *plan = &device->config.fail;
+    const struct uro_inject_rule *found = NULL;
+
+    for (uint32_t i = 0; i < plan->count; i++) {
+        if (plan->rules[i].call != call)
+            continue;
+        const uint32_t number = atomic_fetch_add(&device->fail_calls[i], 1) + 1;
+        if (found == NULL && uro_inject_matches(&plan->rules[i], number)) {
+            found = &plan->rules[i];
+            *count = number;
+        }
+    }
+    return found;
 }
 
 /* ---- requests to the port ---------------------------------------------------- */

@@ -11,7 +11,6 @@
  *   waiter.c     a thread of the program that waits for an event and has the role meanwhile
  *   show.c       writes the state of the device for other processes
  *   impair.c     impair= and trace=: faults of the link
- *   inject.c     fail=: calls that fail on purpose
  *   pcap.c       pcap=: the capture file
  *   fork.c       handles a device in a forked child
  *   unmapped.c   faults on registered memory

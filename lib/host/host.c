@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/config.h"
+#include "config/config.h"
+#include "config/defaults.h"
 #include "host/device.h"
 #include "host/fork.h"
-#include "host/netdev.h"
 
 #define GUID_MIDDLE                                                                                \
     24 /* number of bits below the two bytes that an EUI-64 has in the middle of a MAC */
@@ -125,12 +125,12 @@ struct uro_device *uro_host_make_for_child(struct uro_device *device)
 /* Prints warnings about settings whose effect the user may not expect. */
 static void warn(const struct uro_device_config *entry)
 {
-    char loopback[URO_HOST_LOOPBACK_MAX], left_out[URO_HOST_LEFT_OUT_MAX];
+    char loopback[URO_DEFAULTS_LOOPBACK_MAX], left_out[URO_DEFAULTS_LEFT_OUT_MAX];
 
     if (entry->loopback)
-        fprintf(stderr, "uroce: %s\n", uro_host_loopback_text(entry, loopback));
+        fprintf(stderr, "uroce: %s\n", uro_defaults_loopback_text(entry, loopback));
     if (entry->left_out && entry->problem[0] == '\0')
-        fprintf(stderr, "uroce: %s\n", uro_host_left_out_text(entry, left_out));
+        fprintf(stderr, "uroce: %s\n", uro_defaults_left_out_text(entry, left_out));
 }
 
 /* ---- adding and removing ------------------------------------------------- */
@@ -295,30 +295,6 @@ static void print_problems(void)
             fprintf(stderr, "uroce: %s\n", (*entry)->problem);
         warn(*entry);
     }
-}
-
-char *uro_host_loopback_text(const struct uro_device_config *entry,
-                             char text[static URO_HOST_LOOPBACK_MAX])
-{
-    char address[URO_GID_TEXT_MAX];
-
-    (void)snprintf(text, URO_HOST_LOOPBACK_MAX,
-                   "WARNING: %s has the address %s and reaches only this machine, because only the "
-                   "interface lo has a usable address; give another interface an address, or write "
-                   "ip=%s to hide this warning",
-                   entry->name, uro_gid_text(&entry->gids[1], address), address);
-    return text;
-}
-
-char *uro_host_left_out_text(const struct uro_device_config *entry,
-                             char text[static URO_HOST_LEFT_OUT_MAX])
-{
-    (void)snprintf(text, URO_HOST_LEFT_OUT_MAX,
-                   "WARNING: %s does not have all addresses of the machine or the interface: a "
-                   "device has at most %u, and uroce reads the first %u of the machine; name the "
-                   "addresses that the device needs with ip=ADDRESS",
-                   entry->name, URO_ENGINE_ADDRESSES_MAX - 1, URO_NETDEV_ADDRESSES_MAX);
-    return text;
 }
 
 struct uro_device *const *uro_host_devices(void)

@@ -7,95 +7,13 @@
  */
 #pragma once
 
+#include "config/device_config.h"
+#include "config/inject.h"
 #include "engine/engine.h"
 #include "engine/port.h"
-#include "host/card.h"
-#include "host/inject.h"
 #include "host/quota.h"
 
 struct uro_device;
-
-#define URO_HOST_DEVICES_MAX 64u /* devices of a process at the same time */
-
-enum uro_progress_mode {
-    URO_PROGRESS_HYBRID, /* callers run the engine; a service thread takes over when they do not */
-    URO_PROGRESS_THREAD, /* the service thread spins, on processor `cpu` if given */
-    URO_PROGRESS_CALLER, /* only callers run the engine; for programs that poll all the time */
-};
-
-enum uro_log_level {
-    URO_LOG_NONE,   /* no line about failures and refused calls */
-    URO_LOG_ERRORS, /* each failure, and refused calls that are errors of the program */
-    URO_LOG_ALL,    /* also refused calls that probe for features */
-};
-
-/* One device as configured. config.h reads the configuration. */
-struct uro_device_config {
-    char name[32];
-    char link[256];                                /* "net_memif0,role=server,socket=/run/a.sock" */
-    const struct uro_port_driver *driver;          /* driver of the link; NULL: the link is wrong */
-    struct uro_gid gids[URO_ENGINE_ADDRESSES_MAX]; /* 0: link-local, then ip= in order */
-    uint8_t prefix[URO_ENGINE_ADDRESSES_MAX];
-    uint32_t gid_count;
-    uint32_t
-        ip_nets;   /* bit i: gids[i] is a net such as 10.44.0.0/24; UDP replaces it by an address */
-    bool ip_auto;  /* ip=auto was given: the kernel's default source addresses are used */
-    bool loopback; /* ip=auto found only a loopback address */
-    bool left_out; /* the interface or the machine has more addresses than uroce uses */
-    struct uro_gid gateway4, gateway6;
-    struct uro_mac mac; /* always set: configured, the interface's, or derived */
-    uint64_t guid;  /* derived from mac; has other middle bytes if an earlier device has the GUID */
-    uint32_t mtu;   /* largest IP packet, bytes */
-    uint32_t speed; /* speed of the port from rate=, Mb/s; 0: speed of the interface */
-    uint32_t vlan;  /* 802.1Q tag of every frame; 0: none */
-    uint32_t vendor_part_id;
-    uint32_t window; /* packets in flight per queue pair; 0: the port's default */
-    bool retry_7_forever;
-    enum uro_progress_mode progress;
-    int cpu;           /* processor of the service thread; -1: any */
-    char pcap[256];    /* capture file; "": none */
-    char impair[1024]; /* plan of the faults of the link, @FILE or replay:FILE; "": none */
-    char trace[256];   /* file for the fates of packets; "": none */
-    struct uro_inject_plan fail; /* calls that fail on purpose */
-    struct uro_card card;        /* the card that the device is like; without a name: none */
-    uint64_t seed;               /* 0: from the system's random numbers */
-    uint32_t memory_mib;
-    bool verbose;
-    bool telemetry;             /* DPDK opens its telemetry socket */
-    char eal[URO_PORT_EAL_MAX]; /* arguments for DPDK's EAL, separated by spaces */
-    enum uro_port_hugepages hugepages;
-    enum uro_log_level log;
-    uint64_t most[URO_QUOTA_COUNT];
-    char problem[448]; /* reason, with file and line, why the device cannot be used, or "" */
-};
-
-/* ---- GID indexes ------------------------------------------------------------ */
-
-/* With like=, a card may have RoCE v1 and v2. Programs then see each address at an even index for
- * v1, and at the next index for v2. The engine has each address once. */
-
-/* Returns the number of GIDs that programs see. */
-static inline uint32_t uro_gid_index_count(const struct uro_device_config *config)
-{
-    return config->card.roce_v1 ? config->gid_count * 2 : config->gid_count;
-}
-
-/* Returns the index that programs see for the engine's @index: that of RoCE v2. */
-static inline uint32_t uro_gid_index_shown(const struct uro_device_config *config, uint32_t index)
-{
-    return config->card.roce_v1 ? index * 2 + 1 : index;
-}
-
-/* Returns the engine's index for @shown. */
-static inline uint32_t uro_gid_index_own(const struct uro_device_config *config, uint32_t shown)
-{
-    return config->card.roce_v1 ? shown / 2 : shown;
-}
-
-static inline bool uro_gid_index_is_v1(const struct uro_device_config *config, uint32_t shown)
-{
-    return config->card.roce_v1 && shown % 2 == 0;
-}
 
 /* ---- devices --------------------------------------------------------------- */
 
@@ -113,7 +31,7 @@ struct uro_device *const *uro_host_known(void);
  * most @size bytes, and no device was added. Returns 0 or
  *   -EINVAL  the description is wrong
  *   -EEXIST  another device has the name
- *   -ENOSPC  URO_HOST_DEVICES_MAX devices exist already
+ *   -ENOSPC  URO_CONFIG_DEVICES_MAX devices exist already
  *   -ENOMEM  no memory
  * Thread: any. */
 URO_NODISCARD int uro_host_add(const char *where, const char *text, char *problem, size_t size);
@@ -132,16 +50,6 @@ struct uro_device *uro_host_find(const char *name);
 
 /* Returns all entries, also wrong entries (see `problem`), for `uroce devices`. NULL-terminated. */
 const struct uro_device_config *const *uro_host_config(void);
-
-#define URO_HOST_LOOPBACK_MAX 320u
-/* Writes the warning for an entry with ->loopback set to @text. Returns @text. */
-char *uro_host_loopback_text(const struct uro_device_config *entry,
-                             char text[static URO_HOST_LOOPBACK_MAX]);
-
-#define URO_HOST_LEFT_OUT_MAX 256u
-/* Writes the warning for an entry with ->left_out set to @text. Returns @text. */
-char *uro_host_left_out_text(const struct uro_device_config *entry,
-                             char text[static URO_HOST_LEFT_OUT_MAX]);
 
 /* Returns whether this process is a child that was created without the handlers of fork(). In such
  * a child, any lock may be held for ever by a thread that the child does not have. */
@@ -226,6 +134,16 @@ void uro_device_polled(struct uro_device *device);
 /* Makes the service thread run the engine at once, because the program is about to wait for events.
  * Called by ibv_req_notify_cq and ibv_get_cq_event. */
 void uro_device_hand_over(struct uro_device *device);
+
+/* ---- calls that fail on purpose --------------------------------------------- */
+
+/* Returns whether the device has fail=. */
+bool uro_device_injects(const struct uro_device *device);
+
+/* Counts a call. Returns the rule of fail= by which the call fails and its number in *@count, or
+ * NULL. Thread: any. */
+const struct uro_inject_rule *uro_device_count_call(struct uro_device *device,
+                                                    enum uro_inject_call call, uint32_t *count);
 
 /* ---- events ---------------------------------------------------------------- */
 

@@ -17,37 +17,10 @@
 #include "io/impair/port.h"
 #include "stats/impair_page.h"
 
-#define REPLAY "replay:"
-
 static_assert(URO_STATS_IMPAIR_MAX == URO_IMPAIR_TEXT_MAX, "a plan fits the page");
 static_assert(URO_STATS_IMPAIR_COUNTS >= URO_IMPAIR_COUNTS, "the counters fit the page");
 
 /* ---- the plan -------------------------------------------------------------- */
-
-/* Returns the path if @value names a file of a plan, else NULL. */
-static const char *plan_file(const char *value)
-{
-    if (value[0] == '@')
-        return value + 1;
-    return value[0] == '/' || strncmp(value, "./", 2) == 0 || strncmp(value, "../", 3) == 0 ? value
-                                                                                            : NULL;
-}
-
-static const char *replay_file(const char *value)
-{
-    return strncmp(value, REPLAY, strlen(REPLAY)) == 0 ? value + strlen(REPLAY) : NULL;
-}
-
-const char *uro_impair_check(const char *value, char text[static URO_IMPAIR_ERROR_MAX])
-{
-    struct uro_impair_plan plan;
-
-    if (replay_file(value) != NULL)
-        return replay_file(value)[0] != '\0' ? NULL : "names no trace; write replay:FILE";
-    if (plan_file(value) != NULL)
-        return plan_file(value)[0] != '\0' ? NULL : "names no file; write @FILE";
-    return uro_impair_plan_parse(&plan, value, text) != 0 ? text : NULL;
-}
 
 /* Reads a whole file to @text. Returns NULL, or the problem. */
 static const char *read_file(const char *path, char text[static URO_IMPAIR_TEXT_MAX])
@@ -79,12 +52,12 @@ static const char *read_file(const char *path, char text[static URO_IMPAIR_TEXT_
 /* Reads the plan of the device. Its text goes to device->impair_text. */
 static int read_plan(struct uro_device *device, struct uro_impair_plan *plan)
 {
-    const char *value = device->config.impair, *path = plan_file(value);
+    const char *value = device->config.impair, *path = uro_impair_plan_file(value);
     char error[URO_IMPAIR_ERROR_MAX];
     char *text = device->impair_text;
     const char *wrong = NULL;
 
-    if (replay_file(value) != NULL) {
+    if (uro_impair_plan_replay(value) != NULL) {
         uro_impair_plan_init(plan);
         (void)snprintf(text, URO_IMPAIR_TEXT_MAX, "%s", value);
         return 0;
@@ -144,7 +117,7 @@ static int load_variable(struct uro_device *device, struct uro_impair_port_confi
 /* Loads the trace of impair=replay:FILE. */
 static int load_replay(struct uro_device *device, struct uro_impair_port_config *config)
 {
-    const char *path = replay_file(device->config.impair);
+    const char *path = uro_impair_plan_replay(device->config.impair);
     const struct uro_impair_trace_header own = header_of(device);
     char error[URO_IMPAIR_FILE_ERROR_MAX];
 
@@ -175,7 +148,8 @@ static int create_trace(struct uro_device *device, struct uro_impair_port_config
     const char *path = device->config.trace;
     char error[URO_IMPAIR_FILE_ERROR_MAX], own[sizeof device->config.trace + 16];
 
-    if (path[0] == '\0' || (config->replays && replay_file(device->config.impair) == NULL))
+    if (path[0] == '\0' ||
+        (config->replays && uro_impair_plan_replay(device->config.impair) == NULL))
         return 0;
     if (uro_fork_generation() > 1) /* the parent writes the file */
         (void)snprintf(own, sizeof own, "%s.%d", path, (int)getpid());

@@ -8,10 +8,6 @@
 struct uro_device;
 struct uro_device_config;
 
-/* Checks the value of impair= or trace= without reading a file. Returns NULL, or the problem, which
- * may be in @text. */
-const char *uro_impair_check(const char *value, char text[static URO_IMPAIR_ERROR_MAX]);
-
 /* Puts a port with faults around the port of the device, if its configuration has impair=. Returns
  * 0, or -EINVAL or -ENOMEM with the reason in device->problem. */
 URO_NODISCARD int uro_impair_open(struct uro_device *device);

@@ -7,36 +7,18 @@
  *   guesses  rates of packets that a correct peer rarely sends
  *
  * Queries of a device return the lesser of the device's and the process's quota. To add a
- * kind of quota, add a line to URO_QUOTAS, and a default and a key in entry.c. To add a bound, add
- * a line to URO_BOUNDS and a row in docs/TROUBLESHOOTING.md.
+ * kind of quota, add a line to URO_QUOTAS in config/device_config.h, and a default and a key in
+ * config/entry.c. To add a bound, add a line to URO_BOUNDS and a row in docs/TROUBLESHOOTING.md.
  */
 #pragma once
 
 #include "base/counters.h"
 #include "base/time.h"
+#include "config/device_config.h"
 
 struct uro_device;
 
 /* ---- quotas ---------------------------------------------------------------- */
-
-/* X(enumerator, "key", "what is counted") */
-#define URO_QUOTAS(X)                                                                              \
-    X(QP, "max_qp", "queue pairs")                                                                 \
-    X(CQ, "max_cq", "completion queues")                                                           \
-    X(SRQ, "max_srq", "shared receive queues")                                                     \
-    X(MR, "max_mr", "memory regions")                                                              \
-    X(MW, "max_mw", "memory windows")                                                              \
-    X(PD, "max_pd", "protection domains")                                                          \
-    X(AH, "max_ah", "address handles")                                                             \
-    X(CONN, "max_conn", "connections of rdma_cm")                                                  \
-    X(MEMORY, "max_registered", "bytes of registered memory")
-
-enum uro_quota {
-#define X(id, key, text) URO_QUOTA_##id,
-    URO_QUOTAS(X)
-#undef X
-        URO_QUOTA_COUNT
-};
 
 /* Sets the quotas of all devices together. host.c calls this before any device is used. */
 void uro_quota_set_process(const uint64_t most[URO_QUOTA_COUNT]);

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 
 #include "cm/cm.h"
+#include "config/netdev.h"
 #include "core/shard.h"
 #include "host/limits.h"
 #include "host/log.h"
-#include "host/netdev.h"
 #include "host/pcap.h"
 
 /* ---- frames ------------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 
 #include "impair/value.h"
 
+#define REPLAY         "replay:" /* prefix of the value of impair= that names a trace */
 #define WORD_MAX       256u
 #define PARTS_MAX      4u
 #define SHOWN_MAX      60 /* characters of a wrong word in a message */
@@ -491,4 +492,31 @@ int uro_impair_plan_parse(struct uro_impair_plan *plan, const char *text,
     if (plan->rule_count > 0 && parser.off)
         return refuse(&parser, "off", 3, "cannot stand beside other words; leave it out", error);
     return 0;
+}
+
+/* ---- the value of impair= ------------------------------------------------- */
+
+const char *uro_impair_plan_file(const char *value)
+{
+    if (value[0] == '@')
+        return value + 1;
+    return value[0] == '/' || strncmp(value, "./", 2) == 0 || strncmp(value, "../", 3) == 0 ? value
+                                                                                            : NULL;
+}
+
+const char *uro_impair_plan_replay(const char *value)
+{
+    return strncmp(value, REPLAY, strlen(REPLAY)) == 0 ? value + strlen(REPLAY) : NULL;
+}
+
+const char *uro_impair_plan_check(const char *value, char text[static URO_IMPAIR_ERROR_MAX])
+{
+    struct uro_impair_plan plan;
+
+    if (uro_impair_plan_replay(value) != NULL)
+        return uro_impair_plan_replay(value)[0] != '\0' ? NULL
+                                                        : "names no trace; write replay:FILE";
+    if (uro_impair_plan_file(value) != NULL)
+        return uro_impair_plan_file(value)[0] != '\0' ? NULL : "names no file; write @FILE";
+    return uro_impair_plan_parse(&plan, value, text) != 0 ? text : NULL;
 }

@@ -103,6 +103,16 @@ URO_NODISCARD int uro_impair_plan_parse(struct uro_impair_plan *plan, const char
 /* Initializes a plan without rules. */
 void uro_impair_plan_init(struct uro_impair_plan *plan);
 
+/* Checks the value of impair=, which is a plan, @FILE, a path or replay:FILE, without reading a
+ * file. Returns NULL, or the problem, which may be in @text. */
+const char *uro_impair_plan_check(const char *value, char text[static URO_IMPAIR_ERROR_MAX]);
+
+/* Returns the path if the value of impair= names a file with a plan, else NULL. */
+const char *uro_impair_plan_file(const char *value);
+
+/* Returns the path if the value of impair= is replay:FILE, else NULL. */
+const char *uro_impair_plan_replay(const char *value);
+
 /* Returns the name of a kind in a trace: "request". */
 const char *uro_impair_kind_name(enum uro_impair_kind kind);
 

@@ -170,7 +170,7 @@ static int failing_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *att
  * crashes, as on hardware. */
 static void offer_readers(struct ibv_cq_ex *ex, uint64_t wanted)
 {
-    ex->start_poll = uro_inject_on(cq_of(ex)->object.device) ? failing_start_poll : start_poll;
+    ex->start_poll = uro_device_injects(cq_of(ex)->object.device) ? failing_start_poll : start_poll;
     ex->next_poll = next_poll;
     ex->end_poll = end_poll;
     ex->read_opcode = read_opcode;

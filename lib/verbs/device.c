@@ -151,12 +151,12 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
     pthread_once(&once, begin);
     uro_ibv_report_call(__builtin_return_address(0));
 
-    struct ibv_device **all = calloc(URO_HOST_DEVICES_MAX + 1u, sizeof(struct ibv_device *));
+    struct ibv_device **all = calloc(URO_CONFIG_DEVICES_MAX + 1u, sizeof(struct ibv_device *));
     int count = 0;
     if (all == NULL)
         errno = ENOMEM;
     for (struct uro_device *const *host = uro_host_known(); all != NULL && *host != NULL; host++) {
-        struct uro_ibv_device *device = count < (int)URO_HOST_DEVICES_MAX ? list(*host) : NULL;
+        struct uro_ibv_device *device = count < (int)URO_CONFIG_DEVICES_MAX ? list(*host) : NULL;
         if (device != NULL)
             all[count++] = &device->ibv;
     }

@@ -231,6 +231,6 @@ void uro_errors_fill(struct verbs_context *verbs, const struct uro_device *devic
     verbs->context.ops.poll_cq = poll_cq;
     if (uro_card_checks_posts(&uro_device_config(device)->card))
         verbs->context.ops.post_send = carded_post_send;
-    if (uro_inject_on(device))
+    if (uro_device_injects(device))
         fill_failing(verbs);
 }

@@ -47,7 +47,7 @@ static const struct uro_inject_rule *handle(struct uro_device *device, enum uro_
                                             int *error)
 {
     uint32_t count;
-    const struct uro_inject_rule *rule = uro_inject_next(device, call, &count);
+    const struct uro_inject_rule *rule = uro_device_count_call(device, call, &count);
 
     *error = 0;
     if (rule == NULL)
@@ -69,7 +69,7 @@ int uro_inject_device(struct uro_device *device, enum uro_inject_call call)
 {
     int error = 0;
 
-    if (uro_inject_on(device))
+    if (uro_device_injects(device))
         (void)handle(device, call, &error);
     return error;
 }
@@ -85,7 +85,7 @@ int uro_inject_cq(struct ibv_cq *ibv, enum uro_inject_call call)
     struct uro_device *device = uro_ibv_host(ibv->context);
     int error = 0;
 
-    if (!uro_inject_on(device) || handle(device, call, &error) == NULL)
+    if (!uro_device_injects(device) || handle(device, call, &error) == NULL)
         return error;
     uro_device_lock(device);
     uro_cq_overflow(uro_device_shard(device), cq->core);
@@ -101,7 +101,7 @@ int uro_inject_qp(struct ibv_qp *ibv, enum uro_inject_call call)
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
     int error = 0;
 
-    if (!uro_inject_on(device) || handle(device, call, &error) == NULL)
+    if (!uro_device_injects(device) || handle(device, call, &error) == NULL)
         return error;
     if (uro_ibv_modify_qp(ibv, &attr, IBV_QP_STATE) == 0) {
         uro_device_lock(device);

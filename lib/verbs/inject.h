@@ -4,7 +4,9 @@
 
 #include <infiniband/verbs.h>
 
-#include "host/inject.h"
+#include "config/inject.h"
+
+struct uro_device;
 
 /* Each function counts a call of the verb @call. Returns the error number with which the call must
  * fail, also in errno, or 0. An event or a signal is raised here. Thread: any; no lock is held. */

@@ -447,6 +447,6 @@ void uro_post_ex_init(struct uro_ibv_qp *qp, uint64_t send_ops)
     ex->wr_set_sge_list =
         uro_card_given(&uro_device_config(device)->card) ? carded_wr_set_sge_list : wr_set_sge_list;
     ex->wr_start = wr_start;
-    ex->wr_complete = uro_inject_on(device) ? failing_wr_complete : wr_complete;
+    ex->wr_complete = uro_device_injects(device) ? failing_wr_complete : wr_complete;
     ex->wr_abort = wr_abort;
 }

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/netdev.h"
 #include "core/limits.h"
-#include "host/netdev.h"
 #include "stats/link_rate.h"
 #include "verbs/card.h"
 #include "verbs/objects.h"

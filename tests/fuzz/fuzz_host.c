@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "config/plugin.h"
 #include "host/device.h"
-#include "host/plugin.h"
 #include "host/waiter.h"
 
 #define DEVICES                                                                                    \
@@ -241,12 +241,13 @@ const struct uro_port_driver *uro_plugin_find(const char *link,
     return &driver;
 }
 
-struct uro_port *uro_plugin_open(const struct uro_device_config *config,
+struct uro_port *uro_plugin_open(const struct uro_device_config *config, bool forked,
                                  char error[static URO_PORT_ERROR_MAX])
 {
     const uint32_t which = config->link[strlen("cable")] == '1';
     struct end *end = &ends[which];
 
+    (void)forked;
     error[0] = '\0';
     end->other = &ends[!which];
     end->port = (struct uro_port){ .ops = &ops, .mac = config->mac, .mtu = config->mtu };

@@ -12,7 +12,7 @@ import sys
 import uroce_case
 from uroce_case import LEFT, Case, Skip, equal, has
 
-FOLDER = pathlib.Path(__file__).parents[2] / "lib/host/cards"
+FOLDER = pathlib.Path(__file__).parents[2] / "lib/config/cards"
 CARDS = sorted(path.stem for path in FOLDER.glob("*.card"))
 SHOWN = ("vendor_id", "vendor_part_id", "hw_ver", "page_size_cap", "max_mr_size", "local_ca_ack_delay", "firmware", "board_id")
 # Limits, with uroce's own over this link. ibv_devinfo shows the lower one of the two limits for elements as max_sge.

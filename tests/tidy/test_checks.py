@@ -44,9 +44,9 @@ CLEAN = {
 
 # (the check, {file: text with a violation}, text that the finding must contain)
 CASES = [
-    ("check_keys.py", {"lib/host/a.c": c('{ "window", set_window }\n')}, "key or option window of lib/host/a.c"),
+    ("check_keys.py", {"lib/config/a.c": c('{ "window", set_window }\n')}, "key or option window of lib/config/a.c"),
     ("check_keys.py", {"lib/io/udp/a.c": c('{ "iface", "name" },\n')}, "key or option iface of"),
-    ("check_keys.py", {"lib/host/card.h": c('X(A, "max_a", 0, 1)\n')}, "key or option max_a of lib/host/card.h"),
+    ("check_keys.py", {"lib/config/card.h": c('X(A, "max_a", 0, 1)\n')}, "key or option max_a of lib/config/card.h"),
     ("check_keys.py", {"lib/core/a.h": c('/* vendor_err */\nX(NONE, "no reason")\nX(A, "a reason")\n')}, '"1 a reason"'),
     ("check_messages.py", {"lib/host/a.c": c('const char *a = "somebody has " /* who */ "the port";\n')}, '"somebody" in a message'),
     ("check_layers.py", {"lib/base/a.c": c('#include "core/qp.h"\n')}, "layer base may not"),

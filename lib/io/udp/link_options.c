@@ -11,9 +11,9 @@
 
 static const struct uro_link_option options[] = {
     { "ip", "addresses of the device: auto, an address or a net", URO_OPTION_TEXT, .max = 200,
-      .member = URO_OPTION_NOT_KEPT }, /* lib/host reads it */
+      .member = URO_OPTION_NOT_KEPT }, /* lib/config reads it */
     { "iface", "network interface whose addresses the device uses", URO_OPTION_TEXT, .max = 31,
-      .member = URO_OPTION_NOT_KEPT }, /* lib/host reads it */
+      .member = URO_OPTION_NOT_KEPT }, /* lib/config reads it */
     { "gso", "send packets of one message in one call", URO_OPTION_YES_NO,
       .member = offsetof(struct uro_udp_options, sock.segments) },
     { "gro", "receive packets of one message in one call", URO_OPTION_YES_NO,

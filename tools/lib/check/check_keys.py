@@ -9,7 +9,7 @@ import sys
 import sources
 
 KEYS = "docs/CONFIGURATION.md"
-CARDS, CARD = "docs/CARDS.md", "lib/host/card.h"
+CARDS, CARD = "docs/CARDS.md", "lib/config/card.h"
 REASONS = "docs/TROUBLESHOOTING.md"
 KEY = re.compile(r'\{\s*"([a-z][a-z0-9_]*)",\s*set_\w+')
 QUOTA = re.compile(r'^\s*X\(\w+, "(max_\w+)"', re.M)
@@ -27,7 +27,7 @@ def texts(root: pathlib.Path, *patterns: str) -> dict[str, str]:
 def keys(root: pathlib.Path) -> dict[str, str]:
     """Returns each key and option, and the file that reads it."""
     found = {}
-    for name, text in texts(root, "lib/host/*.[ch]").items():
+    for name, text in texts(root, "lib/config/*.[ch]").items():
         if name == CARD:
             continue
         found |= {key: name for key in KEY.findall(text) + QUOTA.findall(text)}

@@ -2,7 +2,7 @@
 /* card.h - like= of a device: the network card that the device presents to programs.
  *
  * A card is data: a text with one `key = value` a line, `#` comments, and `unknown` for a value
- * that is not public. lib/host/cards/ has the built-in cards. docs/CARDS.md describes the keys. A
+ * that is not public. lib/config/cards/ has the built-in cards. docs/CARDS.md describes the keys. A
  * card only narrows what uroce can do: programs see uroce's limit if that of the card is higher.
  */
 #pragma once
@@ -116,7 +116,7 @@ struct uro_card {
     enum uro_card_long_mr long_mr;
 };
 
-/* A built-in card. gen_cards.py makes the table from lib/host/cards/, in the order of names. */
+/* A built-in card. gen_cards.py makes the table from lib/config/cards/, in the order of names. */
 struct uro_card_text {
     const char *name, *text;
 };

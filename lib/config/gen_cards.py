@@ -10,7 +10,7 @@ def quoted(line: str) -> str:
 
 def main() -> None:
     output, *cards = sys.argv[1:]
-    lines = ["/* Made by gen_cards.py. */", '#include "host/card.h"', "", "const struct uro_card_text uro_card_texts[] = {"]
+    lines = ["/* Made by gen_cards.py. */", '#include "config/card.h"', "", "const struct uro_card_text uro_card_texts[] = {"]
     for path in sorted(map(pathlib.Path, cards), key=lambda path: path.stem):
         lines.append(f'    {{ "{path.stem}",')
         lines += ["      " + quoted(line) for line in path.read_text(encoding="utf-8").splitlines()]

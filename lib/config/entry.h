@@ -26,14 +26,14 @@
  *     memory=MEBIBYTES             packet buffers
  *     verbose=yes|no               whether the driver's own log is printed
  *     log=none|errors|all          which failures and refused calls are printed on stderr
- *     max_qp= max_mr= ...          number of objects that a process may have; see quota.h
+ *     max_qp= max_mr= ...          number of objects that a process may have; see device_config.h
  *     max_registered=MEBIBYTES     memory that a process may register
  *
  * %{VAR} in a value stands for the environment variable VAR.
  */
 #pragma once
 
-#include "host/host.h"
+#include "config/device_config.h"
 
 #define URO_ENTRY_WHERE_MAX 160u
 
@@ -41,7 +41,7 @@ struct uro_entry {
     struct uro_device_config config;
     char where[URO_ENTRY_WHERE_MAX]; /* source of the entry: "UROCE_DEVICES, device 2" */
     uint64_t given;                  /* bit i: key i of the table was given */
-    bool process;                    /* the entry is "*", whose keys are those of quota.h */
+    bool process;                    /* the entry is "*", whose keys are those of URO_QUOTAS */
 };
 
 /* Initializes the entry of the device @name with the defaults that depend on no other key. Checks

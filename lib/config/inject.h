@@ -93,13 +93,3 @@ static inline bool uro_inject_matches(const struct uro_inject_rule *rule, uint32
 
 /* Returns the name of a verb, such as "ibv_reg_mr". */
 const char *uro_inject_name(enum uro_inject_call call);
-
-struct uro_device;
-
-/* Returns whether the device has fail=. */
-bool uro_inject_on(const struct uro_device *device);
-
-/* Counts a call. Returns the rule by which it fails and its number in *@count, or NULL.
- * Thread: any. */
-const struct uro_inject_rule *uro_inject_next(struct uro_device *device, enum uro_inject_call call,
-                                              uint32_t *count);

@@ -6,7 +6,7 @@
  * or options.
  */
 #define _GNU_SOURCE /* secure_getenv, dladdr1 */
-#include "host/plugin.h"
+#include "config/plugin.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,8 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/fork.h"
-#include "host/host.h"
+#include "config/device_config.h"
 #include "io/common/link_options.h"
 
 /* The plug-ins of uroce, in the order in which their drivers are listed: the library of NAME is
@@ -407,7 +406,7 @@ static uro_port_open_fn *find_open(const struct uro_port_driver *driver,
     return open;
 }
 
-struct uro_port *uro_plugin_open(const struct uro_device_config *config,
+struct uro_port *uro_plugin_open(const struct uro_device_config *config, bool forked,
                                  char error[static URO_PORT_ERROR_MAX])
 {
     const struct uro_port_config wanted = {
@@ -419,7 +418,7 @@ struct uro_port *uro_plugin_open(const struct uro_device_config *config,
         .memory_mib = config->memory_mib,
         .addresses = config->gids,
         .address_count = config->gid_count,
-        .forked = uro_fork_generation() > 1,
+        .forked = forked,
         .verbose = config->verbose,
         .telemetry = config->telemetry,
         .eal = config->eal,

@@ -2,7 +2,7 @@
 /* entry.c - parses the values of keys; entry.h has the grammar. There is one table of keys, and a
  * function for each kind of value. */
 #define _GNU_SOURCE /* secure_getenv */
-#include "host/entry.h"
+#include "config/entry.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/plugin.h"
 #include "core/limits.h"
-#include "host/impair.h"
-#include "host/plugin.h"
+#include "impair/plan.h"
 #include "io/common/link_options.h"
 #include "stats/link_rate.h"
 
@@ -344,7 +344,7 @@ static const char *set_impair(struct uro_device_config *config, const char *valu
     const char *wrong = value[0] == '\0' ? "must not be empty; write off for a link without faults"
                         : strlen(value) >= sizeof config->impair
                             ? "is too long; write a longer plan to a file, and impair=@FILE"
-                            : uro_impair_check(value, text);
+                            : uro_impair_plan_check(value, text);
 
     if (wrong == NULL)
         memcpy(config->impair, value, strlen(value) + 1);

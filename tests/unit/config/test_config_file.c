@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/config.h"
+#include "config/config.h"
 
 static struct uro_config config;
 static char directory[] = "/tmp/uroce-config-XXXXXX";
@@ -328,5 +328,6 @@ int main(void)
         cmocka_unit_test(trust__not_a_regular_file__is_refused),
         cmocka_unit_test(permissions__file_absent__prints_message),
     };
-    return cmocka_run_group_tests_name("host/config_file", tests, make_directory, remove_directory);
+    return cmocka_run_group_tests_name("config/config_file", tests, make_directory,
+                                       remove_directory);
 }

@@ -5,7 +5,7 @@
 
 #include <net/if.h>
 
-#include "host/host.h"
+#include "config/device_config.h"
 
 struct sockaddr;
 

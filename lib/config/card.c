@@ -3,7 +3,7 @@
  * lines to libinih, as in config.c: it counts them and removes the comments.
  */
 #define _GNU_SOURCE /* fmemopen */
-#include "host/card.h"
+#include "config/card.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The cards of like=: the built-in ones, files, and the messages about wrong ones. */
-#include "host/card.h"
+#include "config/card.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/config.h"
+#include "config/config.h"
 #include "support/check.h"
 
 static struct uro_card card;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* inject.c - see inject.h. */
 #define _GNU_SOURCE /* strerrorname_np, sigabbrev_np */
-#include "host/inject.h"
+#include "config/inject.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "host/device.h"
 
 #define ERRNO_MAX 200
 #define WORD_MAX  40u
@@ -196,29 +194,4 @@ const char *uro_inject_parse(struct uro_inject_plan *plan, const char *value,
         if (*at == '\0')
             return NULL;
     }
-}
-
-/* ---- calls ------------------------------------------------------------------------- */
-
-bool uro_inject_on(const struct uro_device *device)
-{
-    return device->config.fail.count > 0;
-}
-
-const struct uro_inject_rule *uro_inject_next(struct uro_device *device, enum uro_inject_call call,
-                                              uint32_t *count)
-{
-    const struct uro_inject_plan *plan = &device->config.fail;
-    const struct uro_inject_rule *found = NULL;
-
-    for (uint32_t i = 0; i < plan->count; i++) {
-        if (plan->rules[i].call != call)
-            continue;
-        const uint32_t number = atomic_fetch_add(&device->fail_calls[i], 1) + 1;
-        if (found == NULL && uro_inject_matches(&plan->rules[i], number)) {
-            found = &plan->rules[i];
-            *count = number;
-        }
-    }
-    return found;
 }

@@ -7,7 +7,8 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
-#include "host/config.h"
+#include "config/config.h"
+#include "config/defaults.h"
 
 #define ADDRESSES 200u
 
@@ -74,13 +75,13 @@ static void interface__too_many_addresses__message_that_some_are_left_out(void *
 
 static void machine__too_many_addresses__message_that_some_are_left_out(void **state)
 {
-    char text[URO_HOST_LEFT_OUT_MAX];
+    char text[URO_DEFAULTS_LEFT_OUT_MAX];
 
     (void)state;
     assert_false(read_with(128, "a:udp,ip=127.0.0.1/32")->left_out);
     const struct uro_device_config *d = read_with(129, "a:udp,ip=127.0.0.0/31");
     assert_true(d->left_out);
-    assert_string_equal(uro_host_left_out_text(d, text),
+    assert_string_equal(uro_defaults_left_out_text(d, text),
                         "WARNING: a does not have all addresses of the machine or the interface: a "
                         "device has at most 15, and uroce reads the first 128 of the machine; name "
                         "the addresses that the device needs with ip=ADDRESS");
@@ -92,5 +93,5 @@ int main(void)
         cmocka_unit_test(interface__too_many_addresses__message_that_some_are_left_out),
         cmocka_unit_test(machine__too_many_addresses__message_that_some_are_left_out),
     };
-    return cmocka_run_group_tests_name("host/config_addresses", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("config/config_addresses", tests, NULL, NULL);
 }

@@ -13,9 +13,7 @@
  */
 #pragma once
 
-#include "host/entry.h"
-
-#define URO_CONFIG_DEVICES_MAX URO_HOST_DEVICES_MAX
+#include "config/entry.h"
 
 /* A wrong entry stays in the list, with its reason in config.problem. An error of the whole source
  * (unreadable file, too many devices) is an additional entry, which is named after the source. */

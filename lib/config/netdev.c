@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* netdev.c - see netdev.h for the contract. */
 #define _GNU_SOURCE /* IFF_UP */
-#include "host/netdev.h"
+#include "config/netdev.h"
 
 #include <ifaddrs.h>
 #include <netinet/in.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "host/defaults.h"
+#include "config/defaults.h"
 #include "stats/link_rate.h"
 
 #define LOOPBACK        "lo"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/config.h"
-#include "host/netdev.h"
+#include "config/config.h"
+#include "config/netdev.h"
 
 static struct uro_config config;
 
@@ -491,5 +491,5 @@ int main(void)
         cmocka_unit_test(expand__too_long__is_refused),
         cmocka_unit_test(expand__exactly_full__fits_and_one_more_does_not),
     };
-    return cmocka_run_group_tests_name("host/config", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("config/config", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* defaults.c - see defaults.h for the contract. */
 #define _GNU_SOURCE /* struct ifreq, strsep */
-#include "host/defaults.h"
+#include "config/defaults.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/crc32.h"
-#include "host/netdev.h"
+#include "config/netdev.h"
 #include "io/common/link_options.h"
 #include "io/kernel/fib.h"
 
@@ -476,4 +476,28 @@ void uro_defaults_fill(struct uro_entry *entry)
         derive_mac(config);
     config->gids[0] = uro_gid_link_local(&config->mac);
     config->prefix[0] = 64;
+}
+
+char *uro_defaults_loopback_text(const struct uro_device_config *entry,
+                                 char text[static URO_DEFAULTS_LOOPBACK_MAX])
+{
+    char address[URO_GID_TEXT_MAX];
+
+    (void)snprintf(text, URO_DEFAULTS_LOOPBACK_MAX,
+                   "WARNING: %s has the address %s and reaches only this machine, because only the "
+                   "interface lo has a usable address; give another interface an address, or write "
+                   "ip=%s to hide this warning",
+                   entry->name, uro_gid_text(&entry->gids[1], address), address);
+    return text;
+}
+
+char *uro_defaults_left_out_text(const struct uro_device_config *entry,
+                                 char text[static URO_DEFAULTS_LEFT_OUT_MAX])
+{
+    (void)snprintf(text, URO_DEFAULTS_LEFT_OUT_MAX,
+                   "WARNING: %s does not have all addresses of the machine or the interface: a "
+                   "device has at most %u, and uroce reads the first %u of the machine; name the "
+                   "addresses that the device needs with ip=ADDRESS",
+                   entry->name, URO_ENGINE_ADDRESSES_MAX - 1, URO_NETDEV_ADDRESSES_MAX);
+    return text;
 }

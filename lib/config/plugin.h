@@ -21,9 +21,9 @@ URO_NODISCARD int uro_plugin_add(const struct uro_port_driver *driver);
 const struct uro_port_driver *uro_plugin_find(const char *link,
                                               char error[static URO_PORT_ERROR_MAX]);
 
-/* Opens the port of the device that @config describes. Returns NULL with a sentence in @error on
- * failure. May load a library. Thread: any. */
-struct uro_port *uro_plugin_open(const struct uro_device_config *config,
+/* Opens the port of the device that @config describes. @forked: this process is a child of fork().
+ * Returns NULL with a sentence in @error on failure. May load a library. Thread: any. */
+struct uro_port *uro_plugin_open(const struct uro_device_config *config, bool forked,
                                  char error[static URO_PORT_ERROR_MAX]);
 
 /* Lists the drivers that were added, then those of all installed plug-ins. Returns how many.

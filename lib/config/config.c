@@ -6,7 +6,7 @@
  * lines for libinih: it counts them, detects sections and removes the indentation.
  */
 #define _GNU_SOURCE /* strsep, O_NOFOLLOW, fdopen, realpath */
-#include "host/config.h"
+#include "config/config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/defaults.h"
+#include "config/defaults.h"
 
 #define BLANKS  " \t\r\n"
 #define PROCESS "*"

@@ -17,7 +17,7 @@
 
 #include <net/if.h>
 
-#include "host/entry.h"
+#include "config/entry.h"
 
 /* Fills in addresses, MAC, MTU and the link-local GID of an entry without a problem. May store a
  * problem, such as an interface that does not exist. */
@@ -26,3 +26,13 @@ void uro_defaults_fill(struct uro_entry *entry);
 /* Writes the name of the kernel's interface that the link uses to @name. Returns false if the link
  * uses no interface. */
 bool uro_defaults_interface(const struct uro_device_config *config, char name[static IF_NAMESIZE]);
+
+#define URO_DEFAULTS_LOOPBACK_MAX 320u
+/* Writes the warning for an entry with ->loopback set to @text. Returns @text. */
+char *uro_defaults_loopback_text(const struct uro_device_config *entry,
+                                 char text[static URO_DEFAULTS_LOOPBACK_MAX]);
+
+#define URO_DEFAULTS_LEFT_OUT_MAX 256u
+/* Writes the warning for an entry with ->left_out set to @text. Returns @text. */
+char *uro_defaults_left_out_text(const struct uro_device_config *entry,
+                                 char text[static URO_DEFAULTS_LEFT_OUT_MAX]);
