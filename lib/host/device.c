@@ -37,7 +37,6 @@
 #include "core/shard.h"
 #include "host/device.h"
 #include "host/fork.h"
-#include "host/log.h"
 #include "host/pcap.h"
 #include "wire/ip.h"
 

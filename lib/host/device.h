@@ -10,6 +10,7 @@
  *   service.c    the service role and the service thread
  *   waiter.c     a thread of the program that waits for an event and has the role meanwhile
  *   show.c       writes the state of the device for other processes
+ *   log.c        log=: lines on stderr about failures and refused calls
  *   impair.c     impair= and trace=: faults of the link
  *   pcap.c       pcap=: the capture file
  *   fork.c       handles a device in a forked child
@@ -23,8 +24,8 @@
 
 #include "core/sgl.h"
 #include "host/host.h"
-#include "host/impair.h"
 #include "host/progress.h"
+#include "impair/plan.h"
 #include "stats/table_writer.h"
 
 struct uro_pcap_write;
@@ -151,6 +152,30 @@ bool uro_show_objects(struct uro_device *device, uro_time now);
 
 /* Returns whether only some of the objects have been written. Engine lock held. */
 bool uro_show_in_progress(const struct uro_device *device);
+
+/* ---- impair.c -------------------------------------------------------------- */
+
+/* Puts a port with faults around the port of the device, if its configuration has impair=. Returns
+ * 0, or -EINVAL or -ENOMEM with the reason in device->problem. */
+URO_NODISCARD int uro_impair_open(struct uro_device *device);
+
+/* Writes the plan for other processes, after the page of the device was made. */
+void uro_impair_show(struct uro_device *device);
+
+/* Writes the counters for other processes, and reports a failed write of the trace. Engine lock
+ * held. */
+void uro_impair_update(struct uro_device *device);
+
+/* ---- log.c ----------------------------------------------------------------- */
+
+/* Prints "uroce: DEVICE: TEXT" if the rate allows. Thread: any. */
+URO_PRINTF(2) void uro_log_line(const struct uro_device *device, const char *format, ...);
+
+/* Prints how many lines were left out since the last line, if any. */
+void uro_log_end(const struct uro_device *device);
+
+/* Completes the records of new failures of queue pairs, and prints them. Engine lock held. */
+void uro_log_failures(struct uro_device *device);
 
 /* ---- host.c ---------------------------------------------------------------- */
 

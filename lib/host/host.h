@@ -179,6 +179,14 @@ struct uro_conn_handlers {
 };
 void uro_host_set_conn_handlers(const struct uro_conn_handlers *handlers);
 
+/* ---- refused calls ---------------------------------------------------------- */
+
+/* Records and prints that the call @call was refused with the errno @error. @probe: a call by which
+ * correct programs find out what uroce has. Only log=all prints probes; without log=all and like=
+ * they are not recorded either. Thread: any. */
+void uro_log_refusal(struct uro_device *device, bool probe, int error, const char *call,
+                     const char *text);
+
 /* ---- requests to the port, with the engine lock held -------------------------- */
 
 /* Locks a service for this process before it listens. Returns 0. Returns -EADDRINUSE if another

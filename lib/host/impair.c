@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* impair.c - see impair.h. */
+/* impair.c - impair= and trace= of a device: reads its plan of faults, and writes the fates of its
+ * packets. */
 #define _GNU_SOURCE /* secure_getenv, program_invocation_short_name */
-#include "host/impair.h"
+#include "host/device.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/device.h"
 #include "host/fork.h"
 #include "host/pcap.h"
 #include "io/impair/port.h"

@@ -97,6 +97,12 @@
 #define URO_NAP_IDLE  URO_MS(5)  /* after URO_NAP_SINCE without a frame: below 1 % of a processor */
 #define URO_NAP_SINCE URO_MS(200)
 
+/* ---- lines on stderr -------------------------------------------------------- */
+
+#define URO_LOG_LINES  8u   /* lines of a process in URO_LOG_PERIOD */
+#define URO_LOG_TEXTS  256u /* texts that are remembered; afterwards only the rate is limited */
+#define URO_LOG_PERIOD URO_MS(1000)
+
 /* ---- a round -------------------------------------------------------------- */
 
 #define URO_OUTPUT_BURSTS 4u /* maximum transmit bursts in a round */

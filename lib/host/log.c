@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.c - see log.h. The state belongs to the process and consists of atomics. So no thread waits
+/* log.c - lines on stderr about failures of queue pairs and refused calls: log=none|errors|all. A
+ * process prints each text once and at most URO_LOG_LINES lines in a second, whatever happens.
+ * `uroce why` shows the rest.
+ *
+ * The state belongs to the process and consists of atomics. So no thread waits
  * for another thread, and a forked child can use the state at once. */
-#include "host/log.h"
+#include "host/device.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -10,8 +14,7 @@
 
 #include "core/cq.h"
 #include "core/shard.h"
-#include "host/device.h"
-#include "host/fork.h"
+#include "host/limits.h"
 #include "host/pcap.h"
 #include "stats/failure_text.h"
 

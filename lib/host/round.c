@@ -15,7 +15,6 @@
 #include "config/netdev.h"
 #include "core/shard.h"
 #include "host/limits.h"
-#include "host/log.h"
 #include "host/pcap.h"
 
 /* ---- frames ------------------------------------------------------------------ */

@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "host/log.h"
 #include "stats/layout.h"
 
 static void report(struct uro_device *device, bool probe, int error, const char *call,

@@ -12,7 +12,7 @@
 #include "core/qp_private.h"
 #include "core/shard.h"
 #include "host/device.h"
-#include "host/log.h"
+#include "host/limits.h"
 
 static struct uro_qp *qp;
 static char printed[65536];
