@@ -209,52 +209,6 @@ static uint32_t connections_max(const struct uro_device *device)
     return most != 0 ? (uint32_t)most : 1;
 }
 
-/* Returns what other processes see of the card. */
-static struct uro_stats_card shown_card(const struct uro_card *card)
-{
-    struct uro_stats_card shown = { .given = uro_card_given(card),
-                                    .hw_ver_known = uro_card_knows(card, URO_CARD_HW_VER),
-                                    .hw_ver = (uint32_t)card->numbers[URO_CARD_HW_VER] };
-
-    static_assert(URO_STATS_CARD_MAX == URO_CARD_TEXT_MAX, "each text of a card fits");
-    memcpy(shown.fw_ver, card->fw_ver, sizeof shown.fw_ver);
-    memcpy(shown.hca_type, card->hca_type, sizeof shown.hca_type);
-    memcpy(shown.board_id, card->board_id, sizeof shown.board_id);
-    return shown;
-}
-
-/* Opens the counters that `uroce stat` reads. On failure the device runs without them. */
-static void open_stats(struct uro_device *device)
-{
-    const struct uro_device_config *config = &device->config;
-    char ndevs[URO_ENGINE_ADDRESSES_MAX][URO_STATS_NDEV_MAX] = { "" };
-    const struct uro_stats_card card = shown_card(&config->card);
-    const struct uro_stats_device shown = { .name = config->name,
-                                            .link = config->link,
-                                            .guid = config->guid,
-                                            .gids = config->gids,
-                                            .ndevs = ndevs,
-                                            .gid_count = config->gid_count,
-                                            .roce_v1 = config->card.roce_v1,
-                                            .card = &card,
-                                            .started = uro_host_wall_clock(),
-                                            .clock_offset =
-                                                uro_host_wall_clock() - uro_device_now() };
-    char problem[URO_STATS_PROBLEM_MAX];
-
-    static_assert(sizeof ndevs[0] == IF_NAMESIZE, "the name of an interface fits");
-    for (uint32_t i = 0; i < config->gid_count; i++)
-        if (!uro_netdev_name(config, i, ndevs[i]))
-            ndevs[i][0] = '\0';
-    if (uro_stats_open(&device->stats, &shown, problem) != 0 &&
-        (config->verbose || getenv("UROCE_STATE_DIR") != NULL))
-        fprintf(stderr,
-                "uroce: %s: other processes cannot see the counters of this process: %s; name "
-                "another directory in UROCE_STATE_DIR\n",
-                config->name, problem);
-    uro_impair_show(device);
-}
-
 static int build_engine(struct uro_device *device)
 {
     const struct uro_device_config *config = &device->config;
@@ -284,7 +238,7 @@ static int build_engine(struct uro_device *device)
     int error = choose_seed(config, wanted.seed);
     if (error != 0)
         return error;
-    open_stats(device);
+    uro_show_open(device);
     if (device->stats.page != NULL)
         wanted.record = &device->stats.page->record;
     size_t size = (uro_engine_size(&wanted) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);

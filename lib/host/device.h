@@ -9,7 +9,7 @@
  *   progress.c   the engine lock, and the rounds of callers
  *   service.c    the service role and the service thread
  *   waiter.c     a thread of the program that waits for an event and has the role meanwhile
- *   show.c       writes the state of the device for other processes
+ *   show.c       the page that shows the device to other processes
  *   log.c        log=: lines on stderr about failures and refused calls
  *   impair.c     impair= and trace=: faults of the link
  *   pcap.c       pcap=: the capture file
@@ -141,6 +141,9 @@ uro_time uro_round_link_interval(const struct uro_device *device);
 void uro_round_report_removal(struct uro_device *device, bool *reported);
 
 /* ---- show.c ---------------------------------------------------------------- */
+
+/* Opens the counters that `uroce stat` reads. On failure the device runs without them. */
+void uro_show_open(struct uro_device *device);
 
 /* Writes the state of the process and of the link for other processes. Engine lock held. */
 void uro_show_state(struct uro_device *device, enum uro_stats_state state);

@@ -1,10 +1,61 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* show.c - writes the state of a device for other processes, and its objects if a reader requests
- * them. */
+/* show.c - opens the page that shows a device to other processes, writes the state of the device to
+ * it, and the objects of the device if a reader requests them. */
 #include "host/device.h"
 
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/netdev.h"
 #include "core/shard.h"
 #include "host/limits.h"
+
+/* Returns what other processes see of the card. */
+static struct uro_stats_card shown_card(const struct uro_card *card)
+{
+    struct uro_stats_card shown = { .given = uro_card_given(card),
+                                    .hw_ver_known = uro_card_knows(card, URO_CARD_HW_VER),
+                                    .hw_ver = (uint32_t)card->numbers[URO_CARD_HW_VER] };
+
+    static_assert(URO_STATS_CARD_MAX == URO_CARD_TEXT_MAX, "each text of a card fits");
+    memcpy(shown.fw_ver, card->fw_ver, sizeof shown.fw_ver);
+    memcpy(shown.hca_type, card->hca_type, sizeof shown.hca_type);
+    memcpy(shown.board_id, card->board_id, sizeof shown.board_id);
+    return shown;
+}
+
+void uro_show_open(struct uro_device *device)
+{
+    const struct uro_device_config *config = &device->config;
+    char ndevs[URO_ENGINE_ADDRESSES_MAX][URO_STATS_NDEV_MAX] = { "" };
+    const struct uro_stats_card card = shown_card(&config->card);
+    const struct uro_stats_device shown = { .name = config->name,
+                                            .link = config->link,
+                                            .guid = config->guid,
+                                            .gids = config->gids,
+                                            .ndevs = ndevs,
+                                            .gid_count = config->gid_count,
+                                            .roce_v1 = config->card.roce_v1,
+                                            .card = &card,
+                                            .started = uro_host_wall_clock(),
+                                            .clock_offset =
+                                                uro_host_wall_clock() - uro_device_now() };
+    char problem[URO_STATS_PROBLEM_MAX];
+
+    static_assert(sizeof ndevs[0] == IF_NAMESIZE, "the name of an interface fits");
+    for (uint32_t i = 0; i < config->gid_count; i++)
+        if (!uro_netdev_name(config, i, ndevs[i]))
+            ndevs[i][0] = '\0';
+    if (uro_stats_open(&device->stats, &shown, problem) != 0 &&
+        (config->verbose || getenv("UROCE_STATE_DIR") != NULL))
+        fprintf(stderr,
+                "uroce: %s: other processes cannot see the counters of this process: %s; name "
+                "another directory in UROCE_STATE_DIR\n",
+                config->name, problem);
+    uro_impair_show(device);
+}
 
 void uro_show_state(struct uro_device *device, enum uro_stats_state state)
 {
