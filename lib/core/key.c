@@ -23,7 +23,7 @@ static bool is_window(const struct uro_key *key)
 
 struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number)
 {
-    struct uro_table_node *node = uro_table_find(&shard->keys, number >> URO_KEY_LOW_BITS);
+    struct uro_table_node *node = uro_table_find(&shard->keys->table, number >> URO_KEY_LOW_BITS);
     if (node == NULL)
         return NULL;
     struct uro_key *key = URO_CONTAINER_OF(node, struct uro_key, node);
@@ -32,7 +32,7 @@ struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number)
 
 void uro_key_register(struct uro_shard *shard, struct uro_key *key)
 {
-    key->node.number = uro_shard_unused(shard, &shard->keys, 32 - URO_KEY_LOW_BITS, LEAST);
+    key->node.number = uro_shard_unused(shard, &shard->keys->table, 32 - URO_KEY_LOW_BITS, LEAST);
     key->low = (uint8_t)(uro_rng_u32(&shard->rng) >> (32 - URO_KEY_LOW_BITS));
     key->bound = false;
     if (is_window(key))
@@ -40,9 +40,9 @@ void uro_key_register(struct uro_shard *shard, struct uro_key *key)
     else
         key->windows = 0;
     if (key->kind == URO_KEY_REGION && key->reachable != NULL)
-        shard->on_demand++;
+        shard->keys->on_demand++;
     key->registered = true;
-    uro_table_insert(&shard->keys, &key->node);
+    uro_table_insert(&shard->keys->table, &key->node);
 }
 
 static void unbind(struct uro_key *window)
@@ -69,19 +69,19 @@ int uro_key_deregister(struct uro_shard *shard, struct uro_key *key)
         return -EBUSY;
     }
     if (key->kind == URO_KEY_REGION && key->reachable != NULL)
-        shard->on_demand--;
+        shard->keys->on_demand--;
     unbind(key);
     key->registered = false;
-    uro_table_remove(&shard->keys, &key->node);
+    uro_table_remove(&shard->keys->table, &key->node);
     return 0;
 }
 
 /* Walks the whole table: few regions have windows, and windows are mostly removed first. */
 void uro_key_expel(struct uro_shard *shard, struct uro_key *key)
 {
-    struct uro_table_node *node = uro_table_first(&shard->keys);
+    struct uro_table_node *node = uro_table_first(&shard->keys->table);
 
-    for (; node != NULL && is_open(key); node = uro_table_next(&shard->keys, node)) {
+    for (; node != NULL && is_open(key); node = uro_table_next(&shard->keys->table, node)) {
         struct uro_key *window = URO_CONTAINER_OF(node, struct uro_key, node);
         if (is_window(window) && window->region == key)
             unbind(window);
@@ -145,9 +145,9 @@ static bool overlaps(const struct uro_key *key, uintptr_t first, uintptr_t last)
 
 bool uro_key_never_faults(const struct uro_shard *shard, uintptr_t start, uintptr_t length)
 {
-    const struct uro_table_node *node = uro_table_first(&shard->keys);
+    const struct uro_table_node *node = uro_table_first(&shard->keys->table);
 
-    for (; node != NULL; node = uro_table_next(&shard->keys, node)) {
+    for (; node != NULL; node = uro_table_next(&shard->keys->table, node)) {
         const struct uro_key *key = URO_CONTAINER_OF(node, struct uro_key, node);
         if (key->kind == URO_KEY_REGION && key->reachable == NULL &&
             overlaps(key, start, start + (length - 1)))

@@ -97,7 +97,7 @@ bool uro_sgl_scatter(const struct uro_shard *shard, const struct uro_sgl *sgl, u
 
 static bool may_fault(const struct uro_shard *shard, uint32_t number)
 {
-    return shard->on_demand > 0 && shard->attempt != NULL && uro_key_may_fault(shard, number);
+    return shard->keys->on_demand > 0 && shard->attempt != NULL && uro_key_may_fault(shard, number);
 }
 
 struct copy {

@@ -60,10 +60,11 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     uro_wheel_init(&shard->wheel, now);
     uro_rng_init(&shard->rng, config->seed);
     buckets = init_table(&shard->qps, buckets, many(config));
-    buckets = init_table(&shard->keys, buckets, many(config));
+    buckets = init_table(&shard->own_keys.table, buckets, many(config));
     buckets = init_table(&shard->ahs, buckets, few(config));
     (void)init_table(&shard->srqs, buckets, few(config));
-    shard->on_demand = 0;
+    shard->own_keys.on_demand = 0;
+    shard->keys = config->keys != NULL ? config->keys : &shard->own_keys;
     shard->copies = (uint8_t *)tables + bucket_bytes(config);
     shard->copied = 0;
     shard->attempt = NULL;

@@ -25,6 +25,13 @@
 
 struct uro_observer;
 
+/* Registered memory. Several shards may have the same keys. Then a thread that changes the keys
+ * excludes the threads that use these shards. */
+struct uro_keys {
+    struct uro_table table; /* keys by their upper 24 bits */
+    uint32_t on_demand;     /* regions that may fault */
+};
+
 struct uro_shard_config {
     struct uro_mac mac;
     uint32_t mtu;    /* largest IP packet that the link ever carries */
@@ -35,8 +42,9 @@ struct uro_shard_config {
     uint16_t
         source_port; /* UDP port that every frame leaves from; 0: from the flow label or QPNs */
     uint8_t table_bits;
-    uint8_t qpn_prefix;  /* upper URO_QPN_PREFIX_BITS of all QPNs; 0: any */
-    bool one_qpn_prefix; /* with qpn_prefix 0: QPNs get a common prefix; see engine.h */
+    uint8_t qpn_prefix;    /* upper URO_QPN_PREFIX_BITS of all QPNs; 0: any */
+    bool one_qpn_prefix;   /* with qpn_prefix 0: QPNs get a common prefix; see engine.h */
+    struct uro_keys *keys; /* keys of another shard that this shard has, too; NULL: its own keys */
     uint8_t seed[URO_RNG_SEED_BYTES];
     struct uro_gid gids[URO_SHARD_GIDS_MAX];
     uint32_t gid_count;
@@ -67,7 +75,7 @@ struct uro_shard {
     struct uro_deferred deferred;
     struct uro_rng rng;
     struct uro_table qps;                            /* queue pairs by QPN */
-    struct uro_table keys;                           /* keys by their upper 24 bits */
+    struct uro_keys *keys;                           /* own_keys, or those of config */
     struct uro_table ahs;                            /* address handles, by number */
     struct uro_table srqs;                           /* XRC shared receive queues, by number */
     struct uro_list groups[URO_SHARD_GROUP_BUCKETS]; /* multicast members; datagram.c */
@@ -87,13 +95,13 @@ struct uro_shard {
     uint32_t srq_number;        /* uro_srq.listed_as of the newest SRQ */
     /* The next round begins with requests, because this round sent only responses. */
     bool requests_first;
-    uint32_t on_demand;         /* regions in keys that may fault */
     uint8_t *copies;            /* uro_touch_size() bytes */
     size_t copied;              /* bytes of `copies` in use by the current output */
     uro_touch_attempt *attempt; /* accesses memory that may fault; NULL: no memory faults */
     uro_time now;               /* time of the round in progress */
     struct uro_no_receive no_receive;
     const struct uro_observer *observer; /* NULL: there is no observer */
+    struct uro_keys own_keys;
     atomic_uint mtu; /* current MTU of the link, <= config.mtu; uro_engine_set_mtu() */
     _Alignas(64) struct uro_doorbell_list doorbells; /* rung by posting threads */
 };

@@ -121,7 +121,7 @@ uint32_t uro_snapshot_objects(const struct uro_shard *shard, enum uro_snapshot_k
         return shard->cq_count;
     if (kind == URO_SNAPSHOT_SRQS)
         return shard->srq_count;
-    return kind == URO_SNAPSHOT_KEYS ? shard->keys.count : 0;
+    return kind == URO_SNAPSHOT_KEYS ? shard->own_keys.table.count : 0;
 }
 
 void uro_snapshot_begin(struct uro_snapshot *snapshot, struct uro_shard *shard,
@@ -234,7 +234,7 @@ static bool copy_kind(struct uro_snapshot *snapshot, uint32_t *cost, uint32_t co
     case URO_SNAPSHOT_CQS:
         return copy_list(snapshot, &shard->cqs, cost, cost_max);
     case URO_SNAPSHOT_KEYS:
-        return copy_table(snapshot, &shard->keys, cost, cost_max);
+        return copy_table(snapshot, &shard->own_keys.table, cost, cost_max);
     case URO_SNAPSHOT_SRQS:
         return copy_list(snapshot, &shard->srq_list, cost, cost_max);
     case URO_SNAPSHOT_IDS:

@@ -143,6 +143,7 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
                                       .source_port = config->source_port,
                                       .qpn_prefix = config->qpn_prefix,
                                       .one_qpn_prefix = config->one_qpn_prefix,
+                                      .keys = config->keys,
                                       .table_bits = table_bits(config),
                                       .gid_count = config->address_count };
     if (shard.window == 0)

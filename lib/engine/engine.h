@@ -62,6 +62,9 @@ struct uro_engine_config {
     uint8_t qpn_prefix;
     /* If the address is not shared: QPNs get a common random prefix, while such QPNs are free. */
     bool one_qpn_prefix;
+    /* Keys of another engine, for an engine of the same device; see struct uro_keys. NULL: the
+     * engine has its own keys. */
+    struct uro_keys *keys;
     struct uro_record *record; /* memory lent for the record; NULL: part of the engine's memory */
     uint8_t table_bits;        /* log2 of the slots of the QPN and key tables, 4..20; 0 = 14 */
 };

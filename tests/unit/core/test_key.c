@@ -49,6 +49,27 @@ static uint8_t *resolve(const struct uro_key *key, uint64_t address, uint64_t le
     return uro_key_local(&shard, uro_key_number(key), 7, URO_ACCESS_REMOTE_READ, address, length);
 }
 
+static void keys__of_two_shards__a_key_of_one_is_a_key_of_both(void **state)
+{
+    const struct uro_shard_config config = { .table_bits = 4, .seed = { 2 }, .keys = shard.keys };
+    void *others = aligned_alloc(64, (uro_shard_table_size(&config) + 63) & ~(size_t)63);
+    static struct uro_shard other;
+    static struct uro_record other_record;
+    struct uro_key key = region(0x1000, 100), more = region(0x1000, 100);
+
+    (void)state;
+    assert_non_null(others);
+    uro_shard_init(&other, &config, others, &other_record, 0);
+    uro_key_register(&shard, &key);
+    uro_key_register(&other, &more);
+    assert_ptr_equal(uro_key_find(&other, uro_key_number(&key)), &key);
+    assert_ptr_equal(uro_key_find(&shard, uro_key_number(&more)), &more);
+    assert_int_equal(uro_key_deregister(&other, &key), 0);
+    assert_null(uro_key_find(&shard, uro_key_number(&key)));
+    assert_int_equal(uro_key_deregister(&shard, &more), 0);
+    free(others);
+}
+
 /* bug B04 */
 static void key_resolve__every_edge_of_the_range(void **state)
 {
@@ -121,7 +142,7 @@ static void key_register__numbers_are_spread_over_32_bits(void **state)
     assert_int_equal(all_and, 0);
     for (int i = 0; i < 64; i++)
         uro_key_deregister(&shard, &keys[i]);
-    assert_int_equal(shard.keys.count, 0);
+    assert_int_equal(shard.keys->table.count, 0);
     assert_true(uro_mark_hit("QP.NUMBERS"));
 }
 
@@ -292,6 +313,7 @@ int main(void)
         cmocka_unit_test(key_resolve__memory_that_may_fault__only_touched_bytes_are_checked),
         cmocka_unit_test(key_never_faults__every_edge_of_a_region_among_others),
         cmocka_unit_test(key_never_faults__region_at_the_end_of_the_address_space),
+        cmocka_unit_test(keys__of_two_shards__a_key_of_one_is_a_key_of_both),
         cmocka_unit_test(key_may_fault__window_into_on_demand_memory__as_its_region),
         cmocka_unit_test(key_never_faults__on_demand_empty_or_window__is_false),
         cmocka_unit_test(key_null__reads_zeros_after_a_write),
