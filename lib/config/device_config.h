@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/port.h"
 
+#define URO_ENGINES_MAX        16u /* engines of a device */
 #define URO_CONFIG_DEVICES_MAX 64u /* devices of a process at the same time */
 
 /* X(enumerator, "key", "what is counted") */
@@ -62,7 +63,9 @@ struct uro_device_config {
     uint32_t speed; /* speed of the port from rate=, Mb/s; 0: speed of the interface */
     uint32_t vlan;  /* 802.1Q tag of every frame; 0: none */
     uint32_t vendor_part_id;
-    uint32_t window; /* packets in flight per queue pair; 0: the port's default */
+    uint32_t window;   /* packets in flight per queue pair; 0: the port's default */
+    uint32_t engines;  /* engines of the device, 1 .. URO_ENGINES_MAX */
+    bool engines_auto; /* engines=auto: one engine is enough if the link cannot have more */
     bool retry_7_forever;
     enum uro_progress_mode progress;
     int cpu;           /* processor of the service thread; -1: any */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* entry.c - parses the values of keys; entry.h has the grammar. There is one table of keys, and a
  * function for each kind of value. */
-#define _GNU_SOURCE /* secure_getenv */
+#define _GNU_SOURCE /* secure_getenv, sched_getaffinity */
 #include "config/entry.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -297,6 +298,24 @@ static const char *set_window(struct uro_device_config *config, const char *valu
                       "must be a number of packets from 1 to 65536");
 }
 
+/* Returns the number of processors that this process may use, at most URO_ENGINES_MAX. */
+static uint32_t processors(void)
+{
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+
+    return count < (int)URO_ENGINES_MAX ? (uint32_t)count : URO_ENGINES_MAX;
+}
+
+static const char *set_engines(struct uro_device_config *config, const char *value)
+{
+    config->engines_auto = strcmp(value, "auto") == 0;
+    config->engines = processors();
+    return config->engines_auto ? NULL
+                                : set_number(&config->engines, value, 1, URO_ENGINES_MAX,
+                                             "must be auto or a number from 1 to 16");
+}
+
 static const char *set_retry_7(struct uro_device_config *config, const char *value)
 {
     static const char *const choices[] = { "seven", "forever", NULL };
@@ -489,6 +508,7 @@ static const struct key {
              { "vlan", set_vlan, .repeats = false },
              { "vendor_part_id", set_vendor_part_id, .repeats = false },
              { "window", set_window, .repeats = false },
+             { "engines", set_engines, .repeats = false },
              { "retry_7", set_retry_7, .repeats = false },
              { "progress", set_progress, .repeats = false },
              { "cpu", set_cpu, .repeats = false },
@@ -538,7 +558,9 @@ static void refuse_unknown_key(struct uro_entry *entry, const char *where, const
 
 void uro_entry_begin(struct uro_entry *entry, const char *where, const char *name)
 {
-    *entry = (struct uro_entry){ .config = { .cpu = -1, .gid_count = 1, .log = URO_LOG_ERRORS } };
+    *entry = (struct uro_entry){
+        .config = { .cpu = -1, .gid_count = 1, .engines = 1, .log = URO_LOG_ERRORS }
+    };
     (void)snprintf(entry->where, sizeof entry->where, "%s", where);
     (void)snprintf(entry->config.name, sizeof entry->config.name, "%s", name);
     entry->config.prefix[0] = 64;
@@ -609,6 +631,36 @@ static void check_dpdk_keys(struct uro_entry *entry)
                          config->driver->prefix);
 }
 
+/* Returns why the device can have only one engine, or NULL. */
+static const char *one_engine_reason(const struct uro_device_config *config)
+{
+    const char *hub = strstr(config->link, ",hub=no");
+
+    if (config->driver != NULL && !uro_port_driver_has(config->driver, URO_DRIVER_ENGINES))
+        return "only links over UDP can have several engines";
+    if (hub != NULL && (hub[7] == '\0' || hub[7] == ','))
+        return "several engines share the address, which hub=no forbids";
+    if (config->progress == URO_PROGRESS_CALLER)
+        return "each engine needs its service thread, which progress=caller forbids";
+    if (config->pcap[0] != '\0')
+        return "pcap= captures only one engine";
+    if (config->impair[0] != '\0')
+        return "impair= works with only one engine";
+    return NULL;
+}
+
+static void check_engines(struct uro_entry *entry)
+{
+    struct uro_device_config *config = &entry->config;
+    const char *reason = config->engines > 1 ? one_engine_reason(config) : NULL;
+
+    if (reason != NULL && config->engines_auto)
+        config->engines = 1;
+    else if (reason != NULL)
+        uro_entry_refuse(entry, entry->where, "engines=%u: %s; use engines=1", config->engines,
+                         reason);
+}
+
 /* Finds the driver of the link, and checks the link's options by its table. */
 static void find_driver(struct uro_entry *entry)
 {
@@ -658,6 +710,7 @@ void uro_entry_finish(struct uro_entry *entry)
 
     find_driver(entry);
     check_dpdk_keys(entry);
+    check_engines(entry);
     apply_card(&entry->config);
     if (config->trace[0] != '\0' && config->impair[0] == '\0')
         uro_entry_refuse(entry, entry->where,

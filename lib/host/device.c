@@ -139,6 +139,17 @@ URO_NODISCARD static bool finish(struct uro_device *device)
     return true;
 }
 
+/* Finishes all engines but the first. Returns as finish(). */
+URO_NODISCARD static bool finish_others(struct uro_device *device)
+{
+    bool finished = true;
+
+    for (struct uro_device *other = device->next_engine; other != NULL; other = other->next_engine)
+        if (uro_device_started(other) && !finish(other))
+            finished = false;
+    return finished;
+}
+
 static atomic_bool all_finished;
 
 static void finish_all(void)
@@ -151,8 +162,10 @@ static void finish_all(void)
     uro_host_set_event_handlers(NULL);
     uro_host_set_conn_handlers(NULL);
     for (struct uro_device *const *device = uro_host_known(); *device != NULL; device++)
-        if (uro_device_started(*device))
+        if (uro_device_started(*device)) {
+            (void)!finish_others(*device);
             (void)!finish(*device);
+        }
     atomic_store(&all_finished, true);
 }
 
@@ -241,6 +254,8 @@ static int build_engine(struct uro_device *device)
     uro_show_open(device);
     if (device->stats.page != NULL)
         wanted.record = &device->stats.page->record;
+    if (device->first_engine != device)
+        wanted.keys = uro_engine_shard(device->first_engine->engine)->keys;
     size_t size = (uro_engine_size(&wanted) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
     /* The memory has space for the greatest number of connections. The kernel allocates a page at
      * its first use. */
@@ -349,13 +364,58 @@ static void take_down(struct uro_device *device)
 }
 
 /* Prints the reason why the device does not start. Some programs try again without end, so each
- * reason is printed only once. Start lock held. */
+ * reason is printed only once. The first engine has the reasons of the others. Start lock held. */
 static void complain(struct uro_device *device)
 {
+    if (device->first_engine != device)
+        return;
     if (strcmp(device->problem, device->printed_problem) == 0)
         return;
     fprintf(stderr, "uroce: %s: %s\n", device->config.name, device->problem);
     memcpy(device->printed_problem, device->problem, sizeof device->printed_problem);
+}
+
+/* Stops the engines but the first after a failure, so that they can start again. */
+static void stop_others(struct uro_device *device)
+{
+    const bool finished = finish_others(device);
+
+    for (struct uro_device *other = device->next_engine; other != NULL;
+         other = other->next_engine) {
+        const bool ran = atomic_exchange(&other->life, URO_DEVICE_FAILED) == URO_DEVICE_RUNNING;
+        other->stopping = other->closed = false;
+        if (!ran || !finished)
+            continue;
+        other->port = NULL; /* finish() has closed it */
+        take_down(other);
+    }
+}
+
+/* Starts all engines but the first, when the first has brought up its port. On failure none of them
+ * runs. An address without a broker can have only one engine. */
+static int start_others(struct uro_device *device)
+{
+    int error = 0;
+
+    if (device->next_engine == NULL ||
+        (device->port->qpn_prefix == 0 && device->config.engines_auto))
+        return 0;
+    if (device->port->qpn_prefix == 0) {
+        (void)snprintf(device->problem, sizeof device->problem,
+                       "engines=%u: several engines need the broker of the address; start the "
+                       "program with `uroce run`, which starts `uroce hub`, or use engines=1",
+                       device->config.engines);
+        return -ENODEV;
+    }
+    for (struct uro_device *other = device->next_engine; other != NULL && error == 0;
+         other = other->next_engine) {
+        error = uro_device_start(other);
+        if (error != 0)
+            memcpy(device->problem, other->problem, sizeof device->problem);
+    }
+    if (error != 0)
+        stop_others(device);
+    return error;
 }
 
 /* Starts the device, then runs the service thread. The port is opened in this thread, not in the
@@ -370,6 +430,8 @@ static void *thread_main(void *argument)
     (void)uro_cancel_off(); /* some programs cancel all threads that they find */
     int error = bring_up(device);
     pin(device);
+    if (error == 0)
+        error = start_others(device);
     if (error == 0)
         finish_at_exit();
     else
@@ -461,15 +523,22 @@ void uro_device_end(struct uro_device *device)
         connections->removed(device);
     atomic_store(&device->gone, true);
     uro_host_event_handlers()->port_event(device, URO_PORT_GONE);
-    const bool ended = !running || finish(device);
-    device->generation = URO_FORK_NEVER;
-    const bool in_use = uro_quota_in_use(device) || atomic_load(&device->shared.waiters) > 0;
+    bool ended = !running || finish_others(device);
+    if (running && !finish(device))
+        ended = false;
+    bool in_use = uro_quota_in_use(device);
+    for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine) {
+        engine->generation = URO_FORK_NEVER;
+        in_use |= atomic_load(&engine->shared.waiters) > 0;
+    }
     uro_quota_removed(device);
-    atomic_store(&device->life, URO_DEVICE_FAILED);
-    if (!running || !ended || in_use)
-        return;
-    device->port = NULL; /* finish() has closed it */
-    take_down(device);
+    for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine) {
+        const bool ran = atomic_exchange(&engine->life, URO_DEVICE_FAILED) == URO_DEVICE_RUNNING;
+        if (!ran || !ended || in_use)
+            continue;
+        engine->port = NULL; /* finish() has closed it */
+        take_down(engine);
+    }
 }
 
 /* ---- state ------------------------------------------------------------------ */
@@ -532,6 +601,40 @@ bool uro_device_link_up(const struct uro_device *device)
 struct uro_device *uro_device_of_parent(const struct uro_device *device)
 {
     return device->parent_device;
+}
+
+struct uro_device *uro_device_next_engine(const struct uro_device *engine)
+{
+    return engine->next_engine;
+}
+
+struct uro_device *uro_device_first_engine(struct uro_device *engine)
+{
+    return engine->first_engine;
+}
+
+struct uro_device *uro_device_engine_at(struct uro_device *device, uint32_t index)
+{
+    while (index-- > 0)
+        device = device->next_engine;
+    return device;
+}
+
+uint32_t uro_device_engine_index(const struct uro_device *engine)
+{
+    return engine->engine_index;
+}
+
+void uro_device_lock_all(struct uro_device *device)
+{
+    for (; device != NULL; device = device->next_engine)
+        uro_device_lock(device);
+}
+
+void uro_device_unlock_all(struct uro_device *device)
+{
+    for (; device != NULL; device = device->next_engine)
+        uro_device_unlock(device);
 }
 
 uint32_t uro_device_interface(const struct uro_device *device)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device.h - the private struct of a device, only for lib/host. A device has one port, one engine,
- * one lock and one service thread.
+/* device.h - the private struct of a device, only for lib/host. It has one port, one engine, one
+ * lock and one service thread. A device with several engines has one such struct for each engine.
  *
  *   host.c       the list of devices, from the configuration
  *   device.c     starts and ends a device, and answers questions about it
@@ -52,6 +52,9 @@ struct uro_device {
     struct uro_device
         *parent_device;              /* in a forked child: device that this one replaces, or NULL */
     struct uro_device *next_removed; /* next removed device; host.c */
+    struct uro_device *first_engine; /* this struct, or the engine that starts and ends this one */
+    struct uro_device *next_engine;  /* next engine of the same device, or NULL */
+    uint32_t engine_index;           /* index of the engine in its device */
 
     /* Start and end. Protected by start_lock. */
     pthread_mutex_t start_lock;

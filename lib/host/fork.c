@@ -119,9 +119,11 @@ static void prepare(void)
     (void)pthread_mutex_lock(&forking);
     prepare_parts(URO_FORK_OUTER);
     for (struct uro_device **device = watched; *device != NULL; device++)
-        lock_start(*device);
+        for (struct uro_device *engine = *device; engine != NULL; engine = engine->next_engine)
+            lock_start(engine);
     for (struct uro_device **device = watched; *device != NULL; device++)
-        (void)pthread_mutex_lock(&(*device)->mutex);
+        for (struct uro_device *engine = *device; engine != NULL; engine = engine->next_engine)
+            (void)pthread_mutex_lock(&engine->mutex);
     prepare_parts(URO_FORK_INNER);
 }
 
@@ -138,11 +140,12 @@ static void in_parent(void)
     if (skipped)
         return;
     end_parts(URO_FORK_INNER, false);
-    for (struct uro_device **device = watched; *device != NULL; device++) {
-        unlock(*device);
-        if (atomic_load(&(*device)->life) == URO_DEVICE_RUNNING)
-            uro_service_wake(*device);
-    }
+    for (struct uro_device **device = watched; *device != NULL; device++)
+        for (struct uro_device *engine = *device; engine != NULL; engine = engine->next_engine) {
+            unlock(engine);
+            if (atomic_load(&engine->life) == URO_DEVICE_RUNNING)
+                uro_service_wake(engine);
+        }
     end_parts(URO_FORK_OUTER, false);
     (void)pthread_mutex_unlock(&forking);
 }
@@ -181,6 +184,16 @@ static bool one_process_was_used(void)
     return false;
 }
 
+/* Abandons all engines of a device that was used in the parent. */
+static void abandon(struct uro_device *device)
+{
+    for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine) {
+        if (was_used(engine))
+            close_descriptors(engine);
+        atomic_store(&engine->life, URO_DEVICE_FAILED);
+    }
+}
+
 static bool abandoned; /* whether a device ran in the parent when this process was forked */
 
 bool uro_fork_abandoned(void)
@@ -199,15 +212,16 @@ static void in_child(void)
     for (struct uro_device **entry = watched; *entry != NULL; entry++) {
         struct uro_device *device = *entry;
         const bool stays = is_of_one_process(device);
-        unlock(device);
+        for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine)
+            unlock(engine);
         if (was_used(device)) {
-            close_descriptors(device);
-            atomic_store(&device->life, URO_DEVICE_FAILED);
+            abandon(device);
             abandoned = true;
             if (!stays)
                 *entry = uro_host_make_for_child(device);
         } else if (!stays || !was_started) {
-            device->generation = last;
+            for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine)
+                engine->generation = last;
         }
     }
     uro_quota_forked();

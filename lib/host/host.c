@@ -34,7 +34,7 @@ static pthread_once_t printed = PTHREAD_ONCE_INIT;
 static struct uro_device *removed;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* held to change the list */
 
-static struct uro_device *make(const struct uro_device_config *from)
+static struct uro_device *make_engine(const struct uro_device_config *from)
 {
     struct uro_device *device = aligned_alloc(64, (sizeof *device + 63) & ~(size_t)63);
 
@@ -49,7 +49,39 @@ static struct uro_device *make(const struct uro_device_config *from)
     (void)pthread_mutex_init(&device->start_lock, NULL);
     (void)pthread_cond_init(&device->start_done, NULL);
     (void)pthread_mutex_init(&device->mutex, NULL);
+    device->first_engine = device;
     return device;
+}
+
+/* Frees all engines of a device that no list has yet. */
+static void discard(struct uro_device *device)
+{
+    while (device != NULL) {
+        struct uro_device *next = device->next_engine;
+        free(device);
+        device = next;
+    }
+}
+
+/* Makes a device with all its engines. Returns NULL when out of memory. */
+static struct uro_device *make(const struct uro_device_config *from)
+{
+    struct uro_device *first = make_engine(from);
+    struct uro_device *last = first;
+
+    for (uint32_t i = 1; first != NULL && i < from->engines; i++) {
+        last->next_engine = make_engine(from);
+        if (last->next_engine == NULL) {
+            discard(first);
+            return NULL;
+        }
+        last = last->next_engine;
+        last->first_engine = first;
+        last->engine_index = i;
+        if (from->cpu >= 0)
+            last->config.cpu = from->cpu + (int)i;
+    }
+    return first;
 }
 
 /* Returns the GUID of the MAC address, or that of a card like this one. */
@@ -217,7 +249,7 @@ static int append(struct uro_device_config *entry, char *problem, size_t size)
     int error = device != NULL ? replace(NULL, device) : -ENOMEM;
     if (error != 0) {
         (void)snprintf(problem, size, "%s: out of memory", entry->name);
-        free(device);
+        discard(device);
     }
     return error;
 }

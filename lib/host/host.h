@@ -105,6 +105,30 @@ URO_NODISCARD int uro_device_refusal(const struct uro_device *device);
 /* Returns the device of the parent process that this device replaces after a fork(), else NULL. */
 struct uro_device *uro_device_of_parent(const struct uro_device *device);
 
+/* ---- several engines --------------------------------------------------------- */
+
+/* With engines=, a device has several engines, so that threads can use different queue pairs at the
+ * same time. Each engine has a struct uro_device of its own, with a port, a lock and a service
+ * thread. Functions with an engine lock work on the engine of the struct that they get. All engines
+ * have the same registered memory.
+ *
+ * The first engine is the device of uro_host_devices(). It starts and ends the others, and has the
+ * connections of rdma_cm and the events of the port. */
+
+/* Returns the next engine of the device, or NULL after the last engine. Thread: any. */
+struct uro_device *uro_device_next_engine(const struct uro_device *engine);
+/* Returns the first engine of the device. Thread: any. */
+struct uro_device *uro_device_first_engine(struct uro_device *engine);
+/* Returns engine @index of the device whose first engine is @device. Thread: any. */
+struct uro_device *uro_device_engine_at(struct uro_device *device, uint32_t index);
+/* Returns the index of the engine in its device, from 0. Thread: any. */
+uint32_t uro_device_engine_index(const struct uro_device *engine);
+
+/* Take and release the locks of all engines of the device whose first engine is @device. While the
+ * caller has the locks, it may change the registered memory. */
+void uro_device_lock_all(struct uro_device *device);
+void uro_device_unlock_all(struct uro_device *device);
+
 /* ---- the engine ------------------------------------------------------------ */
 
 /* Takes the engine lock. While the caller has the lock, it may use the object functions of

@@ -18,7 +18,9 @@
 
 #include "stats/total.h"
 
-#define NAMES 16u /* a process in another PID namespace may have the same PID */
+/* Files with the same PID: one for each engine of the device, and processes in other PID namespaces
+ * may have the same PID. */
+#define NAMES 64u
 
 /* Makes a new file in @directory. Returns its descriptor with our lock, or -errno. */
 static int make_file(int directory, const struct uro_stats_device *device,

@@ -16,37 +16,65 @@
 
 static_assert(sizeof(struct ibv_grh) == URO_GRH_LEN, "the area that programs name so");
 
+/* Destroys the handle in the first @engines engines. */
+static void destroy(struct uro_ibv_ah *ah, struct uro_device *engine, uint32_t engines)
+{
+    for (uint32_t i = 0; i < engines; i++, engine = uro_device_next_engine(engine)) {
+        uro_device_lock(engine);
+        uro_engine_ah_destroy(uro_device_engine(engine), &ah->core[i]);
+        uro_device_unlock(engine);
+    }
+}
+
 static void detach(struct uro_object *object)
 {
     struct uro_ibv_ah *ah = URO_CONTAINER_OF(object, struct uro_ibv_ah, object);
     struct uro_device *device = object->device;
 
-    uro_device_lock(device);
-    uro_engine_ah_destroy(uro_device_engine(device), &ah->core);
-    uro_device_unlock(device);
+    destroy(ah, device, ah->engines);
 }
 
-/* Fills in the handle. Returns 0 or an error number. */
-static int build(struct uro_ibv_ah *ah, const struct ibv_ah_attr *attr)
+/* Creates the handle in one engine. Returns 0 or -errno. */
+static int create(struct uro_device *device, struct uro_ah *core, uint32_t pd,
+                  const struct uro_address *wanted)
 {
-    struct uro_device *device = uro_ibv_host(ah->ibv.context);
-    struct uro_address address = { 0 };
+    struct uro_address address = *wanted;
 
-    uro_ibv_address(device, attr, &address);
     uro_device_lock(device);
-    int error = uro_engine_ah_create(uro_device_engine(device), &ah->core, ah->ibv.pd->handle,
-                                     &address, uro_device_now());
+    int error =
+        uro_engine_ah_create(uro_device_engine(device), core, pd, &address, uro_device_now());
     if (error == 0)
         uro_device_check_path(device, address.sgid_index, &address.dest,
                               uro_shard_path_mtu(uro_device_shard(device)));
     else if (error == -ENOMEM)
         uro_quota_check_bounds(device);
     uro_device_unlock(device);
+    return error;
+}
+
+/* Fills in the handle. Returns 0 or an error number. */
+static int build(struct uro_ibv_ah *ah, const struct ibv_ah_attr *attr)
+{
+    struct uro_device *device = uro_ibv_host(ah->ibv.context);
+    struct uro_device *engine = device;
+    struct uro_address address = { 0 };
+    int error = 0;
+
+    uro_ibv_address(device, attr, &address);
+    while (engine != NULL && uro_device_started(engine) && error == 0) {
+        error = create(engine, &ah->core[ah->engines], ah->ibv.pd->handle, &address);
+        if (error == 0)
+            ah->engines++;
+        engine = uro_device_next_engine(engine);
+    }
+    if (error != 0)
+        destroy(ah, device, ah->engines);
     return -error;
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
+    const uint32_t engines = uro_device_config(uro_ibv_host(pd->context))->engines;
     struct uro_ibv_ah *ah;
 
     if (uro_inject(pd->context, URO_INJECT_CALL_CREATE_AH) != 0)
@@ -56,7 +84,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
         errno = EINVAL;
         return NULL;
     }
-    if (!uro_ibv_start_for(pd) || (ah = uro_ibv_new(pd->context, sizeof *ah)) == NULL)
+    if (!uro_ibv_start_for(pd) ||
+        (ah = uro_ibv_new(pd->context, sizeof *ah + engines * sizeof *ah->core)) == NULL)
         return NULL;
     if (!uro_object_charge(&ah->object, pd->context, URO_QUOTA_AH)) {
         free(ah);

@@ -53,6 +53,8 @@ int uro_ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 bool uro_ibv_channel_waits_here(const struct uro_ibv_channel *channel,
                                 const struct uro_device *device)
 {
+    if (uro_device_next_engine(device) != NULL)
+        return false; /* a thread could run only one of the engines */
     return atomic_load(&channel->blocks) ||
            (uro_wait_hook_installed() && uro_device_had_waiter(device));
 }
@@ -116,7 +118,7 @@ static const struct uro_event_node *take(struct uro_ibv_channel *channel, struct
         note_ready(channel, device, false);
         return event;
     }
-    if (!is_nonblocking(channel))
+    if (!is_nonblocking(channel) && uro_device_next_engine(device) == NULL)
         return wait_for_event(channel, device);
     note_ready(channel, device, true);
     return uro_events_take(&channel->events);

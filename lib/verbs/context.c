@@ -77,7 +77,7 @@ struct ibv_context *uro_ibv_context_open(struct ibv_device *ibv, int cmd_fd)
     opened->device = ibv;
     opened->cmd_fd = cmd_fd;
     opened->async_fd = context->events.fd;
-    opened->num_comp_vectors = URO_COMP_VECTORS;
+    opened->num_comp_vectors = (int)uro_device_config(device->host)->engines;
     pthread_mutex_init(&opened->mutex, NULL);
     pthread_mutex_init(&context->lock, NULL);
     uro_list_init(&context->objects);
@@ -250,10 +250,16 @@ bool uro_ibv_start_for(struct ibv_pd *pd)
 void uro_object_add(struct uro_object *object, struct ibv_context *ibv,
                     void (*detach)(struct uro_object *object))
 {
+    uro_object_add_on(object, ibv, uro_ibv_host(ibv), detach);
+}
+
+void uro_object_add_on(struct uro_object *object, struct ibv_context *ibv,
+                       struct uro_device *engine, void (*detach)(struct uro_object *object))
+{
     struct uro_ibv_context *context = uro_ibv_context(ibv);
 
     object->context = context;
-    object->device = context->device;
+    object->device = engine;
     object->detach = detach;
     uro_ibv_context_lock(context);
     uro_list_append(&context->objects, &object->link);

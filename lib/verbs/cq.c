@@ -6,6 +6,7 @@
 #include "core/limits.h"
 #include "core/snapshot.h"
 #include "verbs/card.h"
+#include "verbs/cq_parts.h"
 #include "verbs/inject.h"
 #include "verbs/objects.h"
 #include "verbs/refusal.h"
@@ -49,6 +50,7 @@ static void detach(struct uro_object *object)
     uro_device_lock(device);
     uro_cq_fini(cq->core);
     uro_device_unlock(device);
+    uro_cq_parts_fini(cq);
     uro_events_withdraw(&cq->completion);
     uro_events_withdraw(&cq->error);
 }
@@ -67,10 +69,23 @@ static void name_events(struct uro_ibv_cq *cq)
     }
 }
 
+/* Returns the engine that the completion vector chooses. */
+static struct uro_device *engine_of(struct ibv_context *context, uint32_t vector)
+{
+    struct uro_device *device = uro_ibv_host(context);
+    struct uro_device *engine = uro_device_engine_at(device, vector);
+
+    if (!uro_device_started(engine)) /* engines=auto, but the address has no broker */
+        engine = device;
+    atomic_store(&uro_ibv_context(context)->newest_engine, engine);
+    return engine;
+}
+
 struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
                                      const struct ibv_cq_init_attr_ex *attr)
 {
     struct uro_device *device = uro_ibv_host(context);
+    struct uro_device *engine;
     struct uro_ibv_cq *cq;
     void *memory;
 
@@ -98,8 +113,10 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
         return NULL;
     }
     uint32_t capacity = granted(attr->cqe);
-    if (posix_memalign(&memory, ALIGNMENT, uro_cq_size(capacity)) != 0) {
+    if (!uro_cq_parts_init(cq, uro_device_config(device)->engines) ||
+        posix_memalign(&memory, ALIGNMENT, uro_cq_size(capacity)) != 0) {
         uro_object_refund(&cq->object);
+        free(cq->parts);
         free(cq);
         errno = ENOMEM;
         return NULL;
@@ -115,10 +132,11 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
     pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
     pthread_mutex_init(&cq->batch, NULL);
     name_events(cq);
-    uro_device_lock(uro_ibv_host(context));
-    uro_snapshot_add_cq(uro_device_shard(uro_ibv_host(context)), cq->core);
-    uro_device_unlock(uro_ibv_host(context));
-    uro_object_add(&cq->object, context, detach);
+    engine = engine_of(context, attr->comp_vector);
+    uro_device_lock(engine);
+    uro_snapshot_add_cq(uro_device_shard(engine), cq->core);
+    uro_device_unlock(engine);
+    uro_object_add_on(&cq->object, context, engine, detach);
     return cq;
 }
 
@@ -172,6 +190,10 @@ int uro_ibv_resize_cq(struct ibv_cq *ibv, int cqe)
         return uro_refuse(device, EINVAL, "ibv_resize_cq",
                           "cqe is %d; it must be from 1 to max_cqe %u", cqe,
                           completions_max(device));
+    if (uro_cq_parts_used(cq))
+        return uro_refuse(device, EOPNOTSUPP, "ibv_resize_cq",
+                          "the CQ has queue pairs of several engines; create it with the size that "
+                          "it needs, or use engines=1");
     uint32_t capacity = granted((uint32_t)cqe);
     if (posix_memalign(&ring, ALIGNMENT, uro_cq_ring_size(capacity)) != 0)
         return ENOMEM;
@@ -206,6 +228,7 @@ int uro_ibv_destroy_cq(struct ibv_cq *ibv)
     pthread_spin_destroy(&cq->lock);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
+    uro_cq_parts_free(cq);
     free(cq->ring);
     free(cq->core);
     free(cq);

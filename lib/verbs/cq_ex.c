@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "verbs/card.h"
+#include "verbs/cq_parts.h"
 #include "verbs/inject.h"
 #include "verbs/objects.h"
 
@@ -30,14 +31,23 @@ static struct uro_ibv_cq *cq_of(struct ibv_cq_ex *ex)
 static bool advance(struct uro_ibv_cq *cq)
 {
     pthread_spin_lock(&cq->lock);
-    bool found = uro_cq_poll(cq->core, &cq->current, 1) == 1;
+    const uint32_t count = uro_cq_parts_used(cq) ? uro_cq_parts_poll(cq, &cq->current, 1)
+                                                 : uro_cq_poll(cq->core, &cq->current, 1);
     pthread_spin_unlock(&cq->lock);
-    if (found) {
+    if (count == 1) {
         cq->batch_ended = false;
         cq->ex.wr_id = cq->current.wr_id;
         cq->ex.status = (enum ibv_wc_status)cq->current.status;
     }
-    return found;
+    return count == 1;
+}
+
+/* Runs a round of each engine of the CQ. */
+static void progress(struct uro_ibv_cq *cq)
+{
+    uro_device_progress(cq->object.device, false);
+    if (uro_cq_parts_used(cq))
+        uro_cq_parts_progress(cq);
 }
 
 static void leave(struct uro_ibv_cq *cq)
@@ -60,7 +70,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
         uro_device_polled(cq->object.device);
         return 0;
     }
-    uro_device_progress(cq->object.device, false);
+    progress(cq);
     if (advance(cq))
         return 0;
     leave(cq);
@@ -78,7 +88,7 @@ static int next_poll(struct ibv_cq_ex *ex)
     if (advance(cq))
         return 0;
     if (cq->batch_ended) {
-        uro_device_progress(cq->object.device, false);
+        progress(cq);
         if (advance(cq))
             return 0;
     }

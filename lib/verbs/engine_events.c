@@ -4,7 +4,7 @@
  * The thread that runs the round calls the handlers with the engine lock held. They only queue
  * events.
  */
-#include "verbs/objects.h"
+#include "verbs/cq_parts.h"
 
 /* Queues an event for every handle of a queue pair. */
 static void qp_event(const struct uro_ibv_shared_qp *shared, enum uro_event_kind kind)
@@ -25,7 +25,8 @@ static void engine_event(struct uro_device *device, const struct uro_event *even
     (void)device;
     switch (event->kind) {
     case URO_EVENT_COMPLETION:
-        uro_events_put(&cq->completion);
+        if (uro_cq_parts_take_event(cq))
+            uro_events_put(&cq->completion);
         break;
     case URO_EVENT_CQ_ERR:
         uro_events_put(&cq->error);

@@ -82,10 +82,10 @@ int uro_inject(struct ibv_context *context, enum uro_inject_call call)
 int uro_inject_cq(struct ibv_cq *ibv, enum uro_inject_call call)
 {
     struct uro_ibv_cq *cq = URO_CONTAINER_OF(ibv, struct uro_ibv_cq, ibv);
-    struct uro_device *device = uro_ibv_host(ibv->context);
+    struct uro_device *device = cq->object.device;
     int error = 0;
 
-    if (!uro_device_injects(device) || handle(device, call, &error) == NULL)
+    if (!uro_device_injects(device) || handle(uro_ibv_host(ibv->context), call, &error) == NULL)
         return error;
     uro_device_lock(device);
     uro_cq_overflow(uro_device_shard(device), cq->core);
@@ -97,11 +97,11 @@ int uro_inject_cq(struct ibv_cq *ibv, enum uro_inject_call call)
 int uro_inject_qp(struct ibv_qp *ibv, enum uro_inject_call call)
 {
     struct uro_ibv_qp *qp = uro_ibv_qp(ibv);
-    struct uro_device *device = uro_ibv_host(ibv->context);
+    struct uro_device *device = qp->object.device;
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
     int error = 0;
 
-    if (!uro_device_injects(device) || handle(device, call, &error) == NULL)
+    if (!uro_device_injects(device) || handle(uro_ibv_host(ibv->context), call, &error) == NULL)
         return error;
     if (uro_ibv_modify_qp(ibv, &attr, IBV_QP_STATE) == 0) {
         uro_device_lock(device);

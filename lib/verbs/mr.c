@@ -88,7 +88,7 @@ static struct uro_device *device_of(const struct uro_ibv_mr *mr)
     return uro_region_device(mr);
 }
 
-/* Removes the key, after unbinding its windows. Engine lock held. */
+/* Removes the key, after unbinding its windows. Engine locks held. */
 static void close_key(struct uro_ibv_mr *origin)
 {
     if (origin->key.registered)
@@ -143,10 +143,10 @@ void uro_ibv_mr_detach(struct uro_ibv_mr *mr)
 {
     struct uro_device *device = device_of(mr);
 
-    uro_device_lock(device);
+    uro_device_lock_all(device);
     if (!imported(mr))
         close_key(mr);
-    uro_device_unlock(device);
+    uro_device_unlock_all(device);
     refund(device, counted_for(mr));
 }
 
@@ -162,9 +162,9 @@ struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key,
     mr->ibv.addr = addr;
     mr->key = *key;
     mr->handles = 1;
-    uro_device_lock(device);
+    uro_device_lock_all(device);
     uro_key_register(uro_device_shard(device), &mr->key);
-    uro_device_unlock(device);
+    uro_device_unlock_all(device);
     show(mr);
     atomic_fetch_add(&uro_ibv_pd(pd)->users, 1);
     uro_region_attach(mr);
@@ -243,7 +243,7 @@ static struct uro_ibv_mr *find_origin(const struct ibv_pd *pd, uint32_t number)
     struct uro_ibv_mr *origin = NULL;
     int error = ENOENT;
 
-    uro_device_lock(device);
+    uro_device_lock_all(device);
     struct uro_key *key = uro_key_find(uro_device_shard(device), number);
     if (key != NULL && key->pd == pd->handle &&
         (key->kind == URO_KEY_REGION || key->kind == URO_KEY_NULL)) {
@@ -252,7 +252,7 @@ static struct uro_ibv_mr *find_origin(const struct ibv_pd *pd, uint32_t number)
     }
     if (error == 0)
         origin->handles++;
-    uro_device_unlock(device);
+    uro_device_unlock_all(device);
     if (error == 0)
         return origin;
     errno = error;
@@ -355,7 +355,7 @@ static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
 
     if (!uro_quota_take(device, URO_QUOTA_MEMORY, more))
         return errno;
-    uro_device_lock(device);
+    uro_device_lock_all(device);
     if (!mr->key.registered) {
         error = EINVAL; /* the context was closed */
     } else if (mr->key.windows > 0) {
@@ -367,7 +367,7 @@ static int change(struct uro_ibv_mr *mr, bool moved, const struct ibv_pd *pd,
         if (moved)
             uro_key_register(shard, &mr->key);
     }
-    uro_device_unlock(device);
+    uro_device_unlock_all(device);
     uro_quota_give(device, URO_QUOTA_MEMORY, error == 0 ? less : more);
     return error;
 }
@@ -411,10 +411,10 @@ static int deregister(struct uro_ibv_mr *origin)
     struct uro_device *device = device_of(origin);
     int error = 0;
 
-    uro_device_lock(device);
+    uro_device_lock_all(device);
     if (origin->key.registered)
         error = -uro_key_deregister(uro_device_shard(device), &origin->key);
-    uro_device_unlock(device);
+    uro_device_unlock_all(device);
     return error;
 }
 
@@ -424,11 +424,11 @@ static bool last_handle(struct uro_ibv_mr *origin)
     if (uro_region_dead(origin))
         return --origin->handles == 0;
     struct uro_device *device = device_of(origin);
-    uro_device_lock(device);
+    uro_device_lock_all(device);
     bool last = --origin->handles == 0;
     if (last)
         close_key(origin);
-    uro_device_unlock(device);
+    uro_device_unlock_all(device);
     return last;
 }
 

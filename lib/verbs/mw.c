@@ -23,9 +23,9 @@ static void detach(struct uro_object *object)
     struct mw *mw = URO_CONTAINER_OF(object, struct mw, object);
     struct uro_device *device = object->device;
 
-    uro_device_lock(device);
+    uro_device_lock_all(device);
     int error = uro_key_deregister(uro_device_shard(device), &mw->key);
-    uro_device_unlock(device);
+    uro_device_unlock_all(device);
     URO_ASSERT(error == 0); /* cannot fail: no window is bound to a window */
 }
 
@@ -38,6 +38,12 @@ struct ibv_mw *uro_ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
         return NULL;
     if (uro_card_lacks(device, URO_CARD_NO_MW, "ibv_alloc_mw"))
         return NULL;
+    if (uro_device_next_engine(device) != NULL) {
+        errno = uro_refuse_probe(device, EOPNOTSUPP, "ibv_alloc_mw",
+                                 "a device with several engines has no memory windows; use "
+                                 "engines=1, or register a region for each range");
+        return NULL;
+    }
     if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
         errno = uro_refuse(device, EINVAL, "ibv_alloc_mw",
                            "type is %d: use IBV_MW_TYPE_1 or IBV_MW_TYPE_2", (int)type);
@@ -51,9 +57,9 @@ struct ibv_mw *uro_ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
     }
     mw->key.kind = type == IBV_MW_TYPE_1 ? (uint8_t)URO_KEY_WINDOW_1 : (uint8_t)URO_KEY_WINDOW_2;
     mw->key.pd = pd->handle;
-    uro_device_lock(device);
+    uro_device_lock_all(device);
     uro_key_register(uro_device_shard(device), &mw->key);
-    uro_device_unlock(device);
+    uro_device_unlock_all(device);
     mw->ibv.context = pd->context;
     mw->ibv.pd = pd;
     mw->ibv.rkey = mw->ibv.handle = uro_key_number(&mw->key);

@@ -30,20 +30,18 @@
 #include "verbs/errors.h"
 #include "verbs/events.h"
 
-/* verbs.h defines these as macros for callers. */
+/* verbs.h has macros of these names. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-#define URO_PORT         1u /* the only port of a device */
-#define URO_GID_TABLE    URO_ENGINE_ADDRESSES_MAX
-#define URO_COMP_VECTORS 1 /* a device has one engine */
+#define URO_PORT      1u /* the only port of a device */
+#define URO_GID_TABLE URO_ENGINE_ADDRESSES_MAX
 /* "uro" in ASCII: no vendor has this ID, because its group bit is set. */
 #define URO_VERBS_VENDOR_ID 0x75726fu
 
-/* The layout of rdma-core's private device struct. libmlx5 and libefa read `ops`, the word behind
- * the public part, to recognize their devices. The members after `ops` keep the size that programs
- * may copy. */
+/* The layout of rdma-core's private device struct. libmlx5 and libefa recognize their devices by
+ * `ops`. The members after `ops` keep the size that programs may copy. */
 struct uro_ibv_device {
     struct ibv_device ibv;
     const void *ops; /* differs from the operations of all providers */
@@ -76,6 +74,7 @@ struct uro_ibv_context {
     uint32_t references;         /* 1 while open, plus 1 for each object */
     bool kept;                   /* set by uro_ibv_keep_context() */
     uint64_t inode; /* inode of cmd_fd: contexts with the same inode share their objects */
+    struct uro_device *_Atomic newest_engine; /* engine of the newest CQ; srq.c */
 };
 
 /* First member of the private part of every object. */
@@ -84,7 +83,7 @@ struct uro_object {
     struct uro_ibv_context *context;
     /* Removes the object and its events from the engine; NULL: the engine does not have it. */
     void (*detach)(struct uro_object *object);
-    struct uro_device *device;  /* device of the object; dead in a forked child: host/fork.h */
+    struct uro_device *device;  /* engine of the object; dead in a forked child: host/fork.h */
     struct uro_device *charged; /* device whose quota the object uses, or NULL */
     enum uro_quota quota;
     bool detached;
@@ -111,8 +110,7 @@ struct uro_ibv_td {
 struct uro_ibv_dm {
     struct ibv_dm ibv;
     struct uro_object object;
-    /* The handle that allocated the memory: this handle unless it was imported. */
-    struct uro_ibv_dm *origin;
+    struct uro_ibv_dm *origin; /* handle that allocated the memory: this one unless imported */
 
     /* Members of an origin. */
     struct uro_ibv_device *device;
@@ -158,8 +156,9 @@ struct uro_ibv_cq {
     };
     struct uro_object object;
     struct uro_cq *core;
-    void *ring;              /* ring of a resized CQ; NULL: the ring is in core's memory */
-    pthread_spinlock_t lock; /* held while polling */
+    struct uro_cq_parts *parts; /* parts on other engines; NULL: the device has one engine */
+    void *ring;                 /* ring of a resized CQ; NULL: the ring is in core's memory */
+    pthread_spinlock_t lock;    /* held while polling */
     /* Number of XRC SRQs and QPs; a QP counts twice if both its queues use the CQ. */
     atomic_uint users;
     struct uro_event_node completion;
@@ -264,7 +263,8 @@ struct uro_ibv_qp {
 struct uro_ibv_ah {
     struct ibv_ah ibv;
     struct uro_object object;
-    struct uro_ah core;
+    uint32_t engines;
+    struct uro_ah core[]; /* one for each engine */
 };
 
 #define URO_IBV_CAST(name)                                                                         \
@@ -340,9 +340,12 @@ URO_NODISCARD bool uro_object_charge(struct uro_object *object, struct ibv_conte
                                      enum uro_quota quota);
 void uro_object_refund(struct uro_object *object);
 
-/* Adds the object to @context. The context is not freed before the object. */
+/* Add the object, on the first engine or on @engine, to @context. The context is not freed before
+ * the object. */
 void uro_object_add(struct uro_object *object, struct ibv_context *context,
                     void (*detach)(struct uro_object *object));
+void uro_object_add_on(struct uro_object *object, struct ibv_context *context,
+                       struct uro_device *engine, void (*detach)(struct uro_object *object));
 
 /* Removes the object from its context and the engine. Returns false if the context was closed
  * before, or if the object is dead. */

@@ -2,7 +2,7 @@
 /* poll.c - returns completions as struct ibv_wc, and arms CQs. */
 #include <errno.h>
 
-#include "verbs/objects.h"
+#include "verbs/cq_parts.h"
 
 #define BATCH 16u
 
@@ -31,7 +31,8 @@ static int take(struct uro_ibv_cq *cq, int max, struct ibv_wc *wc)
     pthread_spin_lock(&cq->lock);
     do {
         wanted = (uint32_t)(max - taken) < BATCH ? (uint32_t)(max - taken) : BATCH;
-        count = uro_cq_poll(cq->core, cqes, wanted);
+        count = uro_cq_parts_used(cq) ? uro_cq_parts_poll(cq, cqes, wanted)
+                                      : uro_cq_poll(cq->core, cqes, wanted);
         for (uint32_t i = 0; i < count; i++)
             translate(&cqes[i], &wc[taken++]);
     } while (count == BATCH && taken < max);
@@ -53,6 +54,8 @@ int uro_ibv_poll_cq(struct ibv_cq *ibv, int max, struct ibv_wc *wc)
         return taken;
     }
     uro_device_progress(cq->object.device, false);
+    if (uro_cq_parts_used(cq))
+        uro_cq_parts_progress(cq);
     return take(cq, max, wc);
 }
 
@@ -63,11 +66,14 @@ int uro_ibv_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     if (uro_object_dead(&cq->object))
         return EIO;
     pthread_spin_lock(&cq->lock);
+    uro_cq_parts_arm(cq, solicited_only != 0);
     uro_cq_arm(cq->core, solicited_only != 0);
     pthread_spin_unlock(&cq->lock);
     /* A program that will wait for an event runs the engine while it waits. */
     if (ibv->channel == NULL ||
         !uro_ibv_channel_waits_here(uro_ibv_channel(ibv->channel), cq->object.device))
         uro_device_hand_over(cq->object.device);
+    if (uro_cq_parts_used(cq))
+        uro_cq_parts_hand_over(cq);
     return 0;
 }

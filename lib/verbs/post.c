@@ -79,7 +79,9 @@ int uro_post_datagram(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, struct i
 {
     if (ah == NULL || !same_domain(qp, ah->pd) || qpn > NUMBER_MAX)
         return EINVAL;
-    wqe->to.ah = uro_ah_number(&uro_ibv_ah(ah)->core);
+    const uint32_t engine =
+        uro_ibv_ah(ah)->engines > 1 ? uro_device_engine_index(qp->object.device) : 0;
+    wqe->to.ah = uro_ah_number(&uro_ibv_ah(ah)->core[engine]);
     wqe->to.qpn = qpn;
     wqe->qkey = qkey;
     return 0;

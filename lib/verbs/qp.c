@@ -8,6 +8,7 @@
 #include "core/limits.h"
 #include "core/shard.h"
 #include "verbs/card.h"
+#include "verbs/cq_parts.h"
 #include "verbs/inject.h"
 #include "verbs/objects.h"
 #include "verbs/post.h"
@@ -220,12 +221,26 @@ static void detach(struct uro_object *object)
         uro_events_withdraw(&qp->events[i]);
 }
 
-/* Makes @qp, whose objects are filled in, a handle of @shared. Engine lock held. */
-static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_shared_qp *shared)
+/* Returns the engine of a new queue pair: that of its SRQ, or of the CQ of its receives. All
+ * XRC_RECV queue pairs are on the first engine, with the XRC SRQs. */
+static struct uro_device *engine_of(const struct uro_ibv_qp *qp)
+{
+    if (qp->ibv.srq != NULL)
+        return uro_ibv_srq(qp->ibv.srq)->object.device;
+    if (qp->ibv.recv_cq != NULL)
+        return uro_ibv_cq(qp->ibv.recv_cq)->object.device;
+    if (qp->ibv.send_cq != NULL)
+        return uro_ibv_cq(qp->ibv.send_cq)->object.device;
+    return uro_ibv_host(qp->ibv.context);
+}
+
+/* Makes @qp, whose objects are filled in, a handle of @shared. Lock of @engine held. */
+static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_shared_qp *shared,
+                       struct uro_device *engine)
 {
     qp->shared = shared;
     qp->core = shared->core;
-    qp->shard = uro_device_shard(uro_ibv_host(qp->ibv.context));
+    qp->shard = uro_device_shard(engine);
     qp->send = uro_qp_send_queue(shared->core);
     qp->recv = uro_qp_recv_queue(shared->core);
     qp->message_max = qp->type == URO_QPT_UD ? uro_shard_path_mtu_ever(qp->shard)
@@ -243,15 +258,21 @@ static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_shared_qp *shared)
     uro_list_append(&shared->handles, &qp->handle);
 }
 
-static struct uro_qp_init init_of(const struct uro_ibv_qp *qp)
+/* Returns the completions of the CQ for queue pairs of @engine, or NULL. */
+static struct uro_cq *completions(struct ibv_cq *cq, struct uro_device *engine)
+{
+    return cq != NULL ? uro_cq_parts_of(uro_ibv_cq(cq), engine) : NULL;
+}
+
+static struct uro_qp_init init_of(const struct uro_ibv_qp *qp, struct uro_device *engine)
 {
     return (struct uro_qp_init){
         /* qp_attr.c lends the responder resources when their number is known. */
         .type = qp->type,
         .pd = qp->ibv.pd != NULL ? qp->ibv.pd->handle : 0,
         .xrcd = qp->xrcd != NULL ? qp->xrcd->domain->number : 0,
-        .send_cq = qp->ibv.send_cq != NULL ? uro_ibv_cq(qp->ibv.send_cq)->core : NULL,
-        .recv_cq = qp->ibv.recv_cq != NULL ? uro_ibv_cq(qp->ibv.recv_cq)->core : NULL,
+        .send_cq = completions(qp->ibv.send_cq, engine),
+        .recv_cq = completions(qp->ibv.recv_cq, engine),
         .srq = qp->ibv.srq != NULL ? &uro_ibv_srq(qp->ibv.srq)->core : NULL,
         .send_capacity = qp->cap.max_send_wr,
         .recv_capacity = qp->cap.max_recv_wr,
@@ -276,14 +297,15 @@ static bool has_number(struct uro_device *device)
 
 /* Creates the queue pair of the engine, with @qp as its handle. Returns false when out of memory or
  * numbers. */
-static bool build(struct uro_ibv_qp *qp, bool block_self_multicast)
+static bool build(struct uro_ibv_qp *qp, struct uro_device *device, bool block_self_multicast)
 {
-    struct uro_device *device = uro_ibv_host(qp->ibv.context);
     struct uro_ibv_shared_qp *shared = uro_ibv_new(qp->ibv.context, sizeof *shared);
-    struct uro_qp_init init = init_of(qp);
+    struct uro_qp_init init = init_of(qp, device);
     void *memory;
 
-    if (shared == NULL || posix_memalign(&memory, ALIGNMENT, uro_qp_size(&init)) != 0) {
+    if (shared == NULL || (init.send_cq == NULL) != (qp->ibv.send_cq == NULL) ||
+        (init.recv_cq == NULL) != (qp->ibv.recv_cq == NULL) ||
+        posix_memalign(&memory, ALIGNMENT, uro_qp_size(&init)) != 0) {
         free(shared);
         return false;
     }
@@ -298,7 +320,7 @@ static bool build(struct uro_ibv_qp *qp, bool block_self_multicast)
         return false;
     }
     shared->core = uro_qp_create(uro_device_shard(device), &init, memory);
-    add_handle(qp, shared);
+    add_handle(qp, shared, device);
     if (qp->xrcd != NULL)
         uro_list_append(&qp->xrcd->domain->targets, &shared->link);
     uro_device_unlock(device);
@@ -355,7 +377,8 @@ struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_i
     qp->type = type;
     qp->signal_all = attr->sq_sig_all != 0;
     qp->cap = granted(uro_ibv_host(context), attr, type);
-    if (!build(qp, flags_of(attr) != 0)) {
+    struct uro_device *engine = engine_of(qp);
+    if (!build(qp, engine, flags_of(attr) != 0)) {
         uro_object_refund(&qp->object);
         free(qp);
         errno = ENOMEM;
@@ -363,7 +386,7 @@ struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_i
     }
     if (extended(attr))
         uro_post_ex_init(qp, attr->send_ops_flags);
-    uro_object_add(&qp->object, context, detach);
+    uro_object_add_on(&qp->object, context, engine, detach);
     attr->cap = qp->cap;
     return &qp->ibv;
 }
@@ -425,7 +448,7 @@ struct ibv_qp *uro_ibv_open_qp(struct ibv_context *context, struct ibv_qp_open_a
     uro_device_lock(device);
     struct uro_ibv_shared_qp *shared = find_target(qp->xrcd->domain, attr->qp_num);
     if (shared != NULL)
-        add_handle(qp, shared);
+        add_handle(qp, shared, device);
     uro_device_unlock(device);
     if (shared == NULL) {
         free(qp);

@@ -67,6 +67,13 @@ static int limit(struct ibv_context *context, enum uro_card_number number, uint3
     return (int)uro_card_limit(card_of(context), number, own);
 }
 
+/* Returns whether programs can have memory windows. Several engines would bind and use a window
+ * without a common lock. */
+static bool has_windows(struct ibv_context *context)
+{
+    return !lacks(context, URO_CARD_NO_MW) && uro_device_next_engine(uro_ibv_host(context)) == NULL;
+}
+
 /* Returns the flags that uroce supports, and with like= only those that the card supports, too. */
 static unsigned cap_flags(struct ibv_context *context)
 {
@@ -80,7 +87,7 @@ static unsigned cap_flags(struct ibv_context *context)
 
     if (lacks(context, URO_CARD_NO_XRC))
         flags &= ~(unsigned)IBV_DEVICE_XRC;
-    if (lacks(context, URO_CARD_NO_MW))
+    if (!has_windows(context))
         flags &= ~(unsigned)(IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B);
     if (lacks(context, URO_CARD_NO_SRQ))
         flags &= ~(unsigned)IBV_DEVICE_SRQ_RESIZE;
@@ -135,7 +142,7 @@ int uro_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *at
         .max_cq = most(context, URO_QUOTA_CQ),
         .max_cqe = limit(context, URO_CARD_MAX_CQE, URO_CQ_CAPACITY_MAX),
         .max_mr = most(context, URO_QUOTA_MR),
-        .max_mw = lacks(context, URO_CARD_NO_MW) ? 0 : most(context, URO_QUOTA_MW),
+        .max_mw = !has_windows(context) ? 0 : most(context, URO_QUOTA_MW),
         .max_pd = most(context, URO_QUOTA_PD),
         .max_qp_rd_atom = answered,
         .max_res_rd_atom = limit(context, URO_CARD_MAX_RES_RD_ATOM, (uint32_t)(answered * qps)),

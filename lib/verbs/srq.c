@@ -5,6 +5,7 @@
 
 #include "core/limits.h"
 #include "verbs/card.h"
+#include "verbs/cq_parts.h"
 #include "verbs/inject.h"
 #include "verbs/objects.h"
 #include "verbs/refusal.h"
@@ -57,14 +58,24 @@ static void count_users(struct uro_ibv_srq *srq, unsigned by)
         atomic_fetch_add(&srq->cq->users, by);
 }
 
-static void build(struct uro_ibv_srq *srq, const struct ibv_srq_attr *attr)
+/* Returns the engine of a new SRQ. A thread usually creates its CQ, then its SRQ, then its queue
+ * pairs, so the engine of the newest CQ is probably that of the queue pairs. XRC SRQs are on the
+ * first engine, since a packet names them by number. */
+static struct uro_device *engine_of(const struct parts *parts)
 {
-    struct uro_device *device = uro_ibv_host(srq->ibv.context);
+    struct uro_device *newest = atomic_load(&uro_ibv_context(parts->context)->newest_engine);
+
+    return parts->xrcd != NULL || newest == NULL ? uro_ibv_host(parts->context) : newest;
+}
+
+static void build(struct uro_ibv_srq *srq, struct uro_device *device, struct uro_cq *cq,
+                  const struct ibv_srq_attr *attr)
+{
     const struct uro_srq_init init = { .pd = srq->ibv.pd->handle,
                                        .capacity = attr->max_wr,
                                        .sge_max = attr->max_sge,
                                        .xrcd = srq->xrcd ? srq->xrcd->domain->number : 0,
-                                       .cq = srq->cq ? srq->cq->core : NULL,
+                                       .cq = cq,
                                        .user = srq };
 
     uro_device_lock(device);
@@ -77,6 +88,8 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
     struct uro_device *device = uro_ibv_host(parts->context);
     const uint32_t sges = uro_card_most(device, URO_CARD_MAX_SRQ_SGE, URO_SGE_MAX);
     const int lacking = uro_card_refuses(device, URO_CARD_NO_SRQ, "ibv_create_srq");
+    struct uro_device *engine;
+    struct uro_cq *cq = NULL;
     struct uro_ibv_srq *srq;
 
     if (lacking != 0) {
@@ -99,7 +112,11 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
         return NULL;
     }
     uint32_t capacity = granted(device, attr->max_wr);
-    if (posix_memalign(&srq->slots, ALIGNMENT, uro_srq_slots_size(capacity, attr->max_sge)) != 0) {
+    engine = engine_of(parts);
+    if (parts->cq != NULL)
+        cq = uro_cq_parts_of(uro_ibv_cq(parts->cq), engine);
+    if ((parts->cq != NULL && cq == NULL) ||
+        posix_memalign(&srq->slots, ALIGNMENT, uro_srq_slots_size(capacity, attr->max_sge)) != 0) {
         uro_object_refund(&srq->object);
         free(srq);
         errno = ENOMEM;
@@ -117,10 +134,10 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
     pthread_mutex_init(&srq->ibv.mutex, NULL);
     pthread_cond_init(&srq->ibv.cond, NULL);
     pthread_spin_init(&srq->lock, PTHREAD_PROCESS_PRIVATE);
-    build(srq, attr);
+    build(srq, engine, cq, attr);
     srq->ibv.handle = uro_srq_number(&srq->core);
     count_users(srq, 1);
-    uro_object_add(&srq->object, parts->context, detach);
+    uro_object_add_on(&srq->object, parts->context, engine, detach);
     return &srq->ibv;
 }
 

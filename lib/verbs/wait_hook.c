@@ -22,7 +22,7 @@ static bool owns(int fd)
     return fd >= 0 && fd < FDS && atomic_load_explicit(&known[fd], memory_order_relaxed);
 }
 
-/* Returns the only running device, or NULL. */
+/* Returns the only running device if it has one engine, or NULL. */
 static void *begin(void)
 {
     struct uro_device *found = NULL;
@@ -30,7 +30,7 @@ static void *begin(void)
     for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++) {
         if (!uro_device_started(*device) || uro_device_dead(*device))
             continue;
-        if (found != NULL)
+        if (found != NULL || uro_device_next_engine(*device) != NULL)
             return NULL;
         found = *device;
     }

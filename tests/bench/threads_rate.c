@@ -68,13 +68,14 @@ static struct board *new_board(unsigned threads, double seconds)
     return board;
 }
 
-static void prepare(struct queue *queue, struct ibv_context *context)
+static void prepare(struct queue *queue, struct ibv_context *context, unsigned number)
 {
     union ibv_gid gid;
     struct ibv_pd *pd = ibv_alloc_pd(context);
 
     ONE_MUST(pd != NULL);
-    queue->cq = ibv_create_cq(context, WINDOW + 1, NULL, NULL, 0);
+    queue->cq =
+        ibv_create_cq(context, WINDOW + 1, NULL, NULL, (int)number % context->num_comp_vectors);
     ONE_MUST(queue->cq != NULL);
     queue->qp = one_qp(pd, queue->cq, WINDOW);
     struct ibv_qp *target = one_qp(pd, queue->cq, 1);
@@ -153,7 +154,7 @@ static void run(struct board *board, const char *device, unsigned place, unsigne
         writers[i].queue = &queues[shared ? 0 : i];
     }
     for (unsigned i = 0; i < (shared ? 1 : threads); i++)
-        prepare(&queues[i], context);
+        prepare(&queues[i], context, i);
     const double before = processor_s();
     for (unsigned i = 0; i < threads; i++)
         ONE_MUST(pthread_create(&writers[i].thread, NULL, write_on, &writers[i]) == 0);

@@ -65,6 +65,7 @@ static void line__name_and_link_only__the_rest_has_defaults(void **state)
     assert_false(d->retry_7_forever);
     assert_int_equal(d->progress, URO_PROGRESS_HYBRID);
     assert_int_equal(d->cpu, -1);
+    assert_int_equal(d->engines, 1);
     assert_string_equal(d->pcap, "");
     assert_string_equal(d->impair, "");
     assert_string_equal(d->trace, "");
@@ -113,6 +114,21 @@ static void line__every_key__is_read(void **state)
     for (unsigned i = 0; i < URO_QUOTA_MEMORY; i++)
         assert_int_equal(d->most[i], i + 1);
     assert_int_equal(d->most[URO_QUOTA_MEMORY], 8 * 1048576);
+}
+
+static void engines__number_or_auto__as_many_as_the_link_can_have(void **state)
+{
+    (void)state;
+    const struct uro_device_config *d = read_right("a:udp,ip=127.0.0.1;engines=16");
+
+    assert_int_equal(d->engines, 16);
+    assert_false(d->engines_auto);
+    d = read_right("a:udp,ip=127.0.0.1;engines=auto");
+    assert_in_range(d->engines, 1, URO_ENGINES_MAX);
+    assert_true(d->engines_auto);
+    assert_int_equal(read_right("a:net_null0;engines=auto")->engines, 1);
+    assert_int_equal(read_right("a:udp,ip=127.0.0.1,hub=no;engines=auto")->engines, 1);
+    assert_int_equal(read_right("a:net_null0;engines=1")->engines, 1);
 }
 
 static void line__words_of_choice__each_is_read(void **state)
@@ -200,8 +216,9 @@ static const struct {
     { "a:net_null0;link=net_ring0", "link= is given twice" },
     { "a:net_null0;MTU=1500",
       "unknown key \"MTU\"; known: link ip gateway gateway6 mac mtu rate "
-      "vlan vendor_part_id window retry_7 progress cpu pcap impair trace fail like seed memory "
-      "verbose telemetry eal hugepages log max_qp max_cq max_srq max_mr max_mw max_pd max_ah "
+      "vlan vendor_part_id window engines retry_7 progress cpu pcap impair trace fail like seed "
+      "memory verbose telemetry eal hugepages log max_qp max_cq max_srq max_mr max_mw max_pd "
+      "max_ah "
       "max_conn max_registered" },
     { "a:net_null0;max_qp=1048561", "max_qp=1048561: must be a number from 0 to 1048560" },
     { "a:net_null0;max_mr=-1", "max_mr=-1: must be a number from 0 to 1048576" },
@@ -244,6 +261,19 @@ static const struct {
       "vendor_part_id=4294967296: must be a number of at most 32 bits, such as 4119" },
     { "a:net_null0;window=0", "window=0: must be a number of packets from 1 to 65536" },
     { "a:net_null0;window=65537", "window=65537: must be a number of packets from 1 to 65536" },
+    { "a:udp,ip=127.0.0.1;engines=0", "engines=0: must be auto or a number from 1 to 16" },
+    { "a:udp,ip=127.0.0.1;engines=17", "engines=17: must be auto or a number from 1 to 16" },
+    { "a:net_null0;engines=2",
+      "engines=2: only links over UDP can have several engines; use engines=1" },
+    { "a:udp,ip=127.0.0.1,hub=no;engines=2",
+      "engines=2: several engines share the address, which hub=no forbids; use engines=1" },
+    { "a:udp,ip=127.0.0.1;progress=caller;engines=2",
+      "engines=2: each engine needs its service thread, which progress=caller forbids; use "
+      "engines=1" },
+    { "a:udp,ip=127.0.0.1;engines=2;pcap=/tmp/a.pcap",
+      "engines=2: pcap= captures only one engine; use engines=1" },
+    { "a:udp,ip=127.0.0.1;engines=16;impair=off",
+      "engines=16: impair= works with only one engine; use engines=1" },
     { "a:net_null0;retry_7=7", "retry_7=7: must be forever or seven" },
     { "a:net_null0;progress=spin", "progress=spin: must be hybrid, thread or caller" },
     { "a:net_null0;cpu=1024", "cpu=1024: must be the number of a CPU, from 0 to 1023" },
@@ -473,6 +503,7 @@ int main(void)
         cmocka_unit_test(config__nothing_set__no_devices),
         cmocka_unit_test(line__name_and_link_only__the_rest_has_defaults),
         cmocka_unit_test(line__every_key__is_read),
+        cmocka_unit_test(engines__number_or_auto__as_many_as_the_link_can_have),
         cmocka_unit_test(line__words_of_choice__each_is_read),
         cmocka_unit_test(line__address_without_length__subnet_of_24_or_64),
         cmocka_unit_test(line__rate__is_the_speed_of_the_port),
