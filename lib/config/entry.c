@@ -568,7 +568,7 @@ void uro_entry_begin(struct uro_entry *entry, const char *where, const char *nam
     if (!is_name(name, sizeof entry->config.name))
         uro_entry_refuse(entry, where,
                          "the name \"%.40s\" must be 1 to 31 letters, digits, _ or -, and begin "
-                         "with a letter",
+                         "with a letter; write NAME:LINK[;key=value]..., for example uroce0:udp",
                          name);
 }
 

@@ -337,6 +337,16 @@ static void line__bad_name__is_refused(void **state)
     }
 }
 
+static void line__link_without_a_name__message_shows_a_whole_description(void **state)
+{
+    static const char *const lines[] = { "udp,ip=10.0.0.1,hub=no", "udp,ip=fd00::1" };
+
+    (void)state;
+    for (size_t i = 0; i < URO_ARRAY_LEN(lines); i++)
+        assert_non_null(strstr(read_one(lines[i])->problem,
+                               "write NAME:LINK[;key=value]..., for example uroce0:udp"));
+}
+
 static void line__two_mistakes__the_first_is_reported(void **state)
 {
     (void)state;
@@ -509,6 +519,7 @@ int main(void)
         cmocka_unit_test(line__rate__is_the_speed_of_the_port),
         cmocka_unit_test(line__with_a_mistake__message_names_it),
         cmocka_unit_test(line__bad_name__is_refused),
+        cmocka_unit_test(line__link_without_a_name__message_shows_a_whole_description),
         cmocka_unit_test(line__two_mistakes__the_first_is_reported),
         cmocka_unit_test(line__one_wrong_of_three__the_others_stay),
         cmocka_unit_test(line__name_taken__the_first_one_keeps_it),
