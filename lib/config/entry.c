@@ -646,6 +646,9 @@ static const char *one_engine_reason(const struct uro_device_config *config)
         return "pcap= captures only one engine";
     if (config->impair[0] != '\0')
         return "impair= works with only one engine";
+    for (uint32_t i = 0; i < config->fail.count; i++)
+        if (config->fail.rules[i].call == URO_INJECT_CALL_RNR)
+            return "fail=rnr counts the messages of only one engine";
     return NULL;
 }
 

@@ -196,6 +196,11 @@ void uro_cq_arm(struct uro_cq *cq, bool solicited_only)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
+void uro_cq_disarm(struct uro_cq *cq)
+{
+    atomic_store(&cq->armed, URO_CQ_NOT_ARMED);
+}
+
 void uro_cq_forget(struct uro_cq *cq, uint32_t qpn)
 {
     uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);

@@ -184,6 +184,9 @@ uint32_t uro_cq_poll(struct uro_cq *cq, struct uro_cqe *out, uint32_t max);
  * without it. Reader. */
 void uro_cq_arm(struct uro_cq *cq, bool solicited_only);
 
+/* Withdraws the request for an event. An event that was noted before may still come. Reader. */
+void uro_cq_disarm(struct uro_cq *cq);
+
 /* Drops the completions of @qpn that were not polled yet, as ibv_destroy_qp requires. Engine
  * locked.
  */

@@ -25,6 +25,13 @@ size_t uro_srq_slots_size(uint32_t capacity, uint32_t sge_max)
     return uro_wq_layout_recv(&wq, capacity, sge_max);
 }
 
+static void list(struct uro_shard *shard, struct uro_srq *srq)
+{
+    srq->listed_as = ++shard->srq_number;
+    shard->srq_count++;
+    uro_list_append(&shard->srq_list, &srq->all);
+}
+
 void uro_srq_create(struct uro_shard *shard, struct uro_srq *srq, const struct uro_srq_init *init,
                     void *slots)
 {
@@ -41,9 +48,7 @@ void uro_srq_create(struct uro_shard *shard, struct uro_srq *srq, const struct u
         srq->node.number = uro_shard_unused(shard, &shard->srqs, NUMBER_BITS, 1);
         uro_table_insert(&shard->srqs, &srq->node);
     }
-    srq->listed_as = ++shard->srq_number;
-    shard->srq_count++;
-    uro_list_append(&shard->srq_list, &srq->all);
+    list(shard, srq);
 }
 
 /* Detaches @srq from all queue pairs, before it is destroyed. */
@@ -70,6 +75,13 @@ void uro_srq_destroy(struct uro_shard *shard, struct uro_srq *srq)
     uro_list_remove(&srq->event_link);
     uro_list_remove(&srq->all);
     shard->srq_count--;
+}
+
+void uro_srq_move(struct uro_shard *from, struct uro_shard *to, struct uro_srq *srq)
+{
+    URO_ASSERT(srq->xrcd == 0);
+    uro_srq_destroy(from, srq);
+    list(to, srq);
 }
 
 int uro_srq_arm(struct uro_srq *srq, uint32_t limit)

@@ -57,6 +57,9 @@ void uro_srq_destroy(struct uro_shard *shard, struct uro_srq *srq);
  *   -EINVAL  more than the capacity */
 URO_NODISCARD int uro_srq_arm(struct uro_srq *srq, uint32_t limit);
 
+/* Moves a basic SRQ that no queue pair uses to another shard of the device. Both engines locked. */
+void uro_srq_move(struct uro_shard *from, struct uro_shard *to, struct uro_srq *srq);
+
 /* Moves the waiting receives, in order, into @slots (uro_srq_slots_size(@capacity, wq.sge_max)
  * bytes). Engine locked, and no poster active. Returns 0, or
  *   -EINVAL  more receives wait, or a higher limit is armed, than @capacity: nothing has changed */

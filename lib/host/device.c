@@ -302,6 +302,7 @@ static int bring_up(struct uro_device *device)
         uro_sched_init(device->config.progress, uro_port_has(device->port, URO_PORT_CALL_PER_SEND));
     device->awaits_peer = uro_port_has(device->port, URO_PORT_AWAITS_PEER);
     device->link_up = device->link_was_up = uro_port_link_up(device->port);
+    (void)uro_round_link_changed(device, device->link_up);
     device->speed = uro_netdev_speed(&device->config);
     int error = build_engine(device);
     if (error != 0) {
@@ -344,6 +345,7 @@ void uro_device_close_fds(struct uro_device *device)
 /* Closes everything after a failed start. No other thread uses the device yet. */
 static void take_down(struct uro_device *device)
 {
+    (void)uro_round_link_changed(device, true);
     if (device->port != NULL)
         uro_port_close(device->port);
     device->port = NULL;
@@ -378,13 +380,12 @@ static void complain(struct uro_device *device)
 /* Stops the engines but the first after a failure, so that they can start again. */
 static void stop_others(struct uro_device *device)
 {
-    const bool finished = finish_others(device);
-
-    for (struct uro_device *other = device->next_engine; other != NULL;
+    device->engine_stuck = !finish_others(device);
+    for (struct uro_device *other = device->next_engine; other != NULL && !device->engine_stuck;
          other = other->next_engine) {
         const bool ran = atomic_exchange(&other->life, URO_DEVICE_FAILED) == URO_DEVICE_RUNNING;
         other->stopping = other->closed = false;
-        if (!ran || !finished)
+        if (!ran)
             continue;
         other->port = NULL; /* finish() has closed it */
         take_down(other);
@@ -392,30 +393,35 @@ static void stop_others(struct uro_device *device)
 }
 
 /* Starts all engines but the first, when the first has brought up its port. On failure none of them
- * runs. An address without a broker can have only one engine. */
+ * runs. With engines=auto, the device has only the engines that can run. */
 static int start_others(struct uro_device *device)
 {
+    const bool all = !device->config.engines_auto;
+    struct uro_device *other = device->next_engine;
+    uint32_t running = 1;
     int error = 0;
 
-    if (device->next_engine == NULL ||
-        (device->port->qpn_prefix == 0 && device->config.engines_auto))
-        return 0;
-    if (device->port->qpn_prefix == 0) {
+    if (other != NULL && device->port->qpn_prefix == 0 && all) {
         (void)snprintf(device->problem, sizeof device->problem,
-                       "engines=%u: several engines need the broker of the address; start the "
+                       "engines=%u: several engines need the broker of each address; start the "
                        "program with `uroce run`, which starts `uroce hub`, or use engines=1",
                        device->config.engines);
         return -ENODEV;
     }
-    for (struct uro_device *other = device->next_engine; other != NULL && error == 0;
-         other = other->next_engine) {
+    for (; other != NULL && device->port->qpn_prefix != 0; other = other->next_engine) {
         error = uro_device_start(other);
         if (error != 0)
-            memcpy(device->problem, other->problem, sizeof device->problem);
+            break;
+        running++;
     }
-    if (error != 0)
+    if (error != 0 && all) {
+        (void)snprintf(device->problem, sizeof device->problem, "engine %u of %u: %.220s",
+                       running + 1, device->config.engines, other->problem);
         stop_others(device);
-    return error;
+        return error;
+    }
+    atomic_store(&device->engines_running, running);
+    return 0;
 }
 
 /* Starts the device, then runs the service thread. The port is opened in this thread, not in the
@@ -429,12 +435,12 @@ static void *thread_main(void *argument)
     (void)pthread_setname_np(pthread_self(), name);
     (void)uro_cancel_off(); /* some programs cancel all threads that they find */
     int error = bring_up(device);
-    pin(device);
     if (error == 0)
         error = start_others(device);
+    pin(device); /* later, the threads of the other engines would inherit it */
     if (error == 0)
         finish_at_exit();
-    else
+    else if (!device->engine_stuck) /* its thread uses the keys of this engine */
         take_down(device);
 
     (void)pthread_mutex_lock(&device->start_lock);
@@ -495,7 +501,7 @@ int uro_device_start(struct uro_device *device)
 
     (void)pthread_mutex_lock(&device->start_lock);
     int life = atomic_load(&device->life);
-    if (life == URO_DEVICE_IDLE || life == URO_DEVICE_FAILED)
+    if ((life == URO_DEVICE_IDLE || life == URO_DEVICE_FAILED) && !device->engine_stuck)
         begin(device);
     while (atomic_load(&device->life) == URO_DEVICE_STARTING)
         (void)pthread_cond_wait(&device->start_done, &device->start_lock);
@@ -593,7 +599,7 @@ bool uro_device_gone(const struct uro_device *device)
  * first program on a link of two processes would find no active port. */
 bool uro_device_link_up(const struct uro_device *device)
 {
-    if (!uro_device_started(device) || device->link_up)
+    if (!uro_device_started(device) || atomic_load(&device->engines_down) == 0)
         return true;
     return !device->closed && device->awaits_peer && !device->link_was_up;
 }
@@ -613,11 +619,16 @@ struct uro_device *uro_device_first_engine(struct uro_device *engine)
     return engine->first_engine;
 }
 
-struct uro_device *uro_device_engine_at(struct uro_device *device, uint32_t index)
+struct uro_device *uro_device_engine_of_vector(struct uro_device *device, uint32_t vector)
 {
-    while (index-- > 0)
+    for (uint32_t i = vector % uro_device_engines_running(device); i > 0; i--)
         device = device->next_engine;
     return device;
+}
+
+uint32_t uro_device_engines_running(const struct uro_device *device)
+{
+    return atomic_load_explicit(&device->engines_running, memory_order_relaxed);
 }
 
 uint32_t uro_device_engine_index(const struct uro_device *engine)
@@ -625,16 +636,26 @@ uint32_t uro_device_engine_index(const struct uro_device *engine)
     return engine->engine_index;
 }
 
+/* Takes all locks before an engine sends, so that a thread holds them only briefly. */
 void uro_device_lock_all(struct uro_device *device)
 {
-    for (; device != NULL; device = device->next_engine)
-        uro_device_lock(device);
+    for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine)
+        uro_progress_lock(engine);
+    for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine)
+        if (uro_device_started(engine) && uro_engine_rung(engine->engine))
+            (void)uro_round_send(engine, uro_device_now());
 }
 
+/* A change of the registered memory queues no packet, so an engine is woken only if a thread posted
+ * meanwhile. */
 void uro_device_unlock_all(struct uro_device *device)
 {
-    for (; device != NULL; device = device->next_engine)
-        uro_device_unlock(device);
+    for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine) {
+        const bool runs = uro_device_started(engine);
+        (void)pthread_mutex_unlock(&engine->mutex);
+        if (runs && uro_engine_rung(engine->engine))
+            uro_service_wake(engine);
+    }
 }
 
 uint32_t uro_device_interface(const struct uro_device *device)

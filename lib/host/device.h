@@ -55,6 +55,10 @@ struct uro_device {
     struct uro_device *first_engine; /* this struct, or the engine that starts and ends this one */
     struct uro_device *next_engine;  /* next engine of the same device, or NULL */
     uint32_t engine_index;           /* index of the engine in its device */
+    /* Used only in the first engine: */
+    atomic_uint engines_running; /* engines that run when the device has started */
+    atomic_uint engines_down;    /* engines whose link is down */
+    bool engine_stuck;           /* an engine could not be stopped: the device cannot start again */
 
     /* Start and end. Protected by start_lock. */
     pthread_mutex_t start_lock;
@@ -87,6 +91,7 @@ struct uro_device {
     unsigned impair_seen;           /* sequence of the plan in use, in the page */
     char impair_text[URO_IMPAIR_TEXT_MAX];
     atomic_bool link_up;     /* any thread reads this */
+    bool counted_down;       /* the engine is one of engines_down */
     atomic_uint speed;       /* speed of the port, Mb/s; any thread reads this */
     atomic_bool link_was_up; /* the link has been up at least once; any thread reads this */
     atomic_bool closed;      /* the process ends: no frame is sent or received any more */
@@ -124,6 +129,10 @@ uint32_t uro_round_run(struct uro_device *device, bool receives, uro_time now, u
 uint32_t uro_round_of_poll(struct uro_device *device, bool receives, uro_time now);
 /* Sends without delivering events. Returns the number of frames sent. Engine lock held. */
 uint32_t uro_round_send(struct uro_device *device, uro_time now);
+
+/* Counts the engine among those whose link is down, or no longer. Returns whether the link of the
+ * whole device changed, which is up while the links of all engines are up. Engine lock held. */
+bool uro_round_link_changed(struct uro_device *device, bool up);
 
 /* Returns when the next round must run, although nobody posts and no frame arrives: for a timer of
  * the engine, or a delayed frame. Engine lock held. */

@@ -119,13 +119,16 @@ struct uro_device *uro_device_of_parent(const struct uro_device *device);
 struct uro_device *uro_device_next_engine(const struct uro_device *engine);
 /* Returns the first engine of the device. Thread: any. */
 struct uro_device *uro_device_first_engine(struct uro_device *engine);
-/* Returns engine @index of the device whose first engine is @device. Thread: any. */
-struct uro_device *uro_device_engine_at(struct uro_device *device, uint32_t index);
+/* Returns the number of engines of the device @device that run. With engines=auto, these may be
+ * fewer than its completion vectors. The device must run. Thread: any. */
+uint32_t uro_device_engines_running(const struct uro_device *device);
+/* Returns the engine that a completion vector chooses. The device must run. Thread: any. */
+struct uro_device *uro_device_engine_of_vector(struct uro_device *device, uint32_t vector);
 /* Returns the index of the engine in its device, from 0. Thread: any. */
 uint32_t uro_device_engine_index(const struct uro_device *engine);
 
 /* Take and release the locks of all engines of the device whose first engine is @device. While the
- * caller has the locks, it may change the registered memory. */
+ * caller has the locks, it may change the registered memory, and move an SRQ to another engine. */
 void uro_device_lock_all(struct uro_device *device);
 void uro_device_unlock_all(struct uro_device *device);
 

@@ -115,6 +115,17 @@ static void warn_of_guesses(struct uro_device *device, uro_time now)
         fprintf(stderr, "uroce: %s: %s\n", device->config.name, text);
 }
 
+bool uro_round_link_changed(struct uro_device *device, bool up)
+{
+    struct uro_device *first = device->first_engine;
+
+    if (up != device->counted_down)
+        return false;
+    device->counted_down = !up;
+    return up ? atomic_fetch_sub(&first->engines_down, 1) == 1
+              : atomic_fetch_add(&first->engines_down, 1) == 0;
+}
+
 static void check_link(struct uro_device *device, uro_time now)
 {
     device->link_checked_at = now;
@@ -133,8 +144,9 @@ static void check_link(struct uro_device *device, uro_time now)
         }
         uro_engine_link(device->engine, up, now);
         device->events_delivered++;
-        uro_host_event_handlers()->port_event(device, up ? URO_PORT_ACTIVE
-                                                         : URO_PORT_ERR); /* rule PORT.EVENT */
+        if (uro_round_link_changed(device, up))
+            uro_host_event_handlers()->port_event(
+                device->first_engine, up ? URO_PORT_ACTIVE : URO_PORT_ERR); /* rule PORT.EVENT */
         if (other_speed)
             uro_host_event_handlers()->port_event(device, URO_PORT_SPEED);
     }

@@ -53,7 +53,7 @@ int uro_ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 bool uro_ibv_channel_waits_here(const struct uro_ibv_channel *channel,
                                 const struct uro_device *device)
 {
-    if (uro_device_next_engine(device) != NULL)
+    if (uro_device_started(device) && uro_device_engines_running(device) > 1)
         return false; /* a thread could run only one of the engines */
     return atomic_load(&channel->blocks) ||
            (uro_wait_hook_installed() && uro_device_had_waiter(device));
@@ -65,7 +65,8 @@ static void note_ready(struct uro_ibv_channel *channel, struct uro_device *devic
 {
     if (nonblocking || atomic_fetch_add(&channel->found_ready, 1) + 1 >= FOUND_READY_MAX)
         atomic_store(&channel->blocks, false);
-    if (!uro_ibv_channel_waits_here(channel, device))
+    /* With several engines, ibv_req_notify_cq() has handed over those of the CQ. */
+    if (uro_device_engines_running(device) == 1 && !uro_ibv_channel_waits_here(channel, device))
         uro_device_hand_over(device);
 }
 
@@ -118,7 +119,7 @@ static const struct uro_event_node *take(struct uro_ibv_channel *channel, struct
         note_ready(channel, device, false);
         return event;
     }
-    if (!is_nonblocking(channel) && uro_device_next_engine(device) == NULL)
+    if (!is_nonblocking(channel) && uro_device_engines_running(device) == 1)
         return wait_for_event(channel, device);
     note_ready(channel, device, true);
     return uro_events_take(&channel->events);

@@ -69,18 +69,6 @@ static void name_events(struct uro_ibv_cq *cq)
     }
 }
 
-/* Returns the engine that the completion vector chooses. */
-static struct uro_device *engine_of(struct ibv_context *context, uint32_t vector)
-{
-    struct uro_device *device = uro_ibv_host(context);
-    struct uro_device *engine = uro_device_engine_at(device, vector);
-
-    if (!uro_device_started(engine)) /* engines=auto, but the address has no broker */
-        engine = device;
-    atomic_store(&uro_ibv_context(context)->newest_engine, engine);
-    return engine;
-}
-
 struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
                                      const struct ibv_cq_init_attr_ex *attr)
 {
@@ -132,7 +120,7 @@ struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
     pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
     pthread_mutex_init(&cq->batch, NULL);
     name_events(cq);
-    engine = engine_of(context, attr->comp_vector);
+    engine = uro_device_engine_of_vector(device, attr->comp_vector);
     uro_device_lock(engine);
     uro_snapshot_add_cq(uro_device_shard(engine), cq->core);
     uro_device_unlock(engine);
@@ -190,14 +178,19 @@ int uro_ibv_resize_cq(struct ibv_cq *ibv, int cqe)
         return uro_refuse(device, EINVAL, "ibv_resize_cq",
                           "cqe is %d; it must be from 1 to max_cqe %u", cqe,
                           completions_max(device));
-    if (uro_cq_parts_used(cq))
-        return uro_refuse(device, EOPNOTSUPP, "ibv_resize_cq",
-                          "the CQ has queue pairs of several engines; create it with the size that "
-                          "it needs, or use engines=1");
     uint32_t capacity = granted((uint32_t)cqe);
     if (posix_memalign(&ring, ALIGNMENT, uro_cq_ring_size(capacity)) != 0)
         return ENOMEM;
-    free(change_ring(cq, ring, capacity, shown(device, (uint32_t)cqe, capacity), &error));
+    uro_ibv_context_lock(uro_ibv_context(ibv->context)); /* no part is made meanwhile */
+    const bool has_parts = uro_cq_parts_used(cq);
+    if (!has_parts)
+        ring = change_ring(cq, ring, capacity, shown(device, (uint32_t)cqe, capacity), &error);
+    uro_ibv_context_unlock(uro_ibv_context(ibv->context));
+    free(ring);
+    if (has_parts)
+        return uro_refuse(device, EOPNOTSUPP, "ibv_resize_cq",
+                          "the CQ has queue pairs of several engines; create it with the size that "
+                          "it needs, or use engines=1");
     return error;
 }
 

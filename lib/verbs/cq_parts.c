@@ -24,15 +24,16 @@ static struct uro_cq *part_at(const struct uro_ibv_cq *cq, uint32_t index)
     return atomic_load_explicit(&cq->parts->cores[index], memory_order_acquire);
 }
 
-/* Makes a part. If the program has armed the CQ, the part is armed, too. The context is locked. */
+/* Makes a part. If the program has armed the CQ, the part is armed, too. The context is locked, so
+ * the CQ is not resized meanwhile. */
 static struct uro_cq *make(struct uro_ibv_cq *cq, struct uro_device *engine)
 {
-    const uint32_t index = uro_device_engine_index(engine);
+    const uint32_t index = uro_device_engine_index(engine), capacity = cq->core->capacity;
     void *memory;
 
-    if (posix_memalign(&memory, ALIGNMENT, uro_cq_size(cq->core->capacity)) != 0)
+    if (posix_memalign(&memory, ALIGNMENT, uro_cq_size(capacity)) != 0)
         return NULL;
-    struct uro_cq *part = uro_cq_init(memory, cq->core->capacity, cq);
+    struct uro_cq *part = uro_cq_init(memory, capacity, cq);
     if (cq->core->ignore_overrun)
         uro_cq_ignore_overrun(part);
     uro_device_lock(engine);
@@ -45,6 +46,8 @@ static struct uro_cq *make(struct uro_ibv_cq *cq, struct uro_device *engine)
     atomic_store_explicit(&cq->parts->cores[index], part, memory_order_release);
     atomic_fetch_add(&cq->parts->count, 1);
     pthread_spin_unlock(&cq->lock);
+    if (armed != URO_CQ_NOT_ARMED)
+        uro_device_hand_over(engine);
     return part;
 }
 
@@ -113,6 +116,12 @@ void uro_cq_parts_hand_over(struct uro_ibv_cq *cq)
     for_each(cq, hand_over);
 }
 
+static void disarm(struct uro_device *engine, struct uro_cq *part)
+{
+    (void)engine;
+    uro_cq_disarm(part);
+}
+
 static void arm_solicited(struct uro_device *engine, struct uro_cq *part)
 {
     (void)engine;
@@ -129,6 +138,11 @@ void uro_cq_parts_arm(struct uro_ibv_cq *cq, bool solicited_only)
 {
     if (cq->parts == NULL)
         return;
+    /* The event of one part ended the last request, but the other parts are still armed. */
+    if (atomic_load(&cq->parts->armed) == URO_CQ_NOT_ARMED) {
+        uro_cq_disarm(cq->core);
+        for_each(cq, disarm);
+    }
     if (!solicited_only)
         atomic_store(&cq->parts->armed, URO_CQ_ARMED_NEXT);
     else if (atomic_load(&cq->parts->armed) != URO_CQ_ARMED_NEXT)
@@ -140,6 +154,11 @@ bool uro_cq_parts_take_event(struct uro_ibv_cq *cq)
 {
     return cq->parts == NULL ||
            atomic_exchange(&cq->parts->armed, URO_CQ_NOT_ARMED) != URO_CQ_NOT_ARMED;
+}
+
+bool uro_cq_parts_take_overrun(struct uro_ibv_cq *cq)
+{
+    return cq->parts == NULL || !atomic_exchange(&cq->parts->overrun, true);
 }
 
 static void fini(struct uro_device *engine, struct uro_cq *part)

@@ -11,10 +11,11 @@
 #include "verbs/objects.h"
 
 struct uro_cq_parts {
-    uint32_t engines;  /* engines of the device */
-    uint32_t next;     /* index of the engine with which the next poll begins; CQ lock */
-    atomic_uint count; /* number of parts */
-    atomic_uint armed; /* enum uro_cq_arm of the whole CQ */
+    uint32_t engines;    /* engines of the device */
+    uint32_t next;       /* index of the engine with which the next poll begins; CQ lock */
+    atomic_uint count;   /* number of parts */
+    atomic_uint armed;   /* enum uro_cq_arm of the whole CQ */
+    atomic_bool overrun; /* the program has the event of an overrun */
     struct uro_cq *_Atomic cores[]; /* the part of each engine, or NULL */
 };
 
@@ -46,6 +47,9 @@ void uro_cq_parts_arm(struct uro_ibv_cq *cq, bool solicited_only);
 /* Returns whether the program gets this completion event. After the CQ was armed, each part raises
  * an event. The program gets only the earliest of them. */
 bool uro_cq_parts_take_event(struct uro_ibv_cq *cq);
+
+/* Returns whether the program gets this event of an overrun. It gets no second event. */
+bool uro_cq_parts_take_overrun(struct uro_ibv_cq *cq);
 
 /* Removes the parts from their engines. */
 void uro_cq_parts_fini(struct uro_ibv_cq *cq);

@@ -29,7 +29,8 @@ static void engine_event(struct uro_device *device, const struct uro_event *even
             uro_events_put(&cq->completion);
         break;
     case URO_EVENT_CQ_ERR:
-        uro_events_put(&cq->error);
+        if (uro_cq_parts_take_overrun(cq))
+            uro_events_put(&cq->error);
         break;
     case URO_EVENT_QP_FATAL:
     case URO_EVENT_QP_REQ_ERR:

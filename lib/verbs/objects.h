@@ -74,7 +74,6 @@ struct uro_ibv_context {
     uint32_t references;         /* 1 while open, plus 1 for each object */
     bool kept;                   /* set by uro_ibv_keep_context() */
     uint64_t inode; /* inode of cmd_fd: contexts with the same inode share their objects */
-    struct uro_device *_Atomic newest_engine; /* engine of the newest CQ; srq.c */
 };
 
 /* First member of the private part of every object. */
@@ -196,10 +195,12 @@ struct uro_ibv_srq {
     struct uro_object object;
     struct uro_srq core;
     void *slots;
-    pthread_spinlock_t lock;   /* held while posting */
-    struct uro_ibv_xrcd *xrcd; /* XRC domain; NULL: a basic SRQ */
-    struct uro_ibv_cq *cq;     /* CQ of an XRC SRQ; NULL: a basic SRQ */
-    atomic_uint users;         /* number of QPs */
+    pthread_spinlock_t lock;           /* held while posting */
+    struct uro_ibv_xrcd *xrcd;         /* XRC domain; NULL: a basic SRQ */
+    struct uro_ibv_cq *cq;             /* CQ of an XRC SRQ; NULL: a basic SRQ */
+    struct uro_device *_Atomic engine; /* srq.c */
+    bool placed;                       /* the SRQ has its final engine. Context lock */
+    atomic_uint users;                 /* number of QPs */
     struct uro_event_node limit;
 };
 
@@ -379,21 +380,20 @@ void uro_ibv_report_call(const void *caller);
 /* engine_events.c: queue the events of engines and ports for the program. */
 extern const struct uro_event_handlers uro_ibv_event_handlers;
 
-/* cq.c: creates a plain or extended CQ, from the attributes that both have. Returns NULL with errno
- * EINVAL, ENOMEM or the reason why the device does not start. */
+/* cq.c: creates a plain or extended CQ. Returns NULL with errno. */
 struct uro_ibv_cq *uro_ibv_cq_create(struct ibv_context *context,
                                      const struct ibv_cq_init_attr_ex *attr);
 
-/* qp.c: entries of verbs_context */
+/* qp.c */
 struct ibv_qp *uro_ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp *uro_ibv_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 
-/* srq.c: entries of verbs_context and ibv_context.ops */
+/* srq.c; uro_ibv_srq_engine(): engine of a new queue pair whose CQ is on @wanted */
 struct ibv_srq *uro_ibv_create_srq_ex(struct ibv_context *context,
                                       struct ibv_srq_init_attr_ex *attr);
 int uro_ibv_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+struct uro_device *uro_ibv_srq_engine(struct uro_ibv_srq *srq, struct uro_device *wanted);
 
-/* xrcd.c: entries of verbs_context */
 struct ibv_xrcd *uro_ibv_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
 int uro_ibv_close_xrcd(struct ibv_xrcd *xrcd);
 

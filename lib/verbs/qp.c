@@ -225,10 +225,10 @@ static void detach(struct uro_object *object)
  * XRC_RECV queue pairs are on the first engine, with the XRC SRQs. */
 static struct uro_device *engine_of(const struct uro_ibv_qp *qp)
 {
-    if (qp->ibv.srq != NULL)
-        return uro_ibv_srq(qp->ibv.srq)->object.device;
-    if (qp->ibv.recv_cq != NULL)
-        return uro_ibv_cq(qp->ibv.recv_cq)->object.device;
+    if (qp->ibv.recv_cq != NULL) {
+        struct uro_device *engine = uro_ibv_cq(qp->ibv.recv_cq)->object.device;
+        return qp->ibv.srq == NULL ? engine : uro_ibv_srq_engine(uro_ibv_srq(qp->ibv.srq), engine);
+    }
     if (qp->ibv.send_cq != NULL)
         return uro_ibv_cq(qp->ibv.send_cq)->object.device;
     return uro_ibv_host(qp->ibv.context);

@@ -9,16 +9,25 @@
 #include "verbs/post.h"
 #include "verbs/refusal.h"
 
-static void lock_cq(struct ibv_cq *cq)
+/* Locks both CQs, in the order of their addresses, because two threads that hold the locks of
+ * different engines may need the same CQs. */
+static void lock_cqs(struct ibv_cq *one, struct ibv_cq *other)
 {
-    if (cq != NULL)
-        pthread_spin_lock(&uro_ibv_cq(cq)->lock);
+    struct ibv_cq *const lower = (uintptr_t)one < (uintptr_t)other ? one : other;
+    struct ibv_cq *const upper = lower == one ? other : one;
+
+    if (lower != NULL)
+        pthread_spin_lock(&uro_ibv_cq(lower)->lock);
+    if (upper != NULL && upper != lower)
+        pthread_spin_lock(&uro_ibv_cq(upper)->lock);
 }
 
-static void unlock_cq(struct ibv_cq *cq)
+static void unlock_cqs(struct ibv_cq *one, struct ibv_cq *other)
 {
-    if (cq != NULL)
-        pthread_spin_unlock(&uro_ibv_cq(cq)->lock);
+    if (one != NULL)
+        pthread_spin_unlock(&uro_ibv_cq(one)->lock);
+    if (other != NULL && other != one)
+        pthread_spin_unlock(&uro_ibv_cq(other)->lock);
 }
 
 void uro_ibv_qp_lock(struct uro_ibv_qp *qp)
@@ -29,16 +38,12 @@ void uro_ibv_qp_lock(struct uro_ibv_qp *qp)
         qp->batch.error = EINVAL; /* the requests of the batch were checked in the old state */
     uro_device_lock(qp->object.device);
     pthread_spin_lock(&qp->recv_lock);
-    lock_cq(qp->ibv.send_cq);
-    if (qp->ibv.recv_cq != qp->ibv.send_cq)
-        lock_cq(qp->ibv.recv_cq);
+    lock_cqs(qp->ibv.send_cq, qp->ibv.recv_cq);
 }
 
 void uro_ibv_qp_unlock(struct uro_ibv_qp *qp)
 {
-    if (qp->ibv.recv_cq != qp->ibv.send_cq)
-        unlock_cq(qp->ibv.recv_cq);
-    unlock_cq(qp->ibv.send_cq);
+    unlock_cqs(qp->ibv.send_cq, qp->ibv.recv_cq);
     pthread_spin_unlock(&qp->recv_lock);
     uro_device_unlock(qp->object.device);
     if (!uro_post_ex_inside(qp))

@@ -37,14 +37,26 @@ static uint32_t granted(const struct uro_device *device, uint32_t max_wr)
     return uro_card_grant(&uro_device_config(device)->card, max_wr, requests_max(device));
 }
 
+/* Locks the engine of the SRQ, and returns it. The first queue pair may change the engine
+ * meanwhile. */
+static struct uro_device *lock_engine(struct uro_ibv_srq *srq)
+{
+    for (;;) {
+        struct uro_device *engine = atomic_load(&srq->engine);
+        uro_device_lock(engine);
+        if (atomic_load(&srq->engine) == engine)
+            return engine;
+        uro_device_unlock(engine);
+    }
+}
+
 static void detach(struct uro_object *object)
 {
     struct uro_ibv_srq *srq = URO_CONTAINER_OF(object, struct uro_ibv_srq, object);
-    struct uro_device *device = object->device;
+    struct uro_device *engine = lock_engine(srq);
 
-    uro_device_lock(device);
-    uro_srq_destroy(uro_device_shard(device), &srq->core);
-    uro_device_unlock(device);
+    uro_srq_destroy(uro_device_shard(engine), &srq->core);
+    uro_device_unlock(engine);
     uro_events_withdraw(&srq->limit);
 }
 
@@ -58,19 +70,27 @@ static void count_users(struct uro_ibv_srq *srq, unsigned by)
         atomic_fetch_add(&srq->cq->users, by);
 }
 
-/* Returns the engine of a new SRQ. A thread usually creates its CQ, then its SRQ, then its queue
- * pairs, so the engine of the newest CQ is probably that of the queue pairs. XRC SRQs are on the
- * first engine, since a packet names them by number. */
-static struct uro_device *engine_of(const struct parts *parts)
+/* A new SRQ is on the first engine. The first queue pair moves the SRQ to the engine of its CQ. XRC
+ * SRQs stay on the first engine, since a packet names them by number. */
+struct uro_device *uro_ibv_srq_engine(struct uro_ibv_srq *srq, struct uro_device *wanted)
 {
-    struct uro_device *newest = atomic_load(&uro_ibv_context(parts->context)->newest_engine);
+    struct uro_device *first = uro_ibv_host(srq->ibv.context);
 
-    return parts->xrcd != NULL || newest == NULL ? uro_ibv_host(parts->context) : newest;
+    uro_ibv_context_lock(srq->object.context);
+    if (!srq->placed && wanted != first) {
+        uro_device_lock_all(first);
+        uro_srq_move(uro_device_shard(first), uro_device_shard(wanted), &srq->core);
+        atomic_store(&srq->engine, wanted);
+        uro_device_unlock_all(first);
+    }
+    srq->placed = true;
+    uro_ibv_context_unlock(srq->object.context);
+    return atomic_load(&srq->engine);
 }
 
-static void build(struct uro_ibv_srq *srq, struct uro_device *device, struct uro_cq *cq,
-                  const struct ibv_srq_attr *attr)
+static void build(struct uro_ibv_srq *srq, struct uro_cq *cq, const struct ibv_srq_attr *attr)
 {
+    struct uro_device *device = uro_ibv_host(srq->ibv.context);
     const struct uro_srq_init init = { .pd = srq->ibv.pd->handle,
                                        .capacity = attr->max_wr,
                                        .sge_max = attr->max_sge,
@@ -80,6 +100,7 @@ static void build(struct uro_ibv_srq *srq, struct uro_device *device, struct uro
 
     uro_device_lock(device);
     uro_srq_create(uro_device_shard(device), &srq->core, &init, srq->slots);
+    atomic_store(&srq->engine, device);
     uro_device_unlock(device);
 }
 
@@ -88,7 +109,6 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
     struct uro_device *device = uro_ibv_host(parts->context);
     const uint32_t sges = uro_card_most(device, URO_CARD_MAX_SRQ_SGE, URO_SGE_MAX);
     const int lacking = uro_card_refuses(device, URO_CARD_NO_SRQ, "ibv_create_srq");
-    struct uro_device *engine;
     struct uro_cq *cq = NULL;
     struct uro_ibv_srq *srq;
 
@@ -112,9 +132,8 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
         return NULL;
     }
     uint32_t capacity = granted(device, attr->max_wr);
-    engine = engine_of(parts);
     if (parts->cq != NULL)
-        cq = uro_cq_parts_of(uro_ibv_cq(parts->cq), engine);
+        cq = uro_cq_parts_of(uro_ibv_cq(parts->cq), device);
     if ((parts->cq != NULL && cq == NULL) ||
         posix_memalign(&srq->slots, ALIGNMENT, uro_srq_slots_size(capacity, attr->max_sge)) != 0) {
         uro_object_refund(&srq->object);
@@ -134,10 +153,10 @@ static struct ibv_srq *create(const struct parts *parts, struct ibv_srq_attr *at
     pthread_mutex_init(&srq->ibv.mutex, NULL);
     pthread_cond_init(&srq->ibv.cond, NULL);
     pthread_spin_init(&srq->lock, PTHREAD_PROCESS_PRIVATE);
-    build(srq, engine, cq, attr);
+    build(srq, cq, attr);
     srq->ibv.handle = uro_srq_number(&srq->core);
     count_users(srq, 1);
-    uro_object_add_on(&srq->object, parts->context, engine, detach);
+    uro_object_add(&srq->object, parts->context, detach);
     return &srq->ibv;
 }
 
@@ -254,9 +273,9 @@ int uro_ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given
                            uro_srq_slots_size(attr->max_wr, srq->core.wq.sge_max)) != 0)
             return ENOMEM;
     }
-    uro_device_lock(device);
+    struct uro_device *engine = lock_engine(srq);
     void *unused = change(srq, attr, mask, slots, &error);
-    uro_device_unlock(device);
+    uro_device_unlock(engine);
     free(unused);
     if (error == EINVAL)
         (void)uro_refuse(device, error, "ibv_modify_srq",
@@ -269,15 +288,14 @@ int uro_ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given
 int uro_ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 {
     struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
-    struct uro_device *device = srq->object.device;
 
     if (uro_object_dead(&srq->object))
         return EIO;
-    uro_device_lock(device);
+    struct uro_device *engine = lock_engine(srq);
     *attr = (struct ibv_srq_attr){ .max_wr = srq->core.wq.capacity,
                                    .max_sge = srq->core.wq.sge_max,
                                    .srq_limit = srq->core.limit };
-    uro_device_unlock(device);
+    uro_device_unlock(engine);
     return 0;
 }
 

@@ -30,7 +30,7 @@ static void *begin(void)
     for (struct uro_device *const *device = uro_host_devices(); *device != NULL; device++) {
         if (!uro_device_started(*device) || uro_device_dead(*device))
             continue;
-        if (found != NULL || uro_device_next_engine(*device) != NULL)
+        if (found != NULL || uro_device_engines_running(*device) > 1)
             return NULL;
         found = *device;
     }

@@ -58,6 +58,11 @@ uint64_t uro_host_wall_time(uro_time at, uint64_t *offset)
 
 /* ---- in place of progress.c, service.c and waiter.c -------------------------------- */
 
+void uro_progress_lock(struct uro_device *device)
+{
+    (void)pthread_mutex_lock(&device->mutex);
+}
+
 void uro_device_lock(struct uro_device *device)
 {
     (void)pthread_mutex_lock(&device->mutex);

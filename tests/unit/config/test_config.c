@@ -272,6 +272,8 @@ static const struct {
       "engines=1" },
     { "a:udp,ip=127.0.0.1;engines=2;pcap=/tmp/a.pcap",
       "engines=2: pcap= captures only one engine; use engines=1" },
+    { "a:udp,ip=127.0.0.1;engines=2;fail=rnr:3",
+      "engines=2: fail=rnr counts the messages of only one engine; use engines=1" },
     { "a:udp,ip=127.0.0.1;engines=16;impair=off",
       "engines=16: impair= works with only one engine; use engines=1" },
     { "a:net_null0;retry_7=7", "retry_7=7: must be forever or seven" },
