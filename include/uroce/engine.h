@@ -138,12 +138,12 @@ int uroce_engine_rung(const struct uroce_engine *engine);
 enum uroce_event_kind {
     UROCE_EVENT_COMPLETION = 0,    /* CQ: a completion was added after uroce_cq_arm() */
     UROCE_EVENT_CQ_ERR = 1,        /* CQ overflowed; IBV_EVENT_CQ_ERR */
-    UROCE_EVENT_QP_FATAL = 2,      /* queue pair, as all that follow; IBV_EVENT_QP_FATAL */
-    UROCE_EVENT_QP_REQ_ERR = 3,    /* IBV_EVENT_QP_REQ_ERR */
-    UROCE_EVENT_QP_ACCESS_ERR = 4, /* IBV_EVENT_QP_ACCESS_ERR */
-    UROCE_EVENT_COMM_EST = 5,      /* IBV_EVENT_COMM_EST */
-    UROCE_EVENT_SQ_DRAINED = 6,    /* IBV_EVENT_SQ_DRAINED */
-    UROCE_EVENT_LAST_WQE = 7,      /* IBV_EVENT_QP_LAST_WQE_REACHED */
+    UROCE_EVENT_QP_FATAL = 2,      /* queue pair; IBV_EVENT_QP_FATAL */
+    UROCE_EVENT_QP_REQ_ERR = 3,    /* queue pair; IBV_EVENT_QP_REQ_ERR */
+    UROCE_EVENT_QP_ACCESS_ERR = 4, /* queue pair; IBV_EVENT_QP_ACCESS_ERR */
+    UROCE_EVENT_COMM_EST = 5,      /* queue pair; IBV_EVENT_COMM_EST */
+    UROCE_EVENT_SQ_DRAINED = 6,    /* queue pair; IBV_EVENT_SQ_DRAINED */
+    UROCE_EVENT_LAST_WQE = 7,      /* queue pair; IBV_EVENT_QP_LAST_WQE_REACHED */
     UROCE_EVENT_SRQ_LIMIT = 8      /* SRQ; IBV_EVENT_SRQ_LIMIT_REACHED */
 };
 
@@ -162,10 +162,10 @@ int uroce_engine_event(struct uroce_engine *engine, struct uroce_event *event);
  * all events does not need this function. Returns 0, or -EINVAL when @engine is NULL. */
 int uroce_engine_deliver(struct uroce_engine *engine);
 
-/* Returns at most @max of the frames from the engine to itself that the next uroce_engine_output()
- * will process. For captures: these frames are in no result of uroce_engine_output(). @packets
- * points to memory of the engine, which is valid until the next uroce_engine_output(). Returns the
- * number of frames, or -EINVAL when an argument is NULL. */
+/* Fills @packets with at most @max of the frames from the engine to itself that the next
+ * uroce_engine_output() will process. Captures need this function, because uroce_engine_output()
+ * does not return these frames. The entries point to memory of the engine, which is valid until the
+ * next uroce_engine_output(). Returns the number of frames, or -EINVAL when an argument is NULL. */
 int uroce_engine_looped(const struct uroce_engine *engine, struct uroce_packet *packets,
                         uint32_t max);
 
@@ -184,8 +184,8 @@ int uroce_engine_link(struct uroce_engine *engine, int up, uint64_t now);
  * has this name. */
 int uroce_engine_counter(const struct uroce_engine *engine, const char *counter, uint64_t *value);
 
-/* Returns the value of the counter with the number @index, as uroce_counter_name() numbers the
- * names. Returns 0 for the counters of cables and for other numbers. */
+/* Returns the value of the counter @index, a number as in uroce_counter_name(). Returns 0 for the
+ * counters of cables, for an unknown number, and when @engine is NULL. */
 uint64_t uroce_engine_counter_at(const struct uroce_engine *engine, unsigned index);
 
 #ifdef __cplusplus

@@ -3,9 +3,9 @@
  *
  * CRC32X feeds eight bytes to the register, and depends on the register of the CRC32X before it.
  * PMULL multiplies polynomials, so that long strings are folded in four independent blocks, as
- * crc32_x86.c explains. CRC32X then reduces the last block to a register. The function asks Linux
- * which instructions the CPU has. The instructions are assembly: gcc and clang differ in how a
- * single function may use intrinsics.
+ * crc32_x86.c explains. CRC32X then reduces the last block to a register. uro_crc32_arm64_method()
+ * asks Linux which instructions the CPU has. The instructions are assembly: gcc and clang differ in
+ * how a single function may use intrinsics.
  */
 #include "base/crc32_method.h"
 
@@ -66,7 +66,7 @@ INLINE_CRC uint32_t step_1(uint32_t reg, uint8_t octet)
     return reg;
 }
 
-/* Moves the cursor behind @count bytes, which are stored if the string is copied. */
+/* Moves the cursor past @count bytes. Stores the bytes if the string is copied. */
 INLINE_CRC void pass(struct cursor *c, const void *octets, size_t count)
 {
     if (c->to != NULL) {
@@ -146,8 +146,8 @@ TARGET_CRC static uint32_t masked_copy_crc(const struct uro_crc32_mask *mask, co
 
 /* ---- blocks by PMULL ---------------------------------------------------- */
 
-/* Loads the next block and stores what it loaded. The empty statement keeps the value in its
- * register: the compiler may not read memory again that another thread may be writing. */
+/* Loads the next block, and stores it if the string is copied. The empty statement keeps the value
+ * in its register: the compiler may not read memory again that another thread may be writing. */
 INLINE_FOLD uint64x2_t take_16(struct cursor *c)
 {
     uint8x16_t block = vld1q_u8(c->from);

@@ -24,8 +24,8 @@ struct uro_crc32_method {
                             size_t length);
 };
 
-/* Feed, or copy and feed, the first bytes of a string that has at least LEAST bytes. Return the
- * number of these bytes. */
+/* Feed, or copy and feed, the first bytes of a string of at least URO_CRC32_SPARSE_LEAST bytes.
+ * Return the number of these bytes. */
 #define URO_CRC32_SPARSE_LEAST 80u /* a call for a shorter string is not worthwhile */
 size_t uro_crc32_sparse(uint32_t *reg, const uint8_t *from, size_t length);
 size_t uro_crc32_sparse_copy(uint32_t *reg, uint8_t *restrict to, const uint8_t *restrict from,
@@ -82,7 +82,7 @@ static inline uint64_t uro_crc32_first_lowest_8(uint64_t v)
     return v;
 }
 
-/* Return the @nth best method of this CPU besides the table method, from 0. NULL when there are no
- * more, and on processors of another kind. */
+/* Return the @nth best method of this CPU besides the table method, counted from 0. Return NULL
+ * when there are no more methods, or when the CPU is of another kind. */
 const struct uro_crc32_method *uro_crc32_x86_method(unsigned nth);
 const struct uro_crc32_method *uro_crc32_arm64_method(unsigned nth);

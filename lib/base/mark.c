@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mark.c - records the rules of docs/PROTOCOL.md that ran since the last clear; see mark.h. */
+/* mark.c - records which rules of docs/PROTOCOL.md were marked since the last uro_mark_clear(); see
+ * mark.h. */
 #include "base/mark.h"
 
 #ifdef URO_MARKS
@@ -7,7 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Rules in docs/PROTOCOL.md that have a mark; one slot each. */
+/* Maximum number of rules with a mark. Each rule uses one slot. */
 #define MARKS_MAX 1024u
 
 /* Slots fill from 0 on and never empty, so a reader may stop at the first NULL. Two threads that

@@ -14,7 +14,7 @@ struct uro_rng {
     uint32_t key[8];
     uint64_t counter;
     uint32_t block[16];
-    uint32_t used; /* words of block already given out, 0..16 */
+    uint32_t used; /* words of `block` that were already returned, 0..16 */
 };
 
 void uro_rng_init(struct uro_rng *rng, const uint8_t seed[static URO_RNG_SEED_BYTES]);

@@ -2,8 +2,9 @@
 /* wait_hook.h - lets a thread of the program that waits in poll() or epoll_wait() for a descriptor
  * of libibverbs run the engine meanwhile.
  *
- * liburoce-paths.so replaces the calls, libibverbs.so.1 has the engine. libibverbs installs its
- * functions with uroce_install_wait_hooks() when liburoce-paths.so is preloaded.
+ * liburoce-paths.so replaces poll() and epoll_wait(). libibverbs.so.1 contains the engine.
+ * libibverbs installs its functions with uroce_install_wait_hooks() when liburoce-paths.so is
+ * preloaded.
  */
 #pragma once
 
@@ -14,12 +15,14 @@
 struct uro_wait_hooks {
     /* Returns whether @fd belongs to a completion channel, an event channel or a device. */
     bool (*owns)(int fd);
-    /* Counts the calling thread among those that wait. Returns NULL if no device runs, or more than
-     * one: the program must then wait by itself. */
+    /* Counts the calling thread as waiting. Returns the device. Returns NULL if no device runs, or
+     * more than one device: the caller must then call the original function. */
     void *(*begin)(void);
+    /* Ends the wait that begin() counted. @device is the result of begin(). */
     void (*end)(void *device);
-    /* Waits like ppoll(). Returns false if another thread runs the engine: the caller must then
-     * wait itself. *@ready: the result, or -errno. A cancellation point. */
+    /* Waits like ppoll(), with a timeout of @ms milliseconds. Returns false if another thread runs
+     * the engine: the caller must then call the original function. Writes the result of ppoll(), or
+     * -errno, to *@ready. A cancellation point. */
     bool (*wait)(void *device, struct pollfd *fds, nfds_t count, int ms, const sigset_t *mask,
                  int *ready);
 };

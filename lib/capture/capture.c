@@ -8,8 +8,8 @@
 
 #define QPN_GSI 1u
 
-/* Largest number of bytes whose ICRC is computed to recognise joined packets. This takes some
- * seconds. */
+/* Maximum number of bytes whose ICRC is computed to find joined packets. Computing so many ICRCs
+ * takes some seconds. */
 #define JOINED_BUDGET (UINT64_C(4) << 30)
 
 static uint32_t address_hash(const struct uro_capture_address *address)
@@ -25,7 +25,7 @@ static bool address_equal(const void *objects, uint32_t position, const void *ke
     return a->vlan == b->vlan && uro_gid_equal(&a->gid, &b->gid);
 }
 
-/* Returns the position of the address, which is added if it is new. Returns NONE when out of
+/* Returns the position of the address, and adds a new address. Returns URO_CAPTURE_NONE when out of
  * memory. */
 static uint32_t address_of(struct uro_capture *capture, const struct uro_gid *gid, uint16_t vlan)
 {
@@ -194,8 +194,9 @@ struct part {
     uint8_t octets[URO_CAPTURE_PACKET_MAX];
 };
 
-/* Decodes packet @index of a joined frame. Kernels count the IPv4 identification up, but some do
- * not: the ICRC shows it. Returns false behind the last packet. */
+/* Decodes packet @index of a joined frame. Most kernels increment the IPv4 identification for each
+ * packet, and some repeat it. The ICRC shows which case applies. Returns false after the last
+ * packet. */
 static bool decode_part(const struct uro_pcap_read_frame *whole,
                         const struct uro_capture_link *joined, uint32_t index, struct part *part)
 {
@@ -244,7 +245,8 @@ static bool add_frame(const struct sink *sink, const struct uro_pcap_read_frame 
     return append(sink, frame, &packet, &link, has_addresses);
 }
 
-/* Reads all frames. Returns false with a sentence in @error when there are too many. */
+/* Reads all frames. Returns false with a sentence in @error when there are too many frames, or when
+ * out of memory. */
 static bool read_frames(const struct sink *sink, struct uro_pcap_read *reader, const char *path,
                         char error[static URO_PCAP_ERROR_MAX])
 {

@@ -10,17 +10,19 @@
 #define FRAME_MAX 65600u /* bytes of the largest IP packet and its link header, and some reserve */
 #define QPN_GSI   1u
 
-#define PACKET_MAX 4400u
-#define SHORTEST   (URO_BTH_LEN + URO_ICRC_LEN)
+#define PACKET_MAX                                                                                 \
+    4400u /* bytes of the longest packet that is searched for, from the IP header on */
+#define SHORTEST (URO_BTH_LEN + URO_ICRC_LEN)
 
-#define BTH_FLAGS    4u /* bytes of the BTH with reserved bits */
+#define BTH_FLAGS    4u /* offsets of the bytes of the BTH that have reserved bits */
 #define BTH_ACK      8u
 #define CONGESTION   0xc0u /* FECN and BECN in byte 4 */
 #define RESERVED_4   0x3fu
 #define RESERVED_8   0x7fu
 #define SYNDROME_TOP 0x80u
 
-/* Returns the frame at its full length. A cut frame is filled with zeros in @scratch. */
+/* Returns the frame at its full length. A truncated frame is copied to @scratch and filled with
+ * zeros. */
 static const uint8_t *whole_frame(const struct uro_pcap_read_frame *frame, uint8_t *scratch,
                                   uint32_t *length)
 {
@@ -34,8 +36,8 @@ static const uint8_t *whole_frame(const struct uro_pcap_read_frame *frame, uint8
     return scratch;
 }
 
-/* Decodes up to UDP. A checksum that the network card computes later, or that cannot be checked
- * because the frame is cut, is replaced by 0. */
+/* Decodes up to UDP. Replaces the UDP checksum by 0 if the network card computes it later, or if
+ * the frame is truncated. */
 static enum uro_frame_result decode_network(const uint8_t **octets, uint32_t length, bool cut,
                                             uint8_t *scratch, struct uro_frame *decoded)
 {
@@ -69,8 +71,9 @@ static uint32_t icrc_flaws(const struct uro_frame *frame)
     return URO_FLAW_ICRC;
 }
 
-/* Returns whether the packet at @network has a correct ICRC if it ends after @length bytes of
- * UDP payload. Changes the lengths in its headers. */
+/* Returns whether the packet at @network has a correct ICRC if it ends after @length bytes of UDP
+ * payload. Changes the lengths in the packet's headers. Returns false when the budget is used
+ * up. */
 static bool ends_after(uint8_t *network, bool v6, uint32_t length,
                        struct uro_capture_joined *joined)
 {
@@ -86,9 +89,9 @@ static bool ends_after(uint8_t *network, bool v6, uint32_t length,
     return uro_get_le32(network + summed) == uro_icrc(network, v6, summed);
 }
 
-/* Returns the bytes of UDP payload of the first packet if the frame begins with a shorter packet
- * that has a correct ICRC: the frame is several packets, which the kernel has not split yet, or has
- * joined already. Returns 0 if it is one packet. */
+/* Returns the UDP payload length of the first packet if the frame begins with a shorter packet that
+ * has a correct ICRC. Such a frame contains several packets, which the kernel has not split yet, or
+ * has joined already. Returns 0 if the frame is one packet. */
 static uint32_t joined_length(const struct uro_frame *frame, struct uro_capture_joined *joined)
 {
     static _Thread_local uint8_t packet[PACKET_MAX];
@@ -124,7 +127,8 @@ static uint32_t flaws_of(enum uro_frame_result result, const struct uro_frame *f
     return result == URO_FRAME_ICRC ? icrc_flaws(frame) : URO_FLAW_LENGTH;
 }
 
-/* Returns the reserved bits that are set in a CNP, whose 16 bytes are all reserved. */
+/* Returns the flaws of a CNP: a BECN bit that is clear, or a reserved byte that is not zero. All 16
+ * bytes after the BTH are reserved. */
 static uint32_t cnp_flaws(const struct uro_frame *frame)
 {
     const uint8_t *rest = frame->body + URO_BTH_LEN;

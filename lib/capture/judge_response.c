@@ -28,7 +28,7 @@ static uint64_t time_between(const struct uro_judge *judge, uint32_t from, uint3
     return b > a ? b - a : 0;
 }
 
-/* Returns whether the two flows surely belong together. */
+/* Returns whether the flow and its peer flow certainly belong to one connection. */
 static bool pairing_certain(const struct uro_judge *judge, uint32_t flow)
 {
     return judge->capture->flows[flow].pairing == URO_PAIRED_BY_CM ||
@@ -56,8 +56,8 @@ static bool all_requests_known(const struct uro_judge *judge, const struct uro_t
            (pairing_certain(judge, event->flow) && event->before.in_step >= IN_STEP_MOST);
 }
 
-/* Remembers a response beyond all requests. It is reported when the requests that it answers are
- * sent afterwards. Without them the capture may lack the requests. */
+/* Records a response to a PSN that no request has had yet. The response is reported if the requests
+ * with this PSN are sent later. Otherwise the capture may lack the requests. */
 static void note_ghost(struct uro_judge *judge, const struct uro_track_event *event)
 {
     struct uro_judge_flow *flow = &judge->flows[event->flow];
@@ -75,8 +75,8 @@ static void note_ghost(struct uro_judge *judge, const struct uro_track_event *ev
 
 /* ---- MSN ----------------------------------------------------------------------------------- */
 
-/* Returns the fewest messages that were finished when the response was sent, counted from the first
- * request of the capture. */
+/* Returns the smallest possible number of messages that were finished when the response was sent,
+ * counted from the first request of the capture. */
 static uint32_t fewest_finished(const struct uro_judge *judge, const struct uro_track_event *event)
 {
     const struct uro_capture_packet *packet = packet_at(judge, event->packet);
@@ -90,9 +90,10 @@ static uint32_t fewest_finished(const struct uro_judge *judge, const struct uro_
     return request->ended - (ends && !answered && request->ended > 0);
 }
 
-/* Narrows the bounds of the MSN before the first request. Remembers a response that leaves no
- * number between the bounds; it is reported when the next request shows that none is missing. If
- * the beginning of the connection is not in the capture, earlier requests may be counted, too. */
+/* Narrows the bounds of the MSN before the first request. Records a response that leaves no number
+ * between the bounds. The response is reported when the next request shows that the capture lacks
+ * no request. If the beginning of the connection is not in the capture, the MSN may count earlier
+ * requests, too. */
 static void judge_msn(struct uro_judge *judge, const struct uro_track_event *event)
 {
     struct uro_judge_flow *flow = &judge->flows[event->flow];
@@ -189,8 +190,8 @@ static void judge_syndrome(struct uro_judge *judge, const struct uro_track_event
 
 /* ---- the kind of the response -------------------------------------------------------------- */
 
-/* Returns whether a request of the operation is answered by the operation of the response. Every
- * request may be answered by a NAK. */
+/* Returns whether the operation of @response can answer a request of the operation @request. An
+ * acknowledge packet can answer every request. */
 static bool answers(enum uro_operation request, const struct uro_capture_packet *response)
 {
     switch (uro_capture_op(response)->operation) {
@@ -212,7 +213,7 @@ static bool answers(enum uro_operation request, const struct uro_capture_packet 
     return true;
 }
 
-/* Returns whether the place and the payload of a response are those that a READ asks for. */
+/* Returns whether a response has the position and the payload length that @read requires. */
 static bool fits_read(const struct uro_capture_packet *response, const struct uro_track_read *read,
                       uint32_t mtu)
 {
@@ -226,7 +227,7 @@ static bool fits_read(const struct uro_capture_packet *response, const struct ur
 }
 
 /* Returns whether the response may begin the answer to a duplicate READ that the capture does not
- * have. It does not if it follows the response before it at once. */
+ * have. A response that follows the previous response at once does not begin such an answer. */
 static bool may_be_resumed(const struct uro_judge *judge, const struct uro_track_event *event,
                            const struct uro_track_read *read, uint32_t mtu)
 {
@@ -243,7 +244,8 @@ static bool may_be_resumed(const struct uro_judge *judge, const struct uro_track
     return place == URO_FIRST && response->payload == mtu && rest > mtu && !in_order;
 }
 
-/* Judges a response to a READ with one response, which may repeat the end of a longer READ. */
+/* Returns whether a response fits a READ with a single response. This READ may repeat the end of a
+ * longer READ. */
 static bool fits_single(const struct uro_judge *judge, const struct uro_track_event *event)
 {
     const struct uro_track_request *request = &judge->track->requests[event->request];
@@ -257,8 +259,8 @@ static bool fits_single(const struct uro_judge *judge, const struct uro_track_ev
     return response->payload == bytes || response->payload == first->message_length;
 }
 
-/* Judges the place and the length of a READ response by all READs that it can belong to. A response
- * out of turn may belong to an earlier connection of the queue pairs. */
+/* Judges the position and the length of a READ response by all READs to which it can belong. A
+ * response out of turn may belong to an earlier connection of the queue pairs. */
 static void judge_read_form(struct uro_judge *judge, const struct uro_track_event *event,
                             bool in_turn)
 {
@@ -292,7 +294,7 @@ static void judge_read_form(struct uro_judge *judge, const struct uro_track_even
                          uro_capture_op(response)->name, tail->psn);
 }
 
-/* Judges a bare ACK of a READ or atomic that nothing has answered. */
+/* Judges a bare ACK of a READ or atomic that has no response yet. */
 static void judge_bare_ack(struct uro_judge *judge, const struct uro_track_event *event)
 {
     const struct uro_track_request *request = &judge->track->requests[event->request];

@@ -82,8 +82,8 @@ static void forget(struct uro_conn *conn)
     uro_hash_remove(&conn->cm->by_id, &conn->node);
 }
 
-/* Takes the oldest connection without owner: first from `over`, where no message is pending, then
- * from `leaving`. Returns NULL when there is none. */
+/* Takes the oldest connection that the application has closed: first from `over`, where no message
+ * is pending, then from `leaving`. Returns NULL when there is none. */
 static struct uro_conn *reuse(struct uro_cm *cm)
 {
     struct uro_list *list = uro_list_empty(&cm->over) ? &cm->leaving : &cm->over;
@@ -377,7 +377,8 @@ bool uro_cm_end_all(struct uro_cm *cm, uro_time now)
     cm->now = now;
     for (uint32_t i = 0; i < cm->pool_used; i++) {
         struct uro_conn *conn = &cm->pool[i];
-        if (uro_link_used(&conn->link)) /* the connection is unused or has no owner */
+        if (uro_link_used(&conn->link)) /* the connection is unused, or the application has
+                                           closed it */
             continue;
         if (cm->reply_count == URO_CM_REPLIES)
             return false;
@@ -386,7 +387,7 @@ bool uro_cm_end_all(struct uro_cm *cm, uro_time now)
             continue;
         }
         URO_MARK("CM.END.ALL");
-        uro_conn_part(conn);
+        uro_conn_leave(conn);
         answered = answered && conn->state != URO_CONN_DREQ_SENT;
     }
     return answered && !has_output(cm);

@@ -4,7 +4,7 @@
  * destination addresses; engine/gsi.c sends and receives them.
  *
  *   cm.c          the pool of connections, the queue of messages, timers
- *   conn.c        the calls of the owner: connect, accept, reject, disconnect, close
+ *   conn.c        the calls of the application: connect, accept, reject, disconnect, close
  *   conn_state.c  the effect of each message in each state
  *   listen.c      listeners
  *   sidr.c        service ID resolution for datagrams
@@ -63,12 +63,14 @@ struct uro_cm {
     uro_time now;
     struct uro_wheel wheel;
     struct uro_conn *pool; /* config.connections connections */
-    bool full;             /* a connection was refused, because all have an owner */
+    bool full;             /* a connection was refused, because the application uses all of them */
     uint32_t pool_used;    /* pool[0 .. pool_used) were used at least once */
     struct uro_list unused;
-    /* Connections without owner whose DREQ is not answered yet, oldest first. */
+    /* Connections that the application has closed, and whose DREQ is not answered yet; oldest
+     * first. */
     struct uro_list leaving;
-    /* Connections without owner, kept for a while for late messages, oldest first. */
+    /* Connections that the application has closed, and that are kept for a while for late messages;
+     * oldest first. */
     struct uro_list over;
     struct uro_hash by_id;   /* connections by local communication ID */
     uint64_t hash_key;       /* secret: no peer can choose the buckets of its connections */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conn.c - the calls of the owner of a connection, and the messages that they send. */
+/* conn.c - the functions that an application calls on a connection, and the messages that they
+ * send. */
 #include "cm/conn.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #define TRANSPORT_OTHER 3u
 #define EXTENDED_XRC    1u
 #define ACK_DELAY       15u /* our local_ca_ack_delay, as in the device attributes */
-#define MRA_SERVICE     24u /* 4.096 us * 2^24, 69 s: time for the application to answer */
+#define MRA_SERVICE     24u /* 4.096 us * 2^24, 69 s: time for the application to respond */
 #define TWO_WAYS        2u
 
 static bool is_xrc(const struct uro_conn *conn)
@@ -326,7 +327,7 @@ int uro_conn_disconnect(struct uro_conn *conn, uro_time now)
     return conn->state == URO_CONN_DREQ_SENT || conn->state == URO_CONN_TIMEWAIT ? 0 : -EINVAL;
 }
 
-void uro_conn_part(struct uro_conn *conn)
+void uro_conn_leave(struct uro_conn *conn)
 {
     URO_MARK("CM.PART");
     switch (conn->state) {
@@ -347,7 +348,7 @@ void uro_conn_part(struct uro_conn *conn)
     case URO_CONN_DREQ_SENT:
     case URO_CONN_TIMEWAIT:
     case URO_CONN_SIDR_ANSWERED:
-        uro_conn_linger(conn); /* its timer ends the connection */
+        uro_conn_linger(conn); /* the timer of the connection ends it */
         break;
     case URO_CONN_SIDR_REQ_RECEIVED:
         uro_listen_done(conn);
@@ -368,5 +369,5 @@ void uro_conn_close(struct uro_conn *conn, uro_time now)
     conn->owned = false;
     conn->events = 0;
     uro_list_remove(&conn->event_link);
-    uro_conn_part(conn);
+    uro_conn_leave(conn);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conn.h - the functions of the owner of a connection, or of a datagram service.
+/* conn.h - the functions that an application calls on a connection, or on a datagram service.
  *
  *             active                                passive
  *   connect   REQ_SENT   ------- REQ ------->   REQ_RECEIVED   event REQUEST
@@ -8,7 +8,7 @@
  *   either:   disconnect  DREQ_SENT ---- DREQ ---->            event DISCONNECTED
  *             event DISCONNECTED  <----- DREP -----  TIMEWAIT
  *
- * The owner has a connection from uro_conn_connect(), or from the REQUEST event, until
+ * The application uses a connection from uro_conn_connect(), or from the REQUEST event, until
  * uro_conn_close(). Messages that the peer still needs are sent after that.
  */
 #pragma once
@@ -64,15 +64,15 @@ struct uro_listener {
     uint64_t service_id;
     bool any_address;
     struct uro_gid address; /* unless any_address */
-    uint32_t backlog;       /* maximum number of requests that wait for the owner */
+    uint32_t backlog;       /* maximum number of requests that wait for the application */
     uint32_t waiting;       /* requests that wait now; listen.c */
-    uint32_t unanswered;    /* requests beyond the backlog since the owner took one; listen.c */
+    uint32_t unanswered;    /* requests beyond the backlog since the last fetched one; listen.c */
     void *user;
 };
 
 struct uro_conn {
     struct uro_hash_node node;      /* node.number: local communication ID; SIDR: request ID */
-    struct uro_link link;           /* cm->unused, leaving or over: without owner */
+    struct uro_link link;           /* cm->unused, leaving or over: closed or never used */
     struct uro_hash_node peer_node; /* cm->by_peer, once the peer is known */
     struct uro_hash_node qpn_node;  /* cm->by_peer_qpn, once the peer is known */
     struct uro_link send_link;      /* cm->to_send */
@@ -114,7 +114,8 @@ struct uro_conn {
  *   -EADDRINUSE  another listener has the service at that address
  *   -ENOMEM      the address has config.services services */
 URO_NODISCARD int uro_conn_listen(struct uro_cm *cm, struct uro_listener *listener);
-/* Reports that the owner took the REQUEST event: the request does not count as waiting any more. */
+/* Reports that the application fetched the REQUEST event: the backlog does not count the request
+ * any more. */
 void uro_conn_noticed(struct uro_conn *conn);
 /* Removes a listener, and rejects the requests that wait. */
 void uro_conn_unlisten(struct uro_cm *cm, struct uro_listener *listener);
@@ -133,7 +134,7 @@ struct uro_conn_target {
 
 /* Sends a request, or for UD a service query. Returns 0, or
  *   -EINVAL  more private data than the message has room for
- *   -ENOMEM  all connections of the pool have an owner */
+ *   -ENOMEM  the application uses all connections of the pool */
 URO_NODISCARD int uro_conn_connect(struct uro_cm *cm, const struct uro_conn_target *target,
                                    const struct uro_conn_param *param, uro_time now,
                                    struct uro_conn **conn);
@@ -158,7 +159,7 @@ URO_NODISCARD int uro_conn_data_arrived(struct uro_conn *conn, uro_time now);
  * connection. */
 URO_NODISCARD int uro_conn_disconnect(struct uro_conn *conn, uro_time now);
 
-/* Closes the connection: the owner does not use it any more. */
+/* Closes the connection: the application does not use it any more. */
 void uro_conn_close(struct uro_conn *conn, uro_time now);
 
 /* ---- events -------------------------------------------------------------------------------- */

@@ -7,12 +7,12 @@
 /* cm.c */
 
 /* Returns a connection from the pool, with a random ID. When all are in use, takes a connection
- * without owner. Returns NULL when all have an owner. */
+ * that the application has closed. Returns NULL when the application uses all connections. */
 struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *route);
 /* Returns a connection to the pool. No other object refers to it. */
 void uro_conn_free(struct uro_conn *conn);
-/* Updates the lists after the state changed or the owner closed the connection. A connection
- * without owner may be reused before its timer ends it. */
+/* Updates the lists after the state changed, or after the application closed the connection. A
+ * closed connection may be reused before its timer ends it. */
 void uro_conn_linger(struct uro_conn *conn);
 /* Sets the peer: messages of the peer now find the connection. */
 void uro_conn_set_peer(struct uro_conn *conn, uint64_t guid, uint32_t id, uint32_t qpn);
@@ -59,11 +59,12 @@ void uro_conn_send_rej(struct uro_cm *cm, const struct uro_cm_route *route,
                        const struct uro_conn_rej *rej);
 void uro_conn_send_simple(struct uro_conn *conn, enum uro_cm_kind kind);
 void uro_conn_send_mra(struct uro_conn *conn, unsigned message);
-/* Ends a connection whose owner is gone: sends the peer a REJ or a DREQ if the state requires
- * it. */
-void uro_conn_part(struct uro_conn *conn);
+/* Ends a connection that the application has closed: sends the peer a REJ or a DREQ if the state
+ * requires it. */
+void uro_conn_leave(struct uro_conn *conn);
 void uro_conn_enter_timewait(struct uro_conn *conn);
-/* Ends a connection: no more messages and events follow. The owner, if any, closes it. */
+/* Ends a connection: no more messages and events follow. The application closes it, unless it has
+ * closed it already. */
 void uro_conn_end(struct uro_conn *conn);
 
 /* conn_state.c */

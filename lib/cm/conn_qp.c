@@ -7,7 +7,7 @@
 
 #define MTU_OF(code) (128u << (code))
 
-static bool is_deep(enum uro_qp_type type)
+static bool has_responder_resources(enum uro_qp_type type)
 {
     return type == URO_QPT_RC || type == URO_QPT_XRC_TGT;
 }
@@ -40,7 +40,7 @@ static void to_rtr(const struct uro_conn *conn, struct uro_qp_attr *attr, unsign
     attr->dest_qpn = conn->peer.qpn;
     attr->rq_psn = conn->local_psn;
     *mask = URO_ATTR_STATE | URO_ATTR_AV | URO_ATTR_PATH_MTU | URO_ATTR_DEST_QPN | URO_ATTR_RQ_PSN;
-    if (is_deep(conn->local.type)) {
+    if (has_responder_resources(conn->local.type)) {
         attr->max_dest_rd_atomic = conn->peer.initiator_depth;
         attr->min_rnr_timer = 0;
         *mask |= URO_ATTR_DEST_RD | URO_ATTR_MIN_RNR;

@@ -109,7 +109,8 @@ static void read_req(struct uro_conn *conn, const struct uro_cm_msg *msg)
 }
 
 /* Returns whether the peer reuses a queue pair that is connected here. The peer has then lost the
- * old connection. Disconnects it, unless the request comes from another address. */
+ * old connection. Disconnects the old connection if it is established and has the same remote
+ * address. */
 static bool is_stale(struct uro_cm *cm, const struct uro_cm_route *route,
                      const struct uro_cm_msg *msg)
 {
@@ -268,9 +269,9 @@ static void receive_rej(struct uro_conn *conn, const struct uro_cm_msg *msg)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/* Answers a DREQ for an unknown connection, so that the peer can finish. */
-static void send_stray_drep(struct uro_cm *cm, const struct uro_cm_route *route,
-                            const struct uro_cm_msg *dreq)
+/* Answers a DREQ, also for an unknown connection, so that the peer can finish. */
+static void send_drep(struct uro_cm *cm, const struct uro_cm_route *route,
+                      const struct uro_cm_msg *dreq)
 {
     struct uro_cm_msg msg = { .kind = URO_CM_DREP, .tid = dreq->tid };
 
@@ -288,14 +289,15 @@ static void receive_dreq(struct uro_conn *conn, const struct uro_cm_msg *msg)
         unexpected(conn->cm);
         return;
     }
-    if (conn->state == URO_CONN_REQ_SENT) { /* the peer accepted, then left; its REP was lost */
+    if (conn->state == URO_CONN_REQ_SENT) { /* the peer accepted and disconnected, and the REP
+                                               was lost */
         URO_MARK("CM.DREQ.EARLY");
-        send_stray_drep(conn->cm, &conn->route, msg);
+        send_drep(conn->cm, &conn->route, msg);
         return;
     }
     if (conn->state == URO_CONN_TIMEWAIT || conn->state == URO_CONN_IDLE) {
         URO_MARK("CM.DREQ.AGAIN");
-        send_stray_drep(conn->cm, &conn->route, msg);
+        send_drep(conn->cm, &conn->route, msg);
         return;
     }
     if (conn->state != URO_CONN_ESTABLISHED && conn->state != URO_CONN_REP_SENT &&
@@ -305,7 +307,7 @@ static void receive_dreq(struct uro_conn *conn, const struct uro_cm_msg *msg)
     }
     if (conn->state == URO_CONN_DREQ_SENT)
         URO_MARK("CM.DREQ.BOTH");
-    send_stray_drep(conn->cm, &conn->route, msg);
+    send_drep(conn->cm, &conn->route, msg);
     uro_conn_enter_timewait(conn);
     uro_conn_raise(conn, URO_CONN_DISCONNECTED, 0);
 }
@@ -384,7 +386,7 @@ static void receive_stray(struct uro_cm *cm, const struct uro_cm_route *route,
                                       .message = URO_CONN_ABOUT_REP,
                                       .reason = URO_CONN_REJ_BAD_ID };
     if (msg->kind == URO_CM_DREQ)
-        send_stray_drep(cm, route, msg);
+        send_drep(cm, route, msg);
     else if (msg->kind == URO_CM_REP)
         uro_conn_send_rej(cm, route, &rej);
 }

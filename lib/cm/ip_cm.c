@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ip_cm.c - the header with the addresses: version, port, source, destination. */
+/* ip_cm.c - encodes and decodes the header with the IP addresses: version, port, source,
+ * destination. */
 #include "cm/ip_cm.h"
 
 #include <string.h>

@@ -96,7 +96,7 @@ void uro_cq_deliver(struct uro_cq *cq)
  * `armed`. With a full fence on both sides, at least one side sees the write of the other. The
  * engine's fence takes as long as the rest of a completion, so one fence serves all completions of
  * a round. */
-void uro_cq_look(struct uro_cq *cq)
+void uro_cq_notify(struct uro_cq *cq)
 {
     const bool solicited = cq->fresh_solicited;
 
@@ -133,7 +133,8 @@ static bool overflow(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
     return false;
 }
 
-/* Adds a completion. @urgent: a reader that waits for solicited completions wants it. */
+/* Adds a completion. @urgent: the completion wakes a reader that waits for solicited completions
+ * only. Returns false when the queue has overflowed. */
 static inline bool push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cqe *cqe,
                         bool urgent)
 {
@@ -154,7 +155,7 @@ static inline bool push(struct uro_shard *shard, struct uro_cq *cq, const struct
     return true;
 }
 
-/* This is a function of its own, so that uro_cq_push() saves no registers for a successful
+/* This is a separate function, so that uro_cq_push() saves no registers for a successful
  * completion. */
 URO_SELDOM static bool push_error(struct uro_shard *shard, struct uro_cq *cq,
                                   const struct uro_cqe *cqe)
@@ -208,7 +209,8 @@ void uro_cq_forget(struct uro_cq *cq, uint32_t qpn)
     uint32_t to = tail;
 
     uro_cq_deliver(cq); /* delivers the other completions, because their indices change here */
-    /* Copy from the newest to the oldest: the others keep their order, and `head` moves. */
+    /* Copy from the newest to the oldest: the other completions keep their order, and `head`
+     * moves. */
     for (uint32_t from = tail; from != head; from--) {
         const struct uro_cqe *cqe = &cq->ring[(from - 1) & cq->mask];
         if (cqe->qpn == qpn)
@@ -237,7 +239,7 @@ static bool take_cq_event(struct uro_shard *shard, struct uro_event *event)
     while ((link = shard->cq_events.head.next) != &shard->cq_events.head) {
         struct uro_cq *cq = URO_CONTAINER_OF(link, struct uro_cq, events);
         event->user = cq->user;
-        uro_cq_look(cq);
+        uro_cq_notify(cq);
         if (cq->event_completion) {
             cq->event_completion = false;
             event->kind = URO_EVENT_COMPLETION;

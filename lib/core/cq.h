@@ -5,8 +5,8 @@
  * Only the engine calls uro_cq_push(). Only the reader calls uro_cq_poll() and uro_cq_arm(); it
  * holds the CQ's lock in lib/verbs. The two sides share no lock.
  *
- * The reader does not see a completion before uro_cq_deliver() or uro_cq_look(). The driver of the
- * engine calls one of them after it has transmitted. The ACK for the peer has then left, so the
+ * The reader does not see a completion before uro_cq_deliver() or uro_cq_notify(). The driver of
+ * the engine calls one of them after it has transmitted. The ACK for the peer has then left, so the
  * program may exit as soon as it sees the completion.
  */
 #pragma once
@@ -120,7 +120,7 @@ struct uro_cq {
     uint32_t capacity;
     void *user;             /* the owner's handle, for events */
     struct uro_link events; /* in shard->cq_events while an event waits to be fetched */
-    bool fresh;             /* engine: the CQ got a completion since uro_cq_look() */
+    bool fresh;             /* engine: the CQ got a completion since uro_cq_notify() */
     bool fresh_solicited;   /* engine: such a completion is solicited or in error */
     bool event_completion;  /* engine: waiting events, see uro_shard_event() */
     bool event_error;
@@ -168,7 +168,7 @@ void uro_cq_deliver(struct uro_cq *cq);
 
 /* Delivers the completions, then notes an event if the reader armed the CQ. The engine calls this
  * for each CQ of shard->cq_events. */
-void uro_cq_look(struct uro_cq *cq);
+void uro_cq_notify(struct uro_cq *cq);
 
 /* Appends a completion. uro_shard_event() later returns the event of an armed CQ. Returns false
  * when the CQ is full and overruns are not ignored. The CQ is then in error, and the caller must

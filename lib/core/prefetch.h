@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* prefetch.h - prefetches the cache lines of the queue pairs that are handled next. Thousands of
- * queue pairs do not fit into a cache. This only saves time. */
+ * queue pairs do not fit into a cache. The prefetches only save time. */
 #pragma once
 
 #include "core/qp_private.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* next_call.c - looks up the original functions of all replaced calls before main(). The first
- * call of the program may come from a signal handler, or between fork and exec. */
+/* next_call.c - looks up the original functions of all replaced calls before main(). A look-up at
+ * the first call would be unsafe, because the program may make this call in a signal handler, or
+ * between fork and exec. */
 #include "paths/next_call.h"
 
 #include <dlfcn.h>

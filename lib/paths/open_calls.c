@@ -10,13 +10,15 @@
 #include "paths/refresh.h"
 #include "paths/umad_message.h"
 
-/* Not in any header: what open becomes in a program built with _FORTIFY_SOURCE. */
+/* These functions are in no header. A program built with _FORTIFY_SOURCE calls them instead of
+ * open() and openat(). */
 int __open_2(const char *name, int flags);
 int __open64_2(const char *name, int flags);
 int __openat_2(int dir_fd, const char *name, int flags);
 int __openat64_2(int dir_fd, const char *name, int flags);
 
-/* The last argument of open(), which exists only when the flags may create a file. */
+/* Declares @mode, and reads it from the last argument of open(). This argument exists only when the
+ * flags may create a file. */
 #define TAKE_MODE(mode, flags)                                                                     \
     mode_t mode = 0;                                                                               \
     if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE) {                              \

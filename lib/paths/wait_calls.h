@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wait_calls.h - waits of the program in which its thread runs the engine. */
+/* wait_calls.h - the replaced calls in which a waiting thread of the program runs the engine. */
 #pragma once
 
-/* Forgets what is known of a descriptor that is being closed, if it is an epoll instance. */
+/* Discards what this library stores about the epoll instance @epoll, which is being closed. Does
+ * nothing for another descriptor. */
 void uro_wait_forget(int epoll);

@@ -69,7 +69,8 @@ static int digit(uint8_t c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
 }
 
-/* Reads a number, decimal or 0x. Returns false when the text is not a number. */
+/* Reads a decimal number, or a hexadecimal number after 0x. An empty text is 0. Returns false when
+ * the text is not a number. */
 static bool read_number(const uint8_t *pos, const uint8_t *end, uint64_t *number)
 {
     const bool hex = end - pos > 2 && pos[0] == '0' && pos[1] == 'x';

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kernel_names.c - the table of kernel_names.h.
  *
- * A counter of the kernel that cannot count anything here, such as symbol_error, is always 0. Its
- * file exists, because monitors expect all files of counters/.
+ * A counter of the kernel for which uroce has no event, such as symbol_error, is always 0. The file
+ * of the counter exists, because monitors expect all files of counters/.
  */
 #include "stats/kernel_names.h"
 
 #define COUNTER(id) URO_COUNT_##id
 
-/* One counter is the sum of one to four counters of uroce. */
+/* A counter of the kernel is the sum of one to three counters of uroce. */
 #define SUM1(name, a)                                                                              \
     {                                                                                              \
         name, 1, 1,                                                                                \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* survey.h - copies of the state of all devices of a user, or of all users. */
+/* survey.h - reads the state of all devices of a user, or of all users. */
 #pragma once
 
 #include "stats/directory.h"
 #include "stats/reader.h"
 #include "stats/table_reader.h"
 
-/* A file of layout.h. */
+/* A statistics file (layout.h) and its contents. */
 struct uro_survey_file {
     uid_t uid;
     enum uro_stats_kind kind;

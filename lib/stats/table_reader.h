@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* table_reader.h - asks a process for the rows of table.h, and reads them.
  *
- * The file belongs to another process, and perhaps to another user. It may be cut off, and its
- * values may change at any moment. Therefore no page of it is mapped, and every value is checked.
+ * The file belongs to another process, and perhaps to another user. The file may be truncated,
+ * and its values may change at any moment. Therefore the reader maps no page of the file, and
+ * checks every value.
  */
 #pragma once
 
@@ -10,8 +11,8 @@
 
 #include "stats/layout.h"
 
-/* BEGIN: time limit for the beginning of the answer; later, the process counts as running no
- * rounds. END: time limit for the whole answer; later, the process counts as killed. */
+/* Time limits after the question: BEGIN for the beginning of the answer, and END for the whole
+ * answer. A survey reports -ETIMEDOUT after either limit. */
 #define URO_STATS_TABLE_BEGIN_MS 500u
 #define URO_STATS_TABLE_END_MS   3000u
 
@@ -24,7 +25,7 @@ struct uro_stats_question {
 /* A checked copy of the rows of a process. */
 struct uro_stats_rows {
     uint64_t time;   /* engine's clock when the process wrote the rows */
-    bool incomplete; /* the process has more objects */
+    bool incomplete; /* the process has more objects than rows */
     uint32_t count[URO_SNAPSHOT_KINDS];
     struct uro_snapshot_qp *qps;
     struct uro_snapshot_cq *cqs;
@@ -34,9 +35,9 @@ struct uro_stats_rows {
 };
 
 /* Asks the process with the file @name, which belongs to the user @uid, for a table. Returns 0, or
- *   -EACCES  the file belongs to another user, or has a second name
- *   -EPROTO  the file is of another version of uroce
- *   -errno   of the system */
+ *   -EACCES  the file belongs to another user, has a hard link, or is no regular file
+ *   -EPROTO  the file was written by another version of uroce
+ *   -errno   of a failed system call */
 URO_NODISCARD int uro_stats_table_ask(int directory, const char *name, uid_t uid,
                                       struct uro_stats_question *question);
 
@@ -46,9 +47,10 @@ URO_NODISCARD int uro_stats_table_ask(int directory, const char *name, uid_t uid
  *   -EINVAL       the rows are damaged
  *   -ENOMEM       no memory, here or in the process
  *   -ENOSPC       the process cannot store the rows, because its file system is full
- *   -errno        of the system, here or in the process */
+ *   -errno        of a failed system call, here or in the process */
 URO_NODISCARD int uro_stats_table_read(const struct uro_stats_question *question,
                                        struct uro_stats_rows *rows);
 
+/* Closes the file of @question. */
 void uro_stats_table_forget(struct uro_stats_question *question);
 void uro_stats_table_free(struct uro_stats_rows *rows);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* total.c - the end of a file: its counters move to the total of the device.
+/* total.c - adds the counters of an ended process to the total of the device, and removes the file
+ * of the process.
  *
- * A reader may see no counter go backwards or count twice. The total therefore names the last file
- * that was added. It is replaced by rename(), and only then is the file removed. If a process is
- * killed in between, the total names a file that still exists. The next process then only removes
- * this file.
+ * No reader may see a counter decrease, or an event counted twice. The total therefore names the
+ * last file that was added. rename() replaces the total, and only then is the file removed. If a
+ * process is killed in between, the total names a file that still exists. The next process then
+ * only removes this file.
  */
 #include "stats/total.h"
 
@@ -54,8 +55,8 @@ enum uro_stats_kind uro_stats_kind_of(const char *name)
 
 /* ---- reading ---------------------------------------------------------------------- */
 
-/* Ends the string, and replaces all characters that are not printable ASCII: control characters
- * could change a terminal. */
+/* Terminates the string, and replaces all characters that are not printable ASCII: control
+ * characters could change a terminal. */
 static void clean(char *text, size_t size)
 {
     text[size - 1] = '\0';
@@ -124,8 +125,8 @@ bool uro_stats_has_ended(int directory, const char *name)
 
 /* ---- old files ------------------------------------------------------------------ */
 
-#define KEPT_MAX 16u
-/* Number of totals that are kept; with a random MAC address, each start is a new device. */
+#define KEPT_MAX 16u /* maximum number of files of ended processes */
+/* Maximum number of totals. With a random MAC address, each start is a new device. */
 #define TOTALS_MAX 256u
 
 static bool is_before(const struct timespec *a, const struct timespec *b)
@@ -155,7 +156,9 @@ static unsigned find_oldest(int directory, enum uro_stats_kind kind,
             continue;
         if (count++ == 0 || is_before(&is.st_ctim, &time)) {
             time = is.st_ctim;
-            memcpy(oldest, entry->d_name, strlen(entry->d_name) + 1); /* shorter: its kind */
+            memcpy(oldest, entry->d_name, strlen(entry->d_name) + 1); /* fits:
+                                                                         uro_stats_kind_of()
+                                                                         rejects longer names */
         }
     }
     (void)closedir(list);
@@ -174,7 +177,8 @@ static void remove_oldest(int directory, enum uro_stats_kind kind, unsigned most
 
 /* ---- adding ---------------------------------------------------------------------- */
 
-/* Replaces the total @name. The file has the size of a page, but memory only up to the counters. */
+/* Replaces the total @name. The new file has the size of a page, but contains data only up to the
+ * counters. */
 static bool replace(int directory, const char *name, const struct uro_stats_page *page)
 {
     const size_t size =
@@ -197,14 +201,15 @@ static bool replace(int directory, const char *name, const struct uro_stats_page
 }
 
 /* Writes the name of the total of the device to @total. Each version of uroce has its own totals,
- * so that two versions on one machine do not replace each other's. */
+ * so that two versions on one machine do not replace each other's totals. */
 static void name_total(const char *name, char total[static URO_STATS_FILE_MAX])
 {
     (void)snprintf(total, URO_STATS_FILE_MAX, "%.*s.%.24s-%u" TOTAL_SUFFIX,
                    (int)(strchr(name, '.') - name), name, URO_VERSION, URO_STATS_LAYOUT);
 }
 
-/* Adds the counters of @ended to its total. Returns whether they are part of it. */
+/* Adds the counters of @ended to the total of the device. Returns whether the total contains them
+ * now. */
 static bool add(int directory, const char *name, const struct uro_stats_page *ended,
                 struct uro_stats_page *total)
 {
@@ -213,7 +218,8 @@ static bool add(int directory, const char *name, const struct uro_stats_page *en
     name_total(name, path);
     const int error = uro_stats_read_page(directory, path, total);
     if (error == -EPROTO ||
-        error == -EINVAL) /* a total of another version, whose counters may have other meanings */
+        error == -EINVAL) /* a damaged total, or a total of another version, whose counters may
+                             have other meanings */
         (void)unlinkat(directory, path, 0);
     if (error != 0) {
         *total = *ended;
@@ -249,8 +255,8 @@ static void keep(int directory, const char *name)
         remove_oldest(directory, URO_STATS_KEPT, KEPT_MAX);
 }
 
-/* Moves the counters of an ended process to the total, with memory for two pages. Keeps the file if
- * `uroce why` has something to show of it. */
+/* Moves the counters of an ended process to the total. @page is memory for two pages. Keeps the
+ * file if `uroce why` can show records of it. */
 static void add_file(int directory, const char *name, struct uro_stats_page page[static 2])
 {
     if (!uro_stats_has_ended(directory, name))

@@ -24,7 +24,7 @@
 #define LIBRARY "librdmacm.so"
 #define DEVICE  "/dev/infiniband/rdma_cm"
 
-/* ---- the four calls ------------------------------------------------------------------------ */
+/* ---- four calls of the C library ------------------------------------------------------------ */
 
 static int open_device(int flags)
 {
@@ -78,7 +78,7 @@ static int hook_fstat(int fd, struct stat *stat_of)
     return 0;
 }
 
-/* The function that C libraries before 2.33 call for fstat(). */
+/* Replaces __fxstat(), which programs call for fstat() with a C library before 2.33. */
 static int hook_fxstat(int version, int fd, struct stat *stat_of)
 {
     (void)version;
@@ -103,11 +103,10 @@ static int hook_close(int fd)
     return close(fd);
 }
 
-/* ---- and three of libibverbs
- * ------------------------------------------------------------------ */
+/* ---- three calls of libibverbs ------------------------------------------------------------- */
 
-/* Returns whether the attributes name the own port by its LID alone, as the datagram sockets of
- * rsockets do on InfiniBand. RoCE has no LIDs: other callers get an error. */
+/* Returns whether the attributes name the local port by LID 0 alone, as the datagram sockets of
+ * rsockets do on InfiniBand. RoCE has no LIDs, so other attributes without a GID are an error. */
 static bool means_itself(const struct ibv_ah_attr *attr)
 {
     return !attr->is_global && attr->dlid == 0 && attr->port_num == URO_PORT;
@@ -134,7 +133,8 @@ static struct ibv_ah *hook_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr
     return ibv_create_ah(pd, &own);
 }
 
-/* Opens a device. librdmacm does so once, and also uses the context in a forked child. */
+/* Opens a device, and keeps its context for forked children. librdmacm opens a device only once,
+ * and also uses the context in a forked child. */
 static struct ibv_context *hook_open_device(struct ibv_device *device)
 {
     struct ibv_context *context = ibv_open_device(device);
@@ -157,7 +157,7 @@ static struct ibv_pd *hook_alloc_pd(struct ibv_context *context)
 
 typedef void function(void);
 
-static int lead(const void *caller)
+static int redirect(const void *caller)
 {
     const struct uro_plt_hook changes[] = {
         { { "open", "open64" }, (function *)hook_open },
@@ -216,7 +216,7 @@ static void watch_forks(void)
     uro_host_set_conn_handlers(&uro_cm_event_handlers);
 }
 
-static void complain(const char *library, int error)
+static void report(const char *library, int error)
 {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
     static bool reported;
@@ -239,9 +239,9 @@ static void observe(const void *caller)
     if (library == NULL || strstr(library, LIBRARY) == NULL)
         return;
     (void)pthread_once(&once, watch_forks);
-    int error = lead(caller);
+    int error = redirect(caller);
     if (error != 0)
-        complain(library, error);
+        report(library, error);
 }
 
 __attribute__((constructor)) static void begin(void)

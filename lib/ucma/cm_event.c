@@ -114,7 +114,7 @@ static uint8_t type_of(const struct uro_conn *conn)
 }
 
 /* Reads the addresses of a request to @listening. Returns false if the request has no addresses, or
- * a destination that is not ours. */
+ * a destination that is not the local address. */
 /* rule CM.IP.JUDGE */
 static bool read_addresses(const struct uro_id *listening, const struct uro_conn *conn,
                            struct uro_sock *source, struct uro_sock *dest)
@@ -262,8 +262,8 @@ static void hand_over(const struct uro_channel *channel)
             uro_device_hand_over(*device);
 }
 
-/* Gives the new identifier to the program. */
-static void introduce(struct uro_id *made)
+/* Marks the new identifier as known to the program. */
+static void mark_known(struct uro_id *made)
 {
     made->known = true;
     uro_id_lock(made);
@@ -288,7 +288,7 @@ int uro_cm_event_fetch(struct uro_channel *channel, const void *command, uint32_
         uro_command_lock();
         event = uro_channel_take(channel);
         if (event != NULL && event->made != NULL)
-            introduce(event->made);
+            mark_known(event->made);
         uro_command_unlock();
     } while (event == NULL);
     int error = uro_reply(&(struct uro_reply){ in->response, reply_size }, &event->resp,

@@ -66,8 +66,8 @@ static struct uro_ibv_device *list(struct uro_device *host)
     return device;
 }
 
-/* Initializes the context locks of a device that had not started: a thread of the parent may hold
- * them. */
+/* Initializes the context locks of a device that had not started, because a thread of the parent
+ * may have held them at the fork. */
 static void renew_locks(struct uro_ibv_device *device)
 {
     for (struct uro_link *link = device->contexts.head.next; link != &device->contexts.head;
@@ -75,8 +75,8 @@ static void renew_locks(struct uro_ibv_device *device)
         (void)pthread_mutex_init(&URO_CONTAINER_OF(link, struct uro_ibv_context, link)->lock, NULL);
 }
 
-/* Attaches the device to its replacement @host. Kept contexts are reset. The other contexts stay
- * dead until the program closes them. */
+/* Attaches the device to its replacement @host. Kept contexts are reset. The other contexts remain
+ * unusable until the program closes them. */
 static void replace_host(struct uro_ibv_device *device, struct uro_device *host)
 {
     struct uro_list contexts;

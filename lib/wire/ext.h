@@ -19,7 +19,7 @@
 struct uro_reth {
     uint64_t va;
     uint32_t rkey;
-    uint32_t length; /* length of the whole message */
+    uint32_t length; /* length of the whole message, bytes */
 };
 
 struct uro_atomic_eth {

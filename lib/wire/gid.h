@@ -28,7 +28,7 @@ static inline uint64_t uro_gid_hash(const struct uro_gid *gid)
     return parts[0] * 0x9e3779b97f4a7c15u ^ parts[1];
 }
 
-/* Every packet needs this check, so the function is inline. */
+/* uro_gid_is_ipv4() is inline, because every packet needs this check. */
 #define URO_GID_IPV4_MAPPED 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff
 
 static inline bool uro_gid_is_ipv4(const struct uro_gid *gid) /* ::ffff:0:0/96 */
@@ -73,4 +73,5 @@ char *uro_gid_text(const struct uro_gid *gid, char text[static URO_GID_TEXT_MAX]
 
 /* Parses an IPv4 or IPv6 address. Returns false when @text is neither. */
 bool uro_gid_parse(const char *text, struct uro_gid *gid);
+/* Parses a MAC address. Returns false when @text is not a MAC address. */
 bool uro_mac_parse(const char *text, struct uro_mac *mac);

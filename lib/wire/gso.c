@@ -18,7 +18,8 @@
 #define V6_PAYLOAD_LENGTH 4u
 #define V6_NEXT_HEADER    6u
 #define V6_SOURCE         8u
-/* Offsets of this and the next field, backwards from the end of the UDP header. */
+/* Offsets of the UDP length and the UDP checksum, counted backwards from the end of the UDP
+ * header. */
 #define UDP_LENGTH   4u
 #define UDP_CHECKSUM 2u
 

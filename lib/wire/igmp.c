@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* igmp.c - reports and queries of IGMPv1 to v3. */
+/* igmp.c - encodes reports and decodes queries of IGMPv1 to v3. */
 #include "wire/igmp.h"
 
 #include "base/mark.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* membership.h - what IGMP and MLD have in common: queries, and records of a report. */
+/* membership.h - types that IGMP and MLD share: queries, and records of a report. */
 #pragma once
 
 #include "wire/gid.h"
@@ -24,6 +24,6 @@ struct uro_membership_query {
 
 enum uro_membership_result {
     URO_MEMBERSHIP_BAD,   /* too short, wrong checksum, or sent in a forbidden way */
-    URO_MEMBERSHIP_OTHER, /* not a query, but a report of another member */
+    URO_MEMBERSHIP_OTHER, /* another message, such as a report of another member */
     URO_MEMBERSHIP_QUERY,
 };

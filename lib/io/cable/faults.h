@@ -16,12 +16,12 @@ struct uro_cable_faults {
     uint32_t seed;
     uint32_t loss;      /* probability that a frame is lost */
     uint32_t duplicate; /* probability that a frame arrives twice */
-    uint32_t reorder;   /* probability that the next frame overtakes a frame */
+    uint32_t reorder;   /* probability that the next frame overtakes this frame */
     uint32_t delay_us;  /* one-way delay of every frame, us */
     bool plugged;       /* false: the link is down */
 };
 
-/* Initialises @faults: no faults, plugged, no name. */
+/* Initializes @faults: no faults, plugged, no name. */
 void uro_cable_faults_init(struct uro_cable_faults *faults);
 
 /* Parses @link,
@@ -31,9 +31,9 @@ void uro_cable_faults_init(struct uro_cable_faults *faults);
 URO_NODISCARD int uro_cable_faults_read(struct uro_cable_faults *faults, const char *link,
                                         char error[static URO_PORT_ERROR_MAX]);
 
-/* Makes @faults a plan with one rule. */
+/* Writes @faults as a plan with one rule to @plan. */
 void uro_cable_faults_plan(const struct uro_cable_faults *faults, struct uro_impair_plan *plan);
 
-/* Initializes the flow of all frames of a direction. The fates for a seed have been the same in all
- * versions of uroce. */
+/* Initializes the flow of all frames of a direction. A seed gives the same fates in all versions of
+ * uroce. */
 void uro_cable_faults_flow(const struct uro_impair_plan *plan, struct uro_impair_flow *flow);

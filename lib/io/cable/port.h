@@ -3,8 +3,8 @@
  * two devices with the same name. The link is up while both devices run and neither end is
  * unplugged.
  *
- * Each frame is copied once, into a queue of the receiver. The options of the sender choose its
- * faults (faults.h). Each function may be called from any thread.
+ * Each frame is copied once, into a queue of the receiver. The options of the sender choose the
+ * faults of the frame (faults.h). Each function may be called from any thread.
  */
 #pragma once
 

@@ -26,6 +26,7 @@ bool uro_link_options_value(const char *link, const char *name, char *out, size_
 char *uro_link_options_expects(const struct uro_link_option *option,
                                char text[static URO_LINK_OPTIONS_EXPECTS]);
 
-/* These functions read numbers and addresses, for URO_OPTION_OTHER. */
+/* Reads a decimal number from @min to @max that is a multiple of @grain, unless @grain is 0.
+ * Returns false if @value is not such a number. Functions for URO_OPTION_OTHER may call it, too. */
 bool uro_link_options_number(const char *value, uint32_t min, uint32_t max, uint32_t grain,
                              uint32_t *out);

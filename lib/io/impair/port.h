@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.h - a port around another port that loses, delays and changes frames: impair=.
+/* port.h - a port that wraps another port, and loses, delays and changes its frames: the option
+ * impair=.
  *
  * All sent and received frames pass the fault model of lib/impair. Delayed frames are copied to a
  * queue for each direction. While a queue is full, the port accepts no more frames from the host,
@@ -31,9 +32,10 @@ enum uro_impair_count {
 
 struct uro_impair_port_config {
     const struct uro_impair_plan *plan;  /* copied */
-    bool replays;                        /* the fates are those of `replay`, not of the plan */
+    bool replays;                        /* the fates of `replay` are used instead of the plan */
     struct uro_impair_trace replay;      /* the port frees it */
-    struct uro_impair_trace_file *trace; /* where the fates are written; the port closes it */
+    struct uro_impair_trace_file *trace; /* file to which the fates are written; the port closes
+                                            it */
     uro_time (*now)(void);               /* the clock of the host */
     /* Called in each round. Writes a new plan and returns true if the plan must change. NULL:
      * never. */
@@ -44,8 +46,8 @@ struct uro_impair_port_config {
     void *context;
 };
 
-/* Opens a port around @inner, which is closed with it. Returns NULL when out of memory: @inner and
- * what @config has stay the caller's. */
+/* Opens a port around @inner. Closing the port closes @inner. Returns NULL when out of memory: the
+ * caller then still owns @inner and the objects of @config. */
 struct uro_port *uro_impair_port_open(struct uro_port *inner,
                                       const struct uro_impair_port_config *config);
 
@@ -54,10 +56,10 @@ const uint64_t *uro_impair_port_counts(const struct uro_port *port);
 
 /* Returns the fate of frame @index of the last uro_port_transmit() (URO_IMPAIR_TX), or of the last
  * uro_port_receive() whose frames are not released yet (URO_IMPAIR_RX). Returns NULL if the frame
- * passed as it was. */
+ * passed unchanged. */
 const struct uro_impair_trace_line *uro_impair_port_line(const struct uro_port *port,
                                                          enum uro_impair_direction direction,
                                                          uint32_t index);
 
-/* Returns the errno of a failed write of the trace once, or 0. */
+/* Returns the errno of a failed write of the trace, or 0. An error is returned only once. */
 int uro_impair_port_trace_error(struct uro_port *port);

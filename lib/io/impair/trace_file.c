@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #define BUFFER_SIZE 65536u
-#define SORTED_MAX  (256u * 1024u * 1024u) /* bytes of a file that is sorted at its end */
-#define LINES_MAX   (16u * 1024u * 1024u)  /* lines of a trace in memory */
+#define SORTED_MAX                                                                                 \
+    (256u * 1024u * 1024u)              /* largest file that is sorted when it is closed,
+                                              bytes */
+#define LINES_MAX (16u * 1024u * 1024u) /* maximum number of lines of a trace in memory */
 
 struct uro_impair_trace_file {
     int fd;
@@ -42,7 +44,7 @@ static int write_all(int fd, const char *from, size_t length)
     return 0;
 }
 
-/* Opens the file with a lock, and empties it. Returns a descriptor or -errno. */
+/* Opens and locks the file, and empties it. Returns a descriptor or -errno. */
 static int open_locked(const char *path)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
@@ -194,7 +196,7 @@ static int refuse(const struct loader *loader, int error, const char *why)
     return error;
 }
 
-/* Makes space for a line. */
+/* Makes space for a line. Returns 0, or a negative errno value with a message. */
 static int grow(struct loader *loader)
 {
     struct uro_impair_trace *trace = loader->trace;
@@ -212,7 +214,8 @@ static int grow(struct loader *loader)
     return 0;
 }
 
-/* Adds a line of the file, without its newline. */
+/* Adds a line of the file, without its newline. Returns 0, or a negative errno value with a
+ * message. */
 static int add_line(struct loader *loader, char *text)
 {
     struct uro_impair_trace *trace = loader->trace;

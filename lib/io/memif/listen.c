@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* listen.c - the sockets of servers: see memif.h. */
+/* listen.c - the listening sockets of servers: see memif.h. */
 #define _GNU_SOURCE /* accept4 */
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "io/memif/control.h"
 #include "io/memif/memif.h"
 
-#define STRANGERS                                                                                  \
+#define PENDING_MAX                                                                                \
     16u /* connections that have not sent INIT yet; a further connection replaces the oldest */
 
 #define AGAIN_MS 500 /* interval of attempts to bind a name that another process uses */
@@ -27,9 +27,9 @@ struct uro_memif_listener {
     struct uro_memif_listener *next;
     struct uro_memif *users;
     int fd;
-    int epoll; /* contains fd and strangers */
+    int epoll; /* watches `fd` and `pending` */
     int spare; /* closed when no descriptor is left, so that a refusal can be sent; -1: none */
-    int strangers[STRANGERS];
+    int pending[PENDING_MAX];
     uint32_t newest;
     struct sockaddr_un address;
     uint32_t length;
@@ -76,7 +76,7 @@ static int bind_socket(const struct sockaddr_un *address, uint32_t length)
     if (bound != 0 && errno == EADDRINUSE && is_left_over(address, length) &&
         unlink(address->sun_path) == 0)
         bound = bind(fd, (const void *)address, length);
-    if (bound == 0 && listen(fd, STRANGERS) == 0)
+    if (bound == 0 && listen(fd, PENDING_MAX) == 0)
         return fd;
     int reason = errno;
     (void)close(fd);
@@ -87,9 +87,9 @@ static int bind_socket(const struct sockaddr_un *address, uint32_t length)
 /* Frees the listener. Its name in the file system remains. */
 static void drop_listener(struct uro_memif_listener *listener)
 {
-    for (uint32_t i = 0; i < STRANGERS; i++)
-        if (listener->strangers[i] >= 0)
-            (void)close(listener->strangers[i]);
+    for (uint32_t i = 0; i < PENDING_MAX; i++)
+        if (listener->pending[i] >= 0)
+            (void)close(listener->pending[i]);
     if (listener->fd >= 0)
         (void)close(listener->fd);
     if (listener->spare >= 0)
@@ -114,7 +114,7 @@ static struct uro_memif_listener *open_listener(const struct sockaddr_un *addres
         return NULL;
     *listener =
         (struct uro_memif_listener){ .fd = -1, .spare = -1, .address = *address, .length = length };
-    memset(listener->strangers, 0xff, sizeof listener->strangers); /* -1 */
+    memset(listener->pending, 0xff, sizeof listener->pending); /* -1 */
     listener->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (listener->epoll >= 0)
         listener->spare = fcntl(listener->epoll, F_DUPFD_CLOEXEC, 0);
@@ -157,7 +157,9 @@ static struct uro_memif *find_user(const struct uro_memif_listener *listener, ui
     return NULL;
 }
 
-/* Adds @memif to the listener of its socket name, or makes that listener. Lock held. */
+/* Adds @memif to the listener of its socket name. Creates the listener if there is none. Returns 0,
+ * or -1 with a message in @error. Also returns 0 if another process uses the name and @memif may
+ * wait for it. Lock held. */
 static int join(struct uro_memif *memif, char error[static URO_PORT_ERROR_MAX])
 {
     struct sockaddr_un address;
@@ -239,13 +241,13 @@ void uro_memif_unlisten(struct uro_memif *memif)
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* Closes the inherited sockets in a forked child. Each interface of the process calls this: the
- * first call drops the listeners of all of them. */
+/* Closes the inherited sockets in a forked child. Each interface of the process calls this
+ * function. The first call drops all listeners. */
 void uro_memif_listen_forked(struct uro_memif *memif)
 {
     struct uro_memif_listener *listener;
 
-    (void)pthread_mutex_init(&lock, NULL); /* a thread of the parent may have held it */
+    (void)pthread_mutex_init(&lock, NULL); /* a thread of the parent may have held the lock */
     while ((listener = listeners) != NULL) {
         listeners = listener->next;
         drop_listener(listener);
@@ -263,17 +265,17 @@ int uro_memif_listen_fd(const struct uro_memif *memif)
 
 /* ---- connections without INIT --------------------------------------------------- */
 
-static void forget(struct uro_memif_listener *listener, uint32_t i)
+static void unwatch(struct uro_memif_listener *listener, uint32_t i)
 {
-    (void)epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->strangers[i], NULL);
-    listener->strangers[i] = -1;
+    (void)epoll_ctl(listener->epoll, EPOLL_CTL_DEL, listener->pending[i], NULL);
+    listener->pending[i] = -1;
 }
 
 static const char other_user[] = "only processes of the server's user may connect: see user=";
 
 /* Returns whether any interface accepts a client of the user who connected with @fd. Other clients
- * would only take the places of permitted clients. */
-static bool is_welcome(const struct uro_memif_listener *listener, int fd)
+ * would only use up the entries for permitted clients. */
+static bool is_permitted(const struct uro_memif_listener *listener, int fd)
 {
     for (const struct uro_memif *entry = listener->users; entry != NULL; entry = entry->sibling)
         if (uro_memif_is_from(fd, entry->options.user))
@@ -281,7 +283,7 @@ static bool is_welcome(const struct uro_memif_listener *listener, int fd)
     return false;
 }
 
-static void greet(struct uro_memif_listener *listener, int fd)
+static void send_hello(struct uro_memif_listener *listener, int fd)
 {
     struct uro_memif_message hello = uro_memif_message(URO_MEMIF_HELLO);
 
@@ -290,21 +292,21 @@ static void greet(struct uro_memif_listener *listener, int fd)
     uro_memif_put16(&hello, URO_MEMIF_HELLO_MAX_VERSION, URO_MEMIF_VERSION);
     uro_memif_put16(&hello, URO_MEMIF_HELLO_MAX_REGION, URO_MEMIF_REGIONS - 1);
     uro_memif_put8(&hello, URO_MEMIF_HELLO_MAX_SLOTS_LOG2, URO_MEMIF_SLOTS_LOG2);
-    uint32_t i = ++listener->newest % STRANGERS;
-    int oldest = listener->strangers[i];
+    uint32_t i = ++listener->newest % PENDING_MAX;
+    int oldest = listener->pending[i];
     if (oldest >= 0) {
-        forget(listener, i);
+        unwatch(listener, i);
         (void)close(oldest);
     }
     if (uro_memif_send_message(fd, &hello, -1) && uro_memif_watch(listener->epoll, fd))
-        listener->strangers[i] = fd;
+        listener->pending[i] = fd;
     else
         (void)close(fd);
 }
 
 /* Refuses a connection when no descriptor is left. A connection that is not accepted would wake
  * this process again and again. */
-static void turn_away(struct uro_memif_listener *listener)
+static void refuse_without_descriptor(struct uro_memif_listener *listener)
 {
     if (listener->spare >= 0)
         (void)close(listener->spare);
@@ -318,16 +320,16 @@ static void turn_away(struct uro_memif_listener *listener)
 }
 
 /* Accepts the next connection. Returns its descriptor, or -1. */
-static int let_in(struct uro_memif_listener *listener)
+static int accept_next(struct uro_memif_listener *listener)
 {
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-        turn_away(listener);
+        refuse_without_descriptor(listener);
     return fd;
 }
 
-/* Checks INIT. Returns NULL, or the reason to refuse the client. */
+/* Checks the INIT message. Returns NULL, or the reason to refuse the client. */
 static const char *refuse(const struct uro_memif *memif, int fd,
                           const struct uro_memif_message *message)
 {
@@ -349,15 +351,15 @@ static const char *refuse(const struct uro_memif *memif, int fd,
     return NULL;
 }
 
-static void read_stranger(struct uro_memif_listener *listener, uint32_t i)
+static void read_init(struct uro_memif_listener *listener, uint32_t i)
 {
     struct uro_memif_message message;
-    int fd = listener->strangers[i];
+    int fd = listener->pending[i];
     enum uro_memif_read_result result = uro_memif_read_message(fd, &message);
 
     if (result == URO_MEMIF_NOTHING)
         return;
-    forget(listener, i);
+    unwatch(listener, i);
     if (result == URO_MEMIF_GONE) {
         (void)close(fd);
         return;
@@ -383,20 +385,20 @@ int uro_memif_accept(struct uro_memif *memif)
 
     (void)pthread_mutex_lock(&lock);
     /* limited, so that connecting clients cannot keep this thread here */
-    for (uint32_t i = 0; i < STRANGERS; i++) {
-        fd = let_in(listener);
+    for (uint32_t i = 0; i < PENDING_MAX; i++) {
+        fd = accept_next(listener);
         if (fd < 0)
             break;
-        if (is_welcome(listener, fd)) {
-            greet(listener, fd);
+        if (is_permitted(listener, fd)) {
+            send_hello(listener, fd);
         } else {
             uro_memif_send_disconnect(fd, other_user);
             (void)close(fd);
         }
     }
-    for (uint32_t i = 0; i < STRANGERS; i++)
-        if (listener->strangers[i] >= 0)
-            read_stranger(listener, i);
+    for (uint32_t i = 0; i < PENDING_MAX; i++)
+        if (listener->pending[i] >= 0)
+            read_init(listener, i);
     fd = memif->offered;
     memif->offered = -1;
     if (fd >= 0)

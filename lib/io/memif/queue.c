@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* queue.c - the rings and their memory: see memif.h. */
+/* queue.c - the rings, and the memory of the rings: see memif.h. */
 #define _GNU_SOURCE /* memfd_create, F_ADD_SEALS */
 
 #include <fcntl.h>
@@ -14,14 +14,14 @@
 #include "io/memif/memif.h"
 #include "wire/frame.h"
 
-/* Number of receive() calls without a frame between two checks of the control connection, because
- * each check takes system calls. */
-#define ALONE_LOOKS 16u
-#define IDLE_LOOKS  4096u
-#define HEAD_USUAL  (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN)
-#define MUCH        512u
-#define LINE        64u
-#define SHORTEST    60u /* shortest Ethernet frame without FCS */
+/* Number of receive() calls without a frame between two checks of the control connection: while the
+ * link is down, and while it is up. Each check takes system calls. */
+#define DOWN_CALLS 16u
+#define IDLE_CALLS 4096u
+#define HEAD_USUAL (URO_ETHER_LEN + URO_IPV4_LEN + URO_UDP_LEN + URO_BTH_LEN)
+#define MUCH       512u /* bytes of the smallest payload that is placed at a cache line */
+#define LINE       64u  /* bytes of a cache line */
+#define SHORTEST   60u  /* shortest Ethernet frame without FCS */
 
 /* ---- making and joining ------------------------------------------------- */
 
@@ -30,9 +30,9 @@ static size_t ring_bytes(uint32_t slots)
     return sizeof(struct uro_memif_ring) + slots * sizeof(struct uro_memif_desc);
 }
 
-/* Returns the distance of buffers. Reading and writing a large payload takes a third less time when
- * it begins at a cache line. So a buffer has one extra line, and a large frame is placed so that
- * its headers end with a line. */
+/* Returns the distance between two buffers, in bytes. Reading and writing a large payload takes a
+ * third less time when the payload begins at a cache line. So a buffer has one extra line, and the
+ * headers of a large frame end with a line. */
 static uint32_t stride(const struct uro_memif *memif)
 {
     return memif->options.buffer + LINE;
@@ -64,7 +64,7 @@ static bool make_queue(struct uro_memif *memif, struct uro_memif_queue *queue, s
     return true;
 }
 
-/* Offers the empty buffer of a slot in the ring to the client. */
+/* Offers the empty buffer of a slot to the server, which fills the client's buffers. */
 static void offer(const struct uro_memif *memif, uint32_t slot)
 {
     const struct uro_memif_queue *in = &memif->in;
@@ -163,7 +163,7 @@ static uint16_t filled(const struct uro_memif *memif)
                                  : atomic_load_explicit(&ring->tail, memory_order_acquire);
 }
 
-/* Returns the number of slots with frames; 0 also when the index of the other side is wrong. */
+/* Returns the number of slots with frames; also 0 when the index of the other side is wrong. */
 static uint32_t waiting(struct uro_memif *memif)
 {
     uint16_t count = (uint16_t)(filled(memif) - memif->in.next);
@@ -174,8 +174,8 @@ static uint32_t waiting(struct uro_memif *memif)
     return 0;
 }
 
-/* Copies a frame from several buffers into memif->longest. Returns the number of its slots, 0 when
- * its end is not there yet. */
+/* Copies a frame from several buffers into memif->longest. Returns the number of the frame's slots,
+ * or 0 when the last slot has not arrived yet. */
 static uint32_t join_pieces(struct uro_memif *memif, uint32_t slots, struct uro_pkt *pkt)
 {
     uint32_t length = 0;
@@ -194,8 +194,8 @@ static uint32_t join_pieces(struct uro_memif *memif, uint32_t slots, struct uro_
     return 0;
 }
 
-/* Returns the frame of one buffer. A short frame, or the headers of a data packet, are copied to
- * @head; other frames are copied as a whole. */
+/* Returns the frame of one buffer. Copies a short frame, or the headers of a data packet, to @head.
+ * Copies other frames to memif->longest. */
 static struct uro_pkt lend(const struct uro_memif *memif, const struct piece *piece, uint8_t *head)
 {
     struct uro_pkt pkt = { .octets = head, .length = piece->length };
@@ -215,8 +215,8 @@ static struct uro_pkt lend(const struct uro_memif *memif, const struct piece *pi
     return pkt;
 }
 
-/* Takes the next frame of those in @slots. Returns the number of its slots, 0 when it is not
- * complete. */
+/* Takes the next frame from the @slots filled slots. Returns the number of the frame's slots, or 0
+ * when the frame is not complete. */
 static uint32_t take(struct uro_memif *memif, uint32_t slots, uint8_t *head, struct uro_pkt *pkt)
 {
     struct piece piece = piece_of(memif, memif->in.next);
@@ -267,14 +267,14 @@ uint32_t uro_memif_receive(struct uro_port *port, struct uro_pkt *pkts, uint32_t
 {
     struct uro_memif *memif = uro_memif_of(port);
 
-    uint32_t looks = ALONE_LOOKS, count = 0;
+    uint32_t calls = DOWN_CALLS, count = 0;
 
     if (uro_memif_is_up(memif) && memif->complaint == NULL) {
-        looks = IDLE_LOOKS;
+        calls = IDLE_CALLS;
         count = take_burst(memif, pkts, max < URO_PORT_BURST ? max : URO_PORT_BURST);
     }
     memif->lent += count;
-    if (count == 0 && ++memif->idle % looks == 0)
+    if (count == 0 && ++memif->idle % calls == 0)
         uro_memif_tend(memif);
     return count;
 }
@@ -305,7 +305,7 @@ bool uro_memif_peek(const struct uro_memif *memif)
 
 /* ---- frames out --------------------------------------------------------- */
 
-/* Takes back the buffers of a client that the server has emptied. */
+/* In a client, takes back the buffers that the server has emptied. */
 static void take_back(struct uro_memif *memif)
 {
     struct uro_memif_queue *out = &memif->out;
@@ -335,8 +335,9 @@ static uint32_t free_slots(struct uro_memif *memif)
     return 0;
 }
 
-/* Returns the next slot's empty buffer, and its descriptor in @desc. The frame begins @before
- * bytes after its start. NULL: the buffer is not in a region. */
+/* Returns the place of the frame in the next slot's empty buffer, and the descriptor in @desc. In a
+ * client, the frame begins @before bytes after the start of the buffer. A server ignores @before,
+ * because the client has chosen the place. Returns NULL if the buffer is not in a region. */
 static uint8_t *buffer_for(struct uro_memif *memif, uint32_t before, struct uro_memif_desc *desc)
 {
     struct uro_memif_queue *out = &memif->out;
@@ -377,7 +378,8 @@ static uint32_t slots_for(uint32_t length, uint32_t buffer)
 }
 
 /* Splits the @length bytes of memif->longest_out over the buffer @memory and the buffers of the
- * next slots. Returns false when these do not hold the frame. */
+ * next slots. Returns false when these buffers are too small for the frame, or outside the
+ * regions. */
 static bool cut_up(struct uro_memif *memif, uint8_t *memory, struct uro_memif_desc desc,
                    uint32_t length, uint32_t slots)
 {
@@ -400,7 +402,8 @@ static bool cut_up(struct uro_memif *memif, uint8_t *memory, struct uro_memif_de
     return true;
 }
 
-/* Writes a frame to the ring. Returns false when there is no room. */
+/* Writes a frame to the ring. Returns false when the frame is too long, when no slot is free, or
+ * when the buffers are unusable; then also sets memif->complaint. */
 static bool send(struct uro_memif *memif, const struct uro_tx *frame, uint32_t slots)
 {
     struct uro_memif_queue *out = &memif->out;
@@ -445,9 +448,9 @@ uint32_t uro_memif_tx_free_count(struct uro_port *port)
     return slots < URO_PORT_BURST ? slots : URO_PORT_BURST;
 }
 
-/* Publishes the frames written, and wakes the receiver if it sleeps. The fence orders our store of
- * the index before our load of the flag that requests a wake-up. The receiver sets that flag before
- * it checks the ring for the last time. */
+/* Publishes the written frames, and wakes the receiver if it sleeps. The fence orders the store of
+ * the index before the load of the flag URO_MEMIF_NO_INTERRUPT. A receiver clears this flag before
+ * it checks the ring for the last time and sleeps. */
 static void publish(struct uro_memif *memif)
 {
     struct uro_memif_queue *out = &memif->out;

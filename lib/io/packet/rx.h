@@ -2,7 +2,7 @@
 /* rx.h - lends the frames of the ring to the engine.
  *
  * A single frame is lent from its slot. Coalesced packets (wire/gso.h) are split into one frame for
- * each packet: its headers are made, and its payload is read in place.
+ * each packet. The headers of the frame are made, and its payload is read in place.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct uro_packet_several {
     uint32_t head; /* length of the headers before the payload of the first packet, bytes */
     uint32_t segment;
     uint32_t index; /* index of the next packet */
-    bool tagged;    /* each packet gets this tag, which the kernel removed */
+    bool tagged;    /* true: `tag` is the VLAN tag of each packet, which the kernel removed */
     uint16_t tag;
 };
 
@@ -37,7 +37,8 @@ struct uro_packet_rx {
 URO_NODISCARD bool uro_packet_rx_open(struct uro_packet_rx *rx, struct uro_packet_ring *ring);
 void uro_packet_rx_close(struct uro_packet_rx *rx);
 
-/* Lends at most @max frames, and returns their number. No frame may be lent. */
+/* Lends at most @max frames, and returns their number. Call this function only when no frame is
+ * lent. */
 uint32_t uro_packet_rx_lend(struct uro_packet_rx *rx, struct uro_pkt *pkts, uint32_t max);
 /* Releases @count lent frames. The kernel gets their slots after the last release. */
 void uro_packet_rx_release(struct uro_packet_rx *rx, uint32_t count);

@@ -154,7 +154,7 @@ static void cut_off(const char *name, const char *end, char out[static NAME_MAX 
         (void)snprintf(out, NAME_MAX + 1, "%.*s", (int)(length - tail), name);
 }
 
-/* Removes a lock file that no process has locked. With the lock file of a broker it also removes
+/* Removes a lock file that no process has locked. If it is the lock file of a broker, also removes
  * the broker's socket. */
 static void sweep_file(int directory, const char *parent, const char *name)
 {

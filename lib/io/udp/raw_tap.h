@@ -8,9 +8,9 @@
  * needs CAP_NET_RAW.
  *
  * A filter drops packets that follow uroce's identification pattern (ip_id.h). But the kernel makes
- * the copy before it runs the filter, which costs 0.1 us for each packet and each process at the
- * address. Therefore a raw tap that has received only packets with uroce's pattern rests until it
- * is woken.
+ * the copy before it runs the filter. Each copy costs 0.1 us for each process at the address.
+ * Therefore a raw tap that has received only packets with uroce's pattern stops receiving until
+ * uro_raw_tap_wake().
  */
 #pragma once
 
@@ -30,7 +30,8 @@ struct uro_raw_tap_header {
 enum uro_raw_tap_answer {
     URO_RAW_TAP_SAW,
     URO_RAW_TAP_DID_NOT_SEE, /* the tap was receiving, and there was no such packet */
-    URO_RAW_TAP_UNKNOWN,     /* there is no tap, or it may have rested when the packet came */
+    URO_RAW_TAP_UNKNOWN,     /* there is no tap, or it may have been stopped when the packet
+                                arrived */
 };
 
 /* Opens a raw tap for an IPv4 @sock, if @rule accepts packets of other senders. The tap receives
@@ -45,9 +46,9 @@ void uro_raw_tap_close(struct uro_raw_tap *raw_tap);
 enum uro_raw_tap_answer uro_raw_tap_ask(struct uro_raw_tap *raw_tap,
                                         const struct uro_raw_tap_header *header);
 
-/* Counts one more packet with uroce's pattern. The tap rests after REST_AFTER consecutive packets,
+/* Counts one more packet with uroce's pattern. The tap stops after REST_AFTER consecutive packets,
  * if it has not seen a requested packet. */
 void uro_raw_tap_count_plain(struct uro_raw_tap *raw_tap);
-/* Wakes the tap after a packet without uroce's pattern. The tap has not seen packets that are
- * already in the UDP socket. */
+/* Starts the tap again after a packet without uroce's pattern. The tap has not seen packets that
+ * are already in the UDP socket. */
 void uro_raw_tap_wake(struct uro_raw_tap *raw_tap);

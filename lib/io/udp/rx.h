@@ -9,7 +9,7 @@
  *
  * Over IPv4, a socket does not show the identification, which the ICRC covers. The pattern of uroce
  * is known (ip_id.h). For another sender, the identification is computed from the ICRC, and the raw
- * tap knows whether the packet had this identification. Without a raw tap, only 15 of the 32 bits
+ * tap shows whether the packet had this identification. Without a raw tap, only 15 of the 32 bits
  * of protection remain, and a sender that has always followed uroce's pattern must keep to it.
  */
 #pragma once
@@ -34,8 +34,8 @@ struct uro_rx_source {
 struct uro_undelivered;
 
 struct uro_rx {
-    struct uro_mac mac; /* MAC address of the port, the destination of frames */
-    const struct uro_sock *own;
+    struct uro_mac mac;         /* MAC address of the port, the destination of frames */
+    const struct uro_sock *own; /* sockets of the port's addresses */
     uint32_t own_count;
     enum uro_ip_id_rule idents;
     bool many;         /* request several messages: the last call filled all, or the port slept */
@@ -71,7 +71,7 @@ bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
  * Makes frames of the datagrams, and handles the reports. Returns false if the broker is gone. */
 URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock);
 
-/* Makes ICMP frames from these reports, if all earlier frames have been lent. */
+/* Makes ICMP frames from the reports @undelivered, if all earlier frames have been lent. */
 void uro_rx_take_undelivered(struct uro_rx *rx, struct uro_undelivered *undelivered);
 
 /* Lends at most @max frames until the next uro_rx_take(). Returns their number. */

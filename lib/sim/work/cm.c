@@ -56,11 +56,11 @@ static void draw_manner(struct sim_cm *cm, struct sim_cm_attempt *attempt)
 
     attempt->retries = plan->retries;
     attempt->response_timeout = plan->response_timeout;
-    attempt->patient = attempt->polite || sim_world_chance(&cm->rng, plan->patient_probability);
+    attempt->patient = attempt->calm || sim_world_chance(&cm->rng, plan->patient_probability);
     if (!attempt->patient)
         return;
     attempt->stays = uro_rng_below(&cm->rng, 4) == 0;
-    if (attempt->polite && uro_rng_below(&cm->rng, 2) == 0)
+    if (attempt->calm && uro_rng_below(&cm->rng, 2) == 0)
         return;
     attempt->retries = SIM_PLAN_CM_PATIENT_RETRIES;
     attempt->response_timeout = SIM_PLAN_CM_PATIENT_TIMEOUT;
@@ -81,10 +81,10 @@ static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
     if (!sim_world_chance(&cm->rng, plan->self_probability))
         attempt->to = !user->side;
     attempt->dropped = sim_cm_dropped(cm, attempt->to);
-    attempt->polite = sim_cm_polite(cm);
+    attempt->calm = sim_cm_without_faults(cm);
     attempt->query = sim_world_chance(&cm->rng, plan->query_probability);
-    attempt->nobody = !attempt->polite && sim_world_chance(&cm->rng, plan->nobody_probability);
-    attempt->absent = !attempt->polite && sim_world_chance(&cm->rng, plan->absent_probability);
+    attempt->nobody = !attempt->calm && sim_world_chance(&cm->rng, plan->nobody_probability);
+    attempt->absent = !attempt->calm && sim_world_chance(&cm->rng, plan->absent_probability);
     draw_manner(cm, attempt);
     attempt->answer = SIM_CM_NONE;
     attempt->leavers = sim_world_between(&cm->rng, 1, 3);
@@ -146,7 +146,7 @@ static void call(struct sim_cm_user *user)
     struct uroce_conn *conn = NULL;
 
     user->made++;
-    user->tries += attempt->polite;
+    user->tries += attempt->calm;
     if (user->tries > TRIES_MAX)
         sim_cm_fail(user, "found no free connection again and again");
     sim_cm_begin(user, attempt, NULL);
@@ -524,7 +524,7 @@ void sim_cm_calm(struct sim_cm *cm)
             if (user->step == SIM_CM_FREE)
                 sim_cm_rest(user);
             else if (user->step == SIM_CM_CONNECTED)
-                sim_cm_limit_stay(user);
+                sim_cm_limit_time(user);
         }
     }
 }

@@ -48,7 +48,7 @@ struct sim_cm_attempt {
     bool nobody;  /* asks for a service without a listener */
     bool absent;  /* asks at an address without a host */
     bool patient; /* neither side leaves or rejects */
-    bool polite;  /* patient, and faults have stopped */
+    bool calm;    /* patient, and faults have stopped */
     bool slow;    /* the server takes its time to answer */
     bool stays;   /* connected for a long time */
     uint8_t retries;
@@ -163,8 +163,8 @@ void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt,
                   struct uroce_conn *conn);
 /* Enters @step, and schedules the user's next action. */
 void sim_cm_enter(struct sim_cm_user *user, enum sim_cm_step step);
-/* Limits the stay of a user that gets no event when the other side is gone. */
-void sim_cm_limit_stay(struct sim_cm_user *user);
+/* Limits the connection time of a user that gets no event when the other side is gone. */
+void sim_cm_limit_time(struct sim_cm_user *user);
 /* Releases the connection and the queue pair. */
 void sim_cm_release(struct sim_cm_user *user);
 /* Creates the user's queue pair in INIT. */
@@ -184,8 +184,9 @@ bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
  * function returns whether it dropped any since the attempt began. */
 uint64_t sim_cm_dropped(const struct sim_cm *cm, unsigned side);
 bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
-/* Returns true if users stay until their work is done: without faults, or after them. */
-bool sim_cm_polite(const struct sim_cm *cm);
+/* Returns true if the run has no faults, or if they have ended. Users then remain connected until
+ * their work is done. */
+bool sim_cm_without_faults(const struct sim_cm *cm);
 
 /* cm_events.c */
 /* Takes all events of a host's connection manager, for any workload. */

@@ -98,7 +98,7 @@ static void check_time(const struct sim_cm_user *user)
     most += sim_plan_faults_max(cm->workload->plan, attempt->retries + 4u);
     /* On a clean link no frame is lost. So the answer arrives within a round trip after neighbour
      * discovery on both sides. */
-    if (attempt->polite && !attempt->slow && !sim_cm_crowded(cm, attempt))
+    if (attempt->calm && !attempt->slow && !sim_cm_crowded(cm, attempt))
         most = 6 * sim_plan_flight_max(cm->workload->plan) + cm->plan->turn_wait_max;
     if (waited > most + SLACK)
         sim_cm_fail(user, "got its event too late");
@@ -200,7 +200,7 @@ static void on_response(struct sim_cm_user *user)
     }
     user->answer = number;
     if (attempt->query) {
-        user->served = attempt->polite;
+        user->served = attempt->calm;
         sim_cm_enter(user, SIM_CM_ENDED);
         return;
     }
@@ -238,7 +238,7 @@ static bool may_reject(const struct sim_cm_user *user, int status)
     if (status == (int)UROCE_REJECT_NO_RESOURCES)
         return true;
     if (status == (int)UROCE_REJECT_BAD_SERVICE)
-        return !attempt->polite;
+        return !attempt->calm;
     return !attempt->patient &&
            (status == (int)REJ_TIMEOUT || status == (int)REJ_BAD_ID || status == (int)REJ_STALE);
 }
@@ -278,7 +278,7 @@ static void on_disconnected(struct sim_cm_user *user)
         sim_cm_fail(user, "was disconnected but was not connected");
     if (sim_cm_sure(user->cm, attempt) && !attempt->left)
         sim_cm_fail(user, "was disconnected although no side disconnected");
-    if (!attempt->polite)
+    if (!attempt->calm)
         return;
     if (!connected || !sim_cm_worked(user))
         sim_cm_fail(user, "was disconnected before all was done");

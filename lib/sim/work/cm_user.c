@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_user.c - a program that connects by messages: its steps, and the endpoint of its connection;
- * see cm.h. */
+/* cm_user.c - a simulated program that connects with CM messages: the steps of the program, and the
+ * endpoint of its connection; see cm.h. */
 #include "sim/work/cm.h"
 
 #include <stdlib.h>
@@ -9,7 +9,8 @@
     512u               /* number of the first endpoint; RC connections have the smaller numbers */
 #define PD_FIRST 4000u /* first protection domain of the CM users of a workload */
 #define PORT     1u
-/* A longer wait before each try: others may hold all connections of the engine for seconds. */
+/* Wait before a repeated attempt, for each attempt before it: other users may use all connections
+ * of the engine for seconds. */
 #define TRY_WAIT URO_MS(200)
 
 static int attempt_number(const struct sim_cm_user *user)
@@ -33,7 +34,7 @@ void sim_cm_note(const struct sim_cm_user *user, const char *problem)
                      sim_cm_host(user)->config.name, attempt_number(user), problem);
 }
 
-bool sim_cm_polite(const struct sim_cm *cm)
+bool sim_cm_without_faults(const struct sim_cm *cm)
 {
     return cm->workload->calm || cm->workload->plan->clean;
 }
@@ -91,13 +92,13 @@ void sim_cm_make_end(struct sim_cm_user *user)
     uro_rng_init_number(&end->rng, uro_rng_u64(&user->rng));
     sim_endpoint_init(end);
     sim_life_begin_endpoint(end);
-    end->sends_left = 0; /* until it is connected */
+    end->sends_left = 0; /* nothing is sent until the endpoint is connected */
     end->alive = true;
     sim_endpoint_modify(end, &attr, UROCE_ATTR_PKEY_INDEX | UROCE_ATTR_PORT | UROCE_ATTR_ACCESS);
 }
 
-/* Moves the queue pair to RTS with the attributes of the connection and the server's own depths, as
- * librdmacm does. */
+/* Moves the queue pair to RTS with the attributes of the connection. A server uses the depths of
+ * its answer instead, as in librdmacm. */
 void sim_cm_connect_end(struct sim_cm_user *user, const struct uroce_conn_param *own_answer)
 {
     struct sim_endpoint *end = sim_cm_end(user);
@@ -150,7 +151,8 @@ void sim_cm_rest(struct sim_cm_user *user)
 
     user->step = SIM_CM_FREE;
     user->due = user->leave_at = URO_TIME_NEVER;
-    if (!user->calls || user->served || (!sim_cm_polite(cm) && user->made >= cm->plan->attempts))
+    if (!user->calls || user->served ||
+        (!sim_cm_without_faults(cm) && user->made >= cm->plan->attempts))
         return;
     user->due = workload->world->now + uro_rng_below(&user->rng, cm->plan->call_wait_max) +
                 user->tries * TRY_WAIT;
@@ -171,9 +173,10 @@ void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt, stru
         user->leave_at = sim_cm_now(user) + URO_US(uro_rng_below(&user->rng, plan->stay_max));
 }
 
-/* Limits the stay of a user. If the other side left without a message, or sent a second answer, the
- * user gets no event of the end. Within the limit, all data can be sent. */
-void sim_cm_limit_stay(struct sim_cm_user *user)
+/* Sets the time at which a user leaves its connection in any case. If the other side left without a
+ * message, or sent a second answer, the user gets no event at the end of the connection. The time
+ * suffices to send all data. */
+void sim_cm_limit_time(struct sim_cm_user *user)
 {
     const struct sim_plan_cm *plan = user->cm->plan;
     const uro_time flight = sim_plan_flight_max(user->cm->workload->plan);
@@ -197,11 +200,11 @@ void sim_cm_enter(struct sim_cm_user *user, enum sim_cm_step step)
     if (step == SIM_CM_REQUESTED && user->attempt->slow)
         user->due += SIM_PLAN_CM_SLOW;
     if (end != NULL) /* the other side may be gone, or network faults last too long */
-        end->life->may_fail = end->life->may_time_out = over || !user->attempt->polite;
+        end->life->may_fail = end->life->may_time_out = over || !user->attempt->calm;
     if (step != SIM_CM_CONNECTED)
         return;
     end->sends_left = user->attempt->message_count[!user->calls];
-    sim_cm_limit_stay(user);
+    sim_cm_limit_time(user);
 }
 
 void sim_cm_on_progress(struct sim_cm_user *user)

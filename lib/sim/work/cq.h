@@ -69,5 +69,5 @@ struct sim_tight_due {
     bool fatal; /* only QP_FATAL explains that the queue pair is in ERR */
 };
 
-/* Called after a round. */
+/* Checks the queue pair after a round. */
 void sim_tight_check(const struct sim_endpoint *end, const struct sim_tight_due *due);
