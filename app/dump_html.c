@@ -29,7 +29,7 @@ struct lines {
 /* The two flows of a connection. */
 struct connection {
     uint32_t flow; /* the flow from side A */
-    uint32_t back; /* the flow to side A; NONE: not known */
+    uint32_t back; /* the flow to side A; URO_CAPTURE_NONE: unknown */
 };
 
 struct page {
@@ -62,7 +62,7 @@ static void add_line(void *context, const struct uro_pcap_read_frame *frame,
     lines->used += length + 1;
 }
 
-/* Writes a JSON string that may stand in a script element. */
+/* Writes @text as a JSON string that is safe inside a script element. */
 static void put_string(const char *text)
 {
     (void)putchar('"');
@@ -163,10 +163,10 @@ static void put_addresses(const struct uro_capture *capture)
 
 /* ---- columns of the frames ------------------------------------------------------------------ */
 
-/* Values of column "dir". */
+/* Values of column "direction". */
 enum { A_TO_B, B_TO_A };
 
-/* Bits of column "mark", in addition to those of track.h. */
+/* Bits of column "mark", in addition to the bits of track.h. */
 #define MARK_BAD        (1u << 9)  /* a receiver drops the packet */
 #define MARK_CONGESTION (1u << 10) /* the packet has the ECN codepoint CE */
 

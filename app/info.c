@@ -26,7 +26,7 @@ struct info {
     struct utsname kernel;
     struct uro_library verbs;
     bool has_verbs;
-    char problem[URO_LIBRARY_ERROR_MAX]; /* error of the library, or "" */
+    char problem[URO_LIBRARY_ERROR_MAX]; /* reason why libibverbs.so.1 was not found, or "" */
     const struct uro_port_driver *drivers[URO_PLUGIN_DRIVERS_MAX];
     uint32_t driver_count;
     struct uro_info_fact facts[URO_INFO_FACTS_MAX];
@@ -60,7 +60,7 @@ static int help(FILE *out)
 
 /* ---- the default device ---------------------------------------------------------------------- */
 
-/* Returns whether the kernel sends from @address by its default route. */
+/* Returns whether @address is the source address of IPv4 packets that take the default route. */
 static bool is_source(const struct uro_gid *address)
 {
     struct sockaddr_in to = { .sin_family = AF_INET }, from;
@@ -112,7 +112,8 @@ static void describe_default(struct info *info)
                        sizeof info->reason - strlen(info->reason), " (%s)", name);
 }
 
-/* Describes the first configured device. */
+/* Describes the first configured device. If the configuration has an error, describes the first
+ * error. */
 static void describe_configured(struct info *info)
 {
     const struct uro_device_config *const *list = uro_host_config();
@@ -132,7 +133,7 @@ static void describe_configured(struct info *info)
             (void)snprintf(info->reason, sizeof info->reason, "%s", list[i]->problem);
             return;
         }
-    (void)snprintf(info->reason, sizeof info->reason, "%s configures it%s", source,
+    (void)snprintf(info->reason, sizeof info->reason, "%s configures this device%s", source,
                    count > 1 ? ", as the first of several" : "");
 }
 
@@ -152,7 +153,7 @@ static void collect(struct info *info)
         describe_configured(info);
 }
 
-/* Checks each kind of link. Returns whether all links that should work on this machine do work. */
+/* Checks each kind of link. Returns false if a link that should work on this machine failed. */
 static bool check_links(struct info *info)
 {
     const struct uro_gid *address = info->udp->problem[0] == '\0' ? &info->udp->gids[1] : NULL;

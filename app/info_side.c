@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info_side.c - one side of a transfer of `uroce info --check`, in its own process. It uses uroce's
- * libibverbs.so.1 like any program, so this also checks the installation. */
+/* info_side.c - one side of a transfer of `uroce info --check`, in its own process. The process
+ * uses uroce's libibverbs.so.1 like any program, so the transfer also checks the installation. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -50,7 +50,8 @@ static bool fail(const char *what)
     return false;
 }
 
-/* Writes the address of the function @name to the pointer at @function. */
+/* Writes the address of the function @name to the pointer at @function. Returns false if the
+ * library lacks the function. */
 static bool look_up(void *library, const char *name, void *function)
 {
     void *const symbol = dlsym(library, name);

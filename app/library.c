@@ -18,7 +18,7 @@
 #define NOTES_MAX                                                                                  \
     4096u /* maximum bytes of ELF notes that are read; uroce's libraries have a few hundred */
 
-/* Writes the path of this program to @self. Returns false if the path is unknown. */
+/* Writes the path of this program to @self. Returns false if /proc/self/exe cannot be read. */
 static bool own_path(char self[static PATH_MAX])
 {
     const ssize_t length = readlink("/proc/self/exe", self, PATH_MAX - 1);
@@ -29,7 +29,8 @@ static bool own_path(char self[static PATH_MAX])
     return true;
 }
 
-/* Returns whether the library is in @directory, a path relative to the directory @bin. */
+/* Writes the library's directory and path, from @directory relative to the directory @bin. Returns
+ * whether the library can be read there. */
 static bool is_in(struct uro_library *library, const char *bin, const char *directory)
 {
     char candidate[2 * PATH_MAX];
@@ -41,9 +42,9 @@ static bool is_in(struct uro_library *library, const char *bin, const char *dire
     return access(library->path, R_OK) == 0;
 }
 
-/* ---- its version ----------------------------------------------------------------------------- */
+/* ---- the version of the library -------------------------------------------------------------- */
 
-/* Copies the version from the note at @at, if the note is a complete note of uroce. */
+/* Copies the version from the note at @at. Returns false if it is not a complete note of uroce. */
 static bool take_version(const uint8_t *at, size_t size, char version[static URO_VERSION_NOTE_MAX])
 {
     struct uro_version_note note;
@@ -60,7 +61,7 @@ static bool take_version(const uint8_t *at, size_t size, char version[static URO
     return true;
 }
 
-/* Copies the version of the library from notes of @size bytes. Returns false if they have none. */
+/* Copies the version from ELF notes of @size bytes. Returns false if the notes have no version. */
 static bool find_version(const uint8_t *notes, size_t size,
                          char version[static URO_VERSION_NOTE_MAX])
 {
@@ -78,7 +79,8 @@ static bool find_version(const uint8_t *notes, size_t size,
     return false;
 }
 
-/* Reads the version of the library in the file. Returns false if it has none. */
+/* Reads the version of the library @fd. Returns false if the file is not an ELF file, or has no
+ * version. */
 static bool read_version(int fd, char version[static URO_VERSION_NOTE_MAX])
 {
     static uint8_t notes[NOTES_MAX];
@@ -101,7 +103,8 @@ static bool read_version(int fd, char version[static URO_VERSION_NOTE_MAX])
     return false;
 }
 
-/* Returns whether the library has the version of this program. */
+/* Returns whether the library has the version of this program. If not, writes a message to
+ * @error. */
 static bool fits(const struct uro_library *library, char error[static URO_LIBRARY_ERROR_MAX])
 {
     char version[URO_VERSION_NOTE_MAX] = "";
@@ -124,7 +127,7 @@ static bool fits(const struct uro_library *library, char error[static URO_LIBRAR
     return false;
 }
 
-/* ---- its directory --------------------------------------------------------------------------- */
+/* ---- the directory of the library ------------------------------------------------------------ */
 
 bool uro_library_find(struct uro_library *library, char error[static URO_LIBRARY_ERROR_MAX])
 {

@@ -10,12 +10,12 @@
 struct uro_library {
     const char *name;     /* name of the file */
     const char *in_build; /* path from this program's directory in the build tree */
-    bool any_version;     /* the library has no version note */
+    bool any_version;     /* do not check the version, because the library has no version note */
     char directory[PATH_MAX];
     char path[PATH_MAX + 64];
 };
 
 /* Fills in directory and path, and checks that the library has the version of this program
- * (base/version.h). On failure returns false. Then @error has a sentence with the expected
- * directory or the version of the library, and what to do. */
+ * (base/version.h). On failure, returns false and writes a message to @error: the reason, and what
+ * the user can do. */
 bool uro_library_find(struct uro_library *library, char error[static URO_LIBRARY_ERROR_MAX]);

@@ -174,7 +174,7 @@ static int execute(char **argv, const struct settings *settings)
     load_verbs(&verbs);
     if (settings->paths && !load_paths())
         return STATUS_NO_EXEC;
-    uro_run_look_at(argv[0]);
+    uro_run_check_program(argv[0]);
     if (settings->chaos)
         return uro_chaos(argv, settings->chaos_timeout_s);
     (void)execvp(argv[0], argv);

@@ -10,8 +10,8 @@
  * configured already. */
 bool uro_run_choose_default(void);
 
-/* Returns the reason why the default device is not usable. Leaves out the place in the
- * configuration, because the user did not write it. */
+/* Returns the reason why the default device is not usable. The text does not name a place in the
+ * configuration, because the user did not write this configuration. */
 const char *uro_run_default_problem(const struct uro_device_config *config);
 
 /* Chooses the default device if no device is configured. Prints the device, unless @quiet. Always
@@ -19,8 +19,8 @@ const char *uro_run_default_problem(const struct uro_device_config *config);
  * and returns false. */
 bool uro_run_default_device(bool quiet);
 
-/* Starts the brokers for the addresses of UDP devices. Keeps them running until this process, which
- * becomes the program, and all of its children have ended. */
+/* Starts the brokers for the addresses of UDP devices. Keeps the brokers running until this
+ * process, which becomes the program, and all of its children have ended. */
 void uro_run_brokers(void);
 
 /* Starts the broker of @address, unless one runs. On failure the broker prints the reason. */
@@ -29,4 +29,4 @@ void uro_run_broker(const struct uro_gid *address);
 /* Warns on stderr if uroce cannot be loaded into @program: the program is static, has more
  * privileges than its caller, or is built with AddressSanitizer. Searches @program like
  * execvp(). */
-void uro_run_look_at(const char *program);
+void uro_run_check_program(const char *program);

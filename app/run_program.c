@@ -180,7 +180,7 @@ static void look_at_file(const char *path)
     (void)close(elf.fd);
 }
 
-void uro_run_look_at(const char *program)
+void uro_run_check_program(const char *program)
 {
     char path[PATH_MAX];
 

@@ -13,9 +13,9 @@
 
 #include "app.h"
 
-#define RATE_NS     250000000L /* time between the two surveys from which rates are computed */
-#define WATCH_LEAST 0.1
-#define WATCH_MOST  86400.0
+#define RATE_NS     250000000L /* time between the two surveys from which rates are computed, ns */
+#define WATCH_LEAST 0.1        /* shortest interval of --watch, s */
+#define WATCH_MOST  86400.0    /* longest interval of --watch, s */
 
 enum format { TEXT, JSON, PROMETHEUS };
 
@@ -33,10 +33,10 @@ static int help(FILE *out)
         out,
         "Usage: uroce stat [ OPTIONS ] [ DEVICE ]\n"
         "\n"
-        "Shows the devices, processes and queue pairs that run over uroce now. Root sees those\n"
-        "of all users, others only their own. TX/s and RX/s are packets per second. SENT/WIN is\n"
-        "the number of packets in flight, and the limit that congestion control sets. RETRY and\n"
-        "RNR are the retransmissions and the RNR NAKs received so far.\n"
+        "Shows the devices, processes and queue pairs that run over uroce now. Root sees the\n"
+        "processes of all users. Other users see only their own processes. TX/s and RX/s are\n"
+        "packets per second. SENT/WIN is the number of packets in flight, and the limit that\n"
+        "congestion control sets. RETRY counts retransmissions. RNR counts received RNR NAKs.\n"
         "\n"
         "  DEVICE                only this device\n"
         "  -p, --pid PID         only this process\n"
@@ -177,7 +177,7 @@ static void nap(double seconds)
         ;
 }
 
-/* Prints the reason why there is nothing to show. */
+/* Prints the reason why the output is empty. */
 static void print_nothing(const struct uro_stat_view *view)
 {
     const struct uro_stat_filter *filter = &view->filter;
@@ -225,7 +225,8 @@ static void print_view(const struct uro_stat_view *view, const struct options *o
         uro_stat_print_text(view, options->sections);
 }
 
-/* Takes two surveys and prints them. Returns the exit status. */
+/* Prints the devices and processes. Takes two surveys for the rates, except for Prometheus. Returns
+ * the exit status. */
 static int show(const struct options *options)
 {
     struct uro_stat_view view = { .filter = options->filter };
@@ -240,7 +241,7 @@ static int show(const struct options *options)
     if (!good && options->format == TEXT)
         print_nothing(&view);
     else
-        good = true; /* an empty document */
+        good = true; /* JSON and Prometheus print an empty document */
     if (good && options->watch > 0 && options->format == TEXT && isatty(STDOUT_FILENO))
         (void)printf("\033[H\033[2J");
     if (good)

@@ -44,7 +44,7 @@ static void print_bool(const char *name, bool value)
     (void)printf("%s,", value ? "true" : "false");
 }
 
-/* Prints a rate, or null. */
+/* Prints a rate, or null if the rate is unknown (negative). */
 static void print_rate(const char *name, double value)
 {
     print_name(name);

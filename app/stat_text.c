@@ -15,7 +15,8 @@
 
 /* ---- lines ------------------------------------------------------------------------ */
 
-/* State of printing words after a title. A word that does not fit begins a new line. */
+/* The state of add_words(), which prints words after a title. Words that do not fit begin a new
+ * line. */
 struct lines {
     const char *title;
     size_t column; /* present column; 0: nothing was printed yet */
@@ -64,7 +65,7 @@ static void print_wrapped(const char *text, unsigned indent)
 
 /* ---- devices ------------------------------------------------------------------------ */
 
-/* Counters of ordinary traffic, which are not shown as events. */
+/* Returns whether @counter counts ordinary traffic, which is not shown as an event. */
 static bool is_traffic(enum uro_counter counter)
 {
     static const uint8_t ordinary[] = {
@@ -170,12 +171,13 @@ static void print_device(const struct uro_stat_device *device, unsigned sections
 
 /* ---- objects ------------------------------------------------------------------------ */
 
-/* Returns how many rows are printed. If rows are left out, prints how many. */
+/* Returns the number of rows to print, of @count rows. @chosen: the user asked for these rows. */
 static uint32_t limit(uint32_t count, bool chosen)
 {
     return chosen || count <= SHORT_ROWS ? count : SHORT_ROWS;
 }
 
+/* Prints how many rows are left out, if any. */
 static void print_rest(uint32_t count, uint32_t shown, const char *what, const char *option)
 {
     if (count > shown)
@@ -329,8 +331,8 @@ static void print_process(const struct uro_stat_view *view, const struct uro_sur
         print_keys(file, objects != 0);
 }
 
-/* Prints at most @max devices that are in use by a process, or that are not, as @in_use says.
- * Returns the number of devices of this kind. */
+/* Prints at most @max devices: with @in_use the devices that a process uses, else the other
+ * devices. Returns the number of devices of this kind. */
 static uint32_t print_devices(const struct uro_stat_view *view, unsigned sections, bool in_use,
                               uint32_t max)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* top.c - `uroce top`: devices and queue pairs, live in a terminal. This is liburoce-top.so, which
- * top_load.c loads, so that the other commands need no ncurses. */
+/* top.c - `uroce top`: shows devices and queue pairs, live in a terminal. This file is in
+ * liburoce-top.so, which top_load.c loads, so that the other commands need no ncurses. */
 #define _GNU_SOURCE /* localtime_r, sigaction */
 #include <curses.h>
 #include <errno.h>
@@ -19,11 +19,11 @@
 #include "stat_view.h"
 #include "top.h"
 
-#define HISTORY       128u /* samples of a device */
-#define DEVICES       32u  /* devices with a history */
-#define DELAY_LEAST   0.2
+#define HISTORY       128u /* maximum samples of a device */
+#define DEVICES       32u  /* maximum number of devices with a history */
+#define DELAY_LEAST   0.2  /* shortest interval, s */
 #define DELAY_MOST    10.0 /* longest interval, s; a PSN of 24 bits must not wrap in this time */
-#define FIRST_DELAY   0.3
+#define FIRST_DELAY   0.3  /* interval between the first two surveys, s */
 #define COLUMNS_LEAST 40
 #define LINES_LEAST   8
 #define COLUMNS_PEER  97 /* minimum width of the screen for a column with the peer's address */
@@ -100,7 +100,7 @@ static double rnr_of(const struct row *row)
 
 static double pid_of(const struct row *row)
 {
-    return -(double)row->file->page->header.pid; /* small ones first */
+    return -(double)row->file->page->header.pid; /* the smallest PID comes first */
 }
 
 /* The columns that rows can be sorted by. */
@@ -161,7 +161,7 @@ static void add_rows(struct top *top, const struct uro_survey_file *file)
                           .rates = uro_stat_qp_rates(&top->view, file, &rows->qps[i]) };
 }
 
-/* Returns false when out of memory. */
+/* Makes a row for each queue pair. Returns false when out of memory. */
 static bool make_rows(struct top *top)
 {
     free(top->rows);
@@ -332,7 +332,8 @@ static void draw_row(const struct row *row, int line)
     (void)addnstr(peer, COLS - 81);
 }
 
-/* Writes which data is missing on the screen. Returns false if nothing is missing. */
+/* Writes to @text why data is missing on the screen, or why the screen is empty. Returns false
+ * otherwise. */
 static bool write_problem(const struct top *top, char text[static URO_STAT_REASON_MAX])
 {
     uint32_t unreadable = 0;
@@ -343,7 +344,8 @@ static bool write_problem(const struct top *top, char text[static URO_STAT_REASO
         (void)uro_stat_survey_problem(&top->view.now, text);
     else if (unreadable != 0)
         (void)snprintf(text, URO_STAT_REASON_MAX,
-                       "%" PRIu32 " more cannot be read; `uroce stat` says why", unreadable);
+                       "%" PRIu32 " more cannot be read; `uroce stat` prints the reason",
+                       unreadable);
     else if (top->process_count == 0)
         (void)snprintf(text, URO_STAT_REASON_MAX,
                        "nothing runs over uroce now; start a program with `uroce run`");
@@ -398,7 +400,7 @@ static void scroll_by(struct top *top, int64_t rows)
     top->scroll = to > 0 ? (uint32_t)to : 0;
 }
 
-/* Handles a key. Returns false if it ends the program. */
+/* Handles a key. Returns false if the key ends the program. */
 static bool take_key(struct top *top, int key)
 {
     if (key == 'q' || key == 'Q')
@@ -460,7 +462,7 @@ static int help(FILE *out)
                   "\n"
                   "Shows the devices and queue pairs that run over uroce, live, with the bytes of "
                   "each device\n"
-                  "over time. `uroce stat --help` explains the columns; the last line names the "
+                  "over time. `uroce stat --help` explains the columns; the last line lists the "
                   "keys.\n"
                   "\n"
                   "  DEVICE               only this device\n"
@@ -472,7 +474,7 @@ static int help(FILE *out)
     return out == stdout ? 0 : 2;
 }
 
-/* Reads a number in a range. Returns false with a message. */
+/* Reads a number from @least to @most. If it is wrong, prints a message and returns false. */
 static bool read_number(const char *option, const char *text, double least, double most,
                         double *number)
 {
@@ -516,7 +518,7 @@ static int read_options(int argc, char **argv, struct top *top)
     return 2;
 }
 
-/* Begins to draw. Returns NULL with a message on failure. */
+/* Opens the terminal for drawing. On failure, prints a message and returns NULL. */
 static SCREEN *open_screen(struct top *top)
 {
     const char *type = getenv("TERM");

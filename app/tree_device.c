@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tree_device.c - writes the files that the kernel would have for a device. Their values are those
- * of the queries of lib/verbs/query.c. tests/system/test_tree.py compares both.
+/* tree_device.c - writes the sysfs files that the kernel would have for a device, with the values
+ * that the queries of lib/verbs/query.c return. tests/system/test_tree.py compares the values.
  */
 #include <stdio.h>
 #include <string.h>
@@ -77,8 +77,8 @@ static void write_cpus(const struct device *device)
     write_file(device, "device/local_cpus", text);
 }
 
-/* Writes a link for each interface. An existing link stays, so an interface with several addresses
- * has one link. */
+/* Writes a link for each interface. uro_tree_link() keeps an existing link, so an interface with
+ * several addresses has one link. */
 static void write_interfaces(const struct device *device)
 {
     char name[64], path[PATH], target[64];
@@ -92,7 +92,8 @@ static void write_interfaces(const struct device *device)
     }
 }
 
-/* Writes the entries in the other two directories, which use the number of the device. */
+/* Writes the entries in class/infiniband_verbs and dev/infiniband. @index is the number of the
+ * device. */
 static void write_verbs(const struct device *device, unsigned int index)
 {
     char path[PATH];
@@ -109,7 +110,7 @@ static void write_verbs(const struct device *device, unsigned int index)
 }
 
 /* Writes the text of the card of like=, or @own without like=. Writes no file if the card's text is
- * unknown: the kernel has none either if the driver does not fill it. */
+ * unknown: the kernel has no such file either when a driver does not fill in the text. */
 static void write_card_text(const struct device *device, const char *name, const char *text,
                             const char *own, const struct uro_card *card)
 {
@@ -134,7 +135,7 @@ void uro_tree_device(struct uro_tree *tree, const char *name, uint64_t guid,
     write_guid(&device, "sys_image_guid", guid);
     write_file(&device, "fw_ver", card->fw_ver[0] != '\0' ? card->fw_ver : URO_VERSION);
     write_card_text(&device, "hca_type", card->hca_type, "uroce", card);
-    /* Exporters of Prometheus want a board_id. */
+    /* Prometheus exporters require the file board_id. */
     write_card_text(&device, "board_id", card->board_id, "uroce", card);
     if (uro_card_knows(card, URO_CARD_HW_VER))
         write_hw_rev(&device, (uint32_t)card->numbers[URO_CARD_HW_VER]);

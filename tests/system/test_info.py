@@ -62,7 +62,7 @@ def info__json__has_the_same(case: Case) -> None:
 def info__device_configured__is_the_default(case: Case) -> None:
     run = alone(case, "info", UROCE_DEVICES=LEFT)
     equal(run.returncode, 0, run.stdout)
-    has(run.stdout, "\n  left:net_memif0,role=server,socket=/tmp/x.sock\n  UROCE_DEVICES configures it\n")
+    has(run.stdout, "\n  left:net_memif0,role=server,socket=/tmp/x.sock\n  UROCE_DEVICES configures this device\n")
     run = alone(case, "info", UROCE_DEVICES="wrong:net_null0;mtu=12")
     equal(run.returncode, 1, run.stdout)
     has(run.stdout, "  not usable: UROCE_DEVICES, device 1 (wrong): mtu=12: must be a number")
