@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails on a link of a markdown page, or a path in `code marks`, that leads nowhere."""
+"""Fails if a link of a markdown page, or a path in `code marks`, has no target."""
 import pathlib
 import re
 import sys

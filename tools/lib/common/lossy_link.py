@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Forwards frames between two interfaces, for machines without netem. Drops some frames, and sends others after the next frame.
 
-    lossy_link.py IF1 IF2 LOST SEED [LATE]      LOST and LATE: how many frames per mille
+    lossy_link.py IF1 IF2 LOST SEED [LATE]      LOST and LATE: frames per mille
 """
 import random
 import select
@@ -10,7 +10,7 @@ import socket
 import sys
 
 SOL_PACKET = 263
-PACKET_VNET_HDR = 15  # each frame has a virtio header, which tells the receiver of a missing checksum or segmentation
+PACKET_VNET_HDR = 15  # each frame has a virtio header, which marks a missing checksum or segmentation
 PACKET_IGNORE_OUTGOING = 23
 ETH_P_ALL = 3
 RING = 8 << 20  # size of a socket buffer, bytes

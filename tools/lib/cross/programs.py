@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian's programs of another processor against the same programs of this one, over UDP and shared memory."""
+"""Runs Debian's programs for another processor in an emulator, against the same programs for this processor, over UDP and shared
+memory."""
 import pathlib
 import re
 import subprocess
@@ -30,8 +31,8 @@ class Mixed(pairs.Pair):
     foreign_uroce: pathlib.Path = pathlib.Path()
     sysroot: pathlib.Path = pathlib.Path()
     udp: bool = False
-    net: int = 0  # each pair has addresses of its own: the hub of the pair before lives for some seconds
-    lacks: frozenset[str] = frozenset()  # probes of the emulator
+    net: int = 0  # each pair has other addresses, because the hub of the previous pair runs for some seconds
+    lacks: frozenset[str] = frozenset()  # features that the emulator lacks
     preload: str = ""                    # library for the emulated programs
 
     def configuration(self, role: str) -> str:
@@ -47,20 +48,20 @@ class Mixed(pairs.Pair):
     def command(self, role: str, program: list[str]) -> list[str]:
         if role != self.foreign:
             return super().command(role, program)
-        # The library comes before those of uroce, whose call it changes.
+        # The library is loaded before the libraries of uroce, because it changes a call that they make.
         first = ["sh", "-c", f'LD_PRELOAD={self.preload}:$LD_PRELOAD exec "$0" "$@"'] if self.preload else []
         return ["env", f"QEMU_LD_PREFIX={self.sysroot}", str(self.foreign_uroce), "run", "--device", self.configuration(role),
                 "--", *first, str(self.sysroot / "usr" / "bin" / program[0]), *program[1:]]
 
 
 def result(text: str) -> str:
-    """Returns the last line with figures."""
+    """Returns the last line with figures, or a text that there is none."""
     lines = [line for line in text.splitlines() if FIGURES.match(line)]
     return " ".join(lines[-1].split()) if lines else "no figures"
 
 
 def preload_for(processor: roots.Processor, sysroot: pathlib.Path, build: pathlib.Path) -> str:
-    """Compiles and returns the library for an emulator that swaps the bytes of control messages."""
+    """Compiles the library for an emulator that swaps the bytes of control messages. Returns the path of the library."""
     library = build / "hop_limit.so"
     subprocess.run([f"{processor.triplet}-gcc", f"--sysroot={sysroot}", "-shared", "-fPIC", "-o", str(library), str(HOP_LIMIT)],
                    check=True)
@@ -73,7 +74,7 @@ def run(processor: roots.Processor, sysroot: pathlib.Path, build: pathlib.Path, 
     uroce = here / "app" / "uroce"
     lacks = frozenset(emulator.lacking(processor, sysroot, build))
     preload = preload_for(processor, sysroot, build) if "control-message" in lacks else ""
-    # The rings of a memif have the byte order of the machine that both sides share.
+    # A memif ring has the byte order of the processor, so both processors must have the same byte order.
     links = ("udp", "memif") if processor.endian == "little" else ("udp",)
     for link in links:
         for foreign in ("server", "client"):

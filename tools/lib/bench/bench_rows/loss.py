@@ -11,7 +11,7 @@ from bench_rows.figure import Bench, Figure, NotRun, by_turns
 MIB = 1048576
 SECONDS = 120
 MTU = 4500
-# Name, lost packets and reordered packets per mille, aim as a fraction of the lossless rate
+# Name, lost and reordered packets per mille, and the aim as a fraction of the rate without loss
 TROUBLES = (("0.01 % lost", 0.1, 0, 0.95), ("0.1 % lost", 1, 0, 0.85), ("1 % lost", 10, 0, 0.5),
             ("1 % overtaken", 0, 10, 0.97))
 # Name, and the queue length in bytes above which the switch sets the CE codepoint. The queue has 128 KiB, the link 10 Gb/s.
