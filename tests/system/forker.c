@@ -296,8 +296,8 @@ static void note_descriptors(void)
 }
 
 /* Prints a line for each descriptor that was not open at the start of the program, and for each
- * mapping of a file of uroce. */
-static void say_what_there_is(void)
+ * mapping of a memif or of a packet socket. */
+static void print_resources(void)
 {
     char what[256], fd[16];
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -317,26 +317,26 @@ static void say_what_there_is(void)
 
 static unsigned long idle_ms;
 
-static void keeps_nothing(void)
+static void prints_and_sleeps(void)
 {
     (void)alarm(patience(0));
     MUST(prctl(PR_SET_PDEATHSIG, 0) == 0);
-    say_what_there_is();
+    print_resources();
     printf("child %d sleeps\n", (int)getpid());
     (void)fflush(stdout);
     (void)usleep((useconds_t)idle_ms * 1000);
 }
 
 /* Prints the two descriptors of the context, which belong to the program, and forks. */
-static void fork_and_stay(unsigned long ms)
+static void fork_and_continue(unsigned long ms)
 {
     idle_ms = ms;
     note_descriptors();
     struct user *own = begin();
     printf("program has %d\nprogram has %d\n", own->context->cmd_fd, own->context->async_fd);
     move(own);
-    say_what_there_is();
-    (void)forker_start(keeps_nothing);
+    print_resources();
+    (void)forker_start(prints_and_sleeps);
     for (;;) { /* until it is killed */
         move(own);
         (void)usleep(1000);
@@ -405,7 +405,7 @@ int main(int argc, char **argv)
     if (getenv("FORKER_ADDRESS") != NULL)
         forker_address = getenv("FORKER_ADDRESS");
     if (strcmp(what, "keeps") == 0 && argc == 3)
-        fork_and_stay(strtoul(argv[2], NULL, 10));
+        fork_and_continue(strtoul(argv[2], NULL, 10));
     else if (strcmp(what, "hands-over") == 0)
         hand_over(takes_over);
     else if (strcmp(what, "outlives") == 0)

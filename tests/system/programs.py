@@ -89,7 +89,7 @@ def lines_wanted(row: Row) -> int:
 
 
 def sane(row: Row, text: str) -> str:
-    """Returns an error if the client's table lacks a line or has a figure that is not above zero, else ""."""
+    """Returns an error if the client's output lacks a line of results, or has a zero where a figure must be positive, else ""."""
     if row.file == "ibv_xsrq_pingpong":
         return "" if "success" in text else "no success"
     if row.file == "ucx_perftest":

@@ -3,7 +3,7 @@
  * when it is loaded. */
 #include <unistd.h>
 
-__attribute__((constructor)) static void say(void)
+__attribute__((constructor)) static void print_line(void)
 {
     static const char text[] = "the stranger's library was loaded\n";
 

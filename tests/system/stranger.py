@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Acts as another user of the machine. It occupies names before the tested processes use them, until it is killed.
+"""Uses names before the tested processes do, as another user of the machine could. Runs until it is killed.
 
     stranger.py abstract NAME...        abstract Unix sockets that listen, with a full backlog
     stranger.py directory PATH...       directories, open to everybody

@@ -12,7 +12,7 @@ import sys
 
 import apart
 import test_udp
-from uroce_case import Case, Skip, equal, has, main
+from uroce_case import Case, Skip, equal, has, main, named_cases
 
 LO = "ip link set lo up"
 ETH0 = ("ip link add eth0 type veth peer name far0; ip link set far0 up; ip link set eth0 up;"
@@ -57,13 +57,13 @@ def needs_library(case: Case) -> None:
 
 # ---- auto -------------------------------------------------------------------
 
-def auto__no_default_route__the_one_global_address(case: Case) -> None:
+def auto__no_default_route__only_global_address_is_used(case: Case) -> None:
     machine = Machine(case, LO, ETH0)
     for device in ("", "uroce0:udp", "uroce0:udp,ip=auto", "uroce0:udp;ip=auto"):
         equal(machine.addresses(device), ["10.44.0.7", "fd44::7"], device)
 
 
-def auto__run_and_devices__agree(case: Case) -> None:
+def auto__run_and_devices__choose_the_same_address(case: Case) -> None:
     needs_library(case)
     run = Machine(case, LO, ETH0).call("run", "--", *PROGRAM)
     equal(run.returncode, 0, run.stderr)
@@ -142,7 +142,7 @@ def quiet__default_device__is_not_mentioned(case: Case) -> None:
 
 # ---- iface= -----------------------------------------------------------------
 
-def iface__its_addresses__are_those_of_the_device(case: Case) -> None:
+def iface__several_addresses__device_has_all_of_them(case: Case) -> None:
     machine = Machine(case, LO, ETH0, ETH1, "ip address add 10.55.1.7/24 dev eth1 label eth1:more",
                       "ip address add fd55::8/64 dev eth1 nodad preferred_lft 0")
     equal(machine.addresses("uroce0:udp,iface=eth0"), ["10.44.0.7", "fd44::7"])
@@ -174,7 +174,7 @@ def iface__device__opens(case: Case) -> None:
 
 # ---- ip=NET -----------------------------------------------------------------
 
-def net__with_an_address_of_ours__uses_it(case: Case) -> None:
+def net__subnet_of_a_local_address__uses_this_address(case: Case) -> None:
     machine = Machine(case, LO, ETH0, ETH1)
     equal(machine.addresses("uroce0:udp,ip=10.44.0.0/24"), ["10.44.0.7"])
     equal(machine.addresses("uroce0:udp;ip=fd55::/64,10.44.0.0/16"), ["fd55::7", "10.44.0.7"])
@@ -189,19 +189,19 @@ def net__address_with_a_length__is_that_address(case: Case) -> None:
     equal(machine.addresses("uroce0:udp,ip=10.44.0.0/32"), ["10.44.0.0"])
 
 
-def net__first_address_of_the_subnet__can_be_ours(case: Case) -> None:
+def net__first_address_of_the_subnet__can_be_local(case: Case) -> None:
     machine = Machine(case, LO, ETH0, "ip address add 10.77.0.0/31 dev eth0")
     equal(machine.addresses("uroce0:udp,ip=10.77.0.0/31"), ["10.77.0.0"])
 
 
-def net__without_an_address_of_ours__lists_the_addresses(case: Case) -> None:
+def net__no_local_address__lists_the_addresses(case: Case) -> None:
     machine = Machine(case, LO, ETH0, ETH1)
     machine.refused("uroce0:udp,ip=10.99.0.0/16", "ip=10.99.0.0/16: no address of this machine is in this net",
                     "10.44.0.7 (eth0)")
     machine.refused("uroce0:udp,iface=eth1,ip=10.44.0.0/24", "is in this net on eth1")
 
 
-def net__with_several_of_ours__lists_them(case: Case) -> None:
+def net__several_local_addresses__lists_these_addresses(case: Case) -> None:
     machine = Machine(case, LO, ETH0, ETH1)
     machine.refused("uroce0:udp,ip=10.0.0.0/8", "several addresses of this machine are in this net: ",
                     "10.44.0.7 (eth0)", "10.55.0.7 (eth1)")
@@ -232,7 +232,7 @@ class OneInterface(Unnamed):
     options = ("--device", "uroce0:udp,iface=link0")
 
 
-def two_machines__the_same_line_or_none__reach_each_other(case: Case) -> None:
+def two_machines__same_line_or_no_configuration__reach_each_other(case: Case) -> None:
     needs_library(case)
     for kind in (Unnamed, OneNet, OneInterface):
         with kind(case.uroce) as pair:
@@ -241,8 +241,7 @@ def two_machines__the_same_line_or_none__reach_each_other(case: Case) -> None:
         has(run.client.text, "GID ::ffff:10.0.0.2\n", "GID ::ffff:10.0.0.1\n")
 
 
-CASES = [value for name, value in globals().items()
-         if name.startswith(("auto__", "quiet__", "iface__", "net__", "two_machines__"))]
+CASES = named_cases(globals())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@
 """
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -41,7 +40,7 @@ def version(case: Case) -> str:
 
 # ---- half removed -----------------------------------------------------------------------------------------------------------
 
-def removed__library__one_line_names_it_and_its_place(case: Case) -> None:
+def removed__library__one_line_has_its_name_and_place(case: Case) -> None:
     for name in (LIBRARY, PATHS):
         installed = Installation(case, name)
         installed.file(name).unlink()
@@ -65,7 +64,7 @@ def moved__program_alone__one_line(case: Case) -> None:
              "move uroce only as a whole")
 
 
-def removed__plug_in__one_line_for_its_link_and_the_others_work(case: Case) -> None:
+def removed__plug_in__one_line_for_its_link_and_other_links_work(case: Case) -> None:
     installed = Installation(case)
     installed.file(UDP).unlink()
     for done, begin in ((run(installed), "uroce run: no device is configured, and none can be chosen: "),
@@ -199,7 +198,7 @@ def read_only_home__run__works(case: Case) -> None:
     has(done.stdout, "uroce0", "PORT_ACTIVE")
 
 
-def no_writable_directory__run__one_line_for_each_part_that_lacks_it(case: Case) -> None:
+def no_writable_directory__run__one_line_for_each_affected_part(case: Case) -> None:
     if str(case.scratch).startswith(("/tmp/", "/var/tmp/", "/run/")) and str(case.build).startswith(("/tmp/", "/var/tmp/", "/run/")):
         raise Skip("the build is in a directory that this case hides")
     done = bare(case, READ_ONLY, "run", "-q", "-d", f"uroce0:udp,ip={SUBNET}.1", "ibv_devices")
@@ -211,8 +210,7 @@ def no_writable_directory__run__one_line_for_each_part_that_lacks_it(case: Case)
     has(lines[1], "uroce run: XDG_RUNTIME_DIR, TMPDIR and /tmp: cannot write files of the devices", "Set TMPDIR")
 
 
-CASES = [value for name, value in globals().items()
-         if re.match(r"(removed|moved|version|damaged|no_proc|no_sys|no_dev_shm|read_only_home|no_writable_directory)__", name)]
+CASES = uroce_case.named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(uroce_case.main(__doc__, CASES))

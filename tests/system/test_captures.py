@@ -200,7 +200,7 @@ def cooked(frames: list, version: int) -> list:
     return found
 
 
-def judge__capture_on_any__finds_the_same(case: Case) -> None:
+def judge__capture_on_any__same_findings(case: Case) -> None:
     header, frames = read_frames(FIXTURES / "rxe61_read_loss.pcap")
     wanted = [re.sub(r"^.*? qp", "qp", line) for line in judge(case, joined(header, frames))[1]]
     for version, link in ((1, 113), (2, 276)):
@@ -212,7 +212,7 @@ def judge__capture_on_any__finds_the_same(case: Case) -> None:
         equal(len(findings), len(wanted))
 
 
-def judge__vlan__finds_the_same_and_names_it(case: Case) -> None:
+def judge__vlan__same_findings_with_the_vlan(case: Case) -> None:
     header, frames = read_frames(FIXTURES / "rxe61_read_loss.pcap")
     tagged = [with_bytes(frame, frame[1][:12] + b"\x81\x00\x20\x0a" + frame[1][12:]) for frame in frames]
     status, findings, _, _ = judge(case, joined(header, tagged))
@@ -265,7 +265,7 @@ def offloaded(frames: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return result
 
 
-def judge__frames_that_a_kernel_joined__finds_the_same(case: Case) -> None:
+def judge__frames_that_a_kernel_joined__same_findings(case: Case) -> None:
     for name in ("rxe61_read_loss", "rxe61_psn_nak", "rxe61_rnr_behind"):
         header, frames = read_frames(FIXTURES / f"{name}.pcap")
         status, wanted, _, _ = judge(case, joined(header, frames))
@@ -305,7 +305,7 @@ def all__file_other_than_a_capture__is_an_error(case: Case) -> None:
     every_command(case, case.scratch, 2)
 
 
-def all__other_link_type__error_names_it(case: Case) -> None:
+def all__other_link_type__error_has_the_type(case: Case) -> None:
     path = case.scratch / "other.pcap"
     path.write_bytes(HEADER[:20] + struct.pack("<I", 247))
     every_command(case, path, 2, "INFINIBAND", "only Ethernet, Linux cooked and raw IP")
@@ -421,7 +421,7 @@ def page__frame_in_the_address__is_shown_decoded(case: Case) -> None:
         "<td>PSN</td><td><span>257</span></td>", "10.77.0.3 qp 0x00002c")
 
 
-def page__search__leaves_the_frames_that_have_the_words(case: Case) -> None:
+def page__search__shows_only_frames_with_the_words(case: Case) -> None:
     page = page_of(case, FIXTURES / "rxe61_psn_nak.pcap")
     has(browse(case, page, "search=nak"), 'data-rows="1"')
     has(browse(case, page, "search=no+such+words"), 'data-rows="0"')
@@ -444,7 +444,7 @@ def page__frames_that_a_kernel_joined__show_each_packet(case: Case) -> None:
     has(text, f'data-frames="{len(frames)}"', f"{len(fewer)} frames, {len(frames)} packets of RoCEv2", f"Frame {at + 1} ·")
 
 
-def page__hostile_name_and_damaged_frames__stay_text(case: Case) -> None:
+def page__hostile_name_and_damaged_frames__are_shown_as_text(case: Case) -> None:
     name = "<script>document.body.dataset.error='ran'<"
     capture = case.scratch / f"{name}!--\"\\.pcap"
     octets = bytearray((FIXTURES / "rxe61_psn_nak.pcap").read_bytes())
@@ -459,7 +459,7 @@ def page__capture_without_frames__opens(case: Case) -> None:
     has(browse(case, page_of(case, capture)), 'data-frames="0"')
 
 
-CASES = [value for name, value in list(globals().items()) if "__" in name and not name.startswith("__")]
+CASES = uroce_case.named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(uroce_case.main(__doc__, CASES))

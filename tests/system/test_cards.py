@@ -39,7 +39,7 @@ def devinfo(case: Case, card: str) -> dict[str, str]:
     return dict(re.findall(r"^\s*([\w\[\] ]+):\s+(.*)$", run.stdout, re.M))
 
 
-def devinfo__each_card__has_its_values(case: Case) -> None:
+def devinfo__each_card__has_the_values_of_the_card(case: Case) -> None:
     for card in CARDS:
         said, known = devinfo(case, card), values(card)
         missing = re.split(r"[ ,]+", known.get("lacks", ""))
@@ -68,7 +68,7 @@ def devinfo__card_of_two_kinds_of_roce__has_gids_of_both(case: Case) -> None:
     assert "GID[  6]" not in said
 
 
-def tree__of_a_card__has_its_texts_and_kinds_of_gids(case: Case) -> None:
+def tree__of_a_card__has_the_texts_and_gid_types_of_the_card(case: Case) -> None:
     def read(card: str, *names: str) -> list[str]:
         paths = [f"/sys/class/infiniband/left/{name}" for name in names]
         run = case.call("run", "-d", f"{LEFT};like={card}", "--", "cat", *paths)
@@ -114,7 +114,7 @@ def devices__like_a_changed_copy__shows_card_and_lowered_limits(case: Case) -> N
     has(run.stdout, 'my.card:22: unknown key "max_qp_rw"; did you mean max_qp_wr?')
 
 
-CASES = [value for name, value in globals().items() if name.startswith(("devinfo__", "tree__", "devices__"))]
+CASES = uroce_case.named_cases(globals())
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def shell__plain_user_and_no_sudo__builds_in_the_home_and_moves_data(case: Case)
     assert "building" not in moves_data(job)
 
 
-def shell__packages_missing_and_no_sudo__says_what_root_must_run(case: Case) -> None:
+def shell__packages_missing_and_no_sudo__prints_the_commands_for_root(case: Case) -> None:
     job = Job(case)
     job.stub("dpkg-query")
     run = job.call(f"{SETUP} --prefix {job.home}/there", before="! [ -e /etc/sudoers.d ] || mount -t tmpfs -o mode=755 tmpfs /etc/sudoers.d")
@@ -160,7 +160,7 @@ printf '{rule}' >/etc/sudoers.d/job; chmod 440 /etc/sudoers.d/job"""
 
 # ---- wrong input ------------------------------------------------------------------------------------------------------------
 
-def shell__wrong_input__says_what_to_do(case: Case) -> None:
+def shell__wrong_input__prints_a_remedy(case: Case) -> None:
     job = Job(case)
     for words, wanted in (("--device-name a:b", "device name 'a:b': must have 1 to 31 letters"),
                           ("--interface wlan7", "there is no interface 'wlan7'; this machine has: lo"),
@@ -184,7 +184,7 @@ def shell__build_fails__shows_the_end_of_the_log(case: Case) -> None:
     has(run.stderr, "no compiler", f"the end of {job.home}/there/build.log is above")
 
 
-CASES = [value for name, value in globals().items() if name.startswith(("action__", "shell__"))]
+CASES = uroce_case.named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(uroce_case.main(__doc__, CASES))

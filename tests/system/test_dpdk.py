@@ -12,7 +12,7 @@ import sys
 
 import apart
 import pairs  # from tools/lib/common, which the module programs puts on the path
-from uroce_case import Case, Skip, has, main
+from uroce_case import Case, Skip, has, main, named_cases
 
 PINGPONG = ("ibv_rc_pingpong", "-g", "1", "-n", "300", "-c")
 ADDRESSES = {"server": "10.0.0.11/24", "client": "10.0.0.12/24"}  # the kernel does not have these addresses
@@ -109,12 +109,12 @@ WRONG = {
 }
 
 
-def wrong_link__one_line_says_why(case: Case) -> None:
+def open__wrong_link__one_line_has_the_reason(case: Case) -> None:
     for link, wanted in WRONG.items():
         has(alone(case, link).stderr, f"uroce: {wanted}")
 
 
-def eal__of_two_devices__must_agree(case: Case) -> None:
+def eal__of_two_devices_differ__is_refused(case: Case) -> None:
     case.plugin()
     run = case.call("run", "-q", "-d", "u0:net_null0;ip=10.9.0.1/24;eal=--no-hpet", "-d", "u1:net_null1;ip=10.9.0.2/24", "--",
                     sys.executable, "-c", TWO_DEVICES)
@@ -133,7 +133,7 @@ for device in d.get_device_list():
 """
 
 
-def keys_of_dpdk__another_link__are_refused(case: Case) -> None:
+def dpdk_keys__another_link__are_refused(case: Case) -> None:
     for key in ("eal=--no-hpet", "hugepages=yes", "telemetry=yes"):
         run = case.call("devices", UROCE_DEVICES=f"u0:udp,ip=127.0.0.1;{key}")
         has(run.stdout + run.stderr, f"{key.partition('=')[0]}=: only for DPDK links, and udp is not one")
@@ -144,7 +144,7 @@ def cases() -> list:
         run = functools.partial(runs, link)
         run.__name__ = f"{link}__every_byte_is_right"
         yield run
-    yield from (impair__on_a_link_of_dpdk__loses_and_duplicates, wrong_link__one_line_says_why, eal__of_two_devices__must_agree, keys_of_dpdk__another_link__are_refused)
+    yield from named_cases(globals())
 
 
 if __name__ == "__main__":

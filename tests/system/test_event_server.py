@@ -51,7 +51,7 @@ def answered(link: str, shape: str, case: Case) -> None:
         assert said["requests"] > 0, output.text
 
 
-def client_without_a_server__connects__reports_why(case: Case) -> None:
+def client__no_server__error_has_the_reason(case: Case) -> None:
     run = case.call("client", "127.0.0.1", str(pairs.free_port()), "tcp", "1", "64", SECONDS, uroce=program(case))
     equal(run.returncode, 1)
     has(run.stderr, "Connection refused", "Start the server first")
@@ -63,7 +63,7 @@ def cases() -> list:
             run = functools.partial(answered, link, shape)
             run.__name__ = f"{shape}__over_{link}__every_request_is_answered"
             yield run
-    yield client_without_a_server__connects__reports_why
+    yield from uroce_case.named_cases(globals())
 
 
 if __name__ == "__main__":

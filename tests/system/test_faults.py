@@ -322,7 +322,7 @@ class Udp(apart.Pair):
         return f"uroce0:udp,ip={apart.ADDRESSES[role][0].partition('/')[0]},hub=no"
 
 
-def interface_under_udp__down_moved_or_made_again__connection_survives(case: Case) -> None:
+def interface_under_udp__down_renamed_or_created_again__connection_survives(case: Case) -> None:
     why = apart.why_not()
     if why:
         raise Skip(why)
@@ -419,8 +419,7 @@ def capture__of_a_killed_program__has_the_frames_before(case: Case) -> None:
     has(dump.stdout, "MLD")
 
 
-CASES = [value for name, value in globals().items()
-         if name.startswith(("peer__", "survivor__", "interface__", "memory__", "disk__", "capture__"))]
+CASES = uroce_case.named_cases(globals())
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ class Stays:
 
 # ---- a child that uses no RDMA ----------------------------------------------------------------------------------
 
-def a_child_that_uses_nothing_has_nothing_of_its_parent(case: Case) -> None:
+def fork__child_uses_no_device__has_no_descriptors_of_the_parent(case: Case) -> None:
     with Net() as net:
         for name, device in links(case).items():
             stays = Stays(case, net, device)
@@ -129,7 +129,7 @@ def a_child_that_uses_nothing_has_nothing_of_its_parent(case: Case) -> None:
                 stays.end()
 
 
-def a_child_of_either_side_of_a_memif_has_nothing_of_its_parent(case: Case) -> None:
+def fork__child_of_either_memif_side__has_no_descriptors_of_the_parent(case: Case) -> None:
     with Net() as net, contextlib.ExitStack() as ends:
         for role, address in (("server", ADDRESS), ("client", "10.7.0.2")):
             stays = Stays(case, net, memif(case, role, address), address)
@@ -138,7 +138,7 @@ def a_child_of_either_side_of_a_memif_has_nothing_of_its_parent(case: Case) -> N
         has(stays.said, "parent has mapping")
 
 
-def what_a_killed_parent_had_is_free_while_its_child_lives(case: Case) -> None:
+def fork__parent_killed_and_child_runs__address_of_the_parent_is_free(case: Case) -> None:
     with Net() as net:
         for name, device in {"memif server": memif(case, "server"), "udp alone": ALONE}.items():
             stays = Stays(case, net, device)
@@ -152,35 +152,35 @@ def what_a_killed_parent_had_is_free_while_its_child_lives(case: Case) -> None:
 
 # ---- a child that uses RDMA -------------------------------------------------------------------------------------
 
-def a_child_uses_the_device_when_its_parent_only_loaded_the_library(case: Case) -> None:
+def fork__parent_only_loaded_the_library__child_uses_the_device(case: Case) -> None:
     each_link(case, "uses", "first")
 
 
-def a_child_uses_the_device_when_its_parent_listed_it(case: Case) -> None:
+def fork__parent_listed_the_device__child_uses_the_device(case: Case) -> None:
     each_link(case, "uses", "listed")
 
 
-def a_child_uses_the_device_when_its_parent_opened_it(case: Case) -> None:
+def fork__parent_opened_the_device__child_uses_the_device(case: Case) -> None:
     each_link(case, "uses", "opened")
 
 
-def a_child_uses_the_device_while_its_parent_does(case: Case) -> None:
+def fork__parent_uses_the_device__child_uses_the_device(case: Case) -> None:
     each_link(case, "uses", "used")
 
 
-def a_child_uses_the_device_when_its_parent_closed_it(case: Case) -> None:
+def fork__parent_closed_the_device__child_uses_the_device(case: Case) -> None:
     each_link(case, "uses", "closed")
 
 
-def a_child_that_a_thread_forked_uses_the_device(case: Case) -> None:
+def fork__from_a_thread__child_uses_the_device(case: Case) -> None:
     each_link(case, "uses", "thread")
 
 
-def two_children_and_a_child_of_a_child_use_the_device(case: Case) -> None:
+def fork__two_children_and_a_grandchild__use_the_device(case: Case) -> None:
     each_link(case, "twice")
 
 
-def a_child_has_the_faults_of_impair_anew_while_its_parent_has_changed_them(case: Case) -> None:
+def fork__parent_changed_its_faults__child_has_the_configured_faults(case: Case) -> None:
     program = case.build / "tests" / "api" / "api_impair"
     if not program.exists():
         raise Skip("the headers of libibverbs are missing")
@@ -192,11 +192,11 @@ def a_child_has_the_faults_of_impair_anew_while_its_parent_has_changed_them(case
     assert len(traces) == 2 and traces[0] == "trace" and re.fullmatch(r"trace\.\d+", traces[1]), traces
 
 
-def a_child_connects_by_rdma_cm_after_its_parent_did(case: Case) -> None:
+def fork__parent_connected_by_rdma_cm__child_connects(case: Case) -> None:
     each_link(case, "cm")
 
 
-def a_child_takes_over_from_a_parent_that_it_kills(case: Case) -> None:
+def fork__child_kills_its_parent__child_uses_the_device(case: Case) -> None:
     """A daemon may use RDMA before it moves to the background."""
     with Net() as net:
         for name, device in links(case).items():
@@ -204,7 +204,7 @@ def a_child_takes_over_from_a_parent_that_it_kills(case: Case) -> None:
             has(f"over {name}: {ended.stdout}{ended.stderr}", "took over")
 
 
-def a_child_of_a_memif_server_listens_when_its_parent_has_ended(case: Case) -> None:
+def fork__parent_memif_server_ended__child_listens(case: Case) -> None:
     with Net() as net:
         device = memif(case, "server").replace(";", ",socket-abstract=no;", 1)
         stays = Stays(case, net, device, mode="outlives")
@@ -225,11 +225,11 @@ def is_greeted(case: Case) -> bool:
             return False
 
 
-def a_child_made_without_the_handlers_of_fork_is_refused(case: Case) -> None:
+def fork__without_the_fork_handlers__child_is_refused(case: Case) -> None:
     each_link(case, "clone")
 
 
-def workers_of_python_multiprocessing_use_the_device(case: Case) -> None:
+def fork__workers_of_python_multiprocessing__use_the_device(case: Case) -> None:
     python = "/usr/bin/python3"
     if subprocess.run([python, "-c", "import pyverbs"], capture_output=True, check=False).returncode != 0:
         raise Skip("python3-pyverbs is not installed")
@@ -238,7 +238,7 @@ def workers_of_python_multiprocessing_use_the_device(case: Case) -> None:
         equal(ended.returncode, 0, ended.stdout + ended.stderr)
 
 
-def a_broker_has_no_descriptor_of_who_started_it(case: Case) -> None:
+def broker__started_by_a_program__has_no_descriptor_of_the_program(case: Case) -> None:
     read, write = os.pipe()
     try:
         with Net() as net:
@@ -267,14 +267,14 @@ def descriptors(process: pathlib.Path) -> list[str]:
     return [os.readlink(fd) for fd in (process / "fd").iterdir()]
 
 
-def a_child_whose_parent_has_the_port_for_itself_gets_an_error(case: Case) -> None:
+def fork__parent_has_the_port_without_a_hub__child_gets_an_error(case: Case) -> None:
     with Net() as net:
         ended = net.run(case, ALONE, forker(case), "uses", "used")
         equal(ended.returncode, 1)
         has(ended.stderr, "4791")
 
 
-def a_child_gets_the_error_that_dpdk_cannot_be_used_again(case: Case) -> None:
+def fork__after_dpdk_was_used__child_gets_an_error(case: Case) -> None:
     case.plugin()
     with Net() as net:
         ended = net.run(case, f"uroce0:net_null0,no-rx=1;ip={ADDRESS}/24", forker(case), "uses", "used")
@@ -283,24 +283,4 @@ def a_child_gets_the_error_that_dpdk_cannot_be_used_again(case: Case) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(uroce_case.main(__doc__, [
-        a_child_that_uses_nothing_has_nothing_of_its_parent,
-        a_child_of_either_side_of_a_memif_has_nothing_of_its_parent,
-        what_a_killed_parent_had_is_free_while_its_child_lives,
-        a_child_uses_the_device_when_its_parent_only_loaded_the_library,
-        a_child_uses_the_device_when_its_parent_listed_it,
-        a_child_uses_the_device_when_its_parent_opened_it,
-        a_child_uses_the_device_while_its_parent_does,
-        a_child_uses_the_device_when_its_parent_closed_it,
-        a_child_that_a_thread_forked_uses_the_device,
-        two_children_and_a_child_of_a_child_use_the_device,
-        a_child_has_the_faults_of_impair_anew_while_its_parent_has_changed_them,
-        a_child_connects_by_rdma_cm_after_its_parent_did,
-        a_child_takes_over_from_a_parent_that_it_kills,
-        a_child_of_a_memif_server_listens_when_its_parent_has_ended,
-        a_child_made_without_the_handlers_of_fork_is_refused,
-        workers_of_python_multiprocessing_use_the_device,
-        a_broker_has_no_descriptor_of_who_started_it,
-        a_child_whose_parent_has_the_port_for_itself_gets_an_error,
-        a_child_gets_the_error_that_dpdk_cannot_be_used_again,
-    ]))
+    sys.exit(uroce_case.main(__doc__, uroce_case.named_cases(globals())))

@@ -24,7 +24,7 @@ import hub_member
 import patience
 from test_udp import PORT, SHARED_ADDRESS, SUBNET, TAKEN_ADDRESS, Namespaces, Shared, is_bound, is_used, shares
 from test_udp_paths import inside, spaces_or_skip
-from uroce_case import Case, Skip, equal, has, main
+from uroce_case import Case, Skip, equal, has, main, named_cases
 
 LIVES = int(os.environ.get("UROCE_HUB_LIVES", "70"))  # processes that join; more than the broker accepts at once
 AT_ONCE = 4
@@ -136,7 +136,7 @@ def connect(pair: Shared) -> None:
     assert not problem, problem
 
 
-def processes_join_and_die__the_broker_releases_everything(case: Case) -> None:
+def broker__processes_join_and_die__releases_everything(case: Case) -> None:
     rng = random.Random(7)
     with Shared(case.uroce) as pair, broker(pair) as hub:
         alone = len(hub.descriptors())
@@ -151,7 +151,7 @@ def processes_join_and_die__the_broker_releases_everything(case: Case) -> None:
         equal(hub.process.poll(), None)
 
 
-def broker_dies__programs_get_link_down_and_link_up_with_the_next(case: Case) -> None:
+def broker__killed__link_is_down_until_the_next_broker(case: Case) -> None:
     with Shared(case.uroce) as pair:
         watcher, _ = pair.start("server", ["/usr/bin/python3", str(EVENTS)])
 
@@ -167,7 +167,7 @@ def broker_dies__programs_get_link_down_and_link_up_with_the_next(case: Case) ->
         assert pairs.wait_for(lambda: pair.said("server").count("IBV_EVENT_PORT_ERR") == 2, 20), pair.said("server")
 
 
-def next_broker_after_a_killed_one__traffic_continues(case: Case) -> None:
+def broker__started_after_a_killed_broker__traffic_continues(case: Case) -> None:
     program_ = list(pairs.STREAM)
 
     def lines() -> int:
@@ -196,7 +196,7 @@ def start_broker(case: Case, spaces: Namespaces, address: str) -> subprocess.Pop
     return hub
 
 
-def raw_socket__closes_and_opens_with_the_brokers_socket(case: Case) -> None:
+def raw_socket__broker_ends_and_starts__closes_and_opens(case: Case) -> None:
     """A broker that runs as root has a raw socket, so that it can check the ICRC of packets from other implementations."""
     with spaces_or_skip() as spaces:
         def table(name: str) -> str:
@@ -216,7 +216,7 @@ def raw_socket__closes_and_opens_with_the_brokers_socket(case: Case) -> None:
         equal(table("raw").count("0100090A:0011"), 1)
 
 
-def broker_ends_while_another_starts__one_broker_runs(case: Case) -> None:
+def broker__ends_while_another_starts__one_broker_runs(case: Case) -> None:
     """A broker that finds another broker and ends must not report that it is ready."""
     with Shared(case.uroce) as pair, broker(pair) as going:
         os.kill(going.process.pid, signal.SIGSTOP)
@@ -264,7 +264,7 @@ def second_hub__in_another_directory__is_refused(case: Case) -> None:
         has(run.stderr, f"another hub of this user has {SUBNET}.11, with another XDG_RUNTIME_DIR; use the same")
 
 
-def idle_hub__another_directory_needs_its_address__ends(case: Case) -> None:
+def idle_hub__another_directory_needs_the_address__hub_ends(case: Case) -> None:
     with Shared(case.uroce) as pair:
         places = two_places(pair)
         device = f"uroce0:udp,ip={SUBNET}.12"
@@ -380,7 +380,7 @@ def lock_file_of_a_running_broker__removed__broker_continues(case: Case) -> None
         connect(pair)
 
 
-def files_of_killed_processes__are_removed_by_the_next_broker(case: Case) -> None:
+def files__of_killed_processes__are_removed_by_the_next_broker(case: Case) -> None:
     with Shared(case.uroce) as pair:
         with broker(pair):
             listener = Listener(pair)
@@ -394,7 +394,7 @@ def files_of_killed_processes__are_removed_by_the_next_broker(case: Case) -> Non
             other.end()
 
 
-def two_listeners_on_one_port__second_succeeds_after_the_first_closed(case: Case) -> None:
+def listener__second_on_one_port__succeeds_after_the_first_closed(case: Case) -> None:
     with Shared(case.uroce) as pair:
         first, second = Listener(pair), Listener(pair)
         equal(first.listen("a"), "ok")
@@ -409,7 +409,7 @@ def two_listeners_on_one_port__second_succeeds_after_the_first_closed(case: Case
         equal((first.listen("a"), first.listen("c", space="udp")), ("ok", "ok"))
 
 
-def rping_on_a_port_with_a_listener__reports_it(case: Case) -> None:
+def rping__port_with_a_listener__error_has_the_reason(case: Case) -> None:
     with Shared(case.uroce) as pair:
         equal(Listener(pair).listen("a"), "ok")
         said = pair.alone(["rping", "-s", "-a", SHARED_ADDRESS, "-p", str(LISTENS_ON)])
@@ -428,7 +428,7 @@ class Other(Shared):
         return f"{self.device}:udp;ip={OTHER_ADDRESS}"
 
 
-def qpn_prefix_in_use_at_the_second_address__one_free_at_both_is_found(case: Case) -> None:
+def qpn_prefix__in_use_at_the_second_address__prefix_free_at_both_is_found(case: Case) -> None:
     with Other(case.uroce) as other, Two(case.uroce) as two, Shared(case.uroce) as pair:
         equal([Listener(other).listen(name, OTHER_ADDRESS, port) for name, port in (("a", 1), ("b", 2))], ["ok", "ok"])
         both, shared = Listener(two), Listener(pair)
@@ -437,7 +437,7 @@ def qpn_prefix_in_use_at_the_second_address__one_free_at_both_is_found(case: Cas
         equal(Listener(two).listen("a", "0.0.0.0", 4), "ok")
 
 
-def wildcard_listener_with_a_conflict__listens_at_no_address(case: Case) -> None:
+def wildcard_listener__conflict_at_one_address__listens_at_no_address(case: Case) -> None:
     with Shared(case.uroce) as pair, Two(case.uroce) as two:
         holder, wild, other = Listener(pair), Listener(two), Listener(two)
         equal(holder.listen("a"), "ok")
@@ -452,7 +452,7 @@ def wildcard_listener_with_a_conflict__listens_at_no_address(case: Case) -> None
         equal(listened_for(), 0)
 
 
-def no_broker__a_service_port_still_belongs_to_one_process(case: Case) -> None:
+def service_port__no_broker__still_belongs_to_one_process(case: Case) -> None:
     with Shared(case.uroce) as pair:
         first, second = Listener(pair), Listener(pair)
         equal((first.listen("a"), second.listen("b", port=LISTENS_ON + 1)), ("ok", "ok"))
@@ -464,7 +464,7 @@ def no_broker__a_service_port_still_belongs_to_one_process(case: Case) -> None:
         equal(second.listen("a"), "ok")
 
 
-def child_of_a_listening_process__does_not_hold_the_port(case: Case) -> None:
+def service_port__child_of_a_listener_runs_on__port_is_free(case: Case) -> None:
     with Shared(case.uroce) as pair:
         first, second = Listener(pair), Listener(pair)
         equal((first.listen("a"), first.listen("b", port=LISTENS_ON + 1)), ("ok", "ok"))
@@ -481,19 +481,7 @@ def child_of_a_listening_process__does_not_hold_the_port(case: Case) -> None:
             os.killpg(first.process.pid, signal.SIGKILL)
 
 
-CASES = [two_listeners_on_one_port__second_succeeds_after_the_first_closed,
-         rping_on_a_port_with_a_listener__reports_it,
-         qpn_prefix_in_use_at_the_second_address__one_free_at_both_is_found,
-         wildcard_listener_with_a_conflict__listens_at_no_address,
-         no_broker__a_service_port_still_belongs_to_one_process, child_of_a_listening_process__does_not_hold_the_port,
-         files_of_killed_processes__are_removed_by_the_next_broker,
-         lock_file_of_a_running_broker__removed__broker_continues,
-         processes_join_and_die__the_broker_releases_everything,
-         broker_dies__programs_get_link_down_and_link_up_with_the_next,
-         next_broker_after_a_killed_one__traffic_continues, raw_socket__closes_and_opens_with_the_brokers_socket,
-         broker_ends_while_another_starts__one_broker_runs, hub_no__port_in_use__error_names_the_process,
-         hub_no__while_a_broker_runs__port_is_in_use, second_hub__in_another_directory__is_refused,
-         idle_hub__another_directory_needs_its_address__ends, busy_poll__on_a_shared_address__is_set_per_process]
+CASES = named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

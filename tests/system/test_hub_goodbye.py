@@ -17,7 +17,7 @@ from test_udp import PORT, SHARED_ADDRESS, SUBNET, Shared
 import pairs  # from tools/lib/common, which a module of test_udp puts on the path
 import hub_member
 import patience
-from uroce_case import Case, equal, has, main
+from uroce_case import Case, equal, has, main, named_cases
 
 ADDRESS, PEER = f"{SUBNET}.8", f"{SUBNET}.11"
 REQ, REJ, REP, RTU, DREQ, DREP = 0x10, 0x12, 0x13, 0x14, 0x15, 0x16
@@ -131,7 +131,7 @@ def connected(pair: Shared, words: list[str]) -> subprocess.Popen:
     return clients[-1]
 
 
-def rping_whose_client_is_killed__ends_at_once(case: Case) -> None:
+def rping__client_killed__server_ends_at_once(case: Case) -> None:
     with Shared(case.uroce) as pair, test_hub.broker(pair):
         server, _ = pair.start("server", ["stdbuf", "-o0", "rping", "-s", "-v", "-a", SHARED_ADDRESS, "-p", "7480"])
         assert pairs.wait_for(lambda: test_hub.is_used(SHARED_ADDRESS) or server.poll() is not None, 20)
@@ -141,9 +141,7 @@ def rping_whose_client_is_killed__ends_at_once(case: Case) -> None:
         has(pair.said("server"), "server DISCONNECT EVENT")
 
 
-CASES = [broker__passive_peer_of_a_closed_process__gets_dreqs_until_drep,
-         broker__active_peer_of_a_closed_process__gets_a_dreq, broker__connection_ended_before_the_close__gets_no_dreq,
-         rping_whose_client_is_killed__ends_at_once]
+CASES = named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

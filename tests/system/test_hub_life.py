@@ -16,7 +16,7 @@ from test_hub import Broker, broker
 from test_udp import SHARED_ADDRESS, Shared, is_used
 import pairs  # from tools/lib/common, which a module of test_udp puts on the path
 import patience
-from uroce_case import Case, equal, has, main
+from uroce_case import Case, equal, has, main, named_cases
 
 
 def looks(hub: Broker) -> int:
@@ -49,7 +49,7 @@ def ends(hub: Broker) -> None:
     equal(hub.process.wait(patience.seconds(20)), 0)
 
 
-def idle_program_of_uroce_run__broker_stays(case: Case) -> None:
+def broker__idle_program_of_uroce_run__keeps_running(case: Case) -> None:
     with Shared(case.uroce) as pair:
         hub = idle(case, pair)
         try:
@@ -63,7 +63,7 @@ def idle_program_of_uroce_run__broker_stays(case: Case) -> None:
             hub.end()
 
 
-def child_of_a_program_of_uroce_run__broker_stays(case: Case) -> None:
+def broker__child_of_a_program_of_uroce_run__keeps_running(case: Case) -> None:
     """The broker runs as long as a background process that a shell started, although the shell has ended."""
     with Shared(case.uroce) as pair:
         hub = idle(case, pair)
@@ -79,7 +79,7 @@ def child_of_a_program_of_uroce_run__broker_stays(case: Case) -> None:
             hub.end()
 
 
-def broker_out_of_descriptors__reports_it_and_continues(case: Case) -> None:
+def broker__no_descriptors_left__prints_the_reason_and_continues(case: Case) -> None:
     with Shared(case.uroce) as pair:
         with broker(pair) as first:
             needed = len(first.descriptors())
@@ -98,8 +98,7 @@ def broker_out_of_descriptors__reports_it_and_continues(case: Case) -> None:
             hub.end()
 
 
-CASES = [idle_program_of_uroce_run__broker_stays, child_of_a_program_of_uroce_run__broker_stays,
-         broker_out_of_descriptors__reports_it_and_continues]
+CASES = named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

@@ -19,7 +19,7 @@ from test_udp_paths import inside, spaces_or_skip
 import hub_member
 import pairs  # from tools/lib/common, which a module of test_udp puts on the path
 import patience
-from uroce_case import Case, equal, main
+from uroce_case import Case, equal, main, named_cases
 
 SMALL_ONES = 400  # small datagrams that fill the receive buffer of a socket
 
@@ -29,7 +29,7 @@ def unlimited(spaces: Namespaces) -> None:
     inside(spaces, "b", "sh", "-c", "cd /proc/sys/net; echo 0 >ipv4/icmp_ratemask; echo 0 >ipv6/icmp/ratelimit")
 
 
-def icmp_error__only_the_sending_process_reports_it(case: Case) -> None:
+def icmp_error__for_a_sent_packet__only_the_sending_process_reports_it(case: Case) -> None:
     nobody = [f"10.9.0.{number}" for number in range(11, 19)]
     with spaces_or_skip() as spaces:
         unlimited(spaces)
@@ -85,7 +85,7 @@ def icmp_error__at_any_socket__reaches_a_process(case: Case) -> None:
     at_any_of_the_sockets(case, "10.9.0.1", "10.8.0.0/24", "10.9.0.2", [f"10.8.0.{number}" for number in range(1, 251)])
 
 
-def icmpv6_error__reaches_a_process(case: Case) -> None:
+def icmpv6_error__at_any_socket__reaches_a_process(case: Case) -> None:
     at_any_of_the_sockets(case, "fd09::1", "fd08::/64", "fd09::2", [f"fd08::{number}" for number in range(1, 9)])
 
 
@@ -119,7 +119,7 @@ def icmp_error__receive_buffer_full__wakes_the_broker_once(case: Case) -> None:
         assert pairs.wait_for(lambda: member.taken() is not None and not failed(socks), 10), "an ICMP error stays on a socket"
 
 
-def icmp_error__found_by_a_process__others_get_it(case: Case) -> None:
+def icmp_error__received_by_one_process__other_processes_get_it(case: Case) -> None:
     refused, narrow = errno.ECONNREFUSED, errno.EMSGSIZE
     address = f"{SUBNET}.8"
     made = Broker(case.uroce, [], address)
@@ -138,7 +138,7 @@ def icmp_error__found_by_a_process__others_get_it(case: Case) -> None:
         made.end()
 
 
-def icmp_errors_without_end__datagrams_are_still_passed_on(case: Case) -> None:
+def icmp_errors__endless__datagrams_are_still_forwarded(case: Case) -> None:
     """Any host can send ICMP. A process that does not read for a while still gets the datagrams
     that it needs to connect."""
     address = f"{SUBNET}.8"
@@ -158,9 +158,7 @@ def icmp_errors_without_end__datagrams_are_still_passed_on(case: Case) -> None:
         made.end()
 
 
-CASES = [icmp_error__only_the_sending_process_reports_it, icmp_error__at_any_socket__reaches_a_process,
-         icmpv6_error__reaches_a_process, icmp_error__receive_buffer_full__wakes_the_broker_once,
-         icmp_error__found_by_a_process__others_get_it, icmp_errors_without_end__datagrams_are_still_passed_on]
+CASES = named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

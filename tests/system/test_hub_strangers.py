@@ -15,7 +15,7 @@ import sys
 from test_hub import LISTENS_ON, Broker, Listener, connect
 from test_udp import SHARED_ADDRESS, Shared
 import pairs  # from tools/lib/common, which a module of test_udp puts on the path
-from uroce_case import Case, Skip, equal, has, main
+from uroce_case import Case, Skip, equal, has, main, named_cases
 
 USER, STRANGER = 65000 + os.getpid() % 200, 65300  # unused user IDs, whose directories do not exist yet
 PROGRAM = pathlib.Path(__file__).resolve().parent / "stranger.py"
@@ -75,27 +75,27 @@ def works(pair: Shared) -> None:
     equal(Listener(pair).listen("a"), "ok")
 
 
-def abstract_socket_names_in_use_by_another_user__do_no_harm(case: Case) -> None:
+def abstract_names__used_by_another_user__uroce_still_works(case: Case) -> None:
     service = 0x106 << 16 | LISTENS_ON
     with Dropped(case.uroce) as pair:
         with stranger("abstract", f"uroce-hub-{USER}-{SHARED_ADDRESS}", f"uroce-listen-{USER}-{SHARED_ADDRESS}-{service:x}"):
             works(pair)
 
 
-def directory_made_by_another_user__a_different_one_is_used(case: Case) -> None:
+def directory__made_by_another_user__another_directory_is_used(case: Case) -> None:
     with Dropped(case.uroce) as pair, stranger("directory", PLACES[0]):
         works(pair)
         equal(os.listdir(PLACES[0]), [])
 
 
-def directories_made_by_another_user__error_names_them(case: Case) -> None:
+def directories__all_made_by_another_user__error_has_their_paths(case: Case) -> None:
     with Dropped(case.uroce) as pair, stranger("directory", *PLACES):
         said = pair.alone(["/usr/bin/true"])
         has(said.text, f"uroce hub: {PLACES[1]} belongs to another user", "set XDG_RUNTIME_DIR")
         equal(said.status, 0)
 
 
-def address_with_a_hub_of_another_user__error_names_the_user(case: Case) -> None:
+def address__hub_of_another_user__error_has_the_user(case: Case) -> None:
     with Dropped(case.uroce) as pair:
         hub = Broker(case.uroce, drop_to(pairs.NOBODY))
         try:
@@ -106,9 +106,7 @@ def address_with_a_hub_of_another_user__error_names_the_user(case: Case) -> None
         assert said.status, f"ended with {said.status}"
 
 
-CASES = [address_with_a_hub_of_another_user__error_names_the_user,
-         abstract_socket_names_in_use_by_another_user__do_no_harm,
-         directory_made_by_another_user__a_different_one_is_used, directories_made_by_another_user__error_names_them]
+CASES = named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

@@ -83,7 +83,7 @@ def pingpong__other_seed__other_trace(case: Case) -> None:
     assert lost[0] and lost[1] and lost[0] != lost[1], lost
 
 
-def bandwidth__loss_and_delay__ends_right(case: Case) -> None:
+def bandwidth__loss_and_delay__completes_without_errors(case: Case) -> None:
     for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
         # -u 17: a busy machine must not use up the retries.
         words = (program, "-F", "-x", "1", "-u", "17", "-n", "2000", "-s", "8192")
@@ -91,7 +91,7 @@ def bandwidth__loss_and_delay__ends_right(case: Case) -> None:
         equal(run.problem(), "", program)
 
 
-def pingpong__wrong_plan__is_refused_with_the_word(case: Case) -> None:
+def pingpong__wrong_plan__error_has_the_wrong_word(case: Case) -> None:
     needs(case, "ibv_rc_pingpong")
     for plan, words in (("loss:150%", '"loss:150%": must be a probability from 0% to 100%'),
                         ("delay:3h", '"delay:3h": must be a time with its unit'),
@@ -137,7 +137,7 @@ def replay__of_another_program_or_version__is_refused(case: Case) -> None:
 
 # ---- uroce impair -------------------------------------------------------------
 
-def impair__while_a_stream_runs__changes_and_shows(case: Case) -> None:
+def impair__while_a_stream_runs__changes_and_prints_the_plan(case: Case) -> None:
     needs(case, "ib_write_bw")
     with Impaired(case, "off") as pair:
         port = pairs.free_port()
@@ -184,7 +184,7 @@ def client_pid(pair: Impaired, case: Case) -> str:
     return re.search(r"process (\d+)", re.search(r".*\n  packets", pair.uroce_does(case, "impair", "uroce0"))[0])[1]
 
 
-def impair__no_such_device__is_said(case: Case) -> None:
+def impair__no_such_device__error_has_the_device(case: Case) -> None:
     run = case.call("impair", "nowhere", "off")
     equal((run.returncode, run.stdout), (1, ""))
     has(run.stderr, 'no process of this user runs a device "nowhere"')
@@ -208,7 +208,7 @@ def fails_with(*words: str) -> list[str]:
     return ["sh", "-c", " && ".join(f"grep -q '{word}' \"$UROCE_REPLAY\"" for word in words) + " && exit 3; exit 0"]
 
 
-def shrink__two_effects_cause_the_failure__only_these_are_left(case: Case) -> None:
+def shrink__two_effects_cause_the_failure__only_these_effects_are_left(case: Case) -> None:
     trace = make_trace(case)
     run = case.call("shrink", "--trace", trace, "--", *fails_with("request 0 17 lose", "request 0 66 .*delay=66"))
     equal(run.returncode, 0, run.stderr)
@@ -227,7 +227,7 @@ def shrink__repeat__finds_a_failure_of_every_fifth_run(case: Case) -> None:
     has(run.stdout, "1 of 133 effects", "tx request 0 17 lose")
 
 
-def shrink__nothing_to_find__says_why(case: Case) -> None:
+def shrink__no_failure__message_has_the_reason(case: Case) -> None:
     trace = make_trace(case)
     for command, code, words in ((["true"], 1, "does not fail with the whole trace"),
                                  (["false"], 1, "also fails without any fault"),
@@ -321,7 +321,7 @@ case "$UROCE_DEVICES" in *"b:null") ;; *) exit 9;; esac
 CHAOS = ["-d", "a:null", "-d", "b:null"]
 
 
-def chaos__each_end_of_the_command__has_its_word(case: Case) -> None:
+def chaos__each_exit_of_the_command__has_the_right_word(case: Case) -> None:
     run = case.call("run", "--chaos=1", *CHAOS, "sh", "-c", ACTOR)
     rows = {row[:34].rstrip(): row[36:].split("  ") for row in run.stdout.splitlines()[:-1]}
     equal(len(rows), 21, run.stdout)
@@ -333,7 +333,7 @@ def chaos__each_end_of_the_command__has_its_word(case: Case) -> None:
     equal(run.returncode, 1)
 
 
-def chaos__of_a_sample__only_the_event_that_it_ignores_makes_it_hang(case: Case) -> None:
+def chaos__of_a_sample__hangs_only_with_the_event_that_it_ignores(case: Case) -> None:
     net, program = uroce_case.SUBNET, case.build / "docs" / "samples" / "reuse"
     if not program.exists():
         raise Skip("libibverbs is missing")
@@ -343,7 +343,7 @@ def chaos__of_a_sample__only_the_event_that_it_ignores_makes_it_hang(case: Case)
     equal(len(re.findall(r"  (passed|reported: \d+) ", run.stdout)), 19, run.stdout)
 
 
-def chaos__wrong_use__says_why(case: Case) -> None:
+def chaos__wrong_use__error_has_the_reason(case: Case) -> None:
     for arguments, words in ((["--chaos=0", *CHAOS, "true"], "--chaos=0: must be a number of seconds"),
                              (["--chaos", "-d", "a:null;impair=off", "true"], "writes impair= and fail= of the first device itself"),
                              (["--chaos", *CHAOS, "false"], "the command already fails without faults"),
@@ -386,7 +386,7 @@ def pcapng__lost_frames__are_marked_in_both_directions(case: Case) -> None:
     equal({line.split("\t")[0] for line in lines}, {"uroce0", "uroce0 lost", "uroce0 events"})
 
 
-def pcapng__queue_pair_fails__its_states_and_reason_stand_between_the_frames(case: Case) -> None:
+def pcapng__queue_pair_fails__comments_have_states_and_reason(case: Case) -> None:
     _, dump, lines = story(case, "tx,loss:100%")
     states = re.findall(r"-- QP 0x[0-9a-f]{6}: (\w+ to \w+.*)", dump)
     equal(states[:3], ["RESET to INIT", "INIT to RTR", "RTR to RTS"])
@@ -406,14 +406,14 @@ def sample(case: Case, name: str, impair: str, *arguments: str) -> list:
     return ["run", "-d", f"a:udp,ip={net}.2,hub=no;impair={impair}", "-d", f"b:udp,ip={net}.3,hub=no", program, *arguments]
 
 
-def sample_reuse__lost_requests__only_the_faulty_way_fails(case: Case) -> None:
+def sample_reuse__lost_requests__only_the_faulty_mode_fails(case: Case) -> None:
     for arguments, status, said in (((), 1, "message "), (("right",), 0, "500 messages, 0 wrong")):
         run = case.call(*sample(case, "reuse", "tx,every:50", *arguments))
         equal(run.returncode, status, run.stdout + run.stderr)
         has(run.stdout, said)
 
 
-def sample_credits__lost_acks__only_the_faulty_way_has_no_receive(case: Case) -> None:
+def sample_credits__lost_acks__only_the_faulty_mode_has_no_receive(case: Case) -> None:
     run = case.call(*sample(case, "credits", "tx,only:acks,loss:20%", "right"))
     equal((run.returncode, run.stdout), (0, "2000 messages\n"), run.stderr)
     run = case.call(*sample(case, "credits", "tx,only:acks,loss:20%"))
@@ -432,16 +432,7 @@ def sample_credits__shrink__leaves_lost_acks(case: Case) -> None:
     assert len(left) <= trace.read_text().count("lose"), run.stdout  # how many is a matter of time
 
 
-CASES = [af_packet__faults_of_every_kind__data_is_right, chaos__each_end_of_the_command__has_its_word, chaos__of_a_sample__only_the_event_that_it_ignores_makes_it_hang,
-         chaos__wrong_use__says_why, pcapng__lost_frames__are_marked_in_both_directions,
-         pcapng__queue_pair_fails__its_states_and_reason_stand_between_the_frames, sample_reuse__lost_requests__only_the_faulty_way_fails,
-         sample_credits__lost_acks__only_the_faulty_way_has_no_receive, sample_credits__shrink__leaves_lost_acks, pingpong__same_seed_twice__same_trace_byte_for_byte,
-         pingpong__other_seed__other_trace, bandwidth__loss_and_delay__ends_right,
-         pingpong__wrong_plan__is_refused_with_the_word, plan_file__second_line_wrong__names_file_and_line,
-         replay__of_a_trace__has_the_same_fates, replay__of_another_program_or_version__is_refused,
-         impair__while_a_stream_runs__changes_and_shows, impair__no_such_device__is_said,
-         shrink__two_effects_cause_the_failure__only_these_are_left, shrink__repeat__finds_a_failure_of_every_fifth_run, shrink__nothing_to_find__says_why,
-         shrink__command_hangs__has_failed_after_the_timeout, shrink__of_a_program_that_gives_up__finds_the_losses]
+CASES = uroce_case.named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(uroce_case.main(__doc__, CASES))

@@ -48,7 +48,7 @@ def info__text__has_version_links_rights_and_default(case: Case) -> None:
     assert "Check" not in run.stdout
 
 
-def info__json__has_the_same(case: Case) -> None:
+def info__json__has_the_same_values(case: Case) -> None:
     run = alone(case, "info", "--json")
     equal((run.returncode, run.stderr), (0, ""), run.stdout)
     found = json.loads(run.stdout)
@@ -132,7 +132,7 @@ def check__library_missing__each_link_reports_it(case: Case) -> None:
     has(run.stdout, "  libraries       libibverbs.so.1 is missing: it must be in ", "none: the directory of the libraries has no plug-in")
 
 
-CASES = [value for name, value in globals().items() if name.startswith(("info__", "check__"))]
+CASES = uroce_case.named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(uroce_case.main(__doc__, CASES))

@@ -65,7 +65,7 @@ def commands(case: Case) -> list[str]:
 
 # ---- what is installed ------------------------------------------------------------------------------------------------------
 
-def install__everything__is_where_programs_look_for_it(case: Case) -> None:
+def install__all_files__are_where_programs_expect_them(case: Case) -> None:
     files = "\n".join(sorted(Installation(case).files()))
     for pattern in (r"bin/uroce", rf"lib.*/uroce/{LIBRARY}", rf"lib.*/uroce/{PATHS}", rf"lib.*/uroce/{UDP}",
                     r"lib.*/uroce/liburoce-memif\.so", r"lib.*/liburoce\.so\.0", r"lib.*/pkgconfig/uroce\.pc",
@@ -125,7 +125,7 @@ _uroce; printf '%s\\n' "${{COMPREPLY[@]}}\""""
     return set(run.stdout.split())
 
 
-def bash__each_word__gets_what_the_help_has(case: Case) -> None:
+def bash__each_word__completes_to_the_words_of_the_help(case: Case) -> None:
     script = Installation(case).file("completions/uroce")
     assert set(commands(case)) <= bash_offers(script, "uroce ")
     equal(bash_offers(script, "uroce st"), {"stat"})
@@ -192,7 +192,7 @@ def prefix__moved__runs_programs(case: Case) -> None:
     uses(installed)
 
 
-def prefix__moved__pkg_config_names_the_new_place(case: Case) -> None:
+def prefix__moved__pkg_config_has_the_new_prefix(case: Case) -> None:
     installed = Installation(case)
     if shutil.which("pkg-config") is None:
         raise Skip("pkg-config is not installed")
@@ -205,7 +205,7 @@ def prefix__moved__pkg_config_names_the_new_place(case: Case) -> None:
         assert (pathlib.Path(found) / file).exists(), found
 
 
-def uninstall__into_a_directory_with_other_files__leaves_only_them(case: Case) -> None:
+def uninstall__from_a_directory_with_other_files__keeps_only_these_files(case: Case) -> None:
     other = case.scratch / "root" / "usr" / "local" / "bin" / "other"
     other.parent.mkdir(parents=True)
     other.write_text("not of uroce\n")
@@ -218,8 +218,7 @@ def uninstall__into_a_directory_with_other_files__leaves_only_them(case: Case) -
     equal(left, sorted([other, *list(other.parents)[:3]]))
 
 
-CASES = [value for name, value in globals().items()
-         if name.startswith(("install__", "hub__", "bash__", "fish__", "zsh__", "prefix__", "uninstall__"))]
+CASES = uroce_case.named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(uroce_case.main(__doc__, CASES))

@@ -89,7 +89,7 @@ class Transfer:
         self.server.stdout.close()
 
 
-def monitor__while_programs_run_and_are_killed__no_counter_goes_backwards(case: Case) -> None:
+def monitor__while_programs_run_and_are_killed__no_counter_decreases(case: Case) -> None:
     with subprocess.Popen(run_in(case, "/usr/bin/python3", "-c", WATCH), env=environment(case), text=True,
                           stdout=subprocess.PIPE) as monitor:
         values = [int(monitor.stdout.readline())]
@@ -110,7 +110,7 @@ def monitor__while_programs_run_and_are_killed__no_counter_goes_backwards(case: 
     equal(values[0], 0)
 
 
-def monitor__data__is_in_units_of_four_bytes_and_both_ways(case: Case) -> None:
+def monitor__data__is_in_units_of_four_bytes_in_both_directions(case: Case) -> None:
     Transfer(case, messages=100).wait()
     received, sent = (int(read(case, f"counters/port_{way}_data")) for way in ("rcv", "xmit"))
     assert received * 4 >= 100 * 65536, received
@@ -153,7 +153,7 @@ def monitor__rubbish_in_the_state_directory__is_ignored(case: Case) -> None:
 
 # ---- users and places --------------------------------------------------------
 
-def user__another_one__cannot_read_the_state(case: Case) -> None:
+def user__another_user__cannot_read_the_state(case: Case) -> None:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         raise Skip("only root can become another user")
     Transfer(case, messages=10).wait()
@@ -168,7 +168,7 @@ def user__another_one__cannot_read_the_state(case: Case) -> None:
     equal((run.stdout, run.returncode), ("0\n", 0), run.stderr)
 
 
-def place__full__the_program_runs_and_reports_it(case: Case) -> None:
+def state_directory__full__program_runs_and_prints_the_reason(case: Case) -> None:
     reason = apart.why_not()
     if reason:
         raise Skip(reason)
@@ -183,7 +183,7 @@ def place__full__the_program_runs_and_reports_it(case: Case) -> None:
     has(run.stderr, "u0: other processes cannot see the counters of this process: ", "No space left on device")
 
 
-def place__full_when_a_process_ends__its_counters_stay(case: Case) -> None:
+def state_directory__full_when_a_process_ends__counters_are_kept(case: Case) -> None:
     reason = apart.why_not()
     if reason:
         raise Skip(reason)
@@ -251,7 +251,7 @@ def exporter__devices_like_a_card__have_the_texts_of_the_card(case: Case) -> Non
     equal(found, ["MT4119\n", "MT_0000000008\n", "16.23\n", "0x12\n"])
 
 
-def exporter__node_exporter__exports_our_counters(case: Case) -> None:
+def exporter__node_exporter__exports_the_counters_of_uroce(case: Case) -> None:
     program = shutil.which("prometheus-node-exporter")
     if program is None:
         raise Skip("prometheus-node-exporter is not installed")
@@ -273,7 +273,7 @@ def exporter__node_exporter__exports_our_counters(case: Case) -> None:
         'node_infiniband_state_id{device="u0",port="1"} 4')
 
 
-def exporter__directory_that_cannot_be_used__reports_why(case: Case) -> None:
+def exporter__unusable_directory__error_has_the_reason(case: Case) -> None:
     full, shared, used = case.scratch / "full", case.scratch / "shared", case.scratch / "used"
     full.mkdir()
     (full / "kept").touch()
@@ -290,7 +290,7 @@ def exporter__directory_that_cannot_be_used__reports_why(case: Case) -> None:
     exporter.end()
 
 
-def exporter__killed__the_next_one_cleans_up(case: Case) -> None:
+def exporter__killed__next_exporter_cleans_up(case: Case) -> None:
     place = case.scratch / "sysfs"
     place.mkdir(mode=0o755)
     killed = Exporter(case, place)
@@ -312,7 +312,7 @@ def exporter__wrong_options__usage(case: Case) -> None:
     has(case.call("stat", "--help").stdout, "Usage: uroce stat", "--sysfs DIRECTORY")
 
 
-CASES = [value for name, value in globals().items() if name.startswith(("monitor__", "user__", "place__", "exporter__"))]
+CASES = uroce_case.named_cases(globals())
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools" / "lib" / "common"))
 import pairs  # noqa: E402
 from test_udp import SHARED_ADDRESS  # noqa: E402
-from uroce_case import SUBNET, Case, Skip, equal, has, main  # noqa: E402
+from uroce_case import SUBNET, Case, Skip, equal, has, main, named_cases  # noqa: E402
 
 SOURCE = ROOT / "tests" / "system" / "mpi_pingpong.c"
 MESSAGES = 160  # messages each way between rank 0 and another rank
@@ -108,9 +108,7 @@ def two_ranks__no_such_address__fail(case: Case) -> None:
     assert "hello" not in output.text, output.text
 
 
-CASES = [two_ranks_over_memif__rc__every_byte_right, two_ranks_over_memif__ud__every_byte_right,
-         four_ranks_over_udp__one_line_of_configuration__every_byte_right, four_ranks_on_one_address__rc__every_byte_right,
-         four_ranks_on_one_address__ud__every_byte_right, two_ranks__no_such_address__fail]
+CASES = named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

@@ -103,7 +103,7 @@ static void af_packet__filtering_interface__accepts_joined_groups(void **state)
     kit_run(-1, "ip link del mv");
 }
 
-static void tap__accepts_joined_groups(void **state)
+static void tap__groups_joined__packets_are_accepted(void **state)
 {
     (void)state;
     int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -250,7 +250,7 @@ static void bridge__packets_to_groups__arrive_for_joined_groups(void **state)
     close_station(s);
 }
 
-static void bridge__groups_joined_and_left__bridge_learns_both(void **state)
+static void bridge__groups_joined_and_left__bridge_tracks_both(void **state)
 {
     const struct uro_gid four = gid("239.1.2.3"), six = gid("ff0e::1:2");
 
@@ -272,7 +272,7 @@ static void bridge__groups_joined_and_left__bridge_learns_both(void **state)
     close_station(s);
 }
 
-static void bridge__queries_of_any_version__our_report_is_accepted(void **state)
+static void bridge__queries_of_any_version__report_of_uroce_is_accepted(void **state)
 {
     static const char *const versions[] = { "mcast_igmp_version 3 mcast_mld_version 2",
                                             "mcast_igmp_version 2 mcast_mld_version 1" };
@@ -302,10 +302,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(af_packet__filtering_interface__accepts_joined_groups),
-        cmocka_unit_test(tap__accepts_joined_groups),
-        cmocka_unit_test(bridge__groups_joined_and_left__bridge_learns_both),
+        cmocka_unit_test(tap__groups_joined__packets_are_accepted),
+        cmocka_unit_test(bridge__groups_joined_and_left__bridge_tracks_both),
         cmocka_unit_test(bridge__packets_to_groups__arrive_for_joined_groups),
-        cmocka_unit_test(bridge__queries_of_any_version__our_report_is_accepted),
+        cmocka_unit_test(bridge__queries_of_any_version__report_of_uroce_is_accepted),
     };
 
     other = kit_veth(1500);

@@ -144,7 +144,7 @@ def peer__impossible_port__status_77(case: Case) -> None:
     has(run.stderr, "uroce peer: a: ")
 
 
-CASES = [value for name, value in globals().items() if name.startswith("peer__")]
+CASES = uroce_case.named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(uroce_case.main(__doc__, CASES))

@@ -20,8 +20,8 @@ PLUGIN = "liburoce-memif.so"
 SERVER = "a:net_memif0,role=server,socket={}/m.sock,socket-abstract=no;ip=10.0.0.1/24"
 NOBODY = 65534
 
-# Opens a device and creates a completion queue, which starts the device. Before that, changes the current directory, which was
-# another directory when the library was loaded.
+# Changes the current directory, so that it differs from the directory in which the library was loaded. Then opens a device, and
+# creates a completion queue, which starts the device.
 CHANGES_DIRECTORY = """
 import ctypes, os, sys
 verbs = ctypes.CDLL(None)
@@ -43,7 +43,7 @@ def stranger(case: Case) -> pathlib.Path:
 
 
 def plant(case: Case, *where: str) -> pathlib.Path:
-    """Puts the planted plug-in into a directory below scratch, next to a file called uroce."""
+    """Puts the planted plug-in into a directory below scratch, next to empty files with the names of uroce and its library."""
     directory = case.scratch.joinpath(*where)
     directory.mkdir(parents=True, exist_ok=True)
     shutil.copy(stranger(case), directory / PLUGIN)
@@ -65,7 +65,7 @@ def path_of_uroce(case: Case) -> str:
     return f"{case.build / 'app'}:{os.environ['PATH']}"
 
 
-def path__devices_probe_called_by_name__loads_its_own(case: Case) -> None:
+def path__devices_probe_called_by_name__loads_the_plug_in_of_uroce(case: Case) -> None:
     here = plant(case, "here")
     run = case.call("uroce", "devices", "--probe", uroce="env", cwd=here, PATH=path_of_uroce(case),
                     UROCE_DEVICES=server(case))
@@ -73,7 +73,7 @@ def path__devices_probe_called_by_name__loads_its_own(case: Case) -> None:
     has(run.stdout, "a  link ")
 
 
-def path__peer_called_by_name__loads_its_own(case: Case) -> None:
+def path__peer_called_by_name__loads_the_plug_in_of_uroce(case: Case) -> None:
     here = plant(case, "here")
     script = here / "a.peer"
     script.write_text("title \"nothing\"\n")
@@ -92,7 +92,7 @@ def argv_0__chosen_by_the_caller__is_not_used(case: Case) -> None:
         not_loaded(run)
 
 
-def library__loaded_by_a_relative_name__loads_its_own_after_chdir(case: Case) -> None:
+def library__loaded_by_a_relative_name__loads_the_plug_in_of_uroce_after_chdir(case: Case) -> None:
     abi = case.build / "lib" / "abi"
     if not (abi / LIBRARY).exists():
         raise Skip(f"{LIBRARY} is not built: the headers of libibverbs are missing")
@@ -160,8 +160,7 @@ def lib_dir__owned_by_the_user__is_accepted(case: Case) -> None:
     not_loaded(run)
 
 
-CASES = [value for name, value in globals().items()
-         if name.startswith(("path__", "name__", "library__", "installed__", "lib_dir__"))]
+CASES = uroce_case.named_cases(globals())
 
 
 if __name__ == "__main__":

@@ -169,7 +169,8 @@ static void af_packet__interface_mtu_lowered_for_a_while__port_mtu_follows(void 
     kit_kill(peer);
 }
 
-static void af_packet__interface_renamed__traffic_continues__removed__link_is_gone(void **state)
+static void af_packet__interface_renamed_then_removed__traffic_continues_then_link_is_gone(
+    void **state)
 {
     (void)state;
     pid_t peer = kit_echo(PEER, 0, false, other);
@@ -292,7 +293,7 @@ static void af_packet__interface_was_down_for_a_moment__does_not_wake(void **sta
 
 /* A packet socket also gets the frames that other sockets send on its interface. It gets them
  * during the call that sends. */
-static void af_packet__another_socket_sends__its_frames_are_not_received(void **state)
+static void af_packet__another_socket_sends__frames_are_not_received(void **state)
 {
     (void)state;
     static const uint8_t frame[60] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 9, 8, 6 };
@@ -408,10 +409,11 @@ int main(void)
         cmocka_unit_test(af_packet__interface_mtu_lowered_for_a_while__port_mtu_follows),
         cmocka_unit_test(af_packet__frame_unknown_to_virtio__later_frames_arrive),
         cmocka_unit_test(af_packet__interface_was_down_for_a_moment__does_not_wake),
-        cmocka_unit_test(af_packet__another_socket_sends__its_frames_are_not_received),
+        cmocka_unit_test(af_packet__another_socket_sends__frames_are_not_received),
         cmocka_unit_test(af_packet__wrong_ring_size__is_refused),
         cmocka_unit_test(af_packet__address_shared_with_the_kernel__kernel_sends_no_replies),
-        cmocka_unit_test(af_packet__interface_renamed__traffic_continues__removed__link_is_gone),
+        cmocka_unit_test(
+            af_packet__interface_renamed_then_removed__traffic_continues_then_link_is_gone),
     };
 
     other = kit_veth(9000);

@@ -161,7 +161,7 @@ static void explains(const char *link, const char *words)
         fail_msg("\"%s\" does not say \"%s\"", error, words);
 }
 
-static void open__wrong_options__error_names_them(void **state)
+static void open__wrong_options__error_has_the_option(void **state)
 {
     (void)state;
     explains("memif0", "DPDK carries no such link");
@@ -186,7 +186,7 @@ int main(void)
         cmocka_unit_test(ring__closed_port__opens_again),
         cmocka_unit_test(ring__arm_with_frames_pending__does_not_sleep),
         cmocka_unit_test(vhost__no_peer__waits_with_the_link_down),
-        cmocka_unit_test(open__wrong_options__error_names_them),
+        cmocka_unit_test(open__wrong_options__error_has_the_option),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

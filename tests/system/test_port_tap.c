@@ -91,7 +91,7 @@ static void tap__all_signals_blocked__frames_arrive_and_no_signal_waits(void **s
     uro_port_close(port);
 }
 
-static void tap__two_ports__both_work(void **state)
+static void tap__two_ports__frames_arrive_at_both(void **state)
 {
     (void)state;
     struct uro_port *a = kit_open(LINK, 0);
@@ -140,7 +140,7 @@ int main(void)
         cmocka_unit_test(tap__frames_of_every_length__come_back),
         cmocka_unit_test(tap__both_sleep__every_frame_wakes),
         cmocka_unit_test(tap__all_signals_blocked__frames_arrive_and_no_signal_waits),
-        cmocka_unit_test(tap__two_ports__both_work),
+        cmocka_unit_test(tap__two_ports__frames_arrive_at_both),
     };
 
     kit_own_netns();

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from uroce_case import LIBRARY, Case, Skip, equal, main, patience
+from uroce_case import LIBRARY, Case, Skip, equal, main, named_cases, patience
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "MONITORING.md"
 
@@ -32,7 +32,7 @@ def built(library: pathlib.Path) -> dict[str, int]:
     return {name: len(arguments.split()) for name, arguments in found}
 
 
-def probes__match_the_documentation(case: Case) -> None:
+def probes__of_the_build__match_the_documentation(case: Case) -> None:
     library = case.build / "lib" / "abi" / LIBRARY
     if not library.exists():
         raise Skip(f"{LIBRARY} is not built: the headers of libibverbs are missing")
@@ -44,7 +44,7 @@ def probes__match_the_documentation(case: Case) -> None:
     equal(built(library), documented())
 
 
-def telemetry_yes__opens_the_dpdk_socket(case: Case) -> None:
+def dpdk__telemetry_yes__opens_the_telemetry_socket(case: Case) -> None:
     case.plugin()
     environment = case.environment(UROCE_DEVICES="t0:net_ring0;ip=10.9.0.1/24;telemetry=yes")
     if shutil.which("ibv_rc_pingpong") is None:
@@ -65,7 +65,7 @@ def telemetry_yes__opens_the_dpdk_socket(case: Case) -> None:
         shutil.rmtree(path.parent, ignore_errors=True)
 
 
-CASES = [probes__match_the_documentation, telemetry_yes__opens_the_dpdk_socket]
+CASES = named_cases(globals())
 
 
 if __name__ == "__main__":

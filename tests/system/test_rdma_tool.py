@@ -49,7 +49,7 @@ def parsed(case: Case, *words: str):
 
 # ---- devices and links ------------------------------------------------------
 
-def dev__is_what_ibv_devinfo_prints(case: Case) -> None:
+def dev__show__is_what_ibv_devinfo_prints(case: Case) -> None:
     run = case.call("run", "--", tool("ibv_devinfo"), "-v", **environment(case))
     equal(run.returncode, 0, run.stderr)
     infos = [dict(re.findall(r"^\s*(\w+):\s+(.*)$", part, re.M)) for part in run.stdout.split("hca_id:")[1:]]
@@ -62,7 +62,7 @@ def dev__is_what_ibv_devinfo_prints(case: Case) -> None:
     has(said(case, "dev"), f"0: u0: node_type ca fw {infos[0]['fw_ver']} node_guid {infos[0]['node_guid']}")
 
 
-def link__has_state_and_interface(case: Case) -> None:
+def link__show__has_state_and_interface(case: Case) -> None:
     links = parsed(case, "link")
     state = {"port": 1, "state": "ACTIVE", "physical_state": "LINK_UP"}
     loopback = {"netdev": "lo", "netdev_index": socket.if_nametoindex("lo")}
@@ -72,7 +72,7 @@ def link__has_state_and_interface(case: Case) -> None:
     has(said(case, "-d", "link"), "caps: <CM,")
 
 
-def system__is_shared(case: Case) -> None:
+def system__show__netns_mode_is_shared(case: Case) -> None:
     has(said(case, "system"), "netns shared", "copy-on-fork on")
 
 
@@ -107,7 +107,7 @@ def counters(case: Case) -> dict[str, dict[str, int]]:
     return {row["ifname"]: row for row in rows}
 
 
-def statistic__counts_what_processes_sent(case: Case) -> None:
+def statistic__show__has_the_packets_of_processes(case: Case) -> None:
     before = counters(case)
     equal({name: row["sent_pkts"] for name, row in before.items()}, {"u0": 0, "u1": 0})
     transfer(case)
@@ -121,13 +121,13 @@ def statistic__counts_what_processes_sent(case: Case) -> None:
     has(said(case, "statistic", "show", "link", "u0"), f"link u0/1 sent_pkts {second['u0']['sent_pkts']} ")
 
 
-def statistic__names_are_those_of_sysfs(case: Case) -> None:
+def statistic__show__names_are_those_of_sysfs(case: Case) -> None:
     source = pathlib.Path(__file__).resolve().parents[2] / "lib" / "stats" / "kernel_names.c"
     names = re.findall(r'"hw_counters/(\w+)"', source.read_text())
     equal(set(counters(case)["u0"]), {"ifname", "port", *names})
 
 
-def statistic__objects_have_no_counters_of_their_own(case: Case) -> None:
+def statistic__of_objects__are_none_and_mode_is_off(case: Case) -> None:
     for words in (("qp",), ("show", "mr"), ("mode",), ("mode", "supported")):
         said(case, "statistic", *words)
     has(said(case, "statistic", "qp", "mode"), "link u0/1 mode qp auto off")
@@ -147,7 +147,7 @@ def user_of(case: Case, device: str, program: str = "ibv_rc_pingpong"):
             process.kill()
 
 
-def resource__contexts_are_processes(case: Case) -> None:
+def resource__show_ctx__contexts_are_processes(case: Case) -> None:
     equal(parsed(case, "resource", "show", "ctx"), [])
     with user_of(case, "u0") as (first, _), user_of(case, "u1") as (second, _):
         rows = parsed(case, "resource", "show", "ctx")
@@ -165,7 +165,7 @@ def only_row(case: Case, kind: str) -> dict:
     return row
 
 
-def resource__objects_are_those_of_the_process(case: Case) -> None:
+def resource__show__objects_are_those_of_the_process(case: Case) -> None:
     with user_of(case, "u1") as (pid, qpn):
         qp, cq, mr, pd = (only_row(case, kind) for kind in ("qp", "cq", "mr", "pd"))
         equal((qp["lqpn"], qp["type"], qp["state"], qp["port"]), (qpn, "RC", "INIT", 1))
@@ -179,7 +179,7 @@ def resource__objects_are_those_of_the_process(case: Case) -> None:
         equal(counts, {"qp": 1, "cq": 1, "mr": 1, "pd": 1, "ctx": 1, "cm_id": 0, "srq": 0})
 
 
-def resource__srq_has_its_queue_pairs(case: Case) -> None:
+def resource__show_srq__has_the_queue_pairs(case: Case) -> None:
     with user_of(case, "u1", "ibv_srq_pingpong") as (pid, _):
         (row,) = parsed(case, "resource", "show", "srq")
         qps = parsed(case, "resource", "show", "qp")
@@ -214,7 +214,7 @@ def identifiers(case: Case, *users: subprocess.Popen, count: int) -> list[dict]:
     return rows
 
 
-def resource__identifiers_of_rdma_cm_have_state_and_addresses(case: Case) -> None:
+def resource__show_cm_id__has_state_and_addresses(case: Case) -> None:
     port = free_port()
     with running(case, tool("rping"), "-s", "-a", SERVER, "-p", port) as server:
         (listener,) = identifiers(case, server, count=1)
@@ -232,7 +232,7 @@ def resource__identifiers_of_rdma_cm_have_state_and_addresses(case: Case) -> Non
             equal(active["lqpn"] in [qp["lqpn"] for qp in parsed(case, "resource", "show", "qp")], True)
 
 
-def resource__each_kind_is_listed(case: Case) -> None:
+def resource__show_each_kind__is_listed(case: Case) -> None:
     for kind in KINDS:
         equal(parsed(case, "resource", "show", kind), [], kind)
     for kind in ("qp", "cm_id"):
@@ -251,7 +251,7 @@ def refused(case: Case, *words: str) -> str:
     return line
 
 
-def link_add__prints_the_line_that_makes_the_device(case: Case) -> None:
+def link__add__prints_the_line_that_makes_the_device(case: Case) -> None:
     line = refused(case, "link", "add", "rxe7", "type", "rxe", "netdev", "lo")
     setting = re.search(r"export UROCE_DEVICES=(\S+)$", line)[1]
     equal(setting, "rxe7:udp,iface=lo")
@@ -259,28 +259,28 @@ def link_add__prints_the_line_that_makes_the_device(case: Case) -> None:
     equal([(link["ifname"], link["netdev"]) for link in json.loads(run.stdout)], [("rxe7", "lo")], run.stderr)
 
 
-def link_del__reports_where_the_device_is_configured(case: Case) -> None:
+def link__delete__prints_where_the_device_is_configured(case: Case) -> None:
     has(refused(case, "link", "del", "u1"), "u1", "UROCE_DEVICES", "UROCE_CONFIG")
 
 
-def changes__are_refused(case: Case) -> None:
+def rdma__changes__are_refused(case: Case) -> None:
     for words in ("dev set u0 name u7", "dev set u0 adaptive-moderation on", "system set netns exclusive",
                   "statistic qp set link u0/1 auto type on"):
         has(refused(case, *words.split()), "can show a device of uroce but not change it")
 
 
-def raw_resources__are_refused(case: Case) -> None:
+def resource__raw__is_refused(case: Case) -> None:
     has(refused(case, "-r", "resource", "show", "qp"), "without -r")
 
 
-def library_that_asks_for_a_character_device__prints_nothing(case: Case) -> None:
+def get_chardev__asked_by_a_library__prints_nothing(case: Case) -> None:
     """librdmacm sends this request when a program first uses it."""
     script = "import ctypes; assert ctypes.CDLL('librdmacm.so.1').rdma_create_event_channel()"
     run = case.call("run", "--quiet", "--", sys.executable, "-c", script, **environment(case))
     equal((run.returncode, run.stdout, run.stderr), (0, "", ""))
 
 
-def wrong_words__get_the_errors_of_the_tool(case: Case) -> None:
+def rdma__wrong_words__get_the_errors_of_the_tool(case: Case) -> None:
     for words, wanted in (("link show nix", "Wrong device name"), ("dev show nix", "Wrong device name"),
                           ("link show u0/2", ""), ("nonsense", "Unknown object")):
         run = rdma(case, *words.split())
@@ -290,7 +290,7 @@ def wrong_words__get_the_errors_of_the_tool(case: Case) -> None:
 
 # ---- management datagrams ---------------------------------------------------
 
-def management_tools__say_why_they_fail(case: Case) -> None:
+def management_tools__with_devices_of_uroce__print_why_they_fail(case: Case) -> None:
     for name in ("perfquery", "ibping"):
         run = case.call("run", "--", tool(name), "1", **environment(case))
         assert run.returncode != 0, run.stdout
@@ -298,14 +298,12 @@ def management_tools__say_why_they_fail(case: Case) -> None:
         has(line, f"{name}: uroce has no management datagrams (umad)", "rdma statistic show link")
 
 
-def management_tools__without_devices_of_uroce__are_left_alone(case: Case) -> None:
+def management_tools__without_devices_of_uroce__run_unchanged(case: Case) -> None:
     run = case.call("run", "--no-paths", "--", tool("perfquery"), **environment(case))
     assert "uroce has" not in run.stderr, run.stderr
 
 
-CASES = [value for name, value in globals().items()
-         if name.startswith(("dev__", "link", "system__", "statistic__", "resource__", "changes__", "raw_", "library_", "wrong_",
-                             "management_"))]
+CASES = uroce_case.named_cases(globals())
 
 
 if __name__ == "__main__":

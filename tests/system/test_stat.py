@@ -88,7 +88,7 @@ def stat__nothing_runs__reports_what_to_do(case: Case) -> None:
     equal((run.returncode, json.loads(run.stdout)["devices"]), (0, []))
 
 
-def stat__two_programs__their_queue_pairs_are_peers(case: Case) -> None:
+def stat__two_programs__queue_pairs_are_peers(case: Case) -> None:
     with bandwidth(case) as programs:
         found = {process["pid"]: process for process in processes(case)}
         equal(set(found), {program.pid for program in programs})
@@ -111,7 +111,7 @@ def stat__two_programs__their_queue_pairs_are_peers(case: Case) -> None:
         equal(stat(case, "no_such_device").returncode, 1)
 
 
-def stat__killed_program__disappears_and_its_counters_stay(case: Case) -> None:
+def stat__killed_program__disappears_and_counters_are_kept(case: Case) -> None:
     with bandwidth(case) as (server, client):
         client.kill()
         client.wait()
@@ -125,7 +125,7 @@ def stat__killed_program__disappears_and_its_counters_stay(case: Case) -> None:
         has(stat(case).stdout, "no process uses the device now")
 
 
-def stat__device_without_a_process__is_counted_behind_those_in_use(case: Case) -> None:
+def stat__device_without_a_process__is_counted_after_devices_in_use(case: Case) -> None:
     with bandwidth(case) as (server, client):
         server.send_signal(signal.SIGSTOP)  # a stopped server does not end when its client ends
         client.kill()
@@ -136,7 +136,7 @@ def stat__device_without_a_process__is_counted_behind_those_in_use(case: Case) -
         has(stat(case, "u0").stdout, f"pid {server.pid} ", "no process uses the device now")
 
 
-def stat__stopped_program__counters_and_the_reason(case: Case) -> None:
+def stat__stopped_program__prints_counters_and_the_reason(case: Case) -> None:
     with bandwidth(case) as (server, _):
         server.send_signal(signal.SIGSTOP)
         found = {process["pid"]: process for process in processes(case)}
@@ -171,7 +171,7 @@ def check_prometheus(text: str) -> dict[str, float]:
     return samples
 
 
-def stat__prometheus__is_its_text_format(case: Case) -> None:
+def stat__prometheus__has_the_text_format_of_prometheus(case: Case) -> None:
     with bandwidth(case) as (_, client):
         run = stat(case, "--prometheus")
         equal((run.returncode, run.stderr), (0, ""))
@@ -187,7 +187,7 @@ def stat__prometheus__is_its_text_format(case: Case) -> None:
 
 # ---- bad input ----------------------------------------------------------------
 
-def options__that_do_not_fit__are_named(case: Case) -> None:
+def options__that_do_not_fit__error_has_the_option(case: Case) -> None:
     for words, wanted in ((("-p", "x"), "a positive number"), (("-p", "-3"), "a positive number"),
                           (("--watch=0",), "0.1 to 86400"), (("--watch", "1e9"), "0.1 to 86400"),
                           (("--watch=nan",), "0.1 to 86400"), (("a", "b"), "only one device"),
@@ -197,7 +197,7 @@ def options__that_do_not_fit__are_named(case: Case) -> None:
         has(run.stderr, wanted)
 
 
-def file__of_another_version__is_named(case: Case) -> None:
+def file__of_another_version__error_has_the_file(case: Case) -> None:
     state = pathlib.Path(environment(case)["UROCE_STATE_DIR"])
     path = state / "u0-0000000000000001.4000000"
     path.write_bytes(struct.pack("8sII24siI", b"uroce-st", 77, 4096, b"9.9\x1b[2J", 4000000, 1) + bytes(4096))
@@ -208,7 +208,7 @@ def file__of_another_version__is_named(case: Case) -> None:
     has(run.stderr, "pid 4000000 uses uroce 9.9?[2J, another version")
 
 
-def files__of_no_honest_process__no_crash(case: Case) -> None:
+def files__with_hostile_content__no_crash(case: Case) -> None:
     state = pathlib.Path(environment(case)["UROCE_STATE_DIR"])
     for number, content in enumerate((b"", b"uroce-st", os.urandom(200000), b"uroce-st" + os.urandom(200000))):
         (state / f"u0-0000000000000001.{number + 4000000}").write_bytes(content)
@@ -236,8 +236,7 @@ def output__cannot_be_written__is_reported(case: Case) -> None:
     has(run.stderr, "cannot write the output: No space left on device")
 
 
-CASES = [value for name, value in globals().items()
-         if name.startswith(("stat__", "options__", "file__", "files__", "state_directory__", "output__"))]
+CASES = uroce_case.named_cases(globals())
 
 
 if __name__ == "__main__":

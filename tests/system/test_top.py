@@ -94,7 +94,7 @@ def expect_restored(terminal: Terminal) -> None:
     has(terminal.written[-200:].decode(errors="replace"), "\x1b[?1049l")  # switches back from the alternate screen
 
 
-def top__nothing_runs__is_reported_and_q_ends_it(case: Case) -> None:
+def top__nothing_runs__prints_it_and_q_ends_the_program(case: Case) -> None:
     with top(case) as terminal:
         terminal.wait("nothing runs over uroce now", "^DEVICE", "^PID")
         terminal.press("q")
@@ -111,7 +111,7 @@ def top__signals__restore_the_terminal(case: Case) -> None:
             expect_restored(terminal)
 
 
-def top__two_programs__both_rows_and_the_history(case: Case) -> None:
+def top__two_programs__shows_both_rows_and_the_history(case: Case) -> None:
     with test_stat.bandwidth(case) as programs, \
             top(case, "--delay", "0.2", LC_ALL="C.UTF-8") as terminal:
         pids = [program.pid for program in programs]
@@ -160,7 +160,7 @@ def top__no_terminal_or_unknown_type__is_reported(case: Case) -> None:
         has(terminal.program.stderr.read(), '"no-such-terminal" is not known', "TERM=xterm")
 
 
-def top__options_that_do_not_fit__are_named(case: Case) -> None:
+def top__options_that_do_not_fit__error_has_the_option(case: Case) -> None:
     for words, wanted in ((("-d", "0"), "0.2 to 10"), (("-d", "x"), "0.2 to 10"), (("-p", "0"), "1 to"),
                           (("a", "b"), "only one device"), (("--nonsense",), "Usage")):
         run = case.call("top", *words, **test_stat.environment(case))
@@ -168,7 +168,7 @@ def top__options_that_do_not_fit__are_named(case: Case) -> None:
         has(run.stderr, wanted)
 
 
-CASES = [value for name, value in globals().items() if name.startswith("top__")]
+CASES = uroce_case.named_cases(globals())
 
 
 if __name__ == "__main__":

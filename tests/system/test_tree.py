@@ -81,7 +81,7 @@ def tree__interfaces_of_addresses_over_udp__are_listed(case: Case) -> None:
         equal((run.stdout, run.stderr), (wanted, ""))
 
 
-def tree__rate__is_that_of_the_interface_or_configured(case: Case) -> None:
+def tree__rate__is_that_of_the_interface_or_the_configuration(case: Case) -> None:
     reason = apart.why_not()
     if reason:
         raise Skip(reason)
@@ -103,7 +103,7 @@ def tree__devices_with_one_mac__have_different_guids(case: Case) -> None:
     equal(guids, ["0000:00ff:fe00:0007\n", "0000:00ff:ff00:0007\n"])
 
 
-def tree__machine__all_cpus_and_no_numa_node(case: Case) -> None:
+def tree__local_cpus__are_all_cpus_without_a_numa_node(case: Case) -> None:
     equal(device(case, "device/numa_node"), "-1")
     mask = int(device(case, "device/local_cpus").replace(",", ""), 16)
     equal(mask, (1 << os.sysconf("SC_NPROCESSORS_CONF")) - 1)
@@ -114,7 +114,7 @@ def tree__second_device__has_the_second_number(case: Case) -> None:
     equal(cat(case, "/sys/class/infiniband_verbs/uverbs1/ibdev"), "right\n")
 
 
-def tree__node__is_a_character_device_with_its_number(case: Case) -> None:
+def tree__device_node__is_a_character_device_with_the_right_number(case: Case) -> None:
     code = ("import os; s = os.stat('/dev/infiniband/uverbs1'); import stat;"
             "print(stat.S_ISCHR(s.st_mode), os.access('/dev/infiniband/uverbs1', os.R_OK | os.W_OK),"
             "f'{os.major(s.st_rdev)}:{os.minor(s.st_rdev)}')")
@@ -182,13 +182,13 @@ def tree__set_user_id_program__sees_no_tree(case: Case) -> None:
 
 # ---- place and lifetime -----------------------------------------------------
 
-def place__runtime_directory__private_to_the_user(case: Case) -> None:
+def tree_directory__in_the_runtime_directory__is_private_to_the_user(case: Case) -> None:
     where = pathlib.Path(case.environment("-d", LEFT)["UROCE_TREE"])
     equal(where.parent, case.scratch)
     equal((stat.S_IMODE(where.stat().st_mode), where.stat().st_uid), (0o700, os.geteuid()))
 
 
-def place__directory_that_others_can_write__is_not_used(case: Case) -> None:
+def tree_directory__writable_by_others__is_not_used(case: Case) -> None:
     anybodys, safe = case.scratch / "anybodys", case.scratch / "safe"
     safe.mkdir()
     anybodys.mkdir()
@@ -197,7 +197,7 @@ def place__directory_that_others_can_write__is_not_used(case: Case) -> None:
     equal(pathlib.Path(found["UROCE_TREE"]).parent, safe)
 
 
-def place__directory_that_others_can_replace__is_not_used(case: Case) -> None:
+def tree_directory__replaceable_by_others__is_not_used(case: Case) -> None:
     inside, safe = case.scratch / "anybodys" / "inside", case.scratch / "safe"
     safe.mkdir()
     inside.mkdir(parents=True)
@@ -206,7 +206,7 @@ def place__directory_that_others_can_replace__is_not_used(case: Case) -> None:
     equal(pathlib.Path(found["UROCE_TREE"]).parent, safe)
 
 
-def place__directory_of_another_user__is_not_used(case: Case) -> None:
+def tree_directory__of_another_user__is_not_used(case: Case) -> None:
     if os.geteuid() != 0:
         raise Skip("only root can make a directory of somebody else")
     os.chown(case.scratch, NOBODY, NOBODY)
@@ -214,14 +214,14 @@ def place__directory_of_another_user__is_not_used(case: Case) -> None:
     equal(str(pathlib.Path(found["UROCE_TREE"]).parent), "/tmp")
 
 
-def life__program_ended__the_next_run_removes_its_tree(case: Case) -> None:
+def tree__program_ended__next_run_removes_the_tree(case: Case) -> None:
     first = pathlib.Path(case.environment("-d", LEFT)["UROCE_TREE"])
     second = pathlib.Path(case.environment("-d", LEFT)["UROCE_TREE"])
     equal(trees(case), {second.name})
     assert first != second
 
 
-def life__program_runs__its_tree_is_kept(case: Case) -> None:
+def tree__program_runs__is_kept(case: Case) -> None:
     code = "import os, sys; print(os.environ['UROCE_TREE'], flush=True); sys.stdin.read()"
     with subprocess.Popen([case.uroce, "run", "-d", LEFT, "--", "/usr/bin/python3", "-c", code],
                           env={**os.environ, "XDG_RUNTIME_DIR": str(case.scratch)}, text=True,
@@ -232,7 +232,7 @@ def life__program_runs__its_tree_is_kept(case: Case) -> None:
         living.stdin.close()
 
 
-def life__child_outlives_the_program__tree_is_kept(case: Case) -> None:
+def tree__child_outlives_the_program__is_kept(case: Case) -> None:
     run = case.call("run", "-d", LEFT, "--", "sh", "-c",
                     f"echo $UROCE_TREE; mkfifo {case.scratch}/go; "
                     f"cat {case.scratch}/go >/dev/null 2>&1 &")
@@ -243,14 +243,14 @@ def life__child_outlives_the_program__tree_is_kept(case: Case) -> None:
     assert there
 
 
-def life__few_descriptors_allowed__lock_is_held(case: Case) -> None:
+def tree__few_descriptors_allowed__lock_is_kept(case: Case) -> None:
     run = subprocess.run(["sh", "-c", 'ulimit -n 20; exec "$0" run -d "$1" -- sh -c "$2"',
                           case.uroce, LEFT, 'ls -l /proc/$$/fd'], capture_output=True, text=True,
                          env={**os.environ, "XDG_RUNTIME_DIR": str(case.scratch)}, check=False)
     has(run.stdout, str(case.scratch))
 
 
-def life__link_with_the_name_of_a_tree__is_not_followed(case: Case) -> None:
+def tree__symbolic_link_with_the_name_of_a_tree__is_not_followed(case: Case) -> None:
     victim = case.scratch / "victim"
     victim.mkdir()
     (victim / "kept").touch()
@@ -260,7 +260,7 @@ def life__link_with_the_name_of_a_tree__is_not_followed(case: Case) -> None:
     assert link.is_symlink() and (victim / "kept").exists()
 
 
-def life__link_in_a_forgotten_tree__is_not_followed(case: Case) -> None:
+def tree__symbolic_link_in_a_leftover_tree__is_not_followed(case: Case) -> None:
     (case.scratch / "victim").mkdir()
     (case.scratch / "victim" / "kept").touch()
     forgotten = case.scratch / "uroce-tree-abcdef"
@@ -270,8 +270,7 @@ def life__link_in_a_forgotten_tree__is_not_followed(case: Case) -> None:
     assert not forgotten.exists() and (case.scratch / "victim" / "kept").exists()
 
 
-CASES = [value for name, value in globals().items()
-         if name.startswith(("tree__", "place__", "life__"))]
+CASES = uroce_case.named_cases(globals())
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import programs
 import test_programs
 import pairs  # from tools/lib/common, which the module programs puts on the path
 import patience
-from uroce_case import SUBNET, Case, Skip, equal, has, main
+from uroce_case import SUBNET, Case, Skip, equal, has, main, named_cases
 
 # A few programs of each kind. --all runs every row.
 CHOSEN = """rc_pingpong rc_pingpong_events rc_pingpong_large rc_pingpong_odd rc_pingpong_odp uc_pingpong
@@ -207,27 +207,27 @@ def checked_bytes(case: Case, server: str, client: str, kind=Pair) -> None:
     assert not problem, problem
 
 
-def no_gso_no_gro__data_is_right(case: Case) -> None:
+def udp__no_gso_no_gro__data_is_right(case: Case) -> None:
     checked_bytes(case, ",gso=no,gro=no", ",gso=no,gro=no")
 
 
-def gso_without_gro__data_is_right(case: Case) -> None:
+def udp__gso_without_gro__data_is_right(case: Case) -> None:
     checked_bytes(case, ",gso=no,gro=no", ",gro=no")
 
 
-def no_gso_no_gro_over_ipv6__data_is_right(case: Case) -> None:
+def udp__no_gso_no_gro_over_ipv6__data_is_right(case: Case) -> None:
     checked_bytes(case, ",gso=no,gro=no", ",gso=no,gro=no", ApartV6)
 
 
-def gso_without_gro_over_ipv6__data_is_right(case: Case) -> None:
+def udp__gso_without_gro_over_ipv6__data_is_right(case: Case) -> None:
     checked_bytes(case, ",gso=no,gro=no", ",gro=no", ApartV6)
 
 
-def ident_plain__own_packets_are_accepted(case: Case) -> None:
+def udp__ident_plain__packets_of_uroce_are_accepted(case: Case) -> None:
     checked_bytes(case, ",ident=plain", ",ident=plain,gro=no")
 
 
-def on_a_wire__every_icrc_is_right(case: Case) -> None:
+def udp__captured_on_an_interface__every_icrc_is_right(case: Case) -> None:
     """The kernel segments long sends and sets the IP ID of each packet. The ICRC of a captured packet must be right for that IP
     ID."""
     tools = ["ip", "ethtool", "tcpdump"]
@@ -294,7 +294,7 @@ def call(*command: str) -> None:
     equal(run.returncode, 0, f"{' '.join(command)}: {run.stderr}")
 
 
-def link_without_checksum_offload__no_gso_and_no_loss(case: Case) -> None:
+def udp__link_without_checksum_offload__no_gso_and_no_loss(case: Case) -> None:
     """The first long send fails with EIO. Then uroce sends the packets one by one."""
     if os.geteuid() != 0 or shutil.which("ethtool") is None:
         raise Skip("needs root and ethtool")
@@ -315,18 +315,18 @@ def refused(case: Case, link: str, *words: str) -> None:
     assert run.returncode != 0
 
 
-def port_in_use__error_names_the_process(case: Case) -> None:
+def udp__port_in_use__error_has_the_process(case: Case) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
         holder.bind((TAKEN_ADDRESS, PORT))
         refused(case, f"udp,ip={TAKEN_ADDRESS}", f"UDP port 4791 of {TAKEN_ADDRESS} is taken by process ",
                 "(python3)", "ip=")
 
 
-def address_of_another_machine__error_has_the_reason(case: Case) -> None:
+def udp__address_of_another_machine__error_has_the_reason(case: Case) -> None:
     refused(case, "udp,ip=192.0.2.77", "this machine has no address 192.0.2.77", "ip=auto")
 
 
-def unknown_option__error_names_the_known_options(case: Case) -> None:
+def udp__unknown_option__error_has_the_known_options(case: Case) -> None:
     refused(case, f"udp,ip={SUBNET}.10,speed=fast", 'unknown option "speed"', "gso=", "ident=")
 
 
@@ -335,7 +335,7 @@ def busy_poll__no_number__error_names_the_allowed_values(case: Case) -> None:
         refused(case, f"udp,ip={SUBNET}.10,hub=no,busy-poll={value}", f"busy-poll={value}: must be a number of microseconds from 0 to 10000")
 
 
-def busy_poll__is_set_on_the_socket__or_permission_is_missing(case: Case) -> None:
+def busy_poll__given__is_set_on_the_socket_or_permission_is_missing(case: Case) -> None:
     class Alone(Pair):
         """A pair with addresses that no other case uses, because brokers of ADDRESSES may still run."""
         def configuration(self, role: str) -> str:
@@ -354,7 +354,7 @@ def listed(case: Case, device: str) -> str:
     return run.stdout + run.stderr
 
 
-def without_address__uses_that_of_the_default_route(case: Case) -> None:
+def udp__without_address__uses_the_address_of_the_default_route(case: Case) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -363,16 +363,11 @@ def without_address__uses_that_of_the_default_route(case: Case) -> None:
         has(listed(case, "uroce0:udp"), f"gid 1   {probe.getsockname()[0]}")
 
 
-def auto_on_another_link__is_refused(case: Case) -> None:
+def auto__on_another_link__is_refused(case: Case) -> None:
     has(listed(case, "uroce0:net_ring0;ip=auto"), "ip=auto: works only with link=udp")
 
 
-OWN = [no_gso_no_gro__data_is_right, gso_without_gro__data_is_right, no_gso_no_gro_over_ipv6__data_is_right,
-       gso_without_gro_over_ipv6__data_is_right, ident_plain__own_packets_are_accepted, on_a_wire__every_icrc_is_right,
-       link_without_checksum_offload__no_gso_and_no_loss, port_in_use__error_names_the_process,
-       address_of_another_machine__error_has_the_reason, unknown_option__error_names_the_known_options,
-       busy_poll__no_number__error_names_the_allowed_values, busy_poll__is_set_on_the_socket__or_permission_is_missing,
-       without_address__uses_that_of_the_default_route, auto_on_another_link__is_refused]
+OWN = named_cases(globals())
 
 if __name__ == "__main__":
     EVERY = "--all" in sys.argv

@@ -17,7 +17,7 @@ import connections
 import test_udp
 import pairs  # from tools/lib/common, which a module of test_udp puts on the path
 import patience
-from uroce_case import Case, Skip, equal, has, main
+from uroce_case import Case, Skip, equal, has, main, named_cases
 
 MARKED = ["--tclass", "43"]  # DSCP 10 and the ECN codepoint CE
 SAY_NARROW = pathlib.Path(__file__).resolve().parent / "say_narrow.py"
@@ -79,19 +79,19 @@ def marks(case: Case, program: list[str], addresses: str, source: str, *wanted: 
 SEND = ["ib_send_bw", "-F", "-x", "1", "-n", "5", "-s", "8", *MARKED]
 
 
-def traffic_class_and_hop_limit__are_those_of_the_program(case: Case) -> None:
+def udp__traffic_class_and_hop_limit__are_those_of_the_program(case: Case) -> None:
     marks(case, SEND, "10.9.0.%d", "10.9.0.2", "tos 0x2b,CE, ttl 255")
 
 
-def traffic_class_of_ipv6__is_that_of_the_program(case: Case) -> None:
+def udp_over_ipv6__traffic_class__is_that_of_the_program(case: Case) -> None:
     marks(case, SEND, "fd09::%d", "fd09::2", "class 0x2b")
 
 
-def hop_limit_of_ipv6__is_that_of_the_program(case: Case) -> None:
+def udp_over_ipv6__hop_limit__is_that_of_the_program(case: Case) -> None:
     marks(case, PINGPONG, "fd09::%d", "fd09::2", "hlim 1,")
 
 
-def link_local_addresses__reach_each_other(case: Case) -> None:
+def udp_over_ipv6__link_local_addresses__reach_each_other(case: Case) -> None:
     """The kernel needs the interface of a link-local address, because every interface has such addresses."""
     with spaces_or_skip() as spaces:
         for side in "ab":
@@ -99,7 +99,7 @@ def link_local_addresses__reach_each_other(case: Case) -> None:
         Run(case, spaces, PINGPONG, (";ip=fe80::a", ";ip=fe80::b")).both_end_well()
 
 
-def low_route_mtu__warning_and_a_smaller_mtu_works(case: Case) -> None:
+def route_mtu__below_the_path_mtu__warning_and_a_smaller_mtu_works(case: Case) -> None:
     with spaces_or_skip() as spaces:
         for side in "ab":
             route(spaces, side, "10.9.0.0/24", "dev", "eth0", "mtu", "700")
@@ -112,7 +112,7 @@ def low_route_mtu__warning_and_a_smaller_mtu_works(case: Case) -> None:
         Run(case, spaces, [*PINGPONG, "-m", "512"], (";mtu=700", ";mtu=700")).both_end_well()
 
 
-def default_route_with_a_low_mtu__limits_the_device(case: Case) -> None:
+def route_mtu__of_the_default_route_low__limits_the_device(case: Case) -> None:
     with spaces_or_skip() as spaces:
         for side in "ab":
             route(spaces, side, "default", "dev", "eth0", "mtu", "700")
@@ -127,7 +127,7 @@ def say_narrow(spaces: test_udp.Namespaces, writer: str, host: str, peer: str, p
     has(inside(spaces, "ab"[writer == "a"], "ip", "route", "get", peer), "mtu 600")
 
 
-def forged_low_mtu_of_the_default_route__device_mtu_is_unchanged(case: Case) -> None:
+def route_mtu__forged_for_the_default_route__device_mtu_is_unchanged(case: Case) -> None:
     with spaces_or_skip() as spaces:
         say_narrow(spaces, "b", "10.9.0.1", "192.0.2.1", "icmp")
         listed = subprocess.run(["ip", "netns", "exec", spaces.names["a"], case.uroce, "devices"], check=False,
@@ -135,7 +135,7 @@ def forged_low_mtu_of_the_default_route__device_mtu_is_unchanged(case: Case) -> 
         has(listed.stdout, "mtu   1500, IB MTU 1024")
 
 
-def forged_low_path_mtu__connections_continue_and_start(case: Case) -> None:
+def path_mtu__forged_low__connections_continue_and_start(case: Case) -> None:
     with spaces_or_skip() as spaces:
         stream = ["ib_write_bw", "-F", "-x", "1", "-m", "1024", "-n", "40000", "-s", "65536"]
         run = Run(case, spaces, stream, (",hub=no", ",hub=no"))
@@ -145,7 +145,7 @@ def forged_low_path_mtu__connections_continue_and_start(case: Case) -> None:
         Run(case, spaces, [*PINGPONG, "-m", "1024"]).both_end_well()
 
 
-def interface_mtu_lowered_for_a_while__port_mtu_follows(case: Case) -> None:
+def interface_mtu__lowered_for_a_while__port_mtu_follows(case: Case) -> None:
     """The port's MTU is the smallest MTU of the interfaces with its addresses. It never exceeds the MTU at the time of the open,
     because frame buffers have that size."""
     with spaces_or_skip() as spaces:
@@ -179,7 +179,7 @@ def tagged(pcap: pathlib.Path) -> list[bool]:
     return [" vlan 10," in line for line in seen if "10.9.10." in line]
 
 
-def vlan__all_frames_of_its_devices_have_its_tag(case: Case) -> None:
+def vlan__frames_of_its_devices__have_the_tag(case: Case) -> None:
     with spaces_or_skip("tcpdump") as spaces:
         pcap = case.scratch / "tagged.pcap"
         Run(case, spaces, ["ibv_rc_pingpong", "-g", "1", "-c", "-n", "20"],
@@ -188,7 +188,7 @@ def vlan__all_frames_of_its_devices_have_its_tag(case: Case) -> None:
         equal(set(tagged(pcap)), {True})
 
 
-def vlan__is_that_of_the_kernels_interface(case: Case) -> None:
+def vlan__kernel_interface_at_the_peer__frames_have_the_tag(case: Case) -> None:
     """The device of one side adds the tags itself. The other side has a UDP socket on a VLAN interface of the kernel."""
     with spaces_or_skip("tcpdump") as spaces:
         ip = ["ip", "-n", spaces.names["b"]]
@@ -206,7 +206,7 @@ def vlan__is_that_of_the_kernels_interface(case: Case) -> None:
         equal(set(tagged(pcap)), {True})
 
 
-def gso_frames__are_received_and_sent_by_af_packet(case: Case) -> None:
+def af_packet__gso_frames__are_received_and_sent(case: Case) -> None:
     """Within one machine, the kernel delivers a GSO frame without segmenting it, unless the interface does not support that."""
     short = "net_af_packet0,iface=eth0,framesz=4096"  # truncates frames of several packets
     for links in (("net_af_packet0,iface=eth0", "udp"), ("net_af_packet0,iface=eth0",) * 2, ("net_af_packet0,iface=eth0", short)):
@@ -230,7 +230,7 @@ def sent(spaces: test_udp.Namespaces, side: str) -> int:
     return int(table.split("eth0:")[1].split()[9])
 
 
-def peer_gone__is_reported_and_others_are_served(case: Case) -> None:
+def udp__peer_gone__is_reported_and_other_peers_are_served(case: Case) -> None:
     with spaces_or_skip() as spaces:
         stream = list(pairs.FAILING_STREAM)
         run = Run(case, spaces, stream, (",hub=no", ",hub=no;verbose=yes"))
@@ -286,22 +286,22 @@ def payload(case: Case, to: str, kind: type[Narrow] = Narrow) -> int:
 
 
 # rule CM.MTU.ROUTE
-def low_route_mtu_to_a_peer__rdma_cm_connection_uses_it(case: Case) -> None:
+def route_mtu__low_to_a_peer__rdma_cm_connection_uses_it(case: Case) -> None:
     equal(payload(case, "10.0.0.1"), 1024)
 
 
 # rule CM.MTU.ROUTE
-def low_ipv6_route_mtu_to_a_peer__rdma_cm_connection_uses_it(case: Case) -> None:
+def route_mtu__low_ipv6_mtu_to_a_peer__rdma_cm_connection_uses_it(case: Case) -> None:
     equal(payload(case, "fd00::1"), 1024)
 
 
 # rule CM.MTU.ROUTE
-def low_link_route_mtu_to_a_peer__rdma_cm_connection_uses_it(case: Case) -> None:
+def route_mtu__low_link_mtu_to_a_peer__rdma_cm_connection_uses_it(case: Case) -> None:
     equal(payload(case, "fe80::a%link0"), 1024)
 
 
 # rule CM.MTU.ROUTE
-def route_mtu_above_the_device__rdma_cm_connection_uses_the_device_mtu(case: Case) -> None:
+def route_mtu__above_the_device__rdma_cm_connection_uses_the_device_mtu(case: Case) -> None:
     equal(payload(case, "10.0.0.1", Wide), 1024)
 
 
@@ -315,31 +315,20 @@ def connect_to_nobody(case: Case, address: str, words: str) -> None:
         has(said, "RDMA_CM_EVENT_UNREACHABLE, error -110")
 
 
-def unused_udp_port__connection_fails_soon(case: Case) -> None:
+def udp_port__unused__connection_fails_soon(case: Case) -> None:
     connect_to_nobody(case, "10.9.0.1", ",hub=no")
 
 
-def unused_udp_port__connection_of_a_shared_address_fails_soon(case: Case) -> None:
+def udp_port__unused_from_a_shared_address__connection_fails_soon(case: Case) -> None:
     """The kernel may deliver the ICMP error to any of the hub's sockets."""
     connect_to_nobody(case, "10.9.0.1", "")
 
 
-def unused_udp_port_over_ipv6__connection_fails_soon(case: Case) -> None:
+def udp_port__unused_over_ipv6__connection_fails_soon(case: Case) -> None:
     connect_to_nobody(case, "fd09::1", ",ip=fd09::2")
 
 
-CASES = [unused_udp_port__connection_fails_soon, unused_udp_port__connection_of_a_shared_address_fails_soon,
-         unused_udp_port_over_ipv6__connection_fails_soon, low_route_mtu_to_a_peer__rdma_cm_connection_uses_it,
-         low_ipv6_route_mtu_to_a_peer__rdma_cm_connection_uses_it,
-         low_link_route_mtu_to_a_peer__rdma_cm_connection_uses_it,
-         route_mtu_above_the_device__rdma_cm_connection_uses_the_device_mtu,
-         traffic_class_and_hop_limit__are_those_of_the_program, traffic_class_of_ipv6__is_that_of_the_program,
-         hop_limit_of_ipv6__is_that_of_the_program, link_local_addresses__reach_each_other,
-         low_route_mtu__warning_and_a_smaller_mtu_works, default_route_with_a_low_mtu__limits_the_device,
-         forged_low_mtu_of_the_default_route__device_mtu_is_unchanged,
-         forged_low_path_mtu__connections_continue_and_start, interface_mtu_lowered_for_a_while__port_mtu_follows,
-         vlan__all_frames_of_its_devices_have_its_tag, vlan__is_that_of_the_kernels_interface,
-         gso_frames__are_received_and_sent_by_af_packet, peer_gone__is_reported_and_others_are_served]
+CASES = named_cases(globals())
 
 if __name__ == "__main__":
     sys.exit(main(__doc__, CASES))

@@ -69,7 +69,7 @@ def run__library__is_preloaded_and_found_by_name(case: Case) -> None:
     equal(found["LD_PRELOAD"], f"{where / 'paths' / PATHS} {where / 'abi' / LIBRARY}")
 
 
-def run__no_paths__leaves_that_library_out(case: Case) -> None:
+def run__no_paths__does_not_preload_the_paths_library(case: Case) -> None:
     found = case.environment("--no-paths", "-d", LEFT)
     equal(found["LD_PRELOAD"], str((case.build / "lib" / "abi" / LIBRARY).resolve()))
     assert "UROCE_TREE" not in found
@@ -248,7 +248,7 @@ def devices__on_a_vlan__vlan_is_shown(case: Case) -> None:
     has(case.call("devices", UROCE_DEVICES=LEFT + ";vlan=10").stdout, "  rate  100 Gb/sec (4X EDR)\n  vlan  10\n")
 
 
-def devices__one_wrong__error_and_the_other_is_shown(case: Case) -> None:
+def devices__one_wrong__error_and_the_other_device_is_shown(case: Case) -> None:
     run = case.call("devices", UROCE_DEVICES=f"{WRONG} {LEFT}")
     equal(run.returncode, 1)
     has(run.stdout, "wrong  not usable: UROCE_DEVICES, device 1 (wrong): mtu=12: must be a number "
@@ -399,8 +399,7 @@ def installed__under_a_prefix__finds_its_libraries(case: Case) -> None:
     equal(run.returncode, 0, run.stdout + run.stderr)
 
 
-CASES = [value for name, value in globals().items()
-         if name.startswith(("run__", "devices__", "uroce__", "installed__"))]
+CASES = uroce_case.named_cases(globals())
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def pid_of(stderr: str) -> str:
 
 # ---- mistakes ---------------------------------------------------------------
 
-def no_mistake__prints_nothing(case: Case) -> None:
+def why__no_mistake__prints_nothing(case: Case) -> None:
     why = Why(case)
     run = why.run("none")
     equal((run.stdout, run.stderr), ("0\n0\n", ""))
@@ -63,7 +63,7 @@ def no_mistake__prints_nothing(case: Case) -> None:
     has(why.why(), "No queue pair has failed, and no call was refused.")
 
 
-def wrong_key__both_ends_say_it(case: Case) -> None:
+def why__wrong_key__both_ends_print_it(case: Case) -> None:
     why = Why(case)
     run = why.run("rkey")
     equal(run.stdout, "0\n10\n")
@@ -74,7 +74,7 @@ def wrong_key__both_ends_say_it(case: Case) -> None:
         "NAK: remote access error", "wr_id 0x7", "sent", "received")
 
 
-def wrong_queue_pair__the_peers_counter_shows_it(case: Case) -> None:
+def why__wrong_queue_pair__counter_of_the_peer_shows_it(case: Case) -> None:
     why = Why(case)
     run = why.run("qpn")
     equal(run.stdout, "0\n12\n")
@@ -82,13 +82,13 @@ def wrong_queue_pair__the_peers_counter_shows_it(case: Case) -> None:
     has(why.why(), "counted", "no such queue pair (drop_qpn)")
 
 
-def closed_port__icmp_shows_it(case: Case) -> None:
+def why__closed_port__prints_the_icmp_error(case: Case) -> None:
     run = Why(case).run("closed")
     equal(run.stdout, "0\n12\n")
     has(run.stderr, "ICMP says that port 4791 is closed there", "start the peer's program under uroce")
 
 
-def no_receive__is_printed_while_it_waits(case: Case) -> None:
+def why__no_receive__is_printed_during_the_wait(case: Case) -> None:
     why = Why(case)
     run = why.run("rnr")
     equal(run.stdout, "0\n0\n")
@@ -97,7 +97,7 @@ def no_receive__is_printed_while_it_waits(case: Case) -> None:
     has(why.why("uroce0"), "waits: RNR", "RNR NAK")
 
 
-def path_mtu__that_the_link_does_not_carry__reports_both(case: Case) -> None:
+def why__path_mtu_above_the_link__prints_both(case: Case) -> None:
     why = Why(case)
     run = why.run("mtu", ";mtu=1500")
     equal(run.stdout, "22\n")
@@ -106,14 +106,14 @@ def path_mtu__that_the_link_does_not_carry__reports_both(case: Case) -> None:
     has(why.why(), "ibv_modify_qp refused (Invalid argument): path_mtu 4096 is more than active_mtu 1024")
 
 
-def log_none__prints_nothing_and_records_all(case: Case) -> None:
+def why__log_none__prints_nothing_and_records_all(case: Case) -> None:
     why = Why(case)
     run = why.run("rkey", ";log=none")
     equal(run.stderr, "")
     has(why.why(), "with rkey 0x777: no memory is registered")
 
 
-def killed_process__its_failure_stays(case: Case) -> None:
+def why__killed_process__failure_is_kept(case: Case) -> None:
     why = Why(case)
     run = why.run("killed")
     has(run.stderr, "with rkey 0x777")
@@ -121,7 +121,7 @@ def killed_process__its_failure_stays(case: Case) -> None:
     equal(len(why.kept()), 1)
 
 
-def ten_thousand_failures__are_a_few_lines(case: Case) -> None:
+def why__ten_thousand_failures__are_a_few_lines(case: Case) -> None:
     why = Why(case)
     run = why.run("many")
     equal(run.stdout, "10000\n")
@@ -130,7 +130,7 @@ def ten_thousand_failures__are_a_few_lines(case: Case) -> None:
     has(why.why(pid_of(run.stderr)), "no answer from")
 
 
-def ended_processes__sixteen_are_kept(case: Case) -> None:
+def why__ended_processes__16_are_kept(case: Case) -> None:
     why = Why(case)
     pids = [pid_of(why.run("rkey").stderr) for _ in range(18)]
     equal(len(why.kept()), 16)
@@ -140,7 +140,7 @@ def ended_processes__sixteen_are_kept(case: Case) -> None:
 
 # ---- files ------------------------------------------------------------------
 
-def no_process_ran__is_reported(case: Case) -> None:
+def why__no_process_ran__is_printed(case: Case) -> None:
     why = Why(case)
     why.directory.rmdir()
     has(why.why(code=1), "no process of user")
@@ -149,7 +149,7 @@ def no_process_ran__is_reported(case: Case) -> None:
     has(why.why("other0", code=1), 'no process that is recorded runs a device "other0"')
 
 
-def file_of_another_version__reports_what_to_do(case: Case) -> None:
+def why__file_of_another_version__prints_a_remedy(case: Case) -> None:
     why = Why(case)
     why.run("rkey")
     file = why.kept()[0]
@@ -161,7 +161,7 @@ def file_of_another_version__reports_what_to_do(case: Case) -> None:
     has(why.why(code=1), "not a file of uroce")
 
 
-def files_with_any_content__neither_crash_nor_print_controls(case: Case) -> None:
+def why__files_with_any_content__no_crash_and_no_control_characters(case: Case) -> None:
     why = Why(case)
     why.run("rkey")
     file = why.kept()[0]
@@ -180,7 +180,7 @@ def files_with_any_content__neither_crash_nor_print_controls(case: Case) -> None
     assert run.returncode in (0, 1), (run.returncode, run.stderr)
 
 
-def another_user__reads_nothing(case: Case) -> None:
+def why__another_user__reads_nothing(case: Case) -> None:
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         raise Skip("needs root and setpriv")
     why = Why(case)
@@ -196,14 +196,14 @@ def another_user__reads_nothing(case: Case) -> None:
 
 # ---- vendor_err -------------------------------------------------------------
 
-def vendor_err__is_explained(case: Case) -> None:
+def why__vendor_err__is_explained(case: Case) -> None:
     has(Why(case).why("0x9"), "vendor_err 0x9 (9): the peer refused the remote key, address range or right",
         "usual causes", "what to do")
     has(Why(case).why("0x99", code=1), "0x99 is not a vendor_err of uroce")
     has(Why(case).why("0x", code=1), "0x is not a vendor_err of uroce")
 
 
-def wrong_options__are_refused(case: Case) -> None:
+def why__wrong_options__are_refused(case: Case) -> None:
     why = Why(case)
     has(why.why("--user", "me", code=2), "--user must be the number of a user")
     has(why.why("1", "2", code=2), "Usage: uroce why")
@@ -212,21 +212,4 @@ def wrong_options__are_refused(case: Case) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(uroce_case.main(__doc__, [
-        no_mistake__prints_nothing,
-        wrong_key__both_ends_say_it,
-        wrong_queue_pair__the_peers_counter_shows_it,
-        closed_port__icmp_shows_it,
-        no_receive__is_printed_while_it_waits,
-        path_mtu__that_the_link_does_not_carry__reports_both,
-        log_none__prints_nothing_and_records_all,
-        killed_process__its_failure_stays,
-        ten_thousand_failures__are_a_few_lines,
-        ended_processes__sixteen_are_kept,
-        no_process_ran__is_reported,
-        file_of_another_version__reports_what_to_do,
-        files_with_any_content__neither_crash_nor_print_controls,
-        another_user__reads_nothing,
-        vendor_err__is_explained,
-        wrong_options__are_refused,
-    ]))
+    sys.exit(uroce_case.main(__doc__, uroce_case.named_cases(globals())))

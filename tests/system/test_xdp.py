@@ -13,7 +13,7 @@ import sys
 import apart
 import pairs  # from tools/lib/common, which the module programs puts on the path
 import patience
-from uroce_case import Case, Skip, equal, has, main
+from uroce_case import Case, Skip, equal, has, main, named_cases
 
 OWN = {"server": "10.0.0.11/24", "client": "10.0.0.12/24"}  # the kernel does not have these addresses
 NOISE = ("libxdp", "libbpf", "bpffs", "WARNING")
@@ -110,7 +110,7 @@ def shared_address__tcp_and_roce__both_run(case: Case) -> None:
             talks(pair, *words)
 
 
-def shared_address__kernel__keeps_its_interface(case: Case) -> None:
+def shared_address__device_runs__kernel_keeps_its_interface(case: Case) -> None:
     with Pair(case) as pair:
         pair.hold()
         assert pair.has_program("server")
@@ -137,7 +137,7 @@ def own_address__roce_to_the_kernels_address__goes_to_the_kernel(case: Case) -> 
             equal(taker.communicate(timeout=patience.seconds(30))[0], "for the kernel\n")
 
 
-def killed_process__xdp_program_is_removed(case: Case) -> None:
+def process__killed__xdp_program_is_removed(case: Case) -> None:
     with Pair(case) as pair:
         server = pair.hold()
         assert pair.has_program("server")
@@ -146,7 +146,7 @@ def killed_process__xdp_program_is_removed(case: Case) -> None:
         pair.end(pair.hold())
 
 
-def interface_with_an_xdp_program__warning(case: Case) -> None:
+def interface__with_an_xdp_program__warning(case: Case) -> None:
     with Pair(case) as pair:
         pair.hold()
         environment = {**os.environ, "UROCE_DEVICES": "other:net_af_xdp0,iface=link0"}
@@ -157,8 +157,7 @@ def interface_with_an_xdp_program__warning(case: Case) -> None:
         assert "libxdp" not in run.stderr, run.stderr
 
 
-CASES = [value for name, value in globals().items()
-         if name.startswith(("shared_address__", "own_address__", "killed_process__", "interface_"))]
+CASES = named_cases(globals())
 
 
 if __name__ == "__main__":

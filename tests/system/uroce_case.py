@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "lib" / "common"))
 import patience  # noqa: E402
@@ -70,6 +71,13 @@ def equal(got: object, wanted: object, more: str = "") -> None:
 def has(text: str, *wanted: str) -> None:
     for words in wanted:
         assert words in text, f"no {words!r} in\n{text}"
+
+
+def named_cases(names: dict[str, object]) -> list:
+    """Returns the cases of a file, from its globals(): all functions whose names have several parts with "__" between them. So no
+    case can be left out."""
+    return [value for name, value in names.items()
+            if isinstance(value, types.FunctionType) and "__" in name.strip("_")]
 
 
 def attempt(run, case: Case) -> tuple[str, str]:
