@@ -71,7 +71,7 @@ static bool is_unmarked(const char *name)
     return false;
 }
 
-/* Returns how many rules contradict the list above. */
+/* Returns the number of rules that contradict the list above. */
 static int check_rules(void)
 {
     int wrong = 0;
@@ -80,7 +80,7 @@ static int check_rules(void)
         if (named[i].hit != is_unmarked(named[i].name))
             continue;
         (void)printf("# %s: %s\n", named[i].name,
-                     named[i].hit ? "has a mark that a script hits: take it from the list"
+                     named[i].hit ? "has a mark that a script hits: remove the rule from the list"
                                   : "no script that names it hits its mark");
         wrong++;
     }
@@ -107,7 +107,7 @@ static const char *play(const char *text, size_t length)
         return why;
     }
     if (script.title.length == 0 || script.rules.length == 0)
-        return "it has no title, or names no rule";
+        return "the script has no title, or names no rule";
     uro_mark_clear();
     struct virtual *v = virtual_open();
     const enum uro_play_result result = virtual_play(v, &script, keep, NULL);

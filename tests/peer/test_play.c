@@ -64,7 +64,7 @@ static void expect__another_value__error_lists_every_different_field(void **stat
                                  "0x2..0x3"));
 }
 
-static void expect__another_packet__error_names_it(void **state)
+static void expect__another_packet__error_has_its_name(void **state)
 {
     (void)state;
     expect_output("connect $port\nsend SEND_ONLY psn=+0 ackreq\nexpect READ_RESPONSE_ONLY\n",
@@ -86,7 +86,7 @@ static void expect__earlier_than_after__is_an_error(void **state)
                   "the packet came too early, after 0 us");
 }
 
-static void expect__other_payload__error_shows_it(void **state)
+static void expect__other_payload__error_has_the_first_difference(void **state)
 {
     (void)state;
     expect_output("connect $port\n"
@@ -106,7 +106,7 @@ static void expect__missing_header__is_an_error(void **state)
                   "va is not in this packet");
 }
 
-static void expect__message__its_fields_are_compared(void **state)
+static void expect__cm_message__fields_are_compared(void **state)
 {
     (void)state;
     expect_output("send REQ port=9\nexpect REJ reason=28 message=1\n",
@@ -140,7 +140,7 @@ static void connect__no_listener__is_an_error(void **state)
     expect_output("connect 9\n", "line 1: expected REP, came 10.0.0.1 > 10.0.0.2 REJ");
 }
 
-static void await__skips_other_packets(void **state)
+static void await__other_packets_first__are_skipped(void **state)
 {
     (void)state;
     holds("connect $port\n"
@@ -150,7 +150,7 @@ static void await__skips_other_packets(void **state)
           "await ACKNOWLEDGE psn=+2\n");
 }
 
-static void drop__the_second__is_not_seen(void **state)
+static void drop__second_ack__script_does_not_see_it(void **state)
 {
     (void)state;
     holds("connect $port\n"
@@ -163,7 +163,7 @@ static void drop__the_second__is_not_seen(void **state)
           "expect ACKNOWLEDGE psn=+2\n");
 }
 
-static void on__answers_as_often_as_its_count(void **state)
+static void on__2_times__sends_two_responses(void **state)
 {
     (void)state;
     holds("connect $port private=\"send=1\" local_ack_timeout=20\n"
@@ -173,7 +173,7 @@ static void on__answers_as_often_as_its_count(void **state)
     assert_non_null(strstr(said, "rnr-nak timer 1"));
 }
 
-static void set__is_a_sum__of_variables(void **state)
+static void set__sum_of_variables__is_computed(void **state)
 {
     (void)state;
     holds("connect $port\n"
@@ -189,7 +189,7 @@ static void qp__numbers_by_hand__need_no_connection(void **state)
     assert_non_null(strstr(said, "RC_SEND_ONLY qp 0x000077 psn 5 ack"));
 }
 
-static void send__to_a_group__has_its_mac_address(void **state)
+static void send__to_a_group__has_the_mac_address_of_the_group(void **state)
 {
     struct virtual *v = virtual_open();
 
@@ -201,7 +201,7 @@ static void send__to_a_group__has_its_mac_address(void **state)
     virtual_close(v);
 }
 
-static void accept__the_endpoint_connects__and_is_served(void **state)
+static void accept__endpoint_connects__connection_works(void **state)
 {
     struct virtual *v = virtual_open();
 
@@ -213,7 +213,7 @@ static void accept__the_endpoint_connects__and_is_served(void **state)
     assert_non_null(strstr(said, "10.0.0.2 > 10.0.0.1 REP"));
 }
 
-static void disconnect__sends_one_dreq(void **state)
+static void disconnect__connected__sends_one_dreq(void **state)
 {
     const char *first;
 
@@ -270,24 +270,24 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(expect__another_value__error_lists_every_different_field),
-        cmocka_unit_test(expect__another_packet__error_names_it),
+        cmocka_unit_test(expect__another_packet__error_has_its_name),
         cmocka_unit_test(expect__no_packet__error_has_the_time),
         cmocka_unit_test(expect__earlier_than_after__is_an_error),
-        cmocka_unit_test(expect__other_payload__error_shows_it),
+        cmocka_unit_test(expect__other_payload__error_has_the_first_difference),
         cmocka_unit_test(expect__missing_header__is_an_error),
-        cmocka_unit_test(expect__message__its_fields_are_compared),
+        cmocka_unit_test(expect__cm_message__fields_are_compared),
         cmocka_unit_test(nothing__a_packet_arrives__is_an_error),
         cmocka_unit_test(end__unexpected_packet_left__is_an_error),
         cmocka_unit_test(variable__without_value__is_an_error),
         cmocka_unit_test(connect__no_listener__is_an_error),
-        cmocka_unit_test(await__skips_other_packets),
-        cmocka_unit_test(drop__the_second__is_not_seen),
-        cmocka_unit_test(on__answers_as_often_as_its_count),
-        cmocka_unit_test(set__is_a_sum__of_variables),
+        cmocka_unit_test(await__other_packets_first__are_skipped),
+        cmocka_unit_test(drop__second_ack__script_does_not_see_it),
+        cmocka_unit_test(on__2_times__sends_two_responses),
+        cmocka_unit_test(set__sum_of_variables__is_computed),
         cmocka_unit_test(qp__numbers_by_hand__need_no_connection),
-        cmocka_unit_test(send__to_a_group__has_its_mac_address),
-        cmocka_unit_test(accept__the_endpoint_connects__and_is_served),
-        cmocka_unit_test(disconnect__sends_one_dreq),
+        cmocka_unit_test(send__to_a_group__has_the_mac_address_of_the_group),
+        cmocka_unit_test(accept__endpoint_connects__connection_works),
+        cmocka_unit_test(disconnect__connected__sends_one_dreq),
         cmocka_unit_test(fresh__packets_of_the_previous_connection__are_ignored),
         cmocka_unit_test(peer__absent__is_unreachable),
     };

@@ -39,7 +39,7 @@ struct scene {
     } qps[SCENE_QPS_MAX];
     uint32_t qp_count;
     struct uroce_srq *srq;   /* SRQ if options.srq is set; NULL: destroyed */
-    struct uroce_xrcd *xrcd; /* XRC_TGT: its domain */
+    struct uroce_xrcd *xrcd; /* XRC_TGT: the XRC domain */
     struct uroce_ah *ah;     /* UD: address handle for 10.0.0.2 */
     uint8_t *local;          /* memory for sends, receives and READ responses */
     uint8_t *remote;         /* memory for READs and WRITEs of the peer */
@@ -183,7 +183,8 @@ void scene_assert_filled(const uint8_t *at, uint32_t fill, uint32_t length);
 void scene_post_recv(struct scene *scene, uint64_t id, uint32_t length);
 /* Posts a receive of @length bytes with the key @lkey. */
 void scene_post_recv_key(struct scene *scene, uint64_t id, uint32_t length, uint32_t lkey);
-/* Returns the memory of receive @number, counted from 0, if all receives have @length bytes. */
+/* Returns the memory for receives at @offset bytes. The first receive has offset 0, and the next
+ * receive follows it. */
 const uint8_t *scene_recv_memory(const struct scene *scene, uint32_t offset);
 void scene_post_send(struct scene *scene, const struct scene_send *send);
 
@@ -237,6 +238,6 @@ void scene_input(struct scene *scene, uro_time at, const uint8_t *octets, uint32
 /* Does the same without adding the VLAN tag of scene->vlan. */
 void scene_input_raw(struct scene *scene, const uint8_t *octets, uint32_t length);
 
-/* Posts four sends, the third with a bad key, and checks their completions. For types whose sends
- * complete when they are sent. */
+/* Posts four sends, the third with a bad key, and checks their completions. For QP types whose
+ * sends complete at transmission. */
 void scene_play_bad_one_in_a_burst(struct scene *s);

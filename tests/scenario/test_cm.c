@@ -12,22 +12,22 @@
 #define SERVICE UINT64_C(0x1061234)
 #define BACKLOG 4u
 
-struct talk {
+struct session {
     struct twins *twins;
     struct uroce_listener *listener;
     struct uroce_conn *active;
     struct uroce_conn *passive;
 };
 
-static struct talk talk_open(struct twins *s)
+static struct session session_open(struct twins *s)
 {
-    return (struct talk){ .twins = s };
+    return (struct session){ .twins = s };
 }
 
-static void listen_with(struct talk *talk, uint32_t backlog)
+static void listen_with(struct session *session, uint32_t backlog)
 {
-    assert_int_equal(uroce_listener_create(talk->twins->engine, SERVICE, -1, backlog, talk->twins,
-                                           &talk->listener),
+    assert_int_equal(uroce_listener_create(session->twins->engine, SERVICE, -1, backlog,
+                                           session->twins, &session->listener),
                      0);
 }
 
@@ -58,51 +58,54 @@ static struct uroce_conn_target target_at(const char *remote)
     return target;
 }
 
-static struct uroce_conn *connect_as(struct talk *talk, const struct uroce_conn_target *target,
+static struct uroce_conn *connect_as(struct session *session,
+                                     const struct uroce_conn_target *target,
                                      const struct uroce_conn_param *wanted)
 {
     struct uroce_conn *conn;
 
-    assert_int_equal(
-        uroce_conn_connect(talk->twins->engine, target, wanted, NULL, talk->twins->now, &conn), 0);
+    assert_int_equal(uroce_conn_connect(session->twins->engine, target, wanted, NULL,
+                                        session->twins->now, &conn),
+                     0);
     return conn;
 }
 
-static void connect_out(struct talk *talk)
+static void connect_out(struct session *session)
 {
     const struct uroce_conn_target where = target_at("10.9.9.9");
-    const struct uroce_conn_param wanted = param(&talk->twins->a, "hello");
+    const struct uroce_conn_param wanted = param(&session->twins->a, "hello");
 
-    talk->active = connect_as(talk, &where, &wanted);
-    twins_settle(talk->twins);
+    session->active = connect_as(session, &where, &wanted);
+    twins_settle(session->twins);
 }
 
-static struct uroce_conn_event next_event(struct talk *talk)
+static struct uroce_conn_event next_event(struct session *session)
 {
     struct uroce_conn_event event;
 
-    twins_settle(talk->twins);
-    assert_int_equal(uroce_conn_event(talk->twins->engine, &event), 1);
+    twins_settle(session->twins);
+    assert_int_equal(uroce_conn_event(session->twins->engine, &event), 1);
     return event;
 }
 
-static struct uroce_conn *expect(struct talk *talk, enum uroce_conn_event_kind kind, int status)
+static struct uroce_conn *expect(struct session *session, enum uroce_conn_event_kind kind,
+                                 int status)
 {
-    const struct uroce_conn_event event = next_event(talk);
+    const struct uroce_conn_event event = next_event(session);
 
     assert_int_equal(event.kind, kind);
     assert_int_equal(event.status, status);
     if (kind == UROCE_CONN_REQUEST)
-        assert_ptr_equal(event.user, talk->twins);
+        assert_ptr_equal(event.user, session->twins);
     return event.conn;
 }
 
-static void expect_no_event(struct talk *talk)
+static void expect_no_event(struct session *session)
 {
     struct uroce_conn_event event;
 
-    twins_settle(talk->twins);
-    assert_int_equal(uroce_conn_event(talk->twins->engine, &event), 0);
+    twins_settle(session->twins);
+    assert_int_equal(uroce_conn_event(session->twins->engine, &event), 0);
 }
 
 static void expect_data(const struct uroce_conn *conn, const char *data)
@@ -113,65 +116,65 @@ static void expect_data(const struct uroce_conn *conn, const char *data)
     assert_string_equal((const char *)peer.data, data);
 }
 
-static void close_conn(struct talk *talk, struct uroce_conn *conn)
+static void close_conn(struct session *session, struct uroce_conn *conn)
 {
-    assert_int_equal(uroce_conn_close(conn, talk->twins->now), 0);
+    assert_int_equal(uroce_conn_close(conn, session->twins->now), 0);
 }
 
-static void move(struct talk *talk, struct uroce_conn *conn, struct end *end,
+static void move(struct session *session, struct uroce_conn *conn, struct end *end,
                  enum uroce_qp_state state)
 {
     struct uroce_qp_attr attr;
     unsigned mask;
 
     assert_int_equal(uroce_conn_attr(conn, state, &attr, &mask), 0);
-    assert_int_equal(uroce_qp_modify(end->qp, &attr, mask, talk->twins->now), 0);
+    assert_int_equal(uroce_qp_modify(end->qp, &attr, mask, session->twins->now), 0);
 }
 
-static void move_all(struct talk *talk, struct uroce_conn *conn, struct end *end)
+static void move_all(struct session *session, struct uroce_conn *conn, struct end *end)
 {
     for (enum uroce_qp_state state = UROCE_INIT; state <= UROCE_RTS; state++)
-        move(talk, conn, end, state);
+        move(session, conn, end, state);
 }
 
 /* Makes both sides ESTABLISHED and takes the events. */
-static void establish(struct talk *talk)
+static void establish(struct session *session)
 {
-    const struct uroce_conn_param answer = param(&talk->twins->b, "welcome");
+    const struct uroce_conn_param answer = param(&session->twins->b, "welcome");
 
-    listen_with(talk, BACKLOG);
-    connect_out(talk);
-    talk->passive = expect(talk, UROCE_CONN_REQUEST, 0);
-    expect_data(talk->passive, "hello");
-    move_all(talk, talk->passive, &talk->twins->b);
-    assert_int_equal(uroce_conn_accept(talk->passive, &answer, NULL, talk->twins->now), 0);
-    assert_ptr_equal(expect(talk, UROCE_CONN_RESPONSE, 0), talk->active);
-    expect_data(talk->active, "welcome");
-    move_all(talk, talk->active, &talk->twins->a);
-    assert_int_equal(uroce_conn_confirm(talk->active, talk->twins->now), 0);
-    assert_ptr_equal(expect(talk, UROCE_CONN_CONFIRMED, 0), talk->passive);
+    listen_with(session, BACKLOG);
+    connect_out(session);
+    session->passive = expect(session, UROCE_CONN_REQUEST, 0);
+    expect_data(session->passive, "hello");
+    move_all(session, session->passive, &session->twins->b);
+    assert_int_equal(uroce_conn_accept(session->passive, &answer, NULL, session->twins->now), 0);
+    assert_ptr_equal(expect(session, UROCE_CONN_RESPONSE, 0), session->active);
+    expect_data(session->active, "welcome");
+    move_all(session, session->active, &session->twins->a);
+    assert_int_equal(uroce_conn_confirm(session->active, session->twins->now), 0);
+    assert_ptr_equal(expect(session, UROCE_CONN_CONFIRMED, 0), session->passive);
 }
 
-/* Closes everything. After the last late packet, the engine has nothing to do. */
-static void finish(struct talk *talk)
+/* Closes all objects. After the time of late packets, the engine has no connection left. */
+static void finish(struct session *session)
 {
-    if (talk->active != NULL)
-        close_conn(talk, talk->active);
-    if (talk->passive != NULL)
-        close_conn(talk, talk->passive);
-    if (talk->listener != NULL)
-        assert_int_equal(uroce_listener_destroy(talk->listener), 0);
-    twins_pass_time(talk->twins, talk->twins->now + URO_MS(200000));
-    assert_int_equal(uroce_engine_end_connections(talk->twins->engine, talk->twins->now), 1);
+    if (session->active != NULL)
+        close_conn(session, session->active);
+    if (session->passive != NULL)
+        close_conn(session, session->passive);
+    if (session->listener != NULL)
+        assert_int_equal(uroce_listener_destroy(session->listener), 0);
+    twins_pass_time(session->twins, session->twins->now + URO_MS(200000));
+    assert_int_equal(uroce_engine_end_connections(session->twins->engine, session->twins->now), 1);
 }
 
-static void connect__accept__talk__disconnect(void **state)
+static void connection__accepted_used_and_disconnected__both_sides_get_each_event(void **state)
 {
-    struct talk talk = talk_open(*state);
+    struct session session = session_open(*state);
     struct twins *s = *state;
     struct uroce_qp_attr attr;
 
-    establish(&talk);
+    establish(&session);
     assert_int_equal(uroce_qp_query(s->a.qp, &attr), 0);
     assert_int_equal(attr.dest_qpn, uroce_qp_number(s->b.qp));
     assert_int_equal(attr.path_mtu, 1024);
@@ -185,16 +188,16 @@ static void connect__accept__talk__disconnect(void **state)
     twins_expect(s, &s->a, 2, UROCE_SUCCESS);
     twins_expect(s, &s->b, 1, UROCE_SUCCESS);
 
-    assert_int_equal(uroce_conn_disconnect(talk.active, s->now), 0);
+    assert_int_equal(uroce_conn_disconnect(session.active, s->now), 0);
     twins_settle(s);
-    struct uroce_conn *first = expect(&talk, UROCE_CONN_DISCONNECTED, 0);
-    struct uroce_conn *second = expect(&talk, UROCE_CONN_DISCONNECTED, 0);
-    assert_true(first == talk.passive && second == talk.active);
-    assert_int_equal(uroce_conn_disconnect(talk.passive, s->now), 0);
+    struct uroce_conn *first = expect(&session, UROCE_CONN_DISCONNECTED, 0);
+    struct uroce_conn *second = expect(&session, UROCE_CONN_DISCONNECTED, 0);
+    assert_true(first == session.passive && second == session.active);
+    assert_int_equal(uroce_conn_disconnect(session.passive, s->now), 0);
     twins_pass_time(s, s->now + URO_MS(600));
-    expect(&talk, UROCE_CONN_TIMEWAIT_EXIT, 0);
-    expect(&talk, UROCE_CONN_TIMEWAIT_EXIT, 0);
-    expect_no_event(&talk);
+    expect(&session, UROCE_CONN_TIMEWAIT_EXIT, 0);
+    expect(&session, UROCE_CONN_TIMEWAIT_EXIT, 0);
+    expect_no_event(&session);
     assert_true(uro_mark_hit("CM.REQ"));
     assert_true(uro_mark_hit("CM.REP"));
     assert_true(uro_mark_hit("CM.DREQ"));
@@ -202,45 +205,45 @@ static void connect__accept__talk__disconnect(void **state)
     assert_true(uro_mark_hit("CM.TIMEWAIT"));
     assert_true(uro_mark_hit("CM.QP"));
     assert_true(uro_mark_hit("CM.GSI"));
-    finish(&talk);
+    finish(&session);
 }
 
 /* Loses the RTU and delivers data. The passive queue pair is in RTR, the active queue pair in
  * RTS. */
-static void data_before_the_rtu(struct talk *talk)
+static void data_before_the_rtu(struct session *session)
 {
-    struct twins *s = talk->twins;
+    struct twins *s = session->twins;
     const struct uroce_conn_param answer = param(&s->b, "");
     struct uroce_packet rtu;
     struct uroce_event event;
 
-    listen_with(talk, BACKLOG);
-    connect_out(talk);
-    talk->passive = expect(talk, UROCE_CONN_REQUEST, 0);
-    move(talk, talk->passive, &s->b, UROCE_INIT);
-    move(talk, talk->passive, &s->b, UROCE_RTR);
-    assert_int_equal(uroce_conn_accept(talk->passive, &answer, NULL, s->now), 0);
-    expect(talk, UROCE_CONN_RESPONSE, 0);
-    move_all(talk, talk->active, &s->a);
-    assert_int_equal(uroce_conn_confirm(talk->active, s->now), 0);
+    listen_with(session, BACKLOG);
+    connect_out(session);
+    session->passive = expect(session, UROCE_CONN_REQUEST, 0);
+    move(session, session->passive, &s->b, UROCE_INIT);
+    move(session, session->passive, &s->b, UROCE_RTR);
+    assert_int_equal(uroce_conn_accept(session->passive, &answer, NULL, s->now), 0);
+    expect(session, UROCE_CONN_RESPONSE, 0);
+    move_all(session, session->active, &s->a);
+    assert_int_equal(uroce_conn_confirm(session->active, s->now), 0);
     assert_int_equal(twins_output(s, TWINS_BURST), 0);
     assert_int_equal(uroce_engine_looped(s->engine, &rtu, 1), 1);
-    ((uint8_t *)(uintptr_t)rtu.bytes)[80] ^= 1; /* its ICRC is wrong now */
+    ((uint8_t *)(uintptr_t)rtu.bytes)[80] ^= 1; /* the ICRC of the RTU is wrong now */
     twins_post_recv(&s->b, 1, 0, 64);
     twins_post_send(&s->a, 2, 0, 64);
     twins_settle(s);
     twins_expect(s, &s->b, 1, UROCE_SUCCESS);
     twins_expect(s, &s->a, 2, UROCE_SUCCESS);
-    expect_no_event(talk);
+    expect_no_event(session);
     assert_true(uroce_engine_event(s->engine, &event));
     assert_int_equal(event.kind, UROCE_EVENT_COMM_EST);
 }
 
-static void talk_back(struct talk *talk)
+static void send_back(struct session *session)
 {
-    struct twins *s = talk->twins;
+    struct twins *s = session->twins;
 
-    move(talk, talk->passive, &s->b, UROCE_RTS);
+    move(session, session->passive, &s->b, UROCE_RTS);
     twins_post_recv(&s->a, 3, 0, 64);
     twins_post_send(&s->b, 4, 0, 64);
     twins_settle(s);
@@ -248,84 +251,85 @@ static void talk_back(struct talk *talk)
     twins_expect(s, &s->b, 4, UROCE_SUCCESS);
 }
 
-static void rtu_lost__data_arrives__established_event_confirms(void **state)
+static void rtu__lost_and_data_arrives__application_confirms_with_comm_est(void **state)
 {
-    struct talk talk = talk_open(*state);
+    struct session session = session_open(*state);
 
-    data_before_the_rtu(&talk);
-    assert_int_equal(uroce_conn_established(talk.passive, talk.twins->now), 0);
-    assert_ptr_equal(expect(&talk, UROCE_CONN_CONFIRMED, 0), talk.passive);
+    data_before_the_rtu(&session);
+    assert_int_equal(uroce_conn_established(session.passive, session.twins->now), 0);
+    assert_ptr_equal(expect(&session, UROCE_CONN_CONFIRMED, 0), session.passive);
     assert_true(uro_mark_hit("CM.HEARD"));
-    talk_back(&talk);
-    twins_pass_time(talk.twins, talk.twins->now + URO_MS(10000));
-    expect_no_event(&talk); /* no REP comes again */
-    finish(&talk);
+    send_back(&session);
+    twins_pass_time(session.twins, session.twins->now + URO_MS(10000));
+    expect_no_event(&session); /* the passive side sends no further REP */
+    finish(&session);
 }
 
-static void rtu_lost__data_arrives_unnoticed__next_rep_is_answered_with_rtu(void **state)
+static void rtu__lost_and_comm_est_not_reported__next_rep_gets_an_rtu(void **state)
 {
-    struct talk talk = talk_open(*state);
+    struct session session = session_open(*state);
     struct uroce_event event;
 
-    data_before_the_rtu(&talk);
-    twins_pass_time(talk.twins, talk.twins->now + URO_MS(4097));
-    assert_ptr_equal(expect(&talk, UROCE_CONN_CONFIRMED, 0), talk.passive);
+    data_before_the_rtu(&session);
+    twins_pass_time(session.twins, session.twins->now + URO_MS(4097));
+    assert_ptr_equal(expect(&session, UROCE_CONN_CONFIRMED, 0), session.passive);
     assert_true(uro_mark_hit("CM.RTU.AGAIN"));
-    assert_false(uroce_engine_event(talk.twins->engine, &event)); /* there is only one COMM_EST */
-    talk_back(&talk);
-    finish(&talk);
+    assert_false(
+        uroce_engine_event(session.twins->engine, &event)); /* there is only one COMM_EST */
+    send_back(&session);
+    finish(&session);
 }
 
-static void connect__no_listener__rejected(void **state)
+static void connect__no_listener__is_rejected(void **state)
 {
-    struct talk talk = talk_open(*state);
+    struct session session = session_open(*state);
 
-    connect_out(&talk);
-    expect(&talk, UROCE_CONN_REJECTED, (int)UROCE_REJECT_BAD_SERVICE);
-    finish(&talk);
+    connect_out(&session);
+    expect(&session, UROCE_CONN_REJECTED, (int)UROCE_REJECT_BAD_SERVICE);
+    finish(&session);
 }
 
-static void connect__application_rejects__its_data_arrives(void **state)
+static void connect__application_rejects__private_data_arrives(void **state)
 {
-    struct talk talk = talk_open(*state);
+    struct session session = session_open(*state);
 
-    listen_with(&talk, BACKLOG);
-    connect_out(&talk);
-    talk.passive = expect(&talk, UROCE_CONN_REQUEST, 0);
+    listen_with(&session, BACKLOG);
+    connect_out(&session);
+    session.passive = expect(&session, UROCE_CONN_REQUEST, 0);
     assert_int_equal(
-        uroce_conn_reject(talk.passive, UROCE_REJECT_CONSUMER, "no", 2, talk.twins->now), 0);
-    expect(&talk, UROCE_CONN_REJECTED, (int)UROCE_REJECT_CONSUMER);
-    expect_data(talk.active, "no");
-    finish(&talk);
+        uroce_conn_reject(session.passive, UROCE_REJECT_CONSUMER, "no", 2, session.twins->now), 0);
+    expect(&session, UROCE_CONN_REJECTED, (int)UROCE_REJECT_CONSUMER);
+    expect_data(session.active, "no");
+    finish(&session);
 }
 
-static void connect__never_answered__unreachable_in_bounded_time(void **state)
+static void connect__no_response__unreachable_in_bounded_time(void **state)
 {
-    struct talk talk = talk_open(*state);
+    struct session session = session_open(*state);
     struct uroce_conn_target where = target_at("10.0.0.77");
-    const struct uroce_conn_param wanted = param(&talk.twins->a, "");
+    const struct uroce_conn_param wanted = param(&session.twins->a, "");
 
-    talk.active = connect_as(&talk, &where, &wanted);
-    twins_pass_time(talk.twins, talk.twins->now + URO_MS(80000));
-    expect_no_event(&talk);
-    twins_pass_time(talk.twins, talk.twins->now + URO_MS(3000));
-    assert_ptr_equal(expect(&talk, UROCE_CONN_UNREACHABLE, -ETIMEDOUT), talk.active);
+    session.active = connect_as(&session, &where, &wanted);
+    twins_pass_time(session.twins, session.twins->now + URO_MS(80000));
+    expect_no_event(&session);
+    twins_pass_time(session.twins, session.twins->now + URO_MS(3000));
+    assert_ptr_equal(expect(&session, UROCE_CONN_UNREACHABLE, -ETIMEDOUT), session.active);
     assert_true(uro_mark_hit("CM.NO.NEIGHBOR"));
-    finish(&talk);
+    finish(&session);
 }
 
 static void connect__no_route__unreachable(void **state)
 {
-    struct talk talk = talk_open(*state);
+    struct session session = session_open(*state);
     struct uroce_conn_target where = target_at("192.168.1.1");
-    const struct uroce_conn_param wanted = param(&talk.twins->a, "");
+    const struct uroce_conn_param wanted = param(&session.twins->a, "");
 
     where.retries = 0;
-    talk.active = connect_as(&talk, &where, &wanted);
-    twins_pass_time(talk.twins, talk.twins->now + URO_MS(6000));
-    assert_ptr_equal(expect(&talk, UROCE_CONN_UNREACHABLE, -ETIMEDOUT), talk.active);
+    session.active = connect_as(&session, &where, &wanted);
+    twins_pass_time(session.twins, session.twins->now + URO_MS(6000));
+    assert_ptr_equal(expect(&session, UROCE_CONN_UNREACHABLE, -ETIMEDOUT), session.active);
     assert_true(uro_mark_hit("CM.NO.ROUTE"));
-    finish(&talk);
+    finish(&session);
 }
 
 static struct uro_gid gid_of(const char *text)
@@ -338,7 +342,7 @@ static struct uro_gid gid_of(const char *text)
 
 /* Compares the private data with the header that Linux writes: see wire/test_cm_msg.c. */
 /* rule CM.SERVICE */
-static void addresses_in_private_data__as_linux_has_them(void **state)
+static void ip_cm_header__bytes_of_linux__are_decoded_and_encoded(void **state)
 {
     static const uint8_t known[URO_IP_CM_LEN] = { 0x00, 0x40, 0xec,      0x06, [16] = 10, 7,
                                                   0,    2,    [32] = 10, 7,    0,         1 };
@@ -363,7 +367,7 @@ static void addresses_in_private_data__as_linux_has_them(void **state)
     assert_true(uro_gid_equal(&header.source, &six.source));
     again[1] = 0x50;
     assert_false(uro_ip_cm_decode(again, &header));
-    again[1] = 0x6f; /* the low half has no meaning */
+    again[1] = 0x6f; /* the low 4 bits have no meaning */
     assert_true(uro_ip_cm_decode(again, &header));
     again[1] = 0x60;
     again[0] = 1;
@@ -377,37 +381,37 @@ static void addresses_in_private_data__as_linux_has_them(void **state)
 
 static void listen__twice__address_in_use(void **state)
 {
-    struct talk talk = talk_open(*state);
-    struct uroce_engine *engine = talk.twins->engine;
+    struct session session = session_open(*state);
+    struct uroce_engine *engine = session.twins->engine;
     struct uroce_listener *other, *specific;
 
-    listen_with(&talk, BACKLOG);
+    listen_with(&session, BACKLOG);
     assert_int_equal(uroce_listener_create(engine, SERVICE, -1, BACKLOG, NULL, &other),
                      -EADDRINUSE);
     assert_int_equal(uroce_listener_create(engine, SERVICE, 2, BACKLOG, &other, &specific), 0);
-    connect_out(&talk);
-    const struct uroce_conn_event event = next_event(&talk);
+    connect_out(&session);
+    const struct uroce_conn_event event = next_event(&session);
     assert_int_equal(event.kind, UROCE_CONN_REQUEST);
     assert_ptr_equal(event.user, &other); /* the event is for the listener at the address */
     assert_true(uro_mark_hit("CM.LISTEN"));
-    close_conn(&talk, event.conn);
+    close_conn(&session, event.conn);
     assert_int_equal(uroce_listener_destroy(specific), 0);
-    finish(&talk);
+    finish(&session);
 }
 
 /* Closes all waiting requests. Returns their number. */
-static unsigned end_requests(struct talk *talk)
+static unsigned end_requests(struct session *session)
 {
     unsigned requests = 0;
     struct uroce_conn_event event;
 
-    twins_settle(talk->twins);
-    while (uroce_conn_event(talk->twins->engine, &event) == 1) {
+    twins_settle(session->twins);
+    while (uroce_conn_event(session->twins->engine, &event) == 1) {
         assert_true(event.kind == UROCE_CONN_REQUEST || event.status == (int)UROCE_REJECT_CONSUMER);
         requests += event.kind == UROCE_CONN_REQUEST;
         if (event.kind == UROCE_CONN_REQUEST)
-            close_conn(talk, event.conn);
-        twins_settle(talk->twins);
+            close_conn(session, event.conn);
+        twins_settle(session->twins);
     }
     return requests;
 }
@@ -415,67 +419,67 @@ static unsigned end_requests(struct talk *talk)
 /* As in Linux, a full backlog drops requests without a reply; the client retransmits. */
 static void connect__more_than_the_backlog__peer_retransmits(void **state)
 {
-    struct talk talk = talk_open(*state);
+    struct session session = session_open(*state);
     struct uroce_conn *made[6];
     const struct uroce_conn_target where = target_at("10.9.9.9");
 
-    listen_with(&talk, BACKLOG);
+    listen_with(&session, BACKLOG);
     for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++) {
-        struct uroce_conn_param wanted = param(&talk.twins->a, "");
+        struct uroce_conn_param wanted = param(&session.twins->a, "");
         wanted.qpn = 100 + i;
-        made[i] = connect_as(&talk, &where, &wanted);
+        made[i] = connect_as(&session, &where, &wanted);
     }
-    assert_int_equal(end_requests(&talk), 4);
+    assert_int_equal(end_requests(&session), 4);
     assert_true(uro_mark_hit("CM.BACKLOG"));
-    twins_pass_time(talk.twins, talk.twins->now + URO_MS(5121));
-    assert_int_equal(end_requests(&talk), 2);
+    twins_pass_time(session.twins, session.twins->now + URO_MS(5121));
+    assert_int_equal(end_requests(&session), 2);
     for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++)
-        close_conn(&talk, made[i]);
-    finish(&talk);
+        close_conn(&session, made[i]);
+    finish(&session);
 }
 
-static void backlog__counts_only_requests_whose_event_was_not_fetched(void **state)
+static void backlog__event_of_a_request_fetched__request_is_not_counted(void **state)
 {
-    struct talk talk = talk_open(*state);
+    struct session session = session_open(*state);
     struct uroce_conn *made[2], *first;
     const struct uroce_conn_target where = target_at("10.9.9.9");
 
-    listen_with(&talk, 1);
+    listen_with(&session, 1);
     for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++) {
-        struct uroce_conn_param wanted = param(&talk.twins->a, "");
+        struct uroce_conn_param wanted = param(&session.twins->a, "");
         wanted.qpn = 100 + i;
-        made[i] = connect_as(&talk, &where, &wanted);
-        struct uroce_conn *request = expect(&talk, UROCE_CONN_REQUEST, 0);
+        made[i] = connect_as(&session, &where, &wanted);
+        struct uroce_conn *request = expect(&session, UROCE_CONN_REQUEST, 0);
         if (i == 0)
             first = request;
         else
-            close_conn(&talk, request);
+            close_conn(&session, request);
     }
-    close_conn(&talk, first);
+    close_conn(&session, first);
     for (unsigned i = 0; i < URO_ARRAY_LEN(made); i++)
-        close_conn(&talk, made[i]);
-    finish(&talk);
+        close_conn(&session, made[i]);
+    finish(&session);
 }
 
 static void datagram_service__sidr_req__gets_sidr_rep(void **state)
 {
     struct uroce_conn_param peer;
-    struct talk talk = talk_open(*state);
+    struct session session = session_open(*state);
     const struct uroce_conn_target where = target_at("10.9.9.9");
     const struct uroce_conn_param wanted = { .type = UROCE_UD };
     const struct uroce_conn_param answer = { .type = UROCE_UD, .qpn = 77, .qkey = 0x01234567 };
 
-    listen_with(&talk, BACKLOG);
-    talk.active = connect_as(&talk, &where, &wanted);
-    talk.passive = expect(&talk, UROCE_CONN_REQUEST, 0);
-    assert_int_equal(uroce_conn_accept(talk.passive, &answer, NULL, talk.twins->now), 0);
-    assert_ptr_equal(expect(&talk, UROCE_CONN_RESPONSE, 0), talk.active);
-    assert_int_equal(uroce_conn_peer(talk.active, &peer), 0);
+    listen_with(&session, BACKLOG);
+    session.active = connect_as(&session, &where, &wanted);
+    session.passive = expect(&session, UROCE_CONN_REQUEST, 0);
+    assert_int_equal(uroce_conn_accept(session.passive, &answer, NULL, session.twins->now), 0);
+    assert_ptr_equal(expect(&session, UROCE_CONN_RESPONSE, 0), session.active);
+    assert_int_equal(uroce_conn_peer(session.active, &peer), 0);
     assert_int_equal(peer.qpn, 77);
     assert_int_equal(peer.qkey, 0x01234567);
     assert_true(uro_mark_hit("CM.SIDR.REQ"));
     assert_true(uro_mark_hit("CM.SIDR.REP"));
-    finish(&talk);
+    finish(&session);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, twins_open, twins_close)
@@ -483,17 +487,17 @@ static void datagram_service__sidr_req__gets_sidr_rep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(connect__accept__talk__disconnect),
-        TEST(rtu_lost__data_arrives__established_event_confirms),
-        TEST(rtu_lost__data_arrives_unnoticed__next_rep_is_answered_with_rtu),
-        TEST(connect__no_listener__rejected),
-        TEST(connect__application_rejects__its_data_arrives),
-        TEST(connect__never_answered__unreachable_in_bounded_time),
+        TEST(connection__accepted_used_and_disconnected__both_sides_get_each_event),
+        TEST(rtu__lost_and_data_arrives__application_confirms_with_comm_est),
+        TEST(rtu__lost_and_comm_est_not_reported__next_rep_gets_an_rtu),
+        TEST(connect__no_listener__is_rejected),
+        TEST(connect__application_rejects__private_data_arrives),
+        TEST(connect__no_response__unreachable_in_bounded_time),
         TEST(connect__no_route__unreachable),
-        TEST(addresses_in_private_data__as_linux_has_them),
+        TEST(ip_cm_header__bytes_of_linux__are_decoded_and_encoded),
         TEST(listen__twice__address_in_use),
         TEST(connect__more_than_the_backlog__peer_retransmits),
-        TEST(backlog__counts_only_requests_whose_event_was_not_fetched),
+        TEST(backlog__event_of_a_request_fetched__request_is_not_counted),
         TEST(datagram_service__sidr_req__gets_sidr_rep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

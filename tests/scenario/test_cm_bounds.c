@@ -49,7 +49,7 @@ static void cm_req__closed_before_it_is_sent__only_the_rej_is_sent(void **state)
 }
 
 /* A listener at one address gets no requests for another address. */
-static void cm_listener__at_one_address__gets_no_requests_of_others(void **state)
+static void cm_listener__at_one_address__gets_no_requests_for_other_addresses(void **state)
 {
     struct managers *s = *state;
     const uint8_t elsewhere[4] = { 10, 0, 0, 99 };
@@ -123,8 +123,9 @@ int main(void)
             managers_close),
         cmocka_unit_test_setup_teardown(cm_req__closed_before_it_is_sent__only_the_rej_is_sent,
                                         managers_open, managers_close),
-        cmocka_unit_test_setup_teardown(cm_listener__at_one_address__gets_no_requests_of_others,
-                                        managers_open, managers_close),
+        cmocka_unit_test_setup_teardown(
+            cm_listener__at_one_address__gets_no_requests_for_other_addresses, managers_open,
+            managers_close),
         cmocka_unit_test_setup_teardown(cm_qp__of_either_side__has_the_retry_count_of_the_req,
                                         managers_open, managers_close),
         cmocka_unit_test_setup_teardown(

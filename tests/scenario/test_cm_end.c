@@ -27,7 +27,7 @@ static bool known(const struct manager *m, uint32_t number)
     return uro_hash_find(&m->cm->by_id, number) != NULL;
 }
 
-static void timewait__all_connections__the_oldest_is_reused(void **state)
+static void timewait__all_connections__oldest_is_reused(void **state)
 {
     struct managers *s = *state;
     uint32_t numbers[MANAGERS_CONNECTIONS];
@@ -45,7 +45,7 @@ static void timewait__all_connections__the_oldest_is_reused(void **state)
     assert_int_equal(s->counters.value[URO_COUNT_CM_REUSED], 2); /* one on each side */
 }
 
-static void connections__made_faster_than_timewait_ends__are_reused(void **state)
+static void connections__faster_than_timewait_ends__are_reused(void **state)
 {
     struct managers *s = *state;
 
@@ -56,7 +56,7 @@ static void connections__made_faster_than_timewait_ends__are_reused(void **state
 }
 
 /* The application may still query the connection, or wait for TIMEWAIT_EXIT. */
-static void timewait__owned__is_not_reused(void **state)
+static void timewait__not_closed_by_the_application__is_not_reused(void **state)
 {
     struct managers *s = *state;
     struct uro_conn *mine[MANAGERS_CONNECTIONS];
@@ -94,7 +94,7 @@ static uint32_t vanish(struct managers *s)
 
 /* A new connection takes the place of a pending DREQ without reply and without owner, if no
  * connection is in TIMEWAIT. */
-static void leaving__reused_when_nothing_is_in_timewait(void **state)
+static void closed_connection__no_connection_in_timewait__is_reused(void **state)
 {
     struct managers *s = *state;
     uint32_t first = vanish(s), second = vanish(s), over = come_and_go(s);
@@ -112,7 +112,7 @@ static void leaving__reused_when_nothing_is_in_timewait(void **state)
     uro_conn_close(theirs, s->now);
 }
 
-static void pool__all_owned__requests_are_refused(void **state)
+static void pool__all_used_by_the_application__requests_are_refused(void **state)
 {
     struct managers *s = *state;
     struct uro_conn *theirs[MANAGERS_CONNECTIONS];
@@ -130,7 +130,7 @@ static void pool__all_owned__requests_are_refused(void **state)
         uro_conn_close(theirs[i], s->now);
 }
 
-static void sidr_rep_sent__owner_closed__repeated_sidr_req_gets_it_again(void **state)
+static void sidr_rep__application_closed__repeated_sidr_req_gets_another(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = { .type = URO_QPT_UD, .qpn = 77, .qkey = 5 };
@@ -279,12 +279,12 @@ static void process_ends__more_rejs_than_slots__all_are_sent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(timewait__all_connections__the_oldest_is_reused),
-        TEST(connections__made_faster_than_timewait_ends__are_reused),
-        TEST(timewait__owned__is_not_reused),
-        TEST(leaving__reused_when_nothing_is_in_timewait),
-        TEST(pool__all_owned__requests_are_refused),
-        TEST(sidr_rep_sent__owner_closed__repeated_sidr_req_gets_it_again),
+        TEST(timewait__all_connections__oldest_is_reused),
+        TEST(connections__faster_than_timewait_ends__are_reused),
+        TEST(timewait__not_closed_by_the_application__is_not_reused),
+        TEST(closed_connection__no_connection_in_timewait__is_reused),
+        TEST(pool__all_used_by_the_application__requests_are_refused),
+        TEST(sidr_rep__application_closed__repeated_sidr_req_gets_another),
         TEST(process_ends__connected__sends_dreq),
         TEST(process_ends__drep_lost__not_done_until_the_dreq_is_repeated),
         TEST(process_ends__accepted__sends_dreq),

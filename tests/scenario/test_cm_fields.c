@@ -95,7 +95,7 @@ static void req__all_fields__are_sent(void **state)
     assert_memory_equal(req->data, "hello\0\0", 7);
 }
 
-static void req__to_the_same_subnet__names_no_lids(void **state)
+static void req__to_the_same_subnet__lids_are_zero(void **state)
 {
     struct managers *s = *state;
     const struct uro_cm_msg *req = ask(s, URO_QPT_RC, 1);
@@ -107,7 +107,7 @@ static void req__to_the_same_subnet__names_no_lids(void **state)
 }
 
 /* Checks the type on the wire and on the passive side. */
-static void req__of_each_type__is_of_that_type(void **state)
+static void req__each_qp_type__has_the_transport_of_the_type(void **state)
 {
     static const struct {
         enum uro_qp_type type, seen;
@@ -207,7 +207,7 @@ static void rep_rtu_dreq_drep__all_fields__are_sent(void **state)
     assert_true(uro_mark_hit("CM.TID"));
 }
 
-static void mra__names_the_delayed_message(void **state)
+static void mra__for_req_or_rep__has_the_kind_of_the_delayed_message(void **state)
 {
     struct managers *s = *state;
 
@@ -233,7 +233,7 @@ static void mra__names_the_delayed_message(void **state)
     EXPECT(&s->a.last, URO_CM_MRA, about_rep);
 }
 
-static void rej__names_the_rejected_message(void **state)
+static void rej__for_each_message__has_the_kind_of_the_rejected_message(void **state)
 {
     struct managers *s = *state;
 
@@ -257,7 +257,7 @@ static void rej__names_the_rejected_message(void **state)
     assert_true(uro_mark_hit("CM.REJ.SAID"));
 }
 
-static void rej__of_a_rep__names_the_rep(void **state)
+static void rej__of_a_rep__has_the_kind_rep(void **state)
 {
     struct managers *s = *state;
 
@@ -328,7 +328,7 @@ static void sidr__rejected__repeated_req_is_rejected_again(void **state)
 
 /* ---- received messages --------------------------------------------------- */
 
-static void passive__has_the_values_of_the_req(void **state)
+static void passive_side__req_received__has_the_values_of_the_req(void **state)
 {
     struct managers *s = *state;
 
@@ -358,7 +358,7 @@ static void passive__has_the_values_of_the_req(void **state)
 }
 
 /* The REQ sets the timeout of the REP and the number of its repetitions. */
-static void passive__retransmits_with_the_timeout_of_the_req(void **state)
+static void passive_side__rep_unanswered__retransmits_with_the_timeout_of_the_req(void **state)
 {
     struct managers *s = *state;
 
@@ -380,7 +380,7 @@ static void passive__retransmits_with_the_timeout_of_the_req(void **state)
     EXPECT(&s->b.last, URO_CM_REJ, rej);
 }
 
-static void active__has_the_values_of_the_rep(void **state)
+static void active_side__rep_received__has_the_values_of_the_rep(void **state)
 {
     struct managers *s = *state;
 
@@ -398,7 +398,7 @@ static void active__has_the_values_of_the_rep(void **state)
     assert_memory_equal(conn->peer.data, "hello", 6);
 }
 
-static void xrc__target_qpn_is_in_its_own_field(void **state)
+static void xrc__rep__target_qpn_is_in_the_eecn_field(void **state)
 {
     struct managers *s = *state;
 
@@ -444,19 +444,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(req__all_fields__are_sent),
-        TEST(req__to_the_same_subnet__names_no_lids),
-        TEST(req__of_each_type__is_of_that_type),
+        TEST(req__to_the_same_subnet__lids_are_zero),
+        TEST(req__each_qp_type__has_the_transport_of_the_type),
         TEST(req__extended_type_of_an_rc_request__is_ignored),
         TEST(rep_rtu_dreq_drep__all_fields__are_sent),
-        TEST(mra__names_the_delayed_message),
-        TEST(rej__names_the_rejected_message),
-        TEST(rej__of_a_rep__names_the_rep),
+        TEST(mra__for_req_or_rep__has_the_kind_of_the_delayed_message),
+        TEST(rej__for_each_message__has_the_kind_of_the_rejected_message),
+        TEST(rej__of_a_rep__has_the_kind_rep),
         TEST(sidr__req_and_rep__all_fields_are_sent),
         TEST(sidr__rejected__repeated_req_is_rejected_again),
-        TEST(passive__has_the_values_of_the_req),
-        TEST(passive__retransmits_with_the_timeout_of_the_req),
-        TEST(active__has_the_values_of_the_rep),
-        TEST(xrc__target_qpn_is_in_its_own_field),
+        TEST(passive_side__req_received__has_the_values_of_the_req),
+        TEST(passive_side__rep_unanswered__retransmits_with_the_timeout_of_the_req),
+        TEST(active_side__rep_received__has_the_values_of_the_rep),
+        TEST(xrc__rep__target_qpn_is_in_the_eecn_field),
         TEST(rtu__private_data__arrives),
         TEST(sidr__private_data__arrives),
     };

@@ -101,7 +101,7 @@ static void strangers_ask(struct scene *s, struct said *said)
     }
 }
 
-static void requests_of_absent_hosts__other_requests_are_answered(void **state)
+static void requests__of_absent_hosts__other_requests_get_responses(void **state)
 {
     struct scene *s = scene_rc();
     const struct uro_cm_msg dreq = { .kind = URO_CM_DREQ };
@@ -118,7 +118,7 @@ static void requests_of_absent_hosts__other_requests_are_answered(void **state)
 }
 
 /* The engine also sends its own retransmissions in time. */
-static void requests_of_absent_hosts__own_request_is_retransmitted(void **state)
+static void requests__of_absent_hosts__local_request_is_retransmitted(void **state)
 {
     struct scene *s = scene_rc();
     struct uroce_conn_target target = {
@@ -145,7 +145,7 @@ static void requests_of_absent_hosts__own_request_is_retransmitted(void **state)
 }
 
 /* As with cmtime, this side has sent nothing to that host before, so its MAC address is unknown. */
-static void requests_of_an_unresolved_host__all_answered_after_arp(void **state)
+static void requests__of_an_unresolved_host__all_get_responses_after_arp(void **state)
 {
     struct scene *s = scene_rc();
     struct said said = { 0 };
@@ -166,7 +166,7 @@ static void requests_of_an_unresolved_host__all_answered_after_arp(void **state)
 
 /* The port delivers a full burst of messages in each call, and each needs a reply. A round has
  * several bursts. */
-static void messages_without_end__data_is_still_sent(void **state)
+static void messages__endless__data_is_still_sent(void **state)
 {
     struct scene *s = scene_rc();
     const struct uro_cm_msg dreq = { .kind = URO_CM_DREQ };
@@ -189,7 +189,7 @@ static void messages_without_end__data_is_still_sent(void **state)
 
 /* The application of a listener is slow. The backlog limits the waiting requests. Further requests
  * get no reply, or a REJ once uroce detects a flood, and leave no state. */
-static void requests_without_end__limited_by_the_backlog(void **state)
+static void requests__endless__are_limited_by_the_backlog(void **state)
 {
     struct scene *s = scene_rc();
     struct uroce_listener *listener;
@@ -241,7 +241,7 @@ static void cm__message_of_another_partition__is_counted_and_dropped(void **stat
 }
 
 /* rule PORT.MTU */
-static void requests_with_mtu_above_the_link__refused_until_it_fits(void **state)
+static void requests__mtu_above_the_link__refused_until_the_mtu_fits(void **state)
 {
     static const struct {
         uint32_t mtu;
@@ -267,12 +267,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cm__message_of_another_partition__is_counted_and_dropped),
-        cmocka_unit_test(requests_of_absent_hosts__other_requests_are_answered),
-        cmocka_unit_test(requests_of_absent_hosts__own_request_is_retransmitted),
-        cmocka_unit_test(requests_of_an_unresolved_host__all_answered_after_arp),
-        cmocka_unit_test(messages_without_end__data_is_still_sent),
-        cmocka_unit_test(requests_without_end__limited_by_the_backlog),
-        cmocka_unit_test(requests_with_mtu_above_the_link__refused_until_it_fits),
+        cmocka_unit_test(requests__of_absent_hosts__other_requests_get_responses),
+        cmocka_unit_test(requests__of_absent_hosts__local_request_is_retransmitted),
+        cmocka_unit_test(requests__of_an_unresolved_host__all_get_responses_after_arp),
+        cmocka_unit_test(messages__endless__data_is_still_sent),
+        cmocka_unit_test(requests__endless__are_limited_by_the_backlog),
+        cmocka_unit_test(requests__mtu_above_the_link__refused_until_the_mtu_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 /* ---- lost ---------------------------------------------------------------- */
 
-static void req_lost__repeated_after_the_agreed_time(void **state)
+static void req__lost__is_sent_again_after_the_timeout_of_the_req(void **state)
 {
     struct managers *s = *state;
 
@@ -26,7 +26,7 @@ static void req_lost__repeated_after_the_agreed_time(void **state)
     assert_true(uro_mark_hit("CM.RETRY"));
 }
 
-static void rep_lost__repeated(void **state)
+static void rep__lost__is_sent_again(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = managers_param("");
@@ -46,7 +46,7 @@ static void rep_lost__repeated(void **state)
     assert_int_equal(s->a.sent[URO_CM_MRA], 1);
 }
 
-static void rtu_lost__next_rep_is_answered_again(void **state)
+static void rtu__lost__next_rep_gets_another_rtu(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = managers_param("");
@@ -64,7 +64,7 @@ static void rtu_lost__next_rep_is_answered_again(void **state)
     assert_true(uro_mark_hit("CM.RTU.AGAIN"));
 }
 
-static void rtu_lost__data_establishes_the_connection(void **state)
+static void rtu__lost__data_establishes_the_connection(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = managers_param("");
@@ -83,7 +83,7 @@ static void rtu_lost__data_establishes_the_connection(void **state)
     assert_true(uro_mark_hit("CM.HEARD"));
 }
 
-static void dreq_and_drep_lost__repeated(void **state)
+static void disconnect__dreq_and_drep_lost__both_are_sent_again(void **state)
 {
     struct managers *s = *state;
 
@@ -102,7 +102,7 @@ static void dreq_and_drep_lost__repeated(void **state)
     assert_int_equal(s->b.sent[URO_CM_DREP], 2);
 }
 
-static void drep_lost__answered_again_in_timewait(void **state)
+static void drep__lost__repeated_dreq_gets_another_in_timewait(void **state)
 {
     struct managers *s = *state;
 
@@ -110,13 +110,13 @@ static void drep_lost__answered_again_in_timewait(void **state)
     s->b.lose[URO_CM_DREP] = 1;
     assert_int_equal(uro_conn_disconnect(s->a.conn, s->now), 0);
     managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
-    managers_forge(s, &s->a, &s->a.last); /* the DREQ once more, at once */
+    managers_forge(s, &s->a, &s->a.last); /* sends the same DREQ again at once */
     assert_int_equal(s->b.sent[URO_CM_DREP], 2);
     managers_expect(s, &s->a, URO_CONN_DISCONNECTED, 0);
     assert_true(uro_mark_hit("CM.DREQ.AGAIN"));
 }
 
-static void both_disconnect__each_gets_one_event(void **state)
+static void disconnect__by_both_sides__each_side_gets_one_event(void **state)
 {
     struct managers *s = *state;
 
@@ -133,7 +133,7 @@ static void both_disconnect__each_gets_one_event(void **state)
     managers_expect_nothing(s, &s->b);
 }
 
-static void peer_died__every_retransmission_ends_in_time(void **state)
+static void req_and_rep__peer_died__retransmissions_end_in_time(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = managers_param("");
@@ -151,7 +151,7 @@ static void peer_died__every_retransmission_ends_in_time(void **state)
     assert_true(uro_mark_hit("CM.TIMEOUT"));
 }
 
-static void peer_died__dreq_retransmission_ends(void **state)
+static void dreq__peer_died__retransmissions_end(void **state)
 {
     struct managers *s = *state;
 
@@ -165,7 +165,7 @@ static void peer_died__dreq_retransmission_ends(void **state)
 
 /* ---- duplicates ---------------------------------------------------------- */
 
-static void req_twice__mra_until_the_application_responds(void **state)
+static void req__received_twice__mra_until_the_application_responds(void **state)
 {
     struct managers *s = *state;
 
@@ -174,14 +174,14 @@ static void req_twice__mra_until_the_application_responds(void **state)
     managers_pass_time(s, URO_MS(5121));
     assert_int_equal(s->b.sent[URO_CM_MRA], 1);
     managers_expect_nothing(s, &s->b);
-    /* our requester got the MRA: no retransmission for a minute */
+    /* the requester got the MRA, and does not retransmit for a minute */
     managers_pass_time(s, URO_MS(60000));
     assert_int_equal(s->a.sent[URO_CM_REQ], 2);
     assert_true(uro_mark_hit("CM.MRA"));
     assert_true(uro_mark_hit("CM.REQ.AGAIN"));
 }
 
-static void req_with_the_qpn_of_another_connection__stale(void **state)
+static void req__qpn_of_another_connection__is_rejected_as_stale(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg req;
@@ -216,7 +216,7 @@ static void req_with_the_qpn_of_another_connection__stale(void **state)
 
 /* ---- wrong --------------------------------------------------------------- */
 
-static void bad_requests__rejected_with_the_reason(void **state)
+static void req__wrong_field__is_rejected_with_the_reason(void **state)
 {
     struct managers *s = *state;
     static const struct {
@@ -256,7 +256,7 @@ static void bad_requests__rejected_with_the_reason(void **state)
     assert_true(uro_mark_hit("CM.REQ.JUDGE"));
 }
 
-static void messages_without_a_connection__answered_or_counted(void **state)
+static void message__for_no_connection__gets_a_reply_or_is_dropped(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg msg = { .kind = URO_CM_DREQ, .tid = 5 };
@@ -282,7 +282,7 @@ static void messages_without_a_connection__answered_or_counted(void **state)
 }
 
 /* Messages with the right communication IDs from another address change nothing. */
-static void messages_of_another_host__change_nothing(void **state)
+static void dreq__from_another_host_or_for_another_qpn__changes_nothing(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg msg = { .kind = URO_CM_DREQ };
@@ -303,7 +303,7 @@ static void messages_of_another_host__change_nothing(void **state)
     assert_true(uro_mark_hit("CM.UNEXPECTED"));
 }
 
-static void datagrams_other_than_cm_messages__counted(void **state)
+static void mad__not_a_cm_message__is_counted_as_malformed(void **state)
 {
     struct managers *s = *state;
     const struct uro_cm_route route = { .local = s->b.address, .remote = s->a.address };
@@ -325,7 +325,7 @@ static void datagrams_other_than_cm_messages__counted(void **state)
     assert_true(uro_mark_hit("CM.CLASS.INFO"));
 }
 
-static void more_requests_than_reply_slots__the_rest_is_dropped(void **state)
+static void replies__more_than_reply_slots__the_rest_is_dropped(void **state)
 {
     struct managers *s = *state;
     const struct uro_cm_route route = { .local = s->b.address, .remote = s->a.address };
@@ -348,7 +348,7 @@ static void more_requests_than_reply_slots__the_rest_is_dropped(void **state)
 
 /* ---- datagram services --------------------------------------------------- */
 
-static void sidr_rep_lost__same_reply_again(void **state)
+static void sidr_rep__lost__same_reply_is_sent_again(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = { .type = URO_QPT_UD, .qpn = 77, .qkey = 0x1234567 };
@@ -365,7 +365,7 @@ static void sidr_rep_lost__same_reply_again(void **state)
     assert_true(uro_mark_hit("CM.SIDR.AGAIN"));
 }
 
-static void sidr__application_rejects(void **state)
+static void sidr__application_rejects__client_gets_the_private_data(void **state)
 {
     struct managers *s = *state;
 
@@ -405,7 +405,8 @@ static void sidr__never_answered__unreachable(void **state)
     managers_pass_time(s, URO_MS(66000));
     managers_expect(s, &s->a, URO_CONN_UNREACHABLE, -ETIMEDOUT);
     assert_int_equal(s->a.sent[URO_CM_SIDR_REQ], 16);
-    assert_int_equal(s->a.sent[URO_CM_REJ], 0); /* there was no connection */
+    assert_int_equal(s->a.sent[URO_CM_REJ], 0); /* a SIDR_REQ makes no connection, so no REJ is
+                                                   sent */
     assert_true(uro_mark_hit("CM.SIDR.RETRY"));
 }
 
@@ -414,26 +415,26 @@ static void sidr__never_answered__unreachable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(req_lost__repeated_after_the_agreed_time),
-        TEST(rep_lost__repeated),
-        TEST(rtu_lost__next_rep_is_answered_again),
-        TEST(rtu_lost__data_establishes_the_connection),
-        TEST(dreq_and_drep_lost__repeated),
-        TEST(drep_lost__answered_again_in_timewait),
-        TEST(both_disconnect__each_gets_one_event),
-        TEST(peer_died__every_retransmission_ends_in_time),
-        TEST(peer_died__dreq_retransmission_ends),
-        TEST(req_twice__mra_until_the_application_responds),
-        TEST(req_with_the_qpn_of_another_connection__stale),
-        TEST(bad_requests__rejected_with_the_reason),
-        TEST(messages_without_a_connection__answered_or_counted),
-        TEST(messages_of_another_host__change_nothing),
-        TEST(datagrams_other_than_cm_messages__counted),
-        TEST(sidr_rep_lost__same_reply_again),
-        TEST(sidr__application_rejects),
+        TEST(req__lost__is_sent_again_after_the_timeout_of_the_req),
+        TEST(rep__lost__is_sent_again),
+        TEST(rtu__lost__next_rep_gets_another_rtu),
+        TEST(rtu__lost__data_establishes_the_connection),
+        TEST(disconnect__dreq_and_drep_lost__both_are_sent_again),
+        TEST(drep__lost__repeated_dreq_gets_another_in_timewait),
+        TEST(disconnect__by_both_sides__each_side_gets_one_event),
+        TEST(req_and_rep__peer_died__retransmissions_end_in_time),
+        TEST(dreq__peer_died__retransmissions_end),
+        TEST(req__received_twice__mra_until_the_application_responds),
+        TEST(req__qpn_of_another_connection__is_rejected_as_stale),
+        TEST(req__wrong_field__is_rejected_with_the_reason),
+        TEST(message__for_no_connection__gets_a_reply_or_is_dropped),
+        TEST(dreq__from_another_host_or_for_another_qpn__changes_nothing),
+        TEST(mad__not_a_cm_message__is_counted_as_malformed),
+        TEST(sidr_rep__lost__same_reply_is_sent_again),
+        TEST(sidr__application_rejects__client_gets_the_private_data),
         TEST(sidr__rep_of_another_host__is_ignored),
         TEST(sidr__never_answered__unreachable),
-        TEST(more_requests_than_reply_slots__the_rest_is_dropped),
+        TEST(replies__more_than_reply_slots__the_rest_is_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

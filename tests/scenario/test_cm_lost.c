@@ -106,7 +106,7 @@ static const struct message messages[] = {
     { URO_CM_DREP, true, URO_CM_DREQ, false },
 };
 
-static void each_message__lost_up_to_15_times__is_retransmitted(void **state)
+static void cm_message__lost_up_to_15_times__is_retransmitted(void **state)
 {
     for (unsigned i = 0; i < URO_ARRAY_LEN(messages); i++)
         for (uint32_t lost = 0; lost < COPIES; lost++) {
@@ -137,7 +137,7 @@ static struct life lose_always(struct managers *s, enum uro_cm_kind kind)
     return life;
 }
 
-static void req_always_lost__unreachable_after_16(void **state)
+static void req__always_lost__unreachable_after_16_copies(void **state)
 {
     struct managers *s = *state;
     const struct life life = lose_always(s, URO_CM_REQ);
@@ -154,7 +154,7 @@ static void req_always_lost__unreachable_after_16(void **state)
 }
 
 /* The passive side gives up first and sends a REJ, which the active side accepts. */
-static void rep_always_lost__both_get_an_event(void **state)
+static void rep__always_lost__both_sides_get_an_event(void **state)
 {
     struct managers *s = *state;
     const struct life life = lose_always(s, URO_CM_REP);
@@ -164,7 +164,7 @@ static void rep_always_lost__both_get_an_event(void **state)
     assert_int_equal(life.a.status[URO_CONN_REJECTED], URO_CONN_REJ_TIMEOUT);
 }
 
-static void rtu_always_lost__both_get_an_event(void **state)
+static void rtu__always_lost__both_sides_get_an_event(void **state)
 {
     struct managers *s = *state;
     const struct life life = lose_always(s, URO_CM_RTU);
@@ -175,7 +175,7 @@ static void rtu_always_lost__both_get_an_event(void **state)
     assert_int_equal(s->a.sent[URO_CM_RTU], COPIES);
 }
 
-static void dreq_always_lost__sender_gets_disconnected_event(void **state)
+static void dreq__always_lost__sender_gets_disconnected_event(void **state)
 {
     struct managers *s = *state;
     const struct life life = lose_always(s, URO_CM_DREQ);
@@ -185,7 +185,7 @@ static void dreq_always_lost__sender_gets_disconnected_event(void **state)
     assert_int_equal(s->a.sent[URO_CM_DREQ], COPIES);
 }
 
-static void drep_always_lost__both_get_an_event(void **state)
+static void drep__always_lost__both_sides_get_an_event(void **state)
 {
     struct managers *s = *state;
     const struct life life = lose_always(s, URO_CM_DREP);
@@ -196,7 +196,7 @@ static void drep_always_lost__both_get_an_event(void **state)
 }
 
 /* The listener's application gets the request again, and rejects it again. */
-static void rej_lost__next_request_is_rejected_again(void **state)
+static void rej__lost__next_req_is_rejected_again(void **state)
 {
     for (uint32_t lost = 0; lost < COPIES; lost++) {
         struct managers *s = *state;
@@ -212,7 +212,7 @@ static void rej_lost__next_request_is_rejected_again(void **state)
     }
 }
 
-static void service__each_message_lost_up_to_15_times__is_retransmitted(void **state)
+static void sidr_message__lost_up_to_15_times__is_retransmitted(void **state)
 {
     for (uint32_t lost = 0; lost < 2 * COPIES; lost++) {
         struct managers *s = *state;
@@ -229,7 +229,7 @@ static void service__each_message_lost_up_to_15_times__is_retransmitted(void **s
 }
 
 /* The side that gives up waits for no reply to its REJ. If the REJ is lost, the peer times out. */
-static void mra_lost__next_request_gets_an_mra(void **state)
+static void mra__lost__next_req_gets_an_mra(void **state)
 {
     struct managers *s = *state;
 
@@ -244,7 +244,7 @@ static void mra_lost__next_request_gets_an_mra(void **state)
 }
 
 /* The peer accepted and left: its DREQ reaches a side that never got the REP. */
-static void rep_lost__peer_leaves__event_in_time(void **state)
+static void rep__lost_and_peer_closed__event_in_time(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param param = managers_param("");
@@ -266,7 +266,7 @@ static void rep_lost__peer_leaves__event_in_time(void **state)
 
 /* ---- twice --------------------------------------------------------------- */
 
-static void each_message__twice__changes_nothing(void **state)
+static void cm_message__received_twice__changes_nothing(void **state)
 {
     for (unsigned kind = 0; kind < URO_CM_KIND_COUNT; kind++) {
         struct managers *s = *state;
@@ -280,7 +280,7 @@ static void each_message__twice__changes_nothing(void **state)
     }
 }
 
-static void service__each_message_twice__changes_nothing(void **state)
+static void sidr_message__received_twice__changes_nothing(void **state)
 {
     struct managers *s = *state;
     struct life life = { .s = s };
@@ -293,7 +293,7 @@ static void service__each_message_twice__changes_nothing(void **state)
     assert_int_equal(s->b.sent[URO_CM_SIDR_REP], 1); /* the duplicate got no second reply */
 }
 
-static void rej_twice__one_event(void **state)
+static void rej__received_twice__one_event(void **state)
 {
     struct managers *s = *state;
     struct life life = { .s = s, .rejects = true };
@@ -310,19 +310,19 @@ static void rej_twice__one_event(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_message__lost_up_to_15_times__is_retransmitted),
-        TEST(req_always_lost__unreachable_after_16),
-        TEST(rep_always_lost__both_get_an_event),
-        TEST(rtu_always_lost__both_get_an_event),
-        TEST(dreq_always_lost__sender_gets_disconnected_event),
-        TEST(drep_always_lost__both_get_an_event),
-        TEST(rej_lost__next_request_is_rejected_again),
-        TEST(service__each_message_lost_up_to_15_times__is_retransmitted),
-        TEST(mra_lost__next_request_gets_an_mra),
-        TEST(rep_lost__peer_leaves__event_in_time),
-        TEST(each_message__twice__changes_nothing),
-        TEST(service__each_message_twice__changes_nothing),
-        TEST(rej_twice__one_event),
+        TEST(cm_message__lost_up_to_15_times__is_retransmitted),
+        TEST(req__always_lost__unreachable_after_16_copies),
+        TEST(rep__always_lost__both_sides_get_an_event),
+        TEST(rtu__always_lost__both_sides_get_an_event),
+        TEST(dreq__always_lost__sender_gets_disconnected_event),
+        TEST(drep__always_lost__both_sides_get_an_event),
+        TEST(rej__lost__next_req_is_rejected_again),
+        TEST(sidr_message__lost_up_to_15_times__is_retransmitted),
+        TEST(mra__lost__next_req_gets_an_mra),
+        TEST(rep__lost_and_peer_closed__event_in_time),
+        TEST(cm_message__received_twice__changes_nothing),
+        TEST(sidr_message__received_twice__changes_nothing),
+        TEST(rej__received_twice__one_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

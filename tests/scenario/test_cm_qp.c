@@ -73,7 +73,7 @@ static void expect_path(const struct uro_qp_attr *attr, const struct uro_gid *de
     assert_int_equal(attr->path_mtu, 512);
 }
 
-static void active_rc__attributes_of_req_and_rep(void **state)
+static void qp_attr__active_rc__has_the_values_of_req_and_rep(void **state)
 {
     struct managers *s = *state;
 
@@ -92,7 +92,7 @@ static void active_rc__attributes_of_req_and_rep(void **state)
     assert_int_equal(attr.max_rd_atomic, 7);
 }
 
-static void passive_rc__attributes_of_the_req(void **state)
+static void qp_attr__passive_rc__has_the_values_of_the_req(void **state)
 {
     struct managers *s = *state;
 
@@ -111,7 +111,7 @@ static void passive_rc__attributes_of_the_req(void **state)
     assert_int_equal(attr.max_rd_atomic, 4);
 }
 
-static void other_types__have_the_required_attributes(void **state)
+static void qp_attr__other_qp_types__has_the_required_attributes(void **state)
 {
     static const struct {
         enum uro_qp_type active, passive;
@@ -139,7 +139,7 @@ static void other_types__have_the_required_attributes(void **state)
 }
 
 /* READ is allowed only if a side announced that it would initiate or accept READs. */
-static void access__reads_only_with_responder_resources(void **state)
+static void qp_attr__no_responder_resources__has_no_remote_read_right(void **state)
 {
     static const struct {
         uint8_t resources, depth;
@@ -167,7 +167,7 @@ static void access__reads_only_with_responder_resources(void **state)
     }
 }
 
-static void attributes__too_early_or_no_such_state__einval(void **state)
+static void qp_attr__too_early_or_unknown_state__einval(void **state)
 {
     struct managers *s = *state;
     struct uro_qp_attr attr = { .state = URO_QPS_RTR };
@@ -184,11 +184,11 @@ static void attributes__too_early_or_no_such_state__einval(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(active_rc__attributes_of_req_and_rep),
-        TEST(passive_rc__attributes_of_the_req),
-        TEST(other_types__have_the_required_attributes),
-        TEST(access__reads_only_with_responder_resources),
-        TEST(attributes__too_early_or_no_such_state__einval),
+        TEST(qp_attr__active_rc__has_the_values_of_req_and_rep),
+        TEST(qp_attr__passive_rc__has_the_values_of_the_req),
+        TEST(qp_attr__other_qp_types__has_the_required_attributes),
+        TEST(qp_attr__no_responder_resources__has_no_remote_read_right),
+        TEST(qp_attr__too_early_or_unknown_state__einval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

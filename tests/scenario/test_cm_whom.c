@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_whom.c - tests which connection or listener gets a message, and which calls of the owner
- * of a connection fail. */
+/* test_cm_whom.c - tests which connection or listener gets a message, and which calls of an
+ * application fail. */
 #include <errno.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static struct uro_cm_msg message(const struct managers *s, enum uro_cm_kind kind
     return msg;
 }
 
-/* Returns a REQ of a that was caught on the wire. */
+/* Returns a REQ that a sent and the network lost. */
 static struct uro_cm_msg caught_request(struct managers *s)
 {
     s->a.lose[URO_CM_REQ] = UINT32_MAX;
@@ -45,9 +45,9 @@ static void accept_b(struct managers *s)
 
 /* ---- which connection ---------------------------------------------------- */
 
-/* The message has the right local ID and the right address, but the remote ID of an older
- * connection. */
-static void message__with_another_remote_id__matches_no_connection(void **state)
+/* The message has the right remote ID and the right addresses, but the local ID of another
+ * connection of the sender. */
+static void message__with_another_local_id__matches_no_connection(void **state)
 {
     static const enum uro_cm_kind kinds[] = { URO_CM_DREQ, URO_CM_REJ, URO_CM_RTU, URO_CM_LAP };
     struct managers *s = *state;
@@ -123,7 +123,7 @@ static void req__from_a_queue_pair_whose_connection_has_ended__is_new(void **sta
 }
 
 /* A second REQ from the same queue pair does not end a connection that is still being set up. */
-static void req__second_from_a_qp_with_a_pending_request__stale(void **state)
+static void req__second_from_a_qp_with_a_pending_request__is_rejected_as_stale(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = { .type = URO_QPT_RC, .qpn = QPN_B };
@@ -142,7 +142,7 @@ static void req__second_from_a_qp_with_a_pending_request__stale(void **state)
 }
 
 /* The active side detects a REQ from its peer's queue pair, too. */
-static void req__from_the_queue_pair_that_we_connected_to__stale(void **state)
+static void req__from_the_qp_of_the_passive_side__is_rejected_as_stale(void **state)
 {
     struct managers *s = *state;
 
@@ -153,7 +153,8 @@ static void req__from_the_queue_pair_that_we_connected_to__stale(void **state)
     assert_int_equal(uro_conn_confirm(s->a.conn, s->now), 0);
     managers_expect(s, &s->b, URO_CONN_CONFIRMED, 0);
     req.value[URO_CM_LOCAL_ID] =
-        s->a.conn->peer_id; /* a new ID, so that the REQ is not a duplicate */
+        s->a.conn->peer_id; /* this ID does not make the REQ a duplicate, because a is the active
+                               side */
     req.value[URO_CM_CA_GUID] = 2;
     req.value[URO_CM_LOCAL_QPN] = QPN_B;
     req.remote_gid = s->a.address;
@@ -163,7 +164,7 @@ static void req__from_the_queue_pair_that_we_connected_to__stale(void **state)
     managers_expect(s, &s->b, URO_CONN_DISCONNECTED, 0);
 }
 
-static void req_twice__answered_by_the_same_rep_at_once(void **state)
+static void req__received_again_after_accept__same_rep_is_sent_at_once(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = { .type = URO_QPT_RC, .qpn = QPN_B };
@@ -197,7 +198,7 @@ static void sidr__same_id_from_another_address__is_a_new_request(void **state)
     uro_conn_close(expect_request(s), s->now);
 }
 
-/* A connection without a queue pair has no QPN to name in the DREQ. */
+/* A connection without a queue pair has no QPN to compare with the QPN in the DREQ. */
 static void dreq__to_a_connection_without_queue_pair__is_accepted(void **state)
 {
     struct managers *s = *state;
@@ -216,7 +217,7 @@ static void dreq__to_a_connection_without_queue_pair__is_accepted(void **state)
 
 /* ---- which listener ------------------------------------------------------ */
 
-static void listeners__the_address_decides__then_any(void **state)
+static void listeners__at_one_address_and_at_any__exact_address_first(void **state)
 {
     struct managers *s = *state;
     struct uro_listener other = s->b.listener, own = s->b.listener, again;
@@ -250,7 +251,7 @@ static void listeners__the_address_decides__then_any(void **state)
     uro_conn_unlisten(s->b.cm, &other);
 }
 
-static void unlisten__requests_that_wait__refused(void **state)
+static void unlisten__pending_requests__are_rejected(void **state)
 {
     struct managers *s = *state;
 
@@ -263,7 +264,7 @@ static void unlisten__requests_that_wait__refused(void **state)
 }
 
 /* An application keeps a request that it fetched, even after the listener's memory is freed. */
-static void unlisten__requests_that_were_fetched__can_be_accepted(void **state)
+static void unlisten__fetched_requests__can_be_accepted(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = managers_param("");
@@ -277,7 +278,7 @@ static void unlisten__requests_that_were_fetched__can_be_accepted(void **state)
     managers_expect(s, &s->a, URO_CONN_RESPONSE, 0);
 }
 
-static void listen_again__no_requests_are_pending(void **state)
+static void listen__again_after_unlisten__backlog_is_empty(void **state)
 {
     struct managers *s = *state;
 
@@ -288,7 +289,8 @@ static void listen_again__no_requests_are_pending(void **state)
     s->b.conn = expect_request(s);
 }
 
-/* Sends a request and withdraws it. The listener has fetched the request. */
+/* Sends a request and withdraws it. The application of b takes both events, but has not called
+ * uro_conn_noticed(). */
 static void ask_and_take_back(struct managers *s)
 {
     managers_ask(s);
@@ -409,8 +411,8 @@ static void calls__out_of_order__einval(void **state)
     assert_int_equal(uro_conn_reject(s->b.conn, 28, NULL, 0, s->now), -EINVAL);
 }
 
-/* The connection is closed before its REQ is sent. So the REQ is never built. */
-static void close__before_the_request_was_sent__it_is_not_sent(void **state)
+/* The connection is closed before the engine has sent the REQ. So no REQ is sent. */
+static void close__before_the_req_was_sent__nothing_is_sent(void **state)
 {
     struct managers *s = *state;
 
@@ -427,26 +429,26 @@ static void close__before_the_request_was_sent__it_is_not_sent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(message__with_another_remote_id__matches_no_connection),
+        TEST(message__with_another_local_id__matches_no_connection),
         TEST(message__to_another_local_address__matches_no_connection),
         TEST(req__same_id_and_qpn_of_another_node__is_a_new_request),
         TEST(req__from_a_queue_pair_whose_connection_has_ended__is_new),
-        TEST(req__second_from_a_qp_with_a_pending_request__stale),
-        TEST(req__from_the_queue_pair_that_we_connected_to__stale),
-        TEST(req_twice__answered_by_the_same_rep_at_once),
+        TEST(req__second_from_a_qp_with_a_pending_request__is_rejected_as_stale),
+        TEST(req__from_the_qp_of_the_passive_side__is_rejected_as_stale),
+        TEST(req__received_again_after_accept__same_rep_is_sent_at_once),
         TEST(sidr__same_id_from_another_address__is_a_new_request),
         TEST(dreq__to_a_connection_without_queue_pair__is_accepted),
-        TEST(listeners__the_address_decides__then_any),
-        TEST(unlisten__requests_that_wait__refused),
-        TEST(unlisten__requests_that_were_fetched__can_be_accepted),
-        TEST(listen_again__no_requests_are_pending),
+        TEST(listeners__at_one_address_and_at_any__exact_address_first),
+        TEST(unlisten__pending_requests__are_rejected),
+        TEST(unlisten__fetched_requests__can_be_accepted),
+        TEST(listen__again_after_unlisten__backlog_is_empty),
         TEST(backlog__request_withdrawn_and_closed__frees_its_slot),
         TEST(backlog__request_withdrawn_and_not_fetched__keeps_its_slot),
         TEST(backlog__of_a_datagram_service__requests_are_rejected),
         TEST(private_data__longer_than_the_field__einval),
         TEST(private_data_of_a_service__longer_than_the_field__einval),
         TEST(calls__out_of_order__einval),
-        TEST(close__before_the_request_was_sent__it_is_not_sent),
+        TEST(close__before_the_req_was_sent__nothing_is_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

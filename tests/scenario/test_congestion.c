@@ -397,7 +397,7 @@ static void congestion__cnp_during_a_long_read__recovers_by_sent_packets(void **
     scene_close(s);
 }
 
-static void congestion__cnp_of_a_stranger_or_to_an_idle_qp__changes_nothing(void **state)
+static void congestion__cnp_of_another_host_or_to_an_idle_qp__changes_nothing(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
@@ -456,7 +456,7 @@ int main(void)
         cmocka_unit_test(congestion__continues_after_a_single_retransmit__requests_ack),
         cmocka_unit_test(congestion__only_atomics__window_recovers),
         cmocka_unit_test(congestion__cnp_during_a_long_read__recovers_by_sent_packets),
-        cmocka_unit_test(congestion__cnp_of_a_stranger_or_to_an_idle_qp__changes_nothing),
+        cmocka_unit_test(congestion__cnp_of_another_host_or_to_an_idle_qp__changes_nothing),
         cmocka_unit_test(congestion__queue_pair_reset__window_is_full_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

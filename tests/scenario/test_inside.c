@@ -13,7 +13,7 @@
 /* ---- responder resources ------------------------------------------------ */
 
 /* The caller provides the memory of the responder resources when max_dest_rd_atomic is known. */
-static void modify__too_few_responder_resources__einval_until_there_are_enough(void **state)
+static void modify__too_few_responder_resources__einval_until_enough_are_lent(void **state)
 {
     (void)state;
     struct scene *s = scene_rc();
@@ -191,7 +191,7 @@ static void send_what_is_not_offered(struct scene *s, uint32_t length, enum uroc
     scene_close(s);
 }
 
-static void uc__operation_without_opcode__fails_when_it_is_sent(void **state)
+static void uc__operation_without_opcode__fails_at_transmission(void **state)
 {
     (void)state;
     const enum uroce_opcode not_offered[] = { UROCE_RDMA_READ, UROCE_COMPARE_SWAP,
@@ -211,7 +211,7 @@ static void uc__message_whose_last_packet_cannot_be_sent__is_not_started(void **
     send_what_is_not_offered(scene_uc(.sq_psn = 7), 3000, UROCE_SEND_WITH_INV);
 }
 
-static void ud__operation_other_than_send__fails_when_it_is_sent(void **state)
+static void ud__operation_other_than_send__fails_at_transmission(void **state)
 {
     (void)state;
     const enum uroce_opcode not_offered[] = { UROCE_RDMA_WRITE,    UROCE_RDMA_WRITE_WITH_IMM,
@@ -300,7 +300,7 @@ static void expect_rnr_nak(struct scene *s, uint32_t psn, uint32_t msn)
 }
 
 /* Messages 2, 4 and so on find no receive at first. */
-static void receives__every_second_hidden__rnr_nak_and_then_served(void **state)
+static void receives__every_second_hidden__rnr_nak_then_delivered(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .min_rnr_timer = 12);
@@ -317,7 +317,7 @@ static void receives__every_second_hidden__rnr_nak_and_then_served(void **state)
     scene_close(s);
 }
 
-static void receives__from_the_first_on_hidden__never_served(void **state)
+static void receives__all_hidden__messages_are_never_delivered(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .min_rnr_timer = 12);
@@ -348,16 +348,16 @@ static void cq__overflow_is_requested__queue_pair_fails_at_its_next_completion(v
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(receives__every_second_hidden__rnr_nak_and_then_served),
-        cmocka_unit_test(receives__from_the_first_on_hidden__never_served),
+        cmocka_unit_test(receives__every_second_hidden__rnr_nak_then_delivered),
+        cmocka_unit_test(receives__all_hidden__messages_are_never_delivered),
         cmocka_unit_test(cq__overflow_is_requested__queue_pair_fails_at_its_next_completion),
-        cmocka_unit_test(modify__too_few_responder_resources__einval_until_there_are_enough),
+        cmocka_unit_test(modify__too_few_responder_resources__einval_until_enough_are_lent),
         cmocka_unit_test(modify__read_rights_without_responder_resources__einval),
         cmocka_unit_test(modify__responder_resources_needed__more_with_flush_rights),
         cmocka_unit_test(rc_read__responder_resources_moved__duplicates_are_answered),
-        cmocka_unit_test(uc__operation_without_opcode__fails_when_it_is_sent),
+        cmocka_unit_test(uc__operation_without_opcode__fails_at_transmission),
         cmocka_unit_test(uc__message_whose_last_packet_cannot_be_sent__is_not_started),
-        cmocka_unit_test(ud__operation_other_than_send__fails_when_it_is_sent),
+        cmocka_unit_test(ud__operation_other_than_send__fails_at_transmission),
         cmocka_unit_test(ud_send__handle_of_another_domain__error_completion),
         cmocka_unit_test(xrc_send__number_beyond_24_bits__reserved_byte_stays_zero),
         cmocka_unit_test(modify__alternate_path__is_refused),

@@ -16,7 +16,7 @@ static const struct uro_mac peer_mac = { { 2, 0, 0, 0, 0, 2 } };
 
 /* ---- between two queue pairs -------------------------------------------- */
 
-static void send__to_the_own_device__arrives_at_once_without_a_frame(void **state)
+static void send__to_the_same_device__arrives_at_once_without_a_frame(void **state)
 {
     struct twins *s = *state;
     const uint32_t headers = 20 + 8 + 12 + 4; /* IPv4, UDP, BTH, ICRC */
@@ -54,7 +54,7 @@ static void send__to_itself__one_queue_pair_is_both_ends(void **state)
     assert_memory_equal(s->a.memory + 4096, s->a.memory, 3000);
 }
 
-static void send__to_an_own_address_in_another_subnet__needs_no_gateway(void **state)
+static void send__to_a_local_address_in_another_subnet__needs_no_gateway(void **state)
 {
     struct twins *s = *state;
 
@@ -91,7 +91,7 @@ static void write_and_read__much_larger_than_the_loop_buffer__arrive_whole(void 
     assert_int_equal(s->b.memory[length], 0xee);
 }
 
-static void atomic__to_the_own_device__executed_once_and_answered(void **state)
+static void atomic__to_the_same_device__executed_once_and_completed(void **state)
 {
     struct twins *s = *state;
     uint64_t value = 40;
@@ -111,7 +111,7 @@ static void atomic__to_the_own_device__executed_once_and_answered(void **state)
     assert_memory_equal(s->b.memory, &value, 8);
 }
 
-static void send__no_receive_posted__waits_and_arrives_when_there_is_one(void **state)
+static void send__no_receive_posted__arrives_after_a_receive_is_posted(void **state)
 {
     struct twins *s = *state;
 
@@ -252,7 +252,7 @@ static void mixed__looped_and_sent_frames__looped_frames_come_last(void **state)
 
 /* ---- the hop ------------------------------------------------------------ */
 
-static void hop__link_down_and_up__own_address_stays_resolved(void **state)
+static void hop__link_down_and_up__local_address_stays_resolved(void **state)
 {
     struct twins *s = *state;
 
@@ -268,7 +268,7 @@ static void hop__link_down_and_up__own_address_stays_resolved(void **state)
     assert_int_equal(twins_counter(s, "arp_tx"), 0);
 }
 
-static void hop__arp_claims_our_address__is_ignored(void **state)
+static void hop__arp_claims_the_local_address__is_ignored(void **state)
 {
     struct twins *s = *state;
 
@@ -282,7 +282,7 @@ static void hop__arp_claims_our_address__is_ignored(void **state)
 
 /* ---- an address that other processes have, too -------------------------- */
 
-static void shared__to_our_qpn_prefix__no_frame_and_no_retransmit(void **state)
+static void shared_address__to_the_local_qpn_prefix__no_frame_and_no_retransmit(void **state)
 {
     struct twins *s = *state;
     const uint32_t length = 200000;
@@ -303,7 +303,7 @@ static void shared__to_our_qpn_prefix__no_frame_and_no_retransmit(void **state)
     assert_int_equal(twins_counter(s, "retry_rounds"), 0);
 }
 
-static void shared__to_the_qpn_prefix_of_another_process__is_sent(void **state)
+static void shared_address__to_the_qpn_prefix_of_another_process__is_sent(void **state)
 {
     struct twins *s = *state;
 
@@ -313,7 +313,7 @@ static void shared__to_the_qpn_prefix_of_another_process__is_sent(void **state)
     assert_int_equal(twins_counter(s, "loop_frames"), 0);
 }
 
-static void shared__our_qpn_prefix_at_another_address__is_sent(void **state)
+static void shared_address__local_qpn_prefix_at_another_address__is_sent(void **state)
 {
     struct twins *s = *state;
 
@@ -328,22 +328,22 @@ int main(void)
 #define SHARED_TEST(name) cmocka_unit_test_setup_teardown(name, twins_open_shared, twins_close)
 #define LOOP_TEST(name)   cmocka_unit_test_setup_teardown(name, twins_open, twins_close)
     const struct CMUnitTest tests[] = {
-        LOOP_TEST(send__to_the_own_device__arrives_at_once_without_a_frame),
+        LOOP_TEST(send__to_the_same_device__arrives_at_once_without_a_frame),
         LOOP_TEST(send__to_itself__one_queue_pair_is_both_ends),
-        LOOP_TEST(send__to_an_own_address_in_another_subnet__needs_no_gateway),
+        LOOP_TEST(send__to_a_local_address_in_another_subnet__needs_no_gateway),
         LOOP_TEST(write_and_read__much_larger_than_the_loop_buffer__arrive_whole),
-        LOOP_TEST(atomic__to_the_own_device__executed_once_and_answered),
-        LOOP_TEST(send__no_receive_posted__waits_and_arrives_when_there_is_one),
+        LOOP_TEST(atomic__to_the_same_device__executed_once_and_completed),
+        LOOP_TEST(send__no_receive_posted__arrives_after_a_receive_is_posted),
         LOOP_TEST(send__more_than_the_loop_buffer__all_arrive_in_order),
         LOOP_TEST(looped_frame__damaged__is_dropped_and_retransmitted),
         LOOP_TEST(looped_frame__destination_qp_destroyed__sender_gives_up),
         LOOP_TEST(looped_frame__sending_qp_destroyed__arrives_and_ack_is_dropped),
         LOOP_TEST(mixed__looped_and_sent_frames__looped_frames_come_last),
-        LOOP_TEST(hop__link_down_and_up__own_address_stays_resolved),
-        LOOP_TEST(hop__arp_claims_our_address__is_ignored),
-        SHARED_TEST(shared__to_our_qpn_prefix__no_frame_and_no_retransmit),
-        SHARED_TEST(shared__to_the_qpn_prefix_of_another_process__is_sent),
-        SHARED_TEST(shared__our_qpn_prefix_at_another_address__is_sent),
+        LOOP_TEST(hop__link_down_and_up__local_address_stays_resolved),
+        LOOP_TEST(hop__arp_claims_the_local_address__is_ignored),
+        SHARED_TEST(shared_address__to_the_local_qpn_prefix__no_frame_and_no_retransmit),
+        SHARED_TEST(shared_address__to_the_qpn_prefix_of_another_process__is_sent),
+        SHARED_TEST(shared_address__local_qpn_prefix_at_another_address__is_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

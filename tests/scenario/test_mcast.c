@@ -91,7 +91,7 @@ static void mcast__over_ipv6__each_member_gets_a_copy(void **state)
     scene_close(s);
 }
 
-static void mcast__member_with_wrong_q_key_or_no_receive__others_get_it(void **state)
+static void mcast__member_with_wrong_q_key_or_no_receive__other_members_get_a_copy(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -355,7 +355,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mcast__several_members__each_gets_a_copy_and_no_other_qp),
         cmocka_unit_test(mcast__over_ipv6__each_member_gets_a_copy),
-        cmocka_unit_test(mcast__member_with_wrong_q_key_or_no_receive__others_get_it),
+        cmocka_unit_test(mcast__member_with_wrong_q_key_or_no_receive__other_members_get_a_copy),
         cmocka_unit_test(mcast__groups_with_the_same_last_byte__are_distinct),
         cmocka_unit_test(mcast__last_member_detached__packets_are_dropped),
         cmocka_unit_test(mcast__only_the_first_and_the_last_member__are_reported),

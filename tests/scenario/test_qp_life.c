@@ -51,7 +51,7 @@ static void qp__reset_and_connected_again__works_as_new(void **state)
     scene_close(s);
 }
 
-static void qp__drained__started_messages_finish_and_no_new_one_starts(void **state)
+static void qp__drained__started_messages_finish_and_no_message_starts(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -322,7 +322,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(qp__moved_to_error__all_requests_are_flushed_in_order),
         cmocka_unit_test(qp__reset_and_connected_again__works_as_new),
-        cmocka_unit_test(qp__drained__started_messages_finish_and_no_new_one_starts),
+        cmocka_unit_test(qp__drained__started_messages_finish_and_no_message_starts),
         cmocka_unit_test(qp__drained__raises_the_event_only_if_requested),
         cmocka_unit_test(qp__first_packet_in_rtr__raises_established_once_and_is_served),
         cmocka_unit_test(qp__failed__has_a_reason_until_reset),

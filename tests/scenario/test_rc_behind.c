@@ -18,7 +18,7 @@ static void take(struct scene *s, uint32_t psn, uint32_t msn)
 }
 
 /* The responder has received nothing yet, so any such SEND has a wrong PSN. */
-static void rc_send__psn_before_the_first_expected_one__is_acked_with_a_psn_never_sent(void **state)
+static void rc_send__psn_before_the_start_psn__is_acked_with_a_psn_never_sent(void **state)
 {
     (void)state;
     for (uint32_t rxe = 0; rxe < 2; rxe++) {
@@ -35,7 +35,7 @@ static void rc_send__psn_before_the_first_expected_one__is_acked_with_a_psn_neve
 
 /* For example, a restarted program sends to the queue pair that was connected to its former
  * instance. */
-static void rc_send__psn_far_behind__is_acked_with_the_last_one_received(void **state)
+static void rc_send__psn_far_behind__is_acked_with_the_last_received_psn(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 0xfffffe);
@@ -53,7 +53,7 @@ static void rc_send__psn_far_behind__is_acked_with_the_last_one_received(void **
 }
 
 /* rxe loses track of its requests when an ACK covers more than it has retransmitted. */
-static void rc_send__repeated_by_rxe__is_acked_with_its_psn(void **state)
+static void rc_send__repeated_by_rxe__is_acked_with_the_psn_of_the_duplicate(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -181,10 +181,9 @@ static void rc_timeout__none_or_above_the_minimum__is_unchanged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            rc_send__psn_before_the_first_expected_one__is_acked_with_a_psn_never_sent),
-        cmocka_unit_test(rc_send__psn_far_behind__is_acked_with_the_last_one_received),
-        cmocka_unit_test(rc_send__repeated_by_rxe__is_acked_with_its_psn),
+        cmocka_unit_test(rc_send__psn_before_the_start_psn__is_acked_with_a_psn_never_sent),
+        cmocka_unit_test(rc_send__psn_far_behind__is_acked_with_the_last_received_psn),
+        cmocka_unit_test(rc_send__repeated_by_rxe__is_acked_with_the_psn_of_the_duplicate),
         cmocka_unit_test(rc_send__duplicate_before_reads_and_atomics__ack_does_not_pass_them),
         cmocka_unit_test(rc_send__duplicate_before_an_evicted_read__is_not_acked),
         cmocka_unit_test(rc_send__acked_with_an_unsent_psn__fails_after_all_retries),

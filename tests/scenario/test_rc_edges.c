@@ -6,7 +6,7 @@
 
 #include "scene.h"
 
-/* ---- beyond bounds ------------------------------------------------------- */
+/* ---- out of bounds ------------------------------------------------------- */
 
 static void rc_read__max_rd_atomic_0__fails(void **state)
 {
@@ -33,7 +33,7 @@ static void rc_read__longer_than_2_gib__invalid_request(void **state)
     scene_close(s);
 }
 
-static void qp__with_more_than_any_limit__is_not_created(void **state)
+static void qp__send_capacity_above_the_limit__is_not_created(void **state)
 {
     (void)state;
     struct scene *s = scene_rc();
@@ -93,7 +93,8 @@ static void rc_send__read_response_instead_of_ack__bad_response(void **state)
     scene_close(s);
 }
 
-/* A correct peer does not send this. It does not end the RNR wait that the peer requested. */
+/* A correct peer does not send a later response during the RNR wait. The response does not end the
+ * wait. */
 static void rc_read__later_response_in_the_rnr_wait__wait_continues(void **state)
 {
     (void)state;
@@ -117,7 +118,7 @@ static void rc_read__later_response_in_the_rnr_wait__wait_continues(void **state
 
 /* ---- the buffer is unregistered when the response arrives ---------------- */
 
-static void rc_read__its_buffer_is_no_longer_registered__protection_error(void **state)
+static void rc_read__buffer_deregistered__protection_error(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
@@ -133,7 +134,7 @@ static void rc_read__its_buffer_is_no_longer_registered__protection_error(void *
     scene_close(s);
 }
 
-static void rc_atomic__its_buffer_is_no_longer_registered__protection_error(void **state)
+static void rc_atomic__buffer_deregistered__protection_error(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
@@ -214,7 +215,7 @@ static void cq__full_at_a_reserved_syndrome__no_request_fails(void **state)
     expect_overrun(s);
 }
 
-static void cq__full_when_uc_has_sent__queue_pair_fails(void **state)
+static void cq__full_for_a_uc_send__queue_pair_fails(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.sq_psn = 5, .cq_capacity = 1);
@@ -232,17 +233,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_read__max_rd_atomic_0__fails),
         cmocka_unit_test(rc_read__longer_than_2_gib__invalid_request),
-        cmocka_unit_test(qp__with_more_than_any_limit__is_not_created),
+        cmocka_unit_test(qp__send_capacity_above_the_limit__is_not_created),
         cmocka_unit_test(rc_atomic__answered_with_the_syndrome_of_a_nak__bad_response),
         cmocka_unit_test(rc_send__read_response_instead_of_ack__bad_response),
         cmocka_unit_test(rc_read__later_response_in_the_rnr_wait__wait_continues),
-        cmocka_unit_test(rc_read__its_buffer_is_no_longer_registered__protection_error),
-        cmocka_unit_test(rc_atomic__its_buffer_is_no_longer_registered__protection_error),
+        cmocka_unit_test(rc_read__buffer_deregistered__protection_error),
+        cmocka_unit_test(rc_atomic__buffer_deregistered__protection_error),
         cmocka_unit_test(cq__full_when_a_nak_acknowledges_requests__no_request_fails),
         cmocka_unit_test(cq__full_when_a_response_acknowledges_requests__data_is_dropped),
         cmocka_unit_test(cq__full_when_a_read_is_complete__nothing_more_is_sent),
         cmocka_unit_test(cq__full_at_a_reserved_syndrome__no_request_fails),
-        cmocka_unit_test(cq__full_when_uc_has_sent__queue_pair_fails),
+        cmocka_unit_test(cq__full_for_a_uc_send__queue_pair_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

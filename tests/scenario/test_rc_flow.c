@@ -9,7 +9,7 @@
 
 /* ---- as requester ------------------------------------------------------- */
 
-static void rc_window__full__as_many_are_sent_as_are_acknowledged(void **state)
+static void rc_window__full__one_packet_is_sent_for_each_acknowledged_packet(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .window = 2);
@@ -36,7 +36,7 @@ static void rc_window__full__as_many_are_sent_as_are_acknowledged(void **state)
 }
 
 /* Each packet behind a lost packet may cause the same NAK again. */
-static void rc_gap__reported_three_times__is_sent_again_once(void **state)
+static void rc_gap__reported_three_times__packet_is_retransmitted_once(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -128,7 +128,7 @@ static void rc_gap__nak_again_after_a_timeout__retransmits_at_once(void **state)
     scene_close(s);
 }
 
-static void rc_rnr__retries_used_up__fails_with_its_own_status(void **state)
+static void rc_rnr__retries_used_up__fails_with_rnr_retry_exc_err(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .rnr_retry = 1);
@@ -227,7 +227,7 @@ static void rc_send__receive_may_not_be_written__operational_nak_and_protection_
 }
 
 /* A duplicate READ must not exceed the range of the first READ. */
-static void rc_read__repeated_with_a_greater_range__is_not_answered(void **state)
+static void rc_read__repeated_with_a_greater_range__gets_no_response(void **state)
 {
     static const struct {
         uint32_t offset, length;
@@ -286,7 +286,7 @@ static int to_rtr(struct scene *s, uint32_t path_mtu)
 }
 
 /* bug B29 */
-static void modify__path_mtu_above_the_link__only_a_smaller_one_is_accepted(void **state)
+static void modify__path_mtu_above_the_link__only_a_smaller_mtu_is_accepted(void **state)
 {
     (void)state;
     struct scene *s =
@@ -380,19 +380,19 @@ static void link__down_and_up__queue_pairs_retransmit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_window__full__as_many_are_sent_as_are_acknowledged),
-        cmocka_unit_test(rc_gap__reported_three_times__is_sent_again_once),
+        cmocka_unit_test(rc_window__full__one_packet_is_sent_for_each_acknowledged_packet),
+        cmocka_unit_test(rc_gap__reported_three_times__packet_is_retransmitted_once),
         cmocka_unit_test(rc_gap__later_responses_arrive__timer_restarts),
         cmocka_unit_test(rc_gap__nak_again_after_a_timeout__retransmits_at_once),
         cmocka_unit_test(rc_gap__same_nak_without_end__fails_after_all_retries),
-        cmocka_unit_test(rc_rnr__retries_used_up__fails_with_its_own_status),
+        cmocka_unit_test(rc_rnr__retries_used_up__fails_with_rnr_retry_exc_err),
         cmocka_unit_test(rc_send__acknowledged_twice__each_completes_once),
         cmocka_unit_test(rc_read__resumed_and_answered_from_first__is_complete),
         cmocka_unit_test(rc_ack__several_pending__one_ack_for_the_highest_psn),
         cmocka_unit_test(rc_send__receive_may_not_be_written__operational_nak_and_protection_error),
-        cmocka_unit_test(rc_read__repeated_with_a_greater_range__is_not_answered),
+        cmocka_unit_test(rc_read__repeated_with_a_greater_range__gets_no_response),
         cmocka_unit_test(cq__full_while_flushing__one_overrun_event),
-        cmocka_unit_test(modify__path_mtu_above_the_link__only_a_smaller_one_is_accepted),
+        cmocka_unit_test(modify__path_mtu_above_the_link__only_a_smaller_mtu_is_accepted),
         cmocka_unit_test(modify__link_mtu_lowered_for_a_while__limits_the_path_mtu),
         cmocka_unit_test(rc_send__solicited_flag_without_meaning__is_not_sent),
         cmocka_unit_test(tx__headers__have_values_that_all_peers_accept),

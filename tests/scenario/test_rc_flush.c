@@ -31,7 +31,7 @@ static uint64_t remote_va(const struct scene *s, uint32_t offset)
 
 /* ---- as responder: FLUSH ------------------------------------------------ */
 
-static void rc_flush__range__is_answered_behind_the_write(void **state)
+static void rc_flush__range_after_a_write__gets_a_response(void **state)
 {
     (void)state;
     struct scene *s = open_flushable(4);
@@ -55,7 +55,7 @@ static void rc_flush__whole_region__checks_only_the_key(void **state)
     scene_close(s);
 }
 
-static void rc_flush__icrc_of_rxe__is_answered(void **state)
+static void rc_flush__icrc_of_rxe__gets_a_response(void **state)
 {
     (void)state;
     struct scene *s = open_flushable(4);
@@ -65,7 +65,7 @@ static void rc_flush__icrc_of_rxe__is_answered(void **state)
     scene_close(s);
 }
 
-static void rc_flush__repeated__is_answered_again(void **state)
+static void rc_flush__repeated__response_is_sent_again(void **state)
 {
     (void)state;
     struct scene *s = open_flushable(4);
@@ -92,7 +92,7 @@ static void rc_flush__repeated_for_another_address__is_dropped(void **state)
 }
 
 /* Linux rxe 6.12 retransmits a FLUSH without its address. */
-static void rc_flush__repeated_without_its_address__is_answered_again(void **state)
+static void rc_flush__repeated_without_an_address__response_is_sent_again(void **state)
 {
     (void)state;
     struct scene *s = open_flushable(4);
@@ -106,7 +106,7 @@ static void rc_flush__repeated_without_its_address__is_answered_again(void **sta
 }
 
 /* The ACK of the SEND would also acknowledge the FLUSH. */
-static void rc_flush__send_behind_it__its_ack_waits(void **state)
+static void rc_flush__send_follows__ack_of_the_send_waits(void **state)
 {
     (void)state;
     struct scene *s = open_flushable(4);
@@ -122,7 +122,7 @@ static void rc_flush__send_behind_it__its_ack_waits(void **state)
 }
 
 /* Linux rxe does not apply max_dest_rd_atomic to FLUSH. */
-static void rc_flush__more_than_max_dest_rd_atomic__all_are_answered(void **state)
+static void rc_flush__more_than_max_dest_rd_atomic__all_get_responses(void **state)
 {
     (void)state;
     struct scene *s = open_flushable(1);
@@ -193,7 +193,7 @@ static void rc_atomic_write__repeated__same_response_and_executed_once(void **st
 }
 
 /* A request with the PSN of an earlier request but another operation is not a duplicate of it. */
-static void rc_atomic_write__repeated_as_another_operation__is_not_answered(void **state)
+static void rc_atomic_write__repeated_as_another_operation__gets_no_response(void **state)
 {
     static const struct scene_packet others[] = {
         { .op = "RC_CMP_SWAP", .psn = 100, .ack_req = true },
@@ -320,18 +320,18 @@ static void rc_responder__not_allowed__nak_and_nothing_is_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_flush__range__is_answered_behind_the_write),
+        cmocka_unit_test(rc_flush__range_after_a_write__gets_a_response),
         cmocka_unit_test(rc_flush__whole_region__checks_only_the_key),
-        cmocka_unit_test(rc_flush__icrc_of_rxe__is_answered),
-        cmocka_unit_test(rc_flush__repeated__is_answered_again),
-        cmocka_unit_test(rc_flush__repeated_without_its_address__is_answered_again),
+        cmocka_unit_test(rc_flush__icrc_of_rxe__gets_a_response),
+        cmocka_unit_test(rc_flush__repeated__response_is_sent_again),
+        cmocka_unit_test(rc_flush__repeated_without_an_address__response_is_sent_again),
         cmocka_unit_test(rc_flush__repeated_for_another_address__is_dropped),
-        cmocka_unit_test(rc_flush__send_behind_it__its_ack_waits),
-        cmocka_unit_test(rc_flush__more_than_max_dest_rd_atomic__all_are_answered),
+        cmocka_unit_test(rc_flush__send_follows__ack_of_the_send_waits),
+        cmocka_unit_test(rc_flush__more_than_max_dest_rd_atomic__all_get_responses),
         cmocka_unit_test(rc_flush__more_than_the_responder_resources__are_retransmitted),
         cmocka_unit_test(rc_atomic_write__eight_bytes__are_written_unchanged),
         cmocka_unit_test(rc_atomic_write__repeated__same_response_and_executed_once),
-        cmocka_unit_test(rc_atomic_write__repeated_as_another_operation__is_not_answered),
+        cmocka_unit_test(rc_atomic_write__repeated_as_another_operation__gets_no_response),
         cmocka_unit_test(rc_atomic_write__more_than_the_depth__is_refused),
         cmocka_unit_test(xrc__flush_and_atomic_write__are_executed_once),
         cmocka_unit_test(rc_responder__not_allowed__nak_and_nothing_is_written),

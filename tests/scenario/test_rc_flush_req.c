@@ -22,7 +22,7 @@
          .remote_address = 0x2000, .rkey = 0x77, __VA_ARGS__)
 #define AWRITE_SENT(...) AWRITE_PACKET(.va = 0x2000, .rkey = 0x77, __VA_ARGS__)
 
-static void rc_flush__posted__completes_with_its_response(void **state)
+static void rc_flush__posted__completes_with_the_response(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
@@ -36,7 +36,7 @@ static void rc_flush__posted__completes_with_its_response(void **state)
     scene_close(s);
 }
 
-static void rc_atomic_write__posted__completes_with_its_response(void **state)
+static void rc_atomic_write__posted__completes_with_the_response(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
@@ -98,7 +98,7 @@ static void rc_flush__never_answered__alternates_and_fails(void **state)
 }
 
 /* The WRITE before the FLUSH was lost, so the ICRC of the FLUSH is not the reason. */
-static void rc_flush__write_before_it_unanswered__keeps_its_icrc(void **state)
+static void rc_flush__earlier_write_unacknowledged__icrc_stays_the_same(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
@@ -169,7 +169,7 @@ static void rc_requester__wrong_response__request_fails(void **state)
     }
 }
 
-static void rc_requester__nak__request_fails_with_its_reason(void **state)
+static void rc_requester__nak__request_fails_with_the_reason_of_the_nak(void **state)
 {
     static const struct {
         uint8_t syndrome;
@@ -218,7 +218,7 @@ static void rc_requester__max_rd_atomic_reached__the_next_request_waits(void **s
     scene_close(s);
 }
 
-static void rc_fence__send_behind_a_flush__waits_for_its_response(void **state)
+static void rc_fence__send_after_a_flush__waits_for_the_response(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -238,7 +238,7 @@ static void rc_fence__send_behind_a_flush__waits_for_its_response(void **state)
     }
 }
 
-static void xrc__flush_and_atomic_write__name_the_shared_queue(void **state)
+static void xrc__flush_and_atomic_write__have_the_srq_number(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_ini(.sq_psn = 5);
@@ -261,18 +261,18 @@ static void xrc__flush_and_atomic_write__name_the_shared_queue(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_flush__posted__completes_with_its_response),
-        cmocka_unit_test(rc_atomic_write__posted__completes_with_its_response),
+        cmocka_unit_test(rc_flush__posted__completes_with_the_response),
+        cmocka_unit_test(rc_atomic_write__posted__completes_with_the_response),
         cmocka_unit_test(rc_atomic_write__response_lost__is_sent_again),
         cmocka_unit_test(rc_flush__unanswered__is_sent_again_with_the_other_icrc),
         cmocka_unit_test(rc_flush__never_answered__alternates_and_fails),
-        cmocka_unit_test(rc_flush__write_before_it_unanswered__keeps_its_icrc),
+        cmocka_unit_test(rc_flush__earlier_write_unacknowledged__icrc_stays_the_same),
         cmocka_unit_test(rc_flush__ack_instead_of_the_response__is_a_gap_not_a_completion),
         cmocka_unit_test(rc_requester__wrong_response__request_fails),
-        cmocka_unit_test(rc_requester__nak__request_fails_with_its_reason),
+        cmocka_unit_test(rc_requester__nak__request_fails_with_the_reason_of_the_nak),
         cmocka_unit_test(rc_requester__max_rd_atomic_reached__the_next_request_waits),
-        cmocka_unit_test(rc_fence__send_behind_a_flush__waits_for_its_response),
-        cmocka_unit_test(xrc__flush_and_atomic_write__name_the_shared_queue),
+        cmocka_unit_test(rc_fence__send_after_a_flush__waits_for_the_response),
+        cmocka_unit_test(xrc__flush_and_atomic_write__have_the_srq_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static struct scene *read_then_send(void)
 
 /* ---- as requester ------------------------------------------------------- */
 
-static void rc_send__late_ack_while_sending_again__goes_on_behind_it(void **state)
+static void rc_send__late_ack_while_retransmitting__continues_after_the_acked_psn(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -55,7 +55,7 @@ static void rc_send__late_ack_while_sending_again__goes_on_behind_it(void **stat
     scene_close(s);
 }
 
-static void rc_gap__reported_again_after_the_timer_tried__has_an_effect(void **state)
+static void rc_gap__second_nak_after_a_timeout__retransmits_again(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -74,7 +74,7 @@ static void rc_gap__reported_again_after_the_timer_tried__has_an_effect(void **s
 
 /* The NAK has the PSN of the SEND, so the SEND fails. Only the response of the READ before it was
  * lost. */
-static void rc_nak__beyond_an_unanswered_read__blames_the_one_it_names(void **state)
+static void rc_nak__after_an_unanswered_read__fails_the_request_of_its_psn(void **state)
 {
     static const struct {
         uint8_t syndrome;
@@ -94,7 +94,7 @@ static void rc_nak__beyond_an_unanswered_read__blames_the_one_it_names(void **st
 
 /* The READ response was lost. The READ is sent again at once, even if an RNR NAK of a later request
  * arrives. */
-static void rc_rnr__beyond_an_unanswered_read__the_read_is_asked_again_at_once(void **state)
+static void rc_rnr__after_an_unanswered_read__read_is_requested_again_at_once(void **state)
 {
     (void)state;
     struct scene *s = read_then_send();
@@ -109,7 +109,7 @@ static void rc_rnr__beyond_an_unanswered_read__the_read_is_asked_again_at_once(v
     scene_close(s);
 }
 
-static void qp__draining_two_messages__the_event_waits_for_the_second(void **state)
+static void qp__draining_two_messages__event_follows_the_second(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -129,7 +129,7 @@ static void qp__draining_two_messages__the_event_waits_for_the_second(void **sta
     scene_close(s);
 }
 
-static void rc_send__inline_and_longer_than_a_packet__every_byte_in_its_place(void **state)
+static void rc_send__inline_and_longer_than_a_packet__every_byte_arrives_in_order(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .mtu = 256);
@@ -146,7 +146,7 @@ static void rc_send__inline_and_longer_than_a_packet__every_byte_in_its_place(vo
 
 /* ---- as responder ------------------------------------------------------- */
 
-static void rc_gap__closed_before_its_nak_left__is_not_reported(void **state)
+static void rc_gap__closed_before_the_nak_was_sent__is_not_reported(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -159,7 +159,7 @@ static void rc_gap__closed_before_its_nak_left__is_not_reported(void **state)
     scene_close(s);
 }
 
-static void rc_ack__repeat_behind_a_newer_one__the_highest_is_acknowledged(void **state)
+static void rc_ack__duplicate_after_a_newer_request__highest_psn_is_acknowledged(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -191,14 +191,14 @@ static void rc_responder__write_inside_a_send__invalid_request(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_send__late_ack_while_sending_again__goes_on_behind_it),
-        cmocka_unit_test(rc_gap__reported_again_after_the_timer_tried__has_an_effect),
-        cmocka_unit_test(rc_nak__beyond_an_unanswered_read__blames_the_one_it_names),
-        cmocka_unit_test(rc_rnr__beyond_an_unanswered_read__the_read_is_asked_again_at_once),
-        cmocka_unit_test(qp__draining_two_messages__the_event_waits_for_the_second),
-        cmocka_unit_test(rc_send__inline_and_longer_than_a_packet__every_byte_in_its_place),
-        cmocka_unit_test(rc_gap__closed_before_its_nak_left__is_not_reported),
-        cmocka_unit_test(rc_ack__repeat_behind_a_newer_one__the_highest_is_acknowledged),
+        cmocka_unit_test(rc_send__late_ack_while_retransmitting__continues_after_the_acked_psn),
+        cmocka_unit_test(rc_gap__second_nak_after_a_timeout__retransmits_again),
+        cmocka_unit_test(rc_nak__after_an_unanswered_read__fails_the_request_of_its_psn),
+        cmocka_unit_test(rc_rnr__after_an_unanswered_read__read_is_requested_again_at_once),
+        cmocka_unit_test(qp__draining_two_messages__event_follows_the_second),
+        cmocka_unit_test(rc_send__inline_and_longer_than_a_packet__every_byte_arrives_in_order),
+        cmocka_unit_test(rc_gap__closed_before_the_nak_was_sent__is_not_reported),
+        cmocka_unit_test(rc_ack__duplicate_after_a_newer_request__highest_psn_is_acknowledged),
         cmocka_unit_test(rc_responder__write_inside_a_send__invalid_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

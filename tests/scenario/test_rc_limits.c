@@ -15,7 +15,7 @@ static void post_sends(struct scene *s, uint64_t first_id, uint32_t count)
 
 /* READ responses that arrived are no longer in flight, but they do not open the window for
  * requests. */
-static void rc_window__half_of_a_read_answered__nothing_more_is_sent(void **state)
+static void rc_window__half_of_a_read_response_received__nothing_more_is_sent(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .window = 2);
@@ -50,7 +50,7 @@ static void rc_window__half_of_a_read_answered__nothing_more_is_sent(void **stat
 }
 
 /* A window that fills up before a packet asks for an ACK would never be acknowledged. */
-static void rc_window__smaller_than_the_ack_interval__its_last_packet_asks(void **state)
+static void rc_window__smaller_than_the_ack_interval__last_packet_requests_an_ack(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .window = 2);
@@ -90,7 +90,7 @@ static void answer_read(struct scene *s, uint32_t first, uint32_t end, bool whol
 
 /* A long READ is sent as several READ requests, with a limited number of responses each. Each
  * request counts as outstanding. After a loss a request is retransmitted up to its own end. */
-static void rc_read__longer_than_a_piece__is_asked_for_piece_by_piece(void **state)
+static void rc_read__longer_than_one_request__is_requested_in_parts(void **state)
 {
     (void)state;
     const uint32_t length = (PIECE + 2) * 256 - 6;
@@ -136,7 +136,7 @@ static void rc_read__longer_than_a_piece__is_asked_for_piece_by_piece(void **sta
 /* ---- turns -------------------------------------------------------------- */
 
 /* The link takes one frame in a call. A long READ response must not block requests. */
-static void schedule__long_answer_on_a_narrow_link__requests_have_their_turn(void **state)
+static void schedule__long_response_on_a_slow_link__requests_are_sent_too(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
@@ -172,7 +172,7 @@ static void lose_the_peer(struct scene *s)
 /* Dropping packets for a lost next hop takes time, too. So a round drops a limited number of
  * packets. */
 /* bug B09 */
-static void schedule__long_answer_to_a_lost_peer__is_swallowed_in_bounded_rounds(void **state)
+static void schedule__long_response_to_a_lost_peer__is_dropped_in_bounded_rounds(void **state)
 {
     (void)state; /* rule LIVE.BOUND */
     struct scene *s = scene_rc(.rq_psn = 100, .mtu = 256);
@@ -195,11 +195,11 @@ static void schedule__long_answer_to_a_lost_peer__is_swallowed_in_bounded_rounds
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_read__longer_than_a_piece__is_asked_for_piece_by_piece),
-        cmocka_unit_test(rc_window__half_of_a_read_answered__nothing_more_is_sent),
-        cmocka_unit_test(rc_window__smaller_than_the_ack_interval__its_last_packet_asks),
-        cmocka_unit_test(schedule__long_answer_on_a_narrow_link__requests_have_their_turn),
-        cmocka_unit_test(schedule__long_answer_to_a_lost_peer__is_swallowed_in_bounded_rounds),
+        cmocka_unit_test(rc_read__longer_than_one_request__is_requested_in_parts),
+        cmocka_unit_test(rc_window__half_of_a_read_response_received__nothing_more_is_sent),
+        cmocka_unit_test(rc_window__smaller_than_the_ack_interval__last_packet_requests_an_ack),
+        cmocka_unit_test(schedule__long_response_on_a_slow_link__requests_are_sent_too),
+        cmocka_unit_test(schedule__long_response_to_a_lost_peer__is_dropped_in_bounded_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

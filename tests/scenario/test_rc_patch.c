@@ -130,7 +130,7 @@ static void rc_single__packet_was_only_late__estimate_is_unchanged(void **state)
     scene_close(s);
 }
 
-static void rc_single__acknowledged_before_it_was_sent__continues_at_the_cursor(void **state)
+static void rc_single__acknowledged_before_the_retransmit__continues_at_the_cursor(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -174,7 +174,7 @@ static void rc_single__read_is_outstanding__goes_back_n(void **state)
 
 /* The requester has already gone back, and has not retransmitted the READ. So nothing is in flight
  * after the gap. Seed 216 of the simulator found this case. */
-static void rc_single__no_later_packet_was_sent__is_sent_once(void **state)
+static void rc_single__no_later_packet_was_sent__is_retransmitted_once(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -298,9 +298,9 @@ int main(void)
         cmocka_unit_test(rc_single__inside_a_message__requests_an_ack),
         cmocka_unit_test(rc_single__peer_has_no_reorder_buffer__goes_back_n),
         cmocka_unit_test(rc_single__packet_was_only_late__estimate_is_unchanged),
-        cmocka_unit_test(rc_single__acknowledged_before_it_was_sent__continues_at_the_cursor),
+        cmocka_unit_test(rc_single__acknowledged_before_the_retransmit__continues_at_the_cursor),
         cmocka_unit_test(rc_single__read_is_outstanding__goes_back_n),
-        cmocka_unit_test(rc_single__no_later_packet_was_sent__is_sent_once),
+        cmocka_unit_test(rc_single__no_later_packet_was_sent__is_retransmitted_once),
         cmocka_unit_test(rc_single__lost_again__probed_then_continues_at_the_cursor),
         cmocka_unit_test(rc_single__local_request_at_the_cursor__is_not_repeated),
         cmocka_unit_test(rc_single__rnr_nak_meanwhile__goes_back_n),

@@ -187,7 +187,7 @@ static struct scene *open_reading(void)
     return s;
 }
 
-static void rc_probe__reads_were_only_late__no_other_is_requested_again(void **state)
+static void rc_probe__reads_were_only_late__no_other_read_is_requested_again(void **state)
 {
     (void)state;
     struct scene *s = open_reading();
@@ -289,7 +289,7 @@ int main(void)
         cmocka_unit_test(rc_probe__response_was_only_late__nothing_is_retransmitted),
         cmocka_unit_test(rc_probe__peer_gone__intervals_grow),
         cmocka_unit_test(rc_probe__read_response_lost__is_requested_again),
-        cmocka_unit_test(rc_probe__reads_were_only_late__no_other_is_requested_again),
+        cmocka_unit_test(rc_probe__reads_were_only_late__no_other_read_is_requested_again),
         cmocka_unit_test(rc_probe__read_answered_before_the_probe__no_probe),
         cmocka_unit_test(rc_probe__all_reads_lost__rest_is_requested_after_the_second),
         cmocka_unit_test(rc_probe__write_before_a_read__both_complete),

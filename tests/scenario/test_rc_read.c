@@ -16,7 +16,7 @@ static uint64_t remote_va(const struct scene *s, uint32_t offset)
 
 /* ---- as responder ------------------------------------------------------- */
 
-static void rc_read__repeated_from_its_middle__only_the_rest_is_sent(void **state)
+static void rc_read__repeated_from_the_middle__only_the_rest_is_sent(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -50,7 +50,7 @@ static void rc_read__repeated_from_its_middle__only_the_rest_is_sent(void **stat
 
 /* The response covers the range of the duplicate request, not of the first request. */
 /* bug B17 */
-static void rc_read__repeated_for_less__gets_that_much_and_later_all(void **state)
+static void rc_read__repeated_for_fewer_bytes__gets_these_bytes_and_later_all(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -84,7 +84,7 @@ static void rc_read__repeated_for_less__gets_that_much_and_later_all(void **stat
 }
 
 /* The ACK of the SEND would acknowledge the READ as well, so the READ data goes first. */
-static void rc_read__send_behind_it__its_ack_waits_for_the_data(void **state)
+static void rc_read__send_follows__ack_of_the_send_waits_for_the_data(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -102,7 +102,7 @@ static void rc_read__send_behind_it__its_ack_waits_for_the_data(void **state)
 }
 
 /* bug B18 */
-static void rc_read__zero_bytes_twice__is_answered_twice(void **state)
+static void rc_read__zero_bytes_twice__gets_two_responses(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -337,7 +337,7 @@ static void rc_read__max_rd_atomic_reached__the_next_read_waits(void **state)
     scene_close(s);
 }
 
-static void rc_atomic__compare_and_swap__operands_and_result_in_place(void **state)
+static void rc_atomic__compare_and_swap__operands_and_result_are_right(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 9);
@@ -357,7 +357,7 @@ static void rc_atomic__compare_and_swap__operands_and_result_in_place(void **sta
 }
 
 /* Linux rxe 6.12 sends such an ACK, and its queue pair fails there. */
-static void rc_read__old_ack_between_its_responses__changes_nothing(void **state)
+static void rc_read__old_ack_between_the_responses__changes_nothing(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
@@ -380,7 +380,7 @@ static void rc_read__old_ack_between_its_responses__changes_nothing(void **state
     scene_close(s);
 }
 
-static void rc_fence__send_behind_a_read__waits_for_its_data(void **state)
+static void rc_fence__send_after_a_read__waits_for_the_data(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 5);
@@ -404,10 +404,10 @@ static void rc_fence__send_behind_a_read__waits_for_its_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_read__repeated_from_its_middle__only_the_rest_is_sent),
-        cmocka_unit_test(rc_read__repeated_for_less__gets_that_much_and_later_all),
-        cmocka_unit_test(rc_read__send_behind_it__its_ack_waits_for_the_data),
-        cmocka_unit_test(rc_read__zero_bytes_twice__is_answered_twice),
+        cmocka_unit_test(rc_read__repeated_from_the_middle__only_the_rest_is_sent),
+        cmocka_unit_test(rc_read__repeated_for_fewer_bytes__gets_these_bytes_and_later_all),
+        cmocka_unit_test(rc_read__send_follows__ack_of_the_send_waits_for_the_data),
+        cmocka_unit_test(rc_read__zero_bytes_twice__gets_two_responses),
         cmocka_unit_test(rc_read__next_read_after_a_duplicate__is_within_max_dest_rd_atomic),
         cmocka_unit_test(rc_read__resources_full_and_oldest_repeated__oldest_is_evicted),
         cmocka_unit_test(rc_read__more_outstanding_than_allowed__is_refused),
@@ -418,9 +418,9 @@ int main(void)
         cmocka_unit_test(rc_read__ack_instead_of_data__is_a_gap_not_a_completion),
         cmocka_unit_test(rc_read__response_too_short__error_completion),
         cmocka_unit_test(rc_read__max_rd_atomic_reached__the_next_read_waits),
-        cmocka_unit_test(rc_atomic__compare_and_swap__operands_and_result_in_place),
-        cmocka_unit_test(rc_read__old_ack_between_its_responses__changes_nothing),
-        cmocka_unit_test(rc_fence__send_behind_a_read__waits_for_its_data),
+        cmocka_unit_test(rc_atomic__compare_and_swap__operands_and_result_are_right),
+        cmocka_unit_test(rc_read__old_ack_between_the_responses__changes_nothing),
+        cmocka_unit_test(rc_fence__send_after_a_read__waits_for_the_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,7 @@ static void rc_reads__response_lost__no_more_than_the_window_is_requested(void *
     scene_close(s);
 }
 
-static void rc_reads__further_loss__halves_the_window_and_answers_double_it(void **state)
+static void rc_reads__further_loss__halves_the_window_and_responses_double_it(void **state)
 {
     (void)state;
     struct scene *s = open_with_depth(1);
@@ -204,7 +204,7 @@ static void rc_reads__ack_timeout__begins_the_window(void **state)
 }
 
 /* No READ response was lost: the responder did not accept the READ behind the SEND. */
-static void rc_reads__send_before_them_finds_no_receive__all_are_requested_again(void **state)
+static void rc_reads__send_before_the_reads_gets_rnr_nak__reads_are_requested_again(void **state)
 {
     (void)state;
     struct scene *s = open_with_depth(4);
@@ -228,12 +228,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_reads__response_lost__no_more_than_the_window_is_requested),
-        cmocka_unit_test(rc_reads__further_loss__halves_the_window_and_answers_double_it),
+        cmocka_unit_test(rc_reads__further_loss__halves_the_window_and_responses_double_it),
         cmocka_unit_test(rc_reads__part_was_lost__smaller_parts_end_at_the_same_psn),
         cmocka_unit_test(rc_reads__short_reads_after_a_loss__share_the_window),
         cmocka_unit_test(rc_reads__late_response_ends_a_part__the_next_part_is_requested),
         cmocka_unit_test(rc_reads__ack_timeout__begins_the_window),
-        cmocka_unit_test(rc_reads__send_before_them_finds_no_receive__all_are_requested_again),
+        cmocka_unit_test(rc_reads__send_before_the_reads_gets_rnr_nak__reads_are_requested_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

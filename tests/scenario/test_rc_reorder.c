@@ -57,7 +57,7 @@ static void rc_early__packets_of_a_write__reach_memory_in_order(void **state)
     scene_close(s);
 }
 
-static void rc_early__gap_stays__one_nak_and_one_retransmit(void **state)
+static void rc_early__gap_remains__one_nak_and_one_retransmit(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 3);
@@ -79,7 +79,7 @@ static void rc_early__gap_stays__one_nak_and_one_retransmit(void **state)
     scene_close(s);
 }
 
-static void rc_early__another_gap_behind_the_first__waits_its_own_time(void **state)
+static void rc_early__second_gap__nak_after_a_separate_wait(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 4);
@@ -464,8 +464,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_early__one_packet_was_overtaken__no_nak_and_all_are_executed),
         cmocka_unit_test(rc_early__packets_of_a_write__reach_memory_in_order),
-        cmocka_unit_test(rc_early__gap_stays__one_nak_and_one_retransmit),
-        cmocka_unit_test(rc_early__another_gap_behind_the_first__waits_its_own_time),
+        cmocka_unit_test(rc_early__gap_remains__one_nak_and_one_retransmit),
+        cmocka_unit_test(rc_early__second_gap__nak_after_a_separate_wait),
         cmocka_unit_test(rc_early__buffer_full__nak_at_once_and_again_in_order),
         cmocka_unit_test(rc_early__several_beyond_the_buffer__nak_after_the_gap_closed),
         cmocka_unit_test(rc_early__rxe_closes_a_gap__ack_only_up_to_its_retransmits),

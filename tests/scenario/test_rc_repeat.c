@@ -77,7 +77,7 @@ static struct scene *send_and_read(uint32_t psn)
     return s;
 }
 
-static void rc_repeat__send_and_a_following_read__only_the_read_is_answered(void **state)
+static void rc_repeat__send_before_a_read__only_the_read_gets_a_response(void **state)
 {
     (void)state;
     for (uint32_t psn = 100; psn <= 0xffffff; psn += 0xffffff - 100) {
@@ -121,7 +121,7 @@ static void rc_repeat__send_of_another_endpoint__is_acknowledged_at_once(void **
     scene_close(s);
 }
 
-static void rc_repeat__send_while_the_read_is_answered__no_ack_between_the_responses(void **state)
+static void rc_repeat__send_during_a_read_response__no_ack_between_the_responses(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -139,7 +139,7 @@ static void rc_repeat__send_while_the_read_is_answered__no_ack_between_the_respo
 
 /* A READ with a single response leaves no room for an ACK between its responses. The READ of two
  * responses is before the SEND. */
-static void rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once(void **state)
+static void rc_repeat__send_before_a_single_response__is_acknowledged_at_once(void **state)
 {
     (void)state;
     struct scene *s = send_and_read(100);
@@ -154,7 +154,7 @@ static void rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once
 }
 
 /* The READ and the atomics together use all responder resources except the last. */
-static void rc_repeat__send_with_a_read_behind_others__is_acknowledged_later(void **state)
+static void rc_repeat__send_before_a_read_and_atomics__is_acknowledged_later(void **state)
 {
     (void)state;
     struct scene *s = send_and_read(100);
@@ -194,7 +194,8 @@ static void rc_repeat__more_reads_than_resources__the_newest_counts(void **state
 }
 
 /* The response to a READ before the SEND does not acknowledge the SEND. */
-static void rc_repeat__send_between_two_reads__the_first_does_not_answer_it(void **state)
+static void rc_repeat__send_between_two_reads__first_read_does_not_acknowledge_the_send(
+    void **state)
 {
     (void)state;
     struct scene *s = send_and_read(100);
@@ -235,7 +236,7 @@ static void rc_repeat__several_sends__one_ack_for_all_after_the_last(void **stat
 }
 
 /* Any response that also acknowledges the SEND replaces the waiting ACK. */
-static void rc_repeat__ack_waits__any_later_answer_takes_its_place(void **state)
+static void rc_repeat__ack_deferred__any_later_response_replaces_the_ack(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
@@ -285,7 +286,7 @@ static void rc_repeat__three_queue_pairs__each_has_its_own_deferred_ack(void **s
     scene_close(s);
 }
 
-static void rc_repeat__fails_or_begins_anew_while_an_ack_waits__nothing_is_sent(void **state)
+static void rc_repeat__qp_fails_or_is_reset_with_a_deferred_ack__no_ack_is_sent(void **state)
 {
     (void)state;
     static const enum uroce_qp_state states[] = { UROCE_ERR, UROCE_RESET };
@@ -311,19 +312,20 @@ static void rc_repeat__fails_or_begins_anew_while_an_ack_waits__nothing_is_sent(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_repeat__send_and_a_following_read__only_the_read_is_answered),
+        cmocka_unit_test(rc_repeat__send_before_a_read__only_the_read_gets_a_response),
         cmocka_unit_test(rc_repeat__send_alone__is_acknowledged_later),
         cmocka_unit_test(rc_repeat__send_of_another_endpoint__is_acknowledged_at_once),
-        cmocka_unit_test(rc_repeat__send_while_the_read_is_answered__no_ack_between_the_responses),
-        cmocka_unit_test(rc_repeat__send_with_one_response_behind_it__is_acknowledged_at_once),
-        cmocka_unit_test(rc_repeat__send_with_a_read_behind_others__is_acknowledged_later),
+        cmocka_unit_test(rc_repeat__send_during_a_read_response__no_ack_between_the_responses),
+        cmocka_unit_test(rc_repeat__send_before_a_single_response__is_acknowledged_at_once),
+        cmocka_unit_test(rc_repeat__send_before_a_read_and_atomics__is_acknowledged_later),
         cmocka_unit_test(rc_repeat__send_long_after_a_read__is_acknowledged_at_once),
         cmocka_unit_test(rc_repeat__more_reads_than_resources__the_newest_counts),
-        cmocka_unit_test(rc_repeat__send_between_two_reads__the_first_does_not_answer_it),
+        cmocka_unit_test(
+            rc_repeat__send_between_two_reads__first_read_does_not_acknowledge_the_send),
         cmocka_unit_test(rc_repeat__several_sends__one_ack_for_all_after_the_last),
-        cmocka_unit_test(rc_repeat__ack_waits__any_later_answer_takes_its_place),
+        cmocka_unit_test(rc_repeat__ack_deferred__any_later_response_replaces_the_ack),
         cmocka_unit_test(rc_repeat__three_queue_pairs__each_has_its_own_deferred_ack),
-        cmocka_unit_test(rc_repeat__fails_or_begins_anew_while_an_ack_waits__nothing_is_sent),
+        cmocka_unit_test(rc_repeat__qp_fails_or_is_reset_with_a_deferred_ack__no_ack_is_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

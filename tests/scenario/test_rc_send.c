@@ -41,7 +41,7 @@ static void rc_send__repeated_after_lost_ack__is_acked_not_delivered_twice(void 
     scene_close(s);
 }
 
-static void rc_send__packet_missing__one_nak_until_it_arrives(void **state)
+static void rc_send__packet_missing__one_nak_until_the_packet_arrives(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -62,7 +62,7 @@ static void rc_send__packet_missing__one_nak_until_it_arrives(void **state)
     scene_close(s);
 }
 
-static void rc_send__no_receive_posted__rnr_nak_with_our_timer_and_then_served(void **state)
+static void rc_send__no_receive_posted__rnr_nak_with_min_rnr_timer_then_delivered(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .min_rnr_timer = 12);
@@ -184,7 +184,7 @@ static void rc_send__rnr_nak__nothing_is_sent_before_the_named_delay(void **stat
     scene_close(s);
 }
 
-static void rc_send__acknowledged_with_any_credits__completes(void **state)
+static void rc_send__ack_with_any_credits__completes(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -223,14 +223,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc_send__one_packet__is_delivered_and_acknowledged),
         cmocka_unit_test(rc_send__repeated_after_lost_ack__is_acked_not_delivered_twice),
-        cmocka_unit_test(rc_send__packet_missing__one_nak_until_it_arrives),
-        cmocka_unit_test(rc_send__no_receive_posted__rnr_nak_with_our_timer_and_then_served),
+        cmocka_unit_test(rc_send__packet_missing__one_nak_until_the_packet_arrives),
+        cmocka_unit_test(rc_send__no_receive_posted__rnr_nak_with_min_rnr_timer_then_delivered),
         cmocka_unit_test(rc_send__longer_than_the_receive__length_error_and_invalid_request),
         cmocka_unit_test(rc_send__three_packets__first_middle_last_and_one_completion),
         cmocka_unit_test(rc_send__ack_lost__sent_again_after_the_timeout_from_the_oldest),
         cmocka_unit_test(rc_send__peer_gone__retry_exceeded_after_one_plus_retry_count),
         cmocka_unit_test(rc_send__rnr_nak__nothing_is_sent_before_the_named_delay),
-        cmocka_unit_test(rc_send__acknowledged_with_any_credits__completes),
+        cmocka_unit_test(rc_send__ack_with_any_credits__completes),
         cmocka_unit_test(rc_send__ack_for_a_psn_never_sent__is_ignored_and_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

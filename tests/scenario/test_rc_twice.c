@@ -14,7 +14,8 @@
     PACKET(.op = "RC_SEND_ONLY", .rxe = true, .ack_req = true, .text = "hi", .psn = __VA_ARGS__)
 #define TURN (URO_ACK_DEFER + URO_US(2))
 
-/* Delivers a message of rxe that has two packets; its LAST asks for an ACK. */
+/* Delivers a message of two packets. @rxe: Linux rxe sends the message. The LAST packet requests an
+ * ACK. */
 static void rx_two(struct scene *s, const char *first, const char *last, uint32_t psn, bool rxe)
 {
     scene_rx(s, 0, PACKET(.op = first, .rxe = rxe, .dma = 1034, .length = 1024, .psn = psn));
@@ -28,7 +29,7 @@ static void expect_acks(struct scene *s, uro_time at, uint32_t psn, uint32_t msn
     scene_expect_silence(s, at);
 }
 
-static void rc_twice__message_of_several_packets__rxe_is_sent_its_ack_twice(void **state)
+static void rc_twice__message_of_several_packets__rxe_gets_the_ack_twice(void **state)
 {
     (void)state;
     for (uint32_t rxe = 0; rxe < 2; rxe++) {
@@ -46,8 +47,8 @@ static void rc_twice__message_of_several_packets__rxe_is_sent_its_ack_twice(void
     }
 }
 
-/* FIRST is acknowledged once. This ACK cannot confuse rxe. */
-static void rc_twice__message_of_several_packets_repeated__last_is_acked_twice(void **state)
+/* The ACK of FIRST is sent once, because it cannot confuse rxe. */
+static void rc_twice__duplicate_of_several_packets__ack_of_the_last_is_sent_twice(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -62,9 +63,9 @@ static void rc_twice__message_of_several_packets_repeated__last_is_acked_twice(v
     scene_close(s);
 }
 
-/* One ACK covers the message and the request behind it. It does not end a message of several
- * packets, so it is sent once. */
-static void rc_twice__packets_follow_the_last_of_a_message__one_ack(void **state)
+/* One ACK acknowledges the message and the next request. The next request has one packet, so the
+ * ACK is sent once. */
+static void rc_twice__single_packet_request_follows__rxe_gets_one_ack(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -77,8 +78,7 @@ static void rc_twice__packets_follow_the_last_of_a_message__one_ack(void **state
     scene_close(s);
 }
 
-static void rc_twice__end_of_a_message_with_a_read_behind_it__is_acknowledged_twice_later(
-    void **state)
+static void rc_twice__duplicate_last_before_a_read__ack_is_sent_twice_later(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -102,7 +102,7 @@ static void rc_twice__end_of_a_message_with_a_read_behind_it__is_acknowledged_tw
 
 /* The message ends with a packet from the reorder buffer. Its ACK is sent twice, at once or
  * later. */
-static void rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged_twice(void **state)
+static void rc_twice__rxe_closes_a_gap_before_the_last__ack_is_sent_twice(void **state)
 {
     (void)state;
     const uro_time nak_time = URO_REORDER_WAIT + URO_US(2);
@@ -128,10 +128,9 @@ static void rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged
     }
 }
 
-/* The ACK of the message with the gap is due already when the ACK of the kept packets is
+/* The ACK of the message is due before the ACK of the packets in the reorder buffer, which is
  * deferred. */
-static void rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowledged_twice(
-    void **state)
+static void rc_twice__rxe_closes_a_gap_with_the_last__ack_is_sent_twice(void **state)
 {
     (void)state;
     const uro_time nak_time = URO_REORDER_WAIT + URO_US(2);
@@ -153,7 +152,7 @@ static void rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowle
 
 /* The response to a READ or an atomic acknowledges the requests before it, and cannot confuse rxe
  * at any time. */
-static void rc_twice__response_pending_behind_it__no_ack_to_rxe(void **state)
+static void rc_twice__atomic_response_follows_the_message__rxe_gets_no_ack(void **state)
 {
     (void)state;
     for (uint32_t rxe = 0; rxe < 2; rxe++) {
@@ -177,16 +176,13 @@ static void rc_twice__response_pending_behind_it__no_ack_to_rxe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_twice__message_of_several_packets__rxe_is_sent_its_ack_twice),
-        cmocka_unit_test(rc_twice__message_of_several_packets_repeated__last_is_acked_twice),
-        cmocka_unit_test(rc_twice__packets_follow_the_last_of_a_message__one_ack),
-        cmocka_unit_test(
-            rc_twice__end_of_a_message_with_a_read_behind_it__is_acknowledged_twice_later),
-        cmocka_unit_test(
-            rc_twice__rxe_closes_a_gap_inside_a_message__its_end_is_acknowledged_twice),
-        cmocka_unit_test(
-            rc_twice__rxe_closes_a_gap_at_the_end_of_a_message__that_is_acknowledged_twice),
-        cmocka_unit_test(rc_twice__response_pending_behind_it__no_ack_to_rxe),
+        cmocka_unit_test(rc_twice__message_of_several_packets__rxe_gets_the_ack_twice),
+        cmocka_unit_test(rc_twice__duplicate_of_several_packets__ack_of_the_last_is_sent_twice),
+        cmocka_unit_test(rc_twice__single_packet_request_follows__rxe_gets_one_ack),
+        cmocka_unit_test(rc_twice__duplicate_last_before_a_read__ack_is_sent_twice_later),
+        cmocka_unit_test(rc_twice__rxe_closes_a_gap_before_the_last__ack_is_sent_twice),
+        cmocka_unit_test(rc_twice__rxe_closes_a_gap_with_the_last__ack_is_sent_twice),
+        cmocka_unit_test(rc_twice__atomic_response_follows_the_message__rxe_gets_no_ack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,7 +125,7 @@ static void rc_read__more_than_the_copy_buffer__starts_again(void **state)
     scene_close(s);
 }
 
-static void rc_send__own_memory_vanishes__local_protection_error(void **state)
+static void rc_send__local_memory_vanishes__local_protection_error(void **state)
 {
     (void)state;
     struct scene *s = open_on_demand(true);
@@ -161,7 +161,7 @@ int main(void)
         TEST(rc_read__memory_vanishes__access_nak),
         TEST(rc_read__on_demand__sends_a_copy),
         TEST(rc_read__more_than_the_copy_buffer__starts_again),
-        TEST(rc_send__own_memory_vanishes__local_protection_error),
+        TEST(rc_send__local_memory_vanishes__local_protection_error),
         TEST(rc_memory__always_mapped__is_accessed_without_fault_handler),
     };
     return cmocka_run_group_tests_name("scenario/rc_vanish", tests, NULL, NULL);

@@ -196,7 +196,7 @@ static void rc_responder__right_missing_on_the_region__access_nak_and_event(void
 
 /* ---- as requester ------------------------------------------------------- */
 
-static void rc_write__refused__status_reports_how_and_the_rest_is_flushed(void **state)
+static void rc_write__refused__status_has_the_reason_and_the_rest_is_flushed(void **state)
 {
     static const struct {
         uint8_t syndrome;
@@ -229,7 +229,7 @@ static void rc_write__refused__status_reports_how_and_the_rest_is_flushed(void *
     }
 }
 
-static void rc_write__local_key_wrong__earlier_ones_complete_first(void **state)
+static void rc_write__local_key_wrong__earlier_requests_complete_first(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -275,8 +275,8 @@ int main(void)
         cmocka_unit_test(rc_responder__request_not_allowed__nak_and_nothing_is_written),
         cmocka_unit_test(rc_responder__right_missing_on_the_queue_pair__invalid_request),
         cmocka_unit_test(rc_responder__right_missing_on_the_region__access_nak_and_event),
-        cmocka_unit_test(rc_write__refused__status_reports_how_and_the_rest_is_flushed),
-        cmocka_unit_test(rc_write__local_key_wrong__earlier_ones_complete_first),
+        cmocka_unit_test(rc_write__refused__status_has_the_reason_and_the_rest_is_flushed),
+        cmocka_unit_test(rc_write__local_key_wrong__earlier_requests_complete_first),
         cmocka_unit_test(rc_write__with_immediate_inline__bytes_are_taken_when_posted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,7 @@ static void refuse(struct scene *s, const struct scene_packet *packet, uint8_t s
     scene_close(s);
 }
 
-static void write__with_an_unknown_key__reports_that_no_memory_has_it(void **state)
+static void write__with_an_unknown_key__reports_that_no_memory_has_the_key(void **state)
 {
     (void)state;
     refuse(scene_rc(.rq_psn = 100),
@@ -157,7 +157,7 @@ static void reads__more_than_allowed__reports_max_dest_rd_atomic(void **state)
            "outstanding than max_dest_rd_atomic, which is 0");
 }
 
-static void nak__names_the_request_with_its_key(void **state)
+static void record__access_nak__has_the_request_and_the_key(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -181,7 +181,7 @@ static void nak__names_the_request_with_its_key(void **state)
     scene_close(s);
 }
 
-static void nak__of_an_invalid_request__names_the_causes(void **state)
+static void record__nak_of_an_invalid_request__has_the_causes(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -203,7 +203,7 @@ static void send_in_vain(struct scene *s)
                         PACKET(.op = "RC_SEND_ONLY", .psn = 10, .ack_req = true, .text = "a"));
 }
 
-static void silence__reports_how_long_and_what_came_last(void **state)
+static void record__no_response__has_the_duration_and_the_last_packet(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
@@ -218,7 +218,7 @@ static void silence__reports_how_long_and_what_came_last(void **state)
     scene_close(s);
 }
 
-static void silence__behind_a_closed_port__reports_the_icmp_error(void **state)
+static void silence__closed_port__reports_the_icmp_error(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
@@ -237,7 +237,7 @@ static void silence__behind_a_closed_port__reports_the_icmp_error(void **state)
 }
 
 /* An ICMP error about another host says nothing about the peer. */
-static void silence__behind_the_closed_port_of_another_host__does_not_mention_it(void **state)
+static void silence__closed_port_of_another_host__report_does_not_mention_the_port(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
@@ -254,7 +254,7 @@ static void silence__behind_the_closed_port_of_another_host__does_not_mention_it
 }
 
 /* A response after the message shows that the port was opened. */
-static void silence__behind_a_port_that_was_closed_once__does_not_mention_it(void **state)
+static void silence__port_open_again__report_does_not_mention_the_port(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 9, .retry_count = 1);
@@ -300,7 +300,7 @@ static void receive_no_port(struct scene *s, uint32_t qpn)
     scene_input_raw(s, octets, length);
 }
 
-static void icmp__that_quotes_a_packet_of_ours__marks_the_peer(void **state)
+static void icmp__quotes_a_sent_packet__marks_the_peer(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .retry_count = 1);
@@ -365,7 +365,7 @@ static void psn__far_from_the_expected__is_recorded_once(void **state)
     scene_close(s);
 }
 
-static void lkey__of_nothing__is_reported(void **state)
+static void lkey__unknown__is_reported(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -416,7 +416,7 @@ static void failures__thousands_at_once__keep_the_first_and_count_the_others(voi
 }
 
 /* All packets of a turn of a queue pair share one entry of the ring. */
-static void packets__of_a_failure__are_the_last_ones_of_its_queue_pair(void **state)
+static void packets__of_a_failure__are_the_last_packets_of_the_queue_pair(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10, .window = 1000);
@@ -473,7 +473,7 @@ static void failure__with_another_cause_later__keeps_the_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(write__with_an_unknown_key__reports_that_no_memory_has_it),
+        cmocka_unit_test(write__with_an_unknown_key__reports_that_no_memory_has_the_key),
         cmocka_unit_test(write__outside_of_the_memory__reports_the_range),
         cmocka_unit_test(write__into_memory_without_the_right__reports_the_right),
         cmocka_unit_test(write__into_memory_of_another_domain__is_reported),
@@ -483,20 +483,20 @@ int main(void)
         cmocka_unit_test(send__longer_than_the_receive__reports_both_lengths),
         cmocka_unit_test(send__with_a_larger_path_mtu__reports_path_mtu),
         cmocka_unit_test(reads__more_than_allowed__reports_max_dest_rd_atomic),
-        cmocka_unit_test(nak__names_the_request_with_its_key),
-        cmocka_unit_test(nak__of_an_invalid_request__names_the_causes),
-        cmocka_unit_test(silence__reports_how_long_and_what_came_last),
-        cmocka_unit_test(silence__behind_a_closed_port__reports_the_icmp_error),
-        cmocka_unit_test(silence__behind_the_closed_port_of_another_host__does_not_mention_it),
-        cmocka_unit_test(silence__behind_a_port_that_was_closed_once__does_not_mention_it),
-        cmocka_unit_test(icmp__that_quotes_a_packet_of_ours__marks_the_peer),
+        cmocka_unit_test(record__access_nak__has_the_request_and_the_key),
+        cmocka_unit_test(record__nak_of_an_invalid_request__has_the_causes),
+        cmocka_unit_test(record__no_response__has_the_duration_and_the_last_packet),
+        cmocka_unit_test(silence__closed_port__reports_the_icmp_error),
+        cmocka_unit_test(silence__closed_port_of_another_host__report_does_not_mention_the_port),
+        cmocka_unit_test(silence__port_open_again__report_does_not_mention_the_port),
+        cmocka_unit_test(icmp__quotes_a_sent_packet__marks_the_peer),
         cmocka_unit_test(rnr__retries_used_up__is_reported),
         cmocka_unit_test(rnr__for_ever__is_recorded_once_while_the_queue_pair_waits),
         cmocka_unit_test(psn__far_from_the_expected__is_recorded_once),
-        cmocka_unit_test(lkey__of_nothing__is_reported),
+        cmocka_unit_test(lkey__unknown__is_reported),
         cmocka_unit_test(program__moves_to_error__is_no_failure),
         cmocka_unit_test(failures__thousands_at_once__keep_the_first_and_count_the_others),
-        cmocka_unit_test(packets__of_a_failure__are_the_last_ones_of_its_queue_pair),
+        cmocka_unit_test(packets__of_a_failure__are_the_last_packets_of_the_queue_pair),
         cmocka_unit_test(packets__of_another_queue_pair__are_not_in_the_failure),
         cmocka_unit_test(failure__with_another_cause_later__keeps_the_first),
     };

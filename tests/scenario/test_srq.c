@@ -48,7 +48,7 @@ static void expect_no_event(struct scene *s)
 
 /* Messages take receives in the order in which they begin. The slots of these receives are free
  * from then on. */
-static void srq__messages_end_in_another_order__each_uses_its_own_receive(void **state)
+static void srq__messages_end_in_another_order__each_uses_a_separate_receive(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 4, .rq_psn = 100);
@@ -123,7 +123,7 @@ static void srq__empty__each_queue_pair_sends_rnr_nak_until_a_receive_is_posted(
 }
 
 /* On UC, the next message of the queue pair uses the receive that a lost message had taken. */
-static void srq__uc_message_lost__next_message_uses_its_receive(void **state)
+static void srq__uc_message_lost__next_message_uses_the_receive(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.srq = 4, .rq_psn = 100);
@@ -173,7 +173,7 @@ static void srq__fewer_receives_than_the_limit__one_event_until_armed_again(void
 
 /* ---- failing ------------------------------------------------------------ */
 
-static void srq__queue_pair_fails__only_the_receive_of_its_message_is_flushed(void **state)
+static void srq__queue_pair_fails__only_the_receive_in_use_is_flushed(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.srq = 8, .rq_psn = 100);
@@ -345,12 +345,12 @@ static void srq__destroyed_with_receives_and_an_event__event_is_removed(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(srq__messages_end_in_another_order__each_uses_its_own_receive),
+        cmocka_unit_test(srq__messages_end_in_another_order__each_uses_a_separate_receive),
         cmocka_unit_test(srq__receive_of_several_elements__all_elements_are_filled),
         cmocka_unit_test(srq__empty__each_queue_pair_sends_rnr_nak_until_a_receive_is_posted),
-        cmocka_unit_test(srq__uc_message_lost__next_message_uses_its_receive),
+        cmocka_unit_test(srq__uc_message_lost__next_message_uses_the_receive),
         cmocka_unit_test(srq__fewer_receives_than_the_limit__one_event_until_armed_again),
-        cmocka_unit_test(srq__queue_pair_fails__only_the_receive_of_its_message_is_flushed),
+        cmocka_unit_test(srq__queue_pair_fails__only_the_receive_in_use_is_flushed),
         cmocka_unit_test(srq__message_too_long__takes_one_receive_and_fails_one_queue_pair),
         cmocka_unit_test(srq__buffer_that_may_not_be_written__fails_one_queue_pair),
         cmocka_unit_test(srq__responder_fails_after_the_qp_failed__one_last_wqe_event),

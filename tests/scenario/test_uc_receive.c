@@ -14,7 +14,7 @@ static void send_packet(struct scene *s, const char *op, uint32_t psn, uint32_t 
 
 /* ---- SEND --------------------------------------------------------------- */
 
-static void uc_send__three_packets__are_one_message_and_nothing_is_answered(void **state)
+static void uc_send__three_packets__are_one_message_without_a_response(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.rq_psn = 0xffffff);
@@ -37,7 +37,8 @@ static void uc_send__three_packets__are_one_message_and_nothing_is_answered(void
 }
 
 /* Loses each subset of FIRST, MIDDLE and LAST. The message after it always arrives. */
-static void uc_send__any_packet_lost__that_message_only_and_its_receive_is_used_next(void **state)
+static void uc_send__any_packet_lost__only_this_message_is_lost_and_its_receive_is_reused(
+    void **state)
 {
     (void)state;
     static const char *const ops[] = { "UC_SEND_FIRST", "UC_SEND_MIDDLE", "UC_SEND_LAST" };
@@ -101,7 +102,7 @@ static void uc_send__middle_twice__the_message_is_lost_not_longer(void **state)
 }
 
 /* Delivers one message behind a gap of any size, across the wrap of PSNs. */
-static void uc_send__any_gap_before_a_message__it_is_delivered(void **state)
+static void uc_send__any_gap_before_a_message__message_is_delivered(void **state)
 {
     (void)state;
     static const uint32_t psns[] = { 10, 11, 500, 0x7fffff, 0xffffff, 0, 9, 9 };
@@ -116,7 +117,7 @@ static void uc_send__any_gap_before_a_message__it_is_delivered(void **state)
     scene_close(s);
 }
 
-static void uc_send__of_a_write_among_its_packets__ends_the_message(void **state)
+static void uc_send__packet_of_a_write_inside__ends_the_message(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.rq_psn = 10);
@@ -149,7 +150,7 @@ static void uc_send__no_receive__dropped_with_all_its_packets(void **state)
     scene_close(s);
 }
 
-static void uc_send__longer_than_the_receive__dropped_and_the_receive_stays(void **state)
+static void uc_send__longer_than_the_receive__dropped_and_the_receive_remains(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.rq_psn = 10);
@@ -169,7 +170,7 @@ static void uc_send__longer_than_the_receive__dropped_and_the_receive_stays(void
     scene_close(s);
 }
 
-static void uc_send__wrong_length_for_its_place__dropped(void **state)
+static void uc_send__wrong_length_for_its_opcode__dropped(void **state)
 {
     (void)state;
     static const struct {
@@ -382,15 +383,16 @@ static void uc__receive_cq_full__overrun_event_and_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(uc_send__three_packets__are_one_message_and_nothing_is_answered),
-        cmocka_unit_test(uc_send__any_packet_lost__that_message_only_and_its_receive_is_used_next),
+        cmocka_unit_test(uc_send__three_packets__are_one_message_without_a_response),
+        cmocka_unit_test(
+            uc_send__any_packet_lost__only_this_message_is_lost_and_its_receive_is_reused),
         cmocka_unit_test(uc_send__packets_in_another_order__the_message_is_lost_the_next_is_not),
         cmocka_unit_test(uc_send__middle_twice__the_message_is_lost_not_longer),
-        cmocka_unit_test(uc_send__any_gap_before_a_message__it_is_delivered),
-        cmocka_unit_test(uc_send__of_a_write_among_its_packets__ends_the_message),
+        cmocka_unit_test(uc_send__any_gap_before_a_message__message_is_delivered),
+        cmocka_unit_test(uc_send__packet_of_a_write_inside__ends_the_message),
         cmocka_unit_test(uc_send__no_receive__dropped_with_all_its_packets),
-        cmocka_unit_test(uc_send__longer_than_the_receive__dropped_and_the_receive_stays),
-        cmocka_unit_test(uc_send__wrong_length_for_its_place__dropped),
+        cmocka_unit_test(uc_send__longer_than_the_receive__dropped_and_the_receive_remains),
+        cmocka_unit_test(uc_send__wrong_length_for_its_opcode__dropped),
         cmocka_unit_test(uc_send__receive_that_may_not_be_written__fails_the_queue_pair),
         cmocka_unit_test(uc_write__last_lost__the_next_message_of_any_kind_is_taken),
         cmocka_unit_test(uc_write__with_immediate__takes_a_receive_with_the_last_packet),

@@ -76,7 +76,8 @@ static void uc_send__with_immediate_and_solicited__both_on_the_last_packet_only(
     scene_close(s);
 }
 
-static void uc_write__address_on_the_first_packet_immediate_on_the_last(void **state)
+static void uc_write__of_several_packets__address_on_the_first_and_immediate_on_the_last(
+    void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.sq_psn = 7);
@@ -117,7 +118,7 @@ static void uc_send__inline__the_bytes_of_the_request_are_sent(void **state)
 
 /* The port copies the payload after output(). Until the engine is called again, the copy may not be
  * done. */
-static void uc_send__described__completes_with_the_next_call_and_not_before(void **state)
+static void uc_send__all_packets_written__completes_with_the_next_call(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.sq_psn = 7);
@@ -141,7 +142,7 @@ static void uc_send__described__completes_with_the_next_call_and_not_before(void
     scene_close(s);
 }
 
-static void uc_send__half_described__does_not_complete_until_its_last_packet(void **state)
+static void uc_send__some_packets_sent__does_not_complete_until_the_last_packet(void **state)
 {
     (void)state;
     struct scene *s = scene_uc(.sq_psn = 7);
@@ -193,10 +194,11 @@ int main(void)
         cmocka_unit_test(uc_send__any_length_around_the_mtu__is_cut_into_full_packets_and_a_rest),
         cmocka_unit_test(uc_send__long_message__no_ack_requests_and_no_window),
         cmocka_unit_test(uc_send__with_immediate_and_solicited__both_on_the_last_packet_only),
-        cmocka_unit_test(uc_write__address_on_the_first_packet_immediate_on_the_last),
+        cmocka_unit_test(
+            uc_write__of_several_packets__address_on_the_first_and_immediate_on_the_last),
         cmocka_unit_test(uc_send__inline__the_bytes_of_the_request_are_sent),
-        cmocka_unit_test(uc_send__described__completes_with_the_next_call_and_not_before),
-        cmocka_unit_test(uc_send__half_described__does_not_complete_until_its_last_packet),
+        cmocka_unit_test(uc_send__all_packets_written__completes_with_the_next_call),
+        cmocka_unit_test(uc_send__some_packets_sent__does_not_complete_until_the_last_packet),
         cmocka_unit_test(uc_send__unsignalled__completes_silently),
         cmocka_unit_test(uc_send__qp_destroyed_before_completion__no_completion),
     };

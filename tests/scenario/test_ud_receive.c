@@ -10,7 +10,7 @@
 /* ---- delivered ---------------------------------------------------------- */
 
 /* The expected bytes are literals, because programs parse these bytes. */
-static void ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_bytes(void **state)
+static void ud_receive__over_ipv4__header_is_in_the_last_20_of_the_first_40_bytes(void **state)
 {
     (void)state;
     static const uint8_t grh[40] = {
@@ -144,7 +144,7 @@ static void ud_receive__from_a_shared_queue__takes_the_oldest_receive(void **sta
 
 /* ---- dropped ------------------------------------------------------------ */
 
-static void ud_receive__wrong_q_key__dropped_and_the_receive_stays(void **state)
+static void ud_receive__wrong_q_key__dropped_and_the_receive_remains_posted(void **state)
 {
     (void)state;
     struct scene *s = scene_ud(.qkey = 0x80010000);
@@ -295,14 +295,14 @@ static void ud_receive__cq_full__overrun_event_and_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ud_receive__over_ipv4__header_stands_at_the_end_of_the_first_40_bytes),
+        cmocka_unit_test(ud_receive__over_ipv4__header_is_in_the_last_20_of_the_first_40_bytes),
         cmocka_unit_test(ud_receive__over_ipv6__the_first_40_bytes_are_the_header),
         cmocka_unit_test(ud_receive__with_immediate__is_in_the_completion_as_on_the_wire),
         cmocka_unit_test(ud_receive__any_source_psn_and_ack_req__delivered_without_an_ack),
         cmocka_unit_test(ud_receive__in_rtr__delivered_without_an_event),
         cmocka_unit_test(ud_receive__solicited__raises_a_solicited_event),
         cmocka_unit_test(ud_receive__from_a_shared_queue__takes_the_oldest_receive),
-        cmocka_unit_test(ud_receive__wrong_q_key__dropped_and_the_receive_stays),
+        cmocka_unit_test(ud_receive__wrong_q_key__dropped_and_the_receive_remains_posted),
         cmocka_unit_test(ud_receive__no_receive_posted__dropped),
         cmocka_unit_test(ud_receive__one_byte_too_long__dropped_and_the_next_fits),
         cmocka_unit_test(ud_receive__longer_than_any_path_mtu__dropped),

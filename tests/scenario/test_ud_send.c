@@ -34,7 +34,7 @@ static void ud_send__one_datagram__has_qpn_and_q_key_and_no_ack_req(void **state
 }
 
 /* bug B22: the top bit of a request's Q_Key selects the Q_Key of the queue pair. */
-static void ud_send__privileged_q_key__the_queue_pairs_own_is_sent(void **state)
+static void ud_send__privileged_q_key__q_key_of_the_qp_is_sent(void **state)
 {
     (void)state;
     struct scene *s = scene_ud(.qkey = 0x80010000);
@@ -94,7 +94,7 @@ static void ud_send__any_length_up_to_the_mtu__is_one_packet(void **state)
 
 /* ---- destination -------------------------------------------------------- */
 
-static void ud_send__many_peers_in_one_burst__each_gets_its_own_in_order(void **state)
+static void ud_send__many_peers_in_one_burst__each_peer_gets_its_datagrams_in_order(void **state)
 {
     (void)state;
     static const char *const peers[] = { "10.0.0.3", "10.0.0.4", "10.0.0.5" };
@@ -173,7 +173,7 @@ static void ud_send__next_hop_does_not_answer__completes_unsent(void **state)
     scene_close(s);
 }
 
-static void ud_send__handle_destroyed_before_it_was_sent__error_completion(void **state)
+static void ud_send__handle_destroyed_before_transmission__error_completion(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -268,7 +268,7 @@ static void ud_send__bad_request_in_a_burst__earlier_requests_succeed_first(void
     scene_close(s);
 }
 
-static void ud__drained__request_waiting_for_its_hop_is_sent_after_rts(void **state)
+static void ud__drained__request_without_a_neighbour_is_sent_after_rts(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -293,7 +293,7 @@ static void ud__drained__request_waiting_for_its_hop_is_sent_after_rts(void **st
 
 /* ---- to the same engine ------------------------------------------------- */
 
-static void ud_send__to_itself__arrives_with_its_header_and_nothing_leaves(void **state)
+static void ud_send__to_itself__arrives_with_the_grh_and_no_frame_is_sent(void **state)
 {
     (void)state;
     static const char *const selves[] = { "10.0.0.1", "fe80::ff:fe00:1" };
@@ -322,19 +322,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ud_send__one_datagram__has_qpn_and_q_key_and_no_ack_req),
-        cmocka_unit_test(ud_send__privileged_q_key__the_queue_pairs_own_is_sent),
+        cmocka_unit_test(ud_send__privileged_q_key__q_key_of_the_qp_is_sent),
         cmocka_unit_test(ud_send__source_port__depends_on_the_sending_queue_pair),
         cmocka_unit_test(ud_send__any_length_up_to_the_mtu__is_one_packet),
-        cmocka_unit_test(ud_send__many_peers_in_one_burst__each_gets_its_own_in_order),
+        cmocka_unit_test(ud_send__many_peers_in_one_burst__each_peer_gets_its_datagrams_in_order),
         cmocka_unit_test(ud_send__next_hop_unresolved__waits_with_later_requests),
         cmocka_unit_test(ud_send__next_hop_does_not_answer__completes_unsent),
-        cmocka_unit_test(ud_send__handle_destroyed_before_it_was_sent__error_completion),
+        cmocka_unit_test(ud_send__handle_destroyed_before_transmission__error_completion),
         cmocka_unit_test(ud_send__longer_than_the_mtu__fails_with_a_reason),
         cmocka_unit_test(ud_send__handle_made_at_a_lower_mtu__uses_the_restored_mtu),
         cmocka_unit_test(ud_send__bad_local_key__only_the_send_queue_stops_and_resumes),
         cmocka_unit_test(ud_send__bad_request_in_a_burst__earlier_requests_succeed_first),
-        cmocka_unit_test(ud__drained__request_waiting_for_its_hop_is_sent_after_rts),
-        cmocka_unit_test(ud_send__to_itself__arrives_with_its_header_and_nothing_leaves),
+        cmocka_unit_test(ud__drained__request_without_a_neighbour_is_sent_after_rts),
+        cmocka_unit_test(ud_send__to_itself__arrives_with_the_grh_and_no_frame_is_sent),
     };
     return cmocka_run_group_tests_name("scenario/ud_send", tests, NULL, NULL);
 }

@@ -16,7 +16,8 @@ static void set_tag(uint8_t *frame, uint16_t tag)
     uro_put_be16(frame + 14, tag);
 }
 
-static void vlan__requests_and_answers__have_its_tag_and_the_service_level_as_priority(void **state)
+static void vlan__requests_and_responses__have_the_tag_with_the_service_level_as_priority(
+    void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.vlan = VLAN, .sl = 5, .rq_psn = 100, .sq_psn = 10);
@@ -36,7 +37,7 @@ static void vlan__requests_and_answers__have_its_tag_and_the_service_level_as_pr
 
 /* Tests IGMP and MLD. Neighbour requests need no test, because each scene checks them when it
  * opens. */
-static void vlan__reports_of_groups__have_its_tag(void **state)
+static void vlan__membership_reports__have_the_tag(void **state)
 {
     (void)state;
     struct scene *s = scene_ud(.vlan = VLAN, .sl = 5);
@@ -87,7 +88,7 @@ static void vlan__frames_of_another_or_no_vlan__are_counted_and_dropped(void **s
 }
 
 /* Frames between our own queue pairs have the tag, too. */
-static void vlan__datagram_to_the_own_device__arrives(void **state)
+static void vlan__datagram_to_the_same_device__arrives(void **state)
 {
     (void)state;
     static const char *const selves[] = { "10.0.0.1", "fe80::ff:fe00:1" };
@@ -110,7 +111,7 @@ static void vlan__datagram_to_the_own_device__arrives(void **state)
 }
 
 /* The buffer of a reply has space for the longest headers, even if the headers are shorter. */
-static void vlan__echo_request__is_answered_with_its_tag_when_the_answer_has_room(void **state)
+static void vlan__echo_request__reply_has_the_tag_if_it_fits(void **state)
 {
     (void)state;
     static const uint8_t octets[REPLY_BYTES];
@@ -143,11 +144,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
-            vlan__requests_and_answers__have_its_tag_and_the_service_level_as_priority),
-        cmocka_unit_test(vlan__reports_of_groups__have_its_tag),
+            vlan__requests_and_responses__have_the_tag_with_the_service_level_as_priority),
+        cmocka_unit_test(vlan__membership_reports__have_the_tag),
         cmocka_unit_test(vlan__frames_of_another_or_no_vlan__are_counted_and_dropped),
-        cmocka_unit_test(vlan__datagram_to_the_own_device__arrives),
-        cmocka_unit_test(vlan__echo_request__is_answered_with_its_tag_when_the_answer_has_room),
+        cmocka_unit_test(vlan__datagram_to_the_same_device__arrives),
+        cmocka_unit_test(vlan__echo_request__reply_has_the_tag_if_it_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

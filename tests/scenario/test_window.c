@@ -88,7 +88,7 @@ static void window__bound__allows_access_to_its_range_only(void **state)
     assert_true(uro_mark_hit("MW.REACH"));
 }
 
-static void window__with_one_right__refuses_other_accesses(void **state)
+static void window__with_one_access_right__refuses_other_accesses(void **state)
 {
     static const struct {
         uint32_t right;
@@ -211,7 +211,7 @@ static void region__with_a_window_bound__is_not_deregistered(void **state)
     assert_int_equal(uroce_mw_destroy(window), 0);
 }
 
-static void region__expelled__its_windows_are_expelled(void **state)
+static void region__of_a_removed_context__windows_are_removed_too(void **state)
 {
     struct twins *s = *state;
     struct uroce_mw *windows[3];
@@ -258,7 +258,7 @@ static void window_2__invalidated_by_its_binder__can_be_bound_again(void **state
     assert_int_equal(uroce_mw_destroy(window), 0);
 }
 
-static void local_inv__of_a_key_that_it_may_not_invalidate__is_an_error(void **state)
+static void local_inv__of_a_key_that_the_qp_may_not_invalidate__is_an_error(void **state)
 {
     (void)state;
     for (int i = 0; i < 6; i++) {
@@ -297,7 +297,7 @@ static void send_with_inv(struct twins *s, uint32_t rkey, uint32_t length)
     twins_settle(s);
 }
 
-static void send_with_inv__invalidates_and_completion_has_the_key(void **state)
+static void send_with_inv__of_a_bound_window__invalidates_and_completion_has_the_key(void **state)
 {
     struct twins *s = *state;
     struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_2);
@@ -361,16 +361,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(window__bound__allows_access_to_its_range_only),
-        cmocka_unit_test(window__with_one_right__refuses_other_accesses),
+        cmocka_unit_test(window__with_one_access_right__refuses_other_accesses),
         TWINS_TEST(window_2__used_through_another_queue_pair__is_refused),
         TWINS_TEST(window__not_bound__access_is_refused),
         TWINS_TEST(window__as_a_local_key__is_refused),
         TWINS_TEST(window_1__bound_again__has_the_new_range_and_key),
         TWINS_TEST(region__with_a_window_bound__is_not_deregistered),
-        TWINS_TEST(region__expelled__its_windows_are_expelled),
+        TWINS_TEST(region__of_a_removed_context__windows_are_removed_too),
         TWINS_TEST(window_2__invalidated_by_its_binder__can_be_bound_again),
-        cmocka_unit_test(local_inv__of_a_key_that_it_may_not_invalidate__is_an_error),
-        TWINS_TEST(send_with_inv__invalidates_and_completion_has_the_key),
+        cmocka_unit_test(local_inv__of_a_key_that_the_qp_may_not_invalidate__is_an_error),
+        TWINS_TEST(send_with_inv__of_a_bound_window__invalidates_and_completion_has_the_key),
         cmocka_unit_test(send_with_inv__of_a_wrong_key__is_refused_and_not_delivered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static void bind(struct scene *s, struct uroce_mw *window, uint32_t rkey, uint32
 }
 
 /* rule RSP.INVALIDATE */
-static void rc_send_inv__its_last_packet_has_the_key(void **state)
+static void rc_send_inv__of_several_packets__last_packet_has_the_key(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 10);
@@ -68,7 +68,7 @@ static void rc_send_inv__its_last_packet_has_the_key(void **state)
 
 /* The first copy invalidated the window. The window was bound again, with the same key, before the
  * second copy arrived. */
-static void rc_send_inv__repeated__keeps_a_window_that_was_bound_since(void **state)
+static void rc_send_inv__repeated__keeps_a_window_bound_meanwhile(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .sq_psn = 10);
@@ -126,7 +126,7 @@ static void expect_zeros(const struct scene *s, uint32_t from)
         assert_int_equal(s->remote[i], 0);
 }
 
-static void rc_write__longer_than_the_window__is_refused_at_its_first_packet(void **state)
+static void rc_write__longer_than_the_window__is_refused_at_the_first_packet(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .mtu = 256);
@@ -194,10 +194,10 @@ static void local_inv__cq_full__queue_pair_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_send_inv__its_last_packet_has_the_key),
-        cmocka_unit_test(rc_send_inv__repeated__keeps_a_window_that_was_bound_since),
+        cmocka_unit_test(rc_send_inv__of_several_packets__last_packet_has_the_key),
+        cmocka_unit_test(rc_send_inv__repeated__keeps_a_window_bound_meanwhile),
         cmocka_unit_test(rc_send_inv__of_a_wrong_key__nak_and_receive_is_flushed),
-        cmocka_unit_test(rc_write__longer_than_the_window__is_refused_at_its_first_packet),
+        cmocka_unit_test(rc_write__longer_than_the_window__is_refused_at_the_first_packet),
         cmocka_unit_test(rc_write__window_invalidated_between_packets__access_nak),
         cmocka_unit_test(local_inv__cq_full__queue_pair_fails),
     };

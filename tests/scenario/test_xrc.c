@@ -41,7 +41,7 @@ static void close_second(struct second *second)
 
 /* ---- operations --------------------------------------------------------- */
 
-static void xrc_send__one_packet_and_several__complete_on_the_queues_own_cq(void **state)
+static void xrc_send__one_packet_and_several__complete_on_the_cq_of_the_srq(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
@@ -86,7 +86,7 @@ static void xrc_write__with_and_without_immediate__uses_the_pd_of_the_srq(void *
     scene_close(s);
 }
 
-static void xrc_read__answered_without_xrceth_and_again_when_repeated(void **state)
+static void xrc_read__repeated__both_responses_have_no_xrceth(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
@@ -105,7 +105,7 @@ static void xrc_read__answered_without_xrceth_and_again_when_repeated(void **sta
     scene_close(s);
 }
 
-static void xrc_atomics__repeated__executed_once_and_answered_again(void **state)
+static void xrc_atomics__repeated__executed_once_and_the_response_is_sent_again(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100);
@@ -124,7 +124,7 @@ static void xrc_atomics__repeated__executed_once_and_answered_again(void **state
     scene_close(s);
 }
 
-static void xrc_flush_and_atomic_write__answered_by_empty_read_responses(void **state)
+static void xrc__flush_and_atomic_write__get_empty_read_responses(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_tgt(.rq_psn = 100, .access = 0x10e);
@@ -385,11 +385,11 @@ static void xrc__first_packet_in_rtr__communication_is_established(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(xrc_send__one_packet_and_several__complete_on_the_queues_own_cq),
+        cmocka_unit_test(xrc_send__one_packet_and_several__complete_on_the_cq_of_the_srq),
         cmocka_unit_test(xrc_write__with_and_without_immediate__uses_the_pd_of_the_srq),
-        cmocka_unit_test(xrc_read__answered_without_xrceth_and_again_when_repeated),
-        cmocka_unit_test(xrc_atomics__repeated__executed_once_and_answered_again),
-        cmocka_unit_test(xrc_flush_and_atomic_write__answered_by_empty_read_responses),
+        cmocka_unit_test(xrc_read__repeated__both_responses_have_no_xrceth),
+        cmocka_unit_test(xrc_atomics__repeated__executed_once_and_the_response_is_sent_again),
+        cmocka_unit_test(xrc__flush_and_atomic_write__get_empty_read_responses),
         cmocka_unit_test(xrc_send__repeated__acknowledged_and_not_delivered_again),
         cmocka_unit_test(xrc_send__queue_empty__rnr_nak_and_then_served),
         cmocka_unit_test(xrc__two_srqs_of_the_domain__each_packet_selects_one),

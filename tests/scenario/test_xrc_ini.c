@@ -7,7 +7,7 @@
 #include "scene.h"
 #include "scene_wire.h"
 
-static void xrc_send__every_packet_names_the_queue(void **state)
+static void xrc_send__of_several_packets__every_packet_has_the_srq_number(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_ini(.sq_psn = 0xffffff);
@@ -34,7 +34,7 @@ static void xrc_send__every_packet_names_the_queue(void **state)
     scene_close(s);
 }
 
-static void xrc_write__queue_address_and_immediate_in_this_order(void **state)
+static void xrc_write__with_immediate__headers_are_xrceth_reth_immdt(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_ini();
@@ -50,7 +50,7 @@ static void xrc_write__queue_address_and_immediate_in_this_order(void **state)
     scene_close(s);
 }
 
-static void xrc_read__is_answered_into_its_buffer(void **state)
+static void xrc_read__posted__response_arrives_in_the_buffer(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_ini();
@@ -68,7 +68,7 @@ static void xrc_read__is_answered_into_its_buffer(void **state)
     scene_close(s);
 }
 
-static void xrc_atomics__original_value_is_returned(void **state)
+static void xrc_atomics__posted__original_value_is_returned(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_ini();
@@ -93,7 +93,7 @@ static void xrc_atomics__original_value_is_returned(void **state)
     scene_close(s);
 }
 
-static void xrc_flush_and_atomic_write__name_the_queue_and_complete(void **state)
+static void xrc_ini__flush_and_atomic_write__have_the_srq_number_and_complete(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_ini();
@@ -117,7 +117,7 @@ static void xrc_flush_and_atomic_write__name_the_queue_and_complete(void **state
     scene_close(s);
 }
 
-static void xrc_send__lost_or_not_ready__sent_again_with_its_queue(void **state)
+static void xrc_send__lost_or_not_ready__sent_again_with_the_srq_number(void **state)
 {
     (void)state;
     struct scene *s = scene_xrc_ini(.timeout = 14);
@@ -170,12 +170,12 @@ static void xrc_ini__requests__dropped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(xrc_send__every_packet_names_the_queue),
-        cmocka_unit_test(xrc_write__queue_address_and_immediate_in_this_order),
-        cmocka_unit_test(xrc_read__is_answered_into_its_buffer),
-        cmocka_unit_test(xrc_atomics__original_value_is_returned),
-        cmocka_unit_test(xrc_flush_and_atomic_write__name_the_queue_and_complete),
-        cmocka_unit_test(xrc_send__lost_or_not_ready__sent_again_with_its_queue),
+        cmocka_unit_test(xrc_send__of_several_packets__every_packet_has_the_srq_number),
+        cmocka_unit_test(xrc_write__with_immediate__headers_are_xrceth_reth_immdt),
+        cmocka_unit_test(xrc_read__posted__response_arrives_in_the_buffer),
+        cmocka_unit_test(xrc_atomics__posted__original_value_is_returned),
+        cmocka_unit_test(xrc_ini__flush_and_atomic_write__have_the_srq_number_and_complete),
+        cmocka_unit_test(xrc_send__lost_or_not_ready__sent_again_with_the_srq_number),
         cmocka_unit_test(xrc_send__refused__error_completion_and_err),
         cmocka_unit_test(xrc_ini__requests__dropped),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_paid.c - tests known bugs of other stacks that do not belong to one operation.
+/* test_known_bugs.c - tests known bugs of other stacks that do not belong to one operation.
  *
  * docs/PROTOCOL.md, section 4, lists them. The comment above a test names its bug.
  */
@@ -61,7 +61,7 @@ static void b02__headers_or_pad_longer_than_the_packet__counted_and_dropped(void
 }
 
 /* bug B05: a duplicate READ whose address plus length wraps, or exceeds the first request. */
-static void b05__repeated_read_that_wraps__not_answered(void **state)
+static void b05__duplicate_read_that_wraps__gets_no_response(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100);
@@ -122,7 +122,7 @@ static void b07__atomic_response_lost__retransmitted_and_completes_once(void **s
     scene_close(s);
 }
 
-/* bug B11: the ICRC covers the pad bytes. Every size, sent and received. */
+/* bug B11: the ICRC covers the pad bytes. Sends and receives every size up to the MTU. */
 static void b11__every_length_up_to_the_mtu__icrc_covers_the_pad(void **state)
 {
     (void)state;
@@ -202,11 +202,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(b02__headers_or_pad_longer_than_the_packet__counted_and_dropped),
-        cmocka_unit_test(b05__repeated_read_that_wraps__not_answered),
+        cmocka_unit_test(b05__duplicate_read_that_wraps__gets_no_response),
         cmocka_unit_test(b07__atomic_response_lost__retransmitted_and_completes_once),
         cmocka_unit_test(b11__every_length_up_to_the_mtu__icrc_covers_the_pad),
         cmocka_unit_test(b12__mig_req_0_or_1__accepted_and_1_is_sent),
         cmocka_unit_test(b15__reserved_syndrome_or_last_without_first__error_completion),
     };
-    return cmocka_run_group_tests_name("scenario/paid", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("scenario/known_bugs", tests, NULL, NULL);
 }
