@@ -113,7 +113,7 @@ static void come(void)
 
     (void)snprintf(server, sizeof server, "%s/s", name());
     if (!serves && peer.control < 0)
-        peer.control = memif_peer_call(server);
+        peer.control = memif_peer_connect(server);
     for (int fd;
          serves && (fd = accept(listener(), NULL, NULL)) >= 0;) /* keeps only the last connection */
         keep(&peer.control, fd);

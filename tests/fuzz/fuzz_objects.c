@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_objects.c - see fuzz_objects.h. Memory that was not registered has a secret, which must not
- * change and must not be sent. Ranges are set to zero before they are registered.
+/* fuzz_objects.c - see fuzz_objects.h. Memory that was not registered contains a secret. The secret
+ * must not change and must not be sent. Ranges are set to zero before they are registered.
  */
 #include "fuzz_objects.h"
 
@@ -120,7 +120,7 @@ static void *make_mr(struct ibv_pd *pd)
     uint32_t length;
 
     switch (how & 7) {
-    case 0: /* unregistered memory */
+    case 0: /* memory that is not mapped */
         return ibv_reg_mr(pd, (void *)(uintptr_t)16, (size_t)where << 20, access);
     case 1:
         return ibv_alloc_null_mr(pd);
@@ -399,8 +399,8 @@ static void close_contexts(void)
         fuzz_demand(ibv_close_device(contexts[i]) == 0);
 }
 
-/* Closes all contexts and destroys their objects, which have no effect any more. Opens the contexts
- * again. */
+/* Closes all contexts. Checks that their regions have no effect any more, destroys all objects, and
+ * opens the contexts again. */
 void fuzz_reopen(void)
 {
     close_contexts();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_stage.c - builds the stage, runs its engine, and checks for damage. */
+/* fuzz_stage.c - creates an engine with its objects (the stage), runs the engine, and checks that
+ * it wrote no memory outside. */
 #include "fuzz_stage.h"
 
 #include <errno.h>

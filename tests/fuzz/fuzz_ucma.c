@@ -4,8 +4,8 @@
  * remain.
  *
  * The input is a sequence of steps. A step has a byte for its kind, then its arguments. A command
- * gets fitting values, then some bytes are changed. Its pointers point to memory of exactly the
- * size in the command, so that a sanitizer detects accesses beyond it.
+ * gets valid values, and then some bytes are changed. The pointers of the command point to memory
+ * of exactly the size in the command, so that a sanitizer detects accesses past its end.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -168,7 +168,7 @@ static void fill_option(struct command *command, uint8_t choice)
     put(command, 0, &in, sizeof in);
 }
 
-/* Fills in fitting values for the other fields of each command. */
+/* Fills in valid values for the other fields of the command. */
 static void fill(struct command *command, uint8_t choice)
 {
     const uint32_t user = URO_CM_EVENT_USER;
@@ -215,7 +215,7 @@ static void fill(struct command *command, uint8_t choice)
     }
 }
 
-/* Makes the pointers of the changed command lead to memory. */
+/* Sets the pointers of the changed command to allocated memory. */
 static void point(struct command *command)
 {
     const struct shape *shape = command->shape;

@@ -25,7 +25,7 @@ static socklen_t address_of(const char *name, struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
-int memif_peer_call(const char *name)
+int memif_peer_connect(const char *name)
 {
     struct sockaddr_un address;
     const socklen_t length = address_of(name, &address);
@@ -69,8 +69,8 @@ bool memif_peer_send(int control, const void *octets, size_t length, const int *
     return sendmsg(control, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-/* Receives a message. Returns its length, 0 at the end of the connection, or -1 if no message
- * waits. */
+/* Receives a message. Returns its length, 0 at the end of the connection or on an error, or -1 if
+ * no message waits. */
 static ssize_t receive(int control, struct uro_memif_message *message, int *fd)
 {
     union {

@@ -25,14 +25,16 @@ struct memif_peer {
     int wakes_server, wakes_client; /* eventfds, or -1 */
 };
 
-/* Connects to an abstract socket. Returns -1 while the queue of the listener is full. */
-int memif_peer_call(const char *name);
+/* Connects to an abstract socket. Returns the descriptor, or -1 on failure, for example if the
+ * queue of the listener is full. */
+int memif_peer_connect(const char *name);
 int memif_peer_listen(const char *name);
 
 /* Sends a message with at most 8 descriptors. The caller keeps the descriptors. */
 bool memif_peer_send(int control, const void *octets, size_t length, const int *fds,
                      unsigned count);
-/* Receives a message. Returns false when there is none. @fd may be NULL. */
+/* Receives a message, and its descriptor in *@fd, unless @fd is NULL. Returns false when there is
+ * no complete message. */
 bool memif_peer_receive(int control, struct uro_memif_message *message, int *fd);
 /* Returns whether the connection has ended. @reason gets the text of the disconnect message, or "".
  * Skips other messages. */
@@ -43,11 +45,11 @@ struct uro_memif_message memif_peer_init(uint32_t id, const char *secret);
 struct uro_memif_message memif_peer_region(uint16_t index, uint64_t size);
 struct uro_memif_message memif_peer_ring(bool to_server, uint32_t offset);
 
-/* Returns a memfd of @size bytes with the seals @seals, or -1. */
+/* Returns a memfd of @size bytes with the seals @seals. */
 int memif_peer_file(size_t size, int seals);
 /* Creates the memory of a client: both rings with their buffers. Does not connect. */
 struct memif_peer memif_peer_make(void);
-/* Maps the memory of the client. Only a server calls this. */
+/* Maps the memory of the client. A server calls this function with the memory that it received. */
 void memif_peer_map(struct memif_peer *peer, int memory, uint64_t size);
 void memif_peer_drop(struct memif_peer *peer);
 

@@ -43,7 +43,7 @@ static void *ringer(void *unused)
 }
 
 /* A missed entry makes the test wait until the test runner's timeout. */
-static void doorbell__rung_while_engine_clears_it__is_not_missed(void **state)
+static void doorbell__rung_during_a_clear__is_not_missed(void **state)
 {
     pthread_t thread;
     uint32_t last = 0, looks = 0;
@@ -74,7 +74,7 @@ static void doorbell__rung_while_engine_clears_it__is_not_missed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(doorbell__rung_while_engine_clears_it__is_not_missed),
+        cmocka_unit_test(doorbell__rung_during_a_clear__is_not_missed),
     };
     return cmocka_run_group_tests_name("base/doorbell", tests, NULL, NULL);
 }

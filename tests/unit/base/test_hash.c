@@ -67,7 +67,7 @@ static void same(const struct fixture *f)
     assert_int_equal(f->hash.count, count);
 }
 
-static void hash__nodes_in_any_order__each_is_found_until_removed(void **state)
+static void hash__inserts_and_removes_in_any_order__present_nodes_are_found(void **state)
 {
     static const uint8_t seed[URO_RNG_SEED_BYTES] = { 7 };
     static const uint32_t sizes[] = { 1, 2, 3, 64, 100, NODES };
@@ -163,7 +163,7 @@ static void hash__many_nodes__no_bucket_has_more_than_a_few(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hash__nodes_in_any_order__each_is_found_until_removed),
+        cmocka_unit_test(hash__inserts_and_removes_in_any_order__present_nodes_are_found),
         cmocka_unit_test(hash__nodes_of_one_number__newest_first_also_after_growth),
         cmocka_unit_test(hash__node_outside_any_table__can_be_removed),
         cmocka_unit_test(hash__many_nodes__no_bucket_has_more_than_a_few),

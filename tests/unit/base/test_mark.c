@@ -4,7 +4,7 @@
 
 #include "base/mark.h"
 
-static void mark__hit_until_cleared(void **state)
+static void mark__set_and_cleared__is_hit_until_cleared(void **state)
 {
     (void)state;
     char same_text[] = "RSP.DUP.SEND"; /* another address than the literal */
@@ -27,7 +27,7 @@ static void mark__hit_until_cleared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mark__hit_until_cleared),
+        cmocka_unit_test(mark__set_and_cleared__is_hit_until_cleared),
     };
     return cmocka_run_group_tests_name("base/mark", tests, NULL, NULL);
 }

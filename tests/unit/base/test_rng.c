@@ -58,7 +58,7 @@ static void rng__same_seed__same_numbers(void **state)
     assert_int_equal(different, 1000);
 }
 
-static void rng_u64__is_two_words_low_first(void **state)
+static void rng_u64__after_init__is_two_words_with_the_low_word_first(void **state)
 {
     struct uro_rng a, b;
 
@@ -108,7 +108,7 @@ int main(void)
         cmocka_unit_test(rng__zero_seed__gives_the_published_key_stream),
         cmocka_unit_test(rng__block_counter_passes_32_bits__does_not_repeat),
         cmocka_unit_test(rng__same_seed__same_numbers),
-        cmocka_unit_test(rng_u64__is_two_words_low_first),
+        cmocka_unit_test(rng_u64__after_init__is_two_words_with_the_low_word_first),
         cmocka_unit_test(rng_below__awkward_bound__every_residue_is_as_likely),
         cmocka_unit_test(rng_below__one__is_always_zero),
     };

@@ -29,7 +29,7 @@ static void capture__connection__has_two_flows_that_are_paired(void **state)
 
 /* The PSNs of the responses fit no request. So they are probably, but not certainly, the other
  * direction of the flow. */
-static void capture__responses_to_unseen_requests__pair_only_as_the_last_ones(void **state)
+static void capture__responses_that_fit_no_request__pair_by_only(void **state)
 {
     (void)state;
     kit_begin();
@@ -218,7 +218,7 @@ static void decode__each_flaw__is_named(void **state)
 
 /* The snapshot length of a capture may cut a frame after its headers. The payload length is then
  * the length on the wire. */
-static void decode__cut_frame__has_its_headers_or_is_cut(void **state)
+static void decode__truncated_frame__headers_are_decoded_or_kind_is_cut(void **state)
 {
     const struct uro_frame frame = kit_frame(KIT_A, OP_SEND_ONLY, 1, 61);
     uint8_t octets[MADE_FRAME_MAX];
@@ -315,7 +315,7 @@ static void decode__joined_packet_with_a_wrong_icrc__is_not_judged(void **state)
     uro_capture_free(capture);
 }
 
-static void decode__joined_packets_whose_first_is_damaged__are_one_with_a_wrong_icrc(void **state)
+static void decode__joined_packets_with_a_damaged_first__are_one_with_a_wrong_icrc(void **state)
 {
     (void)state;
     kit_begin();
@@ -347,15 +347,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(capture__connection__has_two_flows_that_are_paired),
-        cmocka_unit_test(capture__responses_to_unseen_requests__pair_only_as_the_last_ones),
+        cmocka_unit_test(capture__responses_that_fit_no_request__pair_by_only),
         cmocka_unit_test(capture__equal_psns__are_paired_by_source_port),
         cmocka_unit_test(capture__equal_psns_and_ports__are_not_paired),
         cmocka_unit_test(capture__device_that_talks_to_itself__is_paired_by_qpn),
         cmocka_unit_test(decode__each_flaw__is_named),
-        cmocka_unit_test(decode__cut_frame__has_its_headers_or_is_cut),
+        cmocka_unit_test(decode__truncated_frame__headers_are_decoded_or_kind_is_cut),
         cmocka_unit_test(decode__packets_that_a_kernel_joined__are_split),
         cmocka_unit_test(decode__joined_packet_with_a_wrong_icrc__is_not_judged),
-        cmocka_unit_test(decode__joined_packets_whose_first_is_damaged__are_one_with_a_wrong_icrc),
+        cmocka_unit_test(decode__joined_packets_with_a_damaged_first__are_one_with_a_wrong_icrc),
         cmocka_unit_test(decode__vlan__is_another_address),
     };
     return cmocka_run_group_tests_name("capture", tests, NULL, NULL);

@@ -22,7 +22,7 @@ static void index__empty__finds_nothing(void **state)
 }
 
 /* Many objects with few hash values. */
-static void index__many_objects_with_equal_hashes__are_all_found(void **state)
+static void index__many_objects_with_equal_hashes__all_are_found(void **state)
 {
     struct uro_index index = { .slots = NULL };
     uint32_t *objects = NULL;
@@ -49,7 +49,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(index__empty__finds_nothing),
-        cmocka_unit_test(index__many_objects_with_equal_hashes__are_all_found),
+        cmocka_unit_test(index__many_objects_with_equal_hashes__all_are_found),
     };
     return cmocka_run_group_tests_name("index", tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static void judge__plain_exchange__is_clean(void **state)
 }
 
 /* test_capture.c tests how the defects are detected. */
-static void judge__packet_with_a_flaw__is_a_finding_of_its_check(void **state)
+static void judge__packet_with_a_flaw__is_a_finding_of_the_right_check(void **state)
 {
     static const struct {
         uint32_t flaws;
@@ -80,7 +80,7 @@ static void judge__packet_with_a_flaw__is_a_finding_of_its_check(void **state)
     }
 }
 
-static void judge__migreq_0__is_reported_once_with_its_number(void **state)
+static void judge__migreq_0__is_reported_once_with_a_count(void **state)
 {
     (void)state;
     kit_begin();
@@ -128,7 +128,7 @@ static void judge__ack_beyond_the_last_request__is_a_note(void **state)
 }
 
 /* The host captured the ACK first. The MSN shows that the request was sent before. */
-static void judge__ack_captured_before_its_request__is_innocent(void **state)
+static void judge__ack_captured_before_its_request__no_finding(void **state)
 {
     (void)state;
     kit_begin();
@@ -220,7 +220,7 @@ static void judge__msn_with_a_packet_missing__is_not_judged(void **state)
     uro_capture_free(capture);
 }
 
-static void judge__nak_for_an_acknowledged_psn__is_wrong_unless_it_was_overtaken(void **state)
+static void judge__nak_for_an_acknowledged_psn__is_a_finding_unless_reordered(void **state)
 {
     (void)state;
     kit_begin();
@@ -275,7 +275,7 @@ static void judge__response_of_another_kind__is_wrong(void **state)
     EXPECT(URO_JUDGE_BARE_ACK);
 }
 
-static void judge__read_responses__have_place_and_length_of_the_request(void **state)
+static void judge__read_responses__opcode_and_length_must_fit_the_request(void **state)
 {
     (void)state;
     kit_begin();
@@ -366,7 +366,7 @@ static void judge__packets_with_a_gap_between__are_innocent(void **state)
     EXPECT_NOTHING;
 }
 
-static void judge__write__has_the_bytes_of_its_reth(void **state)
+static void judge__write__length_must_fit_the_reth(void **state)
 {
     (void)state;
     kit_begin();
@@ -390,7 +390,7 @@ static void read_then(uint8_t opcode, uint64_t va)
     kit_rdma(KIT_A, opcode, 101, va, 2 * KIT_PMTU, 0);
 }
 
-static void judge__psns_of_a_read__are_its_own(void **state)
+static void judge__psns_of_a_read_reused__is_a_finding(void **state)
 {
     (void)state;
     read_then(OP_SEND_ONLY, 0);
@@ -484,7 +484,7 @@ static void cnps(uint32_t count, uint64_t apart)
 }
 
 /* A host may capture several CNPs at almost the same time. */
-static void judge__cnps__come_at_their_pace(void **state)
+static void judge__cnps__too_frequent_is_a_finding(void **state)
 {
     (void)state;
     cnps(200, URO_US(50));
@@ -526,33 +526,33 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(judge__plain_exchange__is_clean),
-        cmocka_unit_test(judge__packet_with_a_flaw__is_a_finding_of_its_check),
-        cmocka_unit_test(judge__migreq_0__is_reported_once_with_its_number),
+        cmocka_unit_test(judge__packet_with_a_flaw__is_a_finding_of_the_right_check),
+        cmocka_unit_test(judge__migreq_0__is_reported_once_with_a_count),
         cmocka_unit_test(judge__ack_of_a_request_that_is_sent_later__is_a_ghost),
         cmocka_unit_test(judge__ack_beyond_the_last_request__is_a_note),
-        cmocka_unit_test(judge__ack_captured_before_its_request__is_innocent),
+        cmocka_unit_test(judge__ack_captured_before_its_request__no_finding),
         cmocka_unit_test(judge__ack_beyond_a_late_start__is_innocent),
         cmocka_unit_test(judge__msn__counts_each_message_once),
         cmocka_unit_test(judge__msn_of_a_late_start_and_of_a_repetition__are_innocent),
         cmocka_unit_test(judge__msn_of_a_read_in_parts__is_innocent),
         cmocka_unit_test(judge__msn_with_a_packet_missing__is_not_judged),
-        cmocka_unit_test(judge__nak_for_an_acknowledged_psn__is_wrong_unless_it_was_overtaken),
+        cmocka_unit_test(judge__nak_for_an_acknowledged_psn__is_a_finding_unless_reordered),
         cmocka_unit_test(judge__one_gap__has_one_nak),
         cmocka_unit_test(judge__gap_nak_for_a_request_without_receive__is_wrong),
         cmocka_unit_test(judge__response_of_another_kind__is_wrong),
-        cmocka_unit_test(judge__read_responses__have_place_and_length_of_the_request),
+        cmocka_unit_test(judge__read_responses__opcode_and_length_must_fit_the_request),
         cmocka_unit_test(judge__resumed_read__begins_with_first),
         cmocka_unit_test(judge__reserved_syndrome__is_wrong),
         cmocka_unit_test(judge__message__has_full_packets_in_order),
         cmocka_unit_test(judge__packets_with_a_gap_between__are_innocent),
-        cmocka_unit_test(judge__write__has_the_bytes_of_its_reth),
-        cmocka_unit_test(judge__psns_of_a_read__are_its_own),
+        cmocka_unit_test(judge__write__length_must_fit_the_reth),
+        cmocka_unit_test(judge__psns_of_a_read_reused__is_a_finding),
         cmocka_unit_test(judge__repeated_psn__has_the_same_request),
         cmocka_unit_test(judge__rnr_delay__is_kept),
         cmocka_unit_test(judge__rnr_repeated_at_once__is_wrong),
         cmocka_unit_test(judge__one_early_repetition_after_a_timeout__is_innocent),
         cmocka_unit_test(judge__new_request_during_the_delay__is_wrong),
-        cmocka_unit_test(judge__cnps__come_at_their_pace),
+        cmocka_unit_test(judge__cnps__too_frequent_is_a_finding),
         cmocka_unit_test(judge__cnp_without_becn__is_wrong),
         cmocka_unit_test(judge__datagrams__have_the_qpn_of_their_address),
     };

@@ -314,7 +314,7 @@ static const struct {
       "there is no interface \"no-such-if\" in this network namespace; see ip link" },
 };
 
-static void line__with_a_mistake__message_names_it(void **state)
+static void line__with_a_mistake__message_has_the_wrong_word(void **state)
 {
     char expected[512];
 
@@ -356,7 +356,7 @@ static void line__two_mistakes__the_first_is_reported(void **state)
                         "UROCE_DEVICES, device 1 (a): mtu=1: must be a number from 576 to 9600");
 }
 
-static void line__one_wrong_of_three__the_others_stay(void **state)
+static void line__one_wrong_of_three__other_devices_remain(void **state)
 {
     (void)state;
     uro_config_read(&config, " a:net_null0  b:net_null1;mtu=x\n\tc:net_null2;mtu=2000 ", NULL);
@@ -369,7 +369,7 @@ static void line__one_wrong_of_three__the_others_stay(void **state)
     assert_int_equal(config.entries[2].config.mtu, 2000);
 }
 
-static void line__name_taken__the_first_one_keeps_it(void **state)
+static void line__name_taken__first_device_keeps_the_name(void **state)
 {
     (void)state;
     uro_config_read(&config, "a:net_null0 a:net_null1", NULL);
@@ -519,12 +519,12 @@ int main(void)
         cmocka_unit_test(line__words_of_choice__each_is_read),
         cmocka_unit_test(line__address_without_length__subnet_of_24_or_64),
         cmocka_unit_test(line__rate__is_the_speed_of_the_port),
-        cmocka_unit_test(line__with_a_mistake__message_names_it),
+        cmocka_unit_test(line__with_a_mistake__message_has_the_wrong_word),
         cmocka_unit_test(line__bad_name__is_refused),
         cmocka_unit_test(line__link_without_a_name__message_shows_a_whole_description),
         cmocka_unit_test(line__two_mistakes__the_first_is_reported),
-        cmocka_unit_test(line__one_wrong_of_three__the_others_stay),
-        cmocka_unit_test(line__name_taken__the_first_one_keeps_it),
+        cmocka_unit_test(line__one_wrong_of_three__other_devices_remain),
+        cmocka_unit_test(line__name_taken__first_device_keeps_the_name),
         cmocka_unit_test(line__star__has_the_bounds_of_all_devices_and_is_none),
         cmocka_unit_test(line__star_with_a_mistake__there_is_no_device),
         cmocka_unit_test(line__more_than_64_devices__one_message),

@@ -81,7 +81,7 @@ static void file__indented_keys__are_keys(void **state)
     assert_int_equal(entry(0)->gid_count, 2);
 }
 
-static void file__mistake__has_its_line(void **state)
+static void file__mistake__message_has_the_line(void **state)
 {
     (void)state;
     read_text("[a]\nlink=net_null0\n\nmtu=12\n[b]\nlink=net_null1\n");
@@ -177,7 +177,7 @@ static void file__star__has_the_bounds_of_all_devices(void **state)
     assert_non_null(strstr(entry(0)->problem, ":4 (*): unknown key \"link\"; known: max_qp"));
 }
 
-static void file__line_of_devices_is_set_too__it_wins(void **state)
+static void file__uroce_devices_is_set_too__uroce_devices_is_used(void **state)
 {
     (void)state;
     write_file("[a]\nlink=net_null0\n");
@@ -197,7 +197,7 @@ static void check_refused(const char *why)
     assert_string_equal(entry(0)->problem, expected);
 }
 
-static void trust__writable_by_others__is_refused(void **state)
+static void permissions__writable_by_others__file_is_refused(void **state)
 {
     (void)state;
     write_file("[a]\nlink=net_null0\n");
@@ -210,7 +210,7 @@ static void trust__writable_by_others__is_refused(void **state)
     assert_string_equal(entry(0)->problem, "");
 }
 
-static void trust__owned_by_another_user__is_refused(void **state)
+static void permissions__owned_by_another_user__file_is_refused(void **state)
 {
     (void)state;
     write_file("[a]\nlink=net_null0\n");
@@ -222,7 +222,7 @@ static void trust__owned_by_another_user__is_refused(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-static void trust__directory_writable_by_others__is_refused(void **state)
+static void permissions__directory_writable_by_others__file_is_refused(void **state)
 {
     (void)state;
     char problem[160];
@@ -255,7 +255,7 @@ static void permissions__directory_of_another_user__is_refused(void **state)
     assert_int_equal(chown(directory, 0, 0), 0);
 }
 
-static void trust__symbolic_link__is_refused(void **state)
+static void permissions__symbolic_link__file_is_refused(void **state)
 {
     char target[80];
 
@@ -270,7 +270,7 @@ static void trust__symbolic_link__is_refused(void **state)
 }
 
 /* Opening a FIFO without a writer would hang for ever. */
-static void trust__not_a_regular_file__is_refused(void **state)
+static void permissions__not_a_regular_file__file_is_refused(void **state)
 {
     (void)state;
     (void)unlink(path);
@@ -310,7 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file__sections__are_devices_in_order),
         cmocka_unit_test(file__indented_keys__are_keys),
-        cmocka_unit_test(file__mistake__has_its_line),
+        cmocka_unit_test(file__mistake__message_has_the_line),
         cmocka_unit_test(file__section_without_link__has_the_line_of_the_section),
         cmocka_unit_test(file__same_section_twice__the_first_one_counts),
         cmocka_unit_test(file__key_before_any_section__one_message),
@@ -319,13 +319,13 @@ int main(void)
         cmocka_unit_test(file__no_newline_at_the_end__last_line_counts),
         cmocka_unit_test(file__windows_line_ends__do_not_matter),
         cmocka_unit_test(file__star__has_the_bounds_of_all_devices),
-        cmocka_unit_test(file__line_of_devices_is_set_too__it_wins),
-        cmocka_unit_test(trust__writable_by_others__is_refused),
-        cmocka_unit_test(trust__owned_by_another_user__is_refused),
-        cmocka_unit_test(trust__directory_writable_by_others__is_refused),
+        cmocka_unit_test(file__uroce_devices_is_set_too__uroce_devices_is_used),
+        cmocka_unit_test(permissions__writable_by_others__file_is_refused),
+        cmocka_unit_test(permissions__owned_by_another_user__file_is_refused),
+        cmocka_unit_test(permissions__directory_writable_by_others__file_is_refused),
         cmocka_unit_test(permissions__directory_of_another_user__is_refused),
-        cmocka_unit_test(trust__symbolic_link__is_refused),
-        cmocka_unit_test(trust__not_a_regular_file__is_refused),
+        cmocka_unit_test(permissions__symbolic_link__file_is_refused),
+        cmocka_unit_test(permissions__not_a_regular_file__file_is_refused),
         cmocka_unit_test(permissions__file_absent__prints_message),
     };
     return cmocka_run_group_tests_name("config/config_file", tests, make_directory,

@@ -50,7 +50,7 @@ static void rules__each_kind__are_read(void **state)
     assert_int_equal(plan.rules[4].number, ENOMEM);
 }
 
-static void matches__one_all_later_and_every_nth__are_told_apart(void **state)
+static void matches__one_all_later_and_every_nth__are_distinguished(void **state)
 {
     static const struct {
         const char *text;
@@ -70,7 +70,7 @@ static void matches__one_all_later_and_every_nth__are_told_apart(void **state)
     }
 }
 
-static void wrong_rules__the_message_names_word_and_mend(void **state)
+static void rule__wrong__message_has_the_word_and_a_remedy(void **state)
 {
     (void)state;
     expect_wrong("", "no verb \"\" can fail on purpose; a rule is VERB:N:ERROR");
@@ -97,8 +97,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules__each_kind__are_read),
-        cmocka_unit_test(matches__one_all_later_and_every_nth__are_told_apart),
-        cmocka_unit_test(wrong_rules__the_message_names_word_and_mend),
+        cmocka_unit_test(matches__one_all_later_and_every_nth__are_distinguished),
+        cmocka_unit_test(rule__wrong__message_has_the_word_and_a_remedy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,7 @@ static void expect_no_event(void)
     assert_false(uro_shard_event(&shard, &event));
 }
 
-static void cq__filled_and_emptied_often__order_holds_across_the_wrap(void **state)
+static void cq__filled_and_emptied_often__completions_are_in_order(void **state)
 {
     struct uro_cq *cq = make(3); /* capacity that is not a power of two */
     struct uro_cqe out[8];
@@ -104,7 +104,7 @@ static void cq__one_more_than_its_capacity__error_event_and_old_entries_remain(v
     drop(cq);
 }
 
-static void cq__full_with_ignore_overrun__drops_the_newest_and_works(void **state)
+static void cq__full_with_ignore_overrun__drops_the_newest_and_continues(void **state)
 {
     uint64_t lost = shard.counters->value[URO_COUNT_CQ_LOST];
     struct uro_cq *cq = make(2);
@@ -186,7 +186,7 @@ static void cq_move__to_less_than_pending_completions__changes_nothing(void **st
     drop(cq);
 }
 
-static void cq_move__of_an_armed_cq__leaves_it_armed(void **state)
+static void cq_move__of_an_armed_cq__remains_armed(void **state)
 {
     struct uro_cq *cq = make(2);
     void *ring = NULL;
@@ -267,12 +267,12 @@ static void cq_forget__only_that_queue_pair__the_rest_in_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cq__filled_and_emptied_often__order_holds_across_the_wrap),
+        cmocka_unit_test(cq__filled_and_emptied_often__completions_are_in_order),
         cmocka_unit_test(cq__one_more_than_its_capacity__error_event_and_old_entries_remain),
-        cmocka_unit_test(cq__full_with_ignore_overrun__drops_the_newest_and_works),
+        cmocka_unit_test(cq__full_with_ignore_overrun__drops_the_newest_and_continues),
         cmocka_unit_test(cq_move__at_every_fill_and_offset__keeps_order_and_has_the_new_capacity),
         cmocka_unit_test(cq_move__to_less_than_pending_completions__changes_nothing),
-        cmocka_unit_test(cq_move__of_an_armed_cq__leaves_it_armed),
+        cmocka_unit_test(cq_move__of_an_armed_cq__remains_armed),
         cmocka_unit_test(cq__armed__one_event_and_none_for_earlier_completions),
         cmocka_unit_test(cq__armed_within_a_round__completions_of_the_round_raise_event),
         cmocka_unit_test(cq__armed_for_solicited__an_error_wakes),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_key.c - the bytes that a key gives access to: range, rights, and key numbers. */
+/* test_key.c - tests the bytes to which a key gives access: range, rights, and key numbers. */
 #include "base/mark.h"
 #include "core/key.h"
 
@@ -71,7 +71,7 @@ static void keys__of_two_shards__a_key_of_one_is_a_key_of_both(void **state)
 }
 
 /* bug B04 */
-static void key_resolve__every_edge_of_the_range(void **state)
+static void key_resolve__edges_of_the_range__only_bytes_inside_are_accepted(void **state)
 {
     struct uro_key key = region(0x1000, 100);
 
@@ -92,7 +92,7 @@ static void key_resolve__every_edge_of_the_range(void **state)
     assert_true(uro_mark_hit("KEY.RANGE"));
 }
 
-static void key_resolve__region_at_the_end_of_the_address_space(void **state)
+static void key_resolve__region_at_the_end_of_the_address_space__does_not_wrap(void **state)
 {
     struct uro_key key = region(UINT64_MAX - 9, 10);
 
@@ -105,7 +105,7 @@ static void key_resolve__region_at_the_end_of_the_address_space(void **state)
     uro_key_deregister(&shard, &key);
 }
 
-static void key_resolve__other_pd_missing_right_or_gone__is_refused(void **state)
+static void key_resolve__other_pd_missing_right_or_deregistered__is_refused(void **state)
 {
     struct uro_key key = region(0, 10);
 
@@ -124,8 +124,8 @@ static void key_resolve__other_pd_missing_right_or_gone__is_refused(void **state
     assert_true(uro_mark_hit("KEY.PD"));
 }
 
-/* Keys differ in their high and low bits, and a freed key is not reused at once. */
-static void key_register__numbers_are_spread_over_32_bits(void **state)
+/* Each bit of a key number is 0 in some keys and 1 in other keys. */
+static void key_register__64_keys__numbers_use_all_32_bits(void **state)
 {
     struct uro_key keys[64];
     uint32_t all_or = 0, all_and = UINT32_MAX;
@@ -202,7 +202,7 @@ static void key_resolve__memory_that_may_fault__only_touched_bytes_are_checked(v
     assert_true(uro_mark_hit("KEY.ABSENT"));
 }
 
-static void key_null__reads_zeros_after_a_write(void **state)
+static void key_null__read_and_write__use_different_memory(void **state)
 {
     static uint8_t nothing[2 * 4096];
     struct uro_key key = { .kind = URO_KEY_NULL,
@@ -222,12 +222,12 @@ static void key_null__reads_zeros_after_a_write(void **state)
     uro_key_deregister(&shard, &key);
 }
 
-static bool trusts(ptrdiff_t from, uintptr_t length)
+static bool never_faults(ptrdiff_t from, uintptr_t length)
 {
     return uro_key_never_faults(&shard, (uintptr_t)memory + (uintptr_t)from, length);
 }
 
-static void key_never_faults__every_edge_of_a_region_among_others(void **state)
+static void key_never_faults__range_overlaps_a_region__is_true(void **state)
 {
     struct uro_key key = region(0x1000, 100), others[64];
 
@@ -237,22 +237,22 @@ static void key_never_faults__every_edge_of_a_region_among_others(void **state)
         others[i].memory = memory + 4000;
         uro_key_register(&shard, &others[i]);
     }
-    assert_false(trusts(0, 4000));
+    assert_false(never_faults(0, 4000));
     key.memory = memory + 1000;
     uro_key_register(&shard, &key);
-    assert_true(trusts(0, 1001));
-    assert_false(trusts(0, 1000));
-    assert_true(trusts(1099, 1));
-    assert_false(trusts(1100, 2900));
-    assert_true(trusts(1050, 1));
-    assert_true(trusts(0, 4000));
+    assert_true(never_faults(0, 1001));
+    assert_false(never_faults(0, 1000));
+    assert_true(never_faults(1099, 1));
+    assert_false(never_faults(1100, 2900));
+    assert_true(never_faults(1050, 1));
+    assert_true(never_faults(0, 4000));
     uro_key_deregister(&shard, &key);
-    assert_false(trusts(0, 4000));
+    assert_false(never_faults(0, 4000));
     for (int i = 0; i < 64; i++)
         uro_key_deregister(&shard, &others[i]);
 }
 
-static void key_never_faults__region_at_the_end_of_the_address_space(void **state)
+static void key_never_faults__region_at_the_end_of_the_address_space__does_not_wrap(void **state)
 {
     struct uro_key key = region(0, 10);
 
@@ -275,12 +275,12 @@ static void key_never_faults__on_demand_empty_or_window__is_false(void **state)
     keys[3].kind = URO_KEY_WINDOW_1; /* a window has the access rights of its region */
     for (size_t i = 0; i < URO_ARRAY_LEN(keys); i++) {
         uro_key_register(&shard, &keys[i]);
-        assert_false(trusts(0, sizeof memory));
+        assert_false(never_faults(0, sizeof memory));
         uro_key_deregister(&shard, &keys[i]);
     }
 }
 
-static void key_may_fault__window_into_on_demand_memory__as_its_region(void **state)
+static void key_may_fault__window__is_that_of_the_region(void **state)
 {
     struct uro_key ordinary = region(0, 100), on_demand = region(0, 100), window = region(0, 100);
 
@@ -306,17 +306,17 @@ static void key_may_fault__window_into_on_demand_memory__as_its_region(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(key_resolve__every_edge_of_the_range),
-        cmocka_unit_test(key_resolve__region_at_the_end_of_the_address_space),
-        cmocka_unit_test(key_resolve__other_pd_missing_right_or_gone__is_refused),
-        cmocka_unit_test(key_register__numbers_are_spread_over_32_bits),
+        cmocka_unit_test(key_resolve__edges_of_the_range__only_bytes_inside_are_accepted),
+        cmocka_unit_test(key_resolve__region_at_the_end_of_the_address_space__does_not_wrap),
+        cmocka_unit_test(key_resolve__other_pd_missing_right_or_deregistered__is_refused),
+        cmocka_unit_test(key_register__64_keys__numbers_use_all_32_bits),
         cmocka_unit_test(key_resolve__memory_that_may_fault__only_touched_bytes_are_checked),
-        cmocka_unit_test(key_never_faults__every_edge_of_a_region_among_others),
-        cmocka_unit_test(key_never_faults__region_at_the_end_of_the_address_space),
+        cmocka_unit_test(key_never_faults__range_overlaps_a_region__is_true),
+        cmocka_unit_test(key_never_faults__region_at_the_end_of_the_address_space__does_not_wrap),
+        cmocka_unit_test(key_may_fault__window__is_that_of_the_region),
         cmocka_unit_test(keys__of_two_shards__a_key_of_one_is_a_key_of_both),
-        cmocka_unit_test(key_may_fault__window_into_on_demand_memory__as_its_region),
         cmocka_unit_test(key_never_faults__on_demand_empty_or_window__is_false),
-        cmocka_unit_test(key_null__reads_zeros_after_a_write),
+        cmocka_unit_test(key_null__read_and_write__use_different_memory),
     };
     return cmocka_run_group_tests(tests, open_shard, close_shard);
 }

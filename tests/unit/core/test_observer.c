@@ -46,7 +46,8 @@ static int modify(struct uro_qp *qp, enum uro_qp_state state, unsigned mask)
     return uro_qp_modify(&shard, qp, &attr, mask | URO_ATTR_STATE, 5);
 }
 
-static void observer__states_and_failed_completions__are_told_without_flushed_ones(void **state)
+static void observer__states_and_failed_completions__are_reported_except_flushed_requests(
+    void **state)
 {
     const struct uro_shard_config config = { .table_bits = 6, .window = 256 };
     struct uro_cqe cqe = { .status = URO_WC_SUCCESS };
@@ -91,7 +92,8 @@ static void observer__states_and_failed_completions__are_told_without_flushed_on
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(observer__states_and_failed_completions__are_told_without_flushed_ones),
+        cmocka_unit_test(
+            observer__states_and_failed_completions__are_reported_except_flushed_requests),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@ static const struct uro_opcode *request_of(enum uro_operation operation, enum ur
     return opcode < 0 ? NULL : &uro_opcodes[opcode];
 }
 
-static void operation__carries_payload__as_its_packets_do(void **state)
+static void operation__carries_payload__agrees_with_the_packets(void **state)
 {
     (void)state;
     for (unsigned operation = 0; operation < URO_OPERATION_COUNT; operation++) {
@@ -95,7 +95,7 @@ static void request_kind__variants__complete_as_the_plain_request(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operation__carries_payload__as_its_packets_do),
+        cmocka_unit_test(operation__carries_payload__agrees_with_the_packets),
         cmocka_unit_test(operation__answered__is_one_packet_and_has_a_response),
         cmocka_unit_test(operation__names_memory_of_the_peer__requires_a_right),
         cmocka_unit_test(request_kind__remote__has_an_opcode_with_its_extra_header),

@@ -92,7 +92,7 @@ static void gap__peer_has_a_reorder_buffer__one_packet_then_the_saved_cursor(voi
     assert_true(recovery.gap_open);
 }
 
-static void gap__conditions_of_one_packet_do_not_hold__goes_back(void **state)
+static void gap__single_retransmit_not_possible__goes_back(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
@@ -111,7 +111,7 @@ static void gap__conditions_of_one_packet_do_not_hold__goes_back(void **state)
     }
 }
 
-static void single__all_was_acknowledged_before_it_was_sent__cursor_stays(void **state)
+static void single__all_acknowledged_before_the_retransmit__cursor_is_unchanged(void **state)
 {
     struct uro_recovery recovery = learned();
     const struct uro_recovery_view view = in_flight();
@@ -134,7 +134,7 @@ static void probe__nothing_but_the_packet_is_acknowledged__the_rest_was_lost(voi
     assert_int_equal(recovery.mode, URO_RECOVERY_NONE);
 }
 
-static void probe__more_is_acknowledged__only_the_answer_was_late(void **state)
+static void probe__more_is_acknowledged__only_the_response_was_late(void **state)
 {
     const struct uro_recovery_view view = in_flight();
     struct uro_recovery recovery = { 0 };
@@ -172,10 +172,10 @@ int main(void)
         cmocka_unit_test(gap__during_an_rnr_wait__is_not_new),
         cmocka_unit_test(gap__peer_has_no_reorder_buffer__goes_back),
         cmocka_unit_test(gap__peer_has_a_reorder_buffer__one_packet_then_the_saved_cursor),
-        cmocka_unit_test(gap__conditions_of_one_packet_do_not_hold__goes_back),
-        cmocka_unit_test(single__all_was_acknowledged_before_it_was_sent__cursor_stays),
+        cmocka_unit_test(gap__single_retransmit_not_possible__goes_back),
+        cmocka_unit_test(single__all_acknowledged_before_the_retransmit__cursor_is_unchanged),
         cmocka_unit_test(probe__nothing_but_the_packet_is_acknowledged__the_rest_was_lost),
-        cmocka_unit_test(probe__more_is_acknowledged__only_the_answer_was_late),
+        cmocka_unit_test(probe__more_is_acknowledged__only_the_response_was_late),
         cmocka_unit_test(probe__with_reads_in_flight__is_one_packet_until_none_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

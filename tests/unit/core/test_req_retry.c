@@ -22,7 +22,7 @@ static struct uro_req_retry make(uint8_t retry_max, uint8_t rnr_retry_max)
 
 /* The table was written without this rule, so the rule can find an error in the table. */
 /* bug B27 */
-static void rnr_delay__doubles_every_second_code(void **state)
+static void rnr_delay__each_code__doubles_every_second_code(void **state)
 {
     (void)state;
     uro_mark_clear();
@@ -55,7 +55,7 @@ static void expiry__without_progress__retry_count_times_then_failure(void **stat
     assert_int_equal(uro_req_retry_on_expiry(&retry, &wheel, now), URO_REQ_RETRY_FAIL_TIMEOUT);
 }
 
-static void progress__moves_the_deadline_and_refills_the_budget(void **state)
+static void progress__after_retries__moves_the_deadline_and_refills_the_budget(void **state)
 {
     struct uro_req_retry retry = make(1, 0);
     uro_time half = TIMEOUT_14 / 2;
@@ -141,7 +141,7 @@ static void rnr__shorter_than_the_ack_wait__is_kept_to_the_microsecond(void **st
     uro_req_retry_stop(&retry, &wheel);
 }
 
-static void rnr__longer_than_the_ack_timeout__lasts_its_whole_time(void **state)
+static void rnr__longer_than_the_ack_timeout__lasts_the_whole_delay(void **state)
 {
     struct uro_req_retry retry = make(7, 7);
 
@@ -176,7 +176,7 @@ static void timeout__exponent_zero_behind_an_rnr_wait__waits_for_ever(void **sta
 }
 
 /* rule REQ.PROBE */
-static void probe__is_due_when_a_response_is_very_late(void **state)
+static void probe__response_is_very_late__is_due(void **state)
 {
     static const struct {
         uro_time taken, due; /* due 0: not before the ACK timeout */
@@ -198,7 +198,7 @@ static void probe__is_due_when_a_response_is_very_late(void **state)
 }
 
 /* If response times vary little, the probe comes sooner. A late response delays it. */
-static void probe__follows_the_round_trip_time(void **state)
+static void probe__round_trip_time_changes__delay_follows(void **state)
 {
     struct uro_req_retry retry = make(0, 0);
     uro_time now = 0;
@@ -238,17 +238,17 @@ static void retry_count_seven__in_rxe_mode__is_unlimited(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rnr_delay__doubles_every_second_code),
+        cmocka_unit_test(rnr_delay__each_code__doubles_every_second_code),
         cmocka_unit_test(expiry__without_progress__retry_count_times_then_failure),
-        cmocka_unit_test(progress__moves_the_deadline_and_refills_the_budget),
+        cmocka_unit_test(progress__after_retries__moves_the_deadline_and_refills_the_budget),
         cmocka_unit_test(progress__nothing_outstanding__a_late_timer_means_nothing),
         cmocka_unit_test(progress__nothing_outstanding__timer_is_removed),
         cmocka_unit_test(timeout__exponent_zero__waits_for_ever),
         cmocka_unit_test(rnr__shorter_than_the_ack_wait__is_kept_to_the_microsecond),
-        cmocka_unit_test(rnr__longer_than_the_ack_timeout__lasts_its_whole_time),
+        cmocka_unit_test(rnr__longer_than_the_ack_timeout__lasts_the_whole_delay),
         cmocka_unit_test(timeout__exponent_zero_behind_an_rnr_wait__waits_for_ever),
-        cmocka_unit_test(probe__is_due_when_a_response_is_very_late),
-        cmocka_unit_test(probe__follows_the_round_trip_time),
+        cmocka_unit_test(probe__response_is_very_late__is_due),
+        cmocka_unit_test(probe__round_trip_time_changes__delay_follows),
         cmocka_unit_test(retry_count_seven__in_rxe_mode__is_unlimited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@
 
 /* rule PSN.ARITH, PSN.TYPE */
 /* bug B28 */
-static void psn_diff__every_half_of_the_circle(void **state)
+static void psn_diff__any_two_psns__is_the_shorter_signed_distance(void **state)
 {
     const uro_psn e = uro_psn_make(0xfffffe);
 
@@ -96,7 +96,7 @@ static void qp_state__transitions_of_rc__are_these(void **state)
 }
 
 /* The expected ports were measured on Linux rxe. */
-static void source_port__flow_label_and_qpns__as_peers_compute_it(void **state)
+static void source_port__flow_label_and_qpns__is_as_in_linux(void **state)
 {
     (void)state;
     uro_mark_clear();
@@ -212,10 +212,10 @@ static void path_mtu__of_a_link__every_header_fits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(psn_diff__every_half_of_the_circle),
+        cmocka_unit_test(psn_diff__any_two_psns__is_the_shorter_signed_distance),
         cmocka_unit_test(qp_state__rc_path__needs_each_required_attribute),
         cmocka_unit_test(qp_state__transitions_of_rc__are_these),
-        cmocka_unit_test(source_port__flow_label_and_qpns__as_peers_compute_it),
+        cmocka_unit_test(source_port__flow_label_and_qpns__is_as_in_linux),
         cmocka_unit_test(source_port__of_the_link__is_used),
         cmocka_unit_test(verdicts__each_sends_nak_and_only_two_keep_the_qp_alive),
         cmocka_unit_test(sgl__any_cut_of_list_and_message__touches_the_same_bytes),

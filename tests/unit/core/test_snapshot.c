@@ -141,7 +141,7 @@ static void snapshot__of_nothing__is_empty(void **state)
     assert_false(snapshot.incomplete);
 }
 
-static void snapshot__queue_pair__has_its_state(void **state)
+static void snapshot__queue_pair__has_the_state(void **state)
 {
     struct uro_cq *cq = make_cq(5);
     struct uro_qp *qp = make_qp(cq);
@@ -184,7 +184,7 @@ static void snapshot__queue_pair__has_its_state(void **state)
     drop_cq(cq);
 }
 
-static void snapshot__connected_queue_pair__has_its_peer(void **state)
+static void snapshot__connected_queue_pair__has_the_peer(void **state)
 {
     struct uro_qp *qp = make_qp(NULL);
 
@@ -205,7 +205,7 @@ static void snapshot__connected_queue_pair__has_its_peer(void **state)
     drop_qp(qp);
 }
 
-static void snapshot__key__has_its_range(void **state)
+static void snapshot__key__has_the_range(void **state)
 {
     (void)state;
     make_key(&keys[0]);
@@ -217,7 +217,7 @@ static void snapshot__key__has_its_range(void **state)
     drop_key(&keys[0]);
 }
 
-static void snapshot__srq__has_its_state(void **state)
+static void snapshot__srq__has_the_state(void **state)
 {
     struct uro_cq *cq = make_cq(5);
 
@@ -325,7 +325,7 @@ static void snapshot__in_small_steps__has_everything_once(void **state)
 
 /* After each step of the snapshot, the test destroys an object, until half of them are gone, and
  * creates a new object. */
-static void snapshot__objects_come_and_go__those_that_stay_are_in_it_once(void **state)
+static void snapshot__objects_created_and_destroyed__remaining_objects_appear_once(void **state)
 {
     struct uro_snapshot snapshot;
     static struct uro_key late_key;
@@ -401,12 +401,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SNAPSHOT_TEST(snapshot__of_nothing__is_empty),
-        SNAPSHOT_TEST(snapshot__queue_pair__has_its_state),
-        SNAPSHOT_TEST(snapshot__connected_queue_pair__has_its_peer),
-        SNAPSHOT_TEST(snapshot__key__has_its_range),
-        SNAPSHOT_TEST(snapshot__srq__has_its_state),
+        SNAPSHOT_TEST(snapshot__queue_pair__has_the_state),
+        SNAPSHOT_TEST(snapshot__connected_queue_pair__has_the_peer),
+        SNAPSHOT_TEST(snapshot__key__has_the_range),
+        SNAPSHOT_TEST(snapshot__srq__has_the_state),
         SNAPSHOT_TEST(snapshot__in_small_steps__has_everything_once),
-        SNAPSHOT_TEST(snapshot__objects_come_and_go__those_that_stay_are_in_it_once),
+        SNAPSHOT_TEST(snapshot__objects_created_and_destroyed__remaining_objects_appear_once),
         SNAPSHOT_TEST(snapshot__more_objects_than_rows__is_reported),
         SNAPSHOT_TEST(snapshot__cancelled__leaves_the_list_of_cqs),
     };

@@ -61,7 +61,7 @@ static void write_plainly(const struct uro_tx *tx, uint16_t ident, uint8_t *out)
                                    out + ETHERNET, tx->icrc_v6, length - ETHERNET));
 }
 
-static void write__of_any_frame__is_its_bytes_and_their_icrc(void **state)
+static void write__of_any_frame__has_the_bytes_and_the_icrc(void **state)
 {
     uint8_t want[FRAME_MAX], got[FRAME_MAX];
 
@@ -121,7 +121,7 @@ static int seed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(write__of_any_frame__is_its_bytes_and_their_icrc),
+        cmocka_unit_test(write__of_any_frame__has_the_bytes_and_the_icrc),
         cmocka_unit_test(write__wrong_icrc__differs_in_these_bits),
         cmocka_unit_test(write_from__behind_the_udp_header__icrc_covers_the_kernels_ip_id),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_work.c - rings of work requests: their capacity, and the positions of their slots. */
+/* test_work.c - tests the rings of work requests: the capacity, and the positions of the slots. */
 #include "core/work.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ static void reserve__several_ahead__stops_at_capacity(void **state)
 }
 
 /* Indices wrap at 2^32. */
-static void reserve__after_very_many__still_works(void **state)
+static void reserve__indices_wrap_at_2_32__capacity_is_unchanged(void **state)
 {
     struct uro_wq wq;
 
@@ -76,7 +76,8 @@ static void reserve__after_very_many__still_works(void **state)
     assert_int_equal(uro_wq_tail(&wq), CAPACITY - 1);
 }
 
-static void replace__with_pending_requests__keeps_them_and_has_new_capacity(void **state)
+static void replace__with_pending_requests__keeps_the_requests_and_has_the_new_capacity(
+    void **state)
 {
     static _Alignas(64) uint8_t more[4096];
     struct uro_wq wq, larger;
@@ -106,8 +107,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reserve__as_many_as_fit__one_more_per_finished_request),
         cmocka_unit_test(reserve__several_ahead__stops_at_capacity),
-        cmocka_unit_test(reserve__after_very_many__still_works),
-        cmocka_unit_test(replace__with_pending_requests__keeps_them_and_has_new_capacity),
+        cmocka_unit_test(reserve__indices_wrap_at_2_32__capacity_is_unchanged),
+        cmocka_unit_test(
+            replace__with_pending_requests__keeps_the_requests_and_has_the_new_capacity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

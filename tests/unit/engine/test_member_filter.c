@@ -17,7 +17,7 @@ static bool among(const struct uro_mac *macs, uint32_t count, const uint8_t octe
     return found == 1;
 }
 
-static void member__mac_addresses__of_every_group_and_our_own_each_once(void **state)
+static void member_filter__mac_addresses__of_the_port_and_each_group_once(void **state)
 {
     static const uint8_t own[][6] = { { 0x33, 0x33, 0, 0, 0, 1 },
                                       { 0x01, 0x00, 0x5e, 0, 0, 1 },
@@ -56,7 +56,7 @@ static void member__mac_addresses__of_every_group_and_our_own_each_once(void **s
 
 /* For a kernel link, the list contains only groups that programs joined, not the groups of the port
  * itself. */
-static void member__groups__are_those_that_programs_joined(void **state)
+static void member_filter__groups__are_those_that_programs_joined(void **state)
 {
     struct stage *s = open_stage();
     struct uro_gid groups[4], wanted;
@@ -156,8 +156,8 @@ static void member__malformed_message__counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(member__mac_addresses__of_every_group_and_our_own_each_once),
-        cmocka_unit_test(member__groups__are_those_that_programs_joined),
+        cmocka_unit_test(member_filter__mac_addresses__of_the_port_and_each_group_once),
+        cmocka_unit_test(member_filter__groups__are_those_that_programs_joined),
         cmocka_unit_test(member__packets_to_a_group__accepted_while_joined),
         cmocka_unit_test(member__not_a_multicast_address__refused),
         cmocka_unit_test(member__malformed_message__counted),

@@ -175,7 +175,7 @@ static void neigh__new_peer__data_waits_for_resolution(void **state)
 }
 
 /* rule TX.NO.NEIGHBOR */
-static void neigh__no_answer__nine_requests_then_retry_count_applies(void **state)
+static void neigh__no_reply__nine_requests_then_retry_count_applies(void **state)
 {
     struct stage *s = open_stage();
     struct uro_cqe cqe;
@@ -341,7 +341,7 @@ static void neigh__table_full__entries_are_shared_and_released(void **state)
     fill_and_empty(6);
 }
 
-static void neigh__request_for_an_address__answered_only_for_ours(void **state)
+static void neigh__arp_request__gets_a_reply_only_for_local_addresses(void **state)
 {
     struct stage *s = open_stage();
     struct uro_frame frame;
@@ -366,7 +366,7 @@ static void neigh__request_for_an_address__answered_only_for_ours(void **state)
     assert_true(uro_mark_hit("NEIGH.ARP.ANSWER"));
 }
 
-static void neigh__solicited_for_our_addresses__answers_and_only_for_ours(void **state)
+static void neigh__nd_solicitation__gets_a_reply_only_for_local_addresses(void **state)
 {
     struct stage *s = open_stage();
     struct uro_frame frame;
@@ -491,11 +491,11 @@ int main(void)
         cmocka_unit_test(neigh__hundred_new_peers_at_once__each_gets_a_request),
         cmocka_unit_test(neigh__table_full__entries_are_shared_and_released),
         cmocka_unit_test(neigh__new_peer__data_waits_for_resolution),
-        cmocka_unit_test(neigh__no_answer__nine_requests_then_retry_count_applies),
+        cmocka_unit_test(neigh__no_reply__nine_requests_then_retry_count_applies),
         cmocka_unit_test(neigh__other_subnet__gateway_is_resolved_or_no_route),
         cmocka_unit_test(neigh__ipv6_peer__solicited_by_multicast_and_learned_from_the_advert),
-        cmocka_unit_test(neigh__request_for_an_address__answered_only_for_ours),
-        cmocka_unit_test(neigh__solicited_for_our_addresses__answers_and_only_for_ours),
+        cmocka_unit_test(neigh__arp_request__gets_a_reply_only_for_local_addresses),
+        cmocka_unit_test(neigh__nd_solicitation__gets_a_reply_only_for_local_addresses),
         cmocka_unit_test(neigh__echo_request__is_answered_with_the_same_bytes),
         cmocka_unit_test(neigh__multicast_group__known_at_once_and_replies_are_ignored),
         cmocka_unit_test(neigh__link_came_back__all_peers_are_resolved_again),

@@ -89,7 +89,7 @@ static int close_stage(void **state)
     return 0;
 }
 
-static void claim__known_host_answers__its_mac_stays(void **state)
+static void claim__known_host_answers__mac_is_unchanged(void **state)
 {
     struct stage *s = *state;
 
@@ -105,7 +105,7 @@ static void claim__known_host_answers__its_mac_stays(void **state)
     assert_false(asks(URO_MS(29999), &peer_mac));
 }
 
-static void claim__known_host_gone__host_that_answers_all_is_accepted(void **state)
+static void claim__known_host_is_silent__host_that_replies_to_broadcast_is_accepted(void **state)
 {
     struct stage *s = *state;
     uro_time now = URO_MS(1);
@@ -141,7 +141,7 @@ static void claims__repeated__checked_once_a_second(void **state)
     assert_int_equal(asked, 3);
 }
 
-static void claim__then_link_comes_back__all_peers_are_resolved_again(void **state)
+static void claim__link_down_and_up__all_peers_are_resolved_again(void **state)
 {
     struct stage *s = *state;
 
@@ -156,13 +156,14 @@ static void claim__then_link_comes_back__all_peers_are_resolved_again(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(claim__known_host_answers__its_mac_stays, open_stage,
+        cmocka_unit_test_setup_teardown(claim__known_host_answers__mac_is_unchanged, open_stage,
                                         close_stage),
-        cmocka_unit_test_setup_teardown(claim__known_host_gone__host_that_answers_all_is_accepted,
-                                        open_stage, close_stage),
+        cmocka_unit_test_setup_teardown(
+            claim__known_host_is_silent__host_that_replies_to_broadcast_is_accepted, open_stage,
+            close_stage),
         cmocka_unit_test_setup_teardown(claims__repeated__checked_once_a_second, open_stage,
                                         close_stage),
-        cmocka_unit_test_setup_teardown(claim__then_link_comes_back__all_peers_are_resolved_again,
+        cmocka_unit_test_setup_teardown(claim__link_down_and_up__all_peers_are_resolved_again,
                                         open_stage, close_stage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

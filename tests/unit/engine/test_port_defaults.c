@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_port_defaults.c - the defaults for operations that a driver omits from struct
+/* test_port_defaults.c - tests the defaults for operations that a driver omits from struct
  * uro_port_ops. */
 #include "engine/port.h"
 #include "support/check.h"
@@ -13,7 +13,7 @@ static void tx_free_count__no_operation__a_whole_burst(void **state)
     assert_int_equal(uro_port_tx_free_count(&port), URO_PORT_BURST);
 }
 
-static void wait__no_descriptors__only_polling(void **state)
+static void wait_fds__no_operation__no_descriptors(void **state)
 {
     int fds[URO_PORT_FDS_MAX];
 
@@ -43,8 +43,8 @@ static void link_up__no_operation__always_up(void **state)
     assert_true(uro_port_link_up(&port));
 }
 
-/* If uro_port_gone() returned true, the device would end. */
-static void gone__no_operation__link_may_come_back(void **state)
+/* If uro_port_gone() returned true, the device would stop. */
+static void gone__no_operation__is_false(void **state)
 {
     (void)state;
     assert_false(uro_port_gone(&port));
@@ -73,7 +73,7 @@ static void groups_and_services__no_operation__not_wanted(void **state)
     uro_port_services(&port, NULL, 0);
 }
 
-static void others__no_operation__do_nothing(void **state)
+static void release_multicast_forked__no_operation__do_nothing(void **state)
 {
     (void)state;
     uro_port_release(&port, NULL, 0);
@@ -81,7 +81,7 @@ static void others__no_operation__do_nothing(void **state)
     uro_port_forked(&port);
 }
 
-static void flags__only_those_that_are_set(void **state)
+static void flags__some_set__only_these_are_reported(void **state)
 {
     (void)state;
     const struct uro_port memif = { .flags = URO_PORT_AWAITS_PEER | URO_PORT_WAKES_DOWN };
@@ -94,16 +94,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tx_free_count__no_operation__a_whole_burst),
-        cmocka_unit_test(wait__no_descriptors__only_polling),
+        cmocka_unit_test(wait_fds__no_operation__no_descriptors),
         cmocka_unit_test(arm__no_operation__sleep_is_allowed),
         cmocka_unit_test(next__no_operation__never),
         cmocka_unit_test(link_up__no_operation__always_up),
-        cmocka_unit_test(gone__no_operation__link_may_come_back),
+        cmocka_unit_test(gone__no_operation__is_false),
         cmocka_unit_test(lock_service__port_without_operation__succeeds),
         cmocka_unit_test(route_mtu__no_operation__is_not_known),
         cmocka_unit_test(groups_and_services__no_operation__not_wanted),
-        cmocka_unit_test(others__no_operation__do_nothing),
-        cmocka_unit_test(flags__only_those_that_are_set),
+        cmocka_unit_test(release_multicast_forked__no_operation__do_nothing),
+        cmocka_unit_test(flags__some_set__only_these_are_reported),
     };
     return cmocka_run_group_tests_name("engine/port_defaults", tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ static uint32_t some_qpn(struct uro_engine *engine)
     return number;
 }
 
-static void qpn_prefix__of_an_engine__begins_its_qpns(void **state)
+static void qpn_prefix__of_an_engine__all_qpns_have_the_prefix(void **state)
 {
     (void)state;
     struct uro_engine *engine = open_engine(SHARE);
@@ -99,7 +99,7 @@ static struct uro_engine *open_with_one_prefix(uint8_t seed)
     return open_with(&config);
 }
 
-static void one_qpn_prefix__of_an_engine__begins_its_qpns(void **state)
+static void one_qpn_prefix__of_an_engine__all_qpns_have_the_prefix(void **state)
 {
     (void)state;
     struct uro_engine *engine = open_with_one_prefix(1), *other = open_with_one_prefix(2);
@@ -117,7 +117,7 @@ static void one_qpn_prefix__of_an_engine__begins_its_qpns(void **state)
     free(other);
 }
 
-static void one_qpn_prefix__all_its_qpns_are_used__others_follow(void **state)
+static void one_qpn_prefix__all_qpns_are_used__other_prefixes_follow(void **state)
 {
     (void)state;
     struct uro_engine *engine = open_with_one_prefix(1);
@@ -136,7 +136,7 @@ static void one_qpn_prefix__all_its_qpns_are_used__others_follow(void **state)
 }
 
 /* A process on a shared address can use a 64th of the QPNs. */
-static void qpn_prefix__of_an_engine__bounds_its_queue_pairs(void **state)
+static void qpn_prefix__of_an_engine__limits_the_number_of_queue_pairs(void **state)
 {
     (void)state;
     struct uro_engine *shared = open_engine(SHARE), *alone = open_engine(0);
@@ -147,7 +147,7 @@ static void qpn_prefix__of_an_engine__bounds_its_queue_pairs(void **state)
     free(alone);
 }
 
-static void qpn_prefix__of_an_engine__begins_its_communication_ids(void **state)
+static void qpn_prefix__of_an_engine__all_communication_ids_have_the_prefix(void **state)
 {
     (void)state;
     struct uro_engine *engine = open_engine(SHARE);
@@ -250,11 +250,11 @@ static void link_routes__any_destination__is_known_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(qpn_prefix__of_an_engine__begins_its_qpns),
-        cmocka_unit_test(one_qpn_prefix__of_an_engine__begins_its_qpns),
-        cmocka_unit_test(one_qpn_prefix__all_its_qpns_are_used__others_follow),
-        cmocka_unit_test(qpn_prefix__of_an_engine__bounds_its_queue_pairs),
-        cmocka_unit_test(qpn_prefix__of_an_engine__begins_its_communication_ids),
+        cmocka_unit_test(qpn_prefix__of_an_engine__all_qpns_have_the_prefix),
+        cmocka_unit_test(one_qpn_prefix__of_an_engine__all_qpns_have_the_prefix),
+        cmocka_unit_test(one_qpn_prefix__all_qpns_are_used__other_prefixes_follow),
+        cmocka_unit_test(qpn_prefix__of_an_engine__limits_the_number_of_queue_pairs),
+        cmocka_unit_test(qpn_prefix__of_an_engine__all_communication_ids_have_the_prefix),
         cmocka_unit_test(qpn_prefix__last_value__is_refused),
         cmocka_unit_test(own_address__by_port_kind__looped_or_sent),
         cmocka_unit_test(services__list_the_listeners__and_changes_show),

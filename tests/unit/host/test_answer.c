@@ -14,11 +14,12 @@
 static void start(bool call_per_send)
 {
     stage_start_polling(call_per_send);
-    atomic_store(&device->shared.empty_polls, 0); /* the start polled in vain any number of times */
+    atomic_store(&device->shared.empty_polls, 0); /* the start polled without a completion an
+                                                     unknown number of times */
     stage_each_frame_completes_something();
 }
 
-static void polls_are_answered_at_once(bool call_per_send)
+static void each_poll_sends_its_responses(bool call_per_send)
 {
     start(call_per_send);
     for (uint32_t sent = 0; sent < 40;) {
@@ -28,16 +29,16 @@ static void polls_are_answered_at_once(bool call_per_send)
     }
 }
 
-static void memory_link__poll_finds_something__it_is_answered_in_the_same_poll(void **state)
+static void memory_link__poll_receives_a_frame__same_poll_sends_the_response(void **state)
 {
     (void)state;
-    polls_are_answered_at_once(false);
+    each_poll_sends_its_responses(false);
 }
 
-static void call_per_send__poll_finds_something__it_is_answered_in_the_same_poll(void **state)
+static void call_per_send__poll_receives_a_frame__same_poll_sends_the_response(void **state)
 {
     (void)state;
-    polls_are_answered_at_once(true);
+    each_poll_sends_its_responses(true);
 }
 
 /* ---- the service thread ------------------------------------------------- */
@@ -56,7 +57,7 @@ static void note_answered(void)
 }
 
 /* The program has just posted, and may be about to post its reply. */
-static void service__finds_something__it_is_answered_in_the_same_round(void **state)
+static void service__receives_a_frame__same_round_sends_the_response(void **state)
 {
     (void)state;
     start(false);
@@ -85,13 +86,12 @@ static void complete_one(void)
         assert_true(uro_cq_push(uro_device_shard(device), cq, &cqe, false));
 }
 
-static void look_at_cq(void)
+static void note_visible_completions(void)
 {
     seen_before = atomic_load(&cq->tail);
 }
 
-static void any_link__round_completes_something__program_sees_it_when_the_answer_is_sent(
-    void **state)
+static void any_link__round_adds_a_completion__visible_after_the_response_is_sent(void **state)
 {
     struct uro_cqe cqe;
 
@@ -100,14 +100,14 @@ static void any_link__round_completes_something__program_sees_it_when_the_answer
     stage_start_polling(false);
     seen_before = 7;
     fake_call_receiving(complete_one);
-    fake.sends = look_at_cq;
+    fake.sends = note_visible_completions;
     stage_find(1);
     assert_int_equal(seen_before, 0);
     assert_int_equal(uro_cq_poll(cq, &cqe, 1), 1);
 }
 
 /* A command flushes requests. The program cannot poll while the engine is locked. */
-static void command__completes_something__program_sees_it_afterwards(void **state)
+static void command__adds_a_completion__visible_after_the_command(void **state)
 {
     const struct uro_cqe flushed = { .status = URO_WC_WR_FLUSH_ERR };
     struct uro_cqe cqe;
@@ -123,18 +123,18 @@ static void command__completes_something__program_sees_it_afterwards(void **stat
 
 /* ---- the peer's WRITE behind its ACK ------------------------------------ */
 
-static uint32_t looks_until_write; /* polls until the WRITE arrives; 0: no WRITE */
+static uint32_t receives_until_write; /* receives until the WRITE arrives; 0: no WRITE */
 
-static void look_takes_300_ns(void)
+static void receive_takes_300_ns(void)
 {
     stage_pass(300);
-    if (looks_until_write > 0 && --looks_until_write == 0)
+    if (receives_until_write > 0 && --receives_until_write == 0)
         ((struct uro_counters *)(uintptr_t)uro_engine_counters(device->engine))
             ->value[URO_COUNT_RX_WRITES]++;
 }
 
-/* A poll receives an ACK. The peer's WRITE arrives in the @write_in-th receive of this poll.
- * Returns the number of receives. */
+/* A poll receives an ACK. The peer's WRITE arrives in receive number @write_in of this poll; 0: no
+ * WRITE arrives. Returns the number of receives. */
 static uint32_t poll_finds_ack(int score, uint32_t write_in)
 {
     static const struct uro_mac others = { { 2, 0, 0, 0, 0, 99 } };
@@ -142,15 +142,15 @@ static uint32_t poll_finds_ack(int score, uint32_t write_in)
     uro_device_lock(device);
     device->sched.reply_score = score;
     uro_device_unlock(device);
-    looks_until_write = write_in;
-    fake_call_receiving(look_takes_300_ns);
+    receives_until_write = write_in;
+    fake_call_receiving(receive_takes_300_ns);
     uint32_t before = fake_read(&fake.receives);
     fake_inject_echo(&others); /* the engine sends no response to this frame */
     uro_device_progress(device, false);
     return fake_read(&fake.receives) - before;
 }
 
-static void poll_finds_ack__peers_write_already_received__looks_once(void **state)
+static void poll_finds_ack__score_not_positive__receives_once(void **state)
 {
     (void)state;
     start(false);
@@ -159,7 +159,7 @@ static void poll_finds_ack__peers_write_already_received__looks_once(void **stat
     assert_int_equal(device->sched.reply_score, -4);
 }
 
-static void poll_finds_ack__program_spins_on_memory__looks_until_the_write_is_there(void **state)
+static void poll_finds_ack__program_spins_on_memory__receives_until_the_write_arrives(void **state)
 {
     (void)state;
     start(false);
@@ -169,7 +169,7 @@ static void poll_finds_ack__program_spins_on_memory__looks_until_the_write_is_th
     assert_int_equal(device->sched.reply_score, 8);
 }
 
-static void poll_finds_ack__no_write_comes__looks_for_2_us_and_less_often_later(void **state)
+static void poll_finds_ack__no_write_arrives__receives_for_2_us_and_lowers_the_score(void **state)
 {
     (void)state;
     start(false);
@@ -177,8 +177,8 @@ static void poll_finds_ack__no_write_comes__looks_for_2_us_and_less_often_later(
     assert_int_equal(device->sched.reply_score, -3);
 }
 
-/* The peer sends its ACK first and its WRITE second. */
-static void call_per_send__no_write_comes__looks_as_long_as_two_sends_take_besides(void **state)
+/* The peer needs one system call for its ACK and another for its WRITE. */
+static void call_per_send__no_write_arrives__receives_longer_by_two_send_costs(void **state)
 {
     (void)state;
     start(true);
@@ -187,15 +187,15 @@ static void call_per_send__no_write_comes__looks_as_long_as_two_sends_take_besid
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(memory_link__poll_finds_something__it_is_answered_in_the_same_poll),
-    cmocka_unit_test(call_per_send__poll_finds_something__it_is_answered_in_the_same_poll),
-    cmocka_unit_test(service__finds_something__it_is_answered_in_the_same_round),
-    cmocka_unit_test(any_link__round_completes_something__program_sees_it_when_the_answer_is_sent),
-    cmocka_unit_test(command__completes_something__program_sees_it_afterwards),
-    cmocka_unit_test(poll_finds_ack__peers_write_already_received__looks_once),
-    cmocka_unit_test(poll_finds_ack__program_spins_on_memory__looks_until_the_write_is_there),
-    cmocka_unit_test(poll_finds_ack__no_write_comes__looks_for_2_us_and_less_often_later),
-    cmocka_unit_test(call_per_send__no_write_comes__looks_as_long_as_two_sends_take_besides),
+    cmocka_unit_test(memory_link__poll_receives_a_frame__same_poll_sends_the_response),
+    cmocka_unit_test(call_per_send__poll_receives_a_frame__same_poll_sends_the_response),
+    cmocka_unit_test(service__receives_a_frame__same_round_sends_the_response),
+    cmocka_unit_test(any_link__round_adds_a_completion__visible_after_the_response_is_sent),
+    cmocka_unit_test(command__adds_a_completion__visible_after_the_command),
+    cmocka_unit_test(poll_finds_ack__score_not_positive__receives_once),
+    cmocka_unit_test(poll_finds_ack__program_spins_on_memory__receives_until_the_write_arrives),
+    cmocka_unit_test(poll_finds_ack__no_write_arrives__receives_for_2_us_and_lowers_the_score),
+    cmocka_unit_test(call_per_send__no_write_arrives__receives_longer_by_two_send_costs),
 };
 
 int main(void)

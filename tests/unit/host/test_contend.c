@@ -72,7 +72,7 @@ static bool thread_stands_back(void)
            !fake_is_armed();
 }
 
-static void program_polls_while_the_thread_drives__the_thread_stands_back(void **state)
+static void contend__program_polls_during_a_thread_round__thread_yields_to_the_program(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -87,7 +87,7 @@ static void program_polls_while_the_thread_drives__the_thread_stands_back(void *
 
 /* The program polls 300 us after its last call. This counts, although the program gets the engine
  * lock only later. */
-static void program_polls_while_the_thread_drives__idle_time_starts_at_the_poll(void **state)
+static void contend__program_polls_during_a_thread_round__idle_time_starts_at_the_poll(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -103,7 +103,7 @@ static void program_polls_while_the_thread_drives__idle_time_starts_at_the_poll(
 
 /* A post does not receive, and the program may make no further call. So the thread must
  * continue. */
-static void program_posts_while_the_thread_drives__the_thread_continues(void **state)
+static void contend__program_posts_during_a_thread_round__thread_continues(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -129,7 +129,7 @@ static void ignore(struct uro_device *of, enum uro_port_event event)
     (void)event;
 }
 
-static void program_polls_and_posts_while_the_thread_drives__the_post_is_sent(void **state)
+static void contend__program_polls_and_posts_during_a_thread_round__post_is_sent(void **state)
 {
     static const struct uro_event_handlers sink = { poll_and_post, ignore };
     static _Alignas(64) uint8_t memory[4096];
@@ -153,7 +153,7 @@ static void program_polls_and_posts_while_the_thread_drives__the_post_is_sent(vo
 }
 
 /* A poll before the round does not count. */
-static void program_polled_before_the_round__the_thread_continues(void **state)
+static void contend__program_polled_before_the_round__thread_continues(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -169,7 +169,7 @@ static void program_polled_before_the_round__the_thread_continues(void **state)
 }
 
 /* The program spins on memory and polls in between. */
-static void thread_in_charge_and_program_polls__the_thread_waits_for_frames(void **state)
+static void contend__program_polls_in_thread_mode__thread_waits_for_frames(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -188,7 +188,7 @@ static void take_until_thread_waits(void)
         (void)sched_yield();
 }
 
-static void thread_in_charge_and_program_drives__the_thread_is_next(void **state)
+static void contend__program_in_a_round_in_thread_mode__thread_is_next(void **state)
 {
     (void)state;
     stage_start_polling(false);
@@ -200,7 +200,7 @@ static void thread_in_charge_and_program_drives__the_thread_is_next(void **state
     while (atomic_load(&device->shared.poll_round_at) != uro_device_now());
 }
 
-static void thread_alone_and_program_drives__the_thread_is_next(void **state)
+static void contend__program_in_a_round_and_thread_alone__thread_is_next(void **state)
 {
     (void)state;
     stage_start("a:fake0;progress=thread" IP);
@@ -224,7 +224,7 @@ static void take_until_thread_stands_back(void)
 
 /* A round with many long packets takes long. A thread that waits for its end would run the engine
  * right after it, although the program runs it. */
-static void program_runs_rounds_for_long__thread_does_not_wait_for_the_lock(void **state)
+static void contend__long_rounds_of_the_program__thread_does_not_wait_for_the_lock(void **state)
 {
     (void)state;
     stage_start_polling(false);
@@ -247,7 +247,7 @@ static void take_until_awake_thread_stands_back(void)
     atomic_store(&stood_back, true);
 }
 
-static void thread_listens_and_program_drives__the_thread_does_not_wait(void **state)
+static void contend__program_in_a_round_and_thread_armed__thread_does_not_wait(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -263,7 +263,7 @@ static void take_5_ms(void)
 }
 
 /* After a round that received many frames and sent none, its end time is recorded. */
-static void program_receives_for_long__idle_time_starts_at_the_end(void **state)
+static void contend__program_receives_for_long__idle_time_starts_at_the_end(void **state)
 {
     (void)state;
     stage_start_polling(false);
@@ -278,7 +278,7 @@ static void program_receives_for_long__idle_time_starts_at_the_end(void **state)
 }
 
 /* The program polled without getting the lock, but recorded this only after it had run a round. */
-static void program_drove_since_it_polled__the_thread_continues(void **state)
+static void contend__program_ran_a_round_after_its_poll__thread_continues(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -288,7 +288,7 @@ static void program_drove_since_it_polled__the_thread_continues(void **state)
 }
 
 /* The thread that has the lock may need the processor of a program that polls. */
-static void program_polls_while_another_has_the_lock__yields_now_and_then(void **state)
+static void contend__program_polls_while_the_lock_is_taken__yields_now_and_then(void **state)
 {
     (void)state;
     (void)start_detained();
@@ -303,7 +303,7 @@ static void program_polls_while_another_has_the_lock__yields_now_and_then(void *
 }
 
 /* A peer on the same processor may need it before it can answer. */
-static void program_polls_in_vain__yields_now_and_then(void **state)
+static void contend__program_polls_without_completions__yields_now_and_then(void **state)
 {
     (void)state;
     stage_start_polling(false);
@@ -313,7 +313,7 @@ static void program_polls_in_vain__yields_now_and_then(void **state)
     assert_in_range(yields, 1, 20);
 }
 
-static void program_sends_for_long__idle_time_starts_at_the_end(void **state)
+static void contend__program_sends_for_long__idle_time_starts_at_the_end(void **state)
 {
     (void)state;
     for (int posted = 0; posted < 2; posted++) {
@@ -332,21 +332,23 @@ static void program_sends_for_long__idle_time_starts_at_the_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(program_polls_while_the_thread_drives__the_thread_stands_back),
-        cmocka_unit_test(program_polls_while_the_thread_drives__idle_time_starts_at_the_poll),
-        cmocka_unit_test(program_posts_while_the_thread_drives__the_thread_continues),
-        cmocka_unit_test(program_polls_and_posts_while_the_thread_drives__the_post_is_sent),
-        cmocka_unit_test(program_polled_before_the_round__the_thread_continues),
-        cmocka_unit_test(thread_in_charge_and_program_polls__the_thread_waits_for_frames),
-        cmocka_unit_test(thread_in_charge_and_program_drives__the_thread_is_next),
-        cmocka_unit_test(thread_alone_and_program_drives__the_thread_is_next),
-        cmocka_unit_test(program_runs_rounds_for_long__thread_does_not_wait_for_the_lock),
-        cmocka_unit_test(thread_listens_and_program_drives__the_thread_does_not_wait),
-        cmocka_unit_test(program_receives_for_long__idle_time_starts_at_the_end),
-        cmocka_unit_test(program_drove_since_it_polled__the_thread_continues),
-        cmocka_unit_test(program_polls_while_another_has_the_lock__yields_now_and_then),
-        cmocka_unit_test(program_polls_in_vain__yields_now_and_then),
-        cmocka_unit_test(program_sends_for_long__idle_time_starts_at_the_end),
+        cmocka_unit_test(
+            contend__program_polls_during_a_thread_round__thread_yields_to_the_program),
+        cmocka_unit_test(
+            contend__program_polls_during_a_thread_round__idle_time_starts_at_the_poll),
+        cmocka_unit_test(contend__program_posts_during_a_thread_round__thread_continues),
+        cmocka_unit_test(contend__program_polls_and_posts_during_a_thread_round__post_is_sent),
+        cmocka_unit_test(contend__program_polled_before_the_round__thread_continues),
+        cmocka_unit_test(contend__program_polls_in_thread_mode__thread_waits_for_frames),
+        cmocka_unit_test(contend__program_in_a_round_in_thread_mode__thread_is_next),
+        cmocka_unit_test(contend__program_in_a_round_and_thread_alone__thread_is_next),
+        cmocka_unit_test(contend__long_rounds_of_the_program__thread_does_not_wait_for_the_lock),
+        cmocka_unit_test(contend__program_in_a_round_and_thread_armed__thread_does_not_wait),
+        cmocka_unit_test(contend__program_receives_for_long__idle_time_starts_at_the_end),
+        cmocka_unit_test(contend__program_ran_a_round_after_its_poll__thread_continues),
+        cmocka_unit_test(contend__program_polls_while_the_lock_is_taken__yields_now_and_then),
+        cmocka_unit_test(contend__program_polls_without_completions__yields_now_and_then),
+        cmocka_unit_test(contend__program_sends_for_long__idle_time_starts_at_the_end),
     };
     return stage_run("host/contend", tests, URO_ARRAY_LEN(tests));
 }

@@ -68,7 +68,7 @@ static void beyond_a_file_with_a_handler(void)
     beyond_a_file();
 }
 
-static void program__bus_error_of_its_own__is_its_own(void **state)
+static void program__bus_error_in_its_own_memory__is_not_handled(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(beyond_a_file), 128 + SIGBUS);
@@ -198,7 +198,7 @@ static void stack_of_handlers(void)
     fault_touch_null();
 }
 
-static void handler_from_before__gets_the_programs_faults_as_it_asked_for_them(void **state)
+static void earlier_handler__fault_of_the_program__is_called_as_installed(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(handler_with_info), CAUGHT);
@@ -225,7 +225,7 @@ static void handler_in_our_thread(void)
     fault_in_service(0);
 }
 
-static void handler_from_before__gets_crashes_of_the_service_thread(void **state)
+static void earlier_handler__crash_of_the_service_thread__is_called(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(handler_in_our_thread), CAUGHT);
@@ -239,7 +239,7 @@ static void handler_from_after(void)
     fault_touch_second();
 }
 
-static void handler_from_after__is_the_only_one(void **state)
+static void later_handler__fault_of_the_program__is_called_alone(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(handler_from_after), CAUGHT);
@@ -312,10 +312,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(program__faults_itself__dies_as_ever),
-        cmocka_unit_test(program__bus_error_of_its_own__is_its_own),
-        cmocka_unit_test(handler_from_before__gets_the_programs_faults_as_it_asked_for_them),
-        cmocka_unit_test(handler_from_before__gets_crashes_of_the_service_thread),
-        cmocka_unit_test(handler_from_after__is_the_only_one),
+        cmocka_unit_test(program__bus_error_in_its_own_memory__is_not_handled),
+        cmocka_unit_test(earlier_handler__fault_of_the_program__is_called_as_installed),
+        cmocka_unit_test(earlier_handler__crash_of_the_service_thread__is_called),
+        cmocka_unit_test(later_handler__fault_of_the_program__is_called_alone),
         cmocka_unit_test(signal__sent_by_kill__has_its_usual_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

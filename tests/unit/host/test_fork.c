@@ -139,7 +139,7 @@ static void forks_after_start(void)
     moves_frames();
 }
 
-static void fork__after_start__the_child_starts_a_new_one_and_the_parent_goes_on(void **state)
+static void fork__after_start__child_starts_a_new_device_and_parent_continues(void **state)
 {
     (void)state;
     assert_int_equal(must_status(forks_after_start), 0);
@@ -233,7 +233,7 @@ static void forks_during_a_start(void)
     moves_frames();
 }
 
-static void fork__during_a_start__waits_for_its_end(void **state)
+static void fork__during_a_start__waits_for_the_start(void **state)
 {
     (void)state;
     assert_int_equal(must_status(forks_during_a_start), 0);
@@ -301,7 +301,7 @@ static void forks_with_all_it_may_have(void)
     MUST(!uro_quota_take(parents, URO_QUOTA_PD, 1));
 }
 
-static void fork__the_parent_has_all_it_may_have__the_child_may_have_as_much(void **state)
+static void fork__parent_uses_its_whole_quota__child_has_a_full_quota(void **state)
 {
     (void)state;
     assert_int_equal(must_status(forks_with_all_it_may_have), 0);
@@ -363,7 +363,7 @@ static void forks_with_dpdk(void)
     moves_frames();
 }
 
-static void fork__after_dpdk_was_started__the_child_is_refused_and_the_parent_goes_on(void **state)
+static void fork__after_dpdk_was_started__child_is_refused_and_parent_continues(void **state)
 {
     (void)state;
     assert_int_equal(must_status(forks_with_dpdk), 0);
@@ -403,14 +403,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fork__before_start__both_have_a_device_of_their_own),
         cmocka_unit_test(fork__after_a_start_that_failed__the_child_tries_again),
-        cmocka_unit_test(fork__after_start__the_child_starts_a_new_one_and_the_parent_goes_on),
+        cmocka_unit_test(fork__after_start__child_starts_a_new_device_and_parent_continues),
         cmocka_unit_test(fork__a_child_of_a_child__starts_a_new_one),
         cmocka_unit_test(fork__in_a_thread_while_another_one_drives__the_child_starts_a_new_one),
-        cmocka_unit_test(fork__during_a_start__waits_for_its_end),
+        cmocka_unit_test(fork__during_a_start__waits_for_the_start),
         cmocka_unit_test(fork__a_child_that_uses_nothing__has_no_descriptor_of_the_device),
-        cmocka_unit_test(fork__the_parent_has_all_it_may_have__the_child_may_have_as_much),
+        cmocka_unit_test(fork__parent_uses_its_whole_quota__child_has_a_full_quota),
         cmocka_unit_test(fork__the_configuration_has_a_seed__the_child_draws_other_numbers),
-        cmocka_unit_test(fork__after_dpdk_was_started__the_child_is_refused_and_the_parent_goes_on),
+        cmocka_unit_test(fork__after_dpdk_was_started__child_is_refused_and_parent_continues),
         cmocka_unit_test(clone__without_the_handlers_of_fork__every_device_is_dead),
     };
     (void)alarm(patience(60)); /* ends the process if it hangs */

@@ -111,7 +111,7 @@ static void gives_qpns_one_prefix(void)
     uro_device_unlock(device);
 }
 
-static void start__port_with_one_qpn_prefix__the_engine_has_it(void **state)
+static void start__port_with_one_qpn_prefix__engine_has_the_prefix(void **state)
 {
     (void)state;
     assert_int_equal(must_status(gives_qpns_one_prefix), 0);
@@ -173,7 +173,7 @@ static void asks(void)
     uro_device_unlock(device);
 }
 
-static void operations_of_the_port__called__return_its_values(void **state)
+static void port_operations__called__return_the_values_of_the_port(void **state)
 {
     (void)state;
     assert_int_equal(must_status(asks), 0);
@@ -315,7 +315,7 @@ static void just_starts(void)
     MUST(uro_device_start(first(DEVICE)) == 0);
 }
 
-static void exit__device_ran__its_port_is_closed_once(void **state)
+static void exit__device_ran__port_is_closed_once(void **state)
 {
     int status;
 
@@ -466,7 +466,7 @@ static void records_an_echo(void)
     fake_wait(&fake.sent, 1);
 }
 
-static void capture__echo__request_and_answer_are_in_the_file(void **state)
+static void capture__echo__request_and_reply_are_in_the_file(void **state)
 {
     uint8_t octets[4096];
     const size_t echo = 14 + 20 + 8 + 4, answer = 60; /* the device pads short frames */
@@ -489,21 +489,21 @@ int main(void)
         cmocka_unit_test(start__twice__opens_one_port),
         cmocka_unit_test(start__from_many_threads__all_wait_for_the_one_port),
         cmocka_unit_test(start__port__is_opened_on_a_thread_without_signals),
-        cmocka_unit_test(start__port_with_one_qpn_prefix__the_engine_has_it),
+        cmocka_unit_test(start__port_with_one_qpn_prefix__engine_has_the_prefix),
         cmocka_unit_test(start__port_does_not_open__the_reason_is_kept),
         cmocka_unit_test(start__capture_cannot_be_written__is_not_started),
-        cmocka_unit_test(operations_of_the_port__called__return_its_values),
+        cmocka_unit_test(port_operations__called__return_the_values_of_the_port),
         cmocka_unit_test(connections__no_max_conn__allows_20000),
         cmocka_unit_test(connections__max_conn__no_more_can_be_made),
         cmocka_unit_test(connections__max_conn_of_star__limits_each_device),
         cmocka_unit_test(listeners__as_many_as_a_port_announces__more_are_refused),
-        cmocka_unit_test(exit__device_ran__its_port_is_closed_once),
+        cmocka_unit_test(exit__device_ran__port_is_closed_once),
         cmocka_unit_test(exit__device_never_started__nothing_to_close),
         cmocka_unit_test(exit__of_a_forked_child__closes_nothing),
         cmocka_unit_test(exit__in_a_signal_handler_inside_the_lock__does_not_hang),
         cmocka_unit_test(exit__program_uses_the_device_after_its_end__calls_return),
         cmocka_unit_test(exit__while_threads_poll__closes_and_does_not_crash),
-        cmocka_unit_test(capture__echo__request_and_answer_are_in_the_file),
+        cmocka_unit_test(capture__echo__request_and_reply_are_in_the_file),
     };
     (void)alarm(patience(60)); /* a test that hangs fails */
     return cmocka_run_group_tests_name("host/lifetime", tests, NULL, NULL);

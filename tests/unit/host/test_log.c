@@ -125,7 +125,7 @@ static void line__printed_before__is_not_printed_again(void **state)
     assert_int_equal(lines(), 1 + 2 * URO_LOG_TEXTS);
 }
 
-static void probe__is_printed_with_log_all_only(void **state)
+static void probe__each_log_level__is_printed_with_log_all_only(void **state)
 {
     (void)state;
     begin("a:fake0" IP);
@@ -151,7 +151,7 @@ int main(void)
         cmocka_unit_test(failure__behind_a_narrow_route__reports_the_mtu),
         cmocka_unit_test(failures__thousands__are_a_few_lines_and_a_count),
         cmocka_unit_test(failures__with_log_none__print_nothing),
-        cmocka_unit_test(probe__is_printed_with_log_all_only),
+        cmocka_unit_test(probe__each_log_level__is_printed_with_log_all_only),
         cmocka_unit_test(probe__with_log_all__is_printed),
         cmocka_unit_test(line__printed_before__is_not_printed_again),
     };

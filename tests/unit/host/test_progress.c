@@ -49,7 +49,7 @@ static void count(struct uro_device *of, enum uro_port_event event)
 
 static const struct uro_event_handlers sink = { ignore, count };
 
-static void hybrid__program_silent__service_thread_answers(void **state)
+static void hybrid__program_makes_no_calls__service_thread_responds(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
@@ -63,7 +63,7 @@ static void hybrid__program_silent__service_thread_answers(void **state)
 /* The service thread may run the engine before the program until the scheduler has learned that the
  * program polls, and whenever the program loses its processor. The test repeats until the thread
  * runs no round for a while. */
-static void hybrid__program_polls__it_answers_itself(void **state)
+static void hybrid__program_polls__poll_sends_the_response(void **state)
 {
     uint32_t in_a_row = 0;
 
@@ -111,7 +111,7 @@ static void hybrid__program_polled_and_went_away__service_thread_takes_over(void
     assert_true(stage_sent_by_service());
 }
 
-static void hybrid__program_waits_for_an_event__service_thread_answers(void **state)
+static void hybrid__program_waits_for_an_event__service_thread_responds(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
@@ -144,7 +144,7 @@ static void hybrid__post_while_port_is_armed__thread_is_not_woken(void **state)
     }
 }
 
-static void hybrid__program_waits_with_a_send_pending__it_is_sent(void **state)
+static void hybrid__program_waits_with_a_send_pending__send_is_transmitted(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
@@ -192,7 +192,7 @@ static void hybrid__program_is_woken__service_thread_sleeps(void **state)
     fake_wait(&fake.arms, arms + 1);
 }
 
-static void thread__program_silent__service_thread_answers(void **state)
+static void thread__program_makes_no_calls__service_thread_responds(void **state)
 {
     (void)state;
     stage_start("a:fake0;progress=thread" IP);
@@ -203,7 +203,7 @@ static void thread__program_silent__service_thread_answers(void **state)
     }
 }
 
-static void caller__program_polls__it_answers_itself(void **state)
+static void caller__program_polls__poll_sends_the_response(void **state)
 {
     (void)state;
     stage_start("a:fake0;progress=caller" IP);
@@ -215,7 +215,7 @@ static void caller__program_polls__it_answers_itself(void **state)
     }
 }
 
-static void polled_port__program_silent__service_thread_answers(void **state)
+static void polled_port__program_makes_no_calls__service_thread_responds(void **state)
 {
     (void)state;
     stage_start("a:polled0" IP);
@@ -257,7 +257,7 @@ static void full_link__no_free_slot__response_is_sent_later(void **state)
 
 /* ---- the lock ----------------------------------------------------------- */
 
-static void lock__held__a_poller_does_not_wait(void **state)
+static void engine_lock__taken__poll_does_not_wait(void **state)
 {
     (void)state;
     stage_start("a:fake0;progress=caller" IP);
@@ -283,7 +283,7 @@ static void *poll_until_enough(void *argument)
 }
 
 /* A command must get the lock while threads poll without a pause. Otherwise the test never ends. */
-static void lock__threads_poll_without_pause__commands_come_through(void **state)
+static void engine_lock__threads_poll_without_pause__commands_get_the_lock(void **state)
 {
     pthread_t threads[4];
 
@@ -447,7 +447,7 @@ static const struct uro_conn_handlers conn_sink = { no_connection, nothing_resol
                                                     NULL };
 
 /* rule PORT.GONE */
-static void link__is_gone__one_permanent_event(void **state)
+static void link__removed__one_fatal_event(void **state)
 {
     (void)state;
     uro_host_set_event_handlers(&sink);
@@ -468,21 +468,21 @@ static void link__is_gone__one_permanent_event(void **state)
 /* ---- each test in its own process --------------------------------------- */
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(hybrid__program_silent__service_thread_answers),
-    cmocka_unit_test(hybrid__program_polls__it_answers_itself),
+    cmocka_unit_test(hybrid__program_makes_no_calls__service_thread_responds),
+    cmocka_unit_test(hybrid__program_polls__poll_sends_the_response),
     cmocka_unit_test(hybrid__program_runs_rounds__port_is_not_armed),
     cmocka_unit_test(hybrid__program_polled_and_went_away__service_thread_takes_over),
-    cmocka_unit_test(hybrid__program_waits_for_an_event__service_thread_answers),
+    cmocka_unit_test(hybrid__program_waits_for_an_event__service_thread_responds),
     cmocka_unit_test(hybrid__post_while_port_is_armed__thread_is_not_woken),
-    cmocka_unit_test(hybrid__program_waits_with_a_send_pending__it_is_sent),
+    cmocka_unit_test(hybrid__program_waits_with_a_send_pending__send_is_transmitted),
     cmocka_unit_test(hybrid__program_is_woken__service_thread_sleeps),
-    cmocka_unit_test(thread__program_silent__service_thread_answers),
-    cmocka_unit_test(caller__program_polls__it_answers_itself),
-    cmocka_unit_test(polled_port__program_silent__service_thread_answers),
+    cmocka_unit_test(thread__program_makes_no_calls__service_thread_responds),
+    cmocka_unit_test(caller__program_polls__poll_sends_the_response),
+    cmocka_unit_test(polled_port__program_makes_no_calls__service_thread_responds),
     cmocka_unit_test(burst__larger_than_a_round__all_packets_are_answered),
     cmocka_unit_test(full_link__no_free_slot__response_is_sent_later),
-    cmocka_unit_test(lock__held__a_poller_does_not_wait),
-    cmocka_unit_test(lock__threads_poll_without_pause__commands_come_through),
+    cmocka_unit_test(engine_lock__taken__poll_does_not_wait),
+    cmocka_unit_test(engine_lock__threads_poll_without_pause__commands_get_the_lock),
     cmocka_unit_test(idle__no_work__thread_checks_only_the_link),
     cmocka_unit_test(idle__port_without_descriptor__is_polled_rarely),
     cmocka_unit_test(link__down_and_up__one_event_each),
@@ -490,7 +490,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(link__awaits_a_peer__up_until_a_peer_came_and_left),
     cmocka_unit_test(link__is_down__thread_does_not_wait_on_its_descriptor),
     cmocka_unit_test(link__down_and_wakes_when_up__thread_sleeps_on_its_descriptor),
-    cmocka_unit_test(link__is_gone__one_permanent_event),
+    cmocka_unit_test(link__removed__one_fatal_event),
 };
 
 /* The list of devices is read once per process. */

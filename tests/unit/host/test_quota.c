@@ -57,7 +57,7 @@ static void guesses__that_go_on__are_reported_again_after_an_interval(void **sta
     assert_int_equal(printed, 3);
 }
 
-static void guesses__of_two_kinds__each_has_its_line(void **state)
+static void guesses__of_two_kinds__each_kind_has_a_line(void **state)
 {
     (void)state;
     counters.value[URO_COUNT_RX_FAR] = URO_GUESS_MAX;
@@ -98,7 +98,7 @@ int main(void)
         cmocka_unit_test_setup(guesses__few_in_any_interval__prints_nothing, begin),
         cmocka_unit_test_setup(guesses__many_in_an_interval__one_line_names_kind_and_count, begin),
         cmocka_unit_test_setup(guesses__that_go_on__are_reported_again_after_an_interval, begin),
-        cmocka_unit_test_setup(guesses__of_two_kinds__each_has_its_line, begin),
+        cmocka_unit_test_setup(guesses__of_two_kinds__each_kind_has_a_line, begin),
         cmocka_unit_test_setup(requests__more_than_a_program_accepts__prints_message, begin),
         cmocka_unit_test_setup(losses__many__are_not_counted_as_guesses, begin),
     };

@@ -190,7 +190,7 @@ static uro_time sleep_until(bool link_up, bool has_descriptor, uro_time next)
     return decision.until - NOW;
 }
 
-static void idle__sleeps_until_a_timer_the_link_or_a_nap(void **state)
+static void idle__no_work__sleeps_until_the_earliest_of_timer_link_and_nap(void **state)
 {
     (void)state;
     assert_int_equal(sleep_until(true, true, URO_TIME_NEVER), URO_LINK_CHECK_INTERVAL);
@@ -203,7 +203,7 @@ static void idle__sleeps_until_a_timer_the_link_or_a_nap(void **state)
     assert_int_equal(sleep_until(false, false, URO_TIME_NEVER), URO_LINK_CHECK_INTERVAL);
 }
 
-static void caller__timer_due_long_before_the_thread_wakes__wakes_it(void **state)
+static void caller__timer_due_long_before_the_thread_wakes__wakes_the_thread(void **state)
 {
     (void)state;
     struct uro_sched_caller_round round = { .began = NOW, .ended = NOW, .next = NOW };
@@ -307,7 +307,7 @@ static void poll__finds_a_completion__runs_only_when_needed(void **state)
 
 /* ---- awaited reply -------------------------------------------------------- */
 
-static void reply__awaited_only_after_an_ack_and_with_a_score(void **state)
+static void reply__no_ack_or_no_positive_score__is_not_awaited(void **state)
 {
     (void)state;
     assert_int_equal(uro_sched_reply(&sched, true, 5, 5), URO_REPLY_NONE);
@@ -368,7 +368,7 @@ static void role__returned_a_moment_ago__thread_leaves_the_program_alone(void **
     assert_int_equal(on_role(false, 0, NOW - URO_ROLE_GRACE, 1).action, URO_SCHED_RUN);
 }
 
-static void role__thread_waits_all_the_time__looks_at_growing_intervals(void **state)
+static void role__thread_waits_all_the_time__checks_at_growing_intervals(void **state)
 {
     (void)state;
     assert_int_equal(on_role(true, NOW + 1, 0, 7).until, NOW + URO_ROLE_GRACE);
@@ -379,7 +379,7 @@ static void role__thread_waits_all_the_time__looks_at_growing_intervals(void **s
     assert_int_equal(on_role(true, NOW + 1, 0, 8).until, NOW + URO_ROLE_GRACE);
 }
 
-static void role__waiting_thread_is_overdue__service_thread_takes_it(void **state)
+static void role__waiting_thread_is_overdue__service_thread_takes_the_role(void **state)
 {
     (void)state;
     assert_int_equal(on_role(true, NOW - URO_ROLE_OVERDUE + 1, 0, 1).action, URO_SCHED_SLEEP);
@@ -423,8 +423,8 @@ int main(void)
         TEST(silence__program_calls_soon_after_a_takeover__twice_the_gap),
         TEST(contended_poll__newer_than_the_last_round__that_caller_is_next),
         TEST(thread__no_work__spins_only_while_the_program_makes_no_calls),
-        TEST(idle__sleeps_until_a_timer_the_link_or_a_nap),
-        TEST(caller__timer_due_long_before_the_thread_wakes__wakes_it),
+        TEST(idle__no_work__sleeps_until_the_earliest_of_timer_link_and_nap),
+        TEST(caller__timer_due_long_before_the_thread_wakes__wakes_the_thread),
         TEST(caller__empty_polls__yields_every_eighth_round_from_the_64th_on),
         TEST(contended_polls__each_32nd__yields),
         TEST(post__alone__leaves_at_once),
@@ -433,11 +433,11 @@ int main(void)
         TEST(post__program_does_not_poll__waits_only_in_a_long_burst),
         TEST(post__send_is_a_system_call__waits_as_long_as_a_send_takes),
         TEST(poll__finds_a_completion__runs_only_when_needed),
-        TEST(reply__awaited_only_after_an_ack_and_with_a_score),
+        TEST(reply__no_ack_or_no_positive_score__is_not_awaited),
         TEST(reply__thread_receives_a_write_soon_after_a_post__the_score_rises),
         TEST(role__returned_a_moment_ago__thread_leaves_the_program_alone),
-        TEST(role__thread_waits_all_the_time__looks_at_growing_intervals),
-        TEST(role__waiting_thread_is_overdue__service_thread_takes_it),
+        TEST(role__thread_waits_all_the_time__checks_at_growing_intervals),
+        TEST(role__waiting_thread_is_overdue__service_thread_takes_the_role),
         TEST(role__returned__service_thread_is_woken_only_if_needed),
         TEST(send_cost__is_the_last_measurement__decays_and_ignores_interruptions),
     };

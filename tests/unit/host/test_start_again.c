@@ -82,7 +82,7 @@ static void works_when_the_directory_is_there(void)
     MUST(unlink(file) == 0 && rmdir(directory) == 0);
 }
 
-static void start__the_capture_can_be_written_later__works(void **state)
+static void start__capture_directory_created_later__second_start_succeeds(void **state)
 {
     (void)state;
     assert_int_equal(must_status(works_when_the_directory_is_there), 0);
@@ -161,7 +161,7 @@ static void starts_from_many_threads(void)
     MUST(fake.opens == 1);
 }
 
-static void start__many_threads_retry_until_it_works__starts_once(void **state)
+static void start__many_threads_retry__starts_once(void **state)
 {
     (void)state;
     assert_int_equal(must_status(starts_from_many_threads), 0);
@@ -171,10 +171,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(start__after_a_failed_start__tries_again),
-        cmocka_unit_test(start__the_capture_can_be_written_later__works),
+        cmocka_unit_test(start__capture_directory_created_later__second_start_succeeds),
         cmocka_unit_test(start__fails_repeatedly__each_reason_is_printed_once),
         cmocka_unit_test(start__failed_many_times__leaks_no_descriptor),
-        cmocka_unit_test(start__many_threads_retry_until_it_works__starts_once),
+        cmocka_unit_test(start__many_threads_retry__starts_once),
     };
     (void)alarm(patience(60)); /* ends the process if it hangs */
     return cmocka_run_group_tests_name("host/start_again", tests, NULL, NULL);

@@ -29,7 +29,7 @@
 #define SLICE  URO_MS(3)     /* longest run of a thread while another thread waits */
 #define FAR    URO_MS(10000) /* longer than any case takes */
 #define JITTER                                                                                     \
-    40u /* random extra time of a step, ns, so that two hosts do not stay in step for ever */
+    40u /* random extra time of a step, ns, so that two hosts do not run in lockstep for ever */
 #define SEEDS 8u
 
 enum program {
@@ -177,7 +177,7 @@ static uro_time await_step(struct host *host, uro_time now)
 
 /* Makes a call that finds the lock taken. The service thread sees the posted requests when its
  * round ends. */
-static uro_time call_in_vain(struct uro_sched_vars *vars, bool posted, uro_time now)
+static uro_time call_contended(struct uro_sched_vars *vars, bool posted, uro_time now)
 {
     if (!posted) {
         vars->empty_polls++;
@@ -195,7 +195,7 @@ static uro_time call(struct host *host, bool posted, uro_time now)
 
     if (host->thread_in_round) {
         host->contended += !posted;
-        return call_in_vain(vars, posted, now);
+        return call_contended(vars, posted, now);
     }
     host->round = (struct uro_sched_caller_round){
         .began = now, .posted = posted, .sends = posted || vars->held_posts > 0, .next = now + FAR
@@ -413,7 +413,7 @@ static uro_time run(enum program kind, uint32_t turns, uint64_t seed)
     return clocks[0] - half;
 }
 
-static void programs_that_poll__need_no_service_thread(void **state)
+static void two_hosts__programs_poll__need_no_service_thread(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -424,7 +424,7 @@ static void programs_that_poll__need_no_service_thread(void **state)
     }
 }
 
-static void programs_that_spin_on_memory__do_not_wait_for_a_wakeup(void **state)
+static void two_hosts__programs_spin_on_memory__do_not_wait_for_a_wakeup(void **state)
 {
     uint32_t contended = 0;
 
@@ -436,7 +436,7 @@ static void programs_that_spin_on_memory__do_not_wait_for_a_wakeup(void **state)
     assert_true(contended > 0);
 }
 
-static void programs_that_sleep__one_wakeup_per_message(void **state)
+static void two_hosts__programs_sleep__at_most_two_wakeups_per_message(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -448,7 +448,7 @@ static void programs_that_sleep__one_wakeup_per_message(void **state)
     }
 }
 
-static void posts_of_a_burst__are_sent_together(void **state)
+static void two_hosts__program_posts_bursts__posts_are_sent_together(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -462,10 +462,10 @@ static void posts_of_a_burst__are_sent_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(programs_that_poll__need_no_service_thread),
-        cmocka_unit_test(programs_that_spin_on_memory__do_not_wait_for_a_wakeup),
-        cmocka_unit_test(programs_that_sleep__one_wakeup_per_message),
-        cmocka_unit_test(posts_of_a_burst__are_sent_together),
+        cmocka_unit_test(two_hosts__programs_poll__need_no_service_thread),
+        cmocka_unit_test(two_hosts__programs_spin_on_memory__do_not_wait_for_a_wakeup),
+        cmocka_unit_test(two_hosts__programs_sleep__at_most_two_wakeups_per_message),
+        cmocka_unit_test(two_hosts__program_posts_bursts__posts_are_sent_together),
     };
     return cmocka_run_group_tests_name("host/two_processors", tests, NULL, NULL);
 }

@@ -155,7 +155,7 @@ static void attempt_over(void)
     fault_touch_second();
 }
 
-static void attempt__other_fault_or_after_its_end__kills(void **state)
+static void attempt__other_fault_or_after_the_attempt__kills_the_process(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(attempt_elsewhere), DIED);
@@ -169,7 +169,7 @@ int main(void)
         cmocka_unit_test(round__of_the_service_thread__unmapped_memory_completes),
         cmocka_unit_test(round__other_faults__kill),
         cmocka_unit_test(attempt__memory_is_unmapped__ends_and_the_thread_continues),
-        cmocka_unit_test(attempt__other_fault_or_after_its_end__kills),
+        cmocka_unit_test(attempt__other_fault_or_after_the_attempt__kills_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,7 +124,7 @@ static void *wait_once(void *unused)
 /* ---- which thread runs the engine --------------------------------------------- */
 
 /* The service thread may send the first responses, because it may be in a round. */
-static void wait__frame_arrives__waiting_thread_answers(void **state)
+static void wait__frame_arrives__waiting_thread_responds(void **state)
 {
     uint32_t in_a_row = 0;
 
@@ -162,7 +162,7 @@ static void wait__event_of_another_thread__ends_the_wait(void **state)
     assert_int_equal(fake_read(&fake.sent), 0);
 }
 
-static void wait__ended_and_program_silent__service_thread_answers(void **state)
+static void wait__ended_and_program_makes_no_calls__service_thread_responds(void **state)
 {
     (void)state;
     start();
@@ -176,7 +176,7 @@ static void wait__ended_and_program_silent__service_thread_answers(void **state)
     }
 }
 
-static void wait__post_with_the_lock_taken__waiting_thread_sends_it(void **state)
+static void wait__post_with_the_lock_taken__waiting_thread_transmits(void **state)
 {
     (void)state;
     start();
@@ -242,7 +242,7 @@ static int wait_readable(int fd, int ms)
     return ready;
 }
 
-static void wait_fds__event_of_a_frame__waiting_thread_answers(void **state)
+static void wait_fds__event_of_a_frame__waiting_thread_responds(void **state)
 {
     uint32_t in_a_row = 0;
 
@@ -259,7 +259,7 @@ static void wait_fds__event_of_a_frame__waiting_thread_answers(void **state)
 
 /* For a millisecond after a wait, this thread counts as waiting. If it got no processor in that
  * time, it waits again. */
-static void wait_fds__nothing_comes__ends_after_its_time(void **state)
+static void wait_fds__no_event__ends_at_the_timeout(void **state)
 {
     (void)state;
     start();
@@ -362,7 +362,7 @@ static void wait_fds__port_removed__handlers_are_called(void **state)
 /* ---- the end of a waiting thread ------------------------------------------------ */
 
 #ifndef ADDRESS_SANITIZER
-static void wait__cancelled__service_thread_answers(void **state)
+static void wait__cancelled__service_thread_responds(void **state)
 {
     void *result;
 
@@ -392,7 +392,7 @@ static void *wait_and_jump(void *unused)
     return unused;
 }
 
-static void wait__left_by_longjmp__service_thread_answers(void **state)
+static void wait__left_by_longjmp__service_thread_responds(void **state)
 {
     const struct sigaction action = { .sa_handler = jump };
 
@@ -408,7 +408,7 @@ static void wait__left_by_longjmp__service_thread_answers(void **state)
 }
 
 /* A thread that wakes the waiting thread does not notice that the waiting thread has gone. */
-static void wait__left_by_longjmp_and_woken__service_thread_answers(void **state)
+static void wait__left_by_longjmp_and_woken__service_thread_responds(void **state)
 {
     const struct sigaction action = { .sa_handler = jump };
 
@@ -582,7 +582,7 @@ static void *wait_with_blocked_trap(void *unused)
 }
 
 /* Another thread of the program may wait for the signal with sigwait(). */
-static void wait__program_blocks_a_signal_of_faults__stays_blocked(void **state)
+static void wait__program_blocks_a_fault_signal__signal_remains_blocked(void **state)
 {
     (void)state;
     start();
@@ -614,31 +614,31 @@ static void wait__program_blocks_a_pending_signal__sleeps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wait__frame_arrives__waiting_thread_answers),
+        cmocka_unit_test(wait__frame_arrives__waiting_thread_responds),
         cmocka_unit_test(wait__no_frame__sleeps_on_the_port),
         cmocka_unit_test(wait__event_of_another_thread__ends_the_wait),
-        cmocka_unit_test(wait__ended_and_program_silent__service_thread_answers),
-        cmocka_unit_test(wait__post_with_the_lock_taken__waiting_thread_sends_it),
+        cmocka_unit_test(wait__ended_and_program_makes_no_calls__service_thread_responds),
+        cmocka_unit_test(wait__post_with_the_lock_taken__waiting_thread_transmits),
         cmocka_unit_test(wait__others_wait__does_not_take_the_role),
         cmocka_unit_test(wait__second_thread__blocks_and_service_thread_follows),
-        cmocka_unit_test(wait_fds__event_of_a_frame__waiting_thread_answers),
-        cmocka_unit_test(wait_fds__nothing_comes__ends_after_its_time),
+        cmocka_unit_test(wait_fds__event_of_a_frame__waiting_thread_responds),
+        cmocka_unit_test(wait_fds__no_event__ends_at_the_timeout),
         cmocka_unit_test(wait_fds__too_many__caller_waits_itself),
         cmocka_unit_test(wait_fds__signal__is_eintr),
         cmocka_unit_test(wait_fds__engine_always_busy__own_descriptor_ends_the_wait),
         cmocka_unit_test(wait__engine_always_busy__is_interrupted),
         cmocka_unit_test(wait_fds__port_removed__handlers_are_called),
 #ifndef ADDRESS_SANITIZER /* it does not notice that a cancelled thread has no stack any more */
-        cmocka_unit_test(wait__cancelled__service_thread_answers),
+        cmocka_unit_test(wait__cancelled__service_thread_responds),
 #endif
-        cmocka_unit_test(wait__left_by_longjmp__service_thread_answers),
-        cmocka_unit_test(wait__left_by_longjmp_and_woken__service_thread_answers),
+        cmocka_unit_test(wait__left_by_longjmp__service_thread_responds),
+        cmocka_unit_test(wait__left_by_longjmp_and_woken__service_thread_responds),
 #ifndef __SANITIZE_THREAD__ /* it reports each fork() in a signal handler */
         cmocka_unit_test(wait__handler_forks__child_does_not_run_the_engine),
 #endif
         cmocka_unit_test(wait__handler_without_sa_restart__is_interrupted),
         cmocka_unit_test(wait__handler_with_sa_restart__waits_on),
-        cmocka_unit_test(wait__program_blocks_a_signal_of_faults__stays_blocked),
+        cmocka_unit_test(wait__program_blocks_a_fault_signal__signal_remains_blocked),
         cmocka_unit_test(wait__program_blocks_a_pending_signal__sleeps),
     };
 

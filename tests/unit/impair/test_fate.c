@@ -168,7 +168,7 @@ static void rule__for_other_packets__does_not_apply(void **state)
 }
 
 /* ARP has no random fate, because the number of its packets depends on time. */
-static void other_protocols__only_the_fixed_delay(void **state)
+static void fate__of_other_protocols__is_only_the_fixed_delay(void **state)
 {
     (void)state;
     set_plan("loss:100%,duplicate:100%,delay:5us+-5us");
@@ -202,7 +202,7 @@ static struct delays delays_of(const char *text)
     return delays;
 }
 
-static void delay__each_distribution__has_its_shape(void **state)
+static void delay__each_distribution__has_the_expected_shape(void **state)
 {
     (void)state;
     struct delays found = delays_of("delay:1ms+-100us,seed:4");
@@ -252,7 +252,7 @@ static void rate__full_queue__drops_and_marks(void **state)
     assert_int_equal(fate.delay, URO_US(10));
 }
 
-static void down__in_its_time__everything_is_lost(void **state)
+static void down__within_the_interval__everything_is_lost(void **state)
 {
     static struct uro_impair_links links;
     struct uro_impair_fate fate = { 0 };
@@ -374,10 +374,10 @@ int main(void)
         cmocka_unit_test(burst__partial_loss__inside_and_outside),
         cmocka_unit_test(lost__by_number__exactly_these),
         cmocka_unit_test(rule__for_other_packets__does_not_apply),
-        cmocka_unit_test(other_protocols__only_the_fixed_delay),
-        cmocka_unit_test(delay__each_distribution__has_its_shape),
+        cmocka_unit_test(fate__of_other_protocols__is_only_the_fixed_delay),
+        cmocka_unit_test(delay__each_distribution__has_the_expected_shape),
         cmocka_unit_test(rate__full_queue__drops_and_marks),
-        cmocka_unit_test(down__in_its_time__everything_is_lost),
+        cmocka_unit_test(down__within_the_interval__everything_is_lost),
         cmocka_unit_test(corrupt__any_damage__the_icrc_detects_it),
         cmocka_unit_test(corrupt__resummed__only_the_payload_changes),
         cmocka_unit_test(mark__ipv4__ce_and_a_right_checksum),

@@ -46,7 +46,7 @@ static struct uro_impair_packet packet_of(uint8_t opcode, uint32_t qpn, bool v6,
     return packet;
 }
 
-static void packet__by_opcode__its_kind(void **state)
+static void packet__each_opcode__has_the_right_kind(void **state)
 {
     static const struct {
         uint8_t opcode;
@@ -100,7 +100,7 @@ static struct uro_impair_flow *find(enum uro_impair_kind kind, uint32_t qpn, uin
 }
 
 /* A run with other queue pair numbers has the same flows. */
-static void flow__by_order__numbered_within_its_kind(void **state)
+static void flow__mixed_packets__are_numbered_within_each_kind(void **state)
 {
     (void)state;
     struct uro_impair_flow *first = find(URO_IMPAIR_REQUEST, 900, 1);
@@ -177,9 +177,9 @@ static void flow__another_plan__counts_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(packet__by_opcode__its_kind, start),
+        cmocka_unit_test_setup(packet__each_opcode__has_the_right_kind, start),
         cmocka_unit_test_setup(packet__no_roce__is_other, start),
-        cmocka_unit_test_setup(flow__by_order__numbered_within_its_kind, start),
+        cmocka_unit_test_setup(flow__mixed_packets__are_numbered_within_each_kind, start),
         cmocka_unit_test_setup(flow__psn_again__is_a_repeat, start),
         cmocka_unit_test_setup(flow__too_many__share_one, start),
         cmocka_unit_test_setup(flow__another_plan__counts_on, start),

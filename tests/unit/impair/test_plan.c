@@ -38,7 +38,7 @@ static void plan__one_line__every_value(void **state)
     assert_int_equal(plan.seed, 1);
 }
 
-static void plan__rules__each_has_its_packets(void **state)
+static void plan__several_rules__each_matches_its_packets(void **state)
 {
     (void)state;
     assert_int_equal(parse("tx,only:acks+reads,qp:17,loss:0.05/rx,every:10/seed:9"), 0);
@@ -172,7 +172,7 @@ static void plan__too_much__is_refused(void **state)
     assert_non_null(strstr(error, "4095"));
 }
 
-static void window__start_length_interval__has_its_times(void **state)
+static void window__start_length_interval__opens_at_the_right_times(void **state)
 {
     const struct uro_impair_window repeated = { 10, 5, 20 }, once = { 10, 5, 0 }, none = { 0 };
 
@@ -191,12 +191,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan__one_line__every_value),
-        cmocka_unit_test(plan__rules__each_has_its_packets),
+        cmocka_unit_test(plan__several_rules__each_matches_its_packets),
         cmocka_unit_test(plan__file__lines_blanks_and_comments),
         cmocka_unit_test(plan__off__has_no_rules),
         cmocka_unit_test(plan__mistake__is_named),
         cmocka_unit_test(plan__too_much__is_refused),
-        cmocka_unit_test(window__start_length_interval__has_its_times),
+        cmocka_unit_test(window__start_length_interval__opens_at_the_right_times),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,7 @@ static void held__already_lent__is_not_overtaken(void **state)
     assert_string_equal(arrived(DUE), "b");
 }
 
-static void repeated__after_it_overtook__the_right_frame_twice(void **state)
+static void repeated__frame_that_overtook__is_delivered_twice(void **state)
 {
     (void)state;
     put('a', DUE);
@@ -130,7 +130,7 @@ int main(void)
         cmocka_unit_test_setup(held__a_frame_follows__is_overtaken_once_then_delivered, start),
         cmocka_unit_test_setup(held__nothing_follows__arrives_after_the_hold_time, start),
         cmocka_unit_test_setup(held__already_lent__is_not_overtaken, start),
-        cmocka_unit_test_setup(repeated__after_it_overtook__the_right_frame_twice, start),
+        cmocka_unit_test_setup(repeated__frame_that_overtook__is_delivered_twice, start),
         cmocka_unit_test_setup(repeated__in_a_used_slot__arrives_with_the_first, start),
         cmocka_unit_test_setup(queue__full__has_no_free_slot, start),
     };

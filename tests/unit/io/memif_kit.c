@@ -272,7 +272,7 @@ struct memif_peer kit_peer_known(struct uro_port *server)
     struct memif_peer peer = memif_peer_make();
     struct uro_memif_message message = memif_peer_init(0, "");
 
-    peer.control = memif_peer_call(kit_name());
+    peer.control = memif_peer_connect(kit_name());
     assert_true(peer.control >= 0);
     (void)uro_port_link_up(server);
     assert_int_equal(kit_ask(server, peer.control, &message, -1), URO_MEMIF_HELLO);
@@ -297,7 +297,7 @@ struct memif_peer kit_peer_up(struct uro_port *server)
     return peer;
 }
 
-/* Returns the next message of the client; its descriptor is in @fd. */
+/* Returns the next message of the client, and the descriptor of the message in *@fd. */
 static struct uro_memif_message expect(struct uro_port *client, int control, unsigned type, int *fd)
 {
     struct uro_memif_message message;

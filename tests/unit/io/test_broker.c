@@ -75,7 +75,7 @@ static uint32_t id_of(uint32_t share)
     return share << (32 - URO_QPN_PREFIX_BITS) | 7;
 }
 
-static void route__queue_pair_number__its_upper_bits_name_the_member(void **state)
+static void route__qpn__upper_bits_select_the_member(void **state)
 {
     (void)state;
     assert_int_equal(route_to(5u << (24 - URO_QPN_PREFIX_BITS) | 17), 5);
@@ -242,7 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(open__sockets_of_an_earlier_broker_are_left__packets_reach_their_sockets),
-        TEST(route__queue_pair_number__its_upper_bits_name_the_member),
+        TEST(route__qpn__upper_bits_select_the_member),
         TEST(route__request__goes_to_the_listener_or_to_the_first_member),
         TEST(route__answer__goes_to_the_owner_of_the_communication_id),
         TEST(route__short_or_unreadable__dropped_or_to_the_first_member),

@@ -248,7 +248,7 @@ static void cable__seed_is_set__the_same_faults_again(void **state)
 }
 
 /* The child cannot use the device of the parent, and creates its own. */
-static void cable__forked_child__has_cables_of_its_own(void **state)
+static void cable__forked_child__has_separate_cables(void **state)
 {
     struct pair pair = open_pair("");
     int fds[URO_PORT_FDS_MAX], status;
@@ -385,7 +385,7 @@ int main(void)
         cmocka_unit_test(cable__sleeper__woken_when_a_delayed_frame_is_due),
         cmocka_unit_test(cable__sleeper__woken_by_a_peer_and_by_new_faults),
         cmocka_unit_test(cable__seed_is_set__the_same_faults_again),
-        cmocka_unit_test(cable__forked_child__has_cables_of_its_own),
+        cmocka_unit_test(cable__forked_child__has_separate_cables),
         cmocka_unit_test(cable__mtu_of_a_device_is_larger__is_9600),
         cmocka_unit_test(cable__unplugged__link_down_and_frames_lost),
         cmocka_unit_test(cable__peer_leaves_and_returns__up_again),

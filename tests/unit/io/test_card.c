@@ -113,7 +113,7 @@ static void card__of_the_kernel__driver_and_interface_are_named(void **state)
         "ens5 down` and `dpdk-devbind.py -b vfio-pci 0000:00:05.0`");
 }
 
-static void card__of_virtio__interface_is_found_deeper(void **state)
+static void card__of_virtio__interface_is_found_in_the_subdirectory(void **state)
 {
     (void)state;
     bind_to("virtio-pci");
@@ -148,7 +148,7 @@ static void card__of_vfio__what_is_missing_is_named(void **state)
     assert_string_equal(problem(CARD), "none");
 }
 
-static void card__of_another_users_group__says_how_to_get_it(void **state)
+static void card__of_another_users_group__message_has_the_remedy(void **state)
 {
     (void)state;
     bind_to("vfio-pci");
@@ -171,10 +171,10 @@ int main(void)
         TEST(card__absent__lspci_is_named),
         TEST(card__of_no_driver__is_to_be_bound),
         TEST(card__of_the_kernel__driver_and_interface_are_named),
-        TEST(card__of_virtio__interface_is_found_deeper),
+        TEST(card__of_virtio__interface_is_found_in_the_subdirectory),
         TEST(card__of_a_driver_that_dpdk_shares__nothing_is_wrong),
         TEST(card__of_vfio__what_is_missing_is_named),
-        TEST(card__of_another_users_group__says_how_to_get_it),
+        TEST(card__of_another_users_group__message_has_the_remedy),
     };
 
     return cmocka_run_group_tests_name("io/card", tests, NULL, NULL);

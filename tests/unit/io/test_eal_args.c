@@ -72,7 +72,7 @@ static void eal_args__a_card__only_this_card_is_taken(void **state)
                         "uroce -a 0000:00:06.0 " CORES PREFIX QUIET "--in-memory");
 }
 
-static void eal_args__given__replace_those_of_the_same_purpose(void **state)
+static void eal_args__given__replace_the_arguments_of_the_same_purpose(void **state)
 {
     (void)state;
     assert_string_equal(with("-l 2-3"), "uroce -l 2-3 " PREFIX QUIET SMALL NO_PCI);
@@ -151,7 +151,7 @@ int main(void)
         cmocka_unit_test(eal_args__none_given__nothing_is_pinned_shared_or_logged),
         cmocka_unit_test(eal_args__hugepages__are_used_if_free_or_wanted),
         cmocka_unit_test(eal_args__a_card__only_this_card_is_taken),
-        cmocka_unit_test(eal_args__given__replace_those_of_the_same_purpose),
+        cmocka_unit_test(eal_args__given__replace_the_arguments_of_the_same_purpose),
         cmocka_unit_test(eal_args__wrong__are_refused_with_the_reason),
         cmocka_unit_test(eal_args__too_many_words__are_refused),
     };

@@ -72,7 +72,7 @@ static bool leaves(uint32_t octets)
     return sendto(fd, payload, octets - headers, 0, &to.any, uro_sock_address_length(&to)) > 0;
 }
 
-static void narrow_path_reported_by_a_stranger__mtu_stays(void **state)
+static void fib__forged_low_path_mtu__mtu_is_unchanged(void **state)
 {
     (void)state;
     assert_true(own_net_report(&own, &peer, OWN_NET_NARROW, NARROW));
@@ -81,7 +81,7 @@ static void narrow_path_reported_by_a_stranger__mtu_stays(void **state)
     assert_true(leaves(WIDE));
 }
 
-static void narrow_ipv6_path_reported_by_a_stranger__mtu_stays(void **state)
+static void fib__forged_low_ipv6_path_mtu__mtu_is_unchanged(void **state)
 {
     (void)state;
     assert_true(own_net_report6(&own, NARROW));
@@ -109,9 +109,9 @@ static void route_mtu__no_route__is_unknown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(narrow_path_reported_by_a_stranger__mtu_stays, start, stop),
-        cmocka_unit_test_setup_teardown(narrow_ipv6_path_reported_by_a_stranger__mtu_stays,
-                                        start_ipv6, stop),
+        cmocka_unit_test_setup_teardown(fib__forged_low_path_mtu__mtu_is_unchanged, start, stop),
+        cmocka_unit_test_setup_teardown(fib__forged_low_ipv6_path_mtu__mtu_is_unchanged, start_ipv6,
+                                        stop),
         cmocka_unit_test_setup_teardown(packet__longer_than_the_interface_mtu__is_not_sent, start,
                                         stop),
         cmocka_unit_test_setup_teardown(route_mtu__no_route__is_unknown, start, stop),

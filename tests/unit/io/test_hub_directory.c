@@ -208,7 +208,7 @@ static void broker__killed__is_reported_as_absent(void **state)
     assert_int_equal(uro_share_ask(&share, &address, 0, 0, error), URO_SHARE_NO_BROKER);
 }
 
-static void broker__no_file_descriptor_left__reports_it(void **state)
+static void broker__no_file_descriptor_left__error_has_the_reason(void **state)
 {
     struct uro_share share = { .fd = -1 };
     struct rlimit before, none;
@@ -244,7 +244,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(broker__accepts_no_more_connections__caller_does_not_wait,
                                         start, stop),
         cmocka_unit_test_setup_teardown(broker__killed__is_reported_as_absent, start, stop),
-        cmocka_unit_test_setup_teardown(broker__no_file_descriptor_left__reports_it, start, stop),
+        cmocka_unit_test_setup_teardown(broker__no_file_descriptor_left__error_has_the_reason,
+                                        start, stop),
     };
 
     return cmocka_run_group_tests_name("io/meet", tests, own_runtime_make, own_runtime_remove);

@@ -270,7 +270,7 @@ static uint64_t count_of(enum uro_impair_count which)
 
 /* ---- tests ---------------------------------------------------------------- */
 
-static void port__off__passes_everything_as_it_is(void **state)
+static void port__off__passes_every_frame_unchanged(void **state)
 {
     struct uro_tx burst[3] = { tx_of('a'), tx_of('a'), tx_of('a') };
     struct uro_pkt pkts[4];
@@ -472,7 +472,7 @@ static void duplicate__each_direction__twice(void **state)
     assert_int_equal(count_of(URO_IMPAIR_COUNT_DUPLICATED), 4);
 }
 
-static void reorder__the_next_frame_overtakes(void **state)
+static void reorder__next_frame_arrives__overtakes_the_held_frame(void **state)
 {
     (void)state;
     open_port("tx,reorder:100%");
@@ -568,7 +568,7 @@ static void mark__sent_and_received__ce(void **state)
     uro_port_release(port, pkts, 1);
 }
 
-static void full_link__delayed_frames_wait_for_it(void **state)
+static void delayed_frames__link_is_full__wait_for_the_link(void **state)
 {
     (void)state;
     open_port("tx,delay:50us");
@@ -584,7 +584,7 @@ static void full_link__delayed_frames_wait_for_it(void **state)
     assert_string_equal(sent(), "abc");
 }
 
-static void full_queue__nothing_more_is_accepted(void **state)
+static void queue__full__accepts_no_more_frames(void **state)
 {
     const struct uro_tx tx = tx_of('a');
     int fds[URO_PORT_FDS_MAX];
@@ -608,7 +608,7 @@ static void full_queue__nothing_more_is_accepted(void **state)
     assert_int_equal(inner.waiting, 1);
 }
 
-static void plan__changed_while_it_runs__counts_on(void **state)
+static void plan__changed_while_running__packet_numbers_continue(void **state)
 {
     (void)state;
     open_port("off");
@@ -619,7 +619,7 @@ static void plan__changed_while_it_runs__counts_on(void **state)
     assert_string_equal(sent(), "abcdf");
 }
 
-static void flap__in_its_time__the_link_is_down(void **state)
+static void flap__within_the_interval__link_is_down(void **state)
 {
     (void)state;
     open_port("flap:1ms+1ms");
@@ -691,7 +691,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, stop)
     const struct CMUnitTest tests[] = {
-        TEST(port__off__passes_everything_as_it_is),
+        TEST(port__off__passes_every_frame_unchanged),
         TEST(port__inner_without_operations__has_none_either),
         TEST(loss__by_number__the_others_pass),
         TEST(loss__of_all_received__the_inner_frames_are_released),
@@ -702,16 +702,16 @@ int main(void)
         TEST(delay__received__arrives_when_due),
         TEST(delay__then_none__order_is_kept),
         TEST(duplicate__each_direction__twice),
-        TEST(reorder__the_next_frame_overtakes),
+        TEST(reorder__next_frame_arrives__overtakes_the_held_frame),
         TEST(reorder__no_next_frame__leaves_by_itself),
         TEST(corrupt__sent__has_the_old_icrc),
         TEST(corrupt__resummed__has_wrong_data_and_a_right_icrc),
         TEST(corrupt__received__is_not_summed),
         TEST(mark__sent_and_received__ce),
-        TEST(full_link__delayed_frames_wait_for_it),
-        TEST(full_queue__nothing_more_is_accepted),
-        TEST(plan__changed_while_it_runs__counts_on),
-        TEST(flap__in_its_time__the_link_is_down),
+        TEST(delayed_frames__link_is_full__wait_for_the_link),
+        TEST(queue__full__accepts_no_more_frames),
+        TEST(plan__changed_while_running__packet_numbers_continue),
+        TEST(flap__within_the_interval__link_is_down),
         TEST(trace__replayed__the_same_frames_leave),
         TEST(trace__empty__replays_no_fault),
     };

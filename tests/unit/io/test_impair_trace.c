@@ -108,7 +108,7 @@ static void file__in_use__another_name(void **state)
     uro_impair_trace_close(one);
 }
 
-static void file__cannot_be_made__says_why(void **state)
+static void file__cannot_be_created__error_has_the_reason(void **state)
 {
     (void)state;
     assert_null(uro_impair_trace_create("/nowhere/t", &header, error));
@@ -175,7 +175,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(file__closed__is_sorted_by_flow),
         TEST(file__in_use__another_name),
-        TEST(file__cannot_be_made__says_why),
+        TEST(file__cannot_be_created__error_has_the_reason),
         TEST(file__disk_full__the_error_is_reported_once),
         TEST(file__by_hand__comments_and_split_lines),
         TEST(file__wrong__line_and_reason),

@@ -107,7 +107,7 @@ static void link_options__driver_with_other_options__gets_unknown_options(void *
     driver.flags &= ~(unsigned)URO_DRIVER_OTHER_OPTIONS;
 }
 
-static void link_options__name_of_a_link__finds_its_driver_only(void **state)
+static void link_options__name_of_a_link__only_the_right_driver_serves_it(void **state)
 {
     const struct uro_port_driver card = { .prefix = "card", .flags = URO_DRIVER_PCI };
 
@@ -122,7 +122,7 @@ static void link_options__name_of_a_link__finds_its_driver_only(void **state)
     assert_false(uro_link_options_serve(&card, "card"));
 }
 
-static void link_options__value_of_one_option__is_copied_when_it_fits(void **state)
+static void link_options__value_of_one_option__is_copied_if_the_buffer_is_large_enough(void **state)
 {
     char value[4];
 
@@ -140,8 +140,9 @@ int main(void)
         cmocka_unit_test(link_options__one_of_each_kind__are_stored_and_reported_as_given),
         cmocka_unit_test(link_options__wrong_value__error_names_the_allowed_values),
         cmocka_unit_test(link_options__driver_with_other_options__gets_unknown_options),
-        cmocka_unit_test(link_options__name_of_a_link__finds_its_driver_only),
-        cmocka_unit_test(link_options__value_of_one_option__is_copied_when_it_fits),
+        cmocka_unit_test(link_options__name_of_a_link__only_the_right_driver_serves_it),
+        cmocka_unit_test(
+            link_options__value_of_one_option__is_copied_if_the_buffer_is_large_enough),
     };
     return cmocka_run_group_tests_name("io/link_options", tests, NULL, NULL);
 }

@@ -164,7 +164,7 @@ static uint32_t number_of(const struct uro_pkt *pkt)
     return uro_get_be32(pkt->octets + 14);
 }
 
-static void ring__wraps_many_times__bursts_stay_in_order(void **state)
+static void ring__wraps_many_times__bursts_remain_in_order(void **state)
 {
     struct uro_rng rng;
 
@@ -253,7 +253,7 @@ static void ring__sent_beyond_free_slots__is_counted(void **state)
 
 /* ---- connecting and disconnecting --------------------------------------- */
 
-static void peer__leaves__link_goes_down_and_up_again(void **state)
+static void peer__closes__link_goes_down_and_up_again(void **state)
 {
     (void)state;
     static const char *const words[] = { "role=server", "role=client" };
@@ -336,10 +336,10 @@ int main(void)
         cmocka_unit_test_teardown(frame__data_is_shared__everything_else_is_copied, stop),
         cmocka_unit_test_teardown(frame__longer_than_buffers__arrives_whole, stop),
         cmocka_unit_test_teardown(frame__forwarded_while_lent__is_whole, stop),
-        cmocka_unit_test_teardown(ring__wraps_many_times__bursts_stay_in_order, stop),
+        cmocka_unit_test_teardown(ring__wraps_many_times__bursts_remain_in_order, stop),
         cmocka_unit_test_teardown(ring__full__no_free_slot_until_frames_are_released, stop),
         cmocka_unit_test_teardown(ring__sent_beyond_free_slots__is_counted, stop),
-        cmocka_unit_test_teardown(peer__leaves__link_goes_down_and_up_again, stop),
+        cmocka_unit_test_teardown(peer__closes__link_goes_down_and_up_again, stop),
         cmocka_unit_test_teardown(sleep__frame_arrives__wakes, stop),
         cmocka_unit_test_teardown(sleep__frame_arrives_with_a_disconnect__next_sleep_ends_at_once,
                                   stop),

@@ -142,7 +142,7 @@ static void link_options__ring_smaller_than_a_frame__is_refused(void **state)
 
 /* ---- sockets ------------------------------------------------------------ */
 
-static void socket__in_use_by_another_process__reports_it(void **state)
+static void socket__in_use_by_another_process__error_has_the_reason(void **state)
 {
     (void)state;
     int listener = memif_peer_listen(kit_name());
@@ -215,7 +215,7 @@ static void socket_file__left_over__is_replaced_and_removed_at_the_end(void **st
 }
 
 /* Each failure has a message and leaves no descriptor behind. */
-static void open__no_file_descriptor_left__reports_it(void **state)
+static void open__no_file_descriptor_left__error_has_the_reason(void **state)
 {
     struct rlimit before, less;
     const unsigned used = kit_fds();
@@ -250,7 +250,7 @@ static void refused(struct uro_memif_message init, const char *reason)
 {
     char said[URO_MEMIF_REASON + 1];
     const unsigned before = kit_fds();
-    int control = memif_peer_call(kit_name());
+    int control = memif_peer_connect(kit_name());
     int beside = eventfd(0, EFD_CLOEXEC);
 
     assert_true(control >= 0 && beside >= 0);
@@ -295,7 +295,7 @@ static void stranger__wrong_init__gets_disconnect_with_reason(void **state)
     }
 }
 
-static void two_interfaces__one_socket__each_has_its_peer(void **state)
+static void two_interfaces__one_socket__each_gets_the_right_peer(void **state)
 {
     (void)state;
     struct uro_port *second;
@@ -325,14 +325,14 @@ static void two_interfaces__one_socket__each_has_its_peer(void **state)
 
 /* The first interface that reads the socket takes the messages for all interfaces. It must wake the
  * other interface. */
-static void two_interfaces__one_sleeps__its_client_wakes_it(void **state)
+static void two_interfaces__one_sleeps__wakes_when_its_client_connects(void **state)
 {
     const struct uro_memif_message init = memif_peer_init(2, "");
 
     (void)state;
     server = kit_open("role=server,id=1", 0);
     other = kit_open("role=server,id=2", 0);
-    int control = memif_peer_call(kit_name());
+    int control = memif_peer_connect(kit_name());
     (void)uro_port_link_up(server); /* sends HELLO to the client */
     assert_true(uro_port_arm(other));
     assert_false(kit_wakes(other, 0));
@@ -348,7 +348,7 @@ static void two_interfaces__one_sleeps__its_client_wakes_it(void **state)
     (void)close(control);
 }
 
-static void two_interfaces__one_closes_before_accepting__its_client_is_disconnected(void **state)
+static void two_interfaces__one_closes_before_accepting__client_is_disconnected(void **state)
 {
     const struct uro_memif_message init = memif_peer_init(2, "");
     char said[URO_MEMIF_REASON + 1];
@@ -357,7 +357,7 @@ static void two_interfaces__one_closes_before_accepting__its_client_is_disconnec
     server = kit_open("role=server,id=1", 0);
     const unsigned before = kit_fds();
     other = kit_open("role=server,id=2", 0);
-    int control = memif_peer_call(kit_name());
+    int control = memif_peer_connect(kit_name());
     (void)uro_port_link_up(server);
     assert_true(memif_peer_send(control, &init, sizeof init, NULL, 0));
     (void)uro_port_link_up(server);
@@ -372,7 +372,7 @@ static void two_interfaces__one_closes_before_accepting__its_client_is_disconnec
 
 /* Descriptors of an ended connection may stay open in children or at the peer. They wake no
  * thread. */
-static void connection__ended__its_descriptors_do_not_wake(void **state)
+static void connection__ended__descriptors_do_not_wake(void **state)
 {
     static const char *const roles[] = { "role=server", "role=client" };
     const uint64_t one = 1;
@@ -446,17 +446,17 @@ int main(void)
         cmocka_unit_test_teardown(link_options__too_long__refused_and_the_longest_is_accepted,
                                   stop),
         cmocka_unit_test_teardown(link_options__ring_smaller_than_a_frame__is_refused, stop),
-        cmocka_unit_test_teardown(socket__in_use_by_another_process__reports_it, stop),
+        cmocka_unit_test_teardown(socket__in_use_by_another_process__error_has_the_reason, stop),
         cmocka_unit_test_teardown(socket__same_id_twice__is_refused, stop),
         cmocka_unit_test_teardown(socket_file__left_over__is_replaced_and_removed_at_the_end, stop),
-        cmocka_unit_test_teardown(open__no_file_descriptor_left__reports_it, stop),
+        cmocka_unit_test_teardown(open__no_file_descriptor_left__error_has_the_reason, stop),
         cmocka_unit_test_teardown(stranger__wrong_init__gets_disconnect_with_reason, stop),
-        cmocka_unit_test_teardown(two_interfaces__one_socket__each_has_its_peer, stop),
-        cmocka_unit_test_teardown(two_interfaces__one_sleeps__its_client_wakes_it, stop),
+        cmocka_unit_test_teardown(two_interfaces__one_socket__each_gets_the_right_peer, stop),
+        cmocka_unit_test_teardown(two_interfaces__one_sleeps__wakes_when_its_client_connects, stop),
         cmocka_unit_test_teardown(
-            two_interfaces__one_closes_before_accepting__its_client_is_disconnected, stop),
+            two_interfaces__one_closes_before_accepting__client_is_disconnected, stop),
         cmocka_unit_test_teardown(region__of_both_sides__is_mapped_before_the_first_frame, stop),
-        cmocka_unit_test_teardown(connection__ended__its_descriptors_do_not_wake, stop),
+        cmocka_unit_test_teardown(connection__ended__descriptors_do_not_wake, stop),
     };
     return cmocka_run_group_tests_name("io/memif_connect", tests, NULL, NULL);
 }

@@ -231,7 +231,7 @@ static int call_as_stranger(const char *words)
         return status_of(child);
     }
     struct uro_memif_message first;
-    int control = memif_peer_call(kit_name_of(getppid()));
+    int control = memif_peer_connect(kit_name_of(getppid()));
     (void)!write(go[1], "", 1);
     while (control >= 0 && !memif_peer_receive(control, &first, NULL))
         (void)sched_yield();

@@ -194,7 +194,7 @@ static void frame__packet_too_long__is_truncated_and_copied(void **state)
 
 /* The headers are checked once. A lent frame keeps its headers, even if the peer overwrites
  * them. */
-static void frame__rewritten_while_lent__keeps_its_head(void **state)
+static void frame__rewritten_while_lent__headers_are_unchanged(void **state)
 {
     (void)state;
     struct uro_pkt pkt;
@@ -236,7 +236,7 @@ static void frame__lent_when_the_peer_leaves__valid_until_released(void **state)
 }
 
 /* The rest of the chain may arrive later. Until then the port sleeps. */
-static void chain__without_its_end__port_sleeps_until_it_arrives(void **state)
+static void chain__without_its_end__port_sleeps_until_the_end_arrives(void **state)
 {
     (void)state;
     to_server(0, buffer(0, 100, false));
@@ -343,7 +343,7 @@ static void offered__too_few__no_other_buffer_is_used(void **state)
 }
 
 /* The shortest frame has 60 bytes. Padding must not be written where only the payload has room. */
-static void offered__buffer_shorter_than_a_frame__no_write_beyond_it(void **state)
+static void offered__buffer_shorter_than_a_frame__no_write_past_its_end(void **state)
 {
     (void)state;
     struct uro_tx both[2] = { { .head_length = 40 }, { .head_length = 40 } };
@@ -385,15 +385,15 @@ int main(void)
         OF_SERVER(descriptor__at_the_end_of_memory__is_read),
         OF_SERVER(frame__too_long__is_truncated),
         OF_SERVER(frame__packet_too_long__is_truncated_and_copied),
-        OF_SERVER(frame__rewritten_while_lent__keeps_its_head),
+        OF_SERVER(frame__rewritten_while_lent__headers_are_unchanged),
         OF_SERVER(frame__lent_when_the_peer_leaves__valid_until_released),
-        OF_SERVER(chain__without_its_end__port_sleeps_until_it_arrives),
+        OF_SERVER(chain__without_its_end__port_sleeps_until_the_end_arrives),
         OF_SERVER(chain__incomplete_and_peer_replaced__frame_of_the_next_peer_wakes),
         OF_SERVER(chain__as_long_as_the_ring__ends_the_connection),
         OF_SERVER(offered__wrong_buffers__ends_the_connection),
         OF_SERVER(offered__one_buffer_then_a_short_one__ends_the_connection),
         OF_SERVER(offered__too_few__no_other_buffer_is_used),
-        OF_SERVER(offered__buffer_shorter_than_a_frame__no_write_beyond_it),
+        OF_SERVER(offered__buffer_shorter_than_a_frame__no_write_past_its_end),
         OF_SERVER(offered__beyond_the_ring__ends_the_connection),
     };
     return cmocka_run_group_tests_name("io/memif_rings", tests, NULL, NULL);

@@ -28,7 +28,7 @@ static void strangers__many_and_silent__others_connect(void **state)
     server = kit_open("role=server", 0);
     const unsigned before = kit_fds();
     for (unsigned i = 0; i < URO_ARRAY_LEN(silent); i++) {
-        silent[i] = memif_peer_call(kit_name());
+        silent[i] = memif_peer_connect(kit_name());
         assert_true(silent[i] >= 0);
         (void)uro_port_link_up(server);
     }
@@ -56,7 +56,7 @@ static void stranger__no_file_descriptor_left__gets_error_and_no_busy_loop(void 
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     for (unsigned again = 0; again < 2; again++) {
         const unsigned used = kit_fds();
-        int control = memif_peer_call(kit_name());
+        int control = memif_peer_connect(kit_name());
         struct rlimit none = before;
         int lowest = dup(0);
         assert_true(control >= 0 && lowest >= 0);

@@ -78,7 +78,7 @@ static void *come_and_go(void *argument)
 
     for (unsigned life = 0; life < LIVES && atomic_load(&failed) == 0; life++) {
         struct uro_port *port = open_side("client", side);
-        int stranger = memif_peer_call(kit_name());
+        int stranger = memif_peer_connect(kit_name());
         while (port != NULL && !uro_port_link_up(port) && atomic_load(&failed) == 0)
             (void)sched_yield();
         if (port != NULL && atomic_load(&failed) == 0)

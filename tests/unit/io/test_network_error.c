@@ -87,7 +87,7 @@ static void read_record(const struct record *record, size_t length)
         uro_network_error_receive(&sock, &header, octets);
 }
 
-static void error_for_an_own_packet__is_reported_and_forwarded(void **state)
+static void network_error__for_a_sent_packet__is_reported_and_forwarded(void **state)
 {
     struct record got;
 
@@ -104,7 +104,7 @@ static void error_for_an_own_packet__is_reported_and_forwarded(void **state)
 }
 
 /* The packet of the other process is retransmitted because of the error, so the error counts. */
-static void error_for_a_packet_of_another_process__counted_and_forwarded(void **state)
+static void network_error__for_a_packet_of_another_process__is_counted_and_forwarded(void **state)
 {
     struct record got;
 
@@ -121,7 +121,7 @@ static void error_for_a_packet_of_another_process__counted_and_forwarded(void **
 }
 
 /* The error comes from the kernel, not from the network, and concerns no other process. */
-static void error_of_the_local_kernel__is_not_forwarded(void **state)
+static void network_error__of_the_local_kernel__is_not_forwarded(void **state)
 {
     static const uint8_t packet[2000];
     const union uro_sock_address to = uro_sock_address_of(&stranger, URO_ROCE_PORT);
@@ -135,7 +135,7 @@ static void error_of_the_local_kernel__is_not_forwarded(void **state)
     assert_int_equal(recv(broker, &got, sizeof got, MSG_DONTWAIT), -1);
 }
 
-static void address_not_shared__all_errors_are_reported(void **state)
+static void network_error__address_not_shared__all_errors_are_reported(void **state)
 {
     (void)state;
     sock.share = NULL;
@@ -144,7 +144,7 @@ static void address_not_shared__all_errors_are_reported(void **state)
     assert_string_equal(capture_stderr_text(capture), "uroce: 127.0.0.8: Connection refused\n");
 }
 
-static void forwarded__reported_by_the_process_that_sent_the_packet(void **state)
+static void network_error__forwarded__is_reported_by_the_sending_process(void **state)
 {
     const struct record other = record_of(&stranger, ECONNREFUSED, 0);
     const struct record ours = record_of(&peer, ECONNREFUSED, 0);
@@ -240,14 +240,16 @@ static void recent_peers__many__most_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(error_for_an_own_packet__is_reported_and_forwarded, start,
-                                        stop),
-        cmocka_unit_test_setup_teardown(
-            error_for_a_packet_of_another_process__counted_and_forwarded, start, stop),
-        cmocka_unit_test_setup_teardown(error_of_the_local_kernel__is_not_forwarded, start, stop),
-        cmocka_unit_test_setup_teardown(address_not_shared__all_errors_are_reported, start, stop),
-        cmocka_unit_test_setup_teardown(forwarded__reported_by_the_process_that_sent_the_packet,
+        cmocka_unit_test_setup_teardown(network_error__for_a_sent_packet__is_reported_and_forwarded,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(
+            network_error__for_a_packet_of_another_process__is_counted_and_forwarded, start, stop),
+        cmocka_unit_test_setup_teardown(network_error__of_the_local_kernel__is_not_forwarded, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(network_error__address_not_shared__all_errors_are_reported,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(
+            network_error__forwarded__is_reported_by_the_sending_process, start, stop),
         cmocka_unit_test_setup_teardown(forwarded__not_verbose__prints_nothing, start, stop),
         cmocka_unit_test_setup_teardown(forwarded__low_path_mtu__one_message, start, stop),
         cmocka_unit_test_setup_teardown(forwarded__malformed__is_ignored, start, stop),

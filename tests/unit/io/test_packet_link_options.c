@@ -44,7 +44,7 @@ static void packet_link_options__options_of_dpdks_driver__are_accepted(void **st
     assert_true(options.qdisc_given && options.qdisc_bypass == 1 && options.gso);
 }
 
-static void packet_link_options__wrong_option__error_names_it(void **state)
+static void packet_link_options__wrong_option__error_has_its_name(void **state)
 {
     static const struct {
         const char *link;
@@ -84,7 +84,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packet_link_options__only_iface__others_have_defaults),
         cmocka_unit_test(packet_link_options__options_of_dpdks_driver__are_accepted),
-        cmocka_unit_test(packet_link_options__wrong_option__error_names_it),
+        cmocka_unit_test(packet_link_options__wrong_option__error_has_its_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

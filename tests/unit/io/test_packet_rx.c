@@ -152,7 +152,7 @@ static void packet_rx__frames__are_lent_from_their_slots_and_released_in_order(v
     }
 }
 
-static void packet_rx__truncated_frame__is_dropped_and_its_slot_released(void **state)
+static void packet_rx__truncated_frame__is_dropped_and_the_slot_released(void **state)
 {
     (void)state;
     (void)arrive(joined, SLOT, plain);
@@ -271,7 +271,7 @@ static void packet_rx__long_datagrams_to_qp1_in_a_gro_frame__are_split(void **st
     assert_int_equal(uro_packet_rx_lend(&rx, pkts, 1), 0);
 }
 
-static void packet_rx__vlan_tag_removed_from_a_gro_frame__each_packet_has_it(void **state)
+static void packet_rx__vlan_tag_removed_from_a_gro_frame__each_packet_has_the_tag(void **state)
 {
     struct uro_frame frame;
     uint32_t seen = 0;
@@ -373,13 +373,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
         TEST(packet_rx__frames__are_lent_from_their_slots_and_released_in_order),
-        TEST(packet_rx__truncated_frame__is_dropped_and_its_slot_released),
+        TEST(packet_rx__truncated_frame__is_dropped_and_the_slot_released),
         TEST(packet_rx__checksum_absent_or_verified__is_cleared),
         TEST(packet_rx__vlan_tag_was_removed__is_inserted),
         TEST(packet_rx__short_packets_in_a_gro_frame__are_split),
         TEST(packet_rx__long_packets_in_a_gro_frame__are_not_copied),
         TEST(packet_rx__long_datagrams_to_qp1_in_a_gro_frame__are_split),
-        TEST(packet_rx__vlan_tag_removed_from_a_gro_frame__each_packet_has_it),
+        TEST(packet_rx__vlan_tag_removed_from_a_gro_frame__each_packet_has_the_tag),
         TEST(packet_rx__truncated_gro_frame__complete_packets_are_lent),
         TEST(packet_rx__gro_frame_without_udp__dropped),
         TEST(packet_rx__gro_frames_and_frames__keep_their_order),

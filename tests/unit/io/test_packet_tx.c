@@ -213,7 +213,7 @@ static void packet_tx__another_flow_or_a_longer_packet__starts_a_new_gso_frame(v
 }
 
 /* A joined frame holds as many packets as the IP length field allows. */
-static void packet_tx__more_than_a_gso_frame_holds__starts_a_new_gso_frame(void **state)
+static void packet_tx__more_than_fits_a_gso_frame__starts_a_new_gso_frame(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < URO_PORT_BURST; i++)
@@ -309,7 +309,7 @@ static void packet_tx__queue_full__tried_again(void **state)
     assert_int_equal(tx.dropped, 0);
 }
 
-static void packet_tx__kernel_refuses_a_frame__it_is_dropped_and_the_rest_sent(void **state)
+static void packet_tx__kernel_refuses_a_frame__frame_is_dropped_and_the_rest_sent(void **state)
 {
     static const int whys[] = { ENOBUFS, ENETDOWN, EMSGSIZE, EINVAL };
 
@@ -387,12 +387,12 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
         TEST(packet_tx__packets_of_a_flow__are_sent_as_one_gso_frame),
         TEST(packet_tx__another_flow_or_a_longer_packet__starts_a_new_gso_frame),
-        TEST(packet_tx__more_than_a_gso_frame_holds__starts_a_new_gso_frame),
+        TEST(packet_tx__more_than_fits_a_gso_frame__starts_a_new_gso_frame),
         TEST(packet_tx__frames_other_than_roce__are_sent_alone_and_padded),
         TEST(packet_tx__kernel_without_gso__packets_are_sent_one_by_one),
         TEST(packet_tx__too_long__only_that_packet_is_dropped),
         TEST(packet_tx__queue_full__tried_again),
-        TEST(packet_tx__kernel_refuses_a_frame__it_is_dropped_and_the_rest_sent),
+        TEST(packet_tx__kernel_refuses_a_frame__frame_is_dropped_and_the_rest_sent),
         TEST(packet_tx__interrupted__tried_again),
         TEST(packet_tx__kernel_refuses_a_gso_frame__later_packets_are_sent_singly),
         TEST(packet_tx__link_is_down__remaining_frames_are_dropped),

@@ -40,7 +40,7 @@ static void patch(long at, uint32_t value)
     fclose(file);
 }
 
-static void written_capture__is_read_back_to_the_nanosecond(void **state)
+static void pcap_read__written_capture__has_the_same_nanoseconds(void **state)
 {
     (void)state;
     struct uro_pcap_read_frame frame;
@@ -62,7 +62,7 @@ static void written_capture__is_read_back_to_the_nanosecond(void **state)
 }
 
 /* libpcap reads the frames of all interfaces, and ignores comments. */
-static void pcapng__frames_of_all_interfaces_are_read_in_order(void **state)
+static void pcapng__several_interfaces__frames_are_read_in_order(void **state)
 {
     (void)state;
     static const uint8_t octets[61] = { 1, [60] = 0xee };
@@ -96,7 +96,7 @@ static void pcapng__frames_of_all_interfaces_are_read_in_order(void **state)
     unlink(ng);
 }
 
-static void truncated_frame__has_both_lengths(void **state)
+static void pcap_read__truncated_frame__has_both_lengths(void **state)
 {
     (void)state;
     struct uro_pcap_read_frame frame;
@@ -111,7 +111,7 @@ static void truncated_frame__has_both_lengths(void **state)
     uro_pcap_read_close(reader);
 }
 
-static void file_cut_inside_a_frame__returns_complete_frames_then_an_error(void **state)
+static void pcap_read__file_truncated_in_a_frame__complete_frames_then_an_error(void **state)
 {
     (void)state;
     struct uro_pcap_read_frame frame;
@@ -126,7 +126,7 @@ static void file_cut_inside_a_frame__returns_complete_frames_then_an_error(void 
     uro_pcap_read_close(reader);
 }
 
-static void other_link_type__error_names_it(void **state)
+static void pcap_read__other_link_type__error_has_the_type(void **state)
 {
     (void)state;
 
@@ -159,7 +159,7 @@ static void write_linked(uint32_t link, uint32_t header, uint32_t type_at)
 }
 
 /* The link types are Linux cooked, its second version, and raw IP. */
-static void capture_without_ethernet__gets_an_ethernet_header(void **state)
+static void pcap_read__link_type_without_ethernet__gets_an_ethernet_header(void **state)
 {
     static const uint32_t kinds[][3] = { { 113, 16, 14 }, { 276, 20, 0 }, { 101, 0, 0 } };
     struct uro_pcap_read_frame frame;
@@ -181,7 +181,7 @@ static void capture_without_ethernet__gets_an_ethernet_header(void **state)
 }
 
 /* A frame shorter than its link header is a frame of no protocol. */
-static void frame_shorter_than_its_link_header__is_empty(void **state)
+static void pcap_read__frame_shorter_than_its_link_header__is_empty(void **state)
 {
     uint8_t octets[10] = { 0 };
     struct uro_pkt pkt = { .octets = octets, .length = sizeof octets };
@@ -201,7 +201,7 @@ static void frame_shorter_than_its_link_header__is_empty(void **state)
     uro_pcap_read_close(reader);
 }
 
-static void file_other_than_a_capture__error_names_it(void **state)
+static void pcap_read__file_other_than_a_capture__error_has_the_reason(void **state)
 {
     (void)state;
 
@@ -233,14 +233,14 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_capture__is_read_back_to_the_nanosecond),
-        cmocka_unit_test(pcapng__frames_of_all_interfaces_are_read_in_order),
-        cmocka_unit_test(truncated_frame__has_both_lengths),
-        cmocka_unit_test(file_cut_inside_a_frame__returns_complete_frames_then_an_error),
-        cmocka_unit_test(other_link_type__error_names_it),
-        cmocka_unit_test(capture_without_ethernet__gets_an_ethernet_header),
-        cmocka_unit_test(frame_shorter_than_its_link_header__is_empty),
-        cmocka_unit_test(file_other_than_a_capture__error_names_it),
+        cmocka_unit_test(pcap_read__written_capture__has_the_same_nanoseconds),
+        cmocka_unit_test(pcapng__several_interfaces__frames_are_read_in_order),
+        cmocka_unit_test(pcap_read__truncated_frame__has_both_lengths),
+        cmocka_unit_test(pcap_read__file_truncated_in_a_frame__complete_frames_then_an_error),
+        cmocka_unit_test(pcap_read__other_link_type__error_has_the_type),
+        cmocka_unit_test(pcap_read__link_type_without_ethernet__gets_an_ethernet_header),
+        cmocka_unit_test(pcap_read__frame_shorter_than_its_link_header__is_empty),
+        cmocka_unit_test(pcap_read__file_other_than_a_capture__error_has_the_reason),
     };
     return cmocka_run_group_tests_name("io/pcap_read", tests, make_folder, remove_folder);
 }

@@ -88,7 +88,7 @@ static void file__without_frames__is_a_capture(void **state)
     assert_int_equal(content(file, sizeof file), FILE_HEADER);
 }
 
-static void flush__shows_everything_to_other_readers(void **state)
+static void flush__frames_in_the_buffer__are_visible_to_other_readers(void **state)
 {
     (void)state;
     uint8_t file[1024];
@@ -100,7 +100,7 @@ static void flush__shows_everything_to_other_readers(void **state)
     uro_pcap_write_close(writer);
 }
 
-static void frames_beyond_the_buffer_size__are_all_in_the_file(void **state)
+static void write__frames_beyond_the_buffer_size__all_are_in_the_file(void **state)
 {
     (void)state;
     enum { FRAMES = 5000 };
@@ -123,7 +123,7 @@ static void limit_file_size(rlim_t bytes_max)
 }
 
 /* A file size limit acts like a full disk: the first write is short, and the next fails. */
-static void disk_full__one_message_and_the_capture_continues(void **state)
+static void write__disk_full__one_message_and_the_capture_continues(void **state)
 {
     (void)state;
     uint8_t file[1024];
@@ -196,7 +196,7 @@ static unsigned check_blocks(const uint8_t *file, size_t length)
     return count;
 }
 
-static void pcapng__frame_with_a_comment__has_it_as_an_option(void **state)
+static void pcapng__frame_with_a_comment__comment_is_an_option(void **state)
 {
     (void)state;
     uint8_t file[1024];
@@ -362,11 +362,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file__two_frames__are_stored_with_nanoseconds),
         cmocka_unit_test(file__without_frames__is_a_capture),
-        cmocka_unit_test(flush__shows_everything_to_other_readers),
-        cmocka_unit_test(frames_beyond_the_buffer_size__are_all_in_the_file),
-        cmocka_unit_test(disk_full__one_message_and_the_capture_continues),
+        cmocka_unit_test(flush__frames_in_the_buffer__are_visible_to_other_readers),
+        cmocka_unit_test(write__frames_beyond_the_buffer_size__all_are_in_the_file),
+        cmocka_unit_test(write__disk_full__one_message_and_the_capture_continues),
         cmocka_unit_test(disk_full__from_the_start__capture_is_written_later),
-        cmocka_unit_test(pcapng__frame_with_a_comment__has_it_as_an_option),
+        cmocka_unit_test(pcapng__frame_with_a_comment__comment_is_an_option),
         cmocka_unit_test(pcapng__lost_frames_and_sentences__are_of_other_interfaces),
         cmocka_unit_test(pcap__lost_frames_and_sentences__are_left_out),
         cmocka_unit_test(pcapng__long_texts_and_frames__are_cut),

@@ -8,7 +8,7 @@
 #define REST     256 /* packets of uroce senders after which a raw tap stops copying headers */
 #define RC_FLUSH 0x1c
 
-static void any_identification__is_checked_in_full(void **state)
+static void raw_tap__any_identification__packet_is_checked_in_full(void **state)
 {
     static const uint16_t idents[] = { 64, 65, 4791, 65535 };
 
@@ -24,7 +24,7 @@ static void any_identification__is_checked_in_full(void **state)
 }
 
 /* Several packets wait at once: the copies of all of them are read. */
-static void many_waiting_packets__are_checked_in_full(void **state)
+static void raw_tap__many_waiting_packets__are_checked_in_full(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 3; round++) {
@@ -35,7 +35,7 @@ static void many_waiting_packets__are_checked_in_full(void **state)
     }
 }
 
-static void packet_without_a_raw_socket__is_checked_in_part(void **state)
+static void raw_tap__no_raw_socket__packet_is_checked_in_part(void **state)
 {
     (void)state;
     start_again(URO_IP_ID_ANY, false);
@@ -45,7 +45,7 @@ static void packet_without_a_raw_socket__is_checked_in_part(void **state)
     assert_int_equal(verdict(), WEAK);
 }
 
-static void damage_that_looks_like_an_ip_id__is_refused(void **state)
+static void raw_tap__damage_that_looks_like_an_ip_id__is_refused(void **state)
 {
     (void)state;
     prove();
@@ -55,7 +55,7 @@ static void damage_that_looks_like_an_ip_id__is_refused(void **state)
     assert_int_equal(verdict(), FULL);
 }
 
-static void damage_to_df__is_refused(void **state)
+static void raw_tap__damaged_df__is_refused(void **state)
 {
     struct sent sent;
 
@@ -70,7 +70,7 @@ static void damage_to_df__is_refused(void **state)
 
 /* The identification explains the ICRC, but the header copy belongs to a packet with another BTH or
  * port. */
-static void raw_header_of_another_packet__is_not_used(void **state)
+static void raw_tap__header_of_another_packet__is_not_used(void **state)
 {
     struct sent sent;
 
@@ -91,7 +91,7 @@ static void raw_header_of_another_packet__is_not_used(void **state)
     }
 }
 
-static void duplicate_of_the_network__is_checked_in_full(void **state)
+static void raw_tap__duplicate_of_the_network__is_checked_in_full(void **state)
 {
     (void)state;
     prove();
@@ -107,7 +107,7 @@ static void duplicate_of_the_network__is_checked_in_full(void **state)
 
 /* Packets that the UDP socket does not take fill the buffer of the raw socket: the next packet has
  * no copy. */
-static void raw_buffer_is_full__one_packet_is_refused_and_the_next_accepted(void **state)
+static void raw_tap__buffer_full__one_packet_is_refused_and_the_next_accepted(void **state)
 {
     struct sent sent;
 
@@ -123,7 +123,7 @@ static void raw_buffer_is_full__one_packet_is_refused_and_the_next_accepted(void
     assert_int_equal(verdict(), FULL);
 }
 
-static void only_uroce_senders_for_long__tap_pauses_until_another_sender(void **state)
+static void raw_tap__only_uroce_senders_for_long__stops_until_another_sender(void **state)
 {
     (void)state;
     for (uint16_t i = 0; i < REST; i++) {
@@ -154,7 +154,7 @@ static void only_uroce_senders_for_long__tap_pauses_until_another_sender(void **
     assert_int_equal(verdict(), REFUSED);
 }
 
-static void other_sender_was_seen__tap_does_not_pause_any_more(void **state)
+static void raw_tap__other_sender_was_seen__does_not_stop_any_more(void **state)
 {
     (void)state;
     prove();
@@ -167,7 +167,7 @@ static void other_sender_was_seen__tap_does_not_pause_any_more(void **state)
 }
 
 /* Packets of uroce senders are not stored. They cost only the filter in the kernel. */
-static void packet_of_a_uroce_sender__raw_header_is_not_kept(void **state)
+static void raw_tap__packet_of_a_uroce_sender__header_is_not_kept(void **state)
 {
     (void)state;
     send_one(URO_IP_ID_BATCH - 1, false);
@@ -176,7 +176,7 @@ static void packet_of_a_uroce_sender__raw_header_is_not_kept(void **state)
     assert_int_equal(asked_of(URO_IP_ID_BATCH), URO_RAW_TAP_SAW);
 }
 
-static void packet_to_another_udp_port__is_filtered_out(void **state)
+static void raw_tap__packet_to_another_udp_port__is_filtered_out(void **state)
 {
     struct sent sent;
 
@@ -230,7 +230,7 @@ static void send_flush_as_rxe(uint16_t ident, bool fragmentable, uint32_t wrong)
 }
 
 /* rule ICRC.FLUSH */
-static void flush_of_rxe__is_checked_in_full(void **state)
+static void raw_tap__flush_of_rxe__is_checked_in_full(void **state)
 {
     static const uint16_t idents[] = { 1, 63, 64, 4791, 65535 };
 
@@ -244,7 +244,7 @@ static void flush_of_rxe__is_checked_in_full(void **state)
     assert_int_equal(verdict(), REFUSED);
 }
 
-static void flush_of_rxe_without_a_raw_socket__is_checked_in_part(void **state)
+static void raw_tap__flush_of_rxe_without_a_raw_socket__is_checked_in_part(void **state)
 {
     (void)state;
     start_again(URO_IP_ID_ANY, false);
@@ -255,7 +255,7 @@ static void flush_of_rxe_without_a_raw_socket__is_checked_in_part(void **state)
     assert_int_equal(verdict(), REFUSED);
 }
 
-static void ident_plain__has_no_raw_socket(void **state)
+static void raw_tap__ident_plain__has_no_raw_socket(void **state)
 {
     (void)state;
     start_again(URO_IP_ID_PLAIN, true);
@@ -267,22 +267,22 @@ static void ident_plain__has_no_raw_socket(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(any_identification__is_checked_in_full),
-        TEST(many_waiting_packets__are_checked_in_full),
-        TEST(packet_without_a_raw_socket__is_checked_in_part),
-        TEST(damage_that_looks_like_an_ip_id__is_refused),
-        TEST(damage_to_df__is_refused),
-        TEST(raw_header_of_another_packet__is_not_used),
-        TEST(duplicate_of_the_network__is_checked_in_full),
-        TEST(raw_buffer_is_full__one_packet_is_refused_and_the_next_accepted),
-        TEST(only_uroce_senders_for_long__tap_pauses_until_another_sender),
-        TEST(other_sender_was_seen__tap_does_not_pause_any_more),
-        TEST(packet_of_a_uroce_sender__raw_header_is_not_kept),
-        TEST(packet_to_another_udp_port__is_filtered_out),
+        TEST(raw_tap__any_identification__packet_is_checked_in_full),
+        TEST(raw_tap__many_waiting_packets__are_checked_in_full),
+        TEST(raw_tap__no_raw_socket__packet_is_checked_in_part),
+        TEST(raw_tap__damage_that_looks_like_an_ip_id__is_refused),
+        TEST(raw_tap__damaged_df__is_refused),
+        TEST(raw_tap__header_of_another_packet__is_not_used),
+        TEST(raw_tap__duplicate_of_the_network__is_checked_in_full),
+        TEST(raw_tap__buffer_full__one_packet_is_refused_and_the_next_accepted),
+        TEST(raw_tap__only_uroce_senders_for_long__stops_until_another_sender),
+        TEST(raw_tap__other_sender_was_seen__does_not_stop_any_more),
+        TEST(raw_tap__packet_of_a_uroce_sender__header_is_not_kept),
+        TEST(raw_tap__packet_to_another_udp_port__is_filtered_out),
         TEST(ident_full__packet_not_seen_by_the_tap__is_refused),
-        TEST(flush_of_rxe__is_checked_in_full),
-        TEST(flush_of_rxe_without_a_raw_socket__is_checked_in_part),
-        TEST(ident_plain__has_no_raw_socket),
+        TEST(raw_tap__flush_of_rxe__is_checked_in_full),
+        TEST(raw_tap__flush_of_rxe_without_a_raw_socket__is_checked_in_part),
+        TEST(raw_tap__ident_plain__has_no_raw_socket),
     };
 
     if (!own_net_enter())

@@ -88,7 +88,7 @@ static void share_address(uint32_t number)
     assert_true(uro_raw_tap_open(&sock, URO_IP_ID_ANY));
 }
 
-static void shared_address__raw_tap_has_packets_of_its_qpn_prefix(void **state)
+static void raw_tap__shared_address__gets_packets_of_its_qpn_prefix(void **state)
 {
     (void)state;
     for (uint32_t number = 0; number < URO_QPN_PREFIXES; number++) {
@@ -118,7 +118,7 @@ static enum verdict passed_verdict(int broker)
 
 /* The broker forwards packets to QP 1. The kernel had joined these packets to a packet for another
  * process. */
-static void packet_to_qp1_from_the_broker__is_checked_in_full(void **state)
+static void raw_tap__packet_to_qp1_from_the_broker__is_checked_in_full(void **state)
 {
     struct sent sent;
     int pair[2];
@@ -147,7 +147,7 @@ static void packet_to_qp1_from_the_broker__is_checked_in_full(void **state)
 
 /* ---- groups and ports --------------------------------------------------- */
 
-static void packet_to_a_group__is_checked_in_full(void **state)
+static void raw_tap__packet_to_a_group__is_checked_in_full(void **state)
 {
     static struct uro_groups groups;
     const struct uro_sock_options options = { .coalesces = true };
@@ -193,7 +193,7 @@ static struct uro_port *open_port(const char *link, char error[static URO_PORT_E
     return uro_udp_open(&config, error);
 }
 
-static void no_permission_for_raw_sockets__ident_full_reports_it(void **state)
+static void raw_tap__no_permission__ident_full_reports_it(void **state)
 {
     char error[URO_PORT_ERROR_MAX];
 
@@ -232,10 +232,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(gro__packets_after_the_first__are_checked_in_full),
         TEST(gro__first_packet_is_damaged__others_are_checked_by_themselves),
-        TEST(shared_address__raw_tap_has_packets_of_its_qpn_prefix),
-        TEST(packet_to_qp1_from_the_broker__is_checked_in_full),
-        TEST(packet_to_a_group__is_checked_in_full),
-        TEST(no_permission_for_raw_sockets__ident_full_reports_it),
+        TEST(raw_tap__shared_address__gets_packets_of_its_qpn_prefix),
+        TEST(raw_tap__packet_to_qp1_from_the_broker__is_checked_in_full),
+        TEST(raw_tap__packet_to_a_group__is_checked_in_full),
+        TEST(raw_tap__no_permission__ident_full_reports_it),
         TEST(ident__wrong_value__error_names_the_three_values),
     };
 

@@ -92,7 +92,7 @@ static void locks__of_a_closed_port__are_released(void **state)
     assert_int_equal(uro_service_lock_take(&second.port, &what), 0);
 }
 
-static void service_lock__no_file_descriptor_left__reports_it(void **state)
+static void service_lock__no_file_descriptor_left__error_has_the_reason(void **state)
 {
     struct rlimit before, none;
 
@@ -115,8 +115,8 @@ int main(void)
                                         stop),
         cmocka_unit_test_setup_teardown(lock__address_not_shared__needs_no_lock, start, stop),
         cmocka_unit_test_setup_teardown(locks__of_a_closed_port__are_released, start, stop),
-        cmocka_unit_test_setup_teardown(service_lock__no_file_descriptor_left__reports_it, start,
-                                        stop),
+        cmocka_unit_test_setup_teardown(service_lock__no_file_descriptor_left__error_has_the_reason,
+                                        start, stop),
     };
 
     return cmocka_run_group_tests_name("io/service_lock", tests, own_runtime_make,

@@ -180,7 +180,7 @@ static void port_unreachable__found_by_send__is_reported_and_the_packet_is_sent(
 
 /* The kernel refuses the packet, for example because there is no route. The packet does not reach
  * the network, so no ICMP message follows. */
-static void kernel_refuses_the_packet__one_message(void **state)
+static void send__kernel_refuses_the_packet__one_message(void **state)
 {
     (void)state;
     assert_true(uro_gid_parse("255.255.255.255", &nobody)); /* a broadcast */
@@ -236,7 +236,7 @@ static void arm__packet_is_waiting_behind_another__the_sleep_ends_at_once(void *
     }
 }
 
-static void arm__report_is_waiting_behind_a_packet__the_third_call_takes_it(void **state)
+static void arm__report_is_waiting_behind_a_packet__third_call_takes_the_report(void **state)
 {
     (void)state;
     send_to(&OWN);
@@ -259,7 +259,7 @@ static void join_group(const char *name)
     uro_port_groups(port, &group, 1);
 }
 
-static void packet_to_a_group__wakes(void **state)
+static void group__packet_to_a_joined_group__wakes_the_port(void **state)
 {
     (void)state;
     join_group("239.77.0.1");
@@ -271,7 +271,7 @@ static void packet_to_a_group__wakes(void **state)
     receive_nothing(); /* the packet has the port's own source address, so it is dropped */
 }
 
-static void group__left__packet_to_it_does_not_wake(void **state)
+static void group__left__packet_to_the_group_does_not_wake(void **state)
 {
     (void)state;
     join_group("239.77.0.1");
@@ -458,13 +458,15 @@ int main(void)
             port_unreachable__found_before_a_sleep__is_reported_and_cleared, start, stop),
         cmocka_unit_test_setup_teardown(
             port_unreachable__found_by_send__is_reported_and_the_packet_is_sent, start, stop),
-        cmocka_unit_test_setup_teardown(kernel_refuses_the_packet__one_message, start, stop),
+        cmocka_unit_test_setup_teardown(send__kernel_refuses_the_packet__one_message, start, stop),
         cmocka_unit_test_setup_teardown(
             arm__packet_is_waiting_behind_another__the_sleep_ends_at_once, start, stop),
         cmocka_unit_test_setup_teardown(
-            arm__report_is_waiting_behind_a_packet__the_third_call_takes_it, start, stop),
-        cmocka_unit_test_setup_teardown(packet_to_a_group__wakes, start, stop),
-        cmocka_unit_test_setup_teardown(group__left__packet_to_it_does_not_wake, start, stop),
+            arm__report_is_waiting_behind_a_packet__third_call_takes_the_report, start, stop),
+        cmocka_unit_test_setup_teardown(group__packet_to_a_joined_group__wakes_the_port, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(group__left__packet_to_the_group_does_not_wake, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(group__interface_came_back__is_joined_again, start, stop),
         cmocka_unit_test_setup_teardown(groups__packets_at_each__are_polled_round_robin, start,
                                         stop),

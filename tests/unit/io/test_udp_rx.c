@@ -145,7 +145,7 @@ static void gro__single_packets_longer_than_before__are_whole(void **state)
 
 /* The port computes the ICRC of an IPv4 packet to find its identification. The engine must not
  * compute it again. */
-static void packets_of_ipv4__are_summed_once(void **state)
+static void udp_rx__ipv4_packet__icrc_is_not_computed_again(void **state)
 {
     uint8_t frame[HEADERS + 64] = { 0 };
     const uint32_t covered = URO_IPV4_LEN + URO_UDP_LEN + 60;
@@ -182,7 +182,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(gro__longer_packets_between__most_bytes_are_not_copied,
                                         start, stop),
         cmocka_unit_test_setup_teardown(gro__packet_size_changes__is_learned, start, stop),
-        cmocka_unit_test_setup_teardown(packets_of_ipv4__are_summed_once, start, stop),
+        cmocka_unit_test_setup_teardown(udp_rx__ipv4_packet__icrc_is_not_computed_again, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(gro__single_packets_longer_than_before__are_whole, start,
                                         stop),
     };

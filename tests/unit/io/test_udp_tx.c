@@ -158,7 +158,7 @@ static void all_are_sent(uint32_t count)
     assert_true(sock.segments);
 }
 
-static void forged_reports__are_errors_of_the_next_send(void **state)
+static void send__forged_icmp_reports__next_send_has_the_error(void **state)
 {
     (void)state;
     forge(NO_SOURCEROUTE, 0);
@@ -169,7 +169,7 @@ static void forged_reports__are_errors_of_the_next_send(void **state)
     assert_int_equal(pending(), ECONNREFUSED);
 }
 
-static void source_route_failed__gso_stays_enabled(void **state)
+static void send__source_route_failed__gso_remains_enabled(void **state)
 {
     (void)state;
     forge(NO_SOURCEROUTE, 0);
@@ -178,7 +178,7 @@ static void source_route_failed__gso_stays_enabled(void **state)
     all_are_sent(1);
 }
 
-static void low_path_mtu_of_another_peer__no_packet_is_lost(void **state)
+static void send__low_path_mtu_of_another_peer__no_packet_is_lost(void **state)
 {
     (void)state;
     forge(OWN_NET_NARROW, 1400);
@@ -189,7 +189,7 @@ static void low_path_mtu_of_another_peer__no_packet_is_lost(void **state)
 
 /* Any host can send such a message about a path. Packets that exceed the reported MTU are sent
  * nevertheless. */
-static void narrow_path_reported_by_a_stranger__no_packet_is_lost(void **state)
+static void send__forged_low_path_mtu__no_packet_is_lost(void **state)
 {
     (void)state;
     forge(OWN_NET_NARROW, 600);
@@ -219,7 +219,7 @@ static void report__receive_buffer_full__no_packet_is_lost(void **state)
 }
 
 /* Each packet causes one more error, but the errors do not block the socket. */
-static void port_unreachable__every_packet_is_sent(void **state)
+static void send__port_unreachable__every_packet_is_sent(void **state)
 {
     (void)state;
     (void)close(receiver);
@@ -240,7 +240,7 @@ static void make_without_checksum(void)
                      0);
 }
 
-static void kernel_without_gso__later_packets_are_sent_singly(void **state)
+static void send__kernel_without_gso__later_packets_are_sent_singly(void **state)
 {
     (void)state;
     make_without_checksum();
@@ -253,7 +253,7 @@ static void kernel_without_gso__later_packets_are_sent_singly(void **state)
 }
 
 /* The traffic class has DSCP 10 and the ECN codepoint CE. The hop limit is 7. */
-static void kernel_without_gso__traffic_class_and_hop_limit_are_kept(void **state)
+static void send__kernel_without_gso__traffic_class_and_hop_limit_are_kept(void **state)
 {
     (void)state;
     make_without_checksum();
@@ -264,14 +264,14 @@ static void kernel_without_gso__traffic_class_and_hop_limit_are_kept(void **stat
     assert_false(sock.segments);
 }
 
-static void kernel_without_gso_ipv6__traffic_class_and_hop_limit_are_kept(void **state)
+static void send__ipv6_kernel_without_gso__traffic_class_and_hop_limit_are_kept(void **state)
 {
-    kernel_without_gso__traffic_class_and_hop_limit_are_kept(state);
+    send__kernel_without_gso__traffic_class_and_hop_limit_are_kept(state);
 }
 
 /* The datagram exceeds the loopback MTU. Some kernels return the same error as a kernel that cannot
  * segment. */
-static void low_path_mtu__gso_stays_enabled(void **state)
+static void send__low_path_mtu__gso_remains_enabled(void **state)
 {
     (void)state;
     send_packets(FEW, 1800);
@@ -285,22 +285,23 @@ static void low_path_mtu__gso_stays_enabled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(forged_reports__are_errors_of_the_next_send, start, stop),
-        cmocka_unit_test_setup_teardown(source_route_failed__gso_stays_enabled, start, stop),
-        cmocka_unit_test_setup_teardown(low_path_mtu_of_another_peer__no_packet_is_lost, start,
+        cmocka_unit_test_setup_teardown(send__forged_icmp_reports__next_send_has_the_error, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(narrow_path_reported_by_a_stranger__no_packet_is_lost,
+        cmocka_unit_test_setup_teardown(send__source_route_failed__gso_remains_enabled, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(send__low_path_mtu_of_another_peer__no_packet_is_lost,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(send__forged_low_path_mtu__no_packet_is_lost, start, stop),
         cmocka_unit_test_setup_teardown(report__receive_buffer_full__no_packet_is_lost, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(port_unreachable__every_packet_is_sent, start, stop),
-        cmocka_unit_test_setup_teardown(kernel_without_gso__later_packets_are_sent_singly, start,
-                                        stop),
-        cmocka_unit_test_setup_teardown(kernel_without_gso__traffic_class_and_hop_limit_are_kept,
+        cmocka_unit_test_setup_teardown(send__port_unreachable__every_packet_is_sent, start, stop),
+        cmocka_unit_test_setup_teardown(send__kernel_without_gso__later_packets_are_sent_singly,
                                         start, stop),
         cmocka_unit_test_setup_teardown(
-            kernel_without_gso_ipv6__traffic_class_and_hop_limit_are_kept, start_ipv6, stop),
-        cmocka_unit_test_setup_teardown(low_path_mtu__gso_stays_enabled, start, stop),
+            send__kernel_without_gso__traffic_class_and_hop_limit_are_kept, start, stop),
+        cmocka_unit_test_setup_teardown(
+            send__ipv6_kernel_without_gso__traffic_class_and_hop_limit_are_kept, start_ipv6, stop),
+        cmocka_unit_test_setup_teardown(send__low_path_mtu__gso_remains_enabled, start, stop),
     };
 
     if (!own_net_enter())

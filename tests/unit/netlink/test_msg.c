@@ -18,7 +18,7 @@ static struct uro_netlink_attr next(const uint8_t **pos, size_t *left)
     return attr;
 }
 
-static void message__is_read_as_it_was_built(void **state)
+static void message__built__reads_the_same_values(void **state)
 {
     struct uro_netlink_list list = { 0 };
     struct uro_netlink_attr attr;
@@ -68,7 +68,7 @@ static void message__is_read_as_it_was_built(void **state)
     free(list.bytes);
 }
 
-static void second_message__begins_behind_the_first(void **state)
+static void message__second__begins_after_the_first(void **state)
 {
     struct uro_netlink_list list = { 0 };
     struct nlmsghdr header;
@@ -87,7 +87,7 @@ static void second_message__begins_behind_the_first(void **state)
     free(list.bytes);
 }
 
-static void failed_list__stays_as_it_is(void **state)
+static void list__failed__stays_empty(void **state)
 {
     struct uro_netlink_list list = { .failed = true };
 
@@ -101,7 +101,7 @@ static void failed_list__stays_as_it_is(void **state)
     assert_int_equal(list.used, 0);
 }
 
-static void attribute_that_is_cut_off__is_an_error(void **state)
+static void attribute__truncated__is_an_error(void **state)
 {
     static const struct {
         uint16_t length; /* length in the attribute's header */
@@ -129,7 +129,7 @@ static void attribute_that_is_cut_off__is_an_error(void **state)
     }
 }
 
-static void type__is_read_without_flags(void **state)
+static void attribute__type_with_flags__is_read_without_flags(void **state)
 {
     const struct nlattr header = { .nla_len = 4, .nla_type = 9 | NLA_F_NESTED };
     const uint8_t *pos = (const uint8_t *)&header;
@@ -139,7 +139,7 @@ static void type__is_read_without_flags(void **state)
     assert_int_equal(next(&pos, &left).type, 9);
 }
 
-static void number_of_another_size__is_refused(void **state)
+static void attribute__number_of_another_size__is_refused(void **state)
 {
     static const uint8_t value[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
     uint32_t number = 42;
@@ -151,7 +151,7 @@ static void number_of_another_size__is_refused(void **state)
     }
 }
 
-static void string__fits_and_ends_at_its_first_nul(void **state)
+static void attribute__string__fits_and_ends_at_the_first_nul(void **state)
 {
     static const struct {
         const char *value;
@@ -175,13 +175,13 @@ static void string__fits_and_ends_at_its_first_nul(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(message__is_read_as_it_was_built),
-        cmocka_unit_test(second_message__begins_behind_the_first),
-        cmocka_unit_test(failed_list__stays_as_it_is),
-        cmocka_unit_test(attribute_that_is_cut_off__is_an_error),
-        cmocka_unit_test(type__is_read_without_flags),
-        cmocka_unit_test(number_of_another_size__is_refused),
-        cmocka_unit_test(string__fits_and_ends_at_its_first_nul),
+        cmocka_unit_test(message__built__reads_the_same_values),
+        cmocka_unit_test(message__second__begins_after_the_first),
+        cmocka_unit_test(list__failed__stays_empty),
+        cmocka_unit_test(attribute__truncated__is_an_error),
+        cmocka_unit_test(attribute__type_with_flags__is_read_without_flags),
+        cmocka_unit_test(attribute__number_of_another_size__is_refused),
+        cmocka_unit_test(attribute__string__fits_and_ends_at_the_first_nul),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

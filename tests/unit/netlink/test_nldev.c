@@ -183,7 +183,7 @@ static void expect_done(struct fixture *f)
 
 /* ---- devices and ports ---------------------------------------------------------------- */
 
-static void dump_of_devices__has_all_and_an_end(void **state)
+static void dump__of_devices__has_all_devices_and_an_end(void **state)
 {
     struct fixture *f = *state;
 
@@ -203,7 +203,7 @@ static void dump_of_devices__has_all_and_an_end(void **state)
     expect_done(f);
 }
 
-static void one_device__is_followed_by_an_acknowledgement(void **state)
+static void get__one_device__is_followed_by_an_acknowledgement(void **state)
 {
     struct fixture *f = *state;
 
@@ -217,7 +217,7 @@ static void one_device__is_followed_by_an_acknowledgement(void **state)
     assert_true(at_end(f));
 }
 
-static void port__has_its_interface_if_there_is_one(void **state)
+static void port__with_and_without_interface__has_the_interface_or_none(void **state)
 {
     struct fixture *f = *state;
     struct uro_netlink_attr attr;
@@ -233,7 +233,7 @@ static void port__has_its_interface_if_there_is_one(void **state)
     expect_done(f);
 }
 
-static void device_or_port_that_is_wrong__is_an_error(void **state)
+static void get__wrong_device_or_port__is_an_error(void **state)
 {
     struct fixture *f = *state;
 
@@ -258,7 +258,7 @@ static void device_or_port_that_is_wrong__is_an_error(void **state)
     }
 }
 
-static void system__is_shared(void **state)
+static void system__show__netns_mode_is_shared(void **state)
 {
     struct fixture *f = *state;
 
@@ -271,7 +271,7 @@ static void system__is_shared(void **state)
 
 /* ---- objects and counters --------------------------------------------------------------- */
 
-static void summary__has_the_kinds_that_are_known(void **state)
+static void summary__some_kinds_known__has_the_known_kinds(void **state)
 {
     struct fixture *f = *state;
     struct uro_netlink_attr all, one, attr;
@@ -293,7 +293,7 @@ static void summary__has_the_kinds_that_are_known(void **state)
     expect_done(f);
 }
 
-static void objects_of_many_messages__are_all_there(void **state)
+static void dump__objects_in_many_messages__is_complete(void **state)
 {
     struct fixture *f = *state;
     struct uro_netlink_attr all, one, attr;
@@ -317,7 +317,7 @@ static void objects_of_many_messages__are_all_there(void **state)
     expect_done(f);
 }
 
-static void kind_without_objects__is_an_empty_dump(void **state)
+static void dump__kind_without_objects__is_empty(void **state)
 {
     struct fixture *f = *state;
 
@@ -327,7 +327,7 @@ static void kind_without_objects__is_an_empty_dump(void **state)
     expect_done(f);
 }
 
-static void object_by_its_number__is_found_or_not(void **state)
+static void get__object_by_number__is_found_or_an_error(void **state)
 {
     struct fixture *f = *state;
 
@@ -349,7 +349,7 @@ static void object_by_its_number__is_found_or_not(void **state)
     expect_ack(f, -EINVAL);
 }
 
-static void counters__have_the_names_of_hw_counters(void **state)
+static void counters__of_a_port__have_the_names_of_hw_counters(void **state)
 {
     struct fixture *f = *state;
     struct uro_netlink_attr all, one, attr;
@@ -379,7 +379,7 @@ static void ask_statistics(struct fixture *f, uint16_t flags, uint32_t resource,
     submit(f);
 }
 
-static void counters_of_objects__do_not_exist(void **state)
+static void counters__of_objects__do_not_exist(void **state)
 {
     struct fixture *f = *state;
     struct uro_netlink_attr attr;
@@ -400,7 +400,7 @@ static void counters_of_objects__do_not_exist(void **state)
     expect_ack(f, 0);
 }
 
-static void requests_about_objects__are_distinguished_from_others(void **state)
+static void request__about_objects__is_distinguished_from_other_requests(void **state)
 {
     static const struct {
         uint16_t operation;
@@ -440,7 +440,7 @@ static void ask_for_link(struct fixture *f, const char *name, const char *ndev)
     expect_ack(f, -EOPNOTSUPP);
 }
 
-static void new_link__gets_the_line_that_makes_it(void **state)
+static void new_link__requested__hint_has_the_line_that_makes_the_device(void **state)
 {
     struct fixture *f = *state;
 
@@ -452,7 +452,7 @@ static void new_link__gets_the_line_that_makes_it(void **state)
     assert_non_null(strstr(f->answer.hint, "export UROCE_DEVICES=uroce0:udp,iface=eth0"));
 }
 
-static void deleted_link__is_named_in_the_hint(void **state)
+static void del_link__requested__hint_has_the_name_of_the_device(void **state)
 {
     struct fixture *f = *state;
 
@@ -464,7 +464,7 @@ static void deleted_link__is_named_in_the_hint(void **state)
     assert_non_null(strstr(f->answer.hint, "To start none with the device,"));
 }
 
-static void changes_and_raw_data__are_refused(void **state)
+static void request__change_or_raw_data__is_refused(void **state)
 {
     static const struct {
         uint16_t operation;
@@ -487,7 +487,7 @@ static void changes_and_raw_data__are_refused(void **state)
     }
 }
 
-static void requests_of_libraries__are_refused_without_a_hint(void **state)
+static void request__of_a_library__is_refused_without_a_hint(void **state)
 {
     static const uint16_t operations[] = { RDMA_NLDEV_CMD_GET_CHARDEV, RDMA_NLDEV_CMD_UNSPEC, 999 };
     struct fixture *f = *state;
@@ -499,7 +499,7 @@ static void requests_of_libraries__are_refused_without_a_hint(void **state)
     }
 }
 
-static void other_clients_of_the_family__are_refused(void **state)
+static void request__other_client_of_the_family__is_refused(void **state)
 {
     struct fixture *f = *state;
 
@@ -512,7 +512,7 @@ static void other_clients_of_the_family__are_refused(void **state)
 
 /* ---- hostile requests -------------------------------------------------------------------- */
 
-static void request_that_is_cut_off__is_ignored(void **state)
+static void request__truncated__is_ignored(void **state)
 {
     struct fixture *f = *state;
 
@@ -531,7 +531,7 @@ static void request_that_is_cut_off__is_ignored(void **state)
     }
 }
 
-static void attributes_beyond_the_end__are_an_error(void **state)
+static void request__attribute_past_the_end__is_an_error(void **state)
 {
     static const uint16_t lengths[] = { 0, 3, 9, 100, UINT16_MAX };
     struct fixture *f = *state;
@@ -556,7 +556,7 @@ static void attributes_beyond_the_end__are_an_error(void **state)
     expect_ack(f, -EINVAL);
 }
 
-static void messages_that_ask_for_nothing__are_only_acknowledged(void **state)
+static void message__no_request__is_acknowledged_only_if_requested(void **state)
 {
     struct fixture *f = *state;
 
@@ -569,7 +569,7 @@ static void messages_that_ask_for_nothing__are_only_acknowledged(void **state)
     assert_true(at_end(f));
 }
 
-static void several_requests_in_a_datagram__are_answered_in_order(void **state)
+static void requests__several_in_a_datagram__get_answers_in_order(void **state)
 {
     struct fixture *f = *state;
 
@@ -593,27 +593,27 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(dump_of_devices__has_all_and_an_end),
-        CASE(one_device__is_followed_by_an_acknowledgement),
-        CASE(port__has_its_interface_if_there_is_one),
-        CASE(device_or_port_that_is_wrong__is_an_error),
-        CASE(system__is_shared),
-        CASE(summary__has_the_kinds_that_are_known),
-        CASE(objects_of_many_messages__are_all_there),
-        CASE(kind_without_objects__is_an_empty_dump),
-        CASE(object_by_its_number__is_found_or_not),
-        CASE(counters__have_the_names_of_hw_counters),
-        CASE(counters_of_objects__do_not_exist),
-        CASE(requests_about_objects__are_distinguished_from_others),
-        CASE(new_link__gets_the_line_that_makes_it),
-        CASE(deleted_link__is_named_in_the_hint),
-        CASE(changes_and_raw_data__are_refused),
-        CASE(requests_of_libraries__are_refused_without_a_hint),
-        CASE(other_clients_of_the_family__are_refused),
-        CASE(request_that_is_cut_off__is_ignored),
-        CASE(attributes_beyond_the_end__are_an_error),
-        CASE(messages_that_ask_for_nothing__are_only_acknowledged),
-        CASE(several_requests_in_a_datagram__are_answered_in_order),
+        CASE(dump__of_devices__has_all_devices_and_an_end),
+        CASE(get__one_device__is_followed_by_an_acknowledgement),
+        CASE(port__with_and_without_interface__has_the_interface_or_none),
+        CASE(get__wrong_device_or_port__is_an_error),
+        CASE(system__show__netns_mode_is_shared),
+        CASE(summary__some_kinds_known__has_the_known_kinds),
+        CASE(dump__objects_in_many_messages__is_complete),
+        CASE(dump__kind_without_objects__is_empty),
+        CASE(get__object_by_number__is_found_or_an_error),
+        CASE(counters__of_a_port__have_the_names_of_hw_counters),
+        CASE(counters__of_objects__do_not_exist),
+        CASE(request__about_objects__is_distinguished_from_other_requests),
+        CASE(new_link__requested__hint_has_the_line_that_makes_the_device),
+        CASE(del_link__requested__hint_has_the_name_of_the_device),
+        CASE(request__change_or_raw_data__is_refused),
+        CASE(request__of_a_library__is_refused_without_a_hint),
+        CASE(request__other_client_of_the_family__is_refused),
+        CASE(request__truncated__is_ignored),
+        CASE(request__attribute_past_the_end__is_an_error),
+        CASE(message__no_request__is_acknowledged_only_if_requested),
+        CASE(requests__several_in_a_datagram__get_answers_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

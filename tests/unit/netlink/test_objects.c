@@ -43,7 +43,7 @@ static uint64_t field(enum uro_nldev_kind kind, uint32_t index, uint16_t attr)
     return 0;
 }
 
-static void queue_pair__has_its_state(void **state)
+static void objects__queue_pair__has_state_and_peer(void **state)
 {
     struct uro_snapshot_qp qp = { .qpn = 70,
                                   .peer_qpn = 80,
@@ -68,7 +68,7 @@ static void queue_pair__has_its_state(void **state)
     assert_int_equal(field(URO_NLDEV_QP, 0, RDMA_NLDEV_ATTR_PORT_INDEX), 1);
 }
 
-static void types__are_those_of_verbs(void **state)
+static void objects__qp_types__are_those_of_verbs(void **state)
 {
     static const uint8_t wanted[] = { 2, 3, 4, 9, 10, UINT8_MAX };
 
@@ -83,7 +83,7 @@ static void types__are_those_of_verbs(void **state)
     }
 }
 
-static void cqs_and_domains__count_their_users(void **state)
+static void objects__cqs_and_domains__have_the_number_of_users(void **state)
 {
     struct uro_snapshot_qp qps[] = {
         { .qpn = 1, .type = URO_QPT_RC, .pd = 7, .send_cq = 2, .recv_cq = 2 },
@@ -147,7 +147,7 @@ static struct uro_netlink_attr attribute(const uint8_t *bytes, size_t left, uint
     return attr;
 }
 
-static void srq__has_its_queue_pairs_as_ranges(void **state)
+static void objects__srq__has_its_queue_pairs_as_ranges(void **state)
 {
     struct uro_snapshot_qp qps[] = {
         { .qpn = 30, .srq = 5 }, { .qpn = 12, .srq = 5 }, { .qpn = 11, .srq = 5 },
@@ -210,7 +210,7 @@ static void srq__of_many_queue_pairs__fits_into_a_message(void **state)
     assert_in_range(device.objects[URO_NLDEV_SRQ].list[0].more_length, 1000, URO_NLDEV_MORE_MAX);
 }
 
-static void identifier__has_its_addresses(void **state)
+static void objects__identifier__has_its_addresses(void **state)
 {
     struct uro_snapshot_id ids[] = {
         { .number = 0,
@@ -256,7 +256,7 @@ static void identifier__has_its_addresses(void **state)
     assert_int_equal(device.objects[URO_NLDEV_CM_ID].list[1].more_length, 0);
 }
 
-static void objects_of_two_processes__are_sorted_together(void **state)
+static void objects__of_two_processes__are_sorted_together(void **state)
 {
     enum { EACH = 100 };
     struct uro_snapshot_qp qps[EACH];
@@ -274,7 +274,7 @@ static void objects_of_two_processes__are_sorted_together(void **state)
         assert_int_equal(field(URO_NLDEV_QP, i, RDMA_NLDEV_ATTR_RES_LQPN), i + 2);
 }
 
-static void process_without_objects__adds_none(void **state)
+static void objects__of_a_process_without_objects__are_none(void **state)
 {
     const struct uro_stats_rows rows = { .incomplete = false };
 
@@ -289,14 +289,14 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, no_objects, no_objects)
     const struct CMUnitTest tests[] = {
-        CASE(queue_pair__has_its_state),
-        CASE(types__are_those_of_verbs),
-        CASE(cqs_and_domains__count_their_users),
-        CASE(srq__has_its_queue_pairs_as_ranges),
+        CASE(objects__queue_pair__has_state_and_peer),
+        CASE(objects__qp_types__are_those_of_verbs),
+        CASE(objects__cqs_and_domains__have_the_number_of_users),
+        CASE(objects__srq__has_its_queue_pairs_as_ranges),
         CASE(srq__of_many_queue_pairs__fits_into_a_message),
-        CASE(identifier__has_its_addresses),
-        CASE(objects_of_two_processes__are_sorted_together),
-        CASE(process_without_objects__adds_none),
+        CASE(objects__identifier__has_its_addresses),
+        CASE(objects__of_two_processes__are_sorted_together),
+        CASE(objects__of_a_process_without_objects__are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

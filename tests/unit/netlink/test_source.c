@@ -84,7 +84,7 @@ static int remove_tree(void **state)
     return nftw(scratch, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void devices__are_those_of_the_tree_before_the_kernels(void **state)
+static void read__tree_with_a_kernel_device__has_the_devices_before_it(void **state)
 {
     struct uro_nldev_view *view = uro_nldev_read(tree, false);
 
@@ -109,7 +109,7 @@ static void devices__are_those_of_the_tree_before_the_kernels(void **state)
     uro_nldev_free(view);
 }
 
-static void missing_tree__has_no_devices(void **state)
+static void read__missing_tree__has_no_devices(void **state)
 {
     (void)state;
     struct uro_nldev_view *view = uro_nldev_read("/nowhere", true);
@@ -128,7 +128,7 @@ static uint64_t field(const struct uro_nldev_object *object, uint16_t attr)
     return 0;
 }
 
-static void processes__are_contexts_and_their_counters_are_added(void **state)
+static void read__processes_of_a_device__are_contexts_and_counters_are_added(void **state)
 {
     static const struct uro_gid gid;
     struct uro_stats_device shown = { .name = "first",
@@ -170,7 +170,7 @@ static void processes__are_contexts_and_their_counters_are_added(void **state)
 }
 
 /* This process runs no engine, so nothing answers the request for its objects. */
-static void process_that_does_not_answer__makes_the_numbers_unknown(void **state)
+static void read__process_does_not_answer__object_counts_are_unknown(void **state)
 {
     static const struct uro_gid gid;
     const struct uro_stats_device shown = {
@@ -199,10 +199,10 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_tree, remove_tree)
     const struct CMUnitTest tests[] = {
-        CASE(devices__are_those_of_the_tree_before_the_kernels),
-        CASE(missing_tree__has_no_devices),
-        CASE(processes__are_contexts_and_their_counters_are_added),
-        CASE(process_that_does_not_answer__makes_the_numbers_unknown),
+        CASE(read__tree_with_a_kernel_device__has_the_devices_before_it),
+        CASE(read__missing_tree__has_no_devices),
+        CASE(read__processes_of_a_device__are_contexts_and_counters_are_added),
+        CASE(read__process_does_not_answer__object_counts_are_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,7 +98,7 @@ static void map__directories__are_the_trees(void **state)
     expect_in_tree("/dev/infiniband", "/dev/infiniband");
 }
 
-static void map__our_device__is_in_the_tree_with_all_below_it(void **state)
+static void map__device_of_uroce__is_in_the_tree_with_all_files_below(void **state)
 {
     (void)state;
     expect_in_tree("/sys/class/infiniband/ours0", "/class/infiniband/ours0");
@@ -165,7 +165,7 @@ static void map__directory_of_a_virtual_device__is_in_the_tree(void **state)
 }
 
 /* As in the kernel, `..` of a link is the parent of its target. */
-static void map__way_up_from_a_link__is_that_of_its_target(void **state)
+static void map__parent_of_a_link__is_the_parent_of_the_target(void **state)
 {
     (void)state;
     expect_in_tree("/sys/class/infiniband/linked0/..", "/class/infiniband/linked0/..");
@@ -267,7 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(map__directories__are_the_trees),
-        cmocka_unit_test(map__our_device__is_in_the_tree_with_all_below_it),
+        cmocka_unit_test(map__device_of_uroce__is_in_the_tree_with_all_files_below),
         cmocka_unit_test(map__device_of_the_kernel__is_not_mapped),
         cmocka_unit_test(map__name_not_in_the_tree__is_not_mapped),
         cmocka_unit_test(map__other_names__are_not_mapped),
@@ -276,7 +276,7 @@ int main(void)
         cmocka_unit_test(map__name_longer_than_the_limit__is_not_mapped),
         cmocka_unit_test(map__environment_changed_later__has_no_effect),
         cmocka_unit_test(map__directory_of_a_virtual_device__is_in_the_tree),
-        cmocka_unit_test(map__way_up_from_a_link__is_that_of_its_target),
+        cmocka_unit_test(map__parent_of_a_link__is_the_parent_of_the_target),
         cmocka_unit_test(map__signs_of_gpu_memory__exist_nowhere),
         cmocka_unit_test(map__tree_that_others_can_write_to__is_not_used),
         cmocka_unit_test(map__tree_of_another_user__is_not_used),

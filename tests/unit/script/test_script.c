@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_script.c - the syntax of scripts, and the messages for errors in them. */
+/* test_script.c - tests the syntax of scripts, and the messages for errors in scripts. */
 #include <string.h>
 
 #include "script/script.h"
@@ -31,7 +31,7 @@ static bool text_is(const struct uro_script_text *text, const char *wanted)
     return text->length == strlen(wanted) && memcmp(text->start, wanted, text->length) == 0;
 }
 
-static void script__title_rules_comments_blank_lines(void **state)
+static void script__title_rules_comments_blank_lines__are_parsed(void **state)
 {
     (void)state;
     good("# all of it\n\ntitle A \"quoted # title\"   # not this\nrule RSP.ACK, RSP.MSN\n\n"
@@ -45,7 +45,7 @@ static void script__title_rules_comments_blank_lines(void **state)
     assert_true(text_is(&script.steps[0].text, "wait 5ms"));
 }
 
-static void send__fields__as_written(void **state)
+static void send__fields__are_parsed_in_order(void **state)
 {
     const struct uro_script_field *field = script.fields;
 
@@ -62,7 +62,7 @@ static void send__fields__as_written(void **state)
     assert_true(text_is(&field[4].text, "two words"));
 }
 
-static void packet__its_names__as_ibta_has_them(void **state)
+static void packet__full_and_short_names__are_known(void **state)
 {
     (void)state;
     good("send ACKNOWLEDGE\nsend ACK\nsend RDMA_WRITE_ONLY\nsend UC_SEND_FIRST\n"
@@ -75,7 +75,7 @@ static void packet__its_names__as_ibta_has_them(void **state)
     assert_int_equal(script.steps[5].subject.opcode, 0);
 }
 
-static void syndrome__name_alone_is_a_range__in_a_sum_a_number(void **state)
+static void syndrome__class_name__is_a_range_alone_and_a_number_in_a_sum(void **state)
 {
     (void)state;
     good("expect ACK syndrome=rnr\nsend ACK syndrome=rnr+12\nexpect ACK syndrome=nak_access");
@@ -85,7 +85,7 @@ static void syndrome__name_alone_is_a_range__in_a_sum_a_number(void **state)
     assert_int_equal(script.fields[2].value.terms[0].number, 0x62);
 }
 
-static void message__fields_are_those_of_messages(void **state)
+static void message__cm_fields__are_parsed(void **state)
 {
     (void)state;
     good("send REQ pkey=0x7fff port=$port private=\"recv=1\"\nexpect REJ reason=8..9 within 2s");
@@ -94,7 +94,7 @@ static void message__fields_are_those_of_messages(void **state)
     assert_int_equal(script.fields[3].value.span, 1);
 }
 
-static void on_and_drop__counts(void **state)
+static void on_and_drop__counts__are_parsed(void **state)
 {
     (void)state;
     good("on SEND_* 2 times send ACK psn=$its syndrome=rnr+1\non ANY send ACK\n"
@@ -121,7 +121,7 @@ static void packet__unknown__is_an_error(void **state)
     bad("on REQ send ACK", 1, 4, "a packet, not a message");
 }
 
-static void field__wrong__error_has_its_column(void **state)
+static void field__wrong__error_has_the_column(void **state)
 {
     (void)state;
     bad("send SEND_ONLY lenght=5", 1, 16, "\"lenght=5\": expected a field of a packet");
@@ -148,7 +148,7 @@ static void time__wrong__is_an_error(void **state)
     bad("wait 5ms 6ms", 1, 10, "\"6ms\": expected the end of the line");
 }
 
-static void repeat__without_its_end__is_an_error(void **state)
+static void repeat__without_end_nested_or_zero__is_an_error(void **state)
 {
     (void)state;
     bad("wait 1ms\nrepeat 3\nwait 1ms\n", 2, 1, "an end for the repeat");
@@ -179,17 +179,17 @@ static void script__too_long__is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(script__title_rules_comments_blank_lines),
-        cmocka_unit_test(send__fields__as_written),
-        cmocka_unit_test(packet__its_names__as_ibta_has_them),
-        cmocka_unit_test(syndrome__name_alone_is_a_range__in_a_sum_a_number),
-        cmocka_unit_test(message__fields_are_those_of_messages),
-        cmocka_unit_test(on_and_drop__counts),
+        cmocka_unit_test(script__title_rules_comments_blank_lines__are_parsed),
+        cmocka_unit_test(send__fields__are_parsed_in_order),
+        cmocka_unit_test(packet__full_and_short_names__are_known),
+        cmocka_unit_test(syndrome__class_name__is_a_range_alone_and_a_number_in_a_sum),
+        cmocka_unit_test(message__cm_fields__are_parsed),
+        cmocka_unit_test(on_and_drop__counts__are_parsed),
         cmocka_unit_test(directive__unknown__message_lists_directives),
         cmocka_unit_test(packet__unknown__is_an_error),
-        cmocka_unit_test(field__wrong__error_has_its_column),
+        cmocka_unit_test(field__wrong__error_has_the_column),
         cmocka_unit_test(time__wrong__is_an_error),
-        cmocka_unit_test(repeat__without_its_end__is_an_error),
+        cmocka_unit_test(repeat__without_end_nested_or_zero__is_an_error),
         cmocka_unit_test(variables__of_the_player__cannot_be_set),
         cmocka_unit_test(script__too_long__is_an_error),
     };

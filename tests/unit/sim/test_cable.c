@@ -66,7 +66,7 @@ static void close_cable(void)
     sim_world_fini(&world);
 }
 
-static void cable__perfect__delivers_in_order_after_its_delay(void **state)
+static void cable__perfect__delivers_in_order_after_the_delay(void **state)
 {
     (void)state;
     open_cable(&(struct sim_cable_config){ .one_way_delay = 500, .keep_order = true });
@@ -131,7 +131,7 @@ static void cable__bottleneck__queues_then_drops_the_newest(void **state)
     close_cable();
 }
 
-static void cable__partition__no_frame_passes_while_it_lasts(void **state)
+static void cable__partition__no_frame_passes_meanwhile(void **state)
 {
     (void)state;
     open_cable(&(struct sim_cable_config){
@@ -165,12 +165,12 @@ static void cable__calm__has_no_more_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cable__perfect__delivers_in_order_after_its_delay),
+        cmocka_unit_test(cable__perfect__delivers_in_order_after_the_delay),
         cmocka_unit_test(cable__loses__count_matches_and_probability_is_near),
         cmocka_unit_test(cable__duplicates__each_copy_arrives),
         cmocka_unit_test(cable__late_frames__are_overtaken),
         cmocka_unit_test(cable__bottleneck__queues_then_drops_the_newest),
-        cmocka_unit_test(cable__partition__no_frame_passes_while_it_lasts),
+        cmocka_unit_test(cable__partition__no_frame_passes_meanwhile),
         cmocka_unit_test(cable__calm__has_no_more_faults),
     };
     return cmocka_run_group_tests_name("io/cable", tests, NULL, NULL);

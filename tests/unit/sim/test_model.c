@@ -28,7 +28,7 @@ static void codec__frame_of_a_real_nic__has_no_problem(void **state)
 
 /* A frame with one wrong bit is accepted only if a router may change this bit, or if the bit is in
  * link addresses or tags, which the ICRC does not cover. */
-static void codec__any_wrong_bit__is_a_problem_or_may_change_on_the_way(void **state)
+static void codec__any_wrong_bit__is_a_problem_unless_routers_may_change_it(void **state)
 {
     (void)state;
     struct sim_codec result;
@@ -68,7 +68,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codec__frame_of_a_real_nic__has_no_problem),
-        cmocka_unit_test(codec__any_wrong_bit__is_a_problem_or_may_change_on_the_way),
+        cmocka_unit_test(codec__any_wrong_bit__is_a_problem_unless_routers_may_change_it),
         cmocka_unit_test(codec__byte_behind_the_frame__is_accepted),
     };
     return cmocka_run_group_tests_name("sim/model", tests, NULL, NULL);

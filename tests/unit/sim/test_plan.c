@@ -125,7 +125,7 @@ static void plan__text__names_the_faults_that_are_on(void **state)
     assert_null(strstr(text, "loss_probability 4321"));
 }
 
-static void plan__halved_work__is_not_zero(void **state)
+static void plan__work_halved__is_not_zero(void **state)
 {
     (void)state;
 
@@ -147,7 +147,7 @@ int main(void)
         cmocka_unit_test(plan__clean_link__has_no_fault),
         cmocka_unit_test(plan__part_left_out__other_fields_are_unchanged),
         cmocka_unit_test(plan__text__names_the_faults_that_are_on),
-        cmocka_unit_test(plan__halved_work__is_not_zero),
+        cmocka_unit_test(plan__work_halved__is_not_zero),
     };
     return cmocka_run_group_tests_name("sim/plan", tests, NULL, NULL);
 }

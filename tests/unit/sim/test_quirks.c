@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* test_quirks.c - tests that a simulated cable rewrites frames as other RoCE stacks send them. */
 #include "support/check.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ static uint8_t before[MADE_FRAME_MAX];
 static struct sim_world_frame *carried;
 static struct sim_quirks quirks;
 
-static void put_back(void)
+static void free_carried(void)
 {
     if (carried != NULL)
         sim_world_free_frame(&world, carried);
@@ -33,12 +34,12 @@ static int open_world(void **state)
 static int close_world(void **state)
 {
     (void)state;
-    put_back();
+    free_carried();
     sim_world_fini(&world);
     return 0;
 }
 
-/* Returns a frame with this opcode, PSN and AETH, as a cable rewrites it. */
+/* Returns a frame with this opcode, PSN and AETH, after the cable has rewritten it. */
 static struct uro_frame rewrite_one(const char *name, uint32_t psn, struct uro_aeth aeth,
                                     unsigned habits, uint32_t number)
 {
@@ -62,7 +63,7 @@ static struct uro_frame rewrite_one(const char *name, uint32_t psn, struct uro_a
     struct uro_frame decoded;
     uint32_t length = make_frame(&frame, before);
 
-    put_back();
+    free_carried();
     carried = sim_world_make_frame(&world, length);
     memcpy(carried->bytes, before, length);
     sim_quirks_rewrite(&quirks, carried, habits, number);
@@ -78,7 +79,7 @@ static struct uro_frame rewrite(const char *name, unsigned habits, uint32_t numb
     return rewrite_one(name, 100, aeth, habits, number);
 }
 
-static struct uro_frame answer(const char *name, uint32_t psn)
+static struct uro_frame rewrite_response(const char *name, uint32_t psn)
 {
     return rewrite_one(name, psn, (struct uro_aeth){ .kind = URO_AETH_ACK }, SIM_QUIRK_TAIL, 1);
 }
@@ -100,7 +101,7 @@ static void quirks__not_roce__frame_is_unchanged(void **state)
     assert_memory_equal(carried->bytes, before, 60);
 }
 
-static void quirks__request__ack_req_in_the_middle(void **state)
+static void quirks__first_packet_of_a_message__has_ack_req(void **state)
 {
     (void)state;
     assert_true(rewrite("RC_SEND_FIRST", SIM_QUIRK_ACK_REQ, 3).bth.ack_req);
@@ -116,7 +117,7 @@ static void quirks__acknowledge__grants_finite_credits(void **state)
     assert_int_equal(frame.aeth.msn, 9);
 }
 
-static void quirks__source_port__is_another_one(void **state)
+static void quirks__source_port__is_changed(void **state)
 {
     (void)state;
     assert_int_equal(rewrite("RC_SEND_ONLY", SIM_QUIRK_PORT, 5).udp.source_port, 0xc005);
@@ -163,17 +164,19 @@ static void quirks__read_response__is_sometimes_an_ack_without_data(void **state
 static void quirks__repeated_read_response__continues_in_the_middle(void **state)
 {
     (void)state;
-    assert_string_equal(answer("RC_READ_RESPONSE_FIRST", 0xffffff).op->name,
+    assert_string_equal(rewrite_response("RC_READ_RESPONSE_FIRST", 0xffffff).op->name,
                         "RC_READ_RESPONSE_FIRST");
-    (void)answer("RC_READ_RESPONSE_MIDDLE", 0);
-    (void)answer("RC_READ_RESPONSE_LAST", 1);
-    const struct uro_frame middle = answer("RC_READ_RESPONSE_FIRST", 0);
+    (void)rewrite_response("RC_READ_RESPONSE_MIDDLE", 0);
+    (void)rewrite_response("RC_READ_RESPONSE_LAST", 1);
+    const struct uro_frame middle = rewrite_response("RC_READ_RESPONSE_FIRST", 0);
     assert_string_equal(middle.op->name, "RC_READ_RESPONSE_MIDDLE");
     assert_int_equal(middle.payload_length, 5);
     assert_memory_equal(middle.payload, "12345", 5);
-    assert_string_equal(answer("RC_READ_RESPONSE_ONLY", 1).op->name, "RC_READ_RESPONSE_LAST");
-    assert_string_equal(answer("RC_READ_RESPONSE_ONLY", 2).op->name, "RC_READ_RESPONSE_ONLY");
-    assert_string_equal(answer("RC_READ_RESPONSE_FIRST", 0xffffff).op->name,
+    assert_string_equal(rewrite_response("RC_READ_RESPONSE_ONLY", 1).op->name,
+                        "RC_READ_RESPONSE_LAST");
+    assert_string_equal(rewrite_response("RC_READ_RESPONSE_ONLY", 2).op->name,
+                        "RC_READ_RESPONSE_ONLY");
+    assert_string_equal(rewrite_response("RC_READ_RESPONSE_FIRST", 0xffffff).op->name,
                         "RC_READ_RESPONSE_FIRST");
 }
 
@@ -184,9 +187,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_WORLD(quirks__none__frame_is_unchanged),
         IN_WORLD(quirks__not_roce__frame_is_unchanged),
-        IN_WORLD(quirks__request__ack_req_in_the_middle),
+        IN_WORLD(quirks__first_packet_of_a_message__has_ack_req),
         IN_WORLD(quirks__acknowledge__grants_finite_credits),
-        IN_WORLD(quirks__source_port__is_another_one),
+        IN_WORLD(quirks__source_port__is_changed),
         IN_WORLD(quirks__flush__has_the_icrc_of_rxe),
         IN_WORLD(quirks__migreq__is_never_set),
         IN_WORLD(quirks__nak_invalid__has_code_operational_error),

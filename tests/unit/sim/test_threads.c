@@ -83,7 +83,7 @@ static void run_until_thread_round(struct fixture *f)
     assert_true(f->host.threads.thread_ends);
 }
 
-static void doorbell__taken_by_a_command_in_a_round__is_not_forgotten_work(void **state)
+static void doorbell__cleared_by_a_command_in_a_round__work_is_not_missed(void **state)
 {
     struct fixture f;
 
@@ -109,7 +109,7 @@ static void doorbell__taken_by_a_command_in_a_round__is_not_forgotten_work(void 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(doorbell__taken_by_a_command_in_a_round__is_not_forgotten_work),
+        cmocka_unit_test(doorbell__cleared_by_a_command_in_a_round__work_is_not_missed),
     };
 
     return cmocka_run_group_tests_name("sim/threads", tests, NULL, NULL);

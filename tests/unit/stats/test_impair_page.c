@@ -58,7 +58,7 @@ static void page__longest_text__ends(void **state)
 }
 
 /* A process may be killed while it writes. */
-static void page__writer_was_killed__the_next_one_goes_on(void **state)
+static void page__writer_was_killed__next_writer_continues(void **state)
 {
     unsigned seen = 0;
 
@@ -116,7 +116,7 @@ int main(void)
         cmocka_unit_test_setup(page__without_impair__is_not_changed, start),
         cmocka_unit_test_setup(page__changed__is_read_once, start),
         cmocka_unit_test_setup(page__longest_text__ends, start),
-        cmocka_unit_test_setup(page__writer_was_killed__the_next_one_goes_on, start),
+        cmocka_unit_test_setup(page__writer_was_killed__next_writer_continues, start),
         cmocka_unit_test_setup(page__many_writers__each_text_that_is_read_is_whole, start),
     };
 

@@ -20,7 +20,7 @@ static uint64_t value(const char *name, const struct uro_counters *counters)
     return uro_kernel_counter_value(find(name), counters);
 }
 
-static void port_data__counts_units_of_four_bytes(void **state)
+static void kernel_counter__port_data__is_in_units_of_four_bytes(void **state)
 {
     struct uro_counters counters = { 0 };
 
@@ -31,7 +31,7 @@ static void port_data__counts_units_of_four_bytes(void **state)
     assert_int_equal(value("counters/port_xmit_data", &counters), 22);
 }
 
-static void counter_of_several__is_their_sum(void **state)
+static void kernel_counter__of_several_sources__is_the_sum(void **state)
 {
     struct uro_counters counters = { 0 };
 
@@ -42,7 +42,7 @@ static void counter_of_several__is_their_sum(void **state)
     assert_int_equal(value("counters/symbol_error", &counters), 0);
 }
 
-static void names__are_different_and_in_one_of_two_directories(void **state)
+static void kernel_counter__each_name__is_unique_and_in_one_of_two_directories(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < uro_kernel_counter_count; i++) {
@@ -55,9 +55,9 @@ static void names__are_different_and_in_one_of_two_directories(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(port_data__counts_units_of_four_bytes),
-        cmocka_unit_test(counter_of_several__is_their_sum),
-        cmocka_unit_test(names__are_different_and_in_one_of_two_directories),
+        cmocka_unit_test(kernel_counter__port_data__is_in_units_of_four_bytes),
+        cmocka_unit_test(kernel_counter__of_several_sources__is_the_sum),
+        cmocka_unit_test(kernel_counter__each_name__is_unique_and_in_one_of_two_directories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static uint32_t product(const struct uro_link_rate *rate)
     return lanes[rate->width_code] * speed[rate->speed_code];
 }
 
-static void each_rate__has_codes_and_a_text_of_its_speed(void **state)
+static void link_rate__each_rate__codes_and_text_have_the_same_speed(void **state)
 {
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(speeds); i++) {
@@ -30,7 +30,7 @@ static void each_rate__has_codes_and_a_text_of_its_speed(void **state)
     }
 }
 
-static void speed_in_between__the_rate_below(void **state)
+static void link_rate__speed_between_two_rates__is_the_lower_rate(void **state)
 {
     (void)state;
     assert_int_equal(uro_link_rate_of(0)->speed, 2500);
@@ -39,7 +39,7 @@ static void speed_in_between__the_rate_below(void **state)
     assert_int_equal(uro_link_rate_of(UINT32_MAX)->speed, 800000);
 }
 
-static void parse__only_what_is_a_rate(void **state)
+static void parse__rates_and_other_texts__only_rates_are_accepted(void **state)
 {
     static const char *const wrong[] = { "", "1", "100 ", "100G", "1000", "2.50", "-10", "x" };
 
@@ -53,9 +53,9 @@ static void parse__only_what_is_a_rate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_rate__has_codes_and_a_text_of_its_speed),
-        cmocka_unit_test(speed_in_between__the_rate_below),
-        cmocka_unit_test(parse__only_what_is_a_rate),
+        cmocka_unit_test(link_rate__each_rate__codes_and_text_have_the_same_speed),
+        cmocka_unit_test(link_rate__speed_between_two_rates__is_the_lower_rate),
+        cmocka_unit_test(parse__rates_and_other_texts__only_rates_are_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,13 +103,13 @@ static void close_file(struct uro_stats_writer *writer)
 
 /* ---- sums ---------------------------------------------------------------- */
 
-static void no_process__every_counter_is_zero(void **state)
+static void counters__no_process__are_zero(void **state)
 {
     (void)state;
     assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 0);
 }
 
-static void two_processes__are_added_while_they_run_and_after_their_end(void **state)
+static void counters__two_processes__are_added_during_and_after_their_run(void **state)
 {
     struct uro_stats_writer first, second;
 
@@ -124,7 +124,7 @@ static void two_processes__are_added_while_they_run_and_after_their_end(void **s
     assert_int_equal(count_files(), 1); /* the total */
 }
 
-static void stats__device_of_another_address__has_its_own_sum(void **state)
+static void counters__device_with_another_address__have_a_separate_sum(void **state)
 {
     struct uro_stats_device other = device;
     struct uro_stats_writer first, second;
@@ -140,7 +140,7 @@ static void stats__device_of_another_address__has_its_own_sum(void **state)
     assert_int_equal(sum_of(URO_COUNT_COMPLETIONS), 5);
 }
 
-static void killed_process__its_counters_are_kept(void **state)
+static void counters__process_killed__are_kept(void **state)
 {
     struct uro_stats_writer writer;
     int ready[2];
@@ -168,7 +168,7 @@ static void killed_process__its_counters_are_kept(void **state)
     (void)close(ready[1]);
 }
 
-static void killed_between_adding_and_removing__is_added_once(void **state)
+static void counters__process_killed_between_adding_and_removing__are_added_once(void **state)
 {
     struct uro_stats_writer writer;
     char before[512], after[512];
@@ -186,7 +186,7 @@ static void killed_between_adding_and_removing__is_added_once(void **state)
     assert_int_equal(count_files(), 1);
 }
 
-static void forked_child_that_lives_on__does_not_keep_the_parent_alive(void **state)
+static void process__forked_child_runs_on__parent_counts_as_ended(void **state)
 {
     struct uro_stats_writer writer;
     int go[2];
@@ -209,7 +209,7 @@ static void forked_child_that_lives_on__does_not_keep_the_parent_alive(void **st
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-static void stopped_reader__does_not_delay_a_process(void **state)
+static void process__reader_is_stopped__is_not_delayed(void **state)
 {
     struct uro_stats_writer writer;
     int fd = open(directory, O_RDONLY | O_DIRECTORY);
@@ -265,7 +265,7 @@ static struct seen *look(void)
     return &seen;
 }
 
-static void running_process__record_has_its_pid_and_program(void **state)
+static void record__of_a_running_process__has_pid_and_program(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -286,7 +286,7 @@ static void running_process__record_has_its_pid_and_program(void **state)
     close_file(&writer);
 }
 
-static void another_version__only_the_header_is_read(void **state)
+static void page__of_another_version__only_the_header_is_read(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -300,7 +300,7 @@ static void another_version__only_the_header_is_read(void **state)
     close_file(&writer);
 }
 
-static void strings_without_end__are_terminated_and_counts_limited(void **state)
+static void page__strings_without_nul__are_terminated_and_counts_limited(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -315,7 +315,7 @@ static void strings_without_end__are_terminated_and_counts_limited(void **state)
     close_file(&writer);
 }
 
-static void cut_file__is_refused(void **state)
+static void page__truncated__is_refused(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -330,7 +330,7 @@ static void cut_file__is_refused(void **state)
 
 /* ---- directories that are not safe ---------------------------------------- */
 
-static void directory_that_others_can_write__is_not_used(void **state)
+static void directory__writable_by_others__is_not_used(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -354,7 +354,7 @@ static void run_process(bool fails, bool refuses)
     close_file(&writer);
 }
 
-static void ended_process__is_kept_if_something_failed(void **state)
+static void file__of_an_ended_process__is_kept_after_a_failure(void **state)
 {
     (void)state;
     run_process(false, false);
@@ -383,7 +383,7 @@ static void leave_killed(int pid)
     uro_stats_unmap(&writer);
 }
 
-static void ended_processes__the_newest_sixteen_are_kept(void **state)
+static void files__of_ended_processes__newest_16_are_kept(void **state)
 {
     char name[512];
 
@@ -399,7 +399,7 @@ static void ended_processes__the_newest_sixteen_are_kept(void **state)
     assert_int_equal(access(name, F_OK), 0);
 }
 
-static void refusals__repeated_and_too_many__the_newest_stay(void **state)
+static void refusals__repeated_and_too_many__newest_are_kept(void **state)
 {
     struct uro_stats_writer writer;
     struct uro_stats_refusal refusal;
@@ -428,7 +428,7 @@ static void refusals__repeated_and_too_many__the_newest_stay(void **state)
     close_file(&writer);
 }
 
-static void link_to_a_directory__is_not_used(void **state)
+static void directory__symbolic_link__is_not_used(void **state)
 {
     struct uro_stats_writer writer;
     char name[512];
@@ -441,7 +441,7 @@ static void link_to_a_directory__is_not_used(void **state)
 }
 
 /* The hub has its sockets in uroce-UID, so the files must be in another directory. */
-static void directories__of_a_user__are_not_those_of_the_hub(void **state)
+static void directories__of_a_user__differ_from_the_directories_of_the_hub(void **state)
 {
     char path[URO_STATS_PATH_MAX], wanted[64];
 
@@ -460,24 +460,24 @@ static void directories__of_a_user__are_not_those_of_the_hub(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_DIRECTORY(no_process__every_counter_is_zero),
-        IN_DIRECTORY(two_processes__are_added_while_they_run_and_after_their_end),
-        IN_DIRECTORY(stats__device_of_another_address__has_its_own_sum),
-        IN_DIRECTORY(killed_process__its_counters_are_kept),
-        IN_DIRECTORY(killed_between_adding_and_removing__is_added_once),
-        IN_DIRECTORY(forked_child_that_lives_on__does_not_keep_the_parent_alive),
-        IN_DIRECTORY(stopped_reader__does_not_delay_a_process),
+        IN_DIRECTORY(counters__no_process__are_zero),
+        IN_DIRECTORY(counters__two_processes__are_added_during_and_after_their_run),
+        IN_DIRECTORY(counters__device_with_another_address__have_a_separate_sum),
+        IN_DIRECTORY(counters__process_killed__are_kept),
+        IN_DIRECTORY(counters__process_killed_between_adding_and_removing__are_added_once),
+        IN_DIRECTORY(process__forked_child_runs_on__parent_counts_as_ended),
+        IN_DIRECTORY(process__reader_is_stopped__is_not_delayed),
         IN_DIRECTORY(devices__more_than_are_kept__the_oldest_total_is_removed),
-        IN_DIRECTORY(running_process__record_has_its_pid_and_program),
-        IN_DIRECTORY(another_version__only_the_header_is_read),
-        IN_DIRECTORY(strings_without_end__are_terminated_and_counts_limited),
-        IN_DIRECTORY(cut_file__is_refused),
-        IN_DIRECTORY(directory_that_others_can_write__is_not_used),
-        IN_DIRECTORY(link_to_a_directory__is_not_used),
-        cmocka_unit_test(directories__of_a_user__are_not_those_of_the_hub),
-        IN_DIRECTORY(ended_process__is_kept_if_something_failed),
-        IN_DIRECTORY(ended_processes__the_newest_sixteen_are_kept),
-        IN_DIRECTORY(refusals__repeated_and_too_many__the_newest_stay),
+        IN_DIRECTORY(record__of_a_running_process__has_pid_and_program),
+        IN_DIRECTORY(page__of_another_version__only_the_header_is_read),
+        IN_DIRECTORY(page__strings_without_nul__are_terminated_and_counts_limited),
+        IN_DIRECTORY(page__truncated__is_refused),
+        IN_DIRECTORY(directory__writable_by_others__is_not_used),
+        IN_DIRECTORY(directory__symbolic_link__is_not_used),
+        cmocka_unit_test(directories__of_a_user__differ_from_the_directories_of_the_hub),
+        IN_DIRECTORY(file__of_an_ended_process__is_kept_after_a_failure),
+        IN_DIRECTORY(files__of_ended_processes__newest_16_are_kept),
+        IN_DIRECTORY(refusals__repeated_and_too_many__newest_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

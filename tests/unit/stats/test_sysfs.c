@@ -144,7 +144,7 @@ static void count(struct uro_stats_writer *writer, enum uro_counter counter, uin
 
 /* ---- files --------------------------------------------------------------------- */
 
-static void new_tree__has_all_files_of_an_idle_port(void **state)
+static void sysfs__new_tree__has_all_files_of_an_idle_port(void **state)
 {
     (void)state;
     assert_string_equal(text_of("state"), "4: ACTIVE");
@@ -159,7 +159,7 @@ static void new_tree__has_all_files_of_an_idle_port(void **state)
     assert_string_equal(text_of("hw_counters/lifespan"), "10");
 }
 
-static void changes__names_of_files_and_their_directories(void **state)
+static void sysfs_changes__name_of_a_file__is_true_for_changing_files_and_directories(void **state)
 {
     static const char *const yes[] = { "",
                                        "counters",
@@ -188,7 +188,7 @@ static void changes__names_of_files_and_their_directories(void **state)
 
 /* ---- counters --------------------------------------------------------------------- */
 
-static void counters_of_two_processes__are_added_and_stay_when_they_end(void **state)
+static void sysfs__counters_of_two_processes__are_added_and_kept_at_their_end(void **state)
 {
     struct uro_stats_writer first, second;
 
@@ -204,7 +204,7 @@ static void counters_of_two_processes__are_added_and_stay_when_they_end(void **s
     assert_string_equal(fresh(RECEIVE), "12");
 }
 
-static void one_file__the_others_are_not_touched(void **state)
+static void sysfs__one_file_refreshed__other_files_are_unchanged(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -222,7 +222,7 @@ static void one_file__the_others_are_not_touched(void **state)
     end_process(&writer);
 }
 
-static void device_of_another_address__is_not_counted(void **state)
+static void sysfs__device_with_another_address__is_not_counted(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -280,7 +280,7 @@ static void monitor(void)
     _exit(last > 0 ? 0 : 2);
 }
 
-static void monitors_while_processes_are_killed__see_no_counter_go_backwards(void **state)
+static void sysfs__processes_are_killed__no_counter_decreases(void **state)
 {
     pid_t monitors[2];
     int status;
@@ -304,7 +304,7 @@ static void monitors_while_processes_are_killed__see_no_counter_go_backwards(voi
 
 /* ---- state --------------------------------------------------------------------- */
 
-static void link_down__is_shown_until_the_process_ends(void **state)
+static void sysfs__link_down__is_shown_until_the_process_ends(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -317,7 +317,7 @@ static void link_down__is_shown_until_the_process_ends(void **state)
     assert_string_equal(fresh("state"), "4: ACTIVE");
 }
 
-static void process_that_still_starts__does_not_mention_the_port(void **state)
+static void sysfs__process_is_starting__port_state_is_unchanged(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -330,7 +330,7 @@ static void process_that_still_starts__does_not_mention_the_port(void **state)
     end_process(&writer);
 }
 
-static void gids_and_rate__are_those_of_the_last_process(void **state)
+static void sysfs__several_processes__gids_and_rate_are_those_of_the_last(void **state)
 {
     struct uro_stats_writer first, second;
 
@@ -351,7 +351,7 @@ static void gids_and_rate__are_those_of_the_last_process(void **state)
 
 /* ---- errors ----------------------------------------------------------------------- */
 
-static void stopped_process_with_the_lock__the_last_value_stays(void **state)
+static void sysfs__stopped_process_has_the_lock__last_value_is_kept(void **state)
 {
     char path[512];
 
@@ -364,7 +364,7 @@ static void stopped_process_with_the_lock__the_last_value_stays(void **state)
     (void)close(fd);
 }
 
-static void stopped_process_with_the_lock_of_the_states__the_last_value_stays(void **state)
+static void sysfs__stopped_process_has_the_state_lock__last_value_is_kept(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -379,7 +379,7 @@ static void stopped_process_with_the_lock_of_the_states__the_last_value_stays(vo
     end_process(&writer);
 }
 
-static void states_that_others_can_read__the_last_value_stays(void **state)
+static void sysfs__states_readable_by_others__last_value_is_kept(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -395,7 +395,7 @@ static void states_that_others_can_read__the_last_value_stays(void **state)
     end_process(&writer);
 }
 
-static void another_version__is_not_counted(void **state)
+static void sysfs__file_of_another_version__is_not_counted(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -410,7 +410,7 @@ static void another_version__is_not_counted(void **state)
     end_process(&writer);
 }
 
-static void hostile_content__is_cut_and_cleaned(void **state)
+static void sysfs__hostile_content__is_truncated_and_cleaned(void **state)
 {
     struct uro_stats_writer writer;
 
@@ -426,7 +426,7 @@ static void hostile_content__is_cut_and_cleaned(void **state)
     end_process(&writer);
 }
 
-static void directory_with_the_name_of_a_process__is_not_counted(void **state)
+static void sysfs__directory_with_the_name_of_a_process__is_not_counted(void **state)
 {
     struct uro_stats_writer writer;
     char path[512];
@@ -441,14 +441,14 @@ static void directory_with_the_name_of_a_process__is_not_counted(void **state)
     assert_string_equal(fresh(RECEIVE), "5");
 }
 
-static void guid_that_is_none__is_an_error(void **state)
+static void sysfs__invalid_guid__is_an_error(void **state)
 {
     (void)state;
     write_guid("what\n");
     assert_int_equal(uro_sysfs_refresh(tree, DEVICE, ""), -EINVAL);
 }
 
-static void device_that_is_not_there__is_an_error(void **state)
+static void sysfs__missing_device__is_an_error(void **state)
 {
     (void)state;
     assert_int_equal(uro_sysfs_refresh(tree, "other0", ""), -ENOENT);
@@ -460,23 +460,23 @@ static void device_that_is_not_there__is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_TREE(new_tree__has_all_files_of_an_idle_port),
-        IN_TREE(changes__names_of_files_and_their_directories),
-        IN_TREE(counters_of_two_processes__are_added_and_stay_when_they_end),
-        IN_TREE(one_file__the_others_are_not_touched),
-        IN_TREE(device_of_another_address__is_not_counted),
-        IN_TREE(monitors_while_processes_are_killed__see_no_counter_go_backwards),
-        IN_TREE(link_down__is_shown_until_the_process_ends),
-        IN_TREE(process_that_still_starts__does_not_mention_the_port),
-        IN_TREE(gids_and_rate__are_those_of_the_last_process),
-        IN_TREE(stopped_process_with_the_lock__the_last_value_stays),
-        IN_TREE(stopped_process_with_the_lock_of_the_states__the_last_value_stays),
-        IN_TREE(states_that_others_can_read__the_last_value_stays),
-        IN_TREE(another_version__is_not_counted),
-        IN_TREE(hostile_content__is_cut_and_cleaned),
-        IN_TREE(directory_with_the_name_of_a_process__is_not_counted),
-        IN_TREE(guid_that_is_none__is_an_error),
-        IN_TREE(device_that_is_not_there__is_an_error),
+        IN_TREE(sysfs__new_tree__has_all_files_of_an_idle_port),
+        IN_TREE(sysfs_changes__name_of_a_file__is_true_for_changing_files_and_directories),
+        IN_TREE(sysfs__counters_of_two_processes__are_added_and_kept_at_their_end),
+        IN_TREE(sysfs__one_file_refreshed__other_files_are_unchanged),
+        IN_TREE(sysfs__device_with_another_address__is_not_counted),
+        IN_TREE(sysfs__processes_are_killed__no_counter_decreases),
+        IN_TREE(sysfs__link_down__is_shown_until_the_process_ends),
+        IN_TREE(sysfs__process_is_starting__port_state_is_unchanged),
+        IN_TREE(sysfs__several_processes__gids_and_rate_are_those_of_the_last),
+        IN_TREE(sysfs__stopped_process_has_the_lock__last_value_is_kept),
+        IN_TREE(sysfs__stopped_process_has_the_state_lock__last_value_is_kept),
+        IN_TREE(sysfs__states_readable_by_others__last_value_is_kept),
+        IN_TREE(sysfs__file_of_another_version__is_not_counted),
+        IN_TREE(sysfs__hostile_content__is_truncated_and_cleaned),
+        IN_TREE(sysfs__directory_with_the_name_of_a_process__is_not_counted),
+        IN_TREE(sysfs__invalid_guid__is_an_error),
+        IN_TREE(sysfs__missing_device__is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,7 +124,7 @@ static int answer_last(void)
 
 /* ---- question and answer --------------------------------------------------- */
 
-static void table__nobody_asked__is_not_wanted(void **state)
+static void table__no_request__is_not_wanted(void **state)
 {
     (void)state;
     assert_false(uro_stats_table_wanted(&table, writer.page));
@@ -156,7 +156,7 @@ static void table__answered__reader_has_the_rows(void **state)
     assert_false(rows.incomplete);
 }
 
-static void table__of_an_earlier_question__is_no_answer(void **state)
+static void table__of_an_earlier_request__is_no_answer(void **state)
 {
     (void)state;
     ask();
@@ -221,7 +221,7 @@ static void survey__process_that_runs_no_rounds__has_counters_only(void **state)
     assert_int_equal(survey.count, 0);
 }
 
-static void survey__not_asked__has_no_rows(void **state)
+static void survey__without_request__has_no_rows(void **state)
 {
     struct uro_survey survey;
 
@@ -241,7 +241,7 @@ static void ask__file_of_another_user__is_refused(void **state)
     assert_int_equal(ask_as(geteuid() + 1), -EACCES);
 }
 
-static void ask__file_with_a_second_name__is_refused(void **state)
+static void ask__file_with_a_hard_link__is_refused(void **state)
 {
     char name[512], other[512];
 
@@ -377,15 +377,15 @@ int main(void)
 {
 #define IN_FILE(name) cmocka_unit_test_setup_teardown(name, open_file, close_file)
     const struct CMUnitTest tests[] = {
-        IN_FILE(table__nobody_asked__is_not_wanted),
+        IN_FILE(table__no_request__is_not_wanted),
         IN_FILE(table__answered__reader_has_the_rows),
-        IN_FILE(table__of_an_earlier_question__is_no_answer),
+        IN_FILE(table__of_an_earlier_request__is_no_answer),
         IN_FILE(table__grows__with_the_number_of_objects),
         IN_FILE(table__file_cannot_grow__reader_gets_the_reason),
         IN_FILE(survey__process_that_runs_no_rounds__has_counters_only),
-        IN_FILE(survey__not_asked__has_no_rows),
+        IN_FILE(survey__without_request__has_no_rows),
         IN_FILE(ask__file_of_another_user__is_refused),
-        IN_FILE(ask__file_with_a_second_name__is_refused),
+        IN_FILE(ask__file_with_a_hard_link__is_refused),
         IN_FILE(ask__symbolic_link_or_pipe__is_refused),
         IN_FILE(ask__file_of_another_version__is_not_written),
         IN_FILE(read__damaged_rows__are_refused),

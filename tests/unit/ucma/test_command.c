@@ -75,7 +75,7 @@ static int destroy(uint32_t number)
     return run(RDMA_USER_CM_CMD_DESTROY_ID, &in, sizeof in, sizeof out);
 }
 
-static void malformed__is_einval__not_there__enosys(void **state)
+static void command__malformed_or_unknown__is_einval_or_enosys(void **state)
 {
     const uint8_t nothing[512] = { 0 };
     struct packet cut = { .header = { .cmd = RDMA_USER_CM_CMD_LISTEN, .in = 100 } };
@@ -150,7 +150,7 @@ static void fill(const struct form *form, uint32_t number, uint8_t body[static 5
     memcpy(body + form->id_at, &number, sizeof number);
 }
 
-static void unknown_identifier__is_enoent(void **state)
+static void command__unknown_identifier__is_enoent(void **state)
 {
     uint8_t body[512];
 
@@ -178,7 +178,7 @@ static void cut_command__is_einval__and_nothing_is_done(void **state)
     assert_true(uro_list_empty(&channel->events));
 }
 
-static void identifier_of_another_channel__is_einval(void **state)
+static void command__identifier_of_another_channel__is_einval(void **state)
 {
     struct uro_channel *here = channel, *other;
     uint8_t body[512];
@@ -240,7 +240,7 @@ static int write_event(uint32_t number, uint32_t kind, uint64_t argument)
     return run(URO_NEWER_WRITE_CM_EVENT, &in, sizeof in, 0);
 }
 
-static void event_of_the_program__is_fetched_with_its_argument(void **state)
+static void write_cm_event__event_of_the_program__is_fetched_with_its_argument(void **state)
 {
     const uint64_t argument = UINT64_C(0x0123456789abcdef);
     struct rdma_ucm_event_resp event;
@@ -266,7 +266,7 @@ static void event_of_the_program__is_fetched_with_its_argument(void **state)
 }
 
 /* There is no subnet administrator on RoCE. */
-static void services_by_name__are_never_found(void **state)
+static void resolve_ib_service__any_name__is_not_found(void **state)
 {
     struct uro_newer_query_ib_service out;
     struct rdma_ucm_query in = { .response = (uintptr_t)&out,
@@ -294,7 +294,7 @@ static int share(uint32_t number, int on)
     return run(RDMA_USER_CM_CMD_SET_OPTION, &in, sizeof in, 0);
 }
 
-static void reuse__can_be_cleared_only_before_the_port_is_bound(void **state)
+static void reuse__port_is_bound__cannot_be_cleared(void **state)
 {
     struct rdma_ucm_bind_ip in = { .addr.sin6_family = AF_INET6 };
 
@@ -345,7 +345,7 @@ static void response_buffer_too_small__is_enospc__and_creates_nothing(void **sta
 }
 
 /* librdmacm has a table of 65536 entries that these numbers index. */
-static void numbers__are_the_lowest_that_are_free(void **state)
+static void numbers__some_freed__lowest_free_number_is_next(void **state)
 {
     uint32_t number, other;
 
@@ -392,7 +392,7 @@ static uint16_t port_of(uint32_t number)
 
 /* A fuzzer found this bug: each failure bound the identifier again. uroce used the remaining
  * binding after the identifier was freed. */
-static void resolve_fails__identifier_stays_bound__destroy_frees_the_port(void **state)
+static void resolve__fails__identifier_stays_bound_until_destroy(void **state)
 {
     const struct sockaddr_in here = { .sin_family = AF_INET,
                                       .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
@@ -420,19 +420,19 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_channel, close_channel)
     const struct CMUnitTest tests[] = {
-        TEST(malformed__is_einval__not_there__enosys),
-        TEST(unknown_identifier__is_enoent),
+        TEST(command__malformed_or_unknown__is_einval_or_enosys),
+        TEST(command__unknown_identifier__is_enoent),
         TEST(cut_command__is_einval__and_nothing_is_done),
-        TEST(identifier_of_another_channel__is_einval),
+        TEST(command__identifier_of_another_channel__is_einval),
         TEST(migrate__fd_is_no_channel__fails),
-        TEST(event_of_the_program__is_fetched_with_its_argument),
-        TEST(services_by_name__are_never_found),
-        TEST(reuse__can_be_cleared_only_before_the_port_is_bound),
+        TEST(write_cm_event__event_of_the_program__is_fetched_with_its_argument),
+        TEST(resolve_ib_service__any_name__is_not_found),
+        TEST(reuse__port_is_bound__cannot_be_cleared),
         TEST(resolve__foreign_source_address__leaves_the_identifier_unchanged),
         TEST(response_buffer_too_small__is_enospc__and_creates_nothing),
-        TEST(numbers__are_the_lowest_that_are_free),
+        TEST(numbers__some_freed__lowest_free_number_is_next),
         TEST(longer_command__of_a_newer_library__is_accepted),
-        TEST(resolve_fails__identifier_stays_bound__destroy_frees_the_port),
+        TEST(resolve__fails__identifier_stays_bound_until_destroy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

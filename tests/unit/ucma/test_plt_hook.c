@@ -26,7 +26,7 @@ static const struct uro_plt_hook pid = { { "not_called", "getpid" }, (void (*)(v
 static const struct uro_plt_hook absent = { { "not_called" }, (void (*)(void))forty_two };
 static const struct uro_plt_hook uid = { { "getuid" }, (void (*)(void))forty_two };
 
-static void object__is_named_by_any_address_inside(void **state)
+static void plt_hook_object__any_address_inside__has_the_path_of_the_object(void **state)
 {
     (void)state;
     assert_non_null(strstr(uro_plt_hook_object(library()), "got_library"));
@@ -43,7 +43,7 @@ static void hook__one_function_is_missing__changes_nothing(void **state)
     assert_int_equal(uro_plt_hook_install((const void *)16, &uid, 1), -ENOENT);
 }
 
-static void change__redirects_calls_of_the_library_only(void **state)
+static void plt_hook__installed__redirects_calls_of_the_library_only(void **state)
 {
     (void)state;
     assert_int_equal(got_library_pid(), getpid());
@@ -67,7 +67,7 @@ static unsigned writable_mappings(void)
     return count;
 }
 
-static void change__again__is_harmless__and_the_table_is_read_only_afterwards(void **state)
+static void plt_hook__installed_twice__changes_nothing_and_table_is_read_only(void **state)
 {
     unsigned before = writable_mappings();
 
@@ -80,10 +80,10 @@ static void change__again__is_harmless__and_the_table_is_read_only_afterwards(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(object__is_named_by_any_address_inside),
+        cmocka_unit_test(plt_hook_object__any_address_inside__has_the_path_of_the_object),
         cmocka_unit_test(hook__one_function_is_missing__changes_nothing),
-        cmocka_unit_test(change__redirects_calls_of_the_library_only),
-        cmocka_unit_test(change__again__is_harmless__and_the_table_is_read_only_afterwards),
+        cmocka_unit_test(plt_hook__installed__redirects_calls_of_the_library_only),
+        cmocka_unit_test(plt_hook__installed_twice__changes_nothing_and_table_is_read_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

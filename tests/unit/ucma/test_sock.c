@@ -22,7 +22,7 @@ static void expect_gid(const struct uro_sock *sock, const char *text)
     assert_memory_equal(&gid, &wanted, sizeof gid);
 }
 
-static void address__made_of_a_gid__has_its_family(void **state)
+static void address__made_of_a_gid__has_the_family_of_the_gid(void **state)
 {
     struct uro_gid four = gid_of("10.1.2.3"), six = gid_of("fd00::1");
     struct uro_sock sock;
@@ -48,7 +48,7 @@ static void address__made_of_a_gid__has_its_family(void **state)
     expect_gid(&sock, "10.1.2.3");
 }
 
-static void wildcard_and_loopback__are_recognised_in_each_family(void **state)
+static void address__wildcard_or_loopback__is_recognised_in_each_family(void **state)
 {
     struct uro_sock sock = { .v4.sin_family = AF_INET };
 
@@ -79,8 +79,8 @@ static void read__another_size_or_family__is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(address__made_of_a_gid__has_its_family),
-        cmocka_unit_test(wildcard_and_loopback__are_recognised_in_each_family),
+        cmocka_unit_test(address__made_of_a_gid__has_the_family_of_the_gid),
+        cmocka_unit_test(address__wildcard_or_loopback__is_recognised_in_each_family),
         cmocka_unit_test(read__another_size_or_family__is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ static void events__of_several_objects__keep_their_order(void **state)
     uro_events_close(&pair.queue);
 }
 
-static void events__raised_twice_by_one_object__other_object_gets_its_turn(void **state)
+static void events__raised_twice_by_one_object__other_objects_come_next(void **state)
 {
     struct pair pair;
 
@@ -84,7 +84,7 @@ static void take__nonblocking_without_events__is_eagain(void **state)
     uro_events_close(&pair.queue);
 }
 
-static void withdraw__of_one_object__leaves_the_other_and_its_readiness(void **state)
+static void withdraw__of_one_object__other_event_remains_readable(void **state)
 {
     struct pair pair;
 
@@ -272,9 +272,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events__of_several_objects__keep_their_order),
-        cmocka_unit_test(events__raised_twice_by_one_object__other_object_gets_its_turn),
+        cmocka_unit_test(events__raised_twice_by_one_object__other_objects_come_next),
         cmocka_unit_test(take__nonblocking_without_events__is_eagain),
-        cmocka_unit_test(withdraw__of_one_object__leaves_the_other_and_its_readiness),
+        cmocka_unit_test(withdraw__of_one_object__other_event_remains_readable),
         cmocka_unit_test(withdraw__then_put_again__is_an_event_again),
         cmocka_unit_test(put__on_an_object_without_a_queue__does_nothing),
         cmocka_unit_test(epoll__edge_triggered__sees_every_put),

@@ -40,7 +40,7 @@ static int open_file(size_t pages)
     return fd;
 }
 
-static void anonymous_memory__is_usable(void **state)
+static void memory__anonymous__is_usable(void **state)
 {
     (void)state;
     uint8_t *at = map(4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -50,7 +50,7 @@ static void anonymous_memory__is_usable(void **state)
     munmap(at, 4 * page);
 }
 
-static void stack_heap_and_code__are_usable_as_they_are_mapped(void **state)
+static void memory__stack_heap_and_code__is_usable_as_mapped(void **state)
 {
     uint8_t local[3000] = { 0 };
     static uint8_t data[3000];
@@ -65,7 +65,7 @@ static void stack_heap_and_code__are_usable_as_they_are_mapped(void **state)
     free(heap);
 }
 
-static void shared_and_file_memory__is_usable(void **state)
+static void memory__shared_and_file__is_usable(void **state)
 {
     (void)state;
     int fd = open_file(2);
@@ -81,7 +81,7 @@ static void shared_and_file_memory__is_usable(void **state)
     close(fd);
 }
 
-static void read_only_memory__may_be_read_and_not_written(void **state)
+static void memory__read_only__may_be_read_and_not_written(void **state)
 {
     (void)state;
     uint8_t *at = map(2, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -90,7 +90,7 @@ static void read_only_memory__may_be_read_and_not_written(void **state)
     munmap(at, 2 * page);
 }
 
-static void memory_without_rights__is_refused(void **state)
+static void memory__without_rights__is_refused(void **state)
 {
     (void)state;
     uint8_t *at = map(3, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -102,7 +102,7 @@ static void memory_without_rights__is_refused(void **state)
     munmap(at, 3 * page);
 }
 
-static void range_with_a_hole__is_refused(void **state)
+static void memory__range_with_a_hole__is_refused(void **state)
 {
     (void)state;
     uint8_t *at = map(3, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -113,7 +113,7 @@ static void range_with_a_hole__is_refused(void **state)
     munmap(at + 2 * page, page);
 }
 
-static void unmapped_addresses__are_refused(void **state)
+static void memory__unmapped__is_refused(void **state)
 {
     (void)state;
     expect_usable(NULL, 1, false, false);
@@ -123,7 +123,7 @@ static void unmapped_addresses__are_refused(void **state)
 }
 
 /* A mapping may be longer than its file. An access past the end of the file raises SIGBUS. */
-static void past_the_end_of_a_file__is_refused(void **state)
+static void memory__past_the_end_of_a_file__is_refused(void **state)
 {
     (void)state;
     int fd = open_file(1);
@@ -137,7 +137,7 @@ static void past_the_end_of_a_file__is_refused(void **state)
 
 /* The test uses [vvar], a mapping of each process with the kernel's clocks. A kernel driver cannot
  * pin it either. */
-static void memory_of_a_device__is_refused(void **state)
+static void memory__of_a_device__is_refused(void **state)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[512];
@@ -155,14 +155,14 @@ static void memory_of_a_device__is_refused(void **state)
     expect_usable((const void *)from, to - from, true, false);
 }
 
-static void zero_length__is_usable_anywhere(void **state)
+static void memory__zero_length__is_usable_at_any_address(void **state)
 {
     (void)state;
     assert_true(uro_memory_usable(NULL, 0, true));
     assert_true(uro_memory_usable((const uint8_t *)(uintptr_t)1, 0, true));
 }
 
-static void memory_check__changes_no_byte(void **state)
+static void memory__checked__no_byte_changes(void **state)
 {
     (void)state;
     uint8_t *at = map(8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -177,17 +177,17 @@ static void memory_check__changes_no_byte(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(anonymous_memory__is_usable),
-        cmocka_unit_test(stack_heap_and_code__are_usable_as_they_are_mapped),
-        cmocka_unit_test(shared_and_file_memory__is_usable),
-        cmocka_unit_test(read_only_memory__may_be_read_and_not_written),
-        cmocka_unit_test(memory_without_rights__is_refused),
-        cmocka_unit_test(range_with_a_hole__is_refused),
-        cmocka_unit_test(unmapped_addresses__are_refused),
-        cmocka_unit_test(past_the_end_of_a_file__is_refused),
-        cmocka_unit_test(zero_length__is_usable_anywhere),
-        cmocka_unit_test(memory_check__changes_no_byte),
-        cmocka_unit_test(memory_of_a_device__is_refused),
+        cmocka_unit_test(memory__anonymous__is_usable),
+        cmocka_unit_test(memory__stack_heap_and_code__is_usable_as_mapped),
+        cmocka_unit_test(memory__shared_and_file__is_usable),
+        cmocka_unit_test(memory__read_only__may_be_read_and_not_written),
+        cmocka_unit_test(memory__without_rights__is_refused),
+        cmocka_unit_test(memory__range_with_a_hole__is_refused),
+        cmocka_unit_test(memory__unmapped__is_refused),
+        cmocka_unit_test(memory__past_the_end_of_a_file__is_refused),
+        cmocka_unit_test(memory__zero_length__is_usable_at_any_address),
+        cmocka_unit_test(memory__checked__no_byte_changes),
+        cmocka_unit_test(memory__of_a_device__is_refused),
     };
     page = (size_t)sysconf(_SC_PAGESIZE);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@ static struct uro_ibv_context *new_context(void)
 
     assert_non_null(context);
     assert_int_equal(setenv("UROCE_DEVICES", "one:net_null0;ip=10.0.0.1/24", 1), 0);
-    context->device = uro_host_devices()[0]; /* which is never started */
+    context->device = uro_host_devices()[0]; /* a device that is never started */
     assert_non_null(context->device);
     pthread_mutex_init(&context->lock, NULL);
     pthread_mutex_init(&context->verbs.context.mutex, NULL);
@@ -81,7 +81,7 @@ static void regions__allocated_and_freed__are_zeroed_and_do_not_overlap(void **s
     close_context(context);
 }
 
-static void region__freed_among_others__its_slot_is_reused(void **state)
+static void region__freed_among_others__slot_is_reused(void **state)
 {
     struct uro_ibv_context *context = new_context();
     struct uro_ibv_mr *regions[FULL];
@@ -142,7 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regions__allocated_and_freed__are_zeroed_and_do_not_overlap),
-        cmocka_unit_test(region__freed_among_others__its_slot_is_reused),
+        cmocka_unit_test(region__freed_among_others__slot_is_reused),
         cmocka_unit_test(region__attached__is_detached_once),
         cmocka_unit_test(region__of_a_closed_context__remains_valid),
         cmocka_unit_test(region__in_a_block__takes_less_memory_than_malloc),

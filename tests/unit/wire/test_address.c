@@ -82,7 +82,7 @@ static void gid_parse__no_address__is_refused(void **state)
     }
 }
 
-static void mac_parse__six_pairs_and_nothing_else(void **state)
+static void mac_parse__anything_but_six_pairs__is_refused(void **state)
 {
     static const char *const bad[] = { "",
                                        "00:11:22:33:44",
@@ -143,7 +143,7 @@ static void gid_is_loopback__127_and_1__nothing_else(void **state)
         assert_true(uro_gid_parse(no[i], &gid) && !uro_gid_is_loopback(&gid));
 }
 
-static void gid__made_from_a_mac_or_an_address(void **state)
+static void gid__made_from_a_mac_or_an_address__has_the_right_bytes(void **state)
 {
     const struct uro_mac mac = { { 0x52, 0x54, 0x00, 0x12, 0x34, 0x56 } };
     const struct uro_gid made = uro_gid_link_local(&mac);
@@ -154,7 +154,7 @@ static void gid__made_from_a_mac_or_an_address(void **state)
     assert_true(uro_guid_from_mac(&mac) == 0x505400fffe123456);
 }
 
-static void gid_same_subnet__compares_just_the_prefix(void **state)
+static void gid_same_subnet__any_prefix__compares_only_these_bits(void **state)
 {
     (void)state;
     const struct uro_gid a = gid("10.0.0.1"), b = gid("10.0.0.254"), c = gid("10.0.1.1");
@@ -168,7 +168,7 @@ static void gid_same_subnet__compares_just_the_prefix(void **state)
     assert_true(uro_gid_same_subnet(&a, &a, 128));
 }
 
-static void multicast__groups_have_the_mac_of_the_standards(void **state)
+static void multicast__ipv4_and_ipv6_groups__have_the_mac_of_the_standards(void **state)
 {
     static const struct {
         const char *group;
@@ -199,12 +199,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gid__any_text_form__is_printed_in_one_form),
         cmocka_unit_test(gid_parse__no_address__is_refused),
-        cmocka_unit_test(mac_parse__six_pairs_and_nothing_else),
+        cmocka_unit_test(mac_parse__anything_but_six_pairs__is_refused),
         cmocka_unit_test(gid__predicates__are_right),
         cmocka_unit_test(gid_is_loopback__127_and_1__nothing_else),
-        cmocka_unit_test(gid__made_from_a_mac_or_an_address),
-        cmocka_unit_test(gid_same_subnet__compares_just_the_prefix),
-        cmocka_unit_test(multicast__groups_have_the_mac_of_the_standards),
+        cmocka_unit_test(gid__made_from_a_mac_or_an_address__has_the_right_bytes),
+        cmocka_unit_test(gid_same_subnet__any_prefix__compares_only_these_bits),
+        cmocka_unit_test(multicast__ipv4_and_ipv6_groups__have_the_mac_of_the_standards),
     };
     return cmocka_run_group_tests_name("wire/address", tests, NULL, NULL);
 }

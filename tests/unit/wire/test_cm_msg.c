@@ -47,7 +47,7 @@ static void assert_same(const uint8_t *mad, const struct uro_cm_msg *msg)
 }
 
 /* rule CM.LAYOUT */
-static void req__as_linux_sent_it__every_field(void **state)
+static void req__sent_by_linux__every_field_is_decoded(void **state)
 {
     static const struct piece pieces[] = {
         { 0, "0be4cb3d" },
@@ -107,7 +107,7 @@ static void req__as_linux_sent_it__every_field(void **state)
     assert_same(mad, &msg);
 }
 
-static void rep__as_linux_sent_it__every_field(void **state)
+static void rep__sent_by_linux__every_field_is_decoded(void **state)
 {
     static const struct piece pieces[] = {
         { 0, "11cb9e2b0be4cb3d00000000000011000000000"
@@ -164,7 +164,7 @@ static void every_message__random_values__there_and_back(void **state)
 }
 
 /* No two fields of a message share a bit, and none reaches into the private data. */
-static void every_message__one_field_at_a_time__its_own_bits(void **state)
+static void cm_message__one_field_at_a_time__only_its_bits_are_set(void **state)
 {
     uint8_t mad[URO_MAD_LEN], seen[URO_MAD_LEN];
     struct uro_cm_msg msg;
@@ -193,7 +193,7 @@ static void every_message__one_field_at_a_time__its_own_bits(void **state)
     }
 }
 
-static void other_datagrams__are_recognised(void **state)
+static void cm_decode__other_datagrams__are_recognised(void **state)
 {
     static const struct {
         unsigned at;
@@ -224,11 +224,11 @@ static void other_datagrams__are_recognised(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(req__as_linux_sent_it__every_field),
-        cmocka_unit_test(rep__as_linux_sent_it__every_field),
+        cmocka_unit_test(req__sent_by_linux__every_field_is_decoded),
+        cmocka_unit_test(rep__sent_by_linux__every_field_is_decoded),
         cmocka_unit_test(every_message__random_values__there_and_back),
-        cmocka_unit_test(every_message__one_field_at_a_time__its_own_bits),
-        cmocka_unit_test(other_datagrams__are_recognised),
+        cmocka_unit_test(cm_message__one_field_at_a_time__only_its_bits_are_set),
+        cmocka_unit_test(cm_decode__other_datagrams__are_recognised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

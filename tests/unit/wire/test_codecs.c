@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_codecs.c - every header: known octets, and random values encoded and decoded again. */
+/* test_codecs.c - tests every header: decodes known octets, and encodes and decodes random
+ * values. */
 #include "base/mark.h"
 #include "support/check.h"
 
@@ -53,7 +54,7 @@ static void bth__known_octets__decode_and_encode_back(void **state)
 }
 
 /* Sets one flag at a time: no two flags may share a bit. */
-static void bth__each_flag__is_its_own_bit(void **state)
+static void bth__each_flag__has_a_separate_bit(void **state)
 {
     static const struct {
         unsigned octet;
@@ -288,7 +289,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bth__known_octets__decode_and_encode_back),
-        cmocka_unit_test(bth__each_flag__is_its_own_bit),
+        cmocka_unit_test(bth__each_flag__has_a_separate_bit),
         cmocka_unit_test(bth__reserved_bits__are_ignored_and_sent_as_zero),
         cmocka_unit_test(reth__known_octets__decode_and_encode_back),
         cmocka_unit_test(atomic_eth__known_octets__decode_and_encode_back),

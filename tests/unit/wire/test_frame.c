@@ -22,7 +22,7 @@ static enum uro_frame_result read_frame(const uint8_t *octets, uint32_t length,
     return result;
 }
 
-static void frame__every_vector_is_accepted_and_read_right(void **state)
+static void frame__every_vector__is_accepted_and_decoded_right(void **state)
 {
     (void)state;
     for (size_t i = 0; i < URO_ARRAY_LEN(vectors); i++) {
@@ -422,7 +422,7 @@ static void frame__icrc_already_checked__is_not_computed_again(void **state)
     assert_int_equal(uro_frame_roce(&frame), URO_FRAME_OK);
 }
 
-static void frame_result_text__every_result_has_one(void **state)
+static void frame_result_text__every_result__has_a_text(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < URO_FRAME_RESULT_COUNT; i++)
@@ -443,7 +443,7 @@ static int fill_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frame__every_vector_is_accepted_and_read_right),
+        cmocka_unit_test(frame__every_vector__is_accepted_and_decoded_right),
         cmocka_unit_test(frame__cut_anywhere__is_refused),
         cmocka_unit_test(frame__one_bit_changed__only_masked_fields_pass),
         cmocka_unit_test(frame__any_opcode_and_values__decode_reverses_encode),
@@ -459,7 +459,7 @@ int main(void)
         cmocka_unit_test(frame__shorter_than_bth_and_icrc__is_a_length_error),
         cmocka_unit_test(frame__flush__has_either_icrc_and_nothing_else_has),
         cmocka_unit_test(frame__icrc_already_checked__is_not_computed_again),
-        cmocka_unit_test(frame_result_text__every_result_has_one),
+        cmocka_unit_test(frame_result_text__every_result__has_a_text),
     };
     return cmocka_run_group_tests_name("wire/frame", tests, fill_data, NULL);
 }

@@ -160,7 +160,7 @@ static void is_data__any_opcode_to_qp1__is_not(void **state)
 }
 
 /* The shortest frame with its headers, its padding and an ICRC. Callers pass longer frames. */
-static void is_data__too_short_for_its_headers__is_not(void **state)
+static void is_data__too_short_for_its_headers__is_false(void **state)
 {
     (void)state;
     for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -360,7 +360,7 @@ int main(void)
         cmocka_unit_test(is_data__head_is_refused__is_false),
         cmocka_unit_test(is_data__vlan_tag__is_not),
         cmocka_unit_test(is_data__any_opcode_to_qp1__is_not),
-        cmocka_unit_test(is_data__too_short_for_its_headers__is_not),
+        cmocka_unit_test(is_data__too_short_for_its_headers__is_false),
         cmocka_unit_test(split_frame__every_opcode_with_payload__is_read_like_a_whole_frame),
         cmocka_unit_test(split_frame__one_bit_changed__is_refused),
         cmocka_unit_test(split_frame__any_header__is_refused_or_read),

@@ -54,7 +54,7 @@ static void grh__of_an_ipv6_header__is_the_header(void **state)
 }
 
 /* rule UD.GRH. A sender that does not write the first octets may leave a 6 there. */
-static void grh__that_looks_like_both__is_ipv4_when_its_checksum_is_right(void **state)
+static void grh__valid_as_ipv4_and_ipv6__is_ipv4_if_the_checksum_is_right(void **state)
 {
     uint8_t area[URO_GRH_LEN];
     struct uro_grh grh;
@@ -90,7 +90,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grh__of_an_ipv4_header__is_twenty_zeros_and_the_header),
         cmocka_unit_test(grh__of_an_ipv6_header__is_the_header),
-        cmocka_unit_test(grh__that_looks_like_both__is_ipv4_when_its_checksum_is_right),
+        cmocka_unit_test(grh__valid_as_ipv4_and_ipv6__is_ipv4_if_the_checksum_is_right),
         cmocka_unit_test(grh__of_neither_version__is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

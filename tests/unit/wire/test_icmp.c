@@ -7,7 +7,7 @@
 #include "wire/icmp.h"
 
 /* The example of RFC 1071, section 3. */
-static void ip_sum__example_of_the_rfc(void **state)
+static void ip_sum__example_of_the_rfc__is_right(void **state)
 {
     static const uint8_t octets[] = { 0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7 };
 
@@ -261,7 +261,7 @@ static void icmp__port_unreachable_for_other_protocol__is_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ip_sum__example_of_the_rfc),
+        cmocka_unit_test(ip_sum__example_of_the_rfc__is_right),
         cmocka_unit_test(ip_sum__any_length_and_even_pieces__agrees_with_the_definition),
         cmocka_unit_test(icmp__echo__reply_is_checked),
         cmocka_unit_test(icmp__neighbor_messages__decode_reverses_encode),

@@ -151,7 +151,7 @@ static void opcode_find__every_argument__agrees_with_the_table(void **state)
     assert_int_equal(found, 25 + 12 + 2 + 1 + 25);
 }
 
-static void opcode_by_name__every_name__is_found_and_others_are_not(void **state)
+static void opcode_by_name__any_text__only_opcode_names_are_found(void **state)
 {
     (void)state;
     for (int opcode = 0; opcode < 256; opcode++)
@@ -161,7 +161,7 @@ static void opcode_by_name__every_name__is_found_and_others_are_not(void **state
     assert_int_equal(uro_opcode_by_name(""), -1);
 }
 
-static void ext_length__is_the_sum_of_its_headers(void **state)
+static void ext_length__any_headers__is_the_sum_of_their_lengths(void **state)
 {
     (void)state;
     assert_int_equal(uro_ext_length(0), 0);
@@ -187,8 +187,8 @@ int main(void)
         cmocka_unit_test(opcode__headers__follow_from_the_operation),
         cmocka_unit_test(opcode__xrc__is_rc_with_an_srq_number),
         cmocka_unit_test(opcode_find__every_argument__agrees_with_the_table),
-        cmocka_unit_test(opcode_by_name__every_name__is_found_and_others_are_not),
-        cmocka_unit_test(ext_length__is_the_sum_of_its_headers),
+        cmocka_unit_test(opcode_by_name__any_text__only_opcode_names_are_found),
+        cmocka_unit_test(ext_length__any_headers__is_the_sum_of_their_lengths),
     };
     return cmocka_run_group_tests_name("wire/opcode", tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void text__vlan_tag__is_printed_before_the_addresses(void **state)
     }
 }
 
-static void text__frames_that_are_not_roce(void **state)
+static void text__frames_other_than_roce__have_a_line(void **state)
 {
     uint8_t octets[64] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x06 };
     struct uro_arp arp = { .request = true, .sender_mac = { { 2, 0, 0, 0, 0, 2 } } };
@@ -258,7 +258,7 @@ int main(void)
         cmocka_unit_test(text__sentence__is_printed_without_control_characters),
         cmocka_unit_test(text__wrong_icrc__shows_both),
         cmocka_unit_test(text__vlan_tag__is_printed_before_the_addresses),
-        cmocka_unit_test(text__frames_that_are_not_roce),
+        cmocka_unit_test(text__frames_other_than_roce__have_a_line),
         cmocka_unit_test(text__icmp_and_igmp__are_printed),
         cmocka_unit_test(text__port_unreachable__names_the_destination),
         cmocka_unit_test(text__naks__are_printed_by_name),
