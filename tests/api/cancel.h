@@ -9,10 +9,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-extern struct cancel_stage {
+extern struct cancel_devices {
     struct ibv_context *contexts[2];
     struct ibv_qp_attr way; /* attributes with a path to the second device */
-} cancel_stage;
+} cancel_devices;
 
 /* The call that this thread is in and that must not be a cancellation point, or NULL. */
 extern _Thread_local const char *volatile cancel_inside;

@@ -70,8 +70,8 @@ static struct sockaddr_in address_of(struct ibv_context *context)
 
 void cancel_cm_open(void)
 {
-    first = address_of(cancel_stage.contexts[0]);
-    second = address_of(cancel_stage.contexts[1]);
+    first = address_of(cancel_devices.contexts[0]);
+    second = address_of(cancel_devices.contexts[1]);
     waited = rdma_create_event_channel();
     assert_non_null(waited);
     assert_int_equal(rdma_create_id(waited, &resolving, NULL, RDMA_PS_TCP), 0);

@@ -22,7 +22,7 @@
     "ip link set lo up && ip link add one type veth peer name other && "                           \
     "ip link set one mtu %u up && ip link set other mtu %u up"
 
-struct cancel_stage cancel_stage;
+struct cancel_devices cancel_devices;
 _Thread_local const char *volatile cancel_inside;
 
 static struct {
@@ -34,7 +34,7 @@ static struct {
     pthread_mutex_t posting; /* held to post a receive and then its send */
     unsigned posted;
     atomic_uint sent, arrived;
-} talk = { .posting = PTHREAD_MUTEX_INITIALIZER };
+} traffic = { .posting = PTHREAD_MUTEX_INITIALIZER };
 
 /* An extended queue pair that writes to the receiver's memory, and its completion queue. */
 static struct {
@@ -49,19 +49,19 @@ static struct {
 static void take(int side)
 {
     struct ibv_wc wc[4];
-    int count = CANCEL_CALL(ibv_poll_cq(talk.cqs[side], 4, wc));
+    int count = CANCEL_CALL(ibv_poll_cq(traffic.cqs[side], 4, wc));
 
     CANCEL_MUST(count >= 0);
     for (int i = 0; i < count; i++) {
         CANCEL_MUST(wc[i].status == IBV_WC_SUCCESS);
-        atomic_fetch_add(side == 0 ? &talk.sent : &talk.arrived, 1);
+        atomic_fetch_add(side == 0 ? &traffic.sent : &traffic.arrived, 1);
     }
 }
 
 static void post_message(void)
 {
-    struct ibv_sge from = { (uintptr_t)talk.buffers[0], OCTETS, talk.mrs[0]->lkey };
-    struct ibv_sge to = { (uintptr_t)talk.buffers[1], OCTETS, talk.mrs[1]->lkey };
+    struct ibv_sge from = { (uintptr_t)traffic.buffers[0], OCTETS, traffic.mrs[0]->lkey };
+    struct ibv_sge to = { (uintptr_t)traffic.buffers[1], OCTETS, traffic.mrs[1]->lkey };
     struct ibv_recv_wr recv = { .sg_list = &to, .num_sge = 1 }, *bad_recv;
     struct ibv_send_wr send = { .sg_list = &from,
                                 .num_sge = 1,
@@ -69,23 +69,23 @@ static void post_message(void)
                                 .send_flags = IBV_SEND_SIGNALED },
                        *bad_send;
 
-    CANCEL_MUST(CANCEL_CALL(ibv_post_recv(talk.qps[1], &recv, &bad_recv)) == 0);
-    CANCEL_MUST(CANCEL_CALL(ibv_post_send(talk.qps[0], &send, &bad_send)) == 0);
+    CANCEL_MUST(CANCEL_CALL(ibv_post_recv(traffic.qps[1], &recv, &bad_recv)) == 0);
+    CANCEL_MUST(CANCEL_CALL(ibv_post_send(traffic.qps[0], &send, &bad_send)) == 0);
 }
 
 static void post_one(void)
 {
-    (void)pthread_mutex_lock(&talk.posting);
-    const bool room = talk.posted - atomic_load(&talk.sent) < OUTSTANDING &&
-                      talk.posted - atomic_load(&talk.arrived) < OUTSTANDING;
+    (void)pthread_mutex_lock(&traffic.posting);
+    const bool room = traffic.posted - atomic_load(&traffic.sent) < OUTSTANDING &&
+                      traffic.posted - atomic_load(&traffic.arrived) < OUTSTANDING;
     if (room) {
         post_message();
-        talk.posted++;
+        traffic.posted++;
     }
-    (void)pthread_mutex_unlock(&talk.posting);
+    (void)pthread_mutex_unlock(&traffic.posting);
 }
 
-/* ---- who is cancelled, and who is not ------------------------------------ */
+/* ---- what the threads do ------------------------------------------------- */
 
 static void poll_both(void)
 {
@@ -93,13 +93,14 @@ static void poll_both(void)
     take(1);
 }
 
-/* Sends one more message from end to end in this thread, and checks that no earlier message is
- * pending. */
+/* Sends one more message in this thread, and waits until this message and all earlier messages have
+ * arrived. */
 static void exchange(void)
 {
-    for (unsigned before = talk.posted; talk.posted == before; poll_both())
+    for (unsigned before = traffic.posted; traffic.posted == before; poll_both())
         post_one();
-    while (atomic_load(&talk.sent) != talk.posted || atomic_load(&talk.arrived) != talk.posted)
+    while (atomic_load(&traffic.sent) != traffic.posted ||
+           atomic_load(&traffic.arrived) != traffic.posted)
         poll_both();
 }
 
@@ -115,8 +116,8 @@ static void post_extended(void)
 
     CANCEL_CALL((ibv_wr_start(ex.qp), 0));
     ex.qp->wr_flags = IBV_SEND_SIGNALED;
-    ibv_wr_rdma_write(ex.qp, talk.mrs[1]->rkey, (uintptr_t)talk.buffers[1]);
-    ibv_wr_set_sge(ex.qp, talk.mrs[0]->lkey, (uintptr_t)talk.buffers[0], OCTETS);
+    ibv_wr_rdma_write(ex.qp, traffic.mrs[1]->rkey, (uintptr_t)traffic.buffers[1]);
+    ibv_wr_set_sge(ex.qp, traffic.mrs[0]->lkey, (uintptr_t)traffic.buffers[0], OCTETS);
     CANCEL_MUST(CANCEL_CALL(ibv_wr_complete(ex.qp)) == 0);
     while (CANCEL_CALL(ibv_start_poll(ex.cq, &none)) != 0)
         ;
@@ -124,27 +125,28 @@ static void post_extended(void)
     CANCEL_CALL((ibv_end_poll(ex.cq), 0));
 }
 
-/* The loop of rping and its many copies. */
+/* The loop of rping, which many programs copy. */
 static void wait_for_completion(void)
 {
     struct ibv_cq *cq;
     void *context;
 
-    CANCEL_MUST(CANCEL_WAIT(ibv_get_cq_event(talk.channel, &cq, &context)) == 0 &&
-                cq == talk.cqs[1]);
+    CANCEL_MUST(CANCEL_WAIT(ibv_get_cq_event(traffic.channel, &cq, &context)) == 0 &&
+                cq == traffic.cqs[1]);
     CANCEL_MUST(CANCEL_CALL(ibv_req_notify_cq(cq, 0)) == 0);
-    for (unsigned before = atomic_load(&talk.arrived) - 1; before != atomic_load(&talk.arrived);) {
-        before = atomic_load(&talk.arrived);
+    for (unsigned before = atomic_load(&traffic.arrived) - 1;
+         before != atomic_load(&traffic.arrived);) {
+        before = atomic_load(&traffic.arrived);
         take(1);
     }
     CANCEL_CALL((ibv_ack_cq_events(cq, 1), 0));
 }
 
-static void wait_for_trouble(void)
+static void wait_for_async_event(void)
 {
     struct ibv_async_event event;
 
-    CANCEL_MUST(CANCEL_WAIT(ibv_get_async_event(cancel_stage.contexts[1], &event)) ==
+    CANCEL_MUST(CANCEL_WAIT(ibv_get_async_event(cancel_devices.contexts[1], &event)) ==
                 0); /* few links raise asynchronous events */
     CANCEL_CALL((ibv_ack_async_event(&event), 0));
 }
@@ -184,13 +186,13 @@ static void make_memory(struct ibv_context *context, struct ibv_pd *pd)
 
 static void make_and_destroy(void)
 {
-    struct ibv_context *context = cancel_stage.contexts[0];
+    struct ibv_context *context = cancel_devices.contexts[0];
     struct ibv_srq_init_attr init = { .attr = { .max_wr = 4, .max_sge = 1 } };
     struct ibv_comp_channel *channel = CANCEL_CALL(ibv_create_comp_channel(context));
     struct ibv_pd *pd = CANCEL_CALL(ibv_alloc_pd(context));
     struct ibv_cq *cq = CANCEL_CALL(ibv_create_cq(context, 4, NULL, channel, 0));
     struct ibv_srq *srq = CANCEL_CALL(ibv_create_srq(pd, &init));
-    struct ibv_ah_attr way = cancel_stage.way.ah_attr;
+    struct ibv_ah_attr way = cancel_devices.way.ah_attr;
     struct ibv_ah *ah = CANCEL_CALL(ibv_create_ah(pd, &way));
 
     CANCEL_MUST(channel != NULL && pd != NULL && cq != NULL && srq != NULL && ah != NULL);
@@ -304,39 +306,40 @@ static void cancel__of_a_thread_that_waits_for_async_events__others_continue(voi
     for (unsigned i = 0; i < rounds(); i++) {
         struct cancel_victim victim;
 
-        cancel_start(&victim, wait_for_trouble);
+        cancel_start(&victim, wait_for_async_event);
         exchange();
         cancel_end(&victim);
     }
     exchange();
 }
 
-/* No other thread takes the events, and a thread arms the CQ only after it got an event. A lost
- * event would therefore be missed. */
+/* No other thread takes the events, and a thread arms the CQ only after it got an event. So the
+ * test would hang after a lost event. */
 static void cancel__of_a_thread_that_waits_for_completions__loses_no_event(void **state)
 {
     struct cancel_victim victim;
 
     (void)state;
     exchange();
-    assert_int_equal(ibv_req_notify_cq(talk.cqs[1], 0), 0);
+    assert_int_equal(ibv_req_notify_cq(traffic.cqs[1], 0), 0);
     for (unsigned i = 0; i < 4 * rounds(); i++) {
-        const unsigned arrived = atomic_load(&talk.arrived);
+        const unsigned arrived = atomic_load(&traffic.arrived);
 
         cancel_start(&victim, wait_for_completion);
-        while (atomic_load(&talk.arrived) - arrived < i % 5) {
+        while (atomic_load(&traffic.arrived) - arrived < i % 5) {
             post_one();
             take(0);
         }
         cancel_end(&victim);
     }
     cancel_start(&victim, wait_for_completion);
-    while (atomic_load(&talk.arrived) != talk.posted || atomic_load(&talk.sent) != talk.posted)
+    while (atomic_load(&traffic.arrived) != traffic.posted ||
+           atomic_load(&traffic.sent) != traffic.posted)
         take(0);
     cancel_end(&victim);
 }
 
-/* ---- the stage ----------------------------------------------------------- */
+/* ---- set-up -------------------------------------------------------------- */
 
 static struct ibv_qp_ex *make_extended(const struct api *api)
 {
@@ -379,10 +382,10 @@ static void join(const struct api api[2])
     for (int i = 0; i < 2; i++)
         wait_until_up(api[i].context);
     for (int i = 0; i < 2; i++)
-        enter(&api[!i], talk.qps[i], talk.qps[!i]->qp_num);
+        enter(&api[!i], traffic.qps[i], traffic.qps[!i]->qp_num);
     enter(&api[0], ex.peer, ex.qp->qp_base.qp_num);
     enter(&api[1], &ex.qp->qp_base, ex.peer->qp_num);
-    cancel_stage.way = api_attr(&api[1], 0);
+    cancel_devices.way = api_attr(&api[1], 0);
 }
 
 static int open_all(void **state)
@@ -394,21 +397,21 @@ static int open_all(void **state)
     for (int i = 0; i < 2; i++) {
         api[i] = (struct api){ .device = list[i], .context = ibv_open_device(list[i]) };
         api[i].pd = ibv_alloc_pd(api[i].context);
-        cancel_stage.contexts[i] = api[i].context;
-        talk.mrs[i] = ibv_reg_mr(api[i].pd, talk.buffers[i], OCTETS,
-                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-        assert_non_null(talk.mrs[i]);
+        cancel_devices.contexts[i] = api[i].context;
+        traffic.mrs[i] = ibv_reg_mr(api[i].pd, traffic.buffers[i], OCTETS,
+                                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        assert_non_null(traffic.mrs[i]);
         if (i == 1)
-            talk.channel = ibv_create_comp_channel(api[i].context);
-        talk.cqs[i] =
-            ibv_create_cq(api[i].context, CAPACITY, NULL, i == 1 ? talk.channel : NULL, 0);
-        assert_non_null(talk.cqs[i]);
-        talk.qps[i] = api_qp(&api[i], talk.cqs[i]);
+            traffic.channel = ibv_create_comp_channel(api[i].context);
+        traffic.cqs[i] =
+            ibv_create_cq(api[i].context, CAPACITY, NULL, i == 1 ? traffic.channel : NULL, 0);
+        assert_non_null(traffic.cqs[i]);
+        traffic.qps[i] = api_qp(&api[i], traffic.cqs[i]);
     }
     ibv_free_device_list(list);
     ex.cq = api_cq_ex(&api[0], CAPACITY, 0);
     ex.qp = make_extended(&api[0]);
-    ex.peer = api_qp(&api[1], talk.cqs[1]);
+    ex.peer = api_qp(&api[1], traffic.cqs[1]);
     join(api);
     cancel_cm_open();
     return 0;
@@ -421,11 +424,11 @@ static bool own_net(unsigned mtu)
     (void)snprintf(interfaces, sizeof interfaces, VETH, mtu, mtu);
     if (geteuid() == 0 && unshare(CLONE_NEWNET) == 0 && system(interfaces) == 0)
         return true;
-    puts("NOT TESTED: a network namespace of our own with interfaces needs root and ip");
+    puts("NOT TESTED: creating a network namespace with interfaces needs root and ip");
     return false;
 }
 
-/* Sets the devices. Returns false if this machine does not support the link. */
+/* Sets UROCE_DEVICES. Returns false if this machine does not support the link. */
 static bool name_devices(const char *link)
 {
     char line[512], one[API_ADDRESS], other[API_ADDRESS];

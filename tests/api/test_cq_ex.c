@@ -20,7 +20,7 @@ static void expect_batch(struct ibv_cq_ex *cq, uint64_t first, uint64_t count)
 
 /* ---- creating ----------------------------------------------------------- */
 
-static void cq_ex__is_a_cq_too(void **state)
+static void cq_ex__used_as_a_cq__works(void **state)
 {
     const struct api *api = *state;
     struct ibv_comp_channel *channel = ibv_create_comp_channel(api->context);
@@ -176,7 +176,7 @@ static void batch__ended_before_the_last_completion__leaves_the_rest(void **stat
     api_destroy_cq_ex(cq);
 }
 
-static void failed_completion__has_request_and_reason(void **state)
+static void cq_ex__failed_completion__has_request_and_reason(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq_ex *cq = api_cq_ex(api, 20, 0);
@@ -356,7 +356,7 @@ static void cq_ex__ignore_overrun__drops_the_newest_and_works(void **state)
     api_destroy_cq_ex(cq);
 }
 
-static void moderation__is_not_offered_and_refused(void **state)
+static void modify_cq__moderation__is_refused(void **state)
 {
     const struct api *api = *state;
     struct ibv_modify_cq_attr attr = { .attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = { 4, 10 } };
@@ -373,7 +373,7 @@ static void moderation__is_not_offered_and_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(cq_ex__is_a_cq_too),
+        API_TEST(cq_ex__used_as_a_cq__works),
         API_TEST(cq_ex__wrong_arguments__is_einval),
         API_TEST(cq_ex__unsupported_fields__is_eopnotsupp),
         API_TEST(cq_ex__flags_without_their_mask__are_ignored),
@@ -382,13 +382,13 @@ int main(void)
         API_TEST(start_poll__unknown_attribute__is_einval),
         API_TEST(batch__pending_completions__are_in_order),
         API_TEST(batch__ended_before_the_last_completion__leaves_the_rest),
-        API_TEST(failed_completion__has_request_and_reason),
+        API_TEST(cq_ex__failed_completion__has_request_and_reason),
         API_TEST(batch__other_verbs_inside_it__do_not_wait),
         API_TEST(batches__of_two_threads_while_a_third_modifies__each_completion_once),
         API_TEST(cq_ex__armed__one_event_and_destroy_waits_for_its_acknowledgement),
         API_TEST(cq_ex__overrun__raises_event_and_keeps_completions),
         API_TEST(cq_ex__ignore_overrun__drops_the_newest_and_works),
-        API_TEST(moderation__is_not_offered_and_refused),
+        API_TEST(modify_cq__moderation__is_refused),
     };
     return API_RUN(tests);
 }

@@ -176,7 +176,7 @@ static uint64_t wall_clock(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void timestamps__are_of_the_clock_that_the_device_describes(void **state)
+static void cq_timestamp__hardware_clock__has_the_frequency_of_the_device(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq_ex *cq = api_cq_ex(api, 16, 0);
@@ -201,7 +201,7 @@ static void timestamps__are_of_the_clock_that_the_device_describes(void **state)
     close_talk(&talk);
 }
 
-static void wall_clock_timestamps__lie_between_posting_and_reading(void **state)
+static void cq_timestamp__wall_clock__is_between_post_and_poll(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq_ex *cq = api_cq_ex(api, 16, 0);
@@ -238,8 +238,8 @@ int main(void)
         API_TEST(completion__of_a_receive__readers_return_its_fields),
         API_TEST(start_poll__during_a_long_message__makes_progress),
         API_TEST(next_poll__repeated__makes_progress),
-        API_TEST(timestamps__are_of_the_clock_that_the_device_describes),
-        API_TEST(wall_clock_timestamps__lie_between_posting_and_reading),
+        API_TEST(cq_timestamp__hardware_clock__has_the_frequency_of_the_device),
+        API_TEST(cq_timestamp__wall_clock__is_between_post_and_poll),
         API_TEST(rt_values__of_an_unknown_kind__are_einval),
     };
     /* With progress=caller, only calls of the program run the engine, such as ibv_start_poll(). */

@@ -32,7 +32,7 @@ static void device_list__read_twice__has_the_same_devices(void **state)
 }
 
 /* A locally administered MAC 02:..: has its EUI-64 with ff:fe in the middle; GID 0 ends in it. */
-static void guid__is_the_interface_part_of_gid_0(void **state)
+static void guid__of_a_device__is_the_interface_part_of_gid_0(void **state)
 {
     const struct api *api = *state;
     union ibv_gid gid;
@@ -113,7 +113,7 @@ static void query_device_ex__unknown_input__is_einval(void **state)
     assert_int_equal(ibv_query_device_ex(api->context, &input, &attr), EINVAL);
 }
 
-static void query_port__is_an_active_ethernet_port(void **state)
+static void query_port__device_started__is_an_active_ethernet_port(void **state)
 {
     const struct api *api = *state;
     struct ibv_port_attr attr;
@@ -222,7 +222,7 @@ static void gid_table__wrong_arguments__fails_as_each_verb_specifies(void **stat
     assert_int_equal(ibv_query_gid_table(api->context, entries, 16, 1), -EINVAL);
 }
 
-static void pkey_table__holds_the_default_key_only(void **state)
+static void query_pkey__each_index__only_the_default_key_exists(void **state)
 {
     const struct api *api = *state;
     __be16 pkey = 0;
@@ -280,18 +280,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(device_list__read_twice__has_the_same_devices),
-        API_TEST(guid__is_the_interface_part_of_gid_0),
+        API_TEST(guid__of_a_device__is_the_interface_part_of_gid_0),
         API_TEST(query_device__unsupported_features__are_zero),
         API_TEST(query_device_ex__struct_of_another_release__common_fields_are_filled),
         API_TEST(query_device_ex__unknown_input__is_einval),
-        API_TEST(query_port__is_an_active_ethernet_port),
+        API_TEST(query_port__device_started__is_an_active_ethernet_port),
         API_TEST(query_port__of_a_link_that_cannot_carry_1024__has_mtu_512),
         API_TEST(query_port__no_such_port__is_einval),
         API_TEST(query_port__from_an_old_program__does_not_write_past_its_struct),
         API_TEST(gid_table__empty_slots__are_zero_or_no_data),
         API_TEST(gid_table__addresses__follow_the_link_local_gid),
         API_TEST(gid_table__wrong_arguments__fails_as_each_verb_specifies),
-        API_TEST(pkey_table__holds_the_default_key_only),
+        API_TEST(query_pkey__each_index__only_the_default_key_exists),
         API_TEST(contexts__of_one_device__have_descriptors_of_their_own),
         API_TEST(async_events__none_pending__eagain_and_not_readable),
         API_TEST(device__word_behind_the_public_struct__can_be_read),

@@ -65,7 +65,7 @@ static void dm__all_at_once__allocated_and_one_byte_more_refused(void **state)
     }
 }
 
-static void dm__copies_within_its_bounds(void **state)
+static void dm__memcpy__is_accepted_only_within_the_bounds(void **state)
 {
     static const struct {
         uint64_t offset;
@@ -224,7 +224,7 @@ static void dm__as_a_send_buffer__is_sent(void **state)
     assert_int_equal(ibv_free_dm(dm), 0);
 }
 
-static void import_dm__has_the_same_memory(void **state)
+static void import_dm__handle_of_another_context__has_the_same_memory(void **state)
 {
     const struct api *api = *state;
     struct ibv_dm *dm = alloc(api, LENGTH);
@@ -263,13 +263,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(dm__wrong_arguments__is_einval_and_too_large_enomem),
         API_TEST(dm__all_at_once__allocated_and_one_byte_more_refused),
-        API_TEST(dm__copies_within_its_bounds),
+        API_TEST(dm__memcpy__is_accepted_only_within_the_bounds),
         API_TEST(dm__freed_and_allocated_again__reads_zero),
         API_TEST(dm_mr__wrong_arguments__is_refused),
         API_TEST(dm__with_an_mr__is_busy),
         API_TEST(dm_mr__is_reached_by_offsets__and_only_its_part),
         API_TEST(dm__as_a_send_buffer__is_sent),
-        API_TEST(import_dm__has_the_same_memory),
+        API_TEST(import_dm__handle_of_another_context__has_the_same_memory),
     };
     return API_RUN(tests);
 }

@@ -180,7 +180,7 @@ static struct ibv_async_event expect_async(const struct api *api, enum ibv_event
     return event;
 }
 
-static void drained_send_queue__raises_event_on_async_fd(void **state)
+static void async_event__send_queue_drained__is_raised_on_async_fd(void **state)
 {
     const struct api *api = *state;
     struct epoll_event event = { .events = EPOLLIN };
@@ -219,7 +219,7 @@ static void drained_send_queue__notify_not_requested__raises_no_event(void **sta
     api_pair_close(&pair);
 }
 
-static void refused_access__is_an_event_of_the_responders_qp(void **state)
+static void async_event__access_refused__is_raised_by_the_responders_qp(void **state)
 {
     const struct api *api = *state;
     struct pair pair;
@@ -235,7 +235,7 @@ static void refused_access__is_an_event_of_the_responders_qp(void **state)
 }
 
 /* B10: a completion that a full CQ cannot take is always reported. */
-static void full_cq__raises_event_and_keeps_completions(void **state)
+static void async_event__cq_full__is_raised_and_completions_are_kept(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 1);
@@ -334,10 +334,10 @@ int main(void)
         API_TEST(cq__armed_for_solicited__ignores_other_completions),
         API_TEST(destroy_cq__unfetched_event__is_dropped),
         API_TEST(destroy_cq__with_an_event_not_acknowledged__waits_for_it),
-        API_TEST(drained_send_queue__raises_event_on_async_fd),
+        API_TEST(async_event__send_queue_drained__is_raised_on_async_fd),
         API_TEST(drained_send_queue__notify_not_requested__raises_no_event),
-        API_TEST(refused_access__is_an_event_of_the_responders_qp),
-        API_TEST(full_cq__raises_event_and_keeps_completions),
+        API_TEST(async_event__access_refused__is_raised_by_the_responders_qp),
+        API_TEST(async_event__cq_full__is_raised_and_completions_are_kept),
         API_TEST(destroy_qp__unfetched_event__is_dropped),
         API_TEST(events__of_one_context__are_not_seen_in_another),
         API_TEST(destroy_qp_and_mr__while_the_peer_sends__is_safe),

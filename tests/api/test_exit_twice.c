@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_exit_twice.c - tests two threads that call exit() at the same time, as in rping. The second
- * exit() must wait until the first has ended the devices. Otherwise the process ends too early: its
- * peers are not disconnected, and its capture and its counters are lost.
+ * exit() must wait until the first exit() has shut down the devices. Otherwise the process ends too
+ * early: its peers are not disconnected, and its capture and its counters are lost.
  */
 #include "api/api.h"
 
@@ -26,7 +26,7 @@ static void *leave(void *unused)
     exit(0);
 }
 
-/* After a sent packet, the end of the device takes at least 50 ms. */
+/* Sends a packet. The shutdown of the device then takes at least 50 ms. */
 static void send_a_packet(struct ibv_context *context)
 {
     struct api api = { .context = context, .pd = ibv_alloc_pd(context) };
@@ -63,7 +63,8 @@ static void leave_twice(void)
     (void)leave(NULL);
 }
 
-/* Runs leave_twice() in a child. Returns whether it printed its counters, which it does last. */
+/* Runs leave_twice() in a child. Returns whether the child printed its counters, which the shutdown
+ * of the device does last. */
 static bool child_prints_counters(void)
 {
     char text[4096];

@@ -32,7 +32,7 @@ static void import_device__fd_is_no_context__is_refused(void **state)
     assert_int_equal(close(other), 0); /* the program still owns the descriptor */
 }
 
-static void import_device__owns_the_descriptor(void **state)
+static void import_device__closed__closes_the_descriptor(void **state)
 {
     const struct api *api = *state;
     int copy = dup(api->context->cmd_fd);
@@ -85,7 +85,7 @@ static void import_mr__that_is_not_of_the_pd__is_enoent(void **state)
 }
 
 /* A queue pair of the imported PD uses a region that was registered in the first context. */
-static void imported_pd_and_mr__are_the_same_domain_and_region(void **state)
+static void import__pd_and_mr__are_the_same_domain_and_region(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, sizeof memory, RIGHTS);
@@ -264,7 +264,7 @@ static void parent_domain__wrong_arguments__is_einval(void **state)
     assert_int_equal(ibv_close_device(stranger), 0);
 }
 
-static void parent_domain__holds_pd_and_td(void **state)
+static void parent_domain__exists__pd_and_td_cannot_be_freed(void **state)
 {
     const struct api *api = *state;
     struct ibv_td_init_attr td_attr = { 0 };
@@ -295,7 +295,7 @@ static void parent_domain__holds_pd_and_td(void **state)
 }
 
 /* Queue pairs of the parent domain use regions of its base PD, and vice versa. */
-static void parent_domain__is_its_base_to_keys_and_queue_pairs(void **state)
+static void parent_domain__for_keys_and_queue_pairs__acts_as_the_base_pd(void **state)
 {
     const struct api *api = *state;
     struct ibv_parent_domain_init_attr attr = { .pd = api->pd };
@@ -327,10 +327,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(import_device__fd_is_no_context__is_refused),
-        API_TEST(import_device__owns_the_descriptor),
+        API_TEST(import_device__closed__closes_the_descriptor),
         API_TEST(import_pd__that_the_device_does_not_share__is_enoent),
         API_TEST(import_mr__that_is_not_of_the_pd__is_enoent),
-        API_TEST(imported_pd_and_mr__are_the_same_domain_and_region),
+        API_TEST(import__pd_and_mr__are_the_same_domain_and_region),
         API_TEST(dereg_mr__of_an_imported_mr__ends_the_region),
         API_TEST(unimport_mr__of_the_first_handle__leaves_the_region_to_the_second),
         API_TEST(region__used_by_an_imported_handle__outlives_its_context),
@@ -338,8 +338,8 @@ int main(void)
         API_TEST(unimport_pd__in_use__remains),
         API_TEST(td__wrong_arguments__is_einval),
         API_TEST(parent_domain__wrong_arguments__is_einval),
-        API_TEST(parent_domain__holds_pd_and_td),
-        API_TEST(parent_domain__is_its_base_to_keys_and_queue_pairs),
+        API_TEST(parent_domain__exists__pd_and_td_cannot_be_freed),
+        API_TEST(parent_domain__for_keys_and_queue_pairs__acts_as_the_base_pd),
     };
     return API_RUN(tests);
 }

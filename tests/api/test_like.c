@@ -8,7 +8,7 @@
 
 #define MESSAGE 64u
 
-static void query__shows_the_card(void **state)
+static void query_device__like_a_card__has_the_values_of_the_card(void **state)
 {
     const struct api *api = *state;
     struct ibv_device_attr_ex all;
@@ -165,7 +165,7 @@ static void operations__that_the_card_lacks__are_refused_and_others_work(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(query__shows_the_card),
+        API_TEST(query_device__like_a_card__has_the_values_of_the_card),
         API_TEST(queue_pair__beyond_a_limit__is_refused),
         API_TEST(objects__that_the_card_lacks__are_not_supported),
         API_TEST(operations__that_the_card_lacks__are_refused_and_others_work),

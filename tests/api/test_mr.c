@@ -10,7 +10,7 @@
 
 static uint8_t memory[16384];
 
-static void mr__reports_registered_range_and_keys(void **state)
+static void reg_mr__any_range__has_the_range_and_keys(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, 1000, IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE);
@@ -69,7 +69,7 @@ static void access_bits__unknown__are_einval_and_optional_ones_ignored(void **st
 
 /* rule KEY.PERSISTENT */
 /* IBV_ACCESS_FLUSH_* of newer headers. No memory is persistent here. */
-static void flush_rights__global_is_given_and_persistent_refused(void **state)
+static void reg_mr__flush_rights__global_is_granted_and_persistent_refused(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, 8, 1 << 8 | IBV_ACCESS_LOCAL_WRITE);
@@ -96,7 +96,7 @@ static void memory__not_mapped__is_efault(void **state)
     munmap(at + 2 * page, page);
 }
 
-static void read_only_memory__is_efault_only_with_local_write(void **state)
+static void reg_mr__read_only_memory__is_efault_only_with_local_write(void **state)
 {
     const struct api *api = *state;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -119,7 +119,7 @@ static void ranges__that_wrap__are_einval(void **state)
     assert_int_equal(errno, EINVAL);
 }
 
-static void zero_length__can_be_registered(void **state)
+static void reg_mr__zero_length__succeeds(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, 0, IBV_ACCESS_LOCAL_WRITE);
@@ -291,7 +291,7 @@ static void rereg_mr__of_access__takes_effect_at_once(void **state)
 
 /* ---- the null MR ---------------------------------------------------------------------------- */
 
-static void null_mr__sends_zeros_and_discards_received_data(void **state)
+static void null_mr__sent_from_and_received_into__zeros_are_sent_and_data_discarded(void **state)
 {
     const struct api *api = *state;
     struct ibv_mr *null = ibv_alloc_null_mr(api->pd);
@@ -352,21 +352,21 @@ static void null_mr__of_a_peer_or_changed__is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(mr__reports_registered_range_and_keys),
+        API_TEST(reg_mr__any_range__has_the_range_and_keys),
         API_TEST(mrs__over_the_same_memory__have_keys_of_their_own),
         API_TEST(remote_writing__without_local_writing__is_einval),
         API_TEST(access_bits__unknown__are_einval_and_optional_ones_ignored),
-        API_TEST(flush_rights__global_is_given_and_persistent_refused),
+        API_TEST(reg_mr__flush_rights__global_is_granted_and_persistent_refused),
         API_TEST(memory__not_mapped__is_efault),
-        API_TEST(read_only_memory__is_efault_only_with_local_write),
+        API_TEST(reg_mr__read_only_memory__is_efault_only_with_local_write),
         API_TEST(ranges__that_wrap__are_einval),
-        API_TEST(zero_length__can_be_registered),
+        API_TEST(reg_mr__zero_length__succeeds),
         API_TEST(rereg_mr__of_each_part__only_a_new_range_changes_the_key),
         API_TEST(rereg_mr__wrong_arguments__leaves_the_old_region_valid),
         API_TEST(region__with_an_iova__is_accessed_by_the_iova),
         API_TEST(rereg_mr__to_other_memory__the_old_key_and_memory_are_out_of_reach),
         API_TEST(rereg_mr__of_access__takes_effect_at_once),
-        API_TEST(null_mr__sends_zeros_and_discards_received_data),
+        API_TEST(null_mr__sent_from_and_received_into__zeros_are_sent_and_data_discarded),
         API_TEST(null_mr__of_a_peer_or_changed__is_refused),
     };
     return API_RUN(tests);

@@ -135,7 +135,7 @@ static void mw__wrong_arguments__is_einval(void **state)
     assert_null(ibv_alloc_mw(api->pd, (enum ibv_mw_type)3));
 }
 
-static void mw__reports_type_and_holds_its_pd(void **state)
+static void alloc_mw__each_type__has_the_type_and_uses_the_pd(void **state)
 {
     const struct api *api = *state;
     struct ibv_pd *pd = ibv_alloc_pd(api->context);
@@ -154,7 +154,7 @@ static void mw__reports_type_and_holds_its_pd(void **state)
 
 /* ---- type 1 --------------------------------------------------------------------------------- */
 
-static void bind_mw__allows_access_to_the_range_only(void **state)
+static void bind_mw__part_of_a_region__allows_access_to_the_range_only(void **state)
 {
     struct stage stage;
 
@@ -209,7 +209,7 @@ static void region__with_a_window__peers_cannot_use_its_own_key(void **state)
     close_stage(&stage);
 }
 
-static void bind_mw__returns_the_next_key_only_after_posting(void **state)
+static void bind_mw__posted_or_refused__key_changes_only_when_posted(void **state)
 {
     struct stage stage;
     struct ibv_mw_bind bind;
@@ -475,11 +475,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(mw__wrong_arguments__is_einval),
-        API_TEST(mw__reports_type_and_holds_its_pd),
-        API_TEST(bind_mw__allows_access_to_the_range_only),
+        API_TEST(alloc_mw__each_type__has_the_type_and_uses_the_pd),
+        API_TEST(bind_mw__part_of_a_region__allows_access_to_the_range_only),
         API_TEST(bind_mw__on_an_unreliable_connection__opens_the_range),
         API_TEST(region__with_a_window__peers_cannot_use_its_own_key),
-        API_TEST(bind_mw__returns_the_next_key_only_after_posting),
+        API_TEST(bind_mw__posted_or_refused__key_changes_only_when_posted),
         API_TEST(bind_mw__wrong_window_or_region__is_refused_at_once),
         API_TEST(bind_mw__to_a_full_queue__enomem_and_key_unchanged),
         API_TEST(bind_mw__beyond_the_region__is_an_error_completion),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sockets of NETLINK_RDMA, as liburoce-paths.so gives them to a program. The tree of UROCE_TREE
- * (meson.build) has the device `net0`. */
+/* Tests the sockets of NETLINK_RDMA that liburoce-paths.so gives to a program. The tree of
+ * UROCE_TREE (meson.build) has the device `net0`. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 
@@ -120,9 +120,9 @@ static void expect_answer(int fd, uint32_t seq)
     expect_nothing(fd);
 }
 
-/* ---- what a socket does -------------------------------------------------------------- */
+/* ---- sockets ------------------------------------------------------------------------- */
 
-static void every_way_to_send__is_answered(void **state)
+static void send__every_form__gets_an_answer(void **state)
 {
     struct request request = request_of(3, 0);
     const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
@@ -154,7 +154,7 @@ static void expect_kernel(const struct sockaddr_nl *from, socklen_t length)
     assert_int_equal(from->nl_pid, 0);
 }
 
-static void every_way_to_receive__has_the_kernel_as_sender(void **state)
+static void recv__every_form__has_the_kernel_as_sender(void **state)
 {
     uint8_t bytes[4096];
     struct iovec part = { bytes, sizeof bytes };
@@ -199,7 +199,7 @@ static uint32_t port_id(int fd)
     return name.nl_pid;
 }
 
-static void two_sockets__have_addresses_and_answers_of_their_own(void **state)
+static void socket__two_of_them__have_separate_addresses_and_answers(void **state)
 {
     const struct sockaddr_nl any = { .nl_family = AF_NETLINK };
     const struct sockaddr_nl fixed = { .nl_family = AF_NETLINK, .nl_pid = 77 };
@@ -226,7 +226,7 @@ static void two_sockets__have_addresses_and_answers_of_their_own(void **state)
     assert_int_equal(close(third), 0);
 }
 
-static void bind_to_a_group_or_a_wrong_address__is_refused(void **state)
+static void bind__to_a_group_or_a_wrong_address__is_refused(void **state)
 {
     const struct sockaddr_nl group = { .nl_family = AF_NETLINK, .nl_groups = 1 };
     const struct sockaddr_nl other = { .nl_family = AF_INET };
@@ -244,7 +244,7 @@ static void bind_to_a_group_or_a_wrong_address__is_refused(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-static void options_and_poll__work(void **state)
+static void socket__options_and_poll__work_as_in_the_kernel(void **state)
 {
     const int on = 1;
     int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK, NETLINK_RDMA), size = 100000;
@@ -265,7 +265,7 @@ static void options_and_poll__work(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-static void long_answer__arrives_whole(void **state)
+static void answers__more_than_the_socket_buffer__all_arrive(void **state)
 {
     enum { ASKED = 3000 };
     int fd = open_socket();
@@ -292,7 +292,7 @@ static unsigned count_open(void)
     return count;
 }
 
-static void closed_socket__leaves_nothing(void **state)
+static void close__socket__frees_all_descriptors(void **state)
 {
     const unsigned before = count_open();
 
@@ -305,7 +305,7 @@ static void closed_socket__leaves_nothing(void **state)
     assert_int_equal(count_open(), before);
 }
 
-static void number_of_a_closed_socket__is_a_file_later(void **state)
+static void close__number_reused_by_a_pipe__is_the_pipe(void **state)
 {
     char text[8] = "";
     int fd = open_socket();
@@ -323,7 +323,7 @@ static void number_of_a_closed_socket__is_a_file_later(void **state)
 }
 
 /* The descriptors are closed by calls that the library does not intercept. */
-static void socket_closed_behind_our_back__is_noticed(void **state)
+static void close__by_a_call_that_is_not_intercepted__is_noticed(void **state)
 {
     const unsigned before = count_open();
     char text[8] = "";
@@ -352,7 +352,7 @@ static void socket_closed_behind_our_back__is_noticed(void **state)
     assert_int_equal(count_open(), before);
 }
 
-static void copies__are_the_same_socket(void **state)
+static void dup__socket__is_the_same_socket(void **state)
 {
     const unsigned before = count_open();
     const int fd = open_socket();
@@ -381,8 +381,8 @@ static void copies__are_the_same_socket(void **state)
     assert_int_equal(count_open(), before);
 }
 
-/* Other calls of fcntl(), and copies of other descriptors, are as without the library. */
-static void copies_of_other_descriptors__are_those_of_the_kernel(void **state)
+/* The library does not change other commands of fcntl(), nor copies of other descriptors. */
+static void fcntl__other_commands_and_descriptors__are_those_of_the_kernel(void **state)
 {
     const int fd = open_socket(), other = dup(STDERR_FILENO);
     struct flock lock = { .l_type = F_WRLCK };
@@ -403,7 +403,7 @@ static void copies_of_other_descriptors__are_those_of_the_kernel(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-static void too_many_copies__are_refused(void **state)
+static void dup__too_many_copies__is_emfile(void **state)
 {
     const unsigned before = count_open();
     int fds[64];
@@ -419,7 +419,7 @@ static void too_many_copies__are_refused(void **state)
     assert_int_equal(count_open(), before);
 }
 
-static void too_many_sockets__are_refused(void **state)
+static void socket__too_many__is_emfile(void **state)
 {
     int fds[64];
 
@@ -433,7 +433,7 @@ static void too_many_sockets__are_refused(void **state)
     assert_int_equal(close(open_socket()), 0);
 }
 
-static void forked_child__uses_the_socket_and_closes_only_its_own(void **state)
+static void fork__child_uses_and_closes_sockets__parent_keeps_its_socket(void **state)
 {
     int fd = open_socket(), status;
 
@@ -450,7 +450,8 @@ static void forked_child__uses_the_socket_and_closes_only_its_own(void **state)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(receive(fd, 1), NLMSG_ERROR); /* the child has received the message before */
+    assert_int_equal(receive(fd, 1), NLMSG_ERROR); /* the child has already received the message
+                                                      before this message */
     expect_answer(fd, 2);
     ask(fd, 3, 0);
     expect_answer(fd, 3);
@@ -458,7 +459,7 @@ static void forked_child__uses_the_socket_and_closes_only_its_own(void **state)
 }
 
 /* A child of vfork() has the memory of its parent. */
-static void vforked_child__leaves_the_socket_to_its_parent(void **state)
+static void vfork__child_closes_the_socket__parent_keeps_the_socket(void **state)
 {
     int fd = open_socket(), status;
 
@@ -479,7 +480,7 @@ static void vforked_child__leaves_the_socket_to_its_parent(void **state)
 
 /* ---- hostile requests ----------------------------------------------------------------- */
 
-static void short_requests__are_ignored(void **state)
+static void request__too_short__is_ignored(void **state)
 {
     const struct request request = request_of(1, 0);
     int fd = open_socket();
@@ -493,7 +494,7 @@ static void short_requests__are_ignored(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-static void request_that_is_too_long__is_refused(void **state)
+static void request__too_long__is_emsgsize(void **state)
 {
     static uint8_t bytes[40000];
     struct iovec parts[2] = { { bytes, sizeof bytes }, { bytes, sizeof bytes } };
@@ -506,8 +507,8 @@ static void request_that_is_too_long__is_refused(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-/* Changes each byte of a request to several values. */
-static void changed_requests__get_an_answer_or_none(void **state)
+/* Sends requests in which one byte has been changed to several values. */
+static void request__any_byte_changed__next_request_gets_an_answer(void **state)
 {
     static const uint8_t values[] = { 0, 1, 3, 4, 7, 8, 0x7f, 0x80, 0xff };
     int fd = open_socket();
@@ -529,7 +530,7 @@ static void changed_requests__get_an_answer_or_none(void **state)
 
 /* ---- other sockets -------------------------------------------------------------------- */
 
-static void other_sockets__are_those_of_the_kernel(void **state)
+static void socket__of_another_family__is_that_of_the_kernel(void **state)
 {
     struct sockaddr_nl name = { .nl_family = AF_NETLINK };
     socklen_t length = sizeof name;
@@ -571,25 +572,25 @@ static void other_sockets__are_those_of_the_kernel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way_to_send__is_answered),
-        cmocka_unit_test(every_way_to_receive__has_the_kernel_as_sender),
-        cmocka_unit_test(two_sockets__have_addresses_and_answers_of_their_own),
-        cmocka_unit_test(bind_to_a_group_or_a_wrong_address__is_refused),
-        cmocka_unit_test(options_and_poll__work),
-        cmocka_unit_test(long_answer__arrives_whole),
-        cmocka_unit_test(closed_socket__leaves_nothing),
-        cmocka_unit_test(number_of_a_closed_socket__is_a_file_later),
-        cmocka_unit_test(socket_closed_behind_our_back__is_noticed),
-        cmocka_unit_test(copies__are_the_same_socket),
-        cmocka_unit_test(copies_of_other_descriptors__are_those_of_the_kernel),
-        cmocka_unit_test(too_many_copies__are_refused),
-        cmocka_unit_test(too_many_sockets__are_refused),
-        cmocka_unit_test(forked_child__uses_the_socket_and_closes_only_its_own),
-        cmocka_unit_test(vforked_child__leaves_the_socket_to_its_parent),
-        cmocka_unit_test(short_requests__are_ignored),
-        cmocka_unit_test(request_that_is_too_long__is_refused),
-        cmocka_unit_test(changed_requests__get_an_answer_or_none),
-        cmocka_unit_test(other_sockets__are_those_of_the_kernel),
+        cmocka_unit_test(send__every_form__gets_an_answer),
+        cmocka_unit_test(recv__every_form__has_the_kernel_as_sender),
+        cmocka_unit_test(socket__two_of_them__have_separate_addresses_and_answers),
+        cmocka_unit_test(bind__to_a_group_or_a_wrong_address__is_refused),
+        cmocka_unit_test(socket__options_and_poll__work_as_in_the_kernel),
+        cmocka_unit_test(answers__more_than_the_socket_buffer__all_arrive),
+        cmocka_unit_test(close__socket__frees_all_descriptors),
+        cmocka_unit_test(close__number_reused_by_a_pipe__is_the_pipe),
+        cmocka_unit_test(close__by_a_call_that_is_not_intercepted__is_noticed),
+        cmocka_unit_test(dup__socket__is_the_same_socket),
+        cmocka_unit_test(fcntl__other_commands_and_descriptors__are_those_of_the_kernel),
+        cmocka_unit_test(dup__too_many_copies__is_emfile),
+        cmocka_unit_test(socket__too_many__is_emfile),
+        cmocka_unit_test(fork__child_uses_and_closes_sockets__parent_keeps_its_socket),
+        cmocka_unit_test(vfork__child_closes_the_socket__parent_keeps_the_socket),
+        cmocka_unit_test(request__too_short__is_ignored),
+        cmocka_unit_test(request__too_long__is_emsgsize),
+        cmocka_unit_test(request__any_byte_changed__next_request_gets_an_answer),
+        cmocka_unit_test(socket__of_another_family__is_that_of_the_kernel),
     };
     return cmocka_run_group_tests(tests, make_tree, NULL);
 }

@@ -66,7 +66,7 @@ static uint8_t memory[4096];
 
 /* ---- buffers ------------------------------------------------------------- */
 
-static void buffer__has_zeroed_pages_of_its_own(void **state)
+static void alloc_buffer__any_size__has_separate_zeroed_pages(void **state)
 {
     const struct api *api = *state;
     void *one, *two;
@@ -271,7 +271,7 @@ static void attributes__of_an_older_program__end_earlier(void **state)
 
 /* ---- the rest ------------------------------------------------------------ */
 
-static void port_speed__is_that_of_the_port(void **state)
+static void query_port_speed__any_port__is_that_of_query_port(void **state)
 {
     const struct api *api = *state;
     struct ibv_port_attr port;
@@ -285,7 +285,7 @@ static void port_speed__is_that_of_the_port(void **state)
     FAILS(query_port_speed(api->context, 256 + API_PORT, &speed), EINVAL);
 }
 
-static void completion_counters__are_reported_as_unsupported(void **state)
+static void completion_counters__created__is_eopnotsupp(void **state)
 {
     const struct api *api = *state;
     struct ibv_context *stranger =
@@ -307,7 +307,7 @@ static void completion_counters__are_reported_as_unsupported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(buffer__has_zeroed_pages_of_its_own),
+        API_TEST(alloc_buffer__any_size__has_separate_zeroed_pages),
         API_TEST(buffer__registered__carries_data),
         API_TEST(buffer__range_outside_or_another_domain__is_einval),
         API_TEST(buffer__of_a_parent_domain__is_registered_there),
@@ -317,8 +317,8 @@ int main(void)
         API_TEST(attributes__buffer__as_reg_buf_mr),
         API_TEST(attributes__unsupported__is_refused),
         API_TEST(attributes__of_an_older_program__end_earlier),
-        API_TEST(port_speed__is_that_of_the_port),
-        API_TEST(completion_counters__are_reported_as_unsupported),
+        API_TEST(query_port_speed__any_port__is_that_of_query_port),
+        API_TEST(completion_counters__created__is_eopnotsupp),
     };
 
     return API_RUN(tests);

@@ -28,7 +28,7 @@ static void pd__used_by_an_mr_a_qp_or_an_ah__is_busy(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void pds__have_numbers_of_their_own(void **state)
+static void alloc_pd__several__have_different_numbers(void **state)
 {
     const struct api *api = *state;
     struct ibv_pd *one = ibv_alloc_pd(api->context), *two = ibv_alloc_pd(api->context);
@@ -39,7 +39,7 @@ static void pds__have_numbers_of_their_own(void **state)
     ibv_dealloc_pd(two);
 }
 
-static void cq__has_at_least_requested_capacity(void **state)
+static void create_cq__any_capacity__has_at_least_this_capacity(void **state)
 {
     static const int sizes[] = { 1, 2, 3, 4, 100, 1023, 1024, 4194303 };
     const struct api *api = *state;
@@ -154,7 +154,7 @@ static void address__that_roce_cannot_reach__is_einval(void **state)
     }
 }
 
-static void unsupported_verbs__are_eopnotsupp(void **state)
+static void verbs__unsupported__are_eopnotsupp(void **state)
 {
     const struct api *api = *state;
     struct ibv_counters_init_attr counters = { 0 };
@@ -170,7 +170,7 @@ static void unsupported_verbs__are_eopnotsupp(void **state)
     assert_int_equal(ibv_resolve_eth_l2_from_gid(api->context, NULL, mac, NULL), -1);
 }
 
-static void fork_support__is_not_needed(void **state)
+static void fork_init__called__succeeds(void **state)
 {
     (void)state;
     assert_int_equal(ibv_fork_init(), 0);
@@ -202,8 +202,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(pd__used_by_an_mr_a_qp_or_an_ah__is_busy),
-        API_TEST(pds__have_numbers_of_their_own),
-        API_TEST(cq__has_at_least_requested_capacity),
+        API_TEST(alloc_pd__several__have_different_numbers),
+        API_TEST(create_cq__any_capacity__has_at_least_this_capacity),
         API_TEST(cq__wrong_arguments__is_einval),
         API_TEST(cq__with_a_channel_of_another_context__is_einval),
         API_TEST(cq__used_by_a_qp__is_busy),
@@ -211,8 +211,8 @@ int main(void)
         API_TEST(channel__used_by_a_cq__is_busy),
         API_TEST(channel__nonblocking_without_events__is_eagain),
         API_TEST(address__that_roce_cannot_reach__is_einval),
-        API_TEST(unsupported_verbs__are_eopnotsupp),
-        API_TEST(fork_support__is_not_needed),
+        API_TEST(verbs__unsupported__are_eopnotsupp),
+        API_TEST(fork_init__called__succeeds),
         API_TEST(close_device__with_objects_left__they_can_be_destroyed),
     };
     return API_RUN(tests);

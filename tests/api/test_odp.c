@@ -38,7 +38,7 @@ static bool resident(uint8_t *at)
     return there & 1;
 }
 
-static void device__reports_on_demand_paging_capabilities(void **state)
+static void query_device__on_demand_paging__has_the_capabilities(void **state)
 {
     const struct api *api = *state;
     const uint32_t all = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
@@ -209,7 +209,7 @@ static int advise(const struct api *api, enum ibv_advise_mr_advice advice, uint3
     return ibv_advise_mr(api->pd, advice, flags, &element, 1);
 }
 
-static void prefetch__faults_pages_in(void **state)
+static void advise_mr__prefetch__faults_pages_in(void **state)
 {
     const struct api *api = *state;
     size_t page = page_size();
@@ -340,13 +340,13 @@ int main(int count, char **words)
     if (count > 1)
         return flickering_process();
     const struct CMUnitTest tests[] = {
-        API_TEST(device__reports_on_demand_paging_capabilities),
+        API_TEST(query_device__on_demand_paging__has_the_capabilities),
         API_TEST(implicit_mr__covers_all_memory__also_mapped_later),
         API_TEST(explicit_mr__registered_before_it_is_mapped__faults_when_it_is_used),
         API_TEST(memory__unusable_when_a_peer_accesses_it__access_is_refused),
         API_TEST(memory__unusable_when_accessed_locally__protection_error),
         API_TEST(memory__unmapped_by_a_thread_during_the_copy__access_is_refused),
-        API_TEST(prefetch__faults_pages_in),
+        API_TEST(advise_mr__prefetch__faults_pages_in),
         API_TEST(prefetch__wrong_arguments__has_the_right_errno),
     };
     return API_RUN(tests);

@@ -99,7 +99,7 @@ static void expect_opened(int fd)
         assert_int_equal(errno, ENOENT);                                                           \
     } while (0)
 
-static void open__all_forms(void **state)
+static void open__all_forms__read_the_tree(void **state)
 {
     (void)state;
     expect_ours(open(OURS, O_RDONLY));
@@ -113,7 +113,7 @@ static void open__all_forms(void **state)
     EXPECT_ABSENT(open(ABSENT, O_RDONLY), -1);
 }
 
-static void openat__all_forms(void **state)
+static void openat__all_forms__read_the_tree(void **state)
 {
     (void)state;
     expect_ours(openat(AT_FDCWD, OURS, O_RDONLY));
@@ -163,7 +163,7 @@ static void open__before_constructors_ran__works(void **state)
     expect_opened(before_constructors);
 }
 
-static void fopen__both_forms(void **state)
+static void fopen__both_forms__read_the_tree(void **state)
 {
     FILE *(*const calls[])(const char *, const char *) = { fopen, fopen64 };
     char text[16];
@@ -196,7 +196,7 @@ static void fopen__both_forms(void **state)
         EXPECT_ABSENT(absent, -1);                                                                 \
     } while (0)
 
-static void stat__all_forms(void **state)
+static void stat__all_forms__see_the_tree(void **state)
 {
     (void)state;
     EXPECT_STAT(stat, is, stat(OURS, &is), stat(NODE, &is), stat(OTHER, &is), stat(ABSENT, &is));
@@ -208,7 +208,7 @@ static void stat__all_forms(void **state)
                 lstat64(ABSENT, &is));
 }
 
-static void fstatat__both_forms(void **state)
+static void fstatat__both_forms__see_the_tree(void **state)
 {
     const int at = AT_FDCWD;
 
@@ -251,7 +251,7 @@ static void statx__with_the_flags_of_ls__works(void **state)
     EXPECT_ABSENT(statx(AT_FDCWD, ABSENT, 0, STATX_TYPE, &is), -1);
 }
 
-static void access__all_forms(void **state)
+static void access__all_forms__see_the_tree(void **state)
 {
     int (*const calls[])(const char *, int) = { access, euidaccess, eaccess };
 
@@ -267,7 +267,7 @@ static void access__all_forms(void **state)
     EXPECT_ABSENT(faccessat(AT_FDCWD, ABSENT, F_OK, 0), -1);
 }
 
-static void opendir__lists_our_device(void **state)
+static void opendir__class_infiniband__lists_the_device_of_uroce(void **state)
 {
     bool there = false;
     DIR *list = opendir(LIST);
@@ -294,7 +294,7 @@ static int only_ours64(const struct dirent64 *entry)
     return strcmp(entry->d_name, "paths0") == 0;
 }
 
-static void scandir__both_forms(void **state)
+static void scandir__both_forms__list_the_tree(void **state)
 {
     struct dirent **list;
     struct dirent64 **list64;
@@ -309,7 +309,7 @@ static void scandir__both_forms(void **state)
     EXPECT_ABSENT(scandir(ABSENT, &list, only_ours, alphasort), -1);
 }
 
-static void readlink__all_forms(void **state)
+static void readlink__all_forms__read_links_of_the_tree(void **state)
 {
     char target[64];
     const size_t room = sizeof target, null = strlen("/dev/null");
@@ -390,20 +390,20 @@ static void call__that_succeeds__leaves_errno(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(open__all_forms),
-        cmocka_unit_test(openat__all_forms),
+        cmocka_unit_test(open__all_forms__read_the_tree),
+        cmocka_unit_test(openat__all_forms__read_the_tree),
         cmocka_unit_test(openat__in_a_directory_of_ours__finds_entries),
         cmocka_unit_test(open__that_makes_a_file__has_its_mode),
         cmocka_unit_test(open__before_constructors_ran__works),
-        cmocka_unit_test(fopen__both_forms),
-        cmocka_unit_test(stat__all_forms),
-        cmocka_unit_test(fstatat__both_forms),
+        cmocka_unit_test(fopen__both_forms__read_the_tree),
+        cmocka_unit_test(stat__all_forms__see_the_tree),
+        cmocka_unit_test(fstatat__both_forms__see_the_tree),
         cmocka_unit_test(xstat__of_old_programs__works),
         cmocka_unit_test(statx__with_the_flags_of_ls__works),
-        cmocka_unit_test(access__all_forms),
-        cmocka_unit_test(opendir__lists_our_device),
-        cmocka_unit_test(scandir__both_forms),
-        cmocka_unit_test(readlink__all_forms),
+        cmocka_unit_test(access__all_forms__see_the_tree),
+        cmocka_unit_test(opendir__class_infiniband__lists_the_device_of_uroce),
+        cmocka_unit_test(scandir__both_forms__list_the_tree),
+        cmocka_unit_test(readlink__all_forms__read_links_of_the_tree),
         cmocka_unit_test(realpath__all_forms__resolve),
         cmocka_unit_test(getxattr__both_forms__find_the_file),
         cmocka_unit_test(chdir__then_relative_names__find_our_files),

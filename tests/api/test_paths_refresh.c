@@ -160,7 +160,7 @@ static void fopen__both_forms__current_value(void **state)
     }
 }
 
-static void other_names_of_the_file__current_value(void **state)
+static void refresh__other_names_of_the_file__value_is_current(void **state)
 {
     char path[512];
 
@@ -212,7 +212,7 @@ static void list__of_a_directory__makes_its_files_current(void **state)
     assert_int_equal(is.st_size, strlen("1000001\n"));
 }
 
-static void refresh__leaves_errno(void **state)
+static void refresh__open_succeeds__errno_is_unchanged(void **state)
 {
     (void)state;
     count();
@@ -222,7 +222,7 @@ static void refresh__leaves_errno(void **state)
     expect_current(fd);
 }
 
-static void states_are_gone__the_last_value_is_read(void **state)
+static void refresh__states_are_missing__last_value_is_read(void **state)
 {
     char path[512];
 
@@ -250,12 +250,12 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(open__all_forms__current_value),
         cmocka_unit_test(fopen__both_forms__current_value),
-        cmocka_unit_test(other_names_of_the_file__current_value),
+        cmocka_unit_test(refresh__other_names_of_the_file__value_is_current),
         cmocka_unit_test(relative_name__in_an_open_directory__current_value),
         cmocka_unit_test(relative_name__in_the_working_directory__current_value),
         cmocka_unit_test(list__of_a_directory__makes_its_files_current),
-        cmocka_unit_test(refresh__leaves_errno),
-        cmocka_unit_test(states_are_gone__the_last_value_is_read),
+        cmocka_unit_test(refresh__open_succeeds__errno_is_unchanged),
+        cmocka_unit_test(refresh__states_are_missing__last_value_is_read),
     };
 
     if (argc == 3)

@@ -21,7 +21,7 @@ void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_att
 void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *dst, struct ib_user_path_rec *src);
 void ibv_copy_path_rec_to_kern(struct ib_user_path_rec *dst, struct ibv_sa_path_rec *src);
 
-static void no_configuration__is_an_empty_list_and_no_error(void **state)
+static void get_device_list__no_configuration__is_empty_without_error(void **state)
 {
     int count = 7;
 
@@ -57,7 +57,7 @@ static void strings__of_every_enumerator__exist_and_differ(void **state)
 
 /* A rate converts to a number and back. A rate has a number in Mbit/s, and some rates also have a
  * multiple of 2.5 Gbit/s. Both agree within rounding, except that a multiple is a nominal rate. */
-static void rates__convert_back(void **state)
+static void rate__to_mult_and_back__is_the_same(void **state)
 {
     int known = 0;
 
@@ -84,7 +84,7 @@ static void rates__convert_back(void **state)
 
 /* A link has 1, 4, 8 or 12 lanes of one of these speeds, or 2 lanes if its name says so. The API
  * has rates in Mbit/s, rounded down. */
-static void rates__are_lanes_times_lane_speed(void **state)
+static void rate__in_mbps__is_lanes_times_lane_speed(void **state)
 {
     static const double lane[] = { 2500, 5000, 10000, 14062.5, 25781.25, 53125, 106250 };
     static const int lanes[] = { 1, 2, 4, 8, 12 };
@@ -100,7 +100,7 @@ static void rates__are_lanes_times_lane_speed(void **state)
     }
 }
 
-static void sysfs_file__is_read_without_its_newline(void **state)
+static void read_sysfs_file__text_with_newline__is_read_without_it(void **state)
 {
     char directory[] = "/tmp/uroce-sysfs-XXXXXX", path[64], text[16];
     FILE *file;
@@ -132,7 +132,7 @@ static void sysfs_path__environment_unset__is_sys(void **state)
     unsetenv("SYSFS_PATH");
 }
 
-static void kernel_attributes__are_converted_field_by_field(void **state)
+static void kernel_abi__attributes__are_converted_field_by_field(void **state)
 {
     struct ib_uverbs_qp_attr kernel = {
         .qp_state = 3,
@@ -224,13 +224,13 @@ static void path_record__to_the_kernels_form_and_back__is_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_configuration__is_an_empty_list_and_no_error),
+        cmocka_unit_test(get_device_list__no_configuration__is_empty_without_error),
         cmocka_unit_test(strings__of_every_enumerator__exist_and_differ),
-        cmocka_unit_test(rates__convert_back),
-        cmocka_unit_test(rates__are_lanes_times_lane_speed),
-        cmocka_unit_test(sysfs_file__is_read_without_its_newline),
+        cmocka_unit_test(rate__to_mult_and_back__is_the_same),
+        cmocka_unit_test(rate__in_mbps__is_lanes_times_lane_speed),
+        cmocka_unit_test(read_sysfs_file__text_with_newline__is_read_without_it),
         cmocka_unit_test(sysfs_path__environment_unset__is_sys),
-        cmocka_unit_test(kernel_attributes__are_converted_field_by_field),
+        cmocka_unit_test(kernel_abi__attributes__are_converted_field_by_field),
         cmocka_unit_test(path_record__to_the_kernels_form_and_back__is_the_same),
     };
     unsetenv("UROCE_CONFIG");

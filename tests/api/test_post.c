@@ -275,7 +275,7 @@ static void modify_qp__to_reset__drops_posted_requests_and_empties_queues(void *
     stand_close(&stand);
 }
 
-static void destroy_qp__removes_its_completions(void **state)
+static void destroy_qp__completions_pending__are_removed(void **state)
 {
     struct stand stand;
     struct ibv_wc wc;
@@ -310,7 +310,7 @@ int main(void)
         API_TEST(post_send__atomics__need_eight_bytes),
         API_TEST(posting__in_error__is_accepted_and_flushed),
         API_TEST(modify_qp__to_reset__drops_posted_requests_and_empties_queues),
-        API_TEST(destroy_qp__removes_its_completions),
+        API_TEST(destroy_qp__completions_pending__are_removed),
     };
     return API_RUN(tests);
 }

@@ -126,7 +126,7 @@ static void capabilities__beyond_the_limits__are_einval(void **state)
     ibv_destroy_cq(cq);
 }
 
-static void types_unknown_to_roce__are_eopnotsupp(void **state)
+static void create_qp__type_unknown_to_roce__is_eopnotsupp(void **state)
 {
     static const enum ibv_qp_type types[] = { IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER };
     const struct api *api = *state;
@@ -156,7 +156,7 @@ static void xrc_recv__from_a_pd__is_einval(void **state)
     ibv_destroy_cq(cq);
 }
 
-static void attributes_unknown_to_roce__are_eopnotsupp(void **state)
+static void create_qp__attribute_unknown_to_roce__is_eopnotsupp(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -445,9 +445,9 @@ int main(void)
         API_TEST(capabilities__requested__are_granted_and_written_back),
         API_TEST(capabilities__of_queues__are_all_their_slots),
         API_TEST(capabilities__beyond_the_limits__are_einval),
-        API_TEST(types_unknown_to_roce__are_eopnotsupp),
+        API_TEST(create_qp__type_unknown_to_roce__is_eopnotsupp),
         API_TEST(xrc_recv__from_a_pd__is_einval),
-        API_TEST(attributes_unknown_to_roce__are_eopnotsupp),
+        API_TEST(create_qp__attribute_unknown_to_roce__is_eopnotsupp),
         API_TEST(qp__without_a_cq__is_einval),
         API_TEST(query_qp__after_modify__returns_every_attribute_as_set),
         API_TEST(modify_qp__to_reset__forgets_everything),

@@ -187,7 +187,7 @@ static void disconnect(struct talk *talk)
     assert_int_equal(rdma_disconnect(talk->server.id), 0);
 }
 
-static void tutorial__connect__transfer__disconnect(void **state)
+static void rdma_cm__steps_of_the_tutorial__connect_transfer_and_disconnect(void **state)
 {
     struct talk talk = { 0 };
     struct ibv_qp_attr attr;
@@ -228,7 +228,7 @@ static uint8_t timeout_with(uint8_t wanted)
 }
 
 /* The option sets the timeout of the queue pair and the timeout in the REQ. */
-static void ack_timeout__is_that_of_the_queue_pair(void **state)
+static void ack_timeout__set_on_the_id__is_that_of_the_queue_pair(void **state)
 {
     (void)state;
     assert_int_equal(timeout_with(9), 9);
@@ -279,7 +279,7 @@ static void cycle(void)
     finish(&talk);
 }
 
-static void many_connections__leave_no_descriptor_and_no_memory(void **state)
+static void connections__many__leave_no_descriptor_and_no_memory(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < WARM_UP; i++)
@@ -312,7 +312,7 @@ static void threads__each_with_its_channels__connect_at_once(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static void no_listener__rejected(void **state)
+static void connect__no_listener__event_is_rejected(void **state)
 {
     struct talk talk = { 0 };
     struct rdma_conn_param wanted = { .retry_count = 1 };
@@ -328,7 +328,7 @@ static void no_listener__rejected(void **state)
     finish(&talk);
 }
 
-static void server_rejects__its_data_arrives(void **state)
+static void reject__with_private_data__data_arrives(void **state)
 {
     struct talk talk = { 0 };
     struct rdma_conn_param wanted = { .retry_count = 1 };
@@ -437,7 +437,7 @@ static void channel__is_polled_like_a_descriptor__and_may_be_nonblocking(void **
 }
 
 /* Events that wait in the old channel move to the new channel. */
-static void migrate__unfetched_events_move_along(void **state)
+static void migrate_id__unfetched_events__move_to_the_new_channel(void **state)
 {
     struct talk talk = { 0 };
     struct rdma_conn_param wanted = { .retry_count = 1 };
@@ -463,18 +463,18 @@ static void migrate__unfetched_events_move_along(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tutorial__connect__transfer__disconnect),
-        cmocka_unit_test(ack_timeout__is_that_of_the_queue_pair),
+        cmocka_unit_test(rdma_cm__steps_of_the_tutorial__connect_transfer_and_disconnect),
+        cmocka_unit_test(ack_timeout__set_on_the_id__is_that_of_the_queue_pair),
         cmocka_unit_test(ack_timeout__of_0__disables_the_timer),
         cmocka_unit_test(notify__connection_already_established__is_eisconn),
-        cmocka_unit_test(many_connections__leave_no_descriptor_and_no_memory),
+        cmocka_unit_test(connections__many__leave_no_descriptor_and_no_memory),
         cmocka_unit_test(threads__each_with_its_channels__connect_at_once),
-        cmocka_unit_test(no_listener__rejected),
-        cmocka_unit_test(server_rejects__its_data_arrives),
+        cmocka_unit_test(connect__no_listener__event_is_rejected),
+        cmocka_unit_test(reject__with_private_data__data_arrives),
         cmocka_unit_test(datagrams__service_resolved__datagrams_reach_its_qp),
         cmocka_unit_test(datagrams__service_rejects__its_data_arrives),
         cmocka_unit_test(channel__is_polled_like_a_descriptor__and_may_be_nonblocking),
-        cmocka_unit_test(migrate__unfetched_events_move_along),
+        cmocka_unit_test(migrate_id__unfetched_events__move_to_the_new_channel),
     };
     return API_RUN(tests);
 }

@@ -128,7 +128,7 @@ static void source__first_address_in_the_smallest_subnet__else_with_a_gateway(vo
     leads("0.0.0.0", "", "10.1.7.9", "uroce1", "10.1.7.1");
 }
 
-static void own_and_loopback_address__are_their_own_source(void **state)
+static void resolve_addr__own_or_loopback_address__source_is_the_same_address(void **state)
 {
     (void)state;
     leads("", "", "10.1.7.1", "uroce1", "10.1.7.1");
@@ -139,7 +139,7 @@ static void own_and_loopback_address__are_their_own_source(void **state)
     leads("", "", "::1", "uroce0", "fe80::aaff:fe00:1");
 }
 
-static void link_local__goes_by_the_interface_of_its_scope(void **state)
+static void resolve_addr__link_local__uses_the_interface_of_the_scope(void **state)
 {
     struct rdma_cm_id *id = create(RDMA_PS_TCP);
 
@@ -175,7 +175,7 @@ static void unreachable__no_route_fails_at_once__no_answer_times_out(void **stat
     assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-static void group__source_is_an_address_that_others_can_reach(void **state)
+static void resolve_addr__group__source_is_reachable_for_other_hosts(void **state)
 {
     (void)state;
     leads("", "", "239.1.2.3", "uroce0", "10.1.0.1");
@@ -228,10 +228,10 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_channel, close_channel)
     const struct CMUnitTest tests[] = {
         TEST(source__first_address_in_the_smallest_subnet__else_with_a_gateway),
-        TEST(own_and_loopback_address__are_their_own_source),
-        TEST(link_local__goes_by_the_interface_of_its_scope),
+        TEST(resolve_addr__own_or_loopback_address__source_is_the_same_address),
+        TEST(resolve_addr__link_local__uses_the_interface_of_the_scope),
         TEST(unreachable__no_route_fails_at_once__no_answer_times_out),
-        TEST(group__source_is_an_address_that_others_can_reach),
+        TEST(resolve_addr__group__source_is_reachable_for_other_hosts),
         TEST(getaddrinfo__result__creates_an_endpoint),
     };
 

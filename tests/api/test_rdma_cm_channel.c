@@ -88,7 +88,7 @@ static bool selected(void)
     return select(channel->fd + 1, &set, NULL, NULL, &now) == 1;
 }
 
-static void events__make_the_descriptor_ready_for_select_and_both_kinds_of_epoll(void **state)
+static void channel__event_pending__ready_for_select_and_both_kinds_of_epoll(void **state)
 {
     struct rdma_cm_id *one = create(), *two = create();
     struct epoll_event level = { .events = EPOLLIN }, edge = { .events = EPOLLIN | EPOLLET }, got;
@@ -135,7 +135,7 @@ static void *wait_in_vain(void *unused)
     return NULL;
 }
 
-static void signal__interrupts_get_cm_event(void **state)
+static void get_cm_event__signal__is_interrupted(void **state)
 {
     struct sigaction action = { .sa_handler = nothing }, before;
     pthread_t waiter;
@@ -163,7 +163,7 @@ static void *destroy(void *id)
     return NULL;
 }
 
-static void destroy__waits_until_the_last_event_is_acknowledged(void **state)
+static void destroy_id__event_fetched__waits_for_its_acknowledgement(void **state)
 {
     struct rdma_cm_id *id = create(), *probe = create();
     pthread_t destroyer;
@@ -270,9 +270,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_channels, close_channels)
     const struct CMUnitTest tests[] = {
-        TEST(events__make_the_descriptor_ready_for_select_and_both_kinds_of_epoll),
-        TEST(signal__interrupts_get_cm_event),
-        TEST(destroy__waits_until_the_last_event_is_acknowledged),
+        TEST(channel__event_pending__ready_for_select_and_both_kinds_of_epoll),
+        TEST(get_cm_event__signal__is_interrupted),
+        TEST(destroy_id__event_fetched__waits_for_its_acknowledgement),
         TEST(migrate__waits_for_fetched_events__and_moves_the_others),
         TEST(connection__events_come_in_order__and_none_after_destruction),
     };

@@ -266,7 +266,7 @@ static void join__no_multicast_address_or_no_device__fails(void **state)
 }
 
 /* Destroying an identifier drops its waiting events, and librdmacm waits for none of them. */
-static void destroyed__with_unfetched_events(void **state)
+static void destroy_id__unfetched_events__frees_them(void **state)
 {
     struct stage *stage = *state;
     struct sockaddr_in address = address_of("10.0.0.1", 1);
@@ -326,7 +326,7 @@ int main(void)
         TEST(option__wrong_size_or_name__is_refused),
         TEST(join__no_multicast_address_or_no_device__fails),
         TEST(resolve__no_next_hop_left__enomem_and_one_line),
-        TEST(destroyed__with_unfetched_events),
+        TEST(destroy_id__unfetched_events__frees_them),
     };
     return API_RUN(tests);
 }

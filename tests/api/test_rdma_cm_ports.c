@@ -141,7 +141,7 @@ static void wildcard__accepts_its_family__ipv6_both_unless_v6only(void **state)
 
 /* An IPv4 and an IPv6 identifier can use the same port only if the IPv6 identifier accepts only
  * IPv6. */
-static void families__share_a_port_when_both_keep_to_themselves(void **state)
+static void bind__ipv4_and_ipv6_only__share_a_port(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *four = make(stage, RDMA_PS_TCP), *six = make(stage, RDMA_PS_TCP);
@@ -203,7 +203,7 @@ static void ipv6__system_default_v6only__accepts_only_ipv6(void **state)
     rdma_destroy_id(six);
 }
 
-static void specific__accepts_its_own_address_only(void **state)
+static void listen__at_one_address__accepts_only_this_address(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *four = make(stage, RDMA_PS_TCP), *six = make(stage, RDMA_PS_TCP);
@@ -220,7 +220,7 @@ static void specific__accepts_its_own_address_only(void **state)
 }
 
 /* The same port number is a different service in each of the four port spaces. */
-static void port_spaces__are_independent(void **state)
+static void bind__same_port_in_two_port_spaces__succeeds(void **state)
 {
     static const enum rdma_port_space spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB,
                                                    RDMA_PS_IPOIB };
@@ -239,7 +239,7 @@ static void port_spaces__are_independent(void **state)
         rdma_destroy_id(listeners[i]);
 }
 
-static void port_0__each_gets_its_own_port(void **state)
+static void bind__port_0__each_id_gets_another_port(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *ids[EPHEMERAL];
@@ -262,10 +262,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(wildcard__accepts_its_family__ipv6_both_unless_v6only),
-        TEST(families__share_a_port_when_both_keep_to_themselves),
-        TEST(specific__accepts_its_own_address_only),
-        TEST(port_spaces__are_independent),
-        TEST(port_0__each_gets_its_own_port),
+        TEST(bind__ipv4_and_ipv6_only__share_a_port),
+        TEST(listen__at_one_address__accepts_only_this_address),
+        TEST(bind__same_port_in_two_port_spaces__succeeds),
+        TEST(bind__port_0__each_id_gets_another_port),
         TEST(ipv4__v6only_cleared__shares_no_port),
         /* The last test, because it leaves the namespace. */
         TEST(ipv6__system_default_v6only__accepts_only_ipv6),

@@ -70,7 +70,7 @@ static void expect_event(enum rdma_cm_event_type type)
         refusals_expect(call, number, wanted);                                                     \
     } while (0)
 
-static void bind__reports_what_is_wrong_with_the_address(void **state)
+static void refusal__bind__has_the_fault_of_the_address(void **state)
 {
     struct rdma_cm_id *other;
 
@@ -101,7 +101,7 @@ static void bind__to_a_foreign_address_without_a_port__is_not_recorded(void **st
     end();
 }
 
-static void resolve__reports_what_is_wrong_with_the_addresses(void **state)
+static void refusal__resolve__has_the_fault_of_the_addresses(void **state)
 {
     begin(*state, RDMA_PS_TCP);
     refuse(resolve("10.7.7.7", "10.0.0.1"), "rdma_resolve_addr", EADDRNOTAVAIL,
@@ -136,7 +136,7 @@ static void listen__on_a_port_of_another_listener__is_reported(void **state)
     end();
 }
 
-static void connect__reports_what_comes_first_and_how_much_fits(void **state)
+static void refusal__connect__has_the_missing_step_or_the_limit(void **state)
 {
     uint8_t data[57] = { 0 };
     struct rdma_conn_param param = { .private_data = data, .private_data_len = sizeof data };
@@ -156,7 +156,7 @@ static void connect__reports_what_comes_first_and_how_much_fits(void **state)
     end();
 }
 
-static void accept__reports_how_much_fits_and_that_it_is_accepted_already(void **state)
+static void refusal__accept__has_the_limit_or_the_earlier_accept(void **state)
 {
     uint8_t data[197] = { 0 };
     struct rdma_conn_param param = { .private_data = data, .private_data_len = sizeof data };
@@ -187,7 +187,7 @@ static void accept__reports_how_much_fits_and_that_it_is_accepted_already(void *
     end();
 }
 
-static void other_calls__say_what_is_wrong(void **state)
+static void refusal__other_calls__has_the_reason(void **state)
 {
     struct sockaddr_in group = address_of("239.1.2.3", 0), host = address_of("10.0.0.2", 0);
     uint8_t tos = 1;
@@ -211,13 +211,13 @@ static void other_calls__say_what_is_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(bind__reports_what_is_wrong_with_the_address),
+        API_TEST(refusal__bind__has_the_fault_of_the_address),
         API_TEST(bind__to_a_foreign_address_without_a_port__is_not_recorded),
-        API_TEST(resolve__reports_what_is_wrong_with_the_addresses),
+        API_TEST(refusal__resolve__has_the_fault_of_the_addresses),
         API_TEST(listen__on_a_port_of_another_listener__is_reported),
-        API_TEST(connect__reports_what_comes_first_and_how_much_fits),
-        API_TEST(accept__reports_how_much_fits_and_that_it_is_accepted_already),
-        API_TEST(other_calls__say_what_is_wrong),
+        API_TEST(refusal__connect__has_the_missing_step_or_the_limit),
+        API_TEST(refusal__accept__has_the_limit_or_the_earlier_accept),
+        API_TEST(refusal__other_calls__has_the_reason),
     };
 
     return refusals_run(__FILE__, tests, sizeof tests / sizeof tests[0]);

@@ -125,7 +125,7 @@ static void refuse_send(struct ibv_send_wr *wr, const char *wanted)
     refusals_expect("ibv_post_send", EINVAL, wanted);
 }
 
-static void post__reports_what_is_wrong_with_the_request(void **state)
+static void refusal__post_send_or_recv__has_the_fault_of_the_request(void **state)
 {
     const struct api *api = *state;
     struct ibv_sge sges[5] = { { .length = 4 } };
@@ -173,7 +173,7 @@ static void post__to_a_full_queue__is_not_recorded(void **state)
     end();
 }
 
-static void create__reports_which_limit_is_exceeded(void **state)
+static void refusal__create__has_the_exceeded_limit(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq_init_attr srq = { .attr = { .max_wr = 0, .max_sge = 1 } };
@@ -204,7 +204,7 @@ static void create__reports_which_limit_is_exceeded(void **state)
     end();
 }
 
-static void reg_mr__reports_what_the_memory_or_the_rights_lack(void **state)
+static void refusal__reg_mr__has_the_fault_of_the_memory_or_the_rights(void **state)
 {
     const struct api *api = *state;
     static char memory[8];
@@ -250,7 +250,7 @@ static void refuse_batch(struct ibv_qp_ex *ex, const char *wanted)
     ibv_wr_start(ex);
 }
 
-static void wr_complete__reports_which_request_is_wrong(void **state)
+static void refusal__wr_complete__has_the_wrong_request(void **state)
 {
     const struct api *api = *state;
     struct ibv_sge sges[3] = { { .length = 4 } };
@@ -314,7 +314,7 @@ static void wr_complete__datagram__reports_what_the_destination_lacks(void **sta
 
 /* ---- objects ---------------------------------------------------------------------------- */
 
-static void mcast__reports_what_is_wrong(void **state)
+static void refusal__multicast__has_the_reason(void **state)
 {
     const struct api *api = *state;
     const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 2 } };
@@ -337,7 +337,7 @@ static void mcast__reports_what_is_wrong(void **state)
     end();
 }
 
-static void mw__reports_what_is_wrong(void **state)
+static void refusal__memory_window__has_the_reason(void **state)
 {
     const struct api *api = *state;
     struct ibv_mw *first, *second;
@@ -367,7 +367,7 @@ static void mw__reports_what_is_wrong(void **state)
     end();
 }
 
-static void dm__reports_what_is_wrong(void **state)
+static void refusal__device_memory__has_the_reason(void **state)
 {
     const struct api *api = *state;
     const unsigned zero = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE;
@@ -407,7 +407,7 @@ static struct ibv_xrcd *open_xrcd(const struct api *api, uint32_t mask, int fd, 
     return ibv_open_xrcd(api->context, &attr);
 }
 
-static void xrc__reports_what_is_wrong(void **state)
+static void refusal__xrc__has_the_reason(void **state)
 {
     const struct api *api = *state;
     const uint32_t all = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
@@ -451,7 +451,7 @@ static void xrc__reports_what_is_wrong(void **state)
     end();
 }
 
-static void srq__reports_what_is_wrong(void **state)
+static void refusal__srq__has_the_reason(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq_init_attr init = { .attr = { .max_wr = 4, .max_sge = 1 } };
@@ -515,17 +515,17 @@ int main(void)
         API_TEST(refusal__repeated__is_one_line),
         API_TEST(modify__to_rtr__reports_which_attribute_is_wrong),
         API_TEST(modify__other_transitions__say_what_is_wrong),
-        API_TEST(post__reports_what_is_wrong_with_the_request),
+        API_TEST(refusal__post_send_or_recv__has_the_fault_of_the_request),
         API_TEST(post__to_a_full_queue__is_not_recorded),
-        API_TEST(create__reports_which_limit_is_exceeded),
-        API_TEST(reg_mr__reports_what_the_memory_or_the_rights_lack),
-        API_TEST(wr_complete__reports_which_request_is_wrong),
+        API_TEST(refusal__create__has_the_exceeded_limit),
+        API_TEST(refusal__reg_mr__has_the_fault_of_the_memory_or_the_rights),
+        API_TEST(refusal__wr_complete__has_the_wrong_request),
         API_TEST(wr_complete__datagram__reports_what_the_destination_lacks),
-        API_TEST(mcast__reports_what_is_wrong),
-        API_TEST(mw__reports_what_is_wrong),
-        API_TEST(dm__reports_what_is_wrong),
-        API_TEST(xrc__reports_what_is_wrong),
-        API_TEST(srq__reports_what_is_wrong),
+        API_TEST(refusal__multicast__has_the_reason),
+        API_TEST(refusal__memory_window__has_the_reason),
+        API_TEST(refusal__device_memory__has_the_reason),
+        API_TEST(refusal__xrc__has_the_reason),
+        API_TEST(refusal__srq__has_the_reason),
     };
 
     return refusals_run(__FILE__, tests, sizeof tests / sizeof tests[0]);

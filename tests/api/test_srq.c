@@ -15,7 +15,7 @@ static void expect_refused(const struct api *api, uint32_t max_wr, uint32_t max_
     assert_int_equal(errno, EINVAL);
 }
 
-static void create_srq__grants_at_least_requested_capacity(void **state)
+static void create_srq__any_capacity__has_at_least_this_capacity(void **state)
 {
     const struct api *api = *state;
     struct ibv_device_attr device;
@@ -70,7 +70,7 @@ static void create_srq_ex__basic_srq__needs_only_a_pd(void **state)
     assert_int_equal(errno, EOPNOTSUPP);
 }
 
-static void modify_srq__changes_all_or_nothing(void **state)
+static void modify_srq__one_value_wrong__changes_nothing(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq *srq = srq_create(api, 8);
@@ -130,7 +130,7 @@ static void post_srq_recv__wrong_request__bad_wr_points_to_it(void **state)
     assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void receives__are_used_in_order_by_all_queue_pairs(void **state)
+static void srq__several_queue_pairs__use_receives_in_order(void **state)
 {
     static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
 
@@ -184,7 +184,7 @@ static void receive__pd_differs_from_the_queue_pairs__arrives(void **state)
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void empty_srq__sender_waits_until_a_receive_is_posted(void **state)
+static void srq__empty__sender_waits_until_a_receive_is_posted(void **state)
 {
     struct srq_stand stand;
     struct ibv_wc wc;
@@ -287,13 +287,13 @@ static void resize__while_a_thread_posts__loses_and_repeats_no_receive(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(create_srq__grants_at_least_requested_capacity),
+        API_TEST(create_srq__any_capacity__has_at_least_this_capacity),
         API_TEST(create_srq_ex__basic_srq__needs_only_a_pd),
-        API_TEST(modify_srq__changes_all_or_nothing),
+        API_TEST(modify_srq__one_value_wrong__changes_nothing),
         API_TEST(post_srq_recv__wrong_request__bad_wr_points_to_it),
-        API_TEST(receives__are_used_in_order_by_all_queue_pairs),
+        API_TEST(srq__several_queue_pairs__use_receives_in_order),
         API_TEST(receive__pd_differs_from_the_queue_pairs__arrives),
-        API_TEST(empty_srq__sender_waits_until_a_receive_is_posted),
+        API_TEST(srq__empty__sender_waits_until_a_receive_is_posted),
         API_TEST(post_recv__on_a_queue_pair_of_a_shared_queue__is_einval),
         API_TEST(resize__with_receives_waiting__keeps_them_in_order),
         API_TEST(resize__while_a_thread_posts__loses_and_repeats_no_receive),

@@ -104,7 +104,7 @@ static void *acknowledge(void *argument)
     return NULL;
 }
 
-static void destroy_srq__waits_for_acknowledgement_of_fetched_events(void **state)
+static void destroy_srq__fetched_event__waits_for_its_acknowledgement(void **state)
 {
     const struct api *api = *state;
     struct ibv_srq_attr attr = { .srq_limit = 1 };
@@ -157,7 +157,7 @@ int main(void)
         API_TEST(limit__reached__raises_one_event_until_armed_again),
         API_TEST(limit__reached__wakes_epoll),
         API_TEST(queue_pair__that_fails__has_its_last_receive),
-        API_TEST(destroy_srq__waits_for_acknowledgement_of_fetched_events),
+        API_TEST(destroy_srq__fetched_event__waits_for_its_acknowledgement),
         API_TEST(destroy_srq__unfetched_event__is_dropped),
     };
     return API_RUN(tests);

@@ -152,7 +152,7 @@ static void rdma_read__of_a_peer_that_gave_the_right_late__is_answered(void **st
     api_pair_close(&pair);
 }
 
-static void atomics__return_the_old_value_and_store_the_new(void **state)
+static void atomic__fetch_add_and_cmp_swap__return_the_old_value_and_store_the_new(void **state)
 {
     struct pair pair;
     uint64_t value = 40, old;
@@ -180,7 +180,7 @@ static void atomics__return_the_old_value_and_store_the_new(void **state)
     api_pair_close(&pair);
 }
 
-static void zero_based_region__is_addressed_from_zero(void **state)
+static void reg_mr__zero_based__is_addressed_from_zero(void **state)
 {
     const struct api *api = *state;
     struct pair pair;
@@ -202,7 +202,7 @@ static void zero_based_region__is_addressed_from_zero(void **state)
     api_pair_close(&pair);
 }
 
-static void region_with_an_iova__is_addressed_by_it(void **state)
+static void reg_mr__with_an_iova__is_addressed_by_the_iova(void **state)
 {
     const struct api *api = *state;
     struct pair pair;
@@ -347,7 +347,7 @@ static void send__from_memory_that_is_not_registered__completes_in_error(void **
     api_pair_close(&pair);
 }
 
-static void unsignaled_sends__complete_with_the_next_signaled_send(void **state)
+static void post_send__unsignaled__completes_with_the_next_signaled_send(void **state)
 {
     struct pair pair;
     struct ibv_wc wc;
@@ -396,15 +396,15 @@ int main(void)
         API_TEST(send_inline__buffer_changed_after_posting__sends_old_data),
         API_TEST(rdma_write__then_read_back__data_is_equal),
         API_TEST(rdma_read__of_a_peer_that_gave_the_right_late__is_answered),
-        API_TEST(atomics__return_the_old_value_and_store_the_new),
+        API_TEST(atomic__fetch_add_and_cmp_swap__return_the_old_value_and_store_the_new),
         API_TEST(atomics__at_a_misaligned_address__are_refused_by_the_peer),
-        API_TEST(zero_based_region__is_addressed_from_zero),
-        API_TEST(region_with_an_iova__is_addressed_by_it),
+        API_TEST(reg_mr__zero_based__is_addressed_from_zero),
+        API_TEST(reg_mr__with_an_iova__is_addressed_by_the_iova),
         API_TEST(write__to_a_deregistered_region__is_refused_and_writes_nothing),
         API_TEST(closed_context__with_objects_left__peer_access_is_refused),
         API_TEST(keys__of_another_pd__access_is_refused),
         API_TEST(send__from_memory_that_is_not_registered__completes_in_error),
-        API_TEST(unsignaled_sends__complete_with_the_next_signaled_send),
+        API_TEST(post_send__unsignaled__completes_with_the_next_signaled_send),
         API_TEST(poll_cq__more_wanted_than_a_batch__returns_all_in_order),
     };
     return API_RUN(tests);

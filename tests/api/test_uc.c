@@ -51,7 +51,7 @@ static void sends__with_and_without_immediate__arrive(void **state)
 
 /* The immediate data of the second WRITE shows that the first WRITE, which was sent before, has
  * arrived. */
-static void writes__arrive(void **state)
+static void uc_write__posted__arrives(void **state)
 {
     struct pair pair;
 
@@ -77,7 +77,7 @@ static void writes__arrive(void **state)
     api_pair_close(&pair);
 }
 
-static void operations_unsupported_by_uc__einval_when_posted(void **state)
+static void uc_post__unsupported_operation__is_einval(void **state)
 {
     static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
                                                   IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_INV,
@@ -94,7 +94,7 @@ static void operations_unsupported_by_uc__einval_when_posted(void **state)
 }
 
 /* A local error: only the send queue stops, and requests that are posted then are flushed. */
-static void local_error__stops_the_send_queue_until_it_is_resumed(void **state)
+static void uc__local_error__stops_the_send_queue_until_rts(void **state)
 {
     const struct api *api = *state;
     struct pair pair;
@@ -158,9 +158,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(sends__with_and_without_immediate__arrive),
-        API_TEST(writes__arrive),
-        API_TEST(operations_unsupported_by_uc__einval_when_posted),
-        API_TEST(local_error__stops_the_send_queue_until_it_is_resumed),
+        API_TEST(uc_write__posted__arrives),
+        API_TEST(uc_post__unsupported_operation__is_einval),
+        API_TEST(uc__local_error__stops_the_send_queue_until_rts),
         API_TEST(attributes__are_shown_as_they_were_set),
     };
     return API_RUN(tests);

@@ -77,7 +77,7 @@ static struct ibv_wc exchange(struct stand *stand)
     return wc;
 }
 
-static void datagram__arrives_behind_its_grh(void **state)
+static void datagram__received__follows_the_grh(void **state)
 {
     static const int indices[] = { API_GID, IPV6, 0 };
     const struct api *api = *state;
@@ -162,7 +162,7 @@ static void reply__to_the_address_of_a_completion__arrives(void **state)
     }
 }
 
-static void address_of_a_completion__is_that_of_its_sender(void **state)
+static void ah_from_wc__completion_of_a_datagram__reaches_the_sender(void **state)
 {
     const struct api *api = *state;
     struct ibv_ah_attr attr;
@@ -306,7 +306,7 @@ static void datagram__too_long_or_wrong_q_key__only_it_is_dropped(void **state)
 }
 
 /* B22: if the top bit is set, the datagram has the Q_Key of the queue pair. */
-static void privileged_q_key__means_the_queue_pairs_own(void **state)
+static void q_key__privileged__is_the_q_key_of_the_qp(void **state)
 {
     struct stand stand;
 
@@ -365,17 +365,17 @@ static void attributes__are_shown_as_they_were_set(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        API_TEST(datagram__arrives_behind_its_grh),
+        API_TEST(datagram__received__follows_the_grh),
         API_TEST(datagram__with_immediate__arrives),
         API_TEST(datagram__inline_and_to_oneself__arrives),
         API_TEST(reply__to_the_address_of_a_completion__arrives),
-        API_TEST(address_of_a_completion__is_that_of_its_sender),
+        API_TEST(ah_from_wc__completion_of_a_datagram__reaches_the_sender),
         API_TEST(address_of_a_completion__without_a_valid_grh__is_einval),
         API_TEST(address_handle__other_subnet_without_gateway__is_enetunreach),
         API_TEST(request__unsupported_by_ud__einval_when_posted),
         API_TEST(datagram__longer_than_the_active_mtu__is_einval_when_posted),
         API_TEST(datagram__too_long_or_wrong_q_key__only_it_is_dropped),
-        API_TEST(privileged_q_key__means_the_queue_pairs_own),
+        API_TEST(q_key__privileged__is_the_q_key_of_the_qp),
         API_TEST(handle__destroyed_before_the_send__is_an_error_completion),
         API_TEST(attributes__are_shown_as_they_were_set),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests programs that wait with poll() or epoll under `uroce run`. liburoce-paths.so makes the
- * waiting thread run the engine. The results are those of the C library. */
+ * waiting thread run the engine. The calls must return the same results as in the C library. */
 #include "api/api.h"
 
 #include <poll.h>
@@ -56,7 +56,7 @@ static void post(struct side *from, struct side *to)
     assert_int_equal(api_post_send(from, &wr), 0);
 }
 
-/* Takes the event, and polls until the CQ has given a receive completion. */
+/* Takes the event, polls until the receive completion, and arms the CQ again. */
 static void serve_one(struct server *server)
 {
     struct ibv_cq *cq;
@@ -106,7 +106,7 @@ static void channel__waited_for_by_any_call__gives_each_event(void **state)
     }
 }
 
-static void channel__no_event__waits_end_after_their_time(void **state)
+static void channel__no_event__waits_end_at_the_timeout(void **state)
 {
     const struct api *api = *state;
     struct server server = { .channel = ibv_create_comp_channel(api->context) };
@@ -126,7 +126,7 @@ static void channel__no_event__waits_end_after_their_time(void **state)
     assert_int_equal(ibv_destroy_comp_channel(server.channel), 0);
 }
 
-/* A descriptor of the program itself ends the wait, too. */
+/* A readable descriptor that does not belong to uroce ends the wait, too. */
 static void other_descriptor__readable__ends_the_wait(void **state)
 {
     const struct api *api = *state;
@@ -160,7 +160,7 @@ static void *wait_for_ever(void *argument)
     return NULL;
 }
 
-static void wait__cancelled__ends_and_the_next_one_works(void **state)
+static void wait__cancelled__ends_and_the_next_wait_works(void **state)
 {
     for (enum how how = BY_POLL; how < HOWS; how++) {
         const struct api *api = *state;
@@ -193,9 +193,9 @@ int main(void)
 
     const struct CMUnitTest tests[] = {
         API_TEST(channel__waited_for_by_any_call__gives_each_event),
-        API_TEST(channel__no_event__waits_end_after_their_time),
+        API_TEST(channel__no_event__waits_end_at_the_timeout),
         API_TEST(other_descriptor__readable__ends_the_wait),
-        API_TEST(wait__cancelled__ends_and_the_next_one_works),
+        API_TEST(wait__cancelled__ends_and_the_next_wait_works),
     };
 
     (void)snprintf(line, sizeof line, "uroce0:udp,ip=%s", api_own_address(0, one));

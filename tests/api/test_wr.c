@@ -159,7 +159,7 @@ static void write__list_of_inline_pieces__arrives(void **state)
     wr_close(&wr);
 }
 
-static void write_imm__is_seen_by_the_peer(void **state)
+static void write_imm__posted__peer_gets_data_and_immediate(void **state)
 {
     struct wr wr;
     struct ibv_wc wc;
@@ -181,7 +181,7 @@ static void write_imm__is_seen_by_the_peer(void **state)
     wr_close(&wr);
 }
 
-static void read__returns_the_peers_bytes(void **state)
+static void read__posted__returns_the_bytes_of_the_peer(void **state)
 {
     struct wr wr;
 
@@ -293,7 +293,7 @@ static void builder__id_and_flags_changed_later__keeps_the_first_values(void **s
     wr_close(&wr);
 }
 
-static void abort__no_request_of_the_batch_is_posted(void **state)
+static void wr_abort__batch_started__no_request_is_posted(void **state)
 {
     struct wr wr;
 
@@ -467,14 +467,14 @@ int main(void)
         API_TEST(send__inline__has_the_bytes_of_the_setter),
         API_TEST(send__inline_flag_and_an_element__is_not_inline),
         API_TEST(write__list_of_inline_pieces__arrives),
-        API_TEST(write_imm__is_seen_by_the_peer),
-        API_TEST(read__returns_the_peers_bytes),
+        API_TEST(write_imm__posted__peer_gets_data_and_immediate),
+        API_TEST(read__posted__returns_the_bytes_of_the_peer),
         API_TEST(atomics__swap_and_add__return_old_value),
         API_TEST(atomic_write__bytes_of_the_call__arrive),
         API_TEST(flush__behind_a_write__completes),
         API_TEST(flush__of_a_region_without_flush_access__remote_access_error),
         API_TEST(builder__id_and_flags_changed_later__keeps_the_first_values),
-        API_TEST(abort__no_request_of_the_batch_is_posted),
+        API_TEST(wr_abort__batch_started__no_request_is_posted),
         API_TEST(complete__empty_batch__posts_nothing),
         API_TEST(post_send_and_builder__mixed__complete_in_order),
         API_TEST(batches__of_several_threads__do_not_mix),

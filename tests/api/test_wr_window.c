@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_wr_bind_mw(), ibv_wr_local_inv() and ibv_wr_send_inv(). */
+/* Tests ibv_wr_bind_mw(), ibv_wr_local_inv() and ibv_wr_send_inv(). */
 #include "api/wr.h"
 
 #include <string.h>
 
 #define SPAN 64u
 
-/* Queue pair a binds and invalidates a window with ibv_wr_*(). Its peer b uses the window. */
+/* Queue pair a posts with ibv_wr_*(). One queue pair binds a window, and the other queue pair uses
+ * the window. */
 struct stage {
     struct wr wr;
     struct ibv_mr *mr; /* region of a's memory */
@@ -64,7 +65,7 @@ static enum ibv_wc_status use(struct stage *stage)
     return api_wait(b->cq).status;
 }
 
-/* A SEND in the same batch carries the key to the peer. */
+/* A SEND in the same batch sends the key to the peer. */
 static void bind_mw__of_type_2__allows_access(void **state)
 {
     struct stage stage;
@@ -112,7 +113,7 @@ static void local_inv__of_a_bound_window__access_is_refused(void **state)
 }
 
 /* b has bound the window. a sends the invalidation when it does not need the window any more. */
-static void send_inv__to_the_peer_that_bound_it__access_is_refused(void **state)
+static void send_inv__of_the_peers_window__access_is_refused(void **state)
 {
     const struct api *api = *state;
     struct stage stage;
@@ -173,7 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(bind_mw__of_type_2__allows_access),
         API_TEST(local_inv__of_a_bound_window__access_is_refused),
-        API_TEST(send_inv__to_the_peer_that_bound_it__access_is_refused),
+        API_TEST(send_inv__of_the_peers_window__access_is_refused),
         API_TEST(bind_mw__window_that_cannot_be_bound__is_einval),
     };
     return API_RUN(tests);

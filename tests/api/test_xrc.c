@@ -185,9 +185,9 @@ static void xrcd__in_use__is_busy(void **state)
     assert_int_equal(ibv_close_xrcd(xrcd), 0);
 }
 
-/* ---- what is refused ----------------------------------------------------------- */
+/* ---- refused calls -------------------------------------------------------------- */
 
-static void xrc_srq__with_something_missing__is_einval(void **state)
+static void xrc_srq__without_pd_domain_or_cq__is_einval(void **state)
 {
     static const uint32_t needed[] = { IBV_SRQ_INIT_ATTR_PD, IBV_SRQ_INIT_ATTR_XRCD,
                                        IBV_SRQ_INIT_ATTR_CQ };
@@ -210,7 +210,7 @@ static void xrc_srq__with_something_missing__is_einval(void **state)
     assert_int_equal(ibv_close_xrcd(xrcd), 0);
 }
 
-static void queue_pair__with_queues_that_its_xrc_end_lacks__is_einval(void **state)
+static void create_qp__with_queues_that_the_type_lacks__ignored_or_einval(void **state)
 {
     struct stand stand;
 
@@ -243,7 +243,7 @@ static void queue_pair__with_queues_that_its_xrc_end_lacks__is_einval(void **sta
     stand_close(&stand);
 }
 
-static void target__has_no_queues_of_its_own(void **state)
+static void xrc_target__post_or_query__has_no_queues(void **state)
 {
     struct ibv_recv_wr recv = { .wr_id = 1 }, *bad_recv = NULL;
     struct ibv_qp_init_attr init;
@@ -273,7 +273,7 @@ static void target__has_no_queues_of_its_own(void **state)
     stand_close(&stand);
 }
 
-static void objects_of_another_context__are_einval(void **state)
+static void create__with_objects_of_another_context__is_einval(void **state)
 {
     struct stand stand;
 
@@ -312,7 +312,7 @@ static void objects_of_another_context__are_einval(void **state)
 
 /* ---- traffic ------------------------------------------------------------------- */
 
-static void sends__arrive_in_the_queue_they_name(void **state)
+static void xrc_send__to_one_of_two_srqs__arrives_in_this_srq(void **state)
 {
     struct stand stand;
 
@@ -337,7 +337,7 @@ static void sends__arrive_in_the_queue_they_name(void **state)
     stand_close(&stand);
 }
 
-static void writes_reads_and_atomics__reach_the_memory_of_the_queues_pd(void **state)
+static void xrc_write_read_atomic__to_a_target__reach_memory_of_the_srqs_pd(void **state)
 {
     struct stand stand;
 
@@ -391,7 +391,7 @@ static void send__to_a_queue_of_another_domain__fails(void **state)
 
 /* ---- several handles ------------------------------------------------------------ */
 
-static void open_qp__unknown_number__is_einval(void **state)
+static void open_qp__wrong_attribute__is_refused(void **state)
 {
     const struct api *api = *state;
     struct stand stand;
@@ -418,7 +418,7 @@ static void open_qp__unknown_number__is_einval(void **state)
 }
 
 /* rule XRC.HANDLES: a process that opened the domain through its inode, in another context, keeps
- * the queue pair until it frees its handle. Both handles get its events. */
+ * the queue pair until it frees its handle. Both handles get the events of the queue pair. */
 static void open_qp__in_another_context__is_the_same_queue_pair(void **state)
 {
     const struct api *api = *state;
@@ -453,7 +453,8 @@ static void open_qp__in_another_context__is_the_same_queue_pair(void **state)
     assert_int_equal(got.qp_state, IBV_QPS_SQD);
     assert_int_equal(ibv_destroy_qp(second), 0);
     errno = 0;
-    assert_null(ibv_open_qp(context, &attr)); /* it was destroyed with the last handle */
+    assert_null(ibv_open_qp(context, &attr)); /* the queue pair was destroyed with the last
+                                                 handle */
     assert_int_equal(errno, EINVAL);
     assert_int_equal(ibv_close_xrcd(here), 0);
     assert_int_equal(ibv_close_xrcd(there), 0);
@@ -461,7 +462,7 @@ static void open_qp__in_another_context__is_the_same_queue_pair(void **state)
     assert_int_equal(ibv_close_device(context), 0);
 }
 
-static void close_device__with_xrc_objects_left__they_can_be_destroyed(void **state)
+static void close_device__with_xrc_objects_left__objects_can_be_destroyed(void **state)
 {
     const struct api *api = *state;
     struct api own = { .device = api->device, .context = ibv_open_device(api->device) };
@@ -480,16 +481,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(open_xrcd__wrong_arguments__has_the_errno_of_the_kernel),
         API_TEST(xrcd__in_use__is_busy),
-        API_TEST(xrc_srq__with_something_missing__is_einval),
-        API_TEST(queue_pair__with_queues_that_its_xrc_end_lacks__is_einval),
-        API_TEST(objects_of_another_context__are_einval),
-        API_TEST(target__has_no_queues_of_its_own),
-        API_TEST(sends__arrive_in_the_queue_they_name),
-        API_TEST(writes_reads_and_atomics__reach_the_memory_of_the_queues_pd),
+        API_TEST(xrc_srq__without_pd_domain_or_cq__is_einval),
+        API_TEST(create_qp__with_queues_that_the_type_lacks__ignored_or_einval),
+        API_TEST(create__with_objects_of_another_context__is_einval),
+        API_TEST(xrc_target__post_or_query__has_no_queues),
+        API_TEST(xrc_send__to_one_of_two_srqs__arrives_in_this_srq),
+        API_TEST(xrc_write_read_atomic__to_a_target__reach_memory_of_the_srqs_pd),
         API_TEST(send__to_a_queue_of_another_domain__fails),
-        API_TEST(open_qp__unknown_number__is_einval),
+        API_TEST(open_qp__wrong_attribute__is_refused),
         API_TEST(open_qp__in_another_context__is_the_same_queue_pair),
-        API_TEST(close_device__with_xrc_objects_left__they_can_be_destroyed),
+        API_TEST(close_device__with_xrc_objects_left__objects_can_be_destroyed),
     };
     return API_RUN(tests);
 }
