@@ -3,7 +3,7 @@
  *
  *   bench_crc32 [MS]     MS milliseconds for each number, default 100
  *
- * The data stay in the first-level cache, so this measures the computation, not the memory.
+ * The data stay in the first-level cache, so the program measures the computation, not the memory.
  */
 #define _POSIX_C_SOURCE 200809L
 

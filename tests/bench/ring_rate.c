@@ -45,7 +45,7 @@ struct end {
 static struct plan plan = { .active = 1, .receives = SIDES_WINDOW * 4 };
 static struct side sides[2];
 static struct ring rings[2];
-static atomic_bool done; /* the first side has received all messages */
+static atomic_bool done; /* the first side has finished all messages */
 static bool trips, bare, turns;
 static const struct end *other_end; /* with turns: the end of the receiver */
 static float *spent;                /* ns of each round trip */
@@ -55,7 +55,7 @@ static struct slot *slot_of(struct ring *ring, uint32_t number)
     return &ring->slots[number % RING];
 }
 
-/* Returns the number of free slots. Slots become free in order. */
+/* Returns the number of free slots, at most SIDES_BURST. Slots become free in order. */
 static uint32_t ring_room(struct ring *ring)
 {
     uint32_t room = ring->free - ring->tail;
@@ -135,7 +135,8 @@ static void port_close(struct uro_port *port)
     (void)port;
 }
 
-/* Puts the faults of a plan around the rings of @end. Returns false if the plan is wrong. */
+/* Adds the faults of a plan to the rings of @end. Returns false if the plan is wrong or memory runs
+ * out. */
 static bool impair(struct end *end, const char *text)
 {
     static const struct uro_port_ops ops = { .datapath = { .receive = port_receive,
@@ -223,7 +224,7 @@ static void receive_all(const struct end *end)
 /* ---- round trips -------------------------------------------------------- */
 
 /* Waits for the peer's message @number. Returns false if no more messages come. The last byte of a
- * WRITE is its number. A SEND has a completion. */
+ * WRITE is the number of the message. A SEND has a completion. */
 static bool wait_message(const struct end *end, uint32_t number, uint32_t *received)
 {
     const _Atomic uint8_t *last =
@@ -239,7 +240,7 @@ static bool wait_message(const struct end *end, uint32_t number, uint32_t *recei
     }
 }
 
-static void say(const struct end *end, uint32_t number)
+static void send_number(const struct end *end, uint32_t number)
 {
     struct side *side = &sides[end->number];
 
@@ -255,7 +256,7 @@ static void ask_all(const struct end *end, uint32_t messages)
 
     for (uint32_t i = 1; i <= messages; i++) {
         uro_time start = sides_now();
-        say(end, i);
+        send_number(end, i);
         (void)wait_message(end, i, &received);
         spent[i - 1] = (float)(sides_now() - start);
     }
@@ -268,7 +269,7 @@ static void answer_all(const struct end *end)
     if (plan.opcode == URO_WR_SEND)
         sides_post_receive(&sides[end->number], 0, &plan);
     for (uint32_t i = 1; wait_message(end, i, &received); i++)
-        say(end, i);
+        send_number(end, i);
     while (!atomic_load(&done))
         go_round(end);
 }

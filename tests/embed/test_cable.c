@@ -95,7 +95,7 @@ static void cable__loses_a_fifth__every_write_arrives(void **state)
     close_stage(&stage);
 }
 
-static void cable__faults_set_while_running__hold_from_then_on(void **state)
+static void cable__faults_set_while_running__apply_from_then_on(void **state)
 {
     struct stage stage;
 
@@ -120,7 +120,7 @@ static void cable__faults_set_while_running__hold_from_then_on(void **state)
 }
 
 /* impair= works for every link, also for a cable. Its faults do not affect ARP. */
-static void impair__on_a_cable__its_plan_applies_too(void **state)
+static void impair__on_a_cable__plan_applies_too(void **state)
 {
     struct stage stage;
 
@@ -167,7 +167,7 @@ static void write_in_child(void)
     MUST(uroce_device_remove("one") == 0 && uroce_device_remove("two") == 0);
 }
 
-static void fork__while_the_cable_runs__the_child_has_its_own(void **state)
+static void fork__while_the_cable_runs__child_has_a_separate_cable(void **state)
 {
     struct stage stage;
 
@@ -179,7 +179,7 @@ static void fork__while_the_cable_runs__the_child_has_its_own(void **state)
     close_stage(&stage);
 }
 
-static void counters__by_enumeration__each_has_its_own_name(void **state)
+static void counters__by_enumeration__each_has_a_unique_name(void **state)
 {
     uint64_t value;
     unsigned count = 0;
@@ -206,11 +206,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cable__loses_a_fifth__every_write_arrives),
-        cmocka_unit_test(cable__faults_set_while_running__hold_from_then_on),
-        cmocka_unit_test(impair__on_a_cable__its_plan_applies_too),
+        cmocka_unit_test(cable__faults_set_while_running__apply_from_then_on),
+        cmocka_unit_test(impair__on_a_cable__plan_applies_too),
         cmocka_unit_test(qp__wrong_key__both_sides_report_the_reason),
-        cmocka_unit_test(fork__while_the_cable_runs__the_child_has_its_own),
-        cmocka_unit_test(counters__by_enumeration__each_has_its_own_name),
+        cmocka_unit_test(fork__while_the_cable_runs__child_has_a_separate_cable),
+        cmocka_unit_test(counters__by_enumeration__each_has_a_unique_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

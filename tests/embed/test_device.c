@@ -34,7 +34,7 @@ static const char *lonely(const char *name)
     return text;
 }
 
-static void add__wrong_description__a_sentence_and_no_device(void **state)
+static void add__wrong_description__error_has_a_sentence_and_no_device_is_added(void **state)
 {
     (void)state;
     assert_int_equal(add(NULL), -EINVAL);
@@ -138,7 +138,7 @@ static void add__other_verbs_in_front__refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(add__wrong_description__a_sentence_and_no_device),
+        cmocka_unit_test(add__wrong_description__error_has_a_sentence_and_no_device_is_added),
         cmocka_unit_test(add__name_twice__refused),
         cmocka_unit_test(add__more_than_64__refused),
         cmocka_unit_test(remove__unknown_name__refused),

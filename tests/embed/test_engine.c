@@ -269,7 +269,7 @@ static void rc__write_read_and_atomics__move_the_bytes(void **state)
 
 /* The receiver's frames are in shared memory. Some have a payload, some are not for a queue pair,
  * and a call delivers several frames. */
-static void shared_frames__are_received_like_others(void **state)
+static void input__shared_frames__are_received_like_other_frames(void **state)
 {
     struct stage *stage = open_stage(UROCE_RC);
     const struct uroce_sge from = element(&stage->one, 0, 200), to = element(&stage->two, 0, 200);
@@ -295,7 +295,7 @@ static void shared_frames__are_received_like_others(void **state)
     close_stage(stage);
 }
 
-static void ud__datagram__arrives_behind_its_grh(void **state)
+static void ud__datagram__follows_the_grh(void **state)
 {
     struct stage *stage = open_stage(UROCE_UD);
     const struct uroce_sge from = element(&stage->one, 0, 3), to = element(&stage->two, 0, 64);
@@ -509,8 +509,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc__send__arrives_in_the_receive),
         cmocka_unit_test(rc__write_read_and_atomics__move_the_bytes),
-        cmocka_unit_test(shared_frames__are_received_like_others),
-        cmocka_unit_test(ud__datagram__arrives_behind_its_grh),
+        cmocka_unit_test(input__shared_frames__are_received_like_other_frames),
+        cmocka_unit_test(ud__datagram__follows_the_grh),
         cmocka_unit_test(rc__wrong_key__both_sides_have_the_reason),
         cmocka_unit_test(engine_create__wrong_value__refused),
         cmocka_unit_test(engine__wrong_argument__refused_and_nothing_changed),

@@ -238,7 +238,7 @@ static void poll__20_completions__one_call_returns_all(void **state)
     assert_int_equal(uroce_qp_destroy(qp), 0);
 }
 
-static void qp__destroyed__its_completions_are_removed(void **state)
+static void qp__destroyed__completions_are_removed(void **state)
 {
     struct uroce_qp *qp = make_qp(UROCE_RC, 0);
     const struct uroce_qp_attr error = { .state = UROCE_ERR };
@@ -371,7 +371,7 @@ int main(void)
         WITH_ENGINE(inline__two_elements__are_joined),
         WITH_ENGINE(mr__destroyed_or_of_another_pd__peers_have_no_access),
         WITH_ENGINE(poll__20_completions__one_call_returns_all),
-        WITH_ENGINE(qp__destroyed__its_completions_are_removed),
+        WITH_ENGINE(qp__destroyed__completions_are_removed),
         WITH_ENGINE(post__request_that_the_operation_forbids__refused),
         WITH_ENGINE(modify__unknown_access_bit_or_state__refused),
         WITH_ENGINE(ud__wrong_handle_number_or_length__refused),

@@ -72,7 +72,7 @@ class Reading(unittest.TestCase):
     def test_callgrind_counts_what_a_function_itself_did(self) -> None:
         self.assertEqual(path_cost.callgrind(CALLGRIND), {"main": 13, "uro_rsp_judge": 380})
 
-    def test_perf_shares(self) -> None:
+    def test_perf_shares_are_parsed_by_function(self) -> None:
         self.assertEqual(path_cost.shares(PERF), {"feed_128": 0.755, "uro_rsp_judge.part.0": 0.045})
 
     def test_every_part_of_the_path_has_its_functions(self) -> None:
@@ -90,7 +90,7 @@ class Reading(unittest.TestCase):
         self.assertEqual((row.typical, row.p99, row.p999), (2.25, 3.45, 9.71))
 
 
-    def test_last_line_of_ucx_is_what_counts(self) -> None:
+    def test_last_line_of_ucx_is_used(self) -> None:
         text = ("[thread 0]   45637   4.728  1017.554  468.429  61.42  133.42  983  2135\n"
                 "Final:       50000   6.140   671.508  461.206  93.07  135.51  1489  2168\n")
         self.assertEqual(figures.ucx_columns(text), [6.14, 671.508, 461.206, 93.07, 135.51, 1489, 2168])
@@ -101,11 +101,11 @@ class Reading(unittest.TestCase):
                 ' "sum_received": {"bits_per_second": 8e9}}}')
         self.assertEqual(beside_tcp.iperf_gb(text), 1.0)
 
-    def test_iperf_that_could_not_reports_why(self) -> None:
+    def test_failed_iperf_reports_the_reason(self) -> None:
         with self.assertRaisesRegex(NotRun, "refused"):
             beside_tcp.iperf_gb('{"error": "connection refused"}')
 
-    def test_a_run_of_no_speed_is_made_again_and_not_counted(self) -> None:
+    def test_run_without_speed_is_repeated_and_not_counted(self) -> None:
         values = [0.0, 0.0, 0.25, 0.0, 0.0, 0.0]
         measure = beside_rxe.sure(lambda: values.pop(0))
         self.assertEqual(measure(), 0.25)
@@ -113,7 +113,7 @@ class Reading(unittest.TestCase):
 
 
 class Rows(unittest.TestCase):
-    def test_row_that_cannot_run_reports_why_and_the_next_goes_on(self) -> None:
+    def test_row_that_cannot_run_has_a_reason_and_the_next_row_runs(self) -> None:
         def cannot() -> float:
             raise NotRun("no such peer\nand more")
         bad, good = figure([]), figure([])
@@ -133,7 +133,7 @@ class Rows(unittest.TestCase):
         self.assertFalse(compared(9.0, 10.0, aim=9.5, aim_ratio=0.8).reached())
         self.assertFalse(compared(9.0, 10.0, aim=8, aim_ratio=0.95).reached())
 
-    def test_less_is_better_where_it_is(self) -> None:
+    def test_figure_with_less_is_reached_below_its_aim(self) -> None:
         self.assertTrue(figure([1.0], aim=1.2, less=True).reached())
         self.assertFalse(figure([1.3], aim=1.2, less=True).reached())
 
@@ -203,7 +203,7 @@ class EventRows(unittest.TestCase):
         self.assertEqual([row.less for row in many], [False, True, True, True, True])
         self.assertEqual([row.aim_ratio for row in events.server_figures(udp, 1, same)], [None] * 5)
 
-    def test_event_server_that_failed_reports_why(self) -> None:
+    def test_failed_event_server_reports_the_reason(self) -> None:
         output = pairs.Output([], 1, "ready\nevent_server: listen: address in use\n")
         self.assertEqual(events.last_line(output), "event_server: listen: address in use")
         self.assertIn("was ended by SIGKILL", events.last_line(pairs.Output([], -9, "")))

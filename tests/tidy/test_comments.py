@@ -17,7 +17,7 @@ def kinds(text: str) -> list[str]:
 
 
 class Sentences(unittest.TestCase):
-    def test_subject_that_is_a_clause(self) -> None:
+    def test_clause_as_subject_is_found(self) -> None:
         for text in ("/* Who posts is not kept waiting. */", "/* What came stays. */", "/* Sends. Whoever reads it waits. */",
                      "// Who asks\n", "/* who posts is served before who polls is */", "/*\n * Sends.\n *\n * What is left waits.\n */"):
             self.assertEqual(kinds(text), ["who"], text)
@@ -27,15 +27,15 @@ class Sentences(unittest.TestCase):
                      'const char *text = "Who posts is not kept waiting.";'):
             self.assertEqual(kinds(text), [], text)
 
-    def test_sentence_that_begins_with_of(self) -> None:
+    def test_sentence_that_begins_with_of_is_found(self) -> None:
         self.assertEqual(kinds("/* Of two the newer is taken. */"), ["of"])
         self.assertEqual(kinds("/* The newer of two is taken. Offers it. */"), [])
 
-    def test_likewise(self) -> None:
+    def test_likewise_is_found(self) -> None:
         self.assertEqual(kinds("/* Likewise, for IPv6. */"), ["likewise"])
         self.assertEqual(kinds("/* IPv6 is refused likewise. */"), ["likewise"])
 
-    def test_one_without_its_noun(self) -> None:
+    def test_one_without_its_noun_is_found(self) -> None:
         self.assertEqual(kinds("/* Returns the next one. */"), ["one"])
         self.assertEqual(kinds("/* the last one */"), ["one"])
         self.assertEqual(kinds("/* Returns one packet. More than one. No one. */"), [])
@@ -44,7 +44,7 @@ class Sentences(unittest.TestCase):
         found = check_comments.findings("int a;\n/* f.c - sends.\n *\n * Who\n * posts waits for the next\n * one.\n */\n")
         self.assertEqual([(line, kind) for line, kind, _ in found], [(4, "who"), (4, "one")])
 
-    def test_long_lines_of_comments_only(self) -> None:
+    def test_only_long_lines_of_comments_are_found(self) -> None:
         self.assertEqual(kinds("/* " + "a" * 95 + " */"), ["long"])
         self.assertEqual(kinds("int " + "a" * 100 + "; /* b */"), ["long"])
         self.assertEqual(kinds("int " + "a" * 120 + ";"), [])
@@ -63,13 +63,13 @@ class Limits(unittest.TestCase):
                                  capture_output=True, text=True, check=False)
             return run.returncode, run.stdout
 
-    def test_more_findings_than_the_folder_may_have_fail(self) -> None:
+    def test_more_findings_than_allowed_fail(self) -> None:
         status, said = self.run_on("/* Who posts waits. */\n", "# head\nlib/core one=1\n")
         self.assertEqual(status, 1)
         self.assertIn("lib/core: 1 comments of the kind 'who', at most 0", said)
         self.assertIn("lib/core/a.c:1: who: Who posts waits.", said)
 
-    def test_as_many_as_allowed_pass(self) -> None:
+    def test_allowed_number_of_findings_passes(self) -> None:
         status, said = self.run_on("/* Who posts waits. */\n", "lib/core who=1\n")
         self.assertEqual(status, 0, said)
         self.assertIn("who 1, of 0", said)

@@ -73,7 +73,7 @@ class Conformance(unittest.TestCase):
         self.assertIn("RSP.A | by a mark | lib/core/a.c:3 | tests/test_a.c:3\n", said)
         self.assertIn("RSP.B | open |  | \n", said)
 
-    def test_what_mutants_broke_is_kept_until_it_is_run_again_or_gone(self) -> None:
+    def test_result_is_kept_until_the_mutant_runs_again_or_is_removed(self) -> None:
         (self.top / "tests/mutants/core.txt").write_text("mutant  one is two\nmutant  three\n")
         mutants_results.record(self.top, {"three": ("storm", "never | ever")})
         results = mutants_results.read(self.top)

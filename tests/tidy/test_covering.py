@@ -30,13 +30,13 @@ class Covering(unittest.TestCase):
     def test_line_without_explanation_is_named_with_its_place(self) -> None:
         self.assertIn("lib/core/a.c:7: uro_a", judge("# head\n", [LINE])[0])
 
-    def test_each_of_two_equal_lines_needs_its_own(self) -> None:
+    def test_each_of_two_equal_lines_needs_an_explanation(self) -> None:
         self.assertEqual(len(judge(BLOCK, [LINE, LINE])), 1)
 
-    def test_explanation_of_a_line_that_is_reached_has_to_go(self) -> None:
+    def test_explanation_of_a_reached_line_fails(self) -> None:
         self.assertIn("is reached, or gone", judge(BLOCK, [])[0])
 
-    def test_explanation_without_a_reason_is_none(self) -> None:
+    def test_explanation_without_a_reason_fails(self) -> None:
         self.assertIn("no reason", judge(BLOCK.replace("Nobody asks.", covering.OPEN), [LINE])[0])
         self.assertIn("no reason", judge(BLOCK.replace("Nobody asks.\n", ""), [LINE])[0])
 

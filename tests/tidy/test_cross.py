@@ -42,16 +42,16 @@ class Missing(unittest.TestCase):
             roots.check(ARM)
         return str(caught.exception)
 
-    def test_user_without_root(self) -> None:
+    def test_user_without_root_skips_with_the_reason(self) -> None:
         self.assertIn("run `sudo tools/cross", self.why(uid=1000))
 
-    def test_other_machine(self) -> None:
+    def test_other_machine_skips_with_the_reason(self) -> None:
         self.assertIn("this machine is aarch64", self.why(machine="aarch64"))
 
-    def test_no_compiler(self) -> None:
+    def test_missing_compiler_skips_with_the_reason(self) -> None:
         self.assertEqual(self.why(program=None), "aarch64-linux-gnu-gcc is missing: run `tools/setup-packages cross`")
 
-    def test_kernel_without_binfmt(self) -> None:
+    def test_kernel_without_binfmt_skips_with_the_reason(self) -> None:
         with tempfile.TemporaryDirectory() as empty, mock.patch.object(roots, "BINFMT", pathlib.Path(empty)), \
                 mock.patch.object(roots, "mount_binfmt"), mock.patch("shutil.which", return_value=None), \
                 self.assertRaisesRegex(roots.Unavailable, "mount binfmt_misc"):
@@ -64,7 +64,7 @@ class Missing(unittest.TestCase):
             roots.make(ARM, pathlib.Path(cache))
         run.assert_called_once()
 
-    def test_root_that_is_there_is_kept(self) -> None:
+    def test_existing_root_is_kept(self) -> None:
         with tempfile.TemporaryDirectory() as cache, mock.patch("subprocess.run") as run:
             root = pathlib.Path(cache) / "arm64"
             root.mkdir()
@@ -74,7 +74,7 @@ class Missing(unittest.TestCase):
 
 
 class Description(unittest.TestCase):
-    def test_byte_order_and_compiler(self) -> None:
+    def test_byte_order_and_compiler_are_those_of_the_processor(self) -> None:
         text = cross_run.cross_file(roots.PROCESSORS["s390x"], pathlib.Path("/root"))
         for line in ("endian = 'big'", "cpu_family = 's390x'", "c_args = ['--sysroot=/root']",
                      "exe_wrapper = ['qemu-s390x-static', '-L', '/root']"):
@@ -104,7 +104,7 @@ class Excuses(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "TEST:CASE PROBE"):
             emulator.excuses("io/test_a:*\n")
 
-    def test_probes_that_the_emulator_alone_lacks(self) -> None:
+    def test_lacking_has_the_probes_that_only_the_emulator_fails(self) -> None:
         given = [{"aio": True, "new": False, "both": True}, {"aio": False, "new": False, "both": True}]
         with mock.patch.object(emulator, "answers", side_effect=given):
             self.assertEqual(emulator.lacking(ARM, pathlib.Path("/root"), pathlib.Path("/build")), {"aio"})
@@ -130,7 +130,7 @@ class Seeds(unittest.TestCase):
 
 
 class Figures(unittest.TestCase):
-    def test_last_line_with_figures(self) -> None:
+    def test_result_is_the_last_line_with_figures(self) -> None:
         self.assertEqual(programs.result(" #bytes #iterations\n 65536  1000   15.08  13.41\n---\nDevice not recognized\n"),
                          "65536 1000 15.08 13.41")
         self.assertEqual(programs.result("200 iters in 0.90 seconds\n"), "200 iters in 0.90 seconds")

@@ -98,21 +98,21 @@ class Run(unittest.TestCase):
         self.assertIn("ok 2 - 2", said)
         self.assertEqual(pair.sides[1].starts, 1)
 
-    def test_two_guests(self) -> None:
+    def test_case_passes_on_two_guests(self) -> None:
         failures, said, _ = outcome(["dies", "well"], ours=Guest)
         self.assertEqual(failures, 0)
         self.assertIn("ok 1 - 1", said)
 
-    def test_who_kills_many_is_stopped(self) -> None:
+    def test_run_stops_after_many_dead_guests(self) -> None:
         with self.assertRaisesRegex(sides.Unavailable, "guests that died: 4"):
             outcome(["dies", "dies"], ["dies", "dies"])
 
-    def test_case_that_fails_is_not_run_again_for_it(self) -> None:
+    def test_failed_case_is_not_run_again(self) -> None:
         failures, said, _ = outcome(["wrong"], ["well"])
         self.assertEqual(failures, 1)
         self.assertNotIn("NOTE", said)
 
-    def test_what_cannot_run_while_all_are_alive_ends_the_run(self) -> None:
+    def test_case_that_cannot_run_with_all_guests_alive_ends_the_run(self) -> None:
         with self.assertRaisesRegex(sides.Unavailable, "the guest ended"):
             outcome(["says so"])
 

@@ -38,14 +38,14 @@ class Rules(unittest.TestCase):
     def test_each_complaint_is_read_as_it_is_printed(self) -> None:
         self.assertEqual([what for _, what in mutants_rules.complaints(self.top)], SAID)
 
-    def test_those_without_a_rule_are_reported(self) -> None:
+    def test_complaints_without_a_rule_are_reported(self) -> None:
         (self.top / "tests/mutants/oracle.rules").write_text(
             "^add \\d+ found  sums are right\nqueue .*room  there is room\n")
         problems = mutants_rules.problems(self.top)
         self.assertEqual(len(problems), 1)
         self.assertIn('lib/sim/work/rc.c:11: "queue 7 of A: is empty" belongs to no rule', problems[0])
 
-    def test_a_rule_that_nothing_breaks_counts_none(self) -> None:
+    def test_rule_that_no_mutant_breaks_counts_zero(self) -> None:
         (self.top / "tests/mutants/oracle.rules").write_text("room  there is room\nempty  none is\n")
         self.assertEqual(mutants_rules.broken(self.top, ["no room", "room"]),
                          {"there is room": 2, "none is": 0})

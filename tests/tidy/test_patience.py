@@ -36,15 +36,15 @@ class Patience(unittest.TestCase):
     def test_idle_machine_has_the_floor(self) -> None:
         self.assertEqual(factor(0.1, 2), patience.FLOOR)
 
-    def test_load_stretches(self) -> None:
+    def test_load_stretches_the_limit(self) -> None:
         self.assertEqual(factor(10.0, 2), 10.0)
 
-    def test_variable_decides(self) -> None:
+    def test_environment_variable_sets_the_factor(self) -> None:
         self.assertEqual(factor(10.0, 2, UROCE_TEST_PATIENCE="50"), 50.0)
         self.assertEqual(factor(10.0, 2, UROCE_TEST_PATIENCE="0"), 1.0)
         self.assertEqual(factor(0.0, 2, UROCE_TEST_PATIENCE="much"), patience.FLOOR)
 
-    def test_limit_is_stretched(self) -> None:
+    def test_limit_is_multiplied_by_the_factor(self) -> None:
         with mock.patch.dict(os.environ, {patience.VARIABLE: "3"}):
             self.assertEqual(patience.seconds(20), 60)
 

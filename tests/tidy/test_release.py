@@ -51,7 +51,7 @@ def built(results: list[str], programs: str) -> dict[str, tally.Row]:
 
 
 class Release(unittest.TestCase):
-    def test_no_root_directory_is_skipped_and_says_so(self) -> None:
+    def test_missing_root_directory_is_skipped_with_a_reason(self) -> None:
         rows, said = run("echo working; echo 'no mirror'; exit 77\n")
         self.assertEqual((rows["build"].passed, rows["build"].failed, rows["build"].skipped), (0, [], ["all: no mirror"]))
         self.assertIn("SKIPPED: nothing was built or run on trixie: no mirror", said)
@@ -82,7 +82,7 @@ class Release(unittest.TestCase):
         self.assertEqual(rows["programs"].failed, ["programs: 1 of 2 cases never ran (OK)"])
         self.assertEqual(len(built([result("uroce:unit / a")], "")["programs"].failed), 1)
 
-    def test_without_a_mirror_the_script_says_why_it_made_no_root_directory(self) -> None:
+    def test_missing_mirror_is_the_reason_for_no_root_directory(self) -> None:
         with tempfile.TemporaryDirectory(prefix="uroce-tidy-") as where:
             done = subprocess.run([ROOT / "tools/lib/check/in_release", "trixie", where], capture_output=True, text=True, check=False,
                                   env={**os.environ, "UROCE_MIRROR": "http://127.0.0.1:9/debian"})

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that tests that were skipped, lost or interrupted do not count as passed in the table of tools/check."""
+"""Tests that the table of tools/check does not count skipped, lost or interrupted tests as passed."""
 import json
 import pathlib
 import sys
@@ -12,7 +12,7 @@ import tally  # noqa: E402
 
 
 def read(entries: dict[str, dict], listed: list[str] | None = None, form: str = "uroce:unit / {}") -> tally.Row:
-    """Returns the row of a suite `unit` whose tests have these entries in the log. @form is how meson writes a name."""
+    """Returns the row of a suite `unit` whose tests have these entries in the log. @form: the form in which meson writes a name."""
     with tempfile.TemporaryDirectory(prefix="uroce-tidy-") as where:
         log = pathlib.Path(where) / "testlog.json"
         log.write_text("".join(
@@ -41,7 +41,7 @@ class Tally(unittest.TestCase):
         row = read({"a": {"result": "FAIL", "stdout": said}})
         self.assertEqual(row.failed, ["a: y\n       it was\n         this"])
 
-    def test_what_a_test_notes_is_shown_though_it_passed(self) -> None:
+    def test_note_of_a_passed_test_is_shown(self) -> None:
         row = read({"a": {"result": "OK", "stdout": "1..1\n# NOTE: a peer died\nok 1 - x\n"}})
         self.assertEqual(counts(row), (1, 0, 0))
         self.assertIn("NOTED:\n  gcc unit: a: a peer died", tally.table([row]))
@@ -67,7 +67,7 @@ class Tally(unittest.TestCase):
         row = read({"a": {"result": "ERROR", "stdout": "1..1\nok 1 - x\n", "stderr": "leak\n"}})
         self.assertEqual(counts(row), (1, 1, 0))
 
-    def test_exit_77_is_a_skip_with_its_last_words(self) -> None:
+    def test_exit_77_is_a_skip_with_the_last_line_as_reason(self) -> None:
         row = read({"a": {"result": "SKIP", "stdout": "no qemu here\n"}})
         self.assertEqual(counts(row), (0, 0, 1))
         self.assertIn("no qemu here", row.skipped[0])
