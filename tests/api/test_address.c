@@ -145,7 +145,7 @@ static void expect_port(const struct stage *stage, enum ibv_event_type type)
 
 /* ---- the cases ----------------------------------------------------------- */
 
-static void address__removed__requests_fail_until_it_is_back(void **state)
+static void address__removed__requests_fail_until_the_address_is_back(void **state)
 {
     struct stage *stage = *state;
 
@@ -159,7 +159,7 @@ static void address__removed__requests_fail_until_it_is_back(void **state)
     talk(stage);
 }
 
-static void address__back_before_requests_fail__they_succeed(void **state)
+static void address__back_before_requests_fail__requests_succeed(void **state)
 {
     struct stage *stage = *state;
     struct ibv_sge source = api_sge(&stage->pair.a, 0, 4096);
@@ -294,8 +294,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define STAGED(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
-        STAGED(address__removed__requests_fail_until_it_is_back),
-        STAGED(address__back_before_requests_fail__they_succeed),
+        STAGED(address__removed__requests_fail_until_the_address_is_back),
+        STAGED(address__back_before_requests_fail__requests_succeed),
         STAGED(interface__down_and_up__raises_port_events),
         STAGED(interface__renamed__is_followed),
         STAGED(interface__deleted_and_made_again__works_again_and_receives_its_groups),

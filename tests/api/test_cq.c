@@ -70,7 +70,7 @@ static void resize_cq__after_the_old_size__no_overrun(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void resize_cq__of_an_armed_cq__leaves_it_armed(void **state)
+static void resize_cq__of_an_armed_cq__cq_remains_armed(void **state)
 {
     const struct api *api = *state;
     struct ibv_comp_channel *channel = ibv_create_comp_channel(api->context);
@@ -140,7 +140,7 @@ int main(void)
         API_TEST(
             resize_cq__below_pending_completions_or_out_of_range__is_einval_and_changes_nothing),
         API_TEST(resize_cq__after_the_old_size__no_overrun),
-        API_TEST(resize_cq__of_an_armed_cq__leaves_it_armed),
+        API_TEST(resize_cq__of_an_armed_cq__cq_remains_armed),
         API_TEST(resize_cq__while_a_thread_posts_and_polls__nothing_is_lost_or_moved),
     };
     return API_RUN(tests);

@@ -194,7 +194,7 @@ static void cq_ex__failed_completion__has_request_and_reason(void **state)
 }
 
 /* A program may make any call inside a batch, and no call may wait for the end of the batch. */
-static void batch__other_verbs_inside_it__do_not_wait(void **state)
+static void batch__other_verbs_during_a_batch__do_not_wait(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq_ex *ex = api_cq_ex(api, 20, 0);
@@ -383,7 +383,7 @@ int main(void)
         API_TEST(batch__pending_completions__are_in_order),
         API_TEST(batch__ended_before_the_last_completion__leaves_the_rest),
         API_TEST(cq_ex__failed_completion__has_request_and_reason),
-        API_TEST(batch__other_verbs_inside_it__do_not_wait),
+        API_TEST(batch__other_verbs_during_a_batch__do_not_wait),
         API_TEST(batches__of_two_threads_while_a_third_modifies__each_completion_once),
         API_TEST(cq_ex__armed__one_event_and_destroy_waits_for_its_acknowledgement),
         API_TEST(cq_ex__overrun__raises_event_and_keeps_completions),

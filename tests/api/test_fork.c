@@ -317,7 +317,7 @@ static void free_memory(void *argument)
     MUST(ibv_dereg_mr(memory->mr) == 0);
 }
 
-static void child_of_a_process_with_an_engine__memory_objects__parent_keeps_its_own(void **state)
+static void fork__child_destroys_memory_objects__objects_of_the_parent_remain(void **state)
 {
     struct memory memory;
 
@@ -340,7 +340,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(child_of_a_process_with_an_engine__every_call__is_eio),
         API_TEST(child_of_a_process_with_an_engine__frees_objects__parent_is_unaffected),
-        API_TEST(child_of_a_process_with_an_engine__memory_objects__parent_keeps_its_own),
+        API_TEST(fork__child_destroys_memory_objects__objects_of_the_parent_remain),
     };
     return API_RUN(tests);
 }

@@ -57,7 +57,7 @@ static void objects__second_creation__fails_with_the_error_of_the_rule(void **st
     api_close_device(&api);
 }
 
-static void numbers__of_verbs_that_return_one__are_those_of_the_rule(void **state)
+static void inject__verb_that_returns_an_error_number__returns_the_error_of_the_rule(void **state)
 {
     struct api api = api_open_device("numbers");
     struct ibv_device_attr device;
@@ -160,7 +160,7 @@ static void rnr__always__the_sender_runs_out_of_retries(void **state)
     api_close_device(&api);
 }
 
-static void events__of_rules__are_those_of_the_objects(void **state)
+static void inject__events_of_rules__are_raised_for_the_objects(void **state)
 {
     struct api api = api_open_device("events");
     struct ibv_qp_attr attr;
@@ -207,11 +207,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(objects__second_creation__fails_with_the_error_of_the_rule),
-        cmocka_unit_test(numbers__of_verbs_that_return_one__are_those_of_the_rule),
+        cmocka_unit_test(inject__verb_that_returns_an_error_number__returns_the_error_of_the_rule),
         cmocka_unit_test(posts__refused__are_given_back_and_change_nothing),
         cmocka_unit_test(rnr__every_second_message__arrives_after_an_rnr_nak),
         cmocka_unit_test(rnr__always__the_sender_runs_out_of_retries),
-        cmocka_unit_test(events__of_rules__are_those_of_the_objects),
+        cmocka_unit_test(inject__events_of_rules__are_raised_for_the_objects),
         cmocka_unit_test(signal__of_a_rule__ends_the_process),
     };
 

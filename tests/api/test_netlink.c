@@ -199,7 +199,7 @@ static uint32_t port_id(int fd)
     return name.nl_pid;
 }
 
-static void socket__two_of_them__have_separate_addresses_and_answers(void **state)
+static void socket__two_sockets__have_separate_addresses_and_answers(void **state)
 {
     const struct sockaddr_nl any = { .nl_family = AF_NETLINK };
     const struct sockaddr_nl fixed = { .nl_family = AF_NETLINK, .nl_pid = 77 };
@@ -244,7 +244,7 @@ static void bind__to_a_group_or_a_wrong_address__is_refused(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-static void socket__options_and_poll__work_as_in_the_kernel(void **state)
+static void socket__options_and_poll__return_what_the_kernel_returns(void **state)
 {
     const int on = 1;
     int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK, NETLINK_RDMA), size = 100000;
@@ -574,9 +574,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(send__every_form__gets_an_answer),
         cmocka_unit_test(recv__every_form__has_the_kernel_as_sender),
-        cmocka_unit_test(socket__two_of_them__have_separate_addresses_and_answers),
+        cmocka_unit_test(socket__two_sockets__have_separate_addresses_and_answers),
         cmocka_unit_test(bind__to_a_group_or_a_wrong_address__is_refused),
-        cmocka_unit_test(socket__options_and_poll__work_as_in_the_kernel),
+        cmocka_unit_test(socket__options_and_poll__return_what_the_kernel_returns),
         cmocka_unit_test(answers__more_than_the_socket_buffer__all_arrive),
         cmocka_unit_test(close__socket__frees_all_descriptors),
         cmocka_unit_test(close__number_reused_by_a_pipe__is_the_pipe),

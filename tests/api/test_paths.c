@@ -126,7 +126,7 @@ static void openat__all_forms__read_the_tree(void **state)
     EXPECT_ABSENT(openat(AT_FDCWD, ABSENT, O_RDONLY), -1);
 }
 
-static void openat__in_a_directory_of_ours__finds_entries(void **state)
+static void openat__in_a_directory_of_the_tree__finds_entries(void **state)
 {
     int directory = open(LIST, O_RDONLY | O_DIRECTORY);
 
@@ -363,7 +363,7 @@ static void getxattr__both_forms__find_the_file(void **state)
     EXPECT_ABSENT(getxattr(ABSENT, "user.none", value, sizeof value), -1);
 }
 
-static void chdir__then_relative_names__find_our_files(void **state)
+static void chdir__then_relative_names__find_files_of_the_tree(void **state)
 {
     int before = open(".", O_RDONLY | O_DIRECTORY);
 
@@ -392,7 +392,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(open__all_forms__read_the_tree),
         cmocka_unit_test(openat__all_forms__read_the_tree),
-        cmocka_unit_test(openat__in_a_directory_of_ours__finds_entries),
+        cmocka_unit_test(openat__in_a_directory_of_the_tree__finds_entries),
         cmocka_unit_test(open__that_makes_a_file__has_its_mode),
         cmocka_unit_test(open__before_constructors_ran__works),
         cmocka_unit_test(fopen__both_forms__read_the_tree),
@@ -406,7 +406,7 @@ int main(void)
         cmocka_unit_test(readlink__all_forms__read_links_of_the_tree),
         cmocka_unit_test(realpath__all_forms__resolve),
         cmocka_unit_test(getxattr__both_forms__find_the_file),
-        cmocka_unit_test(chdir__then_relative_names__find_our_files),
+        cmocka_unit_test(chdir__then_relative_names__find_files_of_the_tree),
         cmocka_unit_test(call__that_succeeds__leaves_errno),
     };
 

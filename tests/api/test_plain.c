@@ -100,7 +100,7 @@ static void rate__in_mbps__is_lanes_times_lane_speed(void **state)
     }
 }
 
-static void read_sysfs_file__text_with_newline__is_read_without_it(void **state)
+static void read_sysfs_file__text_with_newline__is_read_without_the_newline(void **state)
 {
     char directory[] = "/tmp/uroce-sysfs-XXXXXX", path[64], text[16];
     FILE *file;
@@ -228,7 +228,7 @@ int main(void)
         cmocka_unit_test(strings__of_every_enumerator__exist_and_differ),
         cmocka_unit_test(rate__to_mult_and_back__is_the_same),
         cmocka_unit_test(rate__in_mbps__is_lanes_times_lane_speed),
-        cmocka_unit_test(read_sysfs_file__text_with_newline__is_read_without_it),
+        cmocka_unit_test(read_sysfs_file__text_with_newline__is_read_without_the_newline),
         cmocka_unit_test(sysfs_path__environment_unset__is_sys),
         cmocka_unit_test(kernel_abi__attributes__are_converted_field_by_field),
         cmocka_unit_test(path_record__to_the_kernels_form_and_back__is_the_same),

@@ -389,7 +389,7 @@ static void datagrams__service_resolved__datagrams_reach_its_qp(void **state)
     finish(&talk);
 }
 
-static void datagrams__service_rejects__its_data_arrives(void **state)
+static void datagrams__service_rejects__private_data_arrives(void **state)
 {
     struct talk talk = { 0 };
     struct rdma_conn_param param = { 0 };
@@ -472,7 +472,7 @@ int main(void)
         cmocka_unit_test(connect__no_listener__event_is_rejected),
         cmocka_unit_test(reject__with_private_data__data_arrives),
         cmocka_unit_test(datagrams__service_resolved__datagrams_reach_its_qp),
-        cmocka_unit_test(datagrams__service_rejects__its_data_arrives),
+        cmocka_unit_test(datagrams__service_rejects__private_data_arrives),
         cmocka_unit_test(channel__is_polled_like_a_descriptor__and_may_be_nonblocking),
         cmocka_unit_test(migrate_id__unfetched_events__move_to_the_new_channel),
     };

@@ -322,7 +322,7 @@ static void gets_the_event_before_the_call(struct side *side)
     send_byte(side);
 }
 
-static void exit__of_a_forked_child__the_connection_stays(void **state)
+static void exit__of_a_forked_child__connection_of_the_parent_remains(void **state)
 {
     (void)state;
     meet(gets_the_event_before_the_call, forks_a_child_that_ends);
@@ -338,7 +338,7 @@ int main(void)
         cmocka_unit_test(exit__server_got_request__client_is_rejected),
         cmocka_unit_test(destroy_id__connected__peer_gets_disconnected_event),
         cmocka_unit_test(close_channel__connected__peer_gets_disconnected_event),
-        cmocka_unit_test(exit__of_a_forked_child__the_connection_stays),
+        cmocka_unit_test(exit__of_a_forked_child__connection_of_the_parent_remains),
     };
     (void)alarm(patience(100));
     return cmocka_run_group_tests_name("api/rdma_cm_end", tests, NULL, NULL);

@@ -99,7 +99,7 @@ static void bind__foreign_address_or_twice__fails(void **state)
     assert_fails(bind_id(stage->id, "10.0.0.1", 4001), EINVAL);
 }
 
-static void port__in_use__is_refused_unless_all_share_it(void **state)
+static void port__in_use__is_refused_unless_all_identifiers_share_it(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *same = another(stage, RDMA_PS_TCP), *any = another(stage, RDMA_PS_TCP);
@@ -266,7 +266,7 @@ static void join__no_multicast_address_or_no_device__fails(void **state)
 }
 
 /* Destroying an identifier drops its waiting events, and librdmacm waits for none of them. */
-static void destroy_id__unfetched_events__frees_them(void **state)
+static void destroy_id__unfetched_events__frees_the_events(void **state)
 {
     struct stage *stage = *state;
     struct sockaddr_in address = address_of("10.0.0.1", 1);
@@ -317,7 +317,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
     const struct CMUnitTest tests[] = {
         TEST(bind__foreign_address_or_twice__fails),
-        TEST(port__in_use__is_refused_unless_all_share_it),
+        TEST(port__in_use__is_refused_unless_all_identifiers_share_it),
         TEST(port__with_a_listener__is_not_shared),
         TEST(resolve__no_route_or_no_answer__fails),
         TEST(calls__out_of_order__fail),
@@ -326,7 +326,7 @@ int main(void)
         TEST(option__wrong_size_or_name__is_refused),
         TEST(join__no_multicast_address_or_no_device__fails),
         TEST(resolve__no_next_hop_left__enomem_and_one_line),
-        TEST(destroy_id__unfetched_events__frees_them),
+        TEST(destroy_id__unfetched_events__frees_the_events),
     };
     return API_RUN(tests);
 }

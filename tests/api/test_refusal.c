@@ -88,7 +88,7 @@ static void modify__to_rtr__reports_which_attribute_is_wrong(void **state)
     end();
 }
 
-static void modify__other_transitions__say_what_is_wrong(void **state)
+static void refusal__modify_qp_other_transition__has_the_reason(void **state)
 {
     const struct api *api = *state;
 
@@ -290,7 +290,7 @@ static void refusal__wr_complete__has_the_wrong_request(void **state)
     end();
 }
 
-static void wr_complete__datagram__reports_what_the_destination_lacks(void **state)
+static void refusal__wr_complete_datagram__has_the_missing_part_of_the_destination(void **state)
 {
     const struct api *api = *state;
 
@@ -514,13 +514,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(refusal__repeated__is_one_line),
         API_TEST(modify__to_rtr__reports_which_attribute_is_wrong),
-        API_TEST(modify__other_transitions__say_what_is_wrong),
+        API_TEST(refusal__modify_qp_other_transition__has_the_reason),
         API_TEST(refusal__post_send_or_recv__has_the_fault_of_the_request),
         API_TEST(post__to_a_full_queue__is_not_recorded),
         API_TEST(refusal__create__has_the_exceeded_limit),
         API_TEST(refusal__reg_mr__has_the_fault_of_the_memory_or_the_rights),
         API_TEST(refusal__wr_complete__has_the_wrong_request),
-        API_TEST(wr_complete__datagram__reports_what_the_destination_lacks),
+        API_TEST(refusal__wr_complete_datagram__has_the_missing_part_of_the_destination),
         API_TEST(refusal__multicast__has_the_reason),
         API_TEST(refusal__memory_window__has_the_reason),
         API_TEST(refusal__device_memory__has_the_reason),

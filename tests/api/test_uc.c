@@ -128,7 +128,7 @@ static void uc__local_error__stops_the_send_queue_until_rts(void **state)
     api_pair_close(&pair);
 }
 
-static void attributes__are_shown_as_they_were_set(void **state)
+static void query_qp__after_modify__has_the_attributes_that_were_set(void **state)
 {
     const struct api *api = *state;
     struct ibv_qp_attr set = api_attr(api, 0x123456), got;
@@ -161,7 +161,7 @@ int main(void)
         API_TEST(uc_write__posted__arrives),
         API_TEST(uc_post__unsupported_operation__is_einval),
         API_TEST(uc__local_error__stops_the_send_queue_until_rts),
-        API_TEST(attributes__are_shown_as_they_were_set),
+        API_TEST(query_qp__after_modify__has_the_attributes_that_were_set),
     };
     return API_RUN(tests);
 }

@@ -287,7 +287,7 @@ static void datagram__longer_than_the_active_mtu__is_einval_when_posted(void **s
 }
 
 /* B20: only the datagram is dropped, and the receive waits for the next datagram. */
-static void datagram__too_long_or_wrong_q_key__only_it_is_dropped(void **state)
+static void datagram__too_long_or_wrong_q_key__only_this_datagram_is_dropped(void **state)
 {
     struct stand stand;
 
@@ -338,7 +338,7 @@ static void handle__destroyed_before_the_send__is_an_error_completion(void **sta
     stand_close(&stand);
 }
 
-static void attributes__are_shown_as_they_were_set(void **state)
+static void query_qp__after_modify__has_the_attributes_that_were_set(void **state)
 {
     const struct api *api = *state;
     struct ibv_qp_init_attr init;
@@ -374,10 +374,10 @@ int main(void)
         API_TEST(address_handle__other_subnet_without_gateway__is_enetunreach),
         API_TEST(request__unsupported_by_ud__einval_when_posted),
         API_TEST(datagram__longer_than_the_active_mtu__is_einval_when_posted),
-        API_TEST(datagram__too_long_or_wrong_q_key__only_it_is_dropped),
+        API_TEST(datagram__too_long_or_wrong_q_key__only_this_datagram_is_dropped),
         API_TEST(q_key__privileged__is_the_q_key_of_the_qp),
         API_TEST(handle__destroyed_before_the_send__is_an_error_completion),
-        API_TEST(attributes__are_shown_as_they_were_set),
+        API_TEST(query_qp__after_modify__has_the_attributes_that_were_set),
     };
     return API_RUN(tests);
 }

@@ -160,7 +160,7 @@ static enum uroce_status do_send(struct uroce_qp *qp, const struct uroce_send *s
 
 /* ---- operations --------------------------------------------------------- */
 
-static void atomic_write_and_flush__reach_the_memory(void **state)
+static void send__atomic_write_and_flush__reach_the_memory(void **state)
 {
     struct uroce_qp *qp = rc();
     const struct uroce_sge sge = element(0, 8);
@@ -350,7 +350,7 @@ static struct uroce_srq_config srq_config(uint32_t capacity)
                                       .sge_max = 1 };
 }
 
-static void srq__serves_a_queue_pair_and_reports_its_limit(void **state)
+static void srq__used_by_a_queue_pair__receives_and_raises_the_limit_event(void **state)
 {
     const struct uroce_srq_config wanted = srq_config(4);
     struct uroce_qp_config config = config_of(UROCE_RC);
@@ -552,7 +552,7 @@ static void block_self_multicast__own_datagram__does_not_arrive(void **state)
 
 /* ---- queries, sizes ----------------------------------------------------- */
 
-static void query__returns_what_modify_set(void **state)
+static void query__after_modify__returns_the_new_attributes(void **state)
 {
     struct uroce_qp *qp = rc();
     struct uroce_qp_attr attr;
@@ -713,18 +713,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define WITH_ENGINE(name) cmocka_unit_test_setup_teardown(name, start, stop)
-        WITH_ENGINE(atomic_write_and_flush__reach_the_memory),
+        WITH_ENGINE(send__atomic_write_and_flush__reach_the_memory),
         WITH_ENGINE(post__field_that_the_operation_forbids__refused),
         WITH_ENGINE(mr__with_an_address_of_its_own__is_used_by_that_address),
         WITH_ENGINE(window__bound_then_invalidated__access_allowed_then_refused),
         WITH_ENGINE(window__wrong_argument__refused),
-        WITH_ENGINE(srq__serves_a_queue_pair_and_reports_its_limit),
+        WITH_ENGINE(srq__used_by_a_queue_pair__receives_and_raises_the_limit_event),
         WITH_ENGINE(srq_create__wrong_value__refused),
         WITH_ENGINE(xrc__message__arrives_in_the_srq_that_it_names),
         WITH_ENGINE(multicast__attached__receives_until_it_is_detached),
         WITH_ENGINE(multicast__57th_member__refused),
         WITH_ENGINE(block_self_multicast__own_datagram__does_not_arrive),
-        WITH_ENGINE(query__returns_what_modify_set),
+        WITH_ENGINE(query__after_modify__returns_the_new_attributes),
         WITH_ENGINE(cq__resized__keeps_pending_completions),
         WITH_ENGINE(looped__frame_to_the_engine_itself__is_shown_once),
         WITH_ENGINE(set_mtu__smaller_link__the_next_connection_has_a_smaller_path_mtu),

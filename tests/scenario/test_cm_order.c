@@ -23,7 +23,7 @@ static void expect_ignored(struct managers *s, struct manager *at)
 
 /* ---- late ---------------------------------------------------------------- */
 
-static void req__after_the_requester_gave_up__its_rep_is_rejected(void **state)
+static void req__after_the_requester_gave_up__rep_is_rejected(void **state)
 {
     struct managers *s = *state;
 
@@ -39,7 +39,7 @@ static void req__after_the_requester_gave_up__its_rep_is_rejected(void **state)
     managers_expect(s, &s->b, URO_CONN_REJECTED, URO_CONN_REJ_BAD_ID);
 }
 
-static void req__after_its_connection_ended__stale(void **state)
+static void req__after_its_connection_ended__is_rejected_as_stale(void **state)
 {
     struct managers *s = *state;
 
@@ -252,7 +252,7 @@ static void apr_and_lap__at_any_time__change_nothing(void **state)
 }
 
 /* An MRA takes effect even if a retransmission is already due, but not sent yet. */
-static void mra__received_before_a_retransmission__delays_it(void **state)
+static void mra__received_before_a_retransmission__delays_the_retransmission(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg mra = { .kind = URO_CM_MRA };
@@ -334,8 +334,8 @@ static void mra__repeated_for_ever__unreachable_in_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(req__after_the_requester_gave_up__its_rep_is_rejected),
-        TEST(req__after_its_connection_ended__stale),
+        TEST(req__after_the_requester_gave_up__rep_is_rejected),
+        TEST(req__after_its_connection_ended__is_rejected_as_stale),
         TEST(rep__duplicate__answered_as_the_first),
         TEST(rep__after_a_rej__rejected),
         TEST(rtu__after_the_end__changes_nothing),
@@ -346,7 +346,7 @@ int main(void)
         TEST(sidr_rep__after_the_last_retry__changes_nothing),
         TEST(dreq__before_the_response_was_fetched__is_retransmitted),
         TEST(apr_and_lap__at_any_time__change_nothing),
-        TEST(mra__received_before_a_retransmission__delays_it),
+        TEST(mra__received_before_a_retransmission__delays_the_retransmission),
         TEST(req__repeated_for_ever__unreachable_in_time),
         TEST(mra__repeated_for_ever__unreachable_in_time),
     };

@@ -69,7 +69,8 @@ static void rc_send__repeated_by_rxe__is_acked_with_the_psn_of_the_duplicate(voi
 
 /* The response of a READ or atomic may be lost, too. An ACK beyond it would complete that
  * request. */
-static void rc_send__duplicate_before_reads_and_atomics__ack_does_not_pass_them(void **state)
+static void rc_send__duplicate_before_reads_and_atomics__ack_is_sent_after_their_responses(
+    void **state)
 {
     (void)state;
     static const char *const ops[] = { "RC_READ_REQUEST", "RC_FETCH_ADD" };
@@ -184,7 +185,8 @@ int main(void)
         cmocka_unit_test(rc_send__psn_before_the_start_psn__is_acked_with_a_psn_never_sent),
         cmocka_unit_test(rc_send__psn_far_behind__is_acked_with_the_last_received_psn),
         cmocka_unit_test(rc_send__repeated_by_rxe__is_acked_with_the_psn_of_the_duplicate),
-        cmocka_unit_test(rc_send__duplicate_before_reads_and_atomics__ack_does_not_pass_them),
+        cmocka_unit_test(
+            rc_send__duplicate_before_reads_and_atomics__ack_is_sent_after_their_responses),
         cmocka_unit_test(rc_send__duplicate_before_an_evicted_read__is_not_acked),
         cmocka_unit_test(rc_send__acked_with_an_unsent_psn__fails_after_all_retries),
         cmocka_unit_test(rc_timeout__shorter_than_the_minimum__is_the_minimum),

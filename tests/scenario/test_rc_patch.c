@@ -42,7 +42,7 @@ static struct scene *open_learned(void)
     return s;
 }
 
-static void rc_single__peer_has_a_reorder_buffer__one_packet_then_new_ones(void **state)
+static void rc_single__peer_has_a_reorder_buffer__one_retransmit_then_new_packets(void **state)
 {
     (void)state;
     struct scene *s = open_learned();
@@ -294,7 +294,7 @@ static void rc_single__timeout_0__goes_back_n(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_single__peer_has_a_reorder_buffer__one_packet_then_new_ones),
+        cmocka_unit_test(rc_single__peer_has_a_reorder_buffer__one_retransmit_then_new_packets),
         cmocka_unit_test(rc_single__inside_a_message__requests_an_ack),
         cmocka_unit_test(rc_single__peer_has_no_reorder_buffer__goes_back_n),
         cmocka_unit_test(rc_single__packet_was_only_late__estimate_is_unchanged),

@@ -258,7 +258,7 @@ static void rc_repeat__ack_deferred__any_later_response_replaces_the_ack(void **
 
 /* One queue pair waits when the timer is armed, others start to wait later, and one of them is
  * destroyed. */
-static void rc_repeat__three_queue_pairs__each_has_its_own_deferred_ack(void **state)
+static void rc_repeat__three_queue_pairs__each_has_a_deferred_ack(void **state)
 {
     (void)state;
     struct scene *s = send_and_read(100);
@@ -324,7 +324,7 @@ int main(void)
             rc_repeat__send_between_two_reads__first_read_does_not_acknowledge_the_send),
         cmocka_unit_test(rc_repeat__several_sends__one_ack_for_all_after_the_last),
         cmocka_unit_test(rc_repeat__ack_deferred__any_later_response_replaces_the_ack),
-        cmocka_unit_test(rc_repeat__three_queue_pairs__each_has_its_own_deferred_ack),
+        cmocka_unit_test(rc_repeat__three_queue_pairs__each_has_a_deferred_ack),
         cmocka_unit_test(rc_repeat__qp_fails_or_is_reset_with_a_deferred_ack__no_ack_is_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

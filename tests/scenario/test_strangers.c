@@ -231,7 +231,7 @@ static uint64_t guid_of_requests(uint8_t seed)
 
 /* A host that knows the MAC address and the QPN cannot send connection requests in the name of this
  * side. */
-static void stranger__with_our_mac_address__cannot_compute_our_guid(void **state)
+static void stranger__with_the_local_mac_address__cannot_compute_the_cm_guid(void **state)
 {
     (void)state;
     assert_true(guid_of_requests(1) != uro_guid_from_mac(&scene_mac));
@@ -271,7 +271,7 @@ int main(void)
         cmocka_unit_test(stranger__another_service__every_opcode_is_dropped),
         cmocka_unit_test(stranger__forged_responses_with_other_psns__change_nothing),
         cmocka_unit_test(stranger__forged_requests_with_other_psns__write_nothing),
-        cmocka_unit_test(stranger__with_our_mac_address__cannot_compute_our_guid),
+        cmocka_unit_test(stranger__with_the_local_mac_address__cannot_compute_the_cm_guid),
         cmocka_unit_test(far_request__of_a_peer_with_long_reads__is_not_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

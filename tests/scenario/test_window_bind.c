@@ -175,7 +175,7 @@ static void window_2__bound_while_bound__is_an_error(void **state)
 
 /* Without a fence, a bind after a READ is executed at once. With a fence, it is executed after the
  * READ has completed. In both cases it completes after the READ. */
-static void local_requests__complete_in_order(void **state)
+static void local_requests__after_a_read__complete_in_order(void **state)
 {
     struct twins *s = *state;
     struct uroce_mw *window = windows_make(s, UROCE_MW_TYPE_2);
@@ -254,7 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bind__not_allowed__is_an_error_and_changes_nothing),
         TWINS_TEST(window_2__bound_while_bound__is_an_error),
-        TWINS_TEST(local_requests__complete_in_order),
+        TWINS_TEST(local_requests__after_a_read__complete_in_order),
         TWINS_TEST(local_requests__in_error__are_flushed_and_not_executed),
         TWINS_TEST(local_requests__among_retransmits__are_not_repeated),
     };

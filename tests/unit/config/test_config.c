@@ -476,7 +476,7 @@ static void expand__variables__are_replaced_in_values(void **state)
 }
 
 /* A value from the environment cannot add a key or a device. */
-static void expand__separators_in_a_variable__stay_in_the_value(void **state)
+static void expand__separators_in_a_variable__are_part_of_the_value(void **state)
 {
     (void)state;
     assert_int_equal(setenv("URO_TEST_RANK", "x;mtu=9000 b:net_null1", 1), 0);
@@ -531,7 +531,7 @@ int main(void)
         cmocka_unit_test(line__address_table_full__prints_message),
         cmocka_unit_test(line__longest_link__fits_and_one_more_does_not),
         cmocka_unit_test(expand__variables__are_replaced_in_values),
-        cmocka_unit_test(expand__separators_in_a_variable__stay_in_the_value),
+        cmocka_unit_test(expand__separators_in_a_variable__are_part_of_the_value),
         cmocka_unit_test(expand__too_long__is_refused),
         cmocka_unit_test(expand__exactly_full__fits_and_one_more_does_not),
     };

@@ -123,7 +123,7 @@ static void source_port__of_the_link__is_used(void **state)
     assert_int_equal(path.source_port, 0xe341);
 }
 
-static void verdicts__each_sends_nak_and_only_two_keep_the_qp_alive(void **state)
+static void verdicts__each_verdict__sends_nak_and_only_two_keep_the_qp_running(void **state)
 {
     (void)state;
     for (int v = URO_RSP_PSN_GAP; v < URO_RSP_VERDICT_COUNT; v++) {
@@ -217,7 +217,7 @@ int main(void)
         cmocka_unit_test(qp_state__transitions_of_rc__are_these),
         cmocka_unit_test(source_port__flow_label_and_qpns__is_as_in_linux),
         cmocka_unit_test(source_port__of_the_link__is_used),
-        cmocka_unit_test(verdicts__each_sends_nak_and_only_two_keep_the_qp_alive),
+        cmocka_unit_test(verdicts__each_verdict__sends_nak_and_only_two_keep_the_qp_running),
         cmocka_unit_test(sgl__any_cut_of_list_and_message__touches_the_same_bytes),
         cmocka_unit_test(path_mtu__of_a_link__every_header_fits),
     };

@@ -312,7 +312,7 @@ static unsigned bits_between(const uint8_t *a, const uint8_t *b)
     return bits;
 }
 
-static void corrupt__any_damage__the_icrc_detects_it(void **state)
+static void corrupt__any_damage__is_detected_by_the_icrc(void **state)
 {
     uint8_t frame[LENGTH], before[LENGTH];
     struct uro_impair_packet packet;
@@ -378,7 +378,7 @@ int main(void)
         cmocka_unit_test(delay__each_distribution__has_the_expected_shape),
         cmocka_unit_test(rate__full_queue__drops_and_marks),
         cmocka_unit_test(down__within_the_interval__everything_is_lost),
-        cmocka_unit_test(corrupt__any_damage__the_icrc_detects_it),
+        cmocka_unit_test(corrupt__any_damage__is_detected_by_the_icrc),
         cmocka_unit_test(corrupt__resummed__only_the_payload_changes),
         cmocka_unit_test(mark__ipv4__ce_and_a_right_checksum),
     };

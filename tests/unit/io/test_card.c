@@ -129,7 +129,7 @@ static void card__of_a_driver_that_dpdk_shares__nothing_is_wrong(void **state)
     assert_string_equal(problem(CARD), "none");
 }
 
-static void card__of_vfio__what_is_missing_is_named(void **state)
+static void card__of_vfio__message_has_the_missing_parts(void **state)
 {
     (void)state;
     bind_to("vfio-pci");
@@ -173,7 +173,7 @@ int main(void)
         TEST(card__of_the_kernel__driver_and_interface_are_named),
         TEST(card__of_virtio__interface_is_found_in_the_subdirectory),
         TEST(card__of_a_driver_that_dpdk_shares__nothing_is_wrong),
-        TEST(card__of_vfio__what_is_missing_is_named),
+        TEST(card__of_vfio__message_has_the_missing_parts),
         TEST(card__of_another_users_group__message_has_the_remedy),
     };
 

@@ -107,7 +107,7 @@ static void link_options__driver_with_other_options__gets_unknown_options(void *
     driver.flags &= ~(unsigned)URO_DRIVER_OTHER_OPTIONS;
 }
 
-static void link_options__name_of_a_link__only_the_right_driver_serves_it(void **state)
+static void link_options__name_of_a_link__is_served_only_by_the_right_driver(void **state)
 {
     const struct uro_port_driver card = { .prefix = "card", .flags = URO_DRIVER_PCI };
 
@@ -140,7 +140,7 @@ int main(void)
         cmocka_unit_test(link_options__one_of_each_kind__are_stored_and_reported_as_given),
         cmocka_unit_test(link_options__wrong_value__error_names_the_allowed_values),
         cmocka_unit_test(link_options__driver_with_other_options__gets_unknown_options),
-        cmocka_unit_test(link_options__name_of_a_link__only_the_right_driver_serves_it),
+        cmocka_unit_test(link_options__name_of_a_link__is_served_only_by_the_right_driver),
         cmocka_unit_test(
             link_options__value_of_one_option__is_copied_if_the_buffer_is_large_enough),
     };

@@ -193,7 +193,7 @@ static struct uro_port *open_port(const char *link, char error[static URO_PORT_E
     return uro_udp_open(&config, error);
 }
 
-static void raw_tap__no_permission__ident_full_reports_it(void **state)
+static void raw_tap__no_permission__ident_full_prints_the_reason(void **state)
 {
     char error[URO_PORT_ERROR_MAX];
 
@@ -235,7 +235,7 @@ int main(void)
         TEST(raw_tap__shared_address__gets_packets_of_its_qpn_prefix),
         TEST(raw_tap__packet_to_qp1_from_the_broker__is_checked_in_full),
         TEST(raw_tap__packet_to_a_group__is_checked_in_full),
-        TEST(raw_tap__no_permission__ident_full_reports_it),
+        TEST(raw_tap__no_permission__ident_full_prints_the_reason),
         TEST(ident__wrong_value__error_names_the_three_values),
     };
 

@@ -235,13 +235,13 @@ static void survey__without_request__has_no_rows(void **state)
 
 /* ---- hostile files ---------------------------------------------------------- */
 
-static void ask__file_of_another_user__is_refused(void **state)
+static void request__file_of_another_user__is_refused(void **state)
 {
     (void)state;
     assert_int_equal(ask_as(geteuid() + 1), -EACCES);
 }
 
-static void ask__file_with_a_hard_link__is_refused(void **state)
+static void request__file_with_a_hard_link__is_refused(void **state)
 {
     char name[512], other[512];
 
@@ -252,7 +252,7 @@ static void ask__file_with_a_hard_link__is_refused(void **state)
     assert_int_equal(ask_as(geteuid()), -EACCES);
 }
 
-static void ask__symbolic_link_or_pipe__is_refused(void **state)
+static void request__symbolic_link_or_pipe__is_refused(void **state)
 {
     char name[512];
 
@@ -266,7 +266,7 @@ static void ask__symbolic_link_or_pipe__is_refused(void **state)
     assert_int_equal(ask_as(geteuid()), -EACCES);
 }
 
-static void ask__file_of_another_version__is_not_written(void **state)
+static void request__file_of_another_version__is_not_written(void **state)
 {
     (void)state;
     writer.page->header.layout++;
@@ -384,10 +384,10 @@ int main(void)
         IN_FILE(table__file_cannot_grow__reader_gets_the_reason),
         IN_FILE(survey__process_that_runs_no_rounds__has_counters_only),
         IN_FILE(survey__without_request__has_no_rows),
-        IN_FILE(ask__file_of_another_user__is_refused),
-        IN_FILE(ask__file_with_a_hard_link__is_refused),
-        IN_FILE(ask__symbolic_link_or_pipe__is_refused),
-        IN_FILE(ask__file_of_another_version__is_not_written),
+        IN_FILE(request__file_of_another_user__is_refused),
+        IN_FILE(request__file_with_a_hard_link__is_refused),
+        IN_FILE(request__symbolic_link_or_pipe__is_refused),
+        IN_FILE(request__file_of_another_version__is_not_written),
         IN_FILE(read__damaged_rows__are_refused),
         IN_FILE(read__file_cut_off__is_refused),
         IN_FILE(read__written_meanwhile__is_not_taken),
