@@ -5,6 +5,7 @@
 #include "io/dpdk/dpdk.h"
 #include "io/dpdk/eal_args.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -26,6 +27,9 @@
 #define MEMORY_MIB_DEFAULT 256u
 #define MEMORY_MIB_SPARE   64u /* memory for DPDK's own structures */
 #define MEMORY_MIB_MAX     65536u
+
+/* File descriptors that DPDK opens while it starts, for a device without hardware. */
+#define DESCRIPTORS_NEEDED 4
 
 /* Writes one logical core that may run on every CPU of @cpus, so nothing is pinned. */
 static void write_lcores(char text[static LCORES_MAX], const cpu_set_t *cpus)
@@ -70,6 +74,21 @@ static bool hugepages_free(uint32_t mib)
         return false;
     munmap(memory, bytes);
     return true;
+}
+
+/* Returns whether DESCRIPTORS_NEEDED file descriptors are free. Without a descriptor, DPDK's
+ * interrupt thread ends the process by rte_panic(). */
+static bool descriptors_free(void)
+{
+    int opened[DESCRIPTORS_NEEDED];
+    int count = 0;
+
+    while (count < DESCRIPTORS_NEEDED &&
+           (opened[count] = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)) >= 0)
+        count++;
+    for (int i = 0; i < count; i++)
+        close(opened[i]);
+    return count == DESCRIPTORS_NEEDED;
 }
 
 static int fill(struct uro_eal_args *args, const struct uro_port_config *config,
@@ -143,6 +162,12 @@ static int start_once(const struct uro_port_config *config, const char *card,
         snprintf(error, URO_PORT_ERROR_MAX,
                  "DPDK does not start: /sys/devices/system/cpu has no processor of this process; "
                  "mount sysfs at /sys, or use a link without DPDK, such as udp");
+        return -1;
+    }
+    if (!descriptors_free()) {
+        free(args);
+        snprintf(error, URO_PORT_ERROR_MAX,
+                 "DPDK does not start: too few file descriptors are free; raise `ulimit -n`");
         return -1;
     }
     status = fill(args, config, &cpus, card, error);
