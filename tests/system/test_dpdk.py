@@ -7,6 +7,8 @@ namespaces need root. Writes TAP.
 """
 import functools
 import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -50,6 +52,36 @@ class Shared(pairs.Pair):
         return f"uroce0:{self.links[role].format(where=self.where)};ip={ADDRESSES[role]}"
 
 
+class Switched(Shared):
+    """Two processes with testpmd between them, as a switch of two ports. @port: device of testpmd for the socket {socket}."""
+
+    def __init__(self, case: Case, server: str, client: str, port: str):
+        super().__init__(case, server, client)
+        if shutil.which("dpdk-testpmd") is None:
+            raise Skip("dpdk-testpmd is not installed (Debian: dpdk-dev)")
+        self.port = port
+
+    def __enter__(self) -> "Switched":
+        super().__enter__()
+        devices = [word for number, role in enumerate(ADDRESSES)
+                   for word in ("--vdev", self.port.format(number=number, socket=self.where / f"{role}.sock"))]
+        processors = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        # Memory without hugepages. testpmd runs until its standard input ends.
+        command = [*self.drop, "stdbuf", "-oL", "dpdk-testpmd", "--no-huge", "-m", "256", "--no-pci", "--no-shconf", "--no-telemetry",
+                   "--lcores", f"(0,1)@({processors})", *devices, "--", "--total-num-mbufs=4096", "--mbuf-size=9216", "--auto-start"]
+        self.text = self.where / "testpmd.out"
+        with self.text.open("w") as out:
+            self.switch = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, cwd=self.where,
+                                           start_new_session=True)
+        self.running.append(self.switch)
+        started = pairs.wait_for(lambda: "Press enter to exit" in self.text.read_text() or self.switch.poll() is not None, 60)
+        if not started or self.switch.poll() is not None:
+            text = self.text.read_text()
+            self.__exit__()
+            raise AssertionError(f"testpmd does not start\n{text}")
+        return self
+
+
 # gso=no, because a veth does not split a frame of several packets, and no driver of DPDK can receive it.
 OURS, BOND = "net_af_packet0,iface=link0,gso=no", "--vdev=net_af_packet7,iface=link0"
 # Key: name of a case. Value: kind of pair, link of the server, link of the client
@@ -66,6 +98,27 @@ LINKS = {
     "vhost_client__virtio_user_server": (Shared, "net_vhost0,iface={where}/v.sock,client=1",
                                          "net_virtio_user0,path={where}/v.sock,server=1"),
 }
+
+
+MEMIF_SERVER = "net_memif{number},role=server,socket={socket},socket-abstract=no"
+VHOST = "net_vhost{number},iface={socket}"
+# Key: name of a case. Value: link of the side {role}, device of testpmd
+SWITCHES = {
+    "memif": ("net_memif0,role=client,socket={{where}}/{role}.sock,socket-abstract=no", MEMIF_SERVER),
+    "memif_of_dpdk": ("dpdk:net_memif0,role=client,socket={{where}}/{role}.sock,socket-abstract=no", MEMIF_SERVER),
+    "virtio_user": ("net_virtio_user0,path={{where}}/{role}.sock", VHOST),
+    "virtio_user_server": ("net_virtio_user0,path={{where}}/{role}.sock,server=1", VHOST + ",client=1"),
+}
+
+
+def switched(name: str, case: Case) -> None:
+    """Moves data through testpmd, the only connection of the two devices. A testpmd serves one pair of programs: DPDK's memif driver
+    polls rings that it frees when the peer ends, and may crash."""
+    link, port = SWITCHES[name]
+    with Switched(case, link.format(role="server"), link.format(role="client"), port) as pair:
+        run = pair.run([*PINGPONG, "-s", "16384"], 60)
+        assert not run.problem(), f"{run.problem()}\ntestpmd:\n{pair.text.read_text()}"
+        has(run.client.text, "300 iters in")
 
 
 def of_bond(case: Case) -> str:
@@ -143,6 +196,10 @@ def cases() -> list:
     for link in LINKS:
         run = functools.partial(runs, link)
         run.__name__ = f"{link}__every_byte_is_right"
+        yield run
+    for name in SWITCHES:
+        run = functools.partial(switched, name)
+        run.__name__ = f"{name}__testpmd_between__every_byte_is_right"
         yield run
     yield from named_cases(globals())
 
