@@ -20,6 +20,7 @@ import time
 import cases
 import connections
 import mpi
+from card import CARDS, Card
 from sides import (GUEST_PORT, OUR_PROGRAMS, ROOT, RXE_PEER, SERVER_GRACE, USUAL, Namespace, OverUdp,
                    Rxe, Unavailable, Uroce, finish, must, tail)
 import patience  # from tools/lib/common, which sides puts on the path
@@ -32,6 +33,7 @@ PAIRS = ("uroce-rxe", "rxe-rxe", "uroce-uroce")
 AF_PACKET = "net_af_packet0,iface={},blocksz=65536,framesz=8192,qdisc_bypass=0"
 VHOST = "net_vhost0,iface={}"
 UDP = "udp"
+HOST_OF_GUEST = "10.0.2.2"  # the address at which a guest reaches 127.0.0.1 of the namespace
 
 
 class Pair:
@@ -56,7 +58,10 @@ class Pair:
         return Rxe(f"g{number}", self.namespace, self.options.kernel, self.ours, number, more)
 
     def one_guest(self, scratch):
-        self.hosts = ("10.0.2.2", "127.0.0.1")
+        self.hosts = (HOST_OF_GUEST, "127.0.0.1")
+        if self.options.link in CARDS:
+            self.over_card()
+            return
         if self.options.link == "vhost":
             self.over_vhost(pathlib.Path(scratch) / "vhost.sock")
             return
@@ -67,6 +72,13 @@ class Pair:
             UDP: OverUdp(guest.tap, self.namespace, self.options.build, self.ours, self.scratch, UDP)}
         self.sides = (self.ours_by_link[self.link], guest)
         self.sides[0].take()
+
+    def over_card(self):
+        """Starts two guests: uroce on an emulated card, and Linux rxe."""
+        self.sides = (Card(self.options.link, "card", self.namespace, cases.FIRST_KERNEL, self.options.build, 1),
+                      self.guest("-f", GUEST_PORT, "-b", "br0"))
+        self.tap = "br0"
+        self.hosts = (HOST_OF_GUEST, HOST_OF_GUEST)
 
     def over_vhost(self, socket):
         """Starts a guest over vhost. The guest starts only if a process listens at its socket. Later it reconnects by itself."""
@@ -299,8 +311,8 @@ def parse():
                         help="a kernel other than the first runs only some cases")
     parser.add_argument("--pair", default=PAIRS[0], choices=PAIRS,
                         help="rxe-rxe: run the cases without uroce")
-    parser.add_argument("--link", default="af_packet", choices=("af_packet", "vhost", UDP),
-                        help="link of uroce; a few cases always use udp")
+    parser.add_argument("--link", default="af_packet", choices=("af_packet", "vhost", UDP, *CARDS),
+                        help="link of uroce, or an emulated card; a few cases always use udp")
     parser.add_argument("--match", default="", help="only cases whose name has this pattern")
     parser.add_argument("--repeat", type=int, default=1, help="number of runs of each case in one guest")
     parser.add_argument("--full", action="store_true", help="run every combination")
@@ -327,7 +339,7 @@ def main():
         chosen = [c for c in chosen if not c.impairment]
     if options.pair == "rxe-rxe":  # the kernel has the addresses
         chosen = [c for c in chosen if not c.settings and not c.link or c.meeting]
-    elif options.pair != PAIRS[0] or options.link == "vhost":
+    elif options.pair != PAIRS[0] or options.link in ("vhost", *CARDS):
         chosen = [c for c in chosen if not c.link]
     if options.pair != PAIRS[0] or options.link == UDP:  # whose VLANs are the kernel's
         chosen = [c for c in chosen if not c.vlan]

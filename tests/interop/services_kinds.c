@@ -8,7 +8,8 @@
 #include "services.h"
 
 #define RECV_ID(number) (1000u + (number))
-#define RXE_WC_WITH_INV 4 /* Linux rxe 6.1 returns the kernel's number of this flag */
+#define AFTER_LEAVE     64 /* length of the datagrams after a leave */
+#define RXE_WC_WITH_INV 4  /* Linux rxe 6.1 returns the kernel's number of this flag */
 
 static const uint32_t sizes[] = { 0, 1, 3, 255, 1023, 1024, 1025, 4095, 4096, 4097, 20001, 65536 };
 #define SIZES (sizeof sizes / sizeof sizes[0])
@@ -180,7 +181,39 @@ static union ibv_gid group_gid(const struct services_options *options)
     return gid;
 }
 
-/* The server joins the group, the client sends. */
+/* Sends a datagram to the group, then one to the queue pair of the peer. */
+static void send_after_leave(struct services_end *end, struct ibv_ah *group)
+{
+    struct ibv_ah *peer = handle(end, end->theirs.gid);
+    struct ibv_wc wc;
+
+    meet_barrier(end->peer); /* the peer has left the group */
+    for (uint32_t i = 0; i < 2; i++) {
+        struct ibv_send_wr wr = { .wr_id = i, .opcode = IBV_WR_SEND };
+        wr.wr.ud.ah = i == 0 ? group : peer;
+        wr.wr.ud.remote_qpn = i == 0 ? 0xffffff : end->theirs.qpn[0];
+        wr.wr.ud.remote_qkey = SERVICES_QKEY;
+        services_fill(end->memory, AFTER_LEAVE, i);
+        services_post_send(end, 0, &wr, 0, AFTER_LEAVE);
+        services_expect(end, i, &wc);
+    }
+    meet_barrier(end->peer);
+    ibv_destroy_ah(peer);
+}
+
+/* Checks that the datagram to the group does not arrive, and that the other datagram does. */
+static void receive_after_leave(struct services_end *end)
+{
+    struct ibv_wc wc;
+
+    services_post_recv(end, 0, RECV_ID(0), 0, AFTER_LEAVE + SERVICES_GRH);
+    meet_barrier(end->peer);
+    services_expect(end, RECV_ID(0), &wc);
+    services_compare(end->memory + SERVICES_ROOM + SERVICES_GRH, AFTER_LEAVE, 1);
+    meet_barrier(end->peer);
+}
+
+/* The server joins the group, the client sends. Then the server leaves the group. */
 static void run_group(struct services_end *end)
 {
     union ibv_gid gid = group_gid(end->options);
@@ -190,6 +223,7 @@ static void run_group(struct services_end *end)
         struct ibv_ah *ah = handle(end, gid.raw);
         meet_barrier(end->peer);
         send_datagrams(end, ah, 0xffffff);
+        send_after_leave(end, ah);
         ibv_destroy_ah(ah);
     } else {
         int error = ibv_attach_mcast(end->qps[0], &gid, 0);
@@ -200,6 +234,7 @@ static void run_group(struct services_end *end)
         error = ibv_detach_mcast(end->qps[0], &gid, 0);
         if (error != 0)
             meet_die("ibv_detach_mcast: %s", strerror(error));
+        receive_after_leave(end);
     }
     services_close(end);
 }

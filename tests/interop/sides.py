@@ -207,6 +207,34 @@ class Side:
         return False
 
 
+class UnderUroce(Side):
+    """A side whose programs run under uroce."""
+
+    device = "uroce0"
+    link = ""
+    mtu = 1500
+    settings = USUAL
+    vlan = 0
+    tagged = True  # false: the device has the addresses of the VLAN, and is not on the VLAN
+    held = False  # true: programs run without the right to open raw sockets
+
+    @property
+    def addresses(self):
+        if self.vlan:
+            return (f"10.77.{self.vlan}.{self.number}/24", f"fd77:{self.vlan}::{self.number}/64")
+        return (f"10.77.0.{self.number}/24", f"fd77::{self.number}/64")
+
+    def description(self):
+        tag = f";vlan={self.vlan}" if self.vlan and self.tagged else ""
+        return f"{self.device}:{self.link};ip={','.join(self.addresses)};mtu={self.mtu}{tag}{self.settings}"
+
+    def set_mtu(self, mtu):
+        self.mtu = mtu
+
+    def impair(self, impairment):
+        pass
+
+
 class Rxe(Side):
     """A guest with Linux rxe."""
 
@@ -239,7 +267,7 @@ class Rxe(Side):
             return True
 
     def reach(self, other, case):
-        if isinstance(other, Uroce):
+        if isinstance(other, UnderUroce):
             self.run(REACH.format(address=other.rdma_address(case),
                                   pings=0 if case.meeting.listens else 15))
 
@@ -286,32 +314,16 @@ class Rxe(Side):
         self.run(IMPAIR.format(out=out, back=back, match=match))
 
 
-class Uroce(Side):
+class Uroce(UnderUroce):
     """A side with programs under `uroce run`, on an interface of the namespace or another link."""
-
-    device = "uroce0"
 
     def __init__(self, namespace, build, programs, scratch, link, number=1, port=UROCE_PORT):
         self.namespace, self.ours, self.link, self.number = namespace, programs, link, number
         self.scratch = scratch
         self.program = build / "app" / "uroce"
         self.port = port
-        self.mtu = 1500
-        self.settings = USUAL
-        self.vlan = 0
-        self.held = False  # true: programs run without the right to open raw sockets
         self.socket = None  # path of the vhost socket; a killed program does not remove it, so the test does
         self.spawned = []
-
-    @property
-    def addresses(self):
-        if self.vlan:
-            return (f"10.77.{self.vlan}.{self.number}/24", f"fd77:{self.vlan}::{self.number}/64")
-        return (f"10.77.0.{self.number}/24", f"fd77::{self.number}/64")
-
-    def description(self):
-        tag = f";vlan={self.vlan}" if self.vlan else ""
-        return f"{self.device}:{self.link};ip={','.join(self.addresses)};mtu={self.mtu}{tag}{self.settings}"
 
     def spawn(self, command, seconds):
         del seconds  # the runner kills programs that exceed the time limit
@@ -343,12 +355,6 @@ class Uroce(Side):
 
     def listen_tables(self, kind):
         return must(*self.namespace.command("cat", f"/proc/net/{kind}", f"/proc/net/{kind}6"))
-
-    def set_mtu(self, mtu):
-        self.mtu = mtu
-
-    def impair(self, impairment):
-        pass
 
 
 class OverUdp(Uroce):

@@ -1,21 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests links with the PCI address of a network card: emulated cards in a QEMU guest, bound to vfio-pci behind an IOMMU. The other
-side is uroce on this machine, on the TAP interface of the guest. Needs root, QEMU and the image of tools/rxe-peer. Writes TAP.
+side is uroce on this machine, on the TAP interface of the guest, or Linux rxe in a second guest. Needs root, QEMU and
+the image of tools/rxe-peer. Writes TAP.
 
     test_pci.py BUILD_DIRECTORY [--match REGEX]
 
 The variable UROCE_PCI_CARDS names the cards to emulate. By default it has those that are fast: "virtio-net-pci vmxnet3".
 """
+import argparse
 import functools
-import json
 import os
 import pathlib
 import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,45 +23,26 @@ import tempfile
 import uroce_case
 from uroce_case import Case, Skip, equal
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))  # before this directory, which also has connections.py
+import card as emulated  # noqa: E402
+import cases as interop  # noqa: E402
 import pairs  # noqa: E402
 import patience  # noqa: E402
-from sides import (GUEST_PORT, RXE_PEER, SERVER_GRACE, USUAL, Namespace, Rxe, Unavailable, Uroce,  # noqa: E402
-                   finish, must, tail)
+import run as interop_run  # noqa: E402
+from sides import GUEST_PORT, RXE_PEER, SERVER_GRACE, USUAL, Namespace, Rxe, Unavailable, Uroce, finish, must, tail  # noqa: E402
 
 KERNEL = "6.1"
-ADDRESS = "0000:01:00.0"  # of the card in the guest
-SECONDS = 60              # time limit of a program
-TRIES = 20                # of a client that connects before the server listens
-GUEST = "card"            # name of the guest
-GUEST_MIB = 1024          # vfio locks the memory that DPDK reserves
+SECONDS = int(patience.seconds(60))  # time limit of a program
+TRIES = 20                           # of a client that connects before the server listens
+GUEST, PEER = "card", "rxe"          # names of the guests
+OURS, CARD, RXE = 1, 2, 3            # last numbers of the addresses
 
 
-class Card(Rxe):
-    """A guest whose programs run under uroce on an emulated card. It sees the files of this machine."""
-
-    device = "uroce0"
+class Card(emulated.Card):
+    """A guest with a card, and programs whose output a case watches."""
 
     def __init__(self, card: str, namespace: Namespace, build: pathlib.Path):
-        self.build, self.mtu = build, 1500
-        super().__init__(GUEST, namespace, KERNEL, None, 2, ("-d", card, "-m", GUEST_MIB, "-f", GUEST_PORT))
-
-    def spawn(self, command: str, seconds: float) -> subprocess.Popen:
-        link = f"uroce0:{ADDRESS};ip=10.77.0.2/24,fd77::2/64;mtu={self.mtu}{USUAL}"
-        return super().spawn(f"exec chroot /host env XDG_RUNTIME_DIR=/run {self.build}/app/uroce run --device '{link}' -- {command}",
-                             int(patience.seconds(seconds)))
-
-    def monitor(self, command: str, **arguments: object) -> None:
-        """Sends a command to QEMU's monitor, and waits for its answer."""
-        with socket.socket(socket.AF_UNIX) as to:
-            to.settimeout(patience.seconds(SECONDS))
-            to.connect(os.path.join(os.environ["UROCE_RXE_DIR"], self.name, "qmp"))
-            with to.makefile("rw") as lines:
-                for line in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
-                    lines.write(json.dumps(line) + "\n")
-                    lines.flush()
-                    while "return" not in (answer := json.loads(lines.readline() or '{"error": "QEMU has ended"}')):
-                        assert "error" not in answer, answer
+        super().__init__(card, GUEST, namespace, KERNEL, build, CARD)
 
     def start_watch(self, case: Case) -> subprocess.Popen:
         """Starts the program that prints the events of the device."""
@@ -79,24 +60,34 @@ class Card(Rxe):
 
     def expect(self, watch: subprocess.Popen, line: str) -> None:
         """Waits until the program has printed the line."""
-        ended = pairs.wait_for(lambda: line in self.watched() or watch.poll() is not None, SECONDS)
+        ended = pairs.wait_exactly(lambda: line in self.watched() or watch.poll() is not None, SECONDS)
         text = self.watched()
         if line not in text:
-            self.run("killall -9 link_watch verify 2>/dev/null || :")
+            self.end_all()
             raise AssertionError(f"no {line!r}, {'the program has ended' if ended else 'in time'}\n{text}")
 
 
+class WithRxe(interop_run.Pair):
+    """The two sides of an interop case: uroce on a card, and Linux rxe."""
+
+    def __init__(self, card: Card, rxe: Rxe, scratch: str):
+        self.sides, self.hosts = (card, rxe), (interop_run.HOST_OF_GUEST,) * 2
+        self.options = argparse.Namespace(pair="uroce-rxe")
+        self.scratch, self.link, self.tap = scratch, "", None
+        self.ours_by_link, self.set_up = {}, None
+
+
 class Machine:
-    """The present guest and the other side. A guest serves all cases of its card."""
+    """The guest of the present card, and its peers. A guest serves all cases of its card."""
 
     def __init__(self):
         self.scratch = tempfile.mkdtemp(prefix="uroce-pci-")
         os.environ["UROCE_RXE_DIR"] = self.scratch
-        self.namespace, self.card, self.name = None, None, ""
+        self.namespace, self.card, self.name, self.rxe = None, None, "", None
         self.broken: dict[str, str] = {}  # why the guest of a card does not start
 
-    def use(self, case: Case, name: str, mtu: int = 1500) -> tuple[Card, Uroce]:
-        """Returns the two sides, with a link of that MTU."""
+    def use_card(self, case: Case, name: str) -> Card:
+        """Returns the guest with that card, without a VLAN."""
         case.plugin()
         if os.geteuid() != 0:
             raise Skip("not root: cannot make a network namespace")
@@ -117,20 +108,36 @@ class Machine:
             except Unavailable as problem:
                 self.broken[name] = f"the guest does not start: {problem}"
                 raise
-        ours = Uroce(self.namespace, case.build, case.build / "tests/interop", str(case.scratch),
-                     f"net_af_packet0,iface={self.card.tap}")
-        self.card.mtu = ours.mtu = mtu
-        self.namespace.up(self.card.tap, mtu)
-        return self.card, ours
+        self.card.vlan, self.card.settings = 0, USUAL
+        return self.card
+
+    def use(self, case: Case, name: str, mtu: int = 1500) -> tuple[Card, Uroce]:
+        """Returns the card and uroce on this machine, with a link of that MTU."""
+        card = self.use_card(case, name)
+        ours = Uroce(self.namespace, case.build, case.build / "tests/interop", str(case.scratch), f"net_af_packet0,iface={card.tap}", OURS)
+        for side in (card, ours):
+            side.set_mtu(mtu)
+        return card, ours
+
+    def use_rxe(self, case: Case, name: str) -> WithRxe:
+        """Returns the card and a guest with Linux rxe on the same bridge."""
+        card = self.use_card(case, name)
+        if self.rxe is None:
+            self.rxe = Rxe(PEER, self.namespace, KERNEL, case.build / "tests/interop", RXE, ("-f", GUEST_PORT, "-b", "br0"))
+        return WithRxe(card, self.rxe, str(case.scratch))
 
     def end_guest(self) -> None:
         if self.name != "":
-            # In its own session: the test runner may end the process group of this test.
-            subprocess.run([RXE_PEER, "stop", "-n", GUEST], check=False, start_new_session=True)
+            self.stop(GUEST)
         self.card, self.name = None, ""
+
+    def stop(self, guest: str) -> None:
+        # In its own session: the test runner may end the process group of this test.
+        subprocess.run([RXE_PEER, "stop", "-n", guest], check=False, start_new_session=True)
 
     def end(self) -> None:
         self.end_guest()
+        self.stop(PEER)
         if self.namespace is not None:
             self.namespace.remove()
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -148,7 +155,7 @@ def run_both(server, client, server_command: str, client_command: str) -> None:
             server.kill(tool, serving)
             raise AssertionError("the server does not listen\n" + tail(serving.communicate()[0]))
         asking = client.spawn(client_command, SECONDS)
-        client_text, client_bad = finish(client, asking, tool, patience.seconds(SECONDS))
+        client_text, client_bad = finish(client, asking, tool, SECONDS)
         server_text, server_bad = finish(server, serving, tool, 2 if client_bad else patience.seconds(SERVER_GRACE))
     finally:
         if serving.poll() is None:
@@ -157,10 +164,11 @@ def run_both(server, client, server_command: str, client_command: str) -> None:
                                                f"server: {server_bad or 'ended well'}\n{tail(server_text)}")
 
 
-def runs(card: str, role: str, mtu: int, words: str, case: Case) -> None:
+def runs(card: str, role: str, mtu: int, vlan: int, words: str, case: Case) -> None:
     """Runs a program whose two sides meet by TCP. @role: that of the card."""
     guest, ours = machine.use(case, card, mtu)
-    server, client, host = (guest, ours, "127.0.0.1") if role == "server" else (ours, guest, "10.0.2.2")
+    guest.vlan = ours.vlan = vlan
+    server, client, host = (guest, ours, "127.0.0.1") if role == "server" else (ours, guest, interop_run.HOST_OF_GUEST)
     command = words.format(interop=case.build / "tests/interop", port=server.port)
     run_both(server, client, command, f"{command} {host}")
 
@@ -173,7 +181,7 @@ def rping(card: str, role: str, address: str, case: Case) -> None:
     try:
         for _ in range(TRIES):
             client_text, bad = finish(client, client.spawn(f"rping -c -a {address} -C 5 -v", SECONDS), "rping",
-                                      patience.seconds(SECONDS))
+                                      SECONDS)
             if not bad or serving.poll() is not None:
                 break
         server_text, server_bad = finish(server, serving, "rping", patience.seconds(SERVER_GRACE))
@@ -181,6 +189,17 @@ def rping(card: str, role: str, address: str, case: Case) -> None:
         if serving.poll() is None:
             server.kill("rping", serving)
     assert not bad and not server_bad, f"client: {bad}\n{tail(client_text)}\nserver: {server_bad}\n{tail(server_text)}"
+
+
+def with_rxe(card: str, row: interop.Case, case: Case) -> None:
+    """Runs an interop case, with Linux rxe as the peer of the card."""
+    pair = machine.use_rxe(case, card)
+    try:
+        why = interop_run.run_case(pair, row)
+    finally:
+        for side in pair.sides:
+            assert not side.dead(), f"the guest {side.name} has ended\n" + "\n".join(interop_run.consoles(machine.scratch))
+    assert why is None, why
 
 
 def link_down_and_up(card: str, case: Case) -> None:
@@ -208,7 +227,7 @@ def link_down_in_a_transfer(card: str, case: Case) -> None:
         guest.expect(client, "messages")
         guest.monitor("set_link", name="card", up=False)
         guest.monitor("set_link", name="card", up=True)
-        _, client_bad = finish(guest, client, "verify", patience.seconds(SECONDS))
+        _, client_bad = finish(guest, client, "verify", SECONDS)
         server_text, server_bad = finish(ours, serving, "verify", patience.seconds(SERVER_GRACE))
     finally:
         guest.monitor("set_link", name="card", up=True)
@@ -226,28 +245,42 @@ def card_removed(card: str, case: Case) -> None:
         guest.monitor("device_del", id="card")
         guest.expect(watch, "local catastrophic error: down")
         guest.expect(watch, "closed")
-        equal(finish(guest, watch, "link_watch", patience.seconds(SECONDS))[1], "", guest.watched())
-        assert pairs.wait_for(lambda: guest.run(f"ls /sys/bus/pci/devices/{ADDRESS} 2>/dev/null || :") == "", SECONDS), "the card is there"
+        equal(finish(guest, watch, "link_watch", SECONDS)[1], "", guest.watched())
+        assert pairs.wait_exactly(lambda: guest.run(f"ls /sys/bus/pci/devices/{emulated.ADDRESS} 2>/dev/null || :") == "", SECONDS), "the card is there"
     finally:
         if watch.poll() is None:
             guest.kill("link_watch", watch)
         machine.end_guest()  # the card is gone
 
 
-# Key: what runs. Value: role of the card, MTU of the link, command
+# Key: what runs. Value: role of the card, MTU of the link, VLAN, command
 PROGRAMS = {
-    "pingpong_over_ipv4__every_byte_is_right": ("client", 1500, "ibv_rc_pingpong -p {port} -g 1 -c -n 100"),
-    "pingpong_over_ipv6_with_events__every_byte_is_right": ("server", 1500, "ibv_rc_pingpong -p {port} -g 2 -c -e -n 20"),
-    "all_operations__every_byte_is_right": ("client", 1500, "{interop}/verify -p {port} -l 4096"),
-    "path_mtu_4096__every_byte_is_right": ("server", 4200, "{interop}/verify -p {port} -o mixed -m 4096 -l 65536"),
-    "ib_write_bw__ends_well": ("client", 1500, "ib_write_bw -p {port} -F -x 1 -n 100 -s 65536"),
-    "ib_send_bw__ends_well": ("server", 1500, "ib_send_bw -p {port} -F -x 2 -n 100 -s 65536"),
+    "pingpong_over_ipv4__every_byte_is_right": ("client", 1500, 0, "ibv_rc_pingpong -p {port} -g 1 -c -n 100"),
+    "pingpong_over_ipv6_with_events__every_byte_is_right": ("server", 1500, 0, "ibv_rc_pingpong -p {port} -g 2 -c -e -n 20"),
+    "all_operations__every_byte_is_right": ("client", 1500, 0, "{interop}/verify -p {port} -l 4096"),
+    "path_mtu_4096__every_byte_is_right": ("server", 4200, 0, "{interop}/verify -p {port} -o mixed -m 4096 -l 65536"),
+    "ib_write_bw__ends_well": ("client", 1500, 0, "ib_write_bw -p {port} -F -x 1 -n 100 -s 65536"),
+    "ib_send_bw__ends_well": ("server", 1500, 0, "ib_send_bw -p {port} -F -x 2 -n 100 -s 65536"),
+    "group_of_ipv4__datagrams_arrive_until_the_leave": ("server", 1500, 0, "{interop}/services -p {port} -k group -g 239.1.2.3"),
+    "group_of_ipv6__datagrams_arrive_until_the_leave": ("server", 1500, 0, "{interop}/services -p {port} -x 2 -k group -g ff15::1234"),
+    "group_of_ipv4__peer_receives_datagrams": ("client", 1500, 0, "{interop}/services -p {port} -k group -g 239.1.2.3"),
 }
 # Role of the card, address of the server
 RPINGS = {"rping_over_ipv4__connects": ("server", "10.77.0.2"), "rping_over_ipv6__connects": ("client", "fd77::1")}
 FAULTS = {"link_down_and_up__events_and_states_of_the_port": link_down_and_up,
           "link_down_in_a_transfer__connection_survives": link_down_in_a_transfer,
           "card_removed__device_fatal_and_the_card_is_released": card_removed}
+# Names of cases of tests/interop, whose peer is Linux rxe
+WITH_RXE = (
+    "verify -z, mtu 1024, IPv4, uroce is client",
+    "verify -z, mtu 4096, IPv6, uroce is server",
+    "ib_send_bw 65536, mtu 4096, IPv4, uroce is client",
+    "ib_write_bw 65536, mtu 1024, IPv6, uroce is server",
+    "ib_read_bw 65536, mtu 4096, IPv6, uroce is client",
+    "rping by rdma_cm, mtu 1024, IPv4, uroce is server",
+    "services -k group -g 239.1.2.3, mtu 1024, IPv4, uroce is server",
+    "services -k group -g ff15::1234, mtu 4096, IPv6, uroce is server",
+)
 USUAL_CARDS = "virtio-net-pci vmxnet3"
 # Key: emulated card of QEMU. Value: pattern of its cases: one card runs all of them
 CARDS = {"virtio-net-pci": "", "vmxnet3": "pingpong|operations|4096|down_and|removed", "e1000e": "ipv4__every|down_and|removed",
@@ -261,18 +294,27 @@ def run_case(function, *arguments) -> None:
         raise AssertionError(str(problem)) from problem
 
 
+def named(name: str, function, *arguments):
+    run = functools.partial(run_case, function, *arguments)
+    run.__name__ = name
+    return run
+
+
+def words(name: str) -> str:
+    """Returns the name of an interop case as one word."""
+    return re.sub(r"\W+", "_", name.replace("uroce", "card"))
+
+
 def cases() -> list:
+    of_rxe = {case.name: case for case in interop.plan(True, KERNEL)}
     for card in os.environ.get("UROCE_PCI_CARDS", USUAL_CARDS).split():
         if card not in CARDS:
             sys.exit(f"UROCE_PCI_CARDS: no card {card}: choose from {', '.join(CARDS)}")
-        chosen = CARDS[card]
-        for table, function in ((PROGRAMS, runs), (RPINGS, rping), (FAULTS, None)):
-            for name, row in table.items():
-                if not re.search(chosen, name):
-                    continue
-                run = functools.partial(run_case, function, card, *row) if function else functools.partial(run_case, row, card)
-                run.__name__ = f"{card}__{name}"
-                yield run
+        every = [named(f"{card}__{name}", runs, card, *row) for name, row in PROGRAMS.items()]
+        every += [named(f"{card}__{name}", rping, card, *row) for name, row in RPINGS.items()]
+        every += [named(f"{card}__rxe__{words(name)}", with_rxe, card, of_rxe[name]) for name in WITH_RXE]
+        every += [named(f"{card}__{name}", function, card) for name, function in FAULTS.items()]
+        yield from (run for run in every if re.search(CARDS[card], run.__name__))
 
 
 if __name__ == "__main__":
