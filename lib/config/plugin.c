@@ -415,6 +415,7 @@ struct uro_port *uro_plugin_open(const struct uro_device_config *config, bool fo
         .mtu = config->mtu,
         .has_mac = true,
         .mac = config->mac,
+        .vlan = (uint16_t)config->vlan,
         .memory_mib = config->memory_mib,
         .addresses = config->gids,
         .address_count = config->gid_count,

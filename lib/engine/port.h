@@ -43,6 +43,7 @@ struct uro_port_config {
     uint32_t mtu;       /* largest IP packet wanted; 0 = the link's own */
     bool has_mac;
     struct uro_mac mac;              /* requested MAC address; valid with has_mac */
+    uint16_t vlan;                   /* VLAN of the device, 0 = none */
     uint32_t memory_mib;             /* memory for packet buffers, MiB; 0 = choice of the driver */
     const struct uro_gid *addresses; /* our IP addresses; af_packet and tap stop the kernel from
                                       * sending ICMP errors for them */
@@ -364,5 +365,5 @@ struct uro_port_plugin {
     uint32_t driver_count;
     const struct uro_port_driver *drivers;
 };
-#define URO_PORT_PLUGIN_VERSION 3u
+#define URO_PORT_PLUGIN_VERSION 4u
 #define URO_PORT_PLUGIN_SYMBOL  "uro_port_plugin"

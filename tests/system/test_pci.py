@@ -36,6 +36,7 @@ SECONDS = int(patience.seconds(60))  # time limit of a program
 TRIES = 20                           # of a client that connects before the server listens
 GUEST, PEER = "card", "rxe"          # names of the guests
 OURS, CARD, RXE = 1, 2, 3            # last numbers of the addresses
+VLAN = 10
 
 
 class Card(emulated.Card):
@@ -191,6 +192,21 @@ def rping(card: str, role: str, address: str, case: Case) -> None:
     assert not bad and not server_bad, f"client: {bad}\n{tail(client_text)}\nserver: {server_bad}\n{tail(server_text)}"
 
 
+def untagged_on_a_vlan(card: str, case: Case) -> None:
+    """The card is on a VLAN, and its peer is not. The card drops the ARP replies of the peer."""
+    guest, ours = machine.use(case, card)
+    guest.vlan = ours.vlan = VLAN
+    ours.tagged, guest.settings = False, ";verbose=yes"
+    command = f"ibv_rc_pingpong -p {ours.port} -g 1 -n 1"
+    serving = ours.spawn(command, SECONDS)
+    try:
+        assert ours.wait_listening(serving), "the server does not listen"
+        text, bad = finish(guest, guest.spawn(f"{command} {interop_run.HOST_OF_GUEST}", SECONDS), "ibv_rc_pingpong", SECONDS)
+    finally:
+        ours.end_all()
+    assert bad and re.search(r"drop_vlan +[1-9]", text), f"client: {bad or 'ended well'}\n{tail(text)}"
+
+
 def with_rxe(card: str, row: interop.Case, case: Case) -> None:
     """Runs an interop case, with Linux rxe as the peer of the card."""
     pair = machine.use_rxe(case, card)
@@ -261,6 +277,7 @@ PROGRAMS = {
     "path_mtu_4096__every_byte_is_right": ("server", 4200, 0, "{interop}/verify -p {port} -o mixed -m 4096 -l 65536"),
     "ib_write_bw__ends_well": ("client", 1500, 0, "ib_write_bw -p {port} -F -x 1 -n 100 -s 65536"),
     "ib_send_bw__ends_well": ("server", 1500, 0, "ib_send_bw -p {port} -F -x 2 -n 100 -s 65536"),
+    "vlan_and_path_mtu_4096__every_byte_is_right": ("client", 4200, VLAN, "{interop}/verify -p {port} -o mixed -m 4096 -l 65536"),
     "group_of_ipv4__datagrams_arrive_until_the_leave": ("server", 1500, 0, "{interop}/services -p {port} -k group -g 239.1.2.3"),
     "group_of_ipv6__datagrams_arrive_until_the_leave": ("server", 1500, 0, "{interop}/services -p {port} -x 2 -k group -g ff15::1234"),
     "group_of_ipv4__peer_receives_datagrams": ("client", 1500, 0, "{interop}/services -p {port} -k group -g 239.1.2.3"),
@@ -268,6 +285,7 @@ PROGRAMS = {
 # Role of the card, address of the server
 RPINGS = {"rping_over_ipv4__connects": ("server", "10.77.0.2"), "rping_over_ipv6__connects": ("client", "fd77::1")}
 FAULTS = {"link_down_and_up__events_and_states_of_the_port": link_down_and_up,
+          "peer_not_on_the_vlan__frames_are_dropped": untagged_on_a_vlan,
           "link_down_in_a_transfer__connection_survives": link_down_in_a_transfer,
           "card_removed__device_fatal_and_the_card_is_released": card_removed}
 # Names of cases of tests/interop, whose peer is Linux rxe
@@ -280,6 +298,8 @@ WITH_RXE = (
     "rping by rdma_cm, mtu 1024, IPv4, uroce is server",
     "services -k group -g 239.1.2.3, mtu 1024, IPv4, uroce is server",
     "services -k group -g ff15::1234, mtu 4096, IPv6, uroce is server",
+    "verify -z, mtu 1024, IPv4, uroce is client, VLAN 10",
+    "rping by rdma_cm, mtu 4096, IPv6, uroce is server, VLAN 10",
 )
 USUAL_CARDS = "virtio-net-pci vmxnet3"
 # Key: emulated card of QEMU. Value: pattern of its cases: one card runs all of them

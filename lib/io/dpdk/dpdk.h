@@ -105,6 +105,9 @@ struct uro_filter {
  * address. */
 void uro_filter_address(struct uro_dpdk *dpdk, bool alien);
 
+/* Configures the link to receive frames of that VLAN, if the device filters VLANs. */
+void uro_filter_vlan(struct uro_dpdk *dpdk, uint16_t vlan);
+
 /* Configures the link to receive frames to these groups. A driver without such a list receives
  * more. */
 void uro_filter_groups(struct uro_dpdk *dpdk, const struct uro_mac *macs, uint32_t count);

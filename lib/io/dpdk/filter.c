@@ -30,6 +30,18 @@ void uro_filter_address(struct uro_dpdk *dpdk, bool alien)
         dpdk->filter.promiscuous = rte_eth_promiscuous_enable(dpdk->id) == 0;
 }
 
+/* A card may drop the frames of all VLANs that it was not told. QEMU's virtio-net does. */
+void uro_filter_vlan(struct uro_dpdk *dpdk, uint16_t vlan)
+{
+    struct rte_eth_dev_info info;
+
+    if (rte_eth_dev_info_get(dpdk->id, &info) != 0 ||
+        (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) == 0)
+        return;
+    if (rte_eth_dev_vlan_filter(dpdk->id, vlan, 1) != 0)
+        dpdk->filter.promiscuous = rte_eth_promiscuous_enable(dpdk->id) == 0;
+}
+
 static void print_filter(const struct uro_dpdk *dpdk, const char *what, uint32_t count)
 {
     char name[RTE_ETH_NAME_MAX_LEN] = "";

@@ -109,6 +109,7 @@ int uro_link_parse(const struct uro_port_config *config, struct uro_link *link,
     if (read_options(config->link, link, error) != 0)
         return -1;
     link->mtu = config->mtu;
+    link->vlan = config->vlan;
     if (link->traits->kernel && read_iface(link, error) != 0)
         return -1;
     if (link->mtu == 0)

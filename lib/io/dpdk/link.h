@@ -23,6 +23,7 @@ struct uro_link {
     char name[RTE_ETH_NAME_MAX_LEN];    /* net_ring0, 0000:01:00.0 */
     char iface[32];                     /* the kernel's interface, "" when not named */
     uint32_t mtu;                       /* largest IP packet */
+    uint16_t vlan;                      /* VLAN of the device, 0: none */
     uint32_t frame_max;                 /* longest frame sent */
     uint32_t buffer_size;               /* bytes that a receive buffer needs */
     uint16_t descriptors;               /* number requested for each ring */

@@ -102,6 +102,9 @@ static int configure(struct uro_dpdk *dpdk, const struct uro_link *link,
                      const struct rte_eth_dev_info *info, bool interrupts)
 {
     struct rte_eth_conf conf = { .intr_conf.rxq = interrupts };
+
+    if (link->vlan != 0)
+        conf.rxmode.offloads = info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
     uint16_t rx = descriptors(link, &info->rx_desc_lim);
     uint16_t tx = descriptors(link, &info->tx_desc_lim);
     unsigned socket = rte_socket_id();

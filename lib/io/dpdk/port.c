@@ -212,6 +212,8 @@ static int open_port(struct uro_dpdk *dpdk, struct uro_link *link,
     choose_mac(dpdk, config, &state.mac);
     bool alien = memcmp(&dpdk->port.mac, &state.mac, sizeof state.mac) != 0;
     uro_filter_address(dpdk, alien);
+    if (link->vlan != 0)
+        uro_filter_vlan(dpdk, link->vlan);
     if (dpdk->iface.name[0] != '\0') {
         uro_iface_open(&dpdk->iface);
         uro_source_find(&dpdk->source, dpdk->iface.name, &before);
