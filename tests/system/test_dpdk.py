@@ -92,6 +92,9 @@ LINKS = {
     "bonding__with_ours": (Wire, f"dpdk:net_bonding0,mode=1,slave=net_af_packet7;eal={BOND}", OURS),
     "memif_of_dpdk__with_ours": (Shared, "dpdk:net_memif0,role=server,socket={where}/m.sock,socket-abstract=no",
                                  "net_memif0,role=client,socket={where}/m.sock,socket-abstract=no"),
+    "memif_of_dpdk__larger_mtu_than_it_carries": (
+        Shared, "dpdk:net_memif0,role=server,socket={where}/m.sock,socket-abstract=no;mtu=4200",
+        "dpdk:net_memif0,role=client,socket={where}/m.sock,socket-abstract=no;mtu=4200"),
     "memif_of_dpdk__both": (Shared, "dpdk:net_memif0,role=server,socket={where}/m.sock,socket-abstract=no",
                             "dpdk:net_memif0,role=client,socket={where}/m.sock,socket-abstract=no"),
     "vhost_server__virtio_user": (Shared, "net_vhost0,iface={where}/v.sock", "net_virtio_user0,path={where}/v.sock"),

@@ -140,6 +140,21 @@ static struct rte_mempool *create_pool(const char *name, uint32_t buffer_size, u
     return rte_pktmbuf_pool_create(unique, count, CACHE, 0, (uint16_t)each, (int)rte_socket_id());
 }
 
+/* Returns the largest MTU that DPDK accepts for the device. A driver may report only the length of
+ * its longest frame: net_memif of DPDK reports 1518 bytes. */
+static uint32_t largest_mtu(const struct rte_eth_dev_info *info)
+{
+    const uint32_t reported = info->max_mtu;
+    uint32_t overhead = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
+
+    if (reported != UINT16_MAX && info->max_rx_pktlen > reported)
+        overhead = info->max_rx_pktlen - reported;
+    if (info->max_rx_pktlen <= overhead)
+        return reported;
+    const uint32_t fits = info->max_rx_pktlen - overhead;
+    return fits < reported ? fits : reported;
+}
+
 static int set_up(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_mib)
 {
     struct rte_eth_dev_info info;
@@ -147,8 +162,8 @@ static int set_up(struct uro_dpdk *dpdk, struct uro_link *link, uint32_t memory_
 
     if (status != 0)
         return status;
-    if (link->traits->own_limit && link->mtu > info.max_mtu)
-        uro_link_set_mtu(link, info.max_mtu);
+    if (link->traits->own_limit && link->mtu > largest_mtu(&info))
+        uro_link_set_mtu(link, largest_mtu(&info));
     dpdk->pool = create_pool(link->name, link->buffer_size,
                              (uint32_t)descriptors(link, &info.rx_desc_lim) +
                                  descriptors(link, &info.tx_desc_lim),
