@@ -98,6 +98,8 @@ LINKS = {
     "memif_of_dpdk__both": (Shared, "dpdk:net_memif0,role=server,socket={where}/m.sock,socket-abstract=no",
                             "dpdk:net_memif0,role=client,socket={where}/m.sock,socket-abstract=no"),
     "vhost_server__virtio_user": (Shared, "net_vhost0,iface={where}/v.sock", "net_virtio_user0,path={where}/v.sock"),
+    "vhost_client__virtio_user_server_of_mtu_4200": (Shared, "net_vhost0,iface={where}/v.sock,client=1;mtu=4200",
+                                                     "net_virtio_user0,path={where}/v.sock,server=1;mtu=4200"),
     "vhost_client__virtio_user_server": (Shared, "net_vhost0,iface={where}/v.sock,client=1",
                                          "net_virtio_user0,path={where}/v.sock,server=1"),
 }

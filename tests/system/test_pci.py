@@ -277,6 +277,7 @@ PROGRAMS = {
     "path_mtu_4096__every_byte_is_right": ("server", 4200, 0, "{interop}/verify -p {port} -o mixed -m 4096 -l 65536"),
     "ib_write_bw__ends_well": ("client", 1500, 0, "ib_write_bw -p {port} -F -x 1 -n 100 -s 65536"),
     "ib_send_bw__ends_well": ("server", 1500, 0, "ib_send_bw -p {port} -F -x 2 -n 100 -s 65536"),
+    "longest_frame_of_2048_bytes__every_byte_is_right": ("client", 2030, 0, "ibv_rc_pingpong -p {port} -g 1 -c -n 20"),
     "vlan_and_path_mtu_4096__every_byte_is_right": ("client", 4200, VLAN, "{interop}/verify -p {port} -o mixed -m 4096 -l 65536"),
     "group_of_ipv4__datagrams_arrive_until_the_leave": ("server", 1500, 0, "{interop}/services -p {port} -k group -g 239.1.2.3"),
     "group_of_ipv6__datagrams_arrive_until_the_leave": ("server", 1500, 0, "{interop}/services -p {port} -x 2 -k group -g ff15::1234"),

@@ -10,6 +10,7 @@
 
 #define ETHER_OVERHEAD 18u /* header and one VLAN tag */
 #define ALIGNMENT      64u
+#define DRIVER_HEADER  12u   /* virtio counts a header of its own as part of a received frame */
 #define BUFFER_OTHER   2048u /* some drivers refuse smaller buffers, whatever the MTU is */
 
 /* A buffer is a chunk of AF_XDP's memory: with DPDK's headers it fills a page, whatever the MTU is.
@@ -71,7 +72,8 @@ void uro_link_set_mtu(struct uro_link *link, uint32_t mtu)
     link->mtu = mtu < URO_PORT_MTU_MAX ? mtu : URO_PORT_MTU_MAX;
     link->frame_max = link->mtu + ETHER_OVERHEAD;
     /* Some NICs count the length of a buffer in KiB. */
-    link->buffer_size = round_up(link->frame_max, link->kind == URO_DPDK_PCI ? 1024 : ALIGNMENT);
+    link->buffer_size =
+        round_up(link->frame_max + DRIVER_HEADER, link->kind == URO_DPDK_PCI ? 1024 : ALIGNMENT);
     if (link->kind == URO_DPDK_AF_XDP)
         link->buffer_size = AF_XDP_ROOM;
     if (link->kind == URO_DPDK_OTHER && link->buffer_size < BUFFER_OTHER)
