@@ -95,6 +95,9 @@ LINKS = {
     "memif_of_dpdk__larger_mtu_than_it_carries": (
         Shared, "dpdk:net_memif0,role=server,socket={where}/m.sock,socket-abstract=no;mtu=4200",
         "dpdk:net_memif0,role=client,socket={where}/m.sock,socket-abstract=no;mtu=4200"),
+    "memif_of_dpdk__128_mib_of_buffers": (
+        Shared, "dpdk:net_memif0,role=server,socket={where}/m.sock,socket-abstract=no;memory=128",
+        "dpdk:net_memif0,role=client,socket={where}/m.sock,socket-abstract=no;memory=128"),
     "memif_of_dpdk__both": (Shared, "dpdk:net_memif0,role=server,socket={where}/m.sock,socket-abstract=no",
                             "dpdk:net_memif0,role=client,socket={where}/m.sock,socket-abstract=no"),
     "vhost_server__virtio_user": (Shared, "net_vhost0,iface={where}/v.sock", "net_virtio_user0,path={where}/v.sock"),

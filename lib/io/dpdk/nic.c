@@ -3,6 +3,7 @@
 #include "io/dpdk/link.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include <rte_dev.h>
 #include <rte_errno.h>
@@ -123,6 +124,18 @@ static int configure(struct uro_dpdk *dpdk, const struct uro_link *link,
     return status;
 }
 
+/* Returns the memory that DPDK reserves for a buffer with @each bytes of data. Without hugepages, a
+ * buffer does not cross the end of a page. A larger buffer fills whole pages. */
+static uint32_t footprint(uint32_t each)
+{
+    const uint32_t size = rte_mempool_calc_obj_size(sizeof(struct rte_mbuf) + each, 0, NULL);
+    const uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
+
+    if (rte_eal_has_hugepages())
+        return size;
+    return size > page ? (size + page - 1) / page * page : page / (page / size);
+}
+
 /* Creates a buffer pool. Each buffer holds the longest frame of the port. @buffer_size: bytes
  * of the longest frame. @held: number of buffers that the link itself may hold at a time.
  * @memory_mib: 0: no more memory than needed. Returns NULL when there is no memory. */
@@ -130,7 +143,7 @@ static struct rte_mempool *create_pool(const char *name, uint32_t buffer_size, u
                                        uint32_t memory_mib)
 {
     uint32_t each = buffer_size + RTE_PKTMBUF_HEADROOM;
-    uint64_t affordable = ((uint64_t)memory_mib << 20) / (each + sizeof(struct rte_mbuf) + 64);
+    uint64_t affordable = ((uint64_t)memory_mib << 20) / footprint(each);
     uint32_t count = held + SPARE;
     char unique[RTE_MEMPOOL_NAMESIZE];
 
