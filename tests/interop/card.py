@@ -21,7 +21,7 @@ class Card(UnderUroce, Rxe):
 
     port = CARD_PORT
     scratch = "/run"
-    link = ADDRESS
+    link = f"{ADDRESS};memory=64"  # less than usual: the emulated IOMMU maps it page by page, which takes seconds
 
     def __init__(self, card, name, namespace, kernel, build, number=2):
         self.build = build
