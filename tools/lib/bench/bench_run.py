@@ -13,7 +13,7 @@ import time
 
 sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("common",)]
 
-from bench_rows import (beside_rxe, beside_tcp, connections, events, idle, limits, loss, memory, messages,
+from bench_rows import (beside_rxe, beside_tcp, connections, dpdk_drivers, events, idle, limits, loss, memory, messages,
                         path_cost, pingpong, scale, stream, threads)
 from bench_rows.figure import Bench, Figure, NotRun
 import bench_page
@@ -34,6 +34,7 @@ ROWS = {
     "P10": ("Idle processes, with the default progress policy", idle.rows),
     "P11": ("Programs that sleep until an event, compared with the same over TCP", events.rows),
     "P12": ("Threads with their own queue pairs and CQ on one device, compared with two processes", threads.rows),
+    "P13": ("WRITEs over virtual devices of DPDK, compared with testpmd on the same devices", dpdk_drivers.rows),
     "CM": (f"Connections, {connections.COUNT} at once, by cmtime", connections.rows),
     "M": ("This machine: one core, and a link without engines", limits.rows),
 }
