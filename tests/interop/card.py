@@ -11,6 +11,7 @@ CARDS = ("virtio-net-pci", "vmxnet3", "e1000e", "e1000")  # cards of QEMU that h
 ADDRESS = "0000:01:00.0"  # of the card in the guest
 CARD_PORT = 18605         # TCP port of servers in the guest
 GUEST_MIB = 1024          # vfio locks the memory that DPDK reserves
+HUGEPAGES = 200           # pages of 2 MiB in the guest, because the emulated IOMMU maps the memory of DPDK page by page
 ANSWER = 60               # time limit of QEMU's monitor, seconds
 # Programs under uroce have another root directory than other processes of the guest.
 END_ALL = 'for p in /proc/[0-9]*; do [ "$(readlink $p/root)" != /host ] || kill -9 ${p#/proc/}; done'
@@ -21,12 +22,16 @@ class Card(UnderUroce, Rxe):
 
     port = CARD_PORT
     scratch = "/run"
-    link = f"{ADDRESS};memory=64"  # less than usual: the emulated IOMMU maps it page by page, which takes seconds
+    link = ADDRESS
 
     def __init__(self, card, name, namespace, kernel, build, number=2):
         self.build = build
         super().__init__(name, namespace, kernel, None, number, ("-d", card, "-m", GUEST_MIB, "-f", CARD_PORT, "-b", "br0"))
         self.ours = build / "tests" / "interop"
+
+    def start(self):
+        super().start()
+        self.run(f"echo {HUGEPAGES} >/proc/sys/vm/nr_hugepages")
 
     def spawn(self, command, seconds):
         return super().spawn(f"exec chroot /host env XDG_RUNTIME_DIR=/run {self.build}/app/uroce run "

@@ -165,10 +165,11 @@ def run_both(server, client, server_command: str, client_command: str) -> None:
                                                f"server: {server_bad or 'ended well'}\n{tail(server_text)}")
 
 
-def runs(card: str, role: str, mtu: int, vlan: int, words: str, case: Case) -> None:
-    """Runs a program whose two sides meet by TCP. @role: that of the card."""
+def runs(card: str, role: str, mtu: int, vlan: int, words: str, case: Case, settings: str = "") -> None:
+    """Runs a program whose two sides meet by TCP. @role: that of the card. @settings: more settings of its device."""
     guest, ours = machine.use(case, card, mtu)
     guest.vlan = ours.vlan = vlan
+    guest.settings += settings
     server, client, host = (guest, ours, "127.0.0.1") if role == "server" else (ours, guest, interop_run.HOST_OF_GUEST)
     command = words.format(interop=case.build / "tests/interop", port=server.port)
     run_both(server, client, command, f"{command} {host}")
@@ -190,6 +191,10 @@ def rping(card: str, role: str, address: str, case: Case) -> None:
         if serving.poll() is None:
             server.kill("rping", serving)
     assert not bad and not server_bad, f"client: {bad}\n{tail(client_text)}\nserver: {server_bad}\n{tail(server_text)}"
+
+
+def without_hugepages(card: str, case: Case) -> None:
+    runs(card, "client", 1500, 0, PROGRAMS["pingpong_over_ipv4__every_byte_is_right"][-1], case, ";hugepages=no;memory=64")
 
 
 def untagged_on_a_vlan(card: str, case: Case) -> None:
@@ -286,6 +291,7 @@ PROGRAMS = {
 # Role of the card, address of the server
 RPINGS = {"rping_over_ipv4__connects": ("server", "10.77.0.2"), "rping_over_ipv6__connects": ("client", "fd77::1")}
 FAULTS = {"link_down_and_up__events_and_states_of_the_port": link_down_and_up,
+          "no_hugepages__every_byte_is_right": without_hugepages,
           "peer_not_on_the_vlan__frames_are_dropped": untagged_on_a_vlan,
           "link_down_in_a_transfer__connection_survives": link_down_in_a_transfer,
           "card_removed__device_fatal_and_the_card_is_released": card_removed}
