@@ -32,7 +32,7 @@ static void help(FILE *out)
         "\n"
         "  -p, --probe   also open each link, and print its state or why it cannot be opened\n"
         "  -l, --links   instead print the kinds of links with their options\n"
-        "  -c, --cards   instead print the built-in cards of like=\n"
+        "  -c, --cards   instead print the built-in cards that like= imitates\n"
         "  -C, --card NAME  instead print the file of a built-in card, to make another card of it\n"
         "  -h, --help    print this help\n"
         "\n"

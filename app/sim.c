@@ -162,8 +162,8 @@ static void print_result(const struct settings *settings, uint64_t seed,
         print_again(settings, seed);
     } else if (!settings->quiet) {
         (void)printf("seed %" PRIu64 ": passed, digest %016" PRIx64 ", %" PRIu64 " frames, %" PRIu64
-                     " operations, %" PRIu64 " lives, %" PRIu64 " errors, %" PRIu64
-                     " ms, done %" PRIu64 " ms after faults\n",
+                     " operations, %" PRIu64 " lives of queue pairs, %" PRIu64 " errors, %" PRIu64
+                     " ms, all done %" PRIu64 " ms after the faults ended\n",
                      seed, result->digest, result->frames, result->operations, result->lives,
                      result->failures, result->duration / 1000000, result->patience_used / 1000000);
     }

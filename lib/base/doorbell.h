@@ -22,7 +22,7 @@ struct uro_doorbell_list {
 
 /* Adds @doorbell to the list unless the list has it. Any thread may call this. All earlier writes
  * of the calling thread are visible to the engine after uro_doorbell_fence(). If the doorbell was
- * still ringing, the exchange has this effect: on x86 and ARMv8, no processor sees the exchange
+ * still ringing, only the exchange orders the writes: on x86 and ARMv8, no processor sees it
  * before earlier writes. On other processors the compiler adds a barrier. */
 static inline void uro_doorbell_ring(struct uro_doorbell_list *doorbells,
                                      struct uro_doorbell *doorbell)

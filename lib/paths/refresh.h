@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* refresh.h - brings files of the tree up to date before a program opens them: stats/sysfs.h.
  *
- * Names are those that a program uses, also relative ones: a shell that changed its directory to
- * counters/ reads current values.
+ * A name may be relative. So a shell that changed its directory to counters/ also reads current
+ * values.
  */
 #pragma once
 

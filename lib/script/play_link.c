@@ -134,7 +134,8 @@ static bool take(struct uro_play *play, enum uro_cm_kind kind)
     return false;
 }
 
-/* Sends the message again, a few times, because the endpoint did not answer. */
+/* Sends the message, for the first time or again. Records a deviation if CONNECT_TRIES messages got
+ * no answer. */
 static void again(struct uro_play *play, enum uro_cm_kind kind, const struct uro_script_step *step)
 {
     if (play->tries++ < CONNECT_TRIES) {

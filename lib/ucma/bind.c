@@ -16,7 +16,7 @@
 #define EPHEMERAL_STEP  1000u
 #define BACKLOG_MOST    1024u
 
-/* Identifiers with a port, in buckets by its low bits. Commands lock. */
+/* Identifiers with a port, in buckets by its low bits. Protected by the lock of commands. */
 static struct uro_list ports[BUCKETS];
 
 static struct uro_list *bucket(uint16_t port)
@@ -237,7 +237,7 @@ static bool listens_at(const struct uro_id *id, const struct uro_gid *gid)
     return both || uro_sock_fits(&id->source, gid);
 }
 
-/* Returns whether a GID repeats another entry, as entry 0 of a GID table may. */
+/* Returns whether the GID equals an earlier entry. A later entry may equal entry 0. */
 static bool is_repeated(const struct uro_device_config *config, uint32_t index)
 {
     for (uint32_t i = 0; i < index; i++)
@@ -277,8 +277,8 @@ static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t back
     if (error != 0)
         return error;
     uro_device_lock(device);
-    /* Ignores devices that were added after the array was sized, like devices that are added
-     * later. */
+    /* The array has no space for a device that was added after it was sized. Such a device is
+     * ignored. */
     for (uint32_t i = 0;
          i < config->gid_count && error == 0 && id->listener_count < id->listener_capacity; i++) {
         if (!listens_at(id, &config->gids[i]) || is_repeated(config, i))
@@ -313,7 +313,8 @@ static int allocate_listeners(struct uro_id *id)
     return id->listeners == NULL ? -ENOMEM : 0;
 }
 
-/* Listens on every device that starts. Fails only if no device starts. */
+/* Listens on every device that starts. Fails if a device reports that the port is in use, or if no
+ * device starts. */
 static int listen_everywhere(struct uro_id *id, uint32_t backlog)
 {
     int failed = 0;

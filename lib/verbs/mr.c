@@ -95,7 +95,7 @@ static void close_key(struct uro_ibv_mr *origin)
         uro_key_expel(uro_device_shard(device_of(origin)), &origin->key);
 }
 
-/* Returns the bytes that count as registered memory. On-demand and device memory do not count. */
+/* Returns the bytes that count as registered memory. On-demand and null regions do not count. */
 static uint64_t counted(const struct uro_key *key)
 {
     bool ours = key->kind == URO_KEY_NULL || (key->access & URO_ACCESS_ON_DEMAND);
@@ -334,7 +334,7 @@ static int change_refusal(const struct uro_ibv_mr *mr, const struct ibv_pd *pd,
     if (uro_region_dead(mr))
         return EIO;
     if (imported(mr) || mr->key.kind != URO_KEY_REGION || mr->dm != 0)
-        return EINVAL; /* the region has several handles */
+        return EINVAL; /* only the first handle of an ordinary region can be changed */
     if (pd == NULL || pd->context != mr->ibv.context)
         return EINVAL;
     return refusal(range);

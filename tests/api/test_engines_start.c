@@ -33,7 +33,7 @@ static void no_broker__engines_auto__has_one_engine(void **state)
     api_close_device(&api);
 }
 
-static void no_broker__two_engines__does_not_start_and_names_the_mend(void **state)
+static void no_broker__two_engines__does_not_start_and_says_what_to_do(void **state)
 {
     const struct api api = api_open_device("two");
     const struct stderr_capture capture = capture_stderr_begin();
@@ -69,7 +69,7 @@ static void second_address_without_broker__engines_auto__has_one_engine(void **s
 
 #ifndef __SANITIZE_THREAD__ /* it refuses threads in a forked child */
 
-/* Writes from one queue pair with the CQ to another. */
+/* Creates two queue pairs that use @cq, and writes from the first to the second. */
 static void write_in_child(const struct api *api, struct ibv_cq *cq)
 {
     struct pair pair;
@@ -129,7 +129,7 @@ static void forked_child__before_the_first_start__both_use_the_device(void **sta
     assert_int_equal(status, 0);
 }
 
-/* Waits for a port event, which must be the only event, and for the state of the port. */
+/* Waits for a port event, which must be the only event, and checks the state of the port. */
 static void expect_port(const struct api *api, enum ibv_event_type wanted,
                         enum ibv_port_state state)
 {
@@ -210,7 +210,7 @@ static void forked_child__after_the_parent_used_all_engines__uses_new_ones(void 
     engines_destroy_cq(two);
 }
 
-/* Starts the device with at most @most descriptors, and again with many. */
+/* Starts the device with a limit of @most descriptors. If that fails, starts it with @many. */
 static void start_with(rlim_t most, rlim_t many)
 {
     const struct api api = api_open_device("uroce0");
@@ -259,7 +259,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_broker__engines_auto__has_one_engine),
         cmocka_unit_test(second_address_without_broker__engines_auto__has_one_engine),
-        cmocka_unit_test(no_broker__two_engines__does_not_start_and_names_the_mend),
+        cmocka_unit_test(no_broker__two_engines__does_not_start_and_says_what_to_do),
 #ifndef __SANITIZE_THREAD__
         cmocka_unit_test(forked_child__before_the_first_start__both_use_the_device),
         cmocka_unit_test(broker__ends_and_another_starts__one_event_each),

@@ -240,7 +240,8 @@ static void asks_and_leaves(struct side *side)
     MUST(await_byte(side)); /* the peer has seen the request */
 }
 
-/* The client may end before or after its request is accepted. */
+/* The client ends before its request is accepted. The server may learn of this before or after
+ * rdma_accept(). */
 static void accepts_who_has_gone(struct side *side)
 {
     struct rdma_conn_param param = { .qp_num = QPN };
@@ -313,7 +314,7 @@ static void forks_a_child_that_ends(struct side *side)
     MUST(await_byte(side));
 }
 
-static void gets_the_event_before_the_call(struct side *side)
+static void gets_the_event_only_after_the_call(struct side *side)
 {
     accepts(side);
     expect(side, RDMA_CM_EVENT_DISCONNECTED);
@@ -325,7 +326,7 @@ static void gets_the_event_before_the_call(struct side *side)
 static void exit__of_a_forked_child__connection_of_the_parent_remains(void **state)
 {
     (void)state;
-    meet(gets_the_event_before_the_call, forks_a_child_that_ends);
+    meet(gets_the_event_only_after_the_call, forks_a_child_that_ends);
 }
 
 int main(void)

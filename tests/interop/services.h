@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* services.h - tests of unreliable connections, datagrams, groups, shared receive queues and
- * windows, which the program verify does not test. Each end sends one message after the other over
- * a link without loss, and compares every byte.
+ * windows, which the program "verify" does not test. Each end sends one message after the other
+ * over a link without loss, and compares every byte.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #define SERVICES_QKEY  0x11111111u
 #define SERVICES_QPS   3u
 
-/* Names from <infiniband/verbs.h> since rdma-core 45 */
+/* IBV_QP_EX_WITH_FLUSH and IBV_ACCESS_FLUSH_GLOBAL, in verbs.h since rdma-core 45 */
 #define SERVICES_WITH_FLUSH          (1u << 11)
 #define SERVICES_ACCESS_FLUSH_GLOBAL (1u << 8)
 

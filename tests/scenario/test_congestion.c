@@ -368,8 +368,8 @@ static void congestion__only_atomics__window_recovers(void **state)
     scene_close(s);
 }
 
-/* READ responses in flight do not count against the window, and the window does not wait for their
- * acknowledgement. */
+/* READ responses in flight do not count against the window. So after a CNP, the recovery does not
+ * wait for them. */
 static void congestion__cnp_during_a_long_read__recovers_by_sent_packets(void **state)
 {
     (void)state;
@@ -397,7 +397,7 @@ static void congestion__cnp_during_a_long_read__recovers_by_sent_packets(void **
     scene_close(s);
 }
 
-static void congestion__cnp_of_another_host_or_to_an_idle_qp__changes_nothing(void **state)
+static void congestion__cnp_of_another_host_or_to_an_rtr_or_ud_qp__is_dropped(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.sq_psn = 0, .window = 16);
@@ -456,7 +456,7 @@ int main(void)
         cmocka_unit_test(congestion__continues_after_a_single_retransmit__requests_ack),
         cmocka_unit_test(congestion__only_atomics__window_recovers),
         cmocka_unit_test(congestion__cnp_during_a_long_read__recovers_by_sent_packets),
-        cmocka_unit_test(congestion__cnp_of_another_host_or_to_an_idle_qp__changes_nothing),
+        cmocka_unit_test(congestion__cnp_of_another_host_or_to_an_rtr_or_ud_qp__is_dropped),
         cmocka_unit_test(congestion__queue_pair_reset__window_is_full_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

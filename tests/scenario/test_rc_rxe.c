@@ -44,7 +44,7 @@ struct packet {
 struct way {
     struct packet packets[IN_FLIGHT];
     uint32_t first, end;  /* free-running */
-    struct packet newest; /* sent, lost or not */
+    struct packet newest; /* packet that was sent last, even if it was lost */
     bool newest_lost;
 };
 
@@ -55,7 +55,7 @@ struct run {
     struct weather weather;
     uro_time now;
     uint8_t *source;           /* what rxe sends */
-    uint32_t events, timer_at; /* rxe's events so far; number from which the timer may fire again */
+    uint32_t events, timer_at; /* events so far; number from which rxe's timer may fire again */
     struct way up, down;       /* up: from rxe; down: to rxe */
 };
 
@@ -242,7 +242,7 @@ static const char *wrong(struct run *run)
         const struct rxe_message *message = &run->rxe.messages[i];
         const uint8_t *at = (const uint8_t *)(uintptr_t)message->va;
         if (message->operation == URO_FETCH_ADD && message->original != adds++)
-            return "an atomic was not executed once";
+            return "an atomic was not executed exactly once";
         if (message->operation == URO_WRITE && memcmp(at, message->at, message->length) != 0)
             return "the content of a WRITE is wrong";
         if (message->operation != URO_SEND)

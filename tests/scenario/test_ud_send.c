@@ -268,7 +268,7 @@ static void ud_send__bad_request_in_a_burst__earlier_requests_succeed_first(void
     scene_close(s);
 }
 
-static void ud__drained__request_without_a_neighbour_is_sent_after_rts(void **state)
+static void ud__drained__request_that_waited_for_arp_is_sent_after_rts(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -333,7 +333,7 @@ int main(void)
         cmocka_unit_test(ud_send__handle_made_at_a_lower_mtu__uses_the_restored_mtu),
         cmocka_unit_test(ud_send__bad_local_key__only_the_send_queue_stops_and_resumes),
         cmocka_unit_test(ud_send__bad_request_in_a_burst__earlier_requests_succeed_first),
-        cmocka_unit_test(ud__drained__request_without_a_neighbour_is_sent_after_rts),
+        cmocka_unit_test(ud__drained__request_that_waited_for_arp_is_sent_after_rts),
         cmocka_unit_test(ud_send__to_itself__arrives_with_the_grh_and_no_frame_is_sent),
     };
     return cmocka_run_group_tests_name("scenario/ud_send", tests, NULL, NULL);

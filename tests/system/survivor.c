@@ -61,8 +61,8 @@ static void on_stop(int number)
 
 /* ---- events -------------------------------------------------------------- */
 
-/* Returns the next event within @ms, or -1, and its identifier in @id. Ignores a connection request
- * during a session, because the client retransmits it. */
+/* Returns the next event within @ms, or -1, and its identifier in @id. Rejects a connection request
+ * during a session, because the client connects again. */
 static int next_event(int ms, struct rdma_cm_id **id)
 {
     struct pollfd ready = { .fd = channel->fd, .events = POLLIN };

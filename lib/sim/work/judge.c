@@ -55,7 +55,7 @@ static void check_buffer(struct sim_endpoint *end, const struct sim_request *req
     if (!sim_memory_check(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout,
                           filled ? request->length : 0, request->seed))
         sim_endpoint_fail(end, "send", request->number,
-                          request->opcode == UROCE_RDMA_READ ? "of the data that was read is wrong"
+                          request->opcode == UROCE_RDMA_READ ? "the data that was read is wrong"
                                                              : "changed its buffer");
 }
 
@@ -101,7 +101,7 @@ static void judge_failed(struct sim_endpoint *end, const struct sim_request *req
 {
     enum uroce_qp_state state = uroce_qp_state(end->qp);
 
-    /* A NAK for a later request may overtake a lost response, which then never comes. */
+    /* If a response was lost, a NAK for a later request may arrive first. */
     if (end->send_failed && (end->cause_known || !end->lost_answer))
         sim_endpoint_fail(end, "send", request->number,
                           "failed after an earlier request failed, but is not flushed");
@@ -195,7 +195,8 @@ static bool receive_fail(const struct sim_endpoint *end, const struct sim_receiv
     return sim_endpoint_fail(end, kind_of(receive), receive->number, problem);
 }
 
-/* Checks a receive that was flushed or failed. It may hold a part of a message, but no more. */
+/* Checks the memory of a receive that was flushed or failed. Its buffer must be unchanged, unless
+ * @may_have_begun. */
 static void check_unused(const struct sim_endpoint *end, const struct sim_receive *receive,
                          bool may_have_begun)
 {
@@ -324,7 +325,7 @@ static bool judge_shared(struct sim_endpoint *end, const struct uroce_completion
     if (number < end->shared_next[srq->index])
         return receive_fail(end, &receive, "completed after a receive that was taken later");
     if (end->last_wqe && cqe->time > end->last_wqe_at)
-        return receive_fail(end, &receive, "completed after the last receive was announced");
+        return receive_fail(end, &receive, "completed after LAST_WQE_REACHED was reported");
     end->shared_next[srq->index] = number + 1;
     judge_place(end, &receive, cqe);
     sim_srq_done(srq, recv);
@@ -373,7 +374,7 @@ const char *sim_judge_packet(const struct sim_request *request, uint32_t index, 
 
 /* ---- all ---- */
 
-/* Returns the completion queue of the completion. */
+/* Returns the completion queue in which the completion must be. */
 static const struct uroce_cq *cq_due(const struct sim_endpoint *end,
                                      const struct uroce_completion *cqe)
 {
@@ -400,7 +401,7 @@ void sim_judge(struct sim_endpoint *end, const struct sim_cq *cq,
         end->ops->on_progress(end);
 }
 
-/* Returns whether only an overflow explains that the queue pair is in ERR. */
+/* Returns whether the queue pair can be in ERR only because a CQ overflowed. */
 static bool cannot_fail(const struct sim_endpoint *end)
 {
     const struct sim_plan *plan = end->workload->plan;

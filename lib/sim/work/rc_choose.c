@@ -276,7 +276,7 @@ static void choose_window(struct sim_endpoint *end, struct sim_request *request,
 
 bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
 {
-    /* The peer has no memory after its user has left a connection of cm.h. */
+    /* In the workload of cm.h, the peer has no memory after its program left the connection. */
     enum sim_plan_kind kind = end->peer->memory.memory != NULL ? choose_kind(end) : SIM_PLAN_SEND;
     bool has_imm = kind == SIM_PLAN_SEND_IMM || kind == SIM_PLAN_WRITE_IMM;
     bool atomic = kind == SIM_PLAN_CMP_SWAP || kind == SIM_PLAN_FETCH_ADD ||

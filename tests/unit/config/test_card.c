@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cards of like=: the built-in ones, files, and the messages about wrong ones. */
+/* test_card.c - tests the cards that like= selects: built-in cards, card files, and the messages
+ * about errors in them. */
 #include "config/card.h"
 
 #include <errno.h>
@@ -84,7 +85,7 @@ static void parse__max_sge_and_types__stand_for_other_keys(void **state)
     expect_wrong("types = rc rd", "dir/my.card:1: unknown type \"rd\"; did you mean ud?");
 }
 
-static void parse__wrong_line__names_line_word_and_mend(void **state)
+static void parse__wrong_line__error_has_line_and_word(void **state)
 {
     (void)state;
     expect_wrong("max_qp = 3\nmax_sgee = 1",
@@ -176,10 +177,12 @@ static void built_in__each_card__has_each_key(void **state)
         assert_true(card.title[0] != '\0');
         for (unsigned number = 0; number < URO_CARD_NUMBERS; number++)
             if (!has_key(text->text, uro_card_key(number)))
-                fail_msg("%s lacks %s; write unknown", text->name, uro_card_key(number));
+                fail_msg("%s has no key %s; if the value is not known, write unknown", text->name,
+                         uro_card_key(number));
         for (size_t k = 0; k < URO_ARRAY_LEN(others); k++)
             if (!has_key(text->text, others[k]))
-                fail_msg("%s lacks %s; write unknown", text->name, others[k]);
+                fail_msg("%s has no key %s; if the value is not known, write unknown", text->name,
+                         others[k]);
     }
 }
 
@@ -280,7 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parse__each_kind_of_key__is_read),
         cmocka_unit_test(parse__max_sge_and_types__stand_for_other_keys),
-        cmocka_unit_test(parse__wrong_line__names_line_word_and_mend),
+        cmocka_unit_test(parse__wrong_line__error_has_line_and_word),
         cmocka_unit_test(parse__long_or_endless_text__is_refused),
         cmocka_unit_test(built_in__each_card__has_each_key),
         cmocka_unit_test(built_in__each_value__has_a_source),

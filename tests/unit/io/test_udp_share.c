@@ -60,7 +60,7 @@ static void services__broker_is_busy__are_announced_later(void **state)
         uro_share_pass(&share, &from, 0, datagram, sizeof datagram);
     uro_share_services(&share, all, SERVICES);
     for (int kind; (kind = next_record(&count)) >= 0;)
-        assert_int_equal(kind, URO_HUB_DATAGRAM); /* the full socket dropped an earlier record */
+        assert_int_equal(kind, URO_HUB_DATAGRAM); /* the SERVICES record was dropped */
     uro_share_repeat(&share);
     assert_int_equal(next_record(&count), URO_HUB_SERVICES);
     assert_int_equal(count, SERVICES);

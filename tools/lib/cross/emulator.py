@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the emulator cannot do: the tests of tests/cross/emulator.txt, each with the probe that shows it.
+"""Tests that fail because of the emulator: tests/cross/emulator.txt lists each with the probe that shows the cause.
 
 A failed test is excused only if its probe works on this machine and not on the emulator.
 """
