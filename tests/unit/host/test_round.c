@@ -228,6 +228,23 @@ static void round__link_full_for_long__frames_are_lost_and_timers_run(void **sta
     assert_int_equal(must_status(link_takes_nothing), 0);
 }
 
+static void link__of_two_engines__is_up_while_both_are(void **state)
+{
+    static struct uro_device first, second;
+
+    (void)state;
+    first.first_engine = second.first_engine = &first;
+    assert_false(uro_round_link_changed(&first, true)); /* both are up at first */
+    assert_true(uro_round_link_changed(&second, false));
+    assert_false(uro_round_link_changed(&second, false));
+    assert_false(uro_round_link_changed(&first, false));
+    assert_int_equal(first.engines_down, 2);
+    assert_false(uro_round_link_changed(&second, true));
+    assert_false(uro_round_link_changed(&second, true));
+    assert_true(uro_round_link_changed(&first, true));
+    assert_int_equal(first.engines_down, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +252,7 @@ int main(void)
         cmocka_unit_test(round__link_full__looped_frames_are_delivered),
         cmocka_unit_test(round__group_joined__port_filter_is_set_before_the_report),
         cmocka_unit_test(round__link_full_for_long__frames_are_lost_and_timers_run),
+        cmocka_unit_test(link__of_two_engines__is_up_while_both_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
