@@ -90,7 +90,7 @@ uint32_t uro_cq_parts_poll(struct uro_ibv_cq *cq, struct uro_cqe *out, uint32_t 
         if (part != NULL)
             count += uro_cq_poll(part, out + count, max - count);
     }
-    parts->next = (parts->next + 1) % parts->engines;
+    parts->next = parts->next + 1 < parts->engines ? parts->next + 1 : 0;
     return count;
 }
 
