@@ -38,9 +38,11 @@ struct board {
     double processor_s[THREADS_MAX]; /* of each process, at the place of its first thread */
 };
 
+#define APART 128u /* so that no cache line, nor its neighbour, belongs to two threads */
+
 /* A queue pair with its CQ and its memory. */
 struct queue {
-    struct ibv_cq *cq;
+    _Alignas(APART) struct ibv_cq *cq;
     struct ibv_qp *qp;
     struct ibv_mr *mr;
     uint8_t memory[2 * LENGTH];
@@ -142,9 +144,10 @@ static void run(struct board *board, const char *device, unsigned place, unsigne
                 bool shared)
 {
     struct writer *writers = calloc(threads, sizeof *writers);
-    struct queue *queues = calloc(threads, sizeof *queues);
+    struct queue *queues = aligned_alloc(APART, threads * sizeof *queues);
 
     ONE_MUST(writers != NULL && queues != NULL);
+    memset(queues, 0, threads * sizeof *queues);
     ONE_MUST(setenv("UROCE_DEVICES", device, 1) == 0);
     (void)alarm((unsigned)board->seconds + GRACE);
     struct ibv_context *context = one_open();
