@@ -641,19 +641,24 @@ void uro_device_lock_all(struct uro_device *device)
 {
     for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine)
         uro_progress_lock(engine);
-    for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine)
-        if (uro_device_started(engine) && uro_engine_rung(engine->engine))
+    for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine) {
+        engine->sent_posts = uro_device_started(engine) && uro_engine_rung(engine->engine);
+        if (engine->sent_posts)
             (void)uro_round_send(engine, uro_device_now());
+    }
 }
 
-/* A change of the registered memory queues no packet, so an engine is woken only if a thread posted
- * meanwhile. */
+/* A change of the registered memory queues no packet, so an engine is woken only if threads posted
+ * before or meanwhile: their requests need a timer, or have completed. */
 void uro_device_unlock_all(struct uro_device *device)
 {
     for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine) {
         const bool runs = uro_device_started(engine);
+        const bool sent_posts = engine->sent_posts;
+        if (sent_posts)
+            uro_engine_deliver(engine->engine);
         (void)pthread_mutex_unlock(&engine->mutex);
-        if (runs && uro_engine_rung(engine->engine))
+        if (sent_posts || (runs && uro_engine_rung(engine->engine)))
             uro_service_wake(engine);
     }
 }

@@ -73,6 +73,7 @@ struct uro_device {
     /* The engine lock, and the members that it protects. */
     pthread_mutex_t mutex;
     atomic_int waiters; /* threads that wait for the lock; while there are any, others do not try */
+    bool sent_posts;    /* uro_device_lock_all() sent posts of other threads */
     struct uro_engine *engine;
     struct uro_port *port; /* freed at the end of the process: check `closed` first */
     bool awaits_peer;      /* copy of port->awaits_peer, for use without the engine lock */
