@@ -81,6 +81,7 @@ void uro_shard_init(struct uro_shard *shard, const struct uro_shard_config *conf
     uro_list_init(&shard->cqs);
     uro_list_init(&shard->srq_list);
     shard->cq_count = shard->cq_number = 0;
+    shard->srq_count = shard->srq_number = 0;
     shard->qpn_prefix = config->qpn_prefix;
     uro_list_init(&shard->qp_events);
     uro_list_init(&shard->srq_events);

@@ -226,10 +226,20 @@ void api_connect(const struct api *api, struct ibv_qp *qp, uint32_t peer)
 void api_side_open(const struct api *api, struct side *side, struct ibv_comp_channel *channel,
                    enum ibv_qp_type type, struct ibv_srq *srq)
 {
+    struct ibv_cq *cq = ibv_create_cq(api->context, 64, side, channel, 0);
+
+    assert_non_null(cq);
+    api_side_open_with(api, side, cq, cq, type, srq);
+}
+
+void api_side_open_with(const struct api *api, struct side *side, struct ibv_cq *send_cq,
+                        struct ibv_cq *recv_cq, enum ibv_qp_type type, struct ibv_srq *srq)
+{
+    struct ibv_qp_init_attr attr = api_qp_attr(send_cq);
+
     memset(side->buffer, 0, sizeof side->buffer);
-    side->cq = ibv_create_cq(api->context, 64, side, channel, 0);
-    assert_non_null(side->cq);
-    struct ibv_qp_init_attr attr = api_qp_attr(side->cq);
+    side->cq = recv_cq;
+    attr.recv_cq = recv_cq;
     attr.qp_type = type;
     attr.srq = srq;
     side->qp = ibv_create_qp(api->pd, &attr);

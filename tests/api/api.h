@@ -97,6 +97,9 @@ struct pair {
 void api_side_open(const struct api *api, struct side *side, struct ibv_comp_channel *channel,
                    enum ibv_qp_type type, struct ibv_srq *srq);
 void api_side_close(struct side *side);
+/* Opens a side with CQs of the caller. side->cq is the CQ of its receives. */
+void api_side_open_with(const struct api *api, struct side *side, struct ibv_cq *send_cq,
+                        struct ibv_cq *recv_cq, enum ibv_qp_type type, struct ibv_srq *srq);
 /* Moves both sides to RTS, connected to each other. */
 void api_pair_join(const struct api *api, struct pair *pair);
 /* Opens both sides as RC and connects them. */

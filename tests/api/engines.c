@@ -32,24 +32,6 @@ bool engines_has_broker(const char *address)
     return connected;
 }
 
-void engines_open_side(const struct api *api, struct side *side, struct ibv_cq *send_cq,
-                       struct ibv_cq *recv_cq, enum ibv_qp_type type, struct ibv_srq *srq)
-{
-    struct ibv_qp_init_attr attr = api_qp_attr(send_cq);
-
-    memset(side->buffer, 0, sizeof side->buffer);
-    side->cq = recv_cq;
-    attr.recv_cq = recv_cq;
-    attr.qp_type = type;
-    attr.srq = srq;
-    side->qp = ibv_create_qp(api->pd, &attr);
-    assert_non_null(side->qp);
-    side->mr = ibv_reg_mr(api->pd, side->buffer, sizeof side->buffer,
-                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                              IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
-    assert_non_null(side->mr);
-}
-
 void engines_close_side(struct side *side)
 {
     assert_int_equal(ibv_destroy_qp(side->qp), 0);

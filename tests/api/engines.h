@@ -21,9 +21,7 @@ extern char engines_broken_address[API_ADDRESS];
 /* Returns whether a broker listens for processes that want to share the address. */
 bool engines_has_broker(const char *address);
 
-/* Opens a side with two CQs. side->cq is the CQ of its receives. */
-void engines_open_side(const struct api *api, struct side *side, struct ibv_cq *send_cq,
-                       struct ibv_cq *recv_cq, enum ibv_qp_type type, struct ibv_srq *srq);
+/* Closes a side of api_side_open_with(), but not its CQs. */
 void engines_close_side(struct side *side);
 
 struct ibv_cq *engines_cq_of(const struct api *api, int vector);

@@ -36,8 +36,8 @@ static void two_queue_pairs__on_any_two_engines__exchange_data(void **state)
         cqs[i] = engines_cq_of(api, i);
     for (int i = 0; i < ENGINES * ENGINES; i++) {
         struct ibv_cq *one = cqs[i / ENGINES], *other = cqs[i % ENGINES];
-        engines_open_side(api, &pair.a, one, one, IBV_QPT_RC, NULL);
-        engines_open_side(api, &pair.b, other, other, IBV_QPT_RC, NULL);
+        api_side_open_with(api, &pair.a, one, one, IBV_QPT_RC, NULL);
+        api_side_open_with(api, &pair.b, other, other, IBV_QPT_RC, NULL);
         api_pair_join(api, &pair);
         engines_send_once(&pair.a, one, &pair.b, (uint8_t)(0x10 + i));
         engines_send_once(&pair.b, other, &pair.a, (uint8_t)(0x20 + i));
@@ -56,8 +56,8 @@ static void queue_pair__cqs_of_two_engines__both_get_its_completions(void **stat
     struct ibv_cq *other = engines_cq_of(api, 1);
     struct pair pair;
 
-    engines_open_side(api, &pair.a, two, one, IBV_QPT_RC, NULL);
-    engines_open_side(api, &pair.b, other, zero, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &pair.a, two, one, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &pair.b, other, zero, IBV_QPT_RC, NULL);
     api_pair_join(api, &pair);
     for (unsigned i = 0; i < MESSAGES; i++) {
         engines_send_once(&pair.a, two, &pair.b, (uint8_t)i);
@@ -81,8 +81,8 @@ static void cq__queue_pairs_on_all_engines__gets_each_completion_once(void **sta
 
     for (int i = 0; i < ENGINES; i++) {
         own[i] = engines_cq_of(api, i);
-        engines_open_side(api, &from[i], shared, own[i], IBV_QPT_RC, NULL);
-        engines_open_side(api, &to[i], own[i], own[i], IBV_QPT_RC, NULL);
+        api_side_open_with(api, &from[i], shared, own[i], IBV_QPT_RC, NULL);
+        api_side_open_with(api, &to[i], own[i], own[i], IBV_QPT_RC, NULL);
         api_connect(api, from[i].qp, to[i].qp->qp_num);
         api_connect(api, to[i].qp, from[i].qp->qp_num);
     }
@@ -124,8 +124,8 @@ static void extended_cq__queue_pair_of_another_engine__is_polled(void **state)
     struct pair pair;
 
     assert_non_null(ex);
-    engines_open_side(api, &pair.a, ibv_cq_ex_to_cq(ex), zero, IBV_QPT_RC, NULL);
-    engines_open_side(api, &pair.b, zero, zero, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &pair.a, ibv_cq_ex_to_cq(ex), zero, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &pair.b, zero, zero, IBV_QPT_RC, NULL);
     api_pair_join(api, &pair);
     struct ibv_sge source = api_sge(&pair.a, 0, 10), target = api_sge(&pair.b, 0, 10);
     struct ibv_send_wr wr = api_send(IBV_WR_SEND, &source);
@@ -154,10 +154,10 @@ static void queue_pair__vector_of_its_cq__chooses_its_engine(void **state)
 
     assert_non_null(srq);
     assert_int_not_equal(engines_prefix_of(on_zero), engines_prefix_of(on_two));
-    engines_open_side(api, &with_srq, zero, two, IBV_QPT_RC, srq);
+    api_side_open_with(api, &with_srq, zero, two, IBV_QPT_RC, srq);
     assert_int_equal(engines_prefix_of(with_srq.qp), engines_prefix_of(on_two));
     engines_close_side(&with_srq);
-    engines_open_side(api, &with_srq, two, zero, IBV_QPT_RC, srq); /* the SRQ stays */
+    api_side_open_with(api, &with_srq, two, zero, IBV_QPT_RC, srq); /* the SRQ stays */
     assert_int_equal(engines_prefix_of(with_srq.qp), engines_prefix_of(on_two));
     engines_close_side(&with_srq);
     assert_int_equal(ibv_destroy_qp(on_zero), 0);
@@ -201,8 +201,8 @@ static void armed_cq__completions_of_two_engines__one_event(void **state)
     assert_non_null(channel);
     assert_non_null(sends);
     assert_int_equal(ibv_req_notify_cq(sends, 0), 0); /* before the part of engine 1 exists */
-    engines_open_side(api, &second.a, sends, one, IBV_QPT_RC, NULL);
-    engines_open_side(api, &second.b, one, one, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &second.a, sends, one, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &second.b, one, one, IBV_QPT_RC, NULL);
     api_pair_join(api, &second);
     send_receive(&second.a, &second.b, 0);
     take_event(channel, sends);
@@ -210,8 +210,8 @@ static void armed_cq__completions_of_two_engines__one_event(void **state)
     api_expect(sends, 1, IBV_WC_SUCCESS);
 
     assert_int_equal(ibv_req_notify_cq(sends, 0), 0);
-    engines_open_side(api, &first.a, sends, zero, IBV_QPT_RC, NULL);
-    engines_open_side(api, &first.b, zero, zero, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &first.a, sends, zero, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &first.b, zero, zero, IBV_QPT_RC, NULL);
     api_pair_join(api, &first);
     struct pair *const pairs[] = { &second, &first };
     for (unsigned i = 0; i < 2; i++)
@@ -257,12 +257,12 @@ static void armed_cq__solicited_only_after_any__unsolicited_raises_no_event(void
     assert_non_null(channel);
     assert_non_null(armed);
     assert_non_null(srq);
-    engines_open_side(api, &placer, one, one, IBV_QPT_RC,
-                      srq); /* the SRQ is on engine 1 from now on */
-    engines_open_side(api, &first.a, zero, zero, IBV_QPT_RC, NULL);
-    engines_open_side(api, &first.b, zero, armed, IBV_QPT_RC, NULL);
-    engines_open_side(api, &second.a, other, other, IBV_QPT_RC, NULL);
-    engines_open_side(api, &second.b, one, armed, IBV_QPT_RC, srq);
+    api_side_open_with(api, &placer, one, one, IBV_QPT_RC,
+                       srq); /* the SRQ is on engine 1 from now on */
+    api_side_open_with(api, &first.a, zero, zero, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &first.b, zero, armed, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &second.a, other, other, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &second.b, one, armed, IBV_QPT_RC, srq);
     api_pair_join(api, &first);
     api_pair_join(api, &second);
     assert_int_equal(ibv_req_notify_cq(armed, 0), 0);
@@ -310,9 +310,9 @@ static void queue_pair__srq_of_another_engine_than_its_cq__receives(void **state
     struct pair pair;
 
     assert_non_null(srq);
-    engines_open_side(api, &placer, two, two, IBV_QPT_RC, srq);
-    engines_open_side(api, &pair.a, zero, zero, IBV_QPT_RC, NULL);
-    engines_open_side(api, &pair.b, zero, zero, IBV_QPT_RC, srq);
+    api_side_open_with(api, &placer, two, two, IBV_QPT_RC, srq);
+    api_side_open_with(api, &pair.a, zero, zero, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &pair.b, zero, zero, IBV_QPT_RC, srq);
     api_pair_join(api, &pair);
     struct ibv_sge source = api_sge(&pair.a, 0, 10), target = api_sge(&pair.b, 0, 10);
     struct ibv_send_wr wr = api_send(IBV_WR_SEND, &source);
@@ -341,8 +341,8 @@ static void datagrams__queue_pairs_on_any_two_engines__arrive(void **state)
     for (int i = 0; i < ENGINES * ENGINES; i++) {
         struct ibv_cq *one = engines_cq_of(api, i / ENGINES),
                       *other = engines_cq_of(api, i % ENGINES);
-        engines_open_side(api, &pair.a, one, one, IBV_QPT_UD, NULL);
-        engines_open_side(api, &pair.b, other, other, IBV_QPT_UD, NULL);
+        api_side_open_with(api, &pair.a, one, one, IBV_QPT_UD, NULL);
+        api_side_open_with(api, &pair.b, other, other, IBV_QPT_UD, NULL);
         api_pair_join(api, &pair);
         struct ibv_sge source = api_sge(&pair.a, 0, 100), target = api_sge(&pair.b, 0, 200);
         struct ibv_send_wr wr = api_send(IBV_WR_SEND, &source);
@@ -372,8 +372,8 @@ static void region__registered_and_deregistered__on_every_engine(void **state)
     for (int i = 0; i < ENGINES; i++) {
         struct ibv_cq *zero = engines_cq_of(api, 0), *cq = engines_cq_of(api, i);
         struct pair pair;
-        engines_open_side(api, &pair.a, zero, zero, IBV_QPT_RC, NULL);
-        engines_open_side(api, &pair.b, cq, cq, IBV_QPT_RC, NULL);
+        api_side_open_with(api, &pair.a, zero, zero, IBV_QPT_RC, NULL);
+        api_side_open_with(api, &pair.b, cq, cq, IBV_QPT_RC, NULL);
         api_pair_join(api, &pair);
         struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, sizeof memory, access);
         assert_non_null(mr);
@@ -409,8 +409,8 @@ static void *work(void *argument)
     struct pair *pair = calloc(1, sizeof *pair);
 
     assert_non_null(pair);
-    engines_open_side(worker->api, &pair->a, cq, cq, IBV_QPT_RC, NULL);
-    engines_open_side(worker->api, &pair->b, cq, cq, IBV_QPT_RC, NULL);
+    api_side_open_with(worker->api, &pair->a, cq, cq, IBV_QPT_RC, NULL);
+    api_side_open_with(worker->api, &pair->b, cq, cq, IBV_QPT_RC, NULL);
     api_pair_join(worker->api, pair);
     for (unsigned i = 0; i < MESSAGES; i++)
         engines_write_to(&pair->a, pair->b.mr);

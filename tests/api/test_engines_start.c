@@ -22,8 +22,8 @@ static void no_broker__engines_auto__has_one_engine(void **state)
 
     (void)state;
     struct ibv_cq *cq = engines_cq_of(&api, api.context->num_comp_vectors - 1);
-    engines_open_side(&api, &pair.a, cq, cq, IBV_QPT_RC, NULL);
-    engines_open_side(&api, &pair.b, cq, cq, IBV_QPT_RC, NULL);
+    api_side_open_with(&api, &pair.a, cq, cq, IBV_QPT_RC, NULL);
+    api_side_open_with(&api, &pair.b, cq, cq, IBV_QPT_RC, NULL);
     api_pair_join(&api, &pair);
     engines_write_to(&pair.a, pair.b.mr);
     engines_close_side(&pair.a);
@@ -73,8 +73,8 @@ static void write_in_child(const struct api *api, struct ibv_cq *cq)
 {
     struct pair pair;
 
-    engines_open_side(api, &pair.a, cq, cq, IBV_QPT_RC, NULL);
-    engines_open_side(api, &pair.b, cq, cq, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &pair.a, cq, cq, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &pair.b, cq, cq, IBV_QPT_RC, NULL);
     api_pair_join(api, &pair);
     engines_write_to(&pair.a, pair.b.mr);
 }
@@ -92,8 +92,8 @@ static void child(void)
     MUST(api.pd != NULL);
     one = engines_cq_of(&api, 1);
     two = engines_cq_of(&api, 2);
-    engines_open_side(&api, &pair.a, one, one, IBV_QPT_RC, NULL);
-    engines_open_side(&api, &pair.b, two, two, IBV_QPT_RC, NULL);
+    api_side_open_with(&api, &pair.a, one, one, IBV_QPT_RC, NULL);
+    api_side_open_with(&api, &pair.b, two, two, IBV_QPT_RC, NULL);
     api_pair_join(&api, &pair);
     engines_send_once(&pair.a, one, &pair.b, 5);
     _exit(0);
@@ -120,7 +120,7 @@ static void forked_child__before_the_first_start__both_use_the_device(void **sta
     assert_true(pid > 0);
     const struct api api = api_open_device("later");
     struct ibv_cq *cq = engines_cq_of(&api, 2);
-    engines_open_side(&api, &side, cq, cq, IBV_QPT_RC, NULL);
+    api_side_open_with(&api, &side, cq, cq, IBV_QPT_RC, NULL);
     engines_close_side(&side);
     engines_destroy_cq(cq);
     api_close_device(&api);
@@ -184,7 +184,7 @@ static void broker__ends_and_another_starts__port_goes_down_and_up(void **state)
         expect_port(&api, IBV_EVENT_PORT_ERR);
         expect_port(&api, IBV_EVENT_PORT_ACTIVE);
     }
-    engines_open_side(&api, &side, cq, cq, IBV_QPT_RC, NULL);
+    api_side_open_with(&api, &side, cq, cq, IBV_QPT_RC, NULL);
     api_connect(&api, side.qp, side.qp->qp_num);
     engines_write_to(&side, side.mr);
     engines_close_side(&side);
@@ -201,8 +201,8 @@ static void forked_child__after_the_parent_used_all_engines__uses_new_ones(void 
     struct pair pair;
     int status;
 
-    engines_open_side(api, &pair.a, two, two, IBV_QPT_RC, NULL);
-    engines_open_side(api, &pair.b, two, two, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &pair.a, two, two, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &pair.b, two, two, IBV_QPT_RC, NULL);
     api_pair_join(api, &pair);
     engines_send_once(&pair.a, two, &pair.b, 1);
     const pid_t pid = fork();

@@ -397,9 +397,30 @@ static void snapshot__cancelled__leaves_the_list_of_cqs(void **state)
 
 #define SNAPSHOT_TEST(name) cmocka_unit_test_setup_teardown(name, open_shard, close_shard)
 
+static void snapshot__srq_moved_to_another_shard__is_in_that_shard_only(void **state)
+{
+    const struct uro_shard_config config = { .table_bits = 6, .window = 256 };
+    static struct uro_shard other;
+    static struct uro_record other_record;
+    void *others = memory(uro_shard_table_size(&config));
+
+    (void)state;
+    uro_shard_init(&other, &config, others, &other_record, 0);
+    make_srq(&srqs[0], 0, NULL);
+    uro_srq_move(&shard, &other, &srqs[0]);
+    assert_int_equal(uro_snapshot_objects(&shard, URO_SNAPSHOT_SRQS), 0);
+    assert_int_equal(uro_snapshot_objects(&other, URO_SNAPSHOT_SRQS), 1);
+    assert_true(uro_list_empty(&shard.srq_list));
+    uro_srq_destroy(&other, &srqs[0]);
+    assert_int_equal(uro_snapshot_objects(&other, URO_SNAPSHOT_SRQS), 0);
+    free(srq_slots[0]);
+    free(others);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SNAPSHOT_TEST(snapshot__srq_moved_to_another_shard__is_in_that_shard_only),
         SNAPSHOT_TEST(snapshot__of_nothing__is_empty),
         SNAPSHOT_TEST(snapshot__queue_pair__has_the_state),
         SNAPSHOT_TEST(snapshot__connected_queue_pair__has_the_peer),
