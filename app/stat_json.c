@@ -179,6 +179,7 @@ static void print_process(const struct uro_stat_view *view, const struct uro_sur
     (void)putchar('{');
     print_name("pid");
     (void)printf("%d,", file->page->header.pid);
+    print_field("engine", file->page->engine);
     print_text_field("program", file->page->program);
     print_field("started_ns", file->page->started);
     if (file->rows_error == 0)

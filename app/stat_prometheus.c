@@ -65,7 +65,7 @@ static void print_devices(const struct uro_stat_view *view)
     print_header("uroce_processes", "gauge", "processes that run the device");
     while (uro_stat_next_device(view, &device)) {
         begin_sample("uroce_processes", device.page, device.uid);
-        end_sample(device.alive);
+        end_sample(device.processes);
     }
     device = (struct uro_stat_device){ 0 };
     print_header("uroce_link_up", "gauge", "1 if the link is up");
@@ -135,7 +135,11 @@ static void begin_process(const char *name, const struct uro_survey_file *file)
 {
     begin_sample(name, file->page, file->uid);
     (void)printf(",pid=");
-    print_value(uro_stat_pid(file));
+    if (file->page->engine == 0) {
+        print_value(uro_stat_pid(file));
+    } else { /* the name of the file has a longer number */
+        (void)printf("\"%d\",engine=\"%u\"", file->page->header.pid, file->page->engine);
+    }
 }
 
 static void print_process(const struct uro_survey_file *file, const void *context)

@@ -314,7 +314,10 @@ static void print_process(const struct uro_stat_view *view, const struct uro_sur
     uro_stat_plain(file->page->program, program, sizeof program);
     if (localtime_r(&started, &broken) != NULL)
         (void)strftime(since, sizeof since, "%F %T", &broken);
-    (void)printf("  pid %d  %s, since %s", file->page->header.pid, program, since);
+    (void)printf("  pid %d", file->page->header.pid);
+    if (file->page->engine > 0)
+        (void)printf(" engine %u", file->page->engine);
+    (void)printf("  %s, since %s", program, since);
     if (file->rows_error != 0) {
         (void)putchar('\n');
         print_wrapped(uro_stat_rows_problem(file, problem), 4);

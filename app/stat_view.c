@@ -169,6 +169,8 @@ bool uro_stat_next_device(const struct uro_stat_view *view, struct uro_stat_devi
         if (!passes(&view->filter, &files[i]))
             continue;
         add_counters(&device->counters, &files[i]);
+        if (files[i].alive && files[i].page->engine == 0)
+            device->processes++;
         if (files[i].alive && device->alive++ == 0)
             device->page = files[i].page;
     }

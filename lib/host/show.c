@@ -38,6 +38,7 @@ void uro_show_open(struct uro_device *device)
                                             .ndevs = ndevs,
                                             .gid_count = config->gid_count,
                                             .roce_v1 = config->card.roce_v1,
+                                            .engine = device->engine_index,
                                             .card = &card,
                                             .started = uro_host_wall_clock(),
                                             .clock_offset =

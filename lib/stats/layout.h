@@ -25,7 +25,7 @@
 #include "wire/gid.h"
 
 #define URO_STATS_MAGIC    "uroce-st"
-#define URO_STATS_LAYOUT   7u /* raise it when a struct of this file changes */
+#define URO_STATS_LAYOUT   8u /* raise it when a struct of this file changes */
 #define URO_STATS_NAME_MAX 32u
 #define URO_STATS_LINK_MAX 128u
 #define URO_STATS_GIDS     16u
@@ -95,6 +95,7 @@ struct uro_stats_page {
     uint64_t guid;                    /* node GUID, first byte highest */
     uint32_t gid_count;
     uint32_t roce_v1; /* 1: programs see each GID twice, for RoCE v1 and v2; else 0 */
+    uint32_t engine;  /* index of the engine in its device; each engine has a file */
     struct uro_gid gids[URO_STATS_GIDS];
     char ndevs[URO_STATS_GIDS][URO_STATS_NDEV_MAX]; /* interface of each GID, or "" */
     struct uro_stats_card card;

@@ -186,6 +186,8 @@ static int compare(const void *left, const void *right)
     if (order == 0 && a->error == 0)
         order = (a->page->header.pid > b->page->header.pid) -
                 (a->page->header.pid < b->page->header.pid);
+    if (order == 0 && a->error == 0)
+        order = (a->page->engine > b->page->engine) - (a->page->engine < b->page->engine);
     return order != 0 ? order : strcmp(a->name, b->name);
 }
 

@@ -22,7 +22,7 @@ struct uro_survey_file {
 };
 
 struct uro_survey {
-    struct uro_survey_file *files; /* sorted by user, device, GUID, kind and pid */
+    struct uro_survey_file *files; /* sorted by user, device, GUID, kind, pid and engine */
     uint32_t count;
     int error; /* 0, or why files are missing: as uro_stats_read(), or -ENOMEM */
 };

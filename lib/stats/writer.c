@@ -63,6 +63,7 @@ static void fill(struct uro_stats_page *page, const struct uro_stats_device *dev
     page->guid = device->guid;
     page->gid_count = device->gid_count < URO_STATS_GIDS ? device->gid_count : URO_STATS_GIDS;
     page->roce_v1 = device->roce_v1;
+    page->engine = device->engine;
     memcpy(page->gids, device->gids, page->gid_count * sizeof *page->gids);
     if (device->ndevs != NULL)
         memcpy(page->ndevs, device->ndevs, page->gid_count * sizeof *page->ndevs);

@@ -16,6 +16,7 @@ struct uro_stats_device {
     char (*ndevs)[URO_STATS_NDEV_MAX]; /* interface of each GID, or ""; NULL: unknown */
     uint32_t gid_count;
     bool roce_v1;                      /* programs see each GID twice, for RoCE v1 and v2 */
+    uint32_t engine;                   /* index of the engine in its device */
     const struct uro_stats_card *card; /* NULL: the device has no like= */
     uint64_t started;                  /* wall clock, ns since 1970 */
     uint64_t clock_offset;             /* wall clock minus the engine's clock, ns */

@@ -40,10 +40,10 @@ def processes(case: Case) -> list[dict]:
             for process in device["processes"]]
 
 
-def start(case: Case, address: str, *command: str) -> subprocess.Popen:
+def start(case: Case, address: str, *command: str, link: str = "", hub: bool = False) -> subprocess.Popen:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
     return subprocess.Popen(
-        [case.uroce, "run", "-q", "-d", f"u0:udp,ip={address},hub=no", "--", *command], text=True,
+        [case.uroce, "run", "-q", "-d", f"u0:udp,ip={address}{'' if hub else ',hub=no'};{link}", "--", *command], text=True,
         env={**clean, **environment(case), "XDG_RUNTIME_DIR": str(case.scratch)},
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
@@ -183,6 +183,29 @@ def stat__prometheus__has_the_text_format_of_prometheus(case: Case) -> None:
                    if key.startswith("uroce_tx_roce_bytes_total")) > 0
         if shutil.which("promtool") is not None:
             subprocess.run(["promtool", "check", "metrics"], input=run.stdout, text=True, check=True)
+
+
+def stat__device_with_three_engines__is_one_process(case: Case) -> None:
+    """ibv_rc_pingpong waits for its client after its device has started."""
+    if shutil.which("ibv_rc_pingpong") is None:
+        raise Skip("ibv_rc_pingpong is not installed")
+    program = start(case, SERVER, "ibv_rc_pingpong", "-g", "1", "-p", str(20000 + os.getpid() % 20000), link="engines=3", hub=True)
+    try:
+        until = time.monotonic() + patience.seconds(30)
+        while len(found := processes(case)) < 3:
+            assert time.monotonic() < until and program.poll() is None, found
+            time.sleep(0.05)
+        equal([(process["pid"], process["engine"]) for process in found], [(program.pid, n) for n in range(3)])
+        has(stat(case).stdout, f"pid {program.pid}  ibv_rc_pingpong", f"pid {program.pid} engine 2  ibv_rc_pingpong")
+        samples = check_prometheus(stat(case, "--prometheus").stdout)
+        equal([value for key, value in samples.items() if key.startswith("uroce_processes")], [1])
+        keys = [key for key in samples if key.startswith("uroce_process_queue_pairs")]
+        equal(len(keys), 3)
+        assert all(f'pid="{program.pid}"' in key for key in keys), keys
+        equal([key for key in keys if 'engine="2"' in key], keys[2:])
+    finally:
+        program.kill()
+        program.communicate()
 
 
 # ---- bad input ----------------------------------------------------------------
