@@ -186,6 +186,25 @@ static void cq_move__to_less_than_pending_completions__changes_nothing(void **st
     drop(cq);
 }
 
+static void cq_disarm__of_an_armed_cq__a_completion_makes_no_event_until_it_is_armed_again(
+    void **state)
+{
+    struct uro_cq *cq = make(4);
+
+    (void)state;
+    uro_cq_arm(cq, false);
+    uro_cq_disarm(cq);
+    assert_true(push(cq, 1, 1));
+    expect_no_event();
+    uro_cq_arm(cq, true);
+    assert_true(push(cq, 2, 1)); /* no longer armed for the next completion of any kind */
+    expect_no_event();
+    uro_cq_arm(cq, false);
+    assert_true(push(cq, 3, 1));
+    expect_event(URO_EVENT_COMPLETION);
+    drop(cq);
+}
+
 static void cq_move__of_an_armed_cq__remains_armed(void **state)
 {
     struct uro_cq *cq = make(2);
@@ -272,6 +291,10 @@ int main(void)
         cmocka_unit_test(cq__full_with_ignore_overrun__drops_the_newest_and_continues),
         cmocka_unit_test(cq_move__at_every_fill_and_offset__keeps_order_and_has_the_new_capacity),
         cmocka_unit_test(cq_move__to_less_than_pending_completions__changes_nothing),
+        cmocka_unit_test(
+            cq_disarm__of_an_armed_cq__a_completion_makes_no_event_until_it_is_armed_again),
+        cmocka_unit_test(
+            cq_disarm__of_an_armed_cq__a_completion_makes_no_event_until_it_is_armed_again),
         cmocka_unit_test(cq_move__of_an_armed_cq__remains_armed),
         cmocka_unit_test(cq__armed__one_event_and_none_for_earlier_completions),
         cmocka_unit_test(cq__armed_within_a_round__completions_of_the_round_raise_event),
