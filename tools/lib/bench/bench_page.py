@@ -8,9 +8,9 @@ from bench_rows.figure import Figure
 REACHED = {True: "reached", False: "not yet", None: ""}
 HEAD = """# Benchmarks
 
-Written by `tools/bench --write`. Each value is the median of several runs on this machine. The limit of the machine, or the peer,
-beside it ran directly before each of these runs. The ratio is the median of the ratios of these pairs, with their range in
-brackets. Compare ratios rather than figures. An empty cell: no aim, or nothing to compare with.
+Written by `tools/bench --write`. Each value is the median of several runs on this machine. Directly before each of these runs,
+the limit of the machine or the peer in the column *beside it* was measured. The ratio is the median of the ratios of these pairs,
+with their range in brackets. Compare ratios rather than figures. A cell is empty if the row has no aim, or nothing to compare with.
 
 {machine}
 

@@ -24,7 +24,7 @@ def check_shell(report: sources.Report, rel: pathlib.PurePath, path: pathlib.Pat
     if run.returncode:
         report.add(rel, None, f"{shell}: {run.stderr.strip()}")
     if not re.search(r"^set -\w*[eu]", path.read_text(), re.M) and path.name != "init":
-        report.add(rel, 1, "a shell script starts with set -eu (init alone must go on)")
+        report.add(rel, 1, "a shell script starts with set -eu (only guest/init must continue after an error)")
 
 
 def check_commands(report: sources.Report, root: pathlib.Path) -> None:

@@ -20,7 +20,7 @@ CODE_RULES = [
      r"lib/", r"lib/(host|abi|io/(memif|packet|pcap|sim|udp))/|lib/(ucma/attach|io/dpdk/xdp_socket)\.c",
      "a library does not print: a counter, an error string, or snprintf"),
     (CALL % r"hton[sl]|ntoh[sl]|htobe\d+|be\d+toh|htole\d+|le\d+toh|bswap_\d+|__builtin_bswap\d+",
-     r"(lib|app)/", r"lib/wire/bytes\.h", "uro_get_be16() and its kin in wire/bytes.h"),
+     r"(lib|app)/", r"lib/wire/bytes\.h", "uro_get_be16() or a similar function of wire/bytes.h"),
     (CALL % r"clock_gettime|gettimeofday|time|clock|__?rdtsc|rte_rdtsc\w*|rte_get_\w*cycles",
      r"lib/", r"lib/host/clock\.[ch]|lib/io/(memif/control|cable/port)\.c|lib/paths/wait_calls\.c",
      "time is an argument; uro_device_now() reads the clock"),
@@ -38,7 +38,7 @@ CODE_RULES = [
      r"(lib|app)/", r"lib/base/(defs\.h|crc32_(arm64|sparse|x86)\.c)|lib/(abi|embed|verbs|ucma|paths|io/(dpdk|memif|packet|udp))/",
      "a macro of base/defs.h"),
     (r"^\s+(?:unsigned|u?int\d*_t|int|bool)\s+\w+\s*:\s*\d+\s*;",
-     r"(lib|include)/", None, "a plain field; octets are cut in wire/ only"),
+     r"(lib|include)/", None, "a plain field; only wire/ splits bytes into bit fields"),
     (r"\(\s*(?:const\s+)?struct\s+\w+\s*\*\s*\)\s*&?(?:\w+(?:->|\.))*"
      r"(?:octets|payload|body|network|head)\b(?!\()",
      r"lib/", None, "decode with wire/: packet memory is octets, never a struct"),
@@ -57,7 +57,7 @@ def check_start(report: sources.Report, rel: str, text: str) -> None:
         report.add(rel, 1, f"the first lines must hold {SPDX}")
     elif rel.endswith((".c", ".h")) and not rel.startswith("tests/") \
             and not FIRST_SENTENCE.match(text):
-        report.add(rel, 2, 'second comes "/* NAME - what the file is for" in one sentence')
+        report.add(rel, 2, 'the second line must begin with "/* NAME - " and say in one sentence what the file is for')
 
 
 def check_code(report: sources.Report, rel: str, text: str, rules: list) -> None:

@@ -77,8 +77,8 @@ def run_until(command: list[str], end: threading.Event, env: dict[str, str]) -> 
 
 
 def build_ahead(stages: list[str], end: threading.Event) -> None:
-    """Builds the next stages while a slow suite uses only half of the machine, until that has ended. On a busy machine the
-    low priority would then delay the next stage: build() does the rest. Ignores errors, because build() prints them."""
+    """Builds the next stages while a slow suite uses only half of the machine, until that suite has ended. On a busy
+    machine, the low priority would then delay the next stage, so build() does the rest. Ignores errors, because build() prints them."""
     for stage in stages:
         where = ROOT / f"build-{stage}"
         compiler, options, _, _ = STAGES[stage]

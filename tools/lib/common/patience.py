@@ -11,7 +11,7 @@ FLOOR = 5.0  # smallest factor, because the load may rise right after it was mea
 
 
 def factor() -> float:
-    """Returns the factor: twice the number of runnable processes per processor, but at least FLOOR."""
+    """Returns the factor: twice the load average per processor, but at least FLOOR. UROCE_TEST_PATIENCE overrides it."""
     try:
         return max(1.0, float(os.environ[VARIABLE]))
     except (KeyError, ValueError):

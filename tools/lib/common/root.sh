@@ -2,9 +2,10 @@
 # Functions for scripts that build or test in a root directory of a Debian release, as root. The calling script defines say() and
 # logged().
 
-# Makes a clean root directory of a release, and installs packages in it. ARCHITECTURES has its processors, unless they are those of
-# this machine. It resolves host names like this machine. dpkg does not sync each file, because the directory need not survive a
-# power failure. A mirror may be older than its Release file allows: unstable expires after a week.
+# Makes a clean root directory of a release, and installs packages in it. If ARCHITECTURES is set, it names the processors of the
+# packages; the default is this machine's processor. The host names and name servers are those of this machine. dpkg does not sync
+# each file, because the directory need not survive a power failure. A mirror may be older than its Release file allows: unstable
+# expires after a week.
 make_root() {
   local release=$1 root=$2
   shift 2

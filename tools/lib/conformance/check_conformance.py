@@ -9,7 +9,7 @@ The id of a rule links code and test:
     tests/  uro_mark_hit("RSP.DUP.SEND"), expect_mark(..., "RSP.DUP.SEND"), the id as a string in a table of cases, or
             the comment /* rule RNR.TABLE */
 A script of tests/peer names its rules, and tests/peer/test_engine.c asserts that their marks were hit.
-Comments are for tables, for types, and for events that must never happen. A line that runs has a mark.
+Use a comment only for a table, a type, or an event that must never happen. Use a mark for a line that runs.
 A rule holds "by a mark" if a test asserts that its line ran. It holds "by name" if only comments link code and test.
 
 If a rule has no code or no test, PROTOCOL.md gives the reason before the source of the rule: (open: reason).
@@ -120,7 +120,7 @@ def check_done(report: sources.Report, name: str, rule: Rule) -> None:
     if not rule.code:
         report.add(PAGE, rule.line, f'{name}: no URO_MARK("{name}") is in lib/')
     if not rule.tests:
-        report.add(PAGE, rule.line, f"{name}: no test asks for its mark")
+        report.add(PAGE, rule.line, f"{name}: no test asserts that its line ran")
 
 
 def check_bugs(root: pathlib.Path, report: sources.Report) -> None:
@@ -164,7 +164,7 @@ def check_marks(root: pathlib.Path, rules: dict[str, Rule], report: sources.Repo
                 report.add(places[0], None, f"{name} ({where}) has no row in {PAGE}")
     for name, places in tests.items():
         if name in rules and name not in code:
-            report.add(places[0], None, f"{name}: a test asks for it, but no line of lib/ has it")
+            report.add(places[0], None, f"{name}: a test asserts its mark, but no line of lib/ has this mark")
 
 
 def print_rules(rules: dict[str, Rule]) -> None:

@@ -16,7 +16,7 @@ FAMILIES = (
     ("the wire", ("WIRE", "IP", "ICRC")),
     ("what is sent", ("TX", "NEIGH", "LOOP")),
     ("congestion", ("CNP",)),
-    ("before a queue pair looks", ("RX",)),
+    ("before a packet reaches a queue pair", ("RX",)),
     ("queue pairs and posting", ("QP", "POST", "SGE")),
     ("RC requester", ("PSN", "REQ", "RNR")),
     ("RC responder", ("RSP",)),
@@ -35,15 +35,15 @@ HEAD = """\
 # Conformance
 
 The rules are those of docs/PROTOCOL.md. A rule *holds* if its line of code and a test for it exist: *by a mark*
-if the test asserts that this line ran, *by name* if only comments tie code and test. *On the wire*: a script of tests/peer
-plays it against any endpoint. What Linux rxe does is from tests/interop/rxe-rules.txt and, where scripts measured it, from
+if the test asserts that this line ran, *by name* if only comments link code and test. *On the wire*: a script of tests/peer
+can test it on any endpoint. What Linux rxe does is read from tests/interop/rxe-rules.txt and, where scripts measured it, from
 rxe-scripts.txt. *n/a*: rxe has no such feature, or the rule is about how the code of uroce is made.
 """
 DEVIATIONS_HEAD = """\
 # Where Linux rxe differs from the scripts of tests/peer
 
 `uroce peer` played each script against Linux rxe of Debian's kernels (tests/interop/deviations.py). uroce passes all of them.
-Where the architecture leaves a matter to the endpoint, the row is marked *open*, and to differ is not an error.
+A row is marked *open* if the IBTA specification leaves the behavior to the endpoint. In such a row, a difference is not an error.
 
 """
 
@@ -82,7 +82,7 @@ def certainty(rxe: rxe_facts.Rxe) -> str:
             "around" in certain else ""
         words.append(f"of {kernel} {certain.count('measured')} measured{around}, "
                      f"{certain.count('source')} read in the source")
-    return f"Of the answers *same* and *differs* are {'; '.join(words)}.\n"
+    return f"The sources of the answers *same* and *differs*: {'; '.join(words)}.\n"
 
 
 def shown(rules: dict, rxe: rxe_facts.Rxe) -> str:
@@ -90,8 +90,8 @@ def shown(rules: dict, rxe: rxe_facts.Rxe) -> str:
     named = [name for name, rule in rules.items() if rule.done and not rule.marked]
     held = sum(rule.done for rule in rules.values())
     played = sum(name in rxe.scripts for name in named)
-    return (f"Of the {held} that hold {held - len(named)} are shown by a mark that a test asserts and "
-            f"{len(named)} by naming only, {played} of these\nby a script too.\n")
+    return (f"{held} rules hold: {held - len(named)} by a mark that a test asserts, and "
+            f"{len(named)} by name only. Scripts also test {played} of these\nrules.\n")
 
 
 def counts(rules: dict, rxe: rxe_facts.Rxe) -> str:
@@ -143,12 +143,12 @@ def oracle(root: pathlib.Path) -> str:
     kinds = ", ".join(f"{sum(r.who == who for r in noticed)} by {by}"
                       for who, by in mutants_results.CATCHERS.items())
     dates = sorted({r.date for r in noticed})
-    run = (f"{len(noticed)} were run, {dates[0]} to {dates[-1]}: noticed {kinds}" if noticed
+    run = (f"{len(noticed)} were run, {dates[0]} to {dates[-1]}: detected {kinds}" if noticed
            else "none has been run and recorded")
-    return ("## The oracle\n\nA mutant is one line of the library made wrong on purpose. Of "
-            f"{len(known)} {run}.\n`tools/mutants --record` runs all and writes what they broke to "
+    return ("## The oracle\n\nA mutant is one line of the library made wrong on purpose. There are "
+            f"{len(known)}; {run}.\n`tools/mutants --record` runs all mutants and writes the rules that they broke to "
             f"`{mutants_results.RESULTS}`.\n\n" +
-            table(["rules of the simulator", "mutants", "which broke it"], rows))
+            table(["rules of the simulator", "mutants", "mutants that broke it"], rows))
 
 
 def sweeps(root: pathlib.Path) -> str:

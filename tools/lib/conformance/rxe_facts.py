@@ -96,8 +96,9 @@ def summary(rxe: Rxe) -> str:
 
 def check_scripts(rxe: Rxe, scripts: dict[str, list[str]], measured: dict[str, list[str]],
                   report: sources.Report) -> None:
-    """Checks the lines against the results of the scripts. If rxe fails a script, a line must say how rxe differs. A line must not
-    say "unknown" about a script with a result, or repeat that rxe keeps a rule."""
+    """Checks the lines against the results of the scripts. If rxe fails a script, a line must say how rxe differs. A line must
+    not say "not known" about a rule of a script that has a result. A line must not repeat that rxe keeps a rule if the results
+    already show it."""
     for name, rules in scripts.items():
         if name not in measured:
             continue  # the script has no result yet
@@ -105,16 +106,16 @@ def check_scripts(rxe: Rxe, scripts: dict[str, list[str]], measured: dict[str, l
             blamed = [rule for rule in rules
                       if rule in rxe.answers and rxe.answers[rule][at].kind in (DIFFERS, ABSENT)]
             if measured[name][at] != HOLDS and not blamed:
-                report.add(FACTS, None, f"{', '.join(rules)}: {kernel} differs in {name}, so say how")
+                report.add(FACTS, None, f"{', '.join(rules)}: {kernel} differs in the script {name}; say how in a line of one of these rules")
     for rule, answers in rxe.answers.items():
         played = [name for name in rxe.scripts.get(rule, []) if name in measured]
         same = all(measured[name][at] == HOLDS for name in played
                    for at in range(len(rxe.kernels)))
         line = rxe.lines[rule]
         if played and any(answer.kind == UNKNOWN for answer in answers):
-            report.add(FACTS, line, f"{rule}: is known, {', '.join(played)} was played")
+            report.add(FACTS, line, f"{rule}: rxe played the script {', '.join(played)}, so do not write \"not known\"")
         if played and same and all(answer.kind == SAME for answer in answers):
-            report.add(FACTS, line, f"{rule}: {MEASURED} says so already")
+            report.add(FACTS, line, f"{rule}: remove this line, because {MEASURED} already shows that rxe keeps the rule")
 
 
 def read(root: pathlib.Path, rules: list[str], report: sources.Report) -> Rxe:
@@ -128,17 +129,17 @@ def read(root: pathlib.Path, rules: list[str], report: sources.Report) -> Rxe:
         for rule in named:
             rxe.scripts.setdefault(rule, []).append(name)
             if rule not in rules:
-                report.add(f"{SCRIPTS}/{name}.peer", None, f"{rule} has no row")
+                report.add(f"{SCRIPTS}/{name}.peer", None, f"{rule} is not a rule of docs/PROTOCOL.md")
     check_scripts(rxe, scripts, measured, report)
     for rule, line in rxe.lines.items():
         if rule not in rules:
-            report.add(FACTS, line, f"{rule} has no row")
+            report.add(FACTS, line, f"{rule} is not a rule of docs/PROTOCOL.md")
     for rule in rules:
         if rule in rxe.answers:
             continue
         if any(name in measured for name in rxe.scripts.get(rule, [])):
             rxe.answers[rule] = [Answer(SAME, "", "measured") for _ in rxe.kernels]
         else:
-            report.add(FACTS, None, f"{rule}: says nothing of rxe, and no script was played")
+            report.add(FACTS, None, f"{rule}: add a line about rxe, because rxe has played no script of this rule")
             rxe.answers[rule] = [Answer(UNKNOWN) for _ in rxe.kernels]
     return rxe

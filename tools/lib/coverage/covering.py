@@ -5,7 +5,7 @@ tests/coverage.txt has a block for each function with such lines: file and funct
 
     lib/core/key.c uro_key_find
     > return NULL;
-    Why no test can come here.
+    The reason why no test can reach these lines.
 
 A line is identified by its function and its text, so it may move within the function. The check fails if tests/coverage.txt
 lacks a line that no test reaches. It also fails if tests/coverage.txt has a line that was reached or does not exist any more.
@@ -31,7 +31,7 @@ SUITES = ("unit", "scenario", "sim", "replay")
 SIM = {"UROCE_SIM_SEED": "1000"}  # fixed, so that each run of the check simulates the same seeds
 OPTIONS = ["-Db_coverage=true", "-Dbuildtype=debug", "-Dwerror=false", "-Ddpdk=disabled"]
 MARK = "> "
-NO_CODE = "URO_MARK("  # a macro that is empty, except in the library of the scenario tests
+NO_CODE = "URO_MARK("  # a macro that is empty in a release build
 OPEN = "not explained"
 
 

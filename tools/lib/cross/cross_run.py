@@ -19,7 +19,7 @@ import tally
 
 ROOT = roots.ROOT
 SUITES = ("unit", "scenario", "sim", "replay", "api")
-PATIENCE = "30"  # an emulated processor is that much slower than what time limits are written for
+PATIENCE = "30"  # factor for the time limits of tests, which are written for an idle machine without an emulator
 
 
 def cross_file(processor: roots.Processor, sysroot: pathlib.Path) -> str:
@@ -49,7 +49,7 @@ endian = '{processor.endian}'
 
 
 def build(processor: roots.Processor, sysroot: pathlib.Path, where: pathlib.Path, targets: list[str]) -> bool:
-    """Builds everything. Returns false, and prints the end of the output, when that fails."""
+    """Builds everything. Returns false, and prints the end of the output, when the build fails."""
     where.mkdir(exist_ok=True)
     description = cross_file(processor, sysroot)
     file = where / "cross.ini"
@@ -97,8 +97,9 @@ def last_line(command: list[str], env: dict[str, str]) -> str:
 
 def run_seeds(processor: roots.Processor, sysroot: pathlib.Path, where: pathlib.Path, here: pathlib.Path,
               count: int) -> tally.Row:
-    """Runs the first seeds of the simulator. On a processor of the same byte order, the line with the digest of all frames
-    must be that of this machine; on another, the payload has other bytes."""
+    """Runs the first seeds of the simulator. On a processor of the same byte order, the line with the digest of all frames must
+    be equal to the line on this machine. On a processor of the other byte order, the lines differ, because
+    the payload has other bytes."""
     row = tally.Row(processor.debian, "seeds")
     for seed in range(1, count + 1):
         words = ["sim", "--seed", str(seed)]

@@ -57,7 +57,7 @@ def case_of(failure: str) -> str:
 
 
 def excuse(row: tally.Row, lacks: set[str]) -> tally.Row:
-    """Moves each failed case that the list explains to the skipped ones, with the probe."""
+    """Moves each failed case that the list explains to the skipped cases, and adds the name of its probe."""
     known = [entry for entry in excuses(LIST.read_text()) if entry.probe in lacks]
     failed, row.failed = row.failed, []
     for text in failed:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 MIRROR = "http://deb.debian.org/debian"
 RELEASE = "bookworm"
-# What the build and its tests use, and the programs of --programs. No program of these packages runs at installation.
+# Packages with the libraries of the build and of its tests, and with the programs of --programs.
+# No program of these packages runs at installation.
 PACKAGES = ("libc6-dev", "libibverbs-dev", "librdmacm-dev", "libinih-dev", "libpcap-dev", "libncurses-dev",
             "libcmocka-dev", "zlib1g-dev", "perftest", "ibverbs-utils", "rdmacm-utils")
 BINFMT = pathlib.Path("/proc/sys/fs/binfmt_misc")
@@ -70,7 +71,7 @@ def mount_binfmt() -> None:
 
 
 def register(processor: Processor) -> None:
-    """Makes the kernel start programs of @processor with the emulator, if it does not yet."""
+    """Makes the kernel start programs of @processor with the emulator, unless it already does."""
     name = f"qemu-{processor.family}"
     if not (BINFMT / "register").exists():
         mount_binfmt()
@@ -82,7 +83,7 @@ def register(processor: Processor) -> None:
 
 
 def make(processor: Processor, where: pathlib.Path) -> pathlib.Path:
-    """Returns the root directory below @where, and unpacks it when it is missing or its list of packages is older."""
+    """Returns the root directory below @where, and unpacks it first if it is missing or was made with another list of packages."""
     root = where / processor.debian
     stamp = root / ".uroce-packages"
     wanted = " ".join((RELEASE, *processor.packages)) + "\n"

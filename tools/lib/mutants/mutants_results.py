@@ -12,8 +12,8 @@ RESULTS = f"{TABLES}/oracle.results"
 CATCHERS = {"sim": "the simulator", "storm": "the storm of connections",
             "fuzz": "the fuzzer of verbs", "tests": "a test only",
             "nobody": "nobody"}
-HEAD = ("# Who noticed each mutant; written by tools/mutants --record, do not edit.\n"
-        "# date | commit | who | mutant | what it said\n")
+HEAD = ("# The check that detected each mutant. Written by tools/mutants --record; do not edit.\n"
+        "# date | commit | check | mutant | failure message\n")
 
 
 @dataclass

@@ -35,7 +35,7 @@ def arguments(text: str, start: int) -> str:
 
 
 def said(literals: str) -> str:
-    """Returns about the text that is printed. The number 7 replaces each number of the format."""
+    """Returns the text that is printed, with the number 7 in place of each number of the format."""
     text = re.sub(r'"\s*(PRI\w+)?\s*"', "", literals)[1:-1]
     return re.sub(r"%[0-9]*(?:zu|[uxd]|(?![cs%]))", "7", text).replace("%c", "A")
 

@@ -81,7 +81,7 @@ def read_table(path: pathlib.Path) -> list[Mutant]:
         if key == "mutant":
             mutants.append(Mutant(f"{path.relative_to(ROOT)}:{number}"))
         if key not in KEYS or not mutants:
-            sys.exit(f"{path.relative_to(ROOT)}:{number}: \"{key}\" means nothing here")
+            sys.exit(f"{path.relative_to(ROOT)}:{number}: \"{key}\" is not a key of this table")
         setattr(mutants[-1], key, value.strip())
     return mutants
 
@@ -95,13 +95,13 @@ def check(mutants: list[Mutant]) -> int:
             bad += 1
     names = [mutant.mutant for mutant in mutants]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        print(f"two mutants are \"{name}\"")
+        print(f"two mutants have the name \"{name}\"")
         bad += 1
     for problem in mutants_rules.problems(ROOT):
         print(problem)
         bad += 1
     print(f"{bad} to mend (mutants)" if bad else
-          f"fine: {len(mutants)} mutants fit the code, and each complaint has its rule")
+          f"fine: {len(mutants)} mutants fit the code, and each failure message has a rule")
     return 1 if bad else 0
 
 

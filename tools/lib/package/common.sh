@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What the packages of each kind need, for make_deb and make_rpm: the version, a copy of the tree, and a log.
+# Functions that the scripts of this folder share: the version, a copy of the tree, and a log.
 set -eu
 say() { printf 'package: %s\n' "$*" >&2; }
 
-# Returns the version of meson.build, and the day and hash of the commit unless it has the tag of a release. A copy of the tree
-# without git has it in a file.
+# Prints the version of meson.build. Adds the day and hash of the commit, unless the commit has the tag of a release. In a copy of
+# the tree without git, the file .package-version has the version.
 version_of() {
   local version commit
   [ ! -f .package-version ] || { cat .package-version; return; }
@@ -28,7 +28,7 @@ copy_tree() {
   fi | tar -x -C "$1" -f -
 }
 
-# Runs the command, and shows the end of its output when it fails.
+# Runs the command. If the command fails, prints the end of its output.
 logged() {
   local log=$1
   shift

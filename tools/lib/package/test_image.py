@@ -23,7 +23,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import patience
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-OWNER = 12345  # a user whom the image does not know
+OWNER = 12345  # user ID that is not in /etc/passwd of the image
 SECONDS = 120
 NET = "10.88.0"
 # Runs as the first process of a container. $1: its files, $2: addresses of hosts, $3: a directory for /captures.
@@ -49,7 +49,7 @@ exec chroot "$files" "$@"
 
 
 class Problem(Exception):
-    """What the transcript does not have."""
+    """The description of an expected line that the transcript lacks."""
 
 
 def ip(*words: object) -> None:
@@ -85,7 +85,8 @@ class Image:
         self.hosts.write_text("127.0.0.1 localhost\n")
         print(f"\n$ {shlex.join(words)}", flush=True)
         text = ended(words[0], self.start(200, words, user))
-        subprocess.run(["ip", "link", "delete", "outer200"], check=False, stderr=subprocess.DEVNULL)  # gone with its peer, or not yet
+        # Fails if the interface has already gone with its peer.
+        subprocess.run(["ip", "link", "delete", "outer200"], check=False, stderr=subprocess.DEVNULL)
         return text
 
 

@@ -144,7 +144,7 @@ def main() -> int:
                         help="add a line to the table of sweeps")
     settings = parser.parse_args()
     if not settings.uroce.exists():
-        print(f"{settings.uroce}: not there; build first, or --uroce", file=sys.stderr)
+        print(f"{settings.uroce}: no such file; build uroce first, or name the program with --uroce", file=sys.stderr)
         return 2
     if settings.seconds and settings.count == parser.get_default("count"):
         settings.count = 1 << 40
@@ -153,12 +153,12 @@ def main() -> int:
     if found is None:
         return 0
     seed, how = found
-    print(f"seed {seed}: {how}\nmaking it small ...", flush=True)
+    print(f"seed {seed}: {how}\nreducing the plan ...", flush=True)
     if not runner.fails(seed, [], 0):
-        print("it passes alone: the same seed is not the same run")
+        print("the seed passes when it runs alone, so a seed does not determine the whole run")
         return 1
     without, less = shrink(runner, seed)
-    print("smallest that fails:\n  " + " ".join(runner.command(seed, without, less))
+    print("smallest plan that fails:\n  " + " ".join(runner.command(seed, without, less))
           + " --trace --pcap sim.pcap")
     return 1
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P4: uroce and Linux rxe in turn, in one virtual machine, over one pair of interfaces, with two
-kernels. In the newer kernel, a packet socket puts several packets into one frame of its ring, and rxe
+"""P4: compares uroce with Linux rxe. Both run in turn in one virtual machine, over one pair of interfaces, first with an older
+kernel and then with a newer kernel. In the newer kernel, a packet socket puts several packets into one frame of its ring, and rxe
 processes packets in a workqueue."""
 import contextlib
 import json

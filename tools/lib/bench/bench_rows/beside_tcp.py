@@ -57,7 +57,7 @@ def both(pair: pairs.Pair, server: list[str], client: list[str]) -> str:
     pair.finish("server", served, serving, 2)
     if output.status != 0:
         raise NotRun(f"{client[0]} {pairs.ending(output.status)}: "
-                     f"{(output.text.strip().splitlines() or ['no word why'])[-1]}")
+                     f"{(output.text.strip().splitlines() or ['no output'])[-1]}")
     return output.text
 
 

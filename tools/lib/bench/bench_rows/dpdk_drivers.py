@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""P13: uroce over virtual devices of DPDK, compared with testpmd on the same devices. testpmd sends in one process, and receives in
-another, frames as long as those of uroce."""
+"""P13: uroce over virtual devices of DPDK, compared with testpmd on the same devices. One testpmd process sends frames, and
+another receives them. The frames are as long as those of uroce."""
 import os
 import re
 import shutil

@@ -115,7 +115,7 @@ def by_turns(runs: int, *measures: tuple[Figure | list[Figure], Measure]) -> Non
     needs = [sorted({turn_of[id(other)] for row in rows for other in row.others if id(other) in turn_of} - {n})
              for n, (rows, _) in enumerate(turns)]
     compared = {id(other) for rows, _ in turns for row in rows for other in row.others}
-    # True for a turn that has only limits and peers: it runs only before the rows that are compared with it.
+    # True for a turn that has only limits and peers: such a turn runs only before the rows that are compared with it.
     only_limits = [all(id(row) in compared and not row.others for row in rows) for rows, _ in turns]
     for _ in range(runs):
         fresh: set[int] = set()  # turns whose values are recent enough for the next row

@@ -13,7 +13,7 @@ SECONDS = 120
 # Argument of udp_trips: bytes after the UDP header of an 8-byte SEND and of an ACK. Both packets are sent together.
 SEND_AND_ACK = "24+20"
 MEMIF = "net_memif{n},role={role},socket={where}/link.sock"
-HEADERS = 58  # bytes of a frame beside its payload: the headers and the ICRC
+HEADERS = 58  # bytes of the headers and the ICRC of a frame
 # Runs the following command with two connected interfaces, in a new network namespace that ends with the command.
 BETWEEN_INTERFACES = """
 set -e
@@ -40,7 +40,7 @@ def said(build: pathlib.Path, program: str, *arguments: str, prefix: tuple[str, 
         run = subprocess.run([*prefix, str(path), *arguments], capture_output=True, text=True,
                              check=False, timeout=SECONDS, env={**os.environ, **settings})
     except subprocess.TimeoutExpired as error:
-        raise NotRun(f"{program} was not done after {SECONDS} s") from error
+        raise NotRun(f"{program} did not end within {SECONDS} s") from error
     if run.returncode:
         raise NotRun((run.stderr or run.stdout or "no word why").strip().splitlines()[-1])
     return run.stdout

@@ -34,7 +34,8 @@ def engine_rows(bench: Bench) -> list[Figure]:
 
 
 def shared_rows(bench: Bench) -> list[Figure]:
-    """Rows for threads that share a queue pair and its CQ. The second row does not depend on what else the processors do."""
+    """Rows for threads that share a queue pair and its CQ. The first row is the rate per second. The second row is the rate per
+    second of processor time, which other programs on the machine hardly affect."""
     figures = []
     for key, unit in (("per_s", "M/s"), ("per_processor_s", "M/processor s")):
         one = Figure(f"WRITE 64, loopback, 1 thread, {unit}", unit)
