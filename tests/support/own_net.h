@@ -68,7 +68,7 @@ static inline bool own_net_send(const uint8_t *packet, size_t length)
 static inline bool own_net_report(const struct uro_gid *from, const struct uro_gid *to,
                                   uint8_t code, uint16_t mtu)
 {
-    const uint16_t octets = 300; /* of the packet, as if */
+    const uint16_t octets = 300; /* length that the quoted header claims */
     uint8_t packet[URO_IPV4_LEN + 8 + URO_IPV4_LEN + URO_UDP_LEN] = { 0 };
     uint8_t *icmp = packet + URO_IPV4_LEN, *quoted = icmp + 8;
     struct uro_ip ip = { .hop_limit = 64,
@@ -99,7 +99,7 @@ static inline bool own_net_report(const struct uro_gid *from, const struct uro_g
 /* Sends an ICMPv6 error from @address to itself, which says that a packet was too big for @mtu. */
 static inline bool own_net_report6(const struct uro_gid *address, uint32_t mtu)
 {
-    const uint16_t octets = 300; /* of the packet, as if */
+    const uint16_t octets = 300; /* length that the quoted header claims */
     uint8_t icmp[8 + URO_IPV6_LEN + URO_UDP_LEN] = { ICMP6_PACKET_TOO_BIG };
     struct sockaddr_in6 to = { .sin6_family = AF_INET6 };
     const struct uro_ip ip = { .v6 = true,

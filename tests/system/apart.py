@@ -34,7 +34,7 @@ def why_not() -> str:
 
 
 class Pair(pairs.Pair):
-    """A pair of interfaces, one in each namespace, which devices use by af_packet."""
+    """A pair of interfaces, one in each namespace, which the devices use through af_packet."""
 
     def name(self, role: str) -> str:
         return f"{self.where.name}-{role}"

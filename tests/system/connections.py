@@ -61,7 +61,7 @@ def wrong_copy(pair: Pair) -> str:
     """Returns an error if the row copies a file and the copy is wrong, else ""."""
     sent, copied = pair.where / "sent", pair.where / "copied"
     same = not copied.exists() or sent.read_bytes() == copied.read_bytes()
-    return "" if same else f"{copied.stat().st_size} octets copied are not those sent"
+    return "" if same else f"{copied.stat().st_size} bytes were copied, and they differ from the file that was sent"
 
 
 def serve(pair: Pair, row: Connection) -> tuple[subprocess.Popen, pairs.Output]:
@@ -106,5 +106,5 @@ def run(uroce, row: Connection, kind=Pair) -> str:
     missing = [word for word in row.must_say if word not in said]
     problem = pairs.Run(served, asked).problem() or problem
     if not problem and missing:
-        problem = f"nobody says {', '.join(missing)}\n{served.tail()}\n{asked.tail()}"
+        problem = f"neither side printed {', '.join(missing)}\n{served.tail()}\n{asked.tail()}"
     return problem

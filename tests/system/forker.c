@@ -5,14 +5,14 @@
  *                            inherited, and sleeps for MS
  *     forker hands-over      the child kills its parent, then uses the device
  *     forker outlives        as hands-over, then the child continues until it is killed
- *     forker uses WHEN       the child uses the device; WHEN the parent forks: first, listed,
- *                            opened, used, closed, thread
+ *     forker uses WHEN       the child uses the device; WHEN is the state in which the parent
+ *                            forks: first, listed, opened, used, closed, thread
  *     forker twice           two children, one after the other, and a grandchild use the device
  *     forker cm              the child connects to itself by rdma_cm, after its parent did
  *     forker clone           a child that was created without the handlers of fork() gets an error
  *
- * No other device has the first address of this device, so a process receives everything that it
- * sends there.
+ * The process sends to the first address of its own device. No other device has this address, so
+ * the process receives everything that it sends.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -125,7 +125,8 @@ static struct ibv_wc wait_for(uint64_t id)
     return wc;
 }
 
-/* Polls for six seconds. uroce reports a request that waits earlier than that. */
+/* Polls for six seconds without a completion. uroce reports the waiting request within this
+ * time. */
 static void wait_in_vain(void)
 {
     struct ibv_wc wc;

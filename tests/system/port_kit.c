@@ -301,7 +301,7 @@ int kit_veth(uint32_t mtu)
 
 void kit_become_plain(const char *link)
 {
-    plugin(link); /* now, because the ordinary user may not be able to read its folder */
+    plugin(link); /* loads it now, because the ordinary user may not be able to read its folder */
     if (geteuid() != 0)
         return;
     if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Broken installations and bare systems: each message is one line with the missing part and the remedy. Writes TAP.
+"""Tests the messages of broken installations and on bare systems: each is one line with the missing part and the remedy. Writes TAP.
 
     test_broken.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -124,7 +124,7 @@ def damaged__library__one_line(case: Case) -> None:
 
 NO_PROC = "mount -t tmpfs none /proc"
 NO_SYS = "mount -t tmpfs none /sys"
-# All of /dev but shm.
+# Replaces /dev by a directory that has the usual devices, but no shm.
 NO_SHM = """mount -t tmpfs none "$SCRATCH"; for f in null zero random urandom tty; do touch "$SCRATCH/$f"
 mount --bind /dev/$f "$SCRATCH/$f"; done; mount --rbind "$SCRATCH" /dev; test ! -e /dev/shm"""
 READ_ONLY_HOME = 'mount -t tmpfs -o ro none "$HOME"; ! touch "$HOME/a" 2>/dev/null'

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`uroce judge`, `uroce dump --html` and `uroce dump` with captures of all kinds, also damaged and hostile ones; writes TAP.
+"""Tests `uroce judge`, `uroce dump --html` and `uroce dump` with captures of all kinds, including damaged and hostile captures. Writes TAP.
 
     test_captures.py BUILD_DIRECTORY [--match REGEX]
 
-The pages are opened in a headless Chromium. A case that needs it is skipped without it: tools/setup-packages check installs
+The pages are opened in a headless Chromium. Without it, the cases that need it are skipped: `tools/setup-packages check` installs
 chromium-headless-shell.
 """
 import html
@@ -238,7 +238,7 @@ def offloaded(frames: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Joins successive packets of a flow into one frame, as GRO does. All payloads have the same length, except the last, which
     may be shorter."""
     head, result = ETHER + 20 + 8, []
-    sizes, steps = [], []  # of the last frame in the result
+    sizes, steps = [], []  # of the packets that the last frame in the result consists of
 
     def ident(frame: tuple[bytes, bytes]) -> int:
         return struct.unpack_from(">H", frame[1], 18)[0]

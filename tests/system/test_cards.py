@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Devices that are like a card: what ibv_devinfo and /sys show of each built-in card; writes TAP.
+"""Tests devices that imitate a card: what ibv_devinfo and /sys show of each built-in card. Writes TAP.
 
     test_cards.py BUILD_DIRECTORY [--match REGEX]
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The script of tools/ci-action, as a plain user without sudo and with sudo. Writes TAP.
+"""Tests the script of tools/ci-action as a plain user, without sudo and with sudo. Writes TAP.
 
     test_ci_action.py BUILD_DIRECTORY [--match REGEX]
 """
@@ -21,7 +21,7 @@ SETUP = ACTION / "setup"
 NOBODY = "65534"
 PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 FILES = ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT")
-# Stands for each program that installs something, and writes down who called it.
+# Replaces each program that would install something, and logs the user who called it.
 STUB = """#!/bin/sh
 echo "$(id -u) {name} $*" >>"{log}"
 {more}
@@ -70,7 +70,7 @@ def written(job: Job, run: subprocess.CompletedProcess) -> dict[str, str]:
 
 
 def step(**inputs: str) -> tuple[str, dict[str, str]]:
-    """Returns the line that action.yml runs, and the environment that it gives it."""
+    """Returns the line that action.yml runs, and the environment that action.yml sets for this line."""
     text = (ACTION / "action.yml").read_text()
     line = re.search(r"^      run: '(.*)'$", text, re.M)[1]
     names = re.findall(r"^        (\w+): \$\{\{ inputs\.([\w-]+) \}\}$", text, re.M)

@@ -144,7 +144,7 @@ class Stream(Checked):
 
 
 def ended_badly(output: pairs.Output) -> None:
-    """Returns whether the program ended with an error status of its own. A signal or the test did not end it."""
+    """Checks that the program ended with an error status of its own, and that neither a signal nor the test ended it."""
     assert output.status is not None, f"it goes on without its peer\n{output.tail()}"
     assert pairs.fails_by_itself(output.status), f"{pairs.ending(output.status)}\n{output.tail()}"
 
@@ -259,7 +259,7 @@ def peer__ended_before_a_stopped_server_answers__next_client_is_served(case: Cas
             equal(side[1].status, 0, f"{role}: {side[1].tail()}")
 
 
-def peer__stopped_for_longer__requests_fail_in_bounded_time(case: Case) -> None:
+def peer__stopped_for_longer_than_all_retries__requests_fail_in_bounded_time(case: Case) -> None:
     with pairs.Pair(case.uroce) as pair:
         run = Stream(case, pair)
         run.flow()
@@ -278,7 +278,7 @@ def segment(case: Case) -> apart.Pair:
 
 
 def change(pair: apart.Pair, *lines: str) -> None:
-    """Changes the interfaces by one command, because half a second later the peer would report an error."""
+    """Changes the interfaces by one command, because the peer reports an error if the interface is down for half a second."""
     subprocess.run(["ip", "-n", pair.name("client"), "-batch", "-"], check=True, text=True,
                    input="\n".join(f"link {line}" for line in lines))
 
@@ -342,7 +342,7 @@ def interface_under_udp__down_renamed_or_created_again__connection_survives(case
         run.all_right()
 
 
-# ---- full queues ------------------------------------------------------------
+# ---- exhausted resources ----------------------------------------------------
 
 def limited(case: Case, kind: int, most: int, **environment: str) -> subprocess.CompletedProcess:
     case.plugin()

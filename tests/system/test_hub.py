@@ -348,7 +348,7 @@ class Listener:
         return self("listen", name, address, port, space)
 
     def kill(self) -> None:
-        """Kills the process itself, not its children; then `pair` does not kill them either."""
+        """Kills only the process, not its children. Afterwards, `pair` does not kill the children either."""
         self.process.kill()
         self.process.wait()
 

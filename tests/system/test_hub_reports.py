@@ -51,7 +51,7 @@ def icmp_error__for_a_sent_packet__only_the_sending_process_reports_it(case: Cas
             start(address, "rping", "-c", "-a", address, "-C", "1")
         pairs.wait_for(lambda: all(reported(address) for address in nobody), 30)
         equal({address: reported(address) for address in nobody}, {address: [address] for address in nobody})
-        # The client's request comes through the broker, after all packets that this process passed on.
+        # The request of the client comes through the broker, after all packets that the broker passed to the silent process.
         client = spaces.start("b", case.uroce, "run", "--device", "uroce0:udp,ip=10.9.0.2", "--", "rping", "-c", "-a",
                               "10.9.0.1", "-C", "1")
         silent.wait(patience.seconds(30))  # until its client was served

@@ -1,12 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Open MPI over UCX: mpi_pingpong.c, compiled by mpicc, between ranks with a device of uroce each. As a
-plain user. Writes TAP.
+"""Runs the MPI program mpi_pingpong.c with Open MPI over UCX, as a plain user. Each rank has its own device of uroce. Writes TAP.
 
     test_mpi.py BUILD [--match REGEX]
 
-UCX is given one transport, which only InfiniBand devices have; what a rank's device says that it
-received was no less than the messages.
+The test allows UCX only one transport, which only InfiniBand devices have. It also checks that the device of each rank received at
+least one packet for each message.
 """
 import os
 import pathlib
@@ -27,8 +26,8 @@ MESSAGES = 160  # messages each way between rank 0 and another rank
 SECONDS = 60
 SETTINGS = ";verbose=yes"
 MPIRUN = ["mpirun", "--oversubscribe", "--mca", "pml", "ucx"]
-# mpirun wants a program that starts processes on other machines, also when there are none. Open MPI 4 reads the first variable, and 5
-# the second.
+# mpirun needs the name of a program that starts processes on other machines, even if all ranks run on this machine. Open MPI 4
+# reads the first variable, and Open MPI 5 reads the second.
 AGENT = ["OMPI_MCA_plm_rsh_agent=true", "PRTE_MCA_plm_ssh_agent=true"]
 RECEIVED = re.compile(r"^uroce: uroce0: rx_roce +(\d+)", re.M)
 

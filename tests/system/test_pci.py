@@ -6,7 +6,7 @@ the image of tools/rxe-peer. Writes TAP.
 
     test_pci.py BUILD_DIRECTORY [--match REGEX]
 
-The variable UROCE_PCI_CARDS names the cards to emulate. By default it has those that are fast: "virtio-net-pci vmxnet3".
+The variable UROCE_PCI_CARDS names the cards to emulate. The default names the cards that QEMU emulates fast: "virtio-net-pci vmxnet3".
 """
 import argparse
 import functools
@@ -176,7 +176,7 @@ def runs(card: str, role: str, mtu: int, vlan: int, words: str, case: Case, sett
 
 
 def rping(card: str, role: str, address: str, case: Case) -> None:
-    """Runs rping, whose sides meet by rdma_cm, until the server listens."""
+    """Runs rping, whose sides connect by rdma_cm. Repeats the client until the server listens."""
     guest, ours = machine.use(case, card)
     server, client = (guest, ours) if role == "server" else (ours, guest)
     serving = server.spawn(f"rping -s -a {address} -C 5 -v", SECONDS)
@@ -309,7 +309,7 @@ WITH_RXE = (
     "rping by rdma_cm, mtu 4096, IPv6, uroce is server, VLAN 10",
 )
 USUAL_CARDS = "virtio-net-pci vmxnet3"
-# Key: emulated card of QEMU. Value: pattern of its cases: one card runs all of them
+# Key: emulated card of QEMU. Value: pattern of its cases; virtio-net-pci runs all cases
 CARDS = {"virtio-net-pci": "", "vmxnet3": "pingpong|operations|4096|down_and|removed", "e1000e": "ipv4__every|down_and|removed",
          "e1000": "ipv4__every"}
 

@@ -333,9 +333,9 @@ static void af_packet__wrong_ring_size__is_refused(void **state)
     }
 }
 
-/* Sends to 4791 at @address from a UDP socket in the other namespace. Returns the error from an
- * ICMP message, or 0. A second socket sends to a closed port: its error shows that the kernel has
- * processed both packets. */
+/* Sends to port 4791 of @address from a UDP socket in the other namespace. Returns the error from
+ * an ICMP message, or 0. A second socket sends to a closed port: its error shows that the kernel
+ * has processed both packets. */
 static int answer_of_kernel(int family, const struct sockaddr *address, socklen_t length)
 {
     struct sockaddr_storage closed;

@@ -40,8 +40,8 @@ QUEUES: dict[str, queue.Queue] = {}
 # Accepted reasons to skip a test: other hardware, settings of the machine, raw packets, tag matching
 NEVER = re.compile(r"dmabuf|huge pages|PCI device|Raw Packet|by root on Ethernet"
                    r"|QP type 8 |^Extended CQ")
-# Tests that may fail. The first forks after its engine ran, so the child has no device (lib/host/fork.c). The second
-# assumes that a posted request has completed before the next call.
+# Tests that may fail. In the first, the processes of multiprocessing would use objects of their parent, which a child of fork()
+# cannot use (lib/host/fork.c). The second assumes that a posted request has completed before the next call.
 OTHERWISE = {"test_multi_process_alloc_dm", "test_resize_cq"}
 
 NAME = re.compile(r"^(\w+) \(tests\.(\w+)\.[\w.]+\)")
@@ -148,7 +148,7 @@ def run_rdmacm(uroce: pathlib.Path) -> tuple[dict[str, Module], str]:
 
 
 def run(uroce: pathlib.Path, gid: str) -> tuple[dict[str, Module], str]:
-    """(their files, why there are none)"""
+    """Returns the results of each file, and the reason if there are no results."""
     with pairs.Pair(uroce) as pair:
         unpack(pair.where)
         (pair.where / "tests" / "test_rdmacm.py").unlink()  # run_rdmacm() runs this file
@@ -159,7 +159,7 @@ def run(uroce: pathlib.Path, gid: str) -> tuple[dict[str, Module], str]:
 
 
 def understood(output: pairs.Output) -> tuple[dict[str, Module], str]:
-    """(their files, why there are none)"""
+    """Parses the output. Returns the results of each file, and the reason if there are no results."""
     modules = read(output.text)
     total = re.search(r"^Ran (\d+) tests", output.text, re.M)
     seen = sum(m.passed + m.absent + len(m.problems) for m in modules.values())
@@ -196,9 +196,9 @@ def main() -> int:
                 lines.append((f"{name} {address}", module))
     print(f"1..{len(lines)}")
     for number, (name, module) in enumerate(lines, 1):
-        skip = "" if module.passed or module.problems else " # SKIP nothing of it is offered"
+        skip = "" if module.passed or module.problems else " # SKIP uroce has none of these features"
         print(f"{'not ok' if module.problems else 'ok'} {number} - {name}: {module.passed} passed,"
-              f" {module.absent} of what is not offered{skip}")
+              f" {module.absent} skipped because uroce lacks the feature{skip}")
         print("".join(f"# {line}\n" for line in module.problems), end="")
     return int(failed)
 
