@@ -106,7 +106,7 @@ void api_pair_join(const struct api *api, struct pair *pair);
 void api_pair_open(const struct api *api, struct pair *pair, struct ibv_comp_channel *channel);
 void api_pair_close(struct pair *pair);
 
-/* Return elements and requests over a side's buffer. */
+/* Return an element of a side's buffer, and a signaled send request with one element. */
 struct ibv_sge api_sge(const struct side *side, size_t offset, uint32_t length);
 struct ibv_send_wr api_send(enum ibv_wr_opcode opcode, struct ibv_sge *sge);
 /* Posts a send request. Asserts that *bad_wr is the refused request, if one is refused. */

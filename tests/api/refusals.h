@@ -11,5 +11,5 @@ extern struct uro_stats_refusal refusals_last;
 /* Checks that the newest refusal is of @call, and contains @wanted. */
 void refusals_expect(const char *call, int error, const char *wanted);
 
-/* Runs the tests as api_run(), in a child process with its own state directory. */
+/* Runs the tests as api_run() does, but in a child process with its own state directory. */
 int refusals_run(const char *name, const struct CMUnitTest *tests, size_t count);

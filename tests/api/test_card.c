@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices that are like a card (like=): what a query returns, and what is refused with which errno.
- * Each device of the test is like the card of its name, and uroce0 is like that of own.card. */
+/* Tests devices that imitate a card (like=): the results of queries, and the errno of refused
+ * calls. Each device of the test imitates the card of its name, and uroce0 imitates the card of
+ * own.card. */
 #include "api/refusals.h"
 
 #include <string.h>
@@ -48,7 +49,7 @@ static void query__irdma__has_the_values_of_the_card(void **state)
     api_close_device(&api);
 }
 
-static void query__card_with_more_for_sends__shows_the_lower_max_sge(void **state)
+static void query__card_with_more_send_sges__shows_the_lower_max_sge(void **state)
 {
     struct api api = api_open_device("erdma");
     struct ibv_device_attr attr;
@@ -114,7 +115,7 @@ static void errno__of_the_card__is_returned_and_explained(void **state)
                                          .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
 
     (void)state;
-    struct ibv_cq *cq = api_cq(&api, 16); /* starts the device, whose refusals are then seen */
+    struct ibv_cq *cq = api_cq(&api, 16); /* starts the device, which then records refusals */
     FAILS(ibv_open_xrcd(api.context, &xrcd), ENOSYS);
     refusals_expect("ibv_open_xrcd", ENOSYS, "like=own.card: this card has no XRC");
     FAILS(ibv_alloc_mw(api.pd, IBV_MW_TYPE_1), EPERM);
@@ -249,7 +250,7 @@ static void limits__of_the_card__bound_srq_memory_and_reads(void **state)
 
 /* ---- posts ------------------------------------------------------------------------------ */
 
-static void posts__atomic_in_a_list__ends_the_list_there(void **state)
+static void posts__atomic_in_a_list__only_requests_before_it_are_posted(void **state)
 {
     struct api api = api_open_device("mana");
     static struct pair pair;
@@ -278,7 +279,7 @@ static void posts__atomic_in_a_list__ends_the_list_there(void **state)
     api_close_device(&api);
 }
 
-static void posts__with_fail_and_like__obey_both(void **state)
+static void posts__with_fail_and_like__both_apply(void **state)
 {
     struct api api = api_open_device("both");
     static struct pair pair;
@@ -439,7 +440,7 @@ static void gids__card_of_v1_and_v2__has_each_address_twice(void **state)
     api_close_device(&api);
 }
 
-static void gids__index_of_v1__connects_nothing_and_names_the_right_one(void **state)
+static void gids__index_of_v1__is_refused_and_index_of_v2_works(void **state)
 {
     struct api api = api_open_device("connectx5");
     struct ibv_cq *cq = api_cq(&api, 16);
@@ -488,19 +489,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(query__irdma__has_the_values_of_the_card),
-        cmocka_unit_test(query__card_with_more_for_sends__shows_the_lower_max_sge),
+        cmocka_unit_test(query__card_with_more_send_sges__shows_the_lower_max_sge),
         cmocka_unit_test(objects__that_erdma_lacks__fail_as_without_the_verb),
         cmocka_unit_test(errno__of_the_card__is_returned_and_explained),
         cmocka_unit_test(qp_ex__operation_that_the_card_lacks__is_refused_at_creation),
         cmocka_unit_test(limits__of_queue_pairs__are_those_of_the_card),
         cmocka_unit_test(limits__of_the_card__bound_srq_memory_and_reads),
-        cmocka_unit_test(posts__atomic_in_a_list__ends_the_list_there),
-        cmocka_unit_test(posts__with_fail_and_like__obey_both),
+        cmocka_unit_test(posts__atomic_in_a_list__only_requests_before_it_are_posted),
+        cmocka_unit_test(posts__with_fail_and_like__both_apply),
         cmocka_unit_test(posts__read_of_many_elements__is_refused),
         cmocka_unit_test(posts__read_of_many_elements_by_wr__is_refused),
         cmocka_unit_test(multicast__more_queue_pairs_and_groups_than_the_card_has__are_refused),
         cmocka_unit_test(gids__card_of_v1_and_v2__has_each_address_twice),
-        cmocka_unit_test(gids__index_of_v1__connects_nothing_and_names_the_right_one),
+        cmocka_unit_test(gids__index_of_v1__is_refused_and_index_of_v2_works),
         cmocka_unit_test(gids__table_of_the_card__has_its_length),
     };
 

@@ -56,7 +56,7 @@ static void resize_cq__below_pending_completions_or_out_of_range__is_einval_and_
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void resize_cq__after_the_old_size__no_overrun(void **state)
+static void resize_cq__more_completions_than_the_old_size__no_overrun(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 1);
@@ -139,7 +139,7 @@ int main(void)
         API_TEST(resize_cq__larger_and_smaller__keeps_completions_in_order),
         API_TEST(
             resize_cq__below_pending_completions_or_out_of_range__is_einval_and_changes_nothing),
-        API_TEST(resize_cq__after_the_old_size__no_overrun),
+        API_TEST(resize_cq__more_completions_than_the_old_size__no_overrun),
         API_TEST(resize_cq__of_an_armed_cq__cq_remains_armed),
         API_TEST(resize_cq__while_a_thread_posts_and_polls__nothing_is_lost_or_moved),
     };

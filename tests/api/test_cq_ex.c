@@ -60,7 +60,7 @@ static void cq_ex__wrong_arguments__is_einval(void **state)
     }
 }
 
-/* Only after this errno, programs create a plain CQ instead. */
+/* Programs create a plain CQ instead only after this errno. */
 static void cq_ex__unsupported_fields__is_eopnotsupp(void **state)
 {
     const struct api *api = *state;
@@ -323,7 +323,7 @@ static void cq_ex__armed__one_event_and_destroy_waits_for_its_acknowledgement(vo
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* B10 */
+/* bug B10 */
 static void cq_ex__overrun__raises_event_and_keeps_completions(void **state)
 {
     const struct api *api = *state;

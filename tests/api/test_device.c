@@ -31,7 +31,7 @@ static void device_list__read_twice__has_the_same_devices(void **state)
     assert_string_equal(device->ibdev_path, "/sys/class/infiniband/uroce0");
 }
 
-/* A locally administered MAC 02:..: has its EUI-64 with ff:fe in the middle; GID 0 ends in it. */
+/* The EUI-64 of a MAC address has ff:fe in its middle. GID 0 ends with the EUI-64. */
 static void guid__of_a_device__is_the_interface_part_of_gid_0(void **state)
 {
     const struct api *api = *state;

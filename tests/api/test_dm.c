@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device memory: its bounds, its contents, and memory regions in it. */
+/* Tests device memory: its bounds, its contents, and memory regions in it. */
 #include "api/api.h"
 
 #include <string.h>
@@ -176,7 +176,7 @@ static enum ibv_wc_status transfer(struct pair *pair, enum ibv_wr_opcode opcode,
 }
 
 /* The addresses of an MR of device memory are offsets from the start of the MR. */
-static void dm_mr__is_reached_by_offsets__and_only_its_part(void **state)
+static void dm_mr__accessed_by_offset__only_its_part_is_accessible(void **state)
 {
     const struct api *api = *state;
     struct ibv_dm *dm = alloc(api, LENGTH);
@@ -267,7 +267,7 @@ int main(void)
         API_TEST(dm__freed_and_allocated_again__reads_zero),
         API_TEST(dm_mr__wrong_arguments__is_refused),
         API_TEST(dm__with_an_mr__is_busy),
-        API_TEST(dm_mr__is_reached_by_offsets__and_only_its_part),
+        API_TEST(dm_mr__accessed_by_offset__only_its_part_is_accessible),
         API_TEST(dm__as_a_send_buffer__is_sent),
         API_TEST(import_dm__handle_of_another_context__has_the_same_memory),
     };

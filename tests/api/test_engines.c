@@ -363,7 +363,7 @@ static void datagrams__queue_pairs_on_any_two_engines__arrive(void **state)
     assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-static void region__registered_and_deregistered__on_every_engine(void **state)
+static void region__registered_and_deregistered__takes_effect_on_every_engine(void **state)
 {
     const struct api *api = *state;
     static uint8_t memory[64];
@@ -422,7 +422,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void threads__on_each_engine__another_registers__all_writes_arrive(void **state)
+static void threads__on_each_engine_while_another_registers__all_writes_arrive(void **state)
 {
     const struct api *api = *state;
     struct worker workers[ENGINES];
@@ -444,7 +444,8 @@ static void threads__on_each_engine__another_registers__all_writes_arrive(void *
 
 static struct ibv_cq *crossed[2];
 
-/* Modifies a queue pair, whose CQs are those of the other thread in the other order. */
+/* Resets a queue pair repeatedly. It has the two CQs of the other thread's queue pair, but
+ * swapped. */
 static void *cross(void *argument)
 {
     const struct worker *worker = argument;
@@ -477,7 +478,7 @@ static void queue_pairs__with_the_same_cqs_crossed__two_threads_modify_them(void
     engines_destroy_cq(crossed[1]);
 }
 
-/* Creates a queue pair on another engine than its CQ, so that the CQ gets a part. */
+/* Creates a queue pair on another engine than its CQ, so that the CQ gets a part on this engine. */
 static void *make_part(void *argument)
 {
     const struct worker *worker = argument;
@@ -519,8 +520,8 @@ int main(void)
         API_TEST(armed_cq__solicited_only_after_any__unsolicited_raises_no_event),
         API_TEST(queue_pair__srq_of_another_engine_than_its_cq__receives),
         API_TEST(datagrams__queue_pairs_on_any_two_engines__arrive),
-        API_TEST(region__registered_and_deregistered__on_every_engine),
-        API_TEST(threads__on_each_engine__another_registers__all_writes_arrive),
+        API_TEST(region__registered_and_deregistered__takes_effect_on_every_engine),
+        API_TEST(threads__on_each_engine_while_another_registers__all_writes_arrive),
         API_TEST(queue_pairs__with_the_same_cqs_crossed__two_threads_modify_them),
         API_TEST(cq__resized_while_it_gets_a_part__resize_works_or_is_refused),
     };

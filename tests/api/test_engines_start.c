@@ -66,7 +66,7 @@ static void second_address_without_broker__engines_auto__has_one_engine(void **s
 
 /* ---- a forked child ---------------------------------------------- */
 
-#ifndef __SANITIZE_THREAD__ /* it refuses threads in a forked child */
+#ifndef __SANITIZE_THREAD__ /* this sanitizer allows no threads in a forked child */
 
 /* Creates two queue pairs that use @cq, and writes from the first to the second. */
 static void write_in_child(const struct api *api, struct ibv_cq *cq)
@@ -239,7 +239,7 @@ static void start_with(rlim_t most, rlim_t many)
 }
 
 /* The limit is reached in the first engine, then in the second, and so on. */
-static void engines__a_later_one_lacks_descriptors__a_second_start_works(void **state)
+static void start__a_later_engine_lacks_descriptors__second_start_works(void **state)
 {
     struct rlimit before;
     const int first = dup(0); /* lowest free descriptor */
@@ -270,7 +270,7 @@ int main(void)
 #ifndef __SANITIZE_THREAD__
         cmocka_unit_test(forked_child__before_the_first_start__both_use_the_device),
         cmocka_unit_test(broker__ends_and_another_starts__port_goes_down_and_up),
-        cmocka_unit_test(engines__a_later_one_lacks_descriptors__a_second_start_works),
+        cmocka_unit_test(start__a_later_engine_lacks_descriptors__second_start_works),
         API_TEST(forked_child__after_the_parent_used_all_engines__uses_new_ones),
 #endif
     };

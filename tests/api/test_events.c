@@ -77,7 +77,7 @@ static void cq__not_armed_again__gives_one_event_for_many_completions(void **sta
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-static void cq__armed_again_before_the_event_is_taken__gives_a_second_one(void **state)
+static void cq__armed_again_before_the_event_is_taken__gives_a_second_event(void **state)
 {
     const struct api *api = *state;
     struct ibv_comp_channel *channel = ibv_create_comp_channel(api->context);
@@ -234,7 +234,7 @@ static void async_event__access_refused__is_raised_by_the_responders_qp(void **s
     api_pair_close(&pair);
 }
 
-/* B10: a completion that a full CQ cannot take is always reported. */
+/* bug B10: a completion that a full CQ cannot take is always reported. */
 static void async_event__cq_full__is_raised_and_completions_are_kept(void **state)
 {
     const struct api *api = *state;
@@ -330,7 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(armed_cq__gets_a_completion__wakes_a_waiter_that_does_not_poll),
         API_TEST(cq__not_armed_again__gives_one_event_for_many_completions),
-        API_TEST(cq__armed_again_before_the_event_is_taken__gives_a_second_one),
+        API_TEST(cq__armed_again_before_the_event_is_taken__gives_a_second_event),
         API_TEST(cq__armed_for_solicited__ignores_other_completions),
         API_TEST(destroy_cq__unfetched_event__is_dropped),
         API_TEST(destroy_cq__with_an_event_not_acknowledged__waits_for_it),

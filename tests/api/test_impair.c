@@ -131,8 +131,8 @@ static void poll_both(struct flow *flow)
     }
 }
 
-/* Sends until @least messages have arrived and @changes is at least @wanted. Returns whether each
- * of them was right. */
+/* Sends until @least messages have arrived and @changes is at least @wanted. Returns whether every
+ * message was right. */
 static bool run(struct flow *flow, uint64_t least, atomic_uint *changes, unsigned wanted)
 {
     while (!flow->wrong &&
@@ -154,7 +154,7 @@ static const char *const plans[] = {
     "off",
     "delay:100us+-80us",
     "duplicate:5%,reorder:5%,corrupt:3%",
-    "loss:200%", /* wrong: the plan before stays */
+    "loss:200%", /* wrong, so the previous plan stays */
     "tx,rate:1Gbit,queue:16kB/rx,every:9",
     "burst:1%:50%/only:acks,loss:3%",
     "",
@@ -223,7 +223,7 @@ static int use_anew(void)
     const struct uro_stats_page *page = map_page("forked");
     if (page == NULL)
         return 2;
-    /* Each tenth request is lost. The page shows it after the next look at the link. */
+    /* Each tenth request is lost. The engine writes the count to the page after some time. */
     while (count_of(page, URO_IMPAIR_COUNT_LOST) == 0)
         if (!run(&flow, flow.received + 20, NULL, 0))
             return 3;

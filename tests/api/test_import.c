@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Further handles of devices, PDs and MRs; parent and thread domains. */
+/* Tests further handles of devices, PDs and MRs, and parent and thread domains. */
 #include "api/api.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ static void import_device__closed__closes_the_descriptor(void **state)
     assert_int_equal(errno, EBADF);
 }
 
-static void import_pd__that_the_device_does_not_share__is_enoent(void **state)
+static void import_pd__of_a_context_that_is_not_shared__is_enoent(void **state)
 {
     const struct api *api = *state;
     struct ibv_context *context = import(api), *stranger = ibv_open_device(api->device);
@@ -328,7 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(import_device__fd_is_no_context__is_refused),
         API_TEST(import_device__closed__closes_the_descriptor),
-        API_TEST(import_pd__that_the_device_does_not_share__is_enoent),
+        API_TEST(import_pd__of_a_context_that_is_not_shared__is_enoent),
         API_TEST(import_mr__that_is_not_of_the_pd__is_enoent),
         API_TEST(import__pd_and_mr__are_the_same_domain_and_region),
         API_TEST(dereg_mr__of_an_imported_mr__ends_the_region),

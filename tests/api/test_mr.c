@@ -68,7 +68,8 @@ static void access_bits__unknown__are_einval_and_optional_ones_ignored(void **st
 }
 
 /* rule KEY.PERSISTENT */
-/* IBV_ACCESS_FLUSH_* of newer headers. No memory is persistent here. */
+/* The rights are IBV_ACCESS_FLUSH_GLOBAL and IBV_ACCESS_FLUSH_PERSISTENT, which older headers lack.
+ * uroce has no persistent memory. */
 static void reg_mr__flush_rights__global_is_granted_and_persistent_refused(void **state)
 {
     const struct api *api = *state;

@@ -169,7 +169,8 @@ static void bind_mw__part_of_a_region__allows_access_to_the_range_only(void **st
     close_stage(&stage);
 }
 
-/* A packet that exceeds the window is dropped silently. The next packet inside it is accepted. */
+/* A packet outside the window is dropped silently. The next packet is inside the window and is
+ * accepted. */
 static void bind_mw__on_an_unreliable_connection__opens_the_range(void **state)
 {
     struct stage stage;

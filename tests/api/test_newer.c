@@ -165,7 +165,7 @@ static void buffer__exported__is_no_dmabuf(void **state)
 
 /* ---- regions by attributes ----------------------------------------------- */
 
-static void attributes__address__as_reg_mr(void **state)
+static void attributes__address__act_as_reg_mr(void **state)
 {
     const struct api *api = *state;
     struct mr_attr attr = { .length = 100, .comp_mask = ADDR, .addr = memory, .iova = 5 };
@@ -209,7 +209,7 @@ static void attributes__iova__is_the_address_for_peers(void **state)
     assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void attributes__buffer__as_reg_buf_mr(void **state)
+static void attributes__buffer__act_as_reg_buf_mr(void **state)
 {
     const struct api *api = *state;
     void *buf;
@@ -252,7 +252,7 @@ static void attributes__unsupported__is_refused(void **state)
 }
 
 /* In programs of rdma-core 59, the struct is shorter. The memory after it must not be read. */
-static void attributes__of_an_older_program__end_earlier(void **state)
+static void attributes__of_an_older_program__later_fields_are_not_read(void **state)
 {
     const struct api *api = *state;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = offsetof(struct mr_attr, buf);
@@ -312,11 +312,11 @@ int main(void)
         API_TEST(buffer__range_outside_or_another_domain__is_einval),
         API_TEST(buffer__of_a_parent_domain__is_registered_there),
         API_TEST(buffer__exported__is_no_dmabuf),
-        API_TEST(attributes__address__as_reg_mr),
+        API_TEST(attributes__address__act_as_reg_mr),
         API_TEST(attributes__iova__is_the_address_for_peers),
-        API_TEST(attributes__buffer__as_reg_buf_mr),
+        API_TEST(attributes__buffer__act_as_reg_buf_mr),
         API_TEST(attributes__unsupported__is_refused),
-        API_TEST(attributes__of_an_older_program__end_earlier),
+        API_TEST(attributes__of_an_older_program__later_fields_are_not_read),
         API_TEST(query_port_speed__any_port__is_that_of_query_port),
         API_TEST(completion_counters__created__is_eopnotsupp),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* On-demand regions: memory that is mapped and unmapped while it is registered. */
+/* Tests on-demand regions: memory that is mapped and unmapped while it is registered. */
 #include "api/api.h"
 
 #include <pthread.h>
@@ -272,7 +272,7 @@ static unsigned use_flickering(const struct api *api, uint8_t *at, const struct 
     return wrong;
 }
 
-/* Runs in its own process: the test library installs fault handlers in place of those of uroce. */
+/* Runs in its own process, because cmocka replaces the fault handlers of uroce. */
 static int flickering_process(void)
 {
     void *state, *result;

@@ -38,7 +38,7 @@ ssize_t __readlink_chk(const char *name, char *out, size_t size, size_t limit);
 ssize_t __readlinkat_chk(int at, const char *name, char *out, size_t size, size_t limit);
 char *__realpath_chk(const char *name, char *out, size_t size);
 
-/* The version that the C library gave to stat() on this machine. */
+/* The version argument that programs of an old C library pass to __xstat() on this processor. */
 #ifdef __x86_64__
 #define STAT_VERSION 1
 #else
@@ -136,7 +136,7 @@ static void openat__in_a_directory_of_the_tree__finds_entries(void **state)
     assert_int_equal(close(directory), 0);
 }
 
-static void open__that_makes_a_file__has_its_mode(void **state)
+static void open__that_creates_a_file__sets_its_mode(void **state)
 {
     char path[512];
     struct stat is;
@@ -393,7 +393,7 @@ int main(void)
         cmocka_unit_test(open__all_forms__read_the_tree),
         cmocka_unit_test(openat__all_forms__read_the_tree),
         cmocka_unit_test(openat__in_a_directory_of_the_tree__finds_entries),
-        cmocka_unit_test(open__that_makes_a_file__has_its_mode),
+        cmocka_unit_test(open__that_creates_a_file__sets_its_mode),
         cmocka_unit_test(open__before_constructors_ran__works),
         cmocka_unit_test(fopen__both_forms__read_the_tree),
         cmocka_unit_test(stat__all_forms__see_the_tree),

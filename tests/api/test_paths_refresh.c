@@ -115,7 +115,7 @@ static int tree_end(void **state)
     return 0;
 }
 
-/* Lets the engine count one more packet. */
+/* Counts one more packet, as the engine does. */
 static void count(void)
 {
     writer.page->record.counters.value[URO_COUNT_RX_ROCE] = ++counted;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Functions that need no device: texts, rates, files, and an empty device list. */
+/* Tests functions that need no device: texts, rates, files, and an empty device list. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -55,8 +55,8 @@ static void strings__of_every_enumerator__exist_and_differ(void **state)
     assert_string_equal(ibv_port_state_str((enum ibv_port_state)99), "unknown");
 }
 
-/* A rate converts to a number and back. A rate has a number in Mbit/s, and some rates also have a
- * multiple of 2.5 Gbit/s. Both agree within rounding, except that a multiple is a nominal rate. */
+/* A rate converts to a number and back. Every rate has a number in Mbit/s, and some rates also have
+ * a multiple of 2.5 Gbit/s. The number in Mbit/s is at most 7 % higher than the multiple. */
 static void rate__to_mult_and_back__is_the_same(void **state)
 {
     int known = 0;
@@ -82,8 +82,7 @@ static void rate__to_mult_and_back__is_the_same(void **state)
     assert_int_equal(mbps_to_ibv_rate(0), IBV_RATE_MAX);
 }
 
-/* A link has 1, 4, 8 or 12 lanes of one of these speeds, or 2 lanes if its name says so. The API
- * has rates in Mbit/s, rounded down. */
+/* A link has 1, 2, 4, 8 or 12 lanes of one of these speeds. The API rounds rates down to Mbit/s. */
 static void rate__in_mbps__is_lanes_times_lane_speed(void **state)
 {
     static const double lane[] = { 2500, 5000, 10000, 14062.5, 25781.25, 53125, 106250 };

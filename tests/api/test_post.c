@@ -34,7 +34,8 @@ static void stand_close(struct stand *stand)
 
 static const struct ibv_qp_cap usual = { 4, 4, 2, 2, 0 };
 
-/* rule POST.ERRORS: the request is refused with @error and *bad_wr at it. */
+/* rule POST.ERRORS: expects that the request is refused with @error, and that *bad_wr points to
+ * it. */
 static void expect_refusal(struct stand *stand, int error)
 {
     struct ibv_send_wr *bad = NULL;
@@ -175,7 +176,7 @@ static void post_send__elements_out_of_range__is_einval(void **state)
     stand_close(&stand);
 }
 
-static void post_send__unknown_or_foreign_opcodes__are_einval(void **state)
+static void post_send__unsupported_opcodes_or_flags__are_einval(void **state)
 {
     static const int opcodes[] = { IBV_WR_TSO, IBV_WR_DRIVER1, 14, 16, 255, -1 };
     struct stand stand;
@@ -305,7 +306,7 @@ int main(void)
         API_TEST(post_send__when_full__is_enomem_and_keeps_earlier_requests),
         API_TEST(post_send__wrong_in_the_middle_of_a_list__keeps_earlier_requests),
         API_TEST(post_send__elements_out_of_range__is_einval),
-        API_TEST(post_send__unknown_or_foreign_opcodes__are_einval),
+        API_TEST(post_send__unsupported_opcodes_or_flags__are_einval),
         API_TEST(post_send__inline__einval_for_too_long_data_or_reads_and_atomics),
         API_TEST(post_send__atomics__need_eight_bytes),
         API_TEST(posting__in_error__is_accepted_and_flushed),

@@ -80,7 +80,7 @@ static void capabilities__requested__are_granted_and_written_back(void **state)
     ibv_destroy_cq(cq);
 }
 
-/* Queues have a power of two of slots. */
+/* The number of slots of a queue is a power of two. */
 static void capabilities__of_queues__are_all_their_slots(void **state)
 {
     const struct api *api = *state;
@@ -301,7 +301,8 @@ static void modify_qp__to_reset__forgets_everything(void **state)
     ibv_destroy_cq(cq);
 }
 
-static void modify_qp__a_step_that_does_not_exist__is_einval_and_no_step(void **state)
+static void modify_qp__transition_that_does_not_exist__is_einval_and_state_is_unchanged(
+    void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *cq = api_cq(api, 4);
@@ -451,7 +452,7 @@ int main(void)
         API_TEST(qp__without_a_cq__is_einval),
         API_TEST(query_qp__after_modify__returns_every_attribute_as_set),
         API_TEST(modify_qp__to_reset__forgets_everything),
-        API_TEST(modify_qp__a_step_that_does_not_exist__is_einval_and_no_step),
+        API_TEST(modify_qp__transition_that_does_not_exist__is_einval_and_state_is_unchanged),
         API_TEST(modify_qp__attributes_missing_or_too_many__is_einval),
         API_TEST(modify_qp__values_out_of_range__are_einval),
         API_TEST(modify_qp__no_route_to_the_peer__is_enetunreach),

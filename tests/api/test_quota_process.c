@@ -80,7 +80,7 @@ static void fail_to_make_cq(struct ibv_context *context)
     assert_int_equal(errno, ENOMEM);
 }
 
-/* A refused creation does not count against the other devices. */
+/* A refused creation does not count against the limit that the devices share. */
 static void device__at_its_own_limit__message_names_limit(void **state)
 {
     const struct api *api = *state;

@@ -116,7 +116,7 @@ static void leads(const char *own, const char *from, const char *to, const char 
     assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-static void source__first_address_in_the_smallest_subnet__else_with_a_gateway(void **state)
+static void source__of_a_destination__is_in_the_smallest_subnet_or_has_a_gateway(void **state)
 {
     (void)state;
     leads("", "", "10.1.0.9", "uroce0", "10.1.0.1");
@@ -128,7 +128,7 @@ static void source__first_address_in_the_smallest_subnet__else_with_a_gateway(vo
     leads("0.0.0.0", "", "10.1.7.9", "uroce1", "10.1.7.1");
 }
 
-static void resolve_addr__own_or_loopback_address__source_is_the_same_address(void **state)
+static void resolve_addr__own_or_loopback_address__source_is_an_address_of_a_device(void **state)
 {
     (void)state;
     leads("", "", "10.1.7.1", "uroce1", "10.1.7.1");
@@ -227,8 +227,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_channel, close_channel)
     const struct CMUnitTest tests[] = {
-        TEST(source__first_address_in_the_smallest_subnet__else_with_a_gateway),
-        TEST(resolve_addr__own_or_loopback_address__source_is_the_same_address),
+        TEST(source__of_a_destination__is_in_the_smallest_subnet_or_has_a_gateway),
+        TEST(resolve_addr__own_or_loopback_address__source_is_an_address_of_a_device),
         TEST(resolve_addr__link_local__uses_the_interface_of_the_scope),
         TEST(unreachable__no_route_fails_at_once__no_answer_times_out),
         TEST(resolve_addr__group__source_is_reachable_for_other_hosts),

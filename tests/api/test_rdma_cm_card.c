@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* librdmacm over a device that is like a card with RoCE v1 and v2: the GID table has each address
- * twice. rsockets use the index 0 without a look at the table, and the index 0 is for RoCE v1. */
+/* Tests librdmacm over a device that imitates a card with RoCE v1 and v2. Its GID table has each
+ * address twice. rsockets always use GID index 0, which is for RoCE v1. */
 #include "api/api.h"
 
 #include <arpa/inet.h>

@@ -221,7 +221,7 @@ static void connects_and_cleans_up_the_connection_at_exit(struct side *side)
     connects(side);
 }
 
-static void exit__program_uses_the_device_after_its_end__does_not_hang(void **state)
+static void exit__program_uses_the_device_after_its_shutdown__does_not_hang(void **state)
 {
     (void)state;
     meet(serves_to_the_end, connects_and_cleans_up_at_exit);
@@ -240,9 +240,9 @@ static void asks_and_leaves(struct side *side)
     MUST(await_byte(side)); /* the peer has seen the request */
 }
 
-/* The client ends before its request is accepted. The server may learn of this before or after
+/* The client ends before its request is accepted. The server may notice this before or after
  * rdma_accept(). */
-static void accepts_who_has_gone(struct side *side)
+static void accepts_a_gone_client(struct side *side)
 {
     struct rdma_conn_param param = { .qp_num = QPN };
 
@@ -258,7 +258,7 @@ static void accepts_who_has_gone(struct side *side)
 static void exit__client_requested_connection__server_gets_event(void **state)
 {
     (void)state;
-    meet(accepts_who_has_gone, asks_and_leaves);
+    meet(accepts_a_gone_client, asks_and_leaves);
 }
 
 static void is_rejected(struct side *side)
@@ -309,7 +309,7 @@ static void forks_a_child_that_ends(struct side *side)
     if (child == 0)
         exit(0);
     MUST(waitpid(child, &status, 0) == child && status == 0);
-    send_byte(side); /* tells the peer that the disconnect comes now */
+    send_byte(side); /* signals to the peer that the disconnect comes now */
     MUST(rdma_disconnect(side->id) == 0);
     MUST(await_byte(side));
 }
@@ -333,7 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit__client_connected__server_gets_disconnected_event),
-        cmocka_unit_test(exit__program_uses_the_device_after_its_end__does_not_hang),
+        cmocka_unit_test(exit__program_uses_the_device_after_its_shutdown__does_not_hang),
         cmocka_unit_test(exit__server_connected__client_gets_disconnected_event),
         cmocka_unit_test(exit__client_requested_connection__server_gets_event),
         cmocka_unit_test(exit__server_got_request__client_is_rejected),

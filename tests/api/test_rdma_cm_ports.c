@@ -115,7 +115,7 @@ static void ask(const struct stage *stage, enum rdma_port_space space, const cha
     assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-static void wildcard__accepts_its_family__ipv6_both_unless_v6only(void **state)
+static void wildcard__of_a_family__accepts_it_and_ipv6_accepts_both_unless_v6only(void **state)
 {
     struct stage *stage = *state;
     struct rdma_cm_id *four = make(stage, RDMA_PS_TCP), *both = make(stage, RDMA_PS_TCP);
@@ -261,7 +261,7 @@ static void bind__port_0__each_id_gets_another_port(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(wildcard__accepts_its_family__ipv6_both_unless_v6only),
+        TEST(wildcard__of_a_family__accepts_it_and_ipv6_accepts_both_unless_v6only),
         TEST(bind__ipv4_and_ipv6_only__share_a_port),
         TEST(listen__at_one_address__accepts_only_this_address),
         TEST(bind__same_port_in_two_port_spaces__succeeds),

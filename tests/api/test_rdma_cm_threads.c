@@ -2,7 +2,7 @@
 /* test_rdma_cm_threads.c - many threads use rdma_cm at once: channels that several threads read,
  * identifiers that move to another channel while they get events, and identifiers that are
  * destroyed while another thread has not acknowledged their last event. The device is over UDP, on
- * an address that no other process has; tools/check runs it with the thread sanitizer as well.
+ * an address that no other process has. tools/check also runs this test with the thread sanitizer.
  * UROCE_CM_ROUNDS sets the number of rounds.
  */
 #include "api/api.h"
@@ -292,9 +292,9 @@ static void refuse_all(struct rdma_event_channel *channel)
     assert_int_equal(errno, EAGAIN);
 }
 
-/* The thread that moves the listener also reads its events. For a request on the previous channel,
- * librdmacm uses the present channel of the listener, so another thread could not read it
- * safely. */
+/* The thread that moves the listener also reads its events. When librdmacm reads a request from the
+ * previous channel, it uses the present channel of the listener. Another thread could not read the
+ * request safely. */
 static void *refuse_on_the_move(void *channels)
 {
     struct rdma_event_channel **both = channels;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two sides exchange messages. Before each message, a side waits in a random way: in
- * ibv_get_cq_event(), poll() or epoll_wait(), with or without a time limit; or it polls the CQ, or
- * computes. A lost wake-up makes the test hang. UROCE_SLEEPERS_TRIPS sets the number of messages,
- * UROCE_SLEEPERS_SEED the seed of the choices. The longest trip is printed.
+/* Tests two sides that exchange messages. Before each message, a side waits in ibv_get_cq_event(),
+ * poll() or epoll_wait(), with or without a time limit, or it polls the CQ, or it computes. The
+ * choice is random. A lost wake-up makes the test hang. UROCE_SLEEPERS_TRIPS sets the number of
+ * messages, and UROCE_SLEEPERS_SEED the seed of the choices. The test prints the longest round
+ * trip.
  */
 #include "api/api.h"
 

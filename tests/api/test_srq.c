@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues: creation, posting, receiving, resizing. */
+/* Tests shared receive queues: creation, posting, receiving, resizing. */
 #include "api/srq.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of a shared receive queue: SRQ_LIMIT_REACHED and LAST_WQE_REACHED. */
+/* Tests events of a shared receive queue: SRQ_LIMIT_REACHED and LAST_WQE_REACHED. */
 #include "api/srq.h"
 
 #include <fcntl.h>
@@ -71,7 +71,7 @@ static void limit__reached__wakes_epoll(void **state)
     srq_stand_close(&stand);
 }
 
-static void queue_pair__that_fails__has_its_last_receive(void **state)
+static void queue_pair__in_error__raises_last_wqe_reached(void **state)
 {
     const struct api *api = *state;
     struct ibv_wc wc;
@@ -156,7 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         API_TEST(limit__reached__raises_one_event_until_armed_again),
         API_TEST(limit__reached__wakes_epoll),
-        API_TEST(queue_pair__that_fails__has_its_last_receive),
+        API_TEST(queue_pair__in_error__raises_last_wqe_reached),
         API_TEST(destroy_srq__fetched_event__waits_for_its_acknowledgement),
         API_TEST(destroy_srq__unfetched_event__is_dropped),
     };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests that texts and rates of enumerators equal those of the system's libibverbs, because scripts
- * match these texts and people search for them. The test calls both libraries with the same
- * numbers. */
+/* Tests that texts and rates of enumerators equal those of the system's libibverbs. Scripts match
+ * these texts, and people search for them. The test calls both libraries with the same numbers. */
 #include "support/check.h"
 
 #include <dlfcn.h>
@@ -78,31 +77,31 @@ static int our_mbps_to_rate(int number)
     return (int)mbps_to_ibv_rate(number);
 }
 
-static void wc_status_str__of_every_status__is_the_systems(void **state)
+static void wc_status_str__of_every_status__is_that_of_the_system(void **state)
 {
     (void)state;
     assert_same_words("ibv_wc_status_str", our_wc_status_str);
 }
 
-static void event_type_str__of_every_event__is_the_systems(void **state)
+static void event_type_str__of_every_event__is_that_of_the_system(void **state)
 {
     (void)state;
     assert_same_words("ibv_event_type_str", our_event_type_str);
 }
 
-static void node_type_str__of_every_type__is_the_systems(void **state)
+static void node_type_str__of_every_type__is_that_of_the_system(void **state)
 {
     (void)state;
     assert_same_words("ibv_node_type_str", our_node_type_str);
 }
 
-static void port_state_str__of_every_state__is_the_systems(void **state)
+static void port_state_str__of_every_state__is_that_of_the_system(void **state)
 {
     (void)state;
     assert_same_words("ibv_port_state_str", our_port_state_str);
 }
 
-static void rates__of_every_rate__are_the_systems(void **state)
+static void rates__of_every_rate__are_those_of_the_system(void **state)
 {
     (void)state;
     assert_same_numbers("ibv_rate_to_mult", our_rate_to_mult, LEAST, MOST);
@@ -114,11 +113,11 @@ static void rates__of_every_rate__are_the_systems(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wc_status_str__of_every_status__is_the_systems),
-        cmocka_unit_test(event_type_str__of_every_event__is_the_systems),
-        cmocka_unit_test(node_type_str__of_every_type__is_the_systems),
-        cmocka_unit_test(port_state_str__of_every_state__is_the_systems),
-        cmocka_unit_test(rates__of_every_rate__are_the_systems),
+        cmocka_unit_test(wc_status_str__of_every_status__is_that_of_the_system),
+        cmocka_unit_test(event_type_str__of_every_event__is_that_of_the_system),
+        cmocka_unit_test(node_type_str__of_every_type__is_that_of_the_system),
+        cmocka_unit_test(port_state_str__of_every_state__is_that_of_the_system),
+        cmocka_unit_test(rates__of_every_rate__are_those_of_the_system),
     };
 
     theirs = dlopen(API_SYSTEM_IBVERBS, RTLD_NOW | RTLD_LOCAL);

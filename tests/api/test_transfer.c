@@ -124,7 +124,7 @@ static void rdma_write__then_read_back__data_is_equal(void **state)
 }
 
 /* The peer allows READs only later. Before that, its queue pair has no responder resources. */
-static void rdma_read__of_a_peer_that_gave_the_right_late__is_answered(void **state)
+static void rdma_read__access_granted_after_rts__is_answered(void **state)
 {
     const struct api *api = *state;
     struct pair pair;
@@ -223,7 +223,7 @@ static void reg_mr__with_an_iova__is_addressed_by_the_iova(void **state)
     api_pair_close(&pair);
 }
 
-/* After ibv_dereg_mr has returned nothing touches the memory. */
+/* After ibv_dereg_mr() returns, uroce does not access the memory any more. */
 static void write__to_a_deregistered_region__is_refused_and_writes_nothing(void **state)
 {
     const struct api *api = *state;
@@ -395,7 +395,7 @@ int main(void)
         API_TEST(send__several_sges_on_both_sides__arrives_in_order),
         API_TEST(send_inline__buffer_changed_after_posting__sends_old_data),
         API_TEST(rdma_write__then_read_back__data_is_equal),
-        API_TEST(rdma_read__of_a_peer_that_gave_the_right_late__is_answered),
+        API_TEST(rdma_read__access_granted_after_rts__is_answered),
         API_TEST(atomic__fetch_add_and_cmp_swap__return_the_old_value_and_store_the_new),
         API_TEST(atomics__at_a_misaligned_address__are_refused_by_the_peer),
         API_TEST(reg_mr__zero_based__is_addressed_from_zero),

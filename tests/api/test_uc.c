@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unreliable connections: delivery, refusals, and the send queue that stops after an error. */
+/* Tests unreliable connections: delivery, refusals, and the send queue that stops after an
+ * error. */
 #include "api/api.h"
 
 #include <string.h>
@@ -93,7 +94,7 @@ static void uc_post__unsupported_operation__is_einval(void **state)
     api_pair_close(&pair);
 }
 
-/* A local error: only the send queue stops, and requests that are posted then are flushed. */
+/* After a local error, only the send queue stops. Requests that are posted then are flushed. */
 static void uc__local_error__stops_the_send_queue_until_rts(void **state)
 {
     const struct api *api = *state;
@@ -112,7 +113,7 @@ static void uc__local_error__stops_the_send_queue_until_rts(void **state)
     assert_int_equal(api_post_send(&pair.a, &wr), 0);
     api_expect(pair.a.cq, 2, IBV_WC_WR_FLUSH_ERR);
 
-    assert_int_equal(api_post_recv(&pair.a, 3, &to), 0); /* it still receives */
+    assert_int_equal(api_post_recv(&pair.a, 3, &to), 0); /* the queue pair still receives */
     struct ibv_send_wr answer = api_send(IBV_WR_SEND, &back);
     assert_int_equal(api_post_send(&pair.b, &answer), 0);
     api_expect(pair.b.cq, 1, IBV_WC_SUCCESS);

@@ -162,7 +162,7 @@ static void reply__to_the_address_of_a_completion__arrives(void **state)
     }
 }
 
-static void ah_from_wc__completion_of_a_datagram__reaches_the_sender(void **state)
+static void ah_from_wc__completion_of_a_datagram__has_the_address_of_the_sender(void **state)
 {
     const struct api *api = *state;
     struct ibv_ah_attr attr;
@@ -185,9 +185,8 @@ static void ah_from_wc__completion_of_a_datagram__reaches_the_sender(void **stat
     assert_int_equal(ibv_init_ah_from_wc(api->context, API_PORT, &wc, grh, &attr), -1);
     assert_int_equal(errno, EINVAL);
     static const uint8_t group[16] = { 0xff, 0x02, [15] = 9 };
-    memcpy(
-        grh->dgid.raw, group,
-        sizeof group); /* a group address, for which each own address of the IP version is valid */
+    /* For a group address, the source is the first own address of the IP version. */
+    memcpy(grh->dgid.raw, group, sizeof group);
     assert_int_equal(ibv_init_ah_from_wc(api->context, API_PORT, &wc, grh, &attr), 0);
     assert_int_equal(attr.grh.sgid_index, 0);
     stand_close(&stand);
@@ -286,7 +285,7 @@ static void datagram__longer_than_the_active_mtu__is_einval_when_posted(void **s
     stand_close(&stand);
 }
 
-/* B20: only the datagram is dropped, and the receive waits for the next datagram. */
+/* bug B20: only the datagram is dropped, and the receive waits for the next datagram. */
 static void datagram__too_long_or_wrong_q_key__only_this_datagram_is_dropped(void **state)
 {
     struct stand stand;
@@ -305,7 +304,8 @@ static void datagram__too_long_or_wrong_q_key__only_this_datagram_is_dropped(voi
     stand_close(&stand);
 }
 
-/* B22: if the top bit is set, the datagram has the Q_Key of the queue pair. */
+/* bug B22: if the top bit of the request's Q_Key is set, the datagram has the Q_Key of the queue
+ * pair. */
 static void q_key__privileged__is_the_q_key_of_the_qp(void **state)
 {
     struct stand stand;
@@ -369,7 +369,7 @@ int main(void)
         API_TEST(datagram__with_immediate__arrives),
         API_TEST(datagram__inline_and_to_oneself__arrives),
         API_TEST(reply__to_the_address_of_a_completion__arrives),
-        API_TEST(ah_from_wc__completion_of_a_datagram__reaches_the_sender),
+        API_TEST(ah_from_wc__completion_of_a_datagram__has_the_address_of_the_sender),
         API_TEST(address_of_a_completion__without_a_valid_grh__is_einval),
         API_TEST(address_handle__other_subnet_without_gateway__is_enetunreach),
         API_TEST(request__unsupported_by_ud__einval_when_posted),

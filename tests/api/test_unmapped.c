@@ -30,7 +30,7 @@ struct talk {
     bool polls;
     uint8_t *at; /* the unmapped page, the middle of three pages */
     struct ibv_mr *mr;
-    struct ibv_wc received; /* receive completion of the victim */
+    struct ibv_wc received; /* receive completion of the target */
     int receives;
 };
 
@@ -94,8 +94,8 @@ static void poll_victim(struct talk *talk)
     talk->receives += count;
 }
 
-/* Returns the completion status of the peer's request. Polls at the target if its program runs the
- * engine. */
+/* Returns the completion status of the peer's request. If only the program runs the engine of the
+ * target, also polls the CQ of the target. */
 static enum ibv_wc_status ending(struct talk *talk)
 {
     struct ibv_wc wc;
@@ -211,7 +211,7 @@ static void write_finds_a_hole(int victim)
     close_talk(&talk);
 }
 
-static void write__into_unmapped_memory__is_taken_by_the_service_thread(void **state)
+static void write__into_unmapped_memory__is_accepted_by_the_service_thread(void **state)
 {
     (void)state;
     write_finds_a_hole(SERVED);
@@ -378,7 +378,7 @@ int main(void)
         cmocka_unit_test(receive__of_unmapped_memory__completes_by_the_service_thread),
         cmocka_unit_test(receive__of_unmapped_memory__completes_in_a_poll),
         cmocka_unit_test(datagram__for_unmapped_memory__completes),
-        cmocka_unit_test(write__into_unmapped_memory__is_taken_by_the_service_thread),
+        cmocka_unit_test(write__into_unmapped_memory__is_accepted_by_the_service_thread),
         cmocka_unit_test(write__into_unmapped_memory__is_accepted_in_a_poll),
         cmocka_unit_test(read__of_unmapped_memory__gets_zeros_from_the_service_thread),
         cmocka_unit_test(read__of_unmapped_memory__gets_zeros_in_a_poll),

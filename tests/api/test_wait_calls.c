@@ -110,7 +110,7 @@ static void epoll_wait__events_always_taken__ends_at_the_timeout(void **state)
     close_all(epoll);
 }
 
-static void poll__any_time__helped(void **state)
+static void poll__longest_timeout__returns_the_event(void **state)
 {
     const int epoll = open_all(0);
     const int longest = INT_MAX;
@@ -129,7 +129,7 @@ int main(void)
         cmocka_unit_test(epoll_wait__another_thread_took_the_event__waits_on),
         cmocka_unit_test(epoll_pwait__another_thread_took_the_event__waits_for_the_rest),
         cmocka_unit_test(epoll_wait__events_always_taken__ends_at_the_timeout),
-        cmocka_unit_test(poll__any_time__helped),
+        cmocka_unit_test(poll__longest_timeout__returns_the_event),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

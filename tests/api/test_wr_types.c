@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibv_wr_*() for datagrams, unreliable connections and XRC, with the setters that these types
+/* Tests ibv_wr_*() for datagrams, unreliable connections and XRC, with the setters that these types
  * need. */
 #include "api/wr.h"
 
@@ -127,7 +127,7 @@ static void datagram__with_an_invalid_address__is_einval(void **state)
     api_pair_close(&wr.pair);
 }
 
-/* Bug B21: the port's active MTU is 4096. */
+/* bug B21: the port's active MTU is 4096. */
 static void datagram__longer_than_the_mtu__is_einval(void **state)
 {
     const struct api *api = *state;
