@@ -8,7 +8,7 @@
 
 #include "support/check.h"
 
-static void copy__every_length_and_alignment__is_whole_and_no_more(void **state)
+static void copy__every_length_and_alignment__copies_exactly_these_bytes(void **state)
 {
     uint8_t from[256], to[288];
 
@@ -71,7 +71,7 @@ static void copy__seen_by_another_thread__is_in_ascending_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copy__every_length_and_alignment__is_whole_and_no_more),
+        cmocka_unit_test(copy__every_length_and_alignment__copies_exactly_these_bytes),
         cmocka_unit_test(copy__seen_by_another_thread__is_in_ascending_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

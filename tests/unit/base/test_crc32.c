@@ -64,7 +64,7 @@ static void assert_filled(const uint8_t *from, const uint8_t *end, uint8_t value
         assert_int_equal(*from++, value);
 }
 
-static void crc32_copy__every_length_and_alignment__copies_that_and_no_more(void **state)
+static void crc32_copy__every_length_and_alignment__copies_exactly_these_bytes(void **state)
 {
     static const struct {
         size_t from;
@@ -110,7 +110,8 @@ static void crc32__fed_in_pieces__is_the_crc_of_the_whole(void **state)
     }
 }
 
-/* Makes a random mask, with all ones in front of the head and nothing behind it. */
+/* Makes a random mask for the head. In the mask, the padding before the head is all ones, and the
+ * bytes behind the head are zero. */
 static void make_mask(struct uro_crc32_mask *mask, size_t head_length)
 {
     struct uro_rng rng;
@@ -181,7 +182,8 @@ static void crc32_masked__every_length__is_that_of_the_masked_bytes(void **state
     unguard(pages);
 }
 
-/* Only the bytes to copy are readable: they begin and end at an inaccessible page. */
+/* Only the bytes to copy are readable: they begin right behind an inaccessible page, or end right
+ * before one of these pages. */
 static void crc32_masked_copy__every_length__touches_nothing_else(void **state)
 {
     struct uro_crc32_mask mask;
@@ -238,7 +240,7 @@ static bool copies_agree(size_t shortest, size_t longest)
 
 /* The application may write to memory while it is copied. The CRC must match the copied bytes. */
 /* rule TX.COPY */
-static void crc32_copy__source_changes_meanwhile__sums_written_bytes(void **state)
+static void crc32_copy__source_changes_meanwhile__crc_is_that_of_the_copy(void **state)
 {
     static const size_t ranges[][2] = { { 1, 8 }, { 8, 16 }, { 16, 80 }, { 64, LENGTH_MAX } };
     bool right = true;
@@ -349,9 +351,9 @@ int main(void)
         cmocka_unit_test(crc32_fold__quotient__is_x64_divided_by_the_polynomial),
         cmocka_unit_test(crc32_use__unknown_method__changes_nothing),
         EACH_METHOD(crc32__every_length_and_alignment__agrees_with_zlib),
-        EACH_METHOD(crc32_copy__every_length_and_alignment__copies_that_and_no_more),
+        EACH_METHOD(crc32_copy__every_length_and_alignment__copies_exactly_these_bytes),
         EACH_METHOD(crc32__fed_in_pieces__is_the_crc_of_the_whole),
-        EACH_METHOD(crc32_copy__source_changes_meanwhile__sums_written_bytes),
+        EACH_METHOD(crc32_copy__source_changes_meanwhile__crc_is_that_of_the_copy),
         EACH_METHOD(crc32_masked__every_length__is_that_of_the_masked_bytes),
         EACH_METHOD(crc32_masked_copy__every_length__touches_nothing_else),
     };

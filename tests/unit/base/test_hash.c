@@ -78,7 +78,8 @@ static void hash__inserts_and_removes_in_any_order__present_nodes_are_found(void
     for (uint32_t s = 0; s < URO_ARRAY_LEN(sizes); s++) {
         struct fixture *f = make(sizes[s]);
         for (uint32_t i = 0; i < NODES; i++)
-            f->nodes[i].number = uro_rng_below(&rng, NODES); /* some numbers twice and more often */
+            f->nodes[i].number =
+                uro_rng_below(&rng, NODES); /* some numbers occur twice or more often */
         for (uint32_t step = 0; step < 5000; step++) {
             toggle(f, uro_rng_below(&rng, NODES));
             if (step % 500 == 0)

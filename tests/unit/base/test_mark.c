@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_mark.c - marks in a build that has them: this program is compiled with -DURO_MARKS. */
+/* test_mark.c - tests marks in a program that is compiled with -DURO_MARKS. */
 #include "support/check.h"
 
 #include "base/mark.h"

@@ -29,7 +29,7 @@ static void capture__connection__has_two_flows_that_are_paired(void **state)
 
 /* The PSNs of the responses fit no request. So they are probably, but not certainly, the other
  * direction of the flow. */
-static void capture__responses_that_fit_no_request__pair_by_only(void **state)
+static void capture__responses_that_fit_no_request__are_paired_as_the_only_flows(void **state)
 {
     (void)state;
     kit_begin();
@@ -239,8 +239,9 @@ static void decode__truncated_frame__headers_are_decoded_or_kind_is_cut(void **s
     uro_capture_free(capture);
 }
 
-/* Puts three packets of a message into one frame, as a kernel does. The last is shorter. @step is
- * the difference of their identifications. @damaged: the packet with a wrong ICRC, or 3. */
+/* Puts three packets of a message into one frame, as a kernel does. The last packet is shorter.
+ * @step is the difference of their identifications. @damaged is the index of the packet with a
+ * wrong ICRC; 3: none. */
 static void put_joined(bool v6, uint16_t step, unsigned damaged)
 {
     static const uint8_t opcodes[] = { OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST };
@@ -347,7 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(capture__connection__has_two_flows_that_are_paired),
-        cmocka_unit_test(capture__responses_that_fit_no_request__pair_by_only),
+        cmocka_unit_test(capture__responses_that_fit_no_request__are_paired_as_the_only_flows),
         cmocka_unit_test(capture__equal_psns__are_paired_by_source_port),
         cmocka_unit_test(capture__equal_psns_and_ports__are_not_paired),
         cmocka_unit_test(capture__device_that_talks_to_itself__is_paired_by_qpn),

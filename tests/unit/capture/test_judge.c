@@ -145,7 +145,7 @@ static void judge__ack_captured_before_its_request__no_finding(void **state)
 }
 
 /* The capture began when requests were in flight; one of them is retransmitted. */
-static void judge__ack_beyond_a_late_start__is_innocent(void **state)
+static void judge__ack_beyond_a_late_start__no_finding(void **state)
 {
     (void)state;
     kit_begin();
@@ -170,8 +170,9 @@ static void judge__msn__counts_each_message_once(void **state)
     EXPECT(URO_JUDGE_MSN);
 }
 
-/* A READ whose request was lost may be retransmitted in parts, which the responder counts. */
-static void judge__msn_of_a_read_in_parts__is_innocent(void **state)
+/* A READ whose request was lost may be retransmitted in parts. The responder counts each part as a
+ * message. */
+static void judge__msn_of_a_read_in_parts__no_finding(void **state)
 {
     (void)state;
     kit_begin();
@@ -191,7 +192,7 @@ static void judge__msn_of_a_read_in_parts__is_innocent(void **state)
 
 /* The first MSN of a capture may be any number. The ACK of a retransmitted request has the newest
  * MSN. */
-static void judge__msn_of_a_late_start_and_of_a_repetition__are_innocent(void **state)
+static void judge__msn_of_a_late_start_and_of_a_repetition__no_finding(void **state)
 {
     (void)state;
     kit_begin();
@@ -356,7 +357,7 @@ static void judge__message__has_full_packets_in_order(void **state)
 }
 
 /* Between the packets, a packet is missing in the capture. */
-static void judge__packets_with_a_gap_between__are_innocent(void **state)
+static void judge__packets_with_a_gap_between__no_finding(void **state)
 {
     (void)state;
     kit_begin();
@@ -446,8 +447,8 @@ static void judge__rnr_repeated_at_once__is_wrong(void **state)
     EXPECT(URO_JUDGE_RNR_WAIT);
 }
 
-/* The NAK may be lost, and a timeout expire. */
-static void judge__one_early_repetition_after_a_timeout__is_innocent(void **state)
+/* The requester may have lost the NAK, and may have retransmitted after a timeout. */
+static void judge__one_early_repetition_after_a_timeout__no_finding(void **state)
 {
     (void)state;
     kit_begin();
@@ -531,10 +532,10 @@ int main(void)
         cmocka_unit_test(judge__ack_of_a_request_that_is_sent_later__is_a_ghost),
         cmocka_unit_test(judge__ack_beyond_the_last_request__is_a_note),
         cmocka_unit_test(judge__ack_captured_before_its_request__no_finding),
-        cmocka_unit_test(judge__ack_beyond_a_late_start__is_innocent),
+        cmocka_unit_test(judge__ack_beyond_a_late_start__no_finding),
         cmocka_unit_test(judge__msn__counts_each_message_once),
-        cmocka_unit_test(judge__msn_of_a_late_start_and_of_a_repetition__are_innocent),
-        cmocka_unit_test(judge__msn_of_a_read_in_parts__is_innocent),
+        cmocka_unit_test(judge__msn_of_a_late_start_and_of_a_repetition__no_finding),
+        cmocka_unit_test(judge__msn_of_a_read_in_parts__no_finding),
         cmocka_unit_test(judge__msn_with_a_packet_missing__is_not_judged),
         cmocka_unit_test(judge__nak_for_an_acknowledged_psn__is_a_finding_unless_reordered),
         cmocka_unit_test(judge__one_gap__has_one_nak),
@@ -544,13 +545,13 @@ int main(void)
         cmocka_unit_test(judge__resumed_read__begins_with_first),
         cmocka_unit_test(judge__reserved_syndrome__is_wrong),
         cmocka_unit_test(judge__message__has_full_packets_in_order),
-        cmocka_unit_test(judge__packets_with_a_gap_between__are_innocent),
+        cmocka_unit_test(judge__packets_with_a_gap_between__no_finding),
         cmocka_unit_test(judge__write__length_must_fit_the_reth),
         cmocka_unit_test(judge__psns_of_a_read_reused__is_a_finding),
         cmocka_unit_test(judge__repeated_psn__has_the_same_request),
         cmocka_unit_test(judge__rnr_delay__is_kept),
         cmocka_unit_test(judge__rnr_repeated_at_once__is_wrong),
-        cmocka_unit_test(judge__one_early_repetition_after_a_timeout__is_innocent),
+        cmocka_unit_test(judge__one_early_repetition_after_a_timeout__no_finding),
         cmocka_unit_test(judge__new_request_during_the_delay__is_wrong),
         cmocka_unit_test(judge__cnps__too_frequent_is_a_finding),
         cmocka_unit_test(judge__cnp_without_becn__is_wrong),

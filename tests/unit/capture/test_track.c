@@ -42,7 +42,7 @@ static void track__lost_packet__marks_gap_nak_and_late_request(void **state)
     assert_int_equal(track->marks[4], URO_TRACK_LATE);
     assert_int_equal(track->marks[5], URO_TRACK_REPEATED);
     assert_int_equal(track->related[5], 2);
-    assert_int_equal(track->marks[6], 0); /* it is unknown which transmission it answers */
+    assert_int_equal(track->marks[6], 0); /* the ACK may be for any transmission of the request */
     assert_int_equal(track->related[6], 5);
     assert_false(track->incomplete);
     assert_int_equal(track->flows[0].acked_psn, 102);

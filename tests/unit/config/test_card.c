@@ -72,7 +72,7 @@ static void parse__each_kind_of_key__is_read(void **state)
     assert_int_equal(card.missing[URO_CARD_NO_UD], 0);
 }
 
-static void parse__max_sge_and_types__stand_for_other_keys(void **state)
+static void parse__max_sge_and_types__set_several_keys(void **state)
 {
     (void)state;
     assert_null(parse("max_sge = 6\nmax_send_sge = 8\ntypes = rc, ud"));
@@ -282,7 +282,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parse__each_kind_of_key__is_read),
-        cmocka_unit_test(parse__max_sge_and_types__stand_for_other_keys),
+        cmocka_unit_test(parse__max_sge_and_types__set_several_keys),
         cmocka_unit_test(parse__wrong_line__error_has_line_and_word),
         cmocka_unit_test(parse__long_or_endless_text__is_refused),
         cmocka_unit_test(built_in__each_card__has_each_key),

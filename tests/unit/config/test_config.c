@@ -131,7 +131,7 @@ static void engines__number_or_auto__as_many_as_the_link_can_have(void **state)
     assert_int_equal(read_right("a:net_null0;engines=1")->engines, 1);
 }
 
-static void line__words_of_choice__each_is_read(void **state)
+static void line__keys_with_a_choice_of_words__each_word_is_read(void **state)
 {
     (void)state;
     assert_int_equal(read_right("a:net_null0;progress=hybrid")->progress, URO_PROGRESS_HYBRID);
@@ -381,7 +381,7 @@ static void line__name_taken__first_device_keeps_the_name(void **state)
         "UROCE_DEVICES, device 2 (a): another device has this name; choose a different one");
 }
 
-static void line__star__has_the_bounds_of_all_devices_and_is_none(void **state)
+static void line__star__sets_limits_of_all_devices_and_is_no_device(void **state)
 {
     (void)state;
     read_right("a:net_null0;max_qp=7 *;max_qp=5;max_registered=3");
@@ -516,7 +516,7 @@ int main(void)
         cmocka_unit_test(line__name_and_link_only__the_rest_has_defaults),
         cmocka_unit_test(line__every_key__is_read),
         cmocka_unit_test(engines__number_or_auto__as_many_as_the_link_can_have),
-        cmocka_unit_test(line__words_of_choice__each_is_read),
+        cmocka_unit_test(line__keys_with_a_choice_of_words__each_word_is_read),
         cmocka_unit_test(line__address_without_length__subnet_of_24_or_64),
         cmocka_unit_test(line__rate__is_the_speed_of_the_port),
         cmocka_unit_test(line__with_a_mistake__message_has_the_wrong_word),
@@ -525,7 +525,7 @@ int main(void)
         cmocka_unit_test(line__two_mistakes__the_first_is_reported),
         cmocka_unit_test(line__one_wrong_of_three__other_devices_remain),
         cmocka_unit_test(line__name_taken__first_device_keeps_the_name),
-        cmocka_unit_test(line__star__has_the_bounds_of_all_devices_and_is_none),
+        cmocka_unit_test(line__star__sets_limits_of_all_devices_and_is_no_device),
         cmocka_unit_test(line__star_with_a_mistake__there_is_no_device),
         cmocka_unit_test(line__more_than_64_devices__one_message),
         cmocka_unit_test(line__address_table_full__prints_message),

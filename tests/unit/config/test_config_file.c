@@ -163,7 +163,7 @@ static void file__windows_line_ends__do_not_matter(void **state)
     assert_string_equal(entry(0)->link, "net_null0");
 }
 
-static void file__star__has_the_bounds_of_all_devices(void **state)
+static void file__star__sets_limits_of_all_devices(void **state)
 {
     (void)state;
     write_file("[*]\nmax_mr = 9\n[a]\nlink=net_null0\n");
@@ -318,7 +318,7 @@ int main(void)
         cmocka_unit_test(file__line_too_long__is_refused_and_the_next_one_is_read),
         cmocka_unit_test(file__no_newline_at_the_end__last_line_counts),
         cmocka_unit_test(file__windows_line_ends__do_not_matter),
-        cmocka_unit_test(file__star__has_the_bounds_of_all_devices),
+        cmocka_unit_test(file__star__sets_limits_of_all_devices),
         cmocka_unit_test(file__uroce_devices_is_set_too__uroce_devices_is_used),
         cmocka_unit_test(permissions__writable_by_others__file_is_refused),
         cmocka_unit_test(permissions__owned_by_another_user__file_is_refused),

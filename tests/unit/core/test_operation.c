@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_operation.c - the tables of core/operation.c against the opcode table of wire/opcode.c. */
+/* test_operation.c - compares the tables of core/operation.c with the opcode table of
+ * wire/opcode.c. */
 #include "core/cq.h"
 #include "core/operation.h"
 #include "support/check.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_recovery.c - the table at the head of core/recovery.c, mode by mode. */
+/* test_recovery.c - tests each mode in the table at the head of core/recovery.c. */
 #include "base/mark.h"
 #include "core/recovery.h"
 #include "support/check.h"

@@ -77,7 +77,7 @@ static void progress__after_retries__moves_the_deadline_and_refills_the_budget(v
     uro_req_retry_stop(&retry, &wheel);
 }
 
-static void progress__nothing_outstanding__a_late_timer_means_nothing(void **state)
+static void progress__nothing_outstanding__a_late_timer_is_ignored(void **state)
 {
     struct uro_req_retry retry = make(0, 0);
 
@@ -90,8 +90,8 @@ static void progress__nothing_outstanding__a_late_timer_means_nothing(void **sta
     assert_int_equal(uro_wheel_next(&wheel), URO_TIME_NEVER);
 }
 
-/* Otherwise the timer would fire twice before its deadline, although the requester does not need it
- * any more. */
+/* If the timer remained armed, it would fire twice before its deadline, although the requester does
+ * not need it any more. */
 static void progress__nothing_outstanding__timer_is_removed(void **state)
 {
     static struct uro_timer others[256];
@@ -157,7 +157,8 @@ static void rnr__longer_than_the_ack_timeout__lasts_the_whole_delay(void **state
     uro_req_retry_stop(&retry, &wheel);
 }
 
-/* No response is pending, and the timer of the earlier request must not fire. */
+/* The RNR wait ends after progress. An exponent of zero disables the ACK timeout, so no timer runs,
+ * although a response is pending. */
 static void timeout__exponent_zero_behind_an_rnr_wait__waits_for_ever(void **state)
 {
     const struct uro_req_retry_config config = { .rnr_retry_max = 7 };
@@ -241,7 +242,7 @@ int main(void)
         cmocka_unit_test(rnr_delay__each_code__doubles_every_second_code),
         cmocka_unit_test(expiry__without_progress__retry_count_times_then_failure),
         cmocka_unit_test(progress__after_retries__moves_the_deadline_and_refills_the_budget),
-        cmocka_unit_test(progress__nothing_outstanding__a_late_timer_means_nothing),
+        cmocka_unit_test(progress__nothing_outstanding__a_late_timer_is_ignored),
         cmocka_unit_test(progress__nothing_outstanding__timer_is_removed),
         cmocka_unit_test(timeout__exponent_zero__waits_for_ever),
         cmocka_unit_test(rnr__shorter_than_the_ack_wait__is_kept_to_the_microsecond),

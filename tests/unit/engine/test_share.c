@@ -178,9 +178,9 @@ static void qpn_prefix__last_value__is_refused(void **state)
     free(memory);
 }
 
-/* A frame to the engine's own address may be for another process. The kind of link decides whether
- * the engine sends it. */
-static void own_address__by_port_kind__looped_or_sent(void **state)
+/* A frame to the engine's own address may be for another process that shares the address. So the
+ * engine sends the frame if it has a QPN prefix, and loops the frame otherwise. */
+static void own_address__shared_or_not__sent_or_looped(void **state)
 {
     (void)state;
     static struct uro_counters counters;
@@ -256,7 +256,7 @@ int main(void)
         cmocka_unit_test(qpn_prefix__of_an_engine__limits_the_number_of_queue_pairs),
         cmocka_unit_test(qpn_prefix__of_an_engine__all_communication_ids_have_the_prefix),
         cmocka_unit_test(qpn_prefix__last_value__is_refused),
-        cmocka_unit_test(own_address__by_port_kind__looped_or_sent),
+        cmocka_unit_test(own_address__shared_or_not__sent_or_looped),
         cmocka_unit_test(services__list_the_listeners__and_changes_show),
         cmocka_unit_test(link_routes__any_destination__is_known_at_once),
     };

@@ -144,7 +144,7 @@ static void call_per_send__send_is_interrupted__posts_do_not_wait(void **state)
 }
 
 /* A send of many packets may take long on any link. */
-static void call_per_send__send_of_more_takes_long__posts_do_not_wait(void **state)
+static void call_per_send__send_of_three_takes_long__posts_do_not_wait(void **state)
 {
     (void)state;
     start_completing();
@@ -284,7 +284,7 @@ static void call_per_send__caller_alone_drives__every_post_leaves_at_once(void *
 
 /* A request that was posted before a command uses the state of the queue pair before the
  * command. */
-static void posted__and_a_command_follows__engine_takes_the_doorbell_first(void **state)
+static void post__command_follows__engine_takes_the_doorbell_first(void **state)
 {
     (void)state;
     stage_start("a:fake0;progress=caller" IP);
@@ -305,7 +305,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(call_per_send__send_takes_long__a_post_alone_does_not_wait),
     cmocka_unit_test(call_per_send__receiving_takes_long__posts_do_not_wait),
     cmocka_unit_test(call_per_send__send_is_interrupted__posts_do_not_wait),
-    cmocka_unit_test(call_per_send__send_of_more_takes_long__posts_do_not_wait),
+    cmocka_unit_test(call_per_send__send_of_three_takes_long__posts_do_not_wait),
     cmocka_unit_test(call_per_send__send_of_two_takes_long__posts_of_a_burst_wait_as_long),
     cmocka_unit_test(call_per_send__many_posts__wait_as_long_as_the_program_polls_soon),
     cmocka_unit_test(any_link__very_many_posts__are_coalesced_for_any_time),
@@ -313,7 +313,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(any_link__very_many_posts_and_a_poll__the_next_leave_at_once),
     cmocka_unit_test(any_link__posts_of_a_burst__wait_for_each_other),
     cmocka_unit_test(call_per_send__caller_alone_drives__every_post_leaves_at_once),
-    cmocka_unit_test(posted__and_a_command_follows__engine_takes_the_doorbell_first),
+    cmocka_unit_test(post__command_follows__engine_takes_the_doorbell_first),
 };
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_contend.c - tests that the program and the service thread try to run the engine at the same
- * time. */
+/* test_contend.c - tests what happens when the program and the service thread try to run the engine
+ * at the same time. */
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -243,8 +243,8 @@ static void take_until_thread_stands_back(void)
     atomic_store(&stood_back, true);
 }
 
-/* A round with many long packets takes long. A thread that waits for its end would run the engine
- * right after it, although the program runs it. */
+/* A round with many long packets takes long. If the thread waited for the end of such a round, it
+ * would run the engine next, although the program runs the engine. */
 static void contend__long_rounds_of_the_program__thread_does_not_wait_for_the_lock(void **state)
 {
     (void)state;
@@ -283,7 +283,7 @@ static void take_5_ms(void)
     stage_pass(URO_MS(5));
 }
 
-/* After a round that received many frames and sent none, its end time is recorded. */
+/* The end time of a round is recorded if the round received many frames and sent none. */
 static void contend__program_receives_for_long__idle_time_starts_at_the_end(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices in a forked child.
+/* Tests devices in a forked child.
  *
- * A process has one list of devices, read once: each case runs in a child of its own.
+ * A process reads its list of devices once, so each case runs in its own child.
  */
 #include "support/check.h"
 
@@ -165,7 +165,7 @@ static void forks_twice(void)
     moves_frames();
 }
 
-static void fork__a_child_of_a_child__starts_a_new_one(void **state)
+static void fork__a_child_of_a_child__starts_a_new_device(void **state)
 {
     (void)state;
     assert_int_equal(must_status(forks_twice), 0);
@@ -206,7 +206,7 @@ static void forks_in_a_thread(void)
     moves_frames();
 }
 
-static void fork__in_a_thread_while_another_one_drives__the_child_starts_a_new_one(void **state)
+static void fork__in_a_thread_while_another_one_drives__the_child_starts_a_new_device(void **state)
 {
     (void)state;
     assert_int_equal(must_status(forks_in_a_thread), 0);
@@ -404,8 +404,8 @@ int main(void)
         cmocka_unit_test(fork__before_start__both_have_a_device_of_their_own),
         cmocka_unit_test(fork__after_a_start_that_failed__the_child_tries_again),
         cmocka_unit_test(fork__after_start__child_starts_a_new_device_and_parent_continues),
-        cmocka_unit_test(fork__a_child_of_a_child__starts_a_new_one),
-        cmocka_unit_test(fork__in_a_thread_while_another_one_drives__the_child_starts_a_new_one),
+        cmocka_unit_test(fork__a_child_of_a_child__starts_a_new_device),
+        cmocka_unit_test(fork__in_a_thread_while_another_one_drives__the_child_starts_a_new_device),
         cmocka_unit_test(fork__during_a_start__waits_for_the_start),
         cmocka_unit_test(fork__a_child_that_uses_nothing__has_no_descriptor_of_the_device),
         cmocka_unit_test(fork__parent_uses_its_whole_quota__child_has_a_full_quota),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a device starts, and how it stops when the process ends.
+/* Tests how a device starts, and how it stops when the process ends.
  *
- * A process has one list of devices, read once: each case runs in a child of its own.
+ * A process reads its list of devices once, so each case runs in its own child.
  */
 #include "support/check.h"
 
@@ -413,7 +413,7 @@ static void cleans_up_late(void)
     MUST(uro_device_start(left) == 0);
 }
 
-static void exit__program_uses_the_device_after_its_end__calls_return(void **state)
+static void exit__program_uses_the_device_after_its_shutdown__calls_return(void **state)
 {
     int status;
 
@@ -501,7 +501,7 @@ int main(void)
         cmocka_unit_test(exit__device_never_started__nothing_to_close),
         cmocka_unit_test(exit__of_a_forked_child__closes_nothing),
         cmocka_unit_test(exit__in_a_signal_handler_inside_the_lock__does_not_hang),
-        cmocka_unit_test(exit__program_uses_the_device_after_its_end__calls_return),
+        cmocka_unit_test(exit__program_uses_the_device_after_its_shutdown__calls_return),
         cmocka_unit_test(exit__while_threads_poll__closes_and_does_not_crash),
         cmocka_unit_test(capture__echo__request_and_reply_are_in_the_file),
     };

@@ -397,8 +397,8 @@ static void link__awaits_a_peer__up_until_a_peer_came_and_left(void **state)
     assert_false(uro_device_link_up(device));
 }
 
-/* When the link is down, a descriptor may stay readable for ever. This does not hold for a port
- * that states which events it reports. */
+/* While the link is down, a descriptor may stay readable for ever. A port with URO_PORT_WAKES_DOWN
+ * does not have this problem. */
 static uint32_t arms_after_link_went_down(bool wakes)
 {
     fake.link_up = false;

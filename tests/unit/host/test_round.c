@@ -105,7 +105,8 @@ static void talks_to_itself(void)
     uro_device_unlock(device); /* the end of the process closes the capture */
 }
 
-static void round__queue_pair_connected_to_itself__done_in_one_and_captured_once(void **state)
+static void round__queue_pair_connected_to_itself__all_frames_in_one_round_and_captured_once(
+    void **state)
 {
     const size_t octets = 14 + 20 + 8 + 12 + 4, with_ack = octets + 4;
 
@@ -118,7 +119,7 @@ static void round__queue_pair_connected_to_itself__done_in_one_and_captured_once
     assert_int_equal(unlink(capture), 0);
 }
 
-static void hears_itself_over_a_full_link(void)
+static void talks_to_itself_over_a_full_link(void)
 {
     uint32_t received;
     struct uro_cq *cq;
@@ -140,7 +141,7 @@ static void hears_itself_over_a_full_link(void)
 static void round__link_full__looped_frames_are_delivered(void **state)
 {
     (void)state;
-    assert_int_equal(must_status(hears_itself_over_a_full_link), 0);
+    assert_int_equal(must_status(talks_to_itself_over_a_full_link), 0);
 }
 
 static bool wanted(const uint8_t octets[6])
@@ -248,7 +249,8 @@ static void link__of_two_engines__is_up_while_both_are(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round__queue_pair_connected_to_itself__done_in_one_and_captured_once),
+        cmocka_unit_test(
+            round__queue_pair_connected_to_itself__all_frames_in_one_round_and_captured_once),
         cmocka_unit_test(round__link_full__looped_frames_are_delivered),
         cmocka_unit_test(round__group_joined__port_filter_is_set_before_the_report),
         cmocka_unit_test(round__link_full_for_long__frames_are_lost_and_timers_run),

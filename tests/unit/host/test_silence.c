@@ -6,8 +6,8 @@
 #include "host/device.h"
 #include "stage.h"
 
-/* Advances the stopped clock by @gap, and makes a call. Work of the thread takes no time on this
- * clock. */
+/* Makes a call, and then advances the stopped clock by @gap. Work of the thread takes no time on
+ * this clock. */
 static void call_again_after(uro_time gap)
 {
     do

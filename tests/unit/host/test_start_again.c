@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests that a device whose first start failed can be started again.
  *
- * A process has one list of devices, read once: each case runs in a child of its own.
+ * A process reads its list of devices once, so each case runs in its own child.
  */
 #include "support/check.h"
 

@@ -189,8 +189,8 @@ static void wait__post_with_the_lock_taken__waiting_thread_transmits(void **stat
     assert_int_equal(pthread_join(waiter, NULL), 0);
 }
 
-/* If it did, threads that wait for different events would take the role from each other again and
- * again. */
+/* If the second thread took the role, threads that wait for different events would take the role
+ * from each other again and again. */
 static void wait__others_wait__does_not_take_the_role(void **state)
 {
     bool interrupted;
@@ -257,8 +257,8 @@ static void wait_fds__event_of_a_frame__waiting_thread_responds(void **state)
     assert_int_equal(in_a_row, 100);
 }
 
-/* For a millisecond after a wait, this thread counts as waiting. If it got no processor in that
- * time, it waits again. */
+/* For a millisecond after a wait, this thread counts as waiting. If this thread got no processor in
+ * that time, the test repeats the wait. */
 static void wait_fds__no_event__ends_at_the_timeout(void **state)
 {
     (void)state;
@@ -628,12 +628,12 @@ int main(void)
         cmocka_unit_test(wait_fds__engine_always_busy__own_descriptor_ends_the_wait),
         cmocka_unit_test(wait__engine_always_busy__is_interrupted),
         cmocka_unit_test(wait_fds__port_removed__handlers_are_called),
-#ifndef ADDRESS_SANITIZER /* it does not notice that a cancelled thread has no stack any more */
+#ifndef ADDRESS_SANITIZER /* this sanitizer does not see that a cancelled thread's stack is gone */
         cmocka_unit_test(wait__cancelled__service_thread_responds),
 #endif
         cmocka_unit_test(wait__left_by_longjmp__service_thread_responds),
         cmocka_unit_test(wait__left_by_longjmp_and_woken__service_thread_responds),
-#ifndef __SANITIZE_THREAD__ /* it reports each fork() in a signal handler */
+#ifndef __SANITIZE_THREAD__ /* this sanitizer reports each fork() in a signal handler */
         cmocka_unit_test(wait__handler_forks__child_does_not_run_the_engine),
 #endif
         cmocka_unit_test(wait__handler_without_sa_restart__is_interrupted),

@@ -81,8 +81,9 @@ static void fate__other_seed__other_fates(void **state)
     assert_true(differs > 500);
 }
 
-/* Five standard deviations of the number of 10 % of 100000 are 475. The plan has a fixed seed. */
-static void fate__probabilities__about_as_many(void **state)
+/* 10 % of 100000 packets are 10000, with a standard deviation of 95. The test allows five standard
+ * deviations. The plan has a fixed seed. */
+static void fate__probabilities__match_the_plan(void **state)
 {
     unsigned lost = 0, duplicated = 0, overtaken = 0, corrupted = 0, marked = 0;
 
@@ -120,7 +121,7 @@ static void burst__one_in_five_ends__five_packets_long(void **state)
         single += !is_lost && length == 1;
         length = is_lost ? length + 1 : 0;
     }
-    assert_in_range(bursts, 9000, 10000); /* 1 % of the packets outside, which are 95 % */
+    assert_in_range(bursts, 9000, 10000); /* 1 % of the packets outside of bursts */
     assert_in_range(lost * 100 / bursts, 480, 520);
     assert_in_range(single * 100 / bursts, 18, 22);
 }
@@ -369,7 +370,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fate__same_seed__same_fates_whatever_other_flows_do),
         cmocka_unit_test(fate__other_seed__other_fates),
-        cmocka_unit_test(fate__probabilities__about_as_many),
+        cmocka_unit_test(fate__probabilities__match_the_plan),
         cmocka_unit_test(burst__one_in_five_ends__five_packets_long),
         cmocka_unit_test(burst__partial_loss__inside_and_outside),
         cmocka_unit_test(lost__by_number__exactly_these),

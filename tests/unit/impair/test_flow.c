@@ -158,7 +158,7 @@ static void flow__too_many__share_one(void **state)
     assert_int_equal(find(URO_IMPAIR_REQUEST, 77, 1)->number, 77);
 }
 
-static void flow__another_plan__counts_on(void **state)
+static void flow__another_plan__packet_numbers_continue(void **state)
 {
     char error[URO_IMPAIR_ERROR_MAX];
 
@@ -182,7 +182,7 @@ int main(void)
         cmocka_unit_test_setup(flow__mixed_packets__are_numbered_within_each_kind, start),
         cmocka_unit_test_setup(flow__psn_again__is_a_repeat, start),
         cmocka_unit_test_setup(flow__too_many__share_one, start),
-        cmocka_unit_test_setup(flow__another_plan__counts_on, start),
+        cmocka_unit_test_setup(flow__another_plan__packet_numbers_continue, start),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@ static struct uro_impair_trace_line line;
     "rx ack 4294967295 18446744073709551615 dup late mark corrupt=ffffffffffffffff "               \
     "delay=160000000000\n"
 
-static void line__every_effect__survives(void **state)
+static void line__every_effect__is_read_back(void **state)
 {
     static const char *const texts[] = {
         "tx request 0 17 lose\n", LONGEST,
@@ -60,7 +60,7 @@ static void line__wrong__is_refused(void **state)
             fail_msg("%s is accepted", texts[i]);
 }
 
-static void header__of_this_version__survives(void **state)
+static void header__of_this_version__is_read_back(void **state)
 {
     struct uro_impair_trace_header header = { .version = URO_IMPAIR_TRACE_VERSION,
                                               .program = "a program",
@@ -163,9 +163,9 @@ static void merge__lines_of_one_packet__are_joined(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(line__every_effect__survives),
+        cmocka_unit_test(line__every_effect__is_read_back),
         cmocka_unit_test(line__wrong__is_refused),
-        cmocka_unit_test(header__of_this_version__survives),
+        cmocka_unit_test(header__of_this_version__is_read_back),
         cmocka_unit_test(header__other__is_refused),
         cmocka_unit_test(replay__of_a_run__the_same_fates),
         cmocka_unit_test(merge__lines_of_one_packet__are_joined),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_broker.c - tests which process gets a datagram from the broker, and how often the peers of a
- * process that has ended get a REJ. */
+/* test_broker.c - tests which process gets a datagram from the broker, and how often the broker
+ * sends DREQs to the peers of a process that has ended. */
 #include "support/check.h"
 
 #include <arpa/inet.h>

@@ -181,7 +181,7 @@ static void cable__sleeper__woken_once_by_frames(void **state)
     (void)uro_port_wait_fds(pair.two, fds);
     assert_int_equal(read(fds[0], &wake_ups, sizeof wake_ups), sizeof wake_ups);
     assert_int_equal(wake_ups, 1);
-    assert_false(uro_port_arm(pair.two)); /* a frame is there */
+    assert_false(uro_port_arm(pair.two)); /* a frame waits */
     assert_string_equal(arrived(pair.two, 2), "ab");
     close_pair(&pair);
 }
@@ -200,7 +200,7 @@ static void cable__sleeper__woken_when_a_delayed_frame_is_due(void **state)
     assert_string_equal(arrived(pair.two, 1), "a");
     assert_int_equal(uro_cable_port_set("one", "delay_us=10000000", error), 0);
     send_frame(pair.one, 'b');
-    assert_true(uro_port_arm(pair.two)); /* it is not due for ten seconds */
+    assert_true(uro_port_arm(pair.two)); /* the frame is not due for ten seconds */
     close_pair(&pair);
 }
 

@@ -91,7 +91,7 @@ static void card__absent__lspci_is_named(void **state)
                         "this machine has no PCI device 0001:00:05.0; `lspci -D` lists them");
 }
 
-static void card__of_no_driver__is_to_be_bound(void **state)
+static void card__without_a_driver__message_says_to_bind_it(void **state)
 {
     (void)state;
     make("/sys/bus/pci/devices/" CARD "/");
@@ -169,7 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(card__absent__lspci_is_named),
-        TEST(card__of_no_driver__is_to_be_bound),
+        TEST(card__without_a_driver__message_says_to_bind_it),
         TEST(card__of_the_kernel__driver_and_interface_are_named),
         TEST(card__of_virtio__interface_is_found_in_the_subdirectory),
         TEST(card__of_a_driver_that_dpdk_shares__nothing_is_wrong),

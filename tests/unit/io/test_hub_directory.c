@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests the directory for the hub's socket, which all processes of a user use that share an
- * address. Another user cannot create it first, and no process blocks there. */
+/* Tests the directory of the hub's socket. All processes of a user that share an address use this
+ * directory. Another user cannot create it first, and no process blocks there. */
 #define _GNU_SOURCE /* unshare */
 #include "support/check.h"
 

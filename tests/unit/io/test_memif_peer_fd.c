@@ -24,7 +24,7 @@
 #include "unit/io/memif_kit.h"
 
 #define STRANGER 65534u /* ID of another user */
-#define HANGS_S  10     /* time limit of the process, in case that a call blocks, seconds */
+#define HANGS_S  10     /* time limit of the process, in case a call blocks, seconds */
 
 static struct uro_port *server, *client;
 
@@ -223,7 +223,7 @@ static int call_as_stranger(const char *words)
     if (is_parent(&child)) {
         uint8_t octet;
         (void)close(go[1]);
-        assert_int_equal(read(go[0], &octet, 1), 1); /* it has connected */
+        assert_int_equal(read(go[0], &octet, 1), 1); /* the child has connected */
         for (unsigned i = 0; i < KIT_STEPS; i++)
             (void)uro_port_link_up(server);
         (void)!read(go[0], &octet, 1);
@@ -236,7 +236,7 @@ static int call_as_stranger(const char *words)
     while (control >= 0 && !memif_peer_receive(control, &first, NULL))
         (void)sched_yield();
     if (control < 0 || uro_memif_type_of(&first) != URO_MEMIF_DISCONNECT)
-        _exit(1); /* welcome */
+        _exit(1); /* accepted */
     _exit(strcmp((const char *)first.octets + URO_MEMIF_DISCONNECT_REASON,
                  "only processes of the server's user may connect: see user=") != 0);
 }

@@ -31,7 +31,7 @@ static struct uro_port *open_side(const char *role, unsigned id)
     return port;
 }
 
-/* A server that sleeps like a device, and is opened again from time to time. */
+/* Runs a server that sleeps like a device. Opens the server again from time to time. */
 static void *serve(void *argument)
 {
     const unsigned side = *(const unsigned *)argument;

@@ -103,7 +103,7 @@ static void network_error__for_a_sent_packet__is_reported_and_forwarded(void **s
     assert_int_equal(got.body.error, ECONNREFUSED);
 }
 
-/* The packet of the other process is retransmitted because of the error, so the error counts. */
+/* The errors come from the network, so they count, although another process sent the packets. */
 static void network_error__for_a_packet_of_another_process__is_counted_and_forwarded(void **state)
 {
     struct record got;

@@ -246,7 +246,7 @@ static void packet_rx__long_packets_in_a_gro_frame__are_not_copied(void **state)
     each_is_lent(true, 3, 2048, 4, true);
 }
 
-/* Each datagram had to be copied, so it ends the burst. */
+/* Each datagram has to be copied, so it ends the burst. */
 static void packet_rx__long_datagrams_to_qp1_in_a_gro_frame__are_split(void **state)
 {
     (void)state;

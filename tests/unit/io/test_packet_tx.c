@@ -347,7 +347,7 @@ static void packet_tx__kernel_refuses_a_gso_frame__later_packets_are_sent_singly
     for (unsigned v6 = 0; v6 < 2; v6++) {
         sent_count = 0;
         tx.joins = true;
-        for (uint32_t i = 0; i < 4; i++) /* the last one is short for a frame */
+        for (uint32_t i = 0; i < 4; i++) /* the last is shorter than a minimum frame */
             describe_frame(i, v6, i < 3 ? 1000 : 0, 5000);
         send_frames(4);
         assert_int_equal(sent_count, 4);

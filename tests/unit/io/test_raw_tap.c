@@ -131,7 +131,7 @@ static void raw_tap__only_uroce_senders_for_long__stops_until_another_sender(voi
         assert_int_equal(verdict(), FULL);
     }
     start_again(URO_IP_ID_ANY,
-                true); /* without a pause; a restart also forgets the known senders */
+                true); /* the raw tap does not pause, and knows no senders any more */
     send_one(4000, false);
     assert_int_equal(verdict(), FULL);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Locks of a process at an address that it shares with other processes. */
+/* Tests locks of a process at an address that it shares with other processes. */
 #define _GNU_SOURCE /* struct mmsghdr, of udp.h */
 #include "support/check.h"
 

@@ -362,7 +362,7 @@ static void group__no_address_of_its_ip_version__one_message_and_no_descriptor(v
     assert_string_equal(capture_stderr_text(capture),
                         "uroce: group ff02::77:1 over UDP: Cannot assign requested address\n");
     int epoll = udp->groups.epoll;
-    udp->groups.epoll = -1; /* the kernel has no room for one more */
+    udp->groups.epoll = -1; /* makes the join fail, as without memory in the kernel */
     uro_port_groups(port, &v4, 1);
     udp->groups.epoll = epoll;
     assert_int_equal(udp->groups.count, 0);
@@ -439,7 +439,7 @@ static void gro_no__socket_had_gro_enabled__is_disabled(void **state)
 
     (void)state;
     if (!sock->coalesces) {
-        print_message("# SKIP this kernel joins nothing\n");
+        print_message("# SKIP this kernel has no UDP GRO\n");
         skip();
     }
     uro_sock_start(sock, sock->fd, &addresses[0], &options);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which names are mapped to the tree of UROCE_TREE (meson.build), and which are not changed. */
+/* Tests which names are mapped to the tree of UROCE_TREE (meson.build), and which are not
+ * changed. */
 #include "paths/path_map.h"
 
 #include "support/check.h"
@@ -89,7 +90,7 @@ static void expect_outside(const char *name, const char *wanted)
     assert_int_equal(errno, EXDEV);
 }
 
-static void map__directories__are_the_trees(void **state)
+static void map__directories__are_those_of_the_tree(void **state)
 {
     (void)state;
     expect_in_tree("/sys/class/infiniband", "/class/infiniband");
@@ -140,7 +141,7 @@ static void map__other_names__are_not_mapped(void **state)
     expect_as_it_is("/dev/null");
 }
 
-static void map__path_out_of_the_tree__is_the_machines(void **state)
+static void map__path_out_of_the_tree__is_that_of_the_machine(void **state)
 {
     (void)state;
     expect_outside("/sys/class/infiniband/..", "/sys/class");
@@ -266,12 +267,12 @@ static void map__tree_of_another_user__is_not_used(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(map__directories__are_the_trees),
+        cmocka_unit_test(map__directories__are_those_of_the_tree),
         cmocka_unit_test(map__device_of_uroce__is_in_the_tree_with_all_files_below),
         cmocka_unit_test(map__device_of_the_kernel__is_not_mapped),
         cmocka_unit_test(map__name_not_in_the_tree__is_not_mapped),
         cmocka_unit_test(map__other_names__are_not_mapped),
-        cmocka_unit_test(map__path_out_of_the_tree__is_the_machines),
+        cmocka_unit_test(map__path_out_of_the_tree__is_that_of_the_machine),
         cmocka_unit_test(map__dots_inside__are_resolved_in_the_tree),
         cmocka_unit_test(map__name_longer_than_the_limit__is_not_mapped),
         cmocka_unit_test(map__environment_changed_later__has_no_effect),

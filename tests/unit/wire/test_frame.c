@@ -190,7 +190,7 @@ static void set_v4(size_t at, uint16_t value)
     uro_put_be16(ip + 10, uro_ip_sum_finish(uro_ip_sum(0, ip, (ip[0] & 15u) * 4)));
 }
 
-static void frame__ipv4_header_out_of_order__is_refused_by_name(void **state)
+static void frame__invalid_ipv4_header__is_refused_with_its_result(void **state)
 {
     static const struct {
         size_t at;
@@ -222,7 +222,7 @@ static void frame__ipv4_header_out_of_order__is_refused_by_name(void **state)
     assert_true(uro_mark_hit("IP.OPTIONS"));
 }
 
-static void frame__ipv6_header_out_of_order__is_refused_by_name(void **state)
+static void frame__invalid_ipv6_header__is_refused_with_its_result(void **state)
 {
     static const struct {
         size_t at;
@@ -347,7 +347,7 @@ static void frame__wrong_opcode_version_or_length__have_distinct_results(void **
 }
 
 /* A packet with every opcode that ends after each of its first 64 octets. */
-static void frame__roce_part_of_any_length__is_never_read_beyond(void **state)
+static void frame__roce_part_of_any_length__no_read_behind_its_end(void **state)
 {
     (void)state;
     for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -385,7 +385,7 @@ static void frame__shorter_than_bth_and_icrc__is_a_length_error(void **state)
     }
 }
 
-static void frame__flush__has_either_icrc_and_nothing_else_has(void **state)
+static void frame__flush__either_icrc_is_accepted_and_only_for_flush(void **state)
 {
     (void)state;
     uro_mark_clear();
@@ -449,15 +449,15 @@ int main(void)
         cmocka_unit_test(frame__any_opcode_and_values__decode_reverses_encode),
         cmocka_unit_test(frame__ethernet_padding_and_vlan__do_not_matter),
         cmocka_unit_test(frame__other_ether_types__are_recognised),
-        cmocka_unit_test(frame__ipv4_header_out_of_order__is_refused_by_name),
-        cmocka_unit_test(frame__ipv6_header_out_of_order__is_refused_by_name),
+        cmocka_unit_test(frame__invalid_ipv4_header__is_refused_with_its_result),
+        cmocka_unit_test(frame__invalid_ipv6_header__is_refused_with_its_result),
         cmocka_unit_test(frame__impossible_source_address__is_refused),
         cmocka_unit_test(frame__udp_length__within_the_ip_packet),
         cmocka_unit_test(frame__udp_checksum__zero_or_right),
         cmocka_unit_test(frame__wrong_opcode_version_or_length__have_distinct_results),
-        cmocka_unit_test(frame__roce_part_of_any_length__is_never_read_beyond),
+        cmocka_unit_test(frame__roce_part_of_any_length__no_read_behind_its_end),
         cmocka_unit_test(frame__shorter_than_bth_and_icrc__is_a_length_error),
-        cmocka_unit_test(frame__flush__has_either_icrc_and_nothing_else_has),
+        cmocka_unit_test(frame__flush__either_icrc_is_accepted_and_only_for_flush),
         cmocka_unit_test(frame__icrc_already_checked__is_not_computed_again),
         cmocka_unit_test(frame_result_text__every_result__has_a_text),
     };

@@ -83,7 +83,7 @@ static const struct change of_both[] = {
     { "a packet to QP1", BTH, 7, 1 },
 };
 
-static void is_data__ipv4__everything_else_is_not(void **state)
+static void is_data__plain_ipv4__is_true_and_any_change_is_false(void **state)
 {
     static const struct change changes[] = {
         { "IPv4 options", IP, 0, 0x46 },
@@ -98,7 +98,7 @@ static void is_data__ipv4__everything_else_is_not(void **state)
     each_refused(false, of_both, URO_ARRAY_LEN(of_both));
 }
 
-static void is_data__ipv6__everything_else_is_not(void **state)
+static void is_data__plain_ipv6__is_true_and_any_change_is_false(void **state)
 {
     static const struct change changes[] = {
         { "an extension header", IP, 6, 0 },
@@ -132,7 +132,7 @@ static void is_data__head_is_refused__is_false(void **state)
     }
 }
 
-static void is_data__vlan_tag__is_not(void **state)
+static void is_data__vlan_tag__is_false(void **state)
 {
     (void)state;
     for (int v6 = 0; v6 <= 1; v6++) {
@@ -143,7 +143,7 @@ static void is_data__vlan_tag__is_not(void **state)
 }
 
 /* Connection managers parse all packets to QP1, whatever opcode they have. */
-static void is_data__any_opcode_to_qp1__is_not(void **state)
+static void is_data__any_opcode_to_qp1__is_false(void **state)
 {
     (void)state;
     for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -355,11 +355,11 @@ static int fill_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_data__ipv4__everything_else_is_not),
-        cmocka_unit_test(is_data__ipv6__everything_else_is_not),
+        cmocka_unit_test(is_data__plain_ipv4__is_true_and_any_change_is_false),
+        cmocka_unit_test(is_data__plain_ipv6__is_true_and_any_change_is_false),
         cmocka_unit_test(is_data__head_is_refused__is_false),
-        cmocka_unit_test(is_data__vlan_tag__is_not),
-        cmocka_unit_test(is_data__any_opcode_to_qp1__is_not),
+        cmocka_unit_test(is_data__vlan_tag__is_false),
+        cmocka_unit_test(is_data__any_opcode_to_qp1__is_false),
         cmocka_unit_test(is_data__too_short_for_its_headers__is_false),
         cmocka_unit_test(split_frame__every_opcode_with_payload__is_read_like_a_whole_frame),
         cmocka_unit_test(split_frame__one_bit_changed__is_refused),

@@ -131,7 +131,7 @@ static void icmp__neighbor_messages__decode_reverses_encode(void **state)
 }
 
 /* Each message violates one rule of RFC 4861, section 7.1. */
-static void icmp__neighbor_message_against_the_rfc__is_refused(void **state)
+static void icmp__neighbor_message_that_violates_the_rfc__is_refused(void **state)
 {
     struct uro_ip ip = ip_of(true);
     struct uro_icmp icmp = neighbor(URO_ICMP_NEIGHBOR_SOLICIT);
@@ -265,7 +265,7 @@ int main(void)
         cmocka_unit_test(ip_sum__any_length_and_even_pieces__agrees_with_the_definition),
         cmocka_unit_test(icmp__echo__reply_is_checked),
         cmocka_unit_test(icmp__neighbor_messages__decode_reverses_encode),
-        cmocka_unit_test(icmp__neighbor_message_against_the_rfc__is_refused),
+        cmocka_unit_test(icmp__neighbor_message_that_violates_the_rfc__is_refused),
         cmocka_unit_test(icmp__solicited_advertisement_to_a_group__is_refused),
         cmocka_unit_test(icmp__other_types__are_other),
         cmocka_unit_test(icmp__port_unreachable__shows_the_packet_that_was_not_delivered),

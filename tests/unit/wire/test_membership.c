@@ -113,7 +113,7 @@ static void membership__queries_of_every_version__are_read(void **state)
     assert_true(uro_mark_hit("IP.ALERT"));
 }
 
-static void igmp__report__is_scapys_octet_for_octet(void **state)
+static void igmp__report__equals_that_of_scapy(void **state)
 {
     const uint32_t length = load(IGMP3_REPORT);
     const struct uro_ip ip = { .dont_fragment = true,
@@ -141,7 +141,7 @@ static void igmp__report__is_scapys_octet_for_octet(void **state)
     assert_true(uro_mark_hit("MCAST.REPORT.FORM"));
 }
 
-static void mld__report__is_scapys_octet_for_octet(void **state)
+static void mld__report__equals_that_of_scapy(void **state)
 {
     const uint32_t length = load(MLD2_REPORT);
     const struct uro_ip ip = { .v6 = true,
@@ -330,8 +330,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(membership__queries_of_every_version__are_read),
-        cmocka_unit_test(igmp__report__is_scapys_octet_for_octet),
-        cmocka_unit_test(mld__report__is_scapys_octet_for_octet),
+        cmocka_unit_test(igmp__report__equals_that_of_scapy),
+        cmocka_unit_test(mld__report__equals_that_of_scapy),
         cmocka_unit_test(membership__reports_of_others__are_not_queries),
         cmocka_unit_test(ip__other_options_or_other_protocols__are_refused),
         cmocka_unit_test(membership__malformed_queries__are_refused),

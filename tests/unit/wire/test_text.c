@@ -14,7 +14,7 @@
 
 static char line[URO_TEXT_LINE_MAX];
 
-static void text__every_vector__has_the_line_people_expect(void **state)
+static void text__every_vector__has_the_expected_line(void **state)
 {
     static const char *const lines[] = {
         "10.7.0.1 > 10.7.0.2 RC_ACK qp 0x000011 psn 5107579 msn 1",
@@ -254,7 +254,7 @@ static void text__longest_line__is_not_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text__every_vector__has_the_line_people_expect),
+        cmocka_unit_test(text__every_vector__has_the_expected_line),
         cmocka_unit_test(text__sentence__is_printed_without_control_characters),
         cmocka_unit_test(text__wrong_icrc__shows_both),
         cmocka_unit_test(text__vlan_tag__is_printed_before_the_addresses),
