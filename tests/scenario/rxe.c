@@ -230,8 +230,9 @@ static void receive_ack(struct rxe *rxe, struct rxe_message *message, const stru
         if (message->state == RXE_SENT && message->last_psn == frame->bth.psn)
             answered(rxe, message, frame);
         else
-            advance(rxe,
-                    frame); /* beyond the end, if it is the last packet of the message being sent */
+            advance(
+                rxe,
+                frame); /* the bug: may advance beyond the end of a message that is being sent */
         return;
     }
     if (frame->aeth.kind != URO_AETH_NAK || frame->aeth.value != 0) {

@@ -116,8 +116,8 @@ static uint32_t take_tag(const struct scene *scene, uint8_t *octets, uint32_t le
     return length - URO_VLAN_LEN;
 }
 
-/* About half of the frames are in shared memory. The last byte of a frame decides this, so that
- * each run makes the same choice. */
+/* Passes a frame to the engine. About half of the frames are in shared memory. The last byte of a
+ * frame decides this, so that each run makes the same choice. */
 void scene_input_raw(struct scene *scene, const uint8_t *octets, uint32_t length)
 {
     const uint32_t shared = length > 0 ? octets[length - 1] & 1u : 0;
@@ -310,7 +310,8 @@ uint64_t scene_counter(const struct scene *scene, const char *counter)
     return value;
 }
 
-/* Posts and sends the burst in one call: the bad request and the packets in front of it. */
+/* Posts four sends, the third with a bad key. Expects that one call sends the two packets before
+ * the bad request. */
 void scene_play_bad_one_in_a_burst(struct scene *s)
 {
     scene_post_send(s, SEND(.id = 1, .text = "a"));

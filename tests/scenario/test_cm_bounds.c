@@ -99,8 +99,8 @@ static void cm_qp__of_either_side__has_the_retry_count_of_the_req(void **state)
     assert_int_equal(attr.retry_count, 3);
 }
 
-/* The service exists, but its process uses all its connections. The reason of the REJ must not be
- * "invalid service ID". */
+/* The service exists, but its process uses all its connections. The status in the SIDR_REP must not
+ * be "service ID not supported". */
 static void cm_service__all_connections_in_use__other_status_than_unsupported(void **state)
 {
     struct managers *s = *state;

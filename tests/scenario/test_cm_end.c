@@ -92,8 +92,8 @@ static uint32_t vanish(struct managers *s)
     return number;
 }
 
-/* A new connection takes the place of a pending DREQ without reply and without owner, if no
- * connection is in TIMEWAIT. */
+/* If no connection is in TIMEWAIT, a new connection reuses a connection whose owner has closed it
+ * and whose DREQ got no reply. */
 static void closed_connection__no_connection_in_timewait__is_reused(void **state)
 {
     struct managers *s = *state;
@@ -130,7 +130,7 @@ static void pool__all_used_by_the_application__requests_are_refused(void **state
         uro_conn_close(theirs[i], s->now);
 }
 
-static void sidr_rep__application_closed__repeated_sidr_req_gets_another(void **state)
+static void sidr_rep__application_closed__repeated_sidr_req_gets_another_sidr_rep(void **state)
 {
     struct managers *s = *state;
     const struct uro_conn_param answer = { .type = URO_QPT_UD, .qpn = 77, .qkey = 5 };
@@ -251,8 +251,8 @@ static void process_ends__no_connections__done_at_once(void **state)
     assert_true(uro_cm_end_all(s->a.cm, s->now));
 }
 
-/* There are more REJs than room to send. The rest leaves after the first have left. */
-static void process_ends__more_rejs_than_slots__all_are_sent(void **state)
+/* Replies to DREQs use all reply slots. The REJ is sent after these replies. */
+static void process_ends__reply_slots_full__rej_is_sent_after_the_replies(void **state)
 {
     struct managers *s = *state;
     struct uro_cm_msg dreq = { .kind = URO_CM_DREQ };
@@ -284,7 +284,7 @@ int main(void)
         TEST(timewait__not_closed_by_the_application__is_not_reused),
         TEST(closed_connection__no_connection_in_timewait__is_reused),
         TEST(pool__all_used_by_the_application__requests_are_refused),
-        TEST(sidr_rep__application_closed__repeated_sidr_req_gets_another),
+        TEST(sidr_rep__application_closed__repeated_sidr_req_gets_another_sidr_rep),
         TEST(process_ends__connected__sends_dreq),
         TEST(process_ends__drep_lost__not_done_until_the_dreq_is_repeated),
         TEST(process_ends__accepted__sends_dreq),
@@ -293,7 +293,7 @@ int main(void)
         TEST(process_ends__requests_wait__refused),
         TEST(process_ends__sidr_req_received__rejected),
         TEST(process_ends__no_connections__done_at_once),
-        TEST(process_ends__more_rejs_than_slots__all_are_sent),
+        TEST(process_ends__reply_slots_full__rej_is_sent_after_the_replies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

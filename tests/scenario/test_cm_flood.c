@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_flood.c - floods of management datagrams do not stop valid traffic. */
+/* test_cm_flood.c - tests that floods of management datagrams do not stop valid traffic. */
 #include <stdio.h>
 #include <string.h>
 

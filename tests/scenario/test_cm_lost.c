@@ -92,7 +92,8 @@ static void fresh(void **state)
     assert_int_equal(managers_open(state), 0);
 }
 
-/* The sender of a message, and the message whose repetition makes it repeat this one. */
+/* A message and its sender. If the message @again is repeated, this sender sends its message
+ * again. */
 struct message {
     enum uro_cm_kind kind;
     bool by_b;
@@ -228,7 +229,7 @@ static void sidr_message__lost_up_to_15_times__is_retransmitted(void **state)
     }
 }
 
-/* The side that gives up waits for no reply to its REJ. If the REJ is lost, the peer times out. */
+/* The requester retransmits the REQ until it gets an MRA. */
 static void mra__lost__next_req_gets_an_mra(void **state)
 {
     struct managers *s = *state;

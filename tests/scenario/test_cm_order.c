@@ -208,8 +208,8 @@ static void sidr_rep__after_the_last_retry__changes_nothing(void **state)
 
 /* ---- early --------------------------------------------------------------- */
 
-/* A REJ or DREQ for a request that the application has not fetched is dropped. Its retransmission
- * takes effect. */
+/* A DREQ is dropped while the application has not fetched the response. The retransmission of the
+ * DREQ takes effect. */
 static void dreq__before_the_response_was_fetched__is_retransmitted(void **state)
 {
     struct managers *s = *state;

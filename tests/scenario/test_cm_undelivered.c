@@ -67,7 +67,7 @@ static void req__server_starts_meanwhile__connects(void **state)
     s->b.conn = managers_expect(s, &s->b, URO_CONN_REQUEST, 0);
 }
 
-static void req__icmp_error_with_few_bytes_of_it__fails(void **state)
+static void req__icmp_error_with_just_enough_bytes__fails(void **state)
 {
     struct managers *s = *state;
 
@@ -145,8 +145,8 @@ int main(void)
                                         managers_open, managers_close),
         cmocka_unit_test_setup_teardown(req__server_starts_meanwhile__connects, managers_open,
                                         managers_close),
-        cmocka_unit_test_setup_teardown(req__icmp_error_with_few_bytes_of_it__fails, managers_open,
-                                        managers_close),
+        cmocka_unit_test_setup_teardown(req__icmp_error_with_just_enough_bytes__fails,
+                                        managers_open, managers_close),
         cmocka_unit_test_setup_teardown(service_query__to_an_unused_udp_port__fails, managers_open,
                                         managers_close),
         cmocka_unit_test_setup_teardown(req__icmp_error_with_too_few_bytes__continues_to_wait,

@@ -312,8 +312,8 @@ static void backlog__request_withdrawn_and_closed__frees_its_slot(void **state)
     uro_conn_close(expect_request(s), s->now);
 }
 
-/* Otherwise a client that repeatedly sends and withdraws requests would take another slot of the
- * backlog each time. */
+/* A client that repeatedly sends and withdraws requests must not get another slot of the backlog
+ * each time. So a withdrawn request keeps its slot until the application has fetched the event. */
 static void backlog__request_withdrawn_and_not_fetched__keeps_its_slot(void **state)
 {
     struct managers *s = *state;

@@ -145,7 +145,7 @@ static void congestion__cnp__window_is_halved_and_recovers_slowly(void **state)
 
 /* ---- an ACK timeout --------------------------------------------------------- */
 
-/* Otherwise, a peer that is slower than this side would lose most of each full window. */
+/* If the window kept its size, a slower peer would lose most of each full window. */
 static void congestion__ack_timeouts__each_halves_the_window(void **state)
 {
     (void)state;
@@ -245,7 +245,7 @@ static void congestion__two_cnps__window_is_full_again_in_the_end(void **state)
 }
 
 /* Few packets inside a message request an ACK. The last packet that fits into the window must
- * request one, or the transfer would stop. */
+ * request an ACK, or the transfer would stop. */
 static void congestion__window_shrinks_in_a_message__next_packet_requests_ack(void **state)
 {
     (void)state;

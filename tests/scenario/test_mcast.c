@@ -173,7 +173,7 @@ static void mcast__last_member_detached__packets_are_dropped(void **state)
     scene_close(s);
 }
 
-/* The first member of a group makes the engine join it, and the last makes the engine leave it. */
+/* The engine joins a group with the first member, and leaves the group with the last. */
 static void mcast__only_the_first_and_the_last_member__are_reported(void **state)
 {
     (void)state;
@@ -252,7 +252,7 @@ static void mcast__sender_blocks_own_packets__other_members_get_a_copy(void **st
     scene_close(s);
 }
 
-static void mcast__no_local_member__packet_only_leaves(void **state)
+static void mcast__no_local_member__packet_is_only_sent(void **state)
 {
     (void)state;
     struct scene *s = scene_ud();
@@ -361,7 +361,7 @@ int main(void)
         cmocka_unit_test(mcast__only_the_first_and_the_last_member__are_reported),
         cmocka_unit_test(mcast__sent_by_a_member__all_members_get_a_copy),
         cmocka_unit_test(mcast__sender_blocks_own_packets__other_members_get_a_copy),
-        cmocka_unit_test(mcast__no_local_member__packet_only_leaves),
+        cmocka_unit_test(mcast__no_local_member__packet_is_only_sent),
         cmocka_unit_test(mcast__packet_other_than_ud_to_a_group__dropped),
         cmocka_unit_test(mcast__one_small_packet_of_an_unknown_opcode__counted_and_dropped),
     };

@@ -21,8 +21,8 @@ static void expect_sent(struct scene *s, uint32_t from, uint32_t to)
         scene_expect_sent(s, psn, UROCE_SUCCESS);
 }
 
-/* Sends 10 .. 13 and loses 10. When 10 arrives, the peer acknowledges all: it keeps packets behind
- * a gap. */
+/* Sends the PSNs 10 to 13, of which 10 is lost. After the retransmission of 10, the peer
+ * acknowledges 13: it keeps packets behind a gap. */
 static void learn(struct scene *s)
 {
     send_many(s, 10, 13);

@@ -59,7 +59,7 @@ static void rc_probe__last_packet_lost__is_sent_again(void **state)
     scene_close(s);
 }
 
-/* The responder sends only one NAK for a gap. */
+/* The responder sends only one NAK for a gap, so the second loss causes no NAK. */
 static void rc_probe__lost_again__the_rest_follows_the_response(void **state)
 {
     (void)state;

@@ -186,7 +186,7 @@ static void rc_reads__late_response_ends_a_part__the_next_part_is_requested(void
     scene_close(s);
 }
 
-static void rc_reads__ack_timeout__begins_the_window(void **state)
+static void rc_reads__ack_timeout__starts_the_window(void **state)
 {
     (void)state;
     struct scene *s = open_with_depth(4);
@@ -232,7 +232,7 @@ int main(void)
         cmocka_unit_test(rc_reads__part_was_lost__smaller_parts_end_at_the_same_psn),
         cmocka_unit_test(rc_reads__short_reads_after_a_loss__share_the_window),
         cmocka_unit_test(rc_reads__late_response_ends_a_part__the_next_part_is_requested),
-        cmocka_unit_test(rc_reads__ack_timeout__begins_the_window),
+        cmocka_unit_test(rc_reads__ack_timeout__starts_the_window),
         cmocka_unit_test(rc_reads__send_before_the_reads_gets_rnr_nak__reads_are_requested_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static void expect_received(struct scene *s, uint64_t from, uint64_t to)
         scene_expect_recv(s, id, UROCE_SUCCESS, 1);
 }
 
-static void rc_early__one_packet_was_overtaken__no_nak_and_all_are_executed(void **state)
+static void rc_reorder__one_packet_was_overtaken__no_nak_and_all_are_executed(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 3);
@@ -41,7 +41,7 @@ static void rc_early__one_packet_was_overtaken__no_nak_and_all_are_executed(void
 
 /* Each part writes the bytes of its packet, even if the receive buffer of the packet was reused
  * meanwhile. */
-static void rc_early__packets_of_a_write__reach_memory_in_order(void **state)
+static void rc_reorder__packets_of_a_write__reach_memory_in_order(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 0);
@@ -57,7 +57,7 @@ static void rc_early__packets_of_a_write__reach_memory_in_order(void **state)
     scene_close(s);
 }
 
-static void rc_early__gap_remains__one_nak_and_one_retransmit(void **state)
+static void rc_reorder__gap_remains__one_nak_and_one_retransmit(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 3);
@@ -79,7 +79,7 @@ static void rc_early__gap_remains__one_nak_and_one_retransmit(void **state)
     scene_close(s);
 }
 
-static void rc_early__second_gap__nak_after_a_separate_wait(void **state)
+static void rc_reorder__second_gap__nak_after_a_separate_wait(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 4);
@@ -97,7 +97,7 @@ static void rc_early__second_gap__nak_after_a_separate_wait(void **state)
     scene_close(s);
 }
 
-static void rc_early__buffer_full__nak_at_once_and_again_in_order(void **state)
+static void rc_reorder__buffer_full__nak_at_once_and_again_in_order(void **state)
 {
     (void)state;
     struct scene *s = open_with(2, 5);
@@ -125,7 +125,7 @@ static void rc_early__buffer_full__nak_at_once_and_again_in_order(void **state)
 }
 
 /* The packets may have arrived in any order. */
-static void rc_early__several_beyond_the_buffer__nak_after_the_gap_closed(void **state)
+static void rc_reorder__several_beyond_the_buffer__nak_after_the_gap_closed(void **state)
 {
     (void)state;
     static const uint32_t orders[][2] = { { 105, 106 }, { 106, 105 } };
@@ -168,7 +168,7 @@ static struct scene *rxe_after_nak(uro_time nak_time)
     return s;
 }
 
-static void rc_early__rxe_closes_a_gap__ack_only_up_to_its_retransmits(void **state)
+static void rc_reorder__rxe_closes_a_gap__ack_only_up_to_its_retransmits(void **state)
 {
     (void)state;
     const uro_time nak_time = URO_REORDER_WAIT + URO_US(2);
@@ -190,7 +190,7 @@ static void rc_early__rxe_closes_a_gap__ack_only_up_to_its_retransmits(void **st
     }
 }
 
-static void rc_early__rxe_closes_a_gap_and_stops__ack_is_sent_later(void **state)
+static void rc_reorder__rxe_closes_a_gap_and_stops__ack_is_sent_later(void **state)
 {
     (void)state;
     const uro_time nak_time = URO_REORDER_WAIT + URO_US(2);
@@ -206,7 +206,7 @@ static void rc_early__rxe_closes_a_gap_and_stops__ack_is_sent_later(void **state
 
 /* The second gap closes before a NAK of it leaves. rxe got a NAK of the first gap, and retransmits
  * all packets. */
-static void rc_early__rxe_closes_two_gaps__ack_only_up_to_its_retransmits(void **state)
+static void rc_reorder__rxe_closes_two_gaps__ack_only_up_to_its_retransmits(void **state)
 {
     (void)state;
     const uro_time nak_time = URO_REORDER_WAIT + URO_US(2);
@@ -234,7 +234,7 @@ static void rc_early__rxe_closes_two_gaps__ack_only_up_to_its_retransmits(void *
 }
 
 /* The port took no frame, so the NAK was not sent. It is no longer needed. */
-static void rc_early__rxe_closes_a_gap_before_the_nak__all_are_acknowledged(void **state)
+static void rc_reorder__rxe_closes_a_gap_before_the_nak__all_are_acknowledged(void **state)
 {
     (void)state;
     const uro_time later = URO_REORDER_WAIT + URO_US(2);
@@ -251,7 +251,7 @@ static void rc_early__rxe_closes_a_gap_before_the_nak__all_are_acknowledged(void
 }
 
 /* rxe does not go back if it got no NAK. */
-static void rc_early__packet_of_rxe_was_overtaken__all_are_acknowledged(void **state)
+static void rc_reorder__packet_of_rxe_was_overtaken__all_are_acknowledged(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 2);
@@ -263,7 +263,7 @@ static void rc_early__packet_of_rxe_was_overtaken__all_are_acknowledged(void **s
     scene_close(s);
 }
 
-static void rc_early__buffer_full_behind_an_abandoned_gap__is_dropped(void **state)
+static void rc_reorder__buffer_full_behind_an_abandoned_gap__is_dropped(void **state)
 {
     (void)state;
     struct scene *s = open_with(4, 3);
@@ -283,7 +283,7 @@ static void rc_early__buffer_full_behind_an_abandoned_gap__is_dropped(void **sta
     scene_close(s);
 }
 
-static void rc_early__too_far_or_too_long__is_not_kept(void **state)
+static void rc_reorder__too_far_or_too_long__is_not_kept(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 0);
@@ -299,7 +299,7 @@ static void rc_early__too_far_or_too_long__is_not_kept(void **state)
     scene_close(s);
 }
 
-static void rc_early__gap_never_closes__buffer_is_emptied(void **state)
+static void rc_reorder__gap_never_closes__buffer_is_emptied(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 2);
@@ -318,7 +318,7 @@ static void rc_early__gap_never_closes__buffer_is_emptied(void **state)
 }
 
 /* A READ uses the PSNs of its responses. A kept packet with such a PSN was invalid. */
-static void rc_early__read_and_later_requests__are_answered_in_order(void **state)
+static void rc_reorder__read_and_later_requests__are_answered_in_order(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 2);
@@ -338,7 +338,7 @@ static void rc_early__read_and_later_requests__are_answered_in_order(void **stat
     scene_close(s);
 }
 
-static void rc_early__packet_within_the_psns_of_a_read__is_removed(void **state)
+static void rc_reorder__packet_within_the_psns_of_a_read__is_removed(void **state)
 {
     (void)state;
     struct scene *s = open_with(1, 0);
@@ -359,7 +359,7 @@ static void rc_early__packet_within_the_psns_of_a_read__is_removed(void **state)
 }
 
 /* The completion finds no free entry, so the message is not acknowledged. */
-static void rc_early__buffered_packet_overflows_the_cq__is_not_acknowledged(void **state)
+static void rc_reorder__buffered_packet_overflows_the_cq__is_not_acknowledged(void **state)
 {
     (void)state;
     struct scene *s = scene_rc(.rq_psn = 100, .reorder_buffer = 8, .cq_capacity = 1);
@@ -379,19 +379,18 @@ static void rc_early__buffered_packet_overflows_the_cq__is_not_acknowledged(void
     scene_close(s);
 }
 
-static void rc_early__buffered_packet_is_refused__later_packets_are_dropped(void **state)
+static void rc_reorder__buffered_packet_is_refused__later_packets_are_dropped(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 1);
 
     scene_rx(s, 0, ONLY(102));
-    scene_rx(s, 0, ONLY(101)); /* no receive is left for it */
+    scene_rx(s, 0, ONLY(101)); /* no receive is left for this packet */
     scene_rx(s, 0, ONLY(100));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .syndrome = 0x20 | 12, .msn = 1));
     expect_received(s, 0, 0);
     scene_post_recv(s, 1, 8);
-    scene_rx(s, 0,
-             ONLY(102)); /* nor are packets that arrive before the peer retransmits from there */
+    scene_rx(s, 0, ONLY(102)); /* is dropped, because the peer has not retransmitted 101 yet */
     scene_rx(s, 0, ONLY(101, .ack_req = true));
     scene_expect_tx(s, 0, PACKET(.op = "RC_ACK", .psn = 101, .msn = 2));
     expect_received(s, 1, 1);
@@ -399,7 +398,7 @@ static void rc_early__buffered_packet_is_refused__later_packets_are_dropped(void
     scene_close(s);
 }
 
-static void rc_early__buffered_packet_has_a_wrong_key__fails_in_order(void **state)
+static void rc_reorder__buffered_packet_has_a_wrong_key__fails_in_order(void **state)
 {
     (void)state;
     struct scene *s = open_with(8, 1);
@@ -434,7 +433,7 @@ static void start_anew(struct scene *s, struct uroce_qp *qp)
                                                     .stop_at = UROCE_RTS });
 }
 
-static void rc_early__queue_pair_fails_resets_or_ends__its_slots_are_free(void **state)
+static void rc_reorder__queue_pair_fails_resets_or_ends__its_slots_are_free(void **state)
 {
     (void)state;
     struct scene *s = open_with(1, 0);
@@ -462,26 +461,26 @@ static void rc_early__queue_pair_fails_resets_or_ends__its_slots_are_free(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_early__one_packet_was_overtaken__no_nak_and_all_are_executed),
-        cmocka_unit_test(rc_early__packets_of_a_write__reach_memory_in_order),
-        cmocka_unit_test(rc_early__gap_remains__one_nak_and_one_retransmit),
-        cmocka_unit_test(rc_early__second_gap__nak_after_a_separate_wait),
-        cmocka_unit_test(rc_early__buffer_full__nak_at_once_and_again_in_order),
-        cmocka_unit_test(rc_early__several_beyond_the_buffer__nak_after_the_gap_closed),
-        cmocka_unit_test(rc_early__rxe_closes_a_gap__ack_only_up_to_its_retransmits),
-        cmocka_unit_test(rc_early__rxe_closes_a_gap_and_stops__ack_is_sent_later),
-        cmocka_unit_test(rc_early__rxe_closes_two_gaps__ack_only_up_to_its_retransmits),
-        cmocka_unit_test(rc_early__rxe_closes_a_gap_before_the_nak__all_are_acknowledged),
-        cmocka_unit_test(rc_early__packet_of_rxe_was_overtaken__all_are_acknowledged),
-        cmocka_unit_test(rc_early__buffer_full_behind_an_abandoned_gap__is_dropped),
-        cmocka_unit_test(rc_early__too_far_or_too_long__is_not_kept),
-        cmocka_unit_test(rc_early__gap_never_closes__buffer_is_emptied),
-        cmocka_unit_test(rc_early__read_and_later_requests__are_answered_in_order),
-        cmocka_unit_test(rc_early__packet_within_the_psns_of_a_read__is_removed),
-        cmocka_unit_test(rc_early__buffered_packet_overflows_the_cq__is_not_acknowledged),
-        cmocka_unit_test(rc_early__buffered_packet_is_refused__later_packets_are_dropped),
-        cmocka_unit_test(rc_early__buffered_packet_has_a_wrong_key__fails_in_order),
-        cmocka_unit_test(rc_early__queue_pair_fails_resets_or_ends__its_slots_are_free),
+        cmocka_unit_test(rc_reorder__one_packet_was_overtaken__no_nak_and_all_are_executed),
+        cmocka_unit_test(rc_reorder__packets_of_a_write__reach_memory_in_order),
+        cmocka_unit_test(rc_reorder__gap_remains__one_nak_and_one_retransmit),
+        cmocka_unit_test(rc_reorder__second_gap__nak_after_a_separate_wait),
+        cmocka_unit_test(rc_reorder__buffer_full__nak_at_once_and_again_in_order),
+        cmocka_unit_test(rc_reorder__several_beyond_the_buffer__nak_after_the_gap_closed),
+        cmocka_unit_test(rc_reorder__rxe_closes_a_gap__ack_only_up_to_its_retransmits),
+        cmocka_unit_test(rc_reorder__rxe_closes_a_gap_and_stops__ack_is_sent_later),
+        cmocka_unit_test(rc_reorder__rxe_closes_two_gaps__ack_only_up_to_its_retransmits),
+        cmocka_unit_test(rc_reorder__rxe_closes_a_gap_before_the_nak__all_are_acknowledged),
+        cmocka_unit_test(rc_reorder__packet_of_rxe_was_overtaken__all_are_acknowledged),
+        cmocka_unit_test(rc_reorder__buffer_full_behind_an_abandoned_gap__is_dropped),
+        cmocka_unit_test(rc_reorder__too_far_or_too_long__is_not_kept),
+        cmocka_unit_test(rc_reorder__gap_never_closes__buffer_is_emptied),
+        cmocka_unit_test(rc_reorder__read_and_later_requests__are_answered_in_order),
+        cmocka_unit_test(rc_reorder__packet_within_the_psns_of_a_read__is_removed),
+        cmocka_unit_test(rc_reorder__buffered_packet_overflows_the_cq__is_not_acknowledged),
+        cmocka_unit_test(rc_reorder__buffered_packet_is_refused__later_packets_are_dropped),
+        cmocka_unit_test(rc_reorder__buffered_packet_has_a_wrong_key__fails_in_order),
+        cmocka_unit_test(rc_reorder__queue_pair_fails_resets_or_ends__its_slots_are_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,7 +110,7 @@ static void rc_read__on_demand__sends_a_copy(void **state)
 
 /* The copy buffer has space for the copies of one round. The copies of later rounds overwrite
  * them. */
-static void rc_read__more_than_the_copy_buffer__starts_again(void **state)
+static void rc_read__more_than_the_copy_buffer__reuses_its_start(void **state)
 {
     (void)state;
     struct scene *s = open_on_demand(false);
@@ -160,7 +160,7 @@ int main(void)
         TEST(rc_atomic__memory_vanishes__access_nak),
         TEST(rc_read__memory_vanishes__access_nak),
         TEST(rc_read__on_demand__sends_a_copy),
-        TEST(rc_read__more_than_the_copy_buffer__starts_again),
+        TEST(rc_read__more_than_the_copy_buffer__reuses_its_start),
         TEST(rc_send__local_memory_vanishes__local_protection_error),
         TEST(rc_memory__always_mapped__is_accessed_without_fault_handler),
     };

@@ -213,7 +213,7 @@ static void uc_send__receive_that_may_not_be_written__fails_the_queue_pair(void 
 /* ---- WRITE -------------------------------------------------------------- */
 
 /* bug B19: a receiver that waits for the lost LAST waits for ever. */
-static void uc_write__last_lost__the_next_message_of_any_kind_is_taken(void **state)
+static void uc_write__last_lost__the_next_message_of_any_kind_is_accepted(void **state)
 {
     (void)state;
     static const char *const next[] = { "UC_WRITE_ONLY", "UC_SEND_ONLY", "UC_WRITE_FIRST",
@@ -332,7 +332,7 @@ static void uc_write__queue_pair_without_the_right__dropped(void **state)
     scene_close(s);
 }
 
-/* ---- before and beside -------------------------------------------------- */
+/* ---- other packets and states --------------------------------------------- */
 
 static void uc__first_packet_in_rtr__communication_is_established(void **state)
 {
@@ -394,7 +394,7 @@ int main(void)
         cmocka_unit_test(uc_send__longer_than_the_receive__dropped_and_the_receive_remains),
         cmocka_unit_test(uc_send__wrong_length_for_its_opcode__dropped),
         cmocka_unit_test(uc_send__receive_that_may_not_be_written__fails_the_queue_pair),
-        cmocka_unit_test(uc_write__last_lost__the_next_message_of_any_kind_is_taken),
+        cmocka_unit_test(uc_write__last_lost__the_next_message_of_any_kind_is_accepted),
         cmocka_unit_test(uc_write__with_immediate__takes_a_receive_with_the_last_packet),
         cmocka_unit_test(uc_write__with_immediate_and_no_receive__dropped),
         cmocka_unit_test(uc_write__not_allowed__nothing_is_written_and_qp_survives),

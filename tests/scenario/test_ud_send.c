@@ -18,7 +18,7 @@ static void ud_send__one_datagram__has_qpn_and_q_key_and_no_ack_req(void **state
     scene_expect_tx(s, 0,
                     PACKET(.op = "UD_SEND_ONLY", .psn = 0xffffff, .text = "hello", .qpn = 0x123456,
                            .qkey = 0x01020304));
-    scene_expect_no_completion(s); /* the port may not have copied it yet */
+    scene_expect_no_completion(s); /* the port may not have copied the datagram yet */
     scene_post_send(s, SEND(.id = 2, .op = UROCE_SEND_WITH_IMM, .text = "", .imm = 0xaabbccdd,
                             .flags = UROCE_SOLICITED));
     scene_expect_tx(
