@@ -29,11 +29,11 @@ TREE = {
 }
 WRITTEN = (
     "| RC responder | 4 | 3 | 1 | 2 | 1 | 1 | 2 | 1 | 1 |  | 4 |  |  |  |",
-    "Of the 3 that hold 1 are shown by a mark that a test asserts and 2 by naming only, 0 of",
+    "3 rules hold: 1 by a mark that a test asserts, and 2 by name only. Scripts also test 0 of these",
     "of rxe 6.1 1 measured, 2 read in the source; of rxe 6.12 1 measured, 1 in an older",
     "| RSP.B | another | nobody needs it |",
     "| RSP.A | a rule | deaf | same |",
-    "Of 3 2 were run, 2026-01-02 to 2026-01-03: noticed 1 by the simulator",
+    "There are 3; 2 were run, 2026-01-02 to 2026-01-03: detected 1 by the simulator",
     "| one is one | 1 | one is two |",
     "| zero is zero |  |  |",
     "| 2026-01-01 | abc | 1000 | 1 | 1000 | 7 | none |",

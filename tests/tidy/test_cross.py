@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tools/cross: its messages when something is missing, its description for meson, and how it counts the emulator's failures."""
+"""Tests tools/cross: its messages when something is missing, its file for meson, and how it counts the emulator's failures."""
 import pathlib
 import sys
 import tempfile
