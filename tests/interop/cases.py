@@ -2,7 +2,7 @@
 """The cases of the interop tests: tables of programs, and the links for each row.
 
 In a command, {dev} {gid} {port} {mtu} are those of the side that runs it. {host} is the address of the other side's TCP port, and
-empty for the server. Every case runs twice: with uroce as server and with uroce as client.
+empty for the server. Most cases run twice: with uroce as server and with uroce as client.
 """
 from dataclasses import dataclass
 
@@ -100,7 +100,7 @@ class Case:
     role: str
     impairment: tuple = ()
     meeting: connections.Meeting | None = None  # the row of programs that connect by rdma_cm
-    link: str = ""       # role of uroce, if it is the same in every run
+    link: str = ""       # link of uroce, if it is not the link of the run
     job: bool = False    # both sides are ranks of one Open MPI job
     settings: str = ""   # settings of uroce's device, instead of the usual settings
     prints: str = ""     # uroce must print a line that matches this pattern

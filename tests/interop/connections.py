@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that connect by rdma_cm: their rows, and functions that run client and server.
 
-In a command, {own} and {peer} are RDMA addresses, and {copy} is a file that the server may write. cases.py explains the others.
+In a command, {own} and {peer} are RDMA addresses, and {copy} is a file that the server may write. cases.py explains the other placeholders.
 
 Not tested, because Linux rxe does not support it: XRC (`rdma_xserver -c x`); IPv6 groups by rdma_cm (`mckey -m
 ff0e::1`, in either role, because the sender joins the group, too).

@@ -42,7 +42,7 @@ void meet_send(int peer, const void *data, size_t length);
 void meet_receive(int peer, void *data, size_t length);
 /* Returns whether the other end's process still has the connection open. */
 bool meet_is_there(int peer);
-/* Returns when both ends have called it. */
+/* Returns when both ends have called this function. */
 void meet_barrier(int peer);
 
 /* Opens the device with that name, or the first device when @name is NULL. */

@@ -341,7 +341,7 @@ def main():
         chosen = [c for c in chosen if not c.settings and not c.link or c.meeting]
     elif options.pair != PAIRS[0] or options.link in ("vhost", *CARDS):
         chosen = [c for c in chosen if not c.link]
-    if options.pair != PAIRS[0] or options.link == UDP:  # whose VLANs are the kernel's
+    if options.pair != PAIRS[0] or options.link == UDP:  # here, uroce has no VLAN of its own
         chosen = [c for c in chosen if not c.vlan]
     if options.list:
         print("\n".join(c.name for c in chosen))

@@ -36,7 +36,7 @@ static void send_all(struct services_end *end)
         meet_barrier(end->peer); /* the receive is posted */
         services_post_send(end, i % end->qp_count, &wr, 0, length);
         services_expect(end, i, &wc);
-        meet_barrier(end->peer); /* it arrived and was compared */
+        meet_barrier(end->peer); /* the other end has received and compared the message */
     }
 }
 

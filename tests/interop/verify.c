@@ -17,7 +17,7 @@
  * Option for both ends:
  *   -t N       ACK timeout of 4.096 us * 2^N (default 14, 67 ms)
  *
- * Status 0 and a last line "verified" if everything was right.
+ * If everything was right, the program prints a last line "verified" and ends with status 0.
  */
 #include <stdio.h>
 #include <stdlib.h>

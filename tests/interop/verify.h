@@ -49,7 +49,7 @@ struct verify_end {
 void verify_end_open(struct verify_end *end, struct verify_options *options);
 void verify_end_close(struct verify_end *end);
 
-/* Returns when both ends have called it. */
+/* Returns when both ends have called this function. */
 void verify_end_barrier(struct verify_end *end);
 
 /* Runs all steps once, in all three directions: client requests, server requests, both request. */
