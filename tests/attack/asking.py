@@ -13,7 +13,7 @@ from quiet import PORT, Connection, Stage, Unexpected, expect, quiet as row
 REQUESTS = 1200
 ROUNDS = 2            # rounds of each kind of REQ; the memory may grow only in the first round
 BACKLOG = 8
-GROWTH = 256 << 10    # growth of memory that is accepted, bytes; a fraction of the memory of that many connections
+GROWTH = 256 << 10    # most growth of memory, bytes; a fraction of what REQUESTS connections would use
 WHILE_MOST = 6000     # most REQs while a client connects
 WHILE_PAUSE = 0.02
 TRIES = 20

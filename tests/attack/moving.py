@@ -121,7 +121,7 @@ def long_enough(once):
             result = once(build, attack, size)
             if result is not None:
                 return result
-        raise RuntimeError("the victim is always faster")
+        raise RuntimeError("the victim always ends before the attack")
     return run
 
 

@@ -26,7 +26,7 @@ def why_not(build: pathlib.Path) -> str:
     if not ATTACKS:
         return "scapy is not installed (python3-scapy)"
     if not (build / "tests" / "attack" / "victim").exists():
-        return "the victim was not built (libibverbs-dev, librdmacm-dev)"
+        return "the program \"victim\" was not built (it needs libibverbs-dev, librdmacm-dev)"
     return segment.why_not()
 
 

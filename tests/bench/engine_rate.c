@@ -123,7 +123,8 @@ int main(int argc, char **argv)
 
     sides_kind(&plan, argc > 1 ? argv[1] : "rc");
     if (plan.each > 0 && plan.type != URO_QPT_RC) {
-        (void)fprintf(stderr, "engine_rate: each has its own outstanding with rc and write only\n");
+        (void)fprintf(stderr, "engine_rate: only rc and write accept EACH, the outstanding "
+                              "messages of a queue pair\n");
         return 2;
     }
     if (plan.active == 0 || plan.each > SIDES_WINDOW ||

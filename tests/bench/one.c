@@ -10,7 +10,7 @@ void one_must(int holds, const char *what, const char *file, int line)
 {
     if (holds)
         return;
-    (void)fprintf(stderr, "%s:%d: not so: %s\n", file, line, what);
+    (void)fprintf(stderr, "%s:%d: must hold: %s\n", file, line, what);
     exit(1);
 }
 

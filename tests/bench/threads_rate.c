@@ -5,9 +5,9 @@
  *
  * Each DEVICE belongs to a process, which has THREADS threads. A thread writes from one queue pair
  * to another queue pair of the same device. `own`: each thread has its own queue pairs and CQ.
- * `shared`: all threads of a process use the same ones. The program prints one line of JSON: the
- * sum of the WRITEs per second of all threads, the smallest rate of a thread, and the WRITEs per
- * second of processor time.
+ * `shared`: all threads of a process use the same queue pairs and CQ. The program prints one line
+ * of JSON: the sum of the WRITEs per second of all threads, the smallest rate of a thread, and the
+ * WRITEs per second of processor time.
  */
 
 #include <pthread.h>

@@ -30,7 +30,7 @@ static uint8_t octets[BYTES_MAX];
 
 struct length {
     size_t whole;
-    uint16_t first; /* 0: it is one packet */
+    uint16_t first; /* 0: the whole length is one packet */
 };
 
 static uint64_t now(void)

@@ -3,9 +3,8 @@
  * default of sockets.
  *
  * A datagram with another hop limit needs a control message. An emulator of a processor with the
- * other byte order may give its value to the kernel in the wrong order (emulator_probes.c:
- * control-message). The programs of Debian choose hop limit 1 or 255. */
-#define _GNU_SOURCE
+ * other byte order may give the hop limit in that message to the kernel in the wrong order
+ * (emulator_probes.c: control-message). The programs of Debian choose hop limit 1 or 255. */
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 

@@ -16,8 +16,8 @@
  *   7 choose   recv, send and modify are about queue pair argument % 5 from now on: RC first
  *   8 more     as send: a window bound or invalidated, SEND with invalidate, FLUSH, ATOMIC_WRITE
  *   9 long     as packet, argument * 4 bytes
- * 10 message  argument bytes make a message of the connection manager, see fuzz_manager.h 11 manage
- * the application connects, accepts, rejects, leaves ...; argument selects the action
+ *   10 message argument bytes make a message of the connection manager, see fuzz_manager.h
+ *   11 manage  the application connects, accepts, rejects, leaves ...; argument selects the action
  *
  * Nothing outside the registered ranges may change. The invariants of the queue pairs must hold
  * after each output. A call that never returns is a failure, too.

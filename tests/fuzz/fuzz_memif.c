@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern uro_port_open_fn uro_memif_open;
 
 #define STEPS_MAX      400u
-#define IS_SERVER      1u /* bit of the first byte: the port is a client */
+#define IS_SERVER      1u /* bit of the first byte: the peer is the server, not the port */
 #define IS_UP          2u
 #define ENOUGH_LOOKS   20u
 #define RC_WRITE_FIRST 0x06
