@@ -128,7 +128,7 @@ static void add__name_of_a_removed_device__a_new_device(void **state)
     assert_int_equal(side_device_count(), 0);
 }
 
-static void add__other_verbs_in_front__refused(void **state)
+static void add__another_libibverbs_comes_first__refused(void **state)
 {
     (void)state;
     assert_int_equal(add(lonely("uroce0")), -ELIBACC);
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(add__name_of_a_removed_device__a_new_device),
     };
     const struct CMUnitTest behind[] = {
-        cmocka_unit_test(add__other_verbs_in_front__refused),
+        cmocka_unit_test(add__another_libibverbs_comes_first__refused),
     };
 
     (void)argv;

@@ -26,7 +26,7 @@ struct lane {
     uint8_t bytes[SLOTS][ROOM];
     uint32_t lengths[SLOTS];
     unsigned head, tail;
-    int fd; /* readable while a frame is there */
+    int fd; /* readable while a frame waits */
 };
 
 static struct lane lanes[2];

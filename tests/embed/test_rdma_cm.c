@@ -82,7 +82,7 @@ static void remove__bound_identifiers__get_device_removal(void **state)
 }
 
 /* The new devices have the addresses of removed devices. */
-static void add__after_others_were_removed__librdmacm_uses_the_new_ones(void **state)
+static void add__after_others_were_removed__librdmacm_uses_the_new_devices(void **state)
 {
     struct sockaddr_in from = address_of("10.0.0.1", 0), to = address_of("10.0.0.2", 7000);
     struct rdma_cm_id *client;
@@ -156,8 +156,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(channel__before_a_device_was_added__enodev),
         cmocka_unit_test(remove__bound_identifiers__get_device_removal),
-        cmocka_unit_test(add__after_others_were_removed__librdmacm_uses_the_new_ones),
-        cmocka_unit_test(add__after_others_were_removed__librdmacm_uses_the_new_ones),
+        cmocka_unit_test(add__after_others_were_removed__librdmacm_uses_the_new_devices),
+        cmocka_unit_test(add__after_others_were_removed__librdmacm_uses_the_new_devices),
         cmocka_unit_test(devices__added_and_removed_while_a_thread_lists__lists_are_consistent),
     };
 

@@ -73,7 +73,7 @@ static void fixtures__each_frame__encodes_to_its_own_bytes(void **state)
 }
 
 /* Checks which opcodes the captures contain. A new opcode in the table needs a capture, too. */
-static void fixtures__all_opcodes_spoken__are_shown(void **state)
+static void fixtures__each_opcode__is_in_a_capture(void **state)
 {
     (void)state;
     static const char *const missing[] = {
@@ -122,7 +122,7 @@ static struct uro_engine *make_engine(void **memory)
 }
 
 /* An engine with another address counts every frame and sends nothing. */
-static void replay__strangers__are_counted_and_not_answered(void **state)
+static void replay__frames_to_another_address__are_counted_and_not_answered(void **state)
 {
     (void)state;
     void *memory;
@@ -147,8 +147,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fixtures__each_frame__encodes_to_its_own_bytes),
-        cmocka_unit_test(fixtures__all_opcodes_spoken__are_shown),
-        cmocka_unit_test(replay__strangers__are_counted_and_not_answered),
+        cmocka_unit_test(fixtures__each_opcode__is_in_a_capture),
+        cmocka_unit_test(replay__frames_to_another_address__are_counted_and_not_answered),
     };
     return cmocka_run_group_tests_name("replay", tests, find_captures, NULL);
 }
