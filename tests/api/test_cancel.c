@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cancel.c - pthread_cancel() of threads that call verbs while messages flow between two
+/* test_cancel.c - tests pthread_cancel() of threads that call verbs while messages flow between two
  * devices of this process.
  *
  * The first argument names the link between the devices. A cancelled thread must end at a

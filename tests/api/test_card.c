@@ -310,7 +310,8 @@ static void posts__read_of_many_elements__is_refused(void **state)
     struct ibv_qp *qp = ibv_create_qp(api.pd, &init);
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
     assert_int_equal(api_go(&api, qp, IBV_QPS_INIT, 0), 0);
-    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0); /* flushes what it accepts */
+    assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE),
+                     0); /* in ERR, accepted requests are flushed */
     wr.num_sge = 3;
     assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
     refusals_expect("ibv_post_send", EINVAL,
@@ -352,7 +353,8 @@ static void posts__read_of_many_elements_by_wr__is_refused(void **state)
     struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
     struct ibv_qp_attr fail = { .qp_state = IBV_QPS_ERR };
     assert_int_equal(api_go(&api, qp, IBV_QPS_INIT, 0), 0);
-    assert_int_equal(ibv_modify_qp(qp, &fail, IBV_QP_STATE), 0); /* flushes what it accepts */
+    assert_int_equal(ibv_modify_qp(qp, &fail, IBV_QP_STATE),
+                     0); /* in ERR, accepted requests are flushed */
     ibv_wr_start(ex);
     ibv_wr_rdma_read(ex, 0, 0);
     ibv_wr_set_sge_list(ex, 3, sges);

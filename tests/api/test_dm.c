@@ -247,7 +247,7 @@ static void import_dm__handle_of_another_context__has_the_same_memory(void **sta
     struct ibv_mr *mr = ibv_reg_dm_mr(pd, imported, 0, LENGTH, ALL);
     assert_non_null(mr);
     assert_int_equal(ibv_free_dm(dm), EBUSY);
-    ibv_unimport_dm(imported); /* does not free it, because it is in use */
+    ibv_unimport_dm(imported); /* does not free the memory, because an MR uses it */
     assert_int_equal(ibv_dereg_mr(mr), 0);
     assert_int_equal(ibv_free_dm(dm), 0);
     assert_null(ibv_import_dm(context, imported->handle));

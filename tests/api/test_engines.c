@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_engines.c - queue pairs, CQs, SRQs and memory of a device with three engines. */
+/* test_engines.c - tests queue pairs, CQs, SRQs and memory of a device with three engines. */
 #include "api/engines.h"
 
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_engines_start.c - how devices with several engines start, fork and lose their broker. */
+/* test_engines_start.c - tests devices with several engines: start, fork, and loss of the broker. */
 #include "api/engines.h"
 
 #include <signal.h>
@@ -194,7 +194,7 @@ static void broker__ends_and_another_starts__port_goes_down_and_up(void **state)
     assert_int_equal(waitpid(broker, &status, 0), broker);
 }
 
-static void forked_child__after_the_parent_used_all_engines__uses_new_ones(void **state)
+static void forked_child__after_the_parent_used_all_engines__uses_new_engines(void **state)
 {
     const struct api *api = *state;
     struct ibv_cq *two = engines_cq_of(api, 2);
@@ -271,7 +271,7 @@ int main(void)
         cmocka_unit_test(forked_child__before_the_first_start__both_use_the_device),
         cmocka_unit_test(broker__ends_and_another_starts__port_goes_down_and_up),
         cmocka_unit_test(start__a_later_engine_lacks_descriptors__second_start_works),
-        API_TEST(forked_child__after_the_parent_used_all_engines__uses_new_ones),
+        API_TEST(forked_child__after_the_parent_used_all_engines__uses_new_engines),
 #endif
     };
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_exit.c - exit() while other threads post and poll. The devices are destroyed one after the
- * other while the threads continue. The threads must not access freed memory. Only AddressSanitizer
- * and valgrind detect such an access.
- */
+/* test_exit.c - tests exit() while other threads post and poll. The devices are destroyed one after
+ * the other while the threads continue. The threads must not access freed memory. Only
+ * AddressSanitizer and valgrind detect such an access. */
 #include "api/api.h"
 
 #include "support/must.h"

@@ -304,7 +304,7 @@ static void free_memory(void *argument)
     struct memory *memory = argument;
 
     ibv_unimport_mr(memory->imported);
-    ibv_unimport_dm(memory->imported_dm); /* does not free it, because an MR uses it */
+    ibv_unimport_dm(memory->imported_dm); /* does not free the memory, because an MR uses it */
     MUST(ibv_dereg_mr(memory->on_dm) == 0);
     MUST(ibv_free_dm(memory->dm) == 0);
     ibv_unimport_dm(memory->imported_dm);

@@ -131,8 +131,8 @@ static void reg_mr__zero_length__succeeds(void **state)
 }
 
 /* rule KEY.REREG */
-/* If the range stays the same, the key stays the same, because nobody sends a new key to the
- * peers. */
+/* If the range stays the same, the key stays the same, because the program does not send a
+ * new key to its peers. */
 static void rereg_mr__of_each_part__only_a_new_range_changes_the_key(void **state)
 {
     const struct api *api = *state;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_channel.c - event channels: how programs wait for events, the order of events, and
- * which calls wait for acknowledgements.
- */
+/* test_rdma_cm_channel.c - tests event channels: how programs wait for events, the order of events,
+ * and which calls wait for acknowledgements. */
 #include "api/api.h"
 
 #include <arpa/inet.h>

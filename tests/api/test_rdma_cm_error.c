@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdma_cm_error.c - the errors of rdma_cm for impossible requests. */
+/* test_rdma_cm_error.c - tests the errors of rdma_cm for impossible requests. */
 #include "api/api.h"
 
 #include <arpa/inet.h>

@@ -93,7 +93,7 @@ def asked(stage: Stage, source: str, first: int) -> list[bytes]:
 
 
 SOURCES = {"of the client": "10.0.0.2", "of the attacker": segment.STRANGER,
-           "of nobody": "10.0.0.{}"}
+           "of absent hosts": "10.0.0.{}"}
 
 
 def resident(stage: Stage) -> int:
@@ -192,14 +192,14 @@ QPN = quiet.QPN
 ATTACKS = [
     row("REJ, DREQ, DREP, RTU, MRA with the peer's ID tried", QPN + ", own ID", messages,
         quiet.GOES_ON, ["cm_drop_unexpected"]),
-    row("a right DREQ", QPN + ", both IDs", right_dreq, "ends, as the peer can"),
+    row("a DREQ with the right IDs", QPN + ", both IDs", right_dreq, "ends, as the peer can"),
     row("REQs from the peer's queue pair", "addresses, both queue pairs", stale, quiet.GOES_ON),
-    row("ARP answers that nobody asked for", "addresses", false_arp, quiet.GOES_ON,
+    row("ARP replies without a request", "addresses", false_arp, quiet.GOES_ON,
         ["arp_doubted"]),
-    row("connection requests to a program that does not look", "addresses, service", slow_listener,
+    row("connection requests to a program that does not accept them", "addresses, service", slow_listener,
         "memory is bounded; a client gets in after it", ["cm_drop_busy", "cm_refused"]),
-    row("connection requests and their end to a program that does not look", "addresses, service",
+    row("connection requests, and then their end, to a program that does not accept them", "addresses, service",
         void_requests, "a client gets in after it"),
-    row("connection requests to a program that takes all", "addresses, service", busy_listener,
+    row("connection requests to a program that accepts all", "addresses, service", busy_listener,
         "a client gets in during it"),
 ]

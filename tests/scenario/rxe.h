@@ -17,7 +17,7 @@
 enum rxe_kernel { RXE_6_1, RXE_6_12 };
 
 enum rxe_state {
-    RXE_WAITS,   /* no packet was sent since it was posted, or since the model went back */
+    RXE_WAITS,   /* no packet was sent since the post, or since the model went back */
     RXE_SENDING, /* some packets were sent */
     RXE_SENT     /* all packets were sent */
 };

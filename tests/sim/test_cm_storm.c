@@ -316,7 +316,7 @@ static void on_event(struct storm *s, struct side *side, const struct uro_conn_e
     }
     struct user *user = user_of(side, event->conn);
     if (user == NULL)
-        broken(s, "an event of a connection that nobody has");
+        broken(s, "an event of a connection without a user");
     if (event->kind == URO_CONN_RESPONSE && !user->active)
         broken(s, "a response to somebody who did not ask");
     if (event->kind == URO_CONN_CONFIRMED) {

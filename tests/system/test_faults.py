@@ -251,7 +251,7 @@ def peer__ended_before_a_stopped_server_answers__next_client_is_served(case: Cas
         for _ in range(4):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as gone:
                 if gone.connect_ex(f"\0{pair.where}/link.sock") not in (0, errno.EAGAIN):
-                    raise AssertionError("nobody listens at the memif")
+                    raise AssertionError("no process listens at the memif")
         os.killpg(server.pid, signal.SIGCONT)
         client = pair.start("client", ["ibv_rc_pingpong", "-g", "1", "-p", str(port), "localhost"])
         for role, side in (("client", client), ("server", (server, output))):

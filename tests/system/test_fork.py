@@ -209,7 +209,7 @@ def fork__parent_memif_server_ended__child_listens(case: Case) -> None:
         device = memif(case, "server").replace(";", ",socket-abstract=no;", 1)
         stays = Stays(case, net, device, mode="outlives")
         try:
-            assert pairs.wait_for(lambda: is_greeted(case), patience.seconds(20)), "nobody listens"
+            assert pairs.wait_for(lambda: is_greeted(case), patience.seconds(20)), "no process listens at the memif"
         finally:
             stays.end()
 

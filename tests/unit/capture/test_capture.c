@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_capture.c - reading a capture: packets, their defects, flows, and pairs of flows. */
+/* test_capture.c - tests reading a capture: packets, their defects, flows, and pairs of flows. */
 #include "support/check.h"
 
 #include <string.h>

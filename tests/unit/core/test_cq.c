@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cq.c - the completion ring: order, capacity, arming, moving, forgetting. */
+/* test_cq.c - tests the completion ring: order, capacity, arming, resizing, removing entries. */
 #include "base/mark.h"
 #include "core/cq.h"
 
@@ -253,7 +253,7 @@ static void cq__armed_within_a_round__completions_of_the_round_raise_event(void 
     drop(cq);
 }
 
-static void cq__armed_for_solicited__an_error_wakes(void **state)
+static void cq__armed_for_solicited__an_error_raises_an_event(void **state)
 {
     struct uro_cq *cq = make(8);
     const struct uro_cqe failed = { .status = URO_WC_WR_FLUSH_ERR };
@@ -298,7 +298,7 @@ int main(void)
         cmocka_unit_test(cq_move__of_an_armed_cq__remains_armed),
         cmocka_unit_test(cq__armed__one_event_and_none_for_earlier_completions),
         cmocka_unit_test(cq__armed_within_a_round__completions_of_the_round_raise_event),
-        cmocka_unit_test(cq__armed_for_solicited__an_error_wakes),
+        cmocka_unit_test(cq__armed_for_solicited__an_error_raises_an_event),
         cmocka_unit_test(cq_forget__only_that_queue_pair__the_rest_in_order),
     };
     return cmocka_run_group_tests(tests, open_shard, close_shard);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_req_retry.c - the requester's one timer: delays, budgets, and a deadline that moves. */
+/* test_req_retry.c - tests the requester's timer: delays, budgets, and a deadline that moves. */
 #include "base/mark.h"
 #include "core/req_retry.h"
 #include "support/check.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_small.c - small functions without state: PSN arithmetic, the modify table, source ports,
- * verdicts, scatter/gather walks. */
+/* test_small.c - tests small functions without state: PSN arithmetic, the modify table, source
+ * ports, verdicts, and scatter/gather walks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

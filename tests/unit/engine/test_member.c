@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_member.c - membership reports: contents, times, and replies to queries. */
+/* test_member.c - tests membership reports: contents, times, and replies to queries. */
 #include <errno.h>
 #include <string.h>
 

@@ -48,7 +48,7 @@ struct fake_port {
     uint32_t opens, closes, receives, arms, link_looks, sent;
     uint32_t multicasts,
         reports; /* frames to groups, and membership reports; not counted in `sent`, never reset */
-    uint32_t received_by_arm; /* .receives when it was last armed */
+    uint32_t received_by_arm; /* .receives at the last arm() */
     uint32_t services;        /* services in the last call, 0 before the first call */
     uint32_t service_locks, service_unlocks, forks, ways;
     struct uro_listened locked_service; /* service of the last lock or unlock */

@@ -89,7 +89,8 @@ void fault_in_round(void (*body)(void))
     run_when_looking(NULL);
 }
 
-static atomic_int by_service; /* 1: the round may access the byte; 2: it accesses it; 3: done */
+static atomic_int
+    by_service; /* 1: the round may access the byte; 2: it is accessing the byte; 3: done */
 static size_t where;
 
 static void touch_by_service(void)

@@ -30,7 +30,7 @@ static void wall_time__of_moments_in_order__keeps_order(void **state)
 }
 
 /* A user has set the clock forward or back, so the stored offset is wrong. */
-static void wall_time__with_an_offset_that_cannot_be__finds_the_right_one(void **state)
+static void wall_time__after_the_clock_was_set__is_correct(void **state)
 {
     uint64_t offset = 0;
 
@@ -49,7 +49,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wall_time__of_now__lies_between_two_readings_of_the_wall_clock),
         cmocka_unit_test(wall_time__of_moments_in_order__keeps_order),
-        cmocka_unit_test(wall_time__with_an_offset_that_cannot_be__finds_the_right_one),
+        cmocka_unit_test(wall_time__after_the_clock_was_set__is_correct),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_quota.c - when and how often uroce prints a warning about guessed packets. */
+/* test_quota.c - tests when and how often uroce prints a warning about guessed packets. */
 #include "host/quota.h"
 
 #include <string.h>

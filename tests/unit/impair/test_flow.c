@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_flow.c - which packets are of the same flow, and the numbers of flows. */
+/* test_flow.c - tests which packets are of the same flow, and the numbers of flows. */
 #include "support/check.h"
 
 #include <string.h>
@@ -146,7 +146,7 @@ static void flow__psn_again__is_a_repeat(void **state)
     assert_ptr_equal(find_psn(URO_IMPAIR_DATAGRAM, 7), find_psn(URO_IMPAIR_DATAGRAM, 7));
 }
 
-static void flow__too_many__share_one(void **state)
+static void flow__more_than_the_table_holds__share_the_last_flow(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < URO_IMPAIR_FLOWS_MAX; i++)
@@ -181,7 +181,7 @@ int main(void)
         cmocka_unit_test_setup(packet__no_roce__is_other, start),
         cmocka_unit_test_setup(flow__mixed_packets__are_numbered_within_each_kind, start),
         cmocka_unit_test_setup(flow__psn_again__is_a_repeat, start),
-        cmocka_unit_test_setup(flow__too_many__share_one, start),
+        cmocka_unit_test_setup(flow__more_than_the_table_holds__share_the_last_flow, start),
         cmocka_unit_test_setup(flow__another_plan__packet_numbers_continue, start),
     };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_plan.c - the text of a plan, and the messages for its mistakes. */
+/* test_plan.c - tests the text of a plan, and the messages for its mistakes. */
 #include "support/check.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_queue.c - which delayed frames arrive at a given time, and in which order. */
+/* test_queue.c - tests which delayed frames arrive at a given time, and in which order. */
 #include "support/check.h"
 
 #include "impair/queue.h"

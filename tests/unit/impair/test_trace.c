@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_trace.c - a trace of fates as text, and its replay. */
+/* test_trace.c - tests a trace of fates as text, and its replay. */
 #include "support/check.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cable_faults.c - the link options of a cable, and the fate of its frames. */
+/* test_cable_faults.c - tests the link options of a cable, and the fate of its frames. */
 #include "support/check.h"
 
 #include <string.h>

@@ -234,7 +234,7 @@ static uint32_t arrivals(const struct pair *pair)
     return arrivals;
 }
 
-static void cable__seed_is_set__the_same_faults_again(void **state)
+static void cable__seed_is_set_again__faults_are_the_same(void **state)
 {
     struct pair pair = open_pair(",loss=0.5,seed=5");
 
@@ -384,7 +384,7 @@ int main(void)
         cmocka_unit_test(cable__sleeper__woken_once_by_frames),
         cmocka_unit_test(cable__sleeper__woken_when_a_delayed_frame_is_due),
         cmocka_unit_test(cable__sleeper__woken_by_a_peer_and_by_new_faults),
-        cmocka_unit_test(cable__seed_is_set__the_same_faults_again),
+        cmocka_unit_test(cable__seed_is_set_again__faults_are_the_same),
         cmocka_unit_test(cable__forked_child__has_separate_cables),
         cmocka_unit_test(cable__mtu_of_a_device_is_larger__is_9600),
         cmocka_unit_test(cable__unplugged__link_down_and_frames_lost),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_ip_id.c - the effect of an IPv4 identification on the ICRC, compared with ICRCs of whole
- * packets. */
+/* test_ip_id.c - tests the effect of an IPv4 identification on the ICRC, compared with ICRCs of
+ * whole packets. */
 #include <string.h>
 
 #include "io/udp/ip_id.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_link_options.c - the parser of link options. The test driver has an option of each kind. */
+/* test_link_options.c - tests the parser of link options. The test driver has an option of each
+ * kind. */
 #include "io/common/link_options.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif.c - two ports over shared memory: each receives the frames of the other. */
+/* test_memif.c - tests two ports over shared memory: each receives the frames of the other. */
 #include "support/check.h"
 
 #include "base/rng.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_connect.c - the link options of memif, the sockets of servers, and which clients may
- * connect. */
+/* test_memif_connect.c - tests the link options of memif, the sockets of servers, and which clients
+ * may connect. */
 #define _GNU_SOURCE /* accept4 */
 #include "support/check.h"
 

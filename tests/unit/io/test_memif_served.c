@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_memif_served.c - invalid writes of a server to the memory that its client created. The
+/* test_memif_served.c - tests invalid writes of a server to the memory that its client created. The
  * connection ends with a reason, and the client finds the next server. */
 #include "support/check.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_packet_link_options.c - the options of a link over a packet socket. */
+/* test_packet_link_options.c - tests the options of a link over a packet socket. */
 #include "support/check.h"
 
 #include <string.h>

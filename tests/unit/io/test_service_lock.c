@@ -50,7 +50,7 @@ static void lock__held_by_another_port__fails_until_released(void **state)
     assert_int_equal(uro_service_lock_take(&first.port, &what), 0);
     assert_int_equal(uro_service_lock_take(&second.port, &what), -EADDRINUSE);
     assert_int_equal(second.service_locks.count, 0);
-    uro_service_lock_release(&second.port, &what); /* a service that it has not locked */
+    uro_service_lock_release(&second.port, &what); /* the port has not locked this service */
     assert_int_equal(uro_service_lock_take(&second.port, &what), -EADDRINUSE);
     uro_service_lock_release(&first.port, &what);
     assert_int_equal(uro_service_lock_take(&second.port, &what), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_threads.c - the threads of a simulated host, and the check for lost wake-ups. */
+/* test_threads.c - tests the threads of a simulated host, and the check for lost wake-ups. */
 #include "support/check.h"
 
 #include "sim/net/host.h"

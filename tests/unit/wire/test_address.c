@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_address.c - GIDs and MAC addresses: kinds, formatting and parsing. */
+/* test_address.c - tests GIDs and MAC addresses: kinds, formatting and parsing. */
 #include "support/check.h"
 
 #include <string.h>

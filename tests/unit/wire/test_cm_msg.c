@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_msg.c - connection management messages: known octets from Linux, and values encoded and
- * decoded again. */
+/* test_cm_msg.c - tests connection management messages: known octets from Linux, and values encoded
+ * and decoded again. */
 #include "support/check.h"
 
 #include "base/rng.h"

@@ -75,7 +75,7 @@ static const struct change of_both[] = {
     { "a UDP checksum in its first octet", UDP, 6, 1 },
     { "a UDP length that is shorter", UDP, 5, 0 },
     { "a UDP length that is longer", UDP, 4, 0xff },
-    { "an opcode that nobody has", BTH, 0, 0x1f },
+    { "an undefined opcode", BTH, 0, 0x1f },
     { "an opcode without payload", BTH, 0, 0x0c },
     { "an ACK", BTH, 0, 0x11 },
     { "a CNP", BTH, 0, 0x81 },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_icmp.c - the Internet checksum, echo and neighbour discovery. */
+/* test_icmp.c - tests the Internet checksum, echo and neighbour discovery. */
 #include "support/check.h"
 
 #include <string.h>

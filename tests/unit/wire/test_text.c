@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_text.c - the text line of each kind of frame, and of invalid frames. */
+/* test_text.c - tests the text line of each kind of frame, and of invalid frames. */
 #include "support/check.h"
 
 #include <string.h>
