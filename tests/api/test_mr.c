@@ -131,8 +131,7 @@ static void reg_mr__zero_length__succeeds(void **state)
 }
 
 /* rule KEY.REREG */
-/* If the range stays the same, the key stays the same, because the program does not send a
- * new key to its peers. */
+/* A new key would have to be sent to the peers, so the key changes only with the range. */
 static void rereg_mr__of_each_part__only_a_new_range_changes_the_key(void **state)
 {
     const struct api *api = *state;

@@ -144,7 +144,7 @@ static struct rxe_send_wqe *shared_request(uint64_t id)
     if (maps != NULL)
         (void)fclose(maps);
     if (found == NULL)
-        meet_die("no FLUSH in the library, and no queue of rxe");
+        meet_die("the library has no FLUSH, and rxe's send queue was not found");
     return found;
 }
 

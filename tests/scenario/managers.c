@@ -171,7 +171,7 @@ void managers_settle(struct managers *s)
         if (!moved)
             return;
     }
-    fail_msg("the two never stop talking");
+    fail_msg("the two connection managers never stop sending");
 }
 
 void managers_pass_time(struct managers *s, uro_time until)

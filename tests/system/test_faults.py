@@ -145,7 +145,7 @@ class Stream(Checked):
 
 def ended_badly(output: pairs.Output) -> None:
     """Checks that the program ended with an error status of its own, and that neither a signal nor the test ended it."""
-    assert output.status is not None, f"it goes on without its peer\n{output.tail()}"
+    assert output.status is not None, f"the program continues without its peer\n{output.tail()}"
     assert pairs.fails_by_itself(output.status), f"{pairs.ending(output.status)}\n{output.tail()}"
 
 

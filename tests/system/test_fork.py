@@ -94,7 +94,7 @@ class Stays:
         while self.child == 0:
             line = self.process.stdout.readline()
             self.said += line
-            assert line, f"it ended: {self.said}"
+            assert line, f"forker ended: {self.said}"
             if found := CHILD.search(line):
                 self.child = int(found[1])
 

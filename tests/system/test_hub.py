@@ -318,7 +318,7 @@ def busy_polls(pid: int) -> set[int]:
 def busy_poll__on_a_shared_address__is_set_per_process(case: Case) -> None:
     """The next process that gets the socket must not inherit the value."""
     if os.geteuid() != 0:
-        raise Skip("needs root, to look at sockets of others")
+        raise Skip("needs root, which can read the sockets of other users")
     with Shared(case.uroce) as pair, broker(pair):
         for wanted in (77, 0):
             pair.settings = f",busy-poll={wanted}" if wanted else ""
@@ -326,7 +326,7 @@ def busy_poll__on_a_shared_address__is_set_per_process(case: Case) -> None:
             assert pairs.wait_for(lambda: is_used(SHARED_ADDRESS) or process.poll() is not None, 10)
             if process.poll() is not None:
                 has(pair.said("server"), "it takes CAP_NET_ADMIN")
-                raise Skip("a plain user may not here")
+                raise Skip("a plain user cannot set busy-poll on this machine")
             assert pairs.wait_for(lambda: busy_polls(process.pid) == {wanted}, 5), f"{busy_polls(process.pid)}, not {wanted}"
             pair.end(process)
             assert pairs.wait_for(lambda: not is_used(SHARED_ADDRESS), 5)

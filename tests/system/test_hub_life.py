@@ -57,7 +57,7 @@ def broker__idle_program_of_uroce_run__keeps_running(case: Case) -> None:
                 equal(waits.stdout.readline().strip(), "ready")
                 before = looks(hub)
                 assert pairs.wait_for(lambda: hub.process.poll() is not None or looks(hub) > before + 2, 20)
-                equal(hub.process.poll(), None, "it ended while the program lived")
+                equal(hub.process.poll(), None, "the broker ended before the program")
             ends(hub)
         finally:
             hub.end()
@@ -73,7 +73,7 @@ def broker__child_of_a_program_of_uroce_run__keeps_running(case: Case) -> None:
                 equal(parent.wait(patience.seconds(10)), 0)
                 before = looks(hub)
                 assert pairs.wait_for(lambda: hub.process.poll() is not None or looks(hub) > before + 2, 20)
-                equal(hub.process.poll(), None, "it ended while the child lived")
+                equal(hub.process.poll(), None, "the broker ended before the child")
             ends(hub)
         finally:
             hub.end()

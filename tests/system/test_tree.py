@@ -167,7 +167,7 @@ def tree__nested_run__inner_tree_is_used(case: Case) -> None:
 
 def tree__set_user_id_program__sees_no_tree(case: Case) -> None:
     if os.geteuid() != 0:
-        raise Skip("only root can make a set-user-ID program of somebody else")
+        raise Skip("only root can make a set-user-ID program of another user")
     program = case.scratch / "cat"
     shutil.copy(shutil.which("cat"), program)
     os.chown(program, NOBODY, NOBODY)
@@ -208,7 +208,7 @@ def tree_directory__replaceable_by_others__is_not_used(case: Case) -> None:
 
 def tree_directory__of_another_user__is_not_used(case: Case) -> None:
     if os.geteuid() != 0:
-        raise Skip("only root can make a directory of somebody else")
+        raise Skip("only root can make a directory of another user")
     os.chown(case.scratch, NOBODY, NOBODY)
     found = case.environment("-d", LEFT, TMPDIR=str(case.scratch))
     equal(str(pathlib.Path(found["UROCE_TREE"]).parent), "/tmp")

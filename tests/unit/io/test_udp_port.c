@@ -405,7 +405,7 @@ static bool keeps_reports(const char *name, const struct uro_sock *own, int leve
     uro_groups_set(groups, &group, 1, own, 1, &uro_udp_of(port)->options);
     const struct uro_sock *sock = uro_groups_next(groups);
     if (sock == NULL) {
-        print_message("# SKIP no group %s here\n", name);
+        print_message("# SKIP this machine cannot join the group %s\n", name);
         skip();
     }
     assert_int_equal(getsockopt(sock->fd, level, option, &keeps, &size), 0);
