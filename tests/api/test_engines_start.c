@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_engines_start.c - tests devices with several engines: start, fork, and loss of the broker. */
+/* test_engines_start.c - tests start, fork and the loss of the broker with several engines. */
 #include "api/engines.h"
 
 #include <signal.h>

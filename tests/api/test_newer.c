@@ -134,7 +134,7 @@ static void buffer__range_outside_or_another_domain__is_einval(void **state)
     assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
-static void buffer__of_a_parent_domain__is_registered_there(void **state)
+static void buffer__of_a_parent_domain__is_registered_only_there(void **state)
 {
     const struct api *api = *state;
     struct ibv_parent_domain_init_attr attr = { .pd = api->pd, .comp_mask = ALLOW_UNPROTECTED };
@@ -310,7 +310,7 @@ int main(void)
         API_TEST(alloc_buffer__any_size__has_separate_zeroed_pages),
         API_TEST(buffer__registered__carries_data),
         API_TEST(buffer__range_outside_or_another_domain__is_einval),
-        API_TEST(buffer__of_a_parent_domain__is_registered_there),
+        API_TEST(buffer__of_a_parent_domain__is_registered_only_there),
         API_TEST(buffer__exported__is_no_dmabuf),
         API_TEST(attributes__address__act_as_reg_mr),
         API_TEST(attributes__iova__is_the_address_for_peers),

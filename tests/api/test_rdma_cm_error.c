@@ -90,7 +90,7 @@ static struct rdma_cm_id *another(struct stage *stage, enum rdma_port_space spac
     return id;
 }
 
-static void bind__foreign_address_or_twice__fails(void **state)
+static void bind__address_of_no_device_or_twice__fails(void **state)
 {
     struct stage *stage = *state;
 
@@ -316,7 +316,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
     const struct CMUnitTest tests[] = {
-        TEST(bind__foreign_address_or_twice__fails),
+        TEST(bind__address_of_no_device_or_twice__fails),
         TEST(port__in_use__is_refused_unless_all_identifiers_share_it),
         TEST(port__with_a_listener__is_not_shared),
         TEST(resolve__no_route_or_no_answer__fails),

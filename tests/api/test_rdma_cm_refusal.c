@@ -90,7 +90,7 @@ static void refusal__bind__has_the_fault_of_the_address(void **state)
 }
 
 /* Programs look for devices by binding to every address of the machine. */
-static void bind__to_a_foreign_address_without_a_port__is_not_recorded(void **state)
+static void bind__address_of_no_device_without_a_port__is_not_recorded(void **state)
 {
     begin(*state, RDMA_PS_TCP);
     refuse(bind_to(id, "10.7.7.7", 4001), "rdma_bind_addr", EADDRNOTAVAIL, "no device has");
@@ -212,7 +212,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         API_TEST(refusal__bind__has_the_fault_of_the_address),
-        API_TEST(bind__to_a_foreign_address_without_a_port__is_not_recorded),
+        API_TEST(bind__address_of_no_device_without_a_port__is_not_recorded),
         API_TEST(refusal__resolve__has_the_fault_of_the_addresses),
         API_TEST(listen__on_a_port_of_another_listener__is_reported),
         API_TEST(refusal__connect__has_the_missing_step_or_the_limit),

@@ -99,7 +99,7 @@ static void epoll_pwait__another_thread_took_the_event__waits_for_the_rest(void 
 }
 
 /* The time limit still applies if each wait ends without an event. */
-static void epoll_wait__events_always_taken__ends_at_the_timeout(void **state)
+static void epoll_wait__other_threads_take_every_event__ends_at_the_timeout(void **state)
 {
     const int epoll = open_all(INT_MAX);
     struct epoll_event event;
@@ -128,7 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(epoll_wait__another_thread_took_the_event__waits_on),
         cmocka_unit_test(epoll_pwait__another_thread_took_the_event__waits_for_the_rest),
-        cmocka_unit_test(epoll_wait__events_always_taken__ends_at_the_timeout),
+        cmocka_unit_test(epoll_wait__other_threads_take_every_event__ends_at_the_timeout),
         cmocka_unit_test(poll__longest_timeout__returns_the_event),
     };
 

@@ -311,7 +311,7 @@ static void expect_all_well(enum rxe_kernel kernel, struct weather weather)
 
 /* Kernel 6.12 is tested without overtaking: its queue pair fails with any responder when a READ
  * response overtakes an ACK. */
-static void rc_rxe__bad_network__all_requests_complete(void **state)
+static void rc_rxe__lossy_network__all_requests_complete(void **state)
 {
     (void)state;
     expect_all_well(RXE_6_1, (struct weather){ .loss = 10000, .repeat = 10000, .overtake = 10000 });
@@ -327,7 +327,7 @@ static void rc_rxe__timer_fires_early__all_requests_complete(void **state)
     expect_all_well(RXE_6_12, (struct weather){ .early = 200000 });
 }
 
-static void rc_rxe__bad_network_and_early_timer__all_requests_complete(void **state)
+static void rc_rxe__lossy_network_and_early_timer__all_requests_complete(void **state)
 {
     const struct weather bad = { .loss = 10000, .repeat = 10000, .early = 200000 };
 
@@ -339,9 +339,9 @@ static void rc_rxe__bad_network_and_early_timer__all_requests_complete(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc_rxe__bad_network__all_requests_complete),
+        cmocka_unit_test(rc_rxe__lossy_network__all_requests_complete),
         cmocka_unit_test(rc_rxe__timer_fires_early__all_requests_complete),
-        cmocka_unit_test(rc_rxe__bad_network_and_early_timer__all_requests_complete),
+        cmocka_unit_test(rc_rxe__lossy_network_and_early_timer__all_requests_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

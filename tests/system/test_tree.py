@@ -221,7 +221,7 @@ def tree__program_ended__next_run_removes_the_tree(case: Case) -> None:
     assert first != second
 
 
-def tree__program_runs__is_kept(case: Case) -> None:
+def tree__program_runs__tree_is_kept(case: Case) -> None:
     code = "import os, sys; print(os.environ['UROCE_TREE'], flush=True); sys.stdin.read()"
     with subprocess.Popen([case.uroce, "run", "-d", LEFT, "--", "/usr/bin/python3", "-c", code],
                           env={**os.environ, "XDG_RUNTIME_DIR": str(case.scratch)}, text=True,
@@ -232,7 +232,7 @@ def tree__program_runs__is_kept(case: Case) -> None:
         living.stdin.close()
 
 
-def tree__child_outlives_the_program__is_kept(case: Case) -> None:
+def tree__child_outlives_the_program__tree_is_kept(case: Case) -> None:
     run = case.call("run", "-d", LEFT, "--", "sh", "-c",
                     f"echo $UROCE_TREE; mkfifo {case.scratch}/go; "
                     f"cat {case.scratch}/go >/dev/null 2>&1 &")

@@ -145,7 +145,7 @@ static void judge__ack_captured_before_its_request__no_finding(void **state)
 }
 
 /* The capture began when requests were in flight; one of them is retransmitted. */
-static void judge__ack_beyond_a_late_start__no_finding(void **state)
+static void judge__ack_of_requests_before_the_capture__no_finding(void **state)
 {
     (void)state;
     kit_begin();
@@ -192,7 +192,7 @@ static void judge__msn_of_a_read_in_parts__no_finding(void **state)
 
 /* The first MSN of a capture may be any number. The ACK of a retransmitted request has the newest
  * MSN. */
-static void judge__msn_of_a_late_start_and_of_a_repetition__no_finding(void **state)
+static void judge__first_msn_or_msn_of_a_retransmission__no_finding(void **state)
 {
     (void)state;
     kit_begin();
@@ -532,9 +532,9 @@ int main(void)
         cmocka_unit_test(judge__ack_of_a_request_that_is_sent_later__is_a_ghost),
         cmocka_unit_test(judge__ack_beyond_the_last_request__is_a_note),
         cmocka_unit_test(judge__ack_captured_before_its_request__no_finding),
-        cmocka_unit_test(judge__ack_beyond_a_late_start__no_finding),
+        cmocka_unit_test(judge__ack_of_requests_before_the_capture__no_finding),
         cmocka_unit_test(judge__msn__counts_each_message_once),
-        cmocka_unit_test(judge__msn_of_a_late_start_and_of_a_repetition__no_finding),
+        cmocka_unit_test(judge__first_msn_or_msn_of_a_retransmission__no_finding),
         cmocka_unit_test(judge__msn_of_a_read_in_parts__no_finding),
         cmocka_unit_test(judge__msn_with_a_packet_missing__is_not_judged),
         cmocka_unit_test(judge__nak_for_an_acknowledged_psn__is_a_finding_unless_reordered),

@@ -395,7 +395,7 @@ static void line__star__sets_limits_of_all_devices_and_is_no_device(void **state
 
 /* If the limits of "*" have an error, there is no device, because no device may run without these
  * limits. */
-static void line__star_with_a_mistake__there_is_no_device(void **state)
+static void line__star_with_a_mistake__no_device_is_made(void **state)
 {
     static const struct {
         const char *line, *problem;
@@ -526,7 +526,7 @@ int main(void)
         cmocka_unit_test(line__one_wrong_of_three__other_devices_remain),
         cmocka_unit_test(line__name_taken__first_device_keeps_the_name),
         cmocka_unit_test(line__star__sets_limits_of_all_devices_and_is_no_device),
-        cmocka_unit_test(line__star_with_a_mistake__there_is_no_device),
+        cmocka_unit_test(line__star_with_a_mistake__no_device_is_made),
         cmocka_unit_test(line__more_than_64_devices__one_message),
         cmocka_unit_test(line__address_table_full__prints_message),
         cmocka_unit_test(line__longest_link__fits_and_one_more_does_not),

@@ -323,7 +323,7 @@ static void contend__program_polls_while_the_lock_is_taken__yields_now_and_then(
     atomic_store(&detained, false);
 }
 
-/* A peer on the same processor may need it before it can answer. */
+/* A peer may need the same processor before it can answer. */
 static void contend__program_polls_without_completions__yields_now_and_then(void **state)
 {
     (void)state;

@@ -38,7 +38,7 @@ static void while_commanding(void)
     fault_touch_second();
 }
 
-static void program__faults_itself__dies_as_ever(void **state)
+static void program__own_fault__is_not_handled_by_uroce(void **state)
 {
     (void)state;
     assert_int_equal(fault_ending(null_pointer), DIED);
@@ -311,7 +311,7 @@ static void signal__sent_by_kill__has_its_usual_effect(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(program__faults_itself__dies_as_ever),
+        cmocka_unit_test(program__own_fault__is_not_handled_by_uroce),
         cmocka_unit_test(program__bus_error_in_its_own_memory__is_not_handled),
         cmocka_unit_test(earlier_handler__fault_of_the_program__is_called_as_installed),
         cmocka_unit_test(earlier_handler__crash_of_the_service_thread__is_called),

@@ -97,7 +97,7 @@ static void hybrid__program_runs_rounds__port_is_not_armed(void **state)
     }
 }
 
-static void hybrid__program_polled_and_went_away__service_thread_takes_over(void **state)
+static void hybrid__program_stops_polling__service_thread_takes_over(void **state)
 {
     (void)state;
     stage_start("a:fake0" IP);
@@ -471,7 +471,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(hybrid__program_makes_no_calls__service_thread_responds),
     cmocka_unit_test(hybrid__program_polls__poll_sends_the_response),
     cmocka_unit_test(hybrid__program_runs_rounds__port_is_not_armed),
-    cmocka_unit_test(hybrid__program_polled_and_went_away__service_thread_takes_over),
+    cmocka_unit_test(hybrid__program_stops_polling__service_thread_takes_over),
     cmocka_unit_test(hybrid__program_waits_for_an_event__service_thread_responds),
     cmocka_unit_test(hybrid__post_while_port_is_armed__thread_is_not_woken),
     cmocka_unit_test(hybrid__program_waits_with_a_send_pending__send_is_transmitted),

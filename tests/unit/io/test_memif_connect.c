@@ -46,7 +46,7 @@ static void expect_error(const char *words, const char *word, const char *right)
         fail_msg("%s: \"%s\" has not \"%s\" and \"%s\"", words, said, word, right);
 }
 
-static void link_options__wrong__message_has_the_right_form(void **state)
+static void link_options__invalid__error_names_the_valid_values(void **state)
 {
     static const char *const cases[][3] = {
         { "role=emperor", "role=emperor", "server or client" },
@@ -86,7 +86,7 @@ static void link_options__wrong__message_has_the_right_form(void **state)
         expect_error(cases[i][0], cases[i][1], cases[i][2]);
 }
 
-static void link_options__right__are_accepted(void **state)
+static void link_options__valid__are_accepted(void **state)
 {
     static const char *const cases[] = {
         "role=master",
@@ -441,8 +441,8 @@ static void region__of_both_sides__is_mapped_before_the_first_frame(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(link_options__wrong__message_has_the_right_form, stop),
-        cmocka_unit_test_teardown(link_options__right__are_accepted, stop),
+        cmocka_unit_test_teardown(link_options__invalid__error_names_the_valid_values, stop),
+        cmocka_unit_test_teardown(link_options__valid__are_accepted, stop),
         cmocka_unit_test_teardown(link_options__too_long__refused_and_the_longest_is_accepted,
                                   stop),
         cmocka_unit_test_teardown(link_options__ring_smaller_than_a_frame__is_refused, stop),

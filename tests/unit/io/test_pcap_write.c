@@ -242,7 +242,7 @@ static void pcapng__lost_frames_and_sentences__are_of_other_interfaces(void **st
     assert_int_equal(word(file + NG_HEADER + 48 + 68 + 8), 0);
 }
 
-static void pcap__lost_frames_and_sentences__are_left_out(void **state)
+static void pcap__lost_frames_and_comments__are_left_out(void **state)
 {
     (void)state;
     uint8_t file[1024];
@@ -368,7 +368,7 @@ int main(void)
         cmocka_unit_test(disk_full__from_the_start__capture_is_written_later),
         cmocka_unit_test(pcapng__frame_with_a_comment__comment_is_an_option),
         cmocka_unit_test(pcapng__lost_frames_and_sentences__are_of_other_interfaces),
-        cmocka_unit_test(pcap__lost_frames_and_sentences__are_left_out),
+        cmocka_unit_test(pcap__lost_frames_and_comments__are_left_out),
         cmocka_unit_test(pcapng__long_texts_and_frames__are_cut),
         cmocka_unit_test(pcapng__disk_full_from_the_start__the_header_is_written_later),
         cmocka_unit_test(open__symbolic_link__is_refused),

@@ -154,7 +154,7 @@ static void raw_tap__only_uroce_senders_for_long__stops_until_another_sender(voi
     assert_int_equal(verdict(), REFUSED);
 }
 
-static void raw_tap__other_sender_was_seen__does_not_stop_any_more(void **state)
+static void raw_tap__after_a_sender_without_uroce__continues(void **state)
 {
     (void)state;
     prove();
@@ -276,7 +276,7 @@ int main(void)
         TEST(raw_tap__duplicate_of_the_network__is_checked_in_full),
         TEST(raw_tap__buffer_full__one_packet_is_refused_and_the_next_accepted),
         TEST(raw_tap__only_uroce_senders_for_long__stops_until_another_sender),
-        TEST(raw_tap__other_sender_was_seen__does_not_stop_any_more),
+        TEST(raw_tap__after_a_sender_without_uroce__continues),
         TEST(raw_tap__packet_of_a_uroce_sender__header_is_not_kept),
         TEST(raw_tap__packet_to_another_udp_port__is_filtered_out),
         TEST(ident_full__packet_not_seen_by_the_tap__is_refused),

@@ -308,7 +308,7 @@ static void reuse__port_is_bound__cannot_be_cleared(void **state)
 }
 
 /* A failed resolution leaves no address in the identifier. */
-static void resolve__foreign_source_address__leaves_the_identifier_unchanged(void **state)
+static void resolve__source_address_of_no_device__leaves_the_identifier_unchanged(void **state)
 {
     struct rdma_ucm_query_addr_resp out;
     struct rdma_ucm_query query = { .response = (uintptr_t)&out };
@@ -428,7 +428,7 @@ int main(void)
         TEST(write_cm_event__event_of_the_program__is_fetched_with_its_argument),
         TEST(resolve_ib_service__any_name__is_not_found),
         TEST(reuse__port_is_bound__cannot_be_cleared),
-        TEST(resolve__foreign_source_address__leaves_the_identifier_unchanged),
+        TEST(resolve__source_address_of_no_device__leaves_the_identifier_unchanged),
         TEST(response_buffer_too_small__is_enospc__and_creates_nothing),
         TEST(numbers__some_freed__lowest_free_number_is_next),
         TEST(longer_command__of_a_newer_library__is_accepted),

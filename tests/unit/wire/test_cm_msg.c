@@ -139,7 +139,7 @@ static void rep__sent_by_linux__every_field_is_decoded(void **state)
     assert_same(mad, &msg);
 }
 
-static void every_message__random_values__there_and_back(void **state)
+static void every_message__random_values__are_encoded_and_decoded(void **state)
 {
     struct uro_rng rng;
     uint8_t mad[URO_MAD_LEN], again[URO_MAD_LEN];
@@ -226,7 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(req__sent_by_linux__every_field_is_decoded),
         cmocka_unit_test(rep__sent_by_linux__every_field_is_decoded),
-        cmocka_unit_test(every_message__random_values__there_and_back),
+        cmocka_unit_test(every_message__random_values__are_encoded_and_decoded),
         cmocka_unit_test(cm_message__one_field_at_a_time__only_its_bits_are_set),
         cmocka_unit_test(cm_decode__other_datagrams__are_recognised),
     };
