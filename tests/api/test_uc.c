@@ -148,7 +148,7 @@ static void query_qp__after_modify__has_the_attributes_that_were_set(void **stat
     assert_memory_equal(&got.ah_attr.grh.dgid, &set.ah_attr.grh.dgid, 16);
     assert_ptr_equal(init.recv_cq, side.cq);
     assert_null(init.srq);
-    set.qp_state = IBV_QPS_SQD; /* UC has no READs and no timers for them */
+    set.qp_state = IBV_QPS_SQD; /* UC has no READs and no ACK timer */
     assert_int_equal(ibv_modify_qp(side.qp, &set, IBV_QP_STATE), 0);
     assert_int_equal(ibv_modify_qp(side.qp, &set, IBV_QP_MAX_QP_RD_ATOMIC), EINVAL);
     assert_int_equal(ibv_modify_qp(side.qp, &set, IBV_QP_TIMEOUT), EINVAL);

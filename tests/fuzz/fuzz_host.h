@@ -22,8 +22,8 @@ void fuzz_host_pass(uro_time how_long);
 /* Runs the engines until no frame is left to send, within a bound. */
 void fuzz_host_settle(void);
 
-/* Advances the time, timer by timer, until no connection is left. Fails when a connection
- * remains. */
+/* Runs timers until all connections have ended. Fails if there is no further timer, but still a
+ * connection. */
 void fuzz_host_forget_connections(void);
 
 /* Sets which frames are lost. Bit n of @mask is for frame n of each 32 frames. */

@@ -32,7 +32,7 @@ int fault_ending(void (*body)(void));
 /* Starts the first device of UROCE_DEVICES=@devices, with the region. */
 void fault_start(const char *devices);
 
-/* Writes one byte to the first page, the second page, or the page of NULL. */
+/* These functions write one byte: at @at, in the first page, in the second page, or near NULL. */
 void fault_touch(uint8_t *at);
 void fault_touch_first(void);
 void fault_touch_second(void);

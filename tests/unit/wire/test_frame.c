@@ -346,7 +346,7 @@ static void frame__wrong_opcode_version_or_length__have_distinct_results(void **
     assert_true(uro_mark_hit("WIRE.LENGTH"));
 }
 
-/* A packet with every opcode that ends after each of its first 64 octets. */
+/* The packets have every opcode, and each packet ends after one of its first 64 octets. */
 static void frame__roce_part_of_any_length__no_read_behind_its_end(void **state)
 {
     (void)state;

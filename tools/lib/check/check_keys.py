@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fails if docs/CONFIGURATION.md lacks a key or link option of the code, docs/CARDS.md a key of a card, or docs/TROUBLESHOOTING.md a
-vendor_err."""
+"""Fails if docs/CONFIGURATION.md lacks a key or link option of the code, if docs/CARDS.md lacks a key of a card, or if
+docs/TROUBLESHOOTING.md lacks a vendor_err."""
 import pathlib
 import re
 import sys

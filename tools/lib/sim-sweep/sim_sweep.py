@@ -69,8 +69,8 @@ class Runner:
 
 
 def shrink(runner: Runner, seed: int) -> tuple[list[str], int]:
-    """Returns the parts that can be left out while the run still fails, and how often the work can be halved. Leaves out work
-    first, because less work makes the further runs faster."""
+    """Returns the parts that can be left out while the run still fails, and how often the work can be halved. Leaves out
+    parts first, because the runs without them are faster."""
     parts = list(reversed(runner.parts()))
     without: list[str] = []
     less = 0
