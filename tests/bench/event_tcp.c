@@ -22,7 +22,7 @@ struct end {
     bool length_known; /* the length of a message is known */
     bool waits_out;    /* the socket's buffer was full */
     uint32_t bytes;    /* length of a message; the server first receives this length itself */
-    uint32_t come, gone, leaving; /* bytes received; bytes sent, of @leaving */
+    uint32_t come, gone, leaving; /* bytes received; bytes sent; bytes to send */
     uint8_t *in, *out;
     uint64_t number; /* number of the last request */
     int64_t sent_ns;

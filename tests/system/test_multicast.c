@@ -285,9 +285,8 @@ static void bridge__queries_of_any_version__report_of_uroce_is_accepted(void **s
         assert_int_equal(uro_engine_join(s->engine, &four, now()), 0);
         assert_int_equal(uro_engine_join(s->engine, &six, now()), 0);
         silence(s);
-        kit_run(
-            other,
-            "ip link set br0 type bridge mcast_snooping 0"); /* the bridge forgets its members */
+        /* Without snooping, the bridge forgets its members. */
+        kit_run(other, "ip link set br0 type bridge mcast_snooping 0");
         kit_run(other, "ip link set br0 type bridge mcast_snooping 1");
         assert_true(bridge_forwards(s, "239.1.2.3", false));
         assert_int_equal(counted(s, URO_COUNT_MEMBERSHIP_RX), 0);

@@ -26,7 +26,7 @@ static struct {
     uint32_t waiting; /* frames to receive */
     uint32_t lent, released, armed, disarmed, closed;
     bool down;
-    bool ready; /* arm() refuses */
+    bool ready; /* frames wait, so arm() returns false */
     uint8_t arrives[MANY][FRAME];
     uint8_t sent[MANY][FRAME];
     uint32_t sent_count, bursts;
