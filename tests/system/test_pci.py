@@ -133,7 +133,7 @@ class Machine:
         self.card, self.name = None, ""
 
     def stop(self, guest: str) -> None:
-        # In its own session: the test runner may end the process group of this test.
+        # The command gets its own session, because the test runner may end the process group of this test.
         subprocess.run([RXE_PEER, "stop", "-n", guest], check=False, start_new_session=True)
 
     def end(self) -> None:
