@@ -15,9 +15,8 @@
 #define GAIN       16u        /* each step moves `alpha` by 1 / GAIN of the distance to its limit */
 #define DECAY      URO_US(55) /* time without a CNP after which `alpha` shrinks by one step */
 #define DECAY_MOST 64u
-#define ROUNDS_QUICK                                                                               \
-    5u /* rounds before the target grows by one packet in each round; a round
-                           acknowledges one window */
+/* rounds before the target grows by one packet in each round; a round acknowledges one window */
+#define ROUNDS_QUICK 5u
 
 void uro_congestion_marked(struct uro_qp *qp)
 {
@@ -63,8 +62,8 @@ static uint32_t window_of(const struct uro_qp *qp)
     return qp->congestion.window != 0 ? qp->congestion.window : qp->shard->config.window;
 }
 
-/* Reduces the window by @less packets. The recovery then grows the window towards its present
- * size. */
+/* Reduces the window by @less packets. Later acknowledgements grow the window back towards its
+ * present size. */
 static void cut(struct uro_qp *qp, uint32_t less)
 {
     struct uro_congestion *congestion = &qp->congestion;

@@ -5,14 +5,14 @@
  * sends a congestion notification packet (CNP, IBTA Annex A17) to the sender, which then has fewer
  * packets in flight. The specification does not say how many fewer. We follow DCQCN (Zhu et al.,
  * SIGCOMM 2015) with a window in place of a rate:
- *   - A CNP cuts the window by half of a fraction (alpha in DCQCN). The fraction grows with each
- *     CNP and shrinks with time.
- *   - Each acknowledged full window then brings the window half-way back to its size before the
- *     cut.
- *   - After some such rounds, each round also raises this target by one packet.
+ *   - A CNP reduces the window by the fraction alpha / 2. alpha grows with each CNP and shrinks
+ *     with time.
+ *   - Each acknowledged full window is a round. After each round, the window is half-way between
+ *     its size and a target: its size before the CNP.
+ *   - After some rounds, each further round also raises the target by one packet.
  *
- * Marks are counted for all services. UD has no peer that could get a CNP. UC, UD and READ
- * responses have no window.
+ * Marks are counted for all services. A UD queue pair sends no CNP, because it has no peer. UC
+ * requests, datagrams and READ responses have no window.
  */
 #pragma once
 
@@ -25,11 +25,12 @@ struct uro_tx;
 struct uro_congestion {
     uro_time notify_from; /* earliest time of the next CNP */
     bool notify_due;
-    uint8_t rounds; /* full windows acknowledged since the last cut */
-    uint16_t alpha; /* the next cut is half of alpha / 1024 of the window; 0 before the first cut */
+    uint8_t rounds;  /* full windows acknowledged since the last cut */
+    uint16_t alpha;  /* the next CNP removes alpha / 2048 of the window; 0: no CNP arrived yet */
     uint32_t window; /* packets in flight; 0: as many as the device's window */
     uint32_t target; /* the window before the cut */
-    int32_t acked;   /* packets acknowledged in this round; below 0: packets sent before the cut */
+    /* packets acknowledged in this round; after a cut, minus the packets in flight */
+    int32_t acked;
     uro_time cut_at;
 };
 
@@ -42,8 +43,8 @@ void uro_congestion_notify(struct uro_qp *qp, struct uro_tx *tx);
 /* Handles a CNP from the peer. */
 void uro_congestion_cnp_received(struct uro_qp *qp);
 
-/* Halves the window after an ACK timeout. A peer that is slower than this side loses most of a full
- * window, and would lose it again each time. Call before the cursor moves back. */
+/* Halves the window after an ACK timeout. A peer that is slower than this side drops most of a full
+ * window, and would drop it again each time. Call before the cursor moves back. */
 void uro_congestion_timed_out(struct uro_qp *qp);
 
 /* Reports that @count more packets are acknowledged. */

@@ -133,8 +133,8 @@ static bool overflow(struct uro_shard *shard, struct uro_cq *cq, bool solicited)
     return false;
 }
 
-/* Adds a completion. @urgent: the completion wakes a reader that waits for solicited completions
- * only. Returns false when the queue has overflowed. */
+/* Adds a completion. @urgent: the completion also wakes a reader that waits for solicited
+ * completions only. Returns false when the queue has overflowed. */
 static inline bool push(struct uro_shard *shard, struct uro_cq *cq, const struct uro_cqe *cqe,
                         bool urgent)
 {

@@ -124,11 +124,12 @@ struct uro_cq {
     bool fresh_solicited;   /* engine: such a completion is solicited or in error */
     bool event_completion;  /* engine: waiting events, see uro_shard_event() */
     bool event_error;
-    uint32_t filled;               /* engine: index of the next completion; >= tail */
-    bool overrun;                  /* engine: overflowed; every QP on it has failed */
-    bool ignore_overrun;           /* a completion that does not fit is lost; no QP fails */
-    atomic_uint armed;             /* enum uro_cq_arm */
-    _Alignas(64) atomic_uint tail; /* moved by the engine: up to here the reader sees completions */
+    uint32_t filled;     /* engine: index of the next completion; >= tail */
+    bool overrun;        /* engine: overflowed; every QP on it has failed */
+    bool ignore_overrun; /* a completion that does not fit is lost; no QP fails */
+    atomic_uint armed;   /* enum uro_cq_arm */
+    /* index behind the last completion that the reader may see; moved by the engine */
+    _Alignas(64) atomic_uint tail;
     _Alignas(64) atomic_uint head; /* moved by the reader */
     uint32_t number;               /* number in snapshots, from 1; core/snapshot.h */
     struct uro_link all;           /* in shard->cqs */
@@ -141,11 +142,11 @@ size_t uro_cq_size(uint32_t capacity);
 /* Builds a CQ in @memory (uro_cq_size() bytes, aligned to 64). */
 struct uro_cq *uro_cq_init(void *memory, uint32_t capacity, void *user);
 
-/* Makes the CQ overflow, as if a completion had found it full. Engine side. */
+/* Makes the CQ overflow, as if a completion had found it full. Called by the engine. */
 void uro_cq_overflow(struct uro_shard *shard, struct uro_cq *cq);
 
-/* Makes a CQ that is full drop and count the completion, without an error of the CQ or of a QP.
- * Call before the first push, for programs that set IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN. */
+/* Makes the CQ drop and count completions that do not fit, instead of failing with its QPs. Call
+ * before the first push, for programs that set IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN. */
 void uro_cq_ignore_overrun(struct uro_cq *cq);
 
 /* Returns the bytes of memory for a ring of @capacity completions. */
@@ -163,7 +164,7 @@ URO_NODISCARD bool uro_cq_move(struct uro_cq *cq, void *ring, uint32_t capacity)
  * again. Engine locked. */
 void uro_cq_fini(struct uro_cq *cq);
 
-/* Lets the reader see all completions. Engine. */
+/* Makes all completions visible to the reader. Called by the engine. */
 void uro_cq_deliver(struct uro_cq *cq);
 
 /* Delivers the completions, then notes an event if the reader armed the CQ. The engine calls this
@@ -172,19 +173,20 @@ void uro_cq_notify(struct uro_cq *cq);
 
 /* Appends a completion. uro_shard_event() later returns the event of an armed CQ. Returns false
  * when the CQ is full and overruns are not ignored. The CQ is then in error, and the caller must
- * fail the QP, so that no completion is lost silently. Engine. */
+ * fail the QP, so that no completion is lost silently. Called by the engine. */
 URO_NODISCARD bool uro_cq_push(struct uro_shard *shard, struct uro_cq *cq,
                                const struct uro_cqe *cqe, bool solicited);
 
-/* Takes at most @max completions, oldest first. Returns their number. Reader. */
+/* Takes at most @max completions, oldest first. Returns their number. Called by the reader. */
 uint32_t uro_cq_poll(struct uro_cq *cq, struct uro_cqe *out, uint32_t max);
 
 /* Requests one event: for the next completion, or with @solicited_only for the next completion that
  * is solicited or in error. A later call with @solicited_only does not weaken an earlier call
- * without it. Reader. */
+ * without it. Called by the reader. */
 void uro_cq_arm(struct uro_cq *cq, bool solicited_only);
 
-/* Withdraws the request for an event. An event that was noted before may still come. Reader. */
+/* Withdraws the request for an event. An event that was noted before may still come. Called by the
+ * reader. */
 void uro_cq_disarm(struct uro_cq *cq);
 
 /* Drops the completions of @qpn that were not polled yet, as ibv_destroy_qp requires. Engine
@@ -194,8 +196,8 @@ void uro_cq_forget(struct uro_cq *cq, uint32_t qpn);
 
 /* ---- events: notifications for the process, fetched after each round -----------
  *
- * Events are bits of their objects. No event is lost. An event that is raised again before it is
- * fetched counts once. */
+ * Each object has flags for its pending events. No event is lost. An event that is raised again
+ * before it is fetched counts once. */
 
 enum uro_event_kind {
     URO_EVENT_COMPLETION, /* an armed CQ got a completion: wake its channel */
@@ -214,9 +216,10 @@ struct uro_event {
     void *user; /* user pointer of the CQ, QP or SRQ */
 };
 
-/* Lets programs see all completions so far. Does not take the events of the CQs. Engine locked. */
+/* Makes all completions so far visible to programs. Does not take the events of the CQs. Engine
+ * locked. */
 void uro_shard_deliver(struct uro_shard *shard);
 
-/* Takes the next event, and lets programs see the completions. Returns false when there is no
- * event. Engine locked. */
+/* Takes the next event, and makes the completions visible to programs. Returns false when there is
+ * no event. Engine locked. */
 bool uro_shard_event(struct uro_shard *shard, struct uro_event *event);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* datagram.c - sends and receives of UD queue pairs.
  *
- * A datagram that cannot be delivered is counted and dropped. The next datagram uses its receive.
+ * A datagram that cannot be delivered is counted and dropped. The receive stays posted for the next
+ * datagram.
  */
 #include "core/datagram.h"
 
@@ -17,8 +18,8 @@
 #include "core/shard.h"
 #include "wire/grh.h"
 
-/* Values of wc.sl, which mlx5 writes and UCX reads: the low bits are the IP version of the header
- * in the GRH area, and bit 3 is set for RoCE v2. */
+/* Values of wc.sl, which mlx5 writes and UCX reads: the low bits name the header in the GRH area
+ * (1: IPv6, 2: IPv4), and bit 3 is set for RoCE v2. */
 #define SL_IPV4 0x0au
 #define SL_IPV6 0x09u
 

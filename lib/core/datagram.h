@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* datagram.h - UD queue pairs: each message is one packet, to and from any queue pair; and their
- * multicast groups. */
+/* datagram.h - the packets of UD queue pairs, and their multicast groups. Each message is one
+ * packet. It may go to, or come from, any queue pair. */
 #pragma once
 
 #include "base/list.h"

@@ -8,7 +8,7 @@
 #include "core/limits.h"
 #include "core/shard.h"
 
-#define LEAST 1u /* programs pass numbers below 0x100 as keys by mistake */
+#define LEAST 1u /* smallest upper 24 bits: programs pass numbers below 0x100 as keys by mistake */
 
 #define REMOTE_WRITES (URO_ACCESS_REMOTE_WRITE | URO_ACCESS_REMOTE_ATOMIC)
 /* Some programs also request LOCAL_WRITE. It has no effect: a window is never a local key. */

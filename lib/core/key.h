@@ -36,8 +36,9 @@ enum uro_key_kind {
 #define URO_KEY_LOW_BITS 8u /* the consumer's part of a key */
 
 /* The caller (lib/verbs) owns the memory of the struct; it is valid from register to deregister.
- * The lkey and rkey of a region are the same number. Programs have many keys, so unions keep the
- * struct small: regions and windows use the same bytes. */
+ * The lkey and rkey of a region are the same number. Only key.c writes the fields marked with its
+ * name. Programs have many keys, so unions keep the struct small: regions and windows use the same
+ * bytes. */
 struct uro_key {
     struct uro_table_node node; /* node.number is the key's upper 24 bits; key.c */
     uint32_t pd;
@@ -70,8 +71,8 @@ static inline uint32_t uro_key_number(const struct uro_key *key)
     return key->node.number << URO_KEY_LOW_BITS | key->low;
 }
 
-/* Gives the struct a random unused key and adds it to the table. The caller has described a region,
- * or set kind and pd of a window, which is not bound yet. Engine locked. */
+/* Gives the struct a random unused key and adds it to the table. The caller has set the fields of a
+ * region, or kind and pd of a window. The window is not bound yet. Engine locked. */
 void uro_key_register(struct uro_shard *shard, struct uro_key *key);
 
 /* Removes a key. After this returns no packet touches the memory. Engine locked. Returns 0, or
@@ -91,9 +92,9 @@ struct uro_key *uro_key_find(const struct uro_shard *shard, uint32_t number);
 uint8_t *uro_key_local(const struct uro_shard *shard, uint32_t number, uint32_t pd, uint32_t access,
                        uint64_t address, uint64_t length);
 
-/* Returns whether at least one of the @length bytes @start is in a region that never faults: it has
- * memory of this process and is not on demand. Looks at all keys. Takes no lock, and is safe in a
- * signal handler. Engine locked. */
+/* Returns whether at least one of the @length bytes at @start is in a region that never faults: it
+ * has memory of this process and is not on demand. Looks at all keys. Takes no lock, and is safe in
+ * a signal handler. Engine locked. */
 bool uro_key_never_faults(const struct uro_shard *shard, uintptr_t start, uintptr_t length);
 
 /* Returns whether the memory of the key may vanish at any moment: the key is an on-demand region,
@@ -138,8 +139,8 @@ struct uro_key_bind {
 /* Binds a window. Returns false, with nothing changed, when the binding is not allowed. */
 URO_NODISCARD bool uro_key_bind(struct uro_shard *shard, const struct uro_key_bind *bind);
 
-/* Returns whether LOCAL_INV on, or SEND_WITH_INV to, queue pair @qpn of @pd may invalidate the key.
- * It may if the key is a type 2 window that this queue pair bound. */
+/* Returns whether queue pair @qpn of @pd may invalidate the key, by its own LOCAL_INV or by a
+ * SEND_WITH_INV of its peer. The key must be a type 2 window that this queue pair bound. */
 bool uro_key_invalidatable(const struct uro_shard *shard, uint32_t number, uint32_t pd,
                            uint32_t qpn);
 

@@ -17,7 +17,7 @@
  * ONLY with immediate over IPv6. */
 #define URO_ROCE_OVERHEAD 88u
 
-/* Multicast groups of a device, queue pairs in one group (as rxe). */
+/* Maximum multicast groups of a device, and maximum queue pairs in a group. Both are as in rxe. */
 #define URO_MCAST_GROUPS_MAX  8192u
 #define URO_MCAST_MEMBERS_MAX 56u
 
@@ -32,7 +32,7 @@ static_assert(URO_ACK_EVERY * 2 <= URO_WINDOW_DEFAULT, "the window must not clos
 static_assert(URO_WINDOW_MAX < 1u << 23, "the order of PSNs must stay unambiguous");
 
 /* Distance from the expected PSN beyond which a request is counted as far. A peer seldom has so
- * many packets in flight. The PSNs of READs are added. */
+ * many packets in flight. The PSNs of outstanding READs increase the distance. */
 #define URO_PSN_FAR URO_WINDOW_MAX
 
 /* Minimum interval between CNPs sent, and between reactions to CNPs; smallest window of a requester
@@ -54,9 +54,9 @@ static_assert(URO_WINDOW_MAX < 1u << 23, "the order of PSNs must stay unambiguou
 #define URO_REORDER_WAIT    URO_US(32)
 #define URO_REORDER_KEPT    URO_MS(20)
 
-/* Shortest time that the ACK for Linux rxe is deferred; the longest is twice as long. Longer than a
- * host takes to send the packets of a go-back-N (an emulated host takes 4 ms between two packets).
- * Shorter than the host waits before that (67 ms by default). */
+/* Shortest time that the ACK for Linux rxe is deferred; the longest is twice as long. It is longer
+ * than a host takes to send the packets of a go-back-N (an emulated host takes 4 ms between two
+ * packets). It is shorter than the ACK timeout of that host (67 ms by default). */
 #define URO_ACK_DEFER URO_MS(16)
 
 /* Shortest ACK timeout of a process, as ibv_qp_attr.timeout: 16.8 ms. A peer answers when its

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* operation.c - the two tables of operation.h. There is no logic to read. */
+/* operation.c - the two tables of operation.h. */
 #include "core/operation.h"
 
 #include "core/cq.h"

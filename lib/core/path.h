@@ -85,7 +85,8 @@ struct uro_ah {
     struct uro_path path;
 };
 
-/* Creates a handle. address->hop is set (engine/engine.h does both). Engine locked. */
+/* Creates a handle. The caller has set address->hop; uro_engine_ah_create() does both. Engine
+ * locked. */
 void uro_ah_create(struct uro_shard *shard, struct uro_ah *ah, uint32_t pd,
                    const struct uro_address *address);
 void uro_ah_destroy(struct uro_shard *shard, struct uro_ah *ah);

@@ -59,9 +59,9 @@ static bool has_resources(enum uro_qp_type type)
     return type == URO_QPT_RC || type == URO_QPT_XRC_TGT;
 }
 
-/* Returns the number of responder resources, a power of two. A small number is doubled: when a
- * request is retransmitted although its response was only late, the next requests may arrive behind
- * it. */
+/* Returns the number of responder resources, a power of two. A small number is doubled. If a
+ * response is late, the peer retransmits the request. When the response then arrives, the peer
+ * sends new requests, although the duplicate also needs a resource. */
 static uint32_t resource_count(uint32_t access, uint8_t max_dest_rd_atomic)
 {
     const uint32_t depth = uro_pow2_at_least(max_dest_rd_atomic);
@@ -277,7 +277,7 @@ static void finish_in_use(struct uro_qp *qp, enum uro_wc_status status,
 }
 
 /* Completes all send requests: @failed_wqe with @status, the others as flushed. A queue pair that
- * leaves SQE continues behind them. */
+ * leaves SQE continues behind these requests. */
 static void finish_sends(struct uro_qp *qp, uint32_t failed_wqe, enum uro_wc_status status,
                          enum uro_fail_reason fail_reason)
 {
@@ -499,7 +499,8 @@ static void reset(struct uro_qp *qp)
     uro_list_remove(&qp->event_link);
 }
 
-/* rule REQ.TIMEOUT.LEAST; 0 is infinite. A query returns the value that was set. */
+/* Returns the effective ACK timeout (rule REQ.TIMEOUT.LEAST); 0 is infinite. A query returns the
+ * value that was set. */
 static uint8_t timeout_of(const struct uro_qp *qp)
 {
     const uint8_t least = qp->shard->config.timeout_least;
@@ -582,7 +583,7 @@ static void forget_responses(struct uro_qp *qp)
     rsp->resources_oldest = rsp->resources_newest;
 }
 
-/* Moves the queue pair to ERR because the application wants it. */
+/* Moves the queue pair to ERR because the application requested it. */
 static void stop(struct uro_qp *qp)
 {
     URO_PROBE2(qp_failed, uro_qp_qpn(qp), URO_FAIL_MODIFIED);
@@ -647,7 +648,7 @@ static bool before(uint32_t a, uint32_t b)
     return (int32_t)(a - b) <= 0;
 }
 
-/* Checks the order of the send queue: finished, at the cursor, started, posted. */
+/* Checks the order of the indices of the send queue: finished, cursor, started, posted. */
 static const char *check_indices(const struct uro_qp *qp)
 {
     uint32_t head = uro_wq_head(&qp->send);

@@ -90,8 +90,8 @@ struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *
 size_t uro_qp_resources_size(uint8_t max_dest_rd_atomic);
 
 /* Returns the bytes of responder resources that uro_qp_modify() with these arguments requires: none
- * for a queue pair whose access flags allow no READ, atomic or FLUSH, and more for a queue pair
- * that allows FLUSH. */
+ * for a queue pair whose access flags allow no remote access, and more for a queue pair that allows
+ * FLUSH. */
 size_t uro_qp_resources_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr,
                                unsigned mask);
 
@@ -100,9 +100,9 @@ size_t uro_qp_resources_needed(const struct uro_qp *qp, const struct uro_qp_attr
  * again, and its content is kept. @size is not below the size lent before. */
 void *uro_qp_lend_resources(struct uro_qp *qp, void *memory, size_t size);
 
-/* Returns 0, or
- *   -EINVAL  transition or attribute mask not in the table, or a value out of its range, or fewer
- *            responder resources are lent than it needs */
+/* Modifies a queue pair. Returns 0, or
+ *   -EINVAL  no such transition, an attribute is missing or is not allowed, a value is out of its
+ *            range, or fewer responder resources are lent than the queue pair needs */
 URO_NODISCARD int uro_qp_modify(struct uro_shard *shard, struct uro_qp *qp,
                                 const struct uro_qp_attr *attr, unsigned mask, uro_time now);
 

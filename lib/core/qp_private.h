@@ -45,7 +45,7 @@ struct uro_req {
 /* A responder resource: a READ, atomic, FLUSH or ATOMIC_WRITE that was executed, kept so that a
  * duplicate request can be answered again. A queue pair has at least as many as its peer may have
  * requests outstanding. Responder resources are most of the memory of a queue pair. So a value that
- * follows from other fields has no field. */
+ * can be computed from other fields is not stored. */
 struct uro_resource {
     uint64_t va;
     union {
@@ -62,10 +62,10 @@ struct uro_resource {
 };
 
 #define URO_RESOURCE_DUE (1u << 24) /* the current response is not sent completely */
-#define URO_RESOURCE_BEGUN                                                                         \
-    (1u << 25) /* the response was sent in part: the next packet is neither FIRST nor ONLY */
-#define URO_RESOURCE_REPEATED                                                                      \
-    (1u << 26) /* the current response answers a duplicate of the request */
+/* the response was sent in part: the next packet is neither FIRST nor ONLY */
+#define URO_RESOURCE_BEGUN (1u << 25)
+/* the current response answers a duplicate of the request */
+#define URO_RESOURCE_REPEATED        (1u << 26)
 #define URO_RESOURCE_OPERATION_SHIFT 28u
 
 static_assert(sizeof(struct uro_resource) == 32,
@@ -137,8 +137,8 @@ struct uro_rsp {
     uint32_t resources_pending; /* responder resources with a response pending */
     uint32_t resources_oldest;  /* index of the oldest resource in use; not modulo the ring size */
     uint32_t resources_newest;  /* index behind the newest resource; as resources_oldest */
-    uint32_t
-        resources_reused; /* URO_RESOURCE_REUSED | PSN behind the last reused resource; 0: none */
+    /* URO_RESOURCE_REUSED | PSN behind the last reused resource; 0: none */
+    uint32_t resources_reused;
     uint16_t resources_mask;        /* ring size - 1 */
     uint16_t rd_atomic_max;         /* max_dest_rd_atomic, rounded up to a power of two */
     struct uro_resource *resources; /* lent ring; NULL while the queue pair needs no resources */
@@ -217,7 +217,7 @@ static inline uint32_t uro_qp_qpn(const struct uro_qp *qp)
     return qp->node.number;
 }
 
-/* Tells probes and the observer that the queue pair changes its state to @state. */
+/* Reports to probes and to the observer that the queue pair changes its state to @state. */
 static inline void uro_qp_tell_state(const struct uro_qp *qp, enum uro_qp_state state)
 {
     const struct uro_observer *observer = qp->shard->observer;
@@ -265,5 +265,5 @@ void uro_qp_fail_recv(struct uro_qp *qp, enum uro_wc_status status,
 /* Flushes the work posted since the queue pair went to ERR, or the sends of a queue pair in SQE. */
 void uro_qp_flush(struct uro_qp *qp);
 
-/* Fails the queue pair because a completion of it did not fit in its CQ. */
+/* Fails the queue pair because one of its completions did not fit in the CQ. */
 void uro_qp_overrun(struct uro_qp *qp);

@@ -16,7 +16,7 @@
 #define ECN_CE   3u
 
 /* Returns whether a queue pair in @state accepts packets of @role (IBTA Vol. 1, QP states). */
-static bool listens(enum uro_qp_state state, enum uro_role role)
+static bool accepts_role(enum uro_qp_state state, enum uro_role role)
 {
     bool sending = state == URO_QPS_RTS || state == URO_QPS_SQD;
 
@@ -27,7 +27,7 @@ static bool listens(enum uro_qp_state state, enum uro_role role)
 
 /* Returns whether packets with opcode @op are for queue pairs of this type. The two ends of XRC
  * accept different roles. */
-static bool speaks(const struct uro_qp *qp, const struct uro_opcode *op)
+static bool accepts_opcode(const struct uro_qp *qp, const struct uro_opcode *op)
 {
     if (op->service == URO_CNP)
         return qp->service != URO_UD;
@@ -49,13 +49,13 @@ static void receive_for(struct uro_qp *qp, const struct uro_frame *frame)
 {
     struct uro_counters *counters = qp->shard->counters;
 
-    if (!speaks(qp, frame->op)) {
+    if (!accepts_opcode(qp, frame->op)) {
         URO_MARK("RX.SERVICE");
         uro_count(counters, URO_COUNT_DROP_SERVICE);
         return;
     }
     bool notice = frame->op->service == URO_CNP; /* a CNP is about packets that we sent */
-    if (!listens(uro_qp_state_of(qp), notice ? URO_RESPONSE : frame->op->role)) {
+    if (!accepts_role(uro_qp_state_of(qp), notice ? URO_RESPONSE : frame->op->role)) {
         URO_MARK("RX.STATE");
         uro_count(counters, URO_COUNT_DROP_STATE);
         return;

@@ -3,8 +3,9 @@
  * of queue pairs. Other processes may read the memory.
  *
  * The driver lends the memory (uro_engine_config.record), or the engine uses its own. Only the
- * engine writes it. A reader in another process sees each 64-bit value whole, but not the values of
- * one moment. A failure has its number at both ends, so that a reader recognizes a torn copy.
+ * engine writes it. A reader in another process never sees a part of a 64-bit value, but two values
+ * may be of different moments. A failure has its number at both ends, so that a reader recognizes a
+ * torn copy.
  */
 #pragma once
 
@@ -24,8 +25,9 @@
 struct uro_record_packet {
     uint64_t time;               /* engine's clock */
     uint8_t bth[URO_RECORD_BTH]; /* BTH of the first packet */
-    uint64_t info; /* bytes of the first IP packet | packets sent after it << 16 | QPN << 32 of our
-                      queue pair that sent it; the QPN of a received packet is in the BTH */
+    /* bits 0-15: bytes of the first IP packet; bits 16-31: packets sent after it; bits 32-63: QPN
+     * of our queue pair that sent it, or 0: the BTH has the QPN of a received packet */
+    uint64_t info;
 };
 
 /* ---- failures ------------------------------------------------------------------ */
@@ -44,7 +46,7 @@ enum uro_key_fault {
     URO_KEY_FAULT_UNKNOWN, /* no region or window has the key */
     URO_KEY_FAULT_PD,      /* the key is of another protection domain */
     URO_KEY_FAULT_RIGHT,   /* the key lacks a right */
-    URO_KEY_FAULT_RANGE,   /* the bytes are not all inside */
+    URO_KEY_FAULT_RANGE,   /* the range is not inside the key */
     URO_KEY_FAULT_UNBOUND, /* a window that is not bound */
     URO_KEY_FAULT_QP,      /* a type 2 window of another queue pair */
     URO_KEY_FAULT_WINDOW,  /* a window used as a local key */
@@ -73,7 +75,7 @@ struct uro_record_access {
 
 /* Why a queue pair failed, or what it waits for. */
 struct uro_failure {
-    uint64_t number; /* from 1; 0: the entry is empty, or is written now */
+    uint64_t number; /* from 1; 0: the entry is empty or is being written */
     uint64_t time;   /* of the engine */
     uint32_t known;  /* set of URO_KNOWN_* */
     bool waits;      /* the queue pair did not fail: it waits for a long time */
@@ -112,8 +114,8 @@ struct uro_failure {
     uint32_t length_max;
     struct uro_record_access access;
 
-    uint32_t
-        route_mtu; /* largest IP packet of the route to the peer; 0: unknown; set by the driver */
+    /* largest IP packet of the route to the peer; 0: unknown; set by the driver */
+    uint32_t route_mtu;
     uint32_t packet_count;
     /* Last packets of the queue pair, oldest first. */
     struct uro_record_packet packets[URO_FAILURE_PACKETS];
@@ -152,7 +154,7 @@ static inline struct uro_record *uro_record_of(struct uro_counters *counters)
     return URO_CONTAINER_OF(counters, struct uro_record, counters);
 }
 
-/* Add an entry to the ring. @bth: URO_RECORD_BTH bytes from the BTH of the first packet on. A call
+/* Adds an entry to the ring. @bth: URO_RECORD_BTH bytes from the BTH of the first packet on. A call
  * costs about ten instructions. */
 static inline void uro_record_packet_add(struct uro_record *record, uro_time now,
                                          const uint8_t *bth, uint64_t info)
@@ -208,12 +210,12 @@ struct uro_record_cause {
 
 /* Records the failure of a queue pair, unless it has failed before. Also records a queue pair that
  * waits for too long. Call before the queue pair changes. Takes bounded time. After
- * URO_RECORD_PERIOD_MAX calls in a period, only counts. record.c */
+ * URO_RECORD_PERIOD_MAX failures in a period, it only counts further failures. record.c */
 void uro_record_failure(struct uro_qp *qp, const struct uro_record_cause *cause);
 
 /* Records a report that no process has the UDP port at @peer. record.c */
 void uro_record_closed_port(struct uro_record *record, const struct uro_gid *peer, uro_time now);
 
-/* Copies the failure @number to @out. Returns false if it is not in the ring any more, or is
- * written now. For the driver, and for readers of a copy. record.c */
+/* Copies the failure @number to @out. Returns false if it is not in the ring any more, or is being
+ * written. For the driver, and for readers of a copy. record.c */
 bool uro_record_get(const struct uro_record *record, uint64_t number, struct uro_failure *out);

@@ -92,7 +92,7 @@ enum uro_recovery_step uro_recovery_on_resend(struct uro_recovery *recovery,
 
 /* Returns whether the last probe did not help: no request behind the probed request was answered,
  * so more than one packet was lost. */
-static bool probed_in_vain(const struct uro_recovery *recovery, uint32_t head)
+static bool probe_failed(const struct uro_recovery *recovery, uint32_t head)
 {
     return recovery->read_probed && head - recovery->read_probed_at <= 1;
 }
@@ -104,7 +104,7 @@ enum uro_recovery_step uro_recovery_on_probe(struct uro_recovery *recovery,
 
     if (first)
         save(recovery, view);
-    if (first && view->rd_atomic_used > 0 && !probed_in_vain(recovery, view->head)) {
+    if (first && view->rd_atomic_used > 0 && !probe_failed(recovery, view->head)) {
         /* Sends one packet and continues. If the requester waited for the response, it would have
          * to request all other READs again. */
         URO_MARK("REQ.PROBE.READ");
@@ -206,8 +206,8 @@ static void rewind_cursor(struct uro_qp *qp)
     uro_ready_request(qp);
 }
 
-/* Moves the cursor to the saved position. The retransmitted packet requested an ACK. Packets before
- * the saved position may still have requested none. */
+/* Moves the cursor to the saved position. Also restores since_ack_req: the packets just before the
+ * saved position may have requested no ACK. */
 static void resume(struct uro_req *req)
 {
     req->next = req->recovery.saved.next;

@@ -138,8 +138,8 @@ static uro_psn psn_of(const struct uro_reorder_packet *packet)
 static void copy(struct uro_reorder_packet *packet, const struct uro_frame *frame)
 {
     packet->frame = *frame;
-    packet->frame.network = packet->frame.body =
-        NULL; /* these pointers are valid only during the call */
+    /* these pointers are valid only during the call */
+    packet->frame.network = packet->frame.body = NULL;
     packet->frame.payload = packet->payload;
     memcpy(packet->payload, frame->payload, frame->payload_length);
 }

@@ -58,17 +58,17 @@ size_t uro_reorder_size(uint32_t capacity);
 void uro_reorder_init(struct uro_reorder *reorder, uint32_t capacity, void *memory);
 
 /* Keeps a copy of a request beyond the expected PSN. Returns true when the request is in the
- * buffer, also when it was there already. Returns false when the buffer is full;
- * uro_reorder_dropped() then returns true. */
+ * buffer, also when it was there already. Returns false when the buffer is full or the request is
+ * too far ahead. If the queue pair has a gap, uro_reorder_dropped() then returns true. */
 URO_NODISCARD bool uro_reorder_keep(struct uro_qp *qp, const struct uro_frame *frame);
 
-/* Removes and returns the request with the expected PSN, or NULL. Drops the requests before it. The
- * caller returns the packet with uro_reorder_release(). */
+/* Removes and returns the request with the expected PSN, or NULL. Drops kept requests with earlier
+ * PSNs. The caller returns the packet with uro_reorder_release(). */
 struct uro_reorder_packet *uro_reorder_take(struct uro_qp *qp);
 void uro_reorder_release(struct uro_shard *shard, struct uro_reorder_packet *packet);
 
-/* Returns whether a request at or behind the expected PSN was dropped because the buffer was full:
- * the peer must retransmit it. */
+/* Returns whether uro_reorder_keep() dropped a request at or behind the expected PSN: the peer must
+ * retransmit it. */
 bool uro_reorder_dropped(const struct uro_qp *qp);
 
 /* Starts the time of the gap again: another packet is missing now, and it may still arrive. */

@@ -18,7 +18,7 @@
 #include "core/qp_private.h"
 
 enum uro_req_plan_kind {
-    /* No work, or the requester waits for an ACK, a slot, a timer or a next hop. */
+    /* No work, or the requester waits for an ACK, a response, a timer or a next hop. */
     URO_REQ_PLAN_NOTHING,
     URO_REQ_PLAN_PACKET,
     URO_REQ_PLAN_LOCAL, /* a request that sends nothing */
@@ -29,7 +29,7 @@ enum uro_req_plan_kind {
 struct uro_req_plan {
     enum uro_req_plan_kind kind;
     bool starts;        /* the request gets its PSNs with this packet */
-    uint32_t index;     /* packet of the message, in PSNs from its first */
+    uint32_t index;     /* index of the packet in the message, in PSNs */
     uint32_t psn_count; /* PSNs of the whole message */
     uint32_t psns;      /* PSNs that this packet uses: responses of a READ, else 1 */
     uint32_t offset;    /* bytes of the message before this packet */
@@ -49,12 +49,13 @@ bool uro_req_gather(const struct uro_qp *qp, const struct uro_wqe *wqe, uint32_t
  * when the CQ overflowed: the caller then fails the queue pair (uro_qp_overrun()). */
 URO_NODISCARD bool uro_req_complete_head(struct uro_qp *qp);
 
-/* Reports that a packet of a UC or UD queue pair was described. The request completes at the next
- * call of the engine. Until then, the port reads the payload from the memory of the request. */
+/* Reports that a packet of a UC or UD queue pair was described. The request completes when the
+ * engine is called again. Until then, the port may read the payload from the memory of the
+ * request. */
 void uro_req_sent(struct uro_qp *qp);
 
-/* Completes the UC and UD requests that were reported with uro_req_sent(). Call at the next call of
- * the engine. */
+/* Completes the UC and UD requests that were reported with uro_req_sent(). Call at the beginning of
+ * the next input, output or fetch of events. */
 void uro_req_settle(struct uro_shard *shard);
 
 /* Describes the next packet. Returns false when there is none now. May fail the queue pair. */
@@ -97,8 +98,8 @@ void uro_req_apply(struct uro_qp *qp, struct uro_req_outcome outcome);
 
 /* Handles a gap: a response before the newest response is missing. Retransmits once until there is
  * progress, so that a burst of late responses does not start a burst of retries. A responder may
- * answer all earlier requests before it answers the retransmitted request. While the @psn of its
- * responses grows, the ACK timeout starts again. */
+ * answer all earlier requests before it answers the retransmitted request. Each response with a
+ * higher @psn restarts the ACK timeout. */
 struct uro_req_outcome uro_req_gap(struct uro_qp *qp, uro_psn psn);
 
 /* Moves the cursor to its saved position after a single-packet retransmit. */
@@ -114,7 +115,7 @@ void uro_req_recovered(struct uro_qp *qp, uro_psn before);
 /* Handles the expiry of the retry timer. */
 void uro_req_on_timer(struct uro_qp *qp);
 
-/* Begins or halves the READ window if a READ response was lost. Call before the cursor moves
+/* Starts the READ window, or halves it, if a READ response was lost. Call before the cursor moves
  * back. */
 void uro_req_reads_lost(struct uro_qp *qp);
 

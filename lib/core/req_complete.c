@@ -360,7 +360,7 @@ static struct uro_req_outcome receive_data(struct uro_qp *qp, uro_psn psn,
         return bad_response(qp); /* inside a SEND or WRITE */
     if (frame->op->operation != traits->response)
         return bad_response(qp);
-    /* A response with data does not fit a request whose response is an ACK. */
+    /* The form is not URO_RESPOND_ACK: the check above refuses such a request. */
     return traits->form == URO_RESPOND_READ    ? receive_read(qp, wqe, frame)
            : traits->form == URO_RESPOND_EMPTY ? receive_done(qp, wqe, frame)
                                                : receive_atomic(qp, wqe, frame);

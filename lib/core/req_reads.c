@@ -3,20 +3,21 @@
  *
  * The responder sends READ responses as fast as its link takes them. If the receive buffer of the
  * requester overflows, a retransmitted request for all outstanding READs overflows the buffer
- * again. So after the first lost response, the requester has no more responses in flight than the
- * window of the device has packets. Each further loss halves the READ window. After some answered
+ * again. So after the first lost response, the READ window limits the responses in flight, at first
+ * to the window of the device. Each further loss halves the READ window. After some answered
  * requests it doubles again, up to the window of the device. The READ window stays until RESET.
  *
  * After the first loss, the responses to all outstanding READs are still sent once: no packet makes
  * a responder stop.
  *
  * A READ that is larger than the READ window is requested in parts. Two rules hold for parts:
- *   - A part is requested when no READ is outstanding: a responder answers only the newest part of
- *     a request.
+ *   - A part after the first is requested when no READ is outstanding: a responder answers only the
+ *     newest part of a request.
  *   - A part ends at a multiple of the READ window, a power of two, from the first response of the
- *     READ. A responder drops a duplicate request that goes beyond a request which it executed. The
- *     responder may have executed any of the earlier requests. But each of them that ends behind
- *     the first missing response also ends at such a multiple.
+ *     READ. A responder drops a duplicate request that extends beyond the request that it executed.
+ *     The requester does not know which of its earlier requests the responder executed. But each of
+ *     them that covers the first missing response ends at such a multiple, or at the end of the
+ *     READ.
  */
 #include "base/mark.h"
 #include "core/limits.h"

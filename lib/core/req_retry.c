@@ -29,9 +29,10 @@
 #include "base/mark.h"
 #include "core/limits.h"
 
-#define LEFT_ARMED    256u /* with fewer armed timers, a timer stays armed after its wait ended */
-#define RNR_FOREVER   7
-#define RNR_WAITING   6 /* rnr_retries_left of a wait without end, and after its report */
+#define LEFT_ARMED  256u /* with fewer armed timers, a timer stays armed after its wait ended */
+#define RNR_FOREVER 7
+/* Values of rnr_retries_left if RNR retries have no limit: during a wait, and after it was recorded */
+#define RNR_WAITING   6
 #define RNR_REPORTED  5
 #define RETRY_FOREVER 7
 #define PROBE_LEAST   URO_MS(2) /* a peer may lose the processor for a time slice */
@@ -248,7 +249,7 @@ enum uro_req_retry_action uro_req_retry_on_expiry(struct uro_req_retry *retry,
     enum uro_req_wait expired = retry->wait;
 
     if (expired == URO_REQ_WAIT_NOTHING)
-        return URO_REQ_RETRY_NONE; /* progress left it running */
+        return URO_REQ_RETRY_NONE; /* the wait ended, but its timer was left armed */
     if (retry->deadline > now)
         return before_deadline(retry, wheel, now);
 

@@ -31,13 +31,14 @@ struct uro_req_retry {
     enum uro_req_wait wait;
     uint8_t retries_left;
     uint8_t rnr_retries_left;
-    bool timed;             /* a round trip is being measured */
-    uro_psn timed_end;      /* the measurement ends when all PSNs before this are acknowledged */
-    uro_time timed_at;      /* start of the measurement */
-    uint32_t rtt;           /* round-trip time, ns, smoothed; 0: not measured yet */
-    uint32_t rtt_var;       /* variation of rtt, ns */
-    uint8_t probes;         /* probes sent since progress */
-    uint32_t rnr_since_ms;  /* time of the first RNR NAK; valid if rnr_retries_left is not full */
+    bool timed;        /* a round trip is being measured */
+    uro_psn timed_end; /* the measurement ends when all PSNs before this are acknowledged */
+    uro_time timed_at; /* start of the measurement */
+    uint32_t rtt;      /* round-trip time, ns, smoothed; 0: not measured yet */
+    uint32_t rtt_var;  /* variation of rtt, ns */
+    uint8_t probes;    /* probes sent since progress */
+    /* time of the first RNR NAK; valid while rnr_retries_left is not rnr_retry_max */
+    uint32_t rnr_since_ms;
     uro_time probe_at;      /* time of the next probe, before deadline; or NEVER */
     uro_time deadline;      /* end of the wait; progress moves it without touching the timer */
     struct uro_timer timer; /* armed at or before probe_at and deadline, during a finite wait */

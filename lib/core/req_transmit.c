@@ -15,8 +15,8 @@
  * UC has no window and no depth: it sends all posted work. A UC or UD request is done when its last
  * packet is in the port's buffer. The engine describes packets, and the port copies their payload
  * afterwards. If a request completed while the engine describes it, the application could change
- * the payload before the port copies it. The engine is called again only after the copying: the
- * request completes then.
+ * the payload before the port copies it. So the request completes when the engine is called again,
+ * which is after the copy.
  */
 #include <string.h>
 

@@ -19,8 +19,8 @@ struct uro_shard;
 /* The caller (lib/verbs) owns the memory of the struct and of the slots. The struct is aligned to
  * 64, more than malloc() promises. */
 struct uro_srq {
-    struct uro_table_node
-        node; /* node.number: number of an XRC SRQ, 24 bits; 0: basic, in no table */
+    /* node.number: number of an XRC SRQ, 24 bits; 0: basic, in no table */
+    struct uro_table_node node;
     uint32_t pd;
     uint32_t xrcd;     /* XRC domain; 0: basic */
     struct uro_cq *cq; /* XRC: CQ of its receives; basic: NULL, the queue pair has the CQ */
@@ -52,17 +52,18 @@ void uro_srq_create(struct uro_shard *shard, struct uro_srq *srq, const struct u
  * any more. Engine locked. */
 void uro_srq_destroy(struct uro_shard *shard, struct uro_srq *srq);
 
-/* Arms the limit event. It is raised once, when fewer than @limit receives are left after one was
- * taken. 0 disarms. Returns 0, or
- *   -EINVAL  more than the capacity */
+/* Arms the limit event. It is raised once, when fewer than @limit receives are left after a receive
+ * was taken. 0 disarms. Returns 0, or
+ *   -EINVAL  @limit exceeds the capacity */
 URO_NODISCARD int uro_srq_arm(struct uro_srq *srq, uint32_t limit);
 
 /* Moves a basic SRQ that no queue pair uses to another shard of the device. Both engines locked. */
 void uro_srq_move(struct uro_shard *from, struct uro_shard *to, struct uro_srq *srq);
 
-/* Moves the waiting receives, in order, into @slots (uro_srq_slots_size(@capacity, wq.sge_max)
+/* Moves the waiting receives, in order, to @slots (uro_srq_slots_size(@capacity, wq.sge_max)
  * bytes). Engine locked, and no poster active. Returns 0, or
- *   -EINVAL  more receives wait, or a higher limit is armed, than @capacity: nothing has changed */
+ *   -EINVAL  more than @capacity receives wait, or the armed limit exceeds @capacity: nothing has
+ *            changed */
 URO_NODISCARD int uro_srq_resize(struct uro_srq *srq, uint32_t capacity, void *slots);
 
 static inline uint32_t uro_srq_number(const struct uro_srq *srq)
@@ -82,7 +83,7 @@ const struct uro_rqe *uro_rq_look(const struct uro_qp *qp, const struct uro_srq 
 /* Takes the receive that uro_rq_look() returned into use. A shared receive leaves its queue. */
 const struct uro_rqe *uro_rq_take(struct uro_qp *qp, struct uro_srq *srq);
 
-/* Ends the use of the receive. Its completion was, or will be, written. */
+/* Ends the use of the receive. The caller writes its completion before or after this call. */
 void uro_rq_finish(struct uro_qp *qp);
 
 /* Returns the CQ of the receives. */

@@ -50,9 +50,9 @@ struct uro_rsp_consequence {
 
 /* The memory and the receive that an accepted request uses, found by rsp_judge.c. */
 struct uro_rsp_target {
-    uint8_t
-        *memory; /* WRITE: destination of this packet's payload; atomic: the operand; else NULL */
-    uint32_t pd; /* protection domain that the keys must belong to */
+    /* WRITE: destination of this packet's payload; atomic: the operand; else NULL */
+    uint8_t *memory;
+    uint32_t pd;         /* protection domain that the keys must belong to */
     struct uro_srq *srq; /* source of the message's receive; NULL: the queue pair's own queue */
 };
 

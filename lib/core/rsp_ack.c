@@ -117,8 +117,8 @@ static void lose_access(struct uro_qp *qp, struct uro_resource *resource)
 }
 
 /* Refuses a duplicate READ whose key is not valid any more, without failing the queue pair. The
- * request may be a late duplicate from the network: the peer already has its data, and the key was
- * released. If the peer still waits for the data, it gets the NAK. */
+ * request may be a late duplicate from the network: the peer has the data already, and our program
+ * has deregistered the memory. If the peer still waits for the data, the NAK reports the error. */
 static void lose_repeated(struct uro_qp *qp, struct uro_resource *resource)
 {
     struct uro_rsp *rsp = &qp->rsp;

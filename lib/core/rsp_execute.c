@@ -2,19 +2,20 @@
 /* rsp_execute.c - executes accepted requests, answers duplicates again, and refuses all others.
  *
  * A duplicate request is never executed again:
- *   SEND, WRITE   The ACK has the PSN of the last executed request. But the ACK stays before a READ
- *                 or atomic behind the duplicate, whose response may have been lost. A sender
- *                 with wrong PSNs never sent the PSN of the ACK, and so detects the error. No ACK
- *                 is sent if a READ or atomic behind the packet no longer has a responder resource:
- *                 the sender has its response, which acknowledged the packet. Linux rxe gets other
- *                 ACKs (rxe.h).
+ *   SEND, WRITE   The ACK has the PSN of the last executed request. But if a READ or atomic was
+ *                 executed behind the duplicate, the ACK has the last PSN before that READ or
+ *                 atomic, because its response may have been lost. A sender with wrong PSNs never
+ *                 sent the PSN of the ACK, and so detects the error. No ACK is sent if a READ or
+ *                 atomic behind the duplicate no longer has a responder resource: the sender has
+ *                 its response, which also acknowledged the duplicate. Linux rxe gets other ACKs
+ *                 (rxe.h).
  *   READ          The requested part is sent again from memory.
  *   atomic        The stored original value is sent again.
  *
  * UC sends no responses and does not wait for missing packets. A message is delivered completely or
  * not at all. A FIRST or ONLY packet always begins a new message, even inside an unfinished message
- * (B19). Any other packet must follow its predecessor, or the message is dropped. A refused UC
- * packet is counted, and the queue pair continues: a peer cannot fail it.
+ * (bug B19 in docs/PROTOCOL.md). Any other packet must follow its predecessor, or the message is
+ * dropped. A refused UC packet is counted, and the queue pair continues: a peer cannot fail it.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -145,7 +146,7 @@ static enum uro_rsp_verdict execute_message(struct uro_qp *qp, const struct uro_
 
 /* Returns a responder resource for a new READ or atomic. Reuses the oldest resource when all are in
  * use. */
-static struct uro_resource *remember(struct uro_qp *qp)
+static struct uro_resource *take_resource(struct uro_qp *qp)
 {
     struct uro_rsp *rsp = &qp->rsp;
 
@@ -164,7 +165,7 @@ static struct uro_resource *remember(struct uro_qp *qp)
 static uint32_t execute_read(struct uro_qp *qp, const struct uro_frame *frame, uint32_t pd)
 {
     uint32_t length = frame->reth.length;
-    struct uro_resource *resource = remember(qp);
+    struct uro_resource *resource = take_resource(qp);
     *resource =
         (struct uro_resource){ .va = frame->reth.va,
                                .read = { .length = length, .stop = length },
@@ -233,7 +234,7 @@ static enum uro_rsp_verdict execute_word(struct uro_qp *qp, const struct uro_fra
                              &word, memory))
         return URO_RSP_BAD_ACCESS;
 
-    *remember(qp) =
+    *take_resource(qp) =
         (struct uro_resource){ .va = atomic ? frame->atomic.va : frame->reth.va,
                                .original = word.original,
                                .rkey = atomic ? frame->atomic.rkey : frame->reth.rkey,
@@ -268,7 +269,7 @@ static enum uro_rsp_verdict execute(struct uro_qp *qp, const struct uro_frame *f
     }
     rsp->expected = uro_psn_add(psn, psns);
     rsp->gap_reported = false;
-    rsp->nak_due = false; /* of a gap or of a missing receive that is closed now */
+    rsp->nak_due = false; /* the gap is closed now, or a receive was posted */
     if (frame->bth.ack_req && acknowledged) {
         URO_MARK("RSP.ACK");
         uro_rsp_ack(qp, psn, uro_rxe_ack_twice(frame));
@@ -319,8 +320,8 @@ static bool same_other(const struct uro_resource *resource, const struct uro_fra
     return uro_rxe_repeats_flush(uro_resource_operation(resource), va) || resource->va == va;
 }
 
-/* Makes the response of @resource due again if @frame is its request again. Returns whether it
- * does. */
+/* Makes the response of @resource due again, if @frame repeats its request. Returns false if it does
+ * not. */
 static bool replay(struct uro_qp *qp, struct uro_resource *resource, const struct uro_frame *frame)
 {
     int32_t index = uro_psn_diff(uro_psn_make(frame->bth.psn), uro_resource_first_psn(resource));
@@ -502,8 +503,9 @@ static void notice_far(struct uro_qp *qp, const struct uro_frame *frame)
     }
 }
 
-/* Keeps a request beyond the expected PSN in the reorder buffer. Returns false if it is not kept:
- * if the expected request was refused, the peer sends it and all requests behind it again. */
+/* Keeps a request beyond the expected PSN in the reorder buffer. Returns false if it is not kept.
+ * After the expected request was refused, nothing is kept: the peer sends that request and all
+ * requests behind it again. */
 static bool waits(struct uro_qp *qp, const struct uro_frame *frame)
 {
     const struct uro_rsp *rsp = &qp->rsp;

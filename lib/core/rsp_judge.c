@@ -180,7 +180,7 @@ static enum uro_rsp_verdict judge_read(const struct uro_qp *qp, const struct uro
     return URO_RSP_ACCEPT;
 }
 
-/* Checks an access to eight bytes at once. */
+/* Checks an access to an aligned word of eight bytes. */
 static enum uro_rsp_verdict judge_word(const struct uro_qp *qp, uint32_t rkey, uint64_t va,
                                        uint32_t access, struct uro_rsp_target *target)
 {

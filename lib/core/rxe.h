@@ -6,8 +6,7 @@
  *
  *   MigReq is 0 in every packet of rxe; other known endpoints send 1.
  *       uro_rxe_sent() recognises requests of rxe by this bit.
- *   From 6.2 on, an ACK between two responses of a READ that rxe has acknowledged before ends that
- *   READ.
+ *   From 6.2 on, rxe takes a duplicate ACK between two responses of a READ for the end of that READ.
  *       uro_rxe_ack_repeated() defers the ACK of a duplicate SEND or WRITE that has such a READ
  *       behind it. The READ is retransmitted, too, and its response acknowledges both.
  *   During a go-back-N, an ACK beyond the last packet that rxe sent again confuses rxe: its
@@ -26,7 +25,7 @@
  *       uro_rxe_repeats_flush() accepts address 0 as the same FLUSH.
  *   rxe sends FLUSHes without regard to max_rd_atomic.
  *       uro_rxe_beyond_depth() lets a FLUSH pass the check of the depth.
- *       URO_RXE_FLUSHES is the most FLUSHes in flight.
+ *       URO_RXE_FLUSHES is the maximum number of FLUSHes in flight.
  *   With retry_cnt 7, rxe retries without limit.
  *       struct uro_req_retry_config has retry_7_forever for the same behaviour.
  */

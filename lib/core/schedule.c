@@ -193,7 +193,8 @@ static bool send_requests(struct uro_shard *shard, struct round *round)
     return turn(&shard->requests, offsetof(struct uro_qp, request_link), next_request, round);
 }
 
-/* Describes the due ACK, unless it waits for the data of a READ, or else the next request. */
+/* Describes the ACK that is due, or the next request if there is none. An ACK that waits for the
+ * data of a READ is left for later. */
 static bool next_behind_ack(struct uro_qp *qp, struct uro_tx *tx)
 {
     if (qp->rsp.ack_due && qp->rsp.resources_pending == 0 && next_response(qp, tx)) {

@@ -6,7 +6,7 @@
  * was checked. At that time the memory was present, but the program may unmap the memory of an
  * on-demand region later. Such memory is accessed through uro_shard.attempt, which stops at a
  * missing page. It is copied before it is sent, because a port could not report a missing page.
- * Ordinary memory costs one more comparison.
+ * For ordinary memory, this costs one comparison.
  */
 #pragma once
 
@@ -49,7 +49,7 @@ static inline size_t uro_touch_size(void)
     return (size_t)URO_TOUCH_FRAMES * URO_PATH_MTU_MAX;
 }
 
-/* Runs @touch, in which only accesses to the @length bytes @memory may fault. Returns false when
+/* Runs @touch, in which only accesses to the @length bytes at @memory may fault. Returns false when
  * @touch was stopped because bytes are missing or protected. Without such a function in
  * uro_shard.attempt, no registered memory may fault. */
 typedef bool uro_touch_attempt(void (*touch)(void *argument), void *argument, const uint8_t *memory,
@@ -60,12 +60,13 @@ typedef bool uro_touch_attempt(void (*touch)(void *argument), void *argument, co
 URO_NODISCARD bool uro_touch_write(const struct uro_shard *shard, uint32_t number, uint8_t *to,
                                    const uint8_t *from, uint32_t length);
 
-/* Returns the address where the bytes @memory of key @number can be read until the next output:
- * @memory, or a copy. Returns NULL when the memory is missing. */
+/* Returns the address at which the bytes at @memory, of key @number, can be read until the next
+ * output: @memory or a copy. Returns NULL when the memory is missing. */
 URO_NODISCARD const uint8_t *uro_touch_read(struct uro_shard *shard, uint32_t number,
                                             const uint8_t *memory, uint32_t length);
 
-/* Runs @touch on the 8 bytes @memory of key @number. Returns false when the memory is missing. */
+/* Runs @touch on the 8 bytes at @memory, of key @number. Returns false when the memory is
+ * missing. */
 URO_NODISCARD bool uro_touch_word(const struct uro_shard *shard, uint32_t number,
                                   void (*touch)(void *argument), void *argument,
                                   const uint8_t *memory);

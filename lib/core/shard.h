@@ -39,12 +39,12 @@ struct uro_shard_config {
     uint16_t vlan;   /* VLAN ID in the tag of all frames; 0: no tag */
     bool retry_7_forever;
     uint8_t timeout_least; /* shortest ACK timeout, as an exponent; 0: no limit */
-    uint16_t
-        source_port; /* UDP port that every frame leaves from; 0: from the flow label or QPNs */
+    /* UDP port that every frame leaves from; 0: from the flow label or QPNs */
+    uint16_t source_port;
     uint8_t table_bits;
     uint8_t qpn_prefix;    /* upper URO_QPN_PREFIX_BITS of all QPNs; 0: any */
     bool one_qpn_prefix;   /* with qpn_prefix 0: QPNs get a common prefix; see engine.h */
-    struct uro_keys *keys; /* keys of another shard that this shard has, too; NULL: its own keys */
+    struct uro_keys *keys; /* keys of another shard, which this shard then shares; NULL: own keys */
     uint8_t seed[URO_RNG_SEED_BYTES];
     struct uro_gid gids[URO_SHARD_GIDS_MAX];
     uint32_t gid_count;
@@ -57,8 +57,8 @@ struct uro_deferred {
     struct uro_timer timer;
 };
 
-/* Messages of RC and XRC that find no receive on purpose: message `first`, from 1, and then every
- * `every` messages, unless that is 0. */
+/* Messages of RC and XRC that find no receive on purpose: message `first`, counted from 1, and
+ * every `every`-th message after it. With `every` 0, only the first. */
 struct uro_no_receive {
     uint32_t first; /* 0: each message finds its receive */
     uint32_t every;
@@ -69,8 +69,8 @@ struct uro_no_receive {
 struct uro_shard {
     struct uro_counters *counters; /* counters in the record */
     struct uro_shard_config config;
-    struct uro_wheel
-        wheel; /* a timer for each queue pair, one for the gaps, one for the deferred ACKs */
+    /* a timer for each queue pair, one for the gaps, one for the deferred ACKs */
+    struct uro_wheel wheel;
     struct uro_reorder reorder;
     struct uro_deferred deferred;
     struct uro_rng rng;

@@ -9,7 +9,7 @@
 #include "core/rq.h"
 #include "core/shard.h"
 
-/* An empty bucket costs about as much as this part of a row. */
+/* Copying a row takes about as long as skipping this many empty buckets. */
 #define BUCKETS_OF_ROW 4u
 
 /* ---- rows ---------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ void uro_snapshot_cancel(struct uro_snapshot *snapshot)
     *snapshot = (struct uro_snapshot){ 0 };
 }
 
-/* Returns the index of a new row, or false if there is no room. */
+/* Writes the index of a new row to @index. Returns false if there is no room. */
 static bool take_row(struct uro_snapshot *snapshot, uint32_t *index)
 {
     const enum uro_snapshot_kind kind = snapshot->kind;

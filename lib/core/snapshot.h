@@ -65,7 +65,7 @@ struct uro_snapshot_cq {
 };
 
 struct uro_snapshot_key {
-    uint64_t address; /* first address that users of the key name */
+    uint64_t address; /* first valid address of the key */
     uint64_t length;  /* bytes */
     uint32_t key;     /* lkey and rkey */
     uint32_t pd;

@@ -29,11 +29,12 @@ struct uro_span {
 
 struct uro_tx {
     enum uro_tx_way way;
-    uint16_t head_length;    /* Ethernet header up to the last extension header */
-    uint8_t pad_count;       /* zero bytes after the payload, 0..3 */
-    bool icrc;               /* an ICRC follows; false for ARP, ND and ICMP */
-    bool icrc_v6;            /* the ICRC is of a packet over IPv6 */
-    bool icrc_doubled;       /* the ICRC covers the bytes behind the UDP header twice; no payload */
+    uint16_t head_length; /* Ethernet header up to the last extension header */
+    uint8_t pad_count;    /* zero bytes after the payload, 0..3 */
+    bool icrc;            /* an ICRC follows; false for ARP, ND and ICMP */
+    bool icrc_v6;         /* the ICRC is of a packet over IPv6 */
+    /* the ICRC covers the bytes behind the UDP header twice; only without payload */
+    bool icrc_doubled;
     uint8_t network_at;      /* offset of the IP header in head; valid with icrc */
     uint32_t icrc_wrong;     /* bits of the ICRC that are wrong on purpose; valid with icrc */
     uint32_t payload_length; /* sum of the spans */

@@ -40,7 +40,8 @@ struct uro_sge {
     uint32_t lkey;
 };
 
-/* A send work request in its slot. The poster fills the first part; the engine owns the second. */
+/* A send work request in its slot. The poster fills the fields up to xrc_srqn and the elements. The
+ * engine owns the others. */
 struct uro_wqe {
     uint64_t wr_id;
     uint64_t remote_address; /* BIND_MW: start address of the window */
@@ -64,9 +65,10 @@ struct uro_wqe {
             uint32_t access; /* URO_ACCESS_*; ZERO_BASED too */
         } bind;              /* BIND_MW */
     };
-    uint32_t rkey;      /* BIND_MW: the window's key from now on */
-    uint32_t imm;       /* four bytes as the application gave them; SEND_WITH_INV and LOCAL_INV:
-                           the rkey; BIND_MW: the window's key until now */
+    uint32_t rkey; /* BIND_MW: new rkey of the window */
+    /* four bytes as the application gave them; SEND_WITH_INV and LOCAL_INV: the rkey; BIND_MW: old
+     * rkey of the window */
+    uint32_t imm;
     uint32_t length;    /* bytes of the elements, or of the inline data; FLUSH: bytes to flush */
     uint8_t opcode;     /* enum uro_wr_opcode */
     uint8_t flags;      /* set of URO_SEND_* */
@@ -122,21 +124,20 @@ static inline void *uro_wq_slot_of(const struct uro_wq_slots *slots, uint32_t in
     return slots->base + (size_t)(index & slots->mask) * slots->stride;
 }
 
-/* Returns the slot at @index. Engine. */
+/* Returns the slot at @index. Called by the engine. */
 static inline void *uro_wq_slot(const struct uro_wq *wq, uint32_t index)
 {
     return uro_wq_slot_of(&wq->slots, index);
 }
 
-/* Returns whether the slot @ahead slots behind the next slot is free, as far as head_seen shows. */
+/* Returns whether the slot at index tail + @ahead is free, as far as head_seen shows. */
 static inline bool uro_wq_has_room(const struct uro_wq *wq, uint32_t ahead)
 {
     return atomic_load_explicit(&wq->tail, memory_order_relaxed) + ahead - wq->head_seen <
            wq->capacity;
 }
 
-/* Returns the slot @ahead slots behind the next slot, to be filled, or NULL when the queue is
- * full. */
+/* Returns the slot at index tail + @ahead, to be filled, or NULL when the queue is full. */
 static inline void *uro_wq_reserve(struct uro_wq *wq, uint32_t ahead)
 {
     if (!uro_wq_has_room(wq, ahead)) {
@@ -156,13 +157,13 @@ static inline void uro_wq_publish(struct uro_wq *wq, uint32_t count)
     atomic_store_explicit(&wq->tail, tail + count, memory_order_release);
 }
 
-/* Returns the index behind the newest published request. Engine. */
+/* Returns the index behind the newest published request. Called by the engine. */
 static inline uint32_t uro_wq_tail(const struct uro_wq *wq)
 {
     return atomic_load_explicit(&wq->tail, memory_order_acquire);
 }
 
-/* Returns the index of the oldest unfinished request. Engine. */
+/* Returns the index of the oldest unfinished request. Called by the engine. */
 static inline uint32_t uro_wq_head(const struct uro_wq *wq)
 {
     return atomic_load_explicit(&wq->head, memory_order_relaxed);
