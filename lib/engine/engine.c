@@ -168,8 +168,8 @@ int uro_engine_init(void *memory, const struct uro_engine_config *config, uro_ti
     return 0;
 }
 
-/* Handles packets that are for different queue pairs, of which there are many. Prefetches their
- * memory. */
+/* Handles packets for several queue pairs. Prefetches the memory of each queue pair before its
+ * packet is handled. */
 static void input_many(struct uro_engine *engine, const struct uro_pkt *pkts, uint32_t count,
                        uro_time now)
 {
@@ -225,8 +225,8 @@ void uro_engine_input(struct uro_engine *engine, const struct uro_pkt *pkts, uin
     }
 }
 
-/* Delivers the frames to our own addresses of the last output. These frames and all other frames of
- * that output are written by now. */
+/* Delivers the frames that the last output described for our own addresses. All frames of that
+ * output are written by now. */
 static void deliver(struct uro_engine *engine, uro_time now)
 {
     struct uro_loop *loop = &engine->loop;

@@ -35,7 +35,7 @@ struct uro_engine;
 
 struct uro_engine_address {
     struct uro_gid gid; /* also the entry of the GID table; index 0 is the link-local GID */
-    uint8_t prefix;     /* bits; of an IPv4 address counted from its own start (0..32) */
+    uint8_t prefix;     /* length of the subnet prefix in bits: 0..32 for IPv4, 0..128 for IPv6 */
 };
 
 struct uro_engine_config {
@@ -45,7 +45,7 @@ struct uro_engine_config {
     uint32_t address_count;
     struct uro_gid gateway4; /* zero: none */
     struct uro_gid gateway6;
-    uint8_t seed[32]; /* all randomness of the engine */
+    uint8_t seed[32]; /* seed of all random numbers of the engine */
     uint32_t window;  /* packets in flight per queue pair; 0 = URO_WINDOW_DEFAULT */
     uint16_t vlan;    /* VLAN ID: sent frames have its tag, other frames are dropped; 0: no tag */
     uint16_t source_port;    /* UDP source port of every frame; 0: many ports, to spread load */
@@ -93,9 +93,9 @@ URO_NODISCARD uint32_t uro_engine_output(struct uro_engine *engine, struct uro_t
  * then. */
 const struct uro_pkt *uro_engine_looped(const struct uro_engine *engine, uint32_t *count);
 
-/* Lets programs see the completions of this round. Call after transmitting the frames of output().
- * A caller that fetches all events need not call this. Completions of a control call are delivered
- * by this call or in the next round. */
+/* Makes the completions of this round visible to programs. Call after transmitting the frames of
+ * output(). A caller that fetches all events need not call this. Completions of a call that changes
+ * an object are delivered by this call or in the next round. */
 void uro_engine_deliver(struct uro_engine *engine);
 
 /* Returns whether the next output() has ACKs to send. */
@@ -115,29 +115,29 @@ bool uro_engine_rung(const struct uro_engine *engine);
  * uro_conn_event() after each round. */
 struct uro_cm *uro_engine_cm(struct uro_engine *engine);
 
-/* Ends all connections, see uro_cm_end_all(). Call it after each round until it returns true: then
- * all peers were informed and have answered. */
+/* Ends all connections, see uro_cm_end_all(). Call it after each round until it returns true: all
+ * peers have answered then. */
 URO_NODISCARD bool uro_engine_end_connections(struct uro_engine *engine, uro_time now);
 
 /* Returns the shard, for the object functions of core: uro_qp_create(), uro_key_register() ... */
 struct uro_shard *uro_engine_shard(struct uro_engine *engine);
 
-/* Reports changes of queue pairs to @observer, which must stay valid, from now on. NULL stops the
- * reports. */
+/* Makes the engine report changes of queue pairs to @observer, which must stay valid. NULL stops
+ * the reports. */
 void uro_engine_observe(struct uro_engine *engine, const struct uro_observer *observer);
 
-/* Makes message @first, counted from 1, and every @every messages after it find no receive. */
+/* Makes message @first, counted from 1, and every @every-th message after it find no receive. */
 void uro_engine_hide_receives(struct uro_engine *engine, uint32_t first, uint32_t every);
 
 /* Modifies a queue pair as uro_qp_modify(), and finds the next hop of a new address vector. Further
  * errors:
  *   -ENETUNREACH  no route: the destination is in another subnet and no gateway is configured
- *   -EINVAL       sgid_index is empty or of another IP version than the destination */
+ *   -EINVAL       the GID of sgid_index is empty or of another IP version than the destination */
 URO_NODISCARD int uro_engine_qp_modify(struct uro_engine *engine, struct uro_qp *qp,
                                        const struct uro_qp_attr *attr, unsigned mask, uro_time now);
 void uro_engine_qp_destroy(struct uro_engine *engine, struct uro_qp *qp);
 
-/* Returns whether a next hop was refused (-ENOMEM) because URO_NEIGH_HOPS_MAX are in use. */
+/* Returns whether a next hop was refused (-ENOMEM) because all next hops are in use. */
 bool uro_engine_hops_refused(const struct uro_engine *engine);
 
 /* Create and destroy an address handle and its next hop. Errors as uro_engine_qp_modify(). */
@@ -207,6 +207,6 @@ const struct uro_counters *uro_engine_counters(const struct uro_engine *engine);
  * gets no larger path MTU. */
 void uro_engine_set_mtu(struct uro_engine *engine, uint32_t mtu);
 
-/* Reports that the link went down or came up, also for the first time. The engine then resolves all
- * next hops again, and reports its groups. */
+/* Reports that the link went down or came up, also for the first time. When the link comes up, the
+ * engine resolves all next hops again, and reports its groups. */
 void uro_engine_link(struct uro_engine *engine, bool up, uro_time now);

@@ -30,6 +30,6 @@ size_t uro_loop_size(uint32_t mtu);
 void uro_loop_init(struct uro_loop *loop, uint32_t mtu, void *memory);
 
 /* Takes the frames with URO_TX_LOCAL out of @count described frames, and copies the frames with
- * URO_TX_BOTH. These are at most URO_LOOP_FRAMES - loop->count frames. Returns the number of frames
- * left for the port, in their order. */
+ * URO_TX_BOTH. The caller makes sure that these are at most URO_LOOP_FRAMES - loop->count frames.
+ * Returns the number of frames left for the port, in their order. */
 URO_NODISCARD uint32_t uro_loop_take(struct uro_loop *loop, struct uro_tx *tx, uint32_t count);

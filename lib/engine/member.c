@@ -262,7 +262,8 @@ void uro_member_input(struct uro_member *member, const struct uro_frame *frame, 
 
 /* ---- reports ------------------------------------------------------------ */
 
-/* Returns the record of @group whose changes, or whose answer, are due. */
+/* Returns the record that the next report has for @group. @changes: changes are due. @query_due: an
+ * answer to a query for the group is due. */
 static uint8_t record_of(const struct uro_member_group *group, bool changes, bool query_due)
 {
     if (changes && group->changes > 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* member.h - the multicast groups of this engine. It reports them to routers and switches by IGMP
- * and MLD, and to the filter of the link by a list of MAC addresses.
+/* member.h - the multicast groups of this engine. The engine reports its groups to routers and
+ * switches (IGMP and MLD). The link gets the list of their MAC addresses for its filter.
  *
  * An engine is a member of the groups that programs join, of the all-nodes group, and of the
  * solicited-node group of each of its IPv6 addresses.

@@ -95,7 +95,7 @@ bool uro_member_writer_add(struct uro_member_writer *writer, enum uro_membership
     return true;
 }
 
-/* Returns our first address of the right kind, or zero, which both protocols accept. */
+/* Returns our first IPv4 or link-local IPv6 address, or zero, which both protocols accept. */
 static struct uro_gid source(const struct uro_engine_config *config, bool v6)
 {
     static const struct uro_gid unspecified;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* neigh.h - next hops and their MAC addresses by ARP and ND; answers to echo requests.
+/* neigh.h - finds the MAC addresses of next hops by ARP and ND, and answers echo requests.
  *
  * This file also has the queue of these frames, which are not RoCE.
  *

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* neigh_frames.h - builds the frames of engine/neigh.c into its queue; a full queue drops
- * frames. */
+/* neigh_frames.h - builds the frames of engine/neigh.c in its queue. A full queue drops frames. */
 #pragma once
 
 #include "engine/neigh.h"

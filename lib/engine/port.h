@@ -21,8 +21,8 @@
 #define URO_PORT_MTU_MIN     576u  /* MTUs are the bytes of the largest IP packet of a link */
 #define URO_PORT_MTU_MAX     9600u /* jumbo frames; a RoCE path MTU of 4096 needs 4200 */
 #define URO_PORT_MTU_DEFAULT 1500u /* default of links without an MTU of their own */
-#define URO_PORT_MTU_MEMORY                                                                        \
-    4500u /* default of links in memory: enough for a RoCE path MTU of 4096 */
+/* default of links in memory: enough for a RoCE path MTU of 4096 */
+#define URO_PORT_MTU_MEMORY 4500u
 
 struct uro_port;
 struct uro_listened;
@@ -88,9 +88,9 @@ struct uro_port_sleep {
      * there is nothing to withdraw. */
     void (*disarm)(struct uro_port *port);
     /* Returns the time at which the port must be called again, although no descriptor will wake the
-     * host: a frame that the port delays is due. The host then calls receive() and room(), which
-     * send and lend due frames. arm() returns false while a received frame is due. NULL, or
-     * URO_TIME_NEVER returned: there is no such time. */
+     * host: a frame that the port delays is due. The host then calls receive() and tx_free_count(),
+     * which lend and send the due frames. arm() returns false while a received frame is due. NULL,
+     * or URO_TIME_NEVER returned: there is no such time. */
     uro_time (*next)(struct uro_port *port);
 };
 
@@ -348,10 +348,10 @@ struct uro_port_driver {
     uint32_t default_mtu;  /* MTU without the option mtu= and without an interface */
     uint32_t option_count;
     const struct uro_link_option *options;
-    uro_port_open_fn
-        *open; /* NULL: the symbol URO_PORT_OPEN_SYMBOL of liburoce-LIBRARY.so opens links */
-    const char
-        *library; /* LIBRARY, for a driver that is too large to be loaded for a list of devices */
+    /* NULL: the symbol URO_PORT_OPEN_SYMBOL of liburoce-LIBRARY.so opens links */
+    uro_port_open_fn *open;
+    /* LIBRARY, for a driver that is too large to be loaded for a list of devices */
+    const char *library;
 };
 
 static inline bool uro_port_driver_has(const struct uro_port_driver *driver, unsigned flag)
