@@ -15,7 +15,7 @@
 #define URO_PKEY_MASK     0x7fffu /* P_Key without the membership bit */
 #define URO_QPN_MULTICAST 0xffffffu
 
-/* Host order; every value that fits the fields can be encoded. */
+/* The fields are in host byte order. Every value that fits its field can be encoded. */
 struct uro_bth {
     uint8_t opcode;
     bool solicited;
@@ -31,7 +31,7 @@ struct uro_bth {
 };
 
 /* Reads a BTH. Cannot fail: any 12 octets are a valid BTH. Ignores reserved bits, as IBTA
- * demands. */
+ * requires. */
 void uro_bth_decode(const uint8_t in[static URO_BTH_LEN], struct uro_bth *bth);
 
 /* Writes reserved bits as zero. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_msg.h - connection management messages: management datagrams of class 7 on QP1, octets <->
- * plain values, as one table of fields (IBTA Vol. 1, "Communication Management").
+/* cm_msg.h - encodes and decodes the messages of connection managers: management datagrams of class
+ * 7 on QP1 (IBTA Vol. 1, "Communication Management").
  */
 #pragma once
 
@@ -80,12 +80,12 @@ struct uro_cm_msg {
     struct uro_gid local_gid; /* REQ, LAP: GID of the sender */
     struct uro_gid remote_gid;
     uint8_t info[URO_CM_INFO_MAX];
-    uint32_t
-        data_length; /* encoding: at most uro_cm_data_max(); decoding: exactly uro_cm_data_max() */
+    /* encoding: at most uro_cm_data_max(); decoding: exactly uro_cm_data_max() */
+    uint32_t data_length;
     uint8_t data[URO_CM_DATA_MAX];
 };
 
-/* Returns the octets of private data that the message carries. */
+/* Returns the size of the private data in a message of this kind, in octets. */
 uint32_t uro_cm_data_max(enum uro_cm_kind kind);
 
 /* Encodes a message. The caller has checked the values: larger values are truncated. */

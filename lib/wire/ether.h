@@ -38,14 +38,14 @@ static inline bool uro_ether_in_vlan(const struct uro_ether *ether, uint16_t vla
     return ether->tagged && (ether->tag & 0xfff) == vlan;
 }
 
-/* Takes 14 or 18 octets. Returns false when there are fewer. */
+/* Takes the header of 14 or 18 octets. Returns false when the frame is shorter. */
 URO_NODISCARD bool uro_ether_take(struct uro_reader *reader, struct uro_ether *ether);
 
-/* Writes 14 or 18 octets. Returns their number. */
+/* Writes the header. Returns its length: 14 or 18 octets. */
 size_t uro_ether_put(uint8_t out[static URO_ETHER_LEN_MAX], const struct uro_ether *ether);
 
-/* Inserts a tag into the frame at @frame. Returns the new begin of the frame, URO_VLAN_LEN octets
- * earlier. */
+/* Inserts a tag into the frame at @frame. Returns the new start of the frame, which is URO_VLAN_LEN
+ * octets before @frame. */
 static inline uint8_t *uro_ether_insert_tag(uint8_t *frame, uint16_t tag)
 {
     const size_t addresses = 2 * sizeof(struct uro_mac);

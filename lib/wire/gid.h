@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gid.h - a GID is an IP address: IPv6 as it is, IPv4 as ::ffff:a.b.c.d. */
+/* gid.h - a GID is an IP address: IPv6 unchanged, IPv4 as ::ffff:a.b.c.d. */
 #pragma once
 
 #include <string.h>

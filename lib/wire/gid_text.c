@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gid_text.c - the text of GIDs and MAC addresses. Written as RFC 5952 says; any usual form is
- * read. */
+/* gid_text.c - the text of GIDs and MAC addresses. Addresses are written in the form of RFC 5952,
+ * and read in any usual form. */
 #include <stdio.h>
 
 #include "wire/bytes.h"
@@ -85,7 +85,7 @@ static int take_hex(const char **text, int max, unsigned *value)
     return digits;
 }
 
-/* 0..255 without leading zeros. */
+/* Reads a number from 0 to 255 without leading zeros. */
 static bool take_decimal(const char **text, uint8_t *value)
 {
     const char *start = *text;

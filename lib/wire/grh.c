@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* grh.c - see grh.h for the contract. */
+/* grh.c - see grh.h. */
 #include "wire/grh.h"
 
 #include "base/mark.h"

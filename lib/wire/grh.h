@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* grh.h - the 40 octets before a received datagram: its source, from the IP header.
+/* grh.h - the 40 octets before a received datagram, which contain its IP header.
  *
  * An IPv6 header fills the 40 octets. An IPv4 header is in the second half, behind 20 zeros.
  */

@@ -4,17 +4,17 @@
  * same length, except the last payload, which may be shorter. The IPv4 identification increases by
  * one from packet to packet.
  *
- * Untagged frames only, without IPv4 options or IPv6 extension headers.
+ * The functions support only untagged frames without IPv4 options or IPv6 extension headers.
  */
 #pragma once
 
 #include "wire/ip.h"
 
-#define URO_GSO_PACKETS_MAX 64u    /* lower limit of all kernels */
+#define URO_GSO_PACKETS_MAX 64u    /* the lowest limit of any kernel */
 #define URO_GSO_OCTETS_MAX  65535u /* limit of the length fields of IP */
 #define URO_GSO_HEAD_MAX    62u    /* Ethernet, IPv6, UDP */
 
-/* Returns the number of octets before the UDP payload, or 0 if the frame does not hold several
+/* Returns the number of octets before the UDP payload, or 0 if the frame cannot hold several
  * packets. */
 uint32_t uro_gso_head(const uint8_t *frame, uint32_t length);
 

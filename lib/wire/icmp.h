@@ -28,15 +28,15 @@ struct uro_icmp {
     struct uro_mac mac;
     bool solicited; /* advertisements */
     bool override;
-    struct uro_gid source; /* NO_PORT: destination of the undelivered packet */
+    struct uro_gid source; /* NO_PORT: addresses of the undelivered packet */
     struct uro_gid dest;
     const uint8_t *quoted; /* NO_PORT: quoted octets, from the BTH on */
     uint32_t quoted_length;
 };
 
 /* Reads a message. @ip: the header before it. Returns false when the message is too short or its
- * checksum is wrong. Also false for a neighbour message with another hop limit than 255 or
- * malformed options. */
+ * checksum is wrong. Also returns false for a neighbour message whose hop limit is not 255, or
+ * whose options are malformed. */
 URO_NODISCARD bool uro_icmp_decode(const struct uro_ip *ip, const uint8_t *in, uint32_t length,
                                    struct uro_icmp *icmp);
 

@@ -2,7 +2,7 @@
 /* icrc.c - the masks of the invariant CRC; see icrc.h. */
 #include "wire/icrc.h"
 
-/* rule ICRC.MASK Fields that routers may change are replaced by ones. Offsets count from the first
+/* rule ICRC.MASK: Fields that routers may change are replaced by ones. Offsets count from the first
  * octet of the IP header, after the pad of the mask. The initial register is the register after
  * eight octets of ones, which replace the LRH: RoCEv2 does not have it. */
 #define V4(offset)     (URO_CRC32_MASK_PAD + (offset))

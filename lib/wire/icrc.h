@@ -7,8 +7,8 @@
 #include "wire/bth.h"
 #include "wire/ip.h"
 
-/* Returns the masks of the octets from the IP header on. Before them are the octets of ones that
- * replace the LRH, which RoCEv2 does not have. */
+/* Returns the mask for the headers from the IP header on. The mask begins with ones, which take the
+ * place of the LRH: RoCEv2 does not have it. */
 const struct uro_crc32_mask *uro_icrc_mask(bool v6);
 
 /* Returns the ICRC of a whole packet: @length octets from the IP header to the octet before the

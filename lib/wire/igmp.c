@@ -28,7 +28,8 @@ static_assert(RECORD_GROUP + 4 == URO_IGMP_RECORD_LEN, "the offsets must cover t
 #define RESPONSE_UNIT_MS 100u
 #define RESPONSE_V1_MS   10000u
 
-/* RFC 3376, 4.1.1: values from 128 on are small floating point numbers. */
+/* Converts a response code to its units (RFC 3376, 4.1.1). Codes from 128 on are floating point
+ * numbers. */
 static uint32_t response_units(uint8_t code)
 {
     if (code < 128)

@@ -26,8 +26,8 @@ static_assert(RECORD_GROUP + 16 == URO_MLD_RECORD_LEN, "the offsets must cover t
 
 #define HOP_LIMIT 1u
 
-/* RFC 3810, 5.1.3: milliseconds; from 32768 on a floating point number. Version 1 has the plain
- * number only. */
+/* Converts a response code to milliseconds (RFC 3810, 5.1.3). Codes from 32768 on are floating
+ * point numbers, except in version 1: @plain. */
 static uint32_t response_ms(uint16_t code, bool plain)
 {
     if (plain || code < 32768)

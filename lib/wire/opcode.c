@@ -18,7 +18,7 @@
 #define XRC_RSP .service = URO_XRC, .role = URO_RESPONSE
 #define CNP_REQ .service = URO_CNP, .role = URO_REQUEST
 
-/* Octets of each extension header, times whether it is in the set. */
+/* The length of an extension header, or 0 if it is not in the set. */
 #define HAS(set, header) (((set)&URO_EXT_##header) != 0 ? URO_##header##_LEN : 0u)
 #define LENGTH(set)                                                                                \
     (HAS(set, XRCETH) + HAS(set, DETH) + HAS(set, FETH) + HAS(set, RETH) + HAS(set, ATOMIC) +      \

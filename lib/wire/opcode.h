@@ -67,7 +67,7 @@ struct uro_opcode {
     unsigned ext;       /* set of URO_EXT_* */
     uint8_t ext_length; /* their octets */
     bool payload;       /* payload octets may follow */
-    bool takes_recv;    /* needs a receive work request at the responder with this packet */
+    bool takes_recv;    /* the responder takes a receive work request for this packet */
 };
 
 /* Entries by BTH opcode. `name` is NULL for unknown opcodes. */

@@ -6,8 +6,8 @@
 
 #define URO_TEXT_LINE_MAX 352u
 
-/* A frame in a capture that has a sentence instead of a packet: the EtherType (IEEE 802: for local
- * experiments), and the bytes before the sentence. */
+/* Some frames of a capture hold a sentence instead of a packet. They have this EtherType (IEEE 802:
+ * for local experiments) and these bytes before the sentence. */
 #define URO_TEXT_SENTENCE_TYPE  0x88b5u
 #define URO_TEXT_SENTENCE_BEGIN "uroce: "
 
