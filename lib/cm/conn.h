@@ -4,7 +4,7 @@
  *             active                                passive
  *   connect   REQ_SENT   ------- REQ ------->   REQ_RECEIVED   event REQUEST
  *   RESPONSE  REP_RECEIVED <---- REP --------   REP_SENT       accept
- *   confirm   ESTABLISHED  ----- RTU ------->   ESTABLISHED    event ESTABLISHED
+ *   confirm   ESTABLISHED  ----- RTU ------->   ESTABLISHED    event CONFIRMED
  *   either:   disconnect  DREQ_SENT ---- DREQ ---->            event DISCONNECTED
  *             event DISCONNECTED  <----- DREP -----  TIMEWAIT
  *
@@ -66,13 +66,15 @@ struct uro_listener {
     struct uro_gid address; /* unless any_address */
     uint32_t backlog;       /* maximum number of requests that wait for the application */
     uint32_t waiting;       /* requests that wait now; listen.c */
-    uint32_t unanswered;    /* requests beyond the backlog since the last fetched one; listen.c */
+    /* requests beyond the backlog since the application last fetched a request; listen.c */
+    uint32_t unanswered;
     void *user;
 };
 
 struct uro_conn {
-    struct uro_hash_node node;      /* node.number: local communication ID; SIDR: request ID */
-    struct uro_link link;           /* cm->unused, leaving or over: closed or never used */
+    struct uro_hash_node node; /* node.number: local communication ID; SIDR: request ID */
+    /* cm->unused, leaving or over; the application does not have the connection */
+    struct uro_link link;
     struct uro_hash_node peer_node; /* cm->by_peer, once the peer is known */
     struct uro_hash_node qpn_node;  /* cm->by_peer_qpn, once the peer is known */
     struct uro_link send_link;      /* cm->to_send */
@@ -144,7 +146,7 @@ URO_NODISCARD int uro_conn_connect(struct uro_cm *cm, const struct uro_conn_targ
 URO_NODISCARD int uro_conn_accept(struct uro_conn *conn, const struct uro_conn_param *param,
                                   uro_time now);
 
-/* Confirms a RESPONSE: the queue pair is ready. Returns 0 or -EINVAL. */
+/* Confirms a RESPONSE. The queue pair of the caller is ready. Returns 0 or -EINVAL. */
 URO_NODISCARD int uro_conn_confirm(struct uro_conn *conn, uro_time now);
 
 /* Rejects a REQUEST or a RESPONSE. Returns 0 or -EINVAL. */
@@ -183,8 +185,8 @@ static inline uint8_t uro_conn_mtu_code(uint32_t octets)
 
 /* ---- attributes of the queue pair ---------------------------------------------------------- */
 
-/* Returns the attributes, and their mask, that move the queue pair to @attr->state (INIT, RTR or
- * RTS). Returns 0, or -EINVAL when the connection is not ready for that state. */
+/* Writes the attributes that move the queue pair to @attr->state (INIT, RTR or RTS), and their
+ * mask. Returns 0, or -EINVAL when the connection is not ready for that state. */
 URO_NODISCARD int uro_conn_qp_attr(const struct uro_conn *conn, struct uro_qp_attr *attr,
                                    unsigned *mask);
 

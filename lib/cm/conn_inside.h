@@ -11,8 +11,8 @@
 struct uro_conn *uro_conn_new(struct uro_cm *cm, const struct uro_cm_route *route);
 /* Returns a connection to the pool. No other object refers to it. */
 void uro_conn_free(struct uro_conn *conn);
-/* Updates the lists after the state changed, or after the application closed the connection. A
- * closed connection may be reused before its timer ends it. */
+/* Puts a connection that the application has closed on the list for its state. Has no effect before
+ * the application closed it. A connection on a list may be reused before its timer ends it. */
 void uro_conn_linger(struct uro_conn *conn);
 /* Sets the peer: messages of the peer now find the connection. */
 void uro_conn_set_peer(struct uro_conn *conn, uint64_t guid, uint32_t id, uint32_t qpn);
@@ -63,8 +63,8 @@ void uro_conn_send_mra(struct uro_conn *conn, unsigned message);
  * requires it. */
 void uro_conn_leave(struct uro_conn *conn);
 void uro_conn_enter_timewait(struct uro_conn *conn);
-/* Ends a connection: no more messages and events follow. The application closes it, unless it has
- * closed it already. */
+/* Ends a connection: it sends no more messages. Frees the connection if the application has closed
+ * it. */
 void uro_conn_end(struct uro_conn *conn);
 
 /* conn_state.c */

@@ -16,9 +16,9 @@
 #define EXTENDED_XRC    1u
 #define MTU_MOST        5u
 #define APR_UNSUPPORTED 2u
-#define HALF_OPEN_MOST                                                                             \
-    URO_MS(70000)            /* librdmacm retransmits 16 times, every 4 s; some reserve is added */
-#define PKEY_DEFAULT 0x7fffu /* the default P_Key without its membership bit */
+/* librdmacm retransmits 16 times, every 4 s; some reserve is added */
+#define HALF_OPEN_MOST URO_MS(70000)
+#define PKEY_DEFAULT   0x7fffu /* the default P_Key without its membership bit */
 
 static void unexpected(struct uro_cm *cm)
 {

@@ -6,8 +6,9 @@
 #include "cm/conn_inside.h"
 
 /* Requests beyond the backlog are not answered, so their peers retransmit them while the
- * application takes earlier requests. If the application takes no request while PATIENCE times the
- * backlog arrives, this is a flood, or the application does not read its requests. */
+ * application takes earlier requests. If PATIENCE times the backlog arrive while the application
+ * takes no request, they are a flood, or the application does not read its requests. Further
+ * requests are then rejected. */
 #define PATIENCE 16u
 
 static bool matches(const struct uro_listener *listener, uint64_t service_id,
