@@ -13,7 +13,8 @@
     X(RX_ROCE, "rx_roce",                                                                          \
       "RoCE packets that passed every check and reached a queue pair, also from this device")      \
     X(TX_FRAMES, "tx_frames", "frames given to the link")                                          \
-    X(TX_ROCE, "tx_roce", "RoCE packets sent, retransmitted and looped ones included")             \
+    X(TX_ROCE, "tx_roce",                                                                          \
+      "RoCE packets sent, also retransmitted packets and packets to this device")                  \
     X(RX_BYTES, "rx_roce_bytes", "bytes of the packets in rx_roce, from IP header to ICRC")        \
     X(TX_BYTES, "tx_roce_bytes", "bytes of the packets in tx_roce, from IP header to ICRC")        \
     X(LINK_DOWNED, "link_downed", "times the link went down")                                      \
@@ -29,26 +30,26 @@
     X(DROP_IP_OPTIONS, "drop_ip_options", "IPv4 options or IPv6 extension headers")                \
     X(DROP_IP_FRAGMENT, "drop_ip_fragment", "IP fragment")                                         \
     X(DROP_IP_DEST, "drop_ip_dest", "destination is not an IP address of the device")              \
-    X(DROP_IP_PROTOCOL, "drop_ip_protocol", "neither UDP nor ICMP")                                \
+    X(DROP_IP_PROTOCOL, "drop_ip_protocol", "neither UDP, ICMP nor IGMP")                          \
     X(DROP_UDP_PORT, "drop_udp_port", "UDP port other than 4791")                                  \
     X(DROP_UDP_LENGTH, "drop_udp_length", "UDP length disagrees with the IP length")               \
     X(DROP_UDP_CHECKSUM, "drop_udp_checksum", "UDP checksum present and wrong")                    \
     X(DROP_ICRC, "drop_icrc", "invariant CRC wrong: corrupted or altered on the way")              \
     X(DROP_OPCODE, "drop_opcode", "unknown or unsupported BTH opcode")                             \
-    X(DROP_LENGTH, "drop_length", "packet shorter than its opcode's headers and padding")          \
+    X(DROP_LENGTH, "drop_length", "packet length does not fit its opcode")                         \
     X(DROP_VERSION, "drop_version", "BTH transport version not 0")                                 \
     X(DROP_QPN, "drop_qpn", "no such queue pair")                                                  \
     X(DROP_SERVICE, "drop_service", "opcode of another service than the queue pair's")             \
-    X(DROP_STATE, "drop_state", "queue pair not in a state to receive this")                       \
+    X(DROP_STATE, "drop_state", "queue pair in a state that does not accept the packet")           \
     X(DROP_ADDRESS, "drop_address", "not from the queue pair's peer address")                      \
     X(DROP_PKEY, "drop_pkey", "partition key does not match")                                      \
     X(DROP_QKEY, "drop_qkey", "Q_Key does not match")                                              \
     X(DROP_UC_SEQUENCE, "drop_uc_sequence",                                                        \
-      "UC packets behind a lost one, up to the next message")                                      \
+      "UC packets behind a lost packet, up to the next message")                                   \
     X(DROP_UC_REFUSED, "drop_uc_refused",                                                          \
       "UC messages without a receive, or for the wrong memory")                                    \
     X(DROP_UD_RECEIVE, "drop_ud_receive", "datagrams that found no receive posted")                \
-    X(DROP_UD_LENGTH, "drop_ud_length", "datagrams longer than the receive they would have used")  \
+    X(DROP_UD_LENGTH, "drop_ud_length", "datagrams longer than the next posted receive")           \
     X(RX_MARKED, "np_ecn_marked_roce_packets", "packets with a congestion mark (ECN CE)")          \
     X(CNP_SENT, "np_cnp_sent", "congestion notifications sent")                                    \
     X(CNP_RECEIVED, "rp_cnp_handled", "congestion notifications received")                         \
@@ -73,7 +74,7 @@
     X(RX_READS, "rx_read_requests", "RDMA READs of peers answered, repetitions not counted")       \
     X(RX_ATOMICS, "rx_atomic_requests", "atomics, ATOMIC_WRITEs and FLUSHes of peers executed")    \
     X(RX_DUPLICATE, "duplicate_request", "requests received again")                                \
-    X(RX_FAR, "far_request", "requests whose PSN is far from the expected PSN: late, or guessed")  \
+    X(RX_FAR, "far_request", "requests whose PSN is far from the expected PSN: late or forged")    \
     X(RX_EARLY, "early_request", "requests kept because an earlier request was missing")           \
     X(RX_OUT_OF_SEQ, "out_of_seq_request", "gaps in the request sequence reported by NAK")         \
     X(RNR_SENT, "send_rnr_err", "RNR NAKs sent: no receive was posted")                            \
@@ -92,9 +93,9 @@
     X(CM_RX_DUPLICATE, "cm_duplicates", "connection requests received again")                      \
     X(CM_REFUSED, "cm_refused", "connection requests that uroce itself rejected")                  \
     X(CM_DROP_MALFORMED, "cm_drop_malformed",                                                      \
-      "management datagrams that are no connection message")                                       \
+      "management datagrams that are not connection messages")                                     \
     X(CM_DROP_UNEXPECTED, "cm_drop_unexpected",                                                    \
-      "connection messages that fit no connection or not its state")                               \
+      "connection messages without a connection, or not allowed in its state")                     \
     X(CM_DROP_BUSY, "cm_drop_busy", "connection messages dropped because too many others wait")    \
     X(CM_REUSED, "cm_reused",                                                                      \
       "connections whose time-wait was cut short to make room for new ones")                       \

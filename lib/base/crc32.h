@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* crc32.h - CRC-32 (reflected 0xEDB88320, as zlib) kept as a register, alone or while copying.
+/* crc32.h - computes CRC-32 (reflected 0xEDB88320, as zlib), also while copying.
  *
  * The functions take and return the register: start with URO_CRC32_START, feed bytes in pieces of
  * any size, and finish with uro_crc32_finish(). The first call chooses the fastest method of the

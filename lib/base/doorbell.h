@@ -53,7 +53,8 @@ static inline void uro_doorbell_released(void)
 #endif
 }
 
-/* Takes and returns all doorbells that rang, linked by ->next, last rung first. Engine thread. */
+/* Takes and returns all doorbells that rang, linked by ->next, last rung first. Called by the
+ * engine thread. */
 static inline struct uro_doorbell *uro_doorbell_list_take(struct uro_doorbell_list *doorbells)
 {
     if (uro_doorbell_list_empty(doorbells))
@@ -61,7 +62,8 @@ static inline struct uro_doorbell *uro_doorbell_list_take(struct uro_doorbell_li
     return atomic_exchange(&doorbells->first, NULL);
 }
 
-/* Lets @doorbell ring again and returns the next entry of the taken list. Engine thread. */
+/* Lets @doorbell ring again and returns the next entry of the taken list. Called by the engine
+ * thread. */
 static inline struct uro_doorbell *uro_doorbell_clear(struct uro_doorbell *doorbell)
 {
     struct uro_doorbell *next = doorbell->next;
@@ -70,7 +72,8 @@ static inline struct uro_doorbell *uro_doorbell_clear(struct uro_doorbell *doorb
 }
 
 /* Orders memory: call once after the last uro_doorbell_clear() and before reading the objects. The
- * engine then sees the writes of threads that found a doorbell still ringing. Engine thread. */
+ * engine then sees the writes of threads that found a doorbell still ringing. Called by the engine
+ * thread. */
 static inline void uro_doorbell_fence(void)
 {
     atomic_thread_fence(memory_order_seq_cst);

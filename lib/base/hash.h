@@ -14,8 +14,8 @@
 
 struct uro_hash_node {
     struct uro_hash_node *next;
-    struct uro_hash_node *
-        *pprev;      /* address of the pointer to this node; NULL: the node is in no table */
+    /* address of the pointer to this node; NULL: the node is in no table */
+    struct uro_hash_node **pprev;
     uint32_t number; /* hash value, evenly distributed; its low bits choose the bucket */
 };
 

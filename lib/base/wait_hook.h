@@ -16,13 +16,13 @@ struct uro_wait_hooks {
     /* Returns whether @fd belongs to a completion channel, an event channel or a device. */
     bool (*owns)(int fd);
     /* Counts the calling thread as waiting. Returns the device. Returns NULL if no device runs, or
-     * more than one device: the caller must then call the original function. */
+     * several devices: the caller must then call the original function. */
     void *(*begin)(void);
     /* Ends the wait that begin() counted. @device is the result of begin(). */
     void (*end)(void *device);
     /* Waits like ppoll(), with a timeout of @ms milliseconds. Returns false if another thread runs
      * the engine: the caller must then call the original function. Writes the result of ppoll(), or
-     * -errno, to *@ready. A cancellation point. */
+     * -errno, to *@ready. This is a cancellation point. */
     bool (*wait)(void *device, struct pollfd *fds, nfds_t count, int ms, const sigset_t *mask,
                  int *ready);
 };
