@@ -6,7 +6,7 @@
  * them: the waits of ibv_get_cq_event, ibv_get_async_event and rdma_get_cm_event.
  *
  * Turning cancellation off and on again takes two locked instructions, which is too slow for each
- * post and poll. So our libraries use their own system calls, which are no cancellation points:
+ * post and poll. So our libraries use their own system calls, which are not cancellation points:
  * uncancelled.c. Only DPDK's drivers keep the C library's calls; lib/io/dpdk/guard.c turns
  * cancellation off around them.
  */

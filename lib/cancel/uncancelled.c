@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* uncancelled.c - replaces the C library's system calls in our shared libraries by calls that are
- * no cancellation points.
+ * not cancellation points.
  *
  * The libraries are linked with --wrap for each name of names.txt, so that their calls, and those
  * of the archives in them, come here. Calls that send or receive packets go directly to the kernel,
@@ -135,7 +135,7 @@ int __wrap_open64(const char *path, int flags, ...)
     URO_UNCANCELLED;
     va_list more;
 
-    va_start(more, flags); /* the mode matters only where a file is made */
+    va_start(more, flags); /* the mode is used only if a file is created */
     int fd =
         __real_open64(path, flags, (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0);
     va_end(more);
