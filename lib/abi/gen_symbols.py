@@ -63,13 +63,13 @@ def read(table: str | pathlib.Path) -> list[Row]:
         if kind not in STUBS and kind not in ("api", "flag"):
             sys.exit(f"{table}: {name}: unknown kind {kind}")
         if kind == "api" and "," in nodes:
-            sys.exit(f"{table}: {name}: only a stub can stand in several nodes")
+            sys.exit(f"{table}: {name}: only a stub can be in several nodes")
         if int(since) < OLDEST:
             sys.exit(f"{table}: {name}: write {OLDEST} instead of {since}; the table begins with that release")
         rows.append(Row(name, [full(node) for node in nodes.split(",")], kind, int(since)))
     names = [row.name for row in rows]
     if len(names) != len(set(names)):
-        sys.exit(f"{table}: a name stands there twice")
+        sys.exit(f"{table}: a name is listed twice")
     return rows
 
 
@@ -89,7 +89,7 @@ def of_release(rows: list[Row], release: int) -> dict[tuple[str, str], str]:
 
 
 def version_script(rows: list[Row]) -> str:
-    """A name in several nodes is listed in its first; .symver puts it into the others."""
+    """Returns the version script. A name in several nodes is listed in the first; .symver adds it to the others."""
     def order(node):
         return "PRIVATE" in node, [int(part) for part in node.rsplit("_", 1)[1].split(".")]
 
