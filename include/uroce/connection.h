@@ -17,14 +17,14 @@
  * The program owns a connection from uroce_conn_connect(), or from its event REQUEST, until
  * uroce_conn_close(). The engine sends messages that the peer still needs after that.
  *
- * Threads: as in uroce/engine.h; every function is a call of the engine.
+ * Threads: as in uroce/engine.h. One thread at a time uses the engine and its connections.
  * Errors: as in uroce/objects.h. -EINVAL is also the result when @now is earlier than in the last
  * call.
  * Sizes: as in uroce/objects.h.
  *
  * Sources: IBTA Architecture Specification Vol. 1, chapter 12 (communication management), Annex A11
- * (private data of rdma_cm is the program's part here); man 3 rdma_connect, rdma_accept,
- * rdma_reject, rdma_get_cm_event.
+ * (the private data of this header includes the part that rdma_cm writes); man 3 rdma_connect,
+ * rdma_accept, rdma_reject, rdma_get_cm_event.
  */
 #ifndef UROCE_CONNECTION_H
 #define UROCE_CONNECTION_H
@@ -64,7 +64,7 @@ struct uroce_conn_target {
     uint64_t service_id;
     uint32_t path_mtu;        /* bytes: 256, 512, 1024, 2048 or 4096 */
     uint8_t ack_timeout;      /* 0..31: ACK timeout of the peer's queue pair, 4.096 us * 2^n */
-    uint8_t response_timeout; /* 0..31: longest time for an answer of either side */
+    uint8_t response_timeout; /* 0..31: time within which either side must answer, 4.096 us * 2^n */
     uint8_t retries;          /* 0..15: retransmissions of a message */
     uint8_t reserved[5];      /* 0 */
 };
@@ -73,7 +73,7 @@ struct uroce_conn_target {
 
 /* Listens for requests to @service_id at the address with the GID index @sgid_index, or at all
  * addresses when it is negative. The engine keeps at most @backlog requests whose event was not
- * taken. @user is in the events REQUEST. Returns 0 or
+ * taken. Events of kind REQUEST contain @user. Returns 0 or
  *   -EINVAL      the GID index has no address, or @backlog is 0
  *   -EADDRINUSE  another listener has the service at this address
  *   -ENOMEM      out of memory */
@@ -97,7 +97,8 @@ int uroce_conn_connect(struct uroce_engine *engine, const struct uroce_conn_targ
  *            the connection has no request to accept */
 int uroce_conn_accept(struct uroce_conn *conn, const struct uroce_conn_param *param, void *user,
                       uint64_t now);
-/* Confirms a response: the queue pair is in RTS. Returns 0, or -EINVAL when no response waits. */
+/* Confirms a response, after the program moved the queue pair to RTS. Returns 0, or -EINVAL when no
+ * response waits. */
 int uroce_conn_confirm(struct uroce_conn *conn, uint64_t now);
 
 /* Reasons of a rejection (IBTA Vol. 1, 12.6.7.2); there are others. */
@@ -128,7 +129,7 @@ enum uroce_conn_event_kind {
     UROCE_CONN_CONFIRMED = 2,    /* the peer received the acceptance */
     UROCE_CONN_REJECTED = 3,     /* status: reason of the rejection */
     UROCE_CONN_UNREACHABLE = 4,  /* the peer did not answer in time */
-    UROCE_CONN_DISCONNECTED = 5, /* the peer disconnected, or answered a disconnection */
+    UROCE_CONN_DISCONNECTED = 5, /* the peer disconnected, or answered uroce_conn_disconnect() */
     UROCE_CONN_TIMEWAIT_EXIT = 6
 };
 

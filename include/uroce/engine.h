@@ -162,10 +162,10 @@ int uroce_engine_event(struct uroce_engine *engine, struct uroce_event *event);
  * all events does not need this function. Returns 0, or -EINVAL when @engine is NULL. */
 int uroce_engine_deliver(struct uroce_engine *engine);
 
-/* Fills @packets with at most @max of the frames from the engine to itself that the next
- * uroce_engine_output() will process. Captures need this function, because uroce_engine_output()
- * does not return these frames. The entries point to memory of the engine, which is valid until the
- * next uroce_engine_output(). Returns the number of frames, or -EINVAL when an argument is NULL. */
+/* Fills @packets with frames that the engine sends to its own addresses, at most @max. The next
+ * uroce_engine_output() processes these frames, but does not return them: captures need this
+ * function. The entries point to memory of the engine, which is valid until the next
+ * uroce_engine_output(). Returns the number of frames, or -EINVAL when an argument is NULL. */
 int uroce_engine_looped(const struct uroce_engine *engine, struct uroce_packet *packets,
                         uint32_t max);
 
@@ -174,9 +174,9 @@ int uroce_engine_looped(const struct uroce_engine *engine, struct uroce_packet *
  * -EINVAL when @engine is NULL, or @mtu is below 576 or exceeds the MTU of the configuration. */
 int uroce_engine_set_mtu(struct uroce_engine *engine, uint32_t mtu);
 
-/* Reports that the link went down (@up is 0) or came up. The engine resolves its neighbours again.
- * A new engine assumes that the link is up. Returns 0, or -EINVAL when @engine is NULL or @now is
- * earlier than in the last call. */
+/* Reports that the link went down (@up is 0) or came up. When it comes up, the engine resolves its
+ * neighbours again. A new engine assumes that the link is up. Returns 0, or -EINVAL when @engine is
+ * NULL or @now is earlier than in the last call. */
 int uroce_engine_link(struct uroce_engine *engine, int up, uint64_t now);
 
 /* Writes the value of the counter with the name @counter to @value. uroce_counter_name() lists the

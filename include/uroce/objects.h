@@ -5,7 +5,7 @@
  *
  * Threads: one thread at a time posts to a send queue, one posts to a receive queue, and one polls
  * or arms a CQ. These may be different threads, and may run while another thread calls the engine.
- * Every other function is a call of the engine: one thread at a time (uroce/engine.h).
+ * One thread at a time calls any of the other functions, or the functions of uroce/engine.h.
  * Objects: a function that takes several objects returns -EINVAL when they belong to different
  * engines. No function detects a pointer to a destroyed object.
  * Sizes: a struct of which the program sets the member `size` may grow in later versions. Every
@@ -266,10 +266,10 @@ struct uroce_qp_config {
     int block_self_multicast; /* UD, not 0: does not receive its own multicasts */
 };
 
-/* Creates a queue pair in RESET. XRC_TGT uses @pd only to find the engine: the domain of the SRQ in
- * each packet counts. Returns 0 or
- *   -EINVAL  a value is out of its range, or an object is missing, not of the type's, or of another
- *            engine
+/* Creates a queue pair in RESET. XRC_TGT uses @pd only to find the engine: each packet names an
+ * SRQ, and the protection domain of the SRQ applies. Returns 0 or
+ *   -EINVAL  a value is out of its range, an object is missing, the type does not use one of the
+ *            objects, or an object is of another engine
  *   -E2BIG   as for uroce_engine_create()
  *   -ENOMEM  out of memory */
 int uroce_qp_create(struct uroce_pd *pd, const struct uroce_qp_config *config,
@@ -331,15 +331,16 @@ struct uroce_qp_attr {
     uint8_t retry_cnt;          /* 0..7 */
     uint8_t rnr_retry;          /* 0..6; 7: no limit */
     uint8_t current_state;      /* enum uroce_qp_state */
-    uint8_t sqd_notify;         /* to SQD, not 0: UROCE_EVENT_SQ_DRAINED reports the end */
-    uint8_t sq_draining;        /* query only: 1 in SQD while requests are not complete */
-    uint8_t reserved_byte;      /* 0 */
-    uint32_t reserved[7];       /* 0 */
+    /* transition to SQD, not 0: UROCE_EVENT_SQ_DRAINED reports the end of draining */
+    uint8_t sqd_notify;
+    uint8_t sq_draining;   /* query only: 1 in SQD while requests are not complete */
+    uint8_t reserved_byte; /* 0 */
+    uint32_t reserved[7];  /* 0 */
 };
 
 /* Changes the attributes that @mask names (UROCE_ATTR_*). Returns 0 or
- *   -EINVAL       no such transition, an attribute is missing or one too many, a value out of its
- *                 range, or @now earlier than before
+ *   -EINVAL       there is no such transition, an attribute is missing or is not allowed, a value
+ *                 is out of its range, or @now is earlier than in the last call
  *   -ENETUNREACH  as uroce_ah_create()
  *   -ENOMEM       all 32768 next hops of the engine are in use */
 int uroce_qp_modify(struct uroce_qp *qp, const struct uroce_qp_attr *attr, unsigned mask,
@@ -435,8 +436,8 @@ struct uroce_send {
 };
 
 /* Posts a request to the send queue. The next uroce_engine_output() takes the request. LOCAL_INV,
- * BIND_MW and FLUSH have no elements. ATOMIC_WRITE has 8 bytes. The lower 8 bits of the rkey of
- * BIND_MW are the program's choice, the others those of uroce_mw_key(). Returns 0 or
+ * BIND_MW and FLUSH have no elements. ATOMIC_WRITE has 8 bytes. For BIND_MW, the program chooses
+ * the lower 8 bits of the rkey. The other bits are those of uroce_mw_key(). Returns 0 or
  *   -EINVAL  the state does not allow sends, the queue pair type does not support the opcode, there
  *            are too many elements or bytes, an atomic is not 8 bytes long, a datagram has no
  *            address handle of the same protection domain, or a binding has no window of the same
