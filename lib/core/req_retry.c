@@ -31,7 +31,7 @@
 
 #define LEFT_ARMED  256u /* with fewer armed timers, a timer stays armed after its wait ended */
 #define RNR_FOREVER 7
-/* Values of rnr_retries_left if RNR retries have no limit: during a wait, and after it was recorded */
+/* Values of rnr_retries_left if RNR retries have no limit: during the waits, and after a record */
 #define RNR_WAITING   6
 #define RNR_REPORTED  5
 #define RETRY_FOREVER 7

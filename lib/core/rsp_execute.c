@@ -320,8 +320,8 @@ static bool same_other(const struct uro_resource *resource, const struct uro_fra
     return uro_rxe_repeats_flush(uro_resource_operation(resource), va) || resource->va == va;
 }
 
-/* Makes the response of @resource due again, if @frame repeats its request. Returns false if it does
- * not. */
+/* Makes the response of @resource due again if @frame repeats its request. Otherwise returns
+ * false. */
 static bool replay(struct uro_qp *qp, struct uro_resource *resource, const struct uro_frame *frame)
 {
     int32_t index = uro_psn_diff(uro_psn_make(frame->bth.psn), uro_resource_first_psn(resource));

@@ -6,7 +6,7 @@
  *
  *   MigReq is 0 in every packet of rxe; other known endpoints send 1.
  *       uro_rxe_sent() recognises requests of rxe by this bit.
- *   From 6.2 on, rxe takes a duplicate ACK between two responses of a READ for the end of that READ.
+ *   From 6.2 on, rxe takes a duplicate ACK between two responses of a READ for the READ's end.
  *       uro_rxe_ack_repeated() defers the ACK of a duplicate SEND or WRITE that has such a READ
  *       behind it. The READ is retransmitted, too, and its response acknowledges both.
  *   During a go-back-N, an ACK beyond the last packet that rxe sent again confuses rxe: its
