@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* netlink_socket.c - see netlink_socket.h for the contract.
+/* netlink_socket.c - see netlink_socket.h.
  *
  * The lock protects all variables except `fd` and `count`, which every call of the program reads
- * without the lock. No answer is made under the lock, because that opens and closes files. Code
- * under the lock sends and closes by direct system calls. The C library's functions would call this
- * library again, and they are cancellation points.
+ * without the lock. No answer is made under the lock, because making an answer opens and closes
+ * files. Code under the lock sends and closes by direct system calls. The C library's functions
+ * would call this library again, and they are cancellation points.
  */
 #define _GNU_SOURCE
 #include "paths/netlink_socket.h"
@@ -57,7 +57,7 @@ static void after_fork_in_parent(void)
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* Both processes have the socket, as any socket after a fork. Answers in memory remain the
+/* Both processes have the socket, like any socket after a fork. Answers in memory remain the
  * parent's. */
 static void after_fork_in_child(void)
 {
@@ -112,8 +112,8 @@ static void release(struct netlink_socket *socket)
     socket->sent = socket->used = 0;
 }
 
-/* Returns the entry of @fd, or NULL. The lock is held. After vfork(), a child that shares our
- * memory has no sockets here: a descriptor that the child closes remains open in the parent. */
+/* Returns the entry of @fd, or NULL. The lock is held. Always returns NULL in a child of vfork(),
+ * which shares our memory: a descriptor that the child closes remains open in the parent. */
 static struct netlink_socket *find(int fd)
 {
     for (size_t i = 0; i < SOCKETS_MAX; i++) {
@@ -175,7 +175,7 @@ bool uro_netlink_socket_wanted(int domain, int type, int protocol)
            (kind == SOCK_RAW || kind == SOCK_DGRAM) && uro_paths_trusted_tree() != NULL;
 }
 
-/* Enters a socket pair. Returns false if there is no free entry. */
+/* Adds a socket pair to the table. Returns false if there is no free entry. */
 static bool enter(const int pair[static 2])
 {
     bool entered = false;
@@ -199,7 +199,8 @@ static bool enter(const int pair[static 2])
     return entered;
 }
 
-/* Enters a copy of the socket. Returns false if there is no free entry. The lock is held. */
+/* Adds a copy of the socket to the table. Returns false if there is no free entry. The lock is
+ * held. */
 static bool enter_copy(const struct netlink_socket *original, int copy)
 {
     if (find(copy) != NULL)
@@ -325,7 +326,7 @@ void uro_netlink_socket_sender(struct sockaddr *address, socklen_t *length)
 
 /* ---- answers ------------------------------------------------------------------------ */
 
-/* Sends pending messages, one in a datagram, until the socket is full. The lock is held. */
+/* Sends pending messages, each as one datagram, until the socket is full. The lock is held. */
 static void fill(struct netlink_socket *socket)
 {
     while (socket->sent < socket->used) {
@@ -398,7 +399,7 @@ static uint32_t bound_port_id(int fd)
     return port_id;
 }
 
-/* Returns 0, or the number of an error. */
+/* Answers a request. Returns 0, or a positive errno value. */
 static int answer(int fd, const uint8_t *bytes, size_t length)
 {
     const char *tree = uro_paths_trusted_tree();

@@ -3,13 +3,13 @@
  * ones.
  *
  * To replace one more call: add a line to URO_PATHS_CALLS, a function in a file such as
- * open_calls.c, and a case in tests/api/test_paths.c. Calls inside the C library
- * do not come here, so each of its functions that takes a path needs its own line.
+ * open_calls.c, and a case in tests/api/test_paths.c. Calls inside the C library do not reach these
+ * functions, so each function of the C library that takes a path needs its own line.
  */
 #pragma once
 
-/* Undoes compiler options that make these headers replace `open` by `open64`, or inline it. Include
- * this header first in each file that defines calls. */
+/* Undoes compiler options with which the headers below replace `open` by `open64`, or inline it.
+ * Include this header first in each file that defines calls. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #ifndef _GNU_SOURCE
@@ -95,7 +95,7 @@ enum uro_paths_call { URO_PATHS_CALLS(URO_PATHS_INDEX) };
 void *uro_paths_next(enum uro_paths_call call);
 
 /* URO_NEXT(open); declares `next`, which is called like open(). ISO C has no cast from void * to a
- * function pointer, hence the copy. */
+ * function pointer, so memcpy() copies it. */
 #define URO_NEXT(name) URO_NEXT_AS(name, next)
 #define URO_NEXT_AS(name, next)                                                                    \
     __typeof__(&name) next;                                                                        \

@@ -38,7 +38,7 @@ static bool trusted(const char *path)
 }
 
 /* Other libraries may open files before this function runs, while they are loaded: see
- * uro_paths_tree(). A program with more rights than its user gets NULL. */
+ * uro_paths_tree(). In a program with more rights than its user, secure_getenv() returns NULL. */
 __attribute__((constructor)) static void know_tree(void)
 {
     const char *path = secure_getenv(TREE);
@@ -98,7 +98,7 @@ static const char *part_in_tree(const char *name, struct parts *parts)
 }
 
 /* Returns whether @entry, a name in the tree, is one of our devices. @name: the name that the
- * program gave. Uses a system call, as above. */
+ * program gave. Makes a system call directly, as trusted() does. */
 static bool is_ours(const char *entry, const char *name, struct parts *parts)
 {
     char target[URO_PATHS_NAME_MAX];
@@ -165,10 +165,10 @@ static const char *find_exit(const char *name, const struct parts *parts)
     return NULL;
 }
 
-/* Returns the name to use instead of @name, which is in the tree and leaves it by @rest: the
- * directory of the machine, such as "/sys/class", followed by @rest. The directory above an entry
- * that is a link is the one above its target. Each call shortens @rest.
- * NOLINTNEXTLINE(misc-no-recursion) */
+/* @name is in the tree and leaves it by a ".." with @rest behind it. Returns the name to use
+ * instead: a directory of the machine, such as "/sys/class", followed by @rest. If the entry is a
+ * link, ".." leads to the directory above the target of the link. Each recursive call has a shorter
+ * @rest. NOLINTNEXTLINE(misc-no-recursion) */
 static const char *map_outside(const char *name, const struct parts *parts, const char *rest,
                                struct uro_paths_buffer *buffer)
 {

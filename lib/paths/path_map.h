@@ -9,8 +9,8 @@
  *     /sys/module/nvidia_peermem...     a name that does not exist; also nv_peer_mem and
  *                                       memory_peers, which are signs of GPUs that a card can read
  *
- * A mapped name includes the path below it. A name is mapped only if the tree has the entry and the
- * entry is not a link to that same name: such a link is for a device of the kernel. A name that
+ * The path below a mapped name is mapped, too. A name is mapped only if the tree has the entry and
+ * the entry is not a link to that same name: such a link is for a device of the kernel. A name that
  * leaves a directory by ".." is not mapped: /sys/class/infiniband/../net is /sys/class/net, and
  * /sys/class/infiniband/DEVICE/../../net is /sys/devices/virtual/net.
  */
@@ -32,6 +32,6 @@ const char *uro_paths_map(const char *name, struct uro_paths_buffer *buffer);
 /* Returns the directory of the tree, or NULL if the process has none. Thread: any. */
 const char *uro_paths_tree(void);
 
-/* Returns the same if only root or the user of this process can change the directory, and NULL
- * otherwise. Thread: any. */
+/* Returns the directory of the tree if only root or the user of this process can change it, and
+ * NULL otherwise. Thread: any. */
 const char *uro_paths_trusted_tree(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* refresh.c - see refresh.h for the contract. */
+/* refresh.c - see refresh.h. */
 #define _GNU_SOURCE /* syscall */
 #include "paths/refresh.h"
 
@@ -58,8 +58,8 @@ static bool simplify(const char *path, char out[static PATH_SIZE])
     return true;
 }
 
-/* Finds the device and the part of the port that @path, a full name in @tree, leads to. Returns
- * NULL, or the path of sysfs.h. */
+/* Writes the name of the device to which @path, a full name in @tree, leads to @device. Returns the
+ * path below ports/1, as for uro_sysfs_refresh(), or NULL if @path leads to no port. */
 static const char *find_file(const char *path, const char *tree,
                              char device[static URO_STATS_NAME_MAX])
 {
@@ -98,7 +98,7 @@ static bool complete(int at, const char *name, char out[static PATH_SIZE])
     return true;
 }
 
-/* A process may be started in a directory of the tree. */
+/* Checks whether the process was started in a directory of the tree. */
 __attribute__((constructor)) static void see_directory(void)
 {
     char path[PATH_SIZE];
@@ -110,7 +110,8 @@ __attribute__((constructor)) static void see_directory(void)
     errno = before;
 }
 
-/* The thread is not cancelled while it has the lock. */
+/* Refreshes the file @path, if it is in the tree. Cancellation is off meanwhile, because
+ * uro_sysfs_refresh() takes a lock. */
 static void refresh(const char *tree, const char *path)
 {
     char simple[PATH_SIZE], simple_tree[PATH_SIZE], device[URO_STATS_NAME_MAX];

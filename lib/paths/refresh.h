@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* refresh.h - brings files of the tree up to date before a program opens them: stats/sysfs.h.
+/* refresh.h - brings files of the tree up to date (stats/sysfs.h) before a program opens them.
  *
  * A name may be relative. So a shell that changed its directory to counters/ also reads current
  * values.

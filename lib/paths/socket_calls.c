@@ -19,7 +19,7 @@
 
 #define REQUEST_MAX ((size_t)65536) /* bytes of a datagram that a program sends */
 
-/* Not in any header: what these become in a program built with _FORTIFY_SOURCE. */
+/* The functions that programs built with _FORTIFY_SOURCE call instead. No header declares them. */
 ssize_t __recv_chk(int fd, void *out, size_t size, size_t limit, int flags);
 ssize_t __recvfrom_chk(int fd, void *restrict out, size_t size, size_t limit, int flags,
                        __SOCKADDR_ARG from, socklen_t *restrict length);
@@ -45,7 +45,7 @@ URO_PATHS_EXPORT int bind(int fd, __CONST_SOCKADDR_ARG address, socklen_t length
     return next(fd, address, length);
 }
 
-/* The only peer is the kernel. */
+/* Does nothing for a valid address, because the only peer is the kernel. */
 URO_PATHS_EXPORT int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t length)
 {
     URO_NEXT(connect);
@@ -69,7 +69,7 @@ URO_PATHS_EXPORT int getsockname(int fd, __SOCKADDR_ARG address, socklen_t *rest
     return next(fd, address, length);
 }
 
-/* Accepts all options of netlink: those that exist change nothing in the answers of netlink/. */
+/* Accepts all options of netlink. None of them changes the answers of netlink/. */
 URO_PATHS_EXPORT int setsockopt(int fd, int level, int option, const void *value, socklen_t length)
 {
     URO_NEXT(setsockopt);
@@ -202,7 +202,7 @@ URO_PATHS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags
 
 /* ---- receiving ---------------------------------------------------------------------- */
 
-/* Brings answers into the socket. Returns whether @fd is one of ours. */
+/* Moves pending answers to the socket. Returns whether @fd is a socket of this library. */
 static bool ready(int fd)
 {
     if (!uro_netlink_socket_is(fd))

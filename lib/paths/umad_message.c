@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* umad_message.c - see umad_message.h for the contract. */
+/* umad_message.c - see umad_message.h. */
 #define _GNU_SOURCE /* program_invocation_short_name */
 #include "paths/umad_message.h"
 

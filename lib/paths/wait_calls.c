@@ -14,10 +14,11 @@
 #include "base/wait_hook.h"
 #include "paths/wait_calls.h"
 
-/* epoll instances with higher numbers get no help. */
+/* A wait for an epoll instance with a higher number does not run the engine. */
 #define EPOLLS 4096
 
-/* Not in any header: what poll() becomes in a program built with _FORTIFY_SOURCE. */
+/* The function that programs built with _FORTIFY_SOURCE call instead of poll(). No header declares
+ * it. */
 int __poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t limit);
 
 uroce_install_wait_hooks_fn uroce_install_wait_hooks;
@@ -80,10 +81,11 @@ static int rest_of(int64_t end)
     return rest > 0 ? (int)((rest + NS_PER_MS - 1) / NS_PER_MS) : 0;
 }
 
-/* ---- help ------------------------------------------------------------------------ */
+/* ---- engine ------------------------------------------------------------------------ */
 
-/* Waits with help. Returns whether the wait is over, with its result in *@ready; else the caller
- * waits itself. The macros nest. NOLINTNEXTLINE(readability-function-size) */
+/* Waits, and runs the engine meanwhile. Returns true if the wait is over, with its result in
+ * *@ready. Returns false if the caller must call the original function. The macros nest.
+ * NOLINTNEXTLINE(readability-function-size) */
 static bool wait_with_engine(struct pollfd *fds, nfds_t count, int ms, const sigset_t *mask,
                              int *ready)
 {

@@ -3,5 +3,5 @@
 #pragma once
 
 /* Discards what this library stores about the epoll instance @epoll, which is being closed. Does
- * nothing for another descriptor. */
+ * nothing for other kinds of descriptors. */
 void uro_wait_forget(int epoll);
