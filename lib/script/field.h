@@ -101,9 +101,9 @@ const struct uro_field_word *uro_field_word(enum uro_field field, const char *na
 /* Returns the word for a received number, or NULL. */
 const char *uro_field_word_of(enum uro_field field, uint64_t number);
 
-/* Finds the opcodes that @name means: a name of the table without RC_. "*" at its end matches any
- * ending, and ANY matches every opcode. Sets one bit for each opcode. Returns false when there is
- * none. */
+/* Finds the opcodes that @name means: a name of the opcode table, with or without RC_. "*" at its
+ * end matches any ending, and ANY matches every opcode. Sets one bit for each opcode. Returns false
+ * when there is none. */
 #define URO_OPCODE_WORDS 4u
 bool uro_field_opcodes(const char *name, size_t length, uint64_t set[static URO_OPCODE_WORDS]);
 /* Returns the kind of CM message with that name; -1: none. */

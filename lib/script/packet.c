@@ -20,7 +20,7 @@ void uro_packet_init(struct uro_packet *packet, uint8_t opcode)
     packet->value[URO_FIELD_SYNDROME] = URO_CREDITS_UNLIMITED;
     packet->value[URO_FIELD_TTL] = HOP_LIMIT;
     packet->value[URO_FIELD_SPORT] = SOURCE_PORT;
-    packet->value[URO_FIELD_PAD] = UINT64_MAX; /* the actual number of pad bytes */
+    packet->value[URO_FIELD_PAD] = UINT64_MAX; /* the actual number: see write_bth() */
 }
 
 static uint8_t *write_bth(const struct uro_packet *packet, uint8_t *pos, uint32_t pad)

@@ -25,7 +25,7 @@ static inline uint8_t uro_packet_pattern(uint64_t position)
     return (uint8_t)(position * 31 + position / 256);
 }
 
-/* Fills in a valid packet of that opcode, without numbers of a connection. */
+/* Fills in a valid packet of that opcode. The caller adds the addresses, the QPN and the PSN. */
 void uro_packet_init(struct uro_packet *packet, uint8_t opcode);
 
 /* Writes the frame. Returns its length in bytes. */

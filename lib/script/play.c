@@ -216,7 +216,7 @@ static bool repeat_end(struct uro_play *play, const struct uro_script_step *step
 static bool add_rule(struct uro_play *play, const struct uro_script_step *step)
 {
     if (play->rule_count == URO_PLAY_RULES)
-        uro_play_deviate(play, "more than %u of on and drop", URO_PLAY_RULES);
+        uro_play_deviate(play, "the script has more than %u `on` and `drop` steps", URO_PLAY_RULES);
     else
         play->rules[play->rule_count++] = (struct uro_play_rule){ .step = step };
     return true;

@@ -21,7 +21,7 @@
 
 enum uro_play_result {
     URO_PLAY_RUNNING,
-    URO_PLAY_HELD,
+    URO_PLAY_HELD, /* the endpoint did all that the script expects */
     URO_PLAY_DEVIATED,
     URO_PLAY_UNREACHED, /* the endpoint's MAC address was not found: the script was not played */
 };

@@ -30,7 +30,8 @@ bool uro_play_value(struct uro_play *play, const struct uro_script_value *value,
                     enum uro_field field, uint64_t base, uint64_t *number);
 uint64_t uro_play_get(const struct uro_play *play, enum uro_script_name name);
 void uro_play_put(struct uro_play *play, enum uro_script_name name, uint64_t value);
-/* Returns the first PSN of the direction of such packets, which we have @sent or expect. */
+/* Returns the first PSN of the sequence to which a packet with opcode @op belongs. @sent: we send
+ * the packet, otherwise we expect it. */
 uint64_t uro_play_base(const struct uro_play *play, const struct uro_opcode *op, bool sent);
 /* Sets variables from name=value words in the private data. */
 void uro_play_learn_words(struct uro_play *play, const uint8_t *data, uint32_t length);

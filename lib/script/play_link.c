@@ -168,7 +168,7 @@ bool uro_play_connect(struct uro_play *play, const struct uro_script_step *step)
     return play->deviated;
 }
 
-/* Runs an ACCEPT step. Accepts any service port, and takes it from the REQ. */
+/* Runs an ACCEPT step. Accepts a REQ for any service port. */
 bool uro_play_accept(struct uro_play *play, const struct uro_script_step *step)
 {
     if (play->part == 0) {

@@ -213,7 +213,7 @@ static bool begins(const struct uro_script_text *word, const char *with)
     return word->length >= length && memcmp(word->start, with, length) == 0;
 }
 
-/* Reads "qp qpn=.. psn=.. mypsn=.. myqpn=..", which sets the variables of a connection. */
+/* Reads "qp qpn=.. myqpn=.. psn=.. peerpsn=..", which sets the variables of a connection. */
 static bool read_qp(struct reader *r)
 {
     static const struct {
