@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* msg.c - see msg.h for the contract. */
+/* msg.c - see msg.h. */
 #include "netlink/msg.h"
 
 #include <errno.h>

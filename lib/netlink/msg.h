@@ -8,16 +8,16 @@
 
 #include "base/defs.h"
 
-/* Messages, one after the other. All zero is the empty list. After an allocation failed, which
- * `failed` says, all functions do nothing. The owner frees `bytes`. */
+/* Messages, one after the other. All zero is the empty list. When an allocation fails, `failed` is
+ * set, and all functions do nothing from then on. The owner frees `bytes`. */
 struct uro_netlink_list {
     uint8_t *bytes;
     size_t used, size;
-    size_t open; /* where the open message begins; valid between begin and end */
+    size_t open; /* offset of the open message; valid between begin and end */
     bool failed;
 };
 
-/* Begins a message, and ends it. Attributes are added in between. */
+/* Begin and end a message. Add its attributes in between. */
 void uro_netlink_begin(struct uro_netlink_list *list, uint16_t type, uint16_t flags, uint32_t seq,
                        uint32_t port_id);
 void uro_netlink_end(struct uro_netlink_list *list);
@@ -25,7 +25,7 @@ void uro_netlink_end(struct uro_netlink_list *list);
 /* Returns the bytes of the open message. */
 size_t uro_netlink_length(const struct uro_netlink_list *list);
 
-/* Adds bytes that are no attribute to the open message, such as a family header. */
+/* Adds bytes that are not an attribute to the open message, such as a family header. */
 void uro_netlink_put_raw(struct uro_netlink_list *list, const void *bytes, size_t length);
 
 /* Add an attribute to the open message. A string is sent with its NUL. */
@@ -36,7 +36,8 @@ void uro_netlink_put_u32(struct uro_netlink_list *list, uint16_t type, uint32_t 
 void uro_netlink_put_u64(struct uro_netlink_list *list, uint16_t type, uint64_t value);
 void uro_netlink_put_string(struct uro_netlink_list *list, uint16_t type, const char *value);
 
-/* Begins an attribute whose value is a list of attributes. Returns its place, for the end. */
+/* Begins an attribute whose value is a list of attributes. Returns its offset, for
+ * uro_netlink_nest_end(). */
 URO_NODISCARD size_t uro_netlink_nest(struct uro_netlink_list *list, uint16_t type);
 void uro_netlink_nest_end(struct uro_netlink_list *list, size_t place);
 
@@ -46,8 +47,8 @@ struct uro_netlink_attr {
     const uint8_t *value; /* not aligned */
 };
 
-/* Reads the attribute at @*pos, of which @*left bytes follow, and moves both behind it. Returns
- * 1, 0 at the end, or -EINVAL if the attribute is cut off. */
+/* Reads the attribute at *@pos, where *@left bytes are left, and moves both behind the attribute.
+ * Returns 1, 0 at the end, or -EINVAL if the attribute is cut off. */
 URO_NODISCARD int uro_netlink_next(const uint8_t **pos, size_t *left,
                                    struct uro_netlink_attr *attr);
 

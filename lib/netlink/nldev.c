@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nldev.c - see nldev.h for the contract. */
+/* nldev.c - see nldev.h. */
 #include "netlink/nldev.h"
 
 #include <errno.h>

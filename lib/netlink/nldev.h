@@ -54,7 +54,7 @@ struct uro_nldev_device {
     uint32_t index; /* the device is uverbs<index> */
     char name[URO_NLDEV_NAME_MAX];
     char firmware[URO_NLDEV_NAME_MAX];
-    uint64_t node_guid, sys_image_guid;  /* first byte highest */
+    uint64_t node_guid, sys_image_guid;  /* the first byte is the most significant */
     uint8_t node_type;                   /* 1: channel adapter */
     uint8_t port_state, port_phys_state; /* as in ports/1/state and phys_state */
     uint32_t port_cap_mask;
@@ -72,15 +72,15 @@ struct uro_nldev_view {
 /* The answer to a request. */
 struct uro_nldev_answer {
     struct uro_netlink_list messages; /* each message is sent as one datagram */
-    char hint[URO_NLDEV_HINT_MAX];    /* one line without its end for the user, or "" */
+    char hint[URO_NLDEV_HINT_MAX];    /* one line for the user, without newline; or "" */
 };
 
 /* Returns whether the answer needs the objects of the devices. */
 bool uro_nldev_needs_objects(const uint8_t *request, size_t length);
 
 /* Answers all messages of a datagram @request, as the kernel does: a truncated message ends the
- * datagram, and a message without a request is ignored. Adds to @answer. @port_id is the port id of
- * the socket that sent the request. */
+ * datagram, and a message without a request is ignored. Appends the answers to @answer. @port_id is
+ * the port id of the socket that sent the request. */
 void uro_nldev_answer(const struct uro_nldev_view *view, const uint8_t *request, size_t length,
                       uint32_t port_id, struct uro_nldev_answer *answer);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* objects.c - see objects.h for the contract. */
+/* objects.c - see objects.h. */
 #include "netlink/objects.h"
 
 #include <rdma/rdma_netlink.h>
@@ -341,7 +341,8 @@ static void add_keys(struct uro_nldev_device *device, uint32_t pid,
     }
 }
 
-/* Notes the domain and the CQs of each queue pair. CQ 0 means that the queue has no CQ. */
+/* Adds the queue pairs. Notes the domain and the CQs of each queue pair. CQ 0 means that the queue
+ * has no CQ. */
 static void add_qps(struct uro_nldev_device *device, uint32_t pid,
                     const struct uro_stats_rows *rows, struct uses *domains, struct uses *cqs)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* source.c - see source.h for the contract. */
+/* source.c - see source.h. */
 #include "netlink/source.h"
 
 #include <fcntl.h>
@@ -81,7 +81,7 @@ static uint64_t read_guid(const char *tree, const struct uro_nldev_device *devic
     return guid;
 }
 
-/* Reads the first interface of a GID. */
+/* Reads the interface of the first GID that has an interface. */
 static void read_interface(const char *tree, struct uro_nldev_device *device)
 {
     char file[URO_NLDEV_NAME_MAX];
@@ -138,7 +138,7 @@ static void add_context(struct uro_nldev_device *device, uint32_t pid)
     uro_nldev_add_field(context, RDMA_NLDEV_ATTR_RES_PID, sizeof pid, pid);
 }
 
-/* Stores whether the numbers of those objects are known that processes have rows for. */
+/* Sets `known` for each kind of object of which processes have rows. */
 static void set_known(struct uro_nldev_device *device, bool known)
 {
     static const enum uro_nldev_kind kinds[] = { URO_NLDEV_QP, URO_NLDEV_CQ,    URO_NLDEV_PD,

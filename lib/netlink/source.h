@@ -8,8 +8,9 @@
 /* Reads the devices of the tree whose directory is @tree. Devices of the kernel, to which the tree
  * has links, are left out. With @objects, also asks each process for its queue pairs, CQs and keys.
  * Waits URO_STATS_TABLE_BEGIN_MS for a process that does not answer, or URO_STATS_TABLE_END_MS if
- * the process stops in its answer. Its objects are missing, and the number of objects is unknown.
- * Returns the view, or NULL when out of memory. uro_nldev_free() frees the view. */
+ * the process stops in its answer. The objects of such a process are missing, and the number of
+ * objects is unknown. Returns the view, or NULL when out of memory. uro_nldev_free() frees the
+ * view. */
 struct uro_nldev_view *uro_nldev_read(const char *tree, bool objects);
 
 void uro_nldev_free(struct uro_nldev_view *view);
