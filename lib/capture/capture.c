@@ -25,8 +25,8 @@ static bool address_equal(const void *objects, uint32_t position, const void *ke
     return a->vlan == b->vlan && uro_gid_equal(&a->gid, &b->gid);
 }
 
-/* Returns the position of the address, and adds a new address. Returns URO_CAPTURE_NONE when out of
- * memory. */
+/* Returns the position of the address, which is added if it is new. Returns URO_CAPTURE_NONE when
+ * out of memory. */
 static uint32_t address_of(struct uro_capture *capture, const struct uro_gid *gid, uint16_t vlan)
 {
     const struct uro_capture_address address = { *gid, vlan };
@@ -213,8 +213,8 @@ static bool decode_part(const struct uro_pcap_read_frame *whole,
         if (part->packet.kind == URO_CAPTURE_ROCE)
             return true;
     }
-    part->packet.kind =
-        URO_CAPTURE_JOINED; /* the packet's identification is lost, so its ICRC cannot be checked */
+    /* the packet's identification is lost, so its ICRC cannot be checked */
+    part->packet.kind = URO_CAPTURE_JOINED;
     part->packet.flaws = 0;
     return true;
 }

@@ -77,7 +77,7 @@ enum uro_capture_pairing {
     URO_PAIRED_NOT,
     URO_PAIRED_BY_CM,   /* the capture has REQ and REP */
     URO_PAIRED_BY_PSN,  /* responses have the PSNs of requests */
-    URO_PAIRED_BY_ONLY, /* no other flow between the two addresses: probable, not certain */
+    URO_PAIRED_BY_ONLY, /* no other unpaired flow between the addresses: probable, not certain */
 };
 
 struct uro_capture_flow {
@@ -102,9 +102,9 @@ struct uro_capture_flow {
 
 /* State for the recognition of joined packets: the ICRC shows the length of the first packet. */
 struct uro_capture_joined {
-    uint64_t budget; /* bytes that may still be summed */
-    uint32_t
-        lengths[8]; /* lengths that were found last; the next length replaces lengths[number % 8] */
+    uint64_t budget; /* bytes whose ICRC may still be computed */
+    /* lengths that were found last; the next length replaces lengths[number % 8] */
+    uint32_t lengths[8];
     uint32_t number;
 };
 
@@ -146,7 +146,7 @@ typedef void uro_capture_each(void *context, const struct uro_pcap_read_frame *f
                               const struct uro_capture_packet *packet);
 
 /* Reads @path ("-": standard input) and pairs its flows. @each may be NULL. Returns NULL with a
- * sentence in @error when the file is not a capture, is too large, or out of memory. */
+ * sentence in @error when the file is not a capture or is too large, or when out of memory. */
 struct uro_capture *uro_capture_load(const char *path, uro_capture_each *each, void *context,
                                      char error[static URO_PCAP_ERROR_MAX]);
 
@@ -163,8 +163,9 @@ static inline const struct uro_opcode *uro_capture_op(const struct uro_capture_p
     return &uro_opcodes[packet->opcode];
 }
 
-/* Decodes one frame into @packet, without its positions. @link has its addresses, when the result
- * is true. Returns false when the frame has no IP addresses. capture_decode.c */
+/* Decodes one frame into @packet, without the positions of addresses and flow. When the result is
+ * true, @link has the addresses. Returns false when the frame has no IP addresses.
+ * capture_decode.c */
 struct uro_capture_link {
     struct uro_capture_joined *joined; /* updated */
     struct uro_gid source;

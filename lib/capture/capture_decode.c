@@ -10,9 +10,9 @@
 #define FRAME_MAX 65600u /* bytes of the largest IP packet and its link header, and some reserve */
 #define QPN_GSI   1u
 
-#define PACKET_MAX                                                                                 \
-    4400u /* bytes of the longest packet that is searched for, from the IP header on */
-#define SHORTEST (URO_BTH_LEN + URO_ICRC_LEN)
+/* bytes of the longest packet that is searched for, from the IP header on */
+#define PACKET_MAX 4400u
+#define SHORTEST   (URO_BTH_LEN + URO_ICRC_LEN)
 
 #define BTH_FLAGS    4u /* offsets of the bytes of the BTH that have reserved bits */
 #define BTH_ACK      8u

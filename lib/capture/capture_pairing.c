@@ -75,7 +75,7 @@ static bool cm_equal(const void *objects, uint32_t position, const void *wanted)
            packet->dest == key->dest;
 }
 
-/* Records in a flow the values of one REQ or REP for its requests. */
+/* Records in a flow what a REQ and its REP say about the requests of the flow. */
 static void note_terms(struct uro_capture_flow *flow, uint32_t rep, uint64_t psn, uint64_t depth,
                        uint64_t mtu)
 {
@@ -111,7 +111,7 @@ static void join_by_cm(struct uro_capture *capture, const struct uro_capture_cm 
         join(capture, there, back, URO_PAIRED_BY_CM);
 }
 
-/* Returns whether the index has a message with the same sender, receiver and ID already. */
+/* Returns the position of the message with this sender, receiver and ID, or URO_INDEX_NONE. */
 static uint32_t find_cm(const struct uro_capture *capture, const struct uro_index *index,
                         uint32_t source, uint32_t dest, uint64_t id)
 {
@@ -120,7 +120,8 @@ static uint32_t find_cm(const struct uro_capture *capture, const struct uro_inde
     return uro_index_find(index, cm_hash(source, dest, id), cm_equal, capture->cms, &key);
 }
 
-/* Goes through the messages. A duplicate REP counts once. */
+/* Pairs flows by the messages of the connection manager. A duplicate REP counts once. Returns false
+ * when out of memory. */
 static bool pair_by_cm(struct uro_capture *capture)
 {
     struct uro_index reqs = { .slots = NULL }, reps = { .slots = NULL };
@@ -245,8 +246,8 @@ static bool count_votes(struct pairing *pairing)
     return true;
 }
 
-/* Returns whether candidate @a is better than @b for @flow: 1, 0 equal, -1. A flow is the peer of
- * itself only if no other flow fits. */
+/* Compares two candidates for the peer of @flow. Returns 1 if @a is better, 0 if they are equal,
+ * and -1 if @b is better. A flow is the peer of itself only if no other flow fits. */
 static int compare(const struct uro_capture *capture, uint32_t flow, uint32_t a, uint32_t a_votes,
                    uint32_t b, uint32_t b_votes)
 {
@@ -363,7 +364,7 @@ static bool list_lonely(const struct uro_capture *capture, struct lonely *list, 
     return true;
 }
 
-/* Joins two flows between two addresses if these addresses have no other flows. */
+/* Joins two flows between two addresses if these addresses have no other unpaired flows. */
 static bool pair_by_only(struct uro_capture *capture)
 {
     struct uro_index index = { .slots = NULL };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* index.c - see index.h for the contract. Open addressing; the table is at most half full. */
+/* index.c - see index.h. Open addressing; the table is at most half full. */
 #include "capture/index.h"
 
 #include <stdlib.h>

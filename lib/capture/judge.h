@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* judge.h - finds the packets of a capture that break a rule of docs/PROTOCOL.md.
  *
- * A finding is a packet that can only be explained by a broken rule. It is not reported if a loss,
- * reordering of single packets or a late start of the capture could explain it.
+ * A finding is a packet that only a broken rule can explain. A packet that a loss, reordering of
+ * single packets or a late start of the capture could explain is not reported.
  */
 #pragma once
 
@@ -102,8 +102,9 @@ struct uro_judge {
     bool failed;                                             /* out of memory */
 };
 
-/* Judges a capture, which must stay until the end. Returns NULL when out of memory. */
+/* Judges a capture, which must stay valid until uro_judge_free(). Returns NULL when out of
+ * memory. */
 struct uro_judge *uro_judge_run(const struct uro_capture *capture);
 
-/* Frees. NULL does nothing. */
+/* Frees @judge, which may be NULL. */
 void uro_judge_free(struct uro_judge *judge);

@@ -4,7 +4,8 @@
 
 #include "capture/judge.h"
 
-/* The judge's state of a flow of requests and of the responses to them. */
+/* The judge's state of a flow of requests and of the responses to them. A comment that ends with a
+ * colon says when the fields after it are valid. */
 struct uro_judge_flow {
     uint32_t generation; /* connection of the flow to which the other fields belong */
 
@@ -55,7 +56,7 @@ URO_PRINTF(5)
 void uro_judge_report(struct uro_judge *judge, enum uro_judge_check check, uint32_t packet,
                       uint32_t other, const char *format, ...);
 
-/* Judge one packet alone; judge_frame.c. */
+/* Judges one packet alone; judge_frame.c. */
 void uro_judge_frame(struct uro_judge *judge, uint32_t position);
 /* Judge the packet of @event; judge_request.c, judge_response.c. */
 void uro_judge_request(struct uro_judge *judge, const struct uro_track_event *event);

@@ -182,8 +182,8 @@ static void report_rnr(struct uro_judge *judge, const struct uro_judge_flow *flo
  *
  * The NAK may be lost between the capture and the requester. So the reason of an early repetition
  * may be a timeout or another response. In two cases the requester certainly ignored the RNR delay.
- * Either the repetition comes sooner than any timeout, and no other packet was missing. Or several
- * PSNs were retransmitted early, and no RNR delay was ever kept. */
+ * In the first case, the repetition comes sooner than any timeout, and no other packet was missing.
+ * In the second case, several PSNs were retransmitted early, and no RNR delay was ever kept. */
 static void judge_rnr_repeat(struct uro_judge *judge, struct uro_judge_flow *flow,
                              const struct uro_track_event *event, uint64_t waited)
 {

@@ -205,9 +205,9 @@ static void restart(struct uro_track *track, uint32_t flow, uint32_t position)
     track->marks[position] |= URO_TRACK_RESTART;
 }
 
-/* Returns whether the request begins a new connection of the same queue pair numbers, or may: it is
- * far from the last request, before all requests of the capture, or differs from a request that was
- * acknowledged. UC never retransmits a request. */
+/* Returns whether the request begins, or may begin, a new connection of the same queue pair
+ * numbers. Such a request is far from the last request, is before all requests of the capture, or
+ * differs from a request that was acknowledged. UC never retransmits a request. */
 static bool is_restart(const struct uro_track *track, const struct uro_track_flow *state,
                        const struct uro_capture_packet *packet, uint32_t request)
 {
@@ -258,7 +258,7 @@ static bool remember_read(struct uro_track *track, uint32_t flow, uint32_t reque
     return true;
 }
 
-/* Puts a READ or an atomic on the list of those without a response. */
+/* Puts a READ or an atomic on the list of READs and atomics without a response. */
 static void add_open(struct uro_track *track, struct uro_track_flow *state, uint32_t request)
 {
     if (state->open_last == URO_CAPTURE_NONE)
@@ -274,7 +274,7 @@ static bool has_response(enum uro_operation operation)
     return operation == URO_READ || operation == URO_CMP_SWAP || operation == URO_FETCH_ADD;
 }
 
-/* Takes the first request of a flow, or one beyond all earlier ones. */
+/* Takes the first request of a flow, or a request beyond all earlier requests. */
 static uint32_t take_fresh(struct uro_track *track, uint32_t flow, uint32_t position, uint32_t span)
 {
     struct uro_track_flow *state = &track->flows[flow];
@@ -302,7 +302,7 @@ static uint32_t take_fresh(struct uro_track *track, uint32_t flow, uint32_t posi
     return request;
 }
 
-/* Takes a request that is not beyond all earlier ones. */
+/* Takes a request that is not beyond all earlier requests. */
 static uint32_t take_old(struct uro_track *track, uint32_t flow, uint32_t position, uint32_t found,
                          uint32_t span)
 {
@@ -367,7 +367,8 @@ static int take_request(struct uro_track *track, uint32_t position, struct uro_t
 
 /* ---- responses ----------------------------------------------------------------------------- */
 
-/* Returns the request that the PSN belongs to: its own, or a READ that has several. */
+/* Returns the request that the PSN belongs to: the request with this PSN, or a READ with several
+ * PSNs. */
 static uint32_t covering_request(struct uro_track *track, uint32_t flow, uint32_t psn)
 {
     const struct uro_track_reads *reads = track->flows[flow].reads;

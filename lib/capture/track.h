@@ -43,7 +43,8 @@ struct uro_track_read {
     uint32_t span;
     uint32_t length; /* bytes that this transmission asked for */
     uint32_t packet;
-    bool tail;         /* sent once; all responses were seen before its tail was requested again */
+    /* requests the tail of a READ that was sent once, and whose responses were all seen */
+    bool tail;
     uint32_t answered; /* responses seen in order, from the first on */
 };
 
@@ -67,7 +68,7 @@ struct uro_track_flow {
     uint32_t ended;     /* messages that ended */
     uint32_t holes;     /* number of PSNs that were missing */
     uint32_t filled;    /* number of missing PSNs that were seen later */
-    uint32_t parts;     /* READs inside the PSNs of an earlier one: each may count as a message */
+    uint32_t parts;     /* READs inside the PSNs of an earlier READ: each may count as a message */
     uint32_t hole_end;  /* PSN behind the newest hole; valid if holes is not 0 */
     bool acked;         /* acked_psn is valid */
     uint32_t acked_psn; /* newest PSN acknowledged */
@@ -92,8 +93,8 @@ struct uro_track {
                             response answers; NONE: unknown */
     bool doubled;      /* the capture has many packets twice */
     bool incomplete;   /* a packet was acknowledged that the capture does not have */
-    bool
-        unanswered; /* a READ or atomic was acknowledged whose response the capture does not have */
+    /* a READ or atomic was acknowledged whose response the capture does not have */
+    bool unanswered;
     uint32_t incomplete_at; /* position of the response that shows that a packet is missing */
 };
 
@@ -105,7 +106,7 @@ struct uro_track_event {
     uint32_t request; /* request with the packet's PSN; NONE: no such request was seen */
     int32_t distance; /* distance from uro_track_flow.next before the packet to the packet's PSN */
     bool known;       /* distance is valid: a request was seen before */
-    bool fresh;       /* a request beyond all earlier ones */
+    bool fresh;       /* a request beyond all earlier requests */
     bool other;       /* a duplicate request that differs from its first transmission */
     struct uro_track_flow before; /* the flow before the packet */
 };
@@ -113,9 +114,9 @@ struct uro_track_event {
 /* Begins to follow @capture, which stays unchanged. Returns NULL when out of memory. */
 struct uro_track *uro_track_open(const struct uro_capture *capture);
 
-/* Follows the packet at @position. Positions come in order, each once. @event: what changed.
- * Returns 1 if @event is valid; 0 for a packet that belongs to no connection whose two flows are
- * known, or is a copy; -ENOMEM. */
+/* Follows the packet at @position. Call it with each position once, in ascending order. Writes the
+ * effect of the packet to @event. Returns 1 if @event is valid; 0 for a packet that belongs to no
+ * connection whose two flows are known, or is a copy; -ENOMEM. */
 URO_NODISCARD int uro_track_packet(struct uro_track *track, uint32_t position,
                                    struct uro_track_event *event);
 
@@ -125,7 +126,7 @@ uint32_t uro_track_span(const struct uro_capture *capture, uint32_t flow, uint32
 /* Returns the path MTU of the responses to requests of @flow; 0: unknown. */
 uint32_t uro_track_read_mtu(const struct uro_capture *capture, uint32_t flow);
 
-/* Frees. NULL does nothing. */
+/* Frees @track, which may be NULL. */
 void uro_track_close(struct uro_track *track);
 
 /* Returns @a - @b as serial numbers. */
