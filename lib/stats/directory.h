@@ -9,16 +9,16 @@
 #define URO_STATS_PATH_MAX 256u
 
 /* The directories in which a user's files can be. A process uses the first one that works, so a
- * reader looks into all. */
+ * reader looks into all of them. */
 #define URO_STATS_PLACES 3u
 
 /* Opens the directory number @place of the user @uid, and with @create makes it if it is missing.
  * The directory belongs to @uid, has mode 0700 and is not a link, so no other user has made it.
  * Returns a descriptor, or
  *   -ENOENT  there is none
- *   -EACCES  the directory belongs to another user, or others have rights to it
- *   -errno   of the system
- * @path has its name, or "" if there is no such place. */
+ *   -EACCES  the directory belongs to another user, or other users may read or write it
+ *   -errno   another error of a system call
+ * The function writes the name of the directory to @path, or "" if there is no such place. */
 URO_NODISCARD int uro_stats_directory(uid_t uid, unsigned place, bool create,
                                       char path[static URO_STATS_PATH_MAX]);
 

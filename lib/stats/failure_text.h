@@ -13,7 +13,7 @@
  * in 4 retries of 67 ms". Returns @text. */
 char *uro_failure_text(const struct uro_failure *failure, char text[static URO_FAILURE_TEXT_MAX]);
 
-/* Returns what to do. */
+/* Returns the advice about a failure: what the user can do. */
 const char *uro_failure_mend(const struct uro_failure *failure);
 
 /* Describes a packet: "RC_ACK psn 100 NAK: remote access error". */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* impair_page.h - the text of a plan in the page of a device, which other processes may change.
  *
- * A sequence number tells readers that the text has changed, and that they have read all of it.
+ * By a sequence number, a reader knows whether the text has changed, and whether its copy is of one
+ * text.
  */
 #pragma once
 
@@ -10,15 +11,15 @@
 /* Shows the first plan of a device: afterwards, other processes may change it. */
 void uro_stats_impair_begin(struct uro_stats_impair *impair, const char *text);
 
-/* Returns whether the text has changed since the sequence *@seen. Fast enough to be called in each
- * round. */
+/* Returns whether the text has changed since the sequence *@seen. The call is fast enough for each
+ * round of the engine. */
 static inline bool uro_stats_impair_changed(const struct uro_stats_impair *impair, unsigned seen)
 {
     return atomic_load_explicit(&impair->sequence, memory_order_acquire) != seen;
 }
 
-/* Copies the text, and sets *@seen to its sequence. Returns false if another process writes it
- * now. */
+/* Copies the text, and sets *@seen to its sequence. Returns false if another process is writing
+ * it. */
 bool uro_stats_impair_read(const struct uro_stats_impair *impair, unsigned *seen,
                            char text[static URO_STATS_IMPAIR_MAX]);
 

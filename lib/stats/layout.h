@@ -38,8 +38,8 @@ enum uro_stats_state {
     URO_STATS_ENDED, /* the process ended, or was killed: its counters are part of the total */
 };
 
-/* The beginning of the file. Files of another version or layout are not read any further than
- * `pid`. */
+/* The beginning of the file. A reader reads nothing after `pid` in a file of another version or
+ * layout. */
 struct uro_stats_header {
     char magic[8];     /* URO_STATS_MAGIC, without NUL */
     uint32_t layout;   /* URO_STATS_LAYOUT */
@@ -55,12 +55,12 @@ struct uro_stats_header {
 
 /* A refused call of the program. Any thread writes entries. A torn entry has two numbers. */
 struct uro_stats_refusal {
-    atomic_uint_least64_t number;     /* from 1; 0: the entry is empty, or is written now */
+    atomic_uint_least64_t number;     /* from 1; 0: the entry is empty, or is being written */
     uint64_t time;                    /* wall clock, ns since 1970 */
     int32_t error;                    /* errno */
     atomic_uint repeats;              /* further refusals with the same text right after it */
     char call[URO_STATS_CALL_MAX];    /* "ibv_modify_qp", NUL-terminated */
-    char text[URO_STATS_REFUSAL_MAX]; /* reason and mend, NUL-terminated */
+    char text[URO_STATS_REFUSAL_MAX]; /* the reason and the remedy, NUL-terminated */
     atomic_uint_least64_t number_again;
 };
 
@@ -69,7 +69,7 @@ struct uro_stats_refusal {
 
 /* The plan of impair=, which `uroce impair` changes. Functions: impair_page.h. */
 struct uro_stats_impair {
-    atomic_uint sequence; /* 0: the device has no impair=; odd: a process writes `text` now */
+    atomic_uint sequence; /* 0: the device has no impair=; odd: a process is writing `text` */
     atomic_uint applied;  /* `sequence` of the plan in use */
     atomic_uint_least64_t counts[URO_STATS_IMPAIR_COUNTS];     /* enum uro_impair_count */
     atomic_uint text[URO_STATS_IMPAIR_MAX / sizeof(unsigned)]; /* characters, NUL-terminated */
@@ -91,8 +91,8 @@ struct uro_stats_page {
     uint64_t clock_offset;            /* wall clock minus the engine's clock, ns */
     char program[URO_STATS_NAME_MAX]; /* name of the program, NUL-terminated */
     char device[URO_STATS_NAME_MAX];  /* name of the device, NUL-terminated */
-    char link[URO_STATS_LINK_MAX];    /* the link, as configured; cut if longer */
-    uint64_t guid;                    /* node GUID, first byte highest */
+    char link[URO_STATS_LINK_MAX];    /* the link, as configured; truncated if it is longer */
+    uint64_t guid;                    /* node GUID; the first byte is the most significant */
     uint32_t gid_count;
     uint32_t roce_v1; /* 1: programs see each GID twice, for RoCE v1 and v2; else 0 */
     uint32_t engine;  /* index of the engine in its device; each engine has a file */
@@ -102,8 +102,8 @@ struct uro_stats_page {
     atomic_uint link_up;    /* 0 or 1 */
     atomic_uint mtu;        /* current MTU of the link, bytes of an IP packet */
     atomic_uint speed;      /* speed of the port, Mb/s; 0: not known yet */
-    int32_t added_pid;      /* in a total: `pid` and `started` of the last file that was */
-    uint64_t added_started; /* added to this total */
+    int32_t added_pid;      /* in a total: `pid` of the last file that was added to it */
+    uint64_t added_started; /* in a total: `started` of that file */
     struct uro_stats_table table;
     _Alignas(64) struct uro_record record;
     struct uro_stats_impair impair;

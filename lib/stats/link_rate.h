@@ -11,7 +11,8 @@ struct uro_link_rate {
     const char *text;   /* the file `rate` in /sys: "100 Gb/sec (4X EDR)" */
 };
 
-/* Returns the fastest rate that is not above @speed, in Mb/s, or the slowest one of 2.5 Gb/s. */
+/* Returns the fastest rate that is not above @speed, in Mb/s. If there is none, returns the slowest
+ * rate, 2.5 Gb/s. */
 const struct uro_link_rate *uro_link_rate_of(uint32_t speed);
 
 /* Parses Gb/s as a user writes it, such as "100" or "2.5". Returns NULL if no rate has exactly this

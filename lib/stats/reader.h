@@ -28,7 +28,7 @@ typedef void uro_stats_visit(void *context, const struct uro_stats_file *file);
 URO_NODISCARD int uro_stats_read(uid_t uid, uro_stats_visit *visit, void *context);
 
 /* Copies the refusal @number of a page that was read. Returns false if the ring does not have it,
- * or it was written meanwhile. */
+ * or if the process wrote over it during the call. */
 bool uro_stats_refusal(const struct uro_stats_page *page, uint64_t number,
                        struct uro_stats_refusal *out);
 /* Reads only the files of one device. */
@@ -40,7 +40,7 @@ URO_NODISCARD int uro_stats_read_device(uid_t uid, const char *device, uint64_t 
 bool uro_stats_add(const struct uro_stats_file *file, const char *device, uint64_t guid,
                    struct uro_counters *sum);
 
-/* Sums the counters of a device over all processes of the user, also of those that have ended. All
- * zero if no process ran the device. Returns 0 or -errno, as uro_stats_read(). */
+/* Sums the counters of a device over all processes of the user, also of those that have ended. If
+ * no process ran the device, all counters are 0. Returns 0 or -errno, as uro_stats_read(). */
 URO_NODISCARD int uro_stats_sum(uid_t uid, const char *device, uint64_t guid,
                                 struct uro_counters *sum);

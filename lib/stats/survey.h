@@ -30,8 +30,8 @@ struct uro_survey {
 #define URO_SURVEY_ROWS      (1u << 0) /* also ask the processes for their rows */
 #define URO_SURVEY_ALL_USERS (1u << 1) /* of all users; for root */
 
-/* Reads all files. A survey with an error has the files that could be read. Takes up to
- * URO_STATS_TABLE_END_MS with URO_SURVEY_ROWS. */
+/* Reads all files. If there is an error, the survey still has the files that could be read. With
+ * URO_SURVEY_ROWS, the call takes at most URO_STATS_TABLE_END_MS. */
 void uro_survey_take(struct uro_survey *survey, unsigned flags);
 
 void uro_survey_free(struct uro_survey *survey);

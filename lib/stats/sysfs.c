@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sysfs.c - see sysfs.h for the contract.
+/* sysfs.c - see sysfs.h.
  *
  * Several processes may refresh a file at the same time. A lock is held from the reading of the
  * counters until the rename, so that no older value replaces a newer value.
@@ -88,7 +88,7 @@ static bool has_text(const struct port_files *files, const char *name, const cha
 }
 
 /* Replaces the file @name by the temporary file. Some file systems write a file to the disk when
- * rename() puts it in the place of another one, but not when the two change places. */
+ * rename() replaces another file by it, but not when the two files change places. */
 static bool replace(const struct port_files *files, const char *name)
 {
     const char *temporary = files->temporary;
@@ -159,8 +159,8 @@ static void put_gid(struct port_files *files, uint32_t index, const struct uro_g
     put(files, name, text);
 }
 
-/* Writes the type or the interface of a GID. Without type or interface there is no file: programs
- * cannot read the kernel's file of an empty GID either. */
+/* Writes the type or the interface of a GID. A GID without a type or an interface has no file:
+ * programs cannot read the kernel's file of an empty GID either. */
 static void put_attribute(struct port_files *files, const char *kind, uint32_t index,
                           const char *value)
 {

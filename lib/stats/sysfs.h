@@ -3,8 +3,9 @@
  * /sys/class/infiniband/DEVICE/ports/1/.
  *
  *     counters/NAME, hw_counters/NAME          sums over all processes of the user; kernel_names.h
- *     state, phys_state, rate                  of the processes that run the device
- *     gids/N, gid_attrs/types/N, .../ndevs/N   of the process that started the device last
+ *     state, phys_state                  up if a process that runs the device has its link up
+ *     rate, gids/N, gid_attrs/types/N,
+ *     gid_attrs/ndevs/N                  of the process that started the device last
  *
  * The files are in a tree with the directories of /sys: TREE/devices/virtual/infiniband/DEVICE. The
  * kernel makes the content of such a file when a program reads it. Here, the reader of a
@@ -21,7 +22,7 @@ struct uro_sysfs_port {
     bool up;
     uint32_t speed; /* Mb/s; 0: unknown, and the file `rate` stays as it is */
     uint32_t gid_count;
-    bool roce_v1; /* files for each GID twice: RoCE v1 at even numbers, v2 at the next ones */
+    bool roce_v1; /* each GID has two indexes: an even one for RoCE v1, the next one for v2 */
     struct uro_gid gids[URO_STATS_GIDS];
     char ndevs[URO_STATS_GIDS][URO_STATS_NDEV_MAX]; /* interface of each GID, or "" */
 };
@@ -42,5 +43,5 @@ bool uro_sysfs_changes(const char *path);
  *   -EBUSY   a process that is stopped has a lock
  *   -EACCES  the directory of layout.h is not the user's own
  *   -EINVAL  node_guid has no GUID
- *   -errno   of the system */
+ *   -errno   another error of a system call */
 URO_NODISCARD int uro_sysfs_refresh(const char *tree, const char *device, const char *path);

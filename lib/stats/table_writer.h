@@ -9,7 +9,7 @@ struct uro_stats_table_writer {
     void *memory;
     size_t size;
     uint32_t capacity[URO_SNAPSHOT_KINDS];
-    /* Value of `requested` for which the next rows are, or the last rows were, written. */
+    /* Value of `requested` that the rows answer: those being written, or else the last rows. */
     unsigned answers;
 };
 
@@ -21,8 +21,8 @@ static inline bool uro_stats_table_wanted(const struct uro_stats_table_writer *t
 }
 
 /* Begins a table with at least @wanted rows of each kind, up to URO_STATS_TABLE_ROWS_MAX. The file
- * grows if necessary. Returns 0, or -errno: -ENOSPC when the file system is full. Readers also see
- * the error. */
+ * grows if necessary. Returns 0, or -errno, which is -ENOSPC when the file system is full. Readers
+ * also see the error. */
 URO_NODISCARD int uro_stats_table_begin(struct uro_stats_table_writer *table,
                                         struct uro_stats_writer *writer,
                                         const uint32_t wanted[URO_SNAPSHOT_KINDS],

@@ -16,8 +16,8 @@ bool uro_stats_has_ended(int directory, const char *name);
 /* Reads and checks the file @name: strings end, and counts are in range. Reads the values at most
  * once, so that a writer cannot change them after the check. Returns 0, or
  *   -EPROTO  the file is of another version of uroce; `header` is valid
- *   -EINVAL  the file was not written by uroce, or is cut off
- *   -errno   of the system */
+ *   -EINVAL  the file was not written by uroce, or is truncated
+ *   -errno   another error of a system call */
 URO_NODISCARD int uro_stats_read_page(int directory, const char *name, struct uro_stats_page *page);
 
 #define URO_STATS_FILE_MAX 96u /* bytes of a file name */
@@ -27,11 +27,11 @@ URO_NODISCARD int uro_stats_read_page(int directory, const char *name, struct ur
 size_t uro_stats_file_name(const char *device, uint64_t guid, char name[static URO_STATS_FILE_MAX]);
 
 enum uro_stats_kind {
-    URO_STATS_OTHER,   /* no file of layout.h */
+    URO_STATS_OTHER,   /* not a file of layout.h */
     URO_STATS_PROCESS, /* NAME-GUID.PID */
     URO_STATS_KEPT,    /* NAME-GUID.PID.ended */
     URO_STATS_TOTAL,   /* NAME-GUID.VERSION.total */
 };
 
-/* Returns what a file is, by its name. */
+/* Returns the kind of a file, by its name. */
 enum uro_stats_kind uro_stats_kind_of(const char *name);

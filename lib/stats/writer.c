@@ -18,8 +18,8 @@
 
 #include "stats/total.h"
 
-/* Files with the same PID: one for each engine of the device, and processes in other PID namespaces
- * may have the same PID. */
+/* Maximum number of files with one PID. There is a file for each engine of the device, and
+ * processes in other PID namespaces may have the same PID. */
 #define NAMES 64u
 
 /* Makes a new file in @directory. Returns its descriptor with our lock, or -errno. */
@@ -86,7 +86,7 @@ static void *map(int directory, const char *name)
     return page;
 }
 
-/* Makes and maps the file. Returns 0 or -errno; nothing is left behind then. */
+/* Makes and maps the file. Returns 0, or -errno and then no file remains. */
 static int open_in(struct uro_stats_writer *writer, int directory,
                    const struct uro_stats_device *device)
 {

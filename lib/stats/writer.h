@@ -28,7 +28,8 @@ struct uro_stats_writer {
 };
 
 /* Makes the file of a device. The memory of the whole file is allocated, so that no later write can
- * fault. Returns 0, or -errno with the reason in @problem, and writer->page is NULL. */
+ * fault. Returns 0. On an error, returns -errno, writes the reason to @problem, and writer->page is
+ * NULL. */
 URO_NODISCARD int uro_stats_open(struct uro_stats_writer *writer,
                                  const struct uro_stats_device *device,
                                  char problem[static URO_STATS_PROBLEM_MAX]);
@@ -41,8 +42,8 @@ void uro_stats_refuse(struct uro_stats_page *page, uint64_t time, int error, con
  * later counts of the engine are lost. */
 void uro_stats_end(struct uro_stats_writer *writer);
 
-/* In a forked child: closes the descriptor. The parent's lock stays. */
+/* Closes the descriptor in a forked child. The parent's lock stays. */
 void uro_stats_abandon(struct uro_stats_writer *writer);
 
-/* Unmaps the page. Nothing uses the record any more. */
+/* Unmaps the page. From then on, nothing may use the record. */
 void uro_stats_unmap(struct uro_stats_writer *writer);
