@@ -47,7 +47,7 @@ static bool happens(const struct uro_impair_flow *flow, uint32_t rule, unsigned 
 
 /* ---- losses --------------------------------------------------------------- */
 
-/* Moves the burst of the rule on by a packet. Returns whether the packet is lost. */
+/* Advances the burst of the rule by one packet. Returns whether the packet is lost. */
 static bool lost_in_burst(const struct uro_impair_rule *rule, uint32_t i,
                           struct uro_impair_flow *flow)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fate.h - the fate of each packet.
  *
- * uro_impair_fate_draw() depends on the seed, the flow and the number of the packet in its flow
- * only: not on time, threads, or packets of other flows. uro_impair_fate_pass() adds the faults
- * that depend on time: a limited rate, and a link that is down.
+ * The fate that uro_impair_fate_draw() finds depends only on the seed, the flow and the number of
+ * the packet in its flow. Time, threads and packets of other flows do not change it.
+ * uro_impair_fate_pass() adds the faults that depend on time: a limited rate, and a link that is
+ * down.
  */
 #pragma once
 
@@ -48,12 +49,12 @@ bool uro_impair_fate_flaps(const struct uro_impair_plan *plan, uro_time elapsed)
 
 /* Changes the bits that fate->damage chooses. Without `resummed`, they are 1 to 3 bits behind the
  * UDP header, which the ICRC detects. With `resummed`, the bits are in the payload, and the packet
- * gets the matching ICRC. A packet without payload then does not change. @packet: as
- * uro_impair_packet_read() has read the frame. */
+ * gets the matching ICRC. A packet without payload then does not change. @packet is what
+ * uro_impair_packet_read() has read from the frame. */
 void uro_impair_fate_corrupt(const struct uro_impair_fate *fate,
                              const struct uro_impair_packet *packet, uint8_t *frame,
                              uint32_t length);
 
-/* Marks the frame CE as a router does: changes the IPv4 checksum, not the ICRC. @head: the headers
- * of the frame. */
+/* Marks the frame CE as a router does: also corrects the IPv4 checksum, but not the ICRC, which
+ * does not cover the mark. @head: the headers of the frame. */
 void uro_impair_fate_mark(const struct uro_impair_packet *packet, uint8_t *head);

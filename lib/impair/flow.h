@@ -12,8 +12,9 @@
 #include "impair/plan.h"
 
 /* Further flows of the same kind and direction count as one flow. */
-#define URO_IMPAIR_FLOWS_MAX  3072u
-#define URO_IMPAIR_FLOW_SLOTS 4096u /* power of two, so that a search ends soon */
+#define URO_IMPAIR_FLOWS_MAX 3072u
+/* power of two; larger than FLOWS_MAX, so that a search ends soon */
+#define URO_IMPAIR_FLOW_SLOTS 4096u
 
 /* The members of a packet that the model uses. */
 struct uro_impair_packet {
@@ -21,8 +22,9 @@ struct uro_impair_packet {
     enum uro_impair_kind kind;
     uint32_t qpn; /* destination QP; 0 for OTHER */
     uint32_t psn;
-    uint32_t peer;       /* hash of the address of the other host */
-    uint32_t network_at; /* offset of the IP header; valid unless kind is OTHER, as all below */
+    uint32_t peer; /* hash of the address of the other host */
+    /* offset of the IP header; this and the next fields are valid unless kind is OTHER */
+    uint32_t network_at;
     uint32_t bth_at;     /* offset of the BTH */
     uint32_t payload_at; /* offset of the first byte behind the extension headers */
     bool v6;
@@ -58,13 +60,15 @@ struct uro_impair_flows {
     uint32_t count;
 };
 
-/* Returns the flow of the packet. Its first packet makes it, with `replay_at` UINT32_MAX. */
+/* Returns the flow of the packet. The first packet of a flow creates it, with `replay_at`
+ * UINT32_MAX. */
 struct uro_impair_flow *uro_impair_flow_find(struct uro_impair_flows *flows,
                                              const struct uro_impair_plan *plan,
                                              const struct uro_impair_packet *packet);
 
-/* Replaces the plan of all flows. The count of their packets does not start again. */
+/* Replaces the plan of all flows. The numbers of the packets continue. */
 void uro_impair_flow_replan(struct uro_impair_flows *flows, const struct uro_impair_plan *plan);
 
-/* Initializes a flow that has its direction, kind, QP and number for @plan: key and rules. */
+/* Sets the key and the rules of a flow for @plan. The caller has set its direction, kind, QP and
+ * number. */
 void uro_impair_flow_plan(struct uro_impair_flow *flow, const struct uro_impair_plan *plan);

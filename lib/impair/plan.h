@@ -18,7 +18,7 @@
 #define URO_IMPAIR_TEXT_MAX   4096u /* bytes of a plan, with its NUL */
 #define URO_IMPAIR_ERROR_MAX  224u
 #define URO_IMPAIR_CERTAIN    1000000000u /* probabilities are in billionths */
-/* Longer than every timeout except the longest ones of a queue pair. */
+/* Only the longest timeouts of a queue pair are longer. */
 #define URO_IMPAIR_DELAY_MAX URO_MS(10000)
 #define URO_IMPAIR_TIME_MAX  URO_MS(86400000)
 
@@ -66,11 +66,11 @@ struct uro_impair_rule {
     uint32_t mark; /* probability of a CE mark */
     uint32_t corrupt;
     bool resum; /* a corrupted packet has the right ICRC */
-    /* Probabilities for each packet that a burst begins or ends; `enter` 0: no bursts. */
+    /* The probability that a burst begins or ends with a packet; `enter` 0: no bursts. */
     uint32_t enter, leave;
     /* Probabilities of a loss in a burst and outside of bursts. */
     uint32_t loss_in, loss_out;
-    uint32_t every;                    /* each packet whose number is a multiple is lost; 0: none */
+    uint32_t every; /* each packet whose number is a multiple of this is lost; 0: none */
     uint32_t first_range, range_count; /* lost packets, in uro_impair_plan.ranges */
 
     uro_time delay, jitter;
@@ -95,8 +95,8 @@ struct uro_impair_plan {
     struct uro_impair_range ranges[URO_IMPAIR_RANGES_MAX];
 };
 
-/* Parses @text. Returns 0, or -EINVAL. @error then has line and word of the mistake, and the
- * correct form. */
+/* Parses @text. Returns 0, or -EINVAL; @error then has the line and the word of the mistake, and
+ * the correct form. */
 URO_NODISCARD int uro_impair_plan_parse(struct uro_impair_plan *plan, const char *text,
                                         char error[static URO_IMPAIR_ERROR_MAX]);
 

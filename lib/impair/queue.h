@@ -28,7 +28,7 @@ struct uro_impair_queue {
 };
 
 /* Initializes an empty queue. @slots: a power of two, at most URO_IMPAIR_SLOTS_MAX. @ring and
- * @memory stay the caller's; the queue writes only the slots that it needs. */
+ * @memory belong to the caller; the queue writes only the slots that it needs. */
 void uro_impair_queue_init(struct uro_impair_queue *queue, struct uro_impair_entry *ring,
                            uint8_t *memory, uint32_t slots, uint32_t slot_size);
 
@@ -45,8 +45,8 @@ void uro_impair_queue_repeat(struct uro_impair_queue *queue);
 /* Holds the last frame until the next frame overtakes it, or for URO_IMPAIR_HOLD_TIME. */
 void uro_impair_queue_hold(struct uro_impair_queue *queue);
 
-/* Returns the number of frames that are due, at most @max, beginning with the first. They are no
- * longer overtaken. */
+/* Returns the number of frames that are due, at most @max, beginning with the first. The next frame
+ * does not overtake them any more. */
 uint32_t uro_impair_queue_ready(struct uro_impair_queue *queue, uro_time now, uint32_t max);
 /* Returns the slot of the frame @index, counted from the first. */
 uint8_t *uro_impair_queue_frame(const struct uro_impair_queue *queue, uint32_t index,

@@ -252,12 +252,11 @@ const char *uro_impair_trace_parse_header(struct uro_impair_trace_header *header
         rest = read_number(rest, 10, &version);
     if (rest == NULL || version == 0 || version > UINT32_MAX)
         return "is not a trace: its first line must begin with \"uroce-trace 1\"; trace=FILE "
-               "writes "
-               "such files";
+               "writes such files";
     header->version = (unsigned)version;
     if (version != URO_IMPAIR_TRACE_VERSION)
-        return "is a trace of another version of uroce, which this one cannot read; record it "
-               "again";
+        return "is a trace of another version of uroce, which this version cannot read; "
+               "record it again";
     rest = read_name(rest + (*rest == ' '), "program=", header->program);
     if (rest != NULL)
         rest = read_name(rest, "device=", header->device);

@@ -56,7 +56,7 @@ char *uro_impair_trace_print(const struct uro_impair_trace_line *line,
                              char out[static URO_IMPAIR_TRACE_LINE]);
 
 /* Parses the first line of a trace. Returns NULL, or a text that describes the mistake. For a trace
- * of another version, sets ->version. */
+ * of another version, it still sets header->version. */
 const char *uro_impair_trace_parse_header(struct uro_impair_trace_header *header, const char *text);
 /* Parses a line that is not a comment. Returns NULL, or a text that describes the mistake. */
 const char *uro_impair_trace_parse(struct uro_impair_trace_line *line, const char *text);
