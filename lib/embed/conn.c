@@ -14,7 +14,8 @@
 #define EXPONENT_MAX 31u
 #define RETRIES_MAX  15u
 
-static_assert(UROCE_CONN_DATA_MAX == URO_CM_DATA_MAX, "the longest private data");
+static_assert(UROCE_CONN_DATA_MAX == URO_CM_DATA_MAX,
+              "the sizes of the longest private data are equal");
 UROCE_SAME(UROCE_CONN_REQUEST, URO_CONN_REQUEST);
 UROCE_SAME(UROCE_CONN_TIMEWAIT_EXIT, URO_CONN_TIMEWAIT_EXIT);
 UROCE_SAME(UROCE_REJECT_NO_RESOURCES, URO_CONN_REJ_NO_RESOURCES);

@@ -10,9 +10,10 @@
 #include "base/defs.h"
 #include "host/host.h"
 
-/* A function that librdmacm calls and whose address programs do not take. If a program takes the
- * address of a function, dlsym() may find the program's own entry. */
-#define WITNESS "ibv_get_sysfs_path"
+/* The library that has this function is the one that the program's verbs calls reach. librdmacm
+ * calls this function, and programs do not take its address; for a function whose address a program
+ * takes, dlsym() may find an entry of the program itself. */
+#define PROBED_FUNCTION "ibv_get_sysfs_path"
 
 const char *uroce_version(void)
 {
@@ -26,7 +27,7 @@ static const char own_mark;
 static bool verbs_are_ours(char *error, size_t size)
 {
     Dl_info theirs, ours;
-    void *symbol = dlsym(RTLD_DEFAULT, WITNESS);
+    void *symbol = dlsym(RTLD_DEFAULT, PROBED_FUNCTION);
 
     if (symbol == NULL || dladdr(symbol, &theirs) == 0 || dladdr(&own_mark, &ours) == 0 ||
         theirs.dli_fbase == ours.dli_fbase)

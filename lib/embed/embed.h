@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* embed.h - definitions of the opaque structs of include/uroce. Each has memory for an object of
- * core or cm, or a pointer to it, and most count the objects that depend on them.
+/* embed.h - definitions of the opaque structs of include/uroce. Each contains an object of core or
+ * cm, or a pointer to one. Most of them also count the objects that depend on them.
  */
 #pragma once
 
@@ -109,7 +109,7 @@ struct uroce_listener {
     void *user;
 };
 
-/* The user of `core` points to this struct. */
+/* core->user points to this struct. */
 struct uroce_conn {
     struct uroce_engine *engine;
     struct uro_conn *core;
@@ -134,13 +134,13 @@ void uro_embed_detach_all(struct uroce_qp *qp);
 void *uro_embed_memory(size_t size);
 
 /* Allocates memory as uro_embed_memory() for an object of core. Tests and the simulator fill the
- * memory with the byte URO_EMBED_PATTERN, so that the use of memory that core did not initialise
- * shows. */
+ * memory with the byte URO_EMBED_PATTERN, so that they notice when core uses memory that it did not
+ * initialise. */
 void *uro_embed_core_memory(size_t size);
 
-/* Copies the first @known bytes of a struct that begins with its size. A longer struct must have at
- * most a page, and zeros after @known bytes. A shorter struct must have @least bytes, and the rest
- * of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
+/* Copies the first @known bytes of a struct that begins with its size. A longer struct must be at
+ * most a page long, with zeros after @known bytes. A shorter struct must have @least bytes, and the
+ * rest of @to is zeroed. Returns 0, -EINVAL or -E2BIG. */
 URO_NODISCARD int uro_embed_take(void *to, size_t known, const void *from, size_t least);
 
 /* Records the time of a call. Returns false when @now is earlier than the time of the last call. */

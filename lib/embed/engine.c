@@ -15,8 +15,9 @@
 #define CONNECTIONS_MAX 1048576u
 #define LATER_MAX       4096u /* largest size of a struct of a later version, bytes */
 
-static_assert(UROCE_ADDRESSES_MAX + 1 == URO_ENGINE_ADDRESSES_MAX, "and the link-local one");
-static_assert(UROCE_SEED_SIZE == URO_RNG_SEED_BYTES, "one seed");
+static_assert(UROCE_ADDRESSES_MAX + 1 == URO_ENGINE_ADDRESSES_MAX,
+              "an engine has all addresses of the configuration and a link-local one");
+static_assert(UROCE_SEED_SIZE == URO_RNG_SEED_BYTES, "the seeds have the same size");
 UROCE_SAME(UROCE_WINDOW_DEFAULT, URO_WINDOW_DEFAULT);
 UROCE_SAME(UROCE_EVENT_COMPLETION, URO_EVENT_COMPLETION);
 UROCE_SAME(UROCE_EVENT_SQ_DRAINED, URO_EVENT_SQ_DRAINED);
@@ -237,7 +238,7 @@ int uroce_engine_destroy(struct uroce_engine *engine)
 
 /* ---- frames ------------------------------------------------------------- */
 
-/* A burst of received frames, and the copies of those in shared memory. */
+/* A burst of received frames, and copies of the frames that are in shared memory. */
 struct burst {
     struct uro_pkt pkts[URO_PORT_BURST];
     uint8_t heads[URO_PORT_BURST][URO_FRAME_HEAD];
@@ -245,8 +246,9 @@ struct burst {
     bool copied; /* engine->copy is in use */
 };
 
-/* Adds a frame in shared memory. Only its payload, if it is for a queue pair, stays there. Returns
- * false if the frame needs engine->copy and another frame uses it. */
+/* Adds a frame that is in shared memory. Only the payload of a packet for a queue pair stays there.
+ * The rest is copied, so that another process cannot change it. Returns false if the frame needs
+ * engine->copy and another frame uses it. */
 static bool add_shared(struct uroce_engine *engine, struct burst *burst,
                        const struct uroce_packet *packet)
 {

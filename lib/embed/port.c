@@ -15,7 +15,7 @@
 #define NAME_MAX_LENGTH 15u
 #define DRIVERS         (URO_PLUGIN_ADDED_MAX - 1u)
 
-static_assert(UROCE_PORT_BURST == URO_PORT_BURST, "one burst");
+static_assert(UROCE_PORT_BURST == URO_PORT_BURST, "the bursts have the same size");
 
 struct driver {
     char name[NAME_MAX_LENGTH + 1];
