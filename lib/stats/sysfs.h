@@ -2,7 +2,7 @@
 /* sysfs.h - the files of a port that change while programs use it, as the kernel has them below
  * /sys/class/infiniband/DEVICE/ports/1/.
  *
- *     counters/NAME, hw_counters/NAME          sums over all processes of the user; kernel_names.h
+ *     counters/NAME, hw_counters/NAME    sums over all processes of the user; kernel_names.h
  *     state, phys_state                  up if a process that runs the device has its link up
  *     rate, gids/N, gid_attrs/types/N,
  *     gid_attrs/ndevs/N                  of the process that started the device last
