@@ -136,7 +136,8 @@ struct uro_cq {
     uint32_t *counted_in;          /* shard->cq_count; NULL: the CQ is in no snapshot */
 };
 
-/* Returns the bytes of memory for a CQ of @capacity completions (1 .. URO_CQ_CAPACITY_MAX). */
+/* Returns the number of bytes of memory for a CQ of @capacity completions (1 ..
+ * URO_CQ_CAPACITY_MAX). */
 size_t uro_cq_size(uint32_t capacity);
 
 /* Builds a CQ in @memory (uro_cq_size() bytes, aligned to 64). */
@@ -149,7 +150,7 @@ void uro_cq_overflow(struct uro_shard *shard, struct uro_cq *cq);
  * before the first push, for programs that set IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN. */
 void uro_cq_ignore_overrun(struct uro_cq *cq);
 
-/* Returns the bytes of memory for a ring of @capacity completions. */
+/* Returns the number of bytes of memory for a ring of @capacity completions. */
 size_t uro_cq_ring_size(uint32_t capacity);
 
 /* Moves the CQ to @ring, which holds @capacity completions (uro_cq_ring_size() bytes, aligned to

@@ -70,7 +70,8 @@ struct uro_qp_attr {
     bool sqd_notify;
 };
 
-/* Returns the bytes of memory for a queue pair, aligned to 64, or 0 when a limit is exceeded. */
+/* Returns the number of bytes of memory, which is aligned to 64, for a queue pair, or 0 when a
+ * limit is exceeded. */
 size_t uro_qp_size(const struct uro_qp_init *init);
 
 /* Maximum queue pairs of an engine when other processes also use its address. The engine then has
@@ -84,14 +85,14 @@ uint32_t uro_qp_most(const struct uro_shard *shard);
  * uro_qp_most() queue pairs. */
 struct uro_qp *uro_qp_create(struct uro_shard *shard, const struct uro_qp_init *init, void *memory);
 
-/* Returns the bytes of responder resources for a peer that may have @max_dest_rd_atomic READs and
- * atomics outstanding. A queue pair without lends_resources has the largest number that is
- * possible. */
+/* Returns the number of bytes of responder resources for a peer that may have @max_dest_rd_atomic
+ * READs and atomics outstanding. A queue pair without lends_resources has the largest number that
+ * is possible. */
 size_t uro_qp_resources_size(uint8_t max_dest_rd_atomic);
 
-/* Returns the bytes of responder resources that uro_qp_modify() with these arguments requires: none
- * for a queue pair whose access flags allow no remote access, and more for a queue pair that allows
- * FLUSH. */
+/* Returns the number of bytes of responder resources that uro_qp_modify() with these arguments
+ * requires: 0 for a queue pair whose access flags allow no remote access, and more for a queue pair
+ * that allows FLUSH. */
 size_t uro_qp_resources_needed(const struct uro_qp *qp, const struct uro_qp_attr *attr,
                                unsigned mask);
 

@@ -34,10 +34,11 @@ struct uro_req {
     uint32_t started;       /* index behind the newest request that has PSNs */
     uint32_t since_ack_req; /* packets sent since the last packet with AckReq */
     uint32_t depth_used;    /* READs and atomics in flight */
-    uint32_t read_psns;     /* PSNs of [una, next) of outstanding READ responses */
-    bool flush_doubled;     /* FLUSH packets have rxe's ICRC; recovery.c */
-    uint8_t read_answers;   /* requests answered since read_window changed; req_reads.c */
-    uint16_t read_window;   /* limit of read_psns; 0: no limit; req_reads.c */
+    /* number of PSNs in [una, next) that belong to outstanding READ responses */
+    uint32_t read_psns;
+    bool flush_doubled;           /* FLUSH packets have rxe's ICRC; recovery.c */
+    uint8_t read_answers;         /* requests answered since read_window changed; req_reads.c */
+    uint16_t read_window;         /* limit of read_psns; 0: no limit; req_reads.c */
     struct uro_recovery recovery; /* recovery.c */
     struct uro_req_retry retry;   /* req_retry.c */
 };

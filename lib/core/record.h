@@ -36,7 +36,7 @@ struct uro_record_packet {
 #define URO_FAILURE_PACKETS 64u
 
 /* At most this many failures are recorded in a period. When thousands of queue pairs fail at once,
- * the others are only counted, and the first ones stay. */
+ * the others are only counted, and the records of the first failures stay. */
 #define URO_RECORD_PERIOD     URO_MS(1000)
 #define URO_RECORD_PERIOD_MAX URO_RECORD_FAILURES
 
@@ -180,7 +180,7 @@ static inline uint32_t uro_record_packet_more(const struct uro_record_packet *pa
     return (uint32_t)(packet->info >> 16) & 0xffff;
 }
 
-/* Returns the bytes of the first IP packet; 0: the entry is empty. */
+/* Returns the length of the first IP packet in bytes; 0: the entry is empty. */
 static inline uint32_t uro_record_packet_length(const struct uro_record_packet *packet)
 {
     return (uint32_t)packet->info & 0xffff;
@@ -199,7 +199,8 @@ static inline uint32_t uro_record_packet_qpn(const struct uro_record_packet *pac
 struct uro_frame;
 struct uro_qp;
 
-/* Cause of the failure of a queue pair. The failing code fills in what it has. */
+/* Cause of the failure of a queue pair. The code that fails the queue pair fills in the fields that
+ * it knows. */
 struct uro_record_cause {
     unsigned reason;               /* enum uro_fail_reason */
     unsigned status;               /* enum uro_wc_status */

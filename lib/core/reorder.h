@@ -51,7 +51,7 @@ struct uro_reorder {
     struct uro_timer timer;
 };
 
-/* Returns the bytes of memory for @capacity packets. */
+/* Returns the number of bytes of memory for @capacity packets. */
 size_t uro_reorder_size(uint32_t capacity);
 
 /* Builds an empty buffer in @memory: uro_reorder_size() bytes, aligned to 64. */

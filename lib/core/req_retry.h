@@ -13,8 +13,8 @@ enum uro_req_wait {
 
 enum uro_req_retry_action {
     URO_REQ_RETRY_NONE,
-    URO_REQ_RETRY_RESEND, /* from the oldest unacknowledged PSN */
-    URO_REQ_RETRY_PROBE,  /* the packet with that PSN only; no retry is used up */
+    URO_REQ_RETRY_RESEND, /* send again from the oldest unacknowledged PSN */
+    URO_REQ_RETRY_PROBE,  /* send only the packet with that PSN; this uses no retry */
     URO_REQ_RETRY_FAIL_TIMEOUT,
     URO_REQ_RETRY_FAIL_RNR
 };

@@ -41,7 +41,7 @@ struct uro_srq_init {
     void *user;
 };
 
-/* Returns the bytes of slot memory for @capacity requests, aligned to 64. */
+/* Returns the number of bytes of slot memory, which is aligned to 64, for @capacity requests. */
 size_t uro_srq_slots_size(uint32_t capacity, uint32_t sge_max);
 
 /* Creates a shared receive queue. An XRC SRQ gets a random unused number. Engine locked. */
@@ -53,7 +53,7 @@ void uro_srq_create(struct uro_shard *shard, struct uro_srq *srq, const struct u
 void uro_srq_destroy(struct uro_shard *shard, struct uro_srq *srq);
 
 /* Arms the limit event. It is raised once, when fewer than @limit receives are left after a receive
- * was taken. 0 disarms. Returns 0, or
+ * was taken. @limit 0 disarms it. Returns 0, or
  *   -EINVAL  @limit exceeds the capacity */
 URO_NODISCARD int uro_srq_arm(struct uro_srq *srq, uint32_t limit);
 
@@ -76,7 +76,7 @@ static inline uint32_t uro_srq_number(const struct uro_srq *srq)
  * @srq is the shared queue that the message uses; NULL: the queue pair's own queue. A receive in
  * use by a message that is dropped stays in use for the next message (UC). */
 
-/* Returns the receive in use, or the one that would be taken next. Returns NULL when none is
+/* Returns the receive in use, or the receive that would be taken next. Returns NULL when none is
  * posted. */
 const struct uro_rqe *uro_rq_look(const struct uro_qp *qp, const struct uro_srq *srq);
 

@@ -40,10 +40,10 @@ bool uro_sgl_scatter(const struct uro_shard *shard, const struct uro_sgl *sgl, u
 
 /* ---- memory of one key ------------------------------------------------------ */
 
-/* Frames of one output whose payload may be copied. */
+/* Maximum number of frames in one output whose payload may be copied. */
 #define URO_TOUCH_FRAMES 64u
 
-/* Returns the bytes of memory for the copies. */
+/* Returns the number of bytes of memory for the copies. */
 static inline size_t uro_touch_size(void)
 {
     return (size_t)URO_TOUCH_FRAMES * URO_PATH_MTU_MAX;

@@ -89,7 +89,7 @@ struct uro_shard {
     struct uro_list cqs;        /* completion queues; snapshot.c */
     uint32_t cq_count;          /* number of them */
     uint32_t cq_number;         /* number of the newest CQ */
-    uint32_t qpn_prefix;        /* that of config, or the common one; 0: none yet */
+    uint32_t qpn_prefix;        /* the prefix of config, or the common prefix; 0: none yet */
     struct uro_list srq_list;   /* all shared receive queues; snapshot.c */
     uint32_t srq_count;         /* number of them */
     uint32_t srq_number;        /* uro_srq.listed_as of the newest SRQ */
@@ -106,7 +106,7 @@ struct uro_shard {
     _Alignas(64) struct uro_doorbell_list doorbells; /* rung by posting threads */
 };
 
-/* Returns the bytes of memory for the buckets of the tables. */
+/* Returns the number of bytes of memory for the buckets of the tables. */
 size_t uro_shard_table_size(const struct uro_shard_config *config);
 
 /* Initialises a shard, and sets its @record to zero. @tables: uro_shard_table_size() bytes, aligned

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* snapshot.h - copies of the state of all queue pairs, completion queues, keys and shared receive
- * queues of an engine. Its owner adds the identifiers of rdma_cm.
+ * queues of an engine. The owner of the engine adds the identifiers of rdma_cm.
  *
  * The rows are for readers in other processes: they hold no pointers. A snapshot is taken in steps,
  * so that no step holds the engine lock for long. An object that exists during the whole snapshot

@@ -43,7 +43,7 @@ struct uro_tx {
     _Alignas(16) uint8_t head[URO_TX_HEAD_MAX];
 };
 
-/* Returns the bytes of the whole frame. */
+/* Returns the length of the whole frame in bytes. */
 static inline uint32_t uro_tx_length(const struct uro_tx *tx)
 {
     return tx->head_length + tx->payload_length + tx->pad_count + (tx->icrc ? 4u : 0u);

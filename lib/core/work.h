@@ -181,8 +181,8 @@ static inline uint32_t uro_wq_slot_count(uint32_t wanted)
     return wanted == 0 ? 0 : uro_pow2_at_least(wanted);
 }
 
-/* Return the bytes of slot memory for a queue, and initialise @wq except for the address of the
- * slots. Limits: core/limits.h. */
+/* Return the number of bytes of slot memory for a queue, and initialise @wq except for the address
+ * of the slots. Limits: core/limits.h. */
 size_t uro_wq_layout_send(struct uro_wq *wq, uint32_t capacity, uint32_t sge_max,
                           uint32_t inline_max);
 size_t uro_wq_layout_recv(struct uro_wq *wq, uint32_t capacity, uint32_t sge_max);

@@ -17,8 +17,8 @@
 
 #define TABLE_BITS_DEFAULT 14u
 #define CONNECTIONS        4096u
-#define BUCKET_AHEAD       8u /* frames ahead: prefetch the bucket of the QPN table */
-#define QP_AHEAD           4u /* frames ahead: prefetch the queue pair */
+#define BUCKET_AHEAD       8u /* the bucket of the QPN table is prefetched this many frames ahead */
+#define QP_AHEAD           4u /* the queue pair is prefetched this many frames ahead */
 #define GUESSES            8u /* more than BUCKET_AHEAD - QP_AHEAD */
 
 struct uro_engine {

@@ -69,8 +69,8 @@ struct uro_engine_config {
     uint8_t table_bits;        /* log2 of the slots of the QPN and key tables, 4..20; 0 = 14 */
 };
 
-/* Returns the bytes of memory for an engine, aligned to 64. The caller provides the memory. The
- * engine allocates nothing else. */
+/* Returns the number of bytes of memory, which is aligned to 64, for an engine. The caller provides
+ * the memory. The engine allocates nothing else. */
 size_t uro_engine_size(const struct uro_engine_config *config);
 
 /* Builds an engine in @memory. Returns 0 or

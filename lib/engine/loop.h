@@ -22,7 +22,8 @@ struct uro_loop {
     struct uro_pkt frames[URO_LOOP_FRAMES];
 };
 
-/* Returns the bytes of buffer memory for a link whose largest IP packet has @mtu bytes. */
+/* Returns the number of bytes of buffer memory for a link whose largest IP packet has @mtu
+ * bytes. */
 size_t uro_loop_size(uint32_t mtu);
 
 /* Initialises a loop. @memory: uro_loop_size() bytes, aligned to 64. The memory is not touched

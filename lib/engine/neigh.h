@@ -53,7 +53,7 @@ struct uro_neigh {
     struct uro_neigh_entry *entries; /* `hops` entries, lent; not touched before they are used */
 };
 
-/* Returns the bytes of memory for the next hops of a configuration. */
+/* Returns the number of bytes of memory for the next hops of a configuration. */
 size_t uro_neigh_size(const struct uro_engine_config *config);
 
 /* Initialises the table. @memory: uro_neigh_size() bytes, aligned to 64. */

@@ -58,7 +58,7 @@ struct uro_frame {
     uint32_t payload_length; /* without padding */
 };
 
-/* Returns the bytes of the packet, from the IP header to the ICRC. */
+/* Returns the length of the packet in bytes, from the IP header to the ICRC. */
 static inline uint32_t uro_frame_packet_length(const struct uro_frame *frame)
 {
     return (uint32_t)(frame->body - frame->network) + frame->body_length;

@@ -41,7 +41,7 @@ URO_NODISCARD bool uro_icmp_decode(const struct uro_ip *ip, const uint8_t *in, u
                                    struct uro_icmp *icmp);
 
 /* Encodes an echo request or reply (ip->v6 chooses the protocol) with its checksum; @out has room
- * for URO_ICMP_ECHO_HEADER + echo_length octets. Returns the octets written. */
+ * for URO_ICMP_ECHO_HEADER + echo_length octets. Returns the number of octets written. */
 uint32_t uro_icmp_encode_echo(uint8_t *out, const struct uro_ip *ip, const struct uro_icmp *icmp);
 
 /* Encodes a solicitation or advertisement with @icmp->mac as its option. */
@@ -49,7 +49,7 @@ void uro_icmp_encode_neighbor(uint8_t out[static URO_ND_LEN], const struct uro_i
                               const struct uro_icmp *icmp);
 
 /* Encodes NO_PORT for the packet that icmp->source, dest and quoted describe; @out has room for
- * URO_ICMP_NO_PORT_HEADERS and icmp->quoted_length octets. Returns the octets written. */
+ * URO_ICMP_NO_PORT_HEADERS and icmp->quoted_length octets. Returns the number of octets written. */
 #define URO_ICMP_NO_PORT_HEADERS (URO_ICMP_ECHO_HEADER + URO_IPV6_LEN + URO_UDP_LEN)
 uint32_t uro_icmp_encode_no_port(uint8_t *out, const struct uro_ip *ip,
                                  const struct uro_icmp *icmp);

@@ -12,7 +12,7 @@ URO_NODISCARD enum uro_membership_result uro_igmp_decode(const uint8_t *in, uint
                                                          struct uro_membership_query *query);
 
 #define URO_IGMP_OLD_LEN 8u
-/* Writes a message of version 1 or 2 about one group. @member: a report, else a leave message,
+/* Writes a message of version 1 or 2 about one group: a report if @member, else a leave message,
  * which only version 2 has. */
 void uro_igmp_encode_old(uint8_t out[static URO_IGMP_OLD_LEN], uint8_t version, bool member,
                          const struct uro_gid *group);
@@ -21,5 +21,5 @@ void uro_igmp_encode_old(uint8_t out[static URO_IGMP_OLD_LEN], uint8_t version, 
  * both. */
 void uro_igmp_encode_record(uint8_t out[static URO_IGMP_RECORD_LEN],
                             enum uro_membership record_type, const struct uro_gid *group);
-/* @out: URO_IGMP_REPORT_LEN octets to write, @count records behind them. */
+/* Writes the header, URO_IGMP_REPORT_LEN octets, to @out. @count records follow it. */
 void uro_igmp_encode_report(uint8_t *out, uint16_t count);

@@ -55,8 +55,8 @@ struct uro_udp;
 URO_NODISCARD bool uro_ip_take_plain(struct uro_reader *reader, struct uro_ip *ip,
                                      struct uro_udp *udp);
 
-/* Writes 20 or 40 octets to @out, with Router Alert 24 or 48, and a correct IPv4 checksum; returns
- * how many. */
+/* Writes an IP header with a correct IPv4 checksum to @out, and returns its length: 20 or 40
+ * octets, or with Router Alert 24 or 48. */
 size_t uro_ip_put(uint8_t *out, const struct uro_ip *ip);
 
 /* Adds the one's complement sum of @length octets to @sum, without folding. */

@@ -19,7 +19,7 @@ URO_NODISCARD enum uro_membership_result uro_mld_decode(const struct uro_ip *ip,
                                                         struct uro_membership_query *query);
 
 #define URO_MLD_OLD_LEN 24u
-/* Writes a message of version 1 about one group. @member: a report, else a done message. */
+/* Writes a message of version 1 about one group: a report if @member, else a done message. */
 void uro_mld_encode_old(uint8_t out[static URO_MLD_OLD_LEN], const struct uro_ip *ip, bool member,
                         const struct uro_gid *group);
 
@@ -27,5 +27,5 @@ void uro_mld_encode_old(uint8_t out[static URO_MLD_OLD_LEN], const struct uro_ip
  * and the addresses of @ip. */
 void uro_mld_encode_record(uint8_t out[static URO_MLD_RECORD_LEN], enum uro_membership record_type,
                            const struct uro_gid *group);
-/* @out: URO_MLD_REPORT_LEN octets to write, @count records behind them. */
+/* Writes the header, URO_MLD_REPORT_LEN octets, to @out. @count records follow it. */
 void uro_mld_encode_report(uint8_t *out, const struct uro_ip *ip, uint16_t count);

@@ -113,7 +113,7 @@ static const uint8_t bases[URO_SERVICE_COUNT] = {
 
 #define PLACES   4u
 #define READ_RSP URO_OPERATION_COUNT /* READ has both roles; this row is its response */
-/* Plain, with immediate, with invalidate; no opcode has both. */
+/* A packet is plain, has immediate data, or invalidates a key; no opcode does both. */
 #define VARIANTS 4u
 static_assert(URO_EXT_INV == 2 * URO_EXT_IMM, "the two bits distinguish the variants");
 

@@ -65,7 +65,7 @@ struct uro_opcode {
     enum uro_operation operation;
     enum uro_position position;
     unsigned ext;       /* set of URO_EXT_* */
-    uint8_t ext_length; /* their octets */
+    uint8_t ext_length; /* length of these headers in octets */
     bool payload;       /* payload octets may follow */
     bool takes_recv;    /* the responder takes a receive work request for this packet */
 };
@@ -73,7 +73,7 @@ struct uro_opcode {
 /* Entries by BTH opcode. `name` is NULL for unknown opcodes. */
 extern const struct uro_opcode uro_opcodes[256];
 
-/* Returns the octets of the extension headers in @ext. */
+/* Returns the length in octets of the extension headers in @ext. */
 uint32_t uro_ext_length(unsigned ext);
 
 /* Returns the opcode of a packet, or -1 when the service has no such packet. @ext: the optional
