@@ -274,7 +274,7 @@ static bool has_response(enum uro_operation operation)
     return operation == URO_READ || operation == URO_CMP_SWAP || operation == URO_FETCH_ADD;
 }
 
-/* Takes the first request of a flow, or a request beyond all earlier requests. */
+/* Handles the first request of a flow, or a request beyond all earlier requests. */
 static uint32_t take_fresh(struct uro_track *track, uint32_t flow, uint32_t position, uint32_t span)
 {
     struct uro_track_flow *state = &track->flows[flow];
@@ -302,7 +302,7 @@ static uint32_t take_fresh(struct uro_track *track, uint32_t flow, uint32_t posi
     return request;
 }
 
-/* Takes a request that is not beyond all earlier requests. */
+/* Handles a request that is not beyond all earlier requests. */
 static uint32_t take_old(struct uro_track *track, uint32_t flow, uint32_t position, uint32_t found,
                          uint32_t span)
 {
@@ -412,7 +412,7 @@ static void close_open(struct uro_track *track, struct uro_track_flow *state)
     state->open_last = URO_CAPTURE_NONE;
 }
 
-/* Takes a response that acknowledges its PSN. */
+/* Handles a response that acknowledges its PSN. */
 static void take_positive(struct uro_track *track, struct uro_track_flow *state, uint32_t position)
 {
     const uint32_t psn = track->capture->packets[position].psn;

@@ -88,7 +88,7 @@ struct uro_cm {
     struct uro_cm_out replies[URO_CM_REPLIES];
 };
 
-/* Returns the bytes of memory for the manager and its pool, aligned to 64. */
+/* Returns the number of bytes of memory, which is aligned to 64, for the manager and its pool. */
 size_t uro_cm_size(const struct uro_cm_config *config);
 struct uro_cm *uro_cm_init(void *memory, const struct uro_cm_config *config,
                            struct uro_counters *counters, uro_time now);

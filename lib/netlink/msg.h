@@ -22,7 +22,7 @@ void uro_netlink_begin(struct uro_netlink_list *list, uint16_t type, uint16_t fl
                        uint32_t port_id);
 void uro_netlink_end(struct uro_netlink_list *list);
 
-/* Returns the bytes of the open message. */
+/* Returns the length of the open message in bytes. */
 size_t uro_netlink_length(const struct uro_netlink_list *list);
 
 /* Adds bytes that are not an attribute to the open message, such as a family header. */

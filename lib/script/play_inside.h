@@ -6,7 +6,7 @@
  *   play_send.c   makes packets and messages from steps
  *   play_match.c  compares received with expected packets
  *   play_link.c   handles connection management messages
- *   play_print.c    prints lines
+ *   play_print.c  prints lines
  */
 #pragma once
 
@@ -35,7 +35,7 @@ void uro_play_put(struct uro_play *play, enum uro_script_name name, uint64_t val
 uint64_t uro_play_base(const struct uro_play *play, const struct uro_opcode *op, bool sent);
 /* Sets variables from name=value words in the private data. */
 void uro_play_learn_words(struct uro_play *play, const uint8_t *data, uint32_t length);
-/* Copies a text, and converts \\xNN to a byte. Writes at most @size bytes, and returns their
+/* Copies a text, and converts \xNN to a byte. Writes at most @size bytes, and returns their
  * number. */
 uint32_t uro_play_unquote(const struct uro_script_text *text, uint8_t *out, uint32_t size);
 

@@ -30,7 +30,7 @@ struct uro_stats_table {
     uint32_t capacity[URO_SNAPSHOT_KINDS]; /* rows in the file */
 };
 
-/* Returns the bytes of a row. */
+/* Returns the size of a row in bytes. */
 static inline size_t uro_stats_table_row_size(enum uro_snapshot_kind kind)
 {
     static const uint8_t size[URO_SNAPSHOT_KINDS] = { sizeof(struct uro_snapshot_qp),
