@@ -364,11 +364,11 @@ const char *uroce_qp_problem(const struct uroce_qp *qp);
  * accepts the frames of the group, and reports the membership to routers and switches (IGMP, MLD).
  * Attaching twice has no further effect. Returns 0 or
  *   -EINVAL  @qp is not a UD queue pair, @group is not a multicast address, or @now is earlier than
- *            before
+ *            in the last call
  *   -ENOMEM  out of memory, the group has 56 members, or the engine has joined 8192 groups */
 int uroce_qp_attach(struct uroce_qp *qp, const uint8_t group[UROCE_GID_SIZE], uint64_t now);
 /* Detaches a queue pair from a multicast group (man 3 ibv_detach_mcast). Returns 0, or -EINVAL when
- * the queue pair is not attached or @now is earlier than before. */
+ * the queue pair is not attached or @now is earlier than in the last call. */
 int uroce_qp_detach(struct uroce_qp *qp, const uint8_t group[UROCE_GID_SIZE], uint64_t now);
 
 /* ---- requests ----------------------------------------------------------- */
