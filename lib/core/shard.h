@@ -87,11 +87,11 @@ struct uro_shard {
     struct uro_list qp_events;  /* queue pairs with an event to fetch */
     struct uro_list srq_events; /* shared receive queues with an event to fetch */
     struct uro_list cqs;        /* completion queues; snapshot.c */
-    uint32_t cq_count;          /* number of them */
+    uint32_t cq_count;          /* length of `cqs` */
     uint32_t cq_number;         /* number of the newest CQ */
     uint32_t qpn_prefix;        /* the prefix of config, or the common prefix; 0: none yet */
     struct uro_list srq_list;   /* all shared receive queues; snapshot.c */
-    uint32_t srq_count;         /* number of them */
+    uint32_t srq_count;         /* length of `srq_list` */
     uint32_t srq_number;        /* uro_srq.listed_as of the newest SRQ */
     /* The next round begins with requests, because this round sent only responses. */
     bool requests_first;
