@@ -7,9 +7,9 @@
  * DISCONNECT_MAX for the replies.
  *
  * The process then closes the port, so that the peer sees the link go down. Closing also removes
- * the files of the port, such as sockets. It is safe only after the service thread has ended, and
- * while no thread uses the device. A process may end in the middle of a call, by exit() in a signal
- * handler. It then waits for EXIT_WAIT_NS at most.
+ * the files of the port, such as sockets. Closing is safe only after the service thread has ended,
+ * and while no thread uses the device. A process may end in the middle of a call, by exit() in a
+ * signal handler. The process waits at most EXIT_WAIT_NS for other threads.
  *
  * The last frames may still be in memory that is shared with the peer and is freed with the port.
  * Often the last frame is the ACK of the peer's last message. Therefore a process that ends right
@@ -47,7 +47,7 @@
 #define LINGER            URO_MS(50)    /* time in which Linux schedules a peer that can run */
 #define DISCONNECT_MAX    URO_MS(300)   /* includes resolving next hops */
 #define DISCONNECT_NAP_NS 100000L       /* pause between two rounds of a disconnect */
-#define EXIT_TWICE_MAX    URO_MS(10000) /* more than all devices need to end */
+#define EXIT_TWICE_MAX    URO_MS(10000) /* longest wait for a first exit() */
 
 /* ---- ending -------------------------------------------------------------- */
 
@@ -139,7 +139,7 @@ URO_NODISCARD static bool finish(struct uro_device *device)
     return true;
 }
 
-/* Finishes all engines but the first. Returns as finish(). */
+/* Finishes all engines but the first. Returns false if finish() returned false for one of them. */
 URO_NODISCARD static bool finish_others(struct uro_device *device)
 {
     bool finished = true;
@@ -366,7 +366,8 @@ static void take_down(struct uro_device *device)
 }
 
 /* Prints the reason why the device does not start. Some programs try again without end, so each
- * reason is printed only once. The first engine has the reasons of the others. Start lock held. */
+ * reason is printed only once. The first engine also prints the reasons of the others. Start lock
+ * held. */
 static void complain(struct uro_device *device)
 {
     if (device->first_engine != device)
@@ -392,7 +393,7 @@ static void stop_others(struct uro_device *device)
     }
 }
 
-/* Starts all engines but the first, when the first has brought up its port. On failure none of them
+/* Starts the other engines after the first engine has opened its port. On failure none of them
  * runs. With engines=auto, the device has only the engines that can run. */
 static int start_others(struct uro_device *device)
 {
@@ -437,10 +438,10 @@ static void *thread_main(void *argument)
     int error = bring_up(device);
     if (error == 0)
         error = start_others(device);
-    pin(device); /* later, the threads of the other engines would inherit it */
+    pin(device); /* not earlier, because the threads of the other engines would inherit it */
     if (error == 0)
         finish_at_exit();
-    else if (!device->engine_stuck) /* its thread uses the keys of this engine */
+    else if (!device->engine_stuck) /* a stuck engine uses the keys of this engine */
         take_down(device);
 
     (void)pthread_mutex_lock(&device->start_lock);
@@ -477,7 +478,7 @@ static int create_thread(struct uro_device *device)
     return error;
 }
 
-/* Begins the first start, or another one after a failure. Start lock held. */
+/* Begins the first start, or another start after a failure. Start lock held. */
 static void begin(struct uro_device *device)
 {
     device->problem[0] = '\0';
@@ -648,8 +649,8 @@ void uro_device_lock_all(struct uro_device *device)
     }
 }
 
-/* A change of the registered memory queues no packet, so an engine is woken only if threads posted
- * before or meanwhile: their requests need a timer, or have completed. */
+/* A change of the registered memory queues no packet. So an engine is woken only if threads have
+ * posted requests, which may need a timer or may have completed. */
 void uro_device_unlock_all(struct uro_device *device)
 {
     for (struct uro_device *engine = device; engine != NULL; engine = engine->next_engine) {
@@ -707,7 +708,7 @@ int uro_device_lock_service(struct uro_device *device, const struct uro_listened
     return uro_port_lock_service(device->port, service);
 }
 
-/* A program may call this after its devices have ended. */
+/* A program may destroy a listener after its devices have ended. */
 void uro_device_unlock_service(struct uro_device *device, const struct uro_listened *service)
 {
     if (!device->closed)
@@ -736,8 +737,8 @@ void uro_device_check_path(struct uro_device *device, uint32_t from, const struc
 {
     char text[URO_GID_TEXT_MAX];
 
-    /* A query of the kernel takes 10 us, and most connections go to the last peer
-     * again. */
+    /* A query of the kernel takes 10 us, and most connections have the same peer as the previous
+     * connection. */
     if (device->path_warned || uro_gid_equal(&device->path_checked, to))
         return;
     device->path_checked = *to;

@@ -3,18 +3,20 @@
  * lock and one service thread. A device with several engines has one such struct for each engine.
  *
  *   host.c       the list of devices, from the configuration
- *   device.c     starts and ends a device, and answers questions about it
+ *   device.c     starts and ends a device, and returns its properties
  *   round.c      one round: receive, send, deliver completions and events
  *   sched.c      decides which thread runs the rounds, and when the service thread sleeps
  *   progress.c   the engine lock, and the rounds of callers
  *   service.c    the service role and the service thread
- *   waiter.c     a thread of the program that waits for an event and has the role meanwhile
+ *   waiter.c     a thread of the program that runs the engine while it waits for an event
  *   show.c       the page that shows the device to other processes
  *   log.c        log=: lines on stderr about failures and refused calls
  *   impair.c     impair= and trace=: faults of the link
  *   pcap.c       pcap=: the capture file
  *   fork.c       handles a device in a forked child
- *   unmapped.c   faults on registered memory
+ *   unmapped.c   faults on registered memory that the program unmapped
+ *   quota.c      limits of objects and memory, and warnings about them
+ *   clock.c      the clocks
  */
 #pragma once
 
@@ -48,13 +50,12 @@ struct uro_device {
     atomic_uint fail_calls[URO_INJECT_RULES_MAX]; /* calls that each rule of fail= has seen */
     atomic_bool bound_warned[URO_BOUND_COUNT];    /* whether the message was printed; quota.c */
 
-    uint32_t generation; /* generation of the process that uses the device; fork.h */
-    struct uro_device
-        *parent_device;              /* in a forked child: device that this one replaces, or NULL */
-    struct uro_device *next_removed; /* next removed device; host.c */
-    struct uro_device *first_engine; /* this struct, or the engine that starts and ends this one */
-    struct uro_device *next_engine;  /* next engine of the same device, or NULL */
-    uint32_t engine_index;           /* index of the engine in its device */
+    uint32_t generation;              /* generation of the process that uses the device; fork.h */
+    struct uro_device *parent_device; /* in a forked child: the device that this one replaces */
+    struct uro_device *next_removed;  /* next removed device; host.c */
+    struct uro_device *first_engine;  /* this struct, or the engine that starts and ends this one */
+    struct uro_device *next_engine;   /* next engine of the same device, or NULL */
+    uint32_t engine_index;            /* index of the engine in its device */
     /* Used only in the first engine: */
     atomic_uint engines_running; /* engines that run when the device has started */
     atomic_uint engines_down;    /* engines whose link is down */
@@ -75,38 +76,38 @@ struct uro_device {
     atomic_int waiters; /* threads that wait for the lock; while there are any, others do not try */
     bool sent_posts;    /* uro_device_lock_all() sent posts of other threads */
     struct uro_engine *engine;
-    struct uro_port *port; /* freed at the end of the process: check `closed` first */
-    bool awaits_peer;      /* copy of port->awaits_peer, for use without the engine lock */
+    struct uro_port *port; /* freed when the device ends: check `closed` first */
+    bool awaits_peer;      /* the port has URO_PORT_AWAITS_PEER; for use without the engine lock */
     void *engine_memory;
     size_t engine_size;                  /* bytes */
     struct uro_stats_writer stats;       /* the record of the engine, for other processes */
     struct uro_stats_table_writer table; /* the objects of the engine, for other processes */
-    struct uro_snapshot snapshot;        /* snapshot of the objects in progress */
+    struct uro_snapshot snapshot;        /* unfinished snapshot of the objects */
     struct uro_tx *tx;                   /* array of URO_PORT_BURST */
     struct uro_mac *macs;       /* array of URO_ENGINE_MACS_MAX: addresses that the port receives */
     uint32_t multicast_version; /* version of the engine's groups that the port has */
     uint32_t services_version;  /* version of the engine's services that the port has */
     struct uro_pcap_write *capture; /* capture file, or NULL */
     struct uro_observer observer;   /* observer of the engine, for the capture */
-    bool impaired;                  /* the port is a port of io/impair around another port */
-    unsigned impair_seen;           /* sequence of the plan in use, in the page */
+    bool impaired;        /* the port is an io/impair port, which contains the real port */
+    unsigned impair_seen; /* sequence number, in the page, of the plan in use */
     char impair_text[URO_IMPAIR_TEXT_MAX];
     atomic_bool link_up;     /* any thread reads this */
     bool counted_down;       /* the engine is one of engines_down */
     atomic_uint speed;       /* speed of the port, Mb/s; any thread reads this */
     atomic_bool link_was_up; /* the link has been up at least once; any thread reads this */
-    atomic_bool closed;      /* the process ends: no frame is sent or received any more */
-    atomic_bool gone;        /* the interface of the port was removed for ever */
+    atomic_bool closed;      /* the device has ended: it sends and receives no more frames */
+    atomic_bool gone;        /* the interface of the port, or the device, was removed for ever */
     uro_time link_checked_at;
-    uro_time full_since;        /* time since when the port takes no frame; 0: it takes frames */
+    uro_time full_since;        /* since when the port accepts no frames; 0: it accepts frames */
     struct uro_guesses guesses; /* counts of suspicious packets */
     struct {
         uint64_t count;          /* failures of queue pairs that were processed */
-        uint64_t recorded;       /* number of the newest of them */
+        uint64_t recorded;       /* number of the newest processed failure that has a record */
     } failures_seen;             /* log.c */
     bool path_warned;            /* the warning about a path with a small MTU was printed */
-    struct uro_gid path_checked; /* destination of the last check of such a path */
-    bool armed;                  /* a frame wakes the service thread */
+    struct uro_gid path_checked; /* destination of the last check */
+    bool armed;                  /* a frame wakes the thread with the service role */
     uro_time send_began;         /* start of the send that is timed; 0: none */
 
     /* State that callers and the service thread share. */
@@ -131,12 +132,13 @@ uint32_t uro_round_of_poll(struct uro_device *device, bool receives, uro_time no
 /* Sends without delivering events. Returns the number of frames sent. Engine lock held. */
 uint32_t uro_round_send(struct uro_device *device, uro_time now);
 
-/* Counts the engine among those whose link is down, or no longer. Returns whether the link of the
- * whole device changed, which is up while the links of all engines are up. Engine lock held. */
+/* Adds the engine to the engines whose link is down, or with @up, removes it. Returns whether the
+ * link of the whole device changed. That link is up while the links of all engines are up. Engine
+ * lock held. */
 bool uro_round_link_changed(struct uro_device *device, bool up);
 
-/* Returns when the next round must run, although nobody posts and no frame arrives: for a timer of
- * the engine, or a delayed frame. Engine lock held. */
+/* Returns the time when a round must run even if no program posts and no frame arrives: for a timer
+ * of the engine, or for a delayed frame. Engine lock held. */
 uro_time uro_round_next(const struct uro_device *device);
 
 /* Returns the number of peer requests so far that cause no completion here: WRITEs, READs, atomics.
@@ -149,8 +151,8 @@ void uro_round_multicast(struct uro_device *device);
 /* Returns the interval between two checks of the link. */
 uro_time uro_round_link_interval(const struct uro_device *device);
 
-/* Reports to the handlers of connections that the port is gone, only once. *@reported is true after
- * that. No lock is held. */
+/* Reports to the handlers of connections, only once, that the port was removed. *@reported is true
+ * after that. No lock is held. */
 void uro_round_report_removal(struct uro_device *device, bool *reported);
 
 /* ---- show.c ---------------------------------------------------------------- */
@@ -233,7 +235,8 @@ uint64_t uro_host_wall_clock(void);
 void uro_unmapped_watch(void);
 
 /* Records that the calling thread, which holds the engine lock, accesses registered memory of
- * @device from now on. NULL ends that. This is only one store, because each round calls it. */
+ * @device from now on. NULL ends the access. This is only one store, because each round calls
+ * it. */
 void uro_unmapped_touch(struct uro_device *device);
 
 /* Accesses on-demand memory; core/sgl.h describes uro_touch_attempt. The attempt fails if another

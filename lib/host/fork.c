@@ -96,7 +96,7 @@ static void end_parts(enum uro_fork_rank rank, bool child)
 /* ---- before -------------------------------------------------------------- */
 
 /* Takes the start lock of the device. While the device starts, waits for a limited time, because
- * the child could not find the descriptors of the device. */
+ * the child could not find the descriptors of a device that is starting. */
 static void lock_start(struct uro_device *device)
 {
     const uro_time until = uro_device_now() + START_WAIT_MAX;
@@ -133,8 +133,8 @@ static void unlock(struct uro_device *device)
     (void)pthread_mutex_unlock(&device->start_lock);
 }
 
-/* Wakes the service threads. If a thread posted during the fork(), the lock holder must send its
- * request. */
+/* Wakes the service threads. A thread that posted during the fork() found the engine lock taken, so
+ * the service thread must send its request. */
 static void in_parent(void)
 {
     if (skipped)
@@ -168,14 +168,15 @@ static bool was_used(const struct uro_device *device)
     return life == URO_DEVICE_STARTING || life == URO_DEVICE_RUNNING;
 }
 
-/* Returns whether the driver works in one process only. This is so for DPDK, which initializes its
- * state of the process only once. */
+/* Returns whether the driver works in one process only. True for DPDK, which a process can
+ * initialize only once. */
 static bool is_of_one_process(const struct uro_device *device)
 {
     return uro_port_driver_has(device->config.driver, URO_DRIVER_ONE_PROCESS);
 }
 
-/* Returns whether a device of such a driver was started. The drivers share their library. */
+/* Returns whether a device was started whose driver works in one process only. All such drivers use
+ * the same library. */
 static bool one_process_was_used(void)
 {
     for (struct uro_device **device = watched; *device != NULL; device++)

@@ -16,8 +16,8 @@
 
 struct uro_device;
 
-/* Handlers of fork() of a part of the library. The child handler may wait only for locks that
- * prepare() has taken. Other locks may be held by threads that the child does not have. */
+/* Handlers that a part of the library runs at fork(). The child handler may wait only for locks
+ * that prepare() has taken. Other locks may be held by threads that the child does not have. */
 struct uro_fork_part {
     void (*prepare)(void);
     void (*parent)(void);
@@ -45,9 +45,10 @@ void uro_fork_watch_list(struct uro_device **devices);
 /* Generation of a removed device; no process has this generation. */
 #define URO_FORK_NEVER UINT32_MAX
 
-/* Returns whether a device ran in the parent, which is dead in this process. For child handlers. */
+/* Returns whether the parent ran a device. That device is dead in this process. For child
+ * handlers. */
 bool uro_fork_abandoned(void);
 
-/* Returns the generation of this process. It is 1, and grows by one in each child of fork(). It is
- * 0 in a child that was created without the handlers. */
+/* Returns the generation of this process. The first process has 1, and each child of fork() has one
+ * more than its parent. The generation is 0 in a child that was created without the handlers. */
 uint32_t uro_fork_generation(void);

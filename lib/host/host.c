@@ -12,13 +12,12 @@
 #include "host/device.h"
 #include "host/fork.h"
 
-#define GUID_MIDDLE                                                                                \
-    24 /* number of bits below the two bytes that an EUI-64 has in the middle of a MAC */
+#define GUID_MIDDLE 24 /* position of the two bytes that an EUI-64 inserts into a MAC, in bits */
 
 static struct uro_config config;
 
-/* A list of devices. It is never changed: a new list replaces it. It is never freed, because
- * readers take no lock and may still use it. */
+/* A list of devices. A list is never changed: a new list replaces it. A list is never freed,
+ * because readers take no lock and may still use it. */
 struct list {
     struct list *older;
     struct uro_device *devices[]; /* NULL-terminated */
@@ -84,7 +83,8 @@ static struct uro_device *make(const struct uro_device_config *from)
     return first;
 }
 
-/* Returns the GUID of the MAC address, or that of a card like this one. */
+/* Returns the GUID that is made from the MAC address. With like=, it has the vendor prefix of the
+ * card. */
 static uint64_t first_guid(const struct uro_device_config *entry)
 {
     const uint64_t own = uro_guid_from_mac(&entry->mac);

@@ -48,7 +48,8 @@ URO_NODISCARD int uro_host_remove(const char *name);
 /* Returns the device with this name, or NULL. Thread: any. */
 struct uro_device *uro_host_find(const char *name);
 
-/* Returns all entries, also wrong entries (see `problem`), for `uroce devices`. NULL-terminated. */
+/* Returns all entries of the configuration, for `uroce devices`. An incorrect entry has a text in
+ * `problem`. NULL-terminated. */
 const struct uro_device_config *const *uro_host_config(void);
 
 /* Returns whether this process is a child that was created without the handlers of fork(). In such
@@ -70,8 +71,8 @@ bool uro_device_started(const struct uro_device *device);
 const char *uro_device_problem(const struct uro_device *device);
 const struct uro_device_config *uro_device_config(const struct uro_device *device);
 
-/* Returns whether the link is up. It also counts as up before the device is started, and before its
- * first peer comes. */
+/* Returns whether the link is up. It counts as up before the device is started. A link that awaits
+ * its peer also counts as up before the peer appears for the first time. */
 bool uro_device_link_up(const struct uro_device *device);
 
 /* Returns the largest IP packet that the link carries, in bytes. This is the value at the start of
@@ -87,16 +88,17 @@ uint32_t uro_device_interface(const struct uro_device *device);
 /* Returns the number of multicast groups that the device can join. The device need not run. */
 uint32_t uro_device_groups_max(const struct uro_device *device);
 
-/* Returns whether the interface of the port was removed. The device then does nothing more. */
+/* Returns whether the interface of the port, or the device, was removed. The device then does
+ * nothing more. */
 bool uro_device_gone(const struct uro_device *device);
 
 /* Returns whether the program removed the device. Programs may still read the events in its
  * queues. */
 bool uro_device_removed(const struct uro_device *device);
 
-/* Returns whether the device belongs to the parent process from which this process was forked
- * (fork.h). Its objects may be freed. Every other call must fail with EIO. This is only two loads,
- * because each post and each poll calls it. */
+/* Returns whether the device is dead: it belongs to the process from which this process was forked
+ * (fork.h), or it was removed. Its objects may be freed. Every other call must fail with EIO. This
+ * is only two loads, because each post and each poll calls it. */
 bool uro_device_dead(const struct uro_device *device);
 
 /* Returns 0, or -EIO if the device is dead. stderr then gets the reason once. */
@@ -146,8 +148,8 @@ struct uro_shard *uro_device_shard(struct uro_device *device);
 uro_time uro_device_now(void);
 
 /* Returns the wall clock, in ns since 1970, at the time @now of uro_device_now(). The caller keeps
- * *@offset between calls, and sets it to 0 before the first call. So times keep their order and
- * distance, unless the clock is set. */
+ * *@offset between calls, and sets it to 0 before the first call. The results keep the order and
+ * the distances of the times @now, unless the clock is set. */
 uint64_t uro_host_wall_time(uro_time now, uint64_t *offset);
 
 /* Runs one round of limited length in the calling thread, unless another thread runs the engine.
@@ -191,8 +193,9 @@ struct uro_event_handlers {
 };
 void uro_host_set_event_handlers(const struct uro_event_handlers *handlers);
 
-/* Handlers of the events of connections. lib/ucma installs them. They are called in the same way,
- * and may call the functions of cm/conn.h and uro_engine_resolve_end(). */
+/* Handlers of the events of connections. lib/ucma installs them. conn_event and resolved are called
+ * in the same way as the handlers above. They may also call the functions of cm/conn.h and
+ * uro_engine_resolve_end(). */
 struct uro_snapshot_id;
 
 struct uro_conn_handlers {
@@ -209,8 +212,8 @@ void uro_host_set_conn_handlers(const struct uro_conn_handlers *handlers);
 /* ---- refused calls ---------------------------------------------------------- */
 
 /* Records and prints that the call @call was refused with the errno @error. @probe: a call by which
- * correct programs find out what uroce has. Only log=all prints probes; without log=all and like=
- * they are not recorded either. Thread: any. */
+ * correct programs find out what the device supports. Only log=all prints probes; without log=all
+ * and like= they are not recorded either. Thread: any. */
 void uro_log_refusal(struct uro_device *device, bool probe, int error, const char *call,
                      const char *text);
 

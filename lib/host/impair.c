@@ -49,7 +49,7 @@ static const char *read_file(const char *path, char text[static URO_IMPAIR_TEXT_
     return NULL;
 }
 
-/* Reads the plan of the device. Its text goes to device->impair_text. */
+/* Reads the plan of the device, and stores its text in device->impair_text. */
 static int read_plan(struct uro_device *device, struct uro_impair_plan *plan)
 {
     const char *value = device->config.impair, *path = uro_impair_plan_file(value);
@@ -95,7 +95,8 @@ static bool same_header(const struct uro_impair_trace_header *a,
 }
 
 /* Loads the trace in UROCE_REPLAY, if it is a trace of this program and device. `uroce shrink` sets
- * the variable for all processes of a command. Returns -errno with the reason in the problem. */
+ * the variable for all processes of a command. Returns 0, or -EINVAL with the reason in
+ * device->problem. */
 static int load_variable(struct uro_device *device, struct uro_impair_port_config *config)
 {
     const char *path = secure_getenv("UROCE_REPLAY");
@@ -164,7 +165,7 @@ static int create_trace(struct uro_device *device, struct uro_impair_port_config
 
 /* ---- the port -------------------------------------------------------------- */
 
-/* Returns the plan that another process has written, if it is correct. */
+/* Reads a plan that another process has written. Returns whether there is a new, correct plan. */
 static bool take_change(void *context, struct uro_impair_plan *plan)
 {
     struct uro_device *device = context;

@@ -9,11 +9,11 @@
 /* ---- takeover: the program or the service thread runs the engine --------- */
 
 /* Bounds of the time without a call after which the program counts as silent. The scheduler learns
- * this time, because a program that calls soon after a takeover is slow, not silent. In a guest
- * without hardware support, a call takes up to 300 us. */
+ * this time, because a program that calls soon after a takeover is slow, not silent. In a virtual
+ * machine without hardware support, a call takes up to 300 us. */
 #define URO_SILENCE_MIN URO_US(50)
 #define URO_SILENCE_MAX                                                                            \
-    URO_MS(2) /* a pause of more than half of it counts as an absence of the program */
+    URO_MS(2) /* a pause of more than half of this time counts as an absence of the program */
 
 /* The service thread checks for silence at intervals that double from the minimum to the
  * maximum. */
@@ -57,12 +57,13 @@
 #define URO_ROLE_TRIES 32u
 #define URO_WAIT_LOOK                                                                              \
     URO_US(100) /* interval at which a busy waiting thread checks its descriptors */
-#define URO_ROLE_OVERDUE URO_MS(10) /* a waiting thread that wakes later than this has gone */
+/* A waiting thread that is later than this runs a signal handler, or has left the wait. */
+#define URO_ROLE_OVERDUE URO_MS(10)
 
 /* ---- send coalescing: posts that leave with a later call ----------------- */
 
-/* A post waits for the next call if the last posts were sent less than this ago. Every response of
- * a peer takes longer. */
+/* A post waits for the next call if the last posts were sent less than this time ago. Every
+ * response of a peer takes longer. */
 #define URO_COALESCE 500u /* ns, after a single post */
 #define URO_COALESCE_BURST                                                                         \
     1500u /* ns, between posts without a poll: about one round for four posts */

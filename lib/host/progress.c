@@ -40,8 +40,8 @@ void uro_device_unlock(struct uro_device *device)
         uro_service_wake(device); /* the command may have queued packets */
 }
 
-/* The load of `waiters` must come after the caller's ring of the doorbell, because a waiter checks
- * for doorbells after it has the lock. */
+/* A caller that posts rings the doorbell before this load of `waiters`. A thread that waits for the
+ * lock checks for doorbells after it has the lock, so it sends the request. */
 bool uro_progress_try_lock(struct uro_device *device)
 {
     return atomic_load(&device->waiters) == 0 && pthread_mutex_trylock(&device->mutex) == 0;
@@ -157,7 +157,8 @@ void uro_device_polled(struct uro_device *device)
 
 void uro_device_hand_over(struct uro_device *device)
 {
-    /* A waiting thread runs the engine, and wakes the service thread if others wait. */
+    /* A waiting thread has the role and runs the engine. When it returns the role, it wakes the
+     * service thread if other threads wait. */
     if (uro_service_has_waiter(device))
         return;
     struct uro_sched_vars vars = uro_sched_load(&device->shared);

@@ -60,7 +60,7 @@ struct uro_runner {
     struct uro_device *device;
     nfds_t own_count;      /* descriptors of the thread itself, at the start of `fds` */
     nfds_t count;          /* all descriptors, those of the port included */
-    bool removal_reported; /* the service thread has reported that the port is gone */
+    bool removal_reported; /* the service thread has reported that the port was removed */
     const sigset_t *mask;  /* signals that are blocked while the thread sleeps; NULL: no change */
     struct pollfd fds[URO_RUNNER_FDS_OWN + URO_PORT_FDS_MAX]; /* fds[0] wakes the thread */
 };
@@ -120,11 +120,11 @@ void uro_service_look(struct uro_device *device);
 
 /* Returns whether a waiting thread has the service role. Thread: any. */
 URO_NODISCARD bool uro_service_has_waiter(struct uro_device *device);
-/* Changes the role. Returns false if it was not @from. */
+/* Changes the role from @from to @to. Returns false if the role was not @from. */
 bool uro_service_move_role(struct uro_device *device, enum uro_service_role from,
                            enum uro_service_role to);
 /* Runs a round, unless callers run the engine. Returns whether the thread must sleep now, and
- * stores the sleep. Thread: the one that has the service role, awake. */
+ * stores the sleep. Thread: the thread with the service role, while it is awake. */
 URO_NODISCARD bool uro_service_work(struct uro_runner *runner, struct uro_service_sleep *sleep);
 /* Sleeps. Returns the result of ppoll(), or -errno. A cancellation point. */
 int uro_service_sleep(struct uro_runner *runner, const struct uro_service_sleep *sleep);

@@ -66,8 +66,8 @@ static bool take(struct uro_quota_use *use, uint64_t most, enum uro_quota quota,
     return true;
 }
 
-/* Counts the amount first for the process, then for the device. So near the quota of the process, a
- * call of another thread may be refused, too. */
+/* Counts the amount first for the process, then for the device. Near the quota of the process, a
+ * call of another thread may therefore fail, too. */
 bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t amount)
 {
     uint64_t most = device->config.most[quota];
@@ -80,8 +80,9 @@ bool uro_quota_take(struct uro_device *device, enum uro_quota quota, uint64_t am
     if (!take(&device->quota_use, most, quota, amount)) {
         atomic_fetch_sub(&process.used[quota], amount);
         warn(&device->quota_use, device->config.name, most, quota,
-             device->config.card.name[0] == '\0' ? "the device"
-                                                 : "the device as far as the card of like= goes");
+             device->config.card.name[0] == '\0'
+                 ? "the device"
+                 : "the device, up to the limit of the card in like=");
         errno = ENOMEM;
         return false;
     }
@@ -166,7 +167,7 @@ void uro_quota_check_bounds(struct uro_device *device)
 static const struct {
     enum uro_counter counter;
     const char *description;
-    const char *remedy;
+    const char *causes;
 } kinds[] = {
     { URO_COUNT_DROP_ADDRESS,
       "packets for queue pairs from addresses of other hosts than their peers",
@@ -206,7 +207,7 @@ bool uro_quota_check_guesses(struct uro_guesses *guesses, const struct uro_count
             continue;
         guesses->warned_at[i] = now;
         snprintf(text, URO_GUESS_TEXT_MAX, "WARNING: %" PRIu64 " %s (%s): %s; see docs/SECURITY.md",
-                 count, kinds[i].description, uro_counter_name(kinds[i].counter), kinds[i].remedy);
+                 count, kinds[i].description, uro_counter_name(kinds[i].counter), kinds[i].causes);
         return true;
     }
     if (guesses->since == 0 || now - guesses->since >= URO_GUESS_INTERVAL) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* quota.h - limits of the objects and memory that programs and peers use of a device, and the
- * warnings on stderr about them.
+/* quota.h - limits of the objects and the memory of a device that programs and peers use, and the
+ * warnings on stderr about these limits.
  *
  *   quotas   objects and memory of a program: max_qp= and so on, of a device and of "*"
  *   bounds   limits that no key of the configuration sets
  *   guesses  rates of packets that a correct peer rarely sends
  *
- * Queries of a device return the lesser of the device's and the process's quota. To add a
- * kind of quota, add a line to URO_QUOTAS in config/device_config.h, and a default and a key in
- * config/entry.c. To add a bound, add a line to URO_BOUNDS and a row in docs/TROUBLESHOOTING.md.
+ * Queries of a device return the lesser of the device's and the process's quota. To add a kind of
+ * quota, add a line to URO_QUOTAS in config/device_config.h, and a default and a key in
+ * config/entry.c. To add a bound, add a line to URO_BOUNDS and a row in docs/CONFIGURATION.md.
  */
 #pragma once
 
@@ -40,8 +40,8 @@ void uro_quota_removed(struct uro_device *device);
 /* Returns whether the device has objects other than PDs and connections. Thread: any. */
 bool uro_quota_in_use(const struct uro_device *device);
 
-/* Prints once on stderr that the device has reached a quota. For objects that the engine counts for
- * each device. For these, the quota of "*" applies to each device. */
+/* Prints once on stderr that the device has reached a quota. For objects that each engine counts
+ * itself. The quota of "*" then applies to each device separately. */
 void uro_quota_warn(struct uro_device *device, enum uro_quota quota);
 
 /* ---- bounds ---------------------------------------------------------------- */

@@ -156,11 +156,12 @@ static void check_link(struct uro_device *device, uro_time now)
     }
     uro_show_state(device, URO_STATS_RUNNING);
     uro_impair_update(device);
-    if (uro_show_objects(device, now)) /* check soon again */
+    if (uro_show_objects(device, now)) /* check again soon */
         device->link_checked_at -= uro_round_link_interval(device) - URO_SHOW_INTERVAL;
 }
 
-/* The handler takes the locks of commands, which must be taken before the engine lock. */
+/* The handler takes locks that must be taken before the engine lock. So the caller must not hold
+ * the engine lock. */
 void uro_round_report_removal(struct uro_device *device, bool *reported)
 {
     const struct uro_conn_handlers *handlers = uro_host_conn_handlers();

@@ -4,9 +4,9 @@
  * Takeover. The balance counts rounds that received something.
  *
  *   state    event                                                    next
- *   CALLERS  the thread received a peer's memory access, no empty     balance + 2,
- *            poll before                                              THREAD from 8 on
- *   CALLERS  any other round received                                 balance - 1
+ *   CALLERS  the thread received a peer's memory access, and the      balance + 2,
+ *            program did not poll an empty CQ before                  THREAD from 8 on
+ *   CALLERS  any other round that received something                  balance - 1
  *   any      the program will wait for an event                       balance = 64, THREAD
  *   THREAD   a caller received frames, or could have received them    balance - 1, CALLERS at 0
  *
@@ -17,8 +17,8 @@
  *
  * Service role. "The thread" above is the thread that has the role: the service thread, or one
  * thread of the program that waits for an event. If a thread of the program has the role, a frame
- * wakes the program directly. The program returns the role when it gets its event, and mostly waits
- * again soon. Therefore the service thread takes the role only after URO_ROLE_GRACE. If other
+ * wakes the program directly. The program returns the role when it gets its event, and usually
+ * waits again soon. Therefore the service thread takes the role only after URO_ROLE_GRACE. If other
  * threads wait for events, the service thread is woken at once.
  *
  * Send coalescing.
@@ -268,7 +268,7 @@ static bool callers_run(const struct uro_sched *sched, const struct uro_sched_va
 }
 
 /* Returns whether a caller is in a round. The thread does not wait for the lock of such a caller.
- * It does wait for a caller that holds the lock for a command. */
+ * The thread waits for a caller that holds the lock for a command. */
 static bool caller_is_busy(const struct uro_sched *sched, const struct uro_sched_vars *vars)
 {
     return sched->mode == URO_PROGRESS_HYBRID && vars->takeover == URO_TAKEOVER_CALLERS &&
@@ -379,7 +379,7 @@ struct uro_sched_decision uro_sched_on_idle(const struct uro_sched *sched,
 /* ---- the service role ------------------------------------------------------- */
 
 /* Returns whether the waiting thread has slept longer than it announced. Then a signal handler runs
- * in this thread, or has left the wait by longjmp(). */
+ * in the waiting thread, or has left the wait by longjmp(). */
 static bool is_overdue(const struct uro_sched_role *role, uro_time now)
 {
     return role->wake_at != 0 && now > role->wake_at && now - role->wake_at >= URO_ROLE_OVERDUE;

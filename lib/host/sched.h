@@ -68,7 +68,7 @@ struct uro_sched_vars {
 struct uro_sched {
     /* Members that are constant while the device runs. */
     enum uro_progress_mode mode;
-    bool call_per_send; /* property of the port: each send is a system call */
+    bool call_per_send; /* property of the port: each send needs a system call */
 
     /* Members that the engine lock protects. */
     uint64_t served;       /* peer requests without a completion here, at the last check */
@@ -107,8 +107,8 @@ URO_NODISCARD struct uro_sched_decision uro_sched_on_post(const struct uro_sched
 URO_NODISCARD struct uro_sched_decision uro_sched_on_poll(struct uro_sched_vars *vars,
                                                           uro_time now);
 
-/* Returns whether a caller that found the engine lock taken calls sched_yield(). @polls: how many
- * polls found it taken so far. */
+/* Returns whether a caller that found the engine lock taken calls sched_yield(). @polls: number of
+ * polls so far that found the lock taken. */
 URO_NODISCARD bool uro_sched_on_contended(uint32_t polls);
 
 /* Prepares for a program that will wait for an event. RUN: wake the service thread. @rx_armed: a
@@ -126,7 +126,7 @@ URO_NODISCARD struct uro_sched_decision uro_sched_on_caller(struct uro_sched *sc
 
 struct uro_sched_caller_round {
     uro_time began, ended;
-    uro_time next; /* result of uro_engine_next() */
+    uro_time next; /* time of the next timer or delayed frame */
     uint32_t received;
     bool posted; /* the caller posted; false: polled */
     bool sends;  /* the round sent posted requests */
@@ -172,16 +172,16 @@ struct uro_sched_thread_round {
     uint32_t moved; /* frames received and sent */
 };
 
-/* Ends a round of the service thread. RUN: run another round. DEFER: a caller that could not lock
- * is next. SLEEP: uro_sched_on_idle() returns the time to wake. Engine lock held. Changes balance,
- * takeover, silence, empty_polls. */
+/* Ends a round of the service thread. RUN: run another round. DEFER: a caller that found the lock
+ * taken runs the next round. SLEEP: uro_sched_on_idle() returns the time to wake. Engine lock held.
+ * Changes balance, takeover, silence, empty_polls. */
 URO_NODISCARD struct uro_sched_decision uro_sched_on_thread_round(
     struct uro_sched *sched, struct uro_sched_vars *vars,
     const struct uro_sched_thread_round *round);
 
 struct uro_sched_idle {
     uro_time now;
-    uro_time next;          /* result of uro_engine_next() */
+    uro_time next;          /* time of the next timer or delayed frame */
     uro_time link_interval; /* time between two checks of the link, ns */
     bool link_up;
     bool has_descriptor; /* the port has a file descriptor to sleep on */

@@ -175,8 +175,9 @@ void uro_service_wake(struct uro_device *device)
         if (waiter)
             now = uro_device_now();
         if (waiter && wake_at <= now)
-            return; /* another thread wakes it, or it wakes by itself */
-        /* A waiting thread may have left the wait. Then it is overdue after this time. */
+            return; /* another thread has woken the waiting thread, or it wakes by itself */
+        /* The waiting thread may have left the wait. Then the waiting thread is overdue soon after
+         * @now. */
     } while (!atomic_compare_exchange_weak(&shared->wake_at, &wake_at, waiter ? now : 0));
     if (!waiter)
         atomic_store(&shared->run_at_once, true);
@@ -216,7 +217,7 @@ static bool work(struct uro_runner *runner, struct uro_service_sleep *sleep)
 
     uro_progress_lock(device);
     sleep->now = uro_device_now();
-    if (device->closed) { /* the port is gone */
+    if (device->closed) { /* the port was removed */
         (void)pthread_mutex_unlock(&device->mutex);
         sleep->until = sleep->now + URO_LINK_CHECK_INTERVAL;
         return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* show.c - opens the page that shows a device to other processes, writes the state of the device to
- * it, and the objects of the device if a reader requests them. */
+/* show.c - opens the page that shows a device to other processes, and writes the state of the
+ * device to it. If a reader requests them, also writes the objects of the device. */
 #include "host/device.h"
 
 #include <net/if.h>

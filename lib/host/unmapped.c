@@ -2,13 +2,13 @@
 /* unmapped.c - see device.h for the contract.
  *
  * The handler repairs a fault in two cases. In the first case, the thread is in a round of a
- * device, nothing is mapped at the address, and the page has bytes of a region that the device
- * copies without an attempt. In the second case, an attempt of the thread accesses on-demand
- * memory, and the address is inside that memory. The handler passes all other faults to the handler
- * that was installed before.
+ * device, nothing is mapped at the address, and the page has bytes of a region that is not
+ * on-demand. In the second case, the thread copies on-demand memory in uro_unmapped_attempt(), and
+ * the address is inside that memory. The handler passes all other faults to the handler that was
+ * installed before.
  *
- * An attempt that faults returns to its start by siglongjmp(). That is safe because an attempt only
- * copies.
+ * A fault in such an attempt returns to the start of the attempt by siglongjmp(). That is safe
+ * because an attempt only copies.
  *
  * The signal handler may run at any point of a round. It takes no lock and allocates nothing. It
  * makes system calls directly, because a program may replace functions of the C library. UCX, for
@@ -86,8 +86,7 @@ bool uro_unmapped_attempt(void (*touch)(void *argument), void *argument, const u
     return true;
 }
 
-/* ---- other faults
- * ----------------------------------------------------------------------------------- */
+/* ---- other faults ----------------------------------------------------------------------- */
 
 static bool has_handler(const struct sigaction *action)
 {
@@ -131,8 +130,7 @@ static void pass_on(int number, siginfo_t *info, void *context)
         before->sa_handler(number);
 }
 
-/* ---- faults on registered memory
- * -------------------------------------------------------------------- */
+/* ---- faults on registered memory -------------------------------------------------------- */
 
 /* Maps an empty page. Returns whether there is a page now. Linux before 4.17 may map it at another
  * address. */
@@ -191,8 +189,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
         pass_on(number, info, context);
 }
 
-/* ---- installation
- * ----------------------------------------------------------------------------------- */
+/* ---- installation ----------------------------------------------------------------------- */
 
 /* Installs the handler. It calls a previous handler with the blocked signals and on the stack that
  * the previous handler requested. Without a previous handler, it uses the thread's signal stack if

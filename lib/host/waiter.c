@@ -178,12 +178,13 @@ static void return_role(struct wait *wait)
         uro_service_look(device); /* the service thread has taken the role already */
         return;
     }
-    /* The service thread stores its time before it checks the role. From here on, it may have the
-     * role. Then the value is right that it stored, or that a thread stored which woke it. */
+    /* From here on, the service thread may have the role. It stores thread_wake_at before it checks
+     * the role. If the service thread, or a thread that woke it, has changed wake_at, that value
+     * stays. */
     end.thread_wake_at = atomic_load(&shared->thread_wake_at);
     const bool is_woken =
         !atomic_compare_exchange_strong(&shared->wake_at, &announced, end.thread_wake_at);
-    atomic_thread_fence(memory_order_seq_cst); /* a thread that posts loads wake_at afterwards */
+    atomic_thread_fence(memory_order_seq_cst); /* a thread that posts rings, then loads wake_at */
     end.rung = is_woken || uro_engine_rung(device->engine);
     end.others_wait = atomic_load(&shared->waiters) > 1;
     const enum uro_role_action action = uro_sched_on_role_returned(&vars, &end);
@@ -195,7 +196,7 @@ static void return_role(struct wait *wait)
         uro_service_look(device);
 }
 
-/* Ends the wait; also when the thread is cancelled in its sleep. */
+/* Ends the wait. Also runs when the thread is cancelled while it sleeps. */
 static void end(void *argument)
 {
     struct wait *wait = argument;
@@ -207,9 +208,9 @@ static void end(void *argument)
 
 /* ---- the wait ---------------------------------------------------------------- */
 
-/* Sleeps. Sets wait->has_role to false if the service thread took the role. It takes the role from
- * a thread that sleeps too long, because a signal handler takes long or has left the wait by
- * longjmp(). */
+/* Sleeps. Sets wait->has_role to false if the service thread took the role. The service thread does
+ * that if the waiting thread sleeps too long, because a signal handler takes long or has left the
+ * wait by longjmp(). */
 static void sleep_with_role(struct wait *wait, const struct uro_service_sleep *sleep)
 {
     struct uro_device *device = wait->device;
@@ -228,8 +229,8 @@ static void sleep_with_role(struct wait *wait, const struct uro_service_sleep *s
 }
 
 /* Returns whether the thread must check its descriptors and signals although the engine is busy.
- * Otherwise traffic without a pause would delay these checks for ever. Sets the time of *@sleep to
- * 0. */
+ * Otherwise traffic without a pause would delay these checks for ever. Sets *@sleep to a sleep of
+ * no length. */
 static bool must_look(struct wait *wait, struct uro_service_sleep *sleep, uro_time until)
 {
     const uro_time now = sleep->now;
@@ -239,7 +240,7 @@ static bool must_look(struct wait *wait, struct uro_service_sleep *sleep, uro_ti
     if (now < wait->busy_at + URO_WAIT_LOOK && now < until)
         return false;
     *sleep = (struct uro_service_sleep){ .now = now, .until = now };
-    /* Not 0: a signal handler may leave the wait. */
+    /* Not 0, so that the service thread can take the role if a signal handler leaves the wait. */
     atomic_store(&wait->device->shared.wake_at, now);
     return true;
 }

@@ -17,7 +17,7 @@ struct uro_event_source {
     const void *(*collected)(void *queue); /* ends that time; takes the oldest event, or NULL */
 };
 
-/* Counts the calling thread among those that wait for events. */
+/* Add the calling thread to the number of threads that wait for events, and remove it again. */
 void uro_device_wait_begin(struct uro_device *device);
 void uro_device_wait_end(void *device);
 
