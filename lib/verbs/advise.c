@@ -48,12 +48,12 @@ int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint3
     if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) != 0 || count == 0)
         return EINVAL;
     if (!uro_device_started(device))
-        return ENOENT; /* no memory can be registered */
+        return ENOENT; /* no memory is registered */
     for (uint32_t i = 0; i < count && error == 0; i++) {
         uro_device_lock(device);
         error = locate(uro_device_shard(device), pd, &list[i], write, &memory);
         uro_device_unlock(device);
-        /* The lock is not held, since pages may come from a disk. */
+        /* The lock is not held here, because reading pages from a disk may take long. */
         if (error == 0 && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT &&
             !uro_memory_usable(memory, list[i].length, write))
             error = errno;

@@ -14,7 +14,7 @@
 /* Hop limit of replies; the hop limit of the received datagram does not matter. */
 #define REPLY_HOP_LIMIT 0xffu
 
-static_assert(sizeof(struct ibv_grh) == URO_GRH_LEN, "the area that programs name so");
+static_assert(sizeof(struct ibv_grh) == URO_GRH_LEN, "struct ibv_grh has the size of a GRH");
 
 /* Destroys the handle in the first @engines engines. */
 static void destroy(struct uro_ibv_ah *ah, struct uro_device *engine, uint32_t engines)
@@ -121,8 +121,9 @@ int uro_ibv_destroy_ah(struct ibv_ah *ibv)
 
 /* ---- from a received datagram --------------------------------------------------------------- */
 
-/* Returns the index of the destination address of the datagram, and for a group the index of the
- * first address that can reply. Returns -1 if there is none. */
+/* Returns the GID index for a reply: the index of the datagram's destination address. If this is a
+ * multicast address, returns the index of the first GID with the same IP version. Returns -1 if
+ * there is none. */
 static int own_index(struct ibv_context *context, const struct uro_grh *grh)
 {
     const struct uro_device_config *config = uro_device_config(uro_ibv_host(context));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* card.h - refuses calls that the card of like= does not support. Without like=, creating an object
- * costs one comparison with 0. Posts are checked only in a context whose card needs the check:
- * uro_card_checks_posts().
+/* card.h - refuses calls that the card of like= does not support. Without like=, the check costs
+ * one comparison with 0 for each new object. Posts are checked only in a context whose card needs
+ * the check: uro_card_checks_posts().
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 URO_NODISCARD int uro_card_refuses(struct uro_device *device, enum uro_card_missing what,
                                    const char *call);
 
-/* The same for a call that returns a pointer: sets errno and returns true if the card lacks
+/* Does the same for a call that returns a pointer: sets errno and returns true if the card lacks
  * @what. */
 URO_NODISCARD static inline bool uro_card_lacks(struct uro_device *device,
                                                 enum uro_card_missing what, const char *call)
@@ -27,11 +27,12 @@ URO_NODISCARD static inline bool uro_card_lacks(struct uro_device *device,
     return error != 0;
 }
 
-/* The same for what a queue pair needs: its type, an SRQ, and the operations of ibv_wr_*(). */
+/* Does the same for everything that a queue pair needs: its type, an SRQ, and the operations of
+ * ibv_wr_*(). */
 URO_NODISCARD int uro_card_refuses_qp(struct uro_device *device,
                                       const struct ibv_qp_init_attr_ex *attr);
 
-/* The same for a memory region of this length. */
+/* Does the same for a memory region of this length. */
 URO_NODISCARD int uro_card_refuses_mr(struct uro_device *device, uint64_t length, unsigned access);
 
 /* Returns whether posts need uro_card_post_send(). */

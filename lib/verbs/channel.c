@@ -59,13 +59,13 @@ bool uro_ibv_channel_waits_here(const struct uro_ibv_channel *channel,
            (uro_wait_hook_installed() && uro_device_had_waiter(device));
 }
 
-/* Notes that the program found an event at once, or did not want to wait. Such a program does not
- * run the engine when it waits, so the service thread must. */
+/* Records that the program found an event at once, or did not want to wait. Such a program does not
+ * run the engine when it waits, so the service thread must run it. */
 static void note_ready(struct uro_ibv_channel *channel, struct uro_device *device, bool nonblocking)
 {
     if (nonblocking || atomic_fetch_add(&channel->found_ready, 1) + 1 >= FOUND_READY_MAX)
         atomic_store(&channel->blocks, false);
-    /* With several engines, ibv_req_notify_cq() has handed over those of the CQ. */
+    /* With several engines, ibv_req_notify_cq() has handed over the engines of the CQ. */
     if (uro_device_engines_running(device) == 1 && !uro_ibv_channel_waits_here(channel, device))
         uro_device_hand_over(device);
 }

@@ -95,8 +95,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     if (uro_inject_device(uro_ibv_device(device)->host, URO_INJECT_CALL_OPEN_DEVICE) != 0)
         return NULL;
 
-    /* Programs pass the descriptor to other functions and compare it. Each context has an inode of
-     * its own. */
+    /* Programs pass the descriptor to other functions and compare it, so each context has its own
+     * inode. */
     int cmd_fd = memfd_create(device->name, MFD_CLOEXEC);
     struct ibv_context *context = cmd_fd >= 0 ? uro_ibv_context_open(device, cmd_fd) : NULL;
 
@@ -175,8 +175,8 @@ void uro_object_refund(struct uro_object *object)
     object->charged = NULL;
 }
 
-/* Detaches the newest objects first, since they may use older objects. No other object uses a
- * region. */
+/* Detaches the newest objects first, since they may use older objects. Detaches the regions
+ * last. */
 static void detach_all(struct uro_ibv_context *context)
 {
     while (!uro_list_empty(&context->objects)) {

@@ -181,7 +181,7 @@ int uro_ibv_resize_cq(struct ibv_cq *ibv, int cqe)
     uint32_t capacity = granted((uint32_t)cqe);
     if (posix_memalign(&ring, ALIGNMENT, uro_cq_ring_size(capacity)) != 0)
         return ENOMEM;
-    uro_ibv_context_lock(uro_ibv_context(ibv->context)); /* no part is made meanwhile */
+    uro_ibv_context_lock(uro_ibv_context(ibv->context)); /* no part is created meanwhile */
     const bool has_parts = uro_cq_parts_used(cq);
     if (!has_parts)
         ring = change_ring(cq, ring, capacity, shown(device, (uint32_t)cqe, capacity), &error);

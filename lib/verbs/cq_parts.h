@@ -23,8 +23,8 @@ struct uro_cq_parts {
  * memory. */
 URO_NODISCARD bool uro_cq_parts_init(struct uro_ibv_cq *cq, uint32_t engines);
 
-/* Returns the completions for queue pairs and SRQs of @engine: cq->core, or a part, which is made
- * at the first call. Returns NULL when out of memory. No engine is locked. */
+/* Returns the struct for completions of queue pairs and SRQs of @engine: cq->core, or a part, which
+ * the first call creates. Returns NULL when out of memory. No engine is locked. */
 struct uro_cq *uro_cq_parts_of(struct uro_ibv_cq *cq, struct uro_device *engine);
 
 /* Returns whether the CQ has parts beside cq->core. Thread: any. */
@@ -37,7 +37,7 @@ static inline bool uro_cq_parts_used(const struct uro_ibv_cq *cq)
  * begins with another part. CQ lock held. */
 uint32_t uro_cq_parts_poll(struct uro_ibv_cq *cq, struct uro_cqe *out, uint32_t max);
 
-/* Run the engines of the parts, as uro_device_progress() and uro_device_hand_over(). */
+/* Call uro_device_progress() or uro_device_hand_over() for the engines of the parts. */
 void uro_cq_parts_progress(struct uro_ibv_cq *cq);
 void uro_cq_parts_hand_over(struct uro_ibv_cq *cq);
 

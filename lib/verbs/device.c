@@ -13,11 +13,11 @@
 /* All devices that were ever listed. Programs and librdmacm keep pointers to removed devices. So no
  * device is freed, and the list only grows at its head. */
 static struct uro_ibv_device *_Atomic devices;
-static int device_count; /* protected by the contexts lock, as is adding to the list */
+static int device_count; /* protected by the contexts lock, as additions to the list are */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const char ops_of_ours[] =
+static const char our_ops[] =
     "uroce"; /* the address of this string differs from the `ops` of all other providers */
 
 static_assert(offsetof(struct uro_ibv_device, ops) == sizeof(struct ibv_device),
@@ -33,7 +33,7 @@ static void describe(struct uro_ibv_device *device, struct uro_device *host, int
     snprintf(ibv->dev_name, sizeof ibv->dev_name, "uverbs%d", index);
     snprintf(ibv->dev_path, sizeof ibv->dev_path, "/sys/class/infiniband_verbs/%s", ibv->dev_name);
     snprintf(ibv->ibdev_path, sizeof ibv->ibdev_path, "/sys/class/infiniband/%s", ibv->name);
-    device->ops = ops_of_ours;
+    device->ops = our_ops;
     device->reference_count = 1;
     device->host = host;
     uro_list_init(&device->contexts);

@@ -24,8 +24,7 @@ static atomic_uint last_handle;
 static struct uro_list all = { { &all.head, &all.head } }; /* origins in use */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In a child that was made without the handlers of fork(), a thread of the parent may hold the lock
- * for ever. */
+/* In a child that was created without the handlers of fork(), the lock may stay held for ever. */
 void uro_ibv_dms_lock(void)
 {
     if (!uro_host_cloned())
@@ -247,7 +246,7 @@ struct ibv_mr *uro_ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t
     struct uro_ibv_dm *origin = uro_ibv_dm(ibv)->origin;
     int error = uro_ibv_access_refusal(access);
 
-    /* The addresses are offsets, and accesses never fault. */
+    /* Addresses in such a region are offsets, and accesses never fault. */
     if (error == 0 && (!(access & URO_ACCESS_ZERO_BASED) || (access & URO_ACCESS_ON_DEMAND)))
         error = EINVAL;
     if (error == 0 && (pd->context != ibv->context || !inside(origin, offset, length)))

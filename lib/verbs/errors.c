@@ -13,7 +13,8 @@
         return uro_errors_keep(uro_ibv_##name arguments);                                          \
     }
 
-/* The same for a verb that fail= can make fail. @inject: uro_inject() or a function like it. */
+/* Defines such a function for a verb that fail= can make fail. @inject: uro_inject() or a function
+ * like it. */
 #define FAILING_VERB(name, parameters, arguments, inject, object, call)                            \
     int ibv_##name parameters                                                                      \
     {                                                                                              \
@@ -123,7 +124,7 @@ static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
     return taken;
 }
 
-/* Called only for a context whose card lacks operations, never without like=. */
+/* Checks the card of like= first. Used for contexts whose card lacks operations, and with fail=. */
 static int carded_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
     return uro_errors_keep(uro_card_post_send(qp, wr, bad_wr));

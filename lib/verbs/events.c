@@ -92,7 +92,7 @@ static bool uncount(int fd)
     return preadv2(fd, &into, 1, -1, RWF_NOWAIT) == (ssize_t)sizeof one;
 }
 
-/* Takes an event, and its part of the count. The lock is held. */
+/* Takes an event, and decrements the count. The lock is held. */
 static const struct uro_event_node *take(struct uro_event_queue *queue)
 {
     const struct uro_event_node *node = pop(queue);

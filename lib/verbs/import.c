@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* import.c - creates further handles of objects of this process, by the object numbers that
+/* import.c - creates further handles of objects of this process, from the object numbers that
  * programs exchange.
  *
  * A copy of a context's cmd_fd identifies the context by its inode. Objects of another process

@@ -35,14 +35,15 @@ static void raise_signal(struct uro_device *device, const struct uro_inject_rule
     (void)raise(rule->number);
 }
 
-static void say_event(struct uro_device *device, const struct uro_inject_rule *rule, uint32_t count)
+static void log_event(struct uro_device *device, const struct uro_inject_rule *rule, uint32_t count)
 {
     (void)uro_refuse(device, 0, uro_inject_name(rule->call),
                      "call %u raises an event (%s) because of fail= in the device description",
                      count, ibv_event_type_str((enum ibv_event_type)rule->number));
 }
 
-/* Returns the rule if it raises an event of an object: the caller raises this event. */
+/* Handles a call. If its rule raises an event of an object, returns the rule, and the caller raises
+ * this event. */
 static const struct uro_inject_rule *handle(struct uro_device *device, enum uro_inject_call call,
                                             int *error)
 {
@@ -57,7 +58,7 @@ static const struct uro_inject_rule *handle(struct uro_device *device, enum uro_
     } else if (rule->kind == URO_INJECT_KIND_SIGNAL) {
         raise_signal(device, rule, count);
     } else if (rule->kind == URO_INJECT_KIND_EVENT) {
-        say_event(device, rule, count);
+        log_event(device, rule, count);
         if (rule->number != (int)URO_INJECT_EVENT_GID_CHANGE)
             return rule;
         uro_ibv_event_handlers.port_event(device, URO_PORT_GIDS);

@@ -10,13 +10,13 @@
 #include "verbs/objects.h"
 #include "verbs/refusal.h"
 
-/* The attachment of a queue pair to a group. Engine lock. */
+/* The attachment of a queue pair to a group. The engine lock protects it. */
 struct uro_ibv_membership {
     struct uro_mcast core;
     struct uro_ibv_membership *next; /* next group of the queue pair */
 };
 
-/* Reads the group. Returns false if the arguments are no UD queue pair and multicast address. */
+/* Reads the group. Returns false unless @qp is a UD queue pair and @gid is a multicast address. */
 static bool group_of(const struct ibv_qp *qp, const union ibv_gid *gid, struct uro_gid *group)
 {
     memcpy(group->octets, gid->raw, sizeof group->octets);

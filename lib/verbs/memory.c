@@ -3,8 +3,8 @@
  *
  * uroce checks a range at registration. For an ON_DEMAND region, the engine checks the bytes of
  * each packet before it accesses them. A later fault would kill the program inside the engine. For
- * a network card, the kernel does this check when it pins pages. There are two methods, which do
- * not change the content:
+ * a network card, the kernel does this check when it pins pages. There are two methods. Neither
+ * changes the content of the memory:
  *
  *   madvise(MADV_POPULATE_READ or _WRITE), since Linux 5.14, faults pages in as an access would.
  *   It is correct for private, shared, file and stack memory and past the end of a file. It also
@@ -32,8 +32,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Returns whether a line of /proc/self/maps is of a device. Files in /dev/shm, /dev/hugepages and
- * /dev/zero are memory. */
+/* Returns whether a line of /proc/self/maps describes memory of a device. Files in /dev/shm,
+ * /dev/hugepages and /dev/zero are memory. */
 static bool is_device(const char *line)
 {
     static const char *const memory[] = { "/dev/shm/", "/dev/hugepages", "/dev/zero" };

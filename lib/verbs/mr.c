@@ -98,9 +98,9 @@ static void close_key(struct uro_ibv_mr *origin)
 /* Returns the bytes that count as registered memory. On-demand and null regions do not count. */
 static uint64_t counted(const struct uro_key *key)
 {
-    bool ours = key->kind == URO_KEY_NULL || (key->access & URO_ACCESS_ON_DEMAND);
+    bool uncounted = key->kind == URO_KEY_NULL || (key->access & URO_ACCESS_ON_DEMAND);
 
-    return ours ? 0 : key->length;
+    return uncounted ? 0 : key->length;
 }
 
 /* Releases the quotas that a handle used. */
@@ -418,7 +418,8 @@ static int deregister(struct uro_ibv_mr *origin)
     return error;
 }
 
-/* Drops a handle. Returns whether it was the last handle, so that the key was removed, too. */
+/* Drops a handle. Returns whether it was the last handle. In this case, the key was removed,
+ * too. */
 static bool last_handle(struct uro_ibv_mr *origin)
 {
     if (uro_region_dead(origin))

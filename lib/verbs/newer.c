@@ -12,7 +12,7 @@
 static_assert(offsetof(struct uro_newer_mr_attr, comp_mask) == 16 &&
                   offsetof(struct uro_newer_mr_attr, addr) == 32 &&
                   offsetof(struct uro_newer_mr_attr, buf) == 64,
-              "as programs were compiled");
+              "the layout that programs were compiled with");
 
 /* The handle that ibv_alloc_buf() returns, opaque for programs. */
 struct buf {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* newer.h - verbs that only newer releases of rdma-core declare in <infiniband/verbs.h>. Here, they
- * have names and types of our own. lib/abi generates the exported functions, which call them, from
- * symbols.txt. Pointers to objects of the interface are void pointers. */
+ * have names and types of our own. lib/abi generates the exported functions, which call these
+ * verbs, from symbols.txt. Pointers to objects of the interface are void pointers. */
 #pragma once
 
 #include <stddef.h>

@@ -2,7 +2,7 @@
 /* objects.h - the private part of each object, behind the struct ibv_* that programs may read.
  *
  * Locks, outermost first:
- *     CQ batch          iterating over an extended CQ; the program makes calls meanwhile
+ *     CQ batch          iterating over an extended CQ; the program may make other calls meanwhile
  *     XRC domains       list of domains and their inodes (xrcd.c)
  *     context           list of the objects of a context
  *     QP send           posting; also held by modify and destroy, and from ibv_wr_start() to
@@ -88,8 +88,8 @@ struct uro_object {
     bool detached;
 };
 
-/* ibv.handle is the number that keys and queue pairs have. A parent domain has the number of its
- * base. */
+/* ibv.handle is the number by which keys and queue pairs refer to the PD. A parent domain has the
+ * number of its base. */
 struct uro_ibv_pd {
     struct ibv_pd ibv;
     struct uro_object object;
@@ -109,7 +109,7 @@ struct uro_ibv_td {
 struct uro_ibv_dm {
     struct ibv_dm ibv;
     struct uro_object object;
-    struct uro_ibv_dm *origin; /* handle that allocated the memory: this one unless imported */
+    struct uro_ibv_dm *origin; /* handle that allocated the memory; this one, unless imported */
 
     /* Members of an origin. */
     struct uro_ibv_device *device;
@@ -130,7 +130,7 @@ struct uro_ibv_mr {
         struct uro_ibv_mr *origin; /* origin of an imported handle */
     };
     uint32_t dm;      /* origin: number of its device memory, or 0 */
-    uint16_t handles; /* origin: itself and its imported handles; 0: imported. Engine lock */
+    uint16_t handles; /* origin: number of handles, with itself; 0: imported. Engine lock */
     uint8_t slot;     /* index in the block */
     bool attached;    /* the context has the region, and quotas count it. Context lock */
 };
@@ -414,7 +414,7 @@ struct ibv_pd *uro_ibv_alloc_parent_domain(struct ibv_context *context,
 
 /* memory.c */
 
-/* Checks that the process may read (and, with @write, write) all of a range, whose pages are then
+/* Checks that the process may read (and, with @write, write) all of a range. The pages are then
  * present. Returns false with errno otherwise:
  *   EFAULT  a part is not mapped, not with these rights, past the end of a file, or of a device
  *   ENOMEM  the system has no memory for the pages
@@ -430,7 +430,7 @@ void uro_region_free(struct uro_ibv_mr *mr);
 struct uro_ibv_context *uro_region_context(const struct uro_ibv_mr *mr);
 /* Adds the region to its context. Closing the context then detaches the region. */
 void uro_region_attach(struct uro_ibv_mr *mr);
-/* Returns whether the region can only be freed, as uro_object_dead() does. */
+/* Returns whether the region can only be freed; see uro_object_dead(). */
 bool uro_region_dead(const struct uro_ibv_mr *mr);
 /* Returns the device that the region is registered with. */
 struct uro_device *uro_region_device(const struct uro_ibv_mr *mr);
@@ -442,7 +442,7 @@ void uro_regions_detach(struct uro_ibv_context *context);
 
 /* mr.c */
 
-/* Removes a region that the program did not deregister from the engine. */
+/* Removes from the engine a region that the program did not deregister. */
 void uro_ibv_mr_detach(struct uro_ibv_mr *mr);
 
 /* Registers the memory that @key describes. Returns NULL with errno on failure. */
@@ -452,7 +452,7 @@ struct ibv_mr *uro_ibv_mr_register(struct ibv_pd *pd, const struct uro_key *key,
 struct ibv_mr *uro_ibv_mr_import(struct ibv_pd *pd, uint32_t number);
 /* Frees a handle. The key is removed with its last handle. */
 void uro_ibv_mr_drop(struct uro_ibv_mr *mr);
-/* Returns 0, or the error number why no memory can be registered with these rights. */
+/* Returns 0, or the error number if memory cannot be registered with these rights. */
 int uro_ibv_access_refusal(unsigned access);
 struct ibv_mr *uro_ibv_alloc_null_mr(struct ibv_pd *pd); /* an entry of verbs_context */
 
@@ -470,7 +470,7 @@ int uro_ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint3
 #define URO_DM_LOG_ALIGN_MAX 21u /* largest alignment that a program may choose: 2 MiB */
 struct ibv_dm *uro_ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int uro_ibv_free_dm(struct ibv_dm *dm);
-/* Records that a region in the device memory of that number was deregistered. */
+/* Records that a region in the device memory with the number @handle was deregistered. */
 void uro_ibv_dm_leave(uint32_t handle);
 struct ibv_mr *uro_ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset,
                                  size_t length, unsigned access);

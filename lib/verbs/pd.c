@@ -23,8 +23,7 @@ static atomic_uint last_number;
 static struct uro_list all = { { &all.head, &all.head } };
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In a child that was made without the handlers of fork(), a thread of the parent may hold the lock
- * for ever. */
+/* In a child that was created without the handlers of fork(), the lock may stay held for ever. */
 void uro_ibv_pds_lock(void)
 {
     if (!uro_host_cloned())
@@ -173,8 +172,7 @@ void ibv_unimport_pd(struct ibv_pd *ibv)
         end(pd);
 }
 
-/* ---- thread and parent domains
- * ---------------------------------------------------------------- */
+/* ---- thread and parent domains ------------------------------------------------------- */
 
 struct ibv_td *uro_ibv_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {

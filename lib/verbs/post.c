@@ -73,7 +73,7 @@ static bool same_domain(const struct uro_ibv_qp *qp, const struct ibv_pd *pd)
     return pd->handle == qp->ibv.pd->handle;
 }
 
-/* rule POST.DATAGRAM; uro_post_elements() and uro_post_end() have the length */
+/* rule POST.DATAGRAM; uro_post_elements() and uro_post_end() check the length */
 int uro_post_datagram(const struct uro_ibv_qp *qp, struct uro_wqe *wqe, struct ibv_ah *ah,
                       uint32_t qpn, uint32_t qkey)
 {

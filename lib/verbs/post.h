@@ -26,8 +26,8 @@ bool uro_post_takes(enum uro_qp_type type, unsigned opcode);
 /* Returns whether the QP accepts sends in its type and state. */
 bool uro_post_sends(const struct uro_ibv_qp *qp);
 
-/* Begins a request, @ahead slots after the next free slot. @flags: set of IBV_SEND_*; ignores
- * INLINE. Errors: EINVAL  the QP's type does not support @opcode, or a flag is unknown
+/* Begins a request, @ahead slots after the next free slot. @flags: set of IBV_SEND_*, of which
+ * INLINE is ignored. Errors: EINVAL the QP's type does not support @opcode, or a flag is unknown
  *         ENOMEM  the queue is full */
 URO_NODISCARD int uro_post_begin(const struct uro_ibv_qp *qp, uint32_t ahead, unsigned opcode,
                                  unsigned flags, struct uro_wqe **wqe);
@@ -90,11 +90,12 @@ URO_NODISCARD static inline int uro_post_elements(const struct uro_ibv_qp *qp, s
 
 /* post_ex.c */
 
-/* Returns whether the calling thread is between ibv_wr_start() and its end, and thus holds the send
- * lock. */
+/* Returns whether the calling thread is between ibv_wr_start() and ibv_wr_complete() or
+ * ibv_wr_abort(), and thus holds the send lock. */
 bool uro_post_ex_inside(const struct uro_ibv_qp *qp);
 
-/* Checks that queue pairs of @type support these IBV_QP_EX_WITH_*. Returns 0 or EOPNOTSUPP. */
+/* Checks that queue pairs of @type support @send_ops, a set of IBV_QP_EX_WITH_*. Returns 0 or
+ * EOPNOTSUPP. */
 URO_NODISCARD int uro_post_ex_check(enum uro_qp_type type, uint64_t send_ops);
 
 /* Installs ibv_wr_*() for operations that were checked. */

@@ -22,7 +22,7 @@
 #define FLUSH_RANGE 0u
 #define FLUSH_MR    1u
 
-/* Setters that a program may call for a request, each once. */
+/* Setters that the newest request still needs. A program calls each setter once. */
 #define MISSING_BUFFER  1u
 #define MISSING_ADDRESS 2u /* the destination: required for UD and XRC */
 
@@ -97,8 +97,7 @@ static struct uro_wqe *begin_remote(struct ibv_qp_ex *ex, enum uro_wr_opcode opc
     return wqe;
 }
 
-/* ---- builders
- * --------------------------------------------------------------------------------- */
+/* ---- builders ------------------------------------------------------------------------ */
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
@@ -211,8 +210,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
              URO_WR_MISTAKE_WINDOW);
 }
 
-/* ---- setters
- * ---------------------------------------------------------------------------------- */
+/* ---- setters ------------------------------------------------------------------------- */
 
 /* Returns the newest request if the setter may be called for it now. Otherwise returns NULL, and
  * the batch fails. */
@@ -251,7 +249,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
              URO_WR_MISTAKE_ELEMENTS);
 }
 
-/* For a device with like=, whose card may have fewer elements for a READ. */
+/* Serves devices with like=, whose card may allow fewer elements in a READ. */
 static void carded_wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *sges)
 {
     struct uro_ibv_qp *qp = qp_of(ex);
@@ -309,8 +307,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
     note(&qp->batch, qp->type == URO_QPT_XRC_INI ? 0 : EINVAL, URO_WR_MISTAKE_SRQN);
 }
 
-/* ---- the batch
- * -------------------------------------------------------------------------------- */
+/* ---- the batch ----------------------------------------------------------------------- */
 
 bool uro_post_ex_inside(const struct uro_ibv_qp *qp)
 {
@@ -387,8 +384,7 @@ static int failing_wr_complete(struct ibv_qp_ex *ex)
     return uro_errors_keep(error);
 }
 
-/* ---- operations of a QP
- * ------------------------------------------------------------------------ */
+/* ---- operations of a QP -------------------------------------------------------------- */
 
 int uro_post_ex_check(enum uro_qp_type type, uint64_t send_ops)
 {

@@ -98,8 +98,8 @@ static uint32_t slots(const struct uro_device *device, uint32_t wanted)
                           uro_card_most(device, URO_CARD_MAX_QP_WR, URO_WR_MAX));
 }
 
-/* Returns the bytes of inline data to grant: at least those of a slot's elements, up to the card's
- * limit. A number above the limit stays above it. */
+/* Returns the bytes of inline data to grant: at least the bytes that the elements of a slot take,
+ * up to the card's limit. A number above the limit stays above it. */
 static uint32_t inline_bytes(const struct uro_device *device, const struct ibv_qp_cap *wanted)
 {
     const uint32_t most = uro_card_most(device, URO_CARD_MAX_INLINE, URO_INLINE_MAX);
@@ -221,8 +221,8 @@ static void detach(struct uro_object *object)
         uro_events_withdraw(&qp->events[i]);
 }
 
-/* Returns the engine of a new queue pair: that of its SRQ, or of the CQ of its receives. All
- * XRC_RECV queue pairs are on the first engine, with the XRC SRQs. */
+/* Returns the engine of a new queue pair: the engine of its SRQ, its receive CQ or its send CQ, in
+ * this order. All XRC_RECV queue pairs are on the first engine, with the XRC SRQs. */
 static struct uro_device *engine_of(const struct uro_ibv_qp *qp)
 {
     if (qp->ibv.recv_cq != NULL) {
@@ -234,7 +234,7 @@ static struct uro_device *engine_of(const struct uro_ibv_qp *qp)
     return uro_ibv_host(qp->ibv.context);
 }
 
-/* Makes @qp, whose objects are filled in, a handle of @shared. Lock of @engine held. */
+/* Makes @qp a handle of @shared. The objects of @qp are filled in. Lock of @engine held. */
 static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_shared_qp *shared,
                        struct uro_device *engine)
 {
@@ -258,7 +258,7 @@ static void add_handle(struct uro_ibv_qp *qp, struct uro_ibv_shared_qp *shared,
     uro_list_append(&shared->handles, &qp->handle);
 }
 
-/* Returns the completions of the CQ for queue pairs of @engine, or NULL. */
+/* Returns the part of the CQ for queue pairs of @engine, or NULL. */
 static struct uro_cq *completions(struct ibv_cq *cq, struct uro_device *engine)
 {
     return cq != NULL ? uro_cq_parts_of(uro_ibv_cq(cq), engine) : NULL;
@@ -404,7 +404,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
     return qp;
 }
 
-/* Finds the receiving queue pair of that number in the domain. Returns NULL if there is none. */
+/* Finds the XRC_RECV queue pair with that number in the domain. Returns NULL if there is none. */
 static struct uro_ibv_shared_qp *find_target(const struct uro_ibv_domain *domain, uint32_t number)
 {
     const struct uro_link *head = &domain->targets.head;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_attr.c - ibv_modify_qp and ibv_query_qp: converts attributes to and from the engine's. */
+/* qp_attr.c - ibv_modify_qp and ibv_query_qp: converts attributes to and from those of the
+ * engine. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -27,7 +27,7 @@
 #define CAP_ATOMIC_WRITE (UINT64_C(1) << 40)
 #define COUNTER_MAX      0xffffu
 
-/* Called by ibv_query_gid_type(), which lib/abi/gen_symbols.py writes. */
+/* Called by ibv_query_gid_type(), which lib/abi/gen_symbols.py generates. */
 int uro_query_gid_type(void *context, uint8_t port, unsigned index, unsigned *type);
 
 static const struct uro_device_config *config_of(struct ibv_context *context)
@@ -120,7 +120,7 @@ int uro_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *at
         return EIO;
     const struct uro_card *card = card_of(context);
     const int qps = most(context, URO_QUOTA_QP);
-    const int answered = limit(context, URO_CARD_MAX_QP_RD_ATOM, URO_RD_ATOMIC_MAX);
+    const int rd_atomic = limit(context, URO_CARD_MAX_QP_RD_ATOM, URO_RD_ATOMIC_MAX);
     const int groups = lacks(context, URO_CARD_NO_MULTICAST) ? 0 : groups_max(context);
     const int members =
         groups == 0 ? 0 : limit(context, URO_CARD_MAX_MCAST_QP_ATTACH, URO_MCAST_MEMBERS_MAX);
@@ -144,8 +144,8 @@ int uro_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *at
         .max_mr = most(context, URO_QUOTA_MR),
         .max_mw = !has_windows(context) ? 0 : most(context, URO_QUOTA_MW),
         .max_pd = most(context, URO_QUOTA_PD),
-        .max_qp_rd_atom = answered,
-        .max_res_rd_atom = limit(context, URO_CARD_MAX_RES_RD_ATOM, (uint32_t)(answered * qps)),
+        .max_qp_rd_atom = rd_atomic,
+        .max_res_rd_atom = limit(context, URO_CARD_MAX_RES_RD_ATOM, (uint32_t)(rd_atomic * qps)),
         .max_qp_init_rd_atom = limit(context, URO_CARD_MAX_QP_INIT_RD_ATOM, URO_RD_ATOMIC_MAX),
         .atomic_cap = lacks(context, URO_CARD_NO_ATOMICS) ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA,
         .max_ah = most(context, URO_QUOTA_AH),
@@ -230,8 +230,8 @@ static uint32_t counted(struct uro_device *device, enum uro_counter counter)
     return value < COUNTER_MAX ? (uint32_t)value : COUNTER_MAX;
 }
 
-/* Returns the length of the GID table. It is the card's length if all GIDs fit, otherwise
- * uroce's. */
+/* Returns the length of the GID table. This is the card's length if all GIDs fit, otherwise uroce's
+ * length. */
 static uint32_t gid_table(const struct uro_device_config *config)
 {
     const uint32_t own = config->card.roce_v1 ? URO_GID_TABLE * 2 : URO_GID_TABLE;
@@ -348,7 +348,8 @@ ssize_t uro_ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entr
     return (ssize_t)count;
 }
 
-/* Returns the kernel's number: 0 for InfiniBand or RoCE v1, 1 for RoCE v2. */
+/* Stores the kernel's number in *@type: 0 for InfiniBand or RoCE v1, 1 for RoCE v2. Returns 0, or
+ * -1 with errno. */
 int uro_query_gid_type(void *context, uint8_t port, unsigned index, unsigned *type)
 {
     if (!slot_exists(context, port, index))

@@ -10,9 +10,9 @@ __attribute__((format(printf, 4, 5), cold)) int uro_refuse(struct uro_device *de
                                                            const char *call, const char *format,
                                                            ...);
 
-/* The same for a call with which correct programs find out what uroce supports. Examples are
- * EOPNOTSUPP, and max_inline_data, which ibv_query_device does not return. Only log=all shows such
- * a refusal. */
+/* Does the same as uro_refuse(), for a call with which correct programs find out what uroce
+ * supports. Examples are EOPNOTSUPP, and max_inline_data, which ibv_query_device does not return.
+ * Only log=all shows such a refusal. */
 __attribute__((format(printf, 4, 5), cold)) int uro_refuse_probe(struct uro_device *device,
                                                                  int error, const char *call,
                                                                  const char *format, ...);

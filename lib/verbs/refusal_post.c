@@ -65,7 +65,8 @@ static int refuse_elements(struct uro_ibv_qp *qp, const struct ibv_send_wr *wr)
                           "an atomic needs a buffer of 8 bytes, not of %llu",
                           (unsigned long long)length);
     if (length > qp->message_max)
-        return uro_refuse(device, EINVAL, CALL_SEND, "the message has %llu bytes; at most %u",
+        return uro_refuse(device, EINVAL, CALL_SEND,
+                          "the message has %llu bytes; the maximum is %u",
                           (unsigned long long)length, qp->message_max);
     return 0;
 }

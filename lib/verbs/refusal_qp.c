@@ -158,9 +158,9 @@ static int refuse_path_mtu(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr
 static int refuse_values(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, unsigned mask)
 {
     struct uro_device *device = qp->object.device;
-    const uint32_t initiated =
+    const uint32_t initiator_depth =
         uro_card_most(device, URO_CARD_MAX_QP_INIT_RD_ATOM, URO_RD_ATOMIC_MAX);
-    const uint32_t answered = uro_card_most(device, URO_CARD_MAX_QP_RD_ATOM, URO_RD_ATOMIC_MAX);
+    const uint32_t responder = uro_card_most(device, URO_CARD_MAX_QP_RD_ATOM, URO_RD_ATOMIC_MAX);
     const struct {
         unsigned bit;
         const char *name;
@@ -171,8 +171,8 @@ static int refuse_values(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, 
         { URO_ATTR_RETRY_CNT, "retry_cnt", attr->retry_cnt, 7 },
         { URO_ATTR_RNR_RETRY, "rnr_retry", attr->rnr_retry, 7 },
         { URO_ATTR_MIN_RNR, "min_rnr_timer", attr->min_rnr_timer, 31 },
-        { URO_ATTR_RD_ATOMIC, "max_rd_atomic", attr->max_rd_atomic, initiated },
-        { URO_ATTR_DEST_RD, "max_dest_rd_atomic", attr->max_dest_rd_atomic, answered },
+        { URO_ATTR_RD_ATOMIC, "max_rd_atomic", attr->max_rd_atomic, initiator_depth },
+        { URO_ATTR_DEST_RD, "max_dest_rd_atomic", attr->max_dest_rd_atomic, responder },
         { URO_ATTR_DEST_QPN, "dest_qp_num", attr->dest_qp_num, 0xffffff },
     };
 
@@ -204,7 +204,7 @@ int uro_refuse_modify(struct uro_ibv_qp *qp, const struct ibv_qp_attr *attr, uns
         error = uro_refuse_address(qp->ibv.context, CALL_MODIFY, &attr->ah_attr);
     if (error == 0 && (mask & (URO_ATTR_ALT_PATH | URO_ATTR_CAP)) != 0)
         error = uro_refuse(device, EINVAL, CALL_MODIFY,
-                           "uroce has no alternate path, and no resize of queues");
+                           "uroce supports no alternate path, and no new size of the queues");
     if (error == 0 && from == URO_QPS_SQD)
         error = uro_refuse(device, EINVAL, CALL_MODIFY,
                            "the send queue is not drained yet: wait for IBV_EVENT_SQ_DRAINED");

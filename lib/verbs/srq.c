@@ -71,7 +71,7 @@ static void count_users(struct uro_ibv_srq *srq, unsigned by)
 }
 
 /* A new SRQ is on the first engine. The first queue pair moves the SRQ to the engine of its CQ. XRC
- * SRQs stay on the first engine, since a packet names them by number. */
+ * SRQs stay on the first engine, since a packet contains the number of such an SRQ. */
 struct uro_device *uro_ibv_srq_engine(struct uro_ibv_srq *srq, struct uro_device *wanted)
 {
     struct uro_device *first = uro_ibv_host(srq->ibv.context);
@@ -213,7 +213,7 @@ struct ibv_srq *uro_ibv_create_srq_ex(struct ibv_context *context,
     return create(&parts, &attr->attr);
 }
 
-/* Replaces the slots by @slots. Returns the memory to free: the old slots, or @slots if they are
+/* Replaces the slots by @slots. Returns the memory to free: the old slots, or @slots if @slots are
  * too few. Engine lock held. */
 static void *resize(struct uro_ibv_srq *srq, uint32_t capacity, void *slots, int *error)
 {

@@ -22,7 +22,8 @@ static bool owns(int fd)
     return fd >= 0 && fd < FDS && atomic_load_explicit(&known[fd], memory_order_relaxed);
 }
 
-/* Returns the only running device if it has one engine, or NULL. */
+/* Returns the only running device if it has one engine, and begins a wait for it. Otherwise returns
+ * NULL. */
 static void *begin(void)
 {
     struct uro_device *found = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* xrcd.c - opens XRC domains: new domains, or the domain of an inode; man ibv_open_xrcd.
+/* xrcd.c - opens XRC domains: new domains, or the domain of an inode. See man ibv_open_xrcd.
  *
  * Processes do not share domains, since a queue pair of uroce belongs to one process.
  */
