@@ -63,7 +63,7 @@ static ssize_t hook_write(int fd, const void *octets, size_t size)
 }
 
 /* Describes a character device. If the kernel has rdma_cm, the device number is the kernel's,
- * because librdmacm compares the two. */
+ * because librdmacm checks the number. */
 static int hook_fstat(int fd, struct stat *stat_of)
 {
     struct uro_channel *channel = uro_channel_get(fd);

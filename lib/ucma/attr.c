@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* attr.c - the attributes for moving the queue pair of an identifier to a state. */
+/* attr.c - returns the attributes with which a program moves the queue pair of an identifier to a
+ * state. */
 #include <errno.h>
 
 #include <infiniband/verbs.h>
@@ -36,7 +37,8 @@ static void from_conn(const struct uro_id *id, const struct uro_qp_attr *attr,
     uro_cm_event_path(id, &id->conn->route.remote, &out->ah_attr);
 }
 
-/* Fills in the attributes for INIT, before a connection exists, and always for datagrams. */
+/* Fills in the attributes of an identifier for datagrams, or of an identifier without a
+ * connection. */
 static void plain(const struct uro_id *id, struct ib_uverbs_qp_attr *out)
 {
     out->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;

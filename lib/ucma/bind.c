@@ -16,7 +16,8 @@
 #define EPHEMERAL_STEP  1000u
 #define BACKLOG_MOST    1024u
 
-/* Identifiers with a port, in buckets by its low bits. Protected by the lock of commands. */
+/* Identifiers with a port, in buckets by the low bits of the port. Protected by the commands
+ * lock. */
 static struct uro_list ports[BUCKETS];
 
 static struct uro_list *bucket(uint16_t port)
@@ -237,7 +238,7 @@ static bool listens_at(const struct uro_id *id, const struct uro_gid *gid)
     return both || uro_sock_fits(&id->source, gid);
 }
 
-/* Returns whether the GID equals an earlier entry. A later entry may equal entry 0. */
+/* Returns whether the GID equals an earlier entry. Over UDP, entry 0 is a copy of entry 1. */
 static bool is_repeated(const struct uro_device_config *config, uint32_t index)
 {
     for (uint32_t i = 0; i < index; i++)
@@ -299,8 +300,8 @@ static int listen_on(struct uro_id *id, struct uro_device *device, uint32_t back
     return error;
 }
 
-/* Allocates a listener for each address, before any of them listens: they must not move
- * afterwards. */
+/* Allocates a listener for each address before any of them listens, because a listener must not
+ * move in memory afterwards. */
 static int allocate_listeners(struct uro_id *id)
 {
     uint32_t count = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* bind.h - the source address and port of an identifier, and listening on them.
  *
- * A port belongs to a port space. Several identifiers may use it if their addresses differ, or if
- * all of them have REUSEADDR set. A wildcard includes every address of its family. The IPv6
+ * A port belongs to a port space. Several identifiers may use a port if their addresses differ, or
+ * if all of them have REUSEADDR set. A wildcard includes every address of its family. The IPv6
  * wildcard includes every address unless AFONLY is set.
  */
 #pragma once
@@ -17,7 +17,8 @@ bool uro_bind_in_scope(const struct uro_device *device, uint32_t scope);
  * loopback address in @source. Returns 0, or without any change
  *   -EINVAL         the identifier is bound already
  *   -EADDRINUSE     the port is taken at that address
- *   -EADDRNOTAVAIL  no device has the address; the port is taken at a wildcard, or none is free */
+ *   -EADDRNOTAVAIL  no device has the address, or the port is taken at a wildcard address,
+ *                   or no port is free */
 URO_NODISCARD int uro_bind_to(struct uro_id *id, struct uro_sock *source);
 
 /* Returns whether the address stands for this machine: a loopback address that no device has. */

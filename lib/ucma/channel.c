@@ -18,8 +18,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct uro_table_bucket buckets[BUCKETS];
 static struct uro_table channels = { .buckets = buckets, .mask = BUCKETS - 1 };
 
-static uint32_t
-    epoch; /* number of fork() calls after which this process or its parents lost their channels */
+static uint32_t epoch; /* number of fork() calls so far that made all channels of a child dead */
 
 bool uro_channel_dead(const struct uro_channel *channel)
 {
@@ -66,7 +65,7 @@ int uro_channel_open(bool nonblocking)
     uro_list_init(&channel->events);
     uro_channel_lock();
     struct uro_channel *left =
-        find(fd); /* a forked child closed the descriptor without librdmacm */
+        find(fd); /* not NULL: a forked child closed the descriptor without librdmacm */
     if (left != NULL)
         uro_table_remove(&channels, &left->node);
     uro_table_insert(&channels, &channel->node);

@@ -67,7 +67,7 @@ URO_NODISCARD int uro_channel_raise(struct uro_id *id, struct uro_id *made, stru
                                     const struct rdma_ucm_event_resp *event);
 
 /* Waits for an event unless the descriptor is O_NONBLOCK. Returns 0, or -errno of readv(). No lock
- * is held. A thread that is cancelled here loses no event, and puts the channel. */
+ * is held. A thread that is cancelled here loses no event, and calls uro_channel_put(). */
 URO_NODISCARD int uro_channel_wait(struct uro_channel *channel);
 
 /* Takes the oldest event after uro_channel_wait(), and counts it as reported. The caller frees it.

@@ -64,8 +64,8 @@ static uint8_t copy_data(uint8_t *out, const struct uro_conn *conn, uint32_t sta
     return (uint8_t)length;
 }
 
-/* Fills in the parameters. The depth that the peer can serve is the depth that we may request, and
- * vice versa. */
+/* Fills in the parameters. The peer's responder resources are our initiator depth, and vice
+ * versa. */
 static void fill_conn(struct rdma_ucm_conn_param *out, const struct uro_conn *conn, uint32_t start)
 {
     const struct uro_conn_param *peer = &conn->peer;

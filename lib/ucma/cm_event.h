@@ -4,8 +4,8 @@
 
 #include "ucma/command.h"
 
-/* The values of enum rdma_cm_event_type. Its header <rdma/rdma_cma.h> conflicts with the
- * kernel's. */
+/* The values of enum rdma_cm_event_type. Its header <rdma/rdma_cma.h> conflicts with the kernel's
+ * header. */
 enum uro_cm_event_kind {
     URO_CM_EVENT_ADDR_RESOLVED,
     URO_CM_EVENT_ADDR_ERROR,

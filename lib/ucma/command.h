@@ -19,7 +19,7 @@ ssize_t uro_command_write(struct uro_channel *channel, const void *octets, size_
 /* Take and release the commands lock. It is held while a command runs, and while other code changes
  * the same state. */
 void uro_command_lock(void);
-/* Takes the lock unless another thread has it. Returns whether it did. */
+/* Takes the lock unless another thread has it. Returns whether it took the lock. */
 URO_NODISCARD bool uro_command_try_lock(void);
 void uro_command_unlock(void);
 

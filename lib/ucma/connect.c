@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* connect.c - commands on connections, for the connection manager of lib/cm. */
+/* connect.c - handles the commands on connections by calls of the connection manager in lib/cm. */
 #include <errno.h>
 #include <string.h>
 

@@ -200,7 +200,7 @@ static uint32_t take_down(struct uro_id *id, struct uro_list *events)
 }
 
 /* Frees events. Rejects the requests among them, and destroys their identifiers, which the program
- * has not got. Events of these identifiers are appended to the list. */
+ * has not received. Events of these identifiers are appended to the list. */
 static void discard(struct uro_list *events, const struct uro_id *gone)
 {
     struct uro_link *link;

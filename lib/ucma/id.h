@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* id.h - an identifier, the kernel's side of an rdma_cm_id: addresses, device and connection.
  *
- *   bind.c     source address and port; listening
- *   resolve.c  destination address, and the device and next hop for it
- *   connect.c  connections: request, accept, reject, disconnect
- *   cm_event.c   queues events of the engine on the channel
- *   mcast.c    multicast groups
- *   remove.c   removal of a device
- *   query.c    queries; option.c: options; attr.c: attributes of the queue pair
- *   refusal.c  reasons why commands fail; list.c: rows for other processes
+ *   bind.c      source address and port; listening
+ *   resolve.c   destination address, and the device and next hop for it
+ *   connect.c   connections: request, accept, reject, disconnect
+ *   cm_event.c  queues events of the engine on the channel
+ *   mcast.c     multicast groups
+ *   remove.c    removal of a device
+ *   query.c     queries
+ *   option.c    options
+ *   attr.c      attributes of the queue pair
+ *   refusal.c   reasons why commands fail
+ *   list.c      copies of the identifiers for other processes
  *
  * Commands change an identifier, one at a time; channel.h has the locks. Events also change `state`
  * and `conn`, with the engine lock held.
@@ -50,10 +53,10 @@ struct uro_id {
     struct uro_link channel_link; /* in uro_channel.ids, under the channels lock */
     struct uro_channel *channel;  /* channel of the identifier, under the channels lock */
     struct uro_link port_link;    /* in the list of identifiers with a port; bind.c */
-    uint64_t uid;                 /* librdmacm's identifier; 0 until it accepts a request */
-    uint32_t events_reported;     /* number of reported events, under the channels lock */
-    uint16_t port_space;          /* enum rdma_ucm_port_space */
-    uint8_t qp_type;              /* enum ibv_qp_type */
+    uint64_t uid;             /* librdmacm's identifier; 0 until librdmacm accepts the request */
+    uint32_t events_reported; /* number of reported events, under the channels lock */
+    uint16_t port_space;      /* enum rdma_ucm_port_space */
+    uint8_t qp_type;          /* enum ibv_qp_type */
     enum uro_id_state state;
     struct uro_sock source, dest; /* family 0: not set */
     struct uro_device *device;    /* set with the source address */
@@ -71,7 +74,7 @@ struct uro_id {
     uint8_t ack_timeout; /* ACK timeout of its queue pair, if ack_timeout_set; 0: none */
     bool anywhere;       /* the program chose no source address */
     bool ack_timeout_set;
-    bool reuse;           /* REUSEADDR; cleared when it listens */
+    bool reuse;           /* REUSEADDR; cleared when the identifier listens */
     bool family_only;     /* AFONLY: excludes the other IP version */
     bool family_only_set; /* false: the default of the family applies */
     /* The program knows the number of the identifier, from CREATE_ID or an event. */
@@ -85,8 +88,8 @@ struct uro_id *uro_id_new(struct uro_channel *channel, uint64_t uid, uint16_t po
                           uint8_t qp_type);
 
 /* Finds the identifier of a command. Returns 0 or
- *   -ENOENT  there is none with that number, or the program has not got it yet
- *   -EINVAL  it belongs to another channel
+ *   -ENOENT  no identifier has that number, or the program has not received it yet
+ *   -EINVAL  the identifier belongs to another channel
  *   -ENXIO   its device was removed; @id is set all the same */
 URO_NODISCARD int uro_id_find(const struct uro_channel *channel, uint32_t number,
                               struct uro_id **id);
@@ -95,7 +98,7 @@ URO_NODISCARD int uro_id_find(const struct uro_channel *channel, uint32_t number
  * Returns NULL if there is none. Commands lock held. */
 struct uro_id *uro_id_next(uint32_t *number);
 
-/* Copies the identifiers that use @device, as uro_conn_handlers.list says. Engine lock held. */
+/* Copies the identifiers that use @device; see uro_conn_handlers.list. Engine lock held. */
 int uro_id_list(const struct uro_device *device, struct uro_snapshot_id *rows, uint32_t capacity);
 
 /* Ends all activity of an identifier whose device was removed. The identifier is not freed. */

@@ -81,7 +81,7 @@ int uro_id_list(const struct uro_device *device, struct uro_snapshot_id *rows, u
     if (!uro_command_try_lock())
         return -EAGAIN;
     for (; (id = uro_id_next(&number)) != NULL; number++) {
-        /* The program does not know the identifier yet, so events may change it. */
+        /* Events may change an identifier that the program does not know yet, so it is left out. */
         if (!id->known || !uses(id, device))
             continue;
         if (rows != NULL && count < capacity)

@@ -22,8 +22,8 @@ static int set_reuse(struct uro_id *id, const uint8_t *value)
     int on;
 
     memcpy(&on, value, sizeof on);
-    /* Other users of the port rely on the option, so it can be cleared only while the port has no
-     * other user. */
+    /* Other users of the port may rely on the option, so it can be cleared only before the
+     * identifier has a port. */
     if (on != 0 ? id->state == URO_ID_LISTENING : id->state != URO_ID_IDLE)
         return -EINVAL;
     id->reuse = on != 0;

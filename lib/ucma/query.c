@@ -34,7 +34,7 @@ static uint64_t guid_of(const struct uro_id *id)
 /* Result of ibv_get_device_index() for every device. */
 #define NO_INDEX UINT32_MAX
 
-/* Returns whether the identifier has a path, in either form: a destination is known. */
+/* Returns whether the identifier has a path: its route is resolved. */
 static bool has_path(const struct uro_id *id)
 {
     return id->device != NULL && id->dest.any.sa_family != 0 && uro_device_started(id->device) &&
@@ -115,7 +115,7 @@ static int query_path(const struct uro_id *id, const struct uro_reply *reply)
     return uro_reply(reply, &out, reply->size < sizeof out ? start : sizeof out, start);
 }
 
-/* Returns the addresses as GIDs, in a form that can hold them. */
+/* Returns the addresses as GIDs, in the form of AF_IB. */
 static int query_gid(const struct uro_id *id, const struct uro_reply *reply)
 {
     struct rdma_ucm_query_addr_resp out = { 0 };

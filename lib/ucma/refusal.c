@@ -245,8 +245,8 @@ static void refuse_accept(const struct failed *failed)
 static void refuse_attributes(const struct failed *failed)
 {
     if (failed->error == EINVAL)
-        refuse_state(failed, "the queue pair cannot go to that state yet; wait for the event "
-                             "before");
+        refuse_state(failed, "the queue pair cannot go to that state yet; wait for the "
+                             "event that comes before it");
 }
 
 static void refuse_join(const struct failed *failed)

@@ -5,7 +5,7 @@
 #include "ucma/id.h"
 
 /* Records why the command failed. @number: of enum RDMA_USER_CM_CMD_*. @command: the whole command.
- * @error: negative errno. Does nothing for errors that are no mistake of the program. Commands lock
- * held. */
+ * @error: negative errno. Does nothing for errors that are not a mistake of the program. Commands
+ * lock held. */
 void uro_cm_refuse(const struct uro_channel *channel, uint32_t number, const void *command,
                    int error);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* remove.c - handles the removal of a device: reports it to the identifiers that are bound to it.
+/* remove.c - handles the removal of a device: reports the removal to the identifiers that are bound
+ * to the device.
  *
  * An identifier that listens at a wildcard is bound to no device, and continues to listen on the
  * other devices. New connections that the program has not accepted get no event; commands on them

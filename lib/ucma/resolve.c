@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* resolve.c - resolves an IP address to a device, a source address, and a next hop that replies.
  *
- * An unbound identifier uses the destination itself if it is an address of a device. Otherwise it
- * uses the device address in the smallest subnet with the destination. If no subnet has the
- * destination, it uses the first address that has a gateway.
+ * The source address of an unbound identifier is the destination itself if a device has this
+ * address. Otherwise it is the device address in the smallest subnet with the destination. If no
+ * subnet has the destination, it is the first address that has a gateway.
  */
 #include <errno.h>
 #include <string.h>

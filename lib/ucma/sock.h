@@ -33,7 +33,7 @@ URO_NODISCARD int uro_sock_read(struct uro_sock *sock, const void *from, uint32_
 
 /* Returns the address as a GID, zero for a wildcard. */
 struct uro_gid uro_sock_gid(const struct uro_sock *sock);
-/* Sets the address. The family stays, and @gid fits it. */
+/* Sets the address, but not the family. @gid must fit the family. */
 void uro_sock_set_gid(struct uro_sock *sock, const struct uro_gid *gid);
 /* Fills in an address of @family, or if @family is 0 of the IP version of @gid. */
 void uro_sock_make(struct uro_sock *sock, int family, const struct uro_gid *gid, uint16_t port);
