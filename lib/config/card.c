@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* card.c - see card.h: reads the text of a card. libinih splits its lines. take_line() gives the
- * lines to libinih, as in config.c: it counts them and removes the comments.
+/* card.c - see card.h: reads the text of a card. libinih splits each line into key and value.
+ * take_line() passes the lines to libinih, as in config.c. It counts the lines and removes the
+ * comments.
  */
 #define _GNU_SOURCE /* fmemopen */
 #include "config/card.h"
@@ -28,8 +29,8 @@ struct reader {
     FILE *in;
     char where[WHERE_MAX];
     unsigned line;
-    uint64_t said; /* bit i: key i was given */
-    char *error;   /* "": no error yet */
+    uint64_t given; /* bit i: key i was given */
+    char *error;    /* "": no error yet */
 };
 
 URO_PRINTF(2)
@@ -185,7 +186,8 @@ static void set_rate(struct reader *reader, const char *value)
 
     if (rate == NULL)
         refuse(reader,
-               "rate = %.*s: must be Gb/s: 2.5, 5, 10, 20, 25, 40, 50, 56, 100, 200, 400 or 800",
+               "rate = %.*s: must be a number of Gb/s: 2.5, 5, 10, 20, 25, 40, 50, 56, 100, 200, "
+               "400 or 800",
                VALUE_SHOWN, value);
     else
         reader->card->speed = rate->speed;
@@ -267,7 +269,7 @@ static void set_missing(struct reader *reader, const char *value)
             set_missing_word(reader, word);
 }
 
-/* Reads the types of queue pairs that the card has. It lacks the others. */
+/* Reads the types of queue pairs that the card has. The card lacks the other types. */
 static void set_types(struct reader *reader, const char *value)
 {
     static const char *const types[] = { "uc", "ud", "xrc", "rc" };
@@ -309,7 +311,7 @@ static const char *const others[] = {
     [RATE] = "rate",     [ROCE_V1] = "roce_v1", [GRANTS] = "grants",     [LONG_MR] = "long_mr",
     [MISSING] = "lacks", [TYPES] = "types",
 };
-static_assert(URO_CARD_NUMBERS + OTHERS <= 64, "reader.said has a bit for each key");
+static_assert(URO_CARD_NUMBERS + OTHERS <= 64, "reader.given has a bit for each key");
 
 /* Returns the number of the key: first the numbers, then the others. -1: no key. */
 static int find_key(const char *name)
@@ -377,9 +379,9 @@ static int on_key(void *user, const char *section, const char *name, const char 
         return 1;
     }
     const uint64_t bit = UINT64_C(1) << key;
-    if ((reader->said & bit) != 0 && key != (int)URO_CARD_NUMBERS + MISSING)
+    if ((reader->given & bit) != 0 && key != (int)URO_CARD_NUMBERS + MISSING)
         refuse(reader, "%s is given twice", name);
-    reader->said |= bit;
+    reader->given |= bit;
     if (strcmp(value, "unknown") == 0)
         return 1;
     if (key < (int)URO_CARD_NUMBERS)
@@ -419,7 +421,7 @@ static char *strip(char *line)
     return line;
 }
 
-/* Returns whether libinih may have the line. Refuses it if it is neither empty nor a key. */
+/* Returns whether libinih gets the line. Refuses it if it is neither empty nor a key. */
 static bool check_line(struct reader *reader, const char *line, bool whole, int size)
 {
     if (line[0] == '\0' && whole)
@@ -463,7 +465,7 @@ const char *uro_card_parse(struct uro_card *card, FILE *in, const char *where,
     error[0] = '\0';
     (void)snprintf(reader.where, sizeof reader.where, "%s", end);
     (void)ini_parse_stream(take_line, &reader, on_key, &reader);
-    if (error[0] == '\0' && reader.said == 0)
+    if (error[0] == '\0' && reader.given == 0)
         refuse(&reader, "the card has no key, such as max_sge_rd = 1");
     if (error[0] != '\0')
         return error;
@@ -512,7 +514,7 @@ static const char *read_text(struct uro_card *card, const struct uro_card_text *
     return wrong;
 }
 
-/* Returns the name of the card that also has the name @value, or @value. */
+/* Returns the card's own name if @value is another name of a card, otherwise @value. */
 static const char *own_name(const char *value)
 {
     return strcmp(value, "irdma") == 0 ? "e810" : value; /* the driver of the E810 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* card.h - like= of a device: the network card that the device presents to programs.
  *
- * A card is data: a text with one `key = value` a line, `#` comments, and `unknown` for a value
+ * A card is data: a text with one `key = value` per line, `#` comments, and `unknown` for a value
  * that is not public. lib/config/cards/ has the built-in cards. docs/CARDS.md describes the keys. A
  * card only narrows what uroce can do: programs see uroce's limit if that of the card is higher.
  */
@@ -103,13 +103,13 @@ enum uro_card_long_mr {
 
 struct uro_card {
     char name[URO_CARD_TEXT_MAX];  /* value of like=, or the end of the file's name; "": no card */
-    char title[URO_CARD_TEXT_MAX]; /* what the card is called; "": unknown */
+    char title[URO_CARD_TEXT_MAX]; /* name of the card; "": unknown */
     char fw_ver[URO_CARD_TEXT_MAX];
     char hca_type[URO_CARD_TEXT_MAX];
     char board_id[URO_CARD_TEXT_MAX];
     uint64_t numbers[URO_CARD_NUMBERS];
     uint64_t known;                    /* bit i: numbers[i] is known */
-    uint8_t missing[URO_CARD_MISSING]; /* errno of what the card lacks; 0: the card has it */
+    uint8_t missing[URO_CARD_MISSING]; /* errno of a missing feature; 0: the card has it */
     uint32_t speed;                    /* of the port, Mb/s; 0: unknown */
     bool roce_v1;                      /* the GID table has each address for v1 and for v2 */
     enum uro_card_grants grants;
@@ -128,7 +128,8 @@ extern const unsigned uro_card_text_count;
 const char *uro_card_read(struct uro_card *card, const char *value,
                           char error[static URO_CARD_ERROR_MAX]);
 
-/* Reads a card from a stream. @where is its name in messages. Returns as uro_card_read(). */
+/* Reads a card from a stream. @where is its name in messages. Returns the same as
+ * uro_card_read(). */
 const char *uro_card_parse(struct uro_card *card, FILE *in, const char *where,
                            char error[static URO_CARD_ERROR_MAX]);
 

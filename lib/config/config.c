@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* config.c - reads UROCE_DEVICES or the configuration file into a list of entries.
  *
- * libinih splits the lines of the file. It does not report line numbers and empty sections. It
+ * libinih splits the lines of the file. It reports neither line numbers nor empty sections. It
  * treats an indented line as a continuation of the previous line. Therefore take_line() reads the
  * lines for libinih: it counts them, detects sections and removes the indentation.
  */
@@ -126,7 +126,7 @@ static void read_line(struct uro_config *config, const char *devices)
 
 /* ---- the file -------------------------------------------------------------- */
 
-/* Returns the reason why others could replace files in @directory, or NULL. */
+/* Returns the reason why other users could replace files in @directory, or NULL. */
 static const char *directory_problem(const char *directory)
 {
     struct stat status;

@@ -2,8 +2,11 @@
 /* config.h - reads the configuration from UROCE_DEVICES or from a file. docs/CONFIGURATION.md is
  * the reference for users.
  *
- *   UROCE_DEVICES="NAME:LINK[;key=value]... [NAME:LINK...]"    takes precedence over
- *   UROCE_CONFIG=FILE    a [NAME] section per device, keys as in entry.h; comments: ; or #
+ *   UROCE_DEVICES="NAME:LINK[;key=value]... [NAME:LINK...]"
+ *   UROCE_CONFIG=FILE
+ *
+ * The file is read only if UROCE_DEVICES is empty. It has a section [NAME] for each device, with
+ * the keys of entry.h. Comments begin with ; or #.
  *
  * The name "*" stands for all devices together. That entry has no link, and its keys are the quotas
  * of the process. If that entry is wrong, there are no devices, because a program must not use them
@@ -18,7 +21,7 @@
 /* A wrong entry stays in the list, with its reason in config.problem. An error of the whole source
  * (unreadable file, too many devices) is an additional entry, which is named after the source. */
 struct uro_config {
-    struct uro_entry entries[URO_CONFIG_DEVICES_MAX + 1]; /* the last one is only for "too many" */
+    struct uro_entry entries[URO_CONFIG_DEVICES_MAX + 1]; /* the last is only for "too many" */
     uint32_t count;
     struct uro_entry process; /* quotas of all devices together: "*" */
 };

@@ -135,7 +135,7 @@ static void fill_from_interface(struct uro_entry *entry, const char *interface)
 
     if (if_nametoindex(interface) == 0) {
         uro_entry_refuse(entry, entry->where,
-                         "there is no interface \"%s\" in this network namespace; see ip link",
+                         "there is no interface \"%s\" in this network namespace; see `ip link`",
                          interface);
         return;
     }
@@ -170,7 +170,8 @@ static union address address_of(const struct uro_gid *gid)
     return out;
 }
 
-/* Finds the address that the kernel would send from. Returns false if it has no route to @far. */
+/* Finds the address that the kernel would send from. Returns false if the kernel has no route to
+ * @far. */
 static bool source_towards(const char *far, struct uro_gid *source)
 {
     struct uro_gid gid;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device_config.h - the configuration of one device: the result of config.h, and all that lib/host
- * needs to start the device.
+/* device_config.h - the configuration of one device: the result of config.h, with everything that
+ * lib/host needs to start the device.
  */
 #pragma once
 

@@ -276,7 +276,7 @@ static const char *set_rate(struct uro_device_config *config, const char *value)
     const struct uro_link_rate *rate = uro_link_rate_parse(value);
 
     if (rate == NULL)
-        return "must be Gb/s: 2.5, 5, 10, 20, 25, 40, 50, 56, 100, 200, 400 or 800";
+        return "must be a number of Gb/s: 2.5, 5, 10, 20, 25, 40, 50, 56, 100, 200, 400 or 800";
     config->speed = rate->speed;
     return NULL;
 }
@@ -616,7 +616,7 @@ static bool in_a_subnet(const struct uro_device_config *config, const struct uro
     return false;
 }
 
-/* Refuses keys that only DPDK reads, for another link. */
+/* Refuses the keys of DPDK in the entry of another link. */
 static void check_dpdk_keys(struct uro_entry *entry)
 {
     const struct uro_device_config *config = &entry->config;
@@ -664,7 +664,7 @@ static void check_engines(struct uro_entry *entry)
                          reason);
 }
 
-/* Finds the driver of the link, and checks the link's options by its table. */
+/* Finds the driver of the link, and checks the link's options by the table of the driver. */
 static void find_driver(struct uro_entry *entry)
 {
     struct uro_device_config *config = &entry->config;

@@ -11,9 +11,11 @@
  *     gateway=IPV4 gateway6=IPV6   next hop of other subnets
  *     mac=xx:xx:xx:xx:xx:xx        default: the interface's, or derived from name, link and ip
  *     mtu=576..9600                largest IP packet
+ *     rate=GBPS                    speed of the port in Gb/s; default: speed of the interface
  *     vlan=1..4094                 802.1Q tag of every frame; not udp
  *     vendor_part_id=NUMBER        vendor_part_id in the reply of ibv_query_device
  *     window=1..65536              packets in flight per queue pair
+ *     engines=auto|1..16           engines of the device; only with udp
  *     retry_7=forever|seven        meaning of retry_cnt 7; Linux rxe: forever
  *     progress=hybrid|thread|caller
  *     cpu=NUMBER                   processor of the service thread
@@ -25,6 +27,7 @@
  *     seed=NUMBER                  repeatable QPNs, keys and PSNs; for tests only
  *     memory=MEBIBYTES             packet buffers
  *     verbose=yes|no               whether the driver's own log is printed
+ *     eal= hugepages= telemetry=   only with DPDK
  *     log=none|errors|all          which failures and refused calls are printed on stderr
  *     max_qp= max_mr= ...          number of objects that a process may have; see device_config.h
  *     max_registered=MEBIBYTES     memory that a process may register

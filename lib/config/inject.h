@@ -59,7 +59,7 @@ enum uro_inject_kind {
     URO_INJECT_KIND_RNR
 };
 
-/* Values equal enum ibv_event_type; lib/verbs/inject.c asserts it. */
+/* Values equal enum ibv_event_type; lib/verbs/inject.c asserts this. */
 enum uro_inject_event {
     URO_INJECT_EVENT_CQ_ERR = 0,
     URO_INJECT_EVENT_QP_FATAL = 1,

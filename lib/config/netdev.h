@@ -9,7 +9,7 @@
 
 struct sockaddr;
 
-#define URO_NETDEV_ADDRESSES_MAX 128u /* addresses in a list; further ones are left out */
+#define URO_NETDEV_ADDRESSES_MAX 128u /* addresses in a list; further addresses are left out */
 #define URO_NETDEV_TEXT_MAX      200u
 
 struct uro_netdev_address {
@@ -63,7 +63,7 @@ bool uro_netdev_name(const struct uro_device_config *config, uint32_t index,
 /* Returns the kernel's index of that interface, or 0. */
 uint32_t uro_netdev_index(const struct uro_device_config *config, uint32_t index);
 
-/* Returns the speed of the port in Mb/s. It is one of the speeds in stats/link_rate.h: that of
- * rate=, or else the kernel's speed of the interface, rounded down. Without an interface and over
- * loopback it is 100 Gb/s. If the kernel has no speed, it is 10 Gb/s. */
+/* Returns the speed of the port in Mb/s. The result is one of the speeds in stats/link_rate.h: the
+ * speed of rate=, or else the kernel's speed of the interface, rounded down. Without an interface
+ * and over loopback the result is 100 Gb/s. If the kernel has no speed, the result is 10 Gb/s. */
 uint32_t uro_netdev_speed(const struct uro_device_config *config);

@@ -176,15 +176,15 @@ static bool ends_with(const char *directory, const char *end)
 
 /* Returns the reason why a file from the user's directory must not be loaded: another user could
  * have put it there. Returns NULL if it may be loaded. */
-static const char *distrust(const char *path, const char *directory)
+static const char *load_problem(const char *path, const char *directory)
 {
     struct stat file, above, own;
     char origin[PATH_MAX];
 
     if (stat(path, &file) != 0 || stat(directory, &above) != 0)
         return strerror(errno);
-    bool colleague = own_path(origin) && stat(origin, &own) == 0 && own.st_uid == file.st_uid;
-    if (file.st_uid != 0 && file.st_uid != geteuid() && !colleague)
+    bool same_owner = own_path(origin) && stat(origin, &own) == 0 && own.st_uid == file.st_uid;
+    if (file.st_uid != 0 && file.st_uid != geteuid() && !same_owner)
         return "the file belongs to another user; it must be yours or root's";
     if ((file.st_mode & S_IWOTH) != 0)
         return "the file can be written by others; chmod o-w it";
@@ -233,7 +233,7 @@ static const void *try_chosen(const char *chosen, const char *name, const char *
     int length = snprintf(path, sizeof path, "%s/liburoce-%s.so", chosen, name);
     if (length < 0 || (size_t)length >= sizeof path || access(path, R_OK) != 0)
         return NULL;
-    const char *wrong = distrust(path, chosen);
+    const char *wrong = load_problem(path, chosen);
     if (wrong == NULL)
         return load(path, symbol, error);
     (void)snprintf(error, URO_PORT_ERROR_MAX, "UROCE_LIB_DIR=%.100s, liburoce-%s.so: %s", chosen,

@@ -26,6 +26,6 @@ const struct uro_port_driver *uro_plugin_find(const char *link,
 struct uro_port *uro_plugin_open(const struct uro_device_config *config, bool forked,
                                  char error[static URO_PORT_ERROR_MAX]);
 
-/* Lists the drivers that were added, then those of all installed plug-ins. Returns how many.
- * Thread: any. */
+/* Lists the drivers that were added, then the drivers of all installed plug-ins. Returns their
+ * number. Thread: any. */
 uint32_t uro_plugin_list(const struct uro_port_driver *drivers[static URO_PLUGIN_DRIVERS_MAX]);

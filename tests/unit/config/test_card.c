@@ -121,10 +121,9 @@ static void parse__wrong_line__error_has_line_and_word(void **state)
                  "dir/my.card:1: unknown value of roce_v1 \"true\"; known: no yes");
     expect_wrong("long_mr = EIO", "dir/my.card:1: unknown value of long_mr \"EIO\"; known: EINVAL "
                                   "ENOMEM");
-    expect_wrong(
-        "rate = 90",
-        "dir/my.card:1: rate = 90: must be Gb/s: 2.5, 5, 10, 20, 25, 40, 50, 56, 100, 200, "
-        "400 or 800");
+    expect_wrong("rate = 90", "dir/my.card:1: rate = 90: must be a number of Gb/s: 2.5, 5, 10, 20, "
+                              "25, 40, 50, 56, 100, 200, "
+                              "400 or 800");
     expect_wrong("firmware =", "dir/my.card:1: firmware = : must have 1 to 63 characters");
     expect_wrong("firmware = \001",
                  "dir/my.card:1: firmware has a character that cannot be printed");

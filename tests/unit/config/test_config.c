@@ -184,7 +184,7 @@ static const struct {
     { "a:net_null0;mtu", "\"mtu\" must be key=value" },
     { "a:net_null0;mtu=", "mtu=: must be a number from 576 to 9600" },
     { "a:net_null0;rate=1",
-      "rate=1: must be Gb/s: 2.5, 5, 10, 20, 25, 40, 50, 56, 100, 200, 400 or 800" },
+      "rate=1: must be a number of Gb/s: 2.5, 5, 10, 20, 25, 40, 50, 56, 100, 200, 400 or 800" },
     { "a:net_null0;vlan=0", "vlan=0: must be a number from 1 to 4094" },
     { "a:net_null0;vlan=10",
       "vlan=10: needs ip=, because the interface's own addresses are not in the VLAN" },
@@ -311,7 +311,7 @@ static const struct {
       "pcap=%{NOT_SET_ANYWHERE}: names an environment variable that is not set" },
     { "a:net_null0;pcap=%{HOME", "pcap=%{HOME: %{ without a } that closes it" },
     { "a:net_af_packet0,iface=no-such-if",
-      "there is no interface \"no-such-if\" in this network namespace; see ip link" },
+      "there is no interface \"no-such-if\" in this network namespace; see `ip link`" },
 };
 
 static void line__with_a_mistake__message_has_the_wrong_word(void **state)
