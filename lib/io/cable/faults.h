@@ -26,7 +26,7 @@ void uro_cable_faults_init(struct uro_cable_faults *faults);
 
 /* Parses @link,
  * "cable[,name=TEXT][,loss=P][,duplicate=P][,reorder=P][,delay_us=N][,seed=N][,plugged=yes|no]",
- * into @faults; options that @link does not have keep their values. P is a decimal fraction from 0
+ * into @faults. Options that @link does not have keep their values. P is a decimal fraction from 0
  * to 1. Returns 0, or -1 with a message in @error. */
 URO_NODISCARD int uro_cable_faults_read(struct uro_cable_faults *faults, const char *link,
                                         char error[static URO_PORT_ERROR_MAX]);

@@ -106,7 +106,7 @@ static void release(struct uro_port *port, struct uro_pkt *pkts, uint32_t count)
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* Returns half of the free slots: each frame may be duplicated. */
+/* Returns half of the free slots, because each frame may be duplicated. */
 static uint32_t tx_free_count(struct uro_port *port)
 {
     const struct end *end = end_of(port);
@@ -138,7 +138,8 @@ static void send(struct end *end, const struct uro_tx *tx, uro_time now)
     end->counts[URO_CABLE_REORDERED] += fate.overtaken;
 }
 
-/* Checks again: the other end may have opened or closed since tx_free_count(). */
+/* Returns whether the frame has space. The other end may have opened or closed since
+ * tx_free_count(). */
 static bool has_room(const struct end *end, const struct uro_tx *tx)
 {
     return is_up(end) && end->other->queue.count + 2 <= URO_CABLE_SLOTS &&
@@ -250,8 +251,8 @@ static void close_port(struct uro_port *port)
     free_end(end);
 }
 
-/* Removes all ends from the list: the child opens its own ends. The lock is initialised again,
- * since a thread of the parent may have held it. */
+/* Removes all ends from the list, because the child opens its own ends. The lock is initialized
+ * again, because a thread of the parent may have held it. */
 static void forked(struct uro_port *port)
 {
     close_descriptors(end_of(port));

@@ -45,7 +45,7 @@ struct port {
     struct uro_port *inner;
     struct uro_impair_port_config config;
     struct uro_impair_plan plan;
-    /* Not on the stack, because the stacks of threads may be small. */
+    /* `changed_plan` is not on the stack, because the stacks of threads may be small. */
     struct uro_impair_plan changed_plan;
     uro_time began; /* time at which the plan began */
     struct uro_impair_links links;
@@ -126,7 +126,7 @@ static void check_plan(struct port *port, uro_time now)
     uro_impair_flow_replan(port->flows, &port->plan);
 }
 
-/* Adds the effects on the order of the frame that was put last. */
+/* Repeats the last frame of the queue, or lets the next frame overtake it, as @fate requires. */
 static void finish_put(struct uro_impair_queue *queue, const struct uro_impair_fate *fate)
 {
     if (fate->duplicated)

@@ -13,7 +13,7 @@
 
 #define URO_IMPAIR_PORT_SLOTS 8192u /* delayed frames in each direction */
 
-/* Counters of the packets with an effect. X(enumerator, "name") */
+/* Counters of all packets, and of the packets with each effect. X(enumerator, "name") */
 #define URO_IMPAIR_COUNTS_X(X)                                                                     \
     X(PACKETS, "packets")                                                                          \
     X(LOST, "lost")                                                                                \
@@ -31,7 +31,7 @@ enum uro_impair_count {
 };
 
 struct uro_impair_port_config {
-    const struct uro_impair_plan *plan;  /* copied */
+    const struct uro_impair_plan *plan;  /* the port copies it */
     bool replays;                        /* the fates of `replay` are used instead of the plan */
     struct uro_impair_trace replay;      /* the port frees it */
     struct uro_impair_trace_file *trace; /* file to which the fates are written; the port closes

@@ -16,10 +16,10 @@
 #include <net/if_arp.h>
 #include <netinet/in.h>
 
-/* Number of first checks of an interface without a carrier that ask its driver each time. After
- * them, only one in ASKED_LATER checks asks the driver. */
-#define PAUSE_FIRST 32u
-#define PAUSE_LATER 16u
+/* Each of the first ASKED_FIRST checks that find no carrier asks the driver. After them, only one
+ * in ASKED_LATER checks asks it. */
+#define ASKED_FIRST 32u
+#define ASKED_LATER 16u
 
 int uro_iface_read(int control, const char *name, struct uro_iface_state *state)
 {
@@ -68,7 +68,7 @@ void uro_iface_close(struct uro_iface *iface)
     iface->control = -1;
 }
 
-/* Reads the current name of the interface. Returns false when the interface has gone from this
+/* Reads the current name of the interface. Returns false when the interface is no longer in this
  * network namespace. */
 static bool find_name(struct uro_iface *iface)
 {
@@ -98,7 +98,7 @@ static bool driver_knows_better(struct uro_iface *iface, const struct uro_iface_
     struct ifreq request;
 
     iface->looks = in_doubt ? iface->looks + 1 : 0;
-    if (!in_doubt || (iface->looks > PAUSE_FIRST && iface->looks % PAUSE_LATER != 0))
+    if (!in_doubt || (iface->looks > ASKED_FIRST && iface->looks % ASKED_LATER != 0))
         return false;
     memset(&request, 0, sizeof request);
     memcpy(request.ifr_name, iface->name, sizeof request.ifr_name);
@@ -163,7 +163,7 @@ static socklen_t fill(union address *to, const struct uro_gid *gid, uint32_t int
 }
 
 /* Opens a socket that receives nothing, because a filter drops every packet before it is queued. */
-static int deaf_socket(const union address *address, socklen_t length)
+static int discard_socket(const union address *address, socklen_t length)
 {
     struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
     struct sock_fprog program = { .len = 1, .filter = &nothing };
@@ -181,26 +181,27 @@ static int deaf_socket(const union address *address, socklen_t length)
     return fd;
 }
 
-void uro_icmp_suppress_start(struct uro_icmp_suppress *quiet, const struct uro_port_config *config,
-                             uint32_t interface)
+void uro_icmp_suppress_start(struct uro_icmp_suppress *suppress,
+                             const struct uro_port_config *config, uint32_t interface)
 {
     union address address;
 
-    quiet->count = 0;
-    for (uint32_t i = 0; i < config->address_count && quiet->count < URO_ICMP_SUPPRESS_MAX; i++) {
+    suppress->count = 0;
+    for (uint32_t i = 0; i < config->address_count && suppress->count < URO_ICMP_SUPPRESS_MAX;
+         i++) {
         socklen_t length = fill(&address, &config->addresses[i], interface);
-        int fd = deaf_socket(&address, length);
+        int fd = discard_socket(&address, length);
 
         /* A failure is harmless. Either the kernel does not have the address, or another process
          * has the port. In both cases the kernel sends no ICMP errors. */
         if (fd >= 0)
-            quiet->sockets[quiet->count++] = fd;
+            suppress->sockets[suppress->count++] = fd;
     }
 }
 
-void uro_icmp_suppress_stop(struct uro_icmp_suppress *quiet)
+void uro_icmp_suppress_stop(struct uro_icmp_suppress *suppress)
 {
-    for (uint32_t i = 0; i < quiet->count; i++)
-        close(quiet->sockets[i]);
-    quiet->count = 0;
+    for (uint32_t i = 0; i < suppress->count; i++)
+        close(suppress->sockets[i]);
+    suppress->count = 0;
 }

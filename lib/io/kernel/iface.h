@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* iface.h - the kernel interface of a port. Reads its state, also after the interface was renamed.
- * Prevents that the kernel sends ICMP errors about RoCE packets. */
+/* iface.h - the kernel interface of a port. Reads the state of the interface, even after it was
+ * renamed. Keeps the kernel from sending ICMP errors about RoCE packets. */
 #pragma once
 
 #include "base/defs.h"
@@ -61,6 +61,6 @@ struct uro_icmp_suppress {
 
 /* Opens the sockets in the current network namespace. @interface: index of the interface, for
  * link-local addresses. */
-void uro_icmp_suppress_start(struct uro_icmp_suppress *quiet, const struct uro_port_config *config,
-                             uint32_t interface);
-void uro_icmp_suppress_stop(struct uro_icmp_suppress *quiet);
+void uro_icmp_suppress_start(struct uro_icmp_suppress *suppress,
+                             const struct uro_port_config *config, uint32_t interface);
+void uro_icmp_suppress_stop(struct uro_icmp_suppress *suppress);

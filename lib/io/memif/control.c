@@ -145,7 +145,7 @@ void uro_memif_send_disconnect(int control, const char *reason)
     (void)snprintf((char *)message.octets + URO_MEMIF_DISCONNECT_REASON, URO_MEMIF_REASON, "%s",
                    reason);
     bool sent = uro_memif_send_message(control, &message, -1);
-    (void)sent; /* fails if the other side has gone */
+    (void)sent; /* fails if the other side has disconnected */
 }
 
 /* ---- connecting -------------------------------------------------------- */
@@ -233,7 +233,7 @@ static bool is_own_process(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &length) == 0 && server.pid == getpid();
 }
 
-/* Returns whether the server runs as an allowed user, so that it may be sent the secret. */
+/* Returns whether the server runs as an allowed user. Only such a server gets the secret. */
 static bool is_welcome(struct uro_memif *memif, int fd)
 {
     if (uro_memif_is_from(fd, memif->options.user))

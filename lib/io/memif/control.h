@@ -9,7 +9,8 @@
 
 enum uro_memif_read_result { URO_MEMIF_NOTHING, URO_MEMIF_READ, URO_MEMIF_GONE };
 
-/* Sends @message, and @fd with it unless that is -1. Returns false when the other side has gone. */
+/* Sends @message, and @fd with it unless that is -1. Returns false when the other side has
+ * disconnected. */
 URO_NODISCARD bool uro_memif_send_message(int control, const struct uro_memif_message *message,
                                           int fd);
 
@@ -26,12 +27,12 @@ URO_NODISCARD enum uro_memif_read_result uro_memif_read_message_fd(
     int control, struct uro_memif_message *message, const struct uro_memif_peer_fd *peer_fd,
     int *fd);
 
-/* Adds @fd to @epoll, to wake when it is readable. Returns false on failure or when @fd is -1; the
- * descriptor is then found readable at the next poll of the port. */
+/* Adds @fd to @epoll, to wake when it is readable. Returns false on failure or when @fd is -1. Then
+ * only the next poll of the port notices that the descriptor is readable. */
 bool uro_memif_watch(int epoll, int fd);
 
-/* Adds an eventfd to @epoll, to wake each time it is signalled (edge-triggered). Nobody reads
- * it. */
+/* Adds an eventfd to @epoll, to wake each time it is signalled (edge-triggered). No thread reads
+ * the eventfd. */
 bool uro_memif_watch_doorbell(int epoll, int doorbell);
 /* Returns whether the doorbell was signalled since the last call, and re-arms it. Never waits. */
 bool uro_memif_was_rung(int epoll, int doorbell);

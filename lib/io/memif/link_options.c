@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link_options.c - the driver of memif links: their name, and their options, which are the options
- * of DPDK's driver and user=. */
+/* link_options.c - the driver of memif links: their name and their options. All options except
+ * user= are the same as in DPDK. */
 #include "io/common/link_options.h"
 
 #include <stddef.h>
@@ -40,7 +40,7 @@ enum { ROLE, SOCKET, ABSTRACT, ID, BUFFER, SLOTS, MAC, SECRET, USER, ZERO_COPY }
     }
 
 static const struct uro_link_option options[] = {
-    [ROLE] = { "role", "side of the memif that this device is", URO_OPTION_CHOICE, .choices = ROLES,
+    [ROLE] = { "role", "this device's side of the memif", URO_OPTION_CHOICE, .choices = ROLES,
                .expects = "server or client", .member = offsetof(struct uro_memif_options, role) },
     [SOCKET] = { "socket", "path or abstract name of the socket", URO_OPTION_TEXT, .min = 1,
                  .max = URO_MEMIF_PATH_MAX - 2,
@@ -79,7 +79,7 @@ static const struct uro_port_driver driver = {
 
 const struct uro_port_plugin uro_port_plugin = { URO_PORT_PLUGIN_VERSION, 1, &driver };
 
-/* Refuses a ring that cannot hold the longest frame, because it would stay full for ever. */
+/* Refuses a ring that cannot hold the longest frame, because the ring would stay full for ever. */
 static int check_ring(const struct uro_memif_options *with, uint32_t frame_max,
                       char error[static URO_PORT_ERROR_MAX])
 {

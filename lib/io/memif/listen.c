@@ -51,7 +51,7 @@ uint32_t uro_memif_address(const struct uro_memif_options *options, struct socka
 /* ---- the socket --------------------------------------------------------- */
 
 /* Returns whether no process listens at the name. A name in the file system remains when its
- * process has gone. */
+ * process has ended. */
 static bool is_left_over(const struct sockaddr_un *address, uint32_t length)
 {
     struct stat status;
@@ -384,7 +384,7 @@ int uro_memif_accept(struct uro_memif *memif)
     int fd;
 
     (void)pthread_mutex_lock(&lock);
-    /* limited, so that connecting clients cannot keep this thread here */
+    /* The number is limited, so that clients cannot keep this thread in the loop. */
     for (uint32_t i = 0; i < PENDING_MAX; i++) {
         fd = accept_next(listener);
         if (fd < 0)

@@ -125,9 +125,9 @@ static inline bool uro_memif_is_up(const struct uro_memif *memif)
 
 /* ---- control.c: the connection; nothing here waits ----------------------------- */
 
-/* Advances the connection: connects, handles messages, and disconnects when the other side has gone
- * or broken the protocol. Does nothing while frames are lent, because they are in the shared
- * memory. */
+/* Advances the connection: connects, handles messages, and ends the connection when the other side
+ * has disconnected or broken the protocol. Does nothing while frames are lent, because they are in
+ * the shared memory. */
 void uro_memif_tend(struct uro_memif *memif);
 
 int64_t uro_memif_now_ms(void);
@@ -169,8 +169,8 @@ uint32_t uro_memif_address(const struct uro_memif_options *options, struct socka
 
 /* ---- queue.c: the memory that both sides share -------------------------------- */
 
-/* The client makes the memory, the server maps it. Any process that can reach the socket may be the
- * client of a server. So the server checks all offsets, and the client's file must be sealed
+/* The client makes the memory, and the server maps it. Any process that can reach the socket may be
+ * the client of a server. So the server checks all offsets, and the client's file must be sealed
  * against shrinking: otherwise an access could end the server's process. */
 
 /* Makes the client's region, filled with zeros. Returns false when there is no memory. */

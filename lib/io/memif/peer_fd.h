@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* peer_fd.h - descriptors that the other side of a memif sent or shares. Nothing here can be
- * blocked by the other side.
+/* peer_fd.h - descriptors that the other side of a memif sent or shares. The other side cannot
+ * block any function of this file.
  *
  * The other side may clear O_NONBLOCK of a shared eventfd and may fill its counter, at any time. So
  * a doorbell is never signalled with write(): the kernel signals it as the completion of an

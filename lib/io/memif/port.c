@@ -210,8 +210,8 @@ static int open_port(struct uro_memif *memif, const struct uro_port_config *conf
     return start_waiting(memif, error);
 }
 
-/* Connects to a server that is running before the program sends anything, because datagrams would
- * be lost. */
+/* If a server is running, connects to it before the program sends anything. Otherwise datagrams
+ * would be lost. */
 static void meet(struct uro_memif *memif)
 {
     uro_memif_tend(memif);

@@ -92,7 +92,7 @@ void uro_memif_queue_start(struct uro_memif *memif)
 {
     struct uro_memif_queue *in = &memif->in;
 
-    /* Only the first region, because a peer could add many regions. */
+    /* Populates only the first region, because a peer could add many regions. */
     uro_memif_region_populate(&memif->regions[0]);
     if (memif->options.server)
         return;
@@ -335,9 +335,10 @@ static uint32_t free_slots(struct uro_memif *memif)
     return 0;
 }
 
-/* Returns the place of the frame in the next slot's empty buffer, and the descriptor in @desc. In a
- * client, the frame begins @before bytes after the start of the buffer. A server ignores @before,
- * because the client has chosen the place. Returns NULL if the buffer is not in a region. */
+/* Returns the address for the frame in the next slot's empty buffer, and the descriptor in @desc.
+ * In a client, the frame begins @before bytes after the start of the buffer. A server ignores
+ * @before, because the client has chosen the address. Returns NULL if the buffer is not in a
+ * region. */
 static uint8_t *buffer_for(struct uro_memif *memif, uint32_t before, struct uro_memif_desc *desc)
 {
     struct uro_memif_queue *out = &memif->out;
@@ -546,7 +547,7 @@ const char *uro_memif_region_map(struct uro_memif_region *region, int fd, uint64
 
 void uro_memif_region_populate(const struct uro_memif_region *region)
 {
-    /* since Linux 5.14; on failure only the first frames are slower */
+    /* The advice exists since Linux 5.14. If it fails, only the first frames are slower. */
     if (region->size <= POPULATED_MAX)
         (void)madvise(region->base, region->size, MADV_POPULATE_WRITE);
 }

@@ -16,7 +16,7 @@
 enum { IFACE, GSO, BYPASS, SLOT, SLOTS, BLOCK, PAIRS };
 
 static const struct uro_link_option options[] = {
-    [IFACE] = { "iface", "network interface; see ip link", URO_OPTION_TEXT, .min = 1,
+    [IFACE] = { "iface", "network interface; see `ip link`", URO_OPTION_TEXT, .min = 1,
                 .max = URO_IFACE_NAME_MAX - 1,
                 .member = offsetof(struct uro_packet_options, iface) },
     [GSO] = { "gso", "send packets of one message as one frame", URO_OPTION_YES_NO,

@@ -271,7 +271,7 @@ static int read_iface(struct uro_packet *packet, const struct uro_port_config *c
     if (!there || !state->ethernet) {
         (void)snprintf(error, URO_PORT_ERROR_MAX, "link net_af_packet: %s %s%s",
                        there ? "frames of" : "there is no network interface", packet->iface.name,
-                       there ? " are not Ethernet's: link udp works over it"
+                       there ? " are not Ethernet frames: use link udp over it"
                              : " in this network namespace");
         return -1;
     }

@@ -44,7 +44,7 @@ static uint32_t put_headers(const struct uro_packet_several *from, uint32_t payl
 static bool cut(struct uro_packet_rx *rx, uint8_t *head, struct uro_pkt *pkt)
 {
     const struct uro_packet_several *const from = &rx->several;
-    /* where the frame would begin if its headers preceded this payload */
+    /* address at which the frame would begin if its headers preceded this payload */
     const uint8_t *const frame_headers = from->headers + from->index * from->segment;
     const uint32_t left = from->length - from->head - from->index * from->segment;
     const uint32_t payload = left < from->segment ? left : from->segment;
@@ -115,8 +115,8 @@ static bool lend_slot(struct uro_packet_rx *rx, const struct uro_packet_slot *sl
     return false;
 }
 
-/* If no packet is lent, returns all slots to the kernel, except a slot with packets that were not
- * lent yet. */
+/* Returns all slots to the kernel, except a slot with packets that were not lent yet. No packet may
+ * be lent. */
 static void give_back(struct uro_packet_rx *rx)
 {
     uro_packet_ring_give(rx->ring, rx->ring->held - (rx->several.headers != NULL));

@@ -39,9 +39,9 @@ bool uro_packet_socket_can_join(void)
            (version > JOINS_VERSION || (version == JOINS_VERSION && level >= JOINS_LEVEL));
 }
 
-/* Attaches a filter that passes only RoCE, ICMP, IGMP and MLD of IPv4 and IPv6, so that the kernel
- * does not copy other traffic of the interface. Offsets are those of a frame without a VLAN tag,
- * because the kernel removes the tag. */
+/* Attaches a filter that drops all IPv4 and IPv6 packets except RoCE, ICMP, IGMP and MLD, so that
+ * the kernel does not copy other IP traffic of the interface. Offsets are those of a frame without
+ * a VLAN tag, because the kernel removes the tag. */
 static void filter(int fd)
 {
     /* clang-format off */

@@ -21,6 +21,6 @@ struct uro_pcap_replay {
  * between. Then continues for @linger ns. A frame with an earlier time than the frame before
  * arrives at that frame's time. A pause of more than three hours counts as three hours. Returns 0,
  * or
- *   -EBADMSG  as uro_pcap_read_next(); the frames before it were fed to the engine */
+ *   -EBADMSG  see uro_pcap_read_next(); the frames before the damage were fed to the engine */
 URO_NODISCARD int uro_pcap_replay_run(struct uro_pcap_replay *replay, struct uro_pcap_read *reader,
                                       uro_time linger);

@@ -416,8 +416,8 @@ void uro_pcap_write_close(struct uro_pcap_write *writer)
 {
     if (writer == NULL)
         return;
-    int untold = uro_pcap_write_flush(writer);
-    (void)untold;
+    int unreported = uro_pcap_write_flush(writer);
+    (void)unreported;
     close(writer->fd);
     free(writer);
 }

@@ -58,7 +58,7 @@ URO_NODISCARD int uro_pcap_write_tx(struct uro_pcap_write *writer, const struct 
                                     uro_time now);
 
 /* Returns memory for a frame of @length bytes, which the caller fills before its next call.
- * *@result: the result, as of uro_pcap_write_pkt(). */
+ * *@result: see uro_pcap_write_pkt(). */
 uint8_t *uro_pcap_write_reserve(struct uro_pcap_write *writer, uint32_t length, uro_time now,
                                 int *result);
 
@@ -73,5 +73,5 @@ uint64_t uro_pcap_write_lost(const struct uro_pcap_write *writer);
  * does nothing. */
 void uro_pcap_write_abandon(struct uro_pcap_write *writer);
 
-/* Flushes, closes, frees. NULL does nothing. */
+/* Flushes, closes and frees the writer. NULL does nothing. */
 void uro_pcap_write_close(struct uro_pcap_write *writer);

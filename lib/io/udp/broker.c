@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* broker.c - see broker.h. Has the sockets of a shared address and the processes that use them, and
- * decides which of these processes gets a datagram or an ICMP error. */
+/* broker.c - see broker.h. Manages the sockets of a shared address and the processes that use these
+ * sockets. Decides which of these processes gets a datagram or an ICMP error. */
 #define _GNU_SOURCE /* accept4, struct ucred */
 #include "io/udp/broker.h"
 
@@ -26,7 +26,7 @@
 /* ---- sockets ------------------------------------------------------------ */
 
 /* Attaches the filter that chooses the socket of a packet by the prefix in its destination QPN.
- * Packets without a destination QPN, and those whose prefix has no socket, go to the broker. */
+ * Packets without a destination QPN, and packets whose prefix has no socket, go to the broker. */
 static bool attach_filter(int sock)
 {
     struct sock_filter code[] = {
@@ -75,10 +75,10 @@ static bool is_shared(const struct uro_broker *broker)
 }
 
 /* Waits until the members of a killed broker have closed their sockets. While there are such
- * sockets, the kernel numbers the new sockets after them. It would number the new sockets again
- * when the old sockets are closed, and the filter would choose the wrong socket. A socket without
- * SO_REUSEPORT can be bound only if there is no other socket. On failure returns false with a
- * sentence in @error. */
+ * sockets, the kernel numbers the new sockets after them. The kernel would number the new sockets
+ * again when the old sockets are closed, and the filter would choose the wrong socket. A socket
+ * without SO_REUSEPORT can be bound only if there is no other socket. On failure returns false with
+ * a sentence in @error. */
 static bool await_old_socks(const struct uro_broker *broker, char error[static URO_PORT_ERROR_MAX])
 {
     const struct timespec nap = { .tv_nsec = 1000000 };
@@ -392,7 +392,7 @@ static bool read_hello(int fd, struct uro_hub_header *hello)
 /* Refuses a connection if no file descriptor is left. Otherwise the listener would stay readable.
  * Closes the spare descriptor, so that the connection can be accepted and the refusal can be
  * sent. */
-static void send_away(struct uro_broker *broker)
+static void refuse_without_descriptor(struct uro_broker *broker)
 {
     const struct timespec nap = { .tv_nsec = 50000000 };
     struct uro_hub_header hello;
@@ -416,7 +416,7 @@ static void welcome(struct uro_broker *broker)
     struct uro_hub_header hello;
 
     if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-        send_away(broker);
+        refuse_without_descriptor(broker);
     if (fd < 0)
         return;
     if (!read_hello(fd, &hello)) {
@@ -436,7 +436,7 @@ static void welcome(struct uro_broker *broker)
     broker->member_count++;
 }
 
-/* Removes a process that has gone. */
+/* Removes a process that has disconnected. */
 static void dismiss(struct uro_broker *broker, uint32_t prefix)
 {
     struct uro_broker_member *member = &broker->members[prefix];
@@ -457,8 +457,8 @@ static bool is_member(const struct uro_broker *broker, uint32_t prefix)
     return prefix > 0 && prefix < URO_QPN_PREFIXES && broker->members[prefix].fd >= 0;
 }
 
-/* Returns the first member. It gets the datagrams that name no process. */
-static uint32_t anybody(const struct uro_broker *broker)
+/* Returns the first member. It gets the datagrams whose receiver is unknown. */
+static uint32_t first_member(const struct uro_broker *broker)
 {
     for (uint32_t prefix = 1; prefix < URO_QPN_PREFIXES; prefix++)
         if (is_member(broker, prefix))
@@ -466,21 +466,21 @@ static uint32_t anybody(const struct uro_broker *broker)
     return 0;
 }
 
-static uint32_t who_listens(const struct uro_broker *broker, uint64_t service)
+static uint32_t member_listening(const struct uro_broker *broker, uint64_t service)
 {
     for (uint32_t prefix = 1; prefix < URO_QPN_PREFIXES; prefix++)
         for (uint32_t i = 0; is_member(broker, prefix) && i < broker->members[prefix].service_count;
              i++)
             if (broker->members[prefix].services[i].id == service)
                 return prefix;
-    return anybody(broker);
+    return first_member(broker);
 }
 
-static uint32_t who_has(const struct uro_broker *broker, uint64_t id)
+static uint32_t member_with(const struct uro_broker *broker, uint64_t id)
 {
     uint32_t prefix = (uint32_t)(id >> (32 - URO_QPN_PREFIX_BITS));
 
-    return is_member(broker, prefix) ? prefix : anybody(broker);
+    return is_member(broker, prefix) ? prefix : first_member(broker);
 }
 
 uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, uint32_t length,
@@ -496,14 +496,14 @@ uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, u
         return 0;
     if (uro_cm_decode(bth + MAD_AT, msg) != URO_CM_OK) {
         msg->kind = URO_CM_KIND_COUNT;
-        return anybody(broker);
+        return first_member(broker);
     }
     switch (msg->kind) {
     case URO_CM_REQ:
     case URO_CM_SIDR_REQ:
-        return who_listens(broker, msg->value[URO_CM_SERVICE_ID]);
+        return member_listening(broker, msg->value[URO_CM_SERVICE_ID]);
     case URO_CM_SIDR_REP:
-        return who_has(broker, msg->value[URO_CM_REQUEST_ID]);
+        return member_with(broker, msg->value[URO_CM_REQUEST_ID]);
     case URO_CM_MRA:
     case URO_CM_REJ:
     case URO_CM_REP:
@@ -515,7 +515,7 @@ uint32_t uro_broker_route(const struct uro_broker *broker, const uint8_t *bth, u
     case URO_CM_KIND_COUNT:
         break;
     }
-    return who_has(broker, msg->value[URO_CM_REMOTE_ID]);
+    return member_with(broker, msg->value[URO_CM_REMOTE_ID]);
 }
 
 /* ---- ICMP errors ------------------------------------------------------------ */
@@ -564,8 +564,8 @@ static void take_reports(struct uro_broker *broker, uint32_t prefix)
 
     for (uint32_t i = 0; i < AT_ONCE; i++) {
         if (!uro_sock_take_report(broker->socks[prefix], &report)) {
-            /* A report that found no room leaves only the socket's error, which would wake us
-             * forever. */
+            /* If the queue had no space for a report, only the socket's error is left. This error
+             * would wake the broker again and again. */
             (void)getsockopt(broker->socks[prefix], SOL_SOCKET, SO_ERROR, &error, &length);
             return;
         }

@@ -2,12 +2,12 @@
 /* hub.h - the protocol between the processes that share an address and the broker of the address,
  * `uroce hub`.
  *
- * The broker makes a socket for each QPN prefix, all on port 4791 of the address (SO_REUSEPORT).
- * A kernel filter chooses the socket of a packet by the upper bits of its destination QPN, the
+ * The broker makes a socket for each QPN prefix, all on port 4791 of the address (SO_REUSEPORT). A
+ * kernel filter chooses the socket of a packet by the upper bits of its destination QPN, the
  * prefix. The broker gives each process the socket of one prefix. So packets of most queue pairs do
- * not pass through the broker. Only two kinds of packets do. Packets to queue pair 1 (prefix 0) are
- * passed on by service ID or communication ID. Datagrams that the kernel coalesced and gave to the
- * wrong process are passed on by QPN.
+ * not pass through the broker. The broker passes on only two kinds of packets: packets to queue
+ * pair 1 (prefix 0), by service ID or communication ID, and datagrams that the kernel coalesced and
+ * gave to the wrong process, by QPN.
  *
  * If an ICMP error reports an undelivered packet, the kernel gives the report to any of the
  * sockets. The process that reads the report sends it to the broker, which sends it to all other

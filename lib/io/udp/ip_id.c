@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ip_id.c - moves CRC registers over bytes of zeros, forwards and backwards. */
+/* ip_id.c - see ip_id.h. Moves CRC registers over bytes of zeros, forwards and backwards. */
 #include "io/udp/ip_id.h"
 
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "base/crc32.h"
 
 #define POWERS 17u /* distances below 2^17 bytes */
-/* Number of packets with uroce's pattern after which a sender must keep to the pattern. It is more
- * than a batch, because a sender that counts its packets follows the pattern for a batch whenever
- * its counter wraps. */
+/* Number of packets with uroce's pattern after which a sender must keep to the pattern. The number
+ * is larger than a batch, because a sender that counts its packets follows the pattern for a batch
+ * whenever its counter wraps. */
 #define PLAIN_ENOUGH   (4 * URO_IP_ID_BATCH)
 #define FOREIGN_ENOUGH 64u   /* packets rejected before a sender counts as changed */
 #define FLAG_DF        0x40u /* bit in the byte after the identification */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* network_error.h - prints ICMP errors about undelivered packets, once, with verbose=yes. The
- * transport detects losses without these reports.
+/* network_error.h - handles ICMP errors about undelivered packets. Keeps the error "port
+ * unreachable" for the engine. Prints the other errors with verbose=yes, and once also a small MTU
+ * of a path. The transport detects losses without these reports.
  *
- * The kernel does not examine the packet that an ICMP error quotes. On a shared address it reports
- * the error to any of the sockets. So each process sends its reports to the broker, and the broker
- * reads the sockets that no process has. A process prints only reports about destinations to which
- * it has sent packets.
+ * The kernel does not examine the packet that an ICMP error quotes. On a shared address, the kernel
+ * reports the error to any of the sockets. So each process sends its reports to the broker, and the
+ * broker reads the sockets that no process has. A process prints only reports about destinations to
+ * which it has sent packets.
  */
 #pragma once
 
@@ -13,9 +14,9 @@
 #include "io/udp/sock.h"
 #include "wire/gid.h"
 
-/* Maximum number of reports that wait for the engine. They are about datagrams to hosts where no
- * process has the port. Further reports are dropped, because the connection manager retransmits and
- * gets another report. For other queue pairs, one report at a time is enough. */
+/* Maximum number of reports that wait for the engine. Such reports are about datagrams to hosts
+ * where no process has the port. Further reports are dropped, because the connection manager
+ * retransmits and gets another report. For other queue pairs, one report at a time is enough. */
 #define URO_UNDELIVERED_MAX 8u
 struct uro_undelivered {
     uint32_t count;

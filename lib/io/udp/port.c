@@ -123,7 +123,7 @@ static uint32_t wait_fds(struct uro_port *port, int fds[static URO_PORT_FDS_MAX]
     uint32_t count = udp->sock_count;
 
     for (uint32_t i = 0; i < udp->sock_count; i++) {
-        fds[i] = udp->socks[i].fd; /* -1 while its broker is gone: poll() ignores it */
+        fds[i] = udp->socks[i].fd; /* -1 while its broker has ended: poll() ignores it */
         if (udp->socks[i].share != NULL)
             fds[count++] = udp->socks[i].share->fd;
     }
@@ -194,9 +194,9 @@ static bool is_there(struct uro_udp_port *udp)
     return absent < udp->sock_count;
 }
 
-/* Returns whether the link is up. The link is down while a broker is gone. It is down for at least
- * one call, so that the engine learns that packets in flight are lost, even if another broker is
- * there at once. Each later call looks for a new broker. */
+/* Returns whether the link is up. The link is down from the end of a broker until the port reaches
+ * another broker. It is down for at least one call, even if another broker is there at once,
+ * because packets in flight are lost. Each later call looks for a new broker. */
 static bool link_up(struct uro_port *port)
 {
     struct uro_udp_port *udp = uro_udp_of(port);
@@ -218,7 +218,7 @@ static bool link_up(struct uro_port *port)
             up = false;
             continue;
         }
-        /* These may fail if the process has lost the privilege since. */
+        /* The next two calls may fail if the process has lost the privilege since. */
         (void)uro_sock_busy_poll(sock, udp->options.busy_poll, error);
         (void)uro_raw_tap_open(sock, udp->options.idents);
         uro_share_services(sock->share, sock->share->services, sock->share->service_count);

@@ -3,9 +3,9 @@
  * the UDP socket does not show.
  *
  * The kernel gives a raw socket its copy of a packet before the UDP socket gets the datagram. So
- * when the datagram is read, the copy has already arrived. It shows whether the packet had the
- * identification for which its ICRC is right. Thus all bits of the ICRC are checked. The raw socket
- * needs CAP_NET_RAW.
+ * when the datagram is read, the copy has already arrived. The copy shows whether the packet had
+ * the identification for which its ICRC is right. Thus all bits of the ICRC are checked. The raw
+ * socket needs CAP_NET_RAW.
  *
  * A filter drops packets that follow uroce's identification pattern (ip_id.h). But the kernel makes
  * the copy before it runs the filter. Each copy costs 0.1 us for each process at the address.

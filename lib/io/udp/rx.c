@@ -145,7 +145,8 @@ static bool follows(const struct note *note, const struct uro_raw_tap_header *he
             header->identification == note->first_ident);
 }
 
-/* Rates the identification of packet @index of a message. @like: it has uroce's pattern. */
+/* Rates the identification of packet @index of a message. @like: the identification has uroce's
+ * pattern. */
 static enum verdict judge(struct uro_rx *rx, const struct note *note, uint32_t index, bool like,
                           const struct uro_raw_tap_header *header)
 {
@@ -196,8 +197,8 @@ static bool explain(const uint8_t *network, uint32_t covered, bool doubled,
     return true;
 }
 
-/* Writes the identification that makes the ICRC of @pkt right to the IPv4 header at @network, if
- * there is one and the sender is likely to have used it. */
+/* Finds the identification for which the ICRC of @pkt is right. If there is one, and the sender is
+ * likely to have used it, writes it to the IPv4 header at @network. */
 static void find_ident(struct uro_rx *rx, struct note *note, uint8_t *network, uint32_t length,
                        struct uro_ip *ip, struct uro_pkt *pkt)
 {
@@ -282,7 +283,7 @@ static void close_gaps(struct uro_rx *rx, uint32_t which, uint32_t total)
     }
 }
 
-/* If the packets of message @which do not begin at slots, moves them so that there is space for
+/* Moves the packets of message @which, which do not begin at slots, so that there is space for
  * headers before each packet. */
 static void move_packets(struct uro_rx *rx, uint32_t which, uint32_t total, uint32_t segment,
                          uint32_t *stride)

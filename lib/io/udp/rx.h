@@ -68,7 +68,7 @@ void uro_rx_close(struct uro_rx *rx);
 bool uro_rx_take(struct uro_rx *rx, const struct uro_sock *sock);
 
 /* Receives the records of the broker of a shared address, if all earlier frames have been lent.
- * Makes frames of the datagrams, and handles the reports. Returns false if the broker is gone. */
+ * Makes frames of the datagrams, and handles the reports. Returns false if the broker has ended. */
 URO_NODISCARD bool uro_rx_take_passed(struct uro_rx *rx, struct uro_sock *sock);
 
 /* Makes ICMP frames from the reports @undelivered, if all earlier frames have been lent. */

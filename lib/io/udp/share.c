@@ -232,13 +232,13 @@ void uro_share_services(struct uro_share *share, const struct uro_listened *serv
         share->service_count = count;
     }
     if (share->fd >= 0)
-        share->services_unsaid = !send_record(share, &header, share->services,
+        share->services_unsent = !send_record(share, &header, share->services,
                                               share->service_count * sizeof *share->services);
 }
 
 void uro_share_repeat(struct uro_share *share)
 {
-    if (share->services_unsaid)
+    if (share->services_unsent)
         uro_share_services(share, share->services, share->service_count);
 }
 
@@ -268,7 +268,7 @@ void uro_share_pass(const struct uro_share *share, const union uro_sock_address 
     header.traffic_class = traffic_class;
     if (share->fd >= 0)
         (void)send_record(share, &header, octets,
-                          length); /* a slow broker loses it, like any datagram */
+                          length); /* a slow broker loses the packet, like any datagram */
 }
 
 void uro_share_report(const struct uro_share *share, const struct uro_sock_report *report)

@@ -16,7 +16,7 @@ struct uro_share {
     struct uro_gid address;
     struct uro_listened *services; /* last services set; sent again to the next broker */
     uint32_t service_count;
-    bool services_unsaid; /* the services could not be sent to the broker yet */
+    bool services_unsent; /* the services could not be sent to the broker yet */
     uint8_t *record;      /* URO_HUB_RECORD bytes */
 };
 
@@ -54,7 +54,7 @@ void uro_share_services(struct uro_share *share, const struct uro_listened *serv
 void uro_share_repeat(struct uro_share *share);
 
 /* Takes the next datagram or report that the broker passed on. Its body is in share->record.
- * *@octets is 0 if there is no record. Returns false if the broker is gone. */
+ * *@octets is 0 if there is no record. Returns false if the broker has ended. */
 URO_NODISCARD bool uro_share_take(struct uro_share *share, struct uro_hub_header *header,
                                   uint32_t *octets);
 

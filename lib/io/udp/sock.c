@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sock.c - see sock.h. */
-#define _GNU_SOURCE /* and similar options */
+#define _GNU_SOURCE /* options of Linux */
 #include "io/udp/sock.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@
 #include "io/udp/raw_tap.h"
 #include "wire/ip.h"
 
-/* From <netinet/udp.h> and <linux/udp.h>, which lack them in some C libraries. */
+/* Options of <netinet/udp.h> and <linux/udp.h>, which some C libraries lack. */
 #define UDP_OPTION_NO_CHECK6_RX 102
 #define UDP_OPTION_SEGMENT      103
 #define UDP_OPTION_GRO          104

@@ -14,7 +14,7 @@
 #include "wire/ext.h"
 #include "wire/gid.h"
 
-#define URO_SOCK_HOP_LIMIT 64 /* traffic class of packets that set none */
+#define URO_SOCK_HOP_LIMIT 64 /* hop limit of packets that set none */
 
 union uro_sock_address {
     struct sockaddr any;
@@ -28,7 +28,7 @@ struct uro_undelivered;
 struct uro_raw_tap;
 
 struct uro_sock {
-    int fd;                              /* -1: the broker of the address is gone */
+    int fd;                              /* -1: the broker of the address has ended */
     struct uro_share *share;             /* connection to the broker of a shared address, or NULL */
     struct uro_raw_tap *raw_tap;         /* raw tap that receives the IP headers, or NULL */
     struct uro_undelivered *undelivered; /* collects reports for the connection manager, or NULL */
@@ -37,7 +37,7 @@ struct uro_sock {
     bool group;                                  /* the address is a multicast group */
     int printed_error;                           /* last printed error of a send */
     bool printed_narrow;                         /* the small MTU of a path was printed */
-    bool reported_down;                          /* link_up() has reported the broker as gone */
+    bool reported_down;                          /* link_up() has reported the end of the broker */
     bool absent;                                 /* the address is absent: addresses.c */
     bool had_carrier;                            /* the interface has had a carrier since opening */
     uint32_t interface;                          /* index of the interface; 0: unknown */
@@ -106,8 +106,8 @@ struct uro_sock_report {
     union uro_sock_address to; /* destination of the packet; AF_UNSPEC: unknown */
 };
 
-/* Takes the next error report (port or host unreachable, packet too long). Without this, the error
- * would fail some later call. Returns false when there is no report. */
+/* Takes the next error report (port or host unreachable, packet too long). Otherwise the error
+ * would make a later call fail. Returns false when there is no report. */
 bool uro_sock_take_report(int fd, struct uro_sock_report *report);
 
 /* ---- the process that has a port --------------------------------------- */

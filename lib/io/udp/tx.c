@@ -264,7 +264,7 @@ static void print_reason(const struct uro_udp_tx *tx, int reason)
 
 /* Handles an error that is about the first datagram itself: sends its packets one by one, or drops
  * it. */
-static void do_without(struct uro_udp_tx *tx, int reason, struct trials *trials)
+static void handle_own_error(struct uro_udp_tx *tx, int reason, struct trials *trials)
 {
     struct uro_sock *by = tx->by[tx->first];
 
@@ -310,7 +310,7 @@ static bool recover(struct uro_udp_tx *tx, int reason, struct trials *trials)
         trials->again = true;
         return true;
     } else {
-        do_without(tx, reason, trials);
+        handle_own_error(tx, reason, trials);
     }
     trials->again = false;
     return true;

@@ -5,20 +5,20 @@
  * kernel does the work of ARP and neighbour discovery. The engine still reads and writes whole
  * frames. A socket does not deliver Ethernet, IP and UDP headers, so this port makes them.
  *
- *   port.c    opens and closes the port
- *   link_options.c  name and options of a link
- *   sock.c    one socket: its options, and the errors that the network reports; which process has a
- *             port that cannot be bound
- *   network_error.c  passes these errors on, if they are about recent destinations
- *   addresses.c  whether the addresses of the port are usable
- *   share.c   an address that several processes use, by the broker `uroce hub` (hub.h); makes each
- *             service ID the property of one of these processes
- *   hub.c     the directory where these processes find each other
- *   rx.c      converts datagrams to frames
- *   tx.c      converts frames to datagrams, those of one message in one call
- *   group.c   multicast: a socket for each group
- *   raw_tap.c a raw socket that reads IPv4 headers, if the process may have one
- *   ip_id.c   the IPv4 identification, which the ICRC covers
+ *   port.c             opens and closes the port
+ *   link_options.c     name and options of a link
+ *   sock.c             one socket: its options, and the errors that the network reports; which
+ *                      process has a port that cannot be bound
+ *   network_error.c    prints these errors, and keeps some of them for the engine
+ *   addresses.c        whether the addresses of the port are usable
+ *   share.c            an address that several processes use, by the broker `uroce hub` (hub.h);
+ *                      locks a service ID for one of these processes
+ *   hub.c              the directory where these processes find each other
+ *   rx.c               converts datagrams to frames
+ *   tx.c               converts frames to datagrams, and sends those of one message in one call
+ *   group.c            multicast: a socket for each group
+ *   raw_tap.c          a raw socket that reads IPv4 headers, if the process may open one
+ *   ip_id.c            the IPv4 identification, which the ICRC covers
  */
 #pragma once
 
@@ -49,7 +49,7 @@ struct uro_udp_options {
 struct uro_addresses {
     int fd;       /* rtnetlink socket; -1: none, every address counts as present */
     bool changed; /* an announcement came since the last look */
-    uint32_t mtu; /* minimum MTU of their interfaces; 0: unknown */
+    uint32_t mtu; /* minimum MTU of the interfaces of all addresses; 0: unknown */
 };
 
 struct uro_udp_port {
