@@ -17,7 +17,7 @@
 #define TIMEOUT_LEAST 30u /* minimum time limit of a run with faults, seconds */
 #define SLOWER        20u /* time limit with faults, as a multiple of the time without faults */
 #define LINE_SHOWN    60
-#define STATUS_SIGNAL 128 /* a shell adds the number of the signal that has ended its command */
+#define STATUS_SIGNAL 128 /* a shell adds this to the number of the signal that ended a command */
 
 static const struct plan {
     const char *name;
@@ -168,7 +168,8 @@ static bool run_once(char *const *words, const char *devices, unsigned timeout_s
     return false;
 }
 
-/* Runs the command without faults. Returns the limit for the other runs, or 0 after a message. */
+/* Runs the command without faults. Returns the time limit of the other runs in seconds, or 0 after
+ * a message. */
 static unsigned run_without_faults(char *const *words, const char *devices, unsigned timeout_s)
 {
     struct uro_command_end end;

@@ -87,7 +87,8 @@ static int show_card(const char *name)
     return 2;
 }
 
-/* Prints the limits of the card that are higher than uroce's: programs see uroce's. */
+/* Prints the limits of the card that are higher than uroce's limits. Programs see uroce's limits
+ * instead. */
 static void print_lowered(const struct uro_card *card)
 {
     static const struct {

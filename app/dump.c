@@ -37,7 +37,7 @@ struct totals {
     uint64_t frames;
     uint64_t problems;
     uint64_t first;  /* time of the first frame */
-    uint32_t packet; /* position of the first packet of the frame, if the capture is read before */
+    uint32_t packet; /* first packet of the frame, if the whole capture was read before */
 };
 
 /* Returns whether the frame has the ICRC of Linux rxe, which covers the headers of FLUSH twice.
@@ -55,7 +55,8 @@ static bool icrc_as_rxe(const struct uro_pkt *pkt)
     return uro_get_le32(end) != uro_icrc(frame.network, frame.ip.v6, (size_t)(end - frame.network));
 }
 
-/* If a device sent the packet to itself and the capture shows the sending queue pair, prints it. */
+/* If a device sent the packet to itself and the capture shows the sending queue pair, prints this
+ * queue pair. */
 static void print_sender(const struct uro_capture *capture, struct totals *totals)
 {
     if (capture == NULL)

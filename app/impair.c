@@ -35,7 +35,7 @@ static void help(FILE *out)
         "  show             print the plan and how many packets it affected; the default\n"
         "  off              remove all faults\n"
         "  PLAN             replace the plan, such as loss:0.5%%,delay:50us+-10us\n"
-        "  @FILE            replace it by the plan in a file\n"
+        "  @FILE            replace the plan by the plan in a file\n"
         "  -p, --pid PID    only in this process\n"
         "  -h, --help       print this help\n"
         "\n"
@@ -130,7 +130,7 @@ static int change(const struct found *found, struct uro_stats_page *page, const 
 }
 
 /* Shows the plan of one process, or changes it if @text is not NULL. */
-static int treat(const struct found *found, const char *text)
+static int show_or_change(const struct found *found, const char *text)
 {
     struct uro_stats_page *page = map(found);
     int status = 1;
@@ -193,7 +193,7 @@ static bool read_plan(const char *word, char text[static URO_IMPAIR_TEXT_MAX])
 }
 
 /* Shows the plans of all processes of the device, or changes them if @text is not NULL. */
-static int treat_all(const char *device, int pid, const char *text)
+static int show_or_change_all(const char *device, int pid, const char *text)
 {
     struct search search = { .device = device,
                              .pid = pid,
@@ -206,7 +206,7 @@ static int treat_all(const char *device, int pid, const char *text)
     }
     (void)!uro_stats_read(geteuid(), see_file, &search);
     for (uint32_t i = 0; i < search.count; i++)
-        status |= treat(&search.files[i], text);
+        status |= show_or_change(&search.files[i], text);
     if (search.count == 0) {
         (void)fprintf(stderr,
                       "uroce impair: no %s of this user runs a device \"%s\"; `uroce stat` lists "
@@ -255,6 +255,6 @@ int uro_app_impair(int argc, char **argv)
     }
     const char *device = argv[optind], *word = argv[optind + 1];
     if (word == NULL || strcmp(word, "show") == 0)
-        return treat_all(device, pid, NULL);
-    return read_plan(word, text) ? treat_all(device, pid, text) : 2;
+        return show_or_change_all(device, pid, NULL);
+    return read_plan(word, text) ? show_or_change_all(device, pid, text) : 2;
 }

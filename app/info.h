@@ -19,7 +19,7 @@ struct uro_info_fact {
     char text[URO_INFO_TEXT_MAX]; /* the value, or what is missing and what to do */
 };
 
-/* Asks the kernel. Returns the number of facts. */
+/* Reads the facts from the kernel. Returns their number. */
 uint32_t uro_info_facts(struct uro_info_fact facts[static URO_INFO_FACTS_MAX]);
 
 /* Returns the fact with this key, or NULL. */

@@ -59,7 +59,7 @@ static pid_t start(const char *library, const char *devices, int peer, int other
     exit(uro_info_side(library, peer, sends));
 }
 
-/* Reads what the sides print until both have ended. */
+/* Reads the output of the sides until both have ended. */
 static void read_report(int report, char *text, size_t size)
 {
     size_t had = 0;

@@ -111,7 +111,7 @@ static void look_at_file(struct uro_info_fact *fact, const char *path, const cha
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Reads a number from a file of /proc. @name begins its line, or is NULL for the first word of the
- * file. Returns false if it cannot be read. */
+ * file. Returns false if the number cannot be read. */
 static bool read_number(const char *path, const char *name, uint64_t *number)
 {
     FILE *file = fopen(path, "re");
@@ -187,7 +187,7 @@ static void look_at_shm(struct uro_info_fact *fact)
             strerror(errno));
     else if ((uint64_t)is.f_bavail * is.f_frsize < SHM_LEAST)
         set(fact, false,
-            "%" PRIu64 " kB free: Open MPI and UCX may need more; --shm-size of docker",
+            "%" PRIu64 " kB free: Open MPI and UCX may need more; see --shm-size of docker",
             (uint64_t)is.f_bavail * is.f_frsize / 1024);
     else
         set(fact, true, "yes");

@@ -22,7 +22,7 @@ static const struct subcommand {
     { "shrink", uro_app_shrink, "find the fewest faults with which a command still fails" },
     { "dump", uro_app_dump, "print the packets of a capture file, one per line" },
     { "judge", uro_app_judge, "name the packets of a capture file that break a rule of RoCEv2" },
-    { "why", uro_app_why, "say why queue pairs failed and calls were refused" },
+    { "why", uro_app_why, "print why queue pairs failed and calls were refused" },
     { "peer", uro_app_peer, "run conformance packet scripts against a RoCEv2 endpoint" },
     { "sim", uro_app_sim, "test the protocol engine in a simulated network with faults" },
 };

@@ -20,7 +20,7 @@
 #include "io/udp/hub.h"
 #include "run.h"
 
-#define IDLE_SECONDS "10" /* a test must start its second process within this time */
+#define IDLE_SECONDS "10" /* a broker without processes ends after this time */
 #define FD_FROM      100  /* high, because some programs assume small numbers for their own files */
 #define HELD_MAX     64u
 

@@ -21,7 +21,7 @@
 #define DYNAMIC_MAX 1024u /* entries of the dynamic section that are read */
 #define NAME_SIZE   16u   /* bytes of a library's name; only its beginning matters */
 
-/* ---- finding it ------------------------------------------------------------------------------ */
+/* ---- finding the program --------------------------------------------------------------------- */
 
 static bool is_program(const char *path)
 {
@@ -75,7 +75,7 @@ static const char *more_rights(const char *path)
     return NULL;
 }
 
-/* ---- how it was linked ----------------------------------------------------------------------- */
+/* ---- how the program was linked -------------------------------------------------------------- */
 
 struct elf {
     int fd;

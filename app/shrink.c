@@ -51,7 +51,7 @@ static void help(FILE *out)
 struct search {
     struct uro_impair_trace_header header;
     struct uro_impair_trace_line
-        *effects; /* one effect each; the command fails with the first `count` */
+        *effects; /* one effect each; the command fails with the first `count` of them */
     struct uro_impair_trace_line *tried;
     size_t count;
     char attempt[PATH_MAX]; /* file of the part that is tried */
@@ -84,8 +84,8 @@ static bool store(struct search *search, const struct uro_impair_trace_line *eff
     return error == 0;
 }
 
-/* Runs the command once with the effects in the file search->attempt, which are @count. Returns
- * whether it fails. */
+/* Runs the command once with the @count effects in the file search->attempt. Returns whether it
+ * fails. */
 static bool run_fails(struct search *search, size_t count)
 {
     search->runs++;
@@ -150,7 +150,8 @@ static size_t choose(const struct search *search, size_t from, size_t end, bool 
     return count;
 }
 
-/* Tries @parts parts of the effects, or all effects but each part. Keeps the first that fails. */
+/* Tries @parts parts of the effects, or all effects but each part. Keeps the first part with which
+ * the command fails. */
 static bool reduce(struct search *search, size_t parts, bool all_but)
 {
     for (size_t part = 0; part < parts && may_go_on(search); part++) {

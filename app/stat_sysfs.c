@@ -150,7 +150,7 @@ static bool is_name(const char *name)
 }
 
 /* Returns the card that a device is like, as far as its page shows it. The page lacks the card's
- * name. The name "given" stands for any: it says that there is a card. */
+ * name. The name "given" only shows that there is a card. */
 static struct uro_card card_of(const struct uro_stats_card *shown)
 {
     struct uro_card card = { .name = "" };

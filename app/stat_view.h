@@ -74,13 +74,13 @@ const char *uro_stat_number(double value, char text[static URO_STAT_NUMBER_MAX])
 /* Writes a time in at most 5 columns, such as 120us or 1.2ms. 0: "-". */
 const char *uro_stat_time(uint64_t ns, char text[static URO_STAT_NUMBER_MAX]);
 
-/* These functions return the name of a queue pair type in at most 4 columns, or the text of a
- * reason. */
+/* These functions return the name of a queue pair type in at most 4 columns, the text of a reason,
+ * or the name of a kind of keys. */
 const char *uro_stat_type(uint8_t type);
 const char *uro_stat_reason(uint8_t fail_reason);
 const char *uro_stat_kind(uint8_t kind); /* enum uro_key_kind */
 
-/* Writes the number that names the process: its pid, or a longer number if another process has the
+/* Returns the number that names the process: its pid, or a longer number if another process has the
  * same pid in another namespace. */
 const char *uro_stat_pid(const struct uro_survey_file *file);
 

@@ -332,8 +332,8 @@ static void draw_row(const struct row *row, int line)
     (void)addnstr(peer, COLS - 81);
 }
 
-/* Writes to @text why data is missing on the screen, or why the screen is empty. Returns false
- * otherwise. */
+/* Writes to @text why data is missing on the screen, or why the screen is empty. Returns false if
+ * nothing is missing. */
 static bool write_problem(const struct top *top, char text[static URO_STAT_REASON_MAX])
 {
     uint32_t unreadable = 0;

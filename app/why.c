@@ -27,9 +27,9 @@ static void help(FILE *out)
         "Usage: uroce why [ --user UID ] [ PID | DEVICE ]\n"
         "       uroce why 0xNN\n"
         "\n"
-        "Says why queue pairs failed and calls were refused, newest first, in processes that run\n"
-        "and in the last 16 that ended. For one process or device it also prints the last packets\n"
-        "of each queue pair.\n"
+        "Prints why queue pairs failed and calls were refused, newest first, in processes that\n"
+        "run and in the last 16 that ended. For one process or device it also prints the last\n"
+        "packets of each queue pair.\n"
         "\n"
         "  0xNN             explain this vendor_err of a completion\n"
         "  -u, --user UID   processes of this user, for root\n"
@@ -52,9 +52,9 @@ struct item {
 };
 
 /* The counters of a process for received packets. */
-static const enum uro_counter telling[] = { URO_COUNT_DROP_QPN, URO_COUNT_DROP_ADDRESS,
-                                            URO_COUNT_DROP_STATE, URO_COUNT_DROP_PKEY,
-                                            URO_COUNT_RX_FAR };
+static const enum uro_counter drop_counters[] = { URO_COUNT_DROP_QPN, URO_COUNT_DROP_ADDRESS,
+                                                  URO_COUNT_DROP_STATE, URO_COUNT_DROP_PKEY,
+                                                  URO_COUNT_RX_FAR };
 
 struct other {
     int pid;
@@ -62,7 +62,7 @@ struct other {
     char program[URO_STATS_NAME_MAX];
     uint32_t gid_count;
     struct uro_gid gids[URO_STATS_GIDS];
-    uint64_t values[URO_ARRAY_LEN(telling)];
+    uint64_t values[URO_ARRAY_LEN(drop_counters)];
 };
 
 struct search {
@@ -77,7 +77,7 @@ struct search {
 };
 
 /* Returns the slot for an item with the time @time, or NULL if all kept items are newer. */
-static struct item *place_for(struct search *search, uint64_t time)
+static struct item *slot_for(struct search *search, uint64_t time)
 {
     struct item *oldest = &search->items[0];
 
@@ -93,7 +93,7 @@ static struct item *place_for(struct search *search, uint64_t time)
 static struct item *add_item(struct search *search, const struct uro_stats_file *file,
                              uint64_t time, bool is_refusal)
 {
-    struct item *item = place_for(search, time);
+    struct item *item = slot_for(search, time);
 
     if (item == NULL)
         return NULL;
@@ -145,8 +145,8 @@ static void add_other(struct search *search, const struct uro_stats_file *file)
     memcpy(other->program, file->page->program, sizeof other->program);
     other->gid_count = file->page->gid_count;
     memcpy(other->gids, file->page->gids, sizeof other->gids);
-    for (size_t i = 0; i < URO_ARRAY_LEN(telling); i++)
-        other->values[i] = file->page->record.counters.value[telling[i]];
+    for (size_t i = 0; i < URO_ARRAY_LEN(drop_counters); i++)
+        other->values[i] = file->page->record.counters.value[drop_counters[i]];
 }
 
 static void see_unreadable(struct search *search, const struct uro_stats_file *file)
@@ -222,13 +222,13 @@ static void print_peer(const struct search *search, const struct uro_failure *fa
         bool is_peer = false;
         for (uint32_t gid = 0; gid < other->gid_count; gid++)
             is_peer |= uro_gid_equal(&other->gids[gid], &failure->peer);
-        for (size_t k = 0; is_peer && k < URO_ARRAY_LEN(telling); k++)
+        for (size_t k = 0; is_peer && k < URO_ARRAY_LEN(drop_counters); k++)
             if (other->values[k] != 0)
                 (void)printf("    peer     process %d (%s%s) counted %" PRIu64 " packets: %s "
                              "(%s)\n",
                              other->pid, other->program, other->alive ? "" : ", ended",
-                             other->values[k], uro_counter_text(telling[k]),
-                             uro_counter_name(telling[k]));
+                             other->values[k], uro_counter_text(drop_counters[k]),
+                             uro_counter_name(drop_counters[k]));
     }
 }
 
@@ -312,7 +312,7 @@ static void print_items(struct search *search)
             print_failure(search, &item->failure, whole);
     }
     if (search->count + search->left_out > shown)
-        (void)printf("%u older ones are not shown; name a process or a device\n",
+        (void)printf("%u older items are not shown; name a process or a device\n",
                      search->count + search->left_out - shown);
     else if (shown > 0 && !whole)
         (void)printf("`uroce why PID` also shows the packets.\n");

@@ -5,7 +5,7 @@ const MARK = {repeated: 1, copy: 2, gap: 4, late: 8, nak: 16, rnr: 32, cnp: 64, 
               timed: 256, bad: 512, congestion: 1024};
 const REQUEST = 0, RESPONSE = 1;
 
-// Kinds of frames: each frame has one, which is its colour and its filter.
+// Kinds of frames. The kind of a frame determines its colour and its filter.
 const KINDS = [
   {name: "requests", color: "--request"}, {name: "responses", color: "--response"},
   {name: "retransmissions", color: "--repeat"}, {name: "NAKs", color: "--nak"},
@@ -100,7 +100,7 @@ function duration(value) {
   return +value.toPrecision(4) + " s";
 }
 
-// Returns bits a second with the unit that suits it.
+// Returns bits per second with the unit that suits it.
 function rate(value) {
   const units = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
   let unit = 0;

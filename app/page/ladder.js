@@ -33,7 +33,7 @@ class Ladder {
   // Rows that fit on the screen.
   get visible() { return Math.max(1, Math.floor(this.scroller.clientHeight / ROW)); }
 
-  // Number of the first visible row. A list too long for a browser scrolls several rows a pixel.
+  // Number of the first visible row. A list too long for a browser scrolls several rows per pixel.
   get top() {
     const rows = this.state.rows.length;
     const space = this.spacer.offsetHeight - this.scroller.clientHeight;
@@ -141,7 +141,7 @@ class Ladder {
     this.drawArrow(context, frame, middle, x);
   }
 
-  // A red dot before the number of a frame that breaks a rule.
+  // Draws a red dot before the number of a frame that breaks a rule.
   drawFinding(context, y) {
     context.fillStyle = this.state.color("--nak");
     context.beginPath();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// main.js - joins the parts of the page: filters, selection, what stands in the panels. The part of
-// the part of the address after "#" chooses what is shown at first: connection=1&frame=17&search=nak
+// main.js - joins the parts of the page: filters, selection, and the contents of the panels. The
+// part of the address after "#" chooses what is shown at first: connection=1&frame=17&search=nak
 
 const byId = id => document.getElementById(id);
 
@@ -134,7 +134,7 @@ class Page {
     this.filter();
   }
 
-  // A finding as a box that leads to its frame.
+  // Makes a box for a finding. A click on it selects the frame.
   findingBox(index) {
     const [frame, rule, seen, wants, other, more] = this.capture.findings[index];
     const box = element("div", "finding");
@@ -230,7 +230,8 @@ class Page {
     return link;
   }
 
-  // The frame decoded: what it is, its fields, what it belongs to, and the rules that it breaks.
+  // Shows the decoded frame: its operation, its fields, the frame that it repeats or answers, and the
+  // rules that it breaks.
   showFrame(frame) {
     const {capture} = this, panel = byId("frame"), line = capture.lines[frame];
     const {operation, pairs} = fieldsOf(line);

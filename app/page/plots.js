@@ -19,7 +19,7 @@ class Plots {
   constructor(capture, state, onSelect) {
     Object.assign(this, {capture, state, onSelect, drag: null});
     this.view = [0, Math.max(capture.last, 1e-9)];
-    this.direction = -1; // of the requests in the PSN plot; -1: that with more
+    this.direction = -1; // direction of the requests in the PSN plot; -1: the one with more
     this.canvases = ["psn", "rate", "rtt"].map(id => document.getElementById(id));
     this.layers = this.canvases.map(() => document.createElement("canvas"));
     for (const canvas of this.canvases) {
@@ -81,7 +81,7 @@ class Plots {
     if (best >= 0) this.onSelect(best);
   }
 
-  // Yields [x, y, frame] of what can be picked in a plot.
+  // Yields [x, y, frame] of the points of a plot that a click can select.
   *points(id, width) {
     const list = id === "psn" ? this.psnPoints : id === "rtt" ? this.rttPoints : null;
     if (list) {
@@ -92,7 +92,8 @@ class Plots {
       yield [this.x(this.capture.time[frame], width), null, frame];
   }
 
-  // The connection of the PSN plot: the chosen one, that of the selected frame, or the largest.
+  // Returns the connection of the PSN plot: the chosen one, else the one of the selected frame, else
+  // the largest.
   get connection() {
     const {capture, state} = this;
     if (state.connection >= 0) return state.connection;
@@ -100,7 +101,8 @@ class Plots {
     return selected >= 0 && selected !== undefined ? selected : state.largest;
   }
 
-  // Draws the three plots. What depends on neither the ladder nor the mouse is drawn once, aside.
+  // Draws the three plots. The parts that depend on neither the ladder nor the mouse are drawn only
+  // once, on a hidden canvas.
   draw() {
     this.canvases.forEach((canvas, i) => {
       const [context, width, height] = fitCanvas(canvas, canvas.clientWidth, HEIGHTS[i]);
@@ -124,7 +126,7 @@ class Plots {
     return layer;
   }
 
-  // The time of the rows that the ladder shows.
+  // Marks the time of the rows that the ladder shows.
   drawBand(context, width, height) {
     const [from, to] = this.state.band();
     const x0 = Math.max(LEFT, this.x(from, width)), x1 = Math.min(width - RIGHT, this.x(to, width));
@@ -265,7 +267,7 @@ class Plots {
 
   // ---- throughput ----------------------------------------------------------------------------
 
-  // Returns the bits a second in each part of the time: A to B, B to A, retransmitted.
+  // Returns the bits per second in each part of the time: A to B, B to A, retransmitted.
   sumRates() {
     const {capture, state} = this, [from, to] = this.view, step = (to - from) / BINS;
     const sums = [new Float64Array(BINS), new Float64Array(BINS), new Float64Array(BINS)];
