@@ -3,9 +3,9 @@
  * poll() or epoll_wait(), with or without a time limit, or it polls the CQ, or it computes. The
  * choice is random. A lost wake-up makes the test hang. UROCE_SLEEPERS_TRIPS sets the number of
  * messages, and UROCE_SLEEPERS_SEED the seed of the choices. The test prints the longest round
- * trip.
+ * trip. With the argument "engines", the device has several engines.
  */
-#include "api/api.h"
+#include "api/engines.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -37,6 +37,7 @@
 
 struct sleeper {
     struct side *side;
+    struct ibv_cq *send_cq; /* may be side->cq, the CQ of the receives */
     struct ibv_comp_channel *channel;
     int epoll;
     bool begins;
@@ -74,11 +75,10 @@ static void compute(struct sleeper *sleeper)
         ;
 }
 
-/* Polls all completions. Returns whether there were any. */
-static bool poll_once(struct sleeper *sleeper)
+static bool poll_cq(struct sleeper *sleeper, struct ibv_cq *cq)
 {
     struct ibv_wc wcs[8];
-    const int count = ibv_poll_cq(sleeper->side->cq, 8, wcs);
+    const int count = ibv_poll_cq(cq, 8, wcs);
 
     for (int i = 0; i < count; i++) {
         MUST(wcs[i].status == IBV_WC_SUCCESS);
@@ -86,6 +86,21 @@ static bool poll_once(struct sleeper *sleeper)
     }
     MUST(count >= 0);
     return count > 0;
+}
+
+/* Polls the completions. Returns whether there were any. */
+static bool poll_once(struct sleeper *sleeper)
+{
+    const bool found = poll_cq(sleeper, sleeper->side->cq);
+
+    return (sleeper->send_cq != sleeper->side->cq && poll_cq(sleeper, sleeper->send_cq)) || found;
+}
+
+static void arm(const struct sleeper *sleeper)
+{
+    MUST(ibv_req_notify_cq(sleeper->side->cq, 0) == 0);
+    if (sleeper->send_cq != sleeper->side->cq)
+        MUST(ibv_req_notify_cq(sleeper->send_cq, 0) == 0);
 }
 
 static void take_event(const struct sleeper *sleeper)
@@ -129,7 +144,7 @@ static void wait_for_message(struct sleeper *sleeper, uint64_t wanted)
             (void)poll_once(sleeper);
             continue;
         }
-        MUST(ibv_req_notify_cq(sleeper->side->cq, 0) == 0);
+        arm(sleeper);
         if (!poll_once(sleeper) && wait_by_lot(sleeper))
             take_event(sleeper);
     }
@@ -151,12 +166,13 @@ static void post(struct side *side, bool sends)
         MUST(ibv_post_recv(side->qp, &receive, &bad_receive) == 0);
 }
 
-static void open_sleeper(struct sleeper *sleeper, struct side *side,
+static void open_sleeper(struct sleeper *sleeper, struct side *side, struct ibv_cq *send_cq,
                          struct ibv_comp_channel *channel, bool begins)
 {
     struct epoll_event event = { .events = EPOLLIN };
 
     *sleeper = (struct sleeper){ .side = side,
+                                 .send_cq = send_cq,
                                  .channel = channel,
                                  .begins = begins,
                                  .lots = number_of("UROCE_SLEEPERS_SEED", 1) * 2 + begins };
@@ -204,23 +220,39 @@ static void *command(void *argument)
     return NULL;
 }
 
-static void two_threads__one_device__exchange_all_messages(void **state)
+static struct ibv_cq *cq_of(const struct api *api, struct ibv_comp_channel *channel, int vector)
 {
-    struct api *api = *state;
+    struct ibv_cq *cq = ibv_create_cq(api->context, 64, NULL, channel, vector);
+
+    assert_non_null(cq);
+    return cq;
+}
+
+/* Each of two threads waits for its own channel. The receives of thread i complete on the engine
+ * @receive_vectors[i], its sends on the engine @send_vectors[i]. */
+static void run_threads(struct api *api, const int send_vectors[2], const int receive_vectors[2])
+{
     struct ibv_comp_channel *channels[2];
+    struct ibv_cq *send_cqs[2], *receive_cqs[2];
     struct sleeper sleepers[2];
     pthread_t threads[2], other;
     struct pair pair;
+    struct side *sides[2] = { &pair.a, &pair.b };
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         assert_non_null(channels[i] = ibv_create_comp_channel(api->context));
-    api_side_open(api, &pair.a, channels[0], IBV_QPT_RC, NULL);
-    api_side_open(api, &pair.b, channels[1], IBV_QPT_RC, NULL);
+        receive_cqs[i] = cq_of(api, channels[i], receive_vectors[i]);
+        send_cqs[i] = send_vectors[i] == receive_vectors[i]
+                          ? receive_cqs[i]
+                          : cq_of(api, channels[i], send_vectors[i]);
+        api_side_open_with(api, sides[i], send_cqs[i], receive_cqs[i], IBV_QPT_RC, NULL);
+    }
     api_pair_join(api, &pair);
-    open_sleeper(&sleepers[0], &pair.a, channels[0], true);
-    open_sleeper(&sleepers[1], &pair.b, channels[1], false);
-    post(&pair.a, false);
-    post(&pair.b, false);
+    for (int i = 0; i < 2; i++) {
+        open_sleeper(&sleepers[i], sides[i], send_cqs[i], channels[i], i == 0);
+        post(sides[i], false);
+    }
+    atomic_store(&is_over, false);
     assert_int_equal(pthread_create(&other, NULL, command, api), 0);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, play, &sleepers[i]), 0);
@@ -229,9 +261,33 @@ static void two_threads__one_device__exchange_all_messages(void **state)
     atomic_store(&is_over, true);
     assert_int_equal(pthread_join(other, NULL), 0);
     printf("# threads: longest trip %lu us\n", (unsigned long)sleepers[0].worst);
-    api_pair_close(&pair);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        engines_close_side(sides[i]);
+        if (send_cqs[i] != receive_cqs[i])
+            engines_destroy_cq(send_cqs[i]);
+        engines_destroy_cq(receive_cqs[i]);
         assert_int_equal(ibv_destroy_comp_channel(channels[i]), 0);
+    }
+}
+
+static void two_threads__one_device__exchange_all_messages(void **state)
+{
+    run_threads(*state, (int[]){ 0, 0 }, (int[]){ 0, 0 });
+}
+
+static void two_threads__own_engines__exchange_all_messages(void **state)
+{
+    run_threads(*state, (int[]){ 0, 1 }, (int[]){ 0, 1 });
+}
+
+static void two_threads__same_engine_of_three__exchange_all_messages(void **state)
+{
+    run_threads(*state, (int[]){ 2, 2 }, (int[]){ 2, 2 });
+}
+
+static void two_threads__send_cqs_of_the_other_engine__exchange_all_messages(void **state)
+{
+    run_threads(*state, (int[]){ 1, 0 }, (int[]){ 0, 1 });
 }
 
 /* ---- two processes ------------------------------------------------------------------ */
@@ -274,7 +330,7 @@ static void be_side(int socket, const char *line, bool begins)
     MUST(write(socket, &own, sizeof own) == sizeof own);
     MUST(read(socket, &peer, sizeof peer) == sizeof peer);
     connect_to(api, side.qp, &peer);
-    open_sleeper(&sleeper, &side, channel, begins);
+    open_sleeper(&sleeper, &side, side.cq, channel, begins);
     post(&side, false);
     MUST(write(socket, &byte, 1) == 1 && read(socket, &byte, 1) == 1);
     play(&sleeper);
@@ -352,10 +408,17 @@ int main(int count, char **arguments)
         cmocka_unit_test(two_processes__udp__exchange_all_messages),
         cmocka_unit_test(two_processes__memif__exchange_all_messages),
     };
+    const struct CMUnitTest engine_tests[] = {
+        API_TEST(two_threads__own_engines__exchange_all_messages),
+        API_TEST(two_threads__same_engine_of_three__exchange_all_messages),
+        API_TEST(two_threads__send_cqs_of_the_other_engine__exchange_all_messages),
+    };
 
     if (count == 4)
         be_side((int)strtol(arguments[1], NULL, 10), arguments[2],
                 strcmp(arguments[3], "begins") == 0);
+    if (count == 2 && strcmp(arguments[1], "engines") == 0)
+        return ENGINES_RUN(engine_tests);
     (void)snprintf(line, sizeof line, "uroce0:udp,ip=%s", api_own_address(0, one));
     assert_int_equal(setenv("UROCE_DEVICES", line, 1), 0);
     return API_RUN(tests);

@@ -201,6 +201,7 @@ def main() -> int:
     else:
         stages = options.stage or [*STAGES, *OTHERS, *release.RELEASES]
         for at, stage in enumerate(stages):
+            began = time.monotonic()
             if stage == "fuzz":
                 rows.append(fuzzing.smoke(ROOT, options.fuzz_seconds))
             elif stage in (*release.RELEASES, release.UNSTABLE):
@@ -210,6 +211,7 @@ def main() -> int:
             else:
                 later = [name for name in stages[at + 1:] if name in STAGES]
                 run_stage(stage, STAGES[stage][2], {**STAGES[stage][3]}, rows, later)
+            print(f"=== {stage}: took {time.monotonic() - began:.0f} s", flush=True)
     print(tally.table(rows))
     subprocess.run([ROOT / "tools" / "conformance"], check=False)  # prints how many rules hold
     print(f"took {time.monotonic() - start:.0f} s")
