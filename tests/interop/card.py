@@ -37,6 +37,9 @@ class Card(UnderUroce, Rxe):
         return super().spawn(f"exec chroot /host env XDG_RUNTIME_DIR=/run {self.build}/app/uroce run "
                              f"--device '{self.description()}' -- {command}", seconds)
 
+    def run_beside_programs(self, command):
+        return self.run(f"chroot /host {command}")
+
     def set_mtu(self, mtu):
         self.mtu = mtu
         self.namespace.up(self.tap, mtu)

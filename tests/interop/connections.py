@@ -139,7 +139,7 @@ def then(server, case, client_out):
         return f"does not print {case.meeting.prints}"
     try:
         if case.meeting.then:
-            server.run(case.text(case.meeting.then, **server.where(case)))
+            server.run_beside_programs(case.text(case.meeting.then, **server.where(case)))
     except Unavailable as why:
         return str(why)
     return ""

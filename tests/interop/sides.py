@@ -178,6 +178,10 @@ class Side:
     def listen_tables(self, kind):
         raise NotImplementedError
 
+    def run_beside_programs(self, command):
+        """Runs a command that sees the same files as the programs of this side."""
+        return self.run(command)
+
     def reach(self, other, case):
         """Waits until the device of @other responds, if this side can check that. Some servers first listen by TCP, and open their
         device only for a client; those are not checked."""
