@@ -115,7 +115,7 @@ void uro_cq_notify(struct uro_cq *cq)
 
 void uro_cq_overflow(struct uro_shard *shard, struct uro_cq *cq)
 {
-    cq->overrun = true;
+    uro_cq_fail(cq);
     cq->event_error = true;
     uro_count(shard->counters, URO_COUNT_CQ_OVERRUN);
     announce(shard, cq);
@@ -140,7 +140,7 @@ static inline bool push(struct uro_shard *shard, struct uro_cq *cq, const struct
 {
     uint32_t filled = cq->filled;
 
-    if (cq->overrun)
+    if (uro_cq_failed(cq))
         return false;
     if (filled - atomic_load_explicit(&cq->head, memory_order_acquire) >= cq->capacity)
         return overflow(shard, cq, urgent);

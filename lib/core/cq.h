@@ -125,7 +125,7 @@ struct uro_cq {
     bool event_completion;  /* engine: waiting events, see uro_shard_event() */
     bool event_error;
     uint32_t filled;     /* engine: index of the next completion; >= tail */
-    bool overrun;        /* engine: overflowed; every QP on it has failed */
+    atomic_bool overrun; /* overflowed: each QP fails at its next completion here */
     bool ignore_overrun; /* a completion that does not fit is lost; no QP fails */
     atomic_uint armed;   /* enum uro_cq_arm */
     /* index behind the last completion that the reader may see; moved by the engine */
@@ -185,6 +185,18 @@ uint32_t uro_cq_poll(struct uro_cq *cq, struct uro_cqe *out, uint32_t max);
  * is solicited or in error. A later call with @solicited_only does not weaken an earlier call
  * without it. Called by the reader. */
 void uro_cq_arm(struct uro_cq *cq, bool solicited_only);
+
+/* Marks the CQ as overflowed, without an event. Thread: any. */
+static inline void uro_cq_fail(struct uro_cq *cq)
+{
+    atomic_store_explicit(&cq->overrun, true, memory_order_relaxed);
+}
+
+/* Returns whether the CQ has overflowed. */
+static inline bool uro_cq_failed(const struct uro_cq *cq)
+{
+    return atomic_load_explicit(&cq->overrun, memory_order_relaxed);
+}
 
 /* Withdraws the request for an event. An event that was noted before may still come. Called by the
  * reader. */

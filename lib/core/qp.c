@@ -334,7 +334,7 @@ void uro_qp_flush(struct uro_qp *qp)
     URO_MARK("QP.FLUSH");
     finish_sends(qp, URO_QP_NO_WQE, URO_WC_WR_FLUSH_ERR, URO_FAIL_FLUSHED);
     if (uro_qp_state_of(qp) == URO_QPS_SQE) {
-        if (!qp->send_cq->overrun)
+        if (!uro_cq_failed(qp->send_cq))
             return;
         enter_overrun(qp);
     }

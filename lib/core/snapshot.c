@@ -73,7 +73,7 @@ static void copy_cq(const struct uro_cq *cq, struct uro_snapshot_cq *row)
         .number = cq->number,
         .capacity = cq->capacity,
         .waiting = cq->filled - atomic_load_explicit(&cq->head, memory_order_relaxed),
-        .overrun = cq->overrun,
+        .overrun = uro_cq_failed(cq),
         .armed = (uint8_t)atomic_load_explicit(&cq->armed, memory_order_relaxed),
     };
 }

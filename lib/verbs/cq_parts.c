@@ -21,7 +21,7 @@ bool uro_cq_parts_init(struct uro_ibv_cq *cq, uint32_t engines)
 /* Returns the part of engine @index, or NULL. */
 static struct uro_cq *part_at(const struct uro_ibv_cq *cq, uint32_t index)
 {
-    return atomic_load_explicit(&cq->parts->cores[index], memory_order_acquire);
+    return atomic_load(&cq->parts->cores[index]);
 }
 
 /* Makes a part. If the program has armed the CQ, the part is armed, too. The context is locked, so
@@ -43,7 +43,9 @@ static struct uro_cq *make(struct uro_ibv_cq *cq, struct uro_device *engine)
     const unsigned armed = atomic_load(&cq->parts->armed);
     if (armed != URO_CQ_NOT_ARMED)
         uro_cq_arm(part, armed == URO_CQ_ARMED_SOLICITED);
-    atomic_store_explicit(&cq->parts->cores[index], part, memory_order_release);
+    atomic_store(&cq->parts->cores[index], part);
+    if (atomic_load(&cq->parts->overrun)) /* the other side stores first, too: take_overrun() */
+        uro_cq_fail(part);
     atomic_fetch_add(&cq->parts->count, 1);
     pthread_spin_unlock(&cq->lock);
     if (armed != URO_CQ_NOT_ARMED)
@@ -156,9 +158,21 @@ bool uro_cq_parts_take_event(struct uro_ibv_cq *cq)
            atomic_exchange(&cq->parts->armed, URO_CQ_NOT_ARMED) != URO_CQ_NOT_ARMED;
 }
 
+static void fail(struct uro_device *engine, struct uro_cq *part)
+{
+    (void)engine;
+    uro_cq_fail(part);
+}
+
 bool uro_cq_parts_take_overrun(struct uro_ibv_cq *cq)
 {
-    return cq->parts == NULL || !atomic_exchange(&cq->parts->overrun, true);
+    if (cq->parts == NULL)
+        return true;
+    if (atomic_exchange(&cq->parts->overrun, true))
+        return false;
+    uro_cq_fail(cq->core);
+    for_each(cq, fail);
+    return true;
 }
 
 static void fini(struct uro_device *engine, struct uro_cq *part)

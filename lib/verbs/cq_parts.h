@@ -15,7 +15,7 @@ struct uro_cq_parts {
     uint32_t next;       /* index of the engine with which the next poll begins; CQ lock */
     atomic_uint count;   /* number of parts */
     atomic_uint armed;   /* enum uro_cq_arm of the whole CQ */
-    atomic_bool overrun; /* the program has the event of an overrun */
+    atomic_bool overrun; /* cq->core or a part has overflowed, so all have */
     struct uro_cq *_Atomic cores[]; /* the part of each engine, or NULL */
 };
 
@@ -48,7 +48,8 @@ void uro_cq_parts_arm(struct uro_ibv_cq *cq, bool solicited_only);
  * an event. The program gets only the earliest of them. */
 bool uro_cq_parts_take_event(struct uro_ibv_cq *cq);
 
-/* Returns whether the program gets this event of an overrun. It gets no second event. */
+/* Lets all parts fail after an overrun of one part. Returns whether the program gets this event of
+ * an overrun. It gets no second event. Engine lock of the part held. */
 bool uro_cq_parts_take_overrun(struct uro_ibv_cq *cq);
 
 /* Removes the parts from their engines. */

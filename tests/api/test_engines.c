@@ -507,6 +507,62 @@ static void cq__resized_while_it_gets_a_part__resize_works_or_is_refused(void **
     }
     engines_destroy_cq(crossed[1]);
 }
+
+/* Moves the queue pair to ERR, with one receive more than the CQ has room for. */
+static void overrun(const struct api *api, struct ibv_qp *qp, const struct ibv_cq *cq)
+{
+    struct ibv_recv_wr wr = { .wr_id = 7 }, *bad;
+
+    for (int i = 0; i <= cq->cqe; i++)
+        assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
+    assert_int_equal(api_go(api, qp, IBV_QPS_ERR, 0), 0);
+}
+
+static void cq__overrun_by_one_engine__queue_pair_of_another_engine_fails(void **state)
+{
+    const struct api *api = *state;
+    struct ibv_cq *cq = ibv_create_cq(api->context, 1, NULL, NULL, 0);
+    struct ibv_cq *other = engines_cq_of(api, 1);
+    struct ibv_qp *qp = api_qp(api, cq);
+    struct pair pair;
+
+    api_connect(api, qp, 0x654321);
+    api_side_open_with(api, &pair.a, cq, other, IBV_QPT_RC, NULL); /* sends complete in a part */
+    api_side_open_with(api, &pair.b, other, other, IBV_QPT_RC, NULL);
+    api_pair_join(api, &pair);
+    overrun(api, qp, cq);
+    api_expect_async(api, IBV_EVENT_CQ_ERR, cq);
+
+    struct ibv_sge source = api_sge(&pair.a, 0, 10), target = api_sge(&pair.b, 0, 10);
+    struct ibv_send_wr wr = api_send(IBV_WR_SEND, &source);
+    assert_int_equal(api_post_recv(&pair.b, 2, &target), 0);
+    assert_int_equal(api_post_send(&pair.a, &wr), 0);
+    api_expect(other, 2, IBV_WC_SUCCESS);
+    api_expect_async(api, IBV_EVENT_QP_FATAL, pair.a.qp);
+
+    /* A queue pair of a third engine gets its part only now. */
+    struct ibv_cq *third = engines_cq_of(api, 2);
+    struct pair late;
+    api_side_open_with(api, &late.a, cq, third, IBV_QPT_RC, NULL);
+    api_side_open_with(api, &late.b, third, third, IBV_QPT_RC, NULL);
+    api_pair_join(api, &late);
+    source = api_sge(&late.a, 0, 10);
+    target = api_sge(&late.b, 0, 10);
+    assert_int_equal(api_post_recv(&late.b, 2, &target), 0);
+    assert_int_equal(api_post_send(&late.a, &wr), 0);
+    api_expect(third, 2, IBV_WC_SUCCESS);
+    api_expect_async(api, IBV_EVENT_QP_FATAL, late.a.qp);
+
+    engines_close_side(&late.a);
+    engines_close_side(&late.b);
+    engines_close_side(&pair.a);
+    engines_close_side(&pair.b);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    engines_destroy_cq(third);
+    engines_destroy_cq(other);
+    engines_destroy_cq(cq);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -524,6 +580,7 @@ int main(void)
         API_TEST(threads__on_each_engine_while_another_registers__all_writes_arrive),
         API_TEST(queue_pairs__with_the_same_cqs_crossed__two_threads_modify_them),
         API_TEST(cq__resized_while_it_gets_a_part__resize_works_or_is_refused),
+        API_TEST(cq__overrun_by_one_engine__queue_pair_of_another_engine_fails),
     };
 
     return ENGINES_RUN(tests);
