@@ -114,7 +114,7 @@ int uroce_cable_set(const char *device, const char *faults, char *error, size_t 
  *
  * Each device counts the packets that it sends, receives, drops and retransmits. Each counter has a
  * name, such as "tx_roce". Later versions may add names, but do not change any.
- * docs/TROUBLESHOOTING.md explains the counters. */
+ * uroce_counter_text() describes each. */
 
 /* Returns the name of counter number @index, 0, 1, 2 and so on, or NULL when there are no more. */
 const char *uroce_counter_name(unsigned index);

@@ -68,7 +68,7 @@ static void port_event(struct uro_device *device, enum uro_port_event event)
     struct uro_ibv_device *ibv = uro_ibv_device_of(device);
 
     if (ibv == NULL)
-        return;
+        return; /* an engine other than the first, which reports these events for all engines */
     uro_ibv_contexts_lock();
     for (struct uro_link *link = ibv->contexts.head.next; link != &ibv->contexts.head;
          link = link->next) {

@@ -230,17 +230,16 @@ static void *resize(struct uro_ibv_srq *srq, uint32_t capacity, void *slots, int
 }
 
 /* Changes size and limit, or neither. Rejects a limit above the new size before any change. The old
- * limit does not matter if the call also sets a new limit. */
+ * limit does not matter if the call also sets a new limit. @capacity is the granted size. */
 static void *change(struct uro_ibv_srq *srq, const struct ibv_srq_attr *attr, unsigned mask,
-                    void *slots, int *error)
+                    uint32_t capacity, void *slots, int *error)
 {
-    uint32_t capacity =
-        mask & IBV_SRQ_MAX_WR ? granted(srq->object.device, attr->max_wr) : srq->core.wq.capacity;
+    const uint32_t after = mask & IBV_SRQ_MAX_WR ? capacity : srq->core.wq.capacity;
     uint32_t before = srq->core.limit;
     void *unused = slots;
 
     *error = EINVAL;
-    if ((mask & IBV_SRQ_LIMIT) && attr->srq_limit > capacity)
+    if ((mask & IBV_SRQ_LIMIT) && attr->srq_limit > after)
         return slots;
     *error = mask & IBV_SRQ_LIMIT ? -uro_srq_arm(&srq->core, 0) : 0;
     if (*error == 0 && (mask & IBV_SRQ_MAX_WR))
@@ -257,6 +256,7 @@ int uro_ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given
     struct uro_ibv_srq *srq = uro_ibv_srq(ibv);
     struct uro_device *device = srq->object.device;
     unsigned mask = (unsigned)given;
+    uint32_t capacity = 0;
     void *slots = NULL;
     int error;
 
@@ -269,12 +269,13 @@ int uro_ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int given
         if (!capacity_valid(device, attr->max_wr))
             return uro_refuse(device, EINVAL, "ibv_modify_srq", "max_wr is %u (1 to max_srq_wr %u)",
                               attr->max_wr, requests_max(device));
-        if (posix_memalign(&slots, ALIGNMENT,
-                           uro_srq_slots_size(attr->max_wr, srq->core.wq.sge_max)) != 0)
+        capacity = granted(device, attr->max_wr);
+        if (posix_memalign(&slots, ALIGNMENT, uro_srq_slots_size(capacity, srq->core.wq.sge_max)) !=
+            0)
             return ENOMEM;
     }
     struct uro_device *engine = lock_engine(srq);
-    void *unused = change(srq, attr, mask, slots, &error);
+    void *unused = change(srq, attr, mask, capacity, slots, &error);
     uro_device_unlock(engine);
     free(unused);
     if (error == EINVAL)

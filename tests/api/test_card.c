@@ -248,6 +248,27 @@ static void limits__of_the_card__bound_srq_memory_and_reads(void **state)
     api_close_device(&api);
 }
 
+/* The card grants 15 receives for 8. */
+static void modify_srq__card_that_grants_more__every_granted_receive_fits(void **state)
+{
+    struct api api = api_open_device("less_1");
+    struct ibv_srq_init_attr init = { .attr = { .max_wr = 3, .max_sge = 2 } };
+    struct ibv_srq *srq = ibv_create_srq(api.pd, &init);
+    struct ibv_srq_attr attr = { .max_wr = 8 };
+
+    (void)state;
+    assert_non_null(srq);
+    assert_int_equal(init.attr.max_wr, 3);
+    assert_int_equal(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), 0);
+    assert_int_equal(ibv_query_srq(srq, &attr), 0);
+    assert_int_equal(attr.max_wr, 15);
+    for (uint64_t id = 0; id < 15; id++)
+        assert_int_equal(api_post_srq(srq, id, NULL), 0);
+    assert_int_equal(api_post_srq(srq, 15, NULL), ENOMEM);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    api_close_device(&api);
+}
+
 /* ---- posts ------------------------------------------------------------------------------ */
 
 static void posts__atomic_in_a_list__only_requests_before_it_are_posted(void **state)
@@ -497,6 +518,7 @@ int main(void)
         cmocka_unit_test(qp_ex__operation_that_the_card_lacks__is_refused_at_creation),
         cmocka_unit_test(limits__of_queue_pairs__are_those_of_the_card),
         cmocka_unit_test(limits__of_the_card__bound_srq_memory_and_reads),
+        cmocka_unit_test(modify_srq__card_that_grants_more__every_granted_receive_fits),
         cmocka_unit_test(posts__atomic_in_a_list__only_requests_before_it_are_posted),
         cmocka_unit_test(posts__with_fail_and_like__both_apply),
         cmocka_unit_test(posts__read_of_many_elements__is_refused),
