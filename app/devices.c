@@ -16,7 +16,7 @@
 #include "run.h"
 #include "stats/link_rate.h"
 
-#define QP_MAX     1048560u /* the default quotas of config/entry.c */
+#define QP_MAX     1048560u /* the default quotas of config/entry_keys.c */
 #define OBJECT_MAX 1048576u
 
 static void help(FILE *out)

@@ -6,7 +6,7 @@
  *   UROCE_CONFIG=FILE
  *
  * The file is read only if UROCE_DEVICES is empty. It has a section [NAME] for each device, with
- * the keys of entry.h. Comments begin with ; or #.
+ * the keys of entry_keys.h. Comments begin with ; or #.
  *
  * The name "*" stands for all devices together. That entry has no link, and its keys are the quotas
  * of the process. If that entry is wrong, there are no devices, because a program must not use them
@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "config/entry.h"
+#include "config/entry_keys.h"
 
 /* A wrong entry stays in the list, with its reason in config.problem. An error of the whole source
  * (unreadable file, too many devices) is an additional entry, which is named after the source. */

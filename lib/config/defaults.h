@@ -17,7 +17,7 @@
 
 #include <net/if.h>
 
-#include "config/entry.h"
+#include "config/entry_keys.h"
 
 /* Fills in addresses, MAC, MTU and the link-local GID of an entry without a problem. May store a
  * problem, such as an interface that does not exist. */

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "config/card.h"
-#include "config/inject.h"
+#include "config/fail_rules.h"
 #include "engine/engine.h"
 #include "engine/port.h"
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "config/device_config.h"
-#include "config/inject.h"
+#include "config/fail_rules.h"
 #include "engine/engine.h"
 #include "engine/port.h"
 #include "host/quota.h"

@@ -8,7 +8,7 @@
  *
  * Queries of a device return the lesser of the device's and the process's quota. To add a kind of
  * quota, add a line to URO_QUOTAS in config/device_config.h, and a default and a key in
- * config/entry.c. To add a bound, add a line to URO_BOUNDS and a row in docs/CONFIGURATION.md.
+ * config/entry_keys.c. To add a bound, add a line to URO_BOUNDS and a row in docs/CONFIGURATION.md.
  */
 #pragma once
 

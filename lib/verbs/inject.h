@@ -4,7 +4,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "config/inject.h"
+#include "config/fail_rules.h"
 
 struct uro_device;
 

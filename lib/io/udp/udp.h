@@ -13,7 +13,7 @@
  *   addresses.c        whether the addresses of the port are usable
  *   share.c            an address that several processes use, by the broker `uroce hub` (hub.h);
  *                      locks a service ID for one of these processes
- *   hub.c              the directory where these processes find each other
+ *   hub_directory.c    the directory where these processes find each other
  *   rx.c               converts datagrams to frames
  *   tx.c               converts frames to datagrams, and sends those of one message in one call
  *   group.c            multicast: a socket for each group

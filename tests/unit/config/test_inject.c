@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests the rules of fail=: which calls fail, and the messages about wrong rules. */
-#include "config/inject.h"
+#include "config/fail_rules.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inject.c - see inject.h. */
+/* fail_rules.c - see fail_rules.h. */
 #define _GNU_SOURCE /* strerrorname_np, sigabbrev_np */
-#include "config/inject.h"
+#include "config/fail_rules.h"
 
 #include <signal.h>
 #include <stdio.h>

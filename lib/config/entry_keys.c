@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* entry.c - parses the values of keys; entry.h has the grammar. There is one table of keys, and a
- * function for each kind of value. */
+/* entry_keys.c - parses the values of keys; entry_keys.h has the grammar. There is one table of
+ * keys, and a function for each kind of value. */
 #define _GNU_SOURCE /* secure_getenv, sched_getaffinity */
-#include "config/entry.h"
+#include "config/entry_keys.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* entry.h - one entry of the configuration while it is read, key by key. An entry is a device, or
- * "*" for all devices together.
+/* entry_keys.h - one entry of the configuration while it is read, key by key. An entry is a device,
+ * or "*" for all devices together.
  *
  * An entry keeps its first error in config.problem and ignores later keys, so that a wrong entry
  * has only one message.
@@ -22,7 +22,7 @@
  *     pcap=FILE                    capture file for every frame sent and received
  *     impair=PLAN|@FILE|replay:FILE  faults of the link; see impair/plan.h
  *     trace=FILE                   file of the fates of the packets
- *     fail=RULES                   calls that fail on purpose; see inject.h
+ *     fail=RULES                   calls that fail on purpose; see fail_rules.h
  *     like=CARD|@FILE              the card that the device presents to programs; see card.h
  *     seed=NUMBER                  repeatable QPNs, keys and PSNs; for tests only
  *     memory=MEBIBYTES             packet buffers

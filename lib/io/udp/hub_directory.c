@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hub.c - the directory of the hub; see hub.h. */
+/* hub_directory.c - the directory of the hub; see hub.h. */
 #define _GNU_SOURCE /* secure_getenv */
 #include "io/udp/hub.h"
 

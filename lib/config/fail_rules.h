@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inject.h - fail= of a device: calls of the program that fail on purpose.
+/* fail_rules.h - fail= of a device: calls of the program that fail on purpose.
  *
  *     fail=ibv_reg_mr:3:ENOMEM,ibv_post_send:*100:EAGAIN,rnr:*10
  *
