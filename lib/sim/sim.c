@@ -144,7 +144,7 @@ static void build(struct sim *sim)
 
     sim_net_plan_draw(&sim->net, sim->options.seed, sim->options.without, sim->options.less);
     sim_world_init(world, sim->options.seed, SIM_PLAN_START);
-    sim_journal_follow(world->journal, sim->options.trace);
+    world->follow = sim->options.trace;
     if (sim->options.pcap != NULL) {
         int result = uro_pcap_write_open(sim->options.pcap, "sim", 0, &sim->pcap);
         if (result != 0)
@@ -183,7 +183,7 @@ static void calm(struct sim *sim)
         sim_attacker_calm(&sim->links[i].attacker);
         sim_workload_calm(&sim->links[i].workload);
     }
-    sim_journal_note(sim->world.journal, sim->world.now, "faults stop");
+    sim_world_note(&sim->world, "faults stop");
 }
 
 static bool all(const struct sim *sim, bool (*holds)(const struct sim_workload *))
@@ -325,12 +325,11 @@ static void count(const struct sim *sim, struct sim_result *result)
     }
 }
 
-static void note_setting(const struct sim *sim, const char *setting)
+static void note_setting(struct sim *sim, const char *setting)
 {
     for (const char *line = setting; line != NULL; line = strchr(line, '\n')) {
         line += *line == '\n';
-        sim_journal_note(sim->world.journal, sim->world.now, "%.*s", (int)strcspn(line, "\n"),
-                         line);
+        sim_world_note(&sim->world, "%.*s", (int)strcspn(line, "\n"), line);
     }
 }
 
@@ -364,7 +363,7 @@ bool sim_run(const struct sim_options *options, struct sim_result *result)
     result->hosts = sim->net.host_count;
     result->duration = sim->world.now - SIM_PLAN_START;
     if (!result->passed && options->print != NULL)
-        sim_journal_print(sim->world.journal, options->print);
+        sim_world_print(&sim->world, options->print);
     tear_down(sim);
     free(sim);
     return result->passed;
@@ -378,6 +377,6 @@ void sim_crashed(void)
     if (sim == NULL)
         return;
     if (sim->options.print != NULL)
-        sim_journal_print(sim->world.journal, sim->options.print);
+        sim_world_print(&sim->world, sim->options.print);
     uro_pcap_write_close(sim->pcap);
 }

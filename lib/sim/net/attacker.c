@@ -57,7 +57,7 @@ void sim_forger_raw(struct sim_host *to, const uint8_t *bytes, uint32_t length)
     struct sim_world_frame *frame = sim_world_make_frame(to->world, length);
 
     memcpy(frame->bytes, bytes, length);
-    sim_journal_frame(to->world->journal, to->world->now, "!>", frame->bytes, frame->length);
+    sim_world_note_frame(to->world, "!>", frame->bytes, frame->length);
     to->node.accept(&to->node, frame);
 }
 
@@ -331,19 +331,9 @@ static void overhear_mad(struct sim_attacker *attacker, unsigned side,
 /* ---- the node
  * --------------------------------------------------------------------------------- */
 
-static struct sim_attacker *of_node(const struct sim_node *node)
-{
-    return URO_CONTAINER_OF(node, struct sim_attacker, node);
-}
-
-static uro_time attacker_next(const struct sim_node *node)
-{
-    return of_node(node)->due;
-}
-
 static void attacker_run(struct sim_node *node)
 {
-    struct sim_attacker *attacker = of_node(node);
+    struct sim_attacker *attacker = URO_CONTAINER_OF(node, struct sim_attacker, node);
     unsigned side = below(attacker, 2);
 
     bool repeats = attacker->config->repeats && below(attacker, 2) == 0;
@@ -353,7 +343,8 @@ static void attacker_run(struct sim_node *node)
         forge_packet(attacker, side);
     else
         forge_message(attacker, side);
-    attacker->due = attacker->world->now + URO_US(1 + below(attacker, attacker->config->wait_max));
+    attacker->node.due =
+        attacker->world->now + URO_US(1 + below(attacker, attacker->config->wait_max));
 }
 
 /* Keeps the communication IDs of a message to the host of @side. */
@@ -384,7 +375,7 @@ void sim_attacker_overhear(void *user, struct sim_host *host, const struct sim_w
     struct uro_frame frame;
     struct uro_cm_msg msg;
 
-    if (attacker->due == URO_TIME_NEVER ||
+    if (attacker->node.due == URO_TIME_NEVER ||
         uro_frame_network(packet->bytes, packet->length, &frame) != URO_FRAME_OK ||
         uro_frame_roce(&frame) != URO_FRAME_OK || elsewhere(attacker, &frame.ether.dest))
         return;
@@ -410,12 +401,12 @@ void sim_attacker_init(struct sim_attacker *attacker, struct sim_world *world,
     attacker->hosts[1] = b;
     attacker->service = service;
     uro_rng_init_number(&attacker->rng, config->seed);
-    attacker->due = config->wait_max > 0 ? world->now + URO_US(config->wait_max) : URO_TIME_NEVER;
-    attacker->node = (struct sim_node){ NULL, attacker_next, attacker_run };
-    sim_world_add(world, &attacker->node);
+    attacker->node.due =
+        config->wait_max > 0 ? world->now + URO_US(config->wait_max) : URO_TIME_NEVER;
+    sim_world_add(world, &attacker->node, NULL, attacker_run);
 }
 
 void sim_attacker_calm(struct sim_attacker *attacker)
 {
-    attacker->due = URO_TIME_NEVER;
+    attacker->node.due = URO_TIME_NEVER;
 }

@@ -35,7 +35,6 @@ struct sim_attacker {
     struct uro_rng rng;
     struct sim_host *hosts[2]; /* attacked hosts; borrowed */
     uint64_t service;          /* first of three service IDs that the attacker requests */
-    uro_time due;
     /* Recent numbers that the attacker read from each host: QPNs, and both IDs of each
      * connection. */
     uint32_t qpns[2][SIM_ATTACKER_SEEN];

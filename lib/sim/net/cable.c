@@ -10,11 +10,6 @@
 #define CE               3u /* both ECN bits */
 #define CORRUPT_BITS_MAX 3u
 
-static struct sim_cable *cable_of(const struct sim_node *node)
-{
-    return URO_CONTAINER_OF(node, struct sim_cable, node);
-}
-
 static bool partitioned(const struct sim_cable *cable)
 {
     const struct sim_cable_config *config = &cable->config;
@@ -175,7 +170,7 @@ static void carry(struct sim_cable *cable, struct sim_world_frame *frame)
 
 static void cable_accept(struct sim_node *node, struct sim_world_frame *frame)
 {
-    struct sim_cable *cable = cable_of(node);
+    struct sim_cable *cable = URO_CONTAINER_OF(node, struct sim_cable, node);
 
     unsigned quirks = cable->config.quirks;
     if (cable->world->now < cable->config.faults_from)
@@ -200,13 +195,13 @@ static void cable_accept(struct sim_node *node, struct sim_world_frame *frame)
 
 static uro_time cable_next(const struct sim_node *node)
 {
-    const struct sim_cable *cable = cable_of(node);
+    const struct sim_cable *cable = URO_CONTAINER_OF(node, struct sim_cable, node);
     return cable->flying != NULL ? cable->flying->due : URO_TIME_NEVER;
 }
 
 static void cable_run(struct sim_node *node)
 {
-    struct sim_cable *cable = cable_of(node);
+    struct sim_cable *cable = URO_CONTAINER_OF(node, struct sim_cable, node);
 
     while (cable->flying != NULL && cable->flying->due <= cable->world->now) {
         struct sim_world_frame *frame = cable->flying;
@@ -222,12 +217,12 @@ void sim_cable_init(struct sim_cable *cable, struct sim_world *world,
                     const struct sim_cable_config *config, struct sim_node *to)
 {
     memset(cable, 0, sizeof *cable);
-    cable->node = (struct sim_node){ cable_accept, cable_next, cable_run };
+    cable->node.accept = cable_accept;
     cable->world = world;
     cable->to = to;
     cable->config = *config;
     uro_rng_init_number(&cable->rng, uro_rng_u64(&world->rng));
-    sim_world_add(world, &cable->node);
+    sim_world_add(world, &cable->node, cable_next, cable_run);
 }
 
 void sim_cable_fini(struct sim_cable *cable)
@@ -286,18 +281,12 @@ void sim_switch_add(struct sim_switch *sw, const struct uro_mac *mac, struct sim
 
 /* ---- outages --------------------------------------------------------------------------------- */
 
-static struct sim_outages *outages_of(const struct sim_node *node)
-{
-    return URO_CONTAINER_OF(node, struct sim_outages, node);
-}
-
 static void set_link(struct sim_outages *outages, const struct sim_outage_link *link, bool up)
 {
     struct sim_world *world = outages->world;
 
     outages->down = up ? NULL : link;
-    sim_journal_note(world->journal, world->now, "link %u is %s", (unsigned)(link - outages->links),
-                     up ? "up" : "down");
+    sim_world_note(world, "link %u is %s", (unsigned)(link - outages->links), up ? "up" : "down");
     for (uint32_t i = 0; i < link->cable_count; i++)
         link->cables[i]->down = !up;
     for (uint32_t i = 0; i < link->host_count; i++) {
@@ -306,21 +295,14 @@ static void set_link(struct sim_outages *outages, const struct sim_outage_link *
     }
 }
 
-static uro_time outages_next(const struct sim_node *node)
-{
-    const struct sim_outages *outages = outages_of(node);
-
-    return outages->link_count > 0 ? outages->due : URO_TIME_NEVER;
-}
-
 static void outages_run(struct sim_node *node)
 {
-    struct sim_outages *outages = outages_of(node);
+    struct sim_outages *outages = URO_CONTAINER_OF(node, struct sim_outages, node);
     bool up = outages->down != NULL;
     uint32_t chosen = uro_rng_below(&outages->rng, outages->link_count);
 
     set_link(outages, up ? outages->down : &outages->links[chosen], up);
-    outages->due =
+    node->due =
         outages->world->now +
         URO_US(1 + uro_rng_below(&outages->rng, up ? outages->wait_max : outages->down_max));
 }
@@ -329,25 +311,26 @@ void sim_outages_init(struct sim_outages *outages, struct sim_world *world, uint
                       uint32_t wait_max, uint32_t down_max)
 {
     memset(outages, 0, sizeof *outages);
-    outages->node = (struct sim_node){ NULL, outages_next, outages_run };
     outages->world = world;
     outages->wait_max = wait_max;
     outages->down_max = down_max;
     uro_rng_init_number(&outages->rng, seed);
-    outages->due = wait_max == 0 ? URO_TIME_NEVER
-                                 : world->now + URO_US(1 + uro_rng_below(&outages->rng, wait_max));
-    sim_world_add(world, &outages->node);
+    outages->node.due = URO_TIME_NEVER;
+    sim_world_add(world, &outages->node, NULL, outages_run);
 }
 
 struct sim_outage_link *sim_outages_add(struct sim_outages *outages)
 {
     URO_ASSERT(outages->link_count < SIM_OUTAGES_LINKS_MAX);
+    if (outages->link_count == 0 && outages->wait_max > 0)
+        outages->node.due =
+            outages->world->now + URO_US(1 + uro_rng_below(&outages->rng, outages->wait_max));
     return &outages->links[outages->link_count++];
 }
 
 void sim_outages_calm(struct sim_outages *outages)
 {
-    outages->due = URO_TIME_NEVER;
+    outages->node.due = URO_TIME_NEVER;
     if (outages->down != NULL)
         set_link(outages, outages->down, true);
 }

@@ -113,7 +113,6 @@ struct sim_outages {
         struct sim_host *hosts[2];
     } links[SIM_OUTAGES_LINKS_MAX];
     const struct sim_outage_link *down; /* NULL: all are up */
-    uro_time due;                       /* next time at which a link goes down or comes up */
 };
 
 /* Adds the node to @world. */

@@ -18,11 +18,6 @@
 #define HOPS       512u /* more than any host needs */
 #define FRAME_MAX  (URO_ETHER_LEN_MAX + URO_ICRC_LEN + 9600u)
 
-static struct sim_host *host_of(const struct sim_node *node)
-{
-    return URO_CONTAINER_OF(node, struct sim_host, node);
-}
-
 /* Asserts that a call of the engine succeeded. */
 static void check(int result)
 {
@@ -31,7 +26,7 @@ static void check(int result)
 
 static void host_accept(struct sim_node *node, struct sim_world_frame *frame)
 {
-    struct sim_host *host = host_of(node);
+    struct sim_host *host = URO_CONTAINER_OF(node, struct sim_host, node);
 
     if (host->waiting_count >= host->config.rx_ring) {
         host->ring_drops++;
@@ -59,7 +54,7 @@ static uro_time next_due(const struct sim_host *host)
 
 static uro_time host_next(const struct sim_node *node)
 {
-    const struct sim_host *host = host_of(node);
+    const struct sim_host *host = URO_CONTAINER_OF(node, struct sim_host, node);
 
     if (host->config.threads)
         return sim_threads_next(&host->threads);
@@ -161,11 +156,11 @@ static void judge(struct sim_host *host, const struct sim_world_frame *frame, ch
     sim_world_digest(world, &world->now, sizeof world->now);
     sim_world_digest(world, where, 1);
     sim_world_digest(world, frame->bytes, frame->length);
-    sim_journal_frame(world->journal, world->now, where, frame->bytes, frame->length);
+    sim_world_note_frame(world, where, frame->bytes, frame->length);
     if (host->pcap != NULL) {
         struct uro_pkt pkt = { .octets = frame->bytes, .length = frame->length };
         if (uro_pcap_write_pkt(host->pcap, &pkt, world->now) != 0)
-            sim_journal_note(world->journal, world->now, "the capture cannot be written");
+            sim_world_note(world, "the capture cannot be written");
     }
 
     if (!sim_codec_check(frame->bytes, frame->length, &codec))
@@ -250,7 +245,7 @@ static uint32_t run_round(struct sim_host *host, bool receives, uint32_t *moved)
 
 static void host_run(struct sim_node *node)
 {
-    struct sim_host *host = host_of(node);
+    struct sim_host *host = URO_CONTAINER_OF(node, struct sim_host, node);
     uint32_t moved;
 
     if (host->config.threads) {
@@ -265,7 +260,7 @@ void sim_host_init(struct sim_host *host, struct sim_world *world,
                    const struct sim_host_config *config)
 {
     memset(host, 0, sizeof *host);
-    host->node = (struct sim_node){ host_accept, host_next, host_run };
+    host->node.accept = host_accept;
     host->world = world;
     host->config = *config;
     uro_rng_init_number(&host->rng, uro_rng_u64(&world->rng));
@@ -277,7 +272,7 @@ void sim_host_init(struct sim_host *host, struct sim_world *world,
     static const struct sim_threads_engine engine = { run_round, next_due };
     if (config->threads)
         sim_threads_init(&host->threads, host, &engine);
-    sim_world_add(world, &host->node);
+    sim_world_add(world, &host->node, host_next, host_run);
 }
 
 void sim_host_fini(struct sim_host *host)

@@ -12,29 +12,46 @@
 
 #define ROUNDS_PER_INSTANT_MAX 20000u /* more rounds at one time mean an endless loop */
 #define LINES                  96u
+#define TEXT_MAX               480u
 #define FRAME_MAX              10240u
 
 #define FNV_START UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
+
+/* A line of the journal. */
+struct sim_world_line {
+    uro_time now;
+    uint32_t length; /* length of a frame; 0: the entry is text */
+    char where[8];
+    union {
+        char text[TEXT_MAX];
+        uint8_t bytes[FRAME_MAX];
+    };
+};
 
 void sim_world_init(struct sim_world *world, uint64_t seed, uro_time start)
 {
     memset(world, 0, sizeof *world);
     world->now = start;
     world->digest = FNV_START;
-    world->jump_at = URO_TIME_NEVER;
+    world->jumper.due = URO_TIME_NEVER;
     uro_rng_init_number(&world->rng, seed);
-    world->journal = sim_journal_make();
+    world->lines = calloc(LINES, sizeof *world->lines);
+    URO_ASSERT(world->lines != NULL);
 }
 
 void sim_world_fini(struct sim_world *world)
 {
-    sim_journal_free(world->journal);
+    free(world->lines);
 }
 
-void sim_world_add(struct sim_world *world, struct sim_node *node)
+void sim_world_add(struct sim_world *world, struct sim_node *node,
+                   uro_time (*next)(const struct sim_node *node),
+                   void (*run)(struct sim_node *node))
 {
     URO_ASSERT(world->node_count < SIM_WORLD_NODES_MAX);
+    node->next = next;
+    node->run = run;
     world->nodes[world->node_count++] = node;
 }
 
@@ -59,12 +76,17 @@ void sim_world_free_frame(struct sim_world *world, struct sim_world_frame *frame
     free(frame);
 }
 
+static uro_time next_of(const struct sim_node *node)
+{
+    return node->next != NULL ? node->next(node) : node->due;
+}
+
 uro_time sim_world_next(const struct sim_world *world)
 {
     uro_time earliest = URO_TIME_NEVER;
 
     for (uint32_t i = 0; i < world->node_count; i++) {
-        uro_time next = world->nodes[i]->next(world->nodes[i]);
+        uro_time next = next_of(world->nodes[i]);
         if (next < earliest)
             earliest = next;
     }
@@ -74,7 +96,7 @@ uro_time sim_world_next(const struct sim_world *world)
 static void round_at(struct sim_world *world)
 {
     for (uint32_t i = 0; i < world->node_count && !world->failed; i++)
-        if (world->nodes[i]->next(world->nodes[i]) <= world->now)
+        if (next_of(world->nodes[i]) <= world->now)
             world->nodes[i]->run(world->nodes[i]);
 }
 
@@ -103,11 +125,6 @@ static uro_time some_us(struct uro_rng *rng, uint32_t most)
     return URO_US(1 + uro_rng_below(rng, most));
 }
 
-static uro_time jumper_next(const struct sim_node *node)
-{
-    return URO_CONTAINER_OF(node, struct sim_world, jumper)->jump_at;
-}
-
 /* Jumps the clock. Nodes that were due in between run afterwards, late. */
 static void jumper_run(struct sim_node *node)
 {
@@ -115,10 +132,10 @@ static void jumper_run(struct sim_node *node)
 
     world->now += some_us(&world->jump_rng, world->jump_max);
     world->jumped_at = world->now;
-    sim_journal_note(world->journal, world->now, "the clock has jumped");
-    world->jump_at = URO_TIME_NEVER;
+    sim_world_note(world, "the clock has jumped");
+    node->due = URO_TIME_NEVER;
     if (--world->jumps_left > 0)
-        world->jump_at = world->now + some_us(&world->jump_rng, world->jump_wait_max);
+        node->due = world->now + some_us(&world->jump_rng, world->jump_wait_max);
 }
 
 void sim_world_let_jump(struct sim_world *world, uint64_t seed, uint32_t count, uint32_t wait_max,
@@ -128,14 +145,13 @@ void sim_world_let_jump(struct sim_world *world, uint64_t seed, uint32_t count, 
     world->jumps_left = count;
     world->jump_wait_max = wait_max;
     world->jump_max = jump_max;
-    world->jump_at = world->now + some_us(&world->jump_rng, wait_max);
-    world->jumper = (struct sim_node){ NULL, jumper_next, jumper_run };
-    sim_world_add(world, &world->jumper);
+    world->jumper.due = world->now + some_us(&world->jump_rng, wait_max);
+    sim_world_add(world, &world->jumper, NULL, jumper_run);
 }
 
 void sim_world_calm(struct sim_world *world)
 {
-    world->jump_at = URO_TIME_NEVER;
+    world->jumper.due = URO_TIME_NEVER;
 }
 
 void sim_world_digest(struct sim_world *world, const void *bytes, size_t length)
@@ -162,7 +178,7 @@ void sim_world_fail(struct sim_world *world, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(world->failure, sizeof world->failure, format, arguments);
     va_end(arguments);
-    sim_journal_note(world->journal, world->now, "FAILED: %s", world->failure);
+    sim_world_note(world, "FAILED: %s", world->failure);
 }
 
 bool sim_world_chance(struct uro_rng *rng, uint32_t probability)
@@ -176,89 +192,56 @@ uint32_t sim_world_between(struct uro_rng *rng, uint32_t low, uint32_t high)
     return low + uro_rng_below(rng, high - low + 1);
 }
 
-struct line {
-    uro_time now;
-    uint32_t length; /* length of a frame; 0: the entry is text */
-    char where[8];
-    union {
-        char text[SIM_JOURNAL_LINE_MAX];
-        uint8_t bytes[FRAME_MAX];
-    };
-};
-
-struct sim_journal {
-    void (*follow)(const char *line);
-    uint64_t count;
-    struct line lines[LINES];
-};
-
-struct sim_journal *sim_journal_make(void)
-{
-    struct sim_journal *journal = calloc(1, sizeof *journal);
-    URO_ASSERT(journal != NULL);
-    return journal;
-}
-
-void sim_journal_free(struct sim_journal *journal)
-{
-    free(journal);
-}
-
-void sim_journal_follow(struct sim_journal *journal, void (*print)(const char *line))
-{
-    journal->follow = print;
-}
-
-static void print_line_to(const struct line *line, void (*print)(const char *line))
+static void print_line(const struct sim_world_line *line, void (*print)(const char *line))
 {
     char frame[URO_TEXT_LINE_MAX];
-    char out[SIM_JOURNAL_LINE_MAX + 64];
+    char out[TEXT_MAX + 64];
 
     if (line->length > 0)
         uro_text_line(line->bytes, line->length, frame);
     snprintf(out, sizeof out, "%6" PRIu64 ".%06" PRIu64 " ms %-3s %.*s", line->now / 1000000,
-             line->now % 1000000, line->where, (int)SIM_JOURNAL_LINE_MAX,
+             line->now % 1000000, line->where, (int)TEXT_MAX,
              line->length > 0 ? frame : line->text);
     print(out);
 }
 
-static struct line *next_line(struct sim_journal *journal, uro_time now)
+static struct sim_world_line *next_line(struct sim_world *world)
 {
-    struct line *line = &journal->lines[journal->count++ % LINES];
-    line->now = now;
+    struct sim_world_line *line = &world->lines[world->line_count++ % LINES];
+    line->now = world->now;
     line->length = 0;
     line->where[0] = '\0';
     return line;
 }
 
-void sim_journal_note(struct sim_journal *journal, uro_time now, const char *format, ...)
+void sim_world_note(struct sim_world *world, const char *format, ...)
 {
-    struct line *line = next_line(journal, now);
+    struct sim_world_line *line = next_line(world);
     va_list arguments;
 
     va_start(arguments, format);
     vsnprintf(line->text, sizeof line->text, format, arguments);
     va_end(arguments);
-    if (journal->follow != NULL)
-        print_line_to(line, journal->follow);
+    if (world->follow != NULL)
+        print_line(line, world->follow);
 }
 
-void sim_journal_frame(struct sim_journal *journal, uro_time now, const char *where,
-                       const uint8_t *bytes, uint32_t length)
+void sim_world_note_frame(struct sim_world *world, const char *where, const uint8_t *bytes,
+                          uint32_t length)
 {
-    struct line *line = next_line(journal, now);
+    struct sim_world_line *line = next_line(world);
 
     line->length = length < FRAME_MAX ? length : FRAME_MAX;
     snprintf(line->where, sizeof line->where, "%s", where);
     memcpy(line->bytes, bytes, line->length);
-    if (journal->follow != NULL)
-        print_line_to(line, journal->follow);
+    if (world->follow != NULL)
+        print_line(line, world->follow);
 }
 
-void sim_journal_print(struct sim_journal *journal, void (*print)(const char *line))
+void sim_world_print(const struct sim_world *world, void (*print)(const char *line))
 {
-    uint64_t first = journal->count > LINES ? journal->count - LINES : 0;
+    uint64_t first = world->line_count > LINES ? world->line_count - LINES : 0;
 
-    for (uint64_t i = first; i < journal->count; i++)
-        print_line_to(&journal->lines[i % LINES], print);
+    for (uint64_t i = first; i < world->line_count; i++)
+        print_line(&world->lines[i % LINES], print);
 }

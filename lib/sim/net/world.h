@@ -27,17 +27,21 @@ struct sim_node {
     /* Takes over @frame; NULL for a node that receives no frames. */
     void (*accept)(struct sim_node *node, struct sim_world_frame *frame);
     /* Returns the time at which run() has work. A time that has passed means now; NEVER means that
-     * the node is idle. */
+     * the node is idle. NULL: run() has work at @due. */
     uro_time (*next)(const struct sim_node *node);
     void (*run)(struct sim_node *node);
+    uro_time due;
 };
 
 struct sim_world {
     uro_time now;
     uro_time jumped_at; /* last jump of the clock, as for a process that was stopped; 0: none */
     struct uro_rng rng;
-    struct sim_journal *journal; /* owned */
-    uint64_t digest;             /* digest of all events */
+    struct sim_world_line *lines; /* the last lines of the journal; owned */
+    uint64_t line_count;          /* lines so far */
+    /* Receives every line at once, as for `uroce sim --trace`; NULL: none. */
+    void (*follow)(const char *line);
+    uint64_t digest; /* digest of all events */
     uint32_t frames_alive;
     uint32_t node_count;
     struct sim_node *nodes[SIM_WORLD_NODES_MAX];
@@ -46,7 +50,6 @@ struct sim_world {
     uint32_t jump_wait_max; /* longest time between two jumps, us */
     uint32_t jump_max;      /* longest jump, us */
     uint32_t jumps_left;
-    uro_time jump_at;
     bool failed;
     char failure[512]; /* first failure; "": none */
 };
@@ -55,7 +58,10 @@ struct sim_world {
 void sim_world_init(struct sim_world *world, uint64_t seed, uro_time start);
 void sim_world_fini(struct sim_world *world);
 
-void sim_world_add(struct sim_world *world, struct sim_node *node);
+/* Adds a node. The caller has set its accept(). */
+void sim_world_add(struct sim_world *world, struct sim_node *node,
+                   uro_time (*next)(const struct sim_node *node),
+                   void (*run)(struct sim_node *node));
 
 struct sim_world_frame *sim_world_make_frame(struct sim_world *world, uint32_t length);
 void sim_world_free_frame(struct sim_world *world, struct sim_world_frame *frame);
@@ -85,24 +91,11 @@ bool sim_world_chance(struct uro_rng *rng, uint32_t probability);
 /* Returns a random number @low .. @high. */
 uint32_t sim_world_between(struct uro_rng *rng, uint32_t low, uint32_t high);
 
-#define SIM_JOURNAL_LINE_MAX 480u
-
-struct sim_journal;
-
-struct sim_journal *sim_journal_make(void);
-void sim_journal_free(struct sim_journal *journal);
-
-/* Reports every line at once, too, as `uroce sim --trace` does. */
-void sim_journal_follow(struct sim_journal *journal, void (*print)(const char *line));
-
-/* Adds a line of an application or of the oracle. */
-void sim_journal_note(struct sim_journal *journal, uro_time now, const char *format, ...)
-    URO_PRINTF(3);
-
+/* Adds a line of an application or of the oracle to the journal. */
+void sim_world_note(struct sim_world *world, const char *format, ...) URO_PRINTF(2);
 /* Adds a frame, which is described only when the line is reported. @where has the direction, such
  * as "A>". */
-void sim_journal_frame(struct sim_journal *journal, uro_time now, const char *where,
-                       const uint8_t *bytes, uint32_t length);
-
-/* Reports the kept lines, oldest first. */
-void sim_journal_print(struct sim_journal *journal, void (*print)(const char *line));
+void sim_world_note_frame(struct sim_world *world, const char *where, const uint8_t *bytes,
+                          uint32_t length);
+/* Reports the last lines of the journal, oldest first. */
+void sim_world_print(const struct sim_world *world, void (*print)(const char *line));

@@ -545,7 +545,7 @@ void sim_attacked_calm(struct sim_attacked *attacked)
     if (life->state != SIM_LIFE_RUNNING || !is_robust(&life->ends[0]))
         return;
     life->last_life = true;
-    life->due = URO_TIME_NEVER;
+    life->control.due = URO_TIME_NEVER;
     life->ends[0].sends_left = life->ends[1].sends_left = 0;
 }
 
@@ -651,7 +651,6 @@ struct sim_attacked *sim_attacked_make(struct sim_workload *workload)
     struct sim_attacked *attacked = calloc(1, sizeof *attacked);
     URO_ASSERT(attacked != NULL);
     workload->attacked = attacked;
-    attacked->attacker = (struct sim_node){ NULL, attacker_next, attacker_run };
     attacked->workload = workload;
     attacked->plan = plan;
     uro_rng_init_number(&attacked->rng, plan->seed);
@@ -659,7 +658,7 @@ struct sim_attacked *sim_attacked_make(struct sim_workload *workload)
         sim_srq_init(&workload->srqs[1][SIM_ATTACKED_SRQ], workload, 1, SIM_ATTACKED_SRQ);
     sim_life_init(&attacked->life, workload, &ops[plan->type != UROCE_UC && plan->type != UROCE_UD],
                   &plan->pair, 0);
-    sim_world_add(workload->world, &attacked->attacker);
+    sim_world_add(workload->world, &attacked->attacker, attacker_next, attacker_run);
     return attacked;
 }
 

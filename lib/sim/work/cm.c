@@ -297,14 +297,9 @@ static void act(struct sim_cm_user *user)
 
 /* ---- nodes ---- */
 
-static struct sim_cm_user *user_of(const struct sim_node *node)
-{
-    return URO_CONTAINER_OF(node, struct sim_cm_user, node);
-}
-
 static uro_time user_next(const struct sim_node *node)
 {
-    const struct sim_cm_user *user = user_of(node);
+    const struct sim_cm_user *user = URO_CONTAINER_OF(node, struct sim_cm_user, node);
     const struct sim_endpoint *end = sim_cm_end(user);
     uro_time next = user->due < user->leave_at ? user->due : user->leave_at;
     uro_time post_at = end != NULL ? sim_post_next(end) : URO_TIME_NEVER;
@@ -314,7 +309,7 @@ static uro_time user_next(const struct sim_node *node)
 
 static void user_run(struct sim_node *node)
 {
-    struct sim_cm_user *user = user_of(node);
+    struct sim_cm_user *user = URO_CONTAINER_OF(node, struct sim_cm_user, node);
 
     if (user->leave_at <= sim_cm_now(user))
         leave(user);
@@ -323,16 +318,6 @@ static void user_run(struct sim_node *node)
     if (user->own != NULL)
         sim_post_run(sim_cm_end(user));
     sim_cm_events(user->cm->workload->host_workloads[user->side]);
-}
-
-static struct sim_cm_listeners *listener_of(const struct sim_node *node)
-{
-    return URO_CONTAINER_OF(node, struct sim_cm_listeners, node);
-}
-
-static uro_time listener_next(const struct sim_node *node)
-{
-    return listener_of(node)->due;
 }
 
 static void set_open(struct sim_cm_listeners *listener, bool open)
@@ -349,20 +334,20 @@ static void set_open(struct sim_cm_listeners *listener, bool open)
             sim_world_fail(world, "a service could not be opened");
     }
     listener->open = open;
-    sim_journal_note(world->journal, world->now, "CM services of %c are %s",
-                     listener->cm->workload->hosts[listener->side]->config.name,
-                     open ? "open" : "shut");
+    sim_world_note(world, "CM services of %c are %s",
+                   listener->cm->workload->hosts[listener->side]->config.name,
+                   open ? "open" : "shut");
 }
 
 static void listener_run(struct sim_node *node)
 {
-    struct sim_cm_listeners *listener = listener_of(node);
+    struct sim_cm_listeners *listener = URO_CONTAINER_OF(node, struct sim_cm_listeners, node);
     struct sim_cm *cm = listener->cm;
 
-    listener->due = URO_TIME_NEVER;
+    node->due = URO_TIME_NEVER;
     set_open(listener, !listener->open || cm->workload->calm);
     if (!cm->workload->calm && cm->plan->shut_wait_max > 0)
-        listener->due =
+        node->due =
             cm->workload->world->now + URO_US(1 + uro_rng_below(&cm->rng, cm->plan->shut_wait_max));
 }
 
@@ -442,9 +427,8 @@ static void init_user(struct sim_cm *cm, unsigned side, uint32_t i)
     user->number = side * SIM_CM_USERS_MAX + i;
     user->calls = i < cm->plan->callers[side];
     uro_rng_init_number(&user->rng, uro_rng_u64(&cm->rng));
-    user->node = (struct sim_node){ NULL, user_next, user_run };
     sim_cm_rest(user);
-    sim_world_add(cm->workload->world, &user->node);
+    sim_world_add(cm->workload->world, &user->node, user_next, user_run);
 }
 
 static void init_listeners(struct sim_cm *cm, unsigned side)
@@ -453,9 +437,8 @@ static void init_listeners(struct sim_cm *cm, unsigned side)
 
     listener->cm = cm;
     listener->side = side;
-    listener->due = cm->workload->world->now;
-    listener->node = (struct sim_node){ NULL, listener_next, listener_run };
-    sim_world_add(cm->workload->world, &listener->node);
+    listener->node.due = cm->workload->world->now;
+    sim_world_add(cm->workload->world, &listener->node, NULL, listener_run);
 }
 
 struct sim_cm *sim_cm_make(struct sim_workload *workload)
@@ -518,7 +501,7 @@ void sim_cm_calm(struct sim_cm *cm)
     sim_cm_reject_forged(cm);
     for (unsigned side = 0; side < 2; side++) {
         if (cm->user_count[side] > 0)
-            cm->listeners[side].due = cm->workload->world->now;
+            cm->listeners[side].node.due = cm->workload->world->now;
         for (uint32_t i = 0; i < cm->user_count[side]; i++) {
             struct sim_cm_user *user = &cm->users[side][i];
             if (user->step == SIM_CM_FREE)

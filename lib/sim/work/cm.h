@@ -114,11 +114,10 @@ struct sim_cm_user {
 
 /* The listeners of a host. */
 struct sim_cm_listeners {
-    struct sim_node node;
+    struct sim_node node; /* due: next time at which the listeners are opened or closed */
     struct sim_cm *cm;
     unsigned side;
     bool open;
-    uro_time due;                       /* next time at which the listeners are opened or closed */
     struct uroce_listener *services[2]; /* for connections and for datagrams */
 };
 

@@ -29,9 +29,8 @@ void sim_cm_note(const struct sim_cm_user *user, const char *problem)
 {
     struct sim_world *world = user->cm->workload->world;
 
-    sim_journal_note(world->journal, world->now, "CM %s %u of %c, attempt %d: %s",
-                     user->calls ? "caller" : "server", user->number,
-                     sim_cm_host(user)->config.name, attempt_number(user), problem);
+    sim_world_note(world, "CM %s %u of %c, attempt %d: %s", user->calls ? "caller" : "server",
+                   user->number, sim_cm_host(user)->config.name, attempt_number(user), problem);
 }
 
 bool sim_cm_without_faults(const struct sim_cm *cm)

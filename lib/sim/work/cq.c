@@ -10,11 +10,6 @@
 #define POLL_MAX       8u
 #define TIGHT_WAIT_MAX URO_US(300) /* additional delay of the reader of a tight CQ */
 
-static struct sim_cq *cq_of(const struct sim_node *node)
-{
-    return URO_CONTAINER_OF(node, struct sim_cq, poller);
-}
-
 bool sim_cq_empty(const struct uroce_cq *cq)
 {
     return cq == NULL || sim_inside_cq_waiting(cq) == 0;
@@ -27,11 +22,9 @@ static void note(struct sim_cq *cq, const struct uroce_completion *cqe)
 
     sim_world_digest(world, &cqe->wr_id, sizeof cqe->wr_id);
     sim_world_digest(world, &status, sizeof status);
-    sim_journal_note(world->journal, world->now,
-                     "qp 0x%06x %s %" PRIu64 " done, status %u opcode %u length %u why %u",
-                     cqe->qpn, cqe->wr_id & SIM_RECV_BIT ? "receive" : "send",
-                     cqe->wr_id & ~SIM_RECV_BIT, cqe->status, cqe->opcode, cqe->length,
-                     cqe->reason);
+    sim_world_note(world, "qp 0x%06x %s %" PRIu64 " done, status %u opcode %u length %u why %u",
+                   cqe->qpn, cqe->wr_id & SIM_RECV_BIT ? "receive" : "send",
+                   cqe->wr_id & ~SIM_RECV_BIT, cqe->status, cqe->opcode, cqe->length, cqe->reason);
     if (cqe->time > world->now)
         sim_world_fail(world, "completion of qp 0x%06x from the future", cqe->qpn);
 }
@@ -78,7 +71,7 @@ void sim_cq_poll(struct sim_cq *cq)
 
 static uro_time poller_next(const struct sim_node *node)
 {
-    const struct sim_cq *cq = cq_of(node);
+    const struct sim_cq *cq = URO_CONTAINER_OF(node, struct sim_cq, poller);
     bool due = cq->events ? !cq->armed || cq->reported : !sim_cq_empty(cq->cq);
 
     return due ? cq->poll_at : URO_TIME_NEVER;
@@ -88,7 +81,7 @@ static uro_time poller_next(const struct sim_node *node)
  * for completions that came in between. */
 static void poller_run(struct sim_node *node)
 {
-    struct sim_cq *cq = cq_of(node);
+    struct sim_cq *cq = URO_CONTAINER_OF(node, struct sim_cq, poller);
     const struct sim_plan *plan = cq->workload->plan;
 
     cq->reported = false;
@@ -119,14 +112,13 @@ void sim_cq_init(struct sim_cq *cq, struct sim_workload *workload, struct sim_ho
                  uint32_t capacity)
 {
     memset(cq, 0, sizeof *cq);
-    cq->poller = (struct sim_node){ NULL, poller_next, poller_run };
     cq->events = workload->plan->cq_events;
     cq->wait_max = workload->plan->poll_wait_max;
     cq->workload = workload;
     cq->host = host;
     uro_rng_init_number(&cq->rng, uro_rng_u64(&workload->rng));
     create(cq, capacity);
-    sim_world_add(workload->world, &cq->poller);
+    sim_world_add(workload->world, &cq->poller, poller_next, poller_run);
 }
 
 void sim_cq_fini(struct sim_cq *cq)
@@ -236,8 +228,7 @@ void sim_tight_on_overflow(struct sim_cq *cq)
         sim_world_fail(workload->world, "a completion queue reported twice that it overflowed");
     cq->overflowed = true;
     cq->last = sim_inside_cq_count(cq->cq);
-    sim_journal_note(workload->world->journal, workload->world->now,
-                     "the tight queue of %c overflows", cq->host->config.name);
+    sim_world_note(workload->world, "the tight queue of %c overflows", cq->host->config.name);
     for (struct sim_endpoint *end = workload->endpoints; end != NULL; end = end->next) {
         if (!end->alive || !is_of(end, cq->cq))
             continue;
@@ -260,7 +251,7 @@ void sim_tight_on_fatal(struct sim_endpoint *end)
 {
     struct sim_world *world = end->workload->world;
 
-    sim_journal_note(world->journal, world->now, "qp 0x%06x: QP_FATAL", end->qpn);
+    sim_world_note(world, "qp 0x%06x: QP_FATAL", end->qpn);
     if (!has_lost(end))
         sim_world_fail(world, "qp 0x%06x: QP_FATAL although its queues have room", end->qpn);
     if (end->fatal || uroce_qp_state(end->qp) != UROCE_ERR)

@@ -145,8 +145,7 @@ void sim_endpoint_modify(struct sim_endpoint *end, const struct uroce_qp_attr *a
     struct sim_world *world = end->workload->world;
     int result = uroce_qp_modify(end->qp, attr, mask | UROCE_ATTR_STATE, world->now);
 
-    sim_journal_note(world->journal, world->now, "qp 0x%06x to state %d", end->qpn,
-                     (int)attr->state);
+    sim_world_note(world, "qp 0x%06x to state %d", end->qpn, (int)attr->state);
     if (result != 0)
         sim_world_fail(world, "%s qp 0x%06x: modify to state %d returned %d", end->ops->family,
                        end->qpn, (int)attr->state, result);

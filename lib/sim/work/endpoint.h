@@ -248,7 +248,7 @@ enum sim_life_state {
 
 /* The lives of a connection, or of one datagram queue pair. */
 struct sim_life {
-    struct sim_node control;
+    struct sim_node control; /* due: the next step */
     struct sim_workload *workload;
     const struct sim_plan_pair *plan;
     struct uro_rng *rng;
@@ -262,7 +262,6 @@ struct sim_life {
     bool may_fail; /* completions of this life may fail */
     bool may_time_out;
     bool peace;          /* the last life has been IDLE */
-    uro_time due;        /* the next step; NEVER: none */
     uro_time arrived_by; /* time at which all frames to reused queue pairs have reached the host */
     bool abrupt;         /* ENDING without waiting for flushed work */
     bool revoked;        /* memory was deregistered while in use in this life */

@@ -109,9 +109,10 @@ static void begin_life(struct sim_life *life)
     life->may_fail = uses_wild(life);
     life->may_time_out = !plan->forever && !plan->clean && !workload->calm;
     life->state = SIM_LIFE_RUNNING;
-    life->due = URO_TIME_NEVER;
+    life->control.due = URO_TIME_NEVER;
     if (!life->last_life && life->plan->life_max > 0)
-        life->due = workload->world->now + URO_US(uro_rng_below(life->rng, life->plan->life_max));
+        life->control.due =
+            workload->world->now + URO_US(uro_rng_below(life->rng, life->plan->life_max));
     for (uint32_t i = 0; i < life->count; i++)
         sim_life_begin_endpoint(&life->ends[i]);
     for (uint32_t i = 0; i < life->count; i++)
@@ -120,10 +121,10 @@ static void begin_life(struct sim_life *life)
         start_endpoint(&life->ends[i]);
     workload->lives_begun++;
     for (uint32_t i = 0; i < life->count; i++)
-        sim_journal_note(
-            workload->world->journal, workload->world->now, "%s %u life %u: %c qp 0x%06x psn %u%s",
-            life->ends[i].ops->family, life->number, life->life, life->ends[i].host->config.name,
-            life->ends[i].qpn, life->ends[i].wire_psn, life->last_life ? ", the last" : "");
+        sim_world_note(workload->world, "%s %u life %u: %c qp 0x%06x psn %u%s",
+                       life->ends[i].ops->family, life->number, life->life,
+                       life->ends[i].host->config.name, life->ends[i].qpn, life->ends[i].wire_psn,
+                       life->last_life ? ", the last" : "");
     life->life++;
 }
 
@@ -179,15 +180,15 @@ static void bury(struct sim_life *life)
         else
             sim_endpoint_bury(&life->ends[i]);
     }
-    life->due = URO_TIME_NEVER;
+    life->control.due = URO_TIME_NEVER;
     life->state = life->peace ? SIM_LIFE_OVER : SIM_LIFE_WAITING;
     if (life->peace)
         return;
-    life->due = workload->world->now + uro_rng_below(life->rng, BIRTH_WAIT_MAX);
+    life->control.due = workload->world->now + uro_rng_below(life->rng, BIRTH_WAIT_MAX);
     if (life->reuse &&
         life->count == 2) /* frames in flight to these queue pairs must arrive first */
-        life->due += sim_plan_flight_max(workload->plan);
-    life->arrived_by = life->due;
+        life->control.due += sim_plan_flight_max(workload->plan);
+    life->arrived_by = life->control.due;
 }
 
 /* Pauses the pollers while a program destroys a queue pair abruptly. Completions that were not
@@ -210,10 +211,10 @@ static void begin_ending(struct sim_life *life)
     life->abrupt = !life->peace && uro_rng_below(life->rng, 2) == 0;
     life->reuse = !life->peace && choose_reuse(life);
     life->first = uro_rng_below(life->rng, life->count);
-    life->due = life->workload->world->now;
+    life->control.due = life->workload->world->now;
     if (life->abrupt && is_reliable(life)) {
         pause_pollers(life);
-        life->due += uro_rng_below(life->rng, END_WAIT_MAX);
+        life->control.due += uro_rng_below(life->rng, END_WAIT_MAX);
     }
     for (uint32_t i = 0; i < life->count; i++)
         life->ends[i].late_posts = uro_rng_below(life->rng, LATE_POSTS_MAX + 1);
@@ -230,26 +231,16 @@ static void end_on(struct sim_life *life)
             sim_endpoint_stop(end, life->reuse);
         else
             sim_endpoint_to_error(end);
-        life->due = life->workload->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
+        life->control.due = life->workload->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
         return;
     }
     if (life->abrupt || all_drained(life))
         bury(life);
     else
-        life->due = life->workload->world->now + DRAIN_WAIT;
+        life->control.due = life->workload->world->now + DRAIN_WAIT;
 }
 
 /* ---- control ---- */
-
-static struct sim_life *life_of(const struct sim_node *node)
-{
-    return URO_CONTAINER_OF(node, struct sim_life, control);
-}
-
-static uro_time control_next(const struct sim_node *node)
-{
-    return life_of(node)->due;
-}
 
 /* Returns the time at which all frames that were in flight at a clock jump have arrived. */
 static uro_time arrived_at(const struct sim_workload *workload)
@@ -291,7 +282,7 @@ static uro_time not_before(const struct sim_life *life)
 
 static void control_run(struct sim_node *node)
 {
-    struct sim_life *life = life_of(node);
+    struct sim_life *life = URO_CONTAINER_OF(node, struct sim_life, control);
     uro_time now = life->workload->world->now;
 
     switch (life->state) {
@@ -310,12 +301,12 @@ static void control_run(struct sim_node *node)
         break;
     case SIM_LIFE_WAITING:
         if (now < not_before(life))
-            life->due = not_before(life);
+            life->control.due = not_before(life);
         else
             begin_life(life);
         break;
     case SIM_LIFE_OVER:
-        life->due = URO_TIME_NEVER;
+        life->control.due = URO_TIME_NEVER;
         break;
     }
 }
@@ -329,8 +320,8 @@ void sim_life_on_failure(struct sim_life *life)
     if (life->state != SIM_LIFE_RUNNING)
         return;
     uro_time due = workload->world->now + uro_rng_below(life->rng, END_WAIT_MAX);
-    if (due < life->due)
-        life->due = due;
+    if (due < life->control.due)
+        life->control.due = due;
 }
 
 void sim_life_on_progress(struct sim_endpoint *end)
@@ -345,9 +336,9 @@ void sim_life_on_progress(struct sim_endpoint *end)
     if (life->last_life) {
         life->state = SIM_LIFE_IDLE;
         life->peace = true;
-        life->due = URO_TIME_NEVER;
-    } else if (is_reliable(life) && life->due > life->workload->world->now) {
-        life->due = life->workload->world->now;
+        life->control.due = URO_TIME_NEVER;
+    } else if (is_reliable(life) && life->control.due > life->workload->world->now) {
+        life->control.due = life->workload->world->now;
     }
 }
 
@@ -355,7 +346,7 @@ void sim_life_calm(struct sim_life *life)
 {
     /* Without faults this life would never end. */
     if (!is_reliable(life) && life->state == SIM_LIFE_RUNNING && !life->last_life)
-        life->due = life->workload->world->now;
+        life->control.due = life->workload->world->now;
 }
 
 bool sim_life_idle(const struct sim_life *life)
@@ -370,7 +361,7 @@ bool sim_life_idle(const struct sim_life *life)
 void sim_life_finish(struct sim_life *life)
 {
     URO_ASSERT(life->state == SIM_LIFE_IDLE || life->count == 1);
-    life->due = life->workload->world->now;
+    life->control.due = life->workload->world->now;
 }
 
 static void init_endpoint(struct sim_life *life, unsigned i)
@@ -415,10 +406,9 @@ void sim_life_init(struct sim_life *life, struct sim_workload *workload,
     uro_rng_init_number(life->rng, ops->own_cq ? plan->seed : uro_rng_u64(&workload->rng));
     for (unsigned i = 0; i < life->count; i++)
         init_endpoint(life, i);
-    life->control = (struct sim_node){ NULL, control_next, control_run };
     life->state = SIM_LIFE_WAITING;
-    life->due = workload->world->now;
-    sim_world_add(workload->world, &life->control);
+    life->control.due = workload->world->now;
+    sim_world_add(workload->world, &life->control, NULL, control_run);
 }
 
 void sim_life_fini(struct sim_life *life)

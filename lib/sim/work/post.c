@@ -108,10 +108,9 @@ static bool post_one(struct sim_endpoint *end)
         end->late_posts--;
     else
         end->sends_left--;
-    sim_journal_note(world->journal, world->now,
-                     "qp 0x%06x post send %" PRIu64 " opcode %u length %u flags %x%s", end->qpn,
-                     request->number, request->opcode, request->length, request->flags,
-                     request->fault != SIM_FAULT_NONE ? " WRONG" : "");
+    sim_world_note(world, "qp 0x%06x post send %" PRIu64 " opcode %u length %u flags %x%s",
+                   end->qpn, request->number, request->opcode, request->length, request->flags,
+                   request->fault != SIM_FAULT_NONE ? " WRONG" : "");
     return true;
 }
 
@@ -230,8 +229,8 @@ static void post_receives(struct sim_endpoint *end)
         if (sim_endpoint_in_error(end))
             end->late_posts--;
     }
-    sim_journal_note(world->journal, world->now, "qp 0x%06x post %u receives up to %" PRIu64,
-                     end->qpn, count, end->recv_posted);
+    sim_world_note(world, "qp 0x%06x post %u receives up to %" PRIu64, end->qpn, count,
+                   end->recv_posted);
     end->receive_at = world->now + uro_rng_below(&end->rng, end->plan->recv_wait_max + 1);
 }
 
@@ -276,7 +275,6 @@ static void program_run(struct sim_node *node)
 
 void sim_post_init(struct sim_endpoint *end)
 {
-    end->program = (struct sim_node){ NULL, program_next, program_run };
-    sim_world_add(end->workload->world, &end->program);
+    sim_world_add(end->workload->world, &end->program, program_next, program_run);
     sim_drain_init(end);
 }

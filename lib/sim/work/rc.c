@@ -184,7 +184,7 @@ static void revoke(struct sim_life *life)
     enum sim_memory_section section = sections[uro_rng_below(life->rng, URO_ARRAY_LEN(sections))];
 
     life->revoked = true;
-    life->due = life->workload->world->now + uro_rng_below(life->rng, REVOKED_MAX);
+    life->control.due = life->workload->world->now + uro_rng_below(life->rng, REVOKED_MAX);
     if (section == SIM_MEMORY_WINDOWS && sim_rc_window_bound(end))
         return;
     life->may_fail = true;
@@ -196,10 +196,9 @@ static void revoke(struct sim_life *life)
         sim_memory_register_again(&end->memory, section);
         end->rc->renewed = section == SIM_MEMORY_SENDS ? end->posted : end->peer->posted;
     }
-    sim_journal_note(life->workload->world->journal, life->workload->world->now,
-                     "pair %u: section %d of %c is %s", life->number, (int)section,
-                     end->host->config.name,
-                     end->rc->renewed == UINT64_MAX ? "deregistered" : "registered again");
+    sim_world_note(life->workload->world, "pair %u: section %d of %c is %s", life->number,
+                   (int)section, end->host->config.name,
+                   end->rc->renewed == UINT64_MAX ? "deregistered" : "registered again");
 }
 
 /* The queue pair must be in the protection domain of its receives. */

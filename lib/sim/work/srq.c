@@ -23,11 +23,6 @@ uint32_t sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv
     return count;
 }
 
-static struct sim_srq *srq_of(const struct sim_node *node)
-{
-    return URO_CONTAINER_OF(node, struct sim_srq, poster);
-}
-
 static void fail(const struct sim_srq *srq, const char *problem)
 {
     sim_world_fail(srq->workload->world, "shared receive queue %u of %c: %s", srq->index,
@@ -126,9 +121,8 @@ static void post(struct sim_srq *srq)
             return;
         }
     }
-    sim_journal_note(srq->workload->world->journal, srq->workload->world->now,
-                     "shared queue %u of %c: receives up to %" PRIu64, srq->index,
-                     srq->host->config.name, srq->posted);
+    sim_world_note(srq->workload->world, "shared queue %u of %c: receives up to %" PRIu64,
+                   srq->index, srq->host->config.name, srq->posted);
 }
 
 /* Resizes the queue. A size below the waiting receives, or below the limit, must be refused. */
@@ -252,20 +246,19 @@ static void replace(struct sim_srq *srq)
     for (uint32_t i = 0; i < workload->plan->pair_count && srq->plan->xrc; i++)
         workload->connections[i].may_fail |=
             workload->connections[i].plan->xrc && !workload->connections[i].last_life;
-    sim_journal_note(workload->world->journal, workload->world->now,
-                     "shared queue %u of %c is replaced by a new queue", srq->index,
-                     srq->host->config.name);
+    sim_world_note(workload->world, "shared queue %u of %c is replaced by a new queue", srq->index,
+                   srq->host->config.name);
 }
 
 static uro_time poster_next(const struct sim_node *node)
 {
-    const struct sim_srq *srq = srq_of(node);
+    const struct sim_srq *srq = URO_CONTAINER_OF(node, struct sim_srq, poster);
     return can_post(srq) ? srq->post_at : URO_TIME_NEVER;
 }
 
 static void poster_run(struct sim_node *node)
 {
-    struct sim_srq *srq = srq_of(node);
+    struct sim_srq *srq = URO_CONTAINER_OF(node, struct sim_srq, poster);
 
     bool may_go = srq->plan->xrc ? !srq->workload->calm : !in_use(srq);
     if (may_go && sim_world_chance(&srq->rng, srq->plan->replace_probability))
@@ -319,7 +312,6 @@ void sim_srq_init(struct sim_srq *srq, struct sim_workload *workload, uint32_t s
                              .plan = plan,
                              .side = side,
                              .index = index,
-                             .poster = { NULL, poster_next, poster_run },
                              .slot_count = plan->capacity_max + plan->spare };
     uro_rng_init_number(&srq->rng, workload->plan->seed ^ (uint64_t)(side * 64 + index + 1) << 56);
     /* All XRC queues of a host are in one protection domain, as are their targets. */
@@ -333,7 +325,7 @@ void sim_srq_init(struct sim_srq *srq, struct sim_workload *workload, uint32_t s
     srq->cq = srq->wide_cq =
         &workload->cqs[side][uro_rng_below(&srq->rng, workload->plan->cq_count)];
     create(srq, plan->capacity);
-    sim_world_add(workload->world, &srq->poster);
+    sim_world_add(workload->world, &srq->poster, poster_next, poster_run);
 }
 
 /* Updates the counts for a queue pair that stops: its unpolled completions disappear, and a receive

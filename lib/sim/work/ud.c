@@ -88,8 +88,7 @@ static void join(struct sim_endpoint *end, bool v6)
     if (uroce_qp_attach(end->qp, group.octets, world->now) != 0)
         sim_world_fail(world, "UD party %u: a group could not be joined", end->number);
     end->ud->is_member[v6] = true;
-    sim_journal_note(world->journal, world->now, "UD qp 0x%06x joins the IPv%c group", end->qpn,
-                     v6 ? '6' : '4');
+    sim_world_note(world, "UD qp 0x%06x joins the IPv%c group", end->qpn, v6 ? '6' : '4');
 }
 
 static void make_handle(struct sim_endpoint *end, struct uroce_ah **handle,

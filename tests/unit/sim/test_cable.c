@@ -28,16 +28,10 @@ static void sink_accept(struct sim_node *node, struct sim_world_frame *frame)
     sim_world_free_frame(&world, frame);
 }
 
-static uro_time never(const struct sim_node *node)
-{
-    (void)node;
-    return URO_TIME_NEVER;
-}
-
 static void open_cable(const struct sim_cable_config *config)
 {
     memset(&sink, 0, sizeof sink);
-    sink.node = (struct sim_node){ sink_accept, never, NULL };
+    sink.node = (struct sim_node){ .accept = sink_accept };
     sim_world_init(&world, 1, 0);
     sim_cable_init(&cable, &world, config, &sink.node);
 }
