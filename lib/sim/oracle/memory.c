@@ -63,16 +63,16 @@ void sim_memory_fini(struct sim_memory *memory)
 }
 
 void sim_memory_register(struct sim_memory *memory, enum sim_memory_section section,
-                         struct uroce_pd *pd, uint32_t access)
+                         struct uroce_pd *pd)
 {
     const struct sim_memory_section_size *size = &memory->sizes[section];
     struct sim_memory_region *region = &memory->regions[section];
     const uint32_t start = memory->offsets[section];
 
-    *region = (struct sim_memory_region){ .pd = pd, .access = access };
+    *region = (struct sim_memory_region){ .pd = pd };
     int result =
         uroce_mr_create_at(pd, memory->memory + start, (size_t)size->slots * size->slot_size,
-                           memory->base + start, access, &region->mr);
+                           memory->base + start, size->access, &region->mr);
     URO_ASSERT(result == 0);
     region->key = uroce_mr_key(region->mr);
 }
@@ -95,7 +95,7 @@ void sim_memory_register_again(struct sim_memory *memory, enum sim_memory_sectio
     if (region->pd == NULL)
         return;
     sim_memory_deregister(memory, section);
-    sim_memory_register(memory, section, region->pd, region->access);
+    sim_memory_register(memory, section, region->pd);
 }
 
 static uint32_t offset(const struct sim_memory *memory, enum sim_memory_section section,
@@ -120,38 +120,6 @@ uint64_t sim_memory_address(const struct sim_memory *memory, enum sim_memory_sec
 uint32_t sim_memory_slot_size(uint32_t length, uint32_t pieces)
 {
     return (length + (pieces + 1) * GAP_MAX + 7) / 8 * 8;
-}
-
-void sim_memory_scatter(struct sim_memory_layout *layout, uint32_t length, uint32_t pieces_max,
-                        struct uro_rng *rng)
-{
-    uint32_t least = length > 0 ? 1 : 0;
-    uint32_t offset = 0;
-
-    URO_ASSERT(pieces_max >= least && pieces_max <= UROCE_SGE_MAX);
-    layout->count = least + uro_rng_below(rng, pieces_max - least + 1);
-    for (uint32_t i = 0; i < layout->count; i++) {
-        uint32_t part = length;
-        if (i + 1 < layout->count)
-            part = uro_rng_below(rng, length + 1);
-        length -= part;
-        offset += uro_rng_below(rng, GAP_MAX);
-        layout->pieces[i].offset = offset;
-        layout->pieces[i].length = part;
-        offset += part;
-    }
-}
-
-uint32_t sim_memory_sges(const struct sim_memory *memory, enum sim_memory_section section,
-                         uint32_t slot, const struct sim_memory_layout *layout,
-                         struct uroce_sge *sges)
-{
-    for (uint32_t i = 0; i < layout->count; i++)
-        sges[i] = (struct uroce_sge){ .address = sim_memory_address(memory, section, slot) +
-                                                 layout->pieces[i].offset,
-                                      .length = layout->pieces[i].length,
-                                      .key = sim_memory_key(memory, section) };
-    return layout->count;
 }
 
 /* Returns 8 bytes of a message, computed from the seed and from the index of the 8 bytes. */
@@ -180,81 +148,6 @@ void sim_memory_message(uint8_t *out, uint32_t from, uint32_t length, uint64_t s
             bytes >>= 8;
         }
     }
-}
-
-static void image(uint8_t *out, uint32_t size, const struct sim_memory_layout *layout,
-                  uint32_t length, uint64_t seed)
-{
-    uint32_t from = 0;
-
-    memset(out, SIM_MEMORY_CANARY, size);
-    for (uint32_t i = 0; i < layout->count && from < length; i++) {
-        uint32_t part = layout->pieces[i].length;
-        if (part > length - from)
-            part = length - from;
-        URO_ASSERT(layout->pieces[i].offset + part <= size);
-        sim_memory_message(out + layout->pieces[i].offset, from, part, seed);
-        from += part;
-    }
-}
-
-void sim_memory_fill(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
-                     const struct sim_memory_layout *layout, uint32_t length, uint64_t seed)
-{
-    image(sim_memory_slot(memory, section, slot), memory->sizes[section].slot_size, layout, length,
-          seed);
-}
-
-bool sim_memory_check(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
-                      const struct sim_memory_layout *layout, uint32_t length, uint64_t seed)
-{
-    uint32_t size = memory->sizes[section].slot_size;
-
-    image(memory->scratch, size, layout, length, seed);
-    return memcmp(sim_memory_slot(memory, section, slot), memory->scratch, size) == 0;
-}
-
-void sim_memory_gather(const struct sim_memory *memory, enum sim_memory_section section,
-                       uint32_t slot, const struct sim_memory_layout *layout, uint8_t *out)
-{
-    const uint8_t *there = sim_memory_slot(memory, section, slot);
-
-    for (uint32_t i = 0; i < layout->count; i++) {
-        memcpy(out, there + layout->pieces[i].offset, layout->pieces[i].length);
-        out += layout->pieces[i].length;
-    }
-}
-
-bool sim_memory_holds(const struct sim_memory *memory, enum sim_memory_section section,
-                      uint32_t slot, const struct sim_memory_layout *layout, uint32_t length,
-                      uint64_t seed)
-{
-    const uint8_t *there = sim_memory_slot(memory, section, slot);
-    uint32_t from = 0;
-    bool good = true;
-
-    for (uint32_t i = 0; i < layout->count && from < length; i++) {
-        uint32_t part = layout->pieces[i].length;
-        if (part > length - from)
-            part = length - from;
-        sim_memory_message(memory->scratch, from, part, seed);
-        good &= memcmp(there + layout->pieces[i].offset, memory->scratch, part) == 0;
-        from += part;
-    }
-    return good && from == length;
-}
-
-bool sim_memory_check_around(struct sim_memory *memory, enum sim_memory_section section,
-                             uint32_t slot, const struct sim_memory_layout *layout)
-{
-    uint32_t size = memory->sizes[section].slot_size;
-    const uint8_t *there = sim_memory_slot(memory, section, slot);
-
-    memset(memory->scratch, SIM_MEMORY_CANARY, size);
-    for (uint32_t i = 0; i < layout->count; i++)
-        memcpy(memory->scratch + layout->pieces[i].offset, there + layout->pieces[i].offset,
-               layout->pieces[i].length);
-    return memcmp(there, memory->scratch, size) == 0;
 }
 
 static bool untouched(const struct sim_memory *memory, size_t from, size_t to, size_t *offset)
@@ -286,4 +179,116 @@ bool sim_memory_check_guards(const struct sim_memory *memory, size_t *offset)
 uint32_t sim_memory_sum(const struct sim_memory *memory)
 {
     return uro_crc32(0, memory->memory, memory->size);
+}
+
+/* ---- buffers ---- */
+
+void sim_buffer_scatter(struct sim_buffer *buffer, uint32_t length, uint32_t pieces_max,
+                        struct uro_rng *rng)
+{
+    uint32_t least = length > 0 ? 1 : 0;
+    uint32_t offset = 0;
+
+    URO_ASSERT(pieces_max >= least && pieces_max <= UROCE_SGE_MAX);
+    buffer->count = least + uro_rng_below(rng, pieces_max - least + 1);
+    for (uint32_t i = 0; i < buffer->count; i++) {
+        uint32_t part = length;
+        if (i + 1 < buffer->count)
+            part = uro_rng_below(rng, length + 1);
+        length -= part;
+        offset += uro_rng_below(rng, GAP_MAX);
+        buffer->pieces[i].offset = offset;
+        buffer->pieces[i].length = part;
+        offset += part;
+    }
+}
+
+uint32_t sim_buffer_sges(const struct sim_buffer *buffer, struct uroce_sge *sges)
+{
+    uint64_t address = sim_memory_address(buffer->memory, buffer->section, buffer->slot);
+
+    for (uint32_t i = 0; i < buffer->count; i++)
+        sges[i] = (struct uroce_sge){ .address = address + buffer->pieces[i].offset,
+                                      .length = buffer->pieces[i].length,
+                                      .key = sim_memory_key(buffer->memory, buffer->section) };
+    return buffer->count;
+}
+
+static uint8_t *slot_of(const struct sim_buffer *buffer)
+{
+    return sim_memory_slot(buffer->memory, buffer->section, buffer->slot);
+}
+
+static uint32_t size_of(const struct sim_buffer *buffer)
+{
+    return buffer->memory->sizes[buffer->section].slot_size;
+}
+
+/* Returns the bytes of piece @index that are before byte @length of the message; @from is the first
+ * byte of the piece. */
+static uint32_t part_of(const struct sim_buffer *buffer, uint32_t index, uint32_t from,
+                        uint32_t length)
+{
+    uint32_t part = buffer->pieces[index].length;
+
+    return part < length - from ? part : length - from;
+}
+
+static void image(const struct sim_buffer *buffer, uint8_t *out, uint32_t length, uint64_t seed)
+{
+    uint32_t from = 0;
+
+    memset(out, SIM_MEMORY_CANARY, size_of(buffer));
+    for (uint32_t i = 0; i < buffer->count && from < length; i++) {
+        uint32_t part = part_of(buffer, i, from, length);
+        URO_ASSERT(buffer->pieces[i].offset + part <= size_of(buffer));
+        sim_memory_message(out + buffer->pieces[i].offset, from, part, seed);
+        from += part;
+    }
+}
+
+void sim_buffer_fill(const struct sim_buffer *buffer, uint32_t length, uint64_t seed)
+{
+    image(buffer, slot_of(buffer), length, seed);
+}
+
+bool sim_buffer_check(const struct sim_buffer *buffer, uint32_t length, uint64_t seed)
+{
+    image(buffer, buffer->memory->scratch, length, seed);
+    return memcmp(slot_of(buffer), buffer->memory->scratch, size_of(buffer)) == 0;
+}
+
+bool sim_buffer_check_around(const struct sim_buffer *buffer)
+{
+    const uint8_t *there = slot_of(buffer);
+    uint8_t *scratch = buffer->memory->scratch;
+
+    memset(scratch, SIM_MEMORY_CANARY, size_of(buffer));
+    for (uint32_t i = 0; i < buffer->count; i++)
+        memcpy(scratch + buffer->pieces[i].offset, there + buffer->pieces[i].offset,
+               buffer->pieces[i].length);
+    return memcmp(there, scratch, size_of(buffer)) == 0;
+}
+
+void sim_buffer_gather(const struct sim_buffer *buffer, uint8_t *out)
+{
+    for (uint32_t i = 0; i < buffer->count; i++) {
+        memcpy(out, slot_of(buffer) + buffer->pieces[i].offset, buffer->pieces[i].length);
+        out += buffer->pieces[i].length;
+    }
+}
+
+bool sim_buffer_holds(const struct sim_buffer *buffer, uint32_t length, uint64_t seed)
+{
+    uint8_t *scratch = buffer->memory->scratch;
+    uint32_t from = 0;
+    bool good = true;
+
+    for (uint32_t i = 0; i < buffer->count && from < length; i++) {
+        uint32_t part = part_of(buffer, i, from, length);
+        sim_memory_message(scratch, from, part, seed);
+        good &= memcmp(slot_of(buffer) + buffer->pieces[i].offset, scratch, part) == 0;
+        from += part;
+    }
+    return good && from == length;
 }

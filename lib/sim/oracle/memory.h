@@ -28,9 +28,11 @@ enum sim_memory_section {
     SIM_MEMORY_SECTIONS
 };
 
+/* The plan of a section. */
 struct sim_memory_section_size {
     uint32_t slots;
     uint32_t slot_size; /* bytes of a slot */
+    uint32_t access;    /* rights of its region */
 };
 
 struct sim_memory {
@@ -42,14 +44,16 @@ struct sim_memory {
     struct sim_memory_region {
         struct uroce_mr *mr; /* owned; NULL: not registered */
         struct uroce_pd *pd;
-        uint32_t access;
         uint32_t key; /* key of the last registration */
     } regions[SIM_MEMORY_SECTIONS];
     uint8_t *scratch; /* owned; the largest slot */
 };
 
-/* The pieces of a message inside its slot, in message order. */
-struct sim_memory_layout {
+/* The bytes of one message: pieces inside a slot, in message order. */
+struct sim_buffer {
+    struct sim_memory *memory;
+    enum sim_memory_section section;
+    uint32_t slot;
     uint32_t count;
     struct {
         uint32_t offset;
@@ -64,7 +68,7 @@ void sim_memory_init(struct sim_memory *memory, const struct sim_memory_section_
 void sim_memory_fini(struct sim_memory *memory);
 
 void sim_memory_register(struct sim_memory *memory, enum sim_memory_section section,
-                         struct uroce_pd *pd, uint32_t access);
+                         struct uroce_pd *pd);
 /* Registers the section again with another key and the same rights, if it was ever registered. */
 void sim_memory_register_again(struct sim_memory *memory, enum sim_memory_section section);
 /* Deregisters the section, if it is registered. */
@@ -85,36 +89,29 @@ uint64_t sim_memory_address(const struct sim_memory *memory, enum sim_memory_sec
 /* Returns the size of a slot for a message of @length bytes in at most @pieces pieces. */
 uint32_t sim_memory_slot_size(uint32_t length, uint32_t pieces);
 
+/* Returns a buffer without pieces. */
+static inline struct sim_buffer sim_buffer_at(struct sim_memory *memory,
+                                              enum sim_memory_section section, uint32_t slot)
+{
+    return (struct sim_buffer){ .memory = memory, .section = section, .slot = slot };
+}
+
 /* Divides @length bytes into 1 to @pieces_max pieces; 0 bytes have no piece. */
-void sim_memory_scatter(struct sim_memory_layout *layout, uint32_t length, uint32_t pieces_max,
+void sim_buffer_scatter(struct sim_buffer *buffer, uint32_t length, uint32_t pieces_max,
                         struct uro_rng *rng);
-
-/* Writes the work request elements of the layout. Returns the number of elements. */
-uint32_t sim_memory_sges(const struct sim_memory *memory, enum sim_memory_section section,
-                         uint32_t slot, const struct sim_memory_layout *layout,
-                         struct uroce_sge *sges);
-
+/* Writes the work request elements of the pieces. Returns the number of elements. */
+uint32_t sim_buffer_sges(const struct sim_buffer *buffer, struct uroce_sge *sges);
 /* Fills the slot with canary bytes, and its pieces with the first @length bytes of message
  * @seed. */
-void sim_memory_fill(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
-                     const struct sim_memory_layout *layout, uint32_t length, uint64_t seed);
-
-/* Returns true when the slot has the content of sim_memory_fill(). */
-bool sim_memory_check(struct sim_memory *memory, enum sim_memory_section section, uint32_t slot,
-                      const struct sim_memory_layout *layout, uint32_t length, uint64_t seed);
-
-/* Copies the bytes of all pieces, one piece after the other. */
-void sim_memory_gather(const struct sim_memory *memory, enum sim_memory_section section,
-                       uint32_t slot, const struct sim_memory_layout *layout, uint8_t *out);
-
-/* Returns true when the pieces begin with the message. */
-bool sim_memory_holds(const struct sim_memory *memory, enum sim_memory_section section,
-                      uint32_t slot, const struct sim_memory_layout *layout, uint32_t length,
-                      uint64_t seed);
-
+void sim_buffer_fill(const struct sim_buffer *buffer, uint32_t length, uint64_t seed);
+/* Returns true when the slot has the content of sim_buffer_fill(). */
+bool sim_buffer_check(const struct sim_buffer *buffer, uint32_t length, uint64_t seed);
 /* Returns true when all bytes outside the pieces are canary. */
-bool sim_memory_check_around(struct sim_memory *memory, enum sim_memory_section section,
-                             uint32_t slot, const struct sim_memory_layout *layout);
+bool sim_buffer_check_around(const struct sim_buffer *buffer);
+/* Copies the bytes of all pieces, one piece after the other. */
+void sim_buffer_gather(const struct sim_buffer *buffer, uint8_t *out);
+/* Returns true when the pieces begin with the message. */
+bool sim_buffer_holds(const struct sim_buffer *buffer, uint32_t length, uint64_t seed);
 
 /* Returns true if no byte outside the sections, or in the private section, was ever written.
  * Otherwise writes the offset of the first such byte to @offset. */

@@ -14,88 +14,22 @@
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* Properties of operations. */
-#define TAKES    (1u << 0) /* the payload goes into a receive of the peer */
-#define IMM      (1u << 1)
-#define WRITES   (1u << 2)
-#define ATOMIC   (1u << 3)
-#define ANSWERED (1u << 4) /* the response is not an ACK */
-#define LOCAL    (1u << 5)
-
-static const struct {
-    enum uroce_completion_opcode completion;
-    enum uro_operation operation;
-    unsigned properties;
-} operations[] = {
-    [UROCE_RDMA_WRITE] = { UROCE_DONE_RDMA_WRITE, URO_WRITE, WRITES },
-    [UROCE_RDMA_WRITE_WITH_IMM] = { UROCE_DONE_RDMA_WRITE, URO_WRITE, WRITES | IMM },
-    [UROCE_SEND] = { UROCE_DONE_SEND, URO_SEND, TAKES },
-    [UROCE_SEND_WITH_IMM] = { UROCE_DONE_SEND, URO_SEND, TAKES | IMM },
-    [UROCE_RDMA_READ] = { UROCE_DONE_RDMA_READ, URO_READ, ANSWERED },
-    [UROCE_COMPARE_SWAP] = { UROCE_DONE_COMPARE_SWAP, URO_CMP_SWAP, ATOMIC | ANSWERED },
-    [UROCE_FETCH_ADD] = { UROCE_DONE_FETCH_ADD, URO_FETCH_ADD, ATOMIC | ANSWERED },
-    [UROCE_LOCAL_INV] = { UROCE_DONE_LOCAL_INV, URO_WRITE, LOCAL },
-    [UROCE_BIND_MW] = { UROCE_DONE_BIND_MW, URO_WRITE, LOCAL },
-    [UROCE_SEND_WITH_INV] = { UROCE_DONE_SEND, URO_SEND, TAKES },
-    [UROCE_FLUSH] = { UROCE_DONE_FLUSH, URO_FLUSH, ANSWERED },
-    [UROCE_ATOMIC_WRITE] = { UROCE_DONE_ATOMIC_WRITE, URO_ATOMIC_WRITE, ANSWERED },
+const struct sim_operation sim_operations[] = {
+    [UROCE_RDMA_WRITE] = { UROCE_DONE_RDMA_WRITE, URO_WRITE, SIM_WRITE | SIM_DATA },
+    [UROCE_RDMA_WRITE_WITH_IMM] = { UROCE_DONE_RDMA_WRITE, URO_WRITE,
+                                    SIM_WRITE | SIM_IMM | SIM_MESSAGE | SIM_DATA },
+    [UROCE_SEND] = { UROCE_DONE_SEND, URO_SEND, SIM_TAKES | SIM_MESSAGE | SIM_DATA },
+    [UROCE_SEND_WITH_IMM] = { UROCE_DONE_SEND, URO_SEND,
+                              SIM_TAKES | SIM_IMM | SIM_MESSAGE | SIM_DATA },
+    [UROCE_RDMA_READ] = { UROCE_DONE_RDMA_READ, URO_READ, SIM_ANSWERED },
+    [UROCE_COMPARE_SWAP] = { UROCE_DONE_COMPARE_SWAP, URO_CMP_SWAP, SIM_ATOMIC | SIM_ANSWERED },
+    [UROCE_FETCH_ADD] = { UROCE_DONE_FETCH_ADD, URO_FETCH_ADD, SIM_ATOMIC | SIM_ANSWERED },
+    [UROCE_LOCAL_INV] = { UROCE_DONE_LOCAL_INV, URO_WRITE, SIM_LOCAL },
+    [UROCE_BIND_MW] = { UROCE_DONE_BIND_MW, URO_WRITE, SIM_LOCAL },
+    [UROCE_SEND_WITH_INV] = { UROCE_DONE_SEND, URO_SEND, SIM_TAKES | SIM_MESSAGE | SIM_DATA },
+    [UROCE_FLUSH] = { UROCE_DONE_FLUSH, URO_FLUSH, SIM_ANSWERED },
+    [UROCE_ATOMIC_WRITE] = { UROCE_DONE_ATOMIC_WRITE, URO_ATOMIC_WRITE, SIM_ANSWERED | SIM_DATA },
 };
-
-static bool has(uint8_t opcode, unsigned properties)
-{
-    return operations[opcode].properties & properties;
-}
-
-enum uroce_completion_opcode sim_model_wc_opcode(uint8_t opcode)
-{
-    return operations[opcode].completion;
-}
-
-bool sim_model_takes_receive(uint8_t opcode)
-{
-    return has(opcode, TAKES);
-}
-
-bool sim_model_is_message(uint8_t opcode)
-{
-    return has(opcode, TAKES) || opcode == UROCE_RDMA_WRITE_WITH_IMM;
-}
-
-bool sim_model_has_imm(uint8_t opcode)
-{
-    return has(opcode, IMM);
-}
-
-bool sim_model_is_write(uint8_t opcode)
-{
-    return has(opcode, WRITES);
-}
-
-bool sim_model_is_atomic(uint8_t opcode)
-{
-    return has(opcode, ATOMIC);
-}
-
-bool sim_model_has_response(uint8_t opcode)
-{
-    return has(opcode, ANSWERED);
-}
-
-bool sim_model_carries_data(uint8_t opcode)
-{
-    return sim_model_takes_receive(opcode) || sim_model_is_write(opcode) ||
-           opcode == UROCE_ATOMIC_WRITE;
-}
-
-bool sim_model_is_local(uint8_t opcode)
-{
-    return has(opcode, LOCAL);
-}
-
-enum uro_operation sim_model_operation(uint8_t opcode)
-{
-    return operations[opcode].operation;
-}
 
 uint32_t sim_model_packets(uint32_t length, uint32_t mtu)
 {

@@ -6,23 +6,27 @@
 
 #include "wire/frame.h"
 
-/* Returns the completion opcode of a send with this enum uroce_opcode. */
-enum uroce_completion_opcode sim_model_wc_opcode(uint8_t opcode);
-/* Returns whether the payload goes into a receive of the peer. */
-bool sim_model_takes_receive(uint8_t opcode);
-/* Returns whether the operation completes a receive of the peer: SENDs and WRITE_WITH_IMM. */
-bool sim_model_is_message(uint8_t opcode);
-bool sim_model_has_imm(uint8_t opcode);
-bool sim_model_is_write(uint8_t opcode);  /* RDMA_WRITE, with immediate data or without */
-bool sim_model_is_atomic(uint8_t opcode); /* an operation that returns an original value */
-/* Returns whether the operation needs a response other than an ACK. */
-bool sim_model_has_response(uint8_t opcode);
-/* Returns whether the request packets carry the bytes of the memory elements. */
-bool sim_model_carries_data(uint8_t opcode);
-/* Returns whether the operation sends no packet. */
-bool sim_model_is_local(uint8_t opcode);
-/* Returns the operation of its packets. */
-enum uro_operation sim_model_operation(uint8_t opcode);
+/* Properties of operations. */
+#define SIM_TAKES    (1u << 0) /* the payload goes into a receive of the peer */
+#define SIM_MESSAGE  (1u << 1) /* completes a receive of the peer: SENDs and WRITE_WITH_IMM */
+#define SIM_IMM      (1u << 2)
+#define SIM_WRITE    (1u << 3) /* RDMA_WRITE, with immediate data or without */
+#define SIM_ATOMIC   (1u << 4) /* returns an original value */
+#define SIM_ANSWERED (1u << 5) /* needs a response other than an ACK */
+#define SIM_DATA     (1u << 6) /* the request packets carry the bytes of the memory elements */
+#define SIM_LOCAL    (1u << 7) /* sends no packet */
+
+/* Properties of each enum uroce_opcode. */
+extern const struct sim_operation {
+    enum uroce_completion_opcode completion;
+    enum uro_operation operation; /* in its packets */
+    unsigned properties;
+} sim_operations[];
+
+static inline bool sim_model_is(uint8_t opcode, unsigned property)
+{
+    return sim_operations[opcode].properties & property;
+}
 
 /* Returns the number of packets of a message of @length bytes. */
 uint32_t sim_model_packets(uint32_t length, uint32_t mtu);

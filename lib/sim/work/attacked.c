@@ -77,29 +77,21 @@ static void make_memory(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
     uint32_t size = sim_memory_slot_size(SIM_GRH + end->life->plan->message_max, UROCE_SGE_MAX);
+    const uint32_t local = UROCE_ACCESS_LOCAL_WRITE;
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_SENDS] = { plan->send_capacity, size },
-        [SIM_MEMORY_RECVS] = { plan->recv_capacity, size },
-        [SIM_MEMORY_WINDOWS] = { 1, SIM_ATTACKED_RANGE },
-        [SIM_MEMORY_WORDS] = { 1, SIM_ATTACKED_RANGE },
-        [SIM_MEMORY_FILLED] = { 1, SIM_ATTACKED_RANGE },
-        [SIM_MEMORY_PRIVATE] = { 1, SIM_ATTACKED_RANGE },
-    };
-    static const uint32_t access[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_SENDS] = UROCE_ACCESS_LOCAL_WRITE,
-        [SIM_MEMORY_RECVS] = UROCE_ACCESS_LOCAL_WRITE,
-        [SIM_MEMORY_WINDOWS] = UROCE_ACCESS_LOCAL_WRITE | SIM_ACCESS_REMOTE,
-        [SIM_MEMORY_WORDS] = UROCE_ACCESS_REMOTE_READ,
-        [SIM_MEMORY_FILLED] = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE,
-        [SIM_MEMORY_PRIVATE] = UROCE_ACCESS_LOCAL_WRITE | SIM_ACCESS_REMOTE,
+        [SIM_MEMORY_SENDS] = { plan->send_capacity, size, local },
+        [SIM_MEMORY_RECVS] = { plan->recv_capacity, size, local },
+        [SIM_MEMORY_WINDOWS] = { 1, SIM_ATTACKED_RANGE, local | SIM_ACCESS_REMOTE },
+        [SIM_MEMORY_WORDS] = { 1, SIM_ATTACKED_RANGE, UROCE_ACCESS_REMOTE_READ },
+        [SIM_MEMORY_FILLED] = { 1, SIM_ATTACKED_RANGE, local | UROCE_ACCESS_REMOTE_WRITE },
+        [SIM_MEMORY_PRIVATE] = { 1, SIM_ATTACKED_RANGE, local | SIM_ACCESS_REMOTE },
     };
     struct sim_memory *memory = &end->memory;
 
-    sim_endpoint_make_memory(end, 5, sizes, access);
+    sim_endpoint_make_memory(end, 5, sizes);
     sim_memory_deregister(memory, SIM_MEMORY_PRIVATE);
     sim_memory_register(memory, SIM_MEMORY_PRIVATE,
-                        sim_host_pd(end->host, end->workload->pds + PD + 2),
-                        access[SIM_MEMORY_PRIVATE]);
+                        sim_host_pd(end->host, end->workload->pds + PD + 2));
     memset(sim_memory_slot(memory, SIM_MEMORY_WINDOWS, 0), OPENED, SIM_ATTACKED_RANGE);
     memset(sim_memory_slot(memory, SIM_MEMORY_WORDS, 0), OPENED, SIM_ATTACKED_RANGE);
     memset(sim_memory_slot(memory, SIM_MEMORY_FILLED, 0), SIM_MEMORY_UNZEROED, SIM_ATTACKED_RANGE);
@@ -213,7 +205,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     request->opcode =
         is_finishing(end) ? UROCE_SEND : opcodes[uro_rng_below(rng, opcode_count(end))];
     request->length = uro_rng_below(rng, end->life->plan->message_max + 1);
-    if (sim_model_is_atomic(request->opcode))
+    if (sim_model_is(request->opcode, SIM_ATOMIC))
         request->length = 8;
     if (is_finishing(end) && is_robust(end) &&
         !sim_endpoint_in_error(end)) { /* the message fits the receive that it will find */
@@ -226,7 +218,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     request->remote_address = sim_memory_address(there, SIM_MEMORY_WINDOWS, 0) + request->offset;
     request->rkey = sim_memory_key(there, SIM_MEMORY_WINDOWS);
     sim_post_choose_flags(end, request, false);
-    sim_memory_scatter(&request->layout, request->length, end->plan->send_sges, rng);
+    sim_buffer_scatter(&request->buffer, request->length, end->plan->send_sges, rng);
     end->messages_sent += is_finishing(end);
     return true;
 }
@@ -264,8 +256,7 @@ static void take_last(struct sim_endpoint *end, const struct sim_receive *receiv
     uint8_t bytes[SIM_GRH + SIM_ATTACKED_RANGE];
 
     URO_ASSERT(receive->recv->size <= sizeof bytes);
-    sim_memory_gather(receive->memory, SIM_MEMORY_RECVS, receive->slot, &receive->recv->layout,
-                      bytes);
+    sim_buffer_gather(&receive->recv->buffer, bytes);
     if (end->messages_taken == peer->messages_sent ||
         cqe->length != header_of(end) + request->length ||
         !sim_model_holds(bytes + header_of(end), request->length, request->seed))

@@ -70,7 +70,7 @@ void sim_endpoint_fini(struct sim_endpoint *end)
 }
 
 void sim_endpoint_make_memory(struct sim_endpoint *end, unsigned family,
-                              const struct sim_memory_section_size *sizes, const uint32_t *access)
+                              const struct sim_memory_section_size *sizes)
 {
     uint64_t base = family * FAMILY_STEP + end->number * ENDPOINT_STEP +
                     end->life->life * LIFE_STEP + (uint64_t)uro_rng_below(&end->rng, 256) * PAGE;
@@ -78,7 +78,7 @@ void sim_endpoint_make_memory(struct sim_endpoint *end, unsigned family,
     sim_memory_init(&end->memory, sizes, base, &end->rng);
     for (unsigned i = 0; i < SIM_MEMORY_SECTIONS; i++)
         if (sizes[i].slots > 0)
-            sim_memory_register(&end->memory, i, end->pd, access[i]);
+            sim_memory_register(&end->memory, i, end->pd);
 }
 
 static void choose_cqs(struct sim_endpoint *end)

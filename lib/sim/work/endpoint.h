@@ -95,15 +95,13 @@ struct sim_request {
     } flush;
     uint64_t remote_number; /* number of earlier requests that reach the peer */
 
-    struct sim_memory_layout layout;
+    struct sim_buffer buffer;
 };
 
-/* A receive that completed, and the memory with its bytes. */
+/* A receive that completed. */
 struct sim_receive {
     uint64_t number;
     const struct sim_recv *recv;
-    struct sim_memory *memory;
-    uint32_t slot;
     struct sim_srq *srq; /* NULL: the queue pair's own receive queue */
 };
 
@@ -277,10 +275,9 @@ void sim_endpoint_init(struct sim_endpoint *end);
 /* Removes an endpoint without a queue pair from the list. */
 void sim_endpoint_unlist(struct sim_endpoint *end);
 void sim_endpoint_fini(struct sim_endpoint *end);
-/* Creates the memory of a life, with sections of these sizes, and registers it with these rights.
- * The addresses of two families differ. */
+/* Creates and registers the memory of a life. The addresses of two families differ. */
 void sim_endpoint_make_memory(struct sim_endpoint *end, unsigned family,
-                              const struct sim_memory_section_size *sizes, const uint32_t *access);
+                              const struct sim_memory_section_size *sizes);
 /* Creates the queue pair with the parameters of the plan, unless the previous life left its queue
  * pair in place. */
 void sim_endpoint_create(struct sim_endpoint *end);
@@ -335,9 +332,6 @@ const char *sim_judge_packet(const struct sim_request *request, uint32_t index, 
  * problem as text, or NULL. */
 const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *receive,
                               const struct uroce_completion *cqe);
-/* Returns whether a slot of the endpoint's windows has the bytes of the request, and no other
- * change. */
-bool sim_judge_window(struct sim_endpoint *end, const struct sim_request *request);
 /* Returns the status with which the request must fail. */
 uint32_t sim_judge_status(const struct sim_request *request);
 /* Returns whether the request stops its send queue before any packet is sent. */
@@ -359,6 +353,26 @@ static inline bool sim_endpoint_in_error(const struct sim_endpoint *end)
 static inline struct sim_request *sim_request_of(const struct sim_endpoint *end, uint64_t number)
 {
     return &end->requests[number % SIM_REQUESTS_MAX];
+}
+
+/* Returns the bytes of the endpoint's windows that a request of the peer writes or reads. */
+static inline struct sim_buffer sim_endpoint_window(struct sim_endpoint *end,
+                                                    const struct sim_request *request)
+{
+    struct sim_buffer buffer = sim_buffer_at(&end->memory, SIM_MEMORY_WINDOWS, request->window);
+
+    buffer.count = 1;
+    buffer.pieces[0].offset = request->offset;
+    buffer.pieces[0].length = request->length;
+    return buffer;
+}
+
+/* Returns whether these windows have the bytes of the request, and no other change. */
+static inline bool sim_judge_window(struct sim_endpoint *end, const struct sim_request *request)
+{
+    const struct sim_buffer window = sim_endpoint_window(end, request);
+
+    return sim_buffer_check(&window, request->length, request->seed);
 }
 
 static inline bool sim_request_is_signalled(const struct sim_endpoint *end,

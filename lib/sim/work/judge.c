@@ -49,11 +49,9 @@ uint32_t sim_judge_status(const struct sim_request *request)
 /* Checks that the buffer of a send is unchanged, and that the buffer of a READ has the data. */
 static void check_buffer(struct sim_endpoint *end, const struct sim_request *request)
 {
-    uint32_t slot = (uint32_t)(request->number % end->plan->send_capacity);
     bool filled = !(request->flags & UROCE_INLINE);
 
-    if (!sim_memory_check(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout,
-                          filled ? request->length : 0, request->seed))
+    if (!sim_buffer_check(&request->buffer, filled ? request->length : 0, request->seed))
         sim_endpoint_fail(end, "send", request->number,
                           request->opcode == UROCE_RDMA_READ ? "the data that was read is wrong"
                                                              : "changed its buffer");
@@ -67,7 +65,7 @@ static void confirm(struct sim_endpoint *end, const struct sim_request *request)
     if (wrong)
         sim_endpoint_fail(end, "send", request->number,
                           "succeeded although it was wrong on purpose");
-    else if (!sim_model_is_atomic(request->opcode) &&
+    else if (!sim_model_is(request->opcode, SIM_ATOMIC) &&
              !(end->ops->forged && request->opcode == UROCE_RDMA_READ))
         check_buffer(end, request);
     if (end->ops->confirm != NULL)
@@ -92,7 +90,7 @@ static void judge_flushed(struct sim_endpoint *end, struct sim_request *request)
         sim_endpoint_fail(end, "send", request->number, "flushed without cause");
     request->flushed = true;
     if (end->ops->reliable && !end->send_failed)
-        end->lost_answer = sim_model_has_response(request->opcode);
+        end->lost_answer = sim_model_is(request->opcode, SIM_ANSWERED);
     end->send_failed |= end->ops->reliable;
 }
 
@@ -150,7 +148,7 @@ static bool judge_send(struct sim_endpoint *end, const struct uroce_completion *
         sim_endpoint_fail(end, "send", number, "succeeded after an earlier request failed");
     else if (!sim_request_is_signalled(end, request))
         sim_endpoint_fail(end, "send", number, "completed but was not signalled");
-    else if (cqe->opcode != sim_model_wc_opcode(request->opcode))
+    else if (cqe->opcode != sim_operations[request->opcode].completion)
         sim_endpoint_fail(end, "send", number, "completed with the opcode of another operation");
     else
         confirm(end, request);
@@ -200,11 +198,8 @@ static bool receive_fail(const struct sim_endpoint *end, const struct sim_receiv
 static void check_unused(const struct sim_endpoint *end, const struct sim_receive *receive,
                          bool may_have_begun)
 {
-    const struct sim_memory_layout *layout = &receive->recv->layout;
-    bool good =
-        may_have_begun
-            ? sim_memory_check_around(receive->memory, SIM_MEMORY_RECVS, receive->slot, layout)
-            : sim_memory_check(receive->memory, SIM_MEMORY_RECVS, receive->slot, layout, 0, 0);
+    const struct sim_buffer *buffer = &receive->recv->buffer;
+    bool good = may_have_begun ? sim_buffer_check_around(buffer) : sim_buffer_check(buffer, 0, 0);
 
     if (!good)
         receive_fail(end, receive, "changed although nothing was received");
@@ -220,8 +215,8 @@ bool sim_judge_bad_lkey(const struct sim_endpoint *end, const struct sim_receive
 const char *sim_judge_message(const struct sim_request *message, const struct sim_receive *receive,
                               const struct uroce_completion *cqe)
 {
-    bool write = sim_model_is_write(message->opcode);
-    bool has_imm = sim_model_has_imm(message->opcode);
+    bool write = sim_model_is(message->opcode, SIM_WRITE);
+    bool has_imm = sim_model_is(message->opcode, SIM_IMM);
     bool has_inv = message->opcode == UROCE_SEND_WITH_INV;
 
     if (cqe->opcode != (write ? UROCE_DONE_RECV_RDMA_WITH_IMM : UROCE_DONE_RECV) ||
@@ -236,21 +231,10 @@ const char *sim_judge_message(const struct sim_request *message, const struct si
                                                            : NULL;
 }
 
-bool sim_judge_window(struct sim_endpoint *end, const struct sim_request *request)
-{
-    const struct sim_memory_layout layout = { .count = 1,
-                                              .pieces = { { request->offset, request->length } } };
-
-    return sim_memory_check(&end->memory, SIM_MEMORY_WINDOWS, request->window, &layout,
-                            request->length, request->seed);
-}
-
 static void judge_message(struct sim_endpoint *end, const struct sim_receive *receive,
                           const struct uroce_completion *cqe)
 {
-
-    if (!end->ops->reliable && !sim_memory_check_around(receive->memory, SIM_MEMORY_RECVS,
-                                                        receive->slot, &receive->recv->layout))
+    if (!end->ops->reliable && !sim_buffer_check_around(&receive->recv->buffer))
         receive_fail(end, receive, "changed memory beside its elements");
     end->ops->take(end, receive, cqe);
 }
@@ -290,9 +274,7 @@ static bool judge_own(struct sim_endpoint *end, const struct uroce_completion *c
 {
     uint64_t number = cqe->wr_id & ~SIM_RECV_BIT;
     const struct sim_receive receive = { .number = number,
-                                         .recv = &end->recvs[number % SIM_REQUESTS_MAX],
-                                         .memory = &end->memory,
-                                         .slot = (uint32_t)(number % end->plan->recv_capacity) };
+                                         .recv = &end->recvs[number % SIM_REQUESTS_MAX] };
 
     if (number < end->recv_done)
         return receive_fail(end, &receive, "completed twice");
@@ -312,8 +294,6 @@ static bool judge_shared(struct sim_endpoint *end, const struct uroce_completion
     struct sim_srq_recv *recv = sim_srq_find(srq, number);
     const struct sim_receive receive = { .number = number,
                                          .recv = recv != NULL ? &recv->recv : NULL,
-                                         .memory = &srq->memory,
-                                         .slot = recv != NULL ? (uint32_t)(recv - srq->recvs) : 0,
                                          .srq = srq };
 
     if (end->type == UROCE_XRC_TGT ? !srq->plan->xrc : end->srq != srq)
@@ -350,12 +330,12 @@ const char *sim_judge_packet(const struct sim_request *request, uint32_t index, 
     uint32_t from = index * mtu;
     uint32_t left = request->length - from;
     bool last = index + 1 == count;
-    bool imm = last && sim_model_has_imm(request->opcode);
+    bool imm = last && sim_model_is(request->opcode, SIM_IMM);
     bool inv = last && request->opcode == UROCE_SEND_WITH_INV;
     bool solicits =
-        last && sim_model_is_message(request->opcode) && (request->flags & UROCE_SOLICITED);
+        last && sim_model_is(request->opcode, SIM_MESSAGE) && (request->flags & UROCE_SOLICITED);
 
-    if (frame->op->operation != sim_model_operation(request->opcode))
+    if (frame->op->operation != sim_operations[request->opcode].operation)
         return "the request has another operation";
     if (frame->op->position != sim_model_position(index, count))
         return "the packet has a wrong place in its message";

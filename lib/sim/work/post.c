@@ -35,18 +35,16 @@ static bool can_receive(const struct sim_endpoint *end)
 /* ---- sends ---- */
 
 /* Writes the elements of the request to @sges, or its inline bytes to @bytes. */
-static void fill_elements(struct sim_endpoint *end, const struct sim_request *request,
-                          struct uroce_send *send, struct uroce_sge *sges, uint8_t *bytes)
+static void fill_elements(const struct sim_request *request, struct uroce_send *send,
+                          struct uroce_sge *sges, uint8_t *bytes)
 {
-    uint32_t slot = (uint32_t)(request->number % end->plan->send_capacity);
     bool reads = request->opcode == UROCE_RDMA_READ || request->opcode == UROCE_COMPARE_SWAP ||
                  request->opcode == UROCE_FETCH_ADD;
     bool is_inline = request->flags & UROCE_INLINE;
 
     /* Inline bytes are in the request itself and need no slot. The slot for the result of a READ or
      * an atomic is filled with the canary value. */
-    sim_memory_fill(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout,
-                    reads || is_inline ? 0 : request->length, request->seed);
+    sim_buffer_fill(&request->buffer, reads || is_inline ? 0 : request->length, request->seed);
     send->sges = sges;
     if (is_inline) {
         sim_memory_message(bytes, 0, request->length, request->seed);
@@ -54,7 +52,7 @@ static void fill_elements(struct sim_endpoint *end, const struct sim_request *re
         send->sge_count = 1;
         return;
     }
-    send->sge_count = sim_memory_sges(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout, sges);
+    send->sge_count = sim_buffer_sges(&request->buffer, sges);
     for (uint32_t i = 0; i < send->sge_count; i++) {
         if (sges[i].length == 0)
             continue;
@@ -79,7 +77,10 @@ static bool post_one(struct sim_endpoint *end)
 {
     struct sim_world *world = end->workload->world;
     struct sim_request *request = sim_request_of(end, end->posted);
-    struct sim_request chosen = { .number = end->posted, .window = SIM_NO_WINDOW };
+    const uint32_t slot = (uint32_t)(end->posted % end->plan->send_capacity);
+    struct sim_request chosen = { .number = end->posted,
+                                  .window = SIM_NO_WINDOW,
+                                  .buffer = sim_buffer_at(&end->memory, SIM_MEMORY_SENDS, slot) };
     struct uroce_sge sges[UROCE_SGE_MAX];
     uint8_t bytes[UROCE_INLINE_MAX];
 
@@ -95,7 +96,7 @@ static bool post_one(struct sim_endpoint *end)
                                .rkey = chosen.rkey };
     if (end->ops->fill != NULL)
         end->ops->fill(end, &chosen, &send);
-    fill_elements(end, &chosen, &send, sges, bytes);
+    fill_elements(&chosen, &send, sges, bytes);
     if (uroce_qp_send(end->qp, &send) != 0)
         return sim_endpoint_fail(end, "send", end->posted,
                                  "was refused although the queue has room");
@@ -203,13 +204,14 @@ static int receive(struct sim_endpoint *end)
         may_inject(end) && sim_world_chance(&end->rng, end->life->plan->inject_probability / 2);
 
     *recv = (struct sim_recv){ .size = end->ops->recv_size != NULL ? end->ops->recv_size(end)
-                                                                   : end->life->plan->message_max };
+                                                                   : end->life->plan->message_max,
+                               .buffer = sim_buffer_at(&end->memory, SIM_MEMORY_RECVS, slot) };
     if (wrong && uro_rng_below(&end->rng, 2) == 0)
         recv->size = short_size(end, recv->size);
     else
         recv->bad_lkey = wrong;
     end->life->may_fail |= wrong;
-    uint32_t count = sim_recv_fill(&end->memory, slot, recv, end->plan->recv_sges, &end->rng, sges);
+    uint32_t count = sim_recv_fill(recv, end->plan->recv_sges, &end->rng, sges);
     return uroce_qp_receive(end->qp, end->recv_posted | SIM_RECV_BIT, sges, count);
 }
 

@@ -33,32 +33,27 @@ static void make_memory(struct sim_endpoint *end)
     const struct sim_plan_end *peer = &life->plan->ends[plan == life->plan->ends];
     uint32_t message_max = life->plan->message_max;
     uint32_t window = (message_max + 2 * SIM_MEMORY_GUARD + 7) / 8 * 8;
+    const uint32_t local = UROCE_ACCESS_LOCAL_WRITE;
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
         [SIM_MEMORY_SENDS] = { plan->send_capacity,
-                               sim_memory_slot_size(message_max, plan->send_sges) },
+                               sim_memory_slot_size(message_max, plan->send_sges), local },
         [SIM_MEMORY_RECVS] = { receives_itself(end) ? plan->recv_capacity : 0,
-                               sim_memory_slot_size(message_max, plan->recv_sges) },
-        [SIM_MEMORY_WINDOWS] = { peer->send_capacity + 8 + SIM_RC_MWS, window },
-        [SIM_MEMORY_WORDS] = { 1, WORDS_SIZE },
-        [SIM_MEMORY_PRIVATE] = { 1, window },
-    };
-    static const uint32_t access[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_SENDS] = UROCE_ACCESS_LOCAL_WRITE,
-        [SIM_MEMORY_RECVS] = UROCE_ACCESS_LOCAL_WRITE,
-        [SIM_MEMORY_WINDOWS] = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE |
-                               UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_MW_BIND |
-                               UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT,
-        [SIM_MEMORY_WORDS] =
-            UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_REMOTE_WRITE,
-        [SIM_MEMORY_PRIVATE] = UROCE_ACCESS_LOCAL_WRITE,
+                               sim_memory_slot_size(message_max, plan->recv_sges), local },
+        [SIM_MEMORY_WINDOWS] = { peer->send_capacity + 8 + SIM_RC_MWS, window,
+                                 local | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ |
+                                     UROCE_ACCESS_MW_BIND | UROCE_ACCESS_FLUSH_GLOBAL |
+                                     UROCE_ACCESS_FLUSH_PERSISTENT },
+        [SIM_MEMORY_WORDS] = { 1, WORDS_SIZE,
+                               local | UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_REMOTE_WRITE },
+        [SIM_MEMORY_PRIVATE] = { 1, window, local },
     };
 
-    sim_endpoint_make_memory(end, 0, sizes, access);
+    sim_endpoint_make_memory(end, 0, sizes);
     sim_rc_window_begin(end);
 
     struct sim_shared_word *shared = &end->workload->shared[end->side];
     int result = uroce_mr_create_at(end->pd, shared->word, sizeof *shared->word, SIM_RC_SHARED,
-                                    access[SIM_MEMORY_WORDS], &end->rc->shared_word);
+                                    sizes[SIM_MEMORY_WORDS].access, &end->rc->shared_word);
     URO_ASSERT(result == 0);
     end->rc->shared_key = uroce_mr_key(end->rc->shared_word);
 }
@@ -110,7 +105,7 @@ static void fill(struct sim_endpoint *end, const struct sim_request *request,
         send->flush_placement = request->flush.placement;
         send->flush_selectivity = request->flush.selectivity;
     }
-    if (sim_model_is_local(request->opcode) || request->opcode == UROCE_SEND_WITH_INV)
+    if (sim_model_is(request->opcode, SIM_LOCAL) || request->opcode == UROCE_SEND_WITH_INV)
         sim_rc_window_fill(end, request, send);
     if (end->type == UROCE_XRC_INI)
         send->remote_srqn = request->srqn;

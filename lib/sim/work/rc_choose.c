@@ -60,8 +60,7 @@ static uint32_t free_window(const struct sim_endpoint *end)
  * with the canary value. */
 static bool take_window(struct sim_endpoint *end, struct sim_request *request, bool read)
 {
-    struct sim_memory *memory = &end->peer->memory;
-    uint32_t size = memory->sizes[SIM_MEMORY_WINDOWS].slot_size;
+    uint32_t size = end->peer->memory.sizes[SIM_MEMORY_WINDOWS].slot_size;
 
     if (request->mw == NULL) {
         request->window = free_window(end);
@@ -73,10 +72,8 @@ static bool take_window(struct sim_endpoint *end, struct sim_request *request, b
     *window = (struct sim_rc_window){ .seed = request->seed,
                                       .offset = request->offset,
                                       .length = request->length };
-    const struct sim_memory_layout layout = { .count = 1,
-                                              .pieces = { { request->offset, request->length } } };
-    sim_memory_fill(memory, SIM_MEMORY_WINDOWS, request->window, &layout,
-                    read ? request->length : 0, request->seed);
+    const struct sim_buffer buffer = sim_endpoint_window(end->peer, request);
+    sim_buffer_fill(&buffer, read ? request->length : 0, request->seed);
     return true;
 }
 
@@ -249,8 +246,8 @@ static uint32_t choose_srq(struct sim_endpoint *end)
 
 static void give_psns(struct sim_endpoint *end, struct sim_request *request)
 {
-    bool local = sim_model_is_local(request->opcode);
-    bool one = sim_model_has_response(request->opcode) && request->opcode != UROCE_RDMA_READ;
+    bool local = sim_model_is(request->opcode, SIM_LOCAL);
+    bool one = sim_model_is(request->opcode, SIM_ANSWERED) && request->opcode != UROCE_RDMA_READ;
     uint32_t packets = one ? 1 : sim_model_packets(request->length, end->life->plan->path_mtu);
 
     request->psn = end->rc->psn;
@@ -270,7 +267,7 @@ static void choose_window(struct sim_endpoint *end, struct sim_request *request,
         *kind = SIM_PLAN_WRITE;
         request->opcode = UROCE_RDMA_WRITE;
     }
-    if (sim_model_is_local(request->opcode))
+    if (sim_model_is(request->opcode, SIM_LOCAL))
         request->length = 0;
 }
 
@@ -301,9 +298,10 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
         };
     if (atomic)
         place_atomic(end, request);
-    else if (!sends && !sim_model_is_local(request->opcode) && !place_remote(end, request, kind))
+    else if (!sends && !sim_model_is(request->opcode, SIM_LOCAL) &&
+             !place_remote(end, request, kind))
         return false;
-    sim_post_choose_flags(end, request, sim_model_carries_data(request->opcode));
+    sim_post_choose_flags(end, request, sim_model_is(request->opcode, SIM_DATA));
     if (!end->life->last_life && !end->workload->calm &&
         sim_world_chance(&end->rng, end->life->plan->inject_probability *
                                         (request->mw != NULL ? MW_FACTOR : 1)))
@@ -311,13 +309,13 @@ bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request)
     if (atomic)
         follow_word(end, request);
     give_psns(end, request);
-    if (sim_model_is_message(request->opcode))
+    if (sim_model_is(request->opcode, SIM_MESSAGE))
         request->message = end->messages_sent++;
     if (request->opcode == UROCE_RDMA_WRITE_WITH_IMM)
         end->rc->windows[request->window].users++; /* the peer's completion ends this use */
-    if (sim_model_is_local(request->opcode) || request->opcode == UROCE_FLUSH)
+    if (sim_model_is(request->opcode, SIM_LOCAL) || request->opcode == UROCE_FLUSH)
         return true; /* the request uses no local memory */
-    sim_memory_scatter(&request->layout, request->length,
+    sim_buffer_scatter(&request->buffer, request->length,
                        (atomic && request->opcode != UROCE_ATOMIC_WRITE) ||
                                end->plan->send_sges == 0
                            ? 1

@@ -27,11 +27,9 @@ static bool add(struct sim_shared_word *shared, uint64_t original, uint64_t amou
 
 static void check_atomic(struct sim_endpoint *end, const struct sim_request *request)
 {
-    uint32_t slot = (uint32_t)(request->number % end->plan->send_capacity);
-    const uint8_t *there = sim_memory_slot(&end->memory, SIM_MEMORY_SENDS, slot);
     uint64_t original;
 
-    memcpy(&original, there + request->layout.pieces[0].offset, sizeof original);
+    sim_buffer_gather(&request->buffer, (uint8_t *)&original);
     if (request->shared_word) {
         if (!add(&end->workload->shared[end->peer->side], original, request->compare_add))
             sim_endpoint_fail(end, "send", request->number,
@@ -42,7 +40,7 @@ static void check_atomic(struct sim_endpoint *end, const struct sim_request *req
                        ", must be 0x%" PRIx64,
                        end->life->number, end->qpn, request->number, original, request->original);
     }
-    if (!sim_memory_check_around(&end->memory, SIM_MEMORY_SENDS, slot, &request->layout))
+    if (!sim_buffer_check_around(&request->buffer))
         sim_endpoint_fail(end, "send", request->number,
                           "memory beside the atomic's result changed");
 }
@@ -63,7 +61,7 @@ static void check_window(struct sim_endpoint *end, const struct sim_request *req
 
 void sim_rc_confirm(struct sim_endpoint *end, const struct sim_request *request)
 {
-    if (sim_model_is_atomic(request->opcode) && request->fault == SIM_FAULT_NONE)
+    if (sim_model_is(request->opcode, SIM_ATOMIC) && request->fault == SIM_FAULT_NONE)
         check_atomic(end, request);
     if (request->window != SIM_NO_WINDOW)
         check_window(end, request);
@@ -77,7 +75,7 @@ void sim_rc_uncertain(struct sim_endpoint *end, const struct sim_request *reques
 {
     struct sim_rc_state *rc = end->rc;
 
-    if ((!sim_model_is_atomic(request->opcode) && request->opcode != UROCE_ATOMIC_WRITE) ||
+    if ((!sim_model_is(request->opcode, SIM_ATOMIC) && request->opcode != UROCE_ATOMIC_WRITE) ||
         request->fault != SIM_FAULT_NONE)
         return;
     if (request->shared_word)
@@ -100,7 +98,7 @@ static const struct sim_recv *met_by(const struct sim_endpoint *end,
 {
     const struct sim_endpoint *peer = end->peer;
 
-    if (!sim_model_takes_receive(request->opcode) || peer->type != UROCE_RC || peer->srq != NULL)
+    if (!sim_model_is(request->opcode, SIM_TAKES) || peer->type != UROCE_RC || peer->srq != NULL)
         return NULL;
     return request->message < peer->recv_posted ? &peer->recvs[request->message % SIM_REQUESTS_MAX]
                                                 : NULL;
@@ -116,7 +114,7 @@ static bool is_revoked(const struct sim_endpoint *owner, enum sim_memory_section
 static bool lost_memory(const struct sim_endpoint *end, const struct sim_request *request,
                         uint32_t status)
 {
-    bool takes = sim_model_takes_receive(request->opcode);
+    bool takes = sim_model_is(request->opcode, SIM_TAKES);
 
     switch ((unsigned)status) {
     case UROCE_LOC_PROT_ERR:
@@ -145,7 +143,7 @@ static bool receive_explains(const struct sim_endpoint *end, const struct sim_re
 
     /* The message may take any of the shared receives. The check of the receive's completion is
      * exact. */
-    if (wild && sim_model_takes_receive(request->opcode) && request->length > 0 &&
+    if (wild && sim_model_is(request->opcode, SIM_TAKES) && request->length > 0 &&
         (status == UROCE_REM_OP_ERR || status == UROCE_REM_INV_REQ_ERR))
         return true;
     if (recv != NULL && request->length > recv->size && status == UROCE_REM_INV_REQ_ERR)
@@ -209,7 +207,7 @@ static struct sim_request *next_message(const struct sim_endpoint *end,
     for (uint64_t i = 0; i < peer->posted; i++) {
         struct sim_request *request = sim_request_of(peer, i);
         bool here = !end->life->plan->xrc || receive->srq == sim_srq_at(end, request->srq);
-        if (request->taken == 0 && here && sim_model_is_message(request->opcode))
+        if (request->taken == 0 && here && sim_model_is(request->opcode, SIM_MESSAGE))
             return request;
     }
     return NULL;
@@ -231,11 +229,10 @@ void sim_rc_take(struct sim_endpoint *end, const struct sim_receive *receive,
         fail(end, receive, problem);
         return;
     }
-    bool write = sim_model_is_write(message->opcode);
+    bool write = sim_model_is(message->opcode, SIM_WRITE);
     if (message->opcode == UROCE_SEND_WITH_INV)
         sim_rc_window_invalidated(end, message->inv_rkey);
-    if (!sim_memory_check(receive->memory, SIM_MEMORY_RECVS, receive->slot, &receive->recv->layout,
-                          write ? 0 : message->length, message->seed))
+    if (!sim_buffer_check(&receive->recv->buffer, write ? 0 : message->length, message->seed))
         fail(end, receive, "of the message is wrong");
     if (!write)
         return;
@@ -249,7 +246,7 @@ bool sim_rc_recv_expected(const struct sim_endpoint *end, const struct sim_recei
 {
     const struct sim_request *message = next_message(end, receive);
 
-    if (message == NULL || sim_model_is_write(message->opcode))
+    if (message == NULL || sim_model_is(message->opcode, SIM_WRITE))
         return false;
     if (status == UROCE_LOC_LEN_ERR)
         return message->length > receive->recv->size;
@@ -364,7 +361,7 @@ static bool check_request(struct sim_endpoint *end, const struct uro_frame *fram
         return frame_fail(end, frame, "belongs to no request that is outstanding");
     if (request->fault == SIM_FAULT_BAD_LKEY || request->fault == SIM_FAULT_UNSUPPORTED)
         return frame_fail(end, frame, "belongs to a request that cannot be sent");
-    if (frame->op->operation != sim_model_operation(request->opcode))
+    if (frame->op->operation != sim_operations[request->opcode].operation)
         return frame_fail(end, frame, "the request has another operation");
     if (frame->bth.pkey != URO_PKEY_DEFAULT)
         return frame_fail(end, frame, "wrong P_Key");
@@ -443,13 +440,13 @@ static bool check_response(struct sim_endpoint *end, const struct uro_frame *fra
     if (frame->op->operation == URO_READ)
         return check_read_response(end, request, frame);
 
-    bool atomic = sim_model_is_atomic(request->opcode);
+    bool atomic = sim_model_is(request->opcode, SIM_ATOMIC);
     if (frame->op->operation == URO_ATOMIC_ACK) {
         if (!atomic)
             return frame_fail(end, frame, "answers a request that is not an atomic");
         if (!request->shared_word && frame->atomic_ack != request->original)
             return frame_fail(end, frame, "wrong original value");
-    } else if (frame->aeth.kind == URO_AETH_ACK && sim_model_has_response(request->opcode)) {
+    } else if (frame->aeth.kind == URO_AETH_ACK && sim_model_is(request->opcode, SIM_ANSWERED)) {
         return frame_fail(end, frame,
                           "is an ACK without data for a request that needs response data");
     }

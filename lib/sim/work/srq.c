@@ -12,12 +12,12 @@
 #define ADDRESS_SPACE UINT64_C(0x800000000000)
 #define ADDRESS_STEP  UINT64_C(0x10000000000)
 
-uint32_t sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv,
-                       uint32_t sge_max, struct uro_rng *rng, struct uroce_sge *sges)
+uint32_t sim_recv_fill(struct sim_recv *recv, uint32_t sge_max, struct uro_rng *rng,
+                       struct uroce_sge *sges)
 {
-    sim_memory_scatter(&recv->layout, recv->size, sge_max, rng);
-    sim_memory_fill(memory, SIM_MEMORY_RECVS, slot, &recv->layout, 0, 0);
-    uint32_t count = sim_memory_sges(memory, SIM_MEMORY_RECVS, slot, &recv->layout, sges);
+    sim_buffer_scatter(&recv->buffer, recv->size, sge_max, rng);
+    sim_buffer_fill(&recv->buffer, 0, 0);
+    uint32_t count = sim_buffer_sges(&recv->buffer, sges);
     for (uint32_t i = 0; i < count && recv->bad_lkey; i++)
         sges[i].key ^= SIM_BAD_KEY;
     return count;
@@ -96,15 +96,16 @@ static int receive(struct sim_srq *srq, struct sim_srq_recv *recv)
 
     *recv = (struct sim_srq_recv){ .used = true,
                                    .number = srq->posted,
-                                   .recv = { .size = srq->recv_size } };
+                                   .recv = { .size = srq->recv_size,
+                                             .buffer = sim_buffer_at(&srq->memory, SIM_MEMORY_RECVS,
+                                                                     slot) } };
     if (wrong && uro_rng_below(&srq->rng, 2) == 0)
         recv->recv.size = uro_rng_below(&srq->rng, srq->recv_size + 1);
     else
         recv->recv.bad_lkey = wrong;
     uint64_t wr_id =
         SIM_RECV_BIT | SIM_SRQ_BIT | (uint64_t)srq->index << SIM_SRQ_SHIFT | srq->posted;
-    uint32_t count =
-        sim_recv_fill(&srq->memory, slot, &recv->recv, srq->plan->sges, &srq->rng, sges);
+    uint32_t count = sim_recv_fill(&recv->recv, srq->plan->sges, &srq->rng, sges);
     srq->posted++;
     return uroce_srq_receive(srq->srq, wr_id, sges, count);
 }
@@ -276,14 +277,15 @@ static void make_memory(struct sim_srq *srq)
 {
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
         [SIM_MEMORY_RECVS] = { srq->slot_count,
-                               sim_memory_slot_size(srq->recv_size, srq->plan->sges) },
+                               sim_memory_slot_size(srq->recv_size, srq->plan->sges),
+                               UROCE_ACCESS_LOCAL_WRITE },
     };
     uint64_t base = ADDRESS_SPACE + ADDRESS_STEP * (srq->side * SIM_PLAN_SRQS_MAX + srq->index);
 
     srq->recvs = calloc(srq->slot_count, sizeof *srq->recvs);
     URO_ASSERT(srq->recvs != NULL);
     sim_memory_init(&srq->memory, sizes, base, &srq->rng);
-    sim_memory_register(&srq->memory, SIM_MEMORY_RECVS, srq->pd, UROCE_ACCESS_LOCAL_WRITE);
+    sim_memory_register(&srq->memory, SIM_MEMORY_RECVS, srq->pd);
 }
 
 /* Returns the length of the largest message that may be sent to a shared queue. */
@@ -362,8 +364,7 @@ void sim_srq_check(struct sim_srq *srq)
             sim_srq_find(srq, SIM_SRQ_NUMBER(sim_inside_srq_wr_id(srq->srq, i)));
         if (recv == NULL || recv->number != oldest + i)
             fail(srq, "the waiting receives differ from the posted receives");
-        else if (!sim_memory_check(&srq->memory, SIM_MEMORY_RECVS, (uint32_t)(recv - srq->recvs),
-                                   &recv->recv.layout, 0, 0))
+        else if (!sim_buffer_check(&recv->recv.buffer, 0, 0))
             fail(srq, "memory of a receive that waits has changed");
     }
     if (!sim_memory_check_guards(&srq->memory, &offset))

@@ -22,7 +22,7 @@ struct sim_workload;
 struct sim_recv {
     uint32_t size; /* bytes of its elements */
     bool bad_lkey;
-    struct sim_memory_layout layout;
+    struct sim_buffer buffer;
 };
 
 struct sim_srq_recv {
@@ -62,8 +62,8 @@ struct sim_srq {
 
 /* Draws the elements of a receive, at most @sge_max, and fills its slot and @sges. Returns the
  * number of elements. */
-uint32_t sim_recv_fill(struct sim_memory *memory, uint32_t slot, struct sim_recv *recv,
-                       uint32_t sge_max, struct uro_rng *rng, struct uroce_sge *sges);
+uint32_t sim_recv_fill(struct sim_recv *recv, uint32_t sge_max, struct uro_rng *rng,
+                       struct uroce_sge *sges);
 
 void sim_srq_init(struct sim_srq *srq, struct sim_workload *workload, uint32_t side,
                   uint32_t index);

@@ -34,17 +34,15 @@ static void make(struct sim_endpoint *end)
     uint32_t window = (message_max + 2 * SIM_MEMORY_GUARD + 7) / 8 * 8;
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
         [SIM_MEMORY_SENDS] = { plan->send_capacity,
-                               sim_memory_slot_size(message_max, plan->send_sges) },
+                               sim_memory_slot_size(message_max, plan->send_sges), 0 },
         [SIM_MEMORY_RECVS] = { plan->recv_capacity,
-                               sim_memory_slot_size(message_max, plan->recv_sges) },
-        [SIM_MEMORY_WINDOWS] = { SIM_REQUESTS_MAX, window },
-    };
-    static const uint32_t access[SIM_MEMORY_SECTIONS] = {
-        [SIM_MEMORY_RECVS] = UROCE_ACCESS_LOCAL_WRITE,
-        [SIM_MEMORY_WINDOWS] = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE,
+                               sim_memory_slot_size(message_max, plan->recv_sges),
+                               UROCE_ACCESS_LOCAL_WRITE },
+        [SIM_MEMORY_WINDOWS] = { SIM_REQUESTS_MAX, window,
+                                 UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE },
     };
 
-    sim_endpoint_make_memory(end, 2, sizes, access);
+    sim_endpoint_make_memory(end, 2, sizes);
     sim_endpoint_create(end);
 }
 
@@ -99,9 +97,9 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
         request->fault = SIM_FAULT_NONE;
     request->offset = uro_rng_below(rng, SIM_MEMORY_GUARD);
     sim_post_choose_flags(end, request, request->fault == SIM_FAULT_NONE);
-    sim_memory_scatter(&request->layout, request->length, end->plan->send_sges, rng);
+    sim_buffer_scatter(&request->buffer, request->length, end->plan->send_sges, rng);
     aim(end, request);
-    end->messages_sent += sim_model_is_message(request->opcode);
+    end->messages_sent += sim_model_is(request->opcode, SIM_MESSAGE);
     return true;
 }
 
@@ -162,11 +160,10 @@ static uint32_t copies(const struct sim_endpoint *end)
 static bool could_be(const struct sim_endpoint *end, const struct sim_request *request,
                      const struct sim_receive *receive, const struct uroce_completion *cqe)
 {
-    return request->fault == SIM_FAULT_NONE && sim_model_is_message(request->opcode) &&
+    return request->fault == SIM_FAULT_NONE && sim_model_is(request->opcode, SIM_MESSAGE) &&
            request->taken < copies(end) && sim_judge_message(request, receive, cqe) == NULL &&
-           (sim_model_is_write(request->opcode) ||
-            sim_memory_holds(receive->memory, SIM_MEMORY_RECVS, receive->slot,
-                             &receive->recv->layout, request->length, request->seed));
+           (sim_model_is(request->opcode, SIM_WRITE) ||
+            sim_buffer_holds(&receive->recv->buffer, request->length, request->seed));
 }
 
 static void take(struct sim_endpoint *end, const struct sim_receive *receive,
@@ -178,7 +175,7 @@ static void take(struct sim_endpoint *end, const struct sim_receive *receive,
         struct sim_request *request = sim_request_of(end->peer, i);
         if (!could_be(end, request, receive, cqe))
             continue;
-        if (sim_model_is_write(request->opcode) && !sim_judge_window(end, request))
+        if (sim_model_is(request->opcode, SIM_WRITE) && !sim_judge_window(end, request))
             sim_endpoint_fail(end, "receive", receive->number,
                               "completed before its bytes arrived");
         request->taken++;
@@ -196,13 +193,12 @@ static void take(struct sim_endpoint *end, const struct sim_receive *receive,
  * request must be old. */
 static bool is_mixture(struct sim_endpoint *end, const struct sim_request *request)
 {
-    const struct sim_memory_layout layout = { .count = 1,
-                                              .pieces = { { request->offset, request->length } } };
+    const struct sim_buffer buffer = sim_endpoint_window(end, request);
     const uint8_t *there =
         sim_memory_slot(&end->memory, SIM_MEMORY_WINDOWS, request->window) + request->offset;
     uint8_t *whole = end->memory.scratch;
 
-    if (!sim_memory_check_around(&end->memory, SIM_MEMORY_WINDOWS, request->window, &layout))
+    if (!sim_buffer_check_around(&buffer))
         return false;
     sim_memory_message(whole, 0, request->length, request->seed);
     for (uint32_t i = 0; i < request->length; i++)
@@ -213,16 +209,16 @@ static bool is_mixture(struct sim_endpoint *end, const struct sim_request *reque
 
 static bool is_untouched(struct sim_endpoint *end, uint32_t window)
 {
-    const struct sim_memory_layout nothing = { .count = 0 };
+    const struct sim_buffer nothing = sim_buffer_at(&end->memory, SIM_MEMORY_WINDOWS, window);
 
-    return sim_memory_check(&end->memory, SIM_MEMORY_WINDOWS, window, &nothing, 0, 0);
+    return sim_buffer_check(&nothing, 0, 0);
 }
 
 static void check_memory(struct sim_endpoint *end)
 {
     for (uint32_t i = 0; i < SIM_REQUESTS_MAX; i++) {
         const struct sim_request *request = sim_request_of(end->peer, i);
-        bool written = i < end->peer->posted && sim_model_is_write(request->opcode) &&
+        bool written = i < end->peer->posted && sim_model_is(request->opcode, SIM_WRITE) &&
                        request->fault == SIM_FAULT_NONE;
         bool whole = written && (end->life->last_life || request->taken > 0) && !request->flushed;
         if (written ? !is_mixture(end, request) : !is_untouched(end, i))

@@ -160,17 +160,15 @@ static void begin(struct sim_endpoint *end)
 static void make_memory(struct sim_endpoint *end)
 {
     const struct sim_plan_end *plan = end->plan;
-    static const uint32_t access[SIM_MEMORY_SECTIONS] = { [SIM_MEMORY_RECVS] =
-                                                              UROCE_ACCESS_LOCAL_WRITE };
     const struct sim_memory_section_size sizes[SIM_MEMORY_SECTIONS] = {
         [SIM_MEMORY_SENDS] = { plan->send_capacity,
-                               sim_memory_slot_size(UROCE_PATH_MTU_MAX + 1, plan->send_sges) },
+                               sim_memory_slot_size(UROCE_PATH_MTU_MAX + 1, plan->send_sges), 0 },
         [SIM_MEMORY_RECVS] = { plan->recv_capacity,
-                               sim_memory_slot_size(SIM_GRH + UROCE_PATH_MTU_MAX,
-                                                    plan->recv_sges) },
+                               sim_memory_slot_size(SIM_GRH + UROCE_PATH_MTU_MAX, plan->recv_sges),
+                               UROCE_ACCESS_LOCAL_WRITE },
     };
 
-    sim_endpoint_make_memory(end, 3, sizes, access);
+    sim_endpoint_make_memory(end, 3, sizes);
 }
 
 static void make(struct sim_endpoint *end)
@@ -311,7 +309,7 @@ static bool choose(struct sim_endpoint *end, struct sim_request *request)
     request->length = datagram->length;
     request->seed = datagram->seed;
     sim_post_choose_flags(end, request, request->fault != SIM_FAULT_BAD_LKEY);
-    sim_memory_scatter(&request->layout, request->length, end->plan->send_sges, rng);
+    sim_buffer_scatter(&request->buffer, request->length, end->plan->send_sges, rng);
     return true;
 }
 
@@ -466,7 +464,7 @@ static void take(struct sim_endpoint *end, const struct sim_receive *receive,
         return;
     }
     URO_ASSERT(recv->size <= sizeof bytes);
-    sim_memory_gather(receive->memory, SIM_MEMORY_RECVS, receive->slot, &recv->layout, bytes);
+    sim_buffer_gather(&recv->buffer, bytes);
     for (uint32_t i = cqe->length; i < recv->size; i++)
         if (bytes[i] != SIM_MEMORY_CANARY)
             sim_endpoint_fail(end, "receive", receive->number,
