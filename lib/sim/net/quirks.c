@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "sim/net/psn.h"
+#include "sim/oracle/model.h"
 #include "wire/bytes.h"
 #include "wire/frame.h"
 #include "wire/icrc.h"

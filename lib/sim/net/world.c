@@ -238,6 +238,16 @@ void sim_world_note_frame(struct sim_world *world, const char *where, const uint
         print_line(line, world->follow);
 }
 
+void sim_world_append(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
 void sim_world_print(const struct sim_world *world, void (*print)(const char *line))
 {
     uint64_t first = world->line_count > LINES ? world->line_count - LINES : 0;

@@ -97,5 +97,7 @@ void sim_world_note(struct sim_world *world, const char *format, ...) URO_PRINTF
  * as "A>". */
 void sim_world_note_frame(struct sim_world *world, const char *where, const uint8_t *bytes,
                           uint32_t length);
+/* Appends to @text, which has room for @size bytes. Text without room is cut off. */
+void sim_world_append(char *text, size_t size, const char *format, ...) URO_PRINTF(3);
 /* Reports the last lines of the journal, oldest first. */
 void sim_world_print(const struct sim_world *world, void (*print)(const char *line));

@@ -38,6 +38,18 @@ bool sim_model_carries(const struct uro_frame *frame, uint32_t from, uint32_t le
 /* Returns whether the bytes are those of message @seed. */
 bool sim_model_holds(const uint8_t *bytes, uint32_t length, uint64_t seed);
 
+/* ---- packet sequence numbers ---- */
+
+#define SIM_PSN_MASK 0xffffffu
+
+/* Returns the signed distance a - b in packets, in [-2^23, 2^23): negative means a is older. */
+static inline int32_t sim_psn_diff(uint32_t a, uint32_t b)
+{
+    const int32_t delta = (int32_t)((a - b) & SIM_PSN_MASK);
+
+    return delta < 1 << 23 ? delta : delta - (1 << 24);
+}
+
 #define SIM_CODEC_TEXT_MAX 160u
 
 struct sim_codec {

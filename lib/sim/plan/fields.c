@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "sim/sim.h"
@@ -326,19 +325,13 @@ void sim_fields_divide(enum sim_fields_kind kind, void *object, uint32_t count, 
     }
 }
 
-size_t sim_fields_text(enum sim_fields_kind kind, const void *object, char *text, size_t size)
+void sim_fields_text(enum sim_fields_kind kind, const void *object, char *text, size_t size)
 {
-    size_t used = 0;
-
     for (size_t i = 0; i < tables[kind].count; i++) {
         const struct field *field = &tables[kind].fields[i];
-        if (field->parts == 0 || get(field, object) == field->off || used >= size)
-            continue;
-        int length =
-            snprintf(text + used, size - used, " %s %" PRIu64, field->name, get(field, object));
-        used += length > 0 ? (size_t)length : 0;
+        if (field->parts != 0 && get(field, object) != field->off)
+            sim_world_append(text, size, " %s %" PRIu64, field->name, get(field, object));
     }
-    return used < size ? used : size;
 }
 
 static const char *const names[] = {

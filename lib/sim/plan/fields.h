@@ -28,9 +28,8 @@ void sim_fields_clear(enum sim_fields_kind kind, void *object, uint32_t without)
 /* Divides the number of objects by @count, and the work of each object by @work. The results are at
  * least 1. */
 void sim_fields_divide(enum sim_fields_kind kind, void *object, uint32_t count, uint32_t work);
-/* Writes the names and values of the fields that are on. Returns the length; at most @size bytes
- * are written. */
-size_t sim_fields_text(enum sim_fields_kind kind, const void *object, char *text, size_t size);
+/* Appends the names and values of the fields that are on. */
+void sim_fields_text(enum sim_fields_kind kind, const void *object, char *text, size_t size);
 
 /* Returns a number @low .. @high. Small numbers are more likely than large ones. */
 static inline uint32_t sim_fields_skewed(struct uro_rng *rng, uint32_t low, uint32_t high)

@@ -8,10 +8,9 @@
 #include "sim/plan/plan.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "sim/net/psn.h"
+#include "sim/oracle/model.h"
 #include "sim/plan/fields.h"
 
 #define TWO_OF_TEN    6u /* of ten runs, this many have two hosts */
@@ -646,44 +645,26 @@ void sim_net_plan_draw(struct sim_net_plan *net, uint64_t seed, uint32_t without
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-struct text {
-    char *text;
-    size_t size;
-    size_t used;
-};
-
-static void add_line(struct text *text, const char *where, enum sim_fields_kind kind,
-                     const void *object)
-{
-    int length = snprintf(text->text + text->used, text->size - text->used, "%s", where);
-
-    text->used += (size_t)length;
-    URO_ASSERT(text->used < text->size);
-    text->used += sim_fields_text(kind, object, text->text + text->used, text->size - text->used);
-    URO_ASSERT(text->used < text->size);
-}
-
 void sim_net_plan_text(const struct sim_net_plan *net, char *text, size_t size)
 {
-    struct text out = { .text = text, .size = size };
-    char where[64];
-
-    snprintf(where, sizeof where, "%u hosts, calm at %" PRIu64 " us:", net->host_count,
-             net->calm_at / 1000);
-    add_line(&out, where, SIM_FIELDS_FAULTS, &net->faults);
+    text[0] = '\0';
+    sim_world_append(text, size, "%u hosts, calm at %" PRIu64 " us:", net->host_count,
+                     net->calm_at / 1000);
+    sim_fields_text(SIM_FIELDS_FAULTS, &net->faults, text, size);
     for (unsigned i = 0; i < net->host_count; i++) {
-        snprintf(where, sizeof where, "\n  %c:", net->hosts[i].name);
-        add_line(&out, where, SIM_FIELDS_HOST, &net->hosts[i]);
+        sim_world_append(text, size, "\n  %c:", net->hosts[i].name);
+        sim_fields_text(SIM_FIELDS_HOST, &net->hosts[i], text, size);
     }
     for (uint32_t i = 0; i < net->link_count; i++) {
         const struct sim_plan *plan = &net->links[i];
         char ends[2] = { net->hosts[plan->hosts[0]].name, net->hosts[plan->hosts[1]].name };
-        snprintf(where, sizeof where, "\n  %c-%c: %s,", ends[0], ends[1],
-                 plan->clean ? "clean" : "faulty");
-        add_line(&out, where, SIM_FIELDS_LINK, plan);
+        sim_world_append(text, size, "\n  %c-%c: %s,", ends[0], ends[1],
+                         plan->clean ? "clean" : "faulty");
+        sim_fields_text(SIM_FIELDS_LINK, plan, text, size);
         for (unsigned side = 0; side < 2; side++) {
-            snprintf(where, sizeof where, "\n    %c>%c:", ends[side], ends[!side]);
-            add_line(&out, where, SIM_FIELDS_CABLE, &plan->cables[side]);
+            sim_world_append(text, size, "\n    %c>%c:", ends[side], ends[!side]);
+            sim_fields_text(SIM_FIELDS_CABLE, &plan->cables[side], text, size);
         }
     }
+    URO_ASSERT(strlen(text) + 1 < size);
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/net/psn.h"
 #include "sim/oracle/model.h"
 #include "wire/bytes.h"
 #include "wire/frame.h"

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +23,245 @@
 #define WEIGHT_MAX      8u
 #define RETRY_COUNT                                                                                \
     6u /* not 7: without a limit, a user would never detect that the other side is gone */
-#define TRIES_MAX  64u /* maximum number of tries of the last attempt, which may be rejected */
-#define QUERY_QKEY 0x1234u
+#define TRIES_MAX    64u /* maximum number of tries of the last attempt, which may be rejected */
+#define QUERY_QKEY   0x1234u
+#define NUMBER_FIRST 512u  /* number of the first endpoint; RC connections have smaller numbers */
+#define PD_FIRST     4000u /* first protection domain of the CM users of a workload */
+#define PORT         1u
+/* Wait before a repeated attempt, for each attempt before it: other users may use all connections
+ * of the engine for seconds. */
+#define TRY_WAIT URO_MS(200)
+
+/* ---- the state of a program ---- */
+
+static int attempt_number(const struct sim_cm_user *user)
+{
+    return user->attempt != NULL ? (int)user->attempt->number : -1;
+}
+
+void sim_cm_fail(const struct sim_cm_user *user, const char *problem)
+{
+    sim_world_fail(user->cm->workload->world, "CM %s %u of %c, attempt %d: %s",
+                   user->calls ? "caller" : "server", user->number, sim_cm_host(user)->config.name,
+                   attempt_number(user), problem);
+}
+
+void sim_cm_note(const struct sim_cm_user *user, const char *problem)
+{
+    struct sim_world *world = user->cm->workload->world;
+
+    sim_world_note(world, "CM %s %u of %c, attempt %d: %s", user->calls ? "caller" : "server",
+                   user->number, sim_cm_host(user)->config.name, attempt_number(user), problem);
+}
+
+/* Returns true if the run has no faults, or if they have ended. Users then remain connected until
+ * their work is done. */
+static bool without_faults(const struct sim_cm *cm)
+{
+    return cm->workload->calm || cm->workload->plan->clean;
+}
+
+/* Returns the number of requests that the host of a side dropped for lack of room. */
+static uint64_t dropped(const struct sim_cm *cm, unsigned side)
+{
+    return sim_host_count(cm->workload->hosts[side], URO_COUNT_CM_DROP_BUSY);
+}
+
+bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
+{
+    return dropped(cm, attempt->to) != attempt->dropped;
+}
+
+bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt)
+{
+    bool late = attempt->requests > 0 ? attempt->late : sim_cm_crowded(cm, attempt);
+
+    return attempt->patient && attempt->requests < 2 && attempt->refusals == 0 && !late;
+}
+
+/* ---- the endpoint ---- */
+
+static void make_end(struct sim_cm_user *user)
+{
+    struct sim_cm *cm = user->cm;
+    struct sim_cm_endpoint *own = calloc(1, sizeof *own);
+    const struct uroce_qp_attr attr = { .state = UROCE_INIT,
+                                        .port = PORT,
+                                        .access = SIM_ACCESS_REMOTE };
+
+    URO_ASSERT(own != NULL);
+    user->own = own;
+    own->user = user;
+    own->next = cm->endpoints;
+    cm->endpoints = own;
+    own->life = (struct sim_life){ .workload = cm->workload,
+                                   .plan = &cm->pair,
+                                   .number = user->attempt->number,
+                                   .count = 1,
+                                   .last_life = true,
+                                   .life = user->lives++ };
+    struct sim_endpoint *end = &own->life.ends[0];
+    end->ops = &cm->ops;
+    end->life = &own->life;
+    end->workload = cm->workload;
+    end->plan = &cm->pair.ends[0];
+    end->side = user->side;
+    end->host = sim_cm_host(user);
+    end->type = UROCE_RC;
+    end->number = NUMBER_FIRST + user->number;
+    end->pd = sim_host_pd(end->host, cm->workload->pds + PD_FIRST + user->number);
+    end->rc = calloc(1, sizeof *end->rc);
+    URO_ASSERT(end->rc != NULL);
+    uro_rng_init_number(&end->rng, uro_rng_u64(&user->rng));
+    sim_endpoint_init(end);
+    sim_life_begin_endpoint(end);
+    end->sends_left = 0; /* nothing is sent until the endpoint is connected */
+    end->alive = true;
+    sim_endpoint_modify(end, &attr, UROCE_ATTR_PKEY_INDEX | UROCE_ATTR_PORT | UROCE_ATTR_ACCESS);
+}
+
+/* Moves the queue pair to RTS with the attributes of the connection. A server uses the depths of
+ * its answer instead, as in librdmacm. */
+static void connect_end(struct sim_cm_user *user, const struct uroce_conn_param *own_answer)
+{
+    struct sim_endpoint *end = sim_cm_end(user);
+    struct uroce_qp_attr attr;
+    unsigned mask = 0;
+
+    if (uroce_conn_attr(user->conn, UROCE_RTR, &attr, &mask) != 0)
+        sim_cm_fail(user, "finds no attributes for RTR");
+    if (own_answer != NULL)
+        attr.max_dest_rd_atomic = own_answer->responder_resources;
+    sim_endpoint_modify(end, &attr, mask);
+    if (uroce_conn_attr(user->conn, UROCE_RTS, &attr, &mask) != 0)
+        sim_cm_fail(user, "finds no attributes for RTS");
+    if (own_answer != NULL)
+        attr.max_rd_atomic = own_answer->initiator_depth;
+    end->wire_psn = end->rc->psn = attr.sq_psn;
+    if (attr.max_rd_atomic == 0)
+        end->plan = &user->cm->pair.ends[1];
+    sim_endpoint_modify(end, &attr, mask);
+}
+
+static void destroy_end(struct sim_cm_user *user)
+{
+    struct sim_endpoint *end = sim_cm_end(user);
+
+    if (end == NULL)
+        return;
+    sim_endpoint_stop(end, false);
+    end->ops->check_memory(end);
+    end->ops->bury(end);
+    sim_endpoint_unlist(end);
+    user->own->user = NULL;
+    user->own = NULL;
+    user->cm->workload->lives_begun++;
+}
+
+bool sim_cm_worked(const struct sim_cm_user *user)
+{
+    const struct sim_endpoint *end = sim_cm_end(user);
+
+    return end != NULL && end->peer != NULL && end->ops->worked(end) && end->ops->worked(end->peer);
+}
+
+/* ---- steps ---- */
+
+/* Waits for the next attempt, if there is one. */
+static void rest(struct sim_cm_user *user)
+{
+    const struct sim_cm *cm = user->cm;
+    const struct sim_workload *workload = cm->workload;
+
+    user->step = SIM_CM_FREE;
+    user->due = user->leave_at = URO_TIME_NEVER;
+    if (!user->calls || user->served || (!without_faults(cm) && user->made >= cm->plan->attempts))
+        return;
+    user->due = workload->world->now + uro_rng_below(&user->rng, cm->plan->call_wait_max) +
+                user->tries * TRY_WAIT;
+    if (workload->calm && user->due < workload->calm_since + SIM_LIFE_NEIGHBOUR_WAIT)
+        user->due += SIM_LIFE_NEIGHBOUR_WAIT;
+}
+
+void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt, struct uroce_conn *conn)
+{
+    const struct sim_plan_cm *plan = user->cm->plan;
+
+    user->attempt = attempt;
+    user->conn = conn;
+    user->seen = 0;
+    user->answer = SIM_CM_NONE;
+    user->leave_at = URO_TIME_NEVER;
+    if (!attempt->patient && sim_world_chance(&user->rng, plan->leave_probability))
+        user->leave_at = sim_cm_now(user) + URO_US(uro_rng_below(&user->rng, plan->stay_max));
+}
+
+/* Sets the time at which a user leaves its connection in any case. If the other side left without a
+ * message, or sent a second answer, the user gets no event at the end of the connection. The time
+ * suffices to send all data. */
+static void limit_time(struct sim_cm_user *user)
+{
+    const struct sim_plan_cm *plan = user->cm->plan;
+    const uro_time flight = sim_plan_flight_max(user->cm->workload->plan);
+
+    if (user->cm->workload->calm && !sim_cm_sure(user->cm, user->attempt))
+        user->leave_at =
+            sim_cm_now(user) + URO_US(plan->stay_max) + plan->message_count * 4 * flight;
+}
+
+void sim_cm_enter(struct sim_cm_user *user, enum sim_cm_step step)
+{
+    bool waits = step == SIM_CM_REQ_SENT || step == SIM_CM_ANSWERED || step == SIM_CM_CONNECTED ||
+                 step == SIM_CM_LEAVING;
+    bool over = step == SIM_CM_LEAVING || step == SIM_CM_ENDED;
+    struct sim_endpoint *end = sim_cm_end(user);
+
+    user->step = step;
+    user->waiting_since = sim_cm_now(user);
+    user->due = waits ? URO_TIME_NEVER
+                      : sim_cm_now(user) + uro_rng_below(&user->rng, user->cm->plan->turn_wait_max);
+    if (step == SIM_CM_REQUESTED && user->attempt->slow)
+        user->due += SIM_PLAN_CM_SLOW;
+    if (end != NULL) /* the other side may be gone, or network faults last too long */
+        end->life->may_fail = end->life->may_time_out = over || !user->attempt->calm;
+    if (step != SIM_CM_CONNECTED)
+        return;
+    end->sends_left = user->attempt->message_count[!user->calls];
+    limit_time(user);
+}
+
+void sim_cm_on_progress(struct sim_cm_user *user)
+{
+    const struct sim_endpoint *end = sim_cm_end(user);
+    const struct sim_cm_attempt *attempt = user->attempt;
+
+    if (end == NULL || end->peer == NULL || !sim_cm_worked(user))
+        return;
+    struct sim_cm_user *users[2] = { user, sim_cm_user(end->peer) };
+    for (unsigned i = 0; i < 2; i++)
+        if (users[i] == NULL || users[i]->step != SIM_CM_CONNECTED)
+            return;
+    for (unsigned i = 0; i < 2; i++)
+        if (attempt->leavers & (users[i]->calls ? 1u : 2u) && users[i]->due == URO_TIME_NEVER)
+            users[i]->due = sim_cm_now(user) +
+                            uro_rng_below(&users[i]->rng, user->cm->plan->turn_wait_max) +
+                            (attempt->stays ? SIM_PLAN_CM_STAY_LONG : 0);
+}
+
+static void release(struct sim_cm_user *user)
+{
+    sim_cm_note(user, "releases its connection");
+    if (user->attempt != NULL)
+        user->attempt->left = true;
+    if (user->conn != NULL)
+        (void)!uroce_conn_close(user->conn, sim_cm_now(user));
+    user->conn = NULL;
+    destroy_end(user);
+    user->attempt = NULL;
+    rest(user);
+}
+
+/* ---- asking ---- */
 
 uint64_t sim_cm_service(uint32_t workload)
 {
@@ -37,8 +273,6 @@ uint64_t sim_cm_requested(const struct sim_cm *cm, const struct sim_cm_attempt *
     return attempt->nobody ? SERVICE_NOBODYS
                            : sim_cm_service(cm->workload->number) + attempt->query;
 }
-
-/* ---- asking ---- */
 
 /* Writes private data: a number and random bytes. */
 static void write_data(struct sim_cm_user *user, struct uroce_conn_param *param, uint32_t number,
@@ -80,8 +314,8 @@ static struct sim_cm_attempt *new_attempt(struct sim_cm_user *user)
     attempt->to = user->side;
     if (!sim_world_chance(&cm->rng, plan->self_probability))
         attempt->to = !user->side;
-    attempt->dropped = sim_cm_dropped(cm, attempt->to);
-    attempt->calm = sim_cm_without_faults(cm);
+    attempt->dropped = dropped(cm, attempt->to);
+    attempt->calm = without_faults(cm);
     attempt->query = sim_world_chance(&cm->rng, plan->query_probability);
     attempt->nobody = !attempt->calm && sim_world_chance(&cm->rng, plan->nobody_probability);
     attempt->absent = !attempt->calm && sim_world_chance(&cm->rng, plan->absent_probability);
@@ -151,7 +385,7 @@ static void call(struct sim_cm_user *user)
         sim_cm_fail(user, "found no free connection again and again");
     sim_cm_begin(user, attempt, NULL);
     if (!attempt->query) {
-        sim_cm_make_end(user);
+        make_end(user);
         attempt->request.param.qpn = sim_cm_end(user)->qpn;
     }
     write_data(user, &attempt->request.param, attempt->number,
@@ -163,7 +397,7 @@ static void call(struct sim_cm_user *user)
         sim_cm_fail(user,
                     "got a wrong result: refused with a free connection, or accepted without one");
     if (result != 0) {
-        sim_cm_release(user);
+        release(user);
         return;
     }
     user->conn = conn;
@@ -189,7 +423,7 @@ static void answer(struct sim_cm_user *user)
     int result;
 
     if (attempt->answer_count == SIM_CM_ANSWERS_MAX) {
-        sim_cm_release(user);
+        release(user);
         return;
     }
     (void)!uroce_conn_peer(user->conn, &asked);
@@ -205,10 +439,10 @@ static void answer(struct sim_cm_user *user)
                    .rnr_retry_count = RNR_FOREVER },
     };
     if (!attempt->query && !sent->rejects) {
-        sim_cm_make_end(user);
+        make_end(user);
         sent->end = sim_cm_end(user);
         sent->param.qpn = sent->end->qpn;
-        sim_cm_connect_end(user, &sent->param);
+        connect_end(user, &sent->param);
         if (uroce_conn_attr(user->conn, UROCE_RTR, &attr, &mask) == 0)
             sent->psn = attr.rq_psn;
     } else if (!attempt->query) {
@@ -238,7 +472,7 @@ static void confirm(struct sim_cm_user *user)
         result = uroce_conn_reject(user->conn, UROCE_REJECT_CONSUMER, NULL, 0, sim_cm_now(user));
         sim_cm_enter(user, SIM_CM_ENDED);
     } else {
-        sim_cm_connect_end(user, NULL);
+        connect_end(user, NULL);
         sim_rc_meet(sim_cm_end(user), attempt->answers[user->answer].end);
         attempt->answer = user->answer;
         result = uroce_conn_confirm(user->conn, sim_cm_now(user));
@@ -266,7 +500,7 @@ static void leave(struct sim_cm_user *user)
     if (user->step == SIM_CM_CONNECTED && uro_rng_below(&user->rng, 2) == 0)
         disconnect(user);
     else
-        sim_cm_release(user);
+        release(user);
 }
 
 static void act(struct sim_cm_user *user)
@@ -286,7 +520,7 @@ static void act(struct sim_cm_user *user)
         disconnect(user);
         break;
     case SIM_CM_ENDED:
-        sim_cm_release(user);
+        release(user);
         break;
     case SIM_CM_REQ_SENT:
     case SIM_CM_ANSWERED:
@@ -427,7 +661,7 @@ static void init_user(struct sim_cm *cm, unsigned side, uint32_t i)
     user->number = side * SIM_CM_USERS_MAX + i;
     user->calls = i < cm->plan->callers[side];
     uro_rng_init_number(&user->rng, uro_rng_u64(&cm->rng));
-    sim_cm_rest(user);
+    rest(user);
     sim_world_add(cm->workload->world, &user->node, user_next, user_run);
 }
 
@@ -505,9 +739,9 @@ void sim_cm_calm(struct sim_cm *cm)
         for (uint32_t i = 0; i < cm->user_count[side]; i++) {
             struct sim_cm_user *user = &cm->users[side][i];
             if (user->step == SIM_CM_FREE)
-                sim_cm_rest(user);
+                rest(user);
             else if (user->step == SIM_CM_CONNECTED)
-                sim_cm_limit_time(user);
+                limit_time(user);
         }
     }
 }
@@ -540,30 +774,25 @@ void sim_cm_finish(struct sim_cm *cm)
     }
 }
 
-size_t sim_cm_explain(const struct sim_cm *cm, char *text, size_t size)
+void sim_cm_explain(const struct sim_cm *cm, char *text, size_t size)
 {
     static const char *const steps[] = { "free",     "REQ sent",  "responded", "requested",
                                          "answered", "connected", "leaving",   "ended" };
-    size_t used = 0;
 
-    for (unsigned side = 0; side < 2 && used < size; side++) {
+    for (unsigned side = 0; side < 2; side++) {
         uint32_t left = sim_inside_connections(sim_cm_engine(cm, side));
-        int length = 0;
         if (cm->user_count[side] > 0 && left > 0)
-            length = snprintf(text + used, size - used, " CM of %c has %u connections;",
-                              cm->workload->hosts[side]->config.name, left);
-        used += length > 0 ? (size_t)length : 0;
-        for (uint32_t i = 0; i < cm->user_count[side] && used < size; i++) {
+            sim_world_append(text, size, " CM of %c has %u connections;",
+                             cm->workload->hosts[side]->config.name, left);
+        for (uint32_t i = 0; i < cm->user_count[side]; i++) {
             const struct sim_cm_user *user = &cm->users[side][i];
             if (user->step == SIM_CM_FREE && (!user->calls || user->served))
                 continue;
             const struct sim_endpoint *end = sim_cm_end(user);
-            length = snprintf(text + used, size - used,
-                              " CM user %u %s, %" PRIu64 "/%" PRIu64 " done, %" PRIu64 " taken;",
-                              user->number, steps[user->step], end != NULL ? end->confirmed : 0,
-                              end != NULL ? end->posted : 0, end != NULL ? end->messages_taken : 0);
-            used += length > 0 ? (size_t)length : 0;
+            sim_world_append(text, size,
+                             " CM user %u %s, %" PRIu64 "/%" PRIu64 " done, %" PRIu64 " taken;",
+                             user->number, steps[user->step], end != NULL ? end->confirmed : 0,
+                             end != NULL ? end->posted : 0, end != NULL ? end->messages_taken : 0);
         }
     }
-    return used;
 }

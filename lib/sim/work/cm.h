@@ -2,9 +2,9 @@
 /* cm.h - programs that connect to each other by messages of the connection manager, and the check
  * of their events.
  *
- *   cm_user.c    the state of a program, and the endpoint of its connection
+ *   cm.c         the state of a program, and the endpoint of its connection; requests, answers and
+ *                disconnects; listeners; the schedule
  *   cm_events.c  checks events and management datagrams against the requests and answers
- *   cm.c         requests, answers and disconnects; listeners; the schedule
  *
  * A user is a program with at most one connection: a caller sends requests, and a server answers
  * requests. While there are faults, users are impatient: they reject, disconnect early, or give up.
@@ -147,30 +147,18 @@ void sim_cm_calm(struct sim_cm *cm);
 bool sim_cm_idle(const struct sim_cm *cm);
 /* Closes the listeners for good. */
 void sim_cm_finish(struct sim_cm *cm);
-/* Writes which users are not done. Returns the bytes written. */
-size_t sim_cm_explain(const struct sim_cm *cm, char *text, size_t size);
+/* Appends which users are not done. */
+void sim_cm_explain(const struct sim_cm *cm, char *text, size_t size);
 /* Returns the service ID for connections of a workload. The next service ID is for datagrams. */
 uint64_t sim_cm_service(uint32_t workload);
 /* Returns the service ID that the attempt asks for. */
 uint64_t sim_cm_requested(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
 
-/* cm_user.c */
-/* Waits for the next attempt, if there is one. */
-void sim_cm_rest(struct sim_cm_user *user);
 /* Gives the user the attempt and the connection; a caller has no connection yet. */
 void sim_cm_begin(struct sim_cm_user *user, struct sim_cm_attempt *attempt,
                   struct uroce_conn *conn);
 /* Enters @step, and schedules the user's next action. */
 void sim_cm_enter(struct sim_cm_user *user, enum sim_cm_step step);
-/* Limits the connection time of a user that gets no event when the other side is gone. */
-void sim_cm_limit_time(struct sim_cm_user *user);
-/* Releases the connection and the queue pair. */
-void sim_cm_release(struct sim_cm_user *user);
-/* Creates the user's queue pair in INIT. */
-void sim_cm_make_end(struct sim_cm_user *user);
-/* Moves the user's queue pair to RTS, as negotiated. @own_answer is the answer that a server is
- * about to send, or NULL. */
-void sim_cm_connect_end(struct sim_cm_user *user, const struct uroce_conn_param *own_answer);
 /* Returns whether the user's endpoint and the other side's have moved all data. */
 bool sim_cm_worked(const struct sim_cm_user *user);
 /* When all data has arrived, schedules who disconnects. */
@@ -179,13 +167,8 @@ void sim_cm_fail(const struct sim_cm_user *user, const char *problem);
 void sim_cm_note(const struct sim_cm_user *user, const char *problem);
 /* Returns whether no side had a reason to end the attempt, in spite of network faults. */
 bool sim_cm_sure(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
-/* Returns the number of requests that the host of a side dropped for lack of room. The second
- * function returns whether it dropped any since the attempt began. */
-uint64_t sim_cm_dropped(const struct sim_cm *cm, unsigned side);
+/* Returns whether the host dropped requests for lack of room since the attempt began. */
 bool sim_cm_crowded(const struct sim_cm *cm, const struct sim_cm_attempt *attempt);
-/* Returns true if the run has no faults, or if they have ended. Users then remain connected until
- * their work is done. */
-bool sim_cm_without_faults(const struct sim_cm *cm);
 
 /* cm_events.c */
 /* Takes all events of a host's connection manager, for any workload. */

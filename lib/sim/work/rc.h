@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rc.h - reliable connections (RC and XRC): their requests, and the checks of the results.
  *
- *   rc.c         their lives: memory, queue pairs, and how they connect
- *   rc_choose.c  chooses the next request
- *   rc_window.c  memory windows: bound, used, invalidated
- *   rc_judge.c   checks completions, memory and frames against the requests
+ *   rc.c        their lives, their memory windows, and the choice of the next request
+ *   rc_judge.c  checks completions, memory and frames against the requests
  */
 #pragma once
 
@@ -65,28 +63,6 @@ struct sim_rc_state {
 /* Makes two endpoints peers of each other. cm.h connects them. */
 void sim_rc_meet(struct sim_endpoint *a, struct sim_endpoint *b);
 
-/* rc_choose.c */
-bool sim_rc_choose(struct sim_endpoint *end, struct sim_request *request);
-
-/* rc_window.c */
-/* Prepares the memory windows of a life. */
-void sim_rc_window_begin(struct sim_endpoint *end);
-void sim_rc_window_end(struct sim_endpoint *end);
-/* Destroys the memory windows. */
-void sim_rc_window_release(struct sim_endpoint *end);
-/* Changes a posted BIND_MW as uroce_qp_send() would not allow. */
-void sim_rc_window_spoil_posted(struct sim_endpoint *end, const struct sim_request *request);
-/* Returns whether one of the endpoint's memory windows is bound. */
-bool sim_rc_window_bound(const struct sim_endpoint *end);
-/* Fills in a request about a memory window. Returns false when no window fits now. */
-bool sim_rc_window_choose(struct sim_endpoint *end, struct sim_request *request,
-                          enum sim_plan_kind kind);
-/* Returns the key of an unbound window, or an unused key. */
-uint32_t sim_rc_window_stale(const struct sim_endpoint *owner);
-/* Makes the request wrong. Returns false when this is impossible. */
-bool sim_rc_window_spoil(struct sim_endpoint *end, struct sim_request *request);
-void sim_rc_window_fill(const struct sim_endpoint *end, const struct sim_request *request,
-                        struct uroce_send *send);
 /* Updates the windows after the request succeeded. */
 void sim_rc_window_done(struct sim_endpoint *end, const struct sim_request *request);
 /* Updates the windows after a SEND_WITH_INV arrived. */

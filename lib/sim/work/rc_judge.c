@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/net/psn.h"
 #include "sim/oracle/model.h"
 #include "sim/work/rc.h"
 #include "sim/work/workload.h"

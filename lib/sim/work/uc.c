@@ -4,7 +4,6 @@
  */
 #include "sim/work/endpoint.h"
 
-#include "sim/net/psn.h"
 #include "sim/oracle/model.h"
 #include "sim/work/workload.h"
 

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "sim/inside.h"
-#include "sim/net/psn.h"
 #include "sim/oracle/model.h"
 #include "sim/work/workload.h"
 

@@ -4,7 +4,6 @@
 #include "sim/work/workload.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,20 +208,18 @@ void sim_workload_check(struct sim_workload *workload)
 void sim_workload_explain(const struct sim_workload *workload, char *text, size_t size)
 {
     static const char *const states[] = { "running", "ending", "waiting", "idle", "over" };
-    size_t used = 0;
 
     text[0] = '\0';
-    used += sim_cm_explain(workload->cm, text, size);
-    for (uint32_t i = 0; i < workload->life_count && used < size; i++) {
+    sim_cm_explain(workload->cm, text, size);
+    for (uint32_t i = 0; i < workload->life_count; i++) {
         const struct sim_life *life = workload->lives[i];
-        for (uint32_t j = 0; j < life->count && used < size; j++) {
+        for (uint32_t j = 0; j < life->count; j++) {
             const struct sim_endpoint *end = &life->ends[j];
-            int length = snprintf(
-                text + used, size - used,
-                " %s %u %s, %" PRIu64 "/%" PRIu64 " done, %" PRIu64 " sent, %" PRIu64 " taken;",
-                end->ops->family, life->number, states[life->state], end->confirmed, end->posted,
-                end->messages_sent, end->messages_taken);
-            used += length > 0 ? (size_t)length : 0;
+            sim_world_append(text, size,
+                             " %s %u %s, %" PRIu64 "/%" PRIu64 " done, %" PRIu64 " sent, %" PRIu64
+                             " taken;",
+                             end->ops->family, life->number, states[life->state], end->confirmed,
+                             end->posted, end->messages_sent, end->messages_taken);
         }
     }
 }
